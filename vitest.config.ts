@@ -1,0 +1,12 @@
+import { defineConfig } from 'vitest/config';
+
+export default defineConfig({
+  test: {
+    include: ['test/**/*.test.ts'],
+    testTimeout: 60_000,
+    hookTimeout: 120_000,
+    // The database tests share one embedded server; two workers fit two cores.
+    maxWorkers: 2,
+    globalSetup: ['test/support/server.ts'],
+  },
+});
