@@ -1,0 +1,151 @@
+/** Opens the database of a project, on the server that is configured or on the embedded one of the home. */
+
+import { TroupeError } from '../../errors.ts';
+import { checkSchema, migrate } from '../../migrations/migrate.ts';
+import { addressOf, parseAddress, sqlState } from './faults.ts';
+import { openHome } from './home.ts';
+import { type Db, openPool } from './pool.ts';
+import { type ShareOptions, shareServer } from './share.ts';
+
+export type DatabaseOptions = {
+  /** Folder of the installation; needed, and touched, only when there is no `databaseUrl`. */
+  readonly home?: string;
+  /** The database's name; by default the one `databaseUrl` names, else `troupe`. */
+  readonly project?: string;
+  readonly databaseUrl?: string;
+  /** False: refuse a schema that is behind, instead of bringing it up to date. */
+  readonly migrate?: boolean;
+  /** How the embedded server is started, where it is. */
+  readonly embedded?: ShareOptions;
+  readonly max?: number;
+  readonly applicationName?: string;
+};
+
+export type Database = {
+  readonly db: Db;
+  readonly project: string;
+  /** Address with password: for processes of ours, never for output. */
+  readonly url: string;
+  readonly embedded: boolean;
+  /** Closes the pool and gives up the embedded server, which stops when nobody uses it. */
+  close(): Promise<void>;
+};
+
+export const DEFAULT_PROJECT = 'troupe';
+const OLDEST_SERVER = 150_000;
+const BUILTIN_LOCALE_SINCE = 170_000;
+
+/**
+ * Opens, creates if missing, and migrates. What it refuses, it leaves unchanged.
+ * @throws TroupeError `unreachable`, `busy`, `not_found`, `config_invalid`, `home_unwritable`, `platform_unsupported`,
+ * `schema_newer`, `schema_missing`, `conflict`
+ */
+export async function openDatabase(options: DatabaseOptions): Promise<Database> {
+  const embedded = options.databaseUrl === undefined;
+  const project = checkName(options.project ?? databaseIn(options.databaseUrl) ?? DEFAULT_PROJECT);
+  const lease = embedded ? await shareServer(openHome(options.home ?? '.troupe'), options.embedded) : null;
+  const server = lease?.url ?? options.databaseUrl!;
+  const url = withDatabase(server, project);
+  const db = openPool(url, {
+    max: options.max ?? 10,
+    ...(options.applicationName === undefined ? {} : { applicationName: options.applicationName }),
+  });
+  const close = async () => {
+    await db.close();
+    lease?.close();
+  };
+  try {
+    await prepare(db, server, project, options.migrate ?? true);
+  } catch (error) {
+    await close();
+    throw error;
+  }
+  return { db, project, url, embedded, close };
+}
+
+const databaseIn = (url: string | undefined): string | undefined =>
+  url === undefined ? undefined : addressOf(url).database || undefined;
+
+function withDatabase(url: string, database: string): string {
+  const address = parseAddress(url);
+  address.pathname = `/${encodeURIComponent(database)}`;
+  return address.href;
+}
+
+/** @throws TroupeError `config_invalid` for names that a shell, a topic or a path would trip over */
+function checkName(project: string): string {
+  if (/^[a-z][a-z0-9_-]{0,47}$/i.test(project)) return project;
+  throw new TroupeError(
+    'config_invalid',
+    `"${project}" is not a project name; expected a letter, then up to 47 letters, digits, "_" or "-".`,
+    { field: 'project', got: project },
+  );
+}
+
+async function prepare(db: Db, server: string, project: string, bringUpToDate: boolean): Promise<void> {
+  try {
+    await checkServer(db, server);
+  } catch (error) {
+    if (!(error instanceof TroupeError) || error.code !== 'not_found' || !bringUpToDate) throw error;
+    await createDatabase(server, project);
+  }
+  if (bringUpToDate) {
+    await migrate(db);
+    return;
+  }
+  const { state, pending } = await checkSchema(db);
+  if (state === 'current') return;
+  const { host, port } = addressOf(server);
+  throw new TroupeError(
+    'schema_missing',
+    `Database "${project}" at ${host}:${port} lacks ${pending.length} migrations from ${pending[0]!.number} (${pending[0]!.name}) on; start it once with migrations allowed.`,
+  );
+}
+
+async function checkServer(db: Db, server: string): Promise<void> {
+  const { rows } = await db.query<{ version: number; encoding: string }>(
+    `select current_setting('server_version_num')::int as version, current_setting('server_encoding') as encoding`,
+  );
+  const { version, encoding } = rows[0]!;
+  const { host, port } = addressOf(server);
+  if (version < OLDEST_SERVER) {
+    const text = `PostgreSQL at ${host}:${port} has version ${Math.floor(version / 10_000)}; Troupe needs 15 or later.`;
+    throw new TroupeError('config_invalid', text, { field: 'DATABASE_URL' });
+  }
+  if (encoding !== 'UTF8') {
+    const text = `The database at ${host}:${port} has encoding ${encoding}; Troupe needs UTF8.`;
+    throw new TroupeError('config_invalid', text, { field: 'DATABASE_URL' });
+  }
+}
+
+/** Sorted by code point, wherever it runs. Tries the database the address names, then `postgres`, to say it from. */
+async function createDatabase(server: string, project: string): Promise<void> {
+  const places = new Set([databaseIn(server) ?? 'postgres', 'postgres']);
+  places.delete(project);
+  for (const place of places) {
+    const admin = openPool(withDatabase(server, place), { max: 1 });
+    try {
+      const { rows } = await admin.query<{ version: number }>(
+        `select current_setting('server_version_num')::int as version`,
+      );
+      const locale =
+        rows[0]!.version >= BUILTIN_LOCALE_SINCE
+          ? `locale_provider builtin builtin_locale 'C.UTF-8' locale 'C'`
+          : `locale 'C'`;
+      await admin.query(`create database "${project}" template template0 encoding 'UTF8' ${locale}`);
+      return;
+    } catch (error) {
+      // 42P04 and 23505: another process has just made it.
+      if (['42P04', '23505'].includes(sqlState(error) ?? '')) return;
+      if (error instanceof TroupeError && error.code === 'not_found') continue;
+      if (sqlState(error) !== '42501') throw error;
+    } finally {
+      await admin.close();
+    }
+  }
+  const { host, port, user } = addressOf(server);
+  throw new TroupeError(
+    'not_found',
+    `PostgreSQL at ${host}:${port} has no database "${project}" and user "${user}" may not create it; ask for: CREATE DATABASE "${project}".`,
+  );
+}

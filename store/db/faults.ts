@@ -1,0 +1,76 @@
+/**
+ * What a failed database call means. Errors of statements stay the driver's own, because their SQLSTATE decides what
+ * to do; errors of connecting become one clear line that names host and port and never the password.
+ */
+import { TroupeError } from '../../errors.ts';
+
+/** The five-character SQLSTATE of an error, or null when it did not come from the server. */
+export function sqlState(error: unknown): string | null {
+  const code = (error as { code?: unknown } | null)?.code;
+  return typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code) ? code : null;
+}
+
+const LOST =
+  /connection terminated|client was closed|not queryable|econnreset|econnrefused|epipe|etimedout|socket hang up/i;
+
+/**
+ * True when the environment failed and the same statement may succeed later: connection lost, server stopping or
+ * starting, disk or memory or connections exhausted, lock not available, deadlock, serialization failure.
+ * False for what the data or the statement itself is guilty of; sending that again fails again.
+ */
+export function isTransient(error: unknown): boolean {
+  if (error instanceof TroupeError) return error.retriable;
+  const state = sqlState(error);
+  if (state !== null) return /^(08|53|58)/.test(state) || /^(57P0[1-5]|57014|55P03|40001|40P01|40003)$/.test(state);
+  return error instanceof Error && (LOST.test(error.message) || LOST.test(String((error as { code?: string }).code)));
+}
+
+/** Host, port, user and database of a database address, for messages. The password is left out. */
+export function addressOf(url: string): { host: string; port: string; user: string; database: string } {
+  const parsed = parseAddress(url);
+  return {
+    host: parsed.hostname || parsed.searchParams.get('host') || 'localhost',
+    port: parsed.port || '5432',
+    user: decodeURIComponent(parsed.username),
+    database: decodeURIComponent(parsed.pathname.slice(1)),
+  };
+}
+
+/** @throws TroupeError `config_invalid` when the text is no PostgreSQL address; the text is not repeated, it may hold a password. */
+export function parseAddress(url: string): URL {
+  const parsed = URL.canParse(url) ? new URL(url) : null;
+  if (parsed === null || !/^postgres(ql)?:$/.test(parsed.protocol)) {
+    throw new TroupeError(
+      'config_invalid',
+      'The database address is not a PostgreSQL address; expected postgres://user:password@host:port/database.',
+      { field: 'DATABASE_URL' },
+    );
+  }
+  return parsed;
+}
+
+/** The error of a failed connect, as one line. Codes: `unreachable`, `not_found` (no such database), `busy` (no connection slot left). */
+export function connectError(error: unknown, url: string): TroupeError {
+  if (error instanceof TroupeError) return error;
+  const { host, port, user, database } = addressOf(url);
+  const at = `PostgreSQL at ${host}:${port}`;
+  const code = String((error as { code?: unknown }).code ?? '');
+  const message = error instanceof Error ? error.message.split('\n', 1)[0] : String(error);
+  const detail = { cause: error, got: code || String(message) };
+  switch (code) {
+    case '3D000':
+      return new TroupeError('not_found', `${at} has no database "${database}".`, detail);
+    case '53300':
+      return new TroupeError('busy', `${at} has no connection left; raise max_connections or stop a client.`, detail);
+    case '28P01':
+    case '28000':
+      return new TroupeError('unreachable', `${at} refused the login of user "${user}": ${message}.`, detail);
+    case 'ECONNREFUSED':
+      return new TroupeError('unreachable', `Cannot reach ${at}: nothing answers there. Is the server up?`, detail);
+    case 'ENOTFOUND':
+    case 'EAI_AGAIN':
+      return new TroupeError('unreachable', `Cannot reach ${at}: the host name is not known.`, detail);
+    default:
+      return new TroupeError('unreachable', `Cannot reach ${at}: ${message}.`, detail);
+  }
+}

@@ -1,0 +1,178 @@
+/**
+ * The program that holds the embedded server of one home. It is started, detached, by the first command that needs
+ * the server, and counts its users by their open sockets: a socket closes however its process ends. When the last
+ * has gone it waits a moment, stops the server and ends.
+ *
+ * One home never has two servers, because PostgreSQL locks its cluster; a keeper that finds it locked by the server
+ * of a living keeper gives up, and by one that is just stopping waits.
+ */
+import { createHash, randomBytes } from 'node:crypto';
+import { appendFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { createServer, type Socket } from 'node:net';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { TroupeError } from '../../errors.ts';
+import { prepareBinaries } from './binaries.ts';
+import { ensureCluster } from './cluster.ts';
+import { homeAt } from './home.ts';
+import {
+  joinKeeper,
+  type KeeperOrder,
+  type KeeperReport,
+  keeperFile,
+  keeperPid,
+  type ServerAddress,
+} from './keeping.ts';
+import { clearLock, InUse, type Server, startServer } from './launcher.ts';
+
+const FIRST_USER_MS = 15_000;
+const LOCKED_MS = 60_000;
+const CRASHES = 5;
+const CRASH_WINDOW_MS = 60_000;
+const LOG_BYTES = 4 * 1024 * 1024;
+
+const order = JSON.parse(process.argv[2]!) as KeeperOrder;
+const home = homeAt(order.home);
+const logFile = join(home.run, 'postgres.log');
+
+for (const signal of ['SIGINT', 'SIGHUP', 'SIGPIPE'] as const) process.on(signal, () => {});
+
+/** Tells the command that started this keeper, if it is still there. */
+function report(what: KeeperReport): void {
+  if (process.connected) process.send?.(what, () => process.connected && process.disconnect());
+}
+
+function onLog(text: string): void {
+  try {
+    if ((statSync(logFile, { throwIfNoEntry: false })?.size ?? 0) > LOG_BYTES) renameSync(logFile, `${logFile}.1`);
+    appendFileSync(logFile, text, { mode: 0o600 });
+  } catch {
+    // A log that cannot be written must not stop the database.
+  }
+}
+
+/** The same for the same home, so that addresses stay valid over restarts while the port is free. */
+const homePort = (): number => 20_000 + (createHash('sha256').update(home.root).digest().readUInt16BE() % 10_000);
+
+type Launched = { server: Server; restart: () => Promise<Server> };
+
+/** Null when another keeper holds the cluster. */
+async function launch(): Promise<Launched | null> {
+  const binaries = prepareBinaries(order.base);
+  const durable = order.durable ?? true;
+  const cluster = await ensureCluster(binaries, home.data, durable);
+  const start = (port: number, samePort = false) => startServer(binaries, cluster, { durable, port, samePort, onLog });
+  const deadline = performance.now() + LOCKED_MS;
+  const patiently = async (port: number): Promise<Server | null> => {
+    for (;;) {
+      try {
+        return await start(port);
+      } catch (error) {
+        if (!(error instanceof InUse)) throw error;
+      }
+      const other = await joinKeeper(home);
+      other?.socket.destroy();
+      if (other !== null) return null;
+      if (performance.now() > deadline) {
+        throw new TroupeError(
+          'busy',
+          `Another server holds ${cluster.folder} and does not answer; stop it and try again.`,
+        );
+      }
+      clearLock(cluster);
+      await sleep(100);
+    }
+  };
+  const server = await patiently(homePort());
+  return server && { server, restart: () => restarted(start, server.port) };
+}
+
+/** After a crash the last processes of the dead server may hold its memory and its port for a moment. */
+async function restarted(start: (port: number, samePort: boolean) => Promise<Server>, port: number): Promise<Server> {
+  const deadline = performance.now() + LOCKED_MS;
+  for (;;) {
+    try {
+      return await start(port, true);
+    } catch (error) {
+      if (!(error instanceof InUse) || performance.now() > deadline) throw error;
+      await sleep(100);
+    }
+  }
+}
+
+/** Keeps the server until nobody uses it. */
+async function keep({ server: first, restart }: Launched): Promise<void> {
+  let server = first;
+  let stopping = false;
+  let idle: NodeJS.Timeout | undefined;
+  const sockets = new Set<Socket>();
+  const token = randomBytes(24).toString('base64url');
+
+  const desk = createServer((socket) => {
+    sockets.add(socket);
+    clearTimeout(idle);
+    socket.setNoDelay(true).on('error', () => {});
+    socket.once('close', () => {
+      sockets.delete(socket);
+      if (sockets.size === 0 && !stopping) idle = setTimeout(stop, order.idleMs);
+    });
+    const stranger = setTimeout(() => socket.destroy(), 5000);
+    createInterface({ input: socket }).once('line', (line) => {
+      if (line !== token) return socket.destroy();
+      clearTimeout(stranger);
+      const address: ServerAddress = { url: server.url('postgres') };
+      socket.write(`${JSON.stringify(address)}\n`);
+    });
+  });
+
+  async function stop(): Promise<void> {
+    if (stopping) return;
+    stopping = true;
+    // From here on no user can come in: whoever connects is refused and starts a keeper of its own.
+    desk.close();
+    if (keeperPid(home) === process.pid) rmSync(keeperFile(home), { force: true });
+    for (const socket of sockets) socket.destroy();
+    await server.stop();
+    process.exit(0);
+  }
+
+  async function watch(): Promise<void> {
+    for (let crashes: number[] = []; ; ) {
+      await server.ended;
+      if (stopping) return;
+      crashes = [...crashes.filter((at) => performance.now() - at < CRASH_WINDOW_MS), performance.now()];
+      if (crashes.length > CRASHES) return stop();
+      onLog(`troupe: the server ended unexpectedly and is started again\n`);
+      server = await restart();
+    }
+  }
+
+  await new Promise<void>((resolve, reject) => desk.once('error', reject).listen(0, '127.0.0.1', resolve));
+  const { port } = desk.address() as { port: number };
+  const file = keeperFile(home);
+  writeFileSync(`${file}.${process.pid}`, JSON.stringify({ port, token, pid: process.pid }), { mode: 0o600 });
+  renameSync(`${file}.${process.pid}`, file);
+  process.on('SIGTERM', () => void stop());
+  idle = setTimeout(stop, FIRST_USER_MS);
+  report({ outcome: 'ready' });
+  watch().catch((error: unknown) => {
+    onLog(`troupe: ${error}\n`);
+    return stop();
+  });
+}
+
+try {
+  const launched = await launch();
+  if (launched === null) report({ outcome: 'another' });
+  else await keep(launched);
+} catch (error) {
+  const known = error instanceof TroupeError;
+  report({
+    outcome: 'failed',
+    code: known ? error.code : 'internal',
+    message: known ? error.message : `The embedded PostgreSQL did not start: ${error}`,
+  });
+  onLog(`troupe: ${error}\n`);
+  process.exitCode = 1;
+}

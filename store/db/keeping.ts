@@ -1,0 +1,72 @@
+/** What a keeper and its users say to each other. */
+import { readFileSync } from 'node:fs';
+import { connect, type Socket } from 'node:net';
+import { join } from 'node:path';
+import type { ErrorCode } from '../../errors.ts';
+import type { Home } from './home.ts';
+
+/** What the starter asks of a keeper, as its only argument. */
+export type KeeperOrder = {
+  readonly home: string;
+  readonly durable?: boolean;
+  /** How long the server outlives its last user. */
+  readonly idleMs: number;
+  /** The folder of `defaultBase`, where another is wanted. */
+  readonly base?: string;
+};
+
+/** What a keeper tells its starter, once. */
+export type KeeperReport =
+  | { readonly outcome: 'ready' | 'another' }
+  | { readonly outcome: 'failed'; readonly code: ErrorCode; readonly message: string };
+
+/** What a keeper tells each user. */
+export type ServerAddress = { readonly url: string };
+
+/** The port and token of the keeper; it may be left over from one that was killed, so only its answer counts. */
+export const keeperFile = (home: Home): string => join(home.run, 'keeper.json');
+
+type KeeperFile = { readonly port: number; readonly token: string; readonly pid: number };
+
+const ANSWER_MS = 3000;
+
+function readKeeperFile(home: Home): KeeperFile | null {
+  try {
+    return JSON.parse(readFileSync(keeperFile(home), 'utf8')) as KeeperFile;
+  } catch {
+    return null; // None, or damaged: then there is no keeper to be found.
+  }
+}
+
+/** The process id of the keeper the home's file names, which may be dead, or null. */
+export const keeperPid = (home: Home): number | null => readKeeperFile(home)?.pid ?? null;
+
+/** Becomes a user of the living keeper, for as long as the socket is open; null when there is none. */
+export function joinKeeper(home: Home): Promise<{ socket: Socket; address: ServerAddress } | null> {
+  const keeper = readKeeperFile(home);
+  if (keeper === null) return Promise.resolve(null);
+  return new Promise((resolve) => {
+    const socket = connect(keeper.port, '127.0.0.1');
+    let said = '';
+    const give = (address: ServerAddress | null) => {
+      clearTimeout(patience);
+      socket.off('data', hear);
+      if (address === null) socket.destroy();
+      resolve(address && { socket, address });
+    };
+    const hear = (text: string) => {
+      said += text;
+      if (!said.endsWith('\n')) return;
+      try {
+        give(JSON.parse(said) as ServerAddress);
+      } catch {
+        give(null); // Another program answers at that port.
+      }
+    };
+    const patience = setTimeout(() => give(null), ANSWER_MS);
+    socket.setEncoding('utf8').on('data', hear);
+    socket.once('connect', () => socket.write(`${keeper.token}\n`));
+    socket.once('close', () => give(null));
+    socket.on('error', () => {});
+  });
+}

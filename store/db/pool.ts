@@ -1,0 +1,401 @@
+/**
+ * The door to PostgreSQL: the only file that knows the driver. Everything else sees `Db` and `Session`.
+ *
+ * Every connection starts with the same settings (UTC, ISO dates), given at start-up, so that RESET ALL and DISCARD ALL
+ * come back to them and no round trip is spent on them. Values arrive as `values.ts` says.
+ */
+
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
+import copy from 'pg-copy-streams';
+import Cursor from 'pg-cursor';
+import { TroupeError } from '../../errors.ts';
+import { connectError, parseAddress, sqlState } from './faults.ts';
+import { parserOf } from './values.ts';
+
+export type Column = { readonly name: string; readonly type: number };
+
+/** `count` is what the server reported (rows selected, inserted, updated or deleted), 0 when it reported none. */
+export type Result<Row> = {
+  readonly rows: Row[];
+  readonly count: number;
+  readonly columns: readonly Column[];
+};
+
+export type QueryOptions = {
+  /** Prepares the statement under this name on each connection; the same name must always go with the same text. */
+  readonly name?: string;
+  /** Rows as arrays of values in column order, instead of objects by column name. */
+  readonly array?: boolean;
+  /** Forces the extended protocol, which takes exactly one statement; the default without parameters takes several. */
+  readonly extended?: boolean;
+};
+
+export type Params = readonly unknown[];
+
+/** What can be said to the database, on the pool as well as inside a transaction. */
+export type Session = {
+  /** Runs one statement; without `params` also a script of several, whose last result is returned. Errors are the driver's, with SQLSTATE in `code`. */
+  query<Row = Record<string, unknown>>(sql: string, params?: Params, options?: QueryOptions): Promise<Result<Row>>;
+  /** Rows through a cursor, `batch` (1000) at a time, so memory holds one batch. Leaving the loop early closes the cursor. */
+  stream<Row = Record<string, unknown>>(
+    sql: string,
+    params?: Params,
+    options?: { readonly batch?: number; readonly array?: boolean },
+  ): AsyncGenerator<Row[], void, undefined>;
+  /** Feeds a `COPY … FROM STDIN`; returns the rows copied. When the source or the server fails, nothing is copied. */
+  copyIn(sql: string, source: AsyncIterable<Uint8Array> | Readable): Promise<number>;
+  /** The bytes of a `COPY … TO STDOUT`. Destroying it early, or an error, closes its connection: it never goes back to the pool. */
+  copyOut(sql: string): Readable;
+};
+
+export type TransactionOptions = {
+  readonly isolation?: 'read committed' | 'repeatable read' | 'serializable';
+  readonly readOnly?: boolean;
+};
+
+export type Subscription = { close(): Promise<void> };
+
+/** A pool of connections to one database. */
+export type Db = Session & {
+  /** Commits what `fn` did, or rolls back when it throws. The session handed to `fn` ends with it. */
+  transaction<T>(fn: (tx: Session) => Promise<T>, options?: TransactionOptions): Promise<T>;
+  /**
+   * Listens on a connection of its own, which reconnects by itself. `heard` gets each payload, and null after a
+   * reconnect: something may have been missed meanwhile, look for yourself.
+   */
+  listen(channel: string, heard: (payload: string | null) => void): Promise<Subscription>;
+  /** Waits for work under way, then closes every connection. Idempotent. */
+  close(): Promise<void>;
+};
+
+/** One connection outside any pool, for work that must be able to be cut off. */
+export type Connection = Session & {
+  /** Process id of the server's backend, for pg_cancel_backend and pg_terminate_backend. */
+  readonly pid: number;
+  close(): Promise<void>;
+  /** Cuts the socket at once, whatever is under way. */
+  sever(): void;
+};
+
+export type PoolOptions = {
+  /** Connections at most; work beyond waits its turn. */
+  readonly max?: number;
+  readonly applicationName?: string;
+  readonly connectTimeoutMs?: number;
+};
+
+type Client = pg.ClientBase;
+
+const types = { getTypeParser: parserOf } as unknown as pg.CustomTypesConfig;
+const CONNECT_TIMEOUT_MS = 10_000;
+
+function clientConfig(url: string, options: PoolOptions): pg.ClientConfig {
+  const address = parseAddress(url);
+  const asked = address.searchParams.get('options');
+  address.searchParams.delete('options');
+  const settings = '-c timezone=UTC -c datestyle=ISO -c intervalstyle=postgres -c bytea_output=hex';
+  return {
+    connectionString: address.href,
+    application_name: options.applicationName ?? 'troupe',
+    options: asked ? `${asked} ${settings}` : settings,
+    connectionTimeoutMillis: options.connectTimeoutMs ?? CONNECT_TIMEOUT_MS,
+    keepAlive: true,
+    keepAliveInitialDelayMillis: 10_000,
+    types,
+  };
+}
+
+/** A server that is still recovering says so (57P03) and is waited for; any other failure is final. */
+async function untilStarted<T>(attempt: () => Promise<T>, url: string, options: PoolOptions): Promise<T> {
+  const deadline = performance.now() + (options.connectTimeoutMs ?? CONNECT_TIMEOUT_MS);
+  for (;;) {
+    try {
+      return await attempt();
+    } catch (error) {
+      if (sqlState(error) !== '57P03' || performance.now() > deadline) throw connectError(error, url);
+      await sleep(100);
+    }
+  }
+}
+
+/** Closes the socket under a client; what waits on it fails at once instead of for ever. */
+function sever(client: Client): void {
+  (client as unknown as { connection: { stream: { destroy(): void } } }).connection.stream.destroy();
+}
+
+async function run<Row>(
+  client: Client,
+  sql: string,
+  params?: Params,
+  options: QueryOptions = {},
+): Promise<Result<Row>> {
+  const config: Record<string, unknown> = { text: sql };
+  if (params !== undefined) config.values = params;
+  if (options.name !== undefined) config.name = options.name;
+  if (options.array) config.rowMode = 'array';
+  if (options.extended) config.queryMode = 'extended';
+  const answer = (await client.query(config as unknown as pg.QueryConfig)) as pg.QueryResult | pg.QueryResult[];
+  const last = Array.isArray(answer) ? answer.at(-1)! : answer;
+  return {
+    rows: last.rows as Row[],
+    count: last.rowCount ?? 0,
+    columns: last.fields.map((field) => ({ name: field.name, type: field.dataTypeID })),
+  };
+}
+
+async function* batches<Row>(
+  client: Client,
+  sql: string,
+  params: Params = [],
+  options: { readonly batch?: number; readonly array?: boolean } = {},
+): AsyncGenerator<Row[], void, undefined> {
+  const cursor = client.query(
+    new Cursor<Row>(sql, [...params], { types, ...(options.array ? { rowMode: 'array' as const } : {}) }),
+  );
+  let open = true;
+  try {
+    for (;;) {
+      const rows = await cursor.read(options.batch ?? 1000);
+      if (rows.length === 0) break;
+      yield rows;
+    }
+    open = false;
+  } catch (error) {
+    open = false;
+    throw error;
+  } finally {
+    if (open) await Promise.race([cursor.close(), new Promise((resolve) => client.once('end', resolve))]);
+  }
+}
+
+async function copyInto(client: Client, sql: string, source: AsyncIterable<Uint8Array> | Readable): Promise<number> {
+  const sink = client.query(copy.from(sql));
+  await pipeline(source, sink);
+  return sink.rowCount;
+}
+
+async function* copyFrom(client: Client, sql: string): AsyncGenerator<Buffer, void, undefined> {
+  const bytes = client.query(copy.to(sql));
+  let complete = false;
+  try {
+    for await (const chunk of bytes) yield chunk as Buffer;
+    complete = true;
+  } finally {
+    // The server goes on sending into a stream nobody reads, so the connection can never be used again.
+    if (!complete) sever(client);
+  }
+}
+
+const readable = (chunks: AsyncGenerator<Buffer>): Readable =>
+  Readable.from(chunks, { objectMode: false, highWaterMark: 256 * 1024 });
+
+function sessionOn(client: Client, open: () => boolean = () => true): Session {
+  const live = (): Client => {
+    if (!open()) throw new TroupeError('internal', 'A transaction was used after it had ended.');
+    return client;
+  };
+  return {
+    query: async (sql, params, options) => run(live(), sql, params, options),
+    stream: (sql, params, options) => batches(live(), sql, params, options),
+    copyIn: async (sql, source) => copyInto(live(), sql, source),
+    copyOut: (sql) => readable(copyFrom(live(), sql)),
+  };
+}
+
+const begin = (options: TransactionOptions): string =>
+  ['BEGIN', options.isolation && `ISOLATION LEVEL ${options.isolation}`, options.readOnly && 'READ ONLY']
+    .filter(Boolean)
+    .join(' ');
+
+async function transact<T>(client: Client, fn: (tx: Session) => Promise<T>, options: TransactionOptions): Promise<T> {
+  let open = true;
+  await client.query(begin(options));
+  try {
+    const value = await fn(sessionOn(client, () => open));
+    open = false;
+    const end = await client.query('COMMIT');
+    if (end.command !== 'COMMIT') {
+      throw new TroupeError('internal', 'Nothing was committed: a statement of the transaction had failed unheeded.');
+    }
+    return value;
+  } finally {
+    open = false;
+  }
+}
+
+/**
+ * Opens a pool; the first connection is made when it is needed. An idle pool does not keep the process alive.
+ * @throws TroupeError `config_invalid` for a malformed address; its calls throw `unreachable`, `busy` or `not_found` when no connection can be had.
+ */
+export function openPool(url: string, options: PoolOptions = {}): Db {
+  const config = clientConfig(url, options);
+  // The driver's pool applies its timeout also to waiting for a turn; here only connecting is bounded.
+  class PooledClient extends pg.Client {
+    constructor() {
+      super(config);
+      this.on('error', () => {}); // The statement under way gets the error; without a listener it would end the process.
+    }
+  }
+  const pool = new pg.Pool({
+    max: options.max ?? 10,
+    idleTimeoutMillis: 30_000,
+    allowExitOnIdle: true,
+    Client: PooledClient,
+  });
+  pool.on('error', () => {}); // An idle connection was lost; the pool has dropped it already.
+  const subscriptions = new Set<Subscription>();
+  let closing: Promise<void> | undefined;
+
+  const acquire = (): Promise<pg.PoolClient> => {
+    if (closing) throw new TroupeError('internal', 'A database was used after it had been closed.');
+    return untilStarted(() => pool.connect(), url, options);
+  };
+
+  const borrow = async <T>(
+    work: (client: Client) => Promise<T>,
+    usableAfter: (error: unknown) => boolean,
+  ): Promise<T> => {
+    const client = await acquire();
+    let usable = true;
+    try {
+      return await work(client);
+    } catch (error) {
+      usable = usableAfter(error);
+      throw error;
+    } finally {
+      client.release(!usable);
+    }
+  };
+
+  /** A generator's connection goes back only after its natural end; anything else destroys it. */
+  async function* lend<T>(
+    work: (client: Client) => AsyncGenerator<T, void, undefined>,
+  ): AsyncGenerator<T, void, undefined> {
+    const client = await acquire();
+    let complete = false;
+    try {
+      yield* work(client);
+      complete = true;
+    } finally {
+      client.release(!complete);
+    }
+  }
+
+  return {
+    // After an error that the server itself reported both sides agree on the connection's state.
+    query: (sql, params, queryOptions) =>
+      borrow(
+        (client) => run(client, sql, params, queryOptions),
+        (error) => sqlState(error) !== null,
+      ),
+    stream: (sql, params, streamOptions) => lend((client) => batches(client, sql, params, streamOptions)),
+    copyIn: (sql, source) =>
+      borrow(
+        (client) => copyInto(client, sql, source),
+        () => false,
+      ),
+    copyOut: (sql) => readable(lend((client) => copyFrom(client, sql))),
+    transaction: (fn, transactionOptions = {}) => {
+      let usable = true;
+      const work = async (client: Client) => {
+        try {
+          return await transact(client, fn, transactionOptions);
+        } catch (error) {
+          await client.query('ROLLBACK').catch(() => {
+            usable = false;
+          });
+          throw error;
+        }
+      };
+      return borrow(work, () => usable);
+    },
+    listen: async (channel, heard) => {
+      const subscription = await subscribe(url, options, channel, heard);
+      const listed: Subscription = {
+        close: async () => {
+          subscriptions.delete(listed);
+          await subscription.close();
+        },
+      };
+      subscriptions.add(listed);
+      return listed;
+    },
+    close: () => {
+      closing ??= (async () => {
+        await Promise.all([...subscriptions].map((subscription) => subscription.close()));
+        // The driver's pool forgets who still waits for a turn when it ends.
+        while (pool.waitingCount > 0) await sleep(5);
+        await pool.end();
+      })();
+      return closing;
+    },
+  };
+}
+
+/** Opens one connection of its own. @throws TroupeError as `openPool`'s calls do. */
+export async function openConnection(url: string, options: PoolOptions = {}): Promise<Connection> {
+  const client = await connect(url, options);
+  return {
+    ...sessionOn(client),
+    pid: (client as unknown as { processID: number }).processID,
+    close: () => client.end(),
+    sever: () => sever(client),
+  };
+}
+
+async function connect(url: string, options: PoolOptions): Promise<pg.Client> {
+  const config = clientConfig(url, options);
+  return untilStarted(
+    async () => {
+      const client = new pg.Client(config);
+      client.on('error', () => {});
+      await client.connect();
+      return client;
+    },
+    url,
+    options,
+  );
+}
+
+const LONGEST_PAUSE_MS = 5000;
+
+async function subscribe(
+  url: string,
+  options: PoolOptions,
+  channel: string,
+  heard: (payload: string | null) => void,
+): Promise<Subscription> {
+  let closed = false;
+  let client = await start();
+
+  async function start(): Promise<pg.Client> {
+    const fresh = await connect(url, options);
+    fresh.on('notification', (message) => heard(message.payload ?? ''));
+    await fresh.query(`LISTEN ${pg.escapeIdentifier(channel)}`);
+    fresh.once('end', () => void again());
+    return fresh;
+  }
+
+  async function again(): Promise<void> {
+    for (let pause = 100; !closed; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
+      await sleep(pause, undefined, { ref: false });
+      if (closed) return;
+      const fresh = await start().catch(() => null);
+      if (fresh === null) continue;
+      client = fresh;
+      if (closed) await client.end();
+      else heard(null);
+      return;
+    }
+  }
+
+  return {
+    close: async () => {
+      closed = true;
+      await client.end();
+    },
+  };
+}
