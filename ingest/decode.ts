@@ -1,0 +1,244 @@
+/**
+ * The door for facts: a JSON value becomes a valid `Event`, or a refusal with its reason. Nothing is altered silently; the one
+ * change that is made (the reversible escape of text that PostgreSQL cannot hold) is flagged in the event.
+ */
+import { Compile } from 'typebox/compile';
+import { got, type Refusal } from '../errors.ts';
+import { type Draft, type Event, type EventName, keyOf, typeOf, VOCABULARY } from './events.ts';
+import { canonicalJson, isRecord, parseRecord, sha256 } from './json.ts';
+import { escapeText, mapStrings, needsEscape, unescapeText } from './text.ts';
+
+export type Decoded =
+  | { readonly event: Event; readonly refusal?: never }
+  | { readonly refusal: Refusal; readonly event?: never };
+
+const names = new Map<string, EventName>(
+  (Object.keys(VOCABULARY) as EventName[]).flatMap((name) => [[typeOf(name), name] as const]),
+);
+type Check = ReturnType<typeof Compile>;
+const checks = new Map<EventName, Check>();
+
+function checkOf(name: EventName): Check {
+  let check = checks.get(name);
+  if (!check) {
+    check = Compile(VOCABULARY[name]) as unknown as Check;
+    checks.set(name, check);
+  }
+  return check;
+}
+
+/** Reads one JSON text as an event. Never throws. */
+export function decodeText(text: string): Decoded {
+  const parsed = parseRecord(text);
+  return 'refusal' in parsed ? parsed : decodeEnvelope(parsed.value);
+}
+
+/** Reads one CloudEvents envelope in structured JSON form. Never throws. */
+export function decodeEnvelope(value: unknown): Decoded {
+  if (!isRecord(value)) return refuse('bad_shape', '', 'an event object', value);
+  const version = value.specversion;
+  if (version !== undefined && version !== '1.0') return refuse('bad_type', 'specversion', '"1.0"', version);
+  const type = value.type;
+  if (typeof type !== 'string') return refuse('bad_type', 'type', 'an event type such as troupe.task.defined.v1', type);
+  const name = names.get(type);
+  if (!name) return refuse('unknown_event', 'type', `one of ${[...names.keys()].join(', ')}`, type);
+  return decodeDraft({
+    name,
+    source: value.source as string,
+    id: value.id as string,
+    time: (value.time ?? null) as string | null,
+    data: (value.data ?? {}) as never,
+  } as Draft);
+}
+
+/** Checks a draft field by field and gives it its key and digest. Never throws. */
+export function decodeDraft(draft: Draft): Decoded {
+  for (const field of ['id', 'source'] as const) {
+    const problem = badIdentifier(draft[field]);
+    if (problem) return refuse('bad_identifier', field, problem, draft[field]);
+  }
+  const time = draft.time === null ? null : normaliseTime(draft.time);
+  if (time === undefined)
+    return refuse('bad_time', 'time', 'an RFC 3339 time such as 2026-09-10T10:00:00Z, or null', draft.time);
+
+  const check = checkOf(draft.name);
+  if (!check.Check(draft.data)) return { refusal: firstProblem(check, draft.data) };
+
+  let data = draft.data as Record<string, unknown>;
+  let json = canonicalJson(data);
+  if (MIGHT_NEED_ESCAPE.test(json)) {
+    const bad = findBadName(data, 'data');
+    if (bad)
+      return refuse('bad_identifier', bad, 'an id, name or key without U+0000 and lone surrogates', 'one with them');
+    const escaped = mapStrings(data, escapeText) as Record<string, unknown>;
+    if (canonicalJson(escaped) !== json) {
+      const flags = Array.isArray(data.flags) ? (data.flags as string[]) : [];
+      data = { ...escaped, flags: [...flags.filter((flag) => flag !== ESCAPED_FLAG), ESCAPED_FLAG] };
+      json = canonicalJson(data);
+    }
+  }
+  const problem = inconsistency(draft.name, data);
+  if (problem) return { refusal: problem };
+  const key = keyOf(draft.name, data);
+  const badKey = badIdentifier(key);
+  if (badKey) return refuse('bad_identifier', 'data', badKey, key);
+  const digest = sha256(`${draft.name}\n${time ?? ''}\n${json}`);
+  return { event: { name: draft.name, source: draft.source, id: draft.id, time, key, data, json, digest } as Event };
+}
+
+/** An event as the CloudEvents envelope that `decodeEnvelope` reads, text given back as it was sent. */
+export function encodeEnvelope(
+  event: Pick<Event, 'name' | 'source' | 'id' | 'time'> & { readonly data: unknown },
+): object {
+  let data = event.data as Record<string, unknown>;
+  const flags = data.flags;
+  if (Array.isArray(flags) && flags.includes(ESCAPED_FLAG)) {
+    const kept = flags.filter((flag) => flag !== ESCAPED_FLAG);
+    data = mapStrings(data, unescapeText) as Record<string, unknown>;
+    const { flags: _, ...rest } = data;
+    data = kept.length > 0 ? { ...rest, flags: kept } : rest;
+  }
+  return {
+    specversion: '1.0',
+    id: event.id,
+    source: event.source,
+    type: typeOf(event.name),
+    ...(event.time === null ? {} : { time: event.time }),
+    datacontenttype: 'application/json',
+    data,
+  };
+}
+
+/** Flag of an event whose text holds the reversible escape of `text.ts`. */
+export const ESCAPED_FLAG = 'escaped_text';
+
+/** JSON.stringify writes U+0000 and lone surrogates as \u escapes; a backslash before them is a rare false alarm. */
+const MIGHT_NEED_ESCAPE = /\\u(?:0000|d[89a-f])|\uFFFE/;
+const IS_NAME = /(?:^|_)(?:id|ids|name|key)$|^(?:from|to|role|by|kind|annotator|source)$/;
+
+function findBadName(value: unknown, path: string, depth = 0): string | null {
+  if (Array.isArray(value)) {
+    for (const [i, item] of value.entries()) {
+      const bad = findBadName(item, `${path}[${i}]`, depth);
+      if (bad) return bad;
+    }
+    return null;
+  }
+  if (!isRecord(value)) return null;
+  for (const [key, member] of Object.entries(value)) {
+    if (needsEscape(key)) return `${path}.${escapeText(key)}`;
+    const field = `${path}.${key}`;
+    if (depth < 2 && IS_NAME.test(key) && typeof member === 'string' && needsEscape(member)) return field;
+    const bad = findBadName(member, field, depth + 1);
+    if (bad) return bad;
+  }
+  return null;
+}
+
+function badIdentifier(value: unknown): string | null {
+  if (typeof value !== 'string' || value.length === 0) return 'a non-empty text';
+  if (needsEscape(value)) return 'text without U+0000 and lone surrogates';
+  if (Buffer.byteLength(value) > 600) return 'at most 600 bytes';
+  return null;
+}
+
+const TIME = /^(\d{4})-(\d{2})-(\d{2})[Tt ](\d{2}):(\d{2}):(\d{2})(?:\.(\d{1,9}))?([Zz]|[+-]\d{2}:\d{2})$/;
+
+/** RFC 3339 in any zone to UTC with six digits of a second (further digits are dropped); undefined when it is not a time. */
+export function normaliseTime(text: unknown): string | undefined {
+  if (typeof text !== 'string') return undefined;
+  const match = TIME.exec(text);
+  if (!match) return undefined;
+  const [, year, month, day, hour, minute, second, fraction = '', zone = 'Z'] = match;
+  const whole = new Date(`${year}-${month}-${day}T${hour}:${minute}:${second}${zone.toUpperCase()}`);
+  if (Number.isNaN(whole.getTime())) return undefined;
+  const utc = whole.toISOString();
+  // Outside 0001–9999 toISOString changes its form, and a day that does not exist (31 April) rolls over.
+  if (utc.length !== 24 || utc.startsWith('0000') || !isCalendarDay(Number(year), Number(month), Number(day)))
+    return undefined;
+  return `${utc.slice(0, 19)}.${fraction.slice(0, 6).padEnd(6, '0')}Z`;
+}
+
+function isCalendarDay(year: number, month: number, day: number): boolean {
+  return month >= 1 && month <= 12 && day >= 1 && day <= new Date(Date.UTC(year, month, 0)).getUTCDate();
+}
+
+/** What a schema cannot say: lists that must be as long as each other, numbers that must differ. */
+function inconsistency(name: EventName, data: Record<string, unknown>): Refusal | null {
+  if (name === 'generation.completed') {
+    const seen = new Set<number>();
+    for (const [i, choice] of (
+      data.choices as { index: number; token_ids?: number[]; logprobs?: number[]; loss_mask?: number[] }[]
+    ).entries()) {
+      const field = `data.choices[${i}]`;
+      if (seen.has(choice.index))
+        return problem('bad_shape', `${field}.index`, 'a number no other choice has', choice.index);
+      seen.add(choice.index);
+      for (const list of ['logprobs', 'loss_mask'] as const) {
+        const values = choice[list];
+        if (!values) continue;
+        const tokens = choice.token_ids?.length;
+        if (tokens !== undefined && values.length !== tokens) {
+          return problem('bad_shape', `${field}.${list}`, `${tokens} numbers, one a token`, `${values.length}`);
+        }
+      }
+    }
+  }
+  if (name === 'feedback.recorded') {
+    const target = data.target as { kind: string; id?: string | null; episode_id?: string | null };
+    if (!target.id && !target.episode_id)
+      return problem('bad_reference', 'data.target', 'an id or an episode_id', target);
+    const matrix = data.matrix as { programs: unknown[]; tests: unknown[]; pass: unknown[][] } | null | undefined;
+    if (matrix) {
+      if (matrix.pass.length !== matrix.programs.length) {
+        return problem(
+          'bad_shape',
+          'data.matrix.pass',
+          `${matrix.programs.length} rows, one a program`,
+          `${matrix.pass.length}`,
+        );
+      }
+      const ragged = matrix.pass.findIndex((row) => row.length !== matrix.tests.length);
+      if (ragged >= 0) {
+        return problem(
+          'bad_shape',
+          `data.matrix.pass[${ragged}]`,
+          `${matrix.tests.length} cells, one a test`,
+          `${matrix.pass[ragged]?.length}`,
+        );
+      }
+    }
+  }
+  return null;
+}
+
+function firstProblem(check: Check, data: unknown): Refusal {
+  const errors = check.Errors(data);
+  // The last error of a union names the union; the most telling one is the deepest path.
+  const error = [...errors].sort((a, b) => b.instancePath.split('/').length - a.instancePath.split('/').length)[0];
+  const path = error?.instancePath ?? '';
+  const params = (error?.params ?? {}) as Record<string, unknown>;
+  const missing = Array.isArray(params.requiredProperties) ? params.requiredProperties[0] : undefined;
+  const field = `data${path.replaceAll('/', '.').replace(/\.(\d+)(?=\.|$)/g, '[$1]')}${missing ? `.${String(missing)}` : ''}`;
+  const value = missing ? undefined : valueAt(data, path);
+  const code = error?.keyword === 'type' || error?.keyword === 'anyOf' ? 'bad_type' : 'bad_shape';
+  const allowed = Array.isArray(params.allowedValues) ? `one of ${params.allowedValues.join(', ')}` : undefined;
+  const expected = missing ? 'a value' : (allowed ?? (error?.message ?? 'another value').replace(/^must /, 'it to '));
+  return problem(code, field, expected, value);
+}
+
+function valueAt(data: unknown, pointer: string): unknown {
+  let value = data;
+  for (const part of pointer.split('/').slice(1)) value = (value as Record<string, unknown> | undefined)?.[part];
+  return value;
+}
+
+const problem = (code: Refusal['code'], field: string, expected: string, value: unknown): Refusal => ({
+  code,
+  field,
+  expected,
+  got: got(value),
+});
+const refuse = (code: Refusal['code'], field: string, expected: string, value: unknown): Decoded => ({
+  refusal: problem(code, field, expected, value),
+});

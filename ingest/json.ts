@@ -1,0 +1,121 @@
+/**
+ * JSON at the door. The raw text is looked at before `JSON.parse`, because afterwards it is too late: a document 100,000 levels
+ * deep parses but cannot be written again, and 9007199254740993 has silently become …992.
+ * Canonical JSON (keys sorted, no white space) is what ids and digests are made of.
+ */
+import { createHash } from 'node:crypto';
+import type { Refusal } from '../errors.ts';
+
+/** Deepest nesting that is taken, in arrays and objects together. */
+export const MAX_DEPTH = 128;
+/** Largest single record that is taken, in bytes of UTF-8. */
+export const MAX_RECORD_BYTES = 32 * 1024 * 1024;
+
+const QUOTE = 34;
+const BACKSLASH = 92;
+
+/**
+ * Looks at JSON text without parsing it: nesting no deeper than {@link MAX_DEPTH}, every number exactly representable as a
+ * double (integers within ±2^53, nothing that overflows to infinity). Returns the refusal, or null when all is well.
+ */
+export function guardJson(text: string): Refusal | null {
+  let depth = 0;
+  for (let i = 0; i < text.length; i++) {
+    const c = text.charCodeAt(i);
+    if (c === QUOTE) {
+      let end = text.indexOf('"', i + 1);
+      while (end > 0 && isEscaped(text, end)) end = text.indexOf('"', end + 1);
+      if (end < 0) return null; // not JSON; the parser says so with its own words
+      i = end;
+    } else if (c === 123 || c === 91) {
+      if (++depth > MAX_DEPTH) {
+        return {
+          code: 'too_deep',
+          field: '',
+          expected: `at most ${MAX_DEPTH} levels of nesting`,
+          got: `more at character ${i}`,
+        };
+      }
+    } else if (c === 125 || c === 93) {
+      depth--;
+    } else if (c === 45 || (c >= 48 && c <= 57)) {
+      let end = i + 1;
+      while (end < text.length && isNumberCharacter(text.charCodeAt(end))) end++;
+      if (end - i > 15) {
+        const token = text.slice(i, end);
+        if (!isExact(token)) {
+          return {
+            code: 'bad_number',
+            field: '',
+            expected: 'a number that a 64-bit float holds (integers up to 2^53; send longer ones as text)',
+            got: token.slice(0, 60),
+          };
+        }
+      } else if (end - i > 3 && !Number.isFinite(Number(text.slice(i, end)))) {
+        return { code: 'bad_number', field: '', expected: 'a finite number', got: text.slice(i, end) };
+      }
+      i = end - 1;
+    }
+  }
+  return null;
+}
+
+function isEscaped(text: string, quote: number): boolean {
+  let backslashes = 0;
+  for (let k = quote - 1; text.charCodeAt(k) === BACKSLASH; k--) backslashes++;
+  return backslashes % 2 === 1;
+}
+
+const isNumberCharacter = (c: number): boolean =>
+  (c >= 48 && c <= 57) || c === 46 || c === 43 || c === 45 || c === 69 || c === 101;
+
+/** Decimal fractions may round (0.1 does); integers may not, and nothing may overflow. */
+function isExact(token: string): boolean {
+  const value = Number(token);
+  if (!Number.isFinite(value)) return false;
+  return /[.eE]/.test(token) || Number.isSafeInteger(value);
+}
+
+/** Parses one record: size, guard, syntax. Never throws. */
+export function parseRecord(text: string): { readonly value: unknown } | { readonly refusal: Refusal } {
+  if (text.length > MAX_RECORD_BYTES) {
+    return {
+      refusal: { code: 'too_large', field: '', expected: `at most ${MAX_RECORD_BYTES} bytes`, got: `${text.length}` },
+    };
+  }
+  const refusal = guardJson(text);
+  if (refusal) return { refusal };
+  try {
+    return { value: JSON.parse(text) };
+  } catch (error) {
+    const got = error instanceof Error ? error.message : String(error);
+    return { refusal: { code: 'bad_json', field: '', expected: 'one JSON value', got: got.slice(0, 160) } };
+  }
+}
+
+/** Canonical JSON: object keys in code-unit order, no white space, `undefined` members left out, -0 as 0. */
+export function canonicalJson(value: unknown): string {
+  if (value === null || typeof value !== 'object') return JSON.stringify(value) ?? 'null';
+  if (Array.isArray(value)) {
+    let text = '[';
+    for (let i = 0; i < value.length; i++) text += (i === 0 ? '' : ',') + canonicalJson(value[i]);
+    return `${text}]`;
+  }
+  const record = value as Record<string, unknown>;
+  let text = '{';
+  for (const key of Object.keys(record).sort()) {
+    const member = record[key];
+    if (member === undefined) continue;
+    text += `${text.length === 1 ? '' : ','}${JSON.stringify(key)}:${canonicalJson(member)}`;
+  }
+  return `${text}}`;
+}
+
+/** SHA-256 as lower-case hex. */
+export const sha256 = (text: string | Uint8Array): string => createHash('sha256').update(text).digest('hex');
+
+/** A deterministic id: the first 32 hex digits of the SHA-256 over the parts as a canonical JSON array. */
+export const hashId = (...parts: readonly unknown[]): string => sha256(canonicalJson(parts)).slice(0, 32);
+
+export const isRecord = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);

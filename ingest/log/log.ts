@@ -1,0 +1,46 @@
+/**
+ * The seam between whoever brings facts and the log that keeps them. Two implementations keep the same promises, shown by one
+ * contract suite: the embedded log in PostgreSQL, and Kafka.
+ */
+import type { Refusal } from '../../errors.ts';
+import type { Event } from '../events.ts';
+
+/** What became of one event. `conflict`: the identity is known with another body; the first stays, this one is a dead letter. */
+export type Appended = 'accepted' | 'duplicate' | 'conflict';
+
+export type EventLog = {
+  readonly name: string;
+  /**
+   * Answers only when every accepted event is durable, in the order given for each key. An identity (key, source, id) that the
+   * log holds with the same body is a duplicate; with another body a conflict. Nothing is answered from memory.
+   */
+  readonly append: (events: readonly Event[]) => Promise<readonly Appended[]>;
+  readonly close: () => Promise<void>;
+};
+
+/** A record that was refused: its raw bytes stay, with the place it came from and the reason. */
+export type DeadLetter = {
+  readonly place: string | null;
+  readonly raw: Uint8Array;
+  readonly refusal: Refusal;
+};
+
+/** The counts of one door, kept so that received = acknowledged + duplicates + rejected can be checked at any time. */
+export type DoorReport = {
+  readonly door: string;
+  readonly received: number;
+  readonly acknowledged: number;
+  readonly duplicates: number;
+  readonly rejected: readonly DeadLetter[];
+};
+
+/** Where doors report what they refused. */
+export type DoorBook = { readonly report: (report: DoorReport) => Promise<void> };
+
+/** Bodies of artifacts, by content. `put` answers when the body is durable; putting the same body again is free. */
+export type ArtifactStore = {
+  readonly put: (
+    bodies: readonly (string | Uint8Array)[],
+  ) => Promise<readonly { readonly sha256: string; readonly size: number }[]>;
+  readonly get: (sha256: string) => Promise<Uint8Array>;
+};

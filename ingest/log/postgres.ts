@@ -1,0 +1,120 @@
+/**
+ * The embedded log: `troupe.events` itself is the log. Positions are given under the lock of the partition's row, so within a
+ * partition they commit in order and without gaps, and a reader that has seen position p has seen all before it.
+ */
+import { createHash } from 'node:crypto';
+import type { Event } from '../events.ts';
+import type { Appended, DoorBook, DoorReport, EventLog } from './log.ts';
+import { partitionOf } from './partition.ts';
+
+/** The little of a database that the log needs; `Db` of the store is one. */
+export type SqlClient = {
+  query<Row = Record<string, unknown>>(
+    sql: string,
+    params?: readonly unknown[],
+    options?: { readonly name?: string },
+  ): Promise<{ readonly rows: Row[]; readonly count: number }>;
+};
+export type SqlDatabase = SqlClient & { transaction<T>(work: (tx: SqlClient) => Promise<T>): Promise<T> };
+
+/** Told on this channel that something was appended; the payload says nothing, readers look for themselves. */
+export const LOG_CHANNEL = 'troupe_log';
+
+export function postgresLog(db: SqlDatabase): EventLog {
+  return {
+    name: 'embedded',
+    append: (events) => (events.length === 0 ? Promise.resolve([]) : db.transaction((tx) => append(tx, events))),
+    close: async () => {},
+  };
+}
+
+async function append(tx: SqlClient, events: readonly Event[]): Promise<Appended[]> {
+  const partitions = events.map((event) => partitionOf(event.key));
+  const locked = await tx.query<{ partition: number; next_position: number }>(
+    'select partition, next_position from troupe.log_partitions where partition = any($1::smallint[]) order by partition for update',
+    [[...new Set(partitions)]],
+    { name: 'log_lock' },
+  );
+  const next = new Map(locked.rows.map((row) => [row.partition, Number(row.next_position)]));
+
+  // Under the lock nobody else writes these keys, so what is known now is all there is to know.
+  const known = await tx.query<{ key: string; source: string; id: string; digest: string }>(
+    `select e.key, e.source, e.id, e.digest
+     from unnest($1::text[], $2::text[], $3::text[]) as k (key, source, id) join troupe.events e using (key, source, id)`,
+    [events.map((e) => e.key), events.map((e) => e.source), events.map((e) => e.id)],
+    { name: 'log_known' },
+  );
+  const digests = new Map(known.rows.map((row) => [identity(row), row.digest]));
+
+  const rows: string[] = [];
+  const answers = events.map((event, i): Appended => {
+    const name = identity(event);
+    const before = digests.get(name);
+    if (before !== undefined) return before === event.digest ? 'duplicate' : 'conflict';
+    digests.set(name, event.digest);
+    const partition = partitions[i]!;
+    const position = next.get(partition)!;
+    next.set(partition, position + 1);
+    // The data is canonical JSON already: it is spliced in as it is, never parsed and written again.
+    const head = JSON.stringify([event.key, event.source, event.id, event.name, event.time, event.digest]);
+    rows.push(`{"h":${head},"p":${partition},"n":${position},"d":${event.json}}`);
+    return 'accepted';
+  });
+  if (rows.length === 0) return answers;
+
+  await tx.query(
+    `insert into troupe.events (key, source, id, name, time, digest, partition, position, data)
+     select h ->> 0, h ->> 1, h ->> 2, h ->> 3, (h ->> 4)::timestamptz, h ->> 5, p, n, d
+     from json_to_recordset($1::json) as r (h json, p smallint, n bigint, d json)`,
+    [`[${rows.join(',')}]`],
+    { name: 'log_insert' },
+  );
+  await tx.query(
+    `update troupe.log_partitions l set next_position = n.position
+     from unnest($1::smallint[], $2::bigint[]) as n (partition, position) where l.partition = n.partition`,
+    [[...next.keys()], [...next.values()]],
+    { name: 'log_advance' },
+  );
+  await tx.query(`select pg_notify('${LOG_CHANNEL}', '')`, [], { name: 'log_notify' });
+  return answers;
+}
+
+const identity = (e: { readonly key: string; readonly source: string; readonly id: string }): string =>
+  `${e.key}\n${e.source}\n${e.id}`;
+
+/** Keeps what every door received and refused, in the same database. A letter refused again is counted, not kept twice. */
+export function postgresBook(db: SqlDatabase): DoorBook {
+  return {
+    report: (report) => db.transaction((tx) => writeReport(tx, report)),
+  };
+}
+
+async function writeReport(tx: SqlClient, report: DoorReport): Promise<void> {
+  await tx.query(
+    `insert into troupe.door_counts as c (door, received, acknowledged, duplicates, rejected) values ($1, $2, $3, $4, $5)
+     on conflict (door) do update set received = c.received + excluded.received, acknowledged = c.acknowledged + excluded.acknowledged,
+       duplicates = c.duplicates + excluded.duplicates, rejected = c.rejected + excluded.rejected`,
+    [report.door, report.received, report.acknowledged, report.duplicates, report.rejected.length],
+  );
+  for (const letter of report.rejected) {
+    const raw = Buffer.from(letter.raw);
+    const { code, field, expected, got } = letter.refusal;
+    await tx.query(
+      `insert into troupe.dead_letters as d (door, place, raw, code, field, expected, got, digest) values ($1, $2, $3, $4, $5, $6, $7, $8)
+       on conflict (digest, code, field) do update set attempts = d.attempts + 1, last_at = clock_timestamp()`,
+      [
+        report.door,
+        letter.place,
+        raw,
+        code,
+        clean(field),
+        clean(expected),
+        clean(got),
+        createHash('sha256').update(raw).digest('hex'),
+      ],
+    );
+  }
+}
+
+/** A refusal may quote what PostgreSQL cannot hold. */
+const clean = (text: string): string => text.replaceAll('\u0000', '\\u0000').toWellFormed();
