@@ -1,0 +1,67 @@
+/**
+ * What an event says once all its amendments are known. Both the event and the amendments stay in the log; the tables show this.
+ * Amendments apply in the order of (time, id), whatever the order of arrival.
+ */
+import { decodeDraft } from '../ingest/decode.ts';
+import type { Draft, EventData, EventName } from '../ingest/events.ts';
+import { isRecord } from '../ingest/json.ts';
+import { versionOf } from './projections/projection.ts';
+
+export type Stored = {
+  readonly key: string;
+  readonly source: string;
+  readonly id: string;
+  readonly name: EventName;
+  readonly time: string | null;
+  readonly data: unknown;
+};
+
+/** The corrected event, or null where it was rejected. An amendment that would make the event invalid is left out. */
+export function amended(event: Stored, amendments: readonly Stored[]): Stored | null {
+  const mine = amendments
+    .filter((a) => {
+      const target = (a.data as EventData<'record.amended'>).target;
+      return target.source === event.source && target.id === event.id;
+    })
+    .sort((a, b) => (versionOf(a) < versionOf(b) ? -1 : 1));
+  let data = event.data;
+  for (const amendment of mine) {
+    const { op, patch, set } = amendment.data as EventData<'record.amended'>;
+    if (op === 'reject') return null;
+    const next =
+      op === 'merge'
+        ? mergePatch(data, patch)
+        : op === 'supersede'
+          ? patch
+          : (set ?? []).reduce((d, s) => setAt(d, s.path, s.value), data);
+    const decoded = decodeDraft({ ...event, data: next } as unknown as Draft);
+    if (decoded.event && decoded.event.key === event.key) data = decoded.event.data;
+  }
+  return { ...event, data };
+}
+
+/** RFC 7396. */
+export function mergePatch(target: unknown, patch: unknown): unknown {
+  if (!isRecord(patch)) return patch;
+  const result: Record<string, unknown> = isRecord(target) ? { ...target } : {};
+  for (const [key, value] of Object.entries(patch)) {
+    if (value === null) delete result[key];
+    else result[key] = mergePatch(result[key], value);
+  }
+  return result;
+}
+
+/** The value with one place, named by a JSON pointer (RFC 6901), replaced; unchanged where the place does not exist. */
+export function setAt(target: unknown, pointer: string, value: unknown): unknown {
+  if (pointer === '') return value;
+  const [, head = '', ...rest] = pointer.split('/');
+  const name = head.replaceAll('~1', '/').replaceAll('~0', '~');
+  const tail = rest.length === 0 ? '' : `/${rest.join('/')}`;
+  if (Array.isArray(target)) {
+    const index = Number(name);
+    return Number.isInteger(index) && index >= 0 && index < target.length
+      ? target.map((item, i) => (i === index ? setAt(item, tail, value) : item))
+      : target;
+  }
+  return isRecord(target) ? { ...target, [name]: setAt(target[name], tail, value) } : target;
+}

@@ -1,0 +1,49 @@
+/** How far the tables are behind the log, and waiting until they have caught up. */
+import { TroupeError } from '../errors.ts';
+import type { Session } from './db/pool.ts';
+import { EMBEDDED } from './projector.ts';
+
+/** Next position to be written to each partition of the log. */
+export async function logPositions(db: Session): Promise<Record<string, number>> {
+  const { rows } = await db.query<{ partition: number; next_position: number }>(
+    'select partition, next_position from troupe.log_partitions order by partition',
+    [],
+    { name: 'log_positions' },
+  );
+  return Object.fromEntries(rows.map((row) => [row.partition, Number(row.next_position)]));
+}
+
+/** Events that are in the log and not in the tables yet. */
+export async function lag(db: Session, positions?: Readonly<Record<string, number>>): Promise<number> {
+  const wanted = positions ?? (await logPositions(db));
+  const { rows } = await db.query<{ partition: number; position: number }>(
+    'select partition, position from troupe.positions where projection = $1 and log = $2',
+    ['facts', EMBEDDED],
+    { name: 'table_positions' },
+  );
+  const read = new Map(rows.map((row) => [row.partition, Number(row.position)]));
+  return Object.entries(wanted).reduce(
+    (sum, [partition, next]) => sum + Math.max(0, next - (read.get(Number(partition)) ?? 0)),
+    0,
+  );
+}
+
+/**
+ * Waits until everything that is in the log now is in the tables.
+ * @throws TroupeError `busy` when the tables have not caught up within `timeoutMs`.
+ */
+export async function waitProjected(db: Session, { timeoutMs = 60_000 } = {}): Promise<Record<string, number>> {
+  const wanted = await logPositions(db);
+  const deadline = performance.now() + timeoutMs;
+  for (let pause = 2; ; pause = Math.min(50, pause * 1.5)) {
+    const behind = await lag(db, wanted);
+    if (behind === 0) return wanted;
+    if (performance.now() > deadline) {
+      throw new TroupeError(
+        'busy',
+        `The tables are still ${behind} events behind the log after ${timeoutMs / 1000} s; is \`troupe run project\` running?`,
+      );
+    }
+    await new Promise((resolve) => setTimeout(resolve, pause));
+  }
+}

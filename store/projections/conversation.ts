@@ -1,0 +1,244 @@
+/** What was said and done between model calls: messages, tool calls and their results, decisions, hand-overs, observations. */
+import { agentStub } from './calls.ts';
+import { json, type Projection, partsOf, type Target, textOf } from './projection.ts';
+
+export const MESSAGES: Target = {
+  name: 'messages',
+  table: 'messages',
+  keys: { episode_id: 'text', message_id: 'text' },
+  columns: {
+    sender: 'text',
+    receivers: 'json',
+    role: 'text',
+    text: 'text',
+    content: 'json',
+    channel: 'text',
+    in_reply_to: 'text',
+    call_id: 'text',
+    turn: 'integer',
+    seq: 'bigint',
+    sent_at: 'timestamptz',
+    flags: 'json',
+    unmapped: 'json',
+  },
+  version: 'version',
+};
+
+export const TOOLS_CALLED: Target = {
+  name: 'tools_called',
+  table: 'tool_calls',
+  keys: { episode_id: 'text', tool_call_id: 'text' },
+  columns: {
+    call_id: 'text',
+    index: 'integer',
+    agent_id: 'text',
+    name: 'text',
+    type: 'text',
+    arguments: 'json',
+    arguments_raw: 'text',
+    parse_error: 'text',
+    turn: 'integer',
+    seq: 'bigint',
+    called_unmapped: 'json',
+    called_at: 'timestamptz',
+  },
+  version: 'called_version',
+};
+
+export const TOOLS_RETURNED: Target = {
+  name: 'tools_returned',
+  table: 'tool_calls',
+  keys: { episode_id: 'text', tool_call_id: 'text' },
+  columns: {
+    status: 'text',
+    output: 'json',
+    error: 'json',
+    duration_ms: 'double precision',
+    from_cache: 'boolean',
+    truncated: 'boolean',
+    returned_seq: 'bigint',
+    returned_unmapped: 'json',
+    returned_at: 'timestamptz',
+  },
+  version: 'returned_version',
+};
+
+const EVENT_KEYS = { episode_id: 'text', event_source: 'text', event_id: 'text' } as const;
+
+export const DECISIONS: Target = {
+  name: 'decisions',
+  table: 'decisions',
+  keys: EVENT_KEYS,
+  columns: {
+    by: 'text',
+    kind: 'text',
+    decision: 'json',
+    turn: 'integer',
+    seq: 'bigint',
+    at: 'timestamptz',
+    unmapped: 'json',
+  },
+  version: 'version',
+};
+
+export const OBSERVATIONS: Target = {
+  name: 'observations',
+  table: 'observations',
+  keys: EVENT_KEYS,
+  columns: {
+    kind: 'text',
+    content: 'json',
+    state: 'json',
+    call_id: 'text',
+    turn: 'integer',
+    seq: 'bigint',
+    at: 'timestamptz',
+    unmapped: 'json',
+  },
+  version: 'version',
+};
+
+export const messageSent: Projection<'message.sent'> = ({ data, time, version }) => [
+  [
+    MESSAGES,
+    [
+      {
+        episode_id: data.episode_id,
+        message_id: data.message_id,
+        sender: data.from ?? null,
+        receivers: json(data.to),
+        role: data.role ?? null,
+        text: textOf(data.content),
+        content: partsOf(data.content),
+        channel: data.channel ?? null,
+        in_reply_to: data.in_reply_to ?? null,
+        call_id: data.call_id ?? null,
+        turn: data.turn ?? null,
+        seq: data.seq ?? null,
+        sent_at: time,
+        flags: json(data.flags),
+        unmapped: json(data.unmapped),
+        version,
+      },
+    ],
+  ],
+];
+
+export const toolCalled: Projection<'tool.called'> = ({ data, time, version }) => [
+  [
+    TOOLS_CALLED,
+    [
+      {
+        episode_id: data.episode_id,
+        tool_call_id: data.tool_call_id,
+        call_id: data.call_id ?? null,
+        index: data.index ?? null,
+        agent_id: data.agent_id ?? null,
+        name: data.name,
+        type: data.type ?? null,
+        arguments: json(data.arguments),
+        arguments_raw: data.arguments_raw ?? null,
+        parse_error: data.parse_error ?? null,
+        turn: data.turn ?? null,
+        seq: data.seq ?? null,
+        called_unmapped: json(data.unmapped),
+        called_at: time,
+        called_version: version,
+      },
+    ],
+  ],
+  ...agentStub(data.episode_id, data.agent_id),
+];
+
+export const toolReturned: Projection<'tool.returned'> = ({ data, time, version }) => [
+  [
+    TOOLS_RETURNED,
+    [
+      {
+        episode_id: data.episode_id,
+        tool_call_id: data.tool_call_id,
+        status: data.status,
+        output: json(data.output),
+        error: json(data.error),
+        duration_ms: data.duration_ms ?? null,
+        from_cache: data.from_cache ?? null,
+        truncated: data.truncated ?? null,
+        returned_seq: data.seq ?? null,
+        returned_unmapped: json(data.unmapped),
+        returned_at: time,
+        returned_version: version,
+      },
+    ],
+  ],
+];
+
+export const decisionMade: Projection<'decision.made'> = ({ data, source, id, time, version }) => [
+  [
+    DECISIONS,
+    [
+      {
+        episode_id: data.episode_id,
+        event_source: source,
+        event_id: id,
+        by: data.by ?? null,
+        kind: data.kind,
+        decision: json(data.decision),
+        turn: data.turn ?? null,
+        seq: data.seq ?? null,
+        at: time,
+        unmapped: json(data.unmapped),
+        version,
+      },
+    ],
+  ],
+];
+
+/** A hand-over is a decision about who goes on. */
+export const controlTransferred: Projection<'control.transferred'> = ({ data, source, id, time, version }) => [
+  [
+    DECISIONS,
+    [
+      {
+        episode_id: data.episode_id,
+        event_source: source,
+        event_id: id,
+        by: data.from_agent ?? null,
+        kind: data.kind,
+        decision: {
+          to_agent: data.to_agent,
+          ...(data.child_episode_id ? { child_episode_id: data.child_episode_id } : {}),
+          ...(data.tool_call_id ? { tool_call_id: data.tool_call_id } : {}),
+          ...(data.reason ? { reason: data.reason } : {}),
+        },
+        turn: data.turn ?? null,
+        seq: data.seq ?? null,
+        at: time,
+        unmapped: json(data.unmapped),
+        version,
+      },
+    ],
+  ],
+  ...agentStub(data.episode_id, data.to_agent),
+];
+
+export const environmentObserved: Projection<'environment.observed'> = ({ data, source, id, time, version }) => [
+  [
+    OBSERVATIONS,
+    [
+      {
+        episode_id: data.episode_id,
+        event_source: source,
+        event_id: id,
+        kind: data.kind,
+        content: json(data.content),
+        state: json(data.state),
+        call_id: data.call_id ?? null,
+        turn: data.turn ?? null,
+        seq: data.seq ?? null,
+        at: time,
+        unmapped: json(data.unmapped),
+        version,
+      },
+    ],
+  ],
+];

@@ -1,0 +1,66 @@
+/**
+ * A projection is a pure function from one effective event to rows. Each event type owns its columns and every group of columns
+ * carries the version of the event that wrote it, so the order of arrival does not matter and replay gives the same rows.
+ * No projection reads the clock, randomness or another projection.
+ */
+import type { EventData, EventName } from '../../ingest/events.ts';
+
+/** PostgreSQL type of a column, as `json_to_recordset` reads it. */
+export type ColumnType =
+  | 'text'
+  | 'json'
+  | 'integer'
+  | 'bigint'
+  | 'smallint'
+  | 'double precision'
+  | 'boolean'
+  | 'timestamptz'
+  | 'text[]'
+  | 'integer[]'
+  | 'smallint[]'
+  | 'real[]';
+
+/** A group of columns of one table that one event type owns. `version` is null for stubs and bodies, which only ever appear. */
+export type Target = {
+  readonly name: string;
+  readonly table: string;
+  readonly keys: Readonly<Record<string, ColumnType>>;
+  readonly columns: Readonly<Record<string, ColumnType>>;
+  readonly version: string | null;
+};
+
+export type Row = Readonly<Record<string, unknown>>;
+export type Rows = readonly (readonly [target: Target, rows: readonly Row[]])[];
+
+/** An event as the projections see it: corrected by all amendments that are known. */
+export type Effective<N extends EventName = EventName> = {
+  readonly name: N;
+  readonly source: string;
+  readonly id: string;
+  readonly time: string | null;
+  readonly key: string;
+  readonly data: EventData<N>;
+  /** Sorts by time, then id; an unknown time comes first. */
+  readonly version: string;
+};
+
+export type Projection<N extends EventName> = (event: Effective<N>) => Rows;
+
+export const versionOf = (event: { readonly time: string | null; readonly id: string }): string =>
+  `${event.time ?? ''}|${event.id}`;
+
+/** A column of type json: undefined and null are SQL null. */
+export const json = (value: unknown): unknown => value ?? null;
+
+/** The plain text in a content: the string, or its text parts joined by line breaks; null when there is none. */
+export function textOf(content: unknown): string | null {
+  if (typeof content === 'string') return content;
+  if (!Array.isArray(content)) return null;
+  const texts = content
+    .filter((part) => part?.type === 'text' && typeof part.content === 'string')
+    .map((part) => part.content as string);
+  return texts.length === 0 ? null : texts.join('\n');
+}
+
+/** Content that is more than its text. */
+export const partsOf = (content: unknown): unknown => (Array.isArray(content) ? content : null);

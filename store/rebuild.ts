@@ -1,0 +1,139 @@
+/**
+ * All tables made again from the log alone. The new tables are filled in a schema of their own beside live ingest; the last events,
+ * and the swap, are one transaction: readers see the old tables or the new ones, never half.
+ */
+import { TroupeError } from '../errors.ts';
+import type { Db, Session } from './db/pool.ts';
+import { EMBEDDED, projectBatch, projectBatchIn } from './projector.ts';
+
+export type RebuildOptions = {
+  /** Computes the judgements that the rebuilt `judgings` name, into the schema that the transaction's search_path points at. */
+  readonly judge: (tx: Session, judgings: readonly string[]) => Promise<void>;
+  readonly perPartition?: number;
+  readonly onProgress?: (progress: { readonly applied: number; readonly total: number }) => void;
+};
+
+const NEXT = 'facts_next';
+const PROJECTION = 'rebuild';
+
+/** Rebuilds every table of facts and judgements. Returns how many events were applied. A second rebuild at the same time is refused. */
+export async function rebuild(
+  db: Db,
+  { judge, perPartition = 250, onProgress }: RebuildOptions,
+): Promise<{ readonly events: number }> {
+  const { rows } = await db.query<{ total: number }>('select count(*)::integer as total from troupe.events');
+  const total = rows[0]?.total ?? 0;
+  await db.transaction(async (tx) => {
+    await takeLock(tx);
+    await refuseStrangers(tx);
+    await tx.query(`drop schema if exists ${NEXT} cascade`);
+    await tx.query('delete from troupe.positions where projection = $1', [PROJECTION]);
+    await cloneTables(tx);
+  });
+
+  const options = { schema: NEXT, projection: PROJECTION, perPartition };
+  let applied = 0;
+  for (;;) {
+    const batch = await projectBatch(db, options);
+    applied += batch;
+    onProgress?.({ applied, total });
+    if (batch === 0) break;
+  }
+  const done = await db.transaction(async (tx) => {
+    await tx.query(`set local search_path = ${NEXT}, pg_catalog`);
+    const judgings = await judgingsOf(tx);
+    await judge(tx, judgings);
+    return new Set(judgings);
+  });
+
+  await db.transaction(async (tx) => {
+    await takeLock(tx);
+    // The live projector waits here until the swap is committed, then goes on from the position it finds.
+    await tx.query('select 1 from troupe.positions where projection = $1 for update', ['facts']);
+    for (;;) {
+      const batch = await projectBatchIn(tx, options);
+      applied += batch;
+      if (batch === 0) break;
+    }
+    await tx.query(`set local search_path = ${NEXT}, pg_catalog`);
+    await judge(
+      tx,
+      (await judgingsOf(tx)).filter((id) => !done.has(id)),
+    );
+    await swap(tx);
+  });
+  return { events: applied };
+}
+
+async function judgingsOf(tx: Session): Promise<string[]> {
+  const { rows } = await tx.query<{ judge_id: string }>('select judge_id from judgings order by version');
+  return rows.map((row) => row.judge_id);
+}
+
+async function takeLock(tx: Session): Promise<void> {
+  const { rows } = await tx.query<{ taken: boolean }>(
+    `select pg_try_advisory_xact_lock(hashtext('troupe rebuild')) as taken`,
+  );
+  if (!rows[0]?.taken) {
+    throw new TroupeError(
+      'conflict',
+      'Another rebuild of this project is running; wait for it to end, or stop it, and try again.',
+    );
+  }
+}
+
+/** Views of other people on our tables would be dropped with the old schema; the documented place to read is schema traj. */
+async function refuseStrangers(tx: Session): Promise<void> {
+  const { rows } = await tx.query<{ view: string }>(
+    `select distinct v.oid::regclass::text as view
+     from pg_depend d
+     join pg_rewrite r on r.oid = d.objid and d.classid = 'pg_rewrite'::regclass
+     join pg_class v on v.oid = r.ev_class
+     join pg_class t on t.oid = d.refobjid and d.refclassid = 'pg_class'::regclass
+     where t.relnamespace = 'facts'::regnamespace and v.relnamespace <> 'traj'::regnamespace and v.oid <> t.oid`,
+  );
+  if (rows.length > 0) {
+    throw new TroupeError(
+      'conflict',
+      `These views read the tables of schema facts directly and would be lost: ${rows.map((row) => row.view).join(', ')}. Let them read the views of schema traj instead, or drop them, and try again.`,
+    );
+  }
+}
+
+async function cloneTables(tx: Session): Promise<void> {
+  await tx.query(`create schema ${NEXT}`);
+  const { rows: tables } = await tx.query<{ oid: number; name: string; partitioning: string | null }>(
+    `select c.oid::bigint as oid, quote_ident(c.relname) as name, pg_get_partkeydef(c.oid) as partitioning
+     from pg_class c where c.relnamespace = 'facts'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition order by c.relname`,
+  );
+  for (const table of tables) {
+    const by = table.partitioning === null ? '' : ` partition by ${table.partitioning}`;
+    await tx.query(`create table ${NEXT}.${table.name} (like facts.${table.name} including all)${by}`);
+    if (table.partitioning === null) continue;
+    const { rows: parts } = await tx.query<{ name: string; bound: string }>(
+      `select quote_ident(c.relname) as name, pg_get_expr(c.relpartbound, c.oid) as bound
+       from pg_inherits i join pg_class c on c.oid = i.inhrelid where i.inhparent = $1::oid order by c.relname`,
+      [table.oid],
+    );
+    for (const part of parts)
+      await tx.query(`create table ${NEXT}.${part.name} partition of ${NEXT}.${table.name} ${part.bound}`);
+  }
+}
+
+async function swap(tx: Session): Promise<void> {
+  await tx.query('set local search_path = pg_catalog');
+  const { rows: views } = await tx.query<{ name: string; definition: string }>(
+    `select quote_ident(c.relname) as name, pg_get_viewdef(c.oid) as definition
+     from pg_class c where c.relnamespace = 'traj'::regnamespace and c.relkind = 'v'`,
+  );
+  await tx.query('alter schema facts rename to facts_old');
+  await tx.query(`alter schema ${NEXT} rename to facts`);
+  for (const view of views) await tx.query(`create or replace view traj.${view.name} as ${view.definition}`);
+  await tx.query('drop schema facts_old cascade');
+  await tx.query('delete from troupe.positions where projection = $1 and log = $2', ['facts', EMBEDDED]);
+  await tx.query('update troupe.positions set projection = $1 where projection = $2 and log = $3', [
+    'facts',
+    PROJECTION,
+    EMBEDDED,
+  ]);
+}

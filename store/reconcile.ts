@@ -1,0 +1,69 @@
+/**
+ * Recounts from the log and the tables what the doors and the projector claim: received = acknowledged + duplicates + rejected at
+ * every door, consumed = applied, and one identity under two keys is named.
+ */
+import type { Db } from './db/pool.ts';
+import { lag } from './positions.ts';
+
+export type Reconciliation = {
+  readonly ok: boolean;
+  readonly doors: readonly {
+    readonly door: string;
+    readonly received: number;
+    readonly acknowledged: number;
+    readonly duplicates: number;
+    readonly rejected: number;
+    readonly balanced: boolean;
+  }[];
+  readonly log: { readonly events: number; readonly positions: number; readonly gaps: number };
+  readonly tables: { readonly applied: number; readonly lag: number };
+  readonly dead_letters: number;
+  /** The same (source, id) under several keys: legal, but usually a producer's mistake. */
+  readonly split_identities: readonly {
+    readonly source: string;
+    readonly id: string;
+    readonly keys: readonly string[];
+  }[];
+};
+
+export async function reconcile(db: Db): Promise<Reconciliation> {
+  const doors = await db.query<{
+    door: string;
+    received: number;
+    acknowledged: number;
+    duplicates: number;
+    rejected: number;
+  }>(
+    'select door, received::float8 as received, acknowledged::float8 as acknowledged, duplicates::float8 as duplicates, rejected::float8 as rejected from troupe.door_counts order by door',
+  );
+  const log = await db.query<{ events: number; positions: number; gaps: number }>(
+    `select (select count(*) from troupe.events)::float8 as events, (select sum(next_position) from troupe.log_partitions)::float8 as positions,
+            (select count(*) from (select partition, max(position) + 1 - count(*) as missing from troupe.events group by 1) g where missing <> 0)::float8 as gaps`,
+  );
+  const applied = await db.query<{ applied: number }>(
+    `select coalesce(sum(applied), 0)::float8 as applied from troupe.positions where projection = 'facts'`,
+  );
+  const letters = await db.query<{ n: number }>('select count(*)::float8 as n from troupe.dead_letters');
+  const split = await db.query<{ source: string; id: string; keys: string[] }>(
+    `select source, id, array_agg(key order by key) as keys from troupe.events group by source, id having count(*) > 1 order by 1, 2 limit 100`,
+  );
+  const behind = await lag(db);
+  const checked = doors.rows.map((door) => ({
+    ...door,
+    balanced: door.received === door.acknowledged + door.duplicates + door.rejected,
+  }));
+  const facts = log.rows[0] ?? { events: 0, positions: 0, gaps: 0 };
+  const tables = { applied: applied.rows[0]?.applied ?? 0, lag: behind };
+  return {
+    ok:
+      checked.every((door) => door.balanced) &&
+      facts.gaps === 0 &&
+      facts.events === facts.positions &&
+      tables.applied + tables.lag === facts.events,
+    doors: checked,
+    log: facts,
+    tables,
+    dead_letters: letters.rows[0]?.n ?? 0,
+    split_identities: split.rows,
+  };
+}
