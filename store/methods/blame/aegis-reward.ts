@@ -1,0 +1,68 @@
+/**
+ * What a diagnosis of (agent, error mode) pairs earns, with part marks for a right agent or a right mode.
+ *
+ * Source: Aegis, arXiv 2509.14295 §5.2; kfq20/AEGIS. Verified (text) for the structure; the coefficients are unpublished, so they must be given.
+ * Predictions are read in order; a repeat costs `dup`, and more than twice as many predictions as gold pairs costs `quant` each.
+ */
+
+import { type Static, Type } from 'typebox';
+import type { Method } from '../method.ts';
+import { refuseInput } from '../refuse.ts';
+
+const Pair = Type.Tuple([Type.String(), Type.String()]);
+const Input = Type.Object({
+  malformed: Type.Boolean(),
+  gold: Type.Array(Pair),
+  pred: Type.Array(Pair),
+  coef: Type.Object({
+    pair: Type.Number(),
+    agent: Type.Number(),
+    error: Type.Number(),
+    false_positive: Type.Number(),
+    dup: Type.Number(),
+    quant: Type.Number(),
+    bonus: Type.Number(),
+    malformed: Type.Number(),
+  }),
+});
+
+export const aegisReward: Method<Static<typeof Input>, Record<never, never>, number> = {
+  name: 'aegis_reward',
+  kind: 'blame',
+  source: 'Aegis: arXiv 2509.14295 §5.2; structure verified (text), coefficients unpublished',
+  version: 1,
+  needs: 'input',
+  summary: 'Marks for right pairs, agents and modes, less false, repeated and too many predictions.',
+  params: {},
+  input: Input,
+  run: ({ malformed, gold, pred, coef }) => {
+    if (malformed) return coef.malformed;
+    const wanted = new Set(gold.map(nameOf));
+    const best = wanted.size * coef.pair + coef.bonus;
+    if (best === 0) refuseInput('coef', 'such that the best score is not 0', coef);
+    const agents = new Set(gold.map(([agent]) => agent));
+    const modes = new Set(gold.map(([, mode]) => mode));
+    const seen = new Set<string>();
+    let score = coef.bonus;
+    for (const one of pred) {
+      const [agent, mode] = one;
+      if (seen.has(nameOf(one))) {
+        score -= coef.dup;
+        continue;
+      }
+      seen.add(nameOf(one));
+      if (wanted.has(nameOf(one))) {
+        score += coef.pair;
+        agents.delete(agent);
+        modes.delete(mode);
+      } else if (agents.delete(agent)) score += coef.agent;
+      else if (modes.delete(mode)) score += coef.error;
+      else score -= coef.false_positive;
+    }
+    return (score - coef.quant * Math.max(0, pred.length - 2 * wanted.size)) / best;
+  },
+};
+
+function nameOf(pair: readonly [string, string]): string {
+  return JSON.stringify(pair);
+}

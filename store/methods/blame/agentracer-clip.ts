@@ -1,0 +1,26 @@
+/**
+ * The clip range that AgenTracer's training narrows with time, never below a fifth of its start.
+ *
+ * Source: arXiv 2509.03312. Verified (text).
+ */
+
+import { type Static, Type } from 'typebox';
+import type { Method } from '../method.ts';
+
+const Input = Type.Object({
+  b0: Type.Number({ minimum: 0 }),
+  step: Type.Number({ minimum: 0 }),
+  total: Type.Number({ exclusiveMinimum: 0 }),
+});
+
+export const agentracerClip: Method<Static<typeof Input>, Record<never, never>, number> = {
+  name: 'agentracer_clip',
+  kind: 'blame',
+  source: 'AgenTracer: arXiv 2509.03312; verified (text)',
+  version: 1,
+  needs: 'input',
+  summary: 'b0 shrinking linearly over training, at least 0.2 · b0.',
+  params: {},
+  input: Input,
+  run: ({ b0, step, total }) => Math.max(0.2 * b0, b0 * (1 - step / total)),
+};

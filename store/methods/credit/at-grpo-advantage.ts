@@ -1,0 +1,40 @@
+/**
+ * AT-GRPO: candidates are compared only with candidates of the same agent, in the same turn, of the same environment,
+ * because only those answered the same prompt.
+ *
+ * Source: PettingLLMs, pettingllms/trainer/multi_agents_ppo_trainer.py. Verified (code).
+ * Kept: verl's GRPO under the key (env, turn, agent). Needs every candidate of the tree, not only the chosen one.
+ * Dropped: the mode without tree sampling (key env, last turns only), which is `grpo_advantage` on those rows.
+ */
+
+import { type Static, Type } from 'typebox';
+import { VERL_PARAMS, verlAdvantage } from '../group-relative.ts';
+import type { Method } from '../method.ts';
+import { Key, Reward } from '../shapes.ts';
+import { groupRows } from '../statistics.ts';
+
+const Input = Type.Object({
+  steps: Type.Array(Type.Object({ env: Key, turn: Key, agent: Key, reward: Reward })),
+});
+
+export const atGrpoAdvantage: Method<Static<typeof Input>, typeof VERL_PARAMS, (number | null)[]> = {
+  name: 'at_grpo_advantage',
+  kind: 'credit',
+  source: 'AT-GRPO: PettingLLMs, multi_agents_ppo_trainer.py; verified (code)',
+  version: 1,
+  needs: 'rewards by environment, turn and agent',
+  summary: 'GRPO within each environment, turn and agent.',
+  params: VERL_PARAMS,
+  limits: { eps: Type.Number({ minimum: 0 }) },
+  input: Input,
+  run: ({ steps }, params) =>
+    verlAdvantage(
+      groupRows(
+        steps.map(({ env }) => env),
+        steps.map(({ turn }) => turn),
+        steps.map(({ agent }) => agent),
+      ),
+      steps.map(({ reward }) => reward),
+      params,
+    ),
+};

@@ -1,0 +1,98 @@
+/**
+ * Self-play credit for each turn: what comes after it, measured against what the same player usually gets in the same game.
+ *
+ * Source: thu-nics/MARS (MARSHAL), roll/utils/functionals.py, roll/pipeline/agentic/agentic_pipeline.py. Verified (code).
+ * Kept: the mean over all turn rewards of a game tag and player is subtracted first, then the rewards are summed from the end;
+ * `advantage_norm` uses the distinct values of a player. Changed: values are distinct when they differ in the first 12 decimals, and
+ * padding is no value; the source compares floats of the padded token matrix. γ is per turn here, per token there; at 1, the only
+ * value released, they are the same. Whitening over tokens is `masked_whiten`.
+ */
+
+import { type Static, Type } from 'typebox';
+import type { Method } from '../method.ts';
+import { refuseInput } from '../refuse.ts';
+import { Key } from '../shapes.ts';
+import { groupBy, groupRows, groupStatistics, mean, standardDeviation } from '../statistics.ts';
+
+const Input = Type.Object({
+  trajectories: Type.Array(
+    Type.Object({
+      id: Key,
+      player: Key,
+      /** The game; trajectories without one are of the same. */
+      tag: Type.Optional(Key),
+      turn_rewards: Type.Array(Type.Number()),
+    }),
+  ),
+});
+type Params = { readonly gamma: number; readonly advantage_norm: 'mean' | 'mean_std' | null };
+const params: Params = { gamma: 1, advantage_norm: null };
+
+export const marsTurnAdvantage: Method<Static<typeof Input>, Params, Record<string, number[]>> = {
+  name: 'mars_turn_advantage',
+  kind: 'credit',
+  source: 'MARS / MARSHAL: thu-nics/MARS, roll/utils/functionals.py; verified (code)',
+  version: 1,
+  needs: 'input',
+  summary: 'Turn rewards less the player’s mean, summed from each turn to the end.',
+  params,
+  limits: {
+    gamma: Type.Number({ minimum: 0, maximum: 1 }),
+    advantage_norm: Type.Union([Type.Literal('mean'), Type.Literal('mean_std'), Type.Null()]),
+  },
+  input: Input,
+  run: ({ trajectories }, { gamma, advantage_norm }) => {
+    const seen = new Set(trajectories.map(({ id }) => String(id)));
+    if (seen.size !== trajectories.length)
+      refuseInput('trajectories', 'with an id of its own each', trajectories.length);
+    const turns = trajectories.flatMap(({ player, tag, turn_rewards }) =>
+      turn_rewards.map((reward) => ({ player, tag: tag === undefined ? 'untagged' : `tag ${tag}`, reward })),
+    );
+    const groups = groupRows(
+      turns.map(({ tag }) => tag),
+      turns.map(({ player }) => player),
+    );
+    const { mean: baseline } = groupStatistics(
+      groups,
+      turns.map(({ reward }) => reward),
+      0,
+    );
+    let turn = 0;
+    const advantages = trajectories.map(({ turn_rewards }) =>
+      fromTheEnd(
+        turn_rewards.map((reward) => reward - baseline[groups.numbers[turn++]!]!),
+        gamma,
+      ),
+    );
+    const players = trajectories.map(({ player }) => player);
+    const final =
+      advantage_norm === null ? advantages : normByPlayer(players, advantages, advantage_norm === 'mean_std');
+    return Object.fromEntries(trajectories.map(({ id }, i) => [String(id), final[i]!]));
+  },
+};
+
+function fromTheEnd(rewards: readonly number[], gamma: number): number[] {
+  let after = 0;
+  return rewards
+    .toReversed()
+    .map((reward) => {
+      after = reward + gamma * after;
+      return after;
+    })
+    .reverse();
+}
+
+function normByPlayer(
+  players: readonly (string | number)[],
+  advantages: readonly number[][],
+  scaled: boolean,
+): number[][] {
+  const norms = new Map<string | number, (value: number) => number>();
+  for (const [player, own] of groupBy([...players.keys()], (i) => players[i]!)) {
+    const distinct = [...new Set(own.flatMap((i) => advantages[i]!.map((value) => Math.round(value * 1e12) / 1e12)))];
+    const centre = mean(distinct);
+    const scale = scaled ? standardDeviation(distinct, 1) + 1e-6 : 1;
+    norms.set(player, distinct.length < 2 ? () => 0 : (value) => (value - centre) / scale);
+  }
+  return advantages.map((values, i) => values.map(norms.get(players[i]!)!));
+}

@@ -1,0 +1,37 @@
+/**
+ * Keeps many worker roll-outs from diluting the loss of the few planner roll-outs that launched them.
+ *
+ * Source: mzf666/MATPO, verl/trainer/ppo/core_algos.py. Verified (code). `batch_size` counts every row, padded ones too.
+ * Both sequence means are scaled, a token mean is left alone.
+ */
+
+import { type Static, Type } from 'typebox';
+import type { Method } from '../method.ts';
+
+const Input = Type.Object({
+  loss: Type.Number(),
+  batch_size: Type.Integer({ minimum: 0 }),
+  num_main: Type.Integer({ minimum: 0 }),
+});
+type Aggregation = 'seq-mean-token-mean' | 'seq-mean-token-sum' | 'token-mean';
+const params: { aggregation: Aggregation } = { aggregation: 'seq-mean-token-mean' };
+
+export const matpoLossScale: Method<Static<typeof Input>, typeof params, number> = {
+  name: 'matpo_loss_scale',
+  kind: 'credit',
+  source: 'MATPO: mzf666/MATPO, core_algos.py; verified (code)',
+  version: 1,
+  needs: 'input',
+  summary: 'Multiplies a sequence-mean loss by rows per planner roll-out.',
+  params,
+  limits: {
+    aggregation: Type.Union([
+      Type.Literal('seq-mean-token-mean'),
+      Type.Literal('seq-mean-token-sum'),
+      Type.Literal('token-mean'),
+    ]),
+  },
+  input: Input,
+  run: ({ loss, batch_size, num_main }, { aggregation }) =>
+    aggregation === 'token-mean' ? loss : (loss * batch_size) / Math.max(1, num_main),
+};

@@ -1,0 +1,48 @@
+/**
+ * MetaAgent-X: designers are compared with the other designs of the problem, executors with executions of the problem or of their design.
+ *
+ * Source: PettingLLMs repository, multi_agents_execution_engine_autoevol.py and gen_agent.py. Verified (code).
+ * A row is a design, a column one of its executions. `executor_group` null means `question` up to two executions a design, otherwise
+ * `design`. A design is worth the mean of its executions. Executors come out one design after the other.
+ */
+
+import { type Static, Type } from 'typebox';
+import { VERL_PARAMS, verlAdvantage } from '../group-relative.ts';
+import type { Method } from '../method.ts';
+import { requireRectangle } from '../refuse.ts';
+import { Reward } from '../shapes.ts';
+import { groupRows, mean } from '../statistics.ts';
+
+const Input = Type.Object({ exec_rewards: Type.Array(Type.Array(Reward)) });
+type Params = typeof VERL_PARAMS & { readonly executor_group: 'question' | 'design' | null };
+const params: Params = { ...VERL_PARAMS, executor_group: null };
+
+type Advantages = { readonly designer: readonly (number | null)[]; readonly executor: readonly (number | null)[] };
+
+export const metaagentxAdvantage: Method<Static<typeof Input>, Params, Advantages> = {
+  name: 'metaagentx_advantage',
+  kind: 'credit',
+  source: 'MetaAgent-X: PettingLLMs, multi_agents_execution_engine_autoevol.py; verified (code)',
+  version: 1,
+  needs: 'input',
+  summary: 'GRPO over designs by their mean, and over executions by problem or design.',
+  params,
+  limits: {
+    eps: Type.Number({ minimum: 0 }),
+    executor_group: Type.Union([Type.Literal('question'), Type.Literal('design'), Type.Null()]),
+  },
+  input: Input,
+  run: ({ exec_rewards }, params) => {
+    const executions = requireRectangle('exec_rewards', exec_rewards);
+    const byDesign = (params.executor_group ?? (executions <= 2 ? 'question' : 'design')) === 'design';
+    const worth = exec_rewards.map((row) => {
+      const known = row.filter((reward) => reward !== null);
+      return known.length === 0 ? null : mean(known);
+    });
+    const groups = exec_rewards.flatMap((row, design) => row.map(() => (byDesign ? design : 0)));
+    return {
+      designer: verlAdvantage(groupRows(worth.map(() => 0)), worth, params),
+      executor: verlAdvantage(groupRows(groups), exec_rewards.flat(), params),
+    };
+  },
+};

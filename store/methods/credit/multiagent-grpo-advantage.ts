@@ -1,0 +1,43 @@
+/**
+ * The baseline that Dr. MAS compares itself with: one advantage for a whole trajectory, whoever acted in it.
+ *
+ * Source: langfengQ/DrMAS, verl/trainer/ppo/core_algos.py. Verified (code).
+ * Kept: a trajectory is worth the average of its steps' rewards; statistics over the trajectories of the query, ddof 1.
+ * A null reward has a null advantage and no part in its trajectory's average.
+ */
+
+import { type Static, Type } from 'typebox';
+import { VERL_PARAMS, verlAdvantage } from '../group-relative.ts';
+import type { Method } from '../method.ts';
+import { AgentSteps } from '../shapes.ts';
+import { groupRows, groupStatistics } from '../statistics.ts';
+
+const Input = Type.Object({ steps: AgentSteps });
+
+export const multiagentGrpoAdvantage: Method<Static<typeof Input>, typeof VERL_PARAMS, (number | null)[]> = {
+  name: 'multiagent_grpo_advantage',
+  kind: 'credit',
+  source: 'Dr. MAS baseline: langfengQ/DrMAS, core_algos.py; verified (code)',
+  version: 1,
+  needs: 'rewards by group and agent',
+  summary: 'GRPO over the average step reward of each trajectory; all its steps get the same value.',
+  params: VERL_PARAMS,
+  limits: { eps: Type.Number({ minimum: 0 }) },
+  input: Input,
+  run: ({ steps }, params) => {
+    const queries = steps.map(({ query }) => query);
+    const rewards = steps.map(({ reward }) => reward);
+    const trajectories = groupRows(
+      queries,
+      steps.map(({ traj }) => traj),
+    );
+    const { size, mean } = groupStatistics(trajectories, rewards, 1);
+    const query: (string | number)[] = new Array(trajectories.count);
+    trajectories.numbers.forEach((trajectory, step) => {
+      query[trajectory] = queries[step]!;
+    });
+    const worth = Array.from(mean, (value, trajectory) => (size[trajectory] === 0 ? null : value));
+    const advantages = verlAdvantage(groupRows(query), worth, params);
+    return rewards.map((reward, step) => (reward === null ? null : advantages[trajectories.numbers[step]!]!));
+  },
+};

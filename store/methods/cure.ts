@@ -1,0 +1,45 @@
+/** What CURE's rewards share: a z-score without eps, and who among the programs is right. Source: Gen-Verse/CURE, optimization/reward.py. */
+
+import { mean, standardDeviation } from './statistics.ts';
+
+/**
+ * (x − mean) / std with ddof 0 and no eps; null when all are equal, which drops the whole task.
+ * With `efficient`, an array of ones only comes back as it is.
+ */
+export function cureNormalise(values: readonly number[], efficient: boolean): number[] | null {
+  if (efficient && values.length > 0 && values.every((value) => value === 1)) return [...values];
+  const deviation = standardDeviation(values, 0);
+  if (deviation === 0) return null;
+  const centre = mean(values);
+  return values.map((value) => (value - centre) / deviation);
+}
+
+/** Positions of the programs that pass every ground-truth test, and of the others. */
+export function splitByTruth(gtPass: readonly (readonly number[])[]): {
+  readonly right: number[];
+  readonly wrong: number[];
+} {
+  const right: number[] = [];
+  const wrong: number[] = [];
+  gtPass.forEach((row, i) => {
+    (row.every((bit) => bit === 1) ? right : wrong).push(i);
+  });
+  return { right, wrong };
+}
+
+/**
+ * Scales the positive values so that both sides weigh the same, then divides all by their std (ddof 0), without shifting the mean.
+ * Null when one side is empty.
+ */
+export function cureBalanceOf(values: readonly number[]): number[] | null {
+  let positive = 0;
+  let negative = 0;
+  for (const value of values) {
+    if (value > 0) positive += value;
+    else negative -= value;
+  }
+  if (positive === 0 || negative === 0) return null;
+  const balanced = values.map((value) => (value > 0 ? (value * negative) / positive : value));
+  const deviation = standardDeviation(balanced, 0);
+  return balanced.map((value) => value / deviation);
+}

@@ -1,0 +1,49 @@
+/**
+ * Whether every message of a run thinks inside `<think>…</think>`, and answers inside `\boxed{…}` where it must.
+ *
+ * Source: the description of M500 in MAS-TTS. The rule is secondary; exactly one pair of tags and a non-blank thought are our
+ * tightening, unverified. A box counts only after `</think>`, and only if it closes.
+ */
+
+import { type Static, Type } from 'typebox';
+import { hasBox } from '../boxed.ts';
+import type { Method } from '../method.ts';
+
+const Input = Type.Object({
+  messages: Type.Array(Type.Object({ text: Type.String(), needs_box: Type.Optional(Type.Boolean()) })),
+});
+
+type Format = {
+  readonly pass: boolean;
+  /** Positions of the messages that break the rule, counted from 0. */
+  readonly bad: readonly number[];
+};
+
+export const formatFilter: Method<Static<typeof Input>, Record<never, never>, Format> = {
+  name: 'format_filter',
+  kind: 'filter',
+  source: 'M500: MAS-TTS, data description; rule secondary, exactly-once and non-blank unverified',
+  version: 1,
+  needs: 'messages',
+  summary: 'Passes a run whose messages each have one thought, and a boxed answer where needed.',
+  params: {},
+  input: Input,
+  run: ({ messages }) => {
+    const bad = messages.flatMap(({ text, needs_box }, i) => (wellFormed(text, needs_box === true) ? [] : [i]));
+    return { pass: bad.length === 0, bad };
+  },
+};
+
+function wellFormed(text: string, needsBox: boolean): boolean {
+  const open = onlyIndexOf(text, '<think>');
+  const close = onlyIndexOf(text, '</think>');
+  if (open < 0 || close < open) return false;
+  if (text.slice(open + '<think>'.length, close).trim() === '') return false;
+  return !needsBox || hasBox(text, close);
+}
+
+/** Where the token stands if it occurs exactly once, otherwise −1. */
+function onlyIndexOf(text: string, token: string): number {
+  const at = text.indexOf(token);
+  return at === text.lastIndexOf(token) ? at : -1;
+}

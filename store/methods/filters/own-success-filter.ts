@@ -1,0 +1,47 @@
+/**
+ * Keeps what the team itself got right in one episode, for training each role on its own successes.
+ *
+ * Source: ours, after role-wise selection from successful trajectories (SWE-Dev and most SFT baselines).
+ * Programs: right by ground truth, and each exact output once (`tokens_key`, the first wins; without one, every output is its own).
+ * Tests: their working holds and follows the behaviour of a right program of the same episode. Nobody right: nothing is kept.
+ * Programs first, then tests, in the order of the report.
+ */
+
+import { type ExecutionReport, ExecutionReport as Input, readReport } from '../execution-report.ts';
+import type { Method } from '../method.ts';
+import { type Verdict, verdict } from '../verdict.ts';
+
+export const ownSuccessFilter: Method<ExecutionReport, Record<never, never>, Verdict[]> = {
+  name: 'own_success_filter',
+  kind: 'filter',
+  source: 'ours, after role-wise selection from successful trajectories',
+  version: 1,
+  needs: 'execution report',
+  summary: 'Keeps distinct right programs, and tests whose working holds and follows a right program.',
+  params: {},
+  input: Input,
+  run: (report) => {
+    const read = readReport(report);
+    const seen = new Set<string>();
+    const programs = read.programs.map((i) => {
+      const { id, valid, tokens_key } = report.programs[i]!;
+      if (!valid) return verdict(id, 'malformed');
+      if (!read.right.includes(i)) return verdict(id, read.wrong.includes(i) ? 'wrong' : 'truth_unknown');
+      if (tokens_key === undefined) return verdict(id, null);
+      const again = seen.has(tokens_key);
+      seen.add(tokens_key);
+      return verdict(id, again ? 'said_before' : null);
+    });
+    const behaviours = new Set(read.right.map((i) => report.programs[i]!.behaviour));
+    behaviours.delete(null);
+    const tests = read.tests.map((k) => verdict(report.tests[k]!.id, testFault(report.tests[k]!, behaviours)));
+    return [...programs, ...tests];
+  },
+};
+
+function testFault(test: ExecutionReport['tests'][number], right: ReadonlySet<string | null>): string | null {
+  if (!test.valid) return 'malformed';
+  if (test.holds !== true) return test.holds === false ? 'working_does_not_hold' : 'working_unknown';
+  if (right.size === 0) return 'nobody_right';
+  return right.has(test.behaviour ?? null) ? null : 'follows_no_right_program';
+}

@@ -1,0 +1,79 @@
+/**
+ * Drops the groups, or the samples inside groups, that teach least.
+ *
+ * Source: pettingllms-ai/PettingLLMs, core_algo.py. Verified (code). Groups are those of AT-GRPO.
+ * `dapo` drops groups without spread and uses no ratio; `std` and `mean` rank groups by spread or mean reward and drop the lowest
+ * int(groups · ratio); `uid` drops in each group the int(samples · ratio) furthest from its mean. A group of one scores 0 in `std`
+ * and `mean`, is dropped in `dapo` and untouched in `uid`. Ties go by first appearance, in `uid` by row.
+ * Left behind: the release collects rewards only when the ratio is above 0, so that its `dapo` may drop nothing, and counts a
+ * missing reward as 0. Here a row without a reward is not kept and not counted.
+ */
+
+import { type Static, Type } from 'typebox';
+import type { Method } from '../method.ts';
+import { rangeNormalizedVarianceOf } from '../petting.ts';
+import { requireRows } from '../refuse.ts';
+import { Key, Reward } from '../shapes.ts';
+import { groupBy, mean, stableOrder } from '../statistics.ts';
+
+const Input = Type.Object({ group: Type.Array(Key), reward: Type.Array(Reward) });
+type Mode = 'dapo' | 'std' | 'mean' | 'uid';
+const params: { mode: Mode; filter_ratio: number } = { mode: 'dapo', filter_ratio: 0 };
+
+export const pettingGroupFilter: Method<Static<typeof Input>, typeof params, number[]> = {
+  name: 'petting_group_filter',
+  kind: 'filter',
+  source: 'PettingLLMs: pettingllms-ai/PettingLLMs, core_algo.py; verified (code)',
+  version: 1,
+  needs: 'rewards by group',
+  summary:
+    'Keeps the rows of groups with spread (dapo), of the groups ranked highest (std, mean), or near their mean (uid).',
+  params,
+  limits: {
+    mode: Type.Union([Type.Literal('dapo'), Type.Literal('std'), Type.Literal('mean'), Type.Literal('uid')]),
+    filter_ratio: Type.Number({ minimum: 0, maximum: 1 }),
+  },
+  input: Input,
+  run: ({ group, reward }, { mode, filter_ratio }) => {
+    requireRows('reward', reward, group.length, 'group');
+    const rows = [...reward.keys()].filter((row) => reward[row] !== null);
+    const groups = [...groupBy(rows, (row) => group[row]!).values()];
+    const kept = keepRows(groups, (row) => reward[row]!, mode, filter_ratio);
+    return kept.flat().sort((a, b) => a - b);
+  },
+};
+
+function keepRows(
+  groups: readonly number[][],
+  rewardOf: (row: number) => number,
+  mode: Mode,
+  ratio: number,
+): number[][] {
+  const spread = (rows: readonly number[]) => rangeNormalizedVarianceOf(rows.map(rewardOf));
+  switch (mode) {
+    case 'dapo':
+      return groups.filter((rows) => spread(rows) > 0);
+    case 'std':
+      return withoutLowest(groups, spread, ratio);
+    case 'mean':
+      return withoutLowest(groups, (rows) => (rows.length === 1 ? 0 : mean(rows.map(rewardOf))), ratio);
+    case 'uid':
+      return groups.map((rows) => withoutFurthest(rows, rewardOf, ratio));
+  }
+}
+
+function withoutLowest(
+  groups: readonly number[][],
+  score: (rows: readonly number[]) => number,
+  ratio: number,
+): number[][] {
+  const order = stableOrder(groups, score, 'ascending');
+  return order.slice(Math.trunc(groups.length * ratio)).map((i) => groups[i]!);
+}
+
+function withoutFurthest(rows: readonly number[], rewardOf: (row: number) => number, ratio: number): number[] {
+  if (rows.length === 1) return [...rows];
+  const centre = mean(rows.map(rewardOf));
+  const order = stableOrder(rows, (row) => Math.abs(rewardOf(row) - centre), 'descending');
+  return order.slice(Math.trunc(rows.length * ratio)).map((i) => rows[i]!);
+}

@@ -1,0 +1,43 @@
+/**
+ * Drops the groups whose rewards are all the same, because nothing can be learned from comparing them.
+ *
+ * Source: microsoft/rStar, rstar2_agent/down_sample/reject_sampling.py. Verified (code).
+ * Kept: the tolerance of numpy's isclose around each reward, measured from the group's first; a group of one is always dropped.
+ * Dropped: cutting the rest to a multiple of the number of workers, which is the trainer's business. A row without a reward is not kept.
+ */
+
+import { type Static, Type } from 'typebox';
+import type { Method } from '../method.ts';
+import { requireRows } from '../refuse.ts';
+import { Key, Reward } from '../shapes.ts';
+import { groupRows } from '../statistics.ts';
+
+const Input = Type.Object({ group: Type.Array(Key), reward: Type.Array(Reward) });
+const params = { atol: 1e-8, rtol: 1e-5 };
+const Tolerance = Type.Number({ minimum: 0 });
+
+export const rejectEqualReward: Method<Static<typeof Input>, typeof params, number[]> = {
+  name: 'reject_equal_reward',
+  kind: 'filter',
+  source: 'rStar2-Agent: microsoft/rStar, down_sample/reject_sampling.py; verified (code)',
+  version: 1,
+  needs: 'rewards by group',
+  summary: 'Keeps the rows of groups whose rewards differ.',
+  params,
+  limits: { atol: Tolerance, rtol: Tolerance },
+  input: Input,
+  run: ({ group, reward }, { atol, rtol }) => {
+    requireRows('reward', reward, group.length, 'group');
+    const { numbers, count } = groupRows(group);
+    const first: (number | undefined)[] = new Array(count);
+    const differs = new Uint8Array(count);
+    reward.forEach((one, row) => {
+      if (one === null) return;
+      const at = numbers[row]!;
+      const start = first[at];
+      if (start === undefined) first[at] = one;
+      else if (Math.abs(start - one) > atol + rtol * Math.abs(one)) differs[at] = 1;
+    });
+    return reward.flatMap((one, row) => (one !== null && differs[numbers[row]!] === 1 ? [row] : []));
+  },
+};

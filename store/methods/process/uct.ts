@@ -1,0 +1,25 @@
+/**
+ * Which child of a search tree to visit next: its value, and a bonus for having been visited seldom.
+ *
+ * Source: milad1378yz/MASPRM, src/mcts.py. Verified (code). Visits count as at least 1; c is 2.
+ */
+
+import { type Static, Type } from 'typebox';
+import type { Method } from '../method.ts';
+
+const Visits = Type.Integer({ minimum: 0 });
+const Input = Type.Object({ q: Type.Number(), parent_visits: Visits, child_visits: Visits });
+const params = { c: 2 };
+
+export const uct: Method<Static<typeof Input>, typeof params, number> = {
+  name: 'uct',
+  kind: 'process',
+  source: 'MASPRM: milad1378yz/MASPRM, src/mcts.py; verified (code)',
+  version: 1,
+  needs: 'input',
+  summary: 'q plus c times the root of ln(parent visits) over child visits.',
+  params,
+  input: Input,
+  run: ({ q, parent_visits, child_visits }, { c }) =>
+    q + c * Math.sqrt(Math.log(Math.max(parent_visits, 1)) / Math.max(child_visits, 1)),
+};

@@ -1,0 +1,33 @@
+/**
+ * What a program earns: its share of passed ground-truth tests, compared with the other programs of the task.
+ *
+ * Source: Gen-Verse/CURE, optimization/reward.py; arXiv 2506.03136. Verified (code).
+ * Kept: std with ddof 0 and no eps; a task whose programs all score the same is dropped (null). There is no term for generated
+ * tests in the released coder reward, though the paper's prose suggests one.
+ */
+
+import { type Static, Type } from 'typebox';
+import { cureNormalise } from '../cure.ts';
+import type { Method } from '../method.ts';
+import { refuseInput, requireRectangle } from '../refuse.ts';
+import { PassMatrix } from '../shapes.ts';
+import { mean } from '../statistics.ts';
+
+const Input = Type.Object({ gt_pass: PassMatrix });
+const params = { efficient: false };
+
+export const cureCodeReward: Method<Static<typeof Input>, typeof params, number[] | null> = {
+  name: 'cure_code_reward',
+  kind: 'reward',
+  source: 'CURE: Gen-Verse/CURE, optimization/reward.py; arXiv 2506.03136; verified (code)',
+  version: 1,
+  needs: 'execution matrix',
+  summary: 'z-score of each program’s ground-truth pass rate within its task; null when they are all equal.',
+  params,
+  input: Input,
+  run: ({ gt_pass }, { efficient }) => {
+    const tests = requireRectangle('gt_pass', gt_pass);
+    if (gt_pass.length > 0 && tests === 0) refuseInput('gt_pass', 'at least one ground-truth column', gt_pass);
+    return cureNormalise(gt_pass.map(mean), efficient);
+  },
+};

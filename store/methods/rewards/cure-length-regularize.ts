@@ -1,0 +1,39 @@
+/**
+ * Rewards of long-reasoning testers, by length: the short ones among the right are praised, the overlong ones are not.
+ *
+ * Source: Gen-Verse/CURE, optimization/reward.py; arXiv 2506.03136. Verified (code). Off by default there.
+ * Kept: only the sign of a reward counts and 0 belongs to neither side; the target is the median length of the positives, clamped;
+ * every negative gets the minimum of the whole value array, which is 0 where there is no positive. So a right but overlong sample
+ * turns negative. Null without positives.
+ */
+
+import { type Static, Type } from 'typebox';
+import { cureBalanceOf } from '../cure.ts';
+import type { Method } from '../method.ts';
+import { requireRows } from '../refuse.ts';
+import { median } from '../statistics.ts';
+
+const Input = Type.Object({ reward: Type.Array(Type.Number()), length: Type.Array(Type.Number({ minimum: 0 })) });
+const params = { min_len: 1000, max_len: 8000 };
+
+export const cureLengthRegularize: Method<Static<typeof Input>, typeof params, number[] | null> = {
+  name: 'cure_length_regularize',
+  kind: 'reward',
+  source: 'CURE: Gen-Verse/CURE, optimization/reward.py; arXiv 2506.03136; verified (code)',
+  version: 1,
+  needs: 'input',
+  summary: 'Replaces positive rewards by how far below the median length they stay, then balances both sides.',
+  params,
+  limits: { min_len: Type.Number({ minimum: 0 }), max_len: Type.Number({ minimum: 0 }) },
+  input: Input,
+  run: ({ reward, length }, { min_len, max_len }) => {
+    requireRows('length', length, reward.length, 'reward');
+    const lengths = length.filter((_, i) => reward[i]! > 0);
+    if (lengths.length === 0) return null;
+    if (lengths.every((one) => one === lengths[0])) return cureBalanceOf(reward.map(Math.sign));
+    const target = Math.min(Math.max(median(lengths), min_len), max_len);
+    const values = reward.map((one, i) => (one > 0 ? target - length[i]! : 0));
+    const least = values.reduce((a, b) => Math.min(a, b), 0);
+    return cureBalanceOf(values.map((value, i) => (reward[i]! < 0 ? least : value)));
+  },
+};

@@ -1,0 +1,58 @@
+/**
+ * What a generated test earns: more, the better "passes this test" tells right programs from wrong ones.
+ *
+ * Source: Gen-Verse/CURE, optimization/reward.py; arXiv 2506.03136. Verified (code).
+ * Kept: +1 if every right program passes, otherwise −1, times the share of wrong programs the test judges as its sign says;
+ * `post_stage` asks for none or any of the wrong programs instead of a share. Without wrong programs the scale is 1, where the
+ * count form of the paper would drop the task. A raw value of 0 is legal. Nobody right: null.
+ */
+
+import { type Static, Type } from 'typebox';
+import { cureNormalise, splitByTruth } from '../cure.ts';
+import type { Method } from '../method.ts';
+import { refuseInput, requireRectangle, requireRows } from '../refuse.ts';
+import { PassMatrix } from '../shapes.ts';
+
+const Input = Type.Object({ generated_pass: PassMatrix, gt_pass: PassMatrix });
+const params = { post_stage: false, efficient: false };
+
+type TestReward = {
+  readonly raw: readonly number[];
+  /** Null when the raw values are all equal. */
+  readonly reward: readonly number[] | null;
+};
+
+export const cureTestReward: Method<Static<typeof Input>, typeof params, TestReward | null> = {
+  name: 'cure_test_reward',
+  kind: 'reward',
+  source: 'CURE: Gen-Verse/CURE, optimization/reward.py; arXiv 2506.03136; verified (code)',
+  version: 1,
+  needs: 'execution matrix',
+  summary: 'z-score of how precisely each generated test separates right programs from wrong ones.',
+  params,
+  input: Input,
+  run: ({ generated_pass, gt_pass }, { post_stage, efficient }) => {
+    const tests = requireRectangle('generated_pass', generated_pass);
+    const truths = requireRectangle('gt_pass', gt_pass);
+    requireRows('gt_pass', gt_pass, generated_pass.length, 'the programs of generated_pass');
+    if (gt_pass.length > 0 && truths === 0) refuseInput('gt_pass', 'at least one ground-truth column', gt_pass);
+    const { right, wrong } = splitByTruth(gt_pass);
+    if (right.length === 0) return null;
+    const raw = Array.from({ length: tests }, (_, test) => {
+      const upheld = right.every((program) => generated_pass[program]![test] === 1);
+      const fooled = wrong.filter((program) => generated_pass[program]![test] === 1).length;
+      return signedScale(upheld, fooled, wrong.length, post_stage);
+    });
+    return { raw, reward: cureNormalise(raw, efficient) };
+  },
+};
+
+function signedScale(upheld: boolean, fooled: number, wrong: number, postStage: boolean): number {
+  if (wrong === 0) return upheld ? 1 : -1;
+  if (postStage) {
+    if (upheld) return fooled === 0 ? 1 : 0;
+    return fooled > 0 ? -1 : 0;
+  }
+  const share = upheld ? (wrong - fooled) / wrong : -fooled / wrong;
+  return share === 0 ? 0 : share;
+}

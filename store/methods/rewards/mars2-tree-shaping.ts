@@ -1,0 +1,50 @@
+/**
+ * Rewards a node of a search tree for rising above its parent and its siblings.
+ *
+ * Source: MARTI, marti/agent_workflows/ab_mcts_processor.py. Verified (code).
+ * Kept: families are processed in the order in which their parents first appear, in place: a child is compared with its parent's
+ * shaped reward, while siblings are those of the moment the family starts. The root level has parent −1 and no parent reward; a null
+ * parent means no family. A node without a reward keeps none and is nobody's baseline.
+ */
+
+import { type Static, Type } from 'typebox';
+import type { Method } from '../method.ts';
+import { refuseInput, requireRows } from '../refuse.ts';
+import { nullable, Reward } from '../shapes.ts';
+import { groupBy, mean } from '../statistics.ts';
+
+const Input = Type.Object({ rewards: Type.Array(Reward), parent: Type.Array(nullable(Type.Integer({ minimum: -1 }))) });
+const params = { gamma: 0.5, lam: 0.5 };
+
+export const mars2TreeShaping: Method<Static<typeof Input>, typeof params, (number | null)[]> = {
+  name: 'mars2_tree_shaping',
+  kind: 'reward',
+  source: 'MARS²: TsinghuaC3I/MARTI, agent_workflows/ab_mcts_processor.py; verified (code)',
+  version: 1,
+  needs: 'input',
+  summary: 'Adds to each node’s reward a share of what it has over its parent and siblings.',
+  params,
+  input: Input,
+  run: ({ rewards, parent }, { gamma, lam }) => {
+    requireRows('parent', parent, rewards.length, 'rewards');
+    const shaped = [...rewards];
+    for (const [above, family] of groupBy([...rewards.keys()], (node) => parent[node]!)) {
+      if (above === null) continue;
+      if (above >= rewards.length) refuseInput('parent', `−1 to ${rewards.length - 1}`, above);
+      const parentReward = above < 0 ? null : shaped[above]!;
+      const before = new Map(family.map((node) => [node, shaped[node]!]));
+      for (const node of family) {
+        const own = before.get(node)!;
+        const others = family.filter((other) => other !== node).flatMap((other) => before.get(other) ?? []);
+        const baseline = baselineOf(parentReward, others, lam);
+        if (own !== null && baseline !== null) shaped[node] = own + gamma * (own - baseline);
+      }
+    }
+    return shaped;
+  },
+};
+
+function baselineOf(parent: number | null, siblings: readonly number[], lam: number): number | null {
+  if (siblings.length === 0) return parent;
+  return parent === null ? mean(siblings) : (1 - lam) * parent + lam * mean(siblings);
+}

@@ -1,0 +1,44 @@
+/**
+ * Rewards a turn for agreeing with, or rising above, how good the chain was before it.
+ *
+ * Source: TsinghuaC3I/MARTI, marti/verifiers/auto_reward_alloc.py. Verified (code). Q is the mean of the earlier raw rewards; the
+ * first turn is unchanged. quality: R + α(Q·R − (1−Q)(1−R)); margin: R + α(R − Q); `_with_outcome` adds β times the last raw reward
+ * to all turns. This is the chain form: in a debate the source takes Q over all agents, in a mixture it leaves the first turn alone.
+ */
+
+import { type Static, Type } from 'typebox';
+import type { Method } from '../method.ts';
+
+const Input = Type.Object({ rewards: Type.Array(Type.Number()) });
+type Name = 'quality' | 'margin' | 'quality_with_outcome' | 'margin_with_outcome';
+const params: { name: Name; alpha: number; beta: number } = { name: 'quality', alpha: 0.5, beta: 0.5 };
+
+export const martiShaping: Method<Static<typeof Input>, typeof params, number[]> = {
+  name: 'marti_shaping',
+  kind: 'reward',
+  source: 'MARTI: TsinghuaC3I/MARTI, verifiers/auto_reward_alloc.py; verified (code)',
+  version: 1,
+  needs: 'input',
+  summary: 'Shapes each turn’s reward by the mean reward of the turns before it.',
+  params,
+  limits: {
+    name: Type.Union([
+      Type.Literal('quality'),
+      Type.Literal('margin'),
+      Type.Literal('quality_with_outcome'),
+      Type.Literal('margin_with_outcome'),
+    ]),
+  },
+  input: Input,
+  run: ({ rewards }, { name, alpha, beta }) => {
+    const outcome = name.endsWith('_with_outcome') ? beta * (rewards.at(-1) ?? 0) : 0;
+    let earlier = 0;
+    return rewards.map((reward, turn) => {
+      const quality = earlier / turn;
+      earlier += reward;
+      if (turn === 0) return reward + outcome;
+      const shape = name.startsWith('quality') ? quality * reward - (1 - quality) * (1 - reward) : reward - quality;
+      return reward + alpha * shape + outcome;
+    });
+  },
+};

@@ -1,0 +1,37 @@
+/**
+ * MetaAgent-X: the designer of a team is worth the mean of what its executions earn.
+ *
+ * Source: PettingLLMs repository, multi_agents_execution_engine_autoevol.py and gen_agent.py. Verified (code).
+ * A row is a design, a column one of its executions. Dropped: the executors' length penalty, which the release sets to 0.
+ * Executions without a reward leave the mean; a design without any has none.
+ */
+
+import { type Static, Type } from 'typebox';
+import type { Method } from '../method.ts';
+import { Reward } from '../shapes.ts';
+import { mean } from '../statistics.ts';
+
+const Input = Type.Object({ exec_rewards: Type.Array(Type.Array(Reward)) });
+
+type Rewards = {
+  readonly designer: readonly (number | null)[];
+  readonly executor: readonly (readonly (number | null)[])[];
+};
+
+export const metaagentxRewards: Method<Static<typeof Input>, Record<never, never>, Rewards> = {
+  name: 'metaagentx_rewards',
+  kind: 'reward',
+  source: 'MetaAgent-X: PettingLLMs, multi_agents_execution_engine_autoevol.py; verified (code)',
+  version: 1,
+  needs: 'input',
+  summary: 'Executors keep their reward; a designer gets the mean over its executions.',
+  params: {},
+  input: Input,
+  run: ({ exec_rewards }) => ({
+    designer: exec_rewards.map((row) => {
+      const known = row.filter((reward) => reward !== null);
+      return known.length === 0 ? null : mean(known);
+    }),
+    executor: exec_rewards,
+  }),
+};

@@ -1,0 +1,43 @@
+/**
+ * Spreads a final reward over the turns that led to it.
+ *
+ * Source: PettingLLMs, trainer code. Verified (code). Turns count from 0. turn_weighted: r·(t+1)/T; discount: r·γ^(T−t);
+ * binary: 1 if r > 0.5, otherwise 0; normalized: r clipped to −1 … 1.
+ */
+
+import { type Static, Type } from 'typebox';
+import type { Method } from '../method.ts';
+
+const Input = Type.Object({ final: Type.Number(), turns: Type.Array(Type.Integer({ minimum: 0 })) });
+type Mode = 'turn_weighted' | 'discount' | 'binary' | 'normalized';
+const params: { mode: Mode; max_turns: number; gamma: number } = { mode: 'turn_weighted', max_turns: 8, gamma: 0.99 };
+
+const REWARD: Record<Mode, (final: number, turn: number, turns: number, gamma: number) => number> = {
+  turn_weighted: (final, turn, turns) => (final * (turn + 1)) / turns,
+  discount: (final, turn, turns, gamma) => final * gamma ** (turns - turn),
+  binary: (final) => (final > 0.5 ? 1 : 0),
+  normalized: (final) => Math.min(Math.max(final, -1), 1),
+};
+
+export const pettingTurnReward: Method<Static<typeof Input>, typeof params, number[]> = {
+  name: 'petting_turn_reward',
+  kind: 'reward',
+  source: 'AT-GRPO: PettingLLMs; verified (code)',
+  version: 1,
+  needs: 'input',
+  summary: 'A reward for each turn from the final one: weighted by turn, discounted, binary or clipped.',
+  params,
+  limits: {
+    mode: Type.Union([
+      Type.Literal('turn_weighted'),
+      Type.Literal('discount'),
+      Type.Literal('binary'),
+      Type.Literal('normalized'),
+    ]),
+    max_turns: Type.Integer({ minimum: 1 }),
+    gamma: Type.Number({ minimum: 0, maximum: 1 }),
+  },
+  input: Input,
+  run: ({ final, turns }, { mode, max_turns, gamma }) =>
+    turns.map((turn) => REWARD[mode](final, turn, max_turns, gamma)),
+};

@@ -1,0 +1,161 @@
+/**
+ * The door through which anyone from outside runs a method: parameters are told from data by name, both are checked,
+ * and what does not fit is refused with the field, what was expected and what came. The method itself stays a plain function.
+ */
+
+import type { TSchema } from 'typebox';
+import { Compile } from 'typebox/compile';
+import { got, TroupeError } from '../../errors.ts';
+import { METHODS } from './catalogue.ts';
+import type { Method } from './method.ts';
+import { nearest } from './nearest.ts';
+import { refuseInput } from './refuse.ts';
+
+type Complaint = { keyword: string; instancePath: string; message: string; params: { requiredProperties?: string[] } };
+type Checker = { Check(value: unknown): boolean; Errors(value: unknown): Complaint[] };
+
+const checkers = new WeakMap<object, Checker>();
+
+/** The method of that name. Throws TroupeError `method_unknown`, with the nearest name where one is near. */
+export function findMethod(name: string): Method {
+  const method = METHODS.find((one) => one.name === name);
+  if (method !== undefined) return method;
+  const near = nearest(
+    name,
+    METHODS.map((one) => one.name),
+  );
+  const hint = near === null ? '`troupe method list` names them all.' : `Did you mean ${near}?`;
+  throw new TroupeError('method_unknown', `There is no method named ${got(name)}. ${hint}`, {
+    field: 'method',
+    expected: 'the name of a method in the catalogue',
+    got: got(name),
+    hint,
+  });
+}
+
+/**
+ * Runs a method on one JSON-like object that holds data and parameters together; parameters are the keys of `method.params`,
+ * and those not given have their defaults. Throws TroupeError `method_input` for a missing or wrong field, a number that is not
+ * finite, a name the method does not know, and for rewards so large that the answer would not be finite.
+ */
+export function runMethod<Input, Params, Output>(method: Method<Input, Params, Output>, input: unknown): Output {
+  if (!isRecord(input)) refuseInput('input', `an object with ${list(fieldsOf(method.input))}`, input);
+  const names = parameterNames(method);
+  const data: Record<string, unknown> = {};
+  const given: Record<string, unknown> = {};
+  for (const [name, value] of Object.entries(input)) (names.includes(name) ? given : data)[name] = value;
+  for (const name of Object.keys(data)) {
+    if (!fieldsOf(method.input).includes(name)) refuseName(method, name, [...fieldsOf(method.input), ...names]);
+  }
+  const params = methodParams(method, given);
+  check(method.input, data, '');
+  const output = method.run(data as Input, params);
+  requireFinite(output, 'output');
+  return output;
+}
+
+/** The method's defaults with the given ones put over them, each checked. Throws TroupeError `method_input`. */
+export function methodParams<Input, Params, Output>(
+  method: Method<Input, Params, Output>,
+  given: Readonly<Record<string, unknown>>,
+): Params {
+  const defaults = method.params as Readonly<Record<string, unknown>>;
+  const limits = (method.limits ?? {}) as Readonly<Record<string, object | undefined>>;
+  for (const [name, value] of Object.entries(given)) {
+    if (!Object.hasOwn(defaults, name)) refuseName(method, name, parameterNames(method));
+    const limit = limits[name];
+    if (limit !== undefined) check(limit, value, name);
+    else if (typeof value !== typeof defaults[name] || !isFiniteNumberOrOther(value)) {
+      const expected = typeof defaults[name] === 'number' ? 'a finite number' : `a ${typeof defaults[name]}`;
+      refuseInput(name, expected, Number.isNaN(value) ? 'NaN' : value);
+    }
+  }
+  return { ...defaults, ...given } as Params;
+}
+
+function parameterNames(method: Method<never, unknown, unknown>): string[] {
+  return Object.keys(method.params as object);
+}
+
+function fieldsOf(schema: object): string[] {
+  return Object.keys((schema as { properties?: object }).properties ?? {});
+}
+
+function refuseName(method: Method<never, unknown, unknown>, name: string, known: readonly string[]): never {
+  const near = nearest(name, known);
+  const hint = near === null ? `It takes ${list(known)}.` : `Did you mean ${near}?`;
+  throw new TroupeError('method_input', `${method.name} has no input or parameter named ${got(name)}. ${hint}`, {
+    field: name,
+    expected: list(known),
+    got: got(name),
+    hint,
+  });
+}
+
+function check(schema: object, value: unknown, at: string): void {
+  let checker = checkers.get(schema);
+  if (checker === undefined) {
+    checker = Compile(schema as TSchema) as unknown as Checker;
+    checkers.set(schema, checker);
+  }
+  if (checker.Check(value)) return;
+  const errors = checker.Errors(value);
+  // The alternatives of a union all complain at one place; the deepest place of the first complaint is the cause.
+  const path = errors.map((error) => error.instancePath).find((p) => p.length > 0) ?? '';
+  const here = errors.filter((error) => error.instancePath === path);
+  const wanted = [...new Set(here.filter(({ keyword }) => keyword !== 'anyOf').map(expectation))];
+  const came = valueAt(value, path);
+  refuseInput(fieldName(at, path), wanted.join(' or ') || 'another value', show(came));
+}
+
+function expectation({ message, params }: Complaint): string {
+  const missing = params.requiredProperties;
+  return missing === undefined ? message.replace(/^must (be )?/, '') : `an object with ${list(missing)}`;
+}
+
+function show(value: unknown): unknown {
+  return typeof value === 'number' && !Number.isFinite(value) ? String(value) : value;
+}
+
+function valueAt(value: unknown, pointer: string): unknown {
+  let here = value;
+  for (const part of pointer.split('/').slice(1))
+    here = (here as Record<string, unknown> | undefined)?.[unescapePart(part)];
+  return here;
+}
+
+function fieldName(at: string, pointer: string): string {
+  let name = at;
+  for (const part of pointer.split('/').slice(1)) {
+    const text = unescapePart(part);
+    name += /^\d+$/.test(text) ? `[${text}]` : name === '' ? text : `.${text}`;
+  }
+  return name === '' ? 'input' : name;
+}
+
+function unescapePart(part: string): string {
+  return part.replaceAll('~1', '/').replaceAll('~0', '~');
+}
+
+function requireFinite(value: unknown, at: string): void {
+  if (typeof value === 'number' && !Number.isFinite(value)) {
+    refuseInput(at, 'finite; the numbers of the input are too large to compute with', String(value));
+  }
+  if (Array.isArray(value))
+    value.forEach((item, i) => {
+      requireFinite(item, `${at}[${i}]`);
+    });
+  else if (isRecord(value)) for (const [name, item] of Object.entries(value)) requireFinite(item, `${at}.${name}`);
+}
+
+function isFiniteNumberOrOther(value: unknown): boolean {
+  return typeof value !== 'number' || Number.isFinite(value);
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function list(names: readonly string[]): string {
+  return names.join(', ');
+}

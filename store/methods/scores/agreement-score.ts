@@ -1,0 +1,37 @@
+/**
+ * How far the answers to one query agree.
+ *
+ * Source: ours, after the inter-consistency idea of MAS-GPT (arXiv 2503.03686); not from the paper.
+ * The share is of all answers, a null one included, so that a team that often fails to answer does not look united.
+ */
+
+import { type Static, Type } from 'typebox';
+import type { Method } from '../method.ts';
+import { nullable } from '../shapes.ts';
+import { groupBy } from '../statistics.ts';
+
+const Input = Type.Object({ answers: Type.Array(nullable(Type.String())) });
+
+type Agreement = { readonly score: number; readonly majority: string | null };
+
+export const agreementScore: Method<Static<typeof Input>, Record<never, never>, Agreement> = {
+  name: 'agreement_score',
+  kind: 'score',
+  source: 'ours, after MAS-GPT (arXiv 2503.03686)',
+  version: 1,
+  needs: 'answers',
+  summary: 'Share of the most frequent answer among all answers, null ones included; the first seen wins a tie.',
+  params: {},
+  input: Input,
+  run: ({ answers }) => {
+    let majority: string | null = null;
+    let most = 0;
+    for (const [answer, same] of groupBy(answers, (one) => one)) {
+      if (answer !== null && same.length > most) {
+        majority = answer;
+        most = same.length;
+      }
+    }
+    return { score: most === 0 ? 0 : most / answers.length, majority };
+  },
+};

@@ -1,0 +1,48 @@
+/**
+ * Best of N by tests: the program that passes most of the generated tests, and how it does on ground truth.
+ *
+ * Source: Gen-Verse/CURE, evaluation/eval.py; arXiv 2506.03136. Verified (code). The lowest index wins a tie.
+ * Without ground-truth columns nothing is known about the choice: both answers are null.
+ */
+
+import { type Static, Type } from 'typebox';
+import type { Method } from '../method.ts';
+import { refuseInput, requireRectangle, requireRows } from '../refuse.ts';
+import { PassMatrix } from '../shapes.ts';
+import { mean, sum } from '../statistics.ts';
+
+const Input = Type.Object({ generated_pass: PassMatrix, gt_pass: PassMatrix });
+
+type Choice = {
+  readonly index: number;
+  readonly generated_passes: number;
+  readonly gt_all: boolean | null;
+  readonly gt_rate: number | null;
+};
+
+export const bonSelect: Method<Static<typeof Input>, Record<never, never>, Choice> = {
+  name: 'bon_select',
+  kind: 'score',
+  source: 'CURE: Gen-Verse/CURE, evaluation/eval.py; arXiv 2506.03136; verified (code)',
+  version: 1,
+  needs: 'execution matrix',
+  summary: 'Picks the program that passes most generated tests and reports it on ground truth.',
+  params: {},
+  input: Input,
+  run: ({ generated_pass, gt_pass }) => {
+    if (generated_pass.length === 0) refuseInput('generated_pass', 'at least one program', generated_pass);
+    requireRectangle('generated_pass', generated_pass);
+    requireRectangle('gt_pass', gt_pass);
+    requireRows('gt_pass', gt_pass, generated_pass.length, 'the programs of generated_pass');
+    const passes = generated_pass.map(sum);
+    const generated_passes = Math.max(...passes);
+    const index = passes.indexOf(generated_passes);
+    const truth = gt_pass[index]!;
+    return {
+      index,
+      generated_passes,
+      gt_all: truth.length === 0 ? null : truth.every((bit) => bit === 1),
+      gt_rate: truth.length === 0 ? null : mean(truth),
+    };
+  },
+};

@@ -1,0 +1,28 @@
+/**
+ * How often one program, taken as it comes, is right.
+ *
+ * Source: ours; the mean over episodes of the share of right candidates. Candidates whose truth is unknown, and episodes without
+ * any other, are left out; null when nothing is left.
+ */
+
+import type { Static } from 'typebox';
+import { ExecutionReports, readReports } from '../execution-report.ts';
+import type { Method } from '../method.ts';
+import { mean } from '../statistics.ts';
+
+export const passAt1: Method<Static<typeof ExecutionReports>, Record<never, never>, number | null> = {
+  name: 'pass_at_1',
+  kind: 'score',
+  source: 'ours',
+  version: 1,
+  needs: 'execution reports',
+  summary: 'Mean share of right candidates.',
+  params: {},
+  input: ExecutionReports,
+  run: ({ reports }) => {
+    const shares = readReports(reports).flatMap(({ read: { right, wrong } }) =>
+      right.length + wrong.length === 0 ? [] : [right.length / (right.length + wrong.length)],
+    );
+    return shares.length === 0 ? null : mean(shares);
+  },
+};

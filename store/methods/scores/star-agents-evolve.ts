@@ -1,0 +1,35 @@
+/**
+ * Moves the probability of choosing a pair of agents by how good its last sample was.
+ *
+ * Source: Star-Agents, arXiv 2411.14497. Verified (text). `beta` 0.5 is ours; the result is divided by its sum.
+ */
+
+import { type Static, Type } from 'typebox';
+import type { Method } from '../method.ts';
+import { refuseInput } from '../refuse.ts';
+import { sum } from '../statistics.ts';
+
+const Input = Type.Object({
+  p: Type.Array(Type.Number({ minimum: 0 })),
+  pair: Type.Integer({ minimum: 0 }),
+  score: Type.Number(),
+});
+const params = { beta: 0.5 };
+
+export const starAgentsEvolve: Method<Static<typeof Input>, typeof params, number[]> = {
+  name: 'star_agents_evolve',
+  kind: 'score',
+  source: 'Star-Agents: arXiv 2411.14497; verified (text)',
+  version: 1,
+  needs: 'input',
+  summary: 'Adds beta times the score to the chosen pair’s probability and normalises.',
+  params,
+  input: Input,
+  run: ({ p, pair, score }, { beta }) => {
+    if (pair >= p.length) refuseInput('pair', `a position in p, 0 to ${p.length - 1}`, pair);
+    const moved = p.map((value, i) => (i === pair ? value + beta * score : value));
+    const total = sum(moved);
+    if (moved[pair]! < 0 || total <= 0) refuseInput('score', 'one that leaves probabilities', score);
+    return moved.map((value) => value / total);
+  },
+};

@@ -1,0 +1,28 @@
+/**
+ * How many of a verifier's tests are right.
+ *
+ * Source: ours; the share, over all episodes together, of generated tests that the reference programs pass. A malformed test counts
+ * as wrong; a test on which no reference was run is left out; null when none is left. For reporting only: the reference is never
+ * shown to the learner.
+ */
+
+import type { Static } from 'typebox';
+import { ExecutionReports, readReports, rightByReference } from '../execution-report.ts';
+import type { Method } from '../method.ts';
+
+export const verifierPrecision: Method<Static<typeof ExecutionReports>, Record<never, never>, number | null> = {
+  name: 'verifier_precision',
+  kind: 'score',
+  source: 'ours',
+  version: 1,
+  needs: 'execution reports',
+  summary: 'Share of generated tests that the reference programs pass.',
+  params: {},
+  input: ExecutionReports,
+  run: ({ reports }) => {
+    const known = readReports(reports).flatMap(({ report, read }) =>
+      read.tests.map((test) => rightByReference(report, read, test)).filter((right) => right !== null),
+    );
+    return known.length === 0 ? null : known.filter((right) => right).length / known.length;
+  },
+};

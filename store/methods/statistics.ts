@@ -1,0 +1,136 @@
+/**
+ * The small numeric pieces that methods share. Everything is IEEE double precision; every ordering is stable; a standard deviation
+ * always says its divisor. A null is left out of the statistics and is never counted as 0.
+ */
+
+/** What rows are grouped by. A number and the same digits as text are two groups. */
+export type GroupKey = string | number;
+
+/** `numbers[row]` is the group of the row, counted from 0 in order of first appearance; `count` is how many groups there are. */
+export type Groups = { readonly numbers: Int32Array; readonly count: number };
+
+export type GroupStatistics = {
+  /** Rows of the group that have a value. */
+  readonly size: Int32Array;
+  readonly mean: Float64Array;
+  /** 0 for fewer values than the divisor needs. */
+  readonly deviation: Float64Array;
+};
+
+export function sum(values: readonly number[]): number {
+  let total = 0;
+  for (const value of values) total += value;
+  return total;
+}
+
+/** Arithmetic mean; of equal values exactly that value, which dividing a rounded sum does not give. NaN for no values. */
+export function mean(values: readonly number[]): number {
+  const first = values[0];
+  if (first === undefined) return Number.NaN;
+  return values.every((value) => value === first) ? first : sum(values) / values.length;
+}
+
+/** Standard deviation with divisor n − ddof; 0 for equal values and for n ≤ ddof. */
+export function standardDeviation(values: readonly number[], ddof: 0 | 1): number {
+  if (values.length <= ddof) return 0;
+  const centre = mean(values);
+  let squares = 0;
+  for (const value of values) squares += (value - centre) ** 2;
+  return Math.sqrt(squares / (values.length - ddof));
+}
+
+/** Middle value; the mean of the two middle ones for an even count. NaN for no values. */
+export function median(values: readonly number[]): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  const half = sorted.length >> 1;
+  return sorted.length % 2 === 1 ? sorted[half]! : (sorted[half - 1]! + sorted[half]!) / 2;
+}
+
+/** Nearest integer, an exact half to the even one, as Python and numpy round and `Math.round` does not. */
+export function roundHalfEven(x: number): number {
+  const floor = Math.floor(x);
+  const rest = x - floor;
+  if (rest !== 0.5) return Math.round(x);
+  return floor % 2 === 0 ? floor : floor + 1;
+}
+
+/** The positions 0..n−1 ordered by `key` of each, ascending or descending; equal keys stay in their original order. */
+export function stableOrder<T>(rows: readonly T[], key: (row: T) => number, direction: 'ascending' | 'descending') {
+  const keys = rows.map(key);
+  const sign = direction === 'ascending' ? 1 : -1;
+  return rows.map((_, i) => i).sort((a, b) => sign * (keys[a]! - keys[b]!));
+}
+
+/** Rows under their key, keys in order of first appearance, rows in theirs. */
+export function groupBy<T, K>(rows: readonly T[], key: (row: T) => K): Map<K, T[]> {
+  const groups = new Map<K, T[]>();
+  for (const row of rows) {
+    const at = key(row);
+    const group = groups.get(at);
+    if (group === undefined) groups.set(at, [row]);
+    else group.push(row);
+  }
+  return groups;
+}
+
+/** Numbers the groups that rows form when they must agree in every column. Columns have one entry a row. */
+export function groupRows(first: readonly GroupKey[], ...others: readonly (readonly GroupKey[])[]): Groups {
+  let groups = numberKeys(first);
+  for (const column of others) groups = cross(groups, numberKeys(column));
+  return groups;
+}
+
+function numberKeys(keys: readonly GroupKey[]): Groups {
+  const seen = new Map<GroupKey, number>();
+  const numbers = new Int32Array(keys.length);
+  for (let row = 0; row < keys.length; row++) {
+    const key = keys[row]!;
+    let number = seen.get(key);
+    if (number === undefined) {
+      number = seen.size;
+      seen.set(key, number);
+    }
+    numbers[row] = number;
+  }
+  return { numbers, count: seen.size };
+}
+
+// A pair of group numbers is one number below 2^53 (at most 2^31 groups a side would not be, but rows do not reach that).
+function cross(left: Groups, right: Groups): Groups {
+  const pairs: number[] = new Array(left.numbers.length);
+  for (let row = 0; row < pairs.length; row++) pairs[row] = left.numbers[row]! * right.count + right.numbers[row]!;
+  return numberKeys(pairs);
+}
+
+/** Size, mean and standard deviation of each group's values, nulls left out; a group of equal values has deviation exactly 0. */
+export function groupStatistics(groups: Groups, values: readonly (number | null)[], ddof: 0 | 1): GroupStatistics {
+  const { numbers, count } = groups;
+  const size = new Int32Array(count);
+  const mean = new Float64Array(count);
+  const deviation = new Float64Array(count);
+  const low = new Float64Array(count).fill(Number.POSITIVE_INFINITY);
+  const high = new Float64Array(count).fill(Number.NEGATIVE_INFINITY);
+  for (let row = 0; row < numbers.length; row++) {
+    const value = values[row];
+    if (value === null || value === undefined) continue;
+    const group = numbers[row]!;
+    size[group]! += 1;
+    mean[group]! += value;
+    if (value < low[group]!) low[group] = value;
+    if (value > high[group]!) high[group] = value;
+  }
+  for (let group = 0; group < count; group++) {
+    mean[group] = low[group] === high[group] ? low[group]! : mean[group]! / size[group]!;
+  }
+  for (let row = 0; row < numbers.length; row++) {
+    const value = values[row];
+    if (value === null || value === undefined) continue;
+    const group = numbers[row]!;
+    deviation[group]! += (value - mean[group]!) ** 2;
+  }
+  for (let group = 0; group < count; group++) {
+    const divisor = size[group]! - ddof;
+    deviation[group] = divisor > 0 ? Math.sqrt(deviation[group]! / divisor) : 0;
+  }
+  return { size, mean, deviation };
+}
