@@ -86,6 +86,8 @@ import { agreementScore } from './scores/agreement-score.ts';
 import { bestOfN } from './scores/best-of-n.ts';
 import { bonSelect } from './scores/bon-select.ts';
 import { boxedAnswer } from './scores/boxed-answer.ts';
+import { curePrecision } from './scores/cure-precision.ts';
+import { drmasScaleRatio } from './scores/drmas-scale-ratio.ts';
 import { ifd } from './scores/ifd.ts';
 import { interConsistencyScore } from './scores/inter-consistency-score.ts';
 import { majorityOfN } from './scores/majority-of-n.ts';
@@ -129,6 +131,8 @@ export const METHODS: readonly Method[] = [
   bestOfN,
   bonSelect,
   boxedAnswer,
+  curePrecision,
+  drmasScaleRatio,
   ifd,
   interConsistencyScore,
   majorityOfN,

@@ -32,16 +32,15 @@ export const ownSuccessFilter: Method<ExecutionReport, Record<never, never>, Ver
       seen.add(tokens_key);
       return verdict(id, again ? 'said_before' : null);
     });
-    const behaviours = new Set(read.right.map((i) => report.programs[i]!.behaviour));
-    behaviours.delete(null);
+    const behaviours = read.right.map((i) => report.programs[i]!.behaviour);
     const tests = read.tests.map((k) => verdict(report.tests[k]!.id, testFault(report.tests[k]!, behaviours)));
     return [...programs, ...tests];
   },
 };
 
-function testFault(test: ExecutionReport['tests'][number], right: ReadonlySet<string | null>): string | null {
+function testFault(test: ExecutionReport['tests'][number], right: readonly (string | null)[]): string | null {
   if (!test.valid) return 'malformed';
   if (test.holds !== true) return test.holds === false ? 'working_does_not_hold' : 'working_unknown';
-  if (right.size === 0) return 'nobody_right';
-  return right.has(test.behaviour ?? null) ? null : 'follows_no_right_program';
+  if (right.length === 0) return 'nobody_right';
+  return right.some((known) => known !== null && known === test.behaviour) ? null : 'follows_no_right_program';
 }

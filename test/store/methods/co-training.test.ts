@@ -209,6 +209,12 @@ describe('filters for training data', () => {
     });
   });
 
+  test('public tests: passing one of two is not enough', () => {
+    const two = withTest(EPISODE, 2, { public: true });
+    expect(dropped(run('public_tests_filter', two))).toMatchObject({ wrong: 'fails_public_test' });
+    expect(dropped(run('public_tests_filter', withCell(two, 1, 2, null))).wrong).toBeUndefined();
+  });
+
   test('public tests: the working of a test must hold and not be known to contradict them', () => {
     const filter = (change: object) => dropped(run('public_tests_filter', withTest(EPISODE, 2, change))).good;
     expect(filter({ holds: false })).toBe('working_does_not_hold');
@@ -250,6 +256,13 @@ describe('filters for training data', () => {
     expect(dropped(run('own_success_filter', withCell(EPISODE, 0, 0, null)))).toMatchObject({ right: 'truth_unknown' });
   });
 
+  test('own success: an unknown behaviour is not the same as another unknown one', () => {
+    const unnamed = { ...EPISODE, programs: EPISODE.programs.map((program) => ({ ...program, behaviour: null })) };
+    expect(dropped(run('own_success_filter', withTest(unnamed, 2, { behaviour: null })))).toMatchObject({
+      good: 'follows_no_right_program',
+    });
+  });
+
   test('own success: nothing is kept when nobody is right', () => {
     const verdicts = run('own_success_filter', withCell(EPISODE, 0, 0, 0)) as Verdicts;
     expect(verdicts.some(({ keep }) => keep)).toBe(false);
@@ -287,6 +300,7 @@ describe('evaluation', () => {
     expectClose(evaluate('best_of_n', EPISODE), 1 / 2);
     expectClose(evaluate('best_of_n', withCell(EPISODE, 1, 3, 0)), 1);
     expectClose(evaluate('best_of_n', withCell(EPISODE, 0, 2, 0)), 0);
+    expectClose(evaluate('best_of_n', withCell(EPISODE, 1, 4, 1)), 1 / 2);
     expectClose(evaluate('best_of_n', EPISODE, nobody), 1 / 4);
     expect(evaluate('best_of_n')).toBeNull();
   });
@@ -322,5 +336,6 @@ describe('evaluation', () => {
     expectClose(evaluate('rejection_rate', EPISODE, withCell(EPISODE, 1, 2, 1)), 3 / 4);
     expectClose(evaluate('rejection_rate', EPISODE, nobody), 4 / 5);
     expect(evaluate('rejection_rate', withCell(EPISODE, 3, 2, 0))).toBeNull();
+    expect(evaluate('rejection_rate', withCell(EPISODE, 3, 2, null))).toBeNull();
   });
 });

@@ -125,6 +125,13 @@ describe('CURE balance', () => {
     expect(run('cure_length_regularize', { reward: [], length: [] })).toBeNull();
   });
 
+  test('by length: a reward of 0 keeps the value 0, also where negatives get the least', () => {
+    expectClose(
+      run('cure_length_regularize', { reward: [1, 1, -1, 0], length: [2000, 4000, 9, 9] }),
+      [1.632993, -0.816497, -0.816497, 0],
+    );
+  });
+
   test('by length: the target is clamped, so that all right samples may come out too long', () => {
     expect(run('cure_length_regularize', { reward: [1, 1], length: [20000, 30000] })).toBeNull();
   });

@@ -251,6 +251,7 @@ describe('decisions on generated data', () => {
   test('no gap between the models scores every sample 0', () => {
     const input = { ifd_small: [0.5, 0.2], ifd_large: [0.5, 0.9], referee: ['generated', 'base'] };
     expect(run('star_agents_score', input)).toEqual({ dual: [0, 0], score: [0, 0], pick: 0 });
+    expect(run('star_agents_score', { ...input, ifd_small: [0.4, 0.2] })).toMatchObject({ dual: [0, 0] });
     expect(run('star_agents_score', { ifd_small: [], ifd_large: [], referee: [] })).toEqual({
       dual: [],
       score: [],
