@@ -1,0 +1,193 @@
+/**
+ * The door to Apache Arrow: columns from a binary COPY become an Arrow IPC file, and a file becomes rows or typed arrays again.
+ * No column is dictionary-encoded, because a dictionary depends on how rows were cut into batches; the bytes depend on the rows alone.
+ */
+import {
+  Bool,
+  type Data,
+  type DataType,
+  Field,
+  Float32,
+  Float64,
+  Int8,
+  Int16,
+  Int32,
+  Int64,
+  List,
+  makeData,
+  RecordBatch,
+  RecordBatchFileWriter,
+  Schema,
+  Struct,
+  type Table,
+  TimestampMicrosecond,
+  tableFromIPC,
+  tableToIPC,
+  Utf8,
+} from 'apache-arrow';
+import type { Buffers } from './column-buffers.ts';
+import type { Column, ColumnKind } from './columns.ts';
+import { type CopyOptions, copyBatches } from './copy-binary.ts';
+
+const item = (type: DataType) => new List(new Field('item', type, true));
+
+const TYPES: Readonly<Record<ColumnKind, () => DataType>> = {
+  text: () => new Utf8(),
+  int4: () => new Int32(),
+  int8: () => new Int64(),
+  float4: () => new Float32(),
+  float8: () => new Float64(),
+  bool: () => new Bool(),
+  timestamptz: () => new TimestampMicrosecond('UTC'),
+  'int4[]': () => item(new Int32()),
+  'int2[]': () => item(new Int16()),
+  'float4[]': () => item(new Float32()),
+  mask: () => item(new Int8()),
+};
+
+export type ColumnShape = Pick<Column, 'name' | 'kind'>;
+
+const schemaOf = (columns: readonly ColumnShape[]): Schema =>
+  new Schema(columns.map(({ name, kind }) => new Field(name, TYPES[kind](), true)));
+
+function dataOf(type: DataType, column: Buffers): Data {
+  const { length, nullCount, child } = column;
+  const nullBitmap = nullCount > 0 ? column.bitmap : undefined;
+  if (child !== null) {
+    const inner = (type as List).children[0]!.type;
+    const data = { type: inner, length: child.length, nullCount: child.nullCount, data: child.values } as const;
+    const items = makeData({ ...data, nullBitmap: child.nullCount > 0 ? child.bitmap : undefined } as never);
+    return makeData({ type, length, nullCount, nullBitmap, valueOffsets: column.offsets, child: items } as never);
+  }
+  if (column.offsets !== null) {
+    return makeData({
+      type,
+      length,
+      nullCount,
+      nullBitmap,
+      valueOffsets: column.offsets,
+      data: column.values,
+    } as never);
+  }
+  return makeData({ type, length, nullCount, nullBitmap, data: column.values } as never);
+}
+
+/** Takes batches and hands the bytes of an Arrow IPC file to `sink`, in order. Call `finish` once, after the last batch. */
+export type ArrowWriter = { write(batch: readonly Buffers[]): void; finish(): Promise<void> };
+
+/** @param columns name and kind of each column, in the order of every batch */
+export function arrowWriter(
+  columns: readonly ColumnShape[],
+  sink: (bytes: Uint8Array) => Promise<void> | void,
+): ArrowWriter {
+  const schema = schemaOf(columns);
+  const struct = new Struct(schema.fields);
+  const writer = new RecordBatchFileWriter();
+  writer.reset(undefined, schema);
+  const drained = (async () => {
+    for await (const chunk of writer) {
+      const wait = sink(chunk as Uint8Array);
+      if (wait) await wait;
+    }
+  })();
+  drained.catch(() => {}); // Seen again, and thrown, by `finish`.
+  return {
+    write(batch) {
+      const children = batch.map((column, i) => dataOf(schema.fields[i]!.type, column));
+      writer.write(
+        new RecordBatch(schema, makeData({ type: struct, length: batch[0]?.length ?? 0, nullCount: 0, children })),
+      );
+    },
+    async finish() {
+      writer.finish();
+      await drained;
+    },
+  };
+}
+
+/**
+ * Copies the rows of a query into an Arrow IPC file. `source` is the output of `COPY (…) TO STDOUT (FORMAT BINARY)` whose columns
+ * are `columns` (then `options.extra` text columns that stay out of the file). Returns the number of rows.
+ * Throws TroupeError `sql_failed` where the bytes are not what `columns` says.
+ */
+export async function copyToArrow(
+  source: AsyncIterable<Uint8Array>,
+  columns: readonly ColumnShape[],
+  sink: (bytes: Uint8Array) => Promise<void> | void,
+  options: CopyOptions = {},
+): Promise<number> {
+  const writer = arrowWriter(columns, sink);
+  let rows = 0;
+  for await (const batch of copyBatches(source, columns, options)) {
+    rows += batch[0]?.length ?? 0;
+    writer.write(batch);
+  }
+  await writer.finish();
+  return rows;
+}
+
+/** Values of a row: text, numbers, booleans, null; int8 and timestamps (microseconds since 1970) as bigint; lists as typed arrays, or as arrays where they hold nulls. */
+export type RowValue = string | number | bigint | boolean | null | ArrayLike<number> | readonly (number | null)[];
+export type Row = Readonly<Record<string, RowValue>>;
+
+/** An Arrow file in memory. */
+export type Frame = {
+  readonly rows: number;
+  readonly columns: readonly string[];
+  /** Values of a column, each as in a row. @returns null where there is no such column */
+  readonly column: (name: string) => readonly RowValue[] | null;
+  /** Rows as objects, in order, made one at a time. */
+  readonly each: () => Generator<Row, void, undefined>;
+};
+
+/** Reads an Arrow IPC file. Throws what the Arrow library throws for bytes that are none; check their hash first. */
+export function readArrow(bytes: Uint8Array): Frame {
+  const table = tableFromIPC(bytes);
+  const columns = table.schema.fields.map((field) => field.name);
+  return {
+    rows: table.numRows,
+    columns,
+    column: (name) => {
+      const i = columns.indexOf(name);
+      return i < 0 ? null : table.batches.flatMap((batch) => valuesOf(batch.data.children[i]!));
+    },
+    each: () => eachRow(table, columns),
+  };
+}
+
+function* eachRow(table: Table, columns: readonly string[]): Generator<Row, void, undefined> {
+  for (const batch of table.batches) {
+    const values = batch.data.children.map(valuesOf);
+    for (let row = 0; row < batch.numRows; row++) {
+      yield Object.fromEntries(columns.map((name, i) => [name, values[i]![row]!]));
+    }
+  }
+}
+
+const bitAt = (bits: Uint8Array, at: number): boolean => (bits[at >> 3]! & (1 << (at & 7))) !== 0;
+const isThere = (data: Data, at: number): boolean => data.nullCount === 0 || bitAt(data.nullBitmap, data.offset + at);
+const utf8 = new TextDecoder();
+
+/** All values of one column of one batch; much faster than asking the library for each. */
+function valuesOf(data: Data): RowValue[] {
+  const out = new Array<RowValue>(data.length);
+  const { type, values, valueOffsets, length } = data;
+  for (let i = 0; i < length; i++) {
+    if (!isThere(data, i)) out[i] = null;
+    else if (type instanceof Utf8)
+      out[i] = utf8.decode((values as Uint8Array).subarray(valueOffsets[i], valueOffsets[i + 1]));
+    else if (type instanceof List) out[i] = listAt(data.children[0]!, valueOffsets[i]!, valueOffsets[i + 1]!);
+    else if (type instanceof Bool) out[i] = bitAt(values as Uint8Array, data.offset + i);
+    else out[i] = (values as Float64Array)[i]!;
+  }
+  return out;
+}
+
+function listAt(child: Data, from: number, to: number): RowValue {
+  const values = (child.values as Int32Array).subarray(from, to);
+  if (child.nullCount === 0) return values;
+  return Array.from(values, (value, i) => (isThere(child, from + i) ? value : null));
+}
+
+/** The same table in the streaming form of Arrow IPC, for readers that take no file. */
+export const arrowStream = (file: Uint8Array): Uint8Array => tableToIPC(tableFromIPC(file), 'stream');

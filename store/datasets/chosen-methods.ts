@@ -1,0 +1,77 @@
+/** Which judged method a recipe means: its key, with version and parameters, as the tables hold them. */
+import { TroupeError } from '../../errors.ts';
+import { canonicalJson } from '../../ingest/json.ts';
+import type { Session } from '../db/pool.ts';
+import { nearest } from '../methods/nearest.ts';
+import type { MethodChoice } from './recipe.ts';
+
+export type ChosenMethod = {
+  readonly method_key: string;
+  readonly method: string;
+  readonly version: number;
+  readonly kind: string;
+  readonly params: Readonly<Record<string, unknown>>;
+};
+
+/** Every method that was ever judged; there are a few dozen. */
+export async function judgedMethods(tx: Session): Promise<readonly ChosenMethod[]> {
+  const { rows } = await tx.query<ChosenMethod>(
+    'select method_key, method, version, kind, params from facts.judged_methods order by method_key',
+    [],
+    { name: 'dataset_methods' },
+  );
+  return rows;
+}
+
+/**
+ * The method that `choice` means: exactly `method_key`; else the one with this name, the given or latest version, and the given
+ * parameters among its own. Several parameter sets are told apart by naming parameters; nothing is guessed.
+ * @throws TroupeError `not_found` where nothing was judged by it, `recipe_invalid` where several parameter sets fit.
+ */
+export function chooseMethod(judged: readonly ChosenMethod[], choice: MethodChoice, field: string): ChosenMethod {
+  const named = judged.filter(
+    (m) =>
+      (choice.method_key === null || m.method_key === choice.method_key) &&
+      (choice.method === null || m.method === choice.method),
+  );
+  const latest = Math.max(...named.map((m) => m.version));
+  const fitting = named.filter(
+    (m) => m.version === (choice.version ?? latest) && hasParams(m.params, choice.params ?? {}),
+  );
+  const exact = fitting.find((m) => canonicalJson(m.params) === canonicalJson(choice.params ?? {}));
+  const chosen = fitting.length === 1 ? fitting[0] : exact;
+  if (chosen) return chosen;
+  const name = choice.method_key ?? choice.method ?? '';
+  if (fitting.length > 1) {
+    const sets = fitting.map((m) => canonicalJson(m.params)).join(' · ');
+    throw new TroupeError(
+      'recipe_invalid',
+      `${field}: ${name} was judged with ${fitting.length} sets of parameters (${sets}); name some of them under params, or give method_key.`,
+      {
+        field,
+        expected: 'one set of parameters',
+        got: sets,
+      },
+    );
+  }
+  const meant = nearest(
+    name,
+    judged.map((m) => m.method),
+  );
+  const what = named.length > 0 ? 'with this version and these parameters' : 'yet';
+  throw new TroupeError(
+    'not_found',
+    `${field}: nothing was judged by ${name} ${what}; judge the episodes first.${meant && meant !== name ? ` Did you mean ${meant}?` : ''}`,
+    {
+      field,
+      expected:
+        named.length > 0
+          ? named.map((m) => `version ${m.version} ${canonicalJson(m.params)}`).join(' · ')
+          : 'a method that was run',
+      got: canonicalJson(choice),
+    },
+  );
+}
+
+const hasParams = (params: Readonly<Record<string, unknown>>, wanted: Readonly<Record<string, unknown>>): boolean =>
+  Object.entries(wanted).every(([name, value]) => canonicalJson(params[name]) === canonicalJson(value));

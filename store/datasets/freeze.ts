@@ -1,0 +1,294 @@
+/**
+ * Freezing: a recipe becomes an immutable directory. One repeatable-read transaction reads the positions, the methods, the funnel and
+ * the rows, so all of them are of one moment; nothing of the clock or of arrival gets into the files.
+ */
+import { createHash } from 'node:crypto';
+import { readFile, stat } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { TroupeError } from '../../errors.ts';
+import { decodeDraft } from '../../ingest/decode.ts';
+import { canonicalJson } from '../../ingest/json.ts';
+import type { EventLog } from '../../ingest/log/log.ts';
+import type { Db, Session } from '../db/pool.ts';
+import { arrowStream, copyToArrow, readArrow } from './arrow.ts';
+import { chooseMethod, judgedMethods } from './chosen-methods.ts';
+import { jsonLines } from './jsonl.ts';
+import { type RowTrail, rowTrail } from './lineage.ts';
+import {
+  type CompactRows,
+  datasetDraft,
+  datasetId,
+  type FunnelStage,
+  type Manifest,
+  manifestText,
+  type Positions,
+} from './manifest.ts';
+import { parquetOf } from './parquet.ts';
+import { type Draft, draftIn, type FileSink, sweepDrafts } from './publish.ts';
+import {
+  type Chosen,
+  chosenOf,
+  columnsOf,
+  episodeCondition,
+  episodesQuery,
+  funnelQuery,
+  LINEAGE,
+  LISTED_SETTINGS,
+  type MethodsUsed,
+  rowsQuery,
+  type SplitName,
+  splitsOf,
+  stagesOf,
+} from './query.ts';
+import { openDataset } from './read.ts';
+import { parseRecipe, type Recipe } from './recipe.ts';
+
+export type FreezeOptions = {
+  /** Folder that holds all datasets; the new one becomes `<directory>/<dataset_id>`. */
+  readonly directory: string;
+  readonly codeVersion: string;
+  /** Where the dataset is announced (artifact.attached); without it the caller does so with `datasetDraft`. */
+  readonly log?: EventLog;
+  /** What the manifest says about positions, where the caller knows better than `troupe.positions`. */
+  readonly positions?: Positions;
+  /** Time of the announcement, RFC 3339; now, if left out. It is in the event only, never in the files. */
+  readonly at?: string;
+};
+
+export type Frozen = {
+  readonly manifest: Manifest;
+  /** The dataset's own folder, absolute. */
+  readonly directory: string;
+  readonly rows: CompactRows;
+  /** False where this recipe with these rows had been frozen before; the manifest is then the earlier one. */
+  readonly fresh: boolean;
+};
+
+/**
+ * Freezes what `recipe` (written or canonical) says.
+ * @throws TroupeError `recipe_invalid`; `not_found` where a named method has judged nothing; `dataset_damaged` where the same
+ * dataset is there but not as it was written; `home_unwritable` where the folder or disk refuses.
+ */
+export async function freeze(db: Db, recipe: unknown, options: FreezeOptions): Promise<Frozen> {
+  const canonical = parseRecipe(recipe);
+  const parent = resolve(options.directory);
+  await sweepDrafts(parent);
+  const draft = await draftIn(parent);
+  let frozen: Frozen;
+  try {
+    const read = await db.transaction((tx) => readInto(draft, tx, canonical, options), {
+      isolation: 'repeatable read',
+      readOnly: true,
+    });
+    frozen = await publish(draft, parent, read);
+  } catch (error) {
+    await draft.discard();
+    throw writeError(error, parent);
+  }
+  if (options.log) await announce(options.log, frozen, options.at ?? new Date().toISOString());
+  return frozen;
+}
+
+type Read = {
+  readonly manifest: Manifest;
+  readonly rows: CompactRows;
+  readonly sinks: readonly FileSink[];
+  readonly trails: readonly RowTrail[];
+};
+
+/** Sorting wide rows in memory; compiling the query would cost more than it saves for all but the largest datasets. */
+const SETTINGS = "set local jit = off; set local work_mem = '64MB'; set local enable_presorted_aggregate = off";
+
+async function readInto(draft: Draft, tx: Session, recipe: Recipe, options: FreezeOptions): Promise<Read> {
+  await tx.query(SETTINGS);
+  const positions = options.positions ?? (await readPositions(tx));
+  const methods = await methodsOf(tx, recipe);
+  const { chosen, stage } = await chooseEpisodes(tx, recipe);
+  if (chosen.ids !== null) await tx.query(LISTED_SETTINGS);
+  const funnel = [stage, ...(await countStages(tx, recipe, methods, chosen))];
+  const columns = columnsOf(recipe);
+  const content = createHash('sha256').update(canonicalJson(columns.map(({ name, kind }) => [name, kind])));
+  const sinks: FileSink[] = [];
+  const trails: RowTrail[] = [];
+  for (const split of splitsOf(recipe)) {
+    const sink = await draft.file(`${split}.arrow`);
+    const trail = rowTrail(split, recipe.unit);
+    const source = tx.copyOut(`copy (${rowsQuery(recipe, methods, chosen, split)}) to stdout (format binary)`);
+    const rows = await copyToArrow(source, columns, (bytes) => sink.write(bytes), {
+      extra: LINEAGE.length,
+      onRow: trail.add,
+    });
+    content.update(canonicalJson([split, rows])).update(trail.digest());
+    sinks.push(sink);
+    trails.push(trail);
+  }
+  const contentSha256 = content.digest('hex');
+  const manifest: Manifest = {
+    format: 'troupe-dataset/1',
+    dataset_id: datasetId(contentSha256, recipe),
+    name: recipe.name,
+    content_sha256: contentSha256,
+    code_version: options.codeVersion,
+    recipe,
+    positions,
+    methods,
+    columns: columns.map(({ name, kind }) => ({ name, kind })),
+    rows: Object.fromEntries(trails.map((trail) => [trail.split, trail.count()])),
+    funnel: [...funnel, ...limited(recipe, funnel, trails)],
+    files: [],
+  };
+  return { manifest, rows: Object.fromEntries(trails.map((trail) => [trail.split, trail.compact()])), sinks, trails };
+}
+
+async function readPositions(tx: Session): Promise<Positions> {
+  const { rows } = await tx.query<{ log: string; partition: number; position: number }>(
+    `select projection || '/' || log as log, partition, position from troupe.positions
+     where projection = 'facts' order by log collate "C", partition`,
+    [],
+    { name: 'dataset_positions' },
+  );
+  const positions: Record<string, Record<string, number>> = {};
+  for (const { log, partition, position } of rows) {
+    positions[log] ??= {};
+    positions[log][partition] = Number(position);
+  }
+  return positions;
+}
+
+async function methodsOf(tx: Session, recipe: Recipe): Promise<MethodsUsed> {
+  if (recipe.verdicts.length === 0 && recipe.reward === null && recipe.credit === null)
+    return { verdicts: [], reward: null, credit: null };
+  const judged = await judgedMethods(tx);
+  return {
+    verdicts: recipe.verdicts.map((choice, i) => chooseMethod(judged, choice, `verdicts[${i}]`)),
+    reward: recipe.reward && chooseMethod(judged, recipe.reward, 'reward'),
+    credit: recipe.credit && chooseMethod(judged, recipe.credit, 'credit'),
+  };
+}
+
+const EXAMPLES = 3;
+
+async function chooseEpisodes(tx: Session, recipe: Recipe): Promise<{ chosen: Chosen; stage: FunnelStage }> {
+  const condition = episodeCondition(recipe);
+  const { rows } = await tx.query<{ ids: readonly string[] | null; total: number | null }>(episodesQuery(recipe));
+  const { ids: found, total } = rows[0]!;
+  const ids = found ?? [];
+  const dropped = total !== null && total > ids.length ? await droppedEpisodes(tx, recipe) : [];
+  const stage: FunnelStage = {
+    name: `episodes where ${condition.readable}`,
+    of: 'episodes',
+    before: total,
+    after: ids.length,
+    dropped,
+  };
+  return { chosen: chosenOf(ids, total), stage };
+}
+
+async function droppedEpisodes(tx: Session, recipe: Recipe): Promise<readonly string[]> {
+  const { sql, task } = episodeCondition(recipe);
+  const { rows } = await tx.query<{ episode_id: string }>(
+    `select e.episode_id from facts.episodes e ${task ? 'left join facts.tasks t on t.task_id = e.task_id' : ''}
+     where (${sql}) is not true order by e.episode_id limit ${EXAMPLES}`,
+  );
+  return rows.map((row) => row.episode_id);
+}
+
+async function countStages(
+  tx: Session,
+  recipe: Recipe,
+  methods: MethodsUsed,
+  chosen: Chosen,
+): Promise<readonly FunnelStage[]> {
+  const { rows } = await tx.query<{ stage: number; rows: number; examples: readonly string[] | null }>(
+    funnelQuery(recipe, methods, chosen),
+  );
+  const byStage = new Map(rows.map((row) => [row.stage, row]));
+  let left = rows.reduce((sum, row) => sum + row.rows, 0);
+  return stagesOf(recipe, methods).map(({ name }, i) => {
+    const before = left;
+    const dropped = byStage.get(i + 1);
+    left -= dropped?.rows ?? 0;
+    return { name, of: 'steps', before, after: left, dropped: dropped?.examples ?? [] };
+  });
+}
+
+/** The last line of the funnel, where a limit cut rows off. */
+function limited(recipe: Recipe, funnel: readonly FunnelStage[], trails: readonly RowTrail[]): readonly FunnelStage[] {
+  if (recipe.limit === null || recipe.unit === 'episode') return [];
+  const after = trails.reduce((sum, trail) => sum + trail.count(), 0);
+  return [
+    {
+      name: `limit ${recipe.limit}${recipe.unit === 'group' ? ' groups' : ''}`,
+      of: 'steps',
+      before: funnel.at(-1)!.after,
+      after,
+      dropped: [],
+    },
+  ];
+}
+
+async function publish(draft: Draft, parent: string, read: Read): Promise<Frozen> {
+  const { manifest, rows } = read;
+  const directory = join(parent, manifest.dataset_id);
+  if (await isThere(directory)) return reuse(draft, directory, rows);
+  const lineage = await draft.file('rows.jsonl');
+  for (const trail of read.trails) await lineage.write(trail.lines());
+  const files = await Promise.all([...read.sinks, lineage].map((sink) => sink.finish()));
+  const more: FileSink[] = [];
+  for (const { split } of read.trails) more.push(...(await otherLayouts(draft, manifest.recipe, split)));
+  files.push(...(await Promise.all(more.map((sink) => sink.finish()))));
+
+  const complete: Manifest = { ...manifest, files: files.sort((a, b) => (a.name < b.name ? -1 : 1)) };
+  const sink = await draft.file('manifest.json');
+  await sink.write(Buffer.from(manifestText(complete)));
+  await sink.finish();
+  if (!(await draft.publish(directory))) return reuse(draft, directory, rows);
+  return { manifest: complete, directory, rows, fresh: true };
+}
+
+async function otherLayouts(draft: Draft, recipe: Recipe, split: SplitName): Promise<readonly FileSink[]> {
+  const sinks: FileSink[] = [];
+  const layouts = recipe.layout.filter((layout) => layout !== 'arrow');
+  if (layouts.length === 0) return sinks;
+  const arrow = await readFile(join(draft.path, `${split}.arrow`));
+  for (const layout of layouts) {
+    const sink = await draft.file(`${split}.${layout}`);
+    if (layout === 'parquet') await sink.write(parquetOf(arrowStream(arrow)));
+    else for (const lines of jsonLines(readArrow(arrow))) await sink.write(lines);
+    sinks.push(sink);
+  }
+  return sinks;
+}
+
+const isThere = async (path: string): Promise<boolean> => (await stat(path).catch(() => null)) !== null;
+
+async function reuse(draft: Draft, directory: string, rows: CompactRows): Promise<Frozen> {
+  const { manifest } = await openDataset(directory);
+  await draft.discard();
+  return { manifest, directory, rows, fresh: false };
+}
+
+/** A dataset that the log knows already, at another time, is a conflict of times only: the first announcement stays. */
+async function announce(log: EventLog, frozen: Frozen, at: string): Promise<void> {
+  const decoded = decodeDraft(datasetDraft(frozen.manifest, frozen.rows, { at, uri: frozen.directory }));
+  if (decoded.refusal) {
+    throw new TroupeError(
+      'internal',
+      `The event about dataset ${frozen.manifest.dataset_id} was refused at ${decoded.refusal.field}.`,
+      decoded.refusal,
+    );
+  }
+  await log.append([decoded.event]);
+}
+
+const DISK: readonly string[] = ['ENOSPC', 'EDQUOT', 'EROFS', 'EACCES', 'EPERM', 'EIO', 'EMFILE'];
+
+function writeError(error: unknown, parent: string): unknown {
+  const { code, message } = error as NodeJS.ErrnoException;
+  if (error instanceof TroupeError || !DISK.includes(String(code))) return error;
+  return new TroupeError(
+    'home_unwritable',
+    `The dataset could not be written under ${parent}: ${message}. Nothing was published.`,
+    { cause: error },
+  );
+}

@@ -1,0 +1,28 @@
+/** A dataset as JSON Lines: one object a row with the names of the columns, null where a value is unknown. */
+import type { Frame, Row, RowValue } from './arrow.ts';
+
+/** JSON has no NaN and no infinities: they are written as text, since null would say "unknown". */
+function plain(value: RowValue): unknown {
+  if (typeof value === 'bigint') return Number.isSafeInteger(Number(value)) ? Number(value) : String(value);
+  if (typeof value === 'number') return Number.isFinite(value) ? value : String(value);
+  if (value === null || typeof value !== 'object') return value;
+  return Array.from(value as ArrayLike<number | null>, (member) => plain(member));
+}
+
+const lineOf = (row: Row): string =>
+  `${JSON.stringify(Object.fromEntries(Object.entries(row).map(([name, value]) => [name, plain(value)])))}\n`;
+
+const LINES = 1000;
+
+/** The lines of a dataset, some thousand at a time. */
+export function* jsonLines(frame: Frame): Generator<Uint8Array, void, undefined> {
+  let lines: string[] = [];
+  for (const row of frame.each()) {
+    lines.push(lineOf(row));
+    if (lines.length === LINES) {
+      yield Buffer.from(lines.join(''));
+      lines = [];
+    }
+  }
+  if (lines.length > 0) yield Buffer.from(lines.join(''));
+}

@@ -1,0 +1,84 @@
+/** What a frozen dataset says about itself, what its identity is made of, and the event that tells the log about it. */
+import type { Draft } from '../../ingest/events.ts';
+import { canonicalJson, sha256 } from '../../ingest/json.ts';
+import type { ColumnShape } from './arrow.ts';
+import type { ChosenMethod } from './chosen-methods.ts';
+import type { FileFacts } from './publish.ts';
+import type { Recipe } from './recipe.ts';
+
+/** How far each projection had read, by partition: `{"facts/embedded": {"0": 17, …}}`. */
+export type Positions = Readonly<Record<string, Readonly<Record<string, number>>>>;
+
+/** What one condition did. `before` is null where counting would have meant reading what an index let us skip. */
+export type FunnelStage = {
+  readonly name: string;
+  readonly of: 'episodes' | 'steps';
+  readonly before: number | null;
+  readonly after: number;
+  /** Up to three ids of what was dropped here; the first by id. */
+  readonly dropped: readonly string[];
+};
+
+export type Manifest = {
+  readonly format: 'troupe-dataset/1';
+  readonly dataset_id: string;
+  readonly name: string;
+  /** Over columns and rows in order, whatever recipe chose them. */
+  readonly content_sha256: string;
+  readonly code_version: string;
+  readonly recipe: Recipe;
+  readonly positions: Positions;
+  readonly methods: {
+    readonly verdicts: readonly ChosenMethod[];
+    readonly reward: ChosenMethod | null;
+    readonly credit: ChosenMethod | null;
+  };
+  readonly columns: readonly ColumnShape[];
+  /** Number of rows by split. */
+  readonly rows: Readonly<Record<string, number>>;
+  readonly funnel: readonly FunnelStage[];
+  readonly files: readonly FileFacts[];
+};
+
+/** A dataset's rows by split, each entry the candidates of one call: `[episode_id, call_id, [candidate, …]]`, in row order; for whole episodes `[episode_id, null, [null]]`. */
+export type CompactRows = Readonly<Record<string, readonly CompactRow[]>>;
+export type CompactRow = readonly [episodeId: string, callId: string | null, candidates: readonly (number | null)[]];
+
+/**
+ * A dataset is its recipe and its rows: two recipes that happen to give the same rows (none, for instance) stay two datasets, and
+ * the same recipe with the same rows is the same dataset, however far the log went on meanwhile.
+ */
+export const datasetId = (contentSha256: string, recipe: Recipe): string =>
+  sha256(canonicalJson([contentSha256, recipe])).slice(0, 16);
+
+export const manifestText = (manifest: Manifest): string => `${JSON.stringify(manifest, null, 2)}\n`;
+
+export type DraftOptions = {
+  /** When it was frozen, RFC 3339, or null where nobody knows. */
+  readonly at: string | null;
+  /** Where its directory is. */
+  readonly uri?: string | null;
+  readonly source?: string;
+};
+
+/** The event that makes a dataset known: it carries the manifest and which step stands in which row, so lineage needs no file. */
+export function datasetDraft(manifest: Manifest, rows: CompactRows, options: DraftOptions): Draft<'artifact.attached'> {
+  const text = manifestText(manifest);
+  return {
+    name: 'artifact.attached',
+    source: options.source ?? 'troupe',
+    id: `dataset/${manifest.dataset_id}`,
+    time: options.at,
+    data: {
+      artifact_id: manifest.dataset_id,
+      role: 'dataset',
+      media_type: 'application/json',
+      name: manifest.name,
+      sha256: sha256(text),
+      size: Buffer.byteLength(text),
+      uri: options.uri ?? null,
+      manifest,
+      rows,
+    },
+  };
+}

@@ -1,0 +1,184 @@
+/** Reading what was frozen: a dataset is opened only after every file is what its manifest says. */
+import { createHash } from 'node:crypto';
+import { readdir, readFile } from 'node:fs/promises';
+import { basename, join } from 'node:path';
+import { TroupeError } from '../../errors.ts';
+import { sha256 } from '../../ingest/json.ts';
+import { type Frame, type Row, readArrow } from './arrow.ts';
+import type { Lineage } from './lineage.ts';
+import { datasetId, type Manifest } from './manifest.ts';
+import { isTemporary } from './publish.ts';
+
+export type OpenedDataset = {
+  readonly directory: string;
+  readonly manifest: Manifest;
+  readonly splits: readonly string[];
+  /** One split as columns. Throws TroupeError `not_found` for a split it does not have. */
+  readonly frame: (split: string) => Frame;
+  /** Rows of one split, or of all in the order of the manifest. */
+  readonly rows: (split?: string) => Generator<Row, void, undefined>;
+  /** Which step each row is and which events made it. */
+  readonly lineage: () => readonly Lineage[];
+};
+
+const damaged = (
+  directory: string,
+  file: string,
+  what: string,
+  detail: { expected?: string; got?: string } = {},
+): TroupeError =>
+  new TroupeError(
+    'dataset_damaged',
+    `Dataset ${basename(directory)} is damaged: ${file} ${what}. Freeze its recipe again, or restore the folder.`,
+    {
+      field: file,
+      ...detail,
+    },
+  );
+
+/**
+ * Opens a dataset's folder and holds its files in memory, verified.
+ * @throws TroupeError `not_found` where there is no dataset; `dataset_damaged` naming the file that is missing, changed, cut short,
+ * or not in the manifest.
+ */
+export async function openDataset(directory: string): Promise<OpenedDataset> {
+  const manifest = await readManifest(directory);
+  const names = await readdir(directory);
+  const stray = names.find((name) => name !== 'manifest.json' && !manifest.files.some((file) => file.name === name));
+  if (stray !== undefined) throw damaged(directory, stray, 'is not in the manifest');
+  const bodies = new Map<string, Buffer>();
+  await Promise.all(
+    manifest.files.map(async (file) => {
+      const body = await readFile(join(directory, file.name)).catch(() => null);
+      if (body === null) throw damaged(directory, file.name, 'is missing');
+      if (body.length !== file.bytes) {
+        throw damaged(directory, file.name, 'has another length', {
+          expected: `${file.bytes} bytes`,
+          got: `${body.length} bytes`,
+        });
+      }
+      const hash = createHash('sha256').update(body).digest('hex');
+      if (hash !== file.sha256)
+        throw damaged(directory, file.name, 'has another hash', { expected: file.sha256, got: hash });
+      // Only these are read again; the other layouts are for others.
+      if (file.name.endsWith('.arrow') || file.name === 'rows.jsonl') bodies.set(file.name, body);
+    }),
+  );
+  const splits = Object.keys(manifest.rows);
+  const frames = new Map<string, Frame>();
+  const frame = (split: string): Frame => {
+    const known = frames.get(split);
+    if (known) return known;
+    const body = bodies.get(`${split}.arrow`);
+    if (!body) {
+      throw new TroupeError(
+        'not_found',
+        `Dataset ${manifest.dataset_id} has no split ${JSON.stringify(split)}; it has ${splits.join(', ')}.`,
+        {
+          expected: splits.join(', '),
+          got: split,
+        },
+      );
+    }
+    const read = readArrow(body);
+    frames.set(split, read);
+    return read;
+  };
+  return {
+    directory,
+    manifest,
+    splits,
+    frame,
+    *rows(split) {
+      for (const name of split === undefined ? splits : [split]) yield* frame(name).each();
+    },
+    lineage: () =>
+      bodies
+        .get('rows.jsonl')!
+        .toString('utf8')
+        .split('\n')
+        .filter((line) => line !== '')
+        .map((line) => JSON.parse(line) as Lineage),
+  };
+}
+
+/**
+ * Reads a manifest and checks that it speaks of itself: its id is made of its content hash and recipe.
+ * @throws TroupeError `not_found`, `dataset_damaged`.
+ */
+export async function readManifest(directory: string): Promise<Manifest> {
+  const text = await readFile(join(directory, 'manifest.json'), 'utf8').catch(() => null);
+  if (text === null)
+    throw new TroupeError('not_found', `There is no dataset in ${directory}.`, {
+      expected: 'a folder with manifest.json',
+    });
+  let manifest: Manifest;
+  try {
+    manifest = JSON.parse(text) as Manifest;
+  } catch {
+    throw damaged(directory, 'manifest.json', 'is not JSON');
+  }
+  if (manifest.format !== 'troupe-dataset/1') {
+    throw damaged(directory, 'manifest.json', 'is of another format', {
+      expected: 'troupe-dataset/1',
+      got: String(manifest.format),
+    });
+  }
+  const expected = datasetId(manifest.content_sha256, manifest.recipe);
+  if (manifest.dataset_id !== expected) {
+    throw damaged(directory, 'manifest.json', 'does not belong to its recipe and content', {
+      expected,
+      got: manifest.dataset_id,
+    });
+  }
+  return manifest;
+}
+
+/** SHA-256 of a dataset's manifest file, which the log's event about it names. */
+export const manifestHash = async (directory: string): Promise<string> =>
+  sha256(await readFile(join(directory, 'manifest.json')));
+
+export type Listed = {
+  readonly directory: string;
+  readonly manifest: Manifest | null;
+  readonly problem: string | null;
+};
+
+/** The datasets under a folder, by name and id; a damaged manifest is listed with its problem. Drafts of a freeze under way are not seen. */
+export async function listDatasets(parent: string): Promise<readonly Listed[]> {
+  const entries = await readdir(parent, { withFileTypes: true }).catch(() => []);
+  const folders = entries
+    .filter((entry) => entry.isDirectory() && !isTemporary(entry.name))
+    .map((entry) => join(parent, entry.name));
+  const listed = await Promise.all(
+    folders.map(async (directory): Promise<Listed> => {
+      try {
+        return { directory, manifest: await readManifest(directory), problem: null };
+      } catch (error) {
+        return { directory, manifest: null, problem: (error as Error).message };
+      }
+    }),
+  );
+  const key = ({ manifest, directory }: Listed) => `${manifest?.name ?? '\uFFFF'}\n${directory}`;
+  return listed.sort((a, b) => (key(a) < key(b) ? -1 : 1));
+}
+
+/** The folder of a dataset named by id, by the beginning of its id, or by a name that only one has. Throws TroupeError `not_found`. */
+export async function findDataset(parent: string, name: string): Promise<string> {
+  const listed = await listDatasets(parent);
+  const byId = listed.filter(({ directory }) => basename(directory).startsWith(name));
+  const found = byId.length > 0 ? byId : listed.filter(({ manifest }) => manifest?.name === name);
+  if (found.length === 1) return found[0]!.directory;
+  const ids = (found.length > 0 ? found : listed).map(
+    ({ directory, manifest }) => `${basename(directory)} (${manifest?.name ?? 'damaged'})`,
+  );
+  const what = found.length > 1 ? 'is the name of several datasets' : 'is no dataset';
+  throw new TroupeError(
+    'not_found',
+    `${JSON.stringify(name)} ${what} under ${parent}. There are: ${ids.slice(0, 20).join(', ') || 'none'}.`,
+    {
+      expected: 'the id of a dataset',
+      got: name,
+    },
+  );
+}

@@ -1,0 +1,208 @@
+/**
+ * A recipe says which rows a dataset has: a filter, the verdicts required, the unit, whose steps, which reward and credit, the
+ * order, the split and the layouts. It is plain data; its canonical form is part of the dataset's identity.
+ */
+import { type Static, Type } from 'typebox';
+import { Value } from 'typebox/value';
+import { parse as parseYaml } from 'yaml';
+import { got, TroupeError } from '../../errors.ts';
+import { canonicalJson, isRecord } from '../../ingest/json.ts';
+import { nearest } from '../methods/nearest.ts';
+import { type Filter, filterSchema, parseFilter } from '../select.ts';
+import { COLUMNS, type Unit } from './columns.ts';
+
+const nullable = <T extends Parameters<typeof Type.Optional>[0]>(schema: T) =>
+  Type.Optional(Type.Union([schema, Type.Null()]));
+
+const methodFields = {
+  method: nullable(Type.String({ minLength: 1, description: 'name of the method; its latest version is taken' })),
+  version: nullable(Type.Integer({ description: 'this version instead of the latest' })),
+  params: nullable(
+    Type.Record(Type.String(), Type.Unknown(), {
+      description: 'parameters it must have been run with; others may be any',
+    }),
+  ),
+  method_key: nullable(Type.String({ minLength: 1, description: 'exactly this method, version and parameters' })),
+};
+const MethodRef = Type.Object(methodFields, { additionalProperties: false });
+const MethodChoice = Type.Union([Type.String({ minLength: 1 }), MethodRef]);
+const LAYOUT = ['arrow', 'parquet', 'jsonl'] as const;
+const LayoutName = Type.Enum([...LAYOUT]);
+
+/** JSON Schema (TypeBox) of a recipe as people write it. */
+export const recipeSchema = Type.Object(
+  {
+    name: Type.String({
+      pattern: '^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$',
+      description: 'letters, digits, dot, dash, underscore',
+    }),
+    where: nullable(filterSchema),
+    verdicts: Type.Optional(
+      Type.Array(
+        Type.Object(
+          {
+            ...methodFields,
+            keep: Type.Optional(Type.Boolean({ description: 'what the verdict must be; true if left out' })),
+          },
+          { additionalProperties: false },
+        ),
+      ),
+    ),
+    unit: Type.Optional(Type.Enum(['step', 'episode', 'group'])),
+    roles: nullable(Type.Array(Type.String({ minLength: 1 }), { description: 'only steps of these roles' })),
+    reward: nullable(MethodChoice),
+    credit: nullable(MethodChoice),
+    order: Type.Optional(
+      Type.Enum(['recorded', 'm1'], {
+        description: 'recorded: episodes by start · m1: all steps of a problem together, in generation order',
+      }),
+    ),
+    split: nullable(
+      Type.Object(
+        {
+          held_out: Type.Number({ minimum: 0, maximum: 1, description: 'share of the tasks' }),
+          seed: Type.Optional(Type.Union([Type.Integer(), Type.String()])),
+        },
+        { additionalProperties: false },
+      ),
+    ),
+    columns: nullable(Type.Array(Type.String(), { minItems: 1 })),
+    layout: Type.Optional(Type.Union([LayoutName, Type.Array(LayoutName)])),
+    limit: nullable(Type.Integer({ minimum: 1, description: 'at most so many rows (groups where the unit is group)' })),
+  },
+  { additionalProperties: false, description: 'Which rows a dataset has.' },
+);
+export type RecipeInput = Static<typeof recipeSchema>;
+
+export type Layout = (typeof LAYOUT)[number];
+export type MethodChoice = {
+  readonly method: string | null;
+  readonly version: number | null;
+  readonly params: Readonly<Record<string, unknown>> | null;
+  readonly method_key: string | null;
+};
+export type VerdictChoice = MethodChoice & { readonly keep: boolean };
+
+/** A recipe in canonical form: every field is there, in one spelling. */
+export type Recipe = {
+  readonly name: string;
+  readonly where: Filter | null;
+  readonly verdicts: readonly VerdictChoice[];
+  readonly unit: Unit;
+  readonly roles: readonly string[] | null;
+  readonly reward: MethodChoice | null;
+  readonly credit: MethodChoice | null;
+  readonly order: 'recorded' | 'm1';
+  readonly split: { readonly held_out: number; readonly seed: string } | null;
+  readonly columns: readonly string[];
+  readonly layout: readonly Layout[];
+  readonly limit: number | null;
+};
+
+const invalid = (message: string, detail: ConstructorParameters<typeof TroupeError>[2]): never => {
+  throw new TroupeError('recipe_invalid', message, detail);
+};
+
+/** Reads YAML or JSON text (JSON is YAML). @throws TroupeError `recipe_invalid`. */
+export function readRecipe(text: string): Recipe {
+  let value: unknown;
+  try {
+    value = parseYaml(text);
+  } catch (error) {
+    return invalid(`The recipe is neither YAML nor JSON: ${(error as Error).message.split('\n', 1)[0]}`, {
+      cause: error,
+    });
+  }
+  return parseRecipe(value);
+}
+
+/**
+ * Checks a recipe and returns its canonical form; a canonical recipe comes back unchanged.
+ * @throws TroupeError `recipe_invalid` with the path of what is wrong, what was expected, and for a misspelt name the nearest one.
+ */
+export function parseRecipe(value: unknown): Recipe {
+  if (!isRecord(value))
+    return invalid(`A recipe should be an object, but it is ${got(value)}.`, {
+      expected: 'an object',
+      got: got(value),
+    });
+  const known = Object.keys(recipeSchema.properties);
+  for (const key of Object.keys(value)) {
+    if (!known.includes(key)) refuseName(key, known, 'recipe', key);
+  }
+  const where = value.where === undefined || value.where === null ? null : parseFilter(value.where);
+  const { where: _, ...plain } = { ...value, where: null, columns: value.columns ?? null };
+  checkShape(plain);
+  const input = plain as Omit<RecipeInput, 'where'>;
+  const unit = input.unit ?? 'step';
+  const available = COLUMNS[unit].map((column) => column.name);
+  for (const column of input.columns ?? []) {
+    if (!available.includes(column)) refuseName(column, available, `unit ${unit}`, 'columns');
+  }
+  return {
+    name: input.name,
+    where,
+    verdicts: (input.verdicts ?? []).map((verdict, i) => ({
+      ...choiceOf(verdict, `verdicts[${i}]`),
+      keep: verdict.keep ?? true,
+    })),
+    unit,
+    roles: input.roles ? [...new Set(input.roles)].sort() : null,
+    reward: input.reward ? choiceOf(input.reward, 'reward') : null,
+    credit: input.credit ? choiceOf(input.credit, 'credit') : null,
+    order: input.order ?? 'recorded',
+    split: input.split ? { held_out: input.split.held_out, seed: String(input.split.seed ?? 0) } : null,
+    columns: input.columns ? [...new Set(input.columns)] : available,
+    layout: layoutsOf(input.layout),
+    limit: input.limit ?? null,
+  };
+}
+
+/** The canonical text of a recipe: what its identity is made of. */
+export const recipeText = (recipe: Recipe): string => canonicalJson(recipe);
+
+/** The Arrow file is the dataset itself; the other layouts are made from it, so it is always there. */
+function layoutsOf(layout: RecipeInput['layout']): readonly Layout[] {
+  const asked = new Set<Layout>(['arrow', ...((Array.isArray(layout) ? layout : layout ? [layout] : []) as Layout[])]);
+  return LAYOUT.filter((name) => asked.has(name));
+}
+
+function choiceOf(choice: string | Static<typeof MethodRef>, at: string): MethodChoice {
+  const ref: Static<typeof MethodRef> = typeof choice === 'string' ? { method: choice } : choice;
+  const { method = null, version = null, params = null, method_key = null } = ref;
+  if (method === null && method_key === null) {
+    invalid(`${at} should name a method or a method_key, but it names neither.`, {
+      field: at,
+      expected: 'method or method_key',
+    });
+  }
+  return { method, version, params, method_key };
+}
+
+function refuseName(name: string, known: readonly string[], of: string, field: string): never {
+  const meant = nearest(name, known);
+  throw new TroupeError('recipe_invalid', `${of} has no ${got(name)}.${meant ? ` Did you mean ${meant}?` : ''}`, {
+    field,
+    expected: `one of ${known.join(', ')}`,
+    got: got(name),
+    ...(meant ? { hint: `use ${meant}` } : {}),
+  });
+}
+
+/** The shape without `where`, which has its own, better checked, language. */
+const { where: _where, ...shape } = recipeSchema.properties;
+const shapeSchema = Type.Object(shape);
+
+function checkShape(value: Readonly<Record<string, unknown>>): void {
+  if (Value.Check(shapeSchema, value)) return;
+  const [error] = [...Value.Errors(shapeSchema, value)].sort((a, b) => b.instancePath.length - a.instancePath.length);
+  const path = (error?.instancePath ?? '').slice(1).replaceAll('/', '.') || 'recipe';
+  const at = path
+    .split('.')
+    .reduce<unknown>((inner, key) => (inner as Record<string, unknown> | undefined)?.[key], value);
+  invalid(`${path} ${error?.message ?? 'does not fit'}; it is ${got(path === 'recipe' ? value : at)}.`, {
+    field: path,
+    expected: error?.message ?? 'what the schema of recipes says',
+    got: got(path === 'recipe' ? value : at),
+  });
+}

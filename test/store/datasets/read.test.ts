@@ -1,0 +1,104 @@
+import { appendFile, cp, mkdtemp, readdir, readFile, rm, truncate, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type Frozen, freeze } from '../../../store/datasets/freeze.ts';
+import { findDataset, listDatasets, openDataset } from '../../../store/datasets/read.ts';
+import { freshDatabase, type TestDatabase } from '../../support/database.ts';
+import { seed } from './fixture.ts';
+
+describe('a dataset on disk', () => {
+  let folder: string;
+  let database: TestDatabase;
+  let whole: Frozen;
+  let homes = 0;
+  const home = () => join(folder, `home-${homes++}`);
+  const make = (recipe: object, directory = home()) =>
+    freeze(database.db, { name: 'test', ...recipe }, { directory, codeVersion: 'test' });
+
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'datasets-'));
+    database = await freshDatabase();
+    await seed(database.db);
+    whole = await make({ layout: ['jsonl'] });
+  });
+  afterAll(async () => {
+    await database.close();
+    await rm(folder, { recursive: true, force: true });
+  });
+
+  const flip = async (path: string) => {
+    const bytes = await readFile(path);
+    bytes[bytes.length >> 1]! ^= 1;
+    await writeFile(path, bytes);
+  };
+  const changeRecipe = async (path: string) => {
+    const manifest = JSON.parse(await readFile(path, 'utf8'));
+    await writeFile(path, JSON.stringify({ ...manifest, recipe: { ...manifest.recipe, limit: 1 } }));
+  };
+
+  it.each([
+    ['a file is cut short', 'train.arrow', (path: string) => truncate(path, 100)],
+    ['a file is empty', 'rows.jsonl', (path: string) => truncate(path, 0)],
+    ['a bit is flipped', 'train.arrow', flip],
+    ['a file is missing', 'train.jsonl', (path: string) => rm(path)],
+    ['a file grew', 'train.jsonl', (path: string) => appendFile(path, '{}')],
+    ['a file is there that the manifest does not name', 'more.arrow', (path: string) => writeFile(path, 'x')],
+    ['the manifest is no JSON', 'manifest.json', (path: string) => truncate(path, 50)],
+    ['the manifest has another recipe', 'manifest.json', changeRecipe],
+  ])('P35: is refused, and the file named, when %s', async (_, file, change) => {
+    const copy = join(home(), whole.manifest.dataset_id);
+    await cp(whole.directory, copy, { recursive: true });
+    await openDataset(copy);
+    await change(join(copy, file));
+    await expect(openDataset(copy)).rejects.toMatchObject({ code: 'dataset_damaged', detail: { field: file } });
+  });
+
+  it('P35: is not seen while it is written, and nothing stays of a freeze that failed', async () => {
+    const directory = home();
+    let done = false;
+    let looks = 0;
+    const watching = (async () => {
+      while (!done) {
+        for (const { directory: at, problem } of await listDatasets(directory)) {
+          expect(problem).toBeNull();
+          await openDataset(at);
+        }
+        looks++;
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+    })();
+    const frozen = await make({ layout: ['parquet', 'jsonl'] }, directory);
+    await expect(make({ credit: 'nobody' }, directory)).rejects.toMatchObject({ code: 'not_found' });
+    done = true;
+    await watching;
+    expect(looks).toBeGreaterThan(3);
+    expect(await readdir(directory)).toEqual([frozen.manifest.dataset_id]);
+  });
+
+  it('is found by id, by the beginning of its id, and by its name', async () => {
+    const directory = home();
+    const a = await make({ name: 'alpha', limit: 1 }, directory);
+    const b = await make({ name: 'beta', limit: 1 }, directory);
+    expect((await listDatasets(directory)).map(({ manifest }) => manifest?.name)).toEqual(['alpha', 'beta']);
+    expect(await findDataset(directory, 'beta')).toBe(b.directory);
+    expect(await findDataset(directory, a.manifest.dataset_id)).toBe(a.directory);
+    expect(await findDataset(directory, a.manifest.dataset_id.slice(0, 8))).toBe(a.directory);
+    await expect(findDataset(directory, 'gamma')).rejects.toMatchObject({ code: 'not_found' });
+    await expect(openDataset(join(directory, 'nowhere'))).rejects.toMatchObject({ code: 'not_found' });
+  });
+
+  it('is refused instead of reused when a second freeze finds it damaged', async () => {
+    const directory = home();
+    const first = await make({}, directory);
+    await flip(join(first.directory, 'train.arrow'));
+    await expect(make({}, directory)).rejects.toMatchObject({ code: 'dataset_damaged' });
+    expect(await readdir(directory)).toEqual([first.manifest.dataset_id]);
+  });
+
+  it('says so when its folder cannot be made', async () => {
+    const blocked = join(folder, 'blocked');
+    await writeFile(blocked, '');
+    await expect(make({}, blocked)).rejects.toMatchObject({ code: 'home_unwritable' });
+  });
+});

@@ -1,0 +1,79 @@
+import { Value } from 'typebox/value';
+import { describe, expect, it } from 'vitest';
+import type { TroupeError } from '../../../errors.ts';
+import { parseRecipe, readRecipe, recipeSchema, recipeText } from '../../../store/datasets/recipe.ts';
+
+const YAML = `
+name: solved-first
+where: {field: outcome, op: '=', value: success}
+verdicts:
+  - method: is_solved
+  - {method_key: abc, keep: false}
+roles: [solver, critic, solver]
+credit: {method: grpo, params: {scale: std}}
+split: {held_out: 0.1, seed: 4}
+layout: parquet
+`;
+
+const refusal = (value: unknown): TroupeError => {
+  try {
+    parseRecipe(value);
+  } catch (error) {
+    return error as TroupeError;
+  }
+  throw new Error('the recipe was taken');
+};
+
+describe('a recipe', () => {
+  it('is read from YAML and from JSON into one canonical form', () => {
+    const fromYaml = readRecipe(YAML);
+    expect(fromYaml).toMatchObject({
+      name: 'solved-first',
+      unit: 'step',
+      order: 'recorded',
+      roles: ['critic', 'solver'],
+      reward: null,
+      credit: { method: 'grpo', version: null, params: { scale: 'std' }, method_key: null },
+      verdicts: [
+        { method: 'is_solved', keep: true },
+        { method: null, method_key: 'abc', keep: false },
+      ],
+      split: { held_out: 0.1, seed: '4' },
+      layout: ['arrow', 'parquet'],
+      limit: null,
+    });
+    expect(readRecipe(JSON.stringify(fromYaml))).toEqual(fromYaml);
+    expect(recipeText(parseRecipe(fromYaml))).toBe(recipeText(fromYaml));
+  });
+
+  it('fits its own JSON Schema as written', () => {
+    const schema = JSON.parse(JSON.stringify(recipeSchema));
+    expect(schema.properties.unit.enum).toEqual(['step', 'episode', 'group']);
+    const where = { not: { field: 'reward', op: 'is null' } };
+    expect(Value.Check(recipeSchema, { name: 'x', where })).toBe(true);
+    expect(Value.Check(recipeSchema, { name: 'x', where: { nand: [] } })).toBe(false);
+  });
+
+  it.each([
+    [{ name: 'x', unti: 'step' }, 'unti', 'Did you mean unit?'],
+    [{ name: 'x', columns: ['advantge'] }, 'columns', 'Did you mean advantage?'],
+    [{ name: 'x', unit: 'episode', columns: ['token_ids'] }, 'columns', 'unit episode has no'],
+    [{ name: 'a/b' }, 'name', 'pattern'],
+    [{ name: '..' }, 'name', 'pattern'],
+    [{}, 'recipe', 'name'],
+    [{ name: 'x', limit: 0 }, 'limit', '>= 1'],
+    [{ name: 'x', split: { held_out: 2 } }, 'split.held_out', '<= 1'],
+    [{ name: 'x', credit: {} }, 'credit', 'method'],
+    [{ name: 'x', verdicts: [{ keep: true }] }, 'verdicts[0]', 'method'],
+    [{ name: 'x', where: { field: 'rewrd', op: '>', value: 1 } }, 'where.field', 'Did you mean reward?'],
+    ['x', undefined, 'object'],
+  ])('refuses %j at %s', (bad, field, words) => {
+    const error = refusal(bad);
+    expect([error.code, error.detail.field]).toEqual(['recipe_invalid', field]);
+    expect(error.message).toContain(words);
+  });
+
+  it('refuses text that is neither YAML nor JSON', () => {
+    expect(() => readRecipe('{"name": [')).toThrow(/neither YAML nor JSON/u);
+  });
+});
