@@ -5,7 +5,7 @@
 import { Compile } from 'typebox/compile';
 import { got, type Refusal } from '../errors.ts';
 import { type Draft, type Event, type EventName, keyOf, typeOf, VOCABULARY } from './events.ts';
-import { canonicalJson, isRecord, parseRecord, sha256 } from './json.ts';
+import { canonicalJson, isRecord, MAX_DATA_DEPTH, notJson, parseRecord, sha256 } from './json.ts';
 import { escapeText, mapStrings, needsEscape, unescapeText } from './text.ts';
 
 export type Decoded =
@@ -16,15 +16,19 @@ const names = new Map<string, EventName>(
   (Object.keys(VOCABULARY) as EventName[]).flatMap((name) => [[typeOf(name), name] as const]),
 );
 type Check = ReturnType<typeof Compile>;
-const checks = new Map<EventName, Check>();
+type Door = { readonly check: Check; readonly names: Walk | null };
+const doors = new Map<EventName, Door>();
 
-function checkOf(name: EventName): Check {
-  let check = checks.get(name);
-  if (!check) {
-    check = Compile(VOCABULARY[name]) as unknown as Check;
-    checks.set(name, check);
+function doorOf(name: EventName): Door {
+  let door = doors.get(name);
+  if (!door) {
+    door = {
+      check: Compile(VOCABULARY[name]) as unknown as Check,
+      names: namesIn(VOCABULARY[name] as unknown as Schema),
+    };
+    doors.set(name, door);
   }
-  return check;
+  return door;
 }
 
 /** Reads one JSON text as an event. Never throws. */
@@ -47,7 +51,7 @@ export function decodeEnvelope(value: unknown): Decoded {
     source: value.source as string,
     id: value.id as string,
     time: (value.time ?? null) as string | null,
-    data: (value.data ?? {}) as never,
+    data: withExtensions(value) as never,
   } as Draft);
 }
 
@@ -61,19 +65,22 @@ export function decodeDraft(draft: Draft): Decoded {
   if (time === undefined)
     return refuse('bad_time', 'time', 'an RFC 3339 time such as 2026-09-10T10:00:00Z, or null', draft.time);
 
-  const check = checkOf(draft.name);
+  const strange = notJson(draft.data, 'data', MAX_DATA_DEPTH);
+  if (strange) return { refusal: strange };
+  const { check, names } = doorOf(draft.name);
   if (!check.Check(draft.data)) return { refusal: firstProblem(check, draft.data) };
 
   let data = draft.data as Record<string, unknown>;
+  const badName = names?.(data, 'data') ?? null;
+  if (badName) return { refusal: badName };
   let json = canonicalJson(data);
   if (MIGHT_NEED_ESCAPE.test(json)) {
-    const bad = findBadName(data, 'data');
-    if (bad)
-      return refuse('bad_identifier', bad, 'an id, name or key without U+0000 and lone surrogates', 'one with them');
+    const badKey = findBadKey(data, 'data');
+    if (badKey) return refuse('bad_identifier', badKey, STORABLE, 'a key with one of them');
     const escaped = mapStrings(data, escapeText) as Record<string, unknown>;
     if (canonicalJson(escaped) !== json) {
-      const flags = Array.isArray(data.flags) ? (data.flags as string[]) : [];
-      data = { ...escaped, flags: [...flags.filter((flag) => flag !== ESCAPED_FLAG), ESCAPED_FLAG] };
+      const flags = Array.isArray(data.flags) ? (escaped.flags as string[]) : [];
+      data = { ...escaped, flags: [...flags, ESCAPED_FLAG] };
       json = canonicalJson(data);
     }
   }
@@ -90,23 +97,55 @@ export function decodeDraft(draft: Draft): Decoded {
 export function encodeEnvelope(
   event: Pick<Event, 'name' | 'source' | 'id' | 'time'> & { readonly data: unknown },
 ): object {
-  let data = event.data as Record<string, unknown>;
-  const flags = data.flags;
-  if (Array.isArray(flags) && flags.includes(ESCAPED_FLAG)) {
-    const kept = flags.filter((flag) => flag !== ESCAPED_FLAG);
-    data = mapStrings(data, unescapeText) as Record<string, unknown>;
-    const { flags: _, ...rest } = data;
-    data = kept.length > 0 ? { ...rest, flags: kept } : rest;
-  }
+  const data = asSent(event.data);
+  const extensions = isRecord(data.unmapped) ? data.unmapped[EXTENSIONS] : undefined;
+  const carried = isRecord(extensions) ? extensions : {};
   return {
+    ...carried,
     specversion: '1.0',
     id: event.id,
     source: event.source,
     type: typeOf(event.name),
     ...(event.time === null ? {} : { time: event.time }),
     datacontenttype: 'application/json',
-    data,
+    data: Object.keys(carried).length > 0 ? withoutExtensions(data) : data,
   };
+}
+
+/** Data of a stored event with its text as it was sent, without the flag of the escape. */
+export function asSent(stored: unknown): Record<string, unknown> {
+  const data = stored as Record<string, unknown>;
+  const { flags } = data;
+  // The flag alone proves nothing: a producer may have sent it. Where something was escaped, the door put it last.
+  if (!Array.isArray(flags) || flags.at(-1) !== ESCAPED_FLAG || !canonicalJson(data).includes('\uFFFE')) return data;
+  const { flags: _, ...rest } = mapStrings(data, unescapeText) as Record<string, unknown>;
+  return flags.length > 1 ? { ...rest, flags: flags.slice(0, -1).map((flag) => unescapeText(String(flag))) } : rest;
+}
+
+/** Where attributes of an envelope are kept that Troupe has no place for (`subject`, `traceparent` …): a member of `unmapped`. */
+const EXTENSIONS = 'cloudevents';
+const ENVELOPE: ReadonlySet<string> = new Set([
+  'specversion',
+  'id',
+  'source',
+  'type',
+  'time',
+  'datacontenttype',
+  'data',
+]);
+
+function withExtensions(value: Record<string, unknown>): unknown {
+  const data = value.data ?? {};
+  const extra = Object.entries(value).filter(([name]) => !ENVELOPE.has(name));
+  if (extra.length === 0 || !isRecord(data)) return data;
+  const unmapped = isRecord(data.unmapped) ? data.unmapped : {};
+  return { ...data, unmapped: { ...unmapped, [EXTENSIONS]: Object.fromEntries(extra) } };
+}
+
+function withoutExtensions(data: Record<string, unknown>): Record<string, unknown> {
+  const { unmapped, ...rest } = data;
+  const { [EXTENSIONS]: _, ...others } = unmapped as Record<string, unknown>;
+  return Object.keys(others).length > 0 ? { ...rest, unmapped: others } : rest;
 }
 
 /** Flag of an event whose text holds the reversible escape of `text.ts`. */
@@ -114,12 +153,67 @@ export const ESCAPED_FLAG = 'escaped_text';
 
 /** JSON.stringify writes U+0000 and lone surrogates as \u escapes; a backslash before them is a rare false alarm. */
 const MIGHT_NEED_ESCAPE = /\\u(?:0000|d[89a-f])|\uFFFE/;
-const IS_NAME = /(?:^|_)(?:id|ids|name|key)$|^(?:from|to|role|by|kind|annotator|source)$/;
+const STORABLE = 'text without U+0000, U+FFFE and lone surrogates';
+/** Ids are parts of index keys, which PostgreSQL limits. */
+const MAX_ID_BYTES = 512;
 
-function findBadName(value: unknown, path: string, depth = 0): string | null {
+type Walk = (value: unknown, path: string) => Refusal | null;
+type Schema = {
+  readonly type?: string;
+  readonly maxLength?: number;
+  readonly properties?: Readonly<Record<string, Schema>>;
+  readonly patternProperties?: Readonly<Record<string, Schema>>;
+  readonly items?: Schema;
+  readonly anyOf?: readonly Schema[];
+};
+
+/** Checks what the schema bounds in length (ids, names, roles) for what the schema cannot say; null where it bounds nothing. */
+function namesIn(schema: Schema): Walk | null {
+  if (schema.type === 'string') return schema.maxLength === undefined ? null : badName;
+  if (schema.anyOf) {
+    const walks = schema.anyOf.map(namesIn).filter((walk) => walk !== null);
+    return walks.length === 0 ? null : (value, path) => firstOf(walks, (walk) => walk(value, path));
+  }
+  if (schema.items) {
+    const walk = namesIn(schema.items);
+    return (
+      walk && ((value, path) => (Array.isArray(value) ? firstOf(value, (v, i) => walk(v, `${path}[${i}]`)) : null))
+    );
+  }
+  const every = Object.values(schema.patternProperties ?? {}).map(namesIn)[0];
+  if (every) {
+    return (value, path) =>
+      isRecord(value) ? firstOf(Object.keys(value), (key) => every(value[key], `${path}.${key}`)) : null;
+  }
+  const members = Object.entries(schema.properties ?? {}).flatMap(([name, member]) => {
+    const walk = namesIn(member);
+    return walk ? [{ name, walk }] : [];
+  });
+  if (members.length === 0) return null;
+  return (value, path) =>
+    isRecord(value) ? firstOf(members, ({ name, walk }) => walk(value[name], `${path}.${name}`)) : null;
+}
+
+function firstOf<T>(items: readonly T[], find: (item: T, i: number) => Refusal | null): Refusal | null {
+  for (let i = 0; i < items.length; i++) {
+    const found = find(items[i]!, i);
+    if (found) return found;
+  }
+  return null;
+}
+
+function badName(value: unknown, path: string): Refusal | null {
+  if (typeof value !== 'string') return null;
+  if (value.length * 3 > MAX_ID_BYTES && Buffer.byteLength(value) > MAX_ID_BYTES) {
+    return problem('bad_identifier', path, `at most ${MAX_ID_BYTES} bytes`, `${Buffer.byteLength(value)} bytes`);
+  }
+  return needsEscape(value) ? problem('bad_identifier', path, STORABLE, value) : null;
+}
+
+function findBadKey(value: unknown, path: string): string | null {
   if (Array.isArray(value)) {
     for (const [i, item] of value.entries()) {
-      const bad = findBadName(item, `${path}[${i}]`, depth);
+      const bad = findBadKey(item, `${path}[${i}]`);
       if (bad) return bad;
     }
     return null;
@@ -127,9 +221,7 @@ function findBadName(value: unknown, path: string, depth = 0): string | null {
   if (!isRecord(value)) return null;
   for (const [key, member] of Object.entries(value)) {
     if (needsEscape(key)) return `${path}.${escapeText(key)}`;
-    const field = `${path}.${key}`;
-    if (depth < 2 && IS_NAME.test(key) && typeof member === 'string' && needsEscape(member)) return field;
-    const bad = findBadName(member, field, depth + 1);
+    const bad = findBadKey(member, `${path}.${key}`);
     if (bad) return bad;
   }
   return null;
@@ -137,7 +229,7 @@ function findBadName(value: unknown, path: string, depth = 0): string | null {
 
 function badIdentifier(value: unknown): string | null {
   if (typeof value !== 'string' || value.length === 0) return 'a non-empty text';
-  if (needsEscape(value)) return 'text without U+0000 and lone surrogates';
+  if (needsEscape(value)) return STORABLE;
   if (Buffer.byteLength(value) > 600) return 'at most 600 bytes';
   return null;
 }
@@ -150,6 +242,7 @@ export function normaliseTime(text: unknown): string | undefined {
   const match = TIME.exec(text);
   if (!match) return undefined;
   const [, year, month, day, hour, minute, second, fraction = '', zone = 'Z'] = match;
+  if (Number(hour) > 23) return undefined;
   const whole = new Date(`${year}-${month}-${day}T${hour}:${minute}:${second}${zone.toUpperCase()}`);
   if (Number.isNaN(whole.getTime())) return undefined;
   const utc = whole.toISOString();
@@ -167,13 +260,22 @@ function isCalendarDay(year: number, month: number, day: number): boolean {
 function inconsistency(name: EventName, data: Record<string, unknown>): Refusal | null {
   if (name === 'generation.completed') {
     const seen = new Set<number>();
+    let chosen = 0;
     for (const [i, choice] of (
-      data.choices as { index: number; token_ids?: number[]; logprobs?: number[]; loss_mask?: number[] }[]
+      data.choices as {
+        index: number;
+        token_ids?: number[];
+        logprobs?: number[];
+        loss_mask?: number[];
+        chosen?: boolean;
+      }[]
     ).entries()) {
       const field = `data.choices[${i}]`;
       if (seen.has(choice.index))
         return problem('bad_shape', `${field}.index`, 'a number no other choice has', choice.index);
       seen.add(choice.index);
+      if (choice.chosen) chosen++;
+      if (chosen > 1) return problem('bad_shape', `${field}.chosen`, 'at most one chosen candidate in a call', true);
       for (const list of ['logprobs', 'loss_mask'] as const) {
         const values = choice[list];
         if (!values) continue;
@@ -188,6 +290,8 @@ function inconsistency(name: EventName, data: Record<string, unknown>): Refusal 
     const target = data.target as { kind: string; id?: string | null; episode_id?: string | null };
     if (!target.id && !target.episode_id)
       return problem('bad_reference', 'data.target', 'an id or an episode_id', target);
+    if (target.kind === 'foreign' && !target.id)
+      return problem('bad_reference', 'data.target.id', 'the id the other system gave', target.id);
     const matrix = data.matrix as { programs: unknown[]; tests: unknown[]; pass: unknown[][] } | null | undefined;
     if (matrix) {
       if (matrix.pass.length !== matrix.programs.length) {
@@ -208,6 +312,10 @@ function inconsistency(name: EventName, data: Record<string, unknown>): Refusal 
         );
       }
     }
+  }
+  if (name === 'job.progressed') {
+    const long = Object.keys(data.metrics as object).find((metric) => Buffer.byteLength(metric) > MAX_ID_BYTES);
+    if (long !== undefined) return problem('bad_identifier', 'data.metrics', `names of ${MAX_ID_BYTES} bytes`, long);
   }
   return null;
 }

@@ -9,8 +9,16 @@ import { type Static, type TObject, type TProperties, type TSchema, Type } from 
 
 /** Ids, names and keys: 1 to 512 bytes of text without U+0000 or lone surrogates (checked in `decode`). */
 const Id = (description: string) => Type.String({ minLength: 1, maxLength: 512, description });
+/** An id in a list of ids. */
+const Ref = Type.String({ maxLength: 512 });
 const Text = (description: string) => Type.String({ description });
-const Integer = (description: string) => Type.Integer({ description });
+/** Whole numbers that a JSON number holds exactly. */
+const Integer = (description: string) =>
+  Type.Integer({ minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER, description });
+/** Counts, places and token ids: 32 bits. */
+const INT32 = 2_147_483_647;
+const Count = (description: string) => Type.Integer({ minimum: -INT32, maximum: INT32, description });
+const Token = Type.Integer({ minimum: 0, maximum: INT32 });
 const Real = (description: string) => Type.Number({ description });
 const Flag = (description: string) => Type.Boolean({ description });
 const Plain = (description: string) => Type.Record(Type.String(), Type.Unknown(), { description });
@@ -42,11 +50,16 @@ export type Message = Static<typeof Message>;
 /** One candidate output of a model call: it becomes one step. */
 export const Choice = Type.Object(
   {
-    index: Type.Integer({ minimum: 0, description: 'candidate number in its call' }),
+    index: Type.Integer({ minimum: 0, maximum: INT32, description: 'candidate number in its call' }),
     content: maybe(Content),
     finish_reason: maybe(Text('stop, length, tool_call, content_filter, error …')),
-    token_ids: maybe(list(Type.Integer({ minimum: 0 }), 'the tokens as sampled')),
-    logprobs: maybe(list(Type.Number(), 'log-probability of each of token_ids, under the distribution sampled from')),
+    token_ids: maybe(list(Token, 'the tokens as sampled')),
+    logprobs: maybe(
+      list(
+        Type.Number({ minimum: -3.4e38, maximum: 3.4e38 }),
+        'log-probability of each of token_ids, under the distribution sampled from',
+      ),
+    ),
     loss_mask: maybe(list(Type.Integer({ minimum: 0, maximum: 1 }), '1 = sampled by the model, 0 = forced or foreign')),
     chosen: maybe(Flag('true for the candidate that went on; at most one in a call')),
     parent_step_id: maybe(Id('the step this one was expanded from, in a tree')),
@@ -73,7 +86,7 @@ export const Target = Type.Object(
     id: maybe(Id('id of the target inside its episode, or of the task, group, checkpoint, trace or response')),
     episode_id: maybe(Id('the episode the target is in')),
     other_id: maybe(Id('second member of a pair')),
-    entry: maybe(Integer('0-based entry of the recorded conversation, where the source counts so')),
+    entry: maybe(Count('0-based entry of the recorded conversation, where the source counts so')),
   },
   { additionalProperties: true },
 );
@@ -147,9 +160,9 @@ export const VOCABULARY = {
   }),
   'episode.started': inEpisode('One attempt by a team at a task began.', {
     task_id: maybe(Id('the problem')),
-    attempt: maybe(Integer('which attempt, from 0')),
+    attempt: maybe(Count('which attempt, from 0')),
     group_id: maybe(Id('what it is compared with')),
-    group_size: maybe(Integer('announced number of episodes in the group')),
+    group_size: maybe(Count('announced number of episodes in the group')),
     session_id: maybe(Id('session of the source')),
     team_id: maybe(Id('the team')),
     env_id: maybe(Id('environment instance')),
@@ -163,7 +176,7 @@ export const VOCABULARY = {
     name: maybe(Id('its name, as people say it')),
     role: maybe(Id('what it plays')),
     parent_agent_id: maybe(Id('who created it')),
-    depth: maybe(Integer('depth in the tree of agents')),
+    depth: maybe(Count('depth in the tree of agents')),
     model: maybe(Text('model it speaks with')),
     policy: maybe(Text('policy it speaks with')),
     system_instructions: maybe(Content),
@@ -179,7 +192,7 @@ export const VOCABULARY = {
     call_id: Id('the call'),
     agent_id: maybe(Id('who called')),
     role: maybe(Id('the role it played')),
-    turn: maybe(Integer('round of the environment, from 0')),
+    turn: maybe(Count('round of the environment, from 0')),
     model: maybe(Text('model or policy asked for')),
     params: maybe(Plain('sampling parameters')),
     input: maybe(list(Message, 'the messages as sent')),
@@ -191,9 +204,9 @@ export const VOCABULARY = {
     call_id: Id('the call'),
     agent_id: maybe(Id('who called')),
     role: maybe(Id('the role it played')),
-    turn: maybe(Integer('round of the environment, from 0')),
+    turn: maybe(Count('round of the environment, from 0')),
     choices: list(Choice, 'one for each candidate'),
-    prompt_token_ids: maybe(list(Type.Integer({ minimum: 0 }), 'the prompt as the model saw it')),
+    prompt_token_ids: maybe(list(Token, 'the prompt as the model saw it')),
     response_id: maybe(Id('id the model server gave')),
     response_model: maybe(Text('model that answered')),
     policy: maybe(Text('policy that answered')),
@@ -209,25 +222,25 @@ export const VOCABULARY = {
   'message.sent': inEpisode('Somebody said something to somebody.', {
     message_id: Id('the message, in this episode'),
     from: maybe(Id('agent, user or environment')),
-    to: maybe(list(Type.String(), 'receivers, or ["all"]')),
+    to: maybe(list(Ref, 'receivers, or ["all"]')),
     role: maybe(Text('role in the conversation')),
     content: maybe(Content),
     channel: maybe(Text('where it was said')),
     in_reply_to: maybe(Id('message it answers')),
     call_id: maybe(Id('the call that produced it')),
-    turn: maybe(Integer('round, from 0')),
+    turn: maybe(Count('round, from 0')),
   }),
   'tool.called': inEpisode('A model asked for a tool.', {
     tool_call_id: Id('the tool call; a repeated native id is made distinct by the converter'),
     call_id: maybe(Id('the model call that asked')),
-    index: maybe(Integer('number of the tool call in its step')),
+    index: maybe(Count('number of the tool call in its step')),
     agent_id: maybe(Id('who asked')),
     name: Id('the tool'),
     type: maybe(Text('function, server, mcp, code')),
     arguments: maybe(Any('arguments, parsed')),
     arguments_raw: maybe(Text('arguments as written')),
     parse_error: maybe(Text('why they could not be parsed')),
-    turn: maybe(Integer('round, from 0')),
+    turn: maybe(Count('round, from 0')),
   }),
   'tool.returned': inEpisode('A tool answered.', {
     tool_call_id: Id('the tool call'),
@@ -246,20 +259,20 @@ export const VOCABULARY = {
     tool_call_id: maybe(Id('the tool call that did it')),
     child_episode_id: maybe(Id('the episode it started')),
     reason: maybe(Text('why')),
-    turn: maybe(Integer('round, from 0')),
+    turn: maybe(Count('round, from 0')),
   }),
   'decision.made': inEpisode('Somebody decided: a plan, a recruitment, a vote, an acceptance …', {
     by: maybe(Id('who decided')),
     kind: Id('plan, recruit, assign, budget, continue, stop, vote, accept, reject …'),
     decision: Any('the decision itself'),
-    turn: maybe(Integer('round, from 0')),
+    turn: maybe(Count('round, from 0')),
   }),
   'environment.observed': inEpisode('The environment showed something.', {
     kind: Id('state, output, error, milestone, progress …'),
     content: maybe(Any('what was seen')),
     state: maybe(Plain('state by name')),
     call_id: maybe(Id('the call it followed')),
-    turn: maybe(Integer('round, from 0')),
+    turn: maybe(Count('round, from 0')),
   }),
   'feedback.recorded': about('Something was said about a target after the fact.', {
     feedback_id: Id('the feedback'),
@@ -333,7 +346,7 @@ export const VOCABULARY = {
       Type.Object({ name: Id('method'), version: Integer('its version'), params: Plain('parameters') }),
       'in the order they ran',
     ),
-    episodes: list(Type.String(), 'the episodes judged'),
+    episodes: list(Ref, 'the episodes judged'),
     positions: maybe(Plain('how far the projection had read')),
   }),
   'checkpoint.saved': about('Weights were saved.', {
@@ -343,7 +356,7 @@ export const VOCABULARY = {
     uri: maybe(Text('where it is')),
     sha256: maybe(Text('hash of its files')),
     step: maybe(Integer('optimizer steps so far')),
-    dataset_ids: maybe(list(Type.String(), 'what it was trained on, since its parent')),
+    dataset_ids: maybe(list(Ref, 'what it was trained on, since its parent')),
     job_id: maybe(Id('the job that trained it')),
     kept: maybe(Flag('false: live weights between two checkpoints, not kept on disk')),
     config: maybe(Plain('the plan it was trained by')),
@@ -352,7 +365,7 @@ export const VOCABULARY = {
   }),
   'policy.released': about('Which checkpoint each policy speaks with, from now on: one atomic map.', {
     release_id: Id('the release'),
-    policies: Type.Record(Type.String(), Type.String(), { description: 'policy to checkpoint_id' }),
+    policies: Type.Record(Type.String(), Ref, { description: 'policy to checkpoint_id' }),
     reason: maybe(Text('why')),
     by: maybe(Text('who')),
     metrics: maybe(Plain('name to number')),

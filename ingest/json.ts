@@ -11,12 +11,15 @@ export const MAX_DEPTH = 128;
 /** Largest single record that is taken, in bytes of UTF-8. */
 export const MAX_RECORD_BYTES = 32 * 1024 * 1024;
 
+/** Deepest nesting of an event's data: its envelope is one level more. */
+export const MAX_DATA_DEPTH = MAX_DEPTH - 1;
+
 const QUOTE = 34;
 const BACKSLASH = 92;
 
 /**
  * Looks at JSON text without parsing it: nesting no deeper than {@link MAX_DEPTH}, every number exactly representable as a
- * double (integers within ±2^53, nothing that overflows to infinity). Returns the refusal, or null when all is well.
+ * double (integers within ±2^53, nothing that overflows to infinity or vanishes to 0). Returns the refusal, or null when all is well.
  */
 export function guardJson(text: string): Refusal | null {
   let depth = 0;
@@ -51,8 +54,13 @@ export function guardJson(text: string): Refusal | null {
             got: token.slice(0, 60),
           };
         }
-      } else if (end - i > 3 && !Number.isFinite(Number(text.slice(i, end)))) {
-        return { code: 'bad_number', field: '', expected: 'a finite number', got: text.slice(i, end) };
+      } else if (end - i > 3 && !survives(text.slice(i, end))) {
+        return {
+          code: 'bad_number',
+          field: '',
+          expected: 'a number that a 64-bit float holds',
+          got: text.slice(i, end),
+        };
       }
       i = end - 1;
     }
@@ -69,19 +77,22 @@ function isEscaped(text: string, quote: number): boolean {
 const isNumberCharacter = (c: number): boolean =>
   (c >= 48 && c <= 57) || c === 46 || c === 43 || c === 45 || c === 69 || c === 101;
 
-/** Decimal fractions may round (0.1 does); integers may not, and nothing may overflow. */
+/** Decimal fractions may round (0.1 does); integers may not, and nothing may overflow or vanish. */
 function isExact(token: string): boolean {
+  return survives(token) && (/[.eE]/.test(token) || Number.isSafeInteger(Number(token)));
+}
+
+function survives(token: string): boolean {
   const value = Number(token);
-  if (!Number.isFinite(value)) return false;
-  return /[.eE]/.test(token) || Number.isSafeInteger(value);
+  return value === 0 ? !/[1-9]/.test(token.split(/[eE]/, 1)[0]!) : Number.isFinite(value);
 }
 
 /** Parses one record: size, guard, syntax. Never throws. */
 export function parseRecord(text: string): { readonly value: unknown } | { readonly refusal: Refusal } {
-  if (text.length > MAX_RECORD_BYTES) {
-    return {
-      refusal: { code: 'too_large', field: '', expected: `at most ${MAX_RECORD_BYTES} bytes`, got: `${text.length}` },
-    };
+  // A code unit is one to three bytes of UTF-8: short text need not be counted.
+  const size = text.length * 3 <= MAX_RECORD_BYTES ? 0 : Buffer.byteLength(text);
+  if (size > MAX_RECORD_BYTES) {
+    return { refusal: { code: 'too_large', field: '', expected: `at most ${MAX_RECORD_BYTES} bytes`, got: `${size}` } };
   }
   const refusal = guardJson(text);
   if (refusal) return { refusal };
@@ -93,9 +104,11 @@ export function parseRecord(text: string): { readonly value: unknown } | { reado
   }
 }
 
-/** Canonical JSON: object keys in code-unit order, no white space, `undefined` members left out, -0 as 0. */
+/** Canonical JSON: object keys in code-unit order, no white space, `undefined` members left out, -0 kept. */
 export function canonicalJson(value: unknown): string {
-  if (value === null || typeof value !== 'object') return JSON.stringify(value) ?? 'null';
+  if (value === null || typeof value !== 'object') {
+    return Object.is(value, -0) ? '-0' : (JSON.stringify(value) ?? 'null');
+  }
   if (Array.isArray(value)) {
     let text = '[';
     for (let i = 0; i < value.length; i++) text += (i === 0 ? '' : ',') + canonicalJson(value[i]);
@@ -109,6 +122,54 @@ export function canonicalJson(value: unknown): string {
     text += `${text.length === 1 ? '' : ','}${JSON.stringify(key)}:${canonicalJson(member)}`;
   }
   return `${text}}`;
+}
+
+/**
+ * Where a value that a program made is not JSON, or nested deeper than `depth` levels: NaN, infinity, a function, a Date … would be
+ * written as something else without a word. Null when it is JSON. A member that is `undefined` counts as absent.
+ */
+export function notJson(value: unknown, path: string, depth: number): Refusal | null {
+  switch (typeof value) {
+    case 'string':
+    case 'boolean':
+    case 'undefined':
+      return null;
+    case 'number':
+      if (Number.isFinite(value)) return null;
+      return { code: 'bad_number', field: path, expected: 'a finite number', got: String(value) };
+    case 'object':
+      break;
+    default:
+      return { code: 'bad_type', field: path, expected: 'a JSON value', got: `a ${typeof value}` };
+  }
+  if (value === null) return null;
+  if (depth === 0) {
+    return {
+      code: 'too_deep',
+      field: path.slice(0, 80),
+      expected: `at most ${MAX_DEPTH} levels of nesting`,
+      got: 'more',
+    };
+  }
+  if (Array.isArray(value)) {
+    for (let i = 0; i < value.length; i++) {
+      const item = value[i];
+      if (typeof item === 'string' || (typeof item === 'number' && Number.isFinite(item))) continue;
+      const found = notJson(item, `${path}[${i}]`, depth - 1);
+      if (found) return found;
+    }
+    return null;
+  }
+  if (typeof (value as { toJSON?: unknown }).toJSON === 'function') {
+    return { code: 'bad_type', field: path, expected: 'a JSON value', got: `a ${value.constructor.name}` };
+  }
+  for (const key of Object.keys(value)) {
+    const member = (value as Record<string, unknown>)[key];
+    if (typeof member === 'string') continue;
+    const found = notJson(member, `${path}.${key}`, depth - 1);
+    if (found) return found;
+  }
+  return null;
 }
 
 /** SHA-256 as lower-case hex. */

@@ -80,7 +80,8 @@ async function append(tx: SqlClient, events: readonly Event[]): Promise<Appended
 }
 
 const identity = (e: { readonly key: string; readonly source: string; readonly id: string }): string =>
-  `${e.key}\n${e.source}\n${e.id}`;
+  // U+0000 occurs in no id.
+  `${e.key}\u0000${e.source}\u0000${e.id}`;
 
 /** Keeps what every door received and refused, in the same database. A letter refused again is counted, not kept twice. */
 export function postgresBook(db: SqlDatabase): DoorBook {

@@ -1,0 +1,123 @@
+/** How the members speak: chat completions over HTTP, with headers that say who asks in which episode. */
+import { Agent, type IncomingMessage, request } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { ChatMessage } from './prompts.ts';
+
+/** One model call by one member. */
+export type Call = {
+  readonly episode: string;
+  readonly task: string;
+  readonly group: string;
+  readonly role: 'coder' | 'verifier';
+  readonly model: string;
+  readonly messages: readonly ChatMessage[];
+  /** How many answers to the same prompt. */
+  readonly n: number;
+  readonly maxTokens: number;
+  readonly temperature: number;
+  readonly seed: number;
+};
+
+/** One answer, under the id it was recorded by. */
+export type Answer = { readonly stepId: string; readonly text: string };
+
+export type Gateway = {
+  /** All `n` answers of a call. Throws when the gateway refuses it, or stays away through all tries. */
+  readonly ask: (call: Call) => Promise<readonly Answer[]>;
+  readonly close: () => void;
+};
+
+const TRIES = 6;
+const TIMEOUT = 300_000;
+const AWAY = new Set([429, 502, 503, 504]);
+
+/** `inFlight`: calls at a time; more of them wait in line. `headers` go with every call. */
+export type GatewayOptions = { readonly inFlight?: number; readonly headers?: Readonly<Record<string, string>> };
+
+/** Speaks to the gateway at `url`. */
+export function openGateway(url: string, { inFlight = 256, headers = {} }: GatewayOptions = {}): Gateway {
+  const agent = new Agent({ keepAlive: true, maxSockets: inFlight });
+  const address = new URL('v1/chat/completions', url.endsWith('/') ? url : `${url}/`);
+  return { ask: (call) => ask(address, agent, headers, call), close: () => agent.destroy() };
+}
+
+async function ask(
+  address: URL,
+  agent: Agent,
+  extra: Readonly<Record<string, string>>,
+  call: Call,
+): Promise<readonly Answer[]> {
+  const body = JSON.stringify({
+    model: call.model,
+    messages: call.messages,
+    n: call.n,
+    max_tokens: call.maxTokens,
+    temperature: call.temperature,
+    seed: call.seed,
+  });
+  const headers = {
+    ...extra,
+    'content-type': 'application/json',
+    'content-length': Buffer.byteLength(body),
+    'troupe-episode': call.episode,
+    'troupe-task': call.task,
+    'troupe-group': call.group,
+    'troupe-agent': call.role,
+    'troupe-role': call.role,
+    'troupe-turn': '0',
+  };
+  for (let attempt = 1; ; attempt++) {
+    const answer = await post(address, agent, headers, body);
+    if (answer !== 'stale' && !AWAY.has(answer.status)) return readAnswers(answer.status, answer.text, call.n);
+    if (attempt === TRIES) throw new Error(`${address} did not answer a ${call.role}'s call in ${TRIES} tries.`);
+    if (answer !== 'stale') await sleep(100 * 2 ** attempt);
+  }
+}
+
+/**
+ * One request. 'stale': the connection was kept from an earlier call and the other side had closed it meanwhile, so this call
+ * was never read and can be made again without being recorded twice.
+ */
+function post(
+  address: URL,
+  agent: Agent,
+  headers: Record<string, string | number>,
+  body: string,
+): Promise<{ readonly status: number; readonly text: string } | 'stale'> {
+  return new Promise((resolve, reject) => {
+    const sent = request(address, { method: 'POST', agent, headers, timeout: TIMEOUT }, (response: IncomingMessage) => {
+      const chunks: Buffer[] = [];
+      response.on('data', (chunk: Buffer) => chunks.push(chunk));
+      response.on('end', () =>
+        resolve({ status: response.statusCode ?? 0, text: Buffer.concat(chunks).toString('utf8') }),
+      );
+      response.on('error', reject);
+    });
+    sent.on('timeout', () => sent.destroy(new Error(`${address} did not answer within ${TIMEOUT / 1000} s.`)));
+    sent.on('error', (error: NodeJS.ErrnoException) => {
+      if (sent.reusedSocket && error.code === 'ECONNRESET') resolve('stale');
+      else reject(error);
+    });
+    sent.end(body);
+  });
+}
+
+type Completion = {
+  readonly choices?: readonly { readonly index?: number; readonly message?: { readonly content?: string | null } }[];
+  readonly troupe?: { readonly step_ids?: readonly string[] };
+};
+
+function readAnswers(status: number, text: string, n: number): readonly Answer[] {
+  if (status !== 200) throw new Error(`The gateway answered ${status}: ${text.slice(0, 300)}`);
+  const { choices = [], troupe } = JSON.parse(text) as Completion;
+  const stepIds = troupe?.step_ids ?? [];
+  if (choices.length !== n || stepIds.length !== n) {
+    throw new Error(
+      `The gateway gave ${choices.length} answers and ${stepIds.length} step ids where ${n} were asked for.`,
+    );
+  }
+  return choices.map((choice, i) => ({
+    stepId: stepIds[choice.index ?? i]!,
+    text: choice.message?.content?.trim() ?? '',
+  }));
+}

@@ -1,0 +1,38 @@
+/** Events and episodes out of Troupe as lines of JSON: its own envelopes, or a foreign format that can be written. */
+import { TroupeError } from '../errors.ts';
+import { encodeEnvelope } from './decode.ts';
+import type { Event } from './events.ts';
+import { formatNamed } from './formats/catalogue.ts';
+import type { Told } from './formats/format.ts';
+
+/** An event as the archive gives it back. */
+export type StoredEvent = Pick<Event, 'name' | 'source' | 'id' | 'time'> & { readonly data: unknown };
+
+/** Each event as one line, a CloudEvents envelope with its text as it was sent; `import` reads it back as the same event. */
+export async function* exportEvents(
+  events: AsyncIterable<StoredEvent> | Iterable<StoredEvent>,
+): AsyncGenerator<string> {
+  for await (const event of events) yield `${JSON.stringify(encodeEnvelope(event))}\n`;
+}
+
+/**
+ * Each episode (all its events, in any order) as the records of a two-way format, one a line.
+ * Throws `usage` for a format that is unknown or cannot be written.
+ */
+export async function* exportEpisodes(
+  format: string,
+  episodes: AsyncIterable<readonly StoredEvent[]> | Iterable<readonly StoredEvent[]>,
+): AsyncGenerator<string> {
+  const { write, name } = formatNamed(format);
+  if (!write) {
+    throw new TroupeError('usage', `The format ${name} can be read and not written; troupe-events takes every event.`);
+  }
+  for await (const episode of episodes) {
+    for (const record of write(episode.map(toldAs))) yield `${JSON.stringify(record)}\n`;
+  }
+}
+
+function toldAs(event: StoredEvent): Told {
+  const { data } = encodeEnvelope(event) as { readonly data: Told['data'] };
+  return { name: event.name, time: event.time, data };
+}

@@ -1,0 +1,86 @@
+/** One row of OpenAI chat JSONL, `{messages, tools?, …}`: a conversation without a run, an agent, a time or a reward of its own. */
+import type { Draft } from '../events.ts';
+import { canonicalJson } from '../json.ts';
+import { type ChatMessage, fromMessage, textIn } from './chat-message.ts';
+import { badConversation, conversationDrafts } from './conversation.ts';
+import type { Converted, NativeRecord, Told } from './format.ts';
+import { given, rawRecord, recordId, refused, taskIdOfText, type Voice, without } from './native.ts';
+
+/** The task of a conversation: the text the user began with. */
+export function taskDraft(
+  speak: Voice,
+  messages: readonly ChatMessage[],
+  id?: string,
+): { taskId: string | null; drafts: Draft[] } {
+  const first =
+    messages.find((message) => message.role === 'user' && !message.name) ?? messages.find((m) => m.role === 'user');
+  const query = first ? textIn(first.content) : undefined;
+  const taskId = id ?? (query === undefined ? null : taskIdOfText(query));
+  if (taskId === null) return { taskId, drafts: [] };
+  return { taskId, drafts: [speak.state('task.defined', { task_id: taskId, ...given('query', query) })] };
+}
+
+export function convertChatRow(
+  speak: Voice,
+  format: string,
+  row: Record<string, unknown>,
+  record: NativeRecord,
+): Converted {
+  const bad = badConversation(row.messages, 'messages');
+  if (bad) return refused(bad);
+  const messages = row.messages as ChatMessage[];
+  const episodeId = recordId(format, record);
+  const raw = rawRecord(speak, episodeId, record.canonical);
+  const { taskId, drafts: task } = taskDraft(speak, messages);
+  const said = conversationDrafts(speak, messages, {
+    episodeId,
+    agentOf: (message) => (typeof message.name === 'string' ? message.name : null),
+    ...given('tools', row.tools),
+  });
+  const called = said.some((draft) => draft.name === 'generation.requested');
+  const rest = without(row, 'messages', ...(called ? ['tools'] : []));
+  const started = (unmapped: Record<string, unknown> | undefined): Draft =>
+    speak.say('episode.started', [episodeId], {
+      episode_id: episodeId,
+      ...(taskId === null ? {} : { task_id: taskId }),
+      native: { format, form: 'chat-row' },
+      raw: { artifact_id: raw.artifactId },
+      ...given('unmapped', unmapped),
+    });
+  const finished = speak.say('episode.finished', [episodeId], { episode_id: episodeId, outcome: 'unknown' });
+  // A row that the events cannot give back to the letter is kept beside them.
+  const exact = canonicalJson(writeChatRow([started(rest), ...said])) === record.canonical;
+  const start = exact ? started(rest) : started({ record: row });
+  return { drafts: [...task, raw.draft, start, ...said, finished], refusals: [], raw: record.canonical };
+}
+
+/** The row that an episode was read from. */
+export function writeChatRow(episode: readonly Told[]): unknown {
+  const start = episode.find((event) => event.name === 'episode.started')?.data.unmapped as
+    | Record<string, unknown>
+    | undefined;
+  if (start?.record !== undefined) return start.record;
+  const said = episode
+    .flatMap((event) => {
+      const message = messageOf(event);
+      return message ? [{ seq: event.data.seq as number, message }] : [];
+    })
+    .sort((a, b) => a.seq - b.seq);
+  const asked = episode.find((event) => event.name === 'generation.requested');
+  return { ...start, ...given('tools', asked?.data.tools), messages: said.map(({ message }) => message) };
+}
+
+function messageOf({ name, data }: Told): unknown {
+  const rest = (data.unmapped ?? {}) as Record<string, unknown>;
+  if (name === 'message.sent') {
+    const named = data.from === data.role ? {} : { name: data.from };
+    return fromMessage({ ...rest, ...named, role: data.role, ...given('content', data.content) });
+  }
+  if (name === 'tool.returned') {
+    const { tool_call_id: id } = data.native as { tool_call_id: string };
+    return fromMessage({ ...rest, role: 'tool', tool_call_id: id, ...given('content', data.output) });
+  }
+  if (name !== 'generation.completed') return null;
+  const [choice] = data.choices as { content?: unknown }[];
+  return fromMessage({ ...rest, role: 'assistant', ...given('content', choice?.content) });
+}

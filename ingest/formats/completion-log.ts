@@ -1,0 +1,325 @@
+/**
+ * One logged model call, `{request, response}`. `request.metadata` is the one place for task, run and agent; several records of one
+ * run are one episode, whatever their order. Of a request's tool results only those after the last assistant message are new.
+ */
+import type { Refusal } from '../../errors.ts';
+import type { Draft, EventData, Message } from '../events.ts';
+import { canonicalJson, hashId, isRecord } from '../json.ts';
+import { badMessage, type ChatMessage, toMessage, toolCallsOf } from './chat-message.ts';
+import { taskDraft } from './chat-row.ts';
+import { writeCompletionLog } from './completion-log-write.ts';
+import type { Converted, NativeRecord } from './format.ts';
+import {
+  badIdentifier,
+  given,
+  isIdentifier,
+  rawRecord,
+  recordId,
+  refusal,
+  refused,
+  type Voice,
+  without,
+} from './native.ts';
+
+type Fields = Readonly<Record<string, unknown>>;
+type NativeChoice = Fields & { readonly index: number; readonly message: ChatMessage };
+
+export function convertCompletionLog(speak: Voice, format: string, log: Fields, record: NativeRecord): Converted {
+  const bad = badLog(log);
+  if (bad) return refused(bad);
+  const request = log.request as Fields & { readonly messages: readonly ChatMessage[] };
+  const response = log.response as Fields;
+  const metadata = (request.metadata ?? {}) as Fields;
+  const { task_id: nativeTask, run_id: run, agent } = metadata as { task_id?: string; run_id?: string; agent?: string };
+  const episodeId = run ?? recordId(format, record);
+  const callId = hashId(format, 'call', record.canonical, run === undefined ? record.ordinal : 0);
+  const { taskId, drafts: task } = taskDraft(speak, request.messages, nativeTask ?? undefined);
+  const raw = rawRecord(speak, episodeId, record.canonical);
+  const choices = (response.choices ?? []) as NativeChoice[];
+  const input = request.messages.map(toMessage);
+  const call = {
+    episode_id: episodeId,
+    call_id: callId,
+    ...given('agent_id', agent ?? undefined),
+    ...given('role', isIdentifier(metadata.role) ? metadata.role : undefined),
+    ...given('seq', wholeNumber(metadata.step)),
+    ...given('turn', wholeNumber(metadata.turn)),
+  };
+  const params = without(request, 'messages', 'model', 'tools', 'metadata');
+  const asked = speak.say('generation.requested', [episodeId, callId], {
+    ...call,
+    ...(typeof request.model === 'string' ? { model: request.model } : given('unmapped', unmappedModel(request.model))),
+    input,
+    ...given('tools', request.tools),
+    ...given('params', params),
+    native: { format, ...given('metadata', request.metadata) },
+  });
+  const answered = (unmapped: Fields | undefined): Draft =>
+    speak.say(
+      'generation.completed',
+      [episodeId, callId],
+      {
+        ...call,
+        ...answerOf(request, response, choices),
+        native: { format },
+        raw: { artifact_id: raw.artifactId },
+        ...given('unmapped', unmapped as Record<string, unknown> | undefined),
+      },
+      timeOf(response.created),
+    );
+  const rest = restOf(log, response, choices);
+  const exact = canonicalJson(writeCompletionLog([asked, answered(rest)])[0]) === record.canonical;
+  const prefixes = prefixIds(episodeId, agent, request.messages);
+  const drafts: Draft[] = [
+    ...task,
+    ...episodeDrafts(speak, format, { episodeId, taskId, group: metadata.group_id }),
+    ...agentDrafts(speak, episodeId, agent, input),
+    raw.draft,
+    asked,
+    answered(exact ? rest : { record: log }),
+    ...toolDrafts(speak, call, choices, prefixes.at(-1)!, timeOf(response.created)),
+    ...resultDrafts(speak, call, request.messages, prefixes),
+  ];
+  return { drafts, refusals: [], raw: record.canonical, repeated: run !== undefined && record.ordinal > 0 };
+}
+
+function badLog({ request, response }: Fields): Refusal | null {
+  if (!isRecord(request)) return refusal('bad_type', 'request', 'the request object', request);
+  if (!isRecord(response)) return refusal('bad_type', 'response', 'the response object', response);
+  const { messages, metadata } = request;
+  if (!Array.isArray(messages)) return refusal('bad_type', 'request.messages', 'a list of messages', messages);
+  for (const [i, message] of messages.entries()) {
+    const bad = badMessage(message, `request.messages[${i}]`);
+    if (bad) return bad;
+  }
+  if (metadata !== undefined && metadata !== null && !isRecord(metadata)) {
+    return refusal('bad_type', 'request.metadata', 'an object of texts', metadata);
+  }
+  for (const name of ['task_id', 'run_id', 'agent']) {
+    const value = (metadata as Fields | undefined)?.[name];
+    const bad = value === undefined ? null : badIdentifier(value, `request.metadata.${name}`);
+    if (bad) return bad;
+  }
+  return badResponse(response);
+}
+
+function badResponse({ choices, error, prompt_token_ids: prompt }: Fields): Refusal | null {
+  if (prompt !== undefined && prompt !== null && !isTokenIds(prompt)) {
+    return refusal('bad_type', 'response.prompt_token_ids', 'a list of token ids', prompt);
+  }
+  if (choices === undefined && error !== undefined) return null;
+  if (!Array.isArray(choices)) return refusal('bad_type', 'response.choices', 'a list of choices', choices);
+  const seen = new Set<unknown>();
+  for (const [i, choice] of choices.entries()) {
+    const field = `response.choices[${i}]`;
+    if (!isRecord(choice)) return refusal('bad_type', field, 'a choice object', choice);
+    if (!Number.isSafeInteger(choice.index) || (choice.index as number) < 0 || seen.has(choice.index)) {
+      return refusal('bad_shape', `${field}.index`, 'a number no other choice has', choice.index);
+    }
+    seen.add(choice.index);
+    const bad = badMessage(choice.message, `${field}.message`);
+    if (bad) return bad;
+    if (choice.token_ids !== undefined && choice.token_ids !== null && !isTokenIds(choice.token_ids)) {
+      return refusal('bad_type', `${field}.token_ids`, 'a list of token ids', choice.token_ids);
+    }
+  }
+  return null;
+}
+
+const isTokenIds = (value: unknown): value is number[] =>
+  Array.isArray(value) && value.every((id) => Number.isSafeInteger(id) && id >= 0);
+
+/** Metadata holds texts, so numbers come as digits. */
+function wholeNumber(value: unknown): number | undefined {
+  const number = typeof value === 'string' && /^-?\d{1,15}$/.test(value) ? Number(value) : value;
+  return Number.isSafeInteger(number) ? (number as number) : undefined;
+}
+
+const unmappedModel = (model: unknown): Record<string, unknown> | undefined =>
+  model === undefined ? undefined : { model };
+
+/** Seconds since 1970 as the time of the answer; null where the source gives none. */
+function timeOf(created: unknown): string | null {
+  if (typeof created !== 'number' || created < 0 || created > 253402300799) return null;
+  return new Date(created * 1000).toISOString();
+}
+
+/** The episode of a run, stated by each of its records in the same words. */
+function episodeDrafts(
+  speak: Voice,
+  format: string,
+  run: { readonly episodeId: string; readonly taskId: string | null; readonly group: unknown },
+): Draft[] {
+  return [
+    speak.state('episode.started', {
+      episode_id: run.episodeId,
+      ...(run.taskId === null ? {} : { task_id: run.taskId }),
+      ...(isIdentifier(run.group) ? { group_id: run.group } : {}),
+      native: { format, form: 'completion-log' },
+    }),
+    speak.state('episode.finished', { episode_id: run.episodeId, outcome: 'unknown' }),
+  ];
+}
+
+function agentDrafts(speak: Voice, episodeId: string, agent: string | undefined, input: readonly Message[]): Draft[] {
+  if (agent === undefined) return [];
+  const told = input[0]?.role === 'system' || input[0]?.role === 'developer' ? input[0].content : undefined;
+  const instructions = told === undefined || told === null ? {} : { system_instructions: told };
+  return [speak.state('agent.defined', { episode_id: episodeId, agent_id: agent, name: agent, ...instructions })];
+}
+
+/** What the vocabulary has a place for in an answer. */
+function answerOf(
+  request: Fields,
+  response: Fields,
+  choices: readonly NativeChoice[],
+): Pick<EventData<'generation.completed'>, 'choices'> & Partial<EventData<'generation.completed'>> {
+  const mismatched = choices.some((choice) => logprobsOf(choice) === 'mismatch');
+  return {
+    choices: choices.map((choice) => {
+      const logprobs = logprobsOf(choice);
+      return {
+        index: choice.index,
+        ...given('content', toMessage(choice.message).content),
+        ...(typeof choice.finish_reason === 'string' ? { finish_reason: choice.finish_reason } : {}),
+        ...(isTokenIds(choice.token_ids) ? { token_ids: choice.token_ids } : {}),
+        ...(Array.isArray(logprobs) ? { logprobs } : {}),
+      };
+    }),
+    ...(isTokenIds(response.prompt_token_ids) ? { prompt_token_ids: response.prompt_token_ids } : {}),
+    ...(isIdentifier(response.id) ? { response_id: response.id } : {}),
+    ...(typeof response.model === 'string' ? { response_model: response.model } : {}),
+    ...(isRecord(response.usage) ? { usage: response.usage } : {}),
+    ...given('error', response.error),
+    ...(Number.isSafeInteger(request.seed) ? { seed: request.seed as number } : {}),
+    ...(typeof request.temperature === 'number' ? { temperature: request.temperature } : {}),
+    ...(mismatched ? { flags: ['logprobs_mismatch'] } : {}),
+  };
+}
+
+/** One log-probability a token; `mismatch` where they are not as many as the tokens, null where there are none. */
+function logprobsOf({ logprobs, token_ids: ids }: NativeChoice): number[] | 'mismatch' | null {
+  if (!isRecord(logprobs) || !Array.isArray(logprobs.content)) return null;
+  const values = logprobs.content.map((token: unknown) => (isRecord(token) ? token.logprob : null));
+  if (!values.every((value): value is number => typeof value === 'number')) return 'mismatch';
+  return Array.isArray(ids) && ids.length !== values.length ? 'mismatch' : values;
+}
+
+function restOf(log: Fields, response: Fields, choices: readonly NativeChoice[]): Record<string, unknown> | undefined {
+  const known = [
+    'choices',
+    ...(isIdentifier(response.id) ? ['id'] : []),
+    ...(typeof response.model === 'string' ? ['model'] : []),
+    ...(isRecord(response.usage) ? ['usage'] : []),
+    ...(isTokenIds(response.prompt_token_ids) ? ['prompt_token_ids'] : []),
+    ...(Number.isSafeInteger(response.created) && timeOf(response.created) !== null ? ['created'] : []),
+    'error',
+  ];
+  const restOfChoices = choices.map((choice) => {
+    const { content: _, role, ...message } = toMessage(choice.message);
+    return (
+      without({
+        ...without(
+          choice,
+          'index',
+          'message',
+          ...(typeof choice.finish_reason === 'string' ? ['finish_reason'] : []),
+          ...(isTokenIds(choice.token_ids) ? ['token_ids'] : []),
+        ),
+        message: without({ ...message, ...(role === 'assistant' ? {} : { role }) }),
+      }) ?? {}
+    );
+  });
+  return without({
+    log: without(log, 'request', 'response'),
+    response: without(response, ...known),
+    choices: restOfChoices.some((rest) => Object.keys(rest).length > 0) ? restOfChoices : undefined,
+  });
+}
+
+/**
+ * Digest of the conversation before each message, and of the whole as the last. A later request repeats the conversation, so it
+ * finds by this digest the call that an earlier record made.
+ */
+function prefixIds(episodeId: string, agent: string | undefined, messages: readonly ChatMessage[]): readonly string[] {
+  let id = hashId(episodeId, agent ?? null);
+  const ids = [id];
+  for (const message of messages) {
+    id = hashId(id, message.role, message.content ?? null, message.tool_calls ?? null, message.tool_call_id ?? null);
+    ids.push(id);
+  }
+  return ids;
+}
+
+const toolCallId = (prefix: string, nativeId: string, occurrence: number): string =>
+  `${nativeId.slice(0, 64)}/${hashId(prefix, nativeId, occurrence).slice(0, 12)}`;
+
+type Call = {
+  readonly episode_id: string;
+  readonly call_id: string;
+  readonly agent_id?: string;
+  readonly turn?: number;
+};
+
+/** The tool calls of all candidates. Where two candidates use the same native id, the later one's number is part of its own. */
+function toolDrafts(
+  speak: Voice,
+  call: Call,
+  choices: readonly NativeChoice[],
+  prefix: string,
+  time: string | null,
+): Draft[] {
+  const taken = new Set<string>();
+  const { episode_id, call_id, agent_id, turn } = call;
+  return choices.flatMap((choice) => {
+    const seen = new Map<string, number>();
+    return toolCallsOf(choice.message).map(({ id, type, ...asked }, index) => {
+      const occurrence = seen.get(id) ?? 0;
+      seen.set(id, occurrence + 1);
+      const own = toolCallId(prefix, id, occurrence);
+      const data = {
+        episode_id,
+        call_id,
+        ...given('agent_id', agent_id),
+        ...given('turn', turn),
+        tool_call_id: taken.has(own) ? `${own}/${choice.index}` : own,
+        index,
+        type,
+        ...asked,
+        native: { tool_call_id: id, choice: choice.index },
+      };
+      taken.add(own);
+      return speak.say('tool.called', [episode_id, call_id, choice.index, index], data, time);
+    });
+  });
+}
+
+function resultDrafts(
+  speak: Voice,
+  call: Call,
+  messages: readonly ChatMessage[],
+  prefixes: readonly string[],
+): Draft[] {
+  const last = messages.findLastIndex((message) => message.role === 'assistant');
+  if (last < 0) return [];
+  const prefix = prefixes[last]!;
+  const open = new Map<string, string[]>();
+  for (const { id } of toolCallsOf(messages[last]!)) {
+    const ids = open.get(id) ?? [];
+    open.set(id, [...ids, toolCallId(prefix, id, ids.length)]);
+  }
+  return messages.slice(last + 1).flatMap((message) => {
+    const nativeId = message.role === 'tool' ? message.tool_call_id : undefined;
+    const own = typeof nativeId === 'string' ? open.get(nativeId)?.pop() : undefined;
+    if (own === undefined) return [];
+    return [
+      speak.state('tool.returned', {
+        episode_id: call.episode_id,
+        tool_call_id: own,
+        status: 'ok',
+        ...given('output', toMessage(message).content),
+        native: { tool_call_id: nativeId },
+      }),
+    ];
+  });
+}

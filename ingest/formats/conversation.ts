@@ -1,0 +1,125 @@
+/**
+ * A whole conversation with one agent, as events: each assistant message is a model call, the messages before it are its input,
+ * tool calls pair with their results, and everything else was said by somebody.
+ */
+import type { Refusal } from '../../errors.ts';
+import type { Draft, Message } from '../events.ts';
+import { badMessage, type ChatMessage, toMessage, toolCallsOf } from './chat-message.ts';
+import { badIdentifier, given, refusal, type Voice, without } from './native.ts';
+
+/** Why a list is not a conversation; null where it is one. A tool message must answer a call made before it. */
+export function badConversation(messages: unknown, field: string): Refusal | null {
+  if (!Array.isArray(messages)) return refusal('bad_type', field, 'a list of messages', messages);
+  const calls = new Set<string>();
+  for (const [i, message] of messages.entries()) {
+    const place = `${field}[${i}]`;
+    const bad = badMessage(message, place) ?? (message.role === 'tool' ? badResult(message, place, calls) : null);
+    if (bad) return bad;
+    for (const call of toolCallsOf(message)) calls.add(call.id);
+  }
+  return null;
+}
+
+function badResult(message: Record<string, unknown>, place: string, calls: ReadonlySet<string>): Refusal | null {
+  const id = message.tool_call_id;
+  const bad = badIdentifier(id, `${place}.tool_call_id`);
+  if (bad) return bad;
+  if (calls.has(id as string)) return null;
+  return refusal('bad_reference', `${place}.tool_call_id`, 'the id of a tool call made before it', id);
+}
+
+/** Tool calls by native id, which may repeat: each gets an id of its own, a result pairs with the latest open one. */
+function toolLedger() {
+  const open = new Map<string, string[]>();
+  const latest = new Map<string, string>();
+  const taken = new Set<string>();
+  return {
+    call(id: string): string {
+      let own = id;
+      for (let n = 2; taken.has(own); n++) own = `${id}#${n}`;
+      taken.add(own);
+      open.set(id, [...(open.get(id) ?? []), own]);
+      latest.set(id, own);
+      return own;
+    },
+    result: (id: string): string => open.get(id)?.pop() ?? latest.get(id) ?? id,
+  };
+}
+
+export type ConversationOptions = {
+  readonly episodeId: string;
+  /** Who wrote an assistant message; null where it is unknown. */
+  readonly agentOf: (message: ChatMessage) => string | null;
+  /** Tool definitions the calls were made with; undefined where the record has none. */
+  readonly tools?: unknown;
+  /** True where each call is a round of the environment. */
+  readonly turns?: boolean;
+};
+
+/** The events of a conversation that passed `badConversation`; `seq` is the index of the message. */
+export function conversationDrafts(
+  speak: Voice,
+  messages: readonly ChatMessage[],
+  { episodeId, agentOf, tools, turns = false }: ConversationOptions,
+): Draft[] {
+  const drafts: Draft[] = [];
+  const said: Message[] = [];
+  const ledger = toolLedger();
+  let turn = 0;
+  for (const [seq, native] of messages.entries()) {
+    const message = toMessage(native);
+    const { role, content, ...rest } = message;
+    const unmapped = given('unmapped', without(rest as Record<string, unknown>, 'tool_call_id'));
+    const id = `m${seq}`;
+    const inEpisode = { episode_id: episodeId, seq };
+    if (role === 'assistant') {
+      const round = turns ? { turn: turn++ } : {};
+      const call = { ...inEpisode, call_id: id, ...round, ...given('agent_id', agentOf(native) ?? undefined) };
+      drafts.push(
+        speak.say('generation.requested', [episodeId, seq], { ...call, input: [...said], ...given('tools', tools) }),
+        speak.say('generation.completed', [episodeId, seq], {
+          ...call,
+          choices: [{ index: 0, ...given('content', content) }],
+          ...unmapped,
+        }),
+      );
+      for (const [index, { id: nativeId, type, ...asked }] of toolCallsOf(native).entries()) {
+        drafts.push(
+          speak.say('tool.called', [episodeId, seq, index], {
+            ...call,
+            tool_call_id: ledger.call(nativeId),
+            index,
+            type,
+            ...asked,
+            native: { tool_call_id: nativeId },
+          }),
+        );
+      }
+    } else if (role === 'tool') {
+      const nativeId = native.tool_call_id as string;
+      drafts.push(
+        speak.say('tool.returned', [episodeId, seq], {
+          ...inEpisode,
+          tool_call_id: ledger.result(nativeId),
+          status: 'ok',
+          ...given('output', content),
+          native: { tool_call_id: nativeId },
+          ...unmapped,
+        }),
+      );
+    } else {
+      drafts.push(
+        speak.say('message.sent', [episodeId, seq], {
+          ...inEpisode,
+          message_id: id,
+          from: message.name ?? role,
+          role,
+          ...given('content', content),
+          ...given('unmapped', without(rest as Record<string, unknown>, 'name')),
+        }),
+      );
+    }
+    said.push(message);
+  }
+  return drafts;
+}

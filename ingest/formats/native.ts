@@ -1,0 +1,84 @@
+/** How formats read native records and state facts: identifiers, refusals by native field, and ids that depend on content alone. */
+import { got, type Refusal } from '../../errors.ts';
+import type { Draft, EventData, EventName } from '../events.ts';
+import { hashId, sha256 } from '../json.ts';
+import { needsEscape } from '../text.ts';
+import type { Converted, NativeRecord } from './format.ts';
+
+/** A refusal of one native field, such as `messages[2].tool_call_id`. */
+export const refusal = (code: Refusal['code'], field: string, expected: string, value: unknown): Refusal => ({
+  code,
+  field,
+  expected,
+  got: got(value),
+});
+
+/** A record of which nothing is kept. */
+export const refused = (...refusals: readonly Refusal[]): Converted => ({ drafts: [], refusals, raw: null });
+
+/** The id of what a record holds, for formats that name none. */
+export const recordId = (format: string, record: NativeRecord): string =>
+  hashId(format, record.canonical, record.ordinal);
+
+/** The task of a text: formats that carry no task id meet in it. SHA-256 of the text, NFC-normalised and trimmed. */
+export const taskIdOfText = (text: string): string => `text/${sha256(text.normalize('NFC').trim()).slice(0, 32)}`;
+
+export const isIdentifier = (value: unknown): value is string =>
+  typeof value === 'string' && value.length > 0 && Buffer.byteLength(value) <= 512 && !needsEscape(value);
+
+/** Why a value cannot be an identifier; null where it can. */
+export function badIdentifier(value: unknown, field: string): Refusal | null {
+  if (typeof value !== 'string') return refusal('bad_type', field, 'a text', value);
+  if (isIdentifier(value)) return null;
+  const expected = 'a text of 1 to 512 bytes without U+0000 and lone surrogates';
+  return refusal('bad_identifier', field, expected, value);
+}
+
+/** The members of a record that have no place of their own; undefined when there are none. */
+export function without(
+  record: Readonly<Record<string, unknown>>,
+  ...known: readonly string[]
+): Record<string, unknown> | undefined {
+  const rest = Object.entries(record).filter(([key, value]) => value !== undefined && !known.includes(key));
+  return rest.length === 0 ? undefined : Object.fromEntries(rest);
+}
+
+/** `{ name: value }`, or nothing where the value is undefined. */
+export const given = <K extends string, V>(name: K, value: V | undefined): { [key in K]?: V } =>
+  value === undefined ? {} : ({ [name]: value } as { [key in K]?: V });
+
+/** The voice of one format. */
+export type Voice = {
+  /** A fact of one record: its id is made of `place`, which no other fact of the format has. */
+  readonly say: <N extends EventName>(
+    name: N,
+    place: readonly (string | number)[],
+    data: EventData<N>,
+    time?: string | null,
+  ) => Draft;
+  /** A fact that other records may state in the same words: its id is made of what it says. */
+  readonly state: <N extends EventName>(name: N, data: EventData<N>) => Draft;
+};
+
+export function voice(format: string): Voice {
+  const source = `/import/${format}`;
+  return {
+    say: (name, place, data, time = null) =>
+      ({ name, source, id: hashId(format, name, ...place), time, data }) as unknown as Draft,
+    state: (name, data) => ({ name, source, id: hashId(format, name, data), time: null, data }) as unknown as Draft,
+  };
+}
+
+/** The original record, attached to its episode: the artifact is its canonical JSON, named by its hash. */
+export function rawRecord(speak: Voice, episodeId: string, canonical: string): { draft: Draft; artifactId: string } {
+  const artifactId = sha256(canonical);
+  const draft = speak.say('artifact.attached', [episodeId, artifactId], {
+    artifact_id: artifactId,
+    episode_id: episodeId,
+    role: 'raw-record',
+    media_type: 'application/json',
+    sha256: artifactId,
+    size: Buffer.byteLength(canonical),
+  });
+  return { draft, artifactId };
+}

@@ -1,0 +1,57 @@
+/** OpenAI chat: rows of fine-tuning JSONL and logs of completions, in both directions. A file may hold both. */
+import { isRecord } from '../json.ts';
+import { CHAT_ROLES } from './chat-message.ts';
+import { convertChatRow, writeChatRow } from './chat-row.ts';
+import { convertCompletionLog } from './completion-log.ts';
+import { writeCompletionLog } from './completion-log-write.ts';
+import type { Format, Told } from './format.ts';
+import { refusal, refused, voice } from './native.ts';
+
+const NAME = 'openai-chat';
+const speak = voice(NAME);
+
+const isLog = (record: Record<string, unknown>): boolean => 'request' in record && 'response' in record;
+
+export const openaiChat: Format = {
+  name: NAME,
+  summary:
+    'OpenAI chat rows {messages, tools?} and completion logs {request, response}, with token ids where vLLM gave them',
+  recognises: ({ records }) =>
+    records.some((record) => {
+      if (!isRecord(record)) return false;
+      const said = isLog(record) && isRecord(record.request) ? record.request.messages : record.messages;
+      return Array.isArray(said) && said.some((message) => isRecord(message) && CHAT_ROLES.has(String(message.role)));
+    }),
+  convert: (record) => {
+    const { value } = record;
+    if (!isRecord(value)) return refused(refusal('bad_type', '', 'a chat row or a completion log', value));
+    return isLog(value) ? convertCompletionLog(speak, NAME, value, record) : convertChatRow(speak, NAME, value, record);
+  },
+  restates: new Set(['task.defined', 'episode.started', 'episode.finished', 'agent.defined', 'tool.returned']),
+  mapping: [
+    ['messages[first user]', 'task.defined: task_id is the hash of its text'],
+    ['messages[assistant]', 'generation.requested, generation.completed'],
+    ['messages[assistant].name', 'agent_id'],
+    ['messages[assistant].tool_calls', 'tool.called'],
+    ['messages[tool]', 'tool.returned'],
+    ['messages[system, user, developer]', 'message.sent'],
+    ['tools', 'generation.requested.tools'],
+    ['request.metadata.task_id', 'task.defined.task_id'],
+    ['request.metadata.run_id', 'episode_id'],
+    ['request.metadata.agent', 'agent_id'],
+    ['request.metadata.group_id, .role, .turn, .step', 'group_id, role, turn, seq'],
+    ['request.messages', 'generation.requested.input'],
+    ['request (the rest)', 'generation.requested.params'],
+    ['response.choices', 'generation.completed.choices: the candidates of one call'],
+    ['response.choices[].token_ids, logprobs', 'generation.completed.choices[].token_ids, logprobs'],
+    ['response.prompt_token_ids', 'generation.completed.prompt_token_ids'],
+    ['response.created', 'time of generation.completed'],
+    ['response.usage', 'generation.completed.usage'],
+  ],
+  write: (episode) => (isChatRow(episode) ? [writeChatRow(episode)] : writeCompletionLog(episode)),
+};
+
+function isChatRow(episode: readonly Told[]): boolean {
+  const native = episode.find((event) => event.name === 'episode.started')?.data.native;
+  return isRecord(native) && native.form === 'chat-row';
+}

@@ -1,0 +1,123 @@
+/**
+ * The way of an import into the log: events in order and in batches, the bodies they name durable before them, and everything refused
+ * reported to the book. While one batch is being made durable the next is being read; never more than that is held.
+ */
+import type { Refusal } from '../errors.ts';
+import { encodeEnvelope } from './decode.ts';
+import { type Event, typeOf } from './events.ts';
+import type { ArtifactStore, DeadLetter, DoorBook, EventLog } from './log/log.ts';
+
+/** Events in one append, and the bytes of their data after which it goes earlier. */
+const BATCH_EVENTS = 500;
+const BATCH_BYTES = 8 * 1024 * 1024;
+/** The door of the book under which imports are counted. */
+const DOOR = 'import';
+
+export type Place = { readonly file: string; readonly line: number | null };
+export type Counts = { received: number; accepted: number; duplicates: number; rejected: number };
+
+export type Batches = {
+  readonly event: (event: Event, place: Place) => Promise<void>;
+  /** A body that must be durable before the events that follow. */
+  readonly body: (body: string) => Promise<void>;
+  readonly refuse: (refusal: Refusal, place: Place, raw: Uint8Array) => Promise<void>;
+  /** Answers when everything handed in is durable and reported. */
+  readonly finish: () => Promise<void>;
+};
+
+type Batch = {
+  readonly events: Event[];
+  readonly places: Place[];
+  readonly bodies: string[];
+  readonly letters: DeadLetter[];
+  bytes: number;
+};
+
+const empty = (): Batch => ({ events: [], places: [], bodies: [], letters: [], bytes: 0 });
+
+export type BatchesOptions = {
+  readonly log: EventLog;
+  readonly book: DoorBook;
+  readonly artifacts: ArtifactStore;
+  readonly counts: Counts;
+  readonly onRefusal: (refusal: Refusal, place: Place) => void;
+  /** Told after each batch. */
+  readonly onBatch: () => void;
+};
+
+export function openBatches(options: BatchesOptions): Batches {
+  const { log, book, artifacts, counts, onRefusal, onBatch } = options;
+  let batch = empty();
+  let sending: Promise<void> = Promise.resolve();
+
+  const refuse = (refusal: Refusal, place: Place, raw: Uint8Array, into: Batch): void => {
+    counts.rejected += 1;
+    into.letters.push({ place: place.line === null ? place.file : `${place.file}:${place.line}`, raw, refusal });
+    onRefusal(refusal, place);
+  };
+
+  async function send(full: Batch): Promise<void> {
+    const refusedBefore = full.letters.length;
+    if (full.bodies.length > 0) await artifacts.put(full.bodies);
+    const answers = full.events.length > 0 ? await log.append(full.events) : [];
+    let [accepted, duplicates] = [0, 0];
+    for (const [i, answer] of answers.entries()) {
+      if (answer === 'accepted') accepted += 1;
+      else if (answer === 'duplicate') duplicates += 1;
+      else {
+        const event = full.events[i]!;
+        refuse(conflictOf(event), full.places[i]!, Buffer.from(JSON.stringify(encodeEnvelope(event))), full);
+      }
+    }
+    counts.accepted += accepted;
+    counts.duplicates += duplicates;
+    const received = full.events.length + refusedBefore;
+    if (received > 0) {
+      await book.report({ door: DOOR, received, acknowledged: accepted, duplicates, rejected: full.letters });
+    }
+    onBatch();
+  }
+
+  const flush = async (): Promise<void> => {
+    const full = batch;
+    batch = empty();
+    await sending;
+    sending = send(full);
+    // Whoever waits next is told; without a waiter yet, a failure must not end the process.
+    sending.catch(() => {});
+  };
+  const grown = async (bytes: number): Promise<void> => {
+    batch.bytes += bytes;
+    if (batch.events.length >= BATCH_EVENTS || batch.bytes >= BATCH_BYTES || batch.letters.length >= BATCH_EVENTS) {
+      await flush();
+    }
+  };
+  return {
+    event: (event, place) => {
+      counts.received += 1;
+      batch.events.push(event);
+      batch.places.push(place);
+      return grown(event.json.length);
+    },
+    body: (body) => {
+      batch.bodies.push(body);
+      return grown(body.length);
+    },
+    refuse: (refusal, place, raw) => {
+      counts.received += 1;
+      refuse(refusal, place, raw, batch);
+      return grown(raw.length);
+    },
+    finish: async () => {
+      await flush();
+      await sending;
+    },
+  };
+}
+
+const conflictOf = (event: Event): Refusal => ({
+  code: 'id_conflict',
+  field: 'id',
+  expected: 'the body this id was first recorded with',
+  got: `another body for ${typeOf(event.name)} ${event.id} of ${event.source}`,
+});

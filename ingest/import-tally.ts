@@ -1,0 +1,92 @@
+/** What an import holds, counted from its events; and how often an equal record was seen. */
+import type { Event } from './events.ts';
+import { sha256 } from './json.ts';
+
+export type Tally = {
+  readonly episodes: number;
+  readonly tasks: number;
+  readonly agents: number;
+  /** Model calls; `steps` are their candidates. */
+  readonly calls: number;
+  readonly steps: number;
+  readonly tool_calls: number;
+  readonly feedback: number;
+};
+
+/** Counts entities, not events: tasks, episodes and agents once over all records. An episode of unknown task counts as one task. */
+export function tallier(): { readonly add: (event: Event) => void; readonly total: () => Tally } {
+  const episodes = new Set<string>();
+  const untasked = new Set<string>();
+  const tasked = new Set<string>();
+  const tasks = new Set<string>();
+  const agents = new Set<string>();
+  let [calls, steps, toolCalls, feedback] = [0, 0, 0, 0];
+
+  const add = ({ name, data }: Event): void => {
+    const about = data as { episode_id?: unknown; task_id?: unknown; agent_id?: unknown };
+    if (typeof about.episode_id === 'string') episodes.add(about.episode_id);
+    if (typeof about.agent_id === 'string') agents.add(about.agent_id);
+    if (name === 'task.defined' || name === 'episode.started') {
+      const episode = name === 'episode.started' ? (about.episode_id as string) : null;
+      if (typeof about.task_id === 'string') {
+        tasks.add(about.task_id);
+        if (episode !== null) tasked.add(episode);
+      } else if (episode !== null) untasked.add(episode);
+    } else if (name === 'generation.completed') {
+      calls += 1;
+      steps += (data as { choices: unknown[] }).choices.length;
+    } else if (name === 'tool.called') toolCalls += 1;
+    else if (name === 'feedback.recorded') feedback += 1;
+  };
+  const total = (): Tally => ({
+    episodes: episodes.size,
+    tasks: tasks.size + [...untasked].filter((episode) => !tasked.has(episode)).length,
+    agents: agents.size,
+    calls,
+    steps,
+    tool_calls: toolCalls,
+    feedback,
+  });
+  return { add, total };
+}
+
+/**
+ * Numbers equal records: 0 for the first, 1 for the next … Holds 16 bytes a record (96 bits of hash and a count) in a table that is
+ * at most half full, so a million records take 32 MB.
+ */
+export function ordinals(): (canonical: string) => number {
+  let slots = 1024;
+  let table = new Uint32Array(slots * 4);
+  let used = 0;
+
+  const slotOf = (into: Uint32Array, size: number, a: number, b: number, c: number): number => {
+    for (let slot = a % size; ; slot = (slot + 1) % size) {
+      const at = slot * 4;
+      if (into[at + 3] === 0 || (into[at] === a && into[at + 1] === b && into[at + 2] === c)) return at;
+    }
+  };
+  const grow = (): void => {
+    const larger = new Uint32Array(slots * 8);
+    for (let at = 0; at < table.length; at += 4) {
+      if (table[at + 3] === 0) continue;
+      larger.set(table.subarray(at, at + 4), slotOf(larger, slots * 2, table[at]!, table[at + 1]!, table[at + 2]!));
+    }
+    table = larger;
+    slots *= 2;
+  };
+  return (canonical) => {
+    const hash = sha256(canonical);
+    const [a, b, c] = [0, 8, 16].map((from) => Number.parseInt(hash.slice(from, from + 8), 16)) as [
+      number,
+      number,
+      number,
+    ];
+    const at = slotOf(table, slots, a, b, c);
+    const seen = table[at + 3]!;
+    if (seen === 0) {
+      table.set([a, b, c, 1], at);
+      if (++used * 2 > slots) grow();
+    } else table[at + 3] = seen + 1;
+    return seen;
+  };
+}

@@ -1,0 +1,246 @@
+/**
+ * Files of recorded work into the log. Each file is recognised by content, every record becomes events, what cannot be read is
+ * refused by file, line and field, and the rest is kept. Importing the same again adds nothing.
+ */
+import { got, type Refusal, TroupeError } from '../errors.ts';
+import { decodeDraft, encodeEnvelope } from './decode.ts';
+import type { Draft, Event } from './events.ts';
+import { FORMATS, formatNamed, recognise } from './formats/catalogue.ts';
+import type { Format } from './formats/format.ts';
+import { type Counts, openBatches, type Place } from './import-batches.ts';
+import { findFiles, type InputFile, type SkippedFile } from './import-files.ts';
+import { ordinals, type Tally, tallier } from './import-tally.ts';
+import { canonicalJson, isRecord } from './json.ts';
+import type { ArtifactStore, DoorBook, EventLog } from './log/log.ts';
+import { type FileRecord, openRecordFile } from './read-file.ts';
+
+/** Errors listed in a report; all of them are in the book. */
+const LISTED_ERRORS = 1000;
+/** Records and bytes looked at before a file's format is said. */
+const HEAD_RECORDS = 64;
+const HEAD_BYTES = 4 * 1024 * 1024;
+/** Restated events remembered, so that they are told once; beyond it they are duplicates to the log. */
+const REMEMBERED = 100_000;
+
+export type ImportProgress = {
+  readonly bytesDone: number;
+  readonly bytesTotal: number;
+  readonly file: string;
+  readonly events: number;
+};
+
+export type ImportOptions = {
+  readonly log: EventLog;
+  readonly book: DoorBook;
+  readonly artifacts: ArtifactStore;
+  /** Name of a format; without it each file is recognised by content. */
+  readonly format?: string;
+  /** Read and count, append nothing. */
+  readonly dryRun?: boolean;
+  readonly onProgress?: (progress: ImportProgress) => void;
+  readonly signal?: AbortSignal;
+};
+
+export type ImportError = Refusal & { readonly file: string; readonly line: number | null };
+
+export type ImportReport = Tally & {
+  /** The one format, `mixed`, or null where no file was read. */
+  readonly format: string | null;
+  readonly files: number;
+  readonly skipped_files: readonly SkippedFile[];
+  readonly events: Readonly<Counts>;
+  readonly errors: readonly ImportError[];
+  /** Errors beyond those listed. */
+  readonly errors_omitted?: number;
+  /** Of a dry run: where each native field goes, and which fields were kept without a place of their own. */
+  readonly mapping?: readonly { readonly format: string; readonly native: string; readonly ours: string }[];
+  readonly unmapped?: readonly { readonly format: string; readonly field: string; readonly events: number }[];
+};
+
+/**
+ * Imports files and folders. Throws `not_found` for a path that is not there, `usage` for an unknown format, `interrupted` when the
+ * signal fires (what was appended stays; importing again goes on), and whatever the log throws.
+ */
+export async function importFiles(paths: readonly string[], options: ImportOptions): Promise<ImportReport> {
+  const { dryRun = false, onProgress = () => {}, signal } = options;
+  const forced = options.format === undefined ? null : formatNamed(options.format);
+  const { files, skipped } = await findFiles(paths);
+  const counts: Counts = { received: 0, accepted: 0, duplicates: 0, rejected: 0 };
+  const errors: ImportError[] = [];
+  const skippedFiles = [...skipped];
+  const formats = new Set<Format>();
+  const unmapped = new Map<string, number>();
+  const tally = tallier();
+  const ordinalOf = ordinals();
+  const told = new Set<string>();
+  const bytesTotal = files.reduce((sum, file) => sum + file.bytes, 0);
+  let bytesBefore = 0;
+  let position = { file: '', bytes: 0 };
+  let read = 0;
+
+  const batches = openBatches({
+    ...(dryRun ? NOWHERE : { log: options.log, book: options.book, artifacts: options.artifacts }),
+    counts,
+    onRefusal: (refusal, { file, line }) => {
+      if (errors.length < LISTED_ERRORS) errors.push({ file, line, ...refusal });
+    },
+    onBatch: () => onProgress({ ...progressOf(), events: counts.received }),
+  });
+  const progressOf = () => ({ file: position.file, bytesDone: bytesBefore + position.bytes, bytesTotal });
+
+  /** True where an event that records state again and again was told before in this import. */
+  const toldBefore = (event: Event): boolean => {
+    const key = `${event.key} ${event.id} ${event.digest}`;
+    if (told.has(key)) return true;
+    if (told.size >= REMEMBERED) told.delete(told.values().next().value!);
+    told.add(key);
+    return false;
+  };
+
+  async function take(record: FileRecord, format: Format, file: string): Promise<void> {
+    const place: Place = { file, line: record.line };
+    if (record.refusal) return batches.refuse(record.refusal, place, record.raw);
+    const canonical = canonicalJson(record.value);
+    const converted = format.convert({ value: record.value, canonical, ordinal: ordinalOf(canonical) });
+    for (const refusal of converted.refusals) await batches.refuse(refusal, place, record.raw);
+    if (converted.raw !== null) await batches.body(converted.raw);
+    for (const draft of converted.drafts) {
+      const { event, refusal } = decodeDraft(draft);
+      if (refusal) {
+        const alone = converted.drafts.length === 1;
+        await batches.refuse(refusal, place, alone ? record.raw : Buffer.from(JSON.stringify(encodeEnvelope(draft))));
+        continue;
+      }
+      if (!converted.repeated) tally.add(event);
+      if (dryRun && !converted.repeated) countUnmapped(unmapped, format, draft);
+      if (format.restates.has(event.name) && toldBefore(event)) continue;
+      await batches.event(event, place);
+    }
+  }
+
+  async function takeFile(input: InputFile): Promise<void> {
+    const file = await openRecordFile(input.path);
+    try {
+      const head = await headOf(file.records);
+      const values = head.flatMap((record) => (record.refusal ? [] : [record.value]));
+      const seen = { records: values, shape: file.shape };
+      const format = forced && (input.named || forced.recognises(seen)) ? forced : forced ? null : recognise(seen);
+      if (!format || head.length === 0) {
+        if (head.length === 0) skippedFiles.push({ file: input.path, reason: 'empty' });
+        else if (input.named) await refuseFile(input.path, head);
+        else skippedFiles.push({ file: input.path, reason: 'no format recognises it' });
+        return;
+      }
+      formats.add(format);
+      read += 1;
+      const go = async (record: FileRecord): Promise<void> => {
+        if (signal?.aborted) throw interruption();
+        await take(record, format, input.path);
+        position = { file: input.path, bytes: record.end };
+      };
+      for (const record of head) await go(record);
+      for await (const record of file.records) await go(record);
+    } finally {
+      await file.records.return(undefined);
+    }
+  }
+
+  /** A file that was named and that no format knows: its own fault is told where it is not JSON at all. */
+  async function refuseFile(file: string, head: readonly FileRecord[]): Promise<void> {
+    const [first] = head;
+    const broken =
+      first?.refusal && head.every((record) => record.refusal) && /^[[{]/.test(first.raw.toString('latin1', 0, 1));
+    const refusal: Refusal = broken
+      ? first.refusal
+      : {
+          code: 'unknown_format',
+          field: '',
+          expected: `a file in one of the formats ${FORMATS.map((format) => format.name).join(', ')}`,
+          got: got(first?.raw.toString('utf8', 0, 60) ?? ''),
+        };
+    await batches.refuse(refusal, { file, line: broken ? first.line : null }, first?.raw ?? new Uint8Array());
+  }
+
+  try {
+    for (const input of files) {
+      if (signal?.aborted) throw interruption();
+      position = { file: input.path, bytes: 0 };
+      await takeFile(input);
+      bytesBefore += input.bytes;
+      position = { file: input.path, bytes: 0 };
+      onProgress({ ...progressOf(), events: counts.received });
+    }
+  } catch (error) {
+    // What was read before the fault is kept and reported; the fault is what the caller hears of.
+    await batches.finish().catch(() => {});
+    throw error;
+  }
+  await batches.finish();
+
+  const [only] = formats;
+  const omitted = counts.rejected - errors.length;
+  return {
+    format: formats.size > 1 ? 'mixed' : (only?.name ?? null),
+    files: read,
+    skipped_files: skippedFiles,
+    events: dryRun ? { ...counts, accepted: 0, duplicates: 0 } : counts,
+    ...tally.total(),
+    errors,
+    ...(omitted > 0 ? { errors_omitted: omitted } : {}),
+    ...(dryRun ? { mapping: mappingOf(formats), unmapped: unmappedOf(unmapped) } : {}),
+  };
+}
+
+/** Where a dry run sends what it read. */
+const NOWHERE = {
+  log: {
+    name: 'nowhere',
+    append: async (events) => events.map(() => 'accepted' as const),
+    close: async () => {},
+  } satisfies EventLog,
+  book: { report: async () => {} } satisfies DoorBook,
+  artifacts: {
+    put: async (bodies) => bodies.map(() => ({ sha256: '', size: 0 })),
+    get: async () => new Uint8Array(),
+  } satisfies ArtifactStore,
+};
+
+const interruption = (): TroupeError =>
+  new TroupeError('interrupted', 'The import was interrupted. What was appended stays; import again to go on.');
+
+async function headOf(records: AsyncGenerator<FileRecord>): Promise<readonly FileRecord[]> {
+  const head: FileRecord[] = [];
+  for (let bytes = 0; head.length < HEAD_RECORDS && bytes < HEAD_BYTES; ) {
+    const { value, done } = await records.next();
+    if (done) break;
+    head.push(value);
+    bytes += value.raw.length;
+  }
+  return head;
+}
+
+function countUnmapped(into: Map<string, number>, format: Format, { name, data }: Draft): void {
+  const unmapped = (data as { unmapped?: unknown }).unmapped;
+  if (!isRecord(unmapped)) return;
+  for (const field of fieldsOf(unmapped)) {
+    const key = canonicalJson([format.name, `${name}.unmapped.${field}`]);
+    into.set(key, (into.get(key) ?? 0) + 1);
+  }
+}
+
+/** Names of the members, and of the members of objects among them. */
+const fieldsOf = (record: Record<string, unknown>): string[] =>
+  Object.entries(record).flatMap(([key, member]) =>
+    isRecord(member) && Object.keys(member).length > 0 ? Object.keys(member).map((inner) => `${key}.${inner}`) : [key],
+  );
+
+const mappingOf = (formats: ReadonlySet<Format>) =>
+  [...formats].flatMap(({ name, mapping }) => mapping.map(([native, ours]) => ({ format: name, native, ours })));
+
+const unmappedOf = (counted: ReadonlyMap<string, number>) =>
+  [...counted]
+    .map(([key, events]) => {
+      const [format, field] = JSON.parse(key) as [string, string];
+      return { format, field, events };
+    })
+    .sort((a, b) => b.events - a.events || (a.field < b.field ? -1 : 1));

@@ -1,0 +1,157 @@
+/**
+ * Records out of a file of JSON, in constant memory: JSON Lines, a top-level array element by element, or one document. The bytes
+ * are scanned, never the parsed values, so one record at a time is held, and one that is too large is passed over without being held.
+ */
+import { isUtf8 } from 'node:buffer';
+import { type FileHandle, open } from 'node:fs/promises';
+import { got, type Refusal, TroupeError } from '../errors.ts';
+import type { Shape } from './formats/format.ts';
+import { guardJson, MAX_RECORD_BYTES } from './json.ts';
+import { isSpace, type Piece, splitLines, splitValues } from './split-records.ts';
+
+/** Largest file that is taken as one document, in bytes. */
+export const MAX_DOCUMENT_BYTES = 256 * 1024 * 1024;
+
+const CHUNK = 1024 * 1024;
+const QUOTE = 34;
+const BACKSLASH = 92;
+const OPEN_ARRAY = 91;
+const OPEN_OBJECT = 123;
+
+/** One record of a file: its value, or why it could not be read. */
+export type FileRecord = {
+  /** 1-based line on which it begins. */
+  readonly line: number;
+  /** Bytes of the file up to its end, for progress. */
+  readonly end: number;
+  /** As it stands in the file; of a record that is too large only its beginning. */
+  readonly raw: Buffer;
+} & ({ readonly value: unknown; readonly refusal?: never } | { readonly refusal: Refusal; readonly value?: never });
+
+export type RecordFile = {
+  readonly shape: Shape;
+  readonly bytes: number;
+  /** Can be read once. */
+  readonly records: AsyncGenerator<FileRecord>;
+};
+
+/** Opens a file and finds its shape by content. Throws `not_found` when it cannot be opened. */
+export async function openRecordFile(path: string): Promise<RecordFile> {
+  let bytes: number;
+  try {
+    const handle = await open(path, 'r');
+    try {
+      bytes = (await handle.stat()).size;
+    } finally {
+      await handle.close();
+    }
+  } catch (cause) {
+    throw new TroupeError('not_found', `The file ${path} cannot be read: ${(cause as Error).message}`, { cause });
+  }
+  const shape = await shapeOf(chunksOf(path));
+  return { shape, bytes, records: readRecords(chunksOf(path), shape) };
+}
+
+/** The records of a stream of bytes, cut anywhere. Blank lines and a byte order mark are passed over. */
+export async function* readRecords(
+  chunks: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+  shape: Shape,
+): AsyncGenerator<FileRecord> {
+  const limit = shape === 'document' ? MAX_DOCUMENT_BYTES : MAX_RECORD_BYTES;
+  const pieces = shape === 'lines' ? splitLines(chunks, limit) : splitValues(chunks, shape, limit);
+  for await (const piece of pieces) {
+    const record = parse(piece, limit);
+    if (record) yield record;
+  }
+}
+
+/**
+ * The shape of a file. An object that spans lines is a document, unless a later line is a whole object by itself or the first
+ * ends inside a string: then these are lines, the first of them broken. Reads no further than it must.
+ */
+export async function shapeOf(chunks: AsyncIterable<Uint8Array> | Iterable<Uint8Array>): Promise<Shape> {
+  let first: FileRecord | null = null;
+  let lookedAt = 0;
+  for await (const piece of splitLines(chunks, MAX_RECORD_BYTES)) {
+    const record = parse(piece, MAX_RECORD_BYTES);
+    if (!record) continue;
+    if (first === null) {
+      const byte = record.raw[0];
+      if (byte === OPEN_ARRAY) return 'array';
+      if (byte !== OPEN_OBJECT) return 'lines';
+      if (record.refusal?.code === 'bad_json' && endsInString(record.raw)) return 'lines';
+      first = record;
+      continue;
+    }
+    // A second line: the first was a line if it could be read, or is larger than what a line of a document ever is.
+    if (first.refusal?.code !== 'bad_json') return 'lines';
+    if (record.raw[0] === OPEN_OBJECT && isObjectWithMembers(record.value)) return 'lines';
+    lookedAt += record.raw.length;
+    if (lookedAt > CHUNK) break;
+  }
+  return 'document';
+}
+
+const isObjectWithMembers = (value: unknown): boolean =>
+  typeof value === 'object' && value !== null && Object.keys(value).length > 0;
+
+function endsInString(line: Uint8Array): boolean {
+  let inside = false;
+  for (let i = 0; i < line.length; i++) {
+    if (line[i] === QUOTE) inside = !inside;
+    else if (inside && line[i] === BACKSLASH) i++;
+  }
+  return inside;
+}
+
+async function* chunksOf(path: string): AsyncGenerator<Buffer> {
+  const handle: FileHandle = await open(path, 'r');
+  try {
+    for (;;) {
+      // A fresh buffer each time: records keep slices of it.
+      const { bytesRead, buffer } = await handle.read(Buffer.allocUnsafeSlow(CHUNK), 0, CHUNK);
+      if (bytesRead === 0) return;
+      yield buffer.subarray(0, bytesRead);
+    }
+  } finally {
+    await handle.close();
+  }
+}
+
+/** Reads one piece as JSON; null where it is blank. */
+function parse(piece: Piece, limit: number): FileRecord | null {
+  const { line, end, size } = piece;
+  const raw = trim(piece.raw, line === 1);
+  if (raw.length === 0) return null;
+  const place = { line, end, raw };
+  if (size > limit) {
+    return { ...place, refusal: problem('too_large', `a record of at most ${limit} bytes`, `${size} bytes`) };
+  }
+  if (!isUtf8(raw)) {
+    return { ...place, refusal: problem('bad_json', 'text in UTF-8', 'bytes that are not UTF-8') };
+  }
+  const text = raw.toString('utf8');
+  const refusal = guardJson(text);
+  if (refusal) return { ...place, refusal };
+  try {
+    return { ...place, value: JSON.parse(text) };
+  } catch (error) {
+    const words = error instanceof Error ? error.message : String(error);
+    return { ...place, refusal: problem('bad_json', 'one JSON value', got(words, 200)) };
+  }
+}
+
+const problem = (code: 'too_large' | 'bad_json', expected: string, what: string): Refusal => ({
+  code,
+  field: '',
+  expected,
+  got: what,
+});
+
+function trim(raw: Buffer, first: boolean): Buffer {
+  let from = first && raw[0] === 0xef && raw[1] === 0xbb && raw[2] === 0xbf ? 3 : 0;
+  let to = raw.length;
+  while (from < to && isSpace(raw[from]!)) from++;
+  while (to > from && isSpace(raw[to - 1]!)) to--;
+  return raw.subarray(from, to);
+}

@@ -1,0 +1,214 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { EventName } from '../../ingest/events.ts';
+import { formatNamed } from '../../ingest/formats/catalogue.ts';
+import type { Told } from '../../ingest/formats/format.ts';
+import { canonicalJson, guardJson } from '../../ingest/json.ts';
+import { chatRow, completion, completionLog } from './support/native-samples.ts';
+
+const format = formatNamed('openai-chat');
+const convert = (value: unknown, ordinal = 0) => format.convert({ value, canonical: canonicalJson(value), ordinal });
+const dataOf = (drafts: readonly Told[], name: EventName): Record<string, unknown>[] =>
+  drafts.filter((draft) => draft.name === name).map((draft) => draft.data as Record<string, unknown>);
+
+describe('a completion log', () => {
+  const first = completion('run-1', 0, 'Twenty');
+
+  it('is one call of the run, task and agent in its metadata, at the time of its answer', () => {
+    const { drafts } = convert(first);
+    expect(dataOf(drafts, 'episode.started')).toMatchObject([{ episode_id: 'run-1', task_id: 'math-1' }]);
+    const completed = drafts.find((draft) => draft.name === 'generation.completed')!;
+    expect(completed.time).toBe('2026-09-10T00:43:20.000Z');
+    expect(completed.data).toMatchObject({
+      agent_id: 'solver',
+      response_id: 'chatcmpl-run-1-0',
+      prompt_token_ids: [1, 2],
+      seq: 0,
+    });
+  });
+
+  it('keeps the candidates of the call, with token ids and log-probabilities beside the text', () => {
+    expect(dataOf(convert(first).drafts, 'generation.completed')[0]!.choices).toEqual([
+      { index: 0, content: 'Twenty', finish_reason: 'stop', token_ids: [7, 8], logprobs: [-0.5, -0.25] },
+      { index: 1, content: 'Twenty?', finish_reason: 'length' },
+    ]);
+  });
+
+  it('does not take log-probabilities that are not one a token, and says so', () => {
+    const log = structuredClone(first) as { response: { choices: { token_ids?: number[] }[] } };
+    log.response.choices[0]!.token_ids = [7];
+    const [completed] = dataOf(convert(log).drafts, 'generation.completed');
+    expect(completed).toMatchObject({ flags: ['logprobs_mismatch'], choices: [{ token_ids: [7] }, {}] });
+    expect((completed!.choices as { logprobs?: unknown }[])[0]!.logprobs).toBeUndefined();
+  });
+
+  it('states its episode in the same words as the other records of the run', () => {
+    const shared = (value: unknown) =>
+      convert(value)
+        .drafts.filter((draft) => /^(episode|task|agent)\./.test(draft.name))
+        .map((draft) => canonicalJson(draft));
+    expect(shared(completion('run-1', 3, 'other'))).toEqual(shared(first));
+  });
+
+  it('pairs the tool results of the next request with the calls of the answer before', () => {
+    const messages = [{ role: 'user', content: 'q' }];
+    const calls = ['a', 'a', 'b'].map((id) => ({ id, type: 'function', function: { name: 'calc', arguments: '{}' } }));
+    const metadata = { run_id: 'r', agent: 'solver' };
+    const asked = {
+      request: { messages, metadata },
+      response: { choices: [{ index: 0, message: { role: 'assistant', content: null, tool_calls: calls } }] },
+    };
+    const results = ['a', 'b', 'a'].map((id, i) => ({ role: 'tool', tool_call_id: id, content: `result ${i}` }));
+    const next = {
+      request: {
+        messages: [...messages, { role: 'assistant', content: null, tool_calls: calls }, ...results],
+        metadata,
+      },
+      response: { choices: [] },
+    };
+    const called = dataOf(convert(asked).drafts, 'tool.called').map((data) => data.tool_call_id);
+    const returned = dataOf(convert(next).drafts, 'tool.returned').map((data) => [data.tool_call_id, data.output]);
+    expect(new Set(called).size).toBe(3);
+    expect(returned).toEqual([
+      [called[1], 'result 0'],
+      [called[2], 'result 1'],
+      [called[0], 'result 2'],
+    ]);
+  });
+
+  it('is refused by the name of the field that is wrong', () => {
+    const fieldOf = (changes: { request?: object; response?: unknown }): string[] =>
+      convert({
+        request: { ...first.request, ...changes.request },
+        response: changes.response === undefined ? first.response : changes.response,
+      }).refusals.map((refusal) => `${refusal.code} ${refusal.field}`);
+    expect(fieldOf({ request: { metadata: { run_id: 'a\u0000b' } } })).toEqual([
+      'bad_identifier request.metadata.run_id',
+    ]);
+    expect(fieldOf({ request: { metadata: { run_id: 7 } } })).toEqual(['bad_type request.metadata.run_id']);
+    expect(fieldOf({ request: { messages: 'hi' } })).toEqual(['bad_type request.messages']);
+    expect(fieldOf({ request: { messages: [{ role: 'robot' }] } })).toEqual(['bad_type request.messages[0].role']);
+    expect(fieldOf({ response: null })).toEqual(['bad_type response']);
+    expect(fieldOf({ response: { choices: [{ index: 0, message: { role: 'assistant' } }, { index: 0 }] } })).toEqual([
+      'bad_shape response.choices[1].index',
+    ]);
+    expect(
+      fieldOf({ response: { choices: [{ index: 0, message: { role: 'assistant' }, token_ids: ['x'] }] } }),
+    ).toEqual(['bad_type response.choices[0].token_ids']);
+  });
+});
+
+describe('a chat row', () => {
+  it('has no agent, no time and the task of its first user text', () => {
+    const { drafts } = convert({
+      messages: [
+        { role: 'system', content: 'You solve.' },
+        { role: 'user', content: 'q' },
+        { role: 'assistant', content: 'a' },
+      ],
+    });
+    expect(drafts.every((draft) => draft.time === null)).toBe(true);
+    expect(dataOf(drafts, 'generation.completed')[0]!.agent_id).toBeUndefined();
+    expect(dataOf(drafts, 'agent.defined')).toEqual([]);
+    expect(dataOf(drafts, 'task.defined')).toMatchObject([{ query: 'q' }]);
+  });
+
+  it('is refused where a tool answers no call', () => {
+    const fieldOf = (...messages: object[]) => convert({ messages }).refusals.map((refusal) => refusal.field);
+    expect(fieldOf({ role: 'tool', content: 'x' })).toEqual(['messages[0].tool_call_id']);
+    expect(fieldOf({ role: 'user', content: 'q' }, { role: 'tool', tool_call_id: 'c', content: 'x' })).toEqual([
+      'messages[1].tool_call_id',
+    ]);
+  });
+
+  it('keeps arguments as written beside the parsed ones', () => {
+    const row = (text: string) => ({
+      messages: [
+        { role: 'assistant', tool_calls: [{ id: 'c', type: 'function', function: { name: 'f', arguments: text } }] },
+      ],
+    });
+    expect(dataOf(convert(row('{"b": 1}')).drafts, 'tool.called')[0]).toMatchObject({
+      arguments: { b: 1 },
+      arguments_raw: '{"b": 1}',
+    });
+    const [broken] = dataOf(convert(row('{"b":')).drafts, 'tool.called');
+    expect(broken).toMatchObject({ arguments: null, arguments_raw: '{"b":' });
+    expect(broken!.parse_error).toContain('JSON');
+  });
+});
+
+describe('native to events to native', () => {
+  it('gives chat rows and completion logs back equal as JSON', () => {
+    fc.assert(
+      fc.property(fc.oneof(chatRow, completionLog), (native) => {
+        const record = JSON.parse(JSON.stringify(native)) as unknown;
+        fc.pre(guardJson(JSON.stringify(native)) === null);
+        const { drafts, refusals } = convert(record);
+        expect(refusals).toEqual([]);
+        expect(canonicalJson(format.write!(drafts))).toBe(canonicalJson([record]));
+      }),
+      { numRuns: 400 },
+    );
+  });
+
+  it('needs no copy of an ordinary record', () => {
+    const ordinary = [
+      completion('r', 1, 'x'),
+      {
+        messages: [
+          { role: 'user', content: [{ type: 'text', text: 'q' }] },
+          {
+            role: 'assistant',
+            content: null,
+            tool_calls: [{ id: 'c', type: 'function', function: { name: 'f', arguments: '{"b": 1}' } }],
+          },
+          { role: 'tool', tool_call_id: 'c', content: '2' },
+          { role: 'assistant', content: '2', refusal: null, weight: 1 },
+        ],
+        tools: [{ type: 'function', function: { name: 'f' } }],
+      },
+    ];
+    for (const record of ordinary) {
+      const { drafts } = convert(record);
+      expect(canonicalJson(format.write!(drafts))).toBe(canonicalJson([record]));
+      const copies = drafts.filter((draft) => (draft.data as { unmapped?: { record?: unknown } }).unmapped?.record);
+      expect(copies).toEqual([]);
+    }
+  });
+
+  it('writes an episode that another program recorded as logs of its calls', () => {
+    const told: Told[] = [
+      { name: 'episode.started', time: null, data: { episode_id: 'e1', task_id: 't1' } },
+      {
+        name: 'generation.requested',
+        time: null,
+        data: {
+          episode_id: 'e1',
+          call_id: 'k',
+          agent_id: 'solver',
+          model: 'm',
+          input: [{ role: 'user', content: 'q' }],
+        },
+      },
+      {
+        name: 'generation.completed',
+        time: '2026-09-10T00:56:40.000000Z',
+        data: { episode_id: 'e1', call_id: 'k', choices: [{ index: 0, content: [{ type: 'text', content: 'a' }] }] },
+      },
+    ];
+    expect(format.write!(told)).toEqual([
+      {
+        request: {
+          model: 'm',
+          metadata: { task_id: 't1', run_id: 'e1', agent: 'solver' },
+          messages: [{ role: 'user', content: 'q' }],
+        },
+        response: {
+          object: 'chat.completion',
+          created: 1789001800,
+          choices: [{ index: 0, message: { role: 'assistant', content: [{ type: 'text', text: 'a' }] } }],
+        },
+      },
+    ]);
+  });
+});

@@ -1,0 +1,137 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { guardJson } from '../../ingest/json.ts';
+import { type FileRecord, openRecordFile, readRecords, shapeOf } from '../../ingest/read-file.ts';
+
+const cut = (bytes: Uint8Array, at: readonly number[]): Uint8Array[] => {
+  const places = [...new Set(at.map((place) => place % (bytes.length + 1)))].sort((a, b) => a - b);
+  return [0, ...places].map((from, i) => bytes.subarray(from, places[i] ?? bytes.length));
+};
+const read = async (chunks: Iterable<Uint8Array>): Promise<FileRecord[]> => {
+  const held = [...chunks];
+  return collect(readRecords(held, await shapeOf(held)));
+};
+async function collect<T>(items: AsyncIterable<T>): Promise<T[]> {
+  const all: T[] = [];
+  for await (const item of items) all.push(item);
+  return all;
+}
+const readText = (text: string): Promise<FileRecord[]> => read([Buffer.from(text)]);
+const values = (records: readonly FileRecord[]): unknown[] => records.map((record) => record.value);
+
+describe('records of a file', () => {
+  it('come from lines, with a byte order mark, CRLF and blank lines, each with its line', async () => {
+    const records = await readText('\ufeff{"a":1}\r\n\r\n  \n{"a":"2\\n"}\r\n{"a":3}');
+    expect(values(records)).toEqual([{ a: 1 }, { a: '2\n' }, { a: 3 }]);
+    expect(records.map((record) => record.line)).toEqual([1, 4, 5]);
+    expect(records[1]!.raw.toString()).toBe('{"a":"2\\n"}');
+  });
+
+  it('come from a top-level array in any white space, with strings and nesting respected', async () => {
+    const records = await readText('\ufeff [\n {"a": "]},{[\\"\\\\"},\n\n\t{"b": [1, {"c": []}]} , 7, "x,]" ]\n');
+    expect(values(records)).toEqual([{ a: ']},{["\\' }, { b: [1, { c: [] }] }, 7, 'x,]']);
+    expect(records.map((record) => record.line)).toEqual([2, 4, 4, 4]);
+  });
+
+  it('come from one document, however it is printed', async () => {
+    for (const text of ['{"a":1}', '{\n "a": 1\n}\n', '\n\n{\n"a"\n:\n1}']) {
+      expect(values(await readText(text))).toEqual([{ a: 1 }]);
+    }
+  });
+
+  it('are the same wherever the bytes are cut, also inside a character', async () => {
+    const value = fc
+      .jsonValue({ maxDepth: 3, stringUnit: 'grapheme' })
+      .filter((one) => guardJson(JSON.stringify(one)) === null);
+    const record = fc.dictionary(fc.string({ unit: 'grapheme', maxLength: 4 }), value, { minKeys: 1, maxKeys: 3 });
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(record, { minLength: 1, maxLength: 6 }),
+        fc.constantFrom('lines', 'array', 'pretty array', 'crlf'),
+        fc.array(fc.nat(), { maxLength: 12 }),
+        async (list, form, at) => {
+          const rows = list.map((one) => JSON.stringify(one));
+          const text = {
+            lines: rows.join('\n'),
+            crlf: `${rows.join('\r\n')}\r\n`,
+            array: JSON.stringify(list),
+            'pretty array': `\n${JSON.stringify(list, null, 3)}\n`,
+          }[form];
+          const bytes = Buffer.from(text);
+          const expected = list.map((one) => JSON.parse(JSON.stringify(one)));
+          const whole = await read([bytes]);
+          expect(values(whole)).toEqual(expected);
+          const pieces = await read(cut(bytes, at));
+          expect(pieces.map(({ line, end, value: v }) => ({ line, end, v }))).toEqual(
+            whole.map(({ line, end, value: v }) => ({ line, end, v })),
+          );
+          const single = await read(Array.from(bytes, (_, i) => bytes.subarray(i, i + 1)));
+          expect(values(single)).toEqual(expected);
+        },
+      ),
+      { numRuns: 60 },
+    );
+  });
+
+  it('that cannot be read are named and the others kept', async () => {
+    const deep = `${'['.repeat(200)}${']'.repeat(200)}`;
+    const bytes = Buffer.concat([
+      Buffer.from(`{"ok":1}\n{"cut": "\nnot json\n{"deep":${deep}}\n{"n":9007199254740993}\n`),
+      Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d, 0x0a]),
+      Buffer.from('{"ok":2}'),
+    ]);
+    const records = await read([bytes]);
+    expect(records.map((record) => [record.line, record.refusal?.code ?? 'kept'])).toEqual([
+      [1, 'kept'],
+      [2, 'bad_json'],
+      [3, 'bad_json'],
+      [4, 'too_deep'],
+      [5, 'bad_number'],
+      [6, 'bad_json'],
+      [7, 'kept'],
+    ]);
+    expect(records[5]!.refusal!.got).toContain('UTF-8');
+  });
+
+  it('before a cut in an array are kept', async () => {
+    const records = await readText('[{"a":1},\n{"a":2},\n{"a":"cu');
+    expect(records.map((record) => record.refusal?.code ?? record.value)).toEqual([{ a: 1 }, { a: 2 }, 'bad_json']);
+    expect(records[2]!.line).toBe(3);
+  });
+
+  it('in lines are lines also where the first of them is broken', async () => {
+    for (const first of ['{"a": "cut', '{"a": [1,', 'words']) {
+      const records = await readText(`${first}\n{"a":2}\n{"a":3}`);
+      expect(values(records)).toEqual([undefined, { a: 2 }, { a: 3 }]);
+    }
+  });
+
+  it('of 50 MB are refused without being held, and the lines around them kept', async () => {
+    const dir = await mkdtemp(join(tmpdir(), 'troupe-read-'));
+    try {
+      const path = join(dir, 'large.jsonl');
+      const large = `{"a":"${'x'.repeat(50 * 1024 * 1024)}"}`;
+      for (const lines of [
+        `{"a":1}\n${large}\n{"a":2}\n`,
+        `${large}\n{"a":1}\n{"a":2}\n`,
+        `[{"a":1},${large},\n{"a":2}]`,
+      ]) {
+        await writeFile(path, lines);
+        const file = await openRecordFile(path);
+        let held = 0;
+        const kept: unknown[] = [];
+        for await (const record of file.records) {
+          held = Math.max(held, record.raw.length);
+          kept.push(record.refusal?.code ?? record.value);
+        }
+        expect([...kept].sort()).toEqual([{ a: 1 }, { a: 2 }, 'too_large'].sort());
+        expect(held).toBeLessThanOrEqual(64 * 1024);
+      }
+    } finally {
+      await rm(dir, { recursive: true });
+    }
+  });
+});

@@ -1,0 +1,72 @@
+/** A log, a book and an artifact store in memory that keep the promises of the ports, to look at what an import brings. */
+import type { Event } from '../../../ingest/events.ts';
+import { sha256 } from '../../../ingest/json.ts';
+import type { ArtifactStore, DeadLetter, DoorBook, DoorReport, EventLog } from '../../../ingest/log/log.ts';
+
+export type MemoryLog = {
+  readonly log: EventLog;
+  readonly book: DoorBook;
+  readonly artifacts: ArtifactStore;
+  /** Accepted events, in the order of their acceptance. */
+  readonly events: Event[];
+  readonly reports: DoorReport[];
+  readonly letters: () => DeadLetter[];
+  readonly bodies: Map<string, Buffer>;
+  readonly appends: number[];
+};
+
+export function memoryLog(): MemoryLog {
+  const known = new Map<string, string>();
+  const events: Event[] = [];
+  const reports: DoorReport[] = [];
+  const bodies = new Map<string, Buffer>();
+  const appends: number[] = [];
+  return {
+    events,
+    reports,
+    bodies,
+    appends,
+    letters: () => reports.flatMap((report) => report.rejected),
+    log: {
+      name: 'memory',
+      append: async (batch) => {
+        appends.push(batch.length);
+        return batch.map((event) => {
+          const raw = (event.data as { raw?: { artifact_id?: string } }).raw?.artifact_id;
+          if (raw !== undefined && !bodies.has(raw)) throw new Error(`${event.name} came before its artifact ${raw}`);
+          const identity = `${event.key}\n${event.source}\n${event.id}`;
+          const before = known.get(identity);
+          if (before !== undefined) return before === event.digest ? 'duplicate' : 'conflict';
+          known.set(identity, event.digest);
+          events.push(event);
+          return 'accepted';
+        });
+      },
+      close: async () => {},
+    },
+    book: {
+      report: async (report) => {
+        reports.push(report);
+      },
+    },
+    artifacts: {
+      put: async (put) =>
+        put.map((body) => {
+          const bytes = Buffer.from(body);
+          bodies.set(sha256(bytes), bytes);
+          return { sha256: sha256(bytes), size: bytes.length };
+        }),
+      get: async (name) => {
+        const body = bodies.get(name);
+        if (!body) throw new Error(`no body ${name}`);
+        return body;
+      },
+    },
+  };
+}
+
+export function groupBy<T, K>(items: readonly T[], keyOf: (item: T) => K): Map<K, T[]> {
+  const groups = new Map<K, T[]>();
+  for (const item of items) groups.set(keyOf(item), [...(groups.get(keyOf(item)) ?? []), item]);
+  return groups;
+}
