@@ -6,7 +6,16 @@
 type ErrorFacts = { readonly status: number; readonly exit: number; readonly retriable: boolean };
 
 /** Exit codes of the command line: 0 done, 1 failed, 2 usage, 3 some input refused, 4 auth, 5 unreachable, 7 gate not met. */
-export const EXIT = { done: 0, failed: 1, usage: 2, refused: 3, auth: 4, unreachable: 5, gate: 7, interrupted: 130 } as const;
+export const EXIT = {
+  done: 0,
+  failed: 1,
+  usage: 2,
+  refused: 3,
+  auth: 4,
+  unreachable: 5,
+  gate: 7,
+  interrupted: 130,
+} as const;
 
 const facts = (status: number, exit: number, retriable = false): ErrorFacts => ({ status, exit, retriable });
 

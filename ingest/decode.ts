@@ -46,6 +46,8 @@ export function decodeEnvelope(value: unknown): Decoded {
   if (typeof type !== 'string') return refuse('bad_type', 'type', 'an event type such as troupe.task.defined.v1', type);
   const name = names.get(type);
   if (!name) return refuse('unknown_event', 'type', `one of ${[...names.keys()].join(', ')}`, type);
+  if (isRecord(value.data) && Object.hasOwn(value.data, EXTENSIONS))
+    return refuse('bad_shape', `data.${EXTENSIONS}`, 'attributes in the envelope itself', value.data[EXTENSIONS]);
   return decodeDraft({
     name,
     source: value.source as string,
@@ -97,18 +99,16 @@ export function decodeDraft(draft: Draft): Decoded {
 export function encodeEnvelope(
   event: Pick<Event, 'name' | 'source' | 'id' | 'time'> & { readonly data: unknown },
 ): object {
-  const data = asSent(event.data);
-  const extensions = isRecord(data.unmapped) ? data.unmapped[EXTENSIONS] : undefined;
-  const carried = isRecord(extensions) ? extensions : {};
+  const { [EXTENSIONS]: extensions, ...data } = asSent(event.data);
   return {
-    ...carried,
+    ...(isRecord(extensions) ? extensions : {}),
     specversion: '1.0',
     id: event.id,
     source: event.source,
     type: typeOf(event.name),
     ...(event.time === null ? {} : { time: event.time }),
     datacontenttype: 'application/json',
-    data: Object.keys(carried).length > 0 ? withoutExtensions(data) : data,
+    data,
   };
 }
 
@@ -122,8 +122,8 @@ export function asSent(stored: unknown): Record<string, unknown> {
   return flags.length > 1 ? { ...rest, flags: flags.slice(0, -1).map((flag) => unescapeText(String(flag))) } : rest;
 }
 
-/** Where attributes of an envelope are kept that Troupe has no place for (`subject`, `traceparent` …): a member of `unmapped`. */
-const EXTENSIONS = 'cloudevents';
+/** Member of the data that keeps the attributes of an envelope that Troupe has no place for (`subject`, `traceparent` …). */
+const EXTENSIONS = 'cloudevents_attributes';
 const ENVELOPE: ReadonlySet<string> = new Set([
   'specversion',
   'id',
@@ -137,15 +137,7 @@ const ENVELOPE: ReadonlySet<string> = new Set([
 function withExtensions(value: Record<string, unknown>): unknown {
   const data = value.data ?? {};
   const extra = Object.entries(value).filter(([name]) => !ENVELOPE.has(name));
-  if (extra.length === 0 || !isRecord(data)) return data;
-  const unmapped = isRecord(data.unmapped) ? data.unmapped : {};
-  return { ...data, unmapped: { ...unmapped, [EXTENSIONS]: Object.fromEntries(extra) } };
-}
-
-function withoutExtensions(data: Record<string, unknown>): Record<string, unknown> {
-  const { unmapped, ...rest } = data;
-  const { [EXTENSIONS]: _, ...others } = unmapped as Record<string, unknown>;
-  return Object.keys(others).length > 0 ? { ...rest, unmapped: others } : rest;
+  return extra.length === 0 || !isRecord(data) ? data : { ...data, [EXTENSIONS]: Object.fromEntries(extra) };
 }
 
 /** Flag of an event whose text holds the reversible escape of `text.ts`. */

@@ -77,9 +77,10 @@ function isEscaped(text: string, quote: number): boolean {
 const isNumberCharacter = (c: number): boolean =>
   (c >= 48 && c <= 57) || c === 46 || c === 43 || c === 45 || c === 69 || c === 101;
 
-/** Decimal fractions may round (0.1 does); integers may not, and nothing may overflow or vanish. */
+/** Decimal fractions may round (0.1 does); integers come back digit for digit, and nothing may overflow or vanish. */
 function isExact(token: string): boolean {
-  return survives(token) && (/[.eE]/.test(token) || Number.isSafeInteger(Number(token)));
+  const value = Number(token);
+  return survives(token) && (/[.eE]/.test(token) || Number.isSafeInteger(value) || String(value) === token);
 }
 
 function survives(token: string): boolean {
@@ -110,6 +111,8 @@ export function canonicalJson(value: unknown): string {
     return Object.is(value, -0) ? '-0' : (JSON.stringify(value) ?? 'null');
   }
   if (Array.isArray(value)) {
+    // Token ids and log-probabilities: most of what an event of ours holds.
+    if (typeof value[0] === 'number' && value.every((item) => typeof item === 'number')) return JSON.stringify(value);
     let text = '[';
     for (let i = 0; i < value.length; i++) text += (i === 0 ? '' : ',') + canonicalJson(value[i]);
     return `${text}]`;

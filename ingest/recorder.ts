@@ -63,7 +63,7 @@ export class RecorderError extends Error {
 }
 
 export type RecorderOptions = {
-  /** Where Troupe listens, such as `http://127.0.0.1:7878`. */
+  /** Where Troupe listens, such as `http://127.0.0.1:7717`. */
   readonly baseUrl: string;
   /** Who speaks: the CloudEvents source of every event. */
   readonly source: string;

@@ -33,6 +33,8 @@ create table facts.episodes (
 ) partition by hash (episode_id);
 create index on facts.episodes (task_id);
 create index on facts.episodes (group_id);
+-- Lists show the newest first.
+create index on facts.episodes ((coalesce(coalesce(started_at, last_at), '-infinity'::timestamptz)) desc, episode_id desc);
 
 create table facts.agents (
   episode_id text collate "C" not null, agent_id text collate "C" not null,
@@ -100,7 +102,7 @@ create table facts.feedback (
   resolved_episode_id text collate "C", resolved_call_id text,
   primary key (key, feedback_id)
 ) partition by hash (key);
-create index on facts.feedback (episode_id);
+create index on facts.feedback ((coalesce(episode_id, resolved_episode_id)));
 create index on facts.feedback (target_id) where target_kind = 'foreign' and resolved_episode_id is null;
 
 create table facts.decisions (

@@ -2,7 +2,7 @@
  * What an event says once all its amendments are known. Both the event and the amendments stay in the log; the tables show this.
  * Amendments apply in the order of (time, id), whatever the order of arrival.
  */
-import { decodeDraft } from '../ingest/decode.ts';
+import { asSent, decodeDraft } from '../ingest/decode.ts';
 import type { Draft, EventData, EventName } from '../ingest/events.ts';
 import { isRecord } from '../ingest/json.ts';
 import { versionOf } from './projections/projection.ts';
@@ -26,14 +26,14 @@ export function amended(event: Stored, amendments: readonly Stored[]): Stored | 
     .sort((a, b) => (versionOf(a) < versionOf(b) ? -1 : 1));
   let data = event.data;
   for (const amendment of mine) {
-    const { op, patch, set } = amendment.data as EventData<'record.amended'>;
+    const { op, patch, set } = asSent(amendment.data) as EventData<'record.amended'>;
     if (op === 'reject') return null;
     const next =
       op === 'merge'
-        ? mergePatch(data, patch)
+        ? mergePatch(asSent(data), patch)
         : op === 'supersede'
           ? patch
-          : (set ?? []).reduce((d, s) => setAt(d, s.path, s.value), data);
+          : (set ?? []).reduce<unknown>((d, s) => setAt(d, s.path, s.value), asSent(data));
     const decoded = decodeDraft({ ...event, data: next } as unknown as Draft);
     if (decoded.event && decoded.event.key === event.key) data = decoded.event.data;
   }
@@ -43,15 +43,16 @@ export function amended(event: Stored, amendments: readonly Stored[]): Stored | 
 /** RFC 7396. */
 export function mergePatch(target: unknown, patch: unknown): unknown {
   if (!isRecord(patch)) return patch;
-  const result: Record<string, unknown> = isRecord(target) ? { ...target } : {};
+  // A Map, since a key may be `__proto__`, which an assignment would not take as a key.
+  const result = new Map(isRecord(target) ? Object.entries(target) : []);
   for (const [key, value] of Object.entries(patch)) {
-    if (value === null) delete result[key];
-    else result[key] = mergePatch(result[key], value);
+    if (value === null) result.delete(key);
+    else result.set(key, mergePatch(result.get(key), value));
   }
-  return result;
+  return Object.fromEntries(result);
 }
 
-/** The value with one place, named by a JSON pointer (RFC 6901), replaced; unchanged where the place does not exist. */
+/** The value with one place, named by a JSON pointer (RFC 6901), replaced or, for the last name, added; unchanged where there is no such place. */
 export function setAt(target: unknown, pointer: string, value: unknown): unknown {
   if (pointer === '') return value;
   const [, head = '', ...rest] = pointer.split('/');
@@ -59,9 +60,11 @@ export function setAt(target: unknown, pointer: string, value: unknown): unknown
   const tail = rest.length === 0 ? '' : `/${rest.join('/')}`;
   if (Array.isArray(target)) {
     const index = Number(name);
-    return Number.isInteger(index) && index >= 0 && index < target.length
+    return /^\d+$/.test(name) && index < target.length
       ? target.map((item, i) => (i === index ? setAt(item, tail, value) : item))
       : target;
   }
-  return isRecord(target) ? { ...target, [name]: setAt(target[name], tail, value) } : target;
+  if (!isRecord(target)) return target;
+  if (tail !== '' && !Object.hasOwn(target, name)) return target;
+  return { ...target, [name]: setAt(Object.hasOwn(target, name) ? target[name] : undefined, tail, value) };
 }

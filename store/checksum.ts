@@ -3,7 +3,7 @@
  * any order of arrival, in any home, time zone and locale; one changed byte in any covered column makes it differ.
  */
 import { createHash } from 'node:crypto';
-import type { Db } from './db/pool.ts';
+import type { Db, Session } from './db/pool.ts';
 
 export type Checksum = {
   readonly tables: Readonly<Record<string, { readonly rows: number; readonly sha256: string }>>;
@@ -12,7 +12,11 @@ export type Checksum = {
 /** When something arrived, not what it says. */
 const ARRIVAL = ['recorded_at', 'partition', 'position', 'touched_position', 'attempts'];
 
-export async function checksum(db: Db): Promise<Checksum> {
+/** Reads all tables in one snapshot, so that it can be taken while events come in. */
+export const checksum = (db: Db): Promise<Checksum> =>
+  db.transaction(checksumIn, { isolation: 'repeatable read', readOnly: true });
+
+async function checksumIn(db: Session): Promise<Checksum> {
   const { rows: tables } = await db.query<{ schema: string; name: string; columns: string[] }>(
     `select n.nspname as schema, c.relname as name, array_agg(quote_ident(a.attname) order by a.attname) as columns
      from pg_class c
@@ -27,7 +31,11 @@ export async function checksum(db: Db): Promise<Checksum> {
   return { tables: sums };
 }
 
-async function sumOf(db: Db, table: string, columns: readonly string[]): Promise<{ rows: number; sha256: string }> {
+async function sumOf(
+  db: Session,
+  table: string,
+  columns: readonly string[],
+): Promise<{ rows: number; sha256: string }> {
   const hash = createHash('sha256').update(columns.join('\t')).update('\n');
   let rows = 0;
   const row = `row(${columns.map((column) => `t.${column}`).join(', ')})::text collate "C"`;

@@ -30,7 +30,7 @@ export type Handler = (
 
 export const JOB_CHANNEL = 'troupe_jobs';
 export const MAX_ATTEMPTS = 3;
-const LEASE_S = 30;
+const LEASE_MS = 30_000;
 
 export type JobContext = { readonly db: Db; readonly log: EventLog; readonly now: () => Date };
 
@@ -89,11 +89,14 @@ export async function runJobs(
     handlers,
     signal,
     pollMs = 500,
+    leaseMs = LEASE_MS,
   }: {
     readonly worker: string;
     readonly handlers: Readonly<Record<string, Handler>>;
     readonly signal: AbortSignal;
     readonly pollMs?: number;
+    /** How long after its last sign of life a worker is taken for dead; it gives one three times in that time. */
+    readonly leaseMs?: number;
   },
 ): Promise<void> {
   const { db } = context;
@@ -108,9 +111,9 @@ export async function runJobs(
   try {
     while (!signal.aborted) {
       news = false;
-      const job = await claim(db, Object.keys(handlers), worker);
+      const job = await claim(db, Object.keys(handlers), worker, leaseMs);
       if (job) {
-        await perform(context, job, worker, handlers[job.kind]!);
+        await perform(context, job, { worker, leaseMs }, handlers[job.kind]!);
         continue;
       }
       if (news || signal.aborted) continue;
@@ -129,34 +132,39 @@ export async function runJobs(
   }
 }
 
-async function claim(db: Db, kinds: readonly string[], worker: string): Promise<Job | null> {
+async function claim(db: Db, kinds: readonly string[], worker: string, leaseMs: number): Promise<Job | null> {
   const { rows } = await db.query<Job>(
     `update troupe.job_queue q set state = 'running', worker = $2, token = token + 1, attempts = attempts + 1,
-            leased_until = clock_timestamp() + make_interval(secs => $3)
+            leased_until = clock_timestamp() + make_interval(secs => $3::float8 / 1000)
      where job_id = (
        select job_id from troupe.job_queue
        where kind = any($1::text[]) and (state = 'waiting' or state = 'running' and leased_until < clock_timestamp())
-       order by requested_at for update skip locked limit 1
+       order by requested_at, job_id for update skip locked limit 1
      ) returning job_id, kind, spec, token`,
-    [kinds, worker, LEASE_S],
+    [kinds, worker, leaseMs],
     { name: 'job_claim' },
   );
   const job = rows[0];
   return job ? { ...job, token: Number(job.token) } : null;
 }
 
-async function perform({ db, log, now }: JobContext, job: Job, worker: string, handler: Handler): Promise<void> {
-  const renew = setInterval(
-    () => {
-      void db
-        .query(
-          'update troupe.job_queue set leased_until = clock_timestamp() + make_interval(secs => $3) where job_id = $1 and token = $2',
-          [job.job_id, job.token, LEASE_S],
-        )
-        .catch(() => {});
-    },
-    (LEASE_S * 1000) / 3,
-  );
+async function perform(
+  { db, log, now }: JobContext,
+  job: Job,
+  { worker, leaseMs }: { readonly worker: string; readonly leaseMs: number },
+  handler: Handler,
+): Promise<void> {
+  let lost = false;
+  const beat = async () => {
+    const { count } = await db.query(
+      `update troupe.job_queue set leased_until = clock_timestamp() + make_interval(secs => $3::float8 / 1000)
+       where job_id = $1 and token = $2 and state = 'running'`,
+      [job.job_id, job.token, leaseMs],
+    );
+    lost = count === 0;
+  };
+  // A beat that the database missed is made up by the next one.
+  const renew = setInterval(() => void beat().catch(() => {}), leaseMs / 3);
   let ended: JobResult;
   try {
     const { rows } = await db.query<{ attempts: number }>('select attempts from troupe.job_queue where job_id = $1', [
@@ -169,11 +177,13 @@ async function perform({ db, log, now }: JobContext, job: Job, worker: string, h
       name: 'job.started',
       data: { job_id: job.job_id, worker, token: job.token },
     });
-    const report = (step: number, metrics: Record<string, number>) =>
-      record(log, now, job.job_id, `progressed-${step}`, {
+    const report = (step: number, metrics: Record<string, number>) => {
+      if (lost) throw new TroupeError('fenced', `Job ${job.job_id} was given to another worker; this one stops.`);
+      return record(log, now, job.job_id, `progressed-${job.token}-${step}`, {
         name: 'job.progressed',
         data: { job_id: job.job_id, step, metrics },
       });
+    };
     ended = { outcome: 'done', result: (await handler(job, report)) ?? null, error: null };
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error);
@@ -182,13 +192,26 @@ async function perform({ db, log, now }: JobContext, job: Job, worker: string, h
   } finally {
     clearInterval(renew);
   }
-  await record(log, now, job.job_id, 'finished', { name: 'job.finished', data: { job_id: job.job_id, ...ended } });
-  // A worker whose lease went to another has an old token and changes nothing here.
-  await db.query(
-    `update troupe.job_queue set state = 'finished', outcome = $3, result = $4, error = $5, leased_until = null where job_id = $1 and token = $2`,
-    [job.job_id, job.token, ended.outcome, JSON.stringify(ended.result), JSON.stringify(ended.error)],
-  );
+  await finish({ db, log, now }, job, ended);
 }
+
+/** A worker whose lease went to another has an old token: it finds no row and says nothing. While it speaks, nobody can take the job. */
+const finish = ({ db, log, now }: JobContext, job: Job, ended: JobResult): Promise<void> =>
+  db.transaction(async (tx) => {
+    const { rows } = await tx.query(
+      `select 1 from troupe.job_queue where job_id = $1 and token = $2 and state = 'running' for update`,
+      [job.job_id, job.token],
+    );
+    if (rows.length === 0) return;
+    await record(log, now, job.job_id, `finished-${job.token}`, {
+      name: 'job.finished',
+      data: { job_id: job.job_id, ...ended },
+    });
+    await tx.query(
+      `update troupe.job_queue set state = 'finished', outcome = $2, result = $3, error = $4, leased_until = null where job_id = $1`,
+      [job.job_id, ended.outcome, JSON.stringify(ended.result), JSON.stringify(ended.error)],
+    );
+  });
 
 async function record(
   log: EventLog,

@@ -8,7 +8,7 @@ import { decodeDraft } from '../ingest/decode.ts';
 import { hashId } from '../ingest/json.ts';
 import type { EventLog } from '../ingest/log/log.ts';
 import type { Db, Session } from './db/pool.ts';
-import { runOver } from './judging/assemble.ts';
+import { requireAssembled, runOver } from './judging/assemble.ts';
 import {
   computedRewards,
   type EpisodeFacts,
@@ -16,9 +16,12 @@ import {
   executionReports,
   groupOf,
   stepFacts,
+  stepKey,
   wholeGroups,
 } from './judging/facts.ts';
 import type { Judgement, MethodRun } from './judging/judgement.ts';
+import { takeTurn } from './judging/lock.ts';
+import { METHODS } from './methods/catalogue.ts';
 import { findMethod, methodParams } from './methods/run.ts';
 import { groupBy } from './methods/statistics.ts';
 
@@ -47,7 +50,23 @@ export function resolveMethods(asked: readonly MethodAsked[]): MethodRun[] {
   });
 }
 
-/** Judges these episodes, and the others of their groups, now. */
+/** Why these methods cannot be run together, said before anything is written: a recorded judging must be one that can be repeated. */
+function requireRunnable(runs: readonly MethodRun[]): void {
+  for (const [i, run] of runs.entries()) {
+    requireAssembled(findMethod(run.name));
+    if (run.reads !== null && !runs.slice(0, i).some((other) => other.name === run.reads)) {
+      throw new TroupeError(
+        'method_input',
+        `${run.name} reads the rewards of ${run.reads}, which is not among the methods before it in this judging.`,
+      );
+    }
+  }
+}
+
+/**
+ * Judges these episodes, and the others of their groups, now.
+ * @throws TroupeError `method_unknown` and `method_input` before anything is written.
+ */
 export async function judge(
   db: Db,
   log: EventLog,
@@ -58,6 +77,7 @@ export async function judge(
   }: { readonly methods: readonly MethodAsked[]; readonly episodes: readonly string[]; readonly now: () => Date },
 ): Promise<Judging> {
   const runs = resolveMethods(methods);
+  requireRunnable(runs);
   const whole = await db.transaction(async (tx) => {
     await tx.query('set local search_path = facts, pg_catalog');
     return wholeGroups(tx, episodes);
@@ -83,8 +103,14 @@ export async function judge(
   // The event goes first: should the rows be lost with this process, judging again or a rebuild makes them.
   await log.append([decoded.event]);
   const rows = await db.transaction(async (tx) => {
+    await takeTurn(
+      tx,
+      runs.map((run) => run.key),
+    );
     await tx.query('set local search_path = facts, pg_catalog');
-    return writeJudgements(tx, runs, whole);
+    const { counts, touched } = await writeJudgements(tx, runs, whole);
+    await mark(tx, runs, touched);
+    return counts;
   });
   return { judge_id: judgeId, methods: runs, episodes: whole.length, rows };
 }
@@ -100,7 +126,10 @@ export async function unjudged(db: Db, methods: readonly MethodAsked[], limit = 
   return rows.map((row) => row.episode_id);
 }
 
-/** Recomputes what recorded judgings said, into the schema of the transaction's search_path. */
+/**
+ * Recomputes what recorded judgings said, into the schema of the transaction's search_path. A method that this release does not have
+ * in that version is left out: it would be another estimator under the same name, and `unjudged` finds its episodes for the new one.
+ */
 export async function judgeAgain(tx: Session, judgings: readonly string[]): Promise<void> {
   for (const id of judgings) {
     const { rows } = await tx.query<{
@@ -110,19 +139,27 @@ export async function judgeAgain(tx: Session, judgings: readonly string[]): Prom
     const judging = rows[0];
     if (!judging) continue;
     const runs = resolveMethods(
-      judging.methods.map(({ name, params, reads }) => ({ method: name, params, ...(reads ? { reads } : {}) })),
+      judging.methods
+        .filter(({ name, version }) => METHODS.some((known) => known.name === name && known.version === version))
+        .map(({ name, params, reads }) => ({ method: name, params, ...(reads ? { reads } : {}) })),
     );
-    for (const [i, run] of runs.entries()) {
-      const recorded = judging.methods[i]?.version;
-      if (recorded !== run.version) {
-        throw new TroupeError(
-          'conflict',
-          `Judging ${id} ran ${run.name} version ${recorded}, this release has version ${run.version}: judge those episodes again instead.`,
-        );
-      }
-    }
-    await writeJudgements(tx, runs, judging.episodes);
+    const readable = runs.filter((run) => run.reads === null || runs.some((other) => other.name === run.reads));
+    await takeTurn(
+      tx,
+      readable.map((run) => run.key),
+    );
+    await writeJudgements(tx, readable, judging.episodes);
   }
+}
+
+/** Notes what the episodes looked like when they were read, not what they look like now. */
+async function mark(tx: Session, runs: readonly MethodRun[], touched: ReadonlyMap<string, number>): Promise<void> {
+  await tx.query(
+    `insert into troupe.judged_positions as j (episode_id, judge_set, position)
+     select episode_id, $3, position from unnest($1::text[], $2::bigint[]) as r (episode_id, position)
+     on conflict (episode_id, judge_set) do update set position = excluded.position`,
+    [[...touched.keys()], [...touched.values()], judgeSet(runs)],
+  );
 }
 
 const judgeSet = (runs: readonly MethodRun[]): string => hashId(runs.map((run) => run.key).sort());
@@ -131,7 +168,8 @@ async function writeJudgements(
   tx: Session,
   runs: readonly MethodRun[],
   ids: readonly string[],
-): Promise<Record<string, number>> {
+): Promise<{ readonly counts: Record<string, number>; readonly touched: ReadonlyMap<string, number> }> {
+  // First: what changes while the rest is read will be seen as changed since.
   const episodes = await episodeFacts(tx, ids);
   const steps = await stepFacts(tx, ids);
   const reports = await executionReports(tx, ids, steps);
@@ -139,27 +177,21 @@ async function writeJudgements(
   const counts: Record<string, number> = {};
   for (const run of runs) {
     const read = run.reads === null ? null : runs.find((other) => other.name === run.reads);
-    if (run.reads !== null && !read) {
-      throw new TroupeError(
-        'method_input',
-        `${run.name} reads the rewards of ${run.reads}, which is not among the methods of this judging.`,
-      );
-    }
     const rewards = read ? await computedRewards(tx, ids, read.key) : null;
     const recorded = new Map(episodes.map((episode) => [episode.episode_id, episode.reward]));
     const method = findMethod(run.name);
     const judgements = runOver(method, run.params, {
       episodes,
       // A credit method that reads computed rewards compares the steps that have one.
-      steps: rewards ? steps.filter((step) => rewards.has(`${step.episode_id}\n${step.step_id}`)) : steps,
+      steps: rewards ? steps.filter((step) => rewards.has(stepKey(step.episode_id, step.step_id))) : steps,
       reports,
       rewardOf: (step) =>
-        (rewards ? rewards.get(`${step.episode_id}\n${step.step_id}`) : recorded.get(step.episode_id)) ?? null,
-      survives: (episodeId, stepId) => !dropped.has(`${episodeId}\n${stepId}`) && !dropped.has(`${episodeId}\n`),
+        (rewards ? rewards.get(stepKey(step.episode_id, step.step_id)) : recorded.get(step.episode_id)) ?? null,
+      survives: (episodeId, stepId) => !dropped.has(stepKey(episodeId, stepId)) && !dropped.has(stepKey(episodeId, '')),
     });
     for (const judgement of judgements) {
       if (judgement.table === 'verdicts' && judgement.keep !== true)
-        dropped.add(`${judgement.episode_id}\n${judgement.step_id}`);
+        dropped.add(stepKey(judgement.episode_id, judgement.step_id));
     }
     await tx.query(
       `insert into judged_methods (method_key, method, version, kind, params) values ($1, $2, $3, $4, $5) on conflict do nothing`,
@@ -177,13 +209,7 @@ async function writeJudgements(
       counts[table] = (counts[table] ?? 0) + rows.length;
     }
   }
-  await tx.query(
-    `insert into troupe.judged_positions as j (episode_id, judge_set, position)
-     select episode_id, $2, coalesce(touched_position, 0) from episodes where episode_id = any($1::text[])
-     on conflict (episode_id, judge_set) do update set position = greatest(j.position, excluded.position)`,
-    [ids, judgeSet(runs)],
-  );
-  return counts;
+  return { counts, touched: new Map(episodes.map((episode) => [episode.episode_id, episode.touched])) };
 }
 
 const COLUMNS = {

@@ -2,13 +2,16 @@
  * From the log to the tables, exactly once in effect. A batch is applied in ONE transaction: the projected rows and the position,
  * under the lock of the positions it started from, so a second projector waits or finds nothing to do, and a dead one leaves no trace.
  */
-import type { EventName } from '../ingest/events.ts';
+import { createHash } from 'node:crypto';
+import { encodeEnvelope } from '../ingest/decode.ts';
+import type { EventData } from '../ingest/events.ts';
 import { LOG_CHANNEL } from '../ingest/log/postgres.ts';
 import { amended, type Stored } from './amend.ts';
+import { sqlState } from './db/faults.ts';
 import type { Db, Session } from './db/pool.ts';
 import { rowsOf, TARGETS } from './projections/catalogue.ts';
 import { type Effective, type Rows, versionOf } from './projections/projection.ts';
-import { resolvePending } from './resolver.ts';
+import { resolveForeign } from './resolver.ts';
 import { summarise } from './summaries.ts';
 import { RowBuffer, remove, upsert } from './write-rows.ts';
 
@@ -57,16 +60,21 @@ export async function projectBatchIn(tx: Session, options: ProjectorOptions = {}
     { name: 'positions_read' },
   );
   if (events.length === 0) return 0;
-  await applyEvents(tx, events);
+  const dead = await applyOrBury(tx, events);
 
-  const next = new Map<number, { position: number; applied: number }>();
+  const next = new Map<number, { position: number; applied: number; dead: number }>();
   for (const event of events) {
-    const seen = next.get(event.partition);
-    next.set(event.partition, { position: Number(event.position) + 1, applied: (seen?.applied ?? 0) + 1 });
+    const { applied, dead: buried } = next.get(event.partition) ?? { applied: 0, dead: 0 };
+    const died = dead.has(event) ? 1 : 0;
+    next.set(event.partition, {
+      position: Number(event.position) + 1,
+      applied: applied + 1 - died,
+      dead: buried + died,
+    });
   }
   await tx.query(
-    `update troupe.positions p set position = n.position, applied = p.applied + n.applied
-     from unnest($3::smallint[], $4::bigint[], $5::bigint[]) as n (partition, position, applied)
+    `update troupe.positions p set position = n.position, applied = p.applied + n.applied, dead = p.dead + n.dead
+     from unnest($3::smallint[], $4::bigint[], $5::bigint[], $6::bigint[]) as n (partition, position, applied, dead)
      where p.projection = $1 and p.log = $2 and p.partition = n.partition`,
     [
       projection,
@@ -74,6 +82,7 @@ export async function projectBatchIn(tx: Session, options: ProjectorOptions = {}
       [...next.keys()],
       [...next.values()].map((n) => n.position),
       [...next.values()].map((n) => n.applied),
+      [...next.values()].map((n) => n.dead),
     ],
     { name: 'positions_move' },
   );
@@ -84,25 +93,104 @@ export async function projectBatchIn(tx: Session, options: ProjectorOptions = {}
 /** Told on this channel when the tables moved. */
 export const PROJECTED_CHANNEL = 'troupe_projected';
 
+/**
+ * Applies a batch. An event that the tables cannot hold must not stop the others: the batch is then applied one by one, and the
+ * event becomes a dead letter. What fails for the environment's sake (connection, disk, lock, deadlock) is thrown and tried again.
+ */
+async function applyOrBury(tx: Session, events: readonly Read[]): Promise<ReadonlySet<Read>> {
+  const dead = new Set<Read>();
+  if ((await failure(tx, () => applyEvents(tx, events))) === null) return dead;
+  for (const event of events) {
+    const reason = await failure(tx, () => applyEvents(tx, [event]));
+    if (reason === null) continue;
+    dead.add(event);
+    await bury(tx, event, reason);
+  }
+  return dead;
+}
+
+async function failure(tx: Session, work: () => Promise<void>): Promise<string | null> {
+  await tx.query('savepoint attempt');
+  try {
+    await work();
+    await tx.query('release savepoint attempt');
+    return null;
+  } catch (error) {
+    if (!isAboutData(error)) throw error;
+    await tx.query('rollback to savepoint attempt');
+    return (error as Error).message;
+  }
+}
+
+/** Data exceptions, broken constraints and limits of an index row; or a projection that met a shape it does not know. */
+const isAboutData = (error: unknown): boolean =>
+  /^(?:22|23|54)/.test(sqlState(error) ?? '') || error instanceof TypeError || error instanceof RangeError;
+
+async function bury(tx: Session, event: Read, reason: string): Promise<void> {
+  const raw = Buffer.from(JSON.stringify(encodeEnvelope({ ...event, data: event.data as Record<string, unknown> })));
+  await tx.query(
+    `insert into troupe.dead_letters as d (door, place, raw, code, field, expected, got, digest)
+     values ('projector', $1, $2, 'bad_shape', 'data', 'an event that the tables can hold', $3, $4)
+     on conflict (digest, code, field) do update set attempts = d.attempts + 1, last_at = clock_timestamp()`,
+    [`${EMBEDDED}/${event.partition}/${event.position}`, raw, reason, createHash('sha256').update(raw).digest('hex')],
+  );
+}
+
 async function applyEvents(tx: Session, events: readonly Read[]): Promise<void> {
   const keys = [...new Set(events.map((event) => event.key))];
   const corrected = await keysWithAmendments(tx, keys);
   const buffer = new RowBuffer();
   const touched = new Map<string, number>();
+  const foreign = new Set<string>();
   for (const event of events) {
     if (event.key.startsWith('e/')) touched.set(event.key.slice(2), Number(event.position));
     if (corrected.has(event.key)) continue;
+    noteForeign(foreign, event);
     buffer.add(rowsOf(effective(event)));
   }
+  for (const id of touched.keys()) foreign.add(id);
   for (const target of TARGETS) await upsert(tx, target, buffer.rowsFor(target));
-  for (const key of corrected) await reproject(tx, key);
+  const orphaned = await episodesWithForeign(tx, corrected);
+  for (const [id, position] of await positionsOf(tx, corrected)) {
+    touched.set(id, Math.max(touched.get(id) ?? 0, position + 1));
+  }
+  for (const key of corrected) await reproject(tx, key, foreign);
   await summarise(tx, touched);
-  if (mayResolve(events)) await resolvePending(tx);
+  const summarised = await resolveForeign(tx, foreign);
+  await summarise(tx, new Map(orphaned.filter((id) => !summarised.includes(id)).map((id) => [id, 0])));
 }
 
-/** Only news of foreign feedback, responses or episodes can attach what waits. */
-const RESOLVING: ReadonlySet<EventName> = new Set(['feedback.recorded', 'generation.completed', 'episode.started']);
-const mayResolve = (events: readonly Read[]): boolean => events.some((event) => RESOLVING.has(event.name));
+/** Notes the ids by which feedback from elsewhere may find, or now lose, its target. */
+function noteForeign(ids: Set<string>, event: Stored): void {
+  if (event.name === 'generation.completed') {
+    const { response_id } = event.data as EventData<'generation.completed'>;
+    if (response_id) ids.add(response_id);
+  } else if (event.name === 'feedback.recorded') {
+    const { target } = event.data as EventData<'feedback.recorded'>;
+    if (target.kind === 'foreign' && target.id) ids.add(target.id);
+  }
+}
+
+/** Episodes that foreign feedback of these keys is attached to now: an amendment may take it away. */
+async function episodesWithForeign(tx: Session, keys: ReadonlySet<string>): Promise<string[]> {
+  if (keys.size === 0) return [];
+  const { rows } = await tx.query<{ id: string }>(
+    `select distinct resolved_episode_id as id from feedback
+     where key = any($1::text[]) and target_kind = 'foreign' and resolved_episode_id is not null`,
+    [[...keys]],
+  );
+  return rows.map((row) => row.id);
+}
+
+async function positionsOf(tx: Session, keys: ReadonlySet<string>): Promise<(readonly [string, number])[]> {
+  const ids = [...keys].filter((key) => key.startsWith('e/')).map((key) => key.slice(2));
+  if (ids.length === 0) return [];
+  const { rows } = await tx.query<{ id: string; position: number }>(
+    'select episode_id as id, touched_position as position from episodes where episode_id = any($1::text[])',
+    [ids],
+  );
+  return rows.map((row) => [row.id, Number(row.position)] as const);
+}
 
 const effective = (event: Stored): Effective => ({ ...event, version: versionOf(event) }) as Effective;
 
@@ -116,7 +204,7 @@ async function keysWithAmendments(tx: Session, keys: readonly string[]): Promise
 }
 
 /** A key with amendments is made anew from all its events: whatever the amended events said before is gone first. */
-async function reproject(tx: Session, key: string): Promise<void> {
+async function reproject(tx: Session, key: string, foreign: Set<string>): Promise<void> {
   const { rows: events } = await tx.query<Stored>(
     'select key, source, id, name, time, data from troupe.events where key = $1 order by position',
     [key],
@@ -125,6 +213,7 @@ async function reproject(tx: Session, key: string): Promise<void> {
   const before = new RowBuffer();
   const after = new RowBuffer();
   const add = (buffer: RowBuffer, event: Stored): Rows => {
+    noteForeign(foreign, event);
     const rows = rowsOf(effective(event));
     buffer.add(rows);
     return rows;

@@ -3,7 +3,9 @@
  * and the swap, are one transaction: readers see the old tables or the new ones, never half.
  */
 import { TroupeError } from '../errors.ts';
+import { sqlState } from './db/faults.ts';
 import type { Db, Session } from './db/pool.ts';
+import { waitForJudges } from './judging/lock.ts';
 import { EMBEDDED, projectBatch, projectBatchIn } from './projector.ts';
 
 export type RebuildOptions = {
@@ -15,16 +17,29 @@ export type RebuildOptions = {
 
 const NEXT = 'facts_next';
 const PROJECTION = 'rebuild';
+/** How long the swap waits for readers that hold the old tables. */
+const SWAP_PATIENCE_MS = 600_000;
 
-/** Rebuilds every table of facts and judgements. Returns how many events were applied. A second rebuild at the same time is refused. */
-export async function rebuild(
+/**
+ * Rebuilds every table of facts and judgements. Returns how many events were applied. Needs a pool of two connections or more.
+ * @throws TroupeError `conflict` while another rebuild runs and where views of others would be lost; `busy` when readers do not let
+ * go of the old tables. Nothing is changed then.
+ */
+export const rebuild = (db: Db, options: RebuildOptions): Promise<{ readonly events: number }> =>
+  // The lock is held by the transaction that swaps: if it is lost, so is the right to swap.
+  db.transaction(async (last) => {
+    await takeLock(last);
+    return rebuildUnderLock(db, last, options);
+  });
+
+async function rebuildUnderLock(
   db: Db,
+  last: Session,
   { judge, perPartition = 250, onProgress }: RebuildOptions,
 ): Promise<{ readonly events: number }> {
   const { rows } = await db.query<{ total: number }>('select count(*)::integer as total from troupe.events');
   const total = rows[0]?.total ?? 0;
   await db.transaction(async (tx) => {
-    await takeLock(tx);
     await refuseStrangers(tx);
     await tx.query(`drop schema if exists ${NEXT} cascade`);
     await tx.query('delete from troupe.positions where projection = $1', [PROJECTION]);
@@ -46,22 +61,21 @@ export async function rebuild(
     return new Set(judgings);
   });
 
-  await db.transaction(async (tx) => {
-    await takeLock(tx);
-    // The live projector waits here until the swap is committed, then goes on from the position it finds.
-    await tx.query('select 1 from troupe.positions where projection = $1 for update', ['facts']);
-    for (;;) {
-      const batch = await projectBatchIn(tx, options);
-      applied += batch;
-      if (batch === 0) break;
-    }
-    await tx.query(`set local search_path = ${NEXT}, pg_catalog`);
-    await judge(
-      tx,
-      (await judgingsOf(tx)).filter((id) => !done.has(id)),
-    );
-    await swap(tx);
-  });
+  await waitForJudges(last);
+  // The live projector waits here until the swap is committed, then goes on from the position it finds.
+  await last.query('select 1 from troupe.positions where projection = $1 order by partition for update', ['facts']);
+  for (;;) {
+    const batch = await projectBatchIn(last, options);
+    applied += batch;
+    if (batch === 0) break;
+  }
+  await last.query(`set local search_path = ${NEXT}, pg_catalog`);
+  await judge(
+    last,
+    (await judgingsOf(last)).filter((id) => !done.has(id)),
+  );
+  await refuseStrangers(last);
+  await swap(last);
   return { events: applied };
 }
 
@@ -90,7 +104,8 @@ async function refuseStrangers(tx: Session): Promise<void> {
      join pg_rewrite r on r.oid = d.objid and d.classid = 'pg_rewrite'::regclass
      join pg_class v on v.oid = r.ev_class
      join pg_class t on t.oid = d.refobjid and d.refclassid = 'pg_class'::regclass
-     where t.relnamespace = 'facts'::regnamespace and v.relnamespace <> 'traj'::regnamespace and v.oid <> t.oid`,
+     where t.relnamespace = 'facts'::regnamespace and v.oid <> t.oid
+       and not (v.relnamespace = 'traj'::regnamespace and v.relkind = 'v')`,
   );
   if (rows.length > 0) {
     throw new TroupeError(
@@ -124,16 +139,65 @@ async function swap(tx: Session): Promise<void> {
   await tx.query('set local search_path = pg_catalog');
   const { rows: views } = await tx.query<{ name: string; definition: string }>(
     `select quote_ident(c.relname) as name, pg_get_viewdef(c.oid) as definition
-     from pg_class c where c.relnamespace = 'traj'::regnamespace and c.relkind = 'v'`,
+     from pg_class c where c.relnamespace = 'traj'::regnamespace and c.relkind = 'v' and exists (
+       select from pg_rewrite r join pg_depend d on d.objid = r.oid and d.classid = 'pg_rewrite'::regclass
+       join pg_class t on t.oid = d.refobjid and d.refclassid = 'pg_class'::regclass
+       where r.ev_class = c.oid and t.relnamespace = 'facts'::regnamespace)`,
   );
+  await lockOut(
+    tx,
+    views.map((view) => `traj.${view.name}`),
+  );
+  await keepTouches(tx);
   await tx.query('alter schema facts rename to facts_old');
   await tx.query(`alter schema ${NEXT} rename to facts`);
   for (const view of views) await tx.query(`create or replace view traj.${view.name} as ${view.definition}`);
   await tx.query('drop schema facts_old cascade');
-  await tx.query('delete from troupe.positions where projection = $1 and log = $2', ['facts', EMBEDDED]);
-  await tx.query('update troupe.positions set projection = $1 where projection = $2 and log = $3', [
-    'facts',
-    PROJECTION,
-    EMBEDDED,
-  ]);
+  // Updated in place: a projector that waits for these rows must find them again.
+  await tx.query(
+    `insert into troupe.positions as p (projection, log, partition, position, applied, dead)
+     select 'facts', log, partition, position, applied, dead from troupe.positions where projection = $1 and log = $2
+     on conflict (projection, log, partition) do update set position = excluded.position, applied = excluded.applied, dead = excluded.dead`,
+    [PROJECTION, EMBEDDED],
+  );
+  await tx.query('delete from troupe.positions where projection = $1', [PROJECTION]);
+}
+
+/**
+ * Takes the old tables and their views for this transaction alone. Each try waits shorter than the server's deadlock check, so that a
+ * reader which holds one table and wants the next goes first, and new readers never queue for long behind an old one.
+ */
+async function lockOut(tx: Session, views: readonly string[]): Promise<void> {
+  const { rows } = await tx.query<{ name: string }>(
+    `select 'facts.' || quote_ident(relname) as name from pg_class
+     where relnamespace = 'facts'::regnamespace and relkind in ('r', 'p') and not relispartition order by 1`,
+  );
+  const wanted = [...views, ...rows.map((row) => row.name)].join(', ');
+  const deadline = performance.now() + SWAP_PATIENCE_MS;
+  for (;;) {
+    await tx.query(`savepoint before_lock; set local lock_timeout = '200ms'`);
+    try {
+      await tx.query(`lock table ${wanted} in access exclusive mode`);
+      return;
+    } catch (error) {
+      if (!['55P03', '40P01'].includes(sqlState(error) ?? '')) throw error;
+      await tx.query('rollback to savepoint before_lock');
+      if (performance.now() > deadline) {
+        throw new TroupeError(
+          'busy',
+          'Readers hold the old tables, so the new ones could not be put in their place; end the long queries and try again.',
+          { cause: error },
+        );
+      }
+    }
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
+
+/** By this number the judge knows what changed since it looked; it must go on from where the old tables were. */
+async function keepTouches(tx: Session): Promise<void> {
+  await tx.query(
+    `update ${NEXT}.episodes n set touched_position = o.touched_position
+     from facts.episodes o where o.episode_id = n.episode_id and o.touched_position > n.touched_position`,
+  );
 }

@@ -1,8 +1,8 @@
 /**
  * Recounts from the log and the tables what the doors and the projector claim: received = acknowledged + duplicates + rejected at
- * every door, consumed = applied, and one identity under two keys is named.
+ * every door, consumed = applied + dead, and one identity under two keys is named.
  */
-import type { Db } from './db/pool.ts';
+import type { Db, Session } from './db/pool.ts';
 import { lag } from './positions.ts';
 
 export type Reconciliation = {
@@ -16,7 +16,7 @@ export type Reconciliation = {
     readonly balanced: boolean;
   }[];
   readonly log: { readonly events: number; readonly positions: number; readonly gaps: number };
-  readonly tables: { readonly applied: number; readonly lag: number };
+  readonly tables: { readonly applied: number; readonly dead: number; readonly lag: number };
   readonly dead_letters: number;
   /** The same (source, id) under several keys: legal, but usually a producer's mistake. */
   readonly split_identities: readonly {
@@ -26,7 +26,11 @@ export type Reconciliation = {
   }[];
 };
 
-export async function reconcile(db: Db): Promise<Reconciliation> {
+/** Counts everything in one snapshot, so that it adds up while events come in. */
+export const reconcile = (db: Db): Promise<Reconciliation> =>
+  db.transaction(reconcileIn, { isolation: 'repeatable read', readOnly: true });
+
+async function reconcileIn(db: Session): Promise<Reconciliation> {
   const doors = await db.query<{
     door: string;
     received: number;
@@ -40,8 +44,8 @@ export async function reconcile(db: Db): Promise<Reconciliation> {
     `select (select count(*) from troupe.events)::float8 as events, (select sum(next_position) from troupe.log_partitions)::float8 as positions,
             (select count(*) from (select partition, max(position) + 1 - count(*) as missing from troupe.events group by 1) g where missing <> 0)::float8 as gaps`,
   );
-  const applied = await db.query<{ applied: number }>(
-    `select coalesce(sum(applied), 0)::float8 as applied from troupe.positions where projection = 'facts'`,
+  const applied = await db.query<{ applied: number; dead: number }>(
+    `select coalesce(sum(applied), 0)::float8 as applied, coalesce(sum(dead), 0)::float8 as dead from troupe.positions where projection = 'facts'`,
   );
   const letters = await db.query<{ n: number }>('select count(*)::float8 as n from troupe.dead_letters');
   const split = await db.query<{ source: string; id: string; keys: string[] }>(
@@ -53,13 +57,13 @@ export async function reconcile(db: Db): Promise<Reconciliation> {
     balanced: door.received === door.acknowledged + door.duplicates + door.rejected,
   }));
   const facts = log.rows[0] ?? { events: 0, positions: 0, gaps: 0 };
-  const tables = { applied: applied.rows[0]?.applied ?? 0, lag: behind };
+  const tables = { applied: applied.rows[0]?.applied ?? 0, dead: applied.rows[0]?.dead ?? 0, lag: behind };
   return {
     ok:
       checked.every((door) => door.balanced) &&
       facts.gaps === 0 &&
       facts.events === facts.positions &&
-      tables.applied + tables.lag === facts.events,
+      tables.applied + tables.dead + tables.lag === facts.events,
     doors: checked,
     log: facts,
     tables,

@@ -1,6 +1,7 @@
 /**
  * Questions in SQL. PostgreSQL's own grammar is the guard: the text becomes the query of a cursor, so only one SELECT, VALUES or
- * WITH passes; the transaction is read only, has its time limits, and is always rolled back.
+ * WITH passes; the transaction is read only, has its time limits, and is always rolled back. That stops changes to tables. What a
+ * function does (sleep, lock, notify, read a file) is stopped by who asks: hand in the pool of `openReader`, whose login may do nothing.
  */
 import { TroupeError } from '../errors.ts';
 import type { Db } from './db/pool.ts';
@@ -25,6 +26,9 @@ export async function ask(db: Db, sql: string, { limit = 10_000, timeoutMs = 30_
       'sql_refused',
       `A query may have ${MAX_SQL_BYTES} bytes, this one has ${Buffer.byteLength(text)}.`,
     );
+  }
+  if (text.includes('\u0000') || !text.isWellFormed()) {
+    throw new TroupeError('sql_refused', 'A query is text without U+0000 and lone surrogates.');
   }
   const undo = new Rollback();
   try {
@@ -68,7 +72,7 @@ function translated(error: unknown): TroupeError {
   const { code, message } = error as { code?: string; message: string };
   if (code === '57014')
     return new TroupeError('sql_timeout', 'The query ran into its time limit and was stopped.', { cause: error });
-  if (code === '42601' || code === '25006' || code === '0A000') {
+  if (code === '42601' || code === '25006' || code === '0A000' || code === '42501') {
     return new TroupeError('sql_refused', `This is not one read-only query: ${message}.`, {
       hint: 'Write a single SELECT, VALUES or WITH query over the views of schema traj.',
       cause: error,

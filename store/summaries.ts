@@ -29,9 +29,12 @@ cross join lateral (select greatest(c.at, tc.at, m.at, o.at, d.at) as at) last
 on conflict (episode_id) do update set reward = excluded.reward, agents = excluded.agents, calls = excluded.calls, steps = excluded.steps,
   tool_calls = excluded.tool_calls, messages = excluded.messages, feedback = excluded.feedback, input_tokens = excluded.input_tokens,
   output_tokens = excluded.output_tokens, closed = excluded.closed, last_at = excluded.last_at,
-  touched_position = greatest(e.touched_position, excluded.touched_position)`;
+  touched_position = greatest(e.touched_position + 1, excluded.touched_position)`;
 
-/** Recomputes the summaries of these episodes; `touched` maps each to the last position of the log that touched it. */
+/**
+ * Recomputes the summaries of these episodes; `touched` maps each to the last position of the log that touched it, 0 where the cause
+ * lies in another partition. What is kept grows with every call, so that whoever has read an episode can tell that it changed since.
+ */
 export async function summarise(tx: Session, touched: ReadonlyMap<string, number>): Promise<void> {
   if (touched.size === 0) return;
   await tx.query(SUMMARY, [[...touched.keys()], [...touched.values()]], { name: 'summarise' });

@@ -19,7 +19,7 @@ export class RowBuffer {
       for (const row of list) {
         const key = keyText(target, row);
         const before = known.get(key);
-        if (before && target.version !== null && String(before[target.version]) > String(row[target.version])) continue;
+        if (before && target.version !== null && isNewer(before[target.version], row[target.version])) continue;
         known.set(key, row);
       }
     }
@@ -30,10 +30,13 @@ export class RowBuffer {
   }
 }
 
+/** As PostgreSQL compares: by bytes of UTF-8, which is not the order of JavaScript's code units. */
+const isNewer = (a: unknown, b: unknown): boolean => Buffer.compare(Buffer.from(`${a}`), Buffer.from(`${b}`)) > 0;
+
 const keyText = (target: Target, row: Row): string =>
   Object.keys(target.keys)
     .map((key) => row[key])
-    .join('\u0001');
+    .join('\u0000');
 
 /** Inserts new rows and updates those whose version is not newer than what comes. Returns how many rows were touched. */
 export async function upsert(tx: Session, target: Target, rows: readonly Row[]): Promise<number> {

@@ -2,7 +2,7 @@
  * The team as a program of its own. It is told what to play on its standard input, speaks through Troupe's gateway and reports
  * to Troupe's event door. It never sees weights, tables or grades: new checkpoints reach it only as better answers.
  *
- *   node --import tsx examples/coder-verifier/team.ts --url http://127.0.0.1:7878 [--run NAME] [--key KEY]
+ *   node --import tsx examples/coder-verifier/team.ts --url http://127.0.0.1:7717 [--run NAME] [--key KEY]
  */
 import { createInterface } from 'node:readline';
 import { parseArgs } from 'node:util';
@@ -36,7 +36,7 @@ const { values } = parseArgs({
   options: { url: { type: 'string' }, run: { type: 'string' }, key: { type: 'string' } },
 });
 if (values.url === undefined) {
-  process.stderr.write('Say where Troupe listens: --url http://127.0.0.1:7878\n');
+  process.stderr.write('Say where Troupe listens: --url http://127.0.0.1:7717\n');
   process.exit(2);
 }
 const authorization = values.key === undefined ? {} : { authorization: `Bearer ${values.key}` };

@@ -182,7 +182,7 @@ const GROUP = `case when e.group_id is null then 'c/' || e.episode_id || '/' || 
 const GROUP_ORDER = ['e.task_id nulls last', GROUP];
 
 /** Text columns behind the dataset's own, for lineage: ids of the row and of the events that made it (a version is `time|id`). */
-const eventOf = (version: string) => `substr(${version}, strpos(${version}, '|') + 1)`;
+const eventOf = (version: string) => `split_part(substr(${version}, strpos(${version}, '|') + 1), E'\\x01', 1)`;
 export const LINEAGE = ['episode_id', 'call_id', 'candidate', 'requested', 'completed'] as const;
 const LINEAGE_SQL = {
   step: ['e.episode_id', 's.call_id', 's.candidate::text', eventOf('c.requested_version'), eventOf('s.version')],

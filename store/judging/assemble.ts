@@ -6,10 +6,10 @@ import { TroupeError } from '../../errors.ts';
 import type { ExecutionReport } from '../methods/execution-report.ts';
 import { criticAgrees } from '../methods/filters/critic-agrees.ts';
 import { groupFlags } from '../methods/group-flags.ts';
-import type { Method, MethodNeeds } from '../methods/method.ts';
+import type { Method, MethodKind, MethodNeeds } from '../methods/method.ts';
 import { runMethod } from '../methods/run.ts';
 import { groupBy } from '../methods/statistics.ts';
-import { type EpisodeFacts, groupOf, type StepFacts } from './facts.ts';
+import { type EpisodeFacts, groupOf, type StepFacts, stepKey } from './facts.ts';
 import type { Judgement } from './judgement.ts';
 
 export type Assembled = {
@@ -88,7 +88,8 @@ const byMatrix: Assemble = (method, params, { episodes, reports }) =>
     const programs = indices(report.programs, (program) => !program.reference);
     const truths = indices(report.tests, (test) => test.ground_truth === true);
     const tests = indices(report.tests, (test) => !test.ground_truth && !test.public);
-    const cells = (columns: readonly number[]) => programs.map((i) => columns.map((k) => report.pass[i]?.[k] ?? 0));
+    const passes = (i: number, k: number) => (report.programs[i]?.valid ? (report.pass[i]?.[k] ?? 0) : 0);
+    const cells = (columns: readonly number[]) => programs.map((i) => columns.map((k) => passes(i, k)));
     const fields = Object.keys((method.input as { properties: object }).properties);
     const input = {
       ...(fields.includes('gt_pass') ? { gt_pass: cells(truths) } : {}),
@@ -99,12 +100,16 @@ const byMatrix: Assemble = (method, params, { episodes, reports }) =>
     const output = attempt(method, input);
     if (output instanceof TroupeError) return [missing(method, episode, output.message)];
     if (method.kind === 'score') {
+      const key = `e/${episode.episode_id}`;
+      if (output === null) return [{ table: 'scores', key, value: null, reason: 'nobody_right' }];
+      const { precision } = output as { precision?: number };
+      if (precision !== undefined) return [{ table: 'scores', key, value: precision, reason: null, detail: output }];
       const choice = output as { index: number; gt_rate: number | null };
       const chosen = report.programs[programs[choice.index] ?? -1]?.id ?? null;
       return [
         {
           table: 'scores',
-          key: `e/${episode.episode_id}`,
+          key,
           value: choice.gt_rate,
           reason: null,
           detail: { ...choice, chosen },
@@ -128,19 +133,22 @@ const byMatrix: Assemble = (method, params, { episodes, reports }) =>
 
 const survivors: Assemble = (method, params, { episodes, steps, reports, survives }) => {
   const facts = new Map(episodes.map((episode) => [episode.episode_id, episode]));
-  const roles = new Map(steps.map((step) => [`${step.episode_id}\n${step.step_id}`, step.role]));
+  const roles = new Map(steps.map((step) => [stepKey(step.episode_id, step.step_id), step.role]));
   const candidates = [...reports].flatMap(([episodeId, report]) =>
     [...report.programs.filter((p) => !p.reference), ...report.tests.filter((t) => !t.ground_truth && !t.public)]
       .filter((member) => survives(episodeId, String(member.id)))
       .map((member) => ({
-        id: `${episodeId}\n${member.id}`,
-        group: `${facts.get(episodeId)?.task_id ?? episodeId}\n${roles.get(`${episodeId}\n${member.id}`) ?? ''}`,
+        id: stepKey(episodeId, String(member.id)),
+        group: stepKey(
+          facts.get(episodeId)?.task_id ?? episodeId,
+          roles.get(stepKey(episodeId, String(member.id))) ?? '',
+        ),
         behaviour: member.behaviour ?? null,
       })),
   );
   return (runMethod(method, { candidates, ...params }) as { id: string; keep: boolean; reason: string | null }[]).map(
     ({ id, keep, reason }) => {
-      const [episode_id = '', step_id = ''] = id.split('\n');
+      const [episode_id = '', step_id = ''] = id.split('\u0000');
       return { table: 'verdicts', episode_id, step_id, keep, reason };
     },
   );
@@ -157,6 +165,35 @@ const byGroup: Assemble = (method, params, { episodes, steps }) => {
     credit(step, values[at.get(step.episode_id)!] ?? null, flags[at.get(step.episode_id)!] ?? null),
   );
 };
+
+/** A filter over rewards keeps or drops whole episodes. One that wants outcomes of 0 and 1 knows nothing of other rewards. */
+const episodesByReward: Assemble = (method, params, { episodes }) => {
+  const groups = episodes.map(groupOf);
+  const rewards = episodes.map((episode) => episode.reward);
+  const binary = Object.hasOwn((method.input as { properties: object }).properties, 'outcome');
+  const known = binary ? rewards.map((reward) => (reward === 0 || reward === 1 ? reward : null)) : rewards;
+  const input = { group: groups, [binary ? 'outcome' : 'reward']: known, ...params };
+  const kept = new Set(runMethod(method, input) as number[]);
+  const flags = groupFlags(groups, rewards);
+  return episodes.map(({ episode_id }, i) => {
+    const verdict = { table: 'verdicts', episode_id, step_id: '' } as const;
+    if (rewards[i] === null) return { ...verdict, keep: null, reason: 'missing_reward' };
+    if (known[i] === null) return { ...verdict, keep: null, reason: 'reward_not_binary' };
+    return kept.has(i)
+      ? { ...verdict, keep: true, reason: null }
+      : { ...verdict, keep: false, reason: flags[i] ?? 'dropped' };
+  });
+};
+
+/** One number for each group, over the execution reports of its episodes. */
+const byReports: Assemble = (method, params, { episodes, reports }) =>
+  [...groupBy(episodes, groupOf)].map(([group, members]) => {
+    const known = members.map((member) => reports.get(member.episode_id)).filter((report) => report !== undefined);
+    const score = { table: 'scores', key: `g/${group}` } as const;
+    if (known.length === 0) return { ...score, value: null, reason: 'no_execution_matrix' };
+    const value = runMethod(method, { reports: known, ...params }) as number | null;
+    return { ...score, value, reason: value === null ? 'unknown' : null };
+  });
 
 const byGroupAndAgent: Assemble = (method, params, { episodes, steps, rewardOf }) => {
   const group = new Map(episodes.map((episode) => [episode.episode_id, groupOf(episode)]));
@@ -252,29 +289,52 @@ function criticism(text: string): { agree: boolean; content: string } {
   return { agree, content: agree ? '' : text.replace(/\n+/g, '\n').replaceAll('[Disagree]', '').trim() };
 }
 
-const ASSEMBLERS: Partial<Record<MethodNeeds, Assemble>> = {
-  answers: byAnswers,
-  'answer and reference': byReference,
-  messages: byMessages,
-  'critic rounds': byCriticRounds,
-  'execution matrix': byMatrix,
-  'execution report': byReport,
-  'surviving candidates': survivors,
-  'rewards by group': byGroup,
-  'rewards by group and agent': byGroupAndAgent,
-  'rewards by environment, turn and agent': byEnvironment,
+const ASSEMBLERS: Partial<Record<MethodNeeds, Partial<Record<MethodKind, Assemble>>>> = {
+  answers: { score: byAnswers },
+  'answer and reference': { filter: byReference },
+  messages: { filter: byMessages },
+  'critic rounds': { filter: byCriticRounds },
+  'execution matrix': { score: byMatrix, reward: byMatrix },
+  'execution report': { filter: byReport, reward: byReport },
+  'execution reports': { score: byReports },
+  'surviving candidates': { filter: survivors },
+  'rewards by group': { filter: episodesByReward, credit: byGroup },
+  'rewards by group and agent': { credit: byGroupAndAgent },
+  'rewards by environment, turn and agent': { credit: byEnvironment },
 };
 
-/** Runs a method over assembled facts. Throws `method_input` for a method that can only be run by hand. */
+function assemblerOf(method: Method): Assemble | undefined {
+  // What reads one text knows nothing of episodes.
+  if (Object.hasOwn((method.input as { properties?: object }).properties ?? {}, 'text')) return undefined;
+  return ASSEMBLERS[method.needs]?.[method.kind];
+}
+
+/** @throws TroupeError `method_input` for a method that can only be run by hand. */
+export function requireAssembled(method: Method): Assemble {
+  const assemble = assemblerOf(method);
+  if (assemble) return assemble;
+  throw new TroupeError(
+    'method_input',
+    `${method.name} needs ${method.needs === 'input' ? 'an input of its own' : method.needs}, which the judge does not assemble; run it with \`troupe method run ${method.name} < input.json\`.`,
+  );
+}
+
+/**
+ * Runs a method over assembled facts. Facts that the method refuses (rewards too large to compute with, say) give rows without a
+ * value and its words as the reason, so that a judging can always be repeated.
+ * @throws TroupeError `method_input` for a method that can only be run by hand.
+ */
 export function runOver(method: Method, params: Params, facts: Assembled): Judgement[] {
-  const assemble = ASSEMBLERS[method.needs];
-  if (!assemble) {
-    throw new TroupeError(
-      'method_input',
-      `${method.name} needs ${method.needs}, which the judge does not assemble; run it with \`troupe method run ${method.name} < input.json\`.`,
-    );
+  const assemble = requireAssembled(method);
+  try {
+    return assemble(method, params, facts);
+  } catch (error) {
+    if (!(error instanceof TroupeError) || error.code !== 'method_input') throw error;
+    const { message } = error;
+    return method.kind === 'credit'
+      ? facts.steps.map((step) => credit(step, null, message))
+      : facts.episodes.map((episode) => missing(method, episode, message));
   }
-  return assemble(method, params, facts);
 }
 
 const credit = (step: StepFacts, value: number | null, reason: string | null): Judgement => ({

@@ -16,6 +16,8 @@ export type EpisodeFacts = {
   readonly answer: string | null;
   readonly reward: number | null;
   readonly ground_truth: unknown;
+  /** Grows whenever something about the episode changes. */
+  readonly touched: number;
 };
 
 export type StepFacts = {
@@ -28,6 +30,9 @@ export type StepFacts = {
   readonly tokens_key: string;
   readonly text: string | null;
 };
+
+/** A step of an episode as the key of a map; U+0000 occurs in no id. */
+export const stepKey = (episodeId: string, stepId: string): string => `${episodeId}\u0000${stepId}`;
 
 /** What is compared with each other: the announced group, else the episodes of one task, else the episode alone. */
 export const groupOf = (episode: EpisodeFacts): string => episode.group_id ?? episode.task_id ?? episode.episode_id;
@@ -49,7 +54,7 @@ export async function wholeGroups(tx: Session, episodes: readonly string[]): Pro
 
 export async function episodeFacts(tx: Session, episodes: readonly string[]): Promise<EpisodeFacts[]> {
   const { rows } = await tx.query<EpisodeFacts>(
-    `select e.episode_id, e.task_id, e.group_id, e.env_id, e.answer, e.reward, t.ground_truth
+    `select e.episode_id, e.task_id, e.group_id, e.env_id, e.answer, e.reward, t.ground_truth, coalesce(e.touched_position, 0) as touched
      from episodes e left join tasks t using (task_id) where e.episode_id = any($1::text[]) order by e.episode_id`,
     [episodes],
   );
@@ -83,29 +88,35 @@ export async function executionReports(
      order by f.key, f.version desc`,
     [episodes.map((id) => `e/${id}`)],
   );
-  const known = new Map(steps.map((step) => [`${step.episode_id}\n${step.step_id}`, step]));
+  const known = new Map(steps.map((step) => [stepKey(step.episode_id, step.step_id), step]));
   return new Map(
-    rows.map((row) => [row.episode_id, reportOf(row.matrix, (id) => known.get(`${row.episode_id}\n${id}`))]),
+    rows.map((row) => [row.episode_id, reportOf(row.matrix, (id) => known.get(stepKey(row.episode_id, id)))]),
   );
 }
 
 function reportOf(matrix: Matrix, step: (id: string) => StepFacts | undefined): ExecutionReport {
-  const members = [...matrix.programs, ...matrix.tests];
-  const idOf = (member: (typeof members)[number], i: number): string => member.step_id ?? member.name ?? `#${i}`;
-  const tokensOf = (member: (typeof members)[number]): number | null =>
-    member.step_id ? (step(member.step_id)?.tokens ?? null) : 0;
+  type Member = Matrix['programs'][number] | Matrix['tests'][number];
+  const taken = new Set<string>();
+  /** Every member has an id of its own, also where two have one name or none. */
+  const idOf = (member: Member, place: string): string => {
+    const own = member.step_id ?? member.name ?? place;
+    const id = taken.has(own) ? `${own} ${place}` : own;
+    taken.add(id);
+    return id;
+  };
+  const tokensOf = (member: Member): number | null => (member.step_id ? (step(member.step_id)?.tokens ?? null) : 0);
   const lengths = { programs: matrix.programs.map(tokensOf), tests: matrix.tests.map(tokensOf) };
   const complete = [...lengths.programs, ...lengths.tests].every((n) => n !== null);
   return {
     programs: matrix.programs.map((program, i) => ({
-      id: idOf(program, i),
+      id: idOf(program, `program#${i}`),
       valid: program.valid ?? true,
       behaviour: program.behaviour ?? null,
       ...(program.reference ? { reference: true } : {}),
       ...(program.step_id ? { tokens_key: unescapeText(step(program.step_id)?.tokens_key ?? program.step_id) } : {}),
     })),
     tests: matrix.tests.map((test, i) => ({
-      id: idOf(test, i),
+      id: idOf(test, `test#${i}`),
       valid: test.valid ?? true,
       behaviour: test.behaviour ?? null,
       holds: test.holds ?? null,
@@ -128,5 +139,5 @@ export async function computedRewards(
     'select episode_id, step_id, value from rewards where episode_id = any($1::text[]) and method_key = $2',
     [episodes, methodKey],
   );
-  return new Map(rows.map((row) => [`${row.episode_id}\n${row.step_id}`, row.value]));
+  return new Map(rows.map((row) => [stepKey(row.episode_id, row.step_id), row.value]));
 }

@@ -170,7 +170,7 @@ export const generationCompleted: Projection<'generation.completed'> = ({ data, 
       content: partsOf(choice.content),
       finish_reason: choice.finish_reason ?? null,
       token_ids: choice.token_ids ?? null,
-      logprobs: choice.logprobs ?? null,
+      logprobs: choice.logprobs?.map(asReal) ?? null,
       loss_mask: choice.loss_mask ?? null,
       chosen: choice.chosen ?? null,
       parent_step_id: choice.parent_step_id ?? null,
@@ -179,6 +179,9 @@ export const generationCompleted: Projection<'generation.completed'> = ({ data, 
   ],
   ...agentStub(data.episode_id, data.agent_id),
 ];
+
+/** The column holds 32-bit floats and refuses what is too small for one. */
+const asReal = (value: number): number => (Math.abs(value) < 1.2e-38 ? 0 : value);
 
 function tokens(usage: Record<string, unknown> | null | undefined, ...names: readonly string[]): number | null {
   for (const name of names) {

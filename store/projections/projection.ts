@@ -40,14 +40,22 @@ export type Effective<N extends EventName = EventName> = {
   readonly time: string | null;
   readonly key: string;
   readonly data: EventData<N>;
-  /** Sorts by time, then id; an unknown time comes first. */
+  /** Sorts by time, then id, then source; an unknown time comes first. */
   readonly version: string;
 };
 
 export type Projection<N extends EventName> = (event: Effective<N>) => Rows;
 
-export const versionOf = (event: { readonly time: string | null; readonly id: string }): string =>
-  `${event.time ?? ''}|${event.id}`;
+/** `time|id` and, for ids that two sources share, the source. A space for an unknown time sorts before every digit. */
+export const versionOf = (event: {
+  readonly time: string | null;
+  readonly id: string;
+  readonly source: string;
+}): string => `${event.time === null ? ' ' : sortable(event.time)}|${event.id}\u0001${event.source}`;
+
+/** PostgreSQL leaves out zeros at the end of a second; as text, 10:00:01.5Z would come before 10:00:01Z. */
+const sortable = (time: string): string =>
+  time.length === 27 ? time : `${time.slice(0, 19)}.${time.slice(20, -1).padEnd(6, '0')}Z`;
 
 /** A column of type json: undefined and null are SQL null. */
 export const json = (value: unknown): unknown => value ?? null;

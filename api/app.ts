@@ -1,0 +1,120 @@
+/** Everything that speaks HTTP, put together. The app does not listen: `serve` does, and tests ask it directly. */
+import { randomUUID } from 'node:crypto';
+import fastify, { type FastifyInstance } from 'fastify';
+import { TroupeError } from '../errors.ts';
+import type { ArtifactStore, DoorBook, EventLog } from '../ingest/log/log.ts';
+import { mapStrings, unescapeText } from '../ingest/text.ts';
+import type { Db } from '../store/db/pool.ts';
+import { BODY_LIMIT } from './body.ts';
+import { openDoor } from './door.ts';
+import { requestCounts } from './metrics.ts';
+import { type DocumentedRoute, documented, openapiDocument } from './openapi.ts';
+import { foreignOrigin, type OriginOptions } from './origin.ts';
+import { sendProblem } from './problem.ts';
+import { episodeRoutes } from './routes/episodes.ts';
+import { eventRoutes } from './routes/events.ts';
+import { gatewayRoutes } from './routes/gateway.ts';
+import { healthRoutes } from './routes/health.ts';
+import { listRoutes } from './routes/lists.ts';
+import { pageRoutes } from './routes/page.ts';
+import { roundRoutes } from './routes/rounds.ts';
+import type { Speakers } from './speakers.ts';
+
+export type AppOptions = OriginOptions & {
+  readonly db: Db;
+  readonly log: EventLog;
+  readonly book: DoorBook;
+  readonly artifacts: ArtifactStore;
+  /** Who answers for the gateway's models. */
+  readonly speakers: Speakers;
+  readonly project: string;
+  readonly version: string;
+  /** Only the event door, health and metrics. */
+  readonly ingestOnly?: boolean;
+  /** Largest body in bytes, as sent and as inflated. */
+  readonly bodyLimit?: number;
+  /** How long an answer of the gateway waits for its record, in milliseconds. */
+  readonly recordTimeoutMs?: number;
+};
+
+/** A request that takes longer to arrive is cut off. */
+const REQUEST_TIMEOUT_MS = 120_000;
+const RECORD_TIMEOUT_MS = 10_000;
+
+/** What every answer carries: nobody guesses types, frames the page, or embeds an answer in another site. */
+const HEADERS = {
+  'x-content-type-options': 'nosniff',
+  'x-frame-options': 'DENY',
+  'cross-origin-resource-policy': 'same-origin',
+  'referrer-policy': 'no-referrer',
+} as const;
+
+/** The app with its routes, ready for `inject` or `serve`. Closing it waits until everything taken is written. */
+export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
+  const { db, log, book, version, project, bodyLimit = BODY_LIMIT } = options;
+  const app = fastify({
+    logger: false,
+    bodyLimit,
+    requestTimeout: REQUEST_TIMEOUT_MS,
+    genReqId: () => randomUUID(),
+    routerOptions: { maxParamLength: 2048 },
+    frameworkErrors: (error, request, reply) => void sendProblem(error, request, reply),
+  });
+  const routes: DocumentedRoute[] = [];
+  const counts = requestCounts();
+
+  app.addHook('onRoute', ({ method, url, config }) => {
+    for (const one of [method].flat())
+      if (one !== 'HEAD' && config?.doc) routes.push({ method: one, url, doc: config.doc });
+  });
+  app.addHook('onRequest', async (request, reply) => {
+    reply.headers({ ...HEADERS, 'x-request-id': request.id });
+    const foreign = foreignOrigin(request.headers, options);
+    if (foreign) throw foreign;
+  });
+  app.addHook('onResponse', async (request, reply) => {
+    counts.add(request.method, request.routeOptions.url ?? 'unknown', reply.statusCode, reply.elapsedTime / 1000);
+  });
+
+  // Bodies arrive as bytes: numbers and depth are looked at in the raw text, before anything is parsed.
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
+
+  app.setReplySerializer(asSent);
+  app.setErrorHandler((error, request, reply) => sendProblem(error, request, reply));
+  app.setNotFoundHandler((request, reply) => {
+    const text = `Nothing answers ${request.method} ${request.url.split('?', 1)[0]}.`;
+    return sendProblem(
+      new TroupeError('not_found', text, { hint: 'GET /openapi.json lists what there is.' }),
+      request,
+      reply,
+    );
+  });
+
+  const door = openDoor(log, book);
+  app.addHook('onClose', () => door.idle());
+
+  eventRoutes(app, door, { bodyLimit });
+  healthRoutes(app, { db, version, project, counts });
+  if (!options.ingestOnly) {
+    const { speakers, recordTimeoutMs = RECORD_TIMEOUT_MS } = options;
+    gatewayRoutes(app, { door, speakers, bodyLimit, recordTimeoutMs });
+    episodeRoutes(app, db);
+    listRoutes(app, db);
+    roundRoutes(app, db);
+    pageRoutes(app);
+  }
+  app.get(
+    '/openapi.json',
+    documented({ summary: 'This document.', tag: 'health', answers: { 200: { about: 'OpenAPI 3.1' } } }),
+    async () => openapiDocument(routes, version),
+  );
+  await app.ready();
+  return app;
+}
+
+/** JSON with text as it was sent: what the database could not hold is stored under the one escape that begins with U+FFFE. */
+function asSent(payload: unknown): string {
+  const json = JSON.stringify(payload);
+  return json.includes('\uFFFE') ? JSON.stringify(mapStrings(payload, unescapeText)) : json;
+}

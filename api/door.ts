@@ -1,0 +1,109 @@
+/**
+ * The one way in for events that come over HTTP, whoever sends them: good ones are appended, refused ones become dead letters, and
+ * both are counted. What a caller is told is durable.
+ */
+import type { Refusal } from '../errors.ts';
+import type { Decoded } from '../ingest/decode.ts';
+import type { DeadLetter, DoorBook, DoorReport, EventLog } from '../ingest/log/log.ts';
+import { createAppendQueue } from './append-queue.ts';
+import { groupCommit } from './group-commit.ts';
+
+/** A record at the door: what it decoded to, and the raw bytes, which are only asked for if it is refused. */
+export type DoorItem = {
+  readonly id: string | null;
+  readonly decoded: Decoded;
+  readonly raw: () => string | Uint8Array;
+  readonly place: string | null;
+};
+
+/** What became of one record, by its number in the request. */
+export type ItemAnswer = {
+  readonly index: number;
+  readonly id: string | null;
+  readonly status: 'accepted' | 'duplicate' | 'rejected';
+} & Partial<Refusal>;
+
+export type Door = {
+  /** Answers for each item once all is durable. Throws `unreachable` or `busy` where nothing can be acknowledged. */
+  readonly take: (door: string, items: readonly DoorItem[]) => Promise<readonly ItemAnswer[]>;
+  /** Answers when everything taken is written and counted. */
+  readonly idle: () => Promise<void>;
+};
+
+export function openDoor(log: Pick<EventLog, 'append'>, book: DoorBook): Door {
+  const queue = createAppendQueue(log);
+  const reports = groupCommit(
+    async (waiting: readonly DoorReport[]): Promise<undefined[]> => {
+      for (const report of summed(waiting)) await book.report(report);
+      return waiting.map(() => undefined);
+    },
+    { weigh: ({ rejected }) => 1 + rejected.length, maxWeight: 100_000, maxWaiting: 1_000_000 },
+  );
+
+  return {
+    take: async (door, items) => {
+      const events = items.flatMap(({ decoded }) => (decoded.event ? [decoded.event] : []));
+      const appended = await queue.append(events);
+      let next = 0;
+      const answers = items.map(({ id, decoded }, index): ItemAnswer => {
+        if (decoded.refusal) return { index, id, status: 'rejected', ...decoded.refusal };
+        const became = appended[next++]!;
+        return became === 'conflict'
+          ? { index, id, status: 'rejected', ...conflict(decoded.event.id) }
+          : { index, id, status: became };
+      });
+      const report = reportOf(door, items, answers);
+      const written = reports.submit(report);
+      // Counts of clean requests lag a little behind; a refused record is kept before its sender is told.
+      if (report.rejected.length > 0) await written;
+      else written.catch((error) => process.stderr.write(`The counts of a request were not kept: ${String(error)}\n`));
+      return answers;
+    },
+    idle: async () => {
+      await queue.idle();
+      await reports.idle();
+    },
+  };
+}
+
+const conflict = (id: string): Refusal => ({
+  code: 'id_conflict',
+  field: 'id',
+  expected: 'an id that was not used before, or the same event again',
+  got: `${JSON.stringify(id)} with another body`,
+});
+
+function reportOf(door: string, items: readonly DoorItem[], answers: readonly ItemAnswer[]): DoorReport {
+  const rejected: DeadLetter[] = [];
+  let [acknowledged, duplicates] = [0, 0];
+  for (const [i, { status, code, field, expected, got }] of answers.entries()) {
+    if (status === 'accepted') acknowledged++;
+    else if (status === 'duplicate') duplicates++;
+    else {
+      const { raw, place } = items[i]!;
+      rejected.push({ place, raw: Buffer.from(raw() as string), refusal: { code, field, expected, got } as Refusal });
+    }
+  }
+  return { door, received: items.length, acknowledged, duplicates, rejected };
+}
+
+/** One report for each door. */
+function summed(reports: readonly DoorReport[]): DoorReport[] {
+  const doors = new Map<string, DoorReport>();
+  for (const report of reports) {
+    const before = doors.get(report.door);
+    doors.set(
+      report.door,
+      before
+        ? {
+            door: report.door,
+            received: before.received + report.received,
+            acknowledged: before.acknowledged + report.acknowledged,
+            duplicates: before.duplicates + report.duplicates,
+            rejected: [...before.rejected, ...report.rejected],
+          }
+        : report,
+    );
+  }
+  return [...doors.values()];
+}

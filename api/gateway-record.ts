@@ -1,0 +1,97 @@
+/** What the gateway says about a call, as drafts of events. Pure: ids and times are handed in. */
+import { TroupeError } from '../errors.ts';
+import type { Draft } from '../ingest/events.ts';
+import { toMessage } from '../ingest/formats/chat-message.ts';
+import type { SampleAnswer } from '../trainer/infer-wire.ts';
+import type { CallContext, ChatRequest } from './gateway-request.ts';
+
+export const SOURCE = '/gateway';
+
+export type RecordedCall = {
+  readonly callId: string;
+  readonly episodeId: string;
+  readonly context: CallContext;
+  readonly request: ChatRequest;
+  readonly seed: number;
+  /** RFC 3339. */
+  readonly requestedAt: string;
+  readonly completedAt: string;
+  readonly latencyMs: number;
+  /** The answer, or why there is none. */
+  readonly outcome: { readonly answer: SampleAnswer } | { readonly error: unknown };
+};
+
+/**
+ * generation.requested and generation.completed, with all candidates. A call without an episode is an episode of its own, opened,
+ * flagged `no_episode` and finished here; otherwise the episode is its program's to open and to finish.
+ */
+export function draftsOf(call: RecordedCall): Draft[] {
+  const { callId, episodeId, context, request, requestedAt, completedAt } = call;
+  const { task, group, agent, role, turn } = context;
+  const who = { agent_id: agent, role, turn };
+  const place = group !== null || task !== null ? { unmapped: { task_id: task, group_id: group } } : {};
+  const say = (name: Draft['name'], time: string, data: object): Draft =>
+    ({
+      name,
+      source: SOURCE,
+      id: `${callId}/${name}`,
+      time,
+      data: { episode_id: episodeId, ...data },
+    }) as unknown as Draft;
+  const alone = context.episode === null;
+  return [
+    ...(alone ? [say('episode.started', requestedAt, { task_id: task, group_id: group, flags: ['no_episode'] })] : []),
+    say('generation.requested', requestedAt, {
+      call_id: callId,
+      ...who,
+      model: request.model,
+      params: paramsOf(request, call.seed),
+      input: request.messages.map(toMessage),
+      ...(request.tools === null ? {} : { tools: request.tools }),
+      ...(alone ? {} : place),
+    }),
+    say('generation.completed', completedAt, { call_id: callId, ...who, ...completion(call) }),
+    ...(alone
+      ? [
+          say('episode.finished', completedAt, {
+            outcome: 'error' in call.outcome ? 'error' : 'unknown',
+            stop_reason: 'one call',
+          }),
+        ]
+      : []),
+  ];
+}
+
+function completion({ request, seed, latencyMs, outcome }: RecordedCall): object {
+  const { who, temperature } = request;
+  const given = { policy: who?.kind === 'policy' ? who.name : null, seed, temperature, latency_ms: latencyMs };
+  if ('error' in outcome) return { ...given, choices: [], error: sayError(outcome.error) };
+  const { answer } = outcome;
+  return {
+    ...given,
+    choices: answer.choices.map(({ text, finish_reason, token_ids, logprobs }, index) => ({
+      index,
+      content: text,
+      finish_reason,
+      token_ids,
+      logprobs,
+    })),
+    prompt_token_ids: answer.prompt_token_ids,
+    response_model: answer.model,
+    checkpoint_id: answer.checkpoint,
+    usage: { input_tokens: answer.usage.prompt_tokens, output_tokens: answer.usage.completion_tokens },
+  };
+}
+
+const paramsOf = ({ n, temperature, maxTokens, stop }: ChatRequest, seed: number) => ({
+  n,
+  temperature,
+  seed,
+  ...(maxTokens === null ? {} : { max_tokens: maxTokens }),
+  ...(stop.length === 0 ? {} : { stop }),
+});
+
+const sayError = (error: unknown) =>
+  error instanceof TroupeError
+    ? { code: error.code, message: error.message }
+    : { code: 'internal', message: 'an unexpected error' };

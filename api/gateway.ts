@@ -1,0 +1,116 @@
+/**
+ * The gateway: an agent asks for a completion as it would anywhere, a policy of ours answers, and what was said is in the log before
+ * the agent reads it. A log that is away never breaks a call; the answer says that it was not recorded.
+ */
+import { randomInt, randomUUID } from 'node:crypto';
+import { ERRORS, TroupeError } from '../errors.ts';
+import { decodeDraft } from '../ingest/decode.ts';
+import type { SampleAnswer } from '../trainer/infer-wire.ts';
+import type { Door, DoorItem } from './door.ts';
+import { draftsOf, type RecordedCall } from './gateway-record.ts';
+import { type CallContext, type ChatRequest, toAsk } from './gateway-request.ts';
+import { type Speakers, unknownModel } from './speakers.ts';
+
+export type GatewayAnswer = { readonly body: Record<string, unknown>; readonly recorded: boolean };
+
+export type GatewayOptions = {
+  readonly door: Door;
+  readonly speakers: Speakers;
+  /** How long an answer waits for its record, in milliseconds. */
+  readonly recordTimeoutMs: number;
+};
+
+/** Seeds that are drawn here for calls that name none, so that they can be repeated later. */
+const MAX_SEED = 2 ** 31;
+
+/** One call. Throws `not_found` for an unknown model, and what the sampling process says of a request it refuses. */
+export async function complete(
+  request: ChatRequest,
+  context: CallContext,
+  { door, speakers, recordTimeoutMs }: GatewayOptions,
+): Promise<GatewayAnswer> {
+  const { who } = request;
+  if (who === null) throw unknownModel(request.model, await speakers.models());
+  const callId = randomUUID();
+  const episodeId = context.episode ?? `call-${callId}`;
+  const seed = request.seed ?? randomInt(MAX_SEED);
+  const requestedAt = new Date().toISOString();
+  const began = performance.now();
+
+  const record = (outcome: RecordedCall['outcome']): Promise<boolean> => {
+    const latencyMs = Math.round((performance.now() - began) * 1000) / 1000;
+    const completedAt = new Date().toISOString();
+    const call = { callId, episodeId, context, request, seed, requestedAt, completedAt, latencyMs, outcome };
+    return recorded(door, call, recordTimeoutMs);
+  };
+
+  let answer: SampleAnswer;
+  try {
+    answer = await speakers.speak(who, toAsk(request, seed));
+  } catch (error) {
+    // A request that was refused is no call; one that a policy could not answer is.
+    if (!(error instanceof TroupeError) || ERRORS[error.code].status >= 500) await record({ error });
+    throw error;
+  }
+  const kept = await record({ answer });
+  return { recorded: kept, body: completionBody(answer, request, { callId, episodeId }) };
+}
+
+async function recorded(door: Door, call: RecordedCall, timeoutMs: number): Promise<boolean> {
+  try {
+    const items = draftsOf(call).map(
+      (draft): DoorItem => ({
+        id: draft.id,
+        decoded: decodeDraft(draft),
+        raw: () => JSON.stringify(draft),
+        place: null,
+      }),
+    );
+    const answers = await within(door.take('gateway', items), timeoutMs);
+    return answers !== null && !answers.some(({ status }) => status === 'rejected');
+  } catch {
+    return false;
+  }
+}
+
+/** The value, or null when it took too long. */
+function within<T>(work: Promise<T>, milliseconds: number): Promise<T | null> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => resolve(null), milliseconds);
+    work.then(resolve, reject).finally(() => clearTimeout(timer));
+  });
+}
+
+function completionBody(
+  answer: SampleAnswer,
+  { model, logprobs }: ChatRequest,
+  { callId, episodeId }: { readonly callId: string; readonly episodeId: string },
+): Record<string, unknown> {
+  const { prompt_tokens, completion_tokens } = answer.usage;
+  return {
+    id: callId,
+    object: 'chat.completion',
+    created: Math.floor(Date.now() / 1000),
+    model,
+    choices: answer.choices.map((choice, index) => ({
+      index,
+      message: { role: 'assistant', content: choice.text },
+      finish_reason: choice.finish_reason,
+      logprobs: logprobs ? { content: tokenLogprobs(choice.token_ids, choice.logprobs) } : null,
+      token_ids: choice.token_ids,
+    })),
+    prompt_token_ids: answer.prompt_token_ids,
+    usage: { prompt_tokens, completion_tokens, total_tokens: prompt_tokens + completion_tokens },
+    system_fingerprint: answer.checkpoint,
+    troupe: {
+      episode_id: episodeId,
+      call_id: callId,
+      step_ids: answer.choices.map((_, index) => `${callId}/${index}`),
+      checkpoint_id: answer.checkpoint,
+    },
+  };
+}
+
+/** Tokens are named by their ids, as vLLM does with `return_tokens_as_token_ids`: the text of one token alone is not always text. */
+const tokenLogprobs = (tokenIds: readonly number[], logprobs: readonly number[]) =>
+  tokenIds.map((id, i) => ({ token: `token_id:${id}`, logprob: logprobs[i] ?? null, bytes: null, top_logprobs: [] }));

@@ -1,0 +1,137 @@
+/** What Prometheus reads: counts of this process, and of the project as the database knows them. Written by hand, it is a small format. */
+import type { Db } from '../store/db/pool.ts';
+import { lag } from '../store/positions.ts';
+
+type Sample = { readonly labels: Readonly<Record<string, string>>; readonly value: number };
+type Metric = {
+  readonly name: string;
+  readonly kind: 'counter' | 'gauge';
+  readonly about: string;
+  readonly samples: readonly Sample[];
+};
+
+export type RequestCounts = {
+  readonly add: (method: string, route: string, status: number, seconds: number) => void;
+  readonly read: () => readonly Metric[];
+};
+
+/** Counts requests by route pattern, never by path: the number of series stays small. */
+export function requestCounts(): RequestCounts {
+  const seen = new Map<string, { labels: Record<string, string>; count: number; seconds: number }>();
+  return {
+    add: (method, route, status, seconds) => {
+      const key = `${method} ${route} ${status}`;
+      const entry = seen.get(key) ?? { labels: { method, route, status: String(status) }, count: 0, seconds: 0 };
+      entry.count++;
+      entry.seconds += seconds;
+      seen.set(key, entry);
+    },
+    read: () => {
+      const entries = [...seen.values()];
+      return [
+        counter(
+          'troupe_http_requests_total',
+          'Requests answered by this process.',
+          entries.map(({ labels, count }) => ({ labels, value: count })),
+        ),
+        counter(
+          'troupe_http_request_seconds_total',
+          'Seconds spent on them.',
+          entries.map(({ labels, seconds }) => ({ labels, value: seconds })),
+        ),
+      ];
+    },
+  };
+}
+
+type DoorCount = {
+  readonly door: string;
+  readonly received: number;
+  readonly acknowledged: number;
+  readonly duplicates: number;
+  readonly rejected: number;
+};
+type Projected = {
+  readonly projection: string;
+  readonly applied: number;
+  readonly duplicates: number;
+  readonly dead: number;
+};
+
+/** What the database knows of the project. */
+export async function projectMetrics(db: Db): Promise<readonly Metric[]> {
+  const [doors, log, projections, letters, behind] = await Promise.all([
+    db.query<DoorCount>(
+      'select door, received, acknowledged, duplicates, rejected from troupe.door_counts order by door',
+    ),
+    db.query<{ events: number }>('select coalesce(sum(next_position), 0)::float8 as events from troupe.log_partitions'),
+    db.query<Projected>(
+      `select projection, sum(applied)::float8 as applied, sum(duplicates)::float8 as duplicates, sum(dead)::float8 as dead
+       from troupe.positions group by projection order by projection`,
+    ),
+    db.query<{ door: string; code: string; letters: number }>(
+      `select door, code, count(*)::float8 as letters from traj.dead_letters where replayed_at is null group by door, code order by door, code`,
+    ),
+    lag(db),
+  ]);
+  const kinds = ['received', 'acknowledged', 'duplicates', 'rejected'] as const;
+  const outcomes = ['applied', 'duplicates', 'dead'] as const;
+  return [
+    counter(
+      'troupe_door_events_total',
+      'Events at each door; received = acknowledged + duplicates + rejected.',
+      doors.rows.flatMap((row) =>
+        kinds.map((kind) => ({ labels: { door: row.door, kind }, value: Number(row[kind]) })),
+      ),
+    ),
+    counter('troupe_log_events_total', 'Events in the log.', [{ labels: {}, value: log.rows[0]!.events }]),
+    counter(
+      'troupe_projected_events_total',
+      'Events that a projection consumed; consumed = applied + duplicates + dead.',
+      projections.rows.flatMap((row) =>
+        outcomes.map((outcome) => ({ labels: { projection: row.projection, outcome }, value: row[outcome] })),
+      ),
+    ),
+    gauge('troupe_projection_lag_events', 'Events in the log that are not in the tables yet.', [
+      { labels: {}, value: behind },
+    ]),
+    gauge(
+      'troupe_dead_letters',
+      'Refused records that were not replayed.',
+      letters.rows.map(({ door, code, letters }) => ({ labels: { door, code }, value: letters })),
+    ),
+  ];
+}
+
+const counter = (name: string, about: string, samples: readonly Sample[]): Metric => ({
+  name,
+  kind: 'counter',
+  about,
+  samples,
+});
+const gauge = (name: string, about: string, samples: readonly Sample[]): Metric => ({
+  name,
+  kind: 'gauge',
+  about,
+  samples,
+});
+
+/** The Prometheus text format, version 0.0.4. */
+export function prometheusText(metrics: readonly Metric[]): string {
+  return metrics
+    .flatMap(({ name, kind, about, samples }) => [
+      `# HELP ${name} ${about}`,
+      `# TYPE ${name} ${kind}`,
+      ...samples.map(({ labels, value }) => `${name}${writeLabels(labels)} ${value}`),
+    ])
+    .map((line) => `${line}\n`)
+    .join('');
+}
+
+function writeLabels(labels: Readonly<Record<string, string>>): string {
+  const pairs = Object.entries(labels).map(([name, value]) => `${name}="${escapeLabel(value)}"`);
+  return pairs.length === 0 ? '' : `{${pairs.join(',')}}`;
+}
+
+const escapeLabel = (text: string): string =>
+  text.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n');

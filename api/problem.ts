@@ -1,0 +1,97 @@
+/** Every error of the API as problem+json (RFC 9457) with a stable code: what was expected, what came, what to do about it. */
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { ERRORS, type ErrorCode, type Refusal, type RefusalCode, TroupeError } from '../errors.ts';
+import { isTransient } from '../store/db/faults.ts';
+
+export type Problem = {
+  readonly type: string;
+  readonly title: string;
+  readonly status: number;
+  readonly code: ErrorCode | RefusalCode;
+  readonly detail: string;
+  readonly field?: string;
+  readonly expected?: string;
+  readonly got?: string;
+  readonly hint?: string;
+  readonly request_id: string;
+};
+
+/** A request whose body cannot be used at all: its refusal, as the answer to the whole request. */
+export class BodyRefused extends Error {
+  readonly refusal: Refusal;
+
+  constructor(refusal: Refusal) {
+    super(`The body should be ${refusal.expected}; it is ${refusal.got}.`);
+    this.name = 'BodyRefused';
+    this.refusal = refusal;
+  }
+}
+
+/** Seconds after which a client may try again what failed for want of the database or the log. */
+const RETRY_AFTER_S = 1;
+
+/** What an error says to a client. Errors that are not ours say nothing of the inside. */
+export function problemOf(error: unknown, requestId: string): Problem {
+  if (error instanceof BodyRefused) {
+    const { code, field, expected, got } = error.refusal;
+    const status = code === 'too_large' ? 413 : 400;
+    return {
+      ...shape(code, status, error.message, requestId),
+      ...(field === '' ? {} : { field }),
+      expected,
+      got,
+    };
+  }
+  const known = error instanceof TroupeError ? error : fromFramework(error);
+  const { expected, got, hint, field } = known.detail;
+  return {
+    ...shape(known.code, known.status, known.message, requestId),
+    ...(field === undefined ? {} : { field }),
+    ...(expected === undefined ? {} : { expected }),
+    ...(got === undefined ? {} : { got }),
+    ...(hint === undefined ? {} : { hint }),
+  };
+}
+
+const shape = (code: ErrorCode | RefusalCode, status: number, detail: string, requestId: string) => ({
+  type: `urn:troupe:error:${code}`,
+  title: code.replaceAll('_', ' '),
+  status,
+  code,
+  detail,
+  request_id: requestId,
+});
+
+/** Errors of the HTTP framework keep their meaning; anything else is `internal`. */
+function fromFramework(error: unknown): TroupeError {
+  const { statusCode, message = '' } = (error ?? {}) as { readonly statusCode?: number; readonly message?: string };
+  if (statusCode === 413) return new TroupeError('too_large', 'The body is larger than this server takes.');
+  if (statusCode === 415) return new TroupeError('unsupported_media', 'The media type of the body cannot be read.');
+  if (isTransient(error))
+    return new TroupeError('unreachable', 'The database cannot be reached; try again in a moment.');
+  if (statusCode !== undefined && statusCode >= 400 && statusCode < 500) return new TroupeError('usage', message);
+  return new TroupeError(
+    'internal',
+    'Something went wrong inside Troupe; its log has the cause under this request id.',
+  );
+}
+
+/** Sends the problem; `retriable` ones say when to come back. */
+export function sendProblem(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+  const problem = problemOf(error, request.id);
+  if (problem.code === 'internal') process.stderr.write(`${request.id} ${describe(error)}\n`);
+  if (isRetriable(problem.code)) reply.header('retry-after', RETRY_AFTER_S);
+  // Clients of the OpenAI API look for the sentence under `error`.
+  const { detail, code, field } = problem;
+  const forModelClients = /\/v1\/(?:chat\/completions|models)$/.test(pathOf(request.url))
+    ? { error: { message: detail, type: code, param: field ?? null, code } }
+    : {};
+  return reply
+    .code(problem.status)
+    .header('content-type', 'application/problem+json; charset=utf-8')
+    .send(JSON.stringify({ ...problem, ...forModelClients }));
+}
+
+const isRetriable = (code: string): boolean => Object.hasOwn(ERRORS, code) && ERRORS[code as ErrorCode].retriable;
+const pathOf = (url: string): string => url.split('?', 1)[0]!;
+const describe = (error: unknown): string => (error instanceof Error ? (error.stack ?? error.message) : String(error));

@@ -1,0 +1,81 @@
+/**
+ * How a team got better: every release, in order, with the numbers that were said about it and about its checkpoints. Nothing here
+ * knows which numbers there are; a page draws those it finds.
+ */
+import type { FastifyInstance } from 'fastify';
+import { Type } from 'typebox';
+import type { Db } from '../../store/db/pool.ts';
+import { documented } from '../openapi.ts';
+import { readQuery } from '../query.ts';
+
+const Query = Type.Object({
+  policy: Type.Optional(Type.String({ description: 'only releases that name this policy' })),
+});
+const Round = Type.Object({
+  round: Type.Integer({ description: 'place in order, from 0' }),
+  release_id: Type.String(),
+  name: Type.Union([Type.String(), Type.Null()], { description: 'why it was released' }),
+  by: Type.Union([Type.String(), Type.Null()]),
+  policies: Type.Record(Type.String(), Type.String()),
+  metrics: Type.Record(Type.String(), Type.Number(), {
+    description: 'what was said of the release, and of its checkpoints',
+  }),
+  released_at: Type.Union([Type.String(), Type.Null()]),
+});
+const Rounds = Type.Object({ items: Type.Array(Round) });
+
+/** The newest so many releases are shown. */
+const MOST = 1000;
+
+type Row = {
+  readonly release_id: string;
+  readonly name: string | null;
+  readonly by: string | null;
+  readonly policies: Record<string, string>;
+  readonly metrics: unknown;
+  readonly released_at: string | null;
+  readonly checkpoint_metrics: readonly unknown[] | null;
+};
+
+export function roundRoutes(app: FastifyInstance, db: Db): void {
+  app.get(
+    '/v1/rounds',
+    documented({
+      summary: 'Releases with their numbers, oldest first.',
+      tag: 'reads',
+      query: Query,
+      answers: { 200: { about: 'the curve', schema: Rounds } },
+    }),
+    async (request) => {
+      const { policy } = readQuery(request.query, Query).values;
+      const { rows } = await db.query<Row>(
+        `select r.release_id, r.reason as name, r."by", r.policies, r.metrics, r.released_at,
+           (select json_agg(c.metrics order by c.checkpoint_id) from traj.releases t join traj.checkpoints c using (checkpoint_id)
+            where t.release_id = r.release_id and c.metrics is not null) as checkpoint_metrics
+         from facts.releases r where $1::text is null or r.policies ->> $1 is not null
+         order by coalesce(r.released_at, '-infinity'::timestamptz) desc, r.release_id desc limit ${MOST}`,
+        [policy ?? null],
+      );
+      const items = rows.reverse().map(({ checkpoint_metrics, metrics, ...row }, round) => ({
+        round,
+        ...row,
+        metrics: Object.assign(
+          {},
+          ...(checkpoint_metrics ?? []).map((value) => numbersIn(value)),
+          numbersIn(metrics),
+        ) as Record<string, number>,
+      }));
+      return { items };
+    },
+  );
+}
+
+/** The numbers in a plain value, nested ones under a dotted name. */
+function numbersIn(value: unknown, prefix = ''): Record<string, number> {
+  if (typeof value === 'number') return { [prefix]: value };
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return {};
+  const entries = Object.entries(value).map(([name, member]) =>
+    numbersIn(member, prefix === '' ? name : `${prefix}.${name}`),
+  );
+  return Object.assign({}, ...entries) as Record<string, number>;
+}

@@ -1,0 +1,59 @@
+/** Where the app listens: on this machine only, unless somebody says otherwise in so many words. */
+import type { AddressInfo } from 'node:net';
+import type { FastifyInstance } from 'fastify';
+import { got, TroupeError } from '../errors.ts';
+import { isLoopback } from './origin.ts';
+
+export type ServeOptions = {
+  readonly host: string;
+  /** 0 takes any free port. */
+  readonly port: number;
+  /** Allows an address that other machines can reach. There are no keys: whoever reaches it may do everything. */
+  readonly exposed?: boolean;
+};
+
+export type Listening = { readonly url: string; readonly port: number; readonly close: () => Promise<void> };
+
+/**
+ * Listens, and answers with the address. Throws `port_taken` where another program listens there, `usage` for an address beyond
+ * loopback without `exposed`, `config_invalid` for one that cannot be listened on.
+ */
+export async function serve(app: FastifyInstance, { host, port, exposed = false }: ServeOptions): Promise<Listening> {
+  if (!isLoopback(host) && !exposed) {
+    throw new TroupeError(
+      'usage',
+      `Troupe listens on this machine only: it has no API keys yet, so whoever reached ${host} could read and change everything. ` +
+        'Use --host 127.0.0.1 and put a proxy that checks who asks in front of it.',
+      { field: 'host', expected: '127.0.0.1, localhost or ::1', got: got(host) },
+    );
+  }
+  try {
+    await app.listen({ host, port });
+  } catch (cause) {
+    throw listenError(cause as NodeJS.ErrnoException, host, port);
+  }
+  const address = app.server.address() as AddressInfo;
+  const name = host.includes(':') ? `[${host}]` : host;
+  return { url: `http://${name}:${address.port}`, port: address.port, close: () => app.close() };
+}
+
+function listenError(cause: NodeJS.ErrnoException, host: string, port: number): TroupeError {
+  const place = `${host} port ${port}`;
+  const detail = { got: String(cause.code), cause };
+  switch (cause.code) {
+    case 'EADDRINUSE':
+      return new TroupeError(
+        'port_taken',
+        `Another program listens on ${place}; stop it, or choose another port with --port.`,
+        detail,
+      );
+    case 'EACCES':
+      return new TroupeError(
+        'config_invalid',
+        `This user may not listen on ${place}; choose a port from 1024 with --port.`,
+        detail,
+      );
+    default:
+      return new TroupeError('config_invalid', `Cannot listen on ${place}: ${cause.message}.`, detail);
+  }
+}

@@ -1,0 +1,151 @@
+/** Getting facts in and out: import, export, dead letters. */
+import { once } from 'node:events';
+import { createWriteStream } from 'node:fs';
+import type { Command } from 'commander';
+import { EXIT } from '../../errors.ts';
+import type { Event } from '../../ingest/events.ts';
+import { exportEpisodes, exportEvents } from '../../ingest/export.ts';
+import { FORMATS } from '../../ingest/formats/catalogue.ts';
+import { importFiles } from '../../ingest/import.ts';
+import type { Db } from '../../store/db/pool.ts';
+import { projectAll } from '../../store/projector.ts';
+import { projectCommand, untilInterrupted } from '../command.ts';
+import { print, printJson, progressBar, say, table } from '../output.ts';
+
+export function recordCommands(program: Command): void {
+  projectCommand(
+    program
+      .command('import')
+      .description('import trajectories from files or folders; the format is recognised by content')
+      .argument('<path...>', 'files or folders')
+      .option('--format <name>', `instead of recognising it: ${FORMATS.map((format) => format.name).join(', ')}`)
+      .option('--dry-run', 'change nothing; say what would be imported and where each field goes')
+      .addHelpText(
+        'after',
+        '\nExamples:\n  troupe import results.json\n  troupe import logs/ --format openai-chat --dry-run',
+      ),
+    async ({ db, log, book, artifacts }, paths, flags) => {
+      const bar = progressBar('Importing', { quiet: flags.quiet === true || flags.json === true });
+      const report = await importFiles(paths, {
+        log,
+        book,
+        artifacts,
+        ...(flags.format ? { format: String(flags.format) } : {}),
+        ...(flags.dryRun ? { dryRun: true } : {}),
+        onProgress: ({ bytesDone, bytesTotal, file }) => bar.update(bytesDone, bytesTotal, file ?? ''),
+        signal: untilInterrupted(),
+      });
+      bar.stop();
+      if (!flags.dryRun) await projectAll(db);
+      if (flags.json) printJson(report);
+      else printImport(report);
+      return report.events.rejected > 0 || report.errors.length > 0 ? EXIT.refused : EXIT.done;
+    },
+  );
+
+  projectCommand(
+    program
+      .command('export')
+      .description('write the log, or episodes in a two-way format, as JSON lines')
+      .option('--format <name>', 'troupe-events (all events), or a two-way format', 'troupe-events')
+      .option('--episode <id...>', 'only these episodes')
+      .option('--out <file>', 'file to write; standard output if left out')
+      .addHelpText(
+        'after',
+        '\nExamples:\n  troupe export --out events.jsonl\n  troupe export --format openai-chat --episode run-1',
+      ),
+    async ({ db }, _, flags) => {
+      const out = flags.out ? createWriteStream(String(flags.out)) : process.stdout;
+      const episodes = (flags.episode as string[] | undefined) ?? null;
+      const lines =
+        flags.format === 'troupe-events'
+          ? exportEvents(eventsOf(db, episodes))
+          : exportEpisodes(String(flags.format), episodesOf(db, episodes));
+      let count = 0;
+      for await (const line of lines) {
+        count++;
+        if (!out.write(line.endsWith('\n') ? line : `${line}\n`)) await once(out, 'drain');
+      }
+      if (flags.out) {
+        out.end();
+        await once(out, 'finish');
+      }
+      say(`${count} lines written.`);
+      return EXIT.done;
+    },
+  );
+
+  projectCommand(
+    program
+      .command('deadletters')
+      .description('what was refused, where it came from and why')
+      .option('--limit <n>', 'at most so many', '50'),
+    async ({ db }, _, flags) => {
+      const { rows } = await db.query(
+        'select dead_letter_id, door, place, code, field, expected, got, bytes, attempts, first_at from traj.dead_letters order by dead_letter_id desc limit $1',
+        [Number(flags.limit)],
+      );
+      if (flags.json) printJson({ dead_letters: rows });
+      else if (rows.length === 0) print('No dead letters: nothing was refused.');
+      else
+        print(
+          table(
+            ['id', 'door', 'place', 'code', 'field', 'expected', 'got'],
+            rows.map((row) => [row.dead_letter_id, row.door, row.place, row.code, row.field, row.expected, row.got]),
+          ),
+        );
+      return EXIT.done;
+    },
+  );
+}
+
+type Report = Awaited<ReturnType<typeof importFiles>>;
+
+function printImport(report: Report): void {
+  print(
+    `Format ${report.format}: ${report.files} files, ${report.episodes} episodes, ${report.tasks} tasks, ${report.agents} agents, ${report.calls} calls, ${report.steps} steps, ${report.tool_calls} tool calls, ${report.feedback} feedback.`,
+  );
+  const { received, accepted, duplicates, rejected } = report.events;
+  print(`Events: ${received} received = ${accepted} accepted + ${duplicates} known already + ${rejected} rejected.`);
+  for (const skipped of report.skipped_files) say(`skipped ${skipped.file}: ${skipped.reason}`);
+  for (const error of report.errors.slice(0, 20)) {
+    say(
+      `refused ${error.file}${error.line ? `:${error.line}` : ''} ${error.field}: ${error.code}, expected ${error.expected}, got ${error.got}`,
+    );
+  }
+  if (report.errors.length > 20) say(`… and ${report.errors.length - 20} more; \`troupe deadletters\` lists them.`);
+  const mapping = (report as { mapping?: unknown }).mapping;
+  if (mapping) print(JSON.stringify(mapping, null, 2));
+}
+
+type EventRow = Pick<Event, 'name' | 'source' | 'id' | 'time'> & { readonly data: unknown };
+
+async function* eventsOf(db: Db, episodes: readonly string[] | null): AsyncGenerator<EventRow> {
+  const where = episodes === null ? '' : 'where key = any($1::text[])';
+  const batches = db.stream<EventRow>(
+    `select name, source, id, time, data from troupe.events ${where} order by partition, position`,
+    episodes === null ? [] : [episodes.map((id) => `e/${id}`)],
+  );
+  for await (const batch of batches) yield* batch;
+}
+
+async function* episodesOf(db: Db, episodes: readonly string[] | null): AsyncGenerator<readonly Event[]> {
+  const where = episodes === null ? `where key like 'e/%'` : 'where key = any($1::text[])';
+  let key: string | null = null;
+  let events: Event[] = [];
+  const batches = db.stream<Event>(
+    `select key, name, source, id, time, data from troupe.events ${where} order by key, position`,
+    episodes === null ? [] : [episodes.map((id) => `e/${id}`)],
+  );
+  for await (const batch of batches) {
+    for (const event of batch) {
+      if (event.key !== key && events.length > 0) {
+        yield events;
+        events = [];
+      }
+      key = event.key;
+      events.push(event);
+    }
+  }
+  if (events.length > 0) yield events;
+}

@@ -1,0 +1,294 @@
+/** Running: one process a role, all of them, the demo; and what an operator asks first. */
+import { existsSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { type Command, Option } from 'commander';
+import pc from 'picocolors';
+import { loadConfig, SETTINGS, type SettingName, shown } from '../../config.ts';
+import { EXIT, TroupeError } from '../../errors.ts';
+import { decodeDraft } from '../../ingest/decode.ts';
+import { hashId } from '../../ingest/json.ts';
+import { homeAt } from '../../store/db/home.ts';
+import { projectAll } from '../../store/projector.ts';
+import { type Child, startRole } from '../children.ts';
+import { plainCommand, projectCommand, untilInterrupted, wholeNumber } from '../command.ts';
+import { VERSION } from '../context.ts';
+import { print, printJson, progressBar, say, table } from '../output.ts';
+
+/** The roles of `troupe run`. Their rooms are loaded when one is asked for, so that looking stays quick. */
+const ROLE_NAMES = ['ingest', 'project', 'judge', 'work', 'infer', 'serve'];
+
+export function runCommands(program: Command): void {
+  projectCommand(
+    program
+      .command('run')
+      .description(`run one process: ${ROLE_NAMES.join(', ')}`)
+      .argument('<role>')
+      .option('--policy <name>', 'infer: the policy to speak for')
+      .option('--model <dir>', 'infer: the checkpoint to begin with')
+      .option('--port <n>', 'serve, ingest: port to listen on, 0 for any free one', wholeNumber('port'))
+      .option('--host <address>', 'serve, ingest: address to listen on'),
+    async (context, [role], flags) => {
+      if (!ROLE_NAMES.includes(role!)) {
+        throw new TroupeError('usage', `There is no role ${role}; the roles are ${ROLE_NAMES.join(', ')}.`);
+      }
+      const { ROLES } = await import('../roles.ts');
+      const run = ROLES[role!]!;
+      await run(context, {
+        signal: untilInterrupted(),
+        ...(flags.policy ? { policy: String(flags.policy) } : {}),
+        ...(flags.model ? { model: String(flags.model) } : {}),
+      });
+      return EXIT.done;
+    },
+  );
+
+  projectCommand(
+    program
+      .command('up')
+      .description('run everything: API, projector, judge, trainer, and a sampling process for each released policy')
+      .option('--port <n>', 'port of the API', wholeNumber('port')),
+    async ({ db, config }, _, flags) => {
+      const signal = untilInterrupted();
+      const children: Child[] = [];
+      const died = new Promise<never>((_, reject) => {
+        const args = roleFlags(config.home, config.project, config.origins.project !== 'default');
+        for (const role of ['project', 'judge', 'work']) children.push(startRole(role, args, reject));
+        children.push(
+          startRole('serve', flags.port === undefined ? args : [...args, '--port', String(flags.port)], reject),
+        );
+        void db.query<{ policy: string }>('select distinct policy from traj.releases').then(({ rows }) => {
+          for (const { policy } of rows) children.push(startRole('infer', [...args, '--policy', policy], reject));
+        }, reject);
+      });
+      say(`Troupe is up: http://${config.host}:${flags.port ?? config.port}/ · Ctrl-C ends it.`);
+      try {
+        await Promise.race([died, new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve()))]);
+      } finally {
+        await Promise.all(children.map((child) => child.stop()));
+      }
+      return EXIT.done;
+    },
+  );
+
+  plainCommand(
+    program
+      .command('demo')
+      .description(
+        'a coder and a verifier get better at their work because of what was recorded: the whole loop, on this machine',
+      )
+      .option('--rounds <n>', 'rounds of reinforcement learning', wholeNumber('rounds'), 3)
+      .option('--seed <n>', 'seed of everything that is drawn', wholeNumber('seed'), 0)
+      .addOption(
+        new Option('--scale <x>', 'share of the tasks and steps, for trying the wiring').argParser(Number).hideHelp(),
+      )
+      .addHelpText(
+        'after',
+        '\nExamples:\n  troupe demo\n  troupe demo --rounds 6 --seed 1\n  troupe demo --json > result.json',
+      ),
+    async (_, flags) => demo(flags),
+  );
+
+  projectCommand(
+    program
+      .command('release')
+      .description('let a policy speak with a checkpoint: one atomic map for all policies named')
+      .argument('<policy=checkpoint...>', 'such as team=ab12cd34ef56ab78')
+      .option('--reason <text>', 'why'),
+    async ({ db, log, now }, pairs, flags) => {
+      await projectAll(db);
+      const policies = Object.fromEntries(pairs.map((pair) => pair.split('=', 2) as [string, string]));
+      for (const [policy, id] of Object.entries(policies)) {
+        const { rows } = await db.query(
+          'select 1 from facts.checkpoints where checkpoint_id = $1 and uri is not null',
+          [id ?? ''],
+        );
+        if (rows.length === 0)
+          throw new TroupeError(
+            'not_found',
+            `There is no checkpoint ${id ?? '(none named)'} for ${policy}; \`troupe checkpoints\` lists them.`,
+          );
+      }
+      const at = now().toISOString();
+      const release_id = hashId(policies, at).slice(0, 16);
+      const decoded = decodeDraft({
+        name: 'policy.released',
+        source: '/cli',
+        id: release_id,
+        time: at,
+        data: { release_id, policies, reason: (flags.reason as string | undefined) ?? null, by: 'cli' },
+      });
+      if (decoded.refusal)
+        throw new TroupeError(
+          'usage',
+          `The release was refused: ${decoded.refusal.field} should be ${decoded.refusal.expected}, got ${decoded.refusal.got}.`,
+        );
+      await log.append([decoded.event]);
+      await projectAll(db);
+      if (flags.json) printJson({ release_id, policies });
+      else
+        print(
+          `Released: ${Object.entries(policies)
+            .map(([p, c]) => `${p} → ${c}`)
+            .join(', ')}`,
+        );
+      return EXIT.done;
+    },
+  );
+
+  projectCommand(
+    program
+      .command('checkpoints')
+      .description('saved weights, newest first')
+      .option('--all', 'also live weights between two checkpoints'),
+    async ({ db }, _, flags) => {
+      const { rows } = await db.query(
+        'select checkpoint_id, policy, parent_id, step, kept, uri, saved_at from traj.checkpoints where kept or $1 order by saved_at desc nulls last limit 200',
+        [flags.all === true],
+      );
+      if (flags.json) printJson({ checkpoints: rows });
+      else
+        print(
+          rows.length === 0
+            ? 'No checkpoints yet.'
+            : table(
+                ['checkpoint', 'policy', 'parent', 'saved', 'where'],
+                rows.map((r) => [r.checkpoint_id, r.policy, r.parent_id, r.saved_at, r.uri]),
+              ),
+        );
+      return EXIT.done;
+    },
+  );
+
+  projectCommand(
+    program
+      .command('jobs')
+      .description('work asked for and done, newest first')
+      .option('--limit <n>', 'at most so many', wholeNumber('limit'), 20),
+    async ({ db }, _, flags) => {
+      const { rows } = await db.query(
+        'select job_id, kind, state, outcome, requested_at, finished_at, error from traj.jobs order by requested_at desc nulls last limit $1',
+        [flags.limit],
+      );
+      if (flags.json) printJson({ jobs: rows });
+      else
+        print(
+          rows.length === 0
+            ? 'No jobs yet.'
+            : table(
+                ['job', 'kind', 'state', 'outcome', 'requested', 'error'],
+                rows.map((r) => [r.job_id, r.kind, r.state, r.outcome, r.requested_at, r.error]),
+              ),
+        );
+      return EXIT.done;
+    },
+  );
+
+  plainCommand(
+    program.command('doctor').description('each setting with its origin, and whether what Troupe needs is there'),
+    async (_, flags) => doctor(flags),
+  );
+
+  plainCommand(
+    program
+      .command('reset')
+      .description('remove a home: its embedded database, datasets, checkpoints and artifacts')
+      .option('--yes', 'do not ask, do it'),
+    async (_, flags) => {
+      const { root } = homeAt(loadConfig(flags, process.env).home);
+      if (!existsSync(root)) print(`There is no home at ${root}.`);
+      else if (!flags.yes)
+        throw new TroupeError('usage', `This would remove everything in ${root}. Say --yes to do it.`);
+      else {
+        await rm(root, { recursive: true, force: true });
+        print(`${root} is gone.`);
+      }
+      return EXIT.done;
+    },
+  );
+}
+
+const roleFlags = (home: string, project: string, named: boolean): string[] => [
+  '--home',
+  home,
+  ...(named ? ['--project', project] : []),
+];
+
+async function demo(flags: Readonly<Record<string, unknown>>): Promise<number> {
+  const [{ withContext }, { runDemo }, { demoReport }] = await Promise.all([
+    import('../context.ts'),
+    import('../demo.ts'),
+    import('../demo-report.ts'),
+  ]);
+  const project = flags.project === undefined ? await freeProject(flags) : String(flags.project);
+  return withContext({ ...flags, project }, async (context) => {
+    const bar = progressBar('Demo', { quiet: flags.quiet === true || flags.json === true });
+    say(`The demo runs in project ${project} of ${context.home.root}.`);
+    const result = await runDemo(context, {
+      seed: Number(flags.seed),
+      rounds: Number(flags.rounds),
+      bar,
+      ...(flags.scale === undefined ? {} : { scale: Number(flags.scale) }),
+      flags: roleFlags(context.config.home, project, true),
+    });
+    bar.stop();
+    if (flags.json) printJson(result);
+    else print(demoReport(result, { home: context.config.home, project }));
+    return EXIT.done;
+  });
+}
+
+/** The first of demo, demo_2, demo_3 … that holds nothing: a demo never mixes with another, and never removes anything. */
+async function freeProject(flags: Readonly<Record<string, unknown>>): Promise<string> {
+  const { withContext } = await import('../context.ts');
+  for (let n = 1; ; n++) {
+    const project = n === 1 ? 'demo' : `demo_${n}`;
+    const empty = await withContext({ ...flags, project }, async ({ db }) => {
+      const { rows } = await db.query('select 1 from troupe.events limit 1');
+      return rows.length === 0;
+    });
+    if (empty) return project;
+  }
+}
+
+async function doctor(flags: Readonly<Record<string, unknown>>): Promise<number> {
+  const { withContext } = await import('../context.ts');
+  const config = loadConfig(flags, process.env);
+  const settings = (Object.keys(SETTINGS) as SettingName[]).map((name) => ({
+    setting: name,
+    value: shown(config, name),
+    origin: config.origins[name],
+    about: SETTINGS[name].about,
+  }));
+  const checks: { check: string; ok: boolean; detail: string }[] = [
+    { check: 'node', ok: true, detail: process.version },
+    await attempt('onnxruntime', async () => ((await import('onnxruntime-node')) ? 'loads' : '')),
+    await attempt('database', () =>
+      withContext(flags, async ({ db, database }) => {
+        const { rows } = await db.query<{ v: string }>('show server_version');
+        return `PostgreSQL ${rows[0]?.v}, project ${database.project}${database.embedded ? ', embedded' : ''}`;
+      }),
+    ),
+  ];
+  if (flags.json) printJson({ version: VERSION, settings, checks });
+  else {
+    print(
+      table(
+        ['setting', 'value', 'origin'],
+        settings.map((s) => [s.setting, s.value, s.origin]),
+      ),
+    );
+    for (const { check, ok, detail } of checks) print(`${ok ? pc.green('✓') : pc.red('✗')} ${check}: ${detail}`);
+  }
+  return checks.every((check) => check.ok) ? EXIT.done : EXIT.failed;
+}
+
+async function attempt(
+  check: string,
+  work: () => Promise<string>,
+): Promise<{ check: string; ok: boolean; detail: string }> {
+  try {
+    return { check, ok: true, detail: await work() };
+  } catch (error) {
+    return { check, ok: false, detail: (error as Error).message };
+  }
+}

@@ -1,0 +1,71 @@
+/** What the demo showed: a table of rounds, a plot, and the SQL to look further. */
+import pc from 'picocolors';
+import type { DemoResult, Round } from './demo.ts';
+import { table } from './output.ts';
+
+const percent = (share: number | null): number | null => (share === null ? null : Math.round(1000 * share) / 10);
+
+export function demoReport(
+  result: DemoResult,
+  { home, project }: { readonly home: string; readonly project: string },
+): string {
+  const rows = result.rounds.map((round) => [
+    round.name,
+    percent(round.pass_at_1),
+    percent(round.best_of_n),
+    percent(round.majority),
+    percent(round.hard_pass_at_1),
+    percent(round.verifier_precision),
+    percent(round.rejection_rate),
+    round.checkpoint,
+  ]);
+  const head = [
+    'after',
+    'pass@1',
+    'best of 7',
+    'majority',
+    'hard pass@1',
+    'verifier precision',
+    'rejects wrong',
+    'checkpoint',
+  ];
+  const where = `${home === '.troupe' ? '' : ` --home ${home}`} --project ${project}`;
+  return [
+    `\nHeld-out tasks, per cent. The teachers whose faulty work it began with are right in ${percent(result.teachers)} % of their answers.\n`,
+    table(head, rows),
+    `\n${plot(result.rounds)}`,
+    `\n${result.events} events · ${result.episodes} episodes · ${result.steps} steps · ${result.seconds} s (${result.cpu_seconds ?? '–'} CPU-seconds)`,
+    `Filters of the lessons: ${(result.funnel as { name: string; after: number }[]).map((stage) => `${stage.name} ${stage.after}`).join(' → ')}`,
+    `\nLook further:`,
+    `  npm run -s troupe -- sql "select reason, round((metrics ->> 'pass_at_1')::numeric, 3) as pass_at_1 from traj.releases order by released_at"${where}`,
+    `  npm run -s troupe -- sql "select checkpoint_id, count(distinct episode_id) as episodes from traj.lineage where relation = 'trained on' group by 1 limit 5"${where}`,
+    `  npm run -s troupe -- sql "select method, role, round(avg(value)::numeric, 3) as mean, count(*) as steps from traj.rewards join traj.steps using (episode_id, step_id) group by 1, 2"${where}`,
+    `  npm run -s troupe -- up${where}     # then open the page it names`,
+  ].join('\n');
+}
+
+/** Two curves over the rounds, drawn with characters: pass@1 of the coder and precision of the verifier. */
+export function plot(rounds: readonly Round[], height = 12): string {
+  const width = 8;
+  const series = [
+    { name: 'coder pass@1', mark: '●', paint: pc.green, values: rounds.map((round) => round.pass_at_1) },
+    { name: 'verifier precision', mark: '○', paint: pc.cyan, values: rounds.map((round) => round.verifier_precision) },
+  ];
+  const grid = Array.from({ length: height + 1 }, () => Array.from({ length: rounds.length * width }, () => ' '));
+  for (const { mark, paint, values } of series) {
+    for (const [i, value] of values.entries()) {
+      if (value !== null) grid[height - Math.round(value * height)]![i * width + 2] = paint(mark);
+    }
+  }
+  const lines = grid.map((row, i) => {
+    const label = i % 3 === 0 ? `${Math.round((100 * (height - i)) / height)} %`.padStart(6) : '      ';
+    return `${label} │${row.join('').trimEnd()}`;
+  });
+  const names = rounds.map((round) => round.name.slice(0, width - 1).padEnd(width)).join('');
+  return [
+    ...lines,
+    `       └${'─'.repeat(rounds.length * width)}`,
+    `        ${names}`,
+    `        ${series.map(({ name, mark, paint }) => `${paint(mark)} ${name}`).join('   ')}`,
+  ].join('\n');
+}

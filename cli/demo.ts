@@ -1,0 +1,472 @@
+/**
+ * The whole loop on one machine: a coder and a verifier, weights shared, get better at their work because of what was recorded.
+ * Every stage is a process of its own that knows only the log and the tables; this file only says what comes after what.
+ */
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { TroupeError } from '../errors.ts';
+import { MODEL_SPEC } from '../examples/coder-verifier/model-spec.ts';
+import { decodeDraft } from '../ingest/decode.ts';
+import type { Draft } from '../ingest/events.ts';
+import { importFiles } from '../ingest/import.ts';
+import type { Evaluation } from '../store/evaluate.ts';
+import { episodesTagged, evaluateEpisodes } from '../store/evaluate.ts';
+import { requestJob, waitForJob } from '../store/jobs.ts';
+import { findMethod, runMethod } from '../store/methods/run.ts';
+import { waitProjected } from '../store/positions.ts';
+import { connectInfer, type InferClient } from '../trainer/infer-client.ts';
+import { newModelDirectory } from '../trainer/model-directory.ts';
+import { wordTokenizer } from '../trainer/tokenizer.ts';
+import { askingLines, type Child, runProgram, startProgram, startRole } from './children.ts';
+import { type Context, VERSION } from './context.ts';
+import { familySeconds } from './cpu.ts';
+import type { Bar } from './output.ts';
+
+export type DemoOptions = {
+  readonly seed: number;
+  readonly rounds: number;
+  readonly bar: Bar;
+  readonly flags: readonly string[];
+  /** Called between two stages of an iteration; a test restarts every process there. */
+  readonly between?: (stage: string, restart: () => Promise<void>) => Promise<void>;
+  readonly scale?: number;
+};
+
+export type Round = {
+  readonly round: number;
+  readonly name: string;
+  readonly checkpoint: string;
+  readonly pass_at_1: number | null;
+  readonly best_of_n: number | null;
+  readonly majority: number | null;
+  readonly hard_pass_at_1: number | null;
+  readonly verifier_precision: number | null;
+  readonly rejection_rate: number | null;
+};
+
+export type DemoResult = {
+  readonly rounds: readonly Round[];
+  readonly teachers: number | null;
+  readonly seed: number;
+  readonly events: number;
+  readonly episodes: number;
+  readonly steps: number;
+  readonly dataset: { readonly rows: number; readonly sha256: string };
+  readonly funnel: unknown;
+  readonly seconds: number;
+  /** Of this process, the database and every process of the demo; null where the system does not say. */
+  readonly cpu_seconds: number | null;
+};
+
+const POLICY = 'team';
+const ITERATIONS = 30;
+
+/** What each stage of the plan asks for: see docs/demo.md for where each number comes from. */
+const PLAN = {
+  warm: {
+    steps: { coder: 150, verifier: 220 },
+    batch: 64,
+    learning_rate: 2e-3,
+    warmup: 20,
+    entropy: 0,
+    reset_optimizer: true,
+  },
+  own: {
+    steps: { coder: 90, verifier: 120 },
+    batch: 64,
+    learning_rate: 1.5e-3,
+    warmup: 20,
+    entropy: 0.03,
+    reset_optimizer: true,
+  },
+  rl: {
+    roles: [
+      { role: 'coder', groups: 32, learning_rate: 1e-3, entropy: 0.06 },
+      { role: 'verifier', groups: 64, learning_rate: 5e-4, entropy: 0.04 },
+    ],
+    clip_low: 0.2,
+    clip_high: 0.28,
+    warmup: 15,
+  },
+  lessons: [{ method: 'well_formed_filter' }, { method: 'public_tests_filter' }, { method: 'majority_filter' }],
+  successes: [{ method: 'own_success_filter' }],
+  trust: 0.1,
+} as const;
+
+type Trained = { readonly checkpoint_id: string; readonly directory: string };
+type Frozen = {
+  readonly dataset_id: string;
+  readonly content_sha256: string;
+  readonly rows: Record<string, number>;
+  readonly funnel: unknown;
+  readonly directory: string;
+};
+
+export async function runDemo(context: Context, options: DemoOptions): Promise<DemoResult> {
+  const { db, log, home, now } = context;
+  const { seed, rounds, bar } = options;
+  const began = performance.now();
+  const cpuBefore = await familySeconds(db);
+  let failure: TroupeError | null = null;
+  let reject: (error: TroupeError) => void = () => {};
+  const died = new Promise<never>((_, no) => {
+    reject = no;
+  });
+  died.catch(() => {});
+  const fail = (error: TroupeError) => {
+    failure ??= error;
+    reject(error);
+  };
+  const units = 12 + 2 * 14 + rounds * (ITERATIONS + 4);
+  let done = 0;
+  const advance = (by: number, note: string) => {
+    if (failure) throw failure;
+    done += by;
+    bar.update(Math.min(done, units), units, note);
+  };
+  advance(0, 'starting');
+
+  let children: Child[] = [];
+  let team: (question: object) => Promise<Record<string, unknown>> = async () => ({});
+  let speaker: InferClient | null = null;
+
+  const start = async (model: string) => {
+    const args = options.flags;
+    children = [
+      startRole('project', args, fail),
+      startRole('judge', args, fail),
+      startRole('work', args, fail),
+      startRole('serve', [...args, '--port', '0'], fail),
+      startRole('infer', [...args, '--policy', POLICY, '--model', model], fail),
+    ];
+    const url = await address(context, 'serve', () => failure);
+    speaker = connectInfer(await address(context, 'infer', () => failure));
+    const program = startProgram(
+      'team',
+      [
+        ...process.execArgv,
+        fileURLToPath(
+          new URL(`../examples/coder-verifier/team${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url),
+        ),
+        '--url',
+        url,
+        '--run',
+        `seed-${seed}`,
+      ],
+      fail,
+      'pipe',
+    );
+    children.push(program);
+    team = askingLines(program.process);
+  };
+  const stop = async () => {
+    speaker?.close();
+    await Promise.all(children.map((child) => child.stop()));
+    children = [];
+  };
+
+  /** Asks a stage for work and waits for it; between two stages everything may be restarted. */
+  let current = '';
+  const stage = async <T>(kind: string, id: string, spec: Record<string, unknown>): Promise<T> => {
+    const jobId = `demo-${seed}-${id}-${kind}`;
+    await requestJob({ db, log, now }, { job_id: jobId, kind, spec });
+    const result = await Promise.race([waitForJob(db, jobId), died]);
+    await options.between?.(kind, async () => {
+      await stop();
+      await start(current);
+    });
+    return result as T;
+  };
+  const play = async (question: object) => (await Promise.race([team(question), died])) as { episodes: string[] };
+  const speakWith = async ({ directory }: Trained) => {
+    current = directory;
+    await speaker!.load(directory, POLICY);
+  };
+  const record = async (draft: Draft) => {
+    const decoded = decodeDraft(draft);
+    if (decoded.refusal)
+      throw new TroupeError('internal', `An event of the demo was refused: ${JSON.stringify(decoded.refusal)}`);
+    await log.append([decoded.event]);
+  };
+
+  const results: Round[] = [];
+  /** Held-out tasks with the weights of this moment; what came out is said about the checkpoint, and released with it. */
+  const evaluate = async (name: string, { checkpoint_id }: { readonly checkpoint_id: string }) => {
+    const round = results.length;
+    const main = await play({
+      cmd: 'evaluate',
+      round,
+      pool: 'new',
+      ...(options.scale ? { tasks: Math.ceil(192 * options.scale) } : {}),
+    });
+    const hard = await play({
+      cmd: 'evaluate',
+      round,
+      pool: 'hard',
+      ...(options.scale ? { tasks: Math.ceil(96 * options.scale) } : {}),
+    });
+    const scores = await stage<{ new: Evaluation; hard: Evaluation }>('evaluate', `eval-${round}`, {
+      sets: { new: { episodes: main.episodes }, hard: { episodes: hard.episodes } },
+    });
+    const { pass_at_1, best_of_n, majority, verifier_precision, rejection_rate } = scores.new;
+    const result = {
+      round,
+      name,
+      checkpoint: checkpoint_id,
+      pass_at_1,
+      best_of_n,
+      majority,
+      hard_pass_at_1: scores.hard.pass_at_1,
+      verifier_precision,
+      rejection_rate,
+    };
+    results.push(result);
+    const metrics = Object.fromEntries(Object.entries(result).filter(([, value]) => typeof value === 'number'));
+    await record({
+      name: 'policy.released',
+      source: '/demo',
+      id: `seed-${seed}/round-${round}`,
+      time: now().toISOString(),
+      data: {
+        release_id: `seed-${seed}-round-${round}`,
+        policies: { [POLICY]: checkpoint_id },
+        reason: name,
+        by: 'demo',
+        metrics,
+      },
+    });
+    advance(4, `${name}: held-out pass@1 ${percent(pass_at_1)}`);
+  };
+
+  const scaled = (n: number) => Math.max(1, Math.ceil(n * (options.scale ?? 1)));
+  try {
+    const spec = MODEL_SPEC;
+    const model = await newModelDirectory(join(home.checkpoints, `new-${seed}`), {
+      config: {
+        ...spec.config,
+        bos_token_id: null,
+        eos_token_id: spec.special_tokens.indexOf(spec.eos_token),
+        pad_token_id: spec.special_tokens.indexOf(spec.pad_token),
+      },
+      tokenizer: wordTokenizer(spec.words, spec.special_tokens, { eos: spec.eos_token, pad: spec.pad_token }),
+      chatTemplate: spec.chat_template,
+      seed: seed * 2 + 1,
+      codeVersion: VERSION,
+    });
+    await record({
+      name: 'checkpoint.saved',
+      source: '/demo',
+      id: `seed-${seed}/new`,
+      time: now().toISOString(),
+      data: {
+        checkpoint_id: model.id,
+        policy: POLICY,
+        uri: model.dir,
+        sha256: model.sha256,
+        step: 0,
+        kept: true,
+        code_version: VERSION,
+      },
+    });
+    current = model.dir;
+    await start(model.dir);
+    advance(1, 'the teachers demonstrate');
+
+    // Warm start: what faulty teachers showed, filtered.
+    const lessons = join(home.run, `lessons-${seed}.jsonl`);
+    mkdirSync(home.run, { recursive: true });
+    await teach(lessons, seed, options.scale ?? 1);
+    const imported = await importFiles([lessons], { log, book: context.book, artifacts: context.artifacts });
+    if (imported.events.rejected > 0)
+      throw new TroupeError('internal', `Lessons were refused: ${JSON.stringify(imported.errors[0])}`);
+    await waitProjected(db);
+    const taught = await episodesTagged(db, { phase: 'teach' });
+    const teachers = (await evaluateEpisodes(db, await episodesTagged(db, { phase: 'teach', role: 'coder' })))
+      .pass_at_1;
+    await stage('judge', 'lessons', { methods: PLAN.lessons, episodes: taught });
+    const lessonData = await stage<Frozen>('freeze', 'lessons', {
+      recipe: {
+        name: 'lessons',
+        where: { field: 'tags.phase', op: '=', value: 'teach' },
+        verdicts: PLAN.lessons,
+        unit: 'step',
+        roles: ['coder', 'verifier'],
+      },
+    });
+    advance(2, 'warm start');
+    const warm = { ...PLAN.warm, steps: { coder: scaled(150), verifier: scaled(220) } };
+    let trained = await stage<Trained>('sft', 'lessons', {
+      ...warm,
+      base: model.dir,
+      dataset: lessonData.directory,
+      policy: POLICY,
+      seed: seed * 1000 + 100,
+      keep: true,
+    });
+    await speakWith(trained);
+    advance(5, 'warm start');
+    await evaluate('warm start', trained);
+
+    // Twice: play, keep what came out right, learn from it.
+    for (const own of [1, 2]) {
+      const { episodes } = await play({
+        cmd: 'play',
+        phase: `own-${own}`,
+        iteration: 0,
+        round: results.length,
+        seed: seed * 1000 + 300 + own,
+        tasks: scaled(768),
+        verified: scaled(768),
+        programs: 16,
+        inputs: 4,
+        tests_per_input: 2,
+      });
+      advance(4, `own successes ${own}`);
+      await stage('judge', `own-${own}`, { methods: PLAN.successes, episodes });
+      const data = await stage<Frozen>('freeze', `own-${own}`, {
+        recipe: {
+          name: `own-successes-${own}`,
+          where: { field: 'tags.phase', op: '=', value: `own-${own}` },
+          verdicts: PLAN.successes,
+          unit: 'step',
+          roles: ['coder', 'verifier'],
+        },
+      });
+      const steps = { coder: scaled(90), verifier: scaled(120) };
+      // A team that got nothing right has nothing to imitate.
+      if ((data.rows.train ?? 0) > 0) {
+        trained = await stage<Trained>('sft', `own-${own}`, {
+          ...PLAN.own,
+          steps,
+          base: trained.directory,
+          dataset: data.directory,
+          policy: POLICY,
+          seed: seed * 1000 + 330 + own,
+          keep: true,
+        });
+        await speakWith(trained);
+      }
+      advance(6, `own successes ${own}`);
+      await evaluate(`own SFT ${own}`, trained);
+    }
+
+    // Reinforcement: every iteration plays with the latest weights.
+    let trust: number = PLAN.trust;
+    let last: Frozen = lessonData;
+    const iterations = scaled(ITERATIONS);
+    for (let round = 1; round <= rounds; round++) {
+      for (let i = 0; i < iterations; i++) {
+        const iteration = (round - 1) * iterations + i;
+        const { episodes } = await play({
+          cmd: 'play',
+          phase: 'rl',
+          iteration,
+          round: results.length,
+          seed: seed * 1000 + 555,
+          tasks: scaled(128),
+          verified: scaled(64),
+          programs: 16,
+          inputs: 4,
+          tests_per_input: 2,
+        });
+        // The trust in the verifier is fixed for an iteration and recorded with the judging.
+        await stage('judge', `rl-${iteration}`, {
+          methods: [
+            { method: 'cosigned_rewards', params: { trust } },
+            { method: 'floored_advantage', reads: 'cosigned_rewards' },
+          ],
+          episodes,
+        });
+        last = await stage<Frozen>('freeze', `rl-${iteration}`, {
+          recipe: {
+            name: `rl-${iteration}`,
+            where: { field: 'episode_id', op: 'in', value: episodes },
+            unit: 'step',
+            roles: ['coder', 'verifier'],
+            reward: { method: 'cosigned_rewards', params: { trust } },
+            credit: 'floored_advantage',
+          },
+        });
+        const ends = i === iterations - 1;
+        trained = await stage<Trained>('rl', `rl-${iteration}`, {
+          ...PLAN.rl,
+          base: trained.directory,
+          dataset: last.directory,
+          policy: POLICY,
+          seed: seed * 1000 + 7000 + iteration,
+          reset_optimizer: iteration === 0,
+          keep: ends,
+        });
+        await speakWith(trained);
+        trust = await nextTrust(context, episodes, trust);
+        advance(ITERATIONS / iterations, `round ${round}, iteration ${i + 1} of ${iterations}`);
+      }
+      await evaluate(`RL ${round}`, trained);
+    }
+
+    await waitProjected(db);
+    const { rows } = await db.query<{ events: number; episodes: number; steps: number }>(
+      `select (select count(*) from troupe.events)::float8 as events, (select count(*) from facts.episodes)::float8 as episodes, (select count(*) from facts.steps)::float8 as steps`,
+    );
+    advance(units, 'done');
+    const cpuAfter = await familySeconds(db);
+    return {
+      rounds: results,
+      teachers,
+      seed,
+      ...rows[0]!,
+      dataset: { rows: last.rows.train ?? 0, sha256: last.content_sha256 },
+      funnel: lessonData.funnel,
+      seconds: round1((performance.now() - began) / 1000),
+      cpu_seconds: cpuBefore === null || cpuAfter === null ? null : round1(cpuAfter - cpuBefore),
+    };
+  } finally {
+    await stop();
+  }
+}
+
+/** Moves the trust in the verifier by what right programs upheld in this iteration, in the order of the episodes. */
+async function nextTrust({ db }: Context, episodes: readonly string[], trust: number): Promise<number> {
+  const { rows } = await db.query<{ value: number | null }>(
+    `select s.value from facts.scores s join facts.judged_methods m using (method_key)
+     where m.method = 'cosigned_rewards' and s.key = any($1::text[]) order by s.key`,
+    [episodes.map((id) => `e/${id}`)],
+  );
+  return runMethod(findMethod('trust_update'), { trust, upheld: rows.map((row) => row.value) }) as number;
+}
+
+async function teach(file: string, seed: number, scale: number): Promise<void> {
+  const program = fileURLToPath(
+    new URL(`../examples/coder-verifier/teach${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url),
+  );
+  const args = [
+    '--seed',
+    String(seed),
+    '--out',
+    file,
+    '--coder-tasks',
+    String(Math.ceil(500 * scale)),
+    '--verifier-tasks',
+    String(Math.ceil(3000 * scale)),
+  ];
+  await runProgram('teachers', [...process.execArgv, program, ...args]);
+}
+
+async function address({ db }: Context, role: string, failure: () => TroupeError | null): Promise<string> {
+  const deadline = performance.now() + 60_000;
+  while (performance.now() < deadline) {
+    const failed = failure();
+    if (failed) throw failed;
+    const { rows } = await db.query<{ address: string }>(
+      `select address from troupe.processes where role = $1 and address is not null and heartbeat_at > clock_timestamp() - interval '10 seconds' order by started_at desc limit 1`,
+      [role],
+    );
+    if (rows[0]) return rows[0].address;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  throw new TroupeError('unreachable', `The process \`run ${role}\` did not start within 60 s.`);
+}
+
+const percent = (share: number | null): string => (share === null ? '–' : `${(100 * share).toFixed(0)} %`);
+const round1 = (x: number): number => Math.round(x * 10) / 10;

@@ -1,0 +1,80 @@
+/**
+ * What people and programs see: data on stdout, everything else on stderr; with --json one JSON document and nothing else on stdout.
+ */
+import cliProgress from 'cli-progress';
+import pc from 'picocolors';
+
+export const say = (text: string): void => {
+  process.stderr.write(`${text}\n`);
+};
+
+export const printJson = (value: unknown): void => {
+  process.stdout.write(`${JSON.stringify(value, null, process.stdout.isTTY ? 2 : 0)}\n`);
+};
+
+export const print = (text: string): void => {
+  process.stdout.write(`${text}\n`);
+};
+
+/** A plain table: columns as wide as their widest cell, numbers to the right. */
+export function table(head: readonly string[], rows: readonly (readonly unknown[])[]): string {
+  const cells = rows.map((row) => row.map(cell));
+  const widths = head.map((name, i) => Math.max(name.length, ...cells.map((row) => row[i]?.length ?? 0)));
+  const numeric = head.map(
+    (_, i) => rows.some((row) => row[i] !== null) && rows.every((row) => row[i] === null || typeof row[i] === 'number'),
+  );
+  const line = (row: readonly string[]) =>
+    row
+      .map((text, i) => (numeric[i] ? text.padStart(widths[i]!) : text.padEnd(widths[i]!)))
+      .join('  ')
+      .trimEnd();
+  return [pc.bold(line(head)), ...cells.map(line)].join('\n');
+}
+
+function cell(value: unknown): string {
+  if (value === null || value === undefined) return '–';
+  if (typeof value === 'number') return Number.isInteger(value) ? String(value) : String(Number(value.toFixed(4)));
+  const text = typeof value === 'string' ? value : JSON.stringify(value);
+  const flat = text.replaceAll(/\p{Cc}+/gu, ' ');
+  return flat.length <= 80 ? flat : `${flat.slice(0, 79)}…`;
+}
+
+export type Bar = { readonly update: (done: number, total: number, note?: string) => void; readonly stop: () => void };
+
+/** A progress bar with time left on a terminal; elsewhere one line every few seconds, so that logs stay short. */
+export function progressBar(label: string, { quiet = false } = {}): Bar {
+  if (quiet) return { update: () => {}, stop: () => {} };
+  if (!process.stderr.isTTY) {
+    let next = 0;
+    return {
+      update: (done, total, note = '') => {
+        const now = performance.now();
+        if (now < next && done < total) return;
+        next = now + 5000;
+        say(`${label}: ${total > 0 ? Math.floor((100 * done) / total) : 0} % ${note}`.trimEnd());
+      },
+      stop: () => {},
+    };
+  }
+  const bar = new cliProgress.SingleBar({
+    format: `${label} {bar} {percentage} % · {eta_formatted} left · {note}`,
+    stream: process.stderr,
+    hideCursor: true,
+    clearOnComplete: false,
+    etaBuffer: 50,
+  });
+  let started = false;
+  return {
+    update: (done, total, note = '') => {
+      if (!started) {
+        bar.start(total, done, { note });
+        started = true;
+      }
+      bar.setTotal(total);
+      bar.update(done, { note });
+    },
+    stop: () => {
+      if (started) bar.stop();
+    },
+  };
+}

@@ -1,0 +1,133 @@
+/**
+ * Every setting with its default, where it may come from, and where it did come from. Flags over `TROUPE_*` (and `DATABASE_URL`)
+ * over `troupe.yaml` over defaults. Read once, in the command line; rooms get what they need as arguments.
+ */
+import { existsSync, readFileSync } from 'node:fs';
+import { parse } from 'yaml';
+import { got, TroupeError } from './errors.ts';
+
+type Setting = {
+  readonly env: string;
+  readonly fallback: string | number | null;
+  readonly secret?: boolean;
+  /** Of a number, both included. */
+  readonly range?: readonly [least: number, most: number];
+  readonly about: string;
+};
+
+export const SETTINGS = {
+  home: {
+    env: 'TROUPE_HOME',
+    fallback: '.troupe',
+    about: 'folder of the embedded database, datasets, checkpoints and artifacts',
+  },
+  project: { env: 'TROUPE_PROJECT', fallback: 'troupe', about: 'name of the project: a database of its own' },
+  database_url: {
+    env: 'DATABASE_URL',
+    fallback: null,
+    secret: true,
+    about: 'PostgreSQL server to use instead of the embedded one',
+  },
+  host: { env: 'TROUPE_HOST', fallback: '127.0.0.1', about: 'address the API listens on' },
+  port: { env: 'TROUPE_PORT', fallback: 7717, range: [0, 65535], about: 'port the API listens on' },
+  threads: {
+    env: 'TROUPE_THREADS',
+    fallback: 1,
+    range: [1, 1024],
+    about: 'threads of one training or sampling process; one makes runs repeatable',
+  },
+} as const satisfies Record<string, Setting>;
+
+export type SettingName = keyof typeof SETTINGS;
+export type Origin = 'flag' | 'environment' | 'troupe.yaml' | 'default';
+type ValueOf<N extends SettingName> = (typeof SETTINGS)[N]['fallback'] extends number
+  ? number
+  : (typeof SETTINGS)[N]['fallback'] extends null
+    ? string | null
+    : string;
+export type Config = { readonly [N in SettingName]: ValueOf<N> } & {
+  readonly origins: Readonly<Record<SettingName, Origin>>;
+};
+
+/** @throws TroupeError `config_invalid` naming the setting, where it came from, what was expected and what came. */
+export function loadConfig(
+  flags: Readonly<Record<string, unknown>>,
+  env: Readonly<Record<string, string | undefined>>,
+  file = 'troupe.yaml',
+): Config {
+  const written = readFile(file);
+  for (const name of Object.keys(written)) {
+    if (!Object.hasOwn(SETTINGS, name)) {
+      throw new TroupeError(
+        'config_invalid',
+        `${file} has a setting ${got(name)} that Troupe does not know; it knows ${Object.keys(SETTINGS).join(', ')}.`,
+      );
+    }
+  }
+  const values: Record<string, unknown> = {};
+  const origins = {} as Record<SettingName, Origin>;
+  for (const name of Object.keys(SETTINGS) as SettingName[]) {
+    const setting: Setting = SETTINGS[name];
+    const flag = flags[camel(name)];
+    const inherited = env[setting.env];
+    const [value, origin]: [unknown, Origin] =
+      flag !== undefined
+        ? [flag, 'flag']
+        : inherited !== undefined && inherited !== ''
+          ? [inherited, 'environment']
+          : Object.hasOwn(written, name)
+            ? [written[name], 'troupe.yaml']
+            : [setting.fallback, 'default'];
+    values[name] = typed(name, setting, value, origin);
+    origins[name] = origin;
+  }
+  return Object.freeze({ ...values, origins }) as unknown as Config;
+}
+
+/** The value as it may be shown: secrets are masked. */
+export function shown(config: Config, name: SettingName): string {
+  const value = config[name];
+  const setting: Setting = SETTINGS[name];
+  if (value === null) return '(none)';
+  return setting.secret ? masked(String(value)) : String(value);
+}
+
+/** Greedy up to the last @, since people forget to encode what stands in a password. */
+const masked = (address: string): string =>
+  address.replace(/\/\/.*@/, '//***@').replace(/\b((?:ssl)?password=)('[^']*'|[^&\s]*)/gi, '$1***');
+
+function typed(name: SettingName, setting: Setting, value: unknown, origin: Origin): unknown {
+  if (typeof setting.fallback !== 'number') {
+    if ((typeof value === 'string' && value !== '') || (value === null && setting.fallback === null)) return value;
+    throw new TroupeError('config_invalid', `${name} (from ${origin}) should be text, but it is ${got(value)}.`, {
+      field: name,
+    });
+  }
+  const [least, most] = setting.range ?? [0, Number.MAX_SAFE_INTEGER];
+  const number = typeof value === 'string' && /^\d+$/.test(value) ? Number(value) : value;
+  if (typeof number === 'number' && Number.isInteger(number) && number >= least && number <= most) return number;
+  throw new TroupeError(
+    'config_invalid',
+    `${name} (from ${origin}) should be a whole number from ${least} to ${most}, but it is ${got(value)}.`,
+    { field: name },
+  );
+}
+
+function readFile(file: string): Record<string, unknown> {
+  if (!existsSync(file)) return {};
+  let value: unknown;
+  try {
+    value = parse(readFileSync(file, 'utf8'));
+  } catch (cause) {
+    throw new TroupeError('config_invalid', `${file} is not YAML: ${(cause as Error).message.split('\n')[0]}.`, {
+      cause,
+    });
+  }
+  if (value === null || value === undefined) return {};
+  if (typeof value !== 'object' || Array.isArray(value)) {
+    throw new TroupeError('config_invalid', `${file} should hold settings by name, but it holds ${got(value)}.`);
+  }
+  return value as Record<string, unknown>;
+}
+
+const camel = (name: string): string => name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());

@@ -1,0 +1,26 @@
+/** The public names of Troupe, by room. Agents' programs import `troupe/recorder` instead, which needs nothing but Node. */
+
+// api: facts are shown
+export { type AppOptions, buildApp } from './api/app.ts';
+export { serve } from './api/serve.ts';
+export { type Config, loadConfig, SETTINGS } from './config.ts';
+export { ERRORS, type ErrorCode, EXIT, type Refusal, TroupeError } from './errors.ts';
+// ingest: facts come in
+export { type Decoded, decodeDraft, decodeEnvelope, decodeText } from './ingest/decode.ts';
+export { type Draft, type Event, type EventData, type EventName, typeOf, VOCABULARY } from './ingest/events.ts';
+export type { Appended, EventLog } from './ingest/log/log.ts';
+export { postgresLog } from './ingest/log/postgres.ts';
+// store: facts are remembered, judged, frozen
+export { type Frozen, freeze } from './store/datasets/freeze.ts';
+export { type OpenedDataset, openDataset } from './store/datasets/read.ts';
+export { type Recipe, readRecipe, recipeSchema } from './store/datasets/recipe.ts';
+export { type Database, type DatabaseOptions, openDatabase } from './store/db/database.ts';
+export { judge, type MethodAsked } from './store/judge.ts';
+export { METHODS } from './store/methods/catalogue.ts';
+export type { Method, MethodKind } from './store/methods/method.ts';
+export { findMethod, runMethod } from './store/methods/run.ts';
+export { projectAll } from './store/projector.ts';
+export { ask, type SqlAnswer } from './store/sql.ts';
+// trainer: facts become weights
+export { type OpenModel, openModel } from './trainer/model-directory.ts';
+export { Policy } from './trainer/policy.ts';

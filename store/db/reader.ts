@@ -1,0 +1,87 @@
+/**
+ * A login of its own for questions in SQL: it sees the views of schema traj and nothing else, so that what a question may touch is
+ * decided by PostgreSQL and not by us reading its text. On the embedded server it also loses every function that does something:
+ * sleeping, locking, notifying, changing settings, looking at other sessions.
+ */
+import { createHmac } from 'node:crypto';
+import type { Database } from './database.ts';
+import { parseAddress, sqlState } from './faults.ts';
+import { type Db, openPool } from './pool.ts';
+
+/** Functions that are volatile by nature and harmless. */
+const HARMLESS = ['random', 'random_normal', 'gen_random_uuid', 'uuidv4', 'uuidv7', 'clock_timestamp', 'timeofday'];
+/** Functions that are not volatile and yet give a transaction an id or show other sessions. */
+const REVEALING = ['txid_current', 'pg_current_xact_id', 'pg_stat_get_activity', 'pg_lock_status'];
+
+/** Connections of one project's readers, over all processes. */
+const CONNECTIONS = 32;
+
+/**
+ * A small pool that logs in as the project's reader, whose role is made or brought up to date first. Null where there can be none:
+ * the server's user may not make roles, or came in without a password that the reader's could be derived from. Then whoever asks has
+ * only what a read-only transaction forbids. Close it before the database.
+ */
+export async function openReader(
+  { db, url, embedded }: Pick<Database, 'db' | 'url' | 'embedded'>,
+  { max = 4 }: { readonly max?: number } = {},
+): Promise<Db | null> {
+  const address = parseAddress(url);
+  if (address.password === '') return null;
+  const database = decodeURIComponent(address.pathname.slice(1));
+  const role = `${database}_reader`.slice(0, 63);
+  // Every process derives the same password, so none locks another out; it is as secret as the one it comes from.
+  const password = createHmac('sha256', address.password).update(role).digest('base64url');
+  try {
+    await db.transaction(async (tx) => {
+      await tx.query(`select pg_advisory_xact_lock(hashtext('troupe reader'))`);
+      await tx.query(roleText(database, role, password));
+      if (embedded) await tx.query(LOCK_DOWN);
+    });
+  } catch (error) {
+    if (sqlState(error) === '42501') return null;
+    throw error;
+  }
+  address.username = encodeURIComponent(role);
+  address.password = password;
+  return openPool(address.href, { max, applicationName: 'troupe sql' });
+}
+
+const quote = (name: string): string => `"${name.replaceAll('"', '""')}"`;
+
+function roleText(database: string, role: string, password: string): string {
+  const name = quote(role);
+  return `
+    do $$ begin
+      if not exists (select from pg_roles where rolname = '${role.replaceAll("'", "''")}') then
+        create role ${name} login noinherit;
+      end if;
+    end $$;
+    alter role ${name} connection limit ${CONNECTIONS} password '${password}';
+    alter role ${name} set default_transaction_read_only = on;
+    alter role ${name} set idle_in_transaction_session_timeout = '60s';
+    grant connect on database ${quote(database)} to ${name};
+    grant usage on schema traj to ${name};
+    grant select on all tables in schema traj to ${name};
+    alter default privileges in schema traj grant select on tables to ${name};`;
+}
+
+const texts = (names: readonly string[]): string => `array[${names.map((name) => `'${name}'`).join(', ')}]`;
+
+/** After the first time there is nothing left to revoke, and it costs one look at the catalogue. */
+const LOCK_DOWN = `
+  do $$ declare f regprocedure; begin
+    for f in
+      select p.oid from pg_proc p
+      where p.pronamespace = 'pg_catalog'::regnamespace
+        and (p.provolatile = 'v' and p.proname <> all (${texts(HARMLESS)}) or p.proname = any (${texts(REVEALING)}) or p.proname like '%\\_to\\_xml%')
+        and exists (select from aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a where a.grantee = 0)
+    loop
+      execute format('revoke execute on routine %s from public', f);
+    end loop;
+    if has_database_privilege('public', current_database(), 'temporary') then
+      execute format('revoke temporary on database %I from public', current_database());
+    end if;
+    if has_table_privilege('public', 'pg_catalog.pg_stat_activity', 'select') then
+      revoke select on pg_catalog.pg_stat_activity, pg_catalog.pg_locks from public;
+    end if;
+  end $$;`;

@@ -1,0 +1,194 @@
+import { connect, createServer } from 'node:net';
+import { text } from 'node:stream/consumers';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { serve } from '../../api/serve.ts';
+import { anEvent, post, type TestApp, testApp } from './support/app.ts';
+
+let at: TestApp;
+beforeAll(async () => {
+  at = await testApp();
+});
+afterAll(() => at.close());
+
+describe('who may speak', () => {
+  it.each([
+    ['127.0.0.1:7717', undefined, 200],
+    ['localhost', undefined, 200],
+    ['LOCALHOST:80', undefined, 200],
+    ['[::1]:7717', undefined, 200],
+    ['127.8.9.1:7717', undefined, 200],
+    ['localhost:7717', 'http://localhost:7717', 200],
+    ['127.0.0.1:7717', 'http://127.0.0.1:7717', 200],
+    ['evil.example:7717', undefined, 403],
+    ['127.0.0.1.evil.example', undefined, 403],
+    ['localhost.evil.example', undefined, 403],
+    ['192.168.1.4:7717', undefined, 403],
+    ['0.0.0.0:7717', undefined, 403],
+    ['[::2]', undefined, 403],
+    ['127.0.0.1:7717', 'http://evil.example', 403],
+    ['127.0.0.1:7717', 'http://localhost:7717', 403],
+    ['localhost:7717', 'http://localhost:3000', 403],
+    ['localhost:7717', 'null', 403],
+    ['localhost:7717', '', 403],
+    ['evil.example', 'http://evil.example', 403],
+  ])('Host %j with Origin %j is answered %i', async (host, origin, status) => {
+    for (const url of ['/healthz', '/', '/v1/episodes', '/no/such/route']) {
+      const answer = await at.app.inject({ url, headers: { host, ...(origin === undefined ? {} : { origin }) } });
+      if (status === 403) {
+        expect([url, answer.statusCode, answer.json().code]).toEqual([url, 403, 'forbidden_origin']);
+        expect(answer.headers['content-type']).toContain('application/problem+json');
+      } else expect(answer.statusCode).toBe(url === '/no/such/route' ? 404 : 200);
+    }
+  });
+
+  it('refuses a request that names no host', async () => {
+    const own = await testApp();
+    const { port, close } = await serve(own.app, { host: '127.0.0.1', port: 0 });
+    const socket = connect(port, '127.0.0.1');
+    socket.end('GET /healthz HTTP/1.0\r\n\r\n');
+    expect(await text(socket)).toMatch(/^HTTP\/1\.1 403 /);
+    await close();
+    await own.close();
+  });
+
+  it('takes nothing from a foreign page', async () => {
+    const answer = await post(at.app, anEvent('foreign'), { origin: 'http://evil.example' });
+    expect(answer.statusCode).toBe(403);
+    const { rows } = await at.db.query("select 1 from troupe.events where id = 'foreign'");
+    expect(rows).toEqual([]);
+  });
+
+  it('takes literal addresses and named hosts where it is exposed on purpose, and still no other name', async () => {
+    const open = await testApp({ exposed: true, hosts: ['troupe.internal'] });
+    const statuses = await Promise.all(
+      ['10.0.0.5:7717', 'troupe.internal', 'evil.example'].map(
+        async (host) => (await open.app.inject({ url: '/healthz', headers: { host } })).statusCode,
+      ),
+    );
+    expect(statuses).toEqual([200, 200, 403]);
+    await open.close();
+  });
+});
+
+describe('serving', () => {
+  it('P54: a port that is taken is said in one clear line', async () => {
+    const other = createServer().listen(0, '127.0.0.1');
+    await new Promise((resolve) => other.once('listening', resolve));
+    const { port } = other.address() as { port: number };
+    const own = await testApp();
+    const failure = await serve(own.app, { host: '127.0.0.1', port }).catch((error) => error);
+    expect(failure).toMatchObject({ code: 'port_taken', exit: 1 });
+    expect(failure.message).toBe(
+      `Another program listens on 127.0.0.1 port ${port}; stop it, or choose another port with --port.`,
+    );
+    other.close();
+    await own.close();
+  });
+
+  it('P54: listens beyond loopback only when that is asked for', async () => {
+    const own = await testApp();
+    for (const host of ['0.0.0.0', '::', '192.168.1.4', 'example.org']) {
+      await expect(serve(own.app, { host, port: 0 })).rejects.toMatchObject({
+        code: 'usage',
+        detail: { field: 'host' },
+      });
+    }
+    const { url, close } = await serve(own.app, { host: '0.0.0.0', port: 0, exposed: true });
+    expect((await fetch(`${url.replace('0.0.0.0', '127.0.0.1')}/healthz`)).status).toBe(200);
+    await close();
+    await own.close();
+  });
+
+  it('says that it is ready, and how far the tables are behind', async () => {
+    await post(at.app, [anEvent('ready-1'), anEvent('ready-2')]);
+    expect((await at.app.inject('/readyz')).json()).toEqual({
+      status: 'ready',
+      database: 'ok',
+      schema: 'current',
+      lag_events: 2,
+    });
+    await at.project();
+    expect((await at.app.inject('/readyz')).json()).toMatchObject({ lag_events: 0 });
+  });
+
+  it('is not ready, but alive, without the database or with a schema that is not its own', async () => {
+    const own = await testApp();
+    await own.db.query("insert into troupe.migrations (number, name, sha256) values (9999, 'of tomorrow', 'x')");
+    const newer = await own.app.inject('/readyz');
+    expect([newer.statusCode, newer.json().schema]).toEqual([503, 'newer']);
+    await own.db.query(
+      'delete from troupe.migrations where number = (select max(number) from troupe.migrations where number < 9999) or number = 9999',
+    );
+    expect((await own.app.inject('/readyz')).json()).toMatchObject({ status: 'not_ready', schema: 'behind' });
+    await own.db.close();
+    const away = await own.app.inject('/readyz');
+    expect([away.statusCode, away.json().database]).toEqual([503, 'unreachable']);
+    expect((await own.app.inject('/healthz')).json()).toEqual({ status: 'ok', version: '0.0.0', project: 'test' });
+    await own.close();
+  });
+
+  it('shows counts of doors, log, tables and requests in the Prometheus format', async () => {
+    await post(at.app, '[1]');
+    const answer = await at.app.inject('/metrics');
+    expect(answer.headers['content-type']).toContain('version=0.0.4');
+    for (const line of answer.body.trimEnd().split('\n')) {
+      expect(line).toMatch(
+        /^(?:# (?:HELP|TYPE) troupe_\w+ .+|troupe_\w+(?:\{\w+="[^"]*"(?:,\w+="[^"]*")*\})? -?[\d.e+-]+)$/,
+      );
+    }
+    expect(answer.body).toContain('troupe_dead_letters{door="http",code="bad_shape"} 1\n');
+    expect(answer.body).toMatch(/troupe_http_requests_total\{method="POST",route="\/v1\/events",status="207"\} 1\n/);
+    expect(answer.body).toContain('troupe_projection_lag_events 0\n');
+  });
+
+  it('answers only the event door where it is asked to be one', async () => {
+    const door = await testApp({ ingestOnly: true });
+    expect((await post(door.app, anEvent('i'))).statusCode).toBe(200);
+    for (const url of ['/', '/v1/episodes', '/v1/models']) expect((await door.app.inject(url)).statusCode).toBe(404);
+    await door.close();
+  });
+});
+
+describe('the OpenAPI document', () => {
+  it('lists every route and nothing else', async () => {
+    const { openapi, paths } = (await at.app.inject('/openapi.json')).json();
+    expect(openapi).toBe('3.1.0');
+    const listed = Object.entries(paths as Record<string, object>).flatMap(([path, methods]) =>
+      Object.keys(methods).map((m) => `${m.toUpperCase()} ${path}`),
+    );
+    // The router prints its own tree, whoever documented what.
+    const there = at.app
+      .printRoutes({ commonPrefix: false })
+      .split('\n')
+      .reduce<{ stack: string[]; routes: string[] }>(
+        ({ stack, routes }, line) => {
+          const match = /^([│ ]*)[├└]── (.*?)(?: \(([A-Z, ]+)\))?$/u.exec(line);
+          if (!match) return { stack, routes };
+          const path = [...stack.slice(0, match[1]!.length / 4), match[2]!];
+          const methods = (match[3] ?? '').split(', ').filter((m) => m !== '' && m !== 'HEAD');
+          return {
+            stack: path,
+            routes: [...routes, ...methods.map((m) => `${m} ${path.join('').replace(/:([a-z]+)/g, '{$1}')}`)],
+          };
+        },
+        { stack: [], routes: [] },
+      ).routes;
+    expect(there.length).toBeGreaterThan(15);
+    expect(listed.sort()).toEqual(there.sort());
+  });
+
+  it('names what a route takes and answers', async () => {
+    const { paths, components } = (await at.app.inject('/openapi.json')).json();
+    const events = paths['/v1/events'].post;
+    expect(Object.keys(events.requestBody.content)).toContain('application/x-ndjson');
+    expect(Object.keys(events.responses)).toEqual(['200', '207', 'default']);
+    expect(paths['/v1/episodes'].get.parameters.map(({ name }: { name: string }) => name)).toContain('tag.KEY');
+    expect(paths['/e/{episode}/a/{agent}/v1/chat/completions'].post.parameters).toContainEqual({
+      in: 'path',
+      name: 'episode',
+      required: true,
+      schema: { type: 'string' },
+    });
+    expect(components.schemas.Problem.required).toContain('request_id');
+  });
+});

@@ -1,0 +1,340 @@
+import { randomBytes } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { registeredSpeakers } from '../../api/speakers.ts';
+import { TroupeError } from '../../errors.ts';
+import { registerProcess } from '../../store/processes.ts';
+import type { SampleAsk } from '../../trainer/infer-wire.ts';
+import { fixedSpeakers, post, type TestApp, testApp } from './support/app.ts';
+
+const CHAT = '/v1/chat/completions';
+const ask = (more: object = {}) => ({
+  model: 'policy:solver',
+  messages: [{ role: 'user', content: 'What is 6 x 7?' }],
+  ...more,
+});
+const context = {
+  'troupe-episode': 'ep-1',
+  'troupe-task': 'task-1',
+  'troupe-group': 'group-1',
+  'troupe-agent': 'sam',
+  'troupe-role': 'solver',
+  'troupe-turn': '2',
+};
+
+const speakers = fixedSpeakers();
+let at: TestApp;
+beforeAll(async () => {
+  at = await testApp({ speakers });
+});
+afterAll(() => at.close());
+
+const eventsOf = async (episode: string) =>
+  (
+    await at.db.query<{ name: string; source: string; data: Record<string, unknown> }>(
+      'select name, source, data from troupe.events where key = $1 order by position',
+      [`e/${episode}`],
+    )
+  ).rows;
+
+describe('POST /v1/chat/completions', () => {
+  it('answers as OpenAI does, with token ids, and what was said is in the log before it is read', async () => {
+    const answer = await post(
+      at.app,
+      ask({ n: 3, seed: 11, temperature: 0.7, max_tokens: 20, stop: 'X' }),
+      context,
+      CHAT,
+    );
+    expect(answer.statusCode).toBe(200);
+    expect(answer.headers['troupe-recorded']).toBe('true');
+    const body = answer.json();
+    expect(body).toMatchObject({
+      object: 'chat.completion',
+      model: 'policy:solver',
+      prompt_token_ids: [7, 8, 9],
+      usage: { prompt_tokens: 3, completion_tokens: 6, total_tokens: 9 },
+      troupe: { episode_id: 'ep-1', checkpoint_id: 'c-1' },
+    });
+    expect(body.choices[1]).toEqual({
+      index: 1,
+      message: { role: 'assistant', content: 'answer 1' },
+      finish_reason: 'stop',
+      logprobs: null,
+      token_ids: [11, 1],
+    });
+    expect(body.troupe.step_ids).toEqual([0, 1, 2].map((i) => `${body.troupe.call_id}/${i}`));
+    expect(speakers.asked.at(-1)).toMatchObject({
+      who: { kind: 'policy', name: 'solver' },
+      ask: { n: 3, seed: 11, temperature: 0.7, max_tokens: 20, stop: ['X'] },
+    });
+
+    const events = await eventsOf('ep-1');
+    expect(events.map(({ name, source }) => [name, source])).toEqual([
+      ['generation.requested', '/gateway'],
+      ['generation.completed', '/gateway'],
+    ]);
+    expect(events[0]!.data).toMatchObject({
+      call_id: body.troupe.call_id,
+      agent_id: 'sam',
+      role: 'solver',
+      turn: 2,
+      model: 'policy:solver',
+      input: [{ role: 'user', content: 'What is 6 x 7?' }],
+      params: { n: 3, seed: 11, temperature: 0.7, max_tokens: 20, stop: ['X'] },
+    });
+    expect(events[1]!.data).toMatchObject({
+      checkpoint_id: 'c-1',
+      policy: 'solver',
+      seed: 11,
+      temperature: 0.7,
+      prompt_token_ids: [7, 8, 9],
+      usage: { input_tokens: 3, output_tokens: 6 },
+      choices: [0, 1, 2].map((index) => ({
+        index,
+        content: `answer ${index}`,
+        token_ids: [11, index],
+        logprobs: [-0.5, -0.25 * (index + 1)],
+      })),
+    });
+    await at.project();
+    const { rows } = await at.db.query<{ step_id: string; agent: string; turn: number }>(
+      "select step_id, agent, turn from traj.steps where episode_id = 'ep-1' order by candidate",
+    );
+    expect(rows).toEqual(body.troupe.step_ids.map((step_id: string) => ({ step_id, agent: 'sam', turn: 2 })));
+  });
+
+  it('gives a log-probability for each token when asked to', async () => {
+    const { choices } = (await post(at.app, ask({ logprobs: true, seed: 5 }), context, CHAT)).json();
+    expect(choices[0].logprobs.content).toEqual([
+      { token: 'token_id:5', logprob: -0.5, bytes: null, top_logprobs: [] },
+      { token: 'token_id:0', logprob: -0.25, bytes: null, top_logprobs: [] },
+    ]);
+  });
+
+  it('makes a call without an episode an episode of its own, opened, flagged and finished', async () => {
+    const { troupe } = (await post(at.app, ask(), { 'troupe-task': 'task-9' }, CHAT)).json();
+    const events = await eventsOf(troupe.episode_id);
+    expect(events.map(({ name }) => name)).toEqual([
+      'episode.started',
+      'generation.requested',
+      'generation.completed',
+      'episode.finished',
+    ]);
+    expect(events[0]!.data).toMatchObject({ task_id: 'task-9', flags: ['no_episode'] });
+  });
+
+  it('reads episode and agent from the base URL too', async () => {
+    const { troupe } = (
+      await post(at.app, ask(), { 'troupe-turn': '1' }, `/e/${encodeURIComponent('a/b é')}/a/anna${CHAT}`)
+    ).json();
+    expect(troupe.episode_id).toBe('a/b é');
+    expect((await eventsOf('a/b é'))[1]!.data).toMatchObject({ agent_id: 'anna', turn: 1 });
+    expect((await at.app.inject('/e/x/a/anna/v1/models')).json()).toEqual((await at.app.inject('/v1/models')).json());
+  });
+
+  it('draws a seed where none is named, and records it', async () => {
+    const seeds = await Promise.all(
+      [1, 2, 3].map(async () => (await post(at.app, ask(), context, CHAT)).json().choices[0].token_ids[0]),
+    );
+    expect(new Set(seeds).size).toBe(3);
+    const recorded = (await eventsOf('ep-1')).map(({ data }) => data.seed);
+    for (const seed of seeds) expect(recorded).toContain(seed);
+  });
+
+  it('records no credential', async () => {
+    const secret = randomBytes(16).toString('hex');
+    const headers = {
+      ...context,
+      'troupe-episode': 'secrets',
+      authorization: `Bearer ${secret}`,
+      'x-api-key': secret,
+      cookie: secret,
+    };
+    await post(at.app, ask(), headers, CHAT);
+    expect(await eventsOf('secrets')).toHaveLength(2);
+    const { rows } = await at.db.query<{ found: boolean }>(
+      'select bool_or(data::text like $1) as found from troupe.events',
+      [`%${secret}%`],
+    );
+    expect(rows[0]!.found).toBe(false);
+  });
+
+  it('answers 404 with the known names for a model that nobody has', async () => {
+    for (const model of ['policy:nobody', 'gpt-4', 'policy:', 'checkpoint:zzz']) {
+      const answer = await post(at.app, ask({ model }), context, CHAT);
+      expect([answer.statusCode, answer.json().code]).toEqual([404, 'not_found']);
+      expect(answer.json().error.message).toContain('checkpoint:c-1, policy:solver');
+    }
+  });
+
+  it.each([
+    [{ stream: true }, 'stream'],
+    [{ n: 0 }, 'n'],
+    [{ n: 1.5 }, 'n'],
+    [{ temperature: -1 }, 'temperature'],
+    [{ max_tokens: 0 }, 'max_tokens'],
+    [{ stop: [''] }, 'stop'],
+    [{ seed: -1 }, 'seed'],
+    [{ top_p: 0.9 }, 'top_p'],
+    [{ logit_bias: { 3: 1 } }, 'logit_bias'],
+    [{ response_format: { type: 'json_object' } }, 'response_format'],
+    [{ messages: [] }, 'messages'],
+    [{ messages: [{ role: 'user', content: 4 }] }, 'messages[0].content'],
+    [{ messages: ['hello'] }, 'messages[0]'],
+    [{ model: 7 }, 'model'],
+  ])('refuses %j, and names the field', async (more, field) => {
+    const answer = await post(at.app, ask(more), context, CHAT);
+    expect([answer.statusCode, answer.json().field]).toEqual([400, field]);
+  });
+
+  it('takes parameters that change nothing', async () => {
+    const more = {
+      top_p: 1,
+      presence_penalty: 0,
+      logit_bias: {},
+      stream: false,
+      user: 'me',
+      response_format: { type: 'text' },
+      n: null,
+    };
+    expect((await post(at.app, ask(more), context, CHAT)).statusCode).toBe(200);
+  });
+
+  it.each([
+    [{ 'troupe-turn': 'one' }, 'Troupe-Turn'],
+    [{ 'troupe-episode': 'x'.repeat(513) }, 'Troupe-Episode'],
+  ])('refuses the context %j', async (headers, field) => {
+    const answer = await post(at.app, ask(), headers, CHAT);
+    expect([answer.statusCode, answer.json().field]).toEqual([400, field]);
+  });
+
+  it('answers even where nothing can be recorded, and says so', async () => {
+    const away = await testApp({
+      speakers,
+      log: {
+        name: 'away',
+        append: () => Promise.reject(new TroupeError('unreachable', 'away')),
+        close: async () => {},
+      },
+    });
+    const answer = await post(away.app, ask(), context, CHAT);
+    expect([answer.statusCode, answer.headers['troupe-recorded']]).toEqual([200, 'false']);
+    await away.close();
+  });
+
+  it('does not wait for ever for a log that hangs', async () => {
+    let release = () => {};
+    const hangs = new Promise<never[]>((resolve) => {
+      release = () => resolve([]);
+    });
+    const slow = await testApp({
+      speakers,
+      recordTimeoutMs: 50,
+      log: { name: 'slow', append: () => hangs, close: async () => {} },
+    });
+    const answer = await post(slow.app, ask(), context, CHAT);
+    expect([answer.statusCode, answer.headers['troupe-recorded']]).toEqual([200, 'false']);
+    release();
+    await slow.close();
+  });
+
+  it('records a call that no policy could answer, with its error', async () => {
+    const silent = await testApp({
+      speakers: {
+        models: async () => [],
+        speak: () => Promise.reject(new TroupeError('unreachable', 'Nobody is there.')),
+      },
+    });
+    const answer = await post(silent.app, ask(), context, CHAT);
+    expect([answer.statusCode, answer.headers['retry-after']]).toEqual([503, '1']);
+    const { rows } = await silent.db.query<{ data: object }>(
+      "select data from troupe.events where name = 'generation.completed'",
+    );
+    expect(rows[0]!.data).toMatchObject({ choices: [], error: { code: 'unreachable', message: 'Nobody is there.' } });
+    await silent.close();
+  });
+
+  it('takes 192 calls of 16 answers at once in a few appends', async () => {
+    const episodes = Array.from({ length: 192 }, (_, i) => `many-${i}`);
+    const answers = await Promise.all(
+      episodes.map((episode, i) =>
+        post(at.app, ask({ n: 16, seed: i }), { ...context, 'troupe-episode': episode }, CHAT),
+      ),
+    );
+    for (const [i, answer] of answers.entries()) {
+      expect(answer.headers['troupe-recorded']).toBe('true');
+      expect(answer.json().choices.map((choice: { token_ids: number[] }) => choice.token_ids)).toEqual(
+        Array.from({ length: 16 }, (_, k) => [i, k]),
+      );
+    }
+    const { rows } = await at.db.query<{ events: number; writes: number }>(
+      "select count(*)::integer as events, count(distinct xmin::text)::integer as writes from troupe.events where key like 'e/many-%'",
+    );
+    expect(rows[0]!.events).toBe(384);
+    expect(rows[0]!.writes).toBeLessThan(40);
+  });
+});
+
+describe('registered speakers', () => {
+  const talker = (id: string, sample: (ask: SampleAsk) => unknown) => ({
+    closed: 0,
+    sampled: [] as SampleAsk[],
+    async sample(asked: SampleAsk) {
+      this.sampled.push(asked);
+      return { checkpoint: id, ...(sample(asked) as object) } as never;
+    },
+    async status() {
+      return { models: [{ name: 'planner', checkpoint: id }] } as never;
+    },
+    close() {
+      this.closed++;
+    },
+  });
+  const gone = () => {
+    throw new TroupeError('unreachable', 'gone');
+  };
+  const request = { messages: [{ role: 'user', content: 'hi' }], n: 1 };
+
+  it('ask the newest process of a policy, and the next one when it has gone', async () => {
+    const clients = { '/old': talker('c-old', () => ({})), '/new': talker('c-new', () => ({})) };
+    let leave = await registerProcess(at.db, { processId: 'p1', role: 'infer', policy: 'planner', address: '/old' });
+    const own = registeredSpeakers(at.db, (address) => clients[address as keyof typeof clients]);
+    expect((await own.speak({ kind: 'policy', name: 'planner' }, request)).checkpoint).toBe('c-old');
+    expect(clients['/old'].sampled[0]).toEqual({ ...request, model: 'planner' });
+    expect(await own.models()).toEqual(['checkpoint:c-old', 'policy:planner']);
+
+    clients['/old'].sample = gone;
+    await leave();
+    leave = await registerProcess(at.db, { processId: 'p2', role: 'infer', policy: 'planner', address: '/new' });
+    // The look-up that is still believed names only the process that went away.
+    expect((await own.speak({ kind: 'policy', name: 'planner' }, request)).checkpoint).toBe('c-new');
+    expect(clients['/old'].closed).toBe(1);
+    expect((await own.speak({ kind: 'checkpoint', name: 'c-new' }, request)).checkpoint).toBe('c-new');
+    await leave();
+    own.close();
+  });
+
+  it('tell a policy that is not running from one that does not exist', async () => {
+    const own = registeredSpeakers(at.db, gone);
+    await registerProcess(at.db, { processId: 'p3', role: 'infer', policy: 'asleep', address: '/asleep' });
+    await expect(own.speak({ kind: 'policy', name: 'asleep' }, request)).rejects.toMatchObject({
+      code: 'unreachable',
+      detail: { hint: 'Start it with: troupe run infer --policy asleep' },
+    });
+    await expect(own.speak({ kind: 'policy', name: 'nobody' }, request)).rejects.toMatchObject({ code: 'not_found' });
+    await expect(own.speak({ kind: 'checkpoint', name: 'nobody' }, request)).rejects.toMatchObject({
+      code: 'not_found',
+    });
+  });
+
+  it('leave refusals of the process as they are', async () => {
+    const refusing = talker('c', () => {
+      throw new TroupeError('input_refused', 'too long', { field: 'prompt' });
+    });
+    await registerProcess(at.db, { processId: 'p4', role: 'infer', policy: 'strict', address: '/strict' });
+    const own = registeredSpeakers(at.db, () => refusing);
+    await expect(own.speak({ kind: 'policy', name: 'strict' }, request)).rejects.toMatchObject({
+      code: 'input_refused',
+    });
+    expect(refusing.sampled).toHaveLength(1);
+  });
+});

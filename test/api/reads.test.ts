@@ -1,0 +1,271 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { conversation } from '../../api/conversation.ts';
+import type { Event } from '../../ingest/events.ts';
+import { postgresLog } from '../../ingest/log/postgres.ts';
+import { anEpisode, event } from '../store/support/events.ts';
+import { type TestApp, testApp } from './support/app.ts';
+
+let at: TestApp;
+const say = async (...events: Event[]) => {
+  await postgresLog(at.db).append(events);
+  await at.project();
+};
+const get = async (url: string) => (await at.app.inject(url)).json();
+const hour = (n: number) => new Date(Date.UTC(2026, 0, 1, n)).toISOString();
+
+beforeAll(async () => {
+  at = await testApp();
+  await say(
+    ...anEpisode('told'),
+    event('feedback.recorded', {
+      feedback_id: 'matrix',
+      target: { kind: 'episode', episode_id: 'told' },
+      kind: 'execution',
+      name: 'matrix',
+      matrix: {
+        programs: [{ step_id: 'told-c2/0', valid: true }, { step_id: 'told-c2/1' }, { name: 'right', reference: true }],
+        tests: [
+          { name: 'example', public: true },
+          { name: 'truth', ground_truth: true },
+        ],
+        pass: [
+          [1, 1],
+          [0, null],
+          [1, 1],
+        ],
+      },
+    }),
+    ...Array.from({ length: 7 }, (_, i) =>
+      event(
+        'episode.started',
+        {
+          episode_id: `list-${i}`,
+          task_id: 'listed',
+          group_id: i < 3 ? 'g' : 'h',
+          tags: { phase: i % 2 ? 'odd' : 'even', n: i },
+        },
+        // Two of a time, and one that nobody knows.
+        { time: i === 6 ? null : hour(Math.floor(i / 2)) },
+      ),
+    ),
+  );
+});
+afterAll(() => at.close());
+
+describe('GET /v1/episodes', () => {
+  it('goes through all pages, newest first, each episode once', async () => {
+    for (const limit of [1, 2, 3, 50]) {
+      const seen: string[] = [];
+      let after = '';
+      for (let page = 0; page < 20; page++) {
+        const { items, next } = await get(`/v1/episodes?task_id=listed&limit=${limit}${after}`);
+        seen.push(...items.map((row: { episode_id: string }) => row.episode_id));
+        if (next === null) break;
+        expect(items).toHaveLength(limit);
+        after = `&after=${next}`;
+      }
+      expect(seen).toEqual(['list-5', 'list-4', 'list-3', 'list-2', 'list-1', 'list-0', 'list-6']);
+    }
+  });
+
+  it.each([
+    ['group_id=g', 3],
+    ['tag.phase=odd&task_id=listed', 3],
+    ['tag.n=4', 1],
+    ['tag.phase=odd&tag.n=4', 0],
+    ['outcome=success', 1],
+    ['closed=true', 1],
+    ['closed=false&task_id=listed', 7],
+    ["task_id=';drop table facts.episodes;--", 0],
+  ])('filters by %s', async (query, rows) => {
+    expect((await get(`/v1/episodes?${query}`)).items).toHaveLength(rows);
+  });
+
+  it.each([
+    ['limit=0', 'limit'],
+    ['limit=501', 'limit'],
+    ['limit=many', 'limit'],
+    ['after=zzz', 'after'],
+    [`after=${Buffer.from('["2026-13-77","x"]').toString('base64url')}`, 'after'],
+    [`after=${Buffer.from('["--------------","x"]').toString('base64url')}`, 'after'],
+    ['where=1', 'where'],
+    ['task_id=a&task_id=b', 'task_id'],
+    ['task_id=%00', 'task_id'],
+    ['tag.=1', 'tag.'],
+    ['closed=perhaps', 'closed'],
+  ])('refuses %s, and names the parameter', async (query, field) => {
+    const answer = await at.app.inject(`/v1/episodes?${query}`);
+    expect([answer.statusCode, answer.json().field]).toEqual([400, field]);
+  });
+});
+
+describe('GET /v1/episodes/:id', () => {
+  it('reads the episode back in order, each thing that was said once', async () => {
+    const {
+      episode,
+      task,
+      agents,
+      conversation: talk,
+      steps,
+      tool_calls,
+      feedback,
+      matrices,
+    } = await get('/v1/episodes/told');
+    expect(episode).toMatchObject({ episode_id: 'told', outcome: 'success', reward: 1, steps: 3, closed: true });
+    expect(task).toMatchObject({ query: 'What is task-1?' });
+    expect(agents).toMatchObject([{ agent_id: 'solver', agent: 'Solver' }]);
+    expect(talk.map(({ kind, who, text }: Record<string, unknown>) => [kind, who, text])).toEqual([
+      ['message', 'user', 'What is task-1?'],
+      ['input', 'user', 'What is task-1?'],
+      ['step', 'Solver', 'let me see'],
+      ['tool_call', null, null],
+      ['tool_result', 'calc', '42'],
+      ['input', 'assistant', 'let me see'],
+      ['step', 'Solver', '42'],
+      ['step', 'Solver', '41'],
+    ]);
+    expect(steps.map(({ step_id, chosen, tokens }: Record<string, unknown>) => [step_id, chosen, tokens])).toEqual([
+      ['told-c1/0', null, 3],
+      ['told-c2/0', true, null],
+      ['told-c2/1', null, null],
+    ]);
+    expect(steps[0]).not.toHaveProperty('token_ids');
+    expect(tool_calls).toMatchObject([{ name: 'calc', status: 'ok' }]);
+    expect(feedback.map(({ kind }: { kind: string }) => kind).sort()).toEqual(['execution', 'reward']);
+    expect(matrices).toEqual([
+      {
+        feedback_id: 'matrix',
+        name: 'matrix',
+        programs: [
+          { step_id: 'told-c2/0', name: null, valid: true, reference: false },
+          { step_id: 'told-c2/1', name: null, valid: null, reference: false },
+          { step_id: null, name: 'right', valid: null, reference: true },
+        ],
+        tests: [
+          { step_id: null, name: 'example', valid: null, ground_truth: false, public: true },
+          { step_id: null, name: 'truth', valid: null, ground_truth: true, public: false },
+        ],
+        pass: [
+          [true, true],
+          [false, null],
+          [true, true],
+        ],
+      },
+    ]);
+  });
+
+  it('gives token ids and log-probabilities when asked to', async () => {
+    const { steps } = await get('/v1/episodes/told?tokens=1');
+    expect(steps[0]).toMatchObject({ token_ids: [1, 2, 3], logprobs: [-0.5, -0.25, -1] });
+  });
+
+  it('shows what was judged of it', async () => {
+    await at.db.query(
+      `insert into facts.judged_methods (method_key, method, version, kind, params) values ('m', 'some_filter', 1, 'filter', '{}');
+       insert into facts.verdicts values ('told', '', 'm', false, 'because', null);
+       insert into facts.credits values ('told', 'told-c1/0', 'm', 0.5, null);
+       insert into facts.scores values ('e/told', 'm', 2, null, null)`,
+    );
+    expect(await get('/v1/episodes/told')).toMatchObject({
+      verdicts: [{ method: 'some_filter', keep: false, reason: 'because', step_id: null }],
+      credits: [{ step_id: 'told-c1/0', value: 0.5 }],
+      scores: [{ value: 2 }],
+    });
+  });
+
+  it.each(['/v1/episodes/nobody', '/v1/datasets/nothing'])('answers 404 for %s', async (url) => {
+    const answer = await at.app.inject(url);
+    expect([answer.statusCode, answer.json().code]).toEqual([404, 'not_found']);
+  });
+});
+
+describe('checkpoints, releases, jobs, datasets, rounds', () => {
+  it('read what was said about training, in order', async () => {
+    const saved = (id: string, n: number, metrics: object) =>
+      event(
+        'checkpoint.saved',
+        { checkpoint_id: id, policy: 'team', kept: true, metrics: { ...metrics } },
+        { time: hour(n) },
+      );
+    const released = (id: string, n: number, policies: Record<string, string>, metrics: object) =>
+      event(
+        'policy.released',
+        { release_id: id, policies, reason: `round ${id}`, by: 'demo', metrics: { ...metrics } },
+        { time: hour(n) },
+      );
+    await say(
+      saved('c1', 1, { loss: 2 }),
+      saved('c2', 3, { loss: 1, per_role: { coder: 0.5 }, note: 'text' }),
+      released('r1', 2, { team: 'c1' }, { pass_at_1: 0.4 }),
+      released('r2', 4, { team: 'c2', critic: 'c9' }, { pass_at_1: 0.6, verifier_precision: 0.5 }),
+      event('job.requested', { job_id: 'j1', kind: 'sft' }, { time: hour(1) }),
+      event('job.finished', { job_id: 'j1', outcome: 'done' }, { time: hour(2) }),
+      event('job.requested', { job_id: 'j2', kind: 'rl' }, { time: hour(3) }),
+    );
+    const { items } = await get('/v1/rounds');
+    expect(items).toMatchObject([
+      { round: 0, release_id: 'r1', name: 'round r1', by: 'demo', policies: { team: 'c1' } },
+      { round: 1, release_id: 'r2', policies: { team: 'c2', critic: 'c9' } },
+    ]);
+    expect(items.map(({ metrics }: { metrics: object }) => metrics)).toEqual([
+      { loss: 2, pass_at_1: 0.4 },
+      { loss: 1, 'per_role.coder': 0.5, pass_at_1: 0.6, verifier_precision: 0.5 },
+    ]);
+    expect(
+      (await get('/v1/rounds?policy=critic')).items.map(({ release_id }: { release_id: string }) => release_id),
+    ).toEqual(['r2']);
+    expect((await get('/v1/releases')).items.map(({ release_id }: { release_id: string }) => release_id)).toEqual([
+      'r2',
+      'r1',
+    ]);
+    expect((await get('/v1/checkpoints?policy=team&limit=1')).items).toMatchObject([
+      { checkpoint_id: 'c2', metrics: { note: 'text' } },
+    ]);
+    expect((await get('/v1/jobs')).items).toMatchObject([
+      { job_id: 'j2', state: 'requested' },
+      { job_id: 'j1', state: 'finished', outcome: 'done' },
+    ]);
+    expect((await get('/v1/jobs?kind=sft')).items).toHaveLength(1);
+    expect(await get('/v1/datasets')).toEqual({ items: [], next: null });
+  });
+});
+
+describe('the conversation', () => {
+  it('follows the native order where everything has one, whatever the times say', () => {
+    const message = (id: string, seq: number | null, at: string | null) => ({
+      kind: 'sent',
+      message_id: id,
+      text: id,
+      seq,
+      at,
+    });
+    const none = { steps: [], toolCalls: [], decisions: [] };
+    const ids = (messages: object[]) => conversation({ ...none, messages: messages as never }).map(({ id }) => id);
+    expect(ids([message('b', 2, hour(1)), message('a', 1, hour(2))])).toEqual(['a', 'b']);
+    expect(ids([message('b', null, hour(1)), message('a', 1, hour(2)), message('c', null, null)])).toEqual([
+      'b',
+      'a',
+      'c',
+    ]);
+  });
+
+  it('says a repeated message again only as often as a context holds it', () => {
+    const input = (call: string, place: number, text: string) => ({
+      kind: 'input',
+      call_id: call,
+      message_id: `${call}#${place}`,
+      role: 'user',
+      text,
+    });
+    const messages = [
+      input('c1', 0, 'go'),
+      input('c2', 0, 'go'),
+      input('c2', 1, 'go'),
+      input('c3', 0, 'go'),
+      input('c3', 1, 'go'),
+      input('c3', 2, 'stop'),
+    ];
+    const talk = conversation({ messages, steps: [], toolCalls: [], decisions: [] });
+    expect(talk.map(({ id }) => id)).toEqual(['c1#0', 'c2#1', 'c3#2']);
+  });
+});

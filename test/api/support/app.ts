@@ -1,0 +1,88 @@
+/** An app on a database of its own, with a speaker that answers from a list, and little ways to ask it. */
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { FastifyInstance } from 'fastify';
+import { type AppOptions, buildApp } from '../../../api/app.ts';
+import type { Speakers, Spoken } from '../../../api/speakers.ts';
+import { unknownModel } from '../../../api/speakers.ts';
+import { fileArtifacts } from '../../../ingest/artifacts.ts';
+import { postgresBook, postgresLog } from '../../../ingest/log/postgres.ts';
+import { projectBatch } from '../../../store/projector.ts';
+import type { SampleAnswer, SampleAsk } from '../../../trainer/infer-wire.ts';
+import { freshDatabase, type TestDatabase } from '../../support/database.ts';
+
+export type TestApp = TestDatabase & {
+  readonly app: FastifyInstance;
+  /** Waits until everything in the log is in the tables. */
+  readonly project: () => Promise<void>;
+};
+
+export async function testApp(options: Partial<AppOptions> = {}): Promise<TestApp> {
+  const database = await freshDatabase();
+  const { db } = database;
+  const app = await buildApp({
+    db,
+    log: postgresLog(db),
+    book: postgresBook(db),
+    artifacts: fileArtifacts(join(tmpdir(), 'troupe-test-artifacts')),
+    speakers: fixedSpeakers(),
+    project: 'test',
+    version: '0.0.0',
+    ...options,
+  });
+  return {
+    ...database,
+    app,
+    project: async () => {
+      while ((await projectBatch(db)) > 0);
+    },
+    close: async () => {
+      await app.close();
+      await database.close();
+    },
+  };
+}
+
+/** Speaks for `policy:solver`: choice i of a request has the tokens [seed, i] and says so. Keeps what it was asked. */
+export function fixedSpeakers(): Speakers & { readonly asked: { readonly who: Spoken; readonly ask: SampleAsk }[] } {
+  const asked: { who: Spoken; ask: SampleAsk }[] = [];
+  return {
+    asked,
+    models: async () => ['checkpoint:c-1', 'policy:solver'],
+    speak: async (who, ask): Promise<SampleAnswer> => {
+      asked.push({ who, ask });
+      if (who.name !== 'solver' && who.name !== 'c-1')
+        throw unknownModel(`${who.kind}:${who.name}`, ['checkpoint:c-1', 'policy:solver']);
+      const n = ask.n ?? 1;
+      return {
+        choices: Array.from({ length: n }, (_, i) => ({
+          token_ids: [ask.seed ?? 0, i],
+          logprobs: [-0.5, -0.25 * (i + 1)],
+          text: `answer ${i}`,
+          finish_reason: 'stop' as const,
+        })),
+        prompt_token_ids: [7, 8, 9],
+        model: 'solver',
+        checkpoint: 'c-1',
+        usage: { prompt_tokens: 3, completion_tokens: 2 * n },
+      };
+    },
+  };
+}
+
+/** A valid event as an envelope. */
+export const anEvent = (id: string, episode = 'e1', data: object = {}) => ({
+  specversion: '1.0',
+  id,
+  source: '/test',
+  type: 'troupe.message.sent.v1',
+  data: { episode_id: episode, message_id: id, content: 'hello', ...data },
+});
+
+export const post = (app: FastifyInstance, body: unknown, headers: Record<string, string> = {}, url = '/v1/events') =>
+  app.inject({
+    method: 'POST',
+    url,
+    headers: { 'content-type': 'application/json', ...headers },
+    payload: typeof body === 'string' || Buffer.isBuffer(body) ? body : JSON.stringify(body),
+  });

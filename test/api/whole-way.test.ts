@@ -1,0 +1,122 @@
+/** From a completion over HTTP to a sampling process and back, and from its record to the tables: nothing is stood in for. */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { buildApp } from '../../api/app.ts';
+import { serve } from '../../api/serve.ts';
+import { registeredSpeakers } from '../../api/speakers.ts';
+import { fileArtifacts } from '../../ingest/artifacts.ts';
+import { postgresBook, postgresLog } from '../../ingest/log/postgres.ts';
+import { registerProcess } from '../../store/processes.ts';
+import { projectBatch } from '../../store/projector.ts';
+import { type SavedCheckpoint, saveCheckpoint } from '../../trainer/checkpoint.ts';
+import { startInfer } from '../../trainer/infer.ts';
+import { connectInfer } from '../../trainer/infer-client.ts';
+import { Policy } from '../../trainer/policy.ts';
+import { freshDatabase, type TestDatabase } from '../support/database.ts';
+import { tinyContents } from '../trainer/tiny-checkpoint.ts';
+
+let root: string;
+let database: TestDatabase;
+let checkpoint: SavedCheckpoint;
+let url: string;
+const ends: (() => Promise<unknown>)[] = [];
+
+beforeAll(async () => {
+  root = await mkdtemp(join(tmpdir(), 'troupe-api-'));
+  database = await freshDatabase();
+  const { db } = database;
+  checkpoint = await saveCheckpoint(root, tinyContents(1), { durable: false });
+  const socket = join(root, 'infer.sock');
+  const server = await startInfer({ socket, threads: 1 }, Policy.load);
+  await server.load({ dir: checkpoint.dir, name: 'team' });
+  const leave = await registerProcess(db, { processId: 'infer-1', role: 'infer', policy: 'team', address: socket });
+  const speakers = registeredSpeakers(db, connectInfer);
+  const app = await buildApp({
+    db,
+    log: postgresLog(db),
+    book: postgresBook(db),
+    artifacts: fileArtifacts(join(root, 'artifacts')),
+    speakers,
+    project: 'test',
+    version: '0.0.0',
+  });
+  const listening = await serve(app, { host: '127.0.0.1', port: 0 });
+  url = listening.url;
+  ends.push(
+    listening.close,
+    leave,
+    async () => speakers.close(),
+    () => server.close(),
+    database.close,
+  );
+});
+afterAll(async () => {
+  for (const end of ends) await end();
+  await rm(root, { recursive: true, force: true });
+});
+
+type Answer = {
+  readonly choices: readonly {
+    readonly index: number;
+    readonly token_ids: number[];
+    readonly message: { readonly content: string };
+  }[];
+  readonly prompt_token_ids: number[];
+  readonly troupe: { readonly call_id: string; readonly step_ids: string[] };
+};
+
+const complete = async (model: string, seed: number) => {
+  const response = await fetch(`${url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', 'troupe-episode': 'whole', 'troupe-agent': 'solver' },
+    body: JSON.stringify({ model, messages: [{ role: 'user', content: 'one two' }], n: 4, seed, max_tokens: 6 }),
+  });
+  return {
+    status: response.status,
+    recorded: response.headers.get('troupe-recorded'),
+    body: (await response.json()) as Answer,
+  };
+};
+
+describe('a completion, the whole way', () => {
+  it('is spoken by the policy, can be repeated by its seed, and stands in the tables as it was said', async () => {
+    const models = (await (await fetch(`${url}/v1/models`)).json()) as { data: { id: string }[] };
+    expect(models.data.map(({ id }) => id)).toEqual([`checkpoint:${checkpoint.id}`, 'policy:team']);
+
+    const first = await complete('policy:team', 3);
+    expect([first.status, first.recorded]).toEqual([200, 'true']);
+    const again = await complete(`checkpoint:${checkpoint.id}`, 3);
+    const tokens = (answer: typeof first): number[][] => answer.body.choices.map((choice) => choice.token_ids);
+    expect(tokens(again)).toEqual(tokens(first));
+    expect(tokens(await complete('policy:team', 4))).not.toEqual(tokens(first));
+
+    while ((await projectBatch(database.db)) > 0);
+    const { rows } = await database.db.query(
+      'select step_id, token_ids, text, checkpoint_id, prompt_token_ids, seed from traj.steps where call_id = $1 order by candidate',
+      [first.body.troupe.call_id],
+    );
+    expect(rows).toEqual(
+      first.body.choices.map((choice) => ({
+        step_id: first.body.troupe.step_ids[choice.index],
+        token_ids: choice.token_ids,
+        text: choice.message.content,
+        checkpoint_id: checkpoint.id,
+        prompt_token_ids: first.body.prompt_token_ids,
+        seed: 3,
+      })),
+    );
+  });
+
+  it('is refused with the words of the process where the prompt is too long, and not recorded', async () => {
+    const response = await fetch(`${url}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'troupe-episode': 'too-long' },
+      body: JSON.stringify({ model: 'policy:team', messages: [{ role: 'user', content: 'one '.repeat(200) }] }),
+    });
+    expect([response.status, ((await response.json()) as { code: string }).code]).toEqual([422, 'input_refused']);
+    const { rows } = await database.db.query("select 1 from troupe.events where key = 'e/too-long'");
+    expect(rows).toEqual([]);
+  });
+});

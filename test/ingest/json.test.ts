@@ -1,0 +1,133 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { canonicalJson, guardJson, MAX_DEPTH, MAX_RECORD_BYTES, notJson, parseRecord } from '../../ingest/json.ts';
+
+const codeOf = (text: string): string | null => {
+  const parsed = parseRecord(text);
+  return 'refusal' in parsed ? parsed.refusal.code : null;
+};
+
+describe('JSON at the door', () => {
+  it('P44: takes nesting up to the limit and refuses one level more, without parsing it', () => {
+    expect(codeOf('['.repeat(MAX_DEPTH) + ']'.repeat(MAX_DEPTH))).toBeNull();
+    expect(codeOf('['.repeat(MAX_DEPTH + 1) + ']'.repeat(MAX_DEPTH + 1))).toBe('too_deep');
+    expect(codeOf('{"a":'.repeat(200) + 1 + '}'.repeat(200))).toBe('too_deep');
+    expect(codeOf('['.repeat(100_000))).toBe('too_deep');
+    expect(codeOf(JSON.stringify('[{'.repeat(10_000)))).toBeNull();
+    expect(codeOf(JSON.stringify({ 'a\\"[[[': ['\\"{'.repeat(500)] }))).toBeNull();
+  });
+
+  it('P43: takes a number that a 64-bit float holds, and refuses one that it would change', () => {
+    for (const text of [
+      '9007199254740991',
+      '-9007199254740991',
+      '1e308',
+      '0.1',
+      '1e22',
+      '0.000',
+      '0e999',
+      '-0',
+      '123456789012345.5',
+    ])
+      expect(codeOf(text), text).toBeNull();
+    for (const text of [
+      '9007199254740993',
+      '-9223372036854775809',
+      '18446744073709551616',
+      '1e400',
+      '-1e400',
+      '1e999999999',
+      '1e-400',
+      '0.5e-999',
+      '[1,{"a":1e400}]',
+    ])
+      expect(codeOf(text), text).toBe('bad_number');
+    expect(codeOf('"9007199254740993"')).toBeNull();
+  });
+
+  it('refuses what is not JSON with the words of the parser', () => {
+    for (const text of [
+      '',
+      'NaN',
+      '-Infinity',
+      '{"a":NaN}',
+      '{',
+      '"open',
+      '[1,]',
+      '{"a":1}{"b":2}',
+      'undefined',
+      '\u0000',
+    ])
+      expect(codeOf(text), text).toBe('bad_json');
+  });
+
+  it('P44: counts bytes, not characters', () => {
+    const room = MAX_RECORD_BYTES - 2;
+    const wide = Math.floor(room / 3);
+    expect(codeOf(`"${'€'.repeat(wide)}${'x'.repeat(room - wide * 3)}"`)).toBeNull();
+    expect(codeOf(`"${'€'.repeat(wide)}${'x'.repeat(room - wide * 3 + 1)}"`)).toBe('too_large');
+  });
+
+  it('never refuses what JSON.stringify wrote, and gives it back unchanged', () => {
+    fc.assert(
+      fc.property(fc.jsonValue({ maxDepth: 6 }), (value) => {
+        const text = JSON.stringify(value);
+        expect(parseRecord(text)).toEqual({ value: JSON.parse(text) });
+      }),
+    );
+  });
+
+  it('never throws, whatever the text', () => {
+    fc.assert(
+      fc.property(
+        fc.oneof(
+          fc.string({ unit: 'binary' }),
+          fc.json().map((t) => t.slice(0, -1)),
+          fc.json().map((t) => t.replace(/\d/, '9e9')),
+        ),
+        (text) => {
+          guardJson(text);
+          const parsed = parseRecord(text);
+          if ('refusal' in parsed) expect(parsed.refusal.expected).not.toBe('');
+        },
+      ),
+    );
+  });
+});
+
+describe('canonical JSON', () => {
+  it('is one text whatever the order of keys, and reads back as the same value', () => {
+    const shuffled = (value: unknown, seed: number): unknown => {
+      if (Array.isArray(value)) return value.map((item) => shuffled(item, seed));
+      if (typeof value !== 'object' || value === null) return value;
+      const entries = Object.entries(value).map(([key, member]) => [key, shuffled(member, seed)] as const);
+      return Object.fromEntries(seed % 2 ? entries.reverse() : entries.sort(() => (seed % 3) - 1));
+    };
+    fc.assert(
+      fc.property(fc.jsonValue(), fc.nat(), (value, seed) => {
+        expect(canonicalJson(shuffled(value, seed))).toBe(canonicalJson(value));
+        expect(JSON.parse(canonicalJson(value))).toEqual(value);
+      }),
+    );
+  });
+
+  it('keeps the sign of zero and the key __proto__, and leaves out what is undefined', () => {
+    expect(canonicalJson([-0, 0])).toBe('[-0,0]');
+    expect(canonicalJson(JSON.parse('{"b":1,"__proto__":{"a":2}}'))).toBe('{"__proto__":{"a":2},"b":1}');
+    expect(canonicalJson({ a: undefined, b: null })).toBe('{"b":null}');
+  });
+
+  it('names where a value of a program is not JSON', () => {
+    const cases: [unknown, string | null][] = [
+      [{ a: [1, Number.NaN] }, 'data.a[1]'],
+      [{ a: { b: Number.POSITIVE_INFINITY } }, 'data.a.b'],
+      [{ a: 1n }, 'data.a'],
+      [{ a: () => 1 }, 'data.a'],
+      [{ a: new Date(0) }, 'data.a'],
+      [{ a: [undefined, null, 'x', 1, true, { toJSON: 'a text' }] }, null],
+    ];
+    for (const [value, field] of cases) expect(notJson(value, 'data', 5)?.field ?? null).toBe(field);
+    expect(notJson([[[1]]], 'data', 3)).toBeNull();
+    expect(notJson([[[1]]], 'data', 2)?.code).toBe('too_deep');
+  });
+});
