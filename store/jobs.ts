@@ -8,6 +8,7 @@ import { decodeDraft } from '../ingest/decode.ts';
 import type { Draft } from '../ingest/events.ts';
 import type { EventLog } from '../ingest/log/log.ts';
 import type { Db } from './db/pool.ts';
+import { onNews } from './news.ts';
 
 export type Job<Spec = Record<string, unknown>> = {
   readonly job_id: string;
@@ -100,36 +101,11 @@ export async function runJobs(
   },
 ): Promise<void> {
   const { db } = context;
-  let wake: () => void = () => {};
-  let news = true;
-  const subscription = await db.listen(JOB_CHANNEL, () => {
-    news = true;
-    wake();
+  await onNews(db, JOB_CHANNEL, { signal, pollMs }, async () => {
+    const job = await claim(db, Object.keys(handlers), worker, leaseMs);
+    if (job) await perform(context, job, { worker, leaseMs }, handlers[job.kind]!);
+    return job !== null;
   });
-  const stop = () => wake();
-  signal.addEventListener('abort', stop);
-  try {
-    while (!signal.aborted) {
-      news = false;
-      const job = await claim(db, Object.keys(handlers), worker, leaseMs);
-      if (job) {
-        await perform(context, job, { worker, leaseMs }, handlers[job.kind]!);
-        continue;
-      }
-      if (news || signal.aborted) continue;
-      await new Promise<void>((resolve) => {
-        const timer = setTimeout(resolve, pollMs);
-        wake = () => {
-          clearTimeout(timer);
-          resolve();
-        };
-        if (news || signal.aborted) wake();
-      });
-    }
-  } finally {
-    signal.removeEventListener('abort', stop);
-    await subscription.close();
-  }
 }
 
 async function claim(db: Db, kinds: readonly string[], worker: string, leaseMs: number): Promise<Job | null> {

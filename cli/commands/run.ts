@@ -261,11 +261,13 @@ async function doctor(flags: Readonly<Record<string, unknown>>): Promise<number>
   }));
   const checks: { check: string; ok: boolean; detail: string }[] = [
     { check: 'node', ok: true, detail: process.version },
-    await attempt('onnxruntime', async () => ((await import('onnxruntime-node')) ? 'loads' : '')),
+    await attempt('onnxruntime', async () =>
+      (await (await import('../../trainer/graph/session.ts')).runtime()) ? 'loads' : '',
+    ),
     await attempt('database', () =>
       withContext(flags, async ({ db, database }) => {
-        const { rows } = await db.query<{ v: string }>('show server_version');
-        return `PostgreSQL ${rows[0]?.v}, project ${database.project}${database.embedded ? ', embedded' : ''}`;
+        const { rows } = await db.query<{ server_version: string }>('show server_version');
+        return `PostgreSQL ${rows[0]?.server_version}, project ${database.project}${database.embedded ? ', embedded' : ''}`;
       }),
     ),
   ];

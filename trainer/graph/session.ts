@@ -81,7 +81,8 @@ export async function openSession(
   };
 }
 
-async function runtime(): Promise<typeof Runtime> {
+/** Loads ONNX Runtime when it is first needed. @throws TroupeError `platform_unsupported` with the way to get it. */
+export async function runtime(): Promise<typeof Runtime> {
   try {
     return await import('onnxruntime-node');
   } catch (cause) {

@@ -1,0 +1,298 @@
+/** The pages of reference that are made from the code: events, errors, methods, SQL. Each is a pure function of what it describes. */
+import { ERRORS, type ErrorCode, EXIT, type RefusalCode } from '../errors.ts';
+import {
+  Choice,
+  Content,
+  type EventName,
+  keyOf,
+  Matrix,
+  Message,
+  Part,
+  Target,
+  typeOf,
+  VOCABULARY,
+} from '../ingest/events.ts';
+import type { Session } from '../store/db/pool.ts';
+import { METHODS } from '../store/methods/catalogue.ts';
+import type { Method, MethodKind } from '../store/methods/method.ts';
+
+const NOTE = '<!-- Made from the code by `npm run docs`. Change the code, not this page. -->';
+
+const page = (...parts: readonly string[]): string => `${[NOTE, ...parts].join('\n\n')}\n`;
+const cell = (text: string): string => text.replaceAll('|', '\\|').replaceAll('\n', ' ');
+/** Columns as wide as their widest cell, which is how the formatter of this repository writes a table. */
+function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
+  const cells = [head, ...rows].map((row) => row.map(cell));
+  const widths = head.map((_, i) => Math.max(3, ...cells.map((row) => [...row[i]!].length)));
+  const line = (row: readonly string[]) =>
+    `| ${row.map((text, i) => text + ' '.repeat(widths[i]! - [...text].length)).join(' | ')} |`;
+  return [line(cells[0]!), line(widths.map((width) => '-'.repeat(width))), ...cells.slice(1).map(line)].join('\n');
+}
+
+/** The little of JSON Schema that the vocabulary uses. */
+type Schema = {
+  readonly type?: string;
+  readonly description?: string;
+  readonly properties?: Readonly<Record<string, Schema>>;
+  readonly required?: readonly string[];
+  readonly items?: Schema;
+  readonly anyOf?: readonly Schema[];
+  readonly enum?: readonly unknown[];
+  readonly const?: unknown;
+  readonly minimum?: number;
+  readonly maximum?: number;
+  readonly patternProperties?: Readonly<Record<string, Schema>>;
+};
+
+const SHAPES: readonly (readonly [string, Schema, string])[] = [
+  ['content', Content as Schema, 'What was said: plain text, or a list of parts.'],
+  ['part', Part as Schema, 'One piece of a message. Open: any other type, and any other field, is kept.'],
+  ['message', Message as Schema, 'One message of a context, as it was sent.'],
+  ['choice', Choice as Schema, 'One candidate output of a model call: it becomes one step.'],
+  ['target', Target as Schema, 'Where feedback or an artifact points.'],
+  ['matrix', Matrix as unknown as Schema, 'Programs against tests, as far as they were run.'],
+];
+
+/** A type in words. Named shapes go by their name. */
+function typeName(schema: Schema, inside?: string): string {
+  const text = JSON.stringify(schema);
+  const shape = SHAPES.find(([name, known]) => name !== inside && JSON.stringify(known) === text);
+  if (shape) return shape[0];
+  if (schema.anyOf) {
+    const kinds = schema.anyOf.filter((kind) => kind.type !== 'null').map((kind) => typeName(kind));
+    return [...new Set(kinds)].join(' or ');
+  }
+  if (schema.enum) return schema.enum.map((value) => `\`${value}\``).join(' ');
+  if (schema.const !== undefined) return `\`${schema.const}\``;
+  if (schema.patternProperties) return 'object';
+  if (schema.type === 'array') return schema.items ? `list of ${typeName(schema.items)}` : 'list';
+  if (schema.type === 'string') return 'text';
+  return schema.type ?? 'any JSON';
+}
+
+/** The description stands on the field, or on the kind beside null. */
+const said = (schema: Schema): string =>
+  schema.description ?? schema.anyOf?.find((kind) => kind.description)?.description ?? '';
+
+function fieldsTable(schema: Schema, leftOut: ReadonlySet<string> = new Set()): string {
+  const rows = Object.entries(schema.properties ?? {})
+    .filter(([name]) => !leftOut.has(name))
+    .map(([name, field]) => [
+      `\`${name}\``,
+      typeName(field),
+      schema.required?.includes(name) ? 'yes' : '',
+      said(field),
+    ]);
+  return table(['field', 'type', 'required', 'meaning'], rows);
+}
+
+/** docs/events.md: every event with its key and fields. */
+export function eventsPage(): string {
+  const events = Object.entries(VOCABULARY) as unknown as [EventName, Schema][];
+  const common = events.reduce<string[]>(
+    (shared, [, schema]) => shared.filter((name) => name in (schema.properties ?? {})),
+    Object.keys(events[0]![1].properties ?? {}),
+  );
+  return page(
+    '# Events',
+    'An event is a [CloudEvents 1.0](https://cloudevents.io) envelope (`specversion`, `id`, `source`, `type`, `time`) around the data described here. ' +
+      '`time` is RFC 3339, or left out where it is unknown. A field that is not required may also be null, which means unknown; null is never 0. ' +
+      'Fields that are not named here are kept with the event.',
+    'The **key** is what the event is about: events of one key are kept in order, and (key, source, id) is the identity of an event. ' +
+      'Sent again with the same body it is a duplicate, with another body it is refused as `id_conflict`.',
+    '## Fields every event may carry',
+    fieldsTable({
+      ...events[0]![1],
+      properties: Object.fromEntries(common.map((name) => [name, events[0]![1].properties![name]!])),
+    }),
+    '## The events',
+    ...events.flatMap(([name, schema]) => [
+      `### ${name}`,
+      `${schema.description ?? ''} Type \`${typeOf(name)}\`, key ${keyText(name, schema)}.`,
+      fieldsTable(schema, new Set(common)),
+    ]),
+    '## Shapes inside events',
+    ...SHAPES.flatMap(([name, schema, about]) => [
+      `### ${name}`,
+      about,
+      schema.properties ? fieldsTable(schema) : `Either ${typeName(schema, name)}.`,
+      ...(name === 'matrix' ? matrixMembers(schema) : []),
+    ]),
+  );
+}
+
+function matrixMembers(matrix: Schema): string[] {
+  return ['programs', 'tests'].flatMap((side) => [
+    `One of \`${side}\`:`,
+    fieldsTable(matrix.properties![side]!.items!),
+  ]);
+}
+
+/** The key as `keyOf` makes it, with field names in the place of values. */
+function keyText(name: EventName, schema: Schema): string {
+  if (name === 'feedback.recorded')
+    return '`e/<target.episode_id>` where the target is in an episode, else `e/`, `t/`, `g/` or `c/` and `<target.id>` by the kind of target, `x/<target.id>` for a foreign one';
+  if (name === 'record.amended') return '`<key>`: that of the event it corrects';
+  const filled = (fields: readonly string[]) => Object.fromEntries(fields.map((field) => [field, `<${field}>`]));
+  const least = keyOf(name, filled(schema.required ?? []));
+  const most = keyOf(name, filled(Object.keys(schema.properties ?? {})));
+  return least === most ? `\`${least}\`` : `\`${most}\`, or \`${least}\` where that is unknown`;
+}
+
+const MEANING: Readonly<Record<ErrorCode, string>> = {
+  usage: 'The command or request does not fit: an option, a field or a parameter is missing or wrong.',
+  config_invalid: 'A setting has a value that cannot be used; the message names the setting and where it came from.',
+  not_found: 'There is nothing of that name or id.',
+  conflict: 'It contradicts what is there: another body under the same id, a changed migration, a second rebuild.',
+  input_refused: 'Records were refused; each refusal says field, expected and got. The good records were kept.',
+  too_large: 'The body or record is larger than is taken.',
+  unsupported_media: 'The content type or encoding is not one that is read here.',
+  forbidden_origin: 'The request came with a foreign Host or Origin.',
+  unreachable: 'A database or a sampling process does not answer now.',
+  busy: 'It is in use, or more waits than can be held; try again.',
+  home_unwritable: 'The home folder cannot be written; the message names the reason.',
+  port_taken: 'Another program listens on the port.',
+  schema_newer: 'The database was made by a newer Troupe.',
+  schema_missing: 'The database lacks migrations and this command may not apply them.',
+  platform_unsupported: 'There are no binaries for this system.',
+  sql_refused: 'The question is not one read-only statement: a single SELECT, VALUES or WITH.',
+  sql_failed: 'PostgreSQL refused the query; the message is its own.',
+  sql_timeout: 'The query ran longer than its limit.',
+  method_unknown: 'No method has that name; the nearest ones are named.',
+  method_input: 'The input or a parameter of a method does not fit.',
+  recipe_invalid: 'The recipe has a field that does not fit.',
+  dataset_damaged: 'A dataset is not as it was written.',
+  model_unsupported: 'The model is of a family or has a part that is not supported.',
+  checkpoint_damaged: 'A checkpoint is incomplete or not as it was written.',
+  training_failed: 'A training run cannot go on: rows that cannot be trained on, or a loss that is not finite.',
+  log_truncated: 'The log no longer holds what a projection has yet to read.',
+  fenced: 'Another worker has taken over the job.',
+  interrupted: 'It was stopped from outside.',
+  internal: 'A fault of Troupe itself.',
+};
+
+const REFUSED: Readonly<Record<RefusalCode, string>> = {
+  bad_json: 'not JSON',
+  bad_shape: 'not the object or list that was expected',
+  bad_type: 'a field of another type, or missing',
+  bad_identifier: 'an id, name or key that is empty, too long, or has U+0000 or a lone surrogate',
+  bad_number: 'a number that a 64-bit float does not hold, or that is out of bounds',
+  bad_time: 'a time that is not RFC 3339',
+  too_deep: 'nested too deeply',
+  too_large: 'larger than one record may be',
+  unknown_event: 'an event type that is not in the vocabulary',
+  unknown_format: 'a format that no importer recognises',
+  id_conflict: 'the same id with another body; the first stays',
+  bad_reference: 'it points at something that is not there',
+};
+
+/** docs/errors.md: every code with its status, exit code and meaning. */
+export function errorsPage(): string {
+  return page(
+    '# Errors',
+    'Over HTTP an error is `application/problem+json` with its `code`; the command line prints one line, with `--json` one JSON document, and ends with the exit code.',
+    '## Codes',
+    table(
+      ['code', 'HTTP status', 'exit code', 'trying again can help', 'meaning'],
+      Object.entries(ERRORS).map(([code, { status, exit, retriable }]) => [
+        `\`${code}\``,
+        String(status),
+        String(exit),
+        retriable ? 'yes' : '',
+        MEANING[code as ErrorCode],
+      ]),
+    ),
+    '## Exit codes',
+    table(
+      ['exit code', 'name'],
+      Object.entries(EXIT).map(([name, code]) => [String(code), name]),
+    ),
+    '## Refused records',
+    'A record that cannot be taken is refused by itself: the records beside it are kept, its raw bytes become a dead letter, and the refusal says where (`field`), what was `expected` and what was `got`.',
+    table(
+      ['code', 'the record is or has'],
+      Object.entries(REFUSED).map(([code, meaning]) => [`\`${code}\``, meaning]),
+    ),
+  );
+}
+
+const KINDS: Readonly<Record<MethodKind, string>> = {
+  filter: 'Filters: keep or drop, and why',
+  score: 'Scores: a number about a trajectory, a group or a text',
+  reward: 'Rewards: a number for each candidate',
+  credit: 'Credit: a number for each step',
+  process: 'Process: what each step or member was worth on the way',
+  blame: 'Blame: who and what made it fail, and how well that was told',
+};
+
+const FOLDERS: Readonly<Record<MethodKind, string>> = {
+  filter: 'filters',
+  score: 'scores',
+  reward: 'rewards',
+  credit: 'credit',
+  process: 'process',
+  blame: 'blame',
+};
+
+/** The file of a method, from the root of the repository. */
+export const methodFile = ({ kind, name }: Pick<Method, 'kind' | 'name'>): string =>
+  `store/methods/${FOLDERS[kind]}/${name.replaceAll('_', '-')}.ts`;
+
+/** docs/methods.md: the catalogue. */
+export function methodsPage(): string {
+  const kinds = Object.entries(KINDS) as [MethodKind, string][];
+  return page(
+    '# Methods',
+    `${METHODS.length} methods, each a pure function in a file of its own. \`troupe method show NAME\` prints one with the JSON Schema of its input, ` +
+      '`troupe method run NAME < input.json` runs it. **Needs** says what the judge assembles from the tables before it can run; `input` means that it takes its data from a file only. ' +
+      '**Source** says how far it was checked against: the code, the text, or a secondary account.',
+    ...kinds.flatMap(([kind, title]) => [
+      `## ${title}`,
+      table(
+        ['method', 'what it says', 'needs', 'parameters', 'source'],
+        METHODS.filter((method) => method.kind === kind).map((method) => [
+          `[\`${method.name}\`](../${methodFile(method)})`,
+          method.summary,
+          method.needs,
+          parametersText(method.params),
+          method.source,
+        ]),
+      ),
+    ]),
+  );
+}
+
+const parametersText = (params: unknown): string =>
+  Object.entries((params ?? {}) as Record<string, unknown>)
+    .map(([name, value]) => `\`${name}\` ${JSON.stringify(value)}`)
+    .join(', ');
+
+/** docs/sql.md: the views of a migrated database, with what the database says about them. */
+export async function sqlPage(db: Session): Promise<string> {
+  const { rows: schemas } = await db.query<{ about: string }>(
+    `select obj_description('traj'::regnamespace, 'pg_namespace') as about`,
+  );
+  const { rows } = await db.query<{ view: string; about: string; column: string; type: string; note: string | null }>(
+    `select c.relname as view, obj_description(c.oid, 'pg_class') as about, a.attname as column,
+            format_type(a.atttypid, a.atttypmod) as type, col_description(c.oid, a.attnum) as note
+     from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0
+     where c.relnamespace = 'traj'::regnamespace and c.relkind = 'v' order by c.oid, a.attnum`,
+  );
+  const views = [...new Set(rows.map((row) => row.view))];
+  return page(
+    '# SQL',
+    schemas[0]!.about,
+    '`troupe sql "select …"` and the page ask these views, one read-only statement at a time. Columns are only ever added; a changed meaning would be a schema `traj2` beside this one.',
+    ...views.flatMap((view) => {
+      const columns = rows.filter((row) => row.view === view);
+      return [
+        `## traj.${view}`,
+        columns[0]!.about,
+        table(
+          ['column', 'type', 'note'],
+          columns.map(({ column, type, note }) => [`\`${column}\``, type, note ?? '']),
+        ),
+      ];
+    }),
+  );
+}

@@ -1,0 +1,20 @@
+/** What a proof is: a check against a program of somebody else, which the tests cannot count on being there. */
+
+export type Setting = {
+  /** The quick form, as run before every change; otherwise the thorough one. */
+  readonly short: boolean;
+  /** A Python that has what `proofs/requirements.txt` names; empty for a proof that does not need it. */
+  readonly python: string;
+  /** An empty folder of this proof's own. */
+  readonly scratch: string;
+  readonly say: (line: string) => void;
+};
+
+export type Outcome = { readonly ok: boolean; readonly lines: readonly string[] };
+
+export type Proof = {
+  readonly name: string;
+  /** `python`: a Python that has what `proofs/requirements.txt` names. */
+  readonly needs: readonly string[];
+  readonly run: (setting: Setting) => Promise<Outcome>;
+};

@@ -1,0 +1,69 @@
+/**
+ * Runs proofs: `npm run proofs -- [NAME…] [--full]`. Without a name all of them, without `--full` their short form.
+ * A proof whose part is missing says in one line how to get it and counts as skipped; where CI is set that is a failure.
+ */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { proof as checkpointLoads } from './checkpoint-loads.ts';
+import type { Proof } from './proof.ts';
+import { findPython } from './python.ts';
+import { proof as trainingMatchesPytorch } from './training-matches-pytorch.ts';
+
+const PROOFS: readonly Proof[] = [checkpointLoads, trainingMatchesPytorch];
+
+type Verdict = 'ok' | 'FAILED' | 'skipped';
+type Result = { readonly name: string; readonly verdict: Verdict; readonly checks: number; readonly seconds: number };
+
+const { values, positionals } = parseArgs({ allowPositionals: true, options: { full: { type: 'boolean' } } });
+const unknown = positionals.filter((name) => !PROOFS.some((proof) => proof.name === name));
+if (unknown.length > 0) {
+  const known = PROOFS.map((proof) => proof.name).join(', ');
+  process.stderr.write(`There is no proof ${unknown.join(', ')}; the proofs are ${known}.\n`);
+  process.exit(2);
+}
+
+const say = (line: string): void => {
+  process.stdout.write(`${line}\n`);
+};
+
+const results: Result[] = [];
+for (const proof of PROOFS) {
+  if (positionals.length === 0 || positionals.includes(proof.name))
+    results.push(await run(proof, values.full !== true));
+}
+say(`\n${'proof'.padEnd(28)}${'verdict'.padEnd(10)}${'checks'.padStart(6)}${'seconds'.padStart(9)}`);
+for (const { name, verdict, checks, seconds } of results) {
+  say(`${name.padEnd(28)}${verdict.padEnd(10)}${String(checks).padStart(6)}${seconds.toFixed(1).padStart(9)}`);
+}
+const count = (verdict: Verdict): number => results.filter((result) => result.verdict === verdict).length;
+say(`${count('ok')} passed, ${count('FAILED')} failed, ${count('skipped')} skipped`);
+process.exitCode = count('FAILED') > 0 || (process.env.CI && count('skipped') > 0) ? 1 : 0;
+
+async function run(proof: Proof, short: boolean): Promise<Result> {
+  const began = performance.now();
+  const { name } = proof;
+  say(`${name} (${short ? 'short' : 'full'} form)`);
+  const found = proof.needs.includes('python') ? findPython(process.env) : { python: '' };
+  if ('missing' in found) {
+    say(`skipped: ${found.missing}`);
+    return { name, verdict: 'skipped', checks: 0, seconds: 0 };
+  }
+  const scratch = mkdtempSync(join(tmpdir(), `troupe-proof-${name}-`));
+  const ended = (verdict: Verdict, checks: number): Result => ({
+    name,
+    verdict,
+    checks,
+    seconds: (performance.now() - began) / 1000,
+  });
+  try {
+    const { ok, lines } = await proof.run({ short, python: found.python, scratch, say });
+    return ended(ok ? 'ok' : 'FAILED', lines.length);
+  } catch (error) {
+    say(`NOT OK  ${(error as Error).message}`);
+    return ended('FAILED', 0);
+  } finally {
+    rmSync(scratch, { recursive: true, force: true });
+  }
+}

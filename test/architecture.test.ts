@@ -1,0 +1,229 @@
+/** Holds the house to its plan: who may import whom, which file is the door to a heavy package, what is pure, and what nothing is called. */
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { dirname, join, normalize } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { OPERATION_NAMES } from '../examples/coder-verifier/operations.ts';
+
+const ROOT = join(import.meta.dirname, '..');
+
+/** Paths from the root of what is ours: without packages, built files, homes and hidden folders, `.ci` excepted. */
+function filesBelow(folder = ''): string[] {
+  return readdirSync(join(ROOT, folder)).flatMap((name) => {
+    const path = join(folder, name);
+    if (['node_modules', 'dist', 'coverage', 'tmp'].includes(name) || (name.startsWith('.') && name !== '.ci'))
+      return [];
+    return statSync(join(ROOT, path)).isDirectory() ? filesBelow(path) : [path];
+  });
+}
+
+type Import = { readonly file: string; readonly to: string; readonly typeOnly: boolean };
+
+const textOf = (file: string): string => readFileSync(join(ROOT, file), 'utf8');
+
+function importsOf(file: string): Import[] {
+  const found = textOf(file).matchAll(
+    /^(?:import|export)\s+(type\s)?[^'";]*?from\s+'([^']+)'|^import\s+'([^']+)'|\bimport\(\s*'([^']+)'\s*\)/gm,
+  );
+  return [...found].map(([, type, from, bare, dynamic]) => ({
+    file,
+    to: (from ?? bare ?? dynamic) as string,
+    typeOnly: type !== undefined,
+  }));
+}
+
+const files = filesBelow();
+const sources = files.filter((file) => file.endsWith('.ts'));
+const imports = sources.flatMap(importsOf);
+const relative = ({ to }: Import): boolean => to.startsWith('.');
+const target = ({ file, to }: Import): string => normalize(join(dirname(file), to));
+const room = (file: string): string => (file.includes('/') ? file.slice(0, file.indexOf('/')) : file);
+const shown = ({ file, to }: Import): string => `${file} imports ${to}`;
+
+describe('Imports run left along the data', () => {
+  const ORDER: readonly (readonly string[])[] = [
+    ['errors.ts', 'config.ts'],
+    ['ingest'],
+    ['store', 'migrations'],
+    ['trainer'],
+    ['api'],
+    ['cli', 'cli.ts', 'index.ts'],
+  ];
+  const place = (file: string): number => ORDER.findIndex((rooms) => rooms.includes(room(file)));
+  const inRooms = imports.filter((one) => relative(one) && place(one.file) >= 0);
+
+  it('finds the imports at all', () => {
+    expect(sources.length).toBeGreaterThan(100);
+    expect(inRooms.length).toBeGreaterThan(300);
+    for (const rooms of ORDER) expect(inRooms.some(({ file }) => rooms.includes(room(file)))).toBe(true);
+  });
+
+  it('errors, config ← ingest ← store ← trainer ← api ← cli: a file imports its own room and rooms to its left', () => {
+    const wrong = inRooms.filter((one) => place(target(one)) < 0 || place(target(one)) > place(one.file));
+    // The command line alone may start the example that the demo plays.
+    expect(wrong.filter((one) => !(room(one.file) === 'cli' && room(target(one)) === 'examples')).map(shown)).toEqual(
+      [],
+    );
+  });
+
+  it('settings are read in the command line and handed down', () => {
+    const readers = inRooms.filter((one) => target(one) === 'config.ts').map(({ file }) => room(file));
+    expect([...new Set(readers)].filter((name) => !['cli', 'cli.ts', 'index.ts'].includes(name))).toEqual([]);
+  });
+
+  it('no room imports tests, proofs or pages', () => {
+    const wrong = inRooms.filter((one) => ['test', 'proofs', 'bench', 'docs', 'docker'].includes(room(target(one))));
+    expect(wrong.map(shown)).toEqual([]);
+  });
+
+  it('every relative import names a file that exists, with its ending .ts', () => {
+    const wrong = imports.filter(
+      (one) => relative(one) && !(one.to.endsWith('.ts') && existsSync(join(ROOT, target(one)))),
+    );
+    expect(wrong.map(shown)).toEqual([]);
+  });
+});
+
+describe('One door for each heavy package', () => {
+  const DOORS: Readonly<Record<string, readonly string[]>> = {
+    pg: ['store/db/pool.ts'],
+    'pg-copy-streams': ['store/db/pool.ts'],
+    'pg-cursor': ['store/db/pool.ts'],
+    kysely: ['store/', 'migrations/'],
+    'apache-arrow': ['store/datasets/arrow.ts'],
+    'parquet-wasm': ['store/datasets/parquet.ts'],
+    'onnxruntime-node': ['trainer/graph/session.ts'],
+    '@bufbuild/protobuf': ['trainer/graph/onnx.ts'],
+    '@huggingface/tokenizers': ['trainer/tokenizer.ts'],
+    '@huggingface/jinja': ['trainer/template.ts'],
+    kafkajs: ['ingest/log/kafka.ts'],
+    fastify: ['api/'],
+    commander: ['cli/', 'cli.ts'],
+    'cli-progress': ['cli/'],
+    picocolors: ['cli/'],
+  };
+  const packageOf = (name: string): string => name.split('/', name.startsWith('@') ? 2 : 1).join('/');
+  const outside = /^(test|bench|proofs|docs|docker)\/|\.config\.ts$/;
+  const ours = imports.filter((one) => !relative(one) && !outside.test(one.file));
+
+  it('is the only file that imports it', () => {
+    const wrong = ours.filter((one) => {
+      const doors = DOORS[packageOf(one.to)];
+      return (
+        doors !== undefined &&
+        !doors.some((door) => one.file === door || (door.endsWith('/') && one.file.startsWith(door)))
+      );
+    });
+    expect(wrong.map(shown)).toEqual([]);
+  });
+
+  it('every package that is imported is a declared dependency', () => {
+    const { dependencies, optionalDependencies } = JSON.parse(textOf('package.json'));
+    const declared = new Set(Object.keys({ ...dependencies, ...optionalDependencies }));
+    const wrong = ours.filter(({ to }) => !to.startsWith('node:') && !declared.has(packageOf(to)));
+    expect(wrong.map(shown)).toEqual([]);
+  });
+});
+
+describe('Methods, losses, gradients, formats and projections are pure', () => {
+  const pure = sources.filter(
+    (file) =>
+      /^(store\/methods|store\/projections|trainer\/losses|ingest\/formats)\//.test(file) ||
+      (file.startsWith('trainer/graph/') && file !== 'trainer/graph/session.ts'),
+  );
+
+  it('is said of files that exist', () => {
+    for (const folder of ['store/methods', 'store/projections', 'trainer/losses', 'trainer/graph', 'ingest/formats']) {
+      expect(pure.some((file) => file.startsWith(`${folder}/`))).toBe(true);
+    }
+  });
+
+  it('neither they nor what they import reach anything of the machine but hashing', () => {
+    const valuesOf = (file: string) => imports.filter((one) => one.file === file && !one.typeOnly);
+    const seen = new Set(pure);
+    for (const file of seen) {
+      for (const one of valuesOf(file)) if (relative(one)) seen.add(target(one));
+    }
+    const wrong = [...seen].flatMap(valuesOf).filter(({ to }) => to.startsWith('node:') && to !== 'node:crypto');
+    expect(wrong.map(shown)).toEqual([]);
+  });
+
+  it('they read no clock, no environment and no randomness', () => {
+    const impure =
+      /Date\.now|new Date\(\)|Math\.random|performance\.now|process\.(env|hrtime)|random(Bytes|Int|UUID)\(|setTimeout|setInterval|\bfetch\(/;
+    expect(pure.filter((file) => impure.test(textOf(file)))).toEqual([]);
+  });
+
+  it('methods do not know each other: only the catalogue and who runs them import a method', () => {
+    const method = /^store\/methods\/(filters|scores|rewards|credit|process|blame)\//;
+    const wrong = imports.filter((one) => method.test(one.file) && relative(one) && method.test(target(one)));
+    expect(wrong.map(shown)).toEqual([]);
+  });
+
+  it('the graph library knows nothing of ours but errors', () => {
+    const wrong = imports.filter(
+      (one) =>
+        one.file.startsWith('trainer/graph/') && relative(one) && !/^(trainer\/graph\/|errors\.ts$)/.test(target(one)),
+    );
+    expect(wrong.map(shown)).toEqual([]);
+  });
+});
+
+describe('The examples are outside teams', () => {
+  it('import nothing of Troupe but the recorder', () => {
+    const wrong = imports.filter(
+      (one) =>
+        room(one.file) === 'examples' &&
+        (relative(one)
+          ? room(target(one)) !== 'examples' && target(one) !== 'ingest/recorder.ts'
+          : !one.to.startsWith('node:')),
+    );
+    expect(wrong.map(shown)).toEqual([]);
+  });
+
+  it('the recorder needs nothing but Node, and of Troupe only types', () => {
+    const wrong = importsOf('ingest/recorder.ts').filter((one) => !one.typeOnly && !one.to.startsWith('node:'));
+    expect(wrong.map(shown)).toEqual([]);
+  });
+
+  it('neither the judge, the methods nor the trainer speak the language of the demo', () => {
+    const words = OPERATION_NAMES.map((name) => `#${name}`);
+    expect(words.length).toBeGreaterThan(3);
+    const wrong = sources
+      .filter((file) => /^(store|trainer)\//.test(file))
+      .filter((file) =>
+        [...words, 'coder-verifier', 'examples/'].some((word) => new RegExp(`${word}\\b`).test(textOf(file))),
+      );
+    expect(wrong).toEqual([]);
+  });
+});
+
+describe('Names and words', () => {
+  it('nothing is called core, common, shared, utils, helpers, manager or service', () => {
+    const vague = /^(core|common|shared|util|utils|helper|helpers|manager|managers|service|services|misc)$/;
+    const parts = (file: string): string[] => file.replace(/\.[a-z.]+$/, '').split(/[/_-]/);
+    expect(files.filter((file) => parts(file).some((part) => vague.test(part)))).toEqual([]);
+  });
+
+  it('nothing is left for later', () => {
+    // Written apart, so that this line is not one of them.
+    const later = new RegExp(`\\b(${['TO', 'FIX'].map((half, i) => half + ['DO', 'ME'][i]).join('|')})\\b`);
+    expect(files.filter((file) => /\.(ts|sql|py|md|html|css|ya?ml)$/.test(file) && later.test(textOf(file)))).toEqual(
+      [],
+    );
+  });
+
+  it('the repository speaks of Troupe alone', () => {
+    const foreign = new RegExp(
+      [
+        `(^|[\\s"'(=\`])/${'work'}(/|\\b)`,
+        `\\.\\./${'shared'}\\b`,
+
+        `\\b${'issue'} #?[0-9]+\\b`,
+      ].join('|'),
+      'm',
+    );
+    expect(files.filter((file) => /\.(ts|sql|py|md|html|css|ya?ml)$/.test(file) && foreign.test(textOf(file)))).toEqual(
+      [],
+    );
+  });
+});

@@ -1,0 +1,130 @@
+/** Holds the pages to the code: what is made from it, which files and functions are named, which commands and settings are shown. */
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Command } from 'commander';
+import { describe, expect, it } from 'vitest';
+import { askCommands } from '../cli/commands/ask.ts';
+import { judgeCommands } from '../cli/commands/judge.ts';
+import { learnCommands } from '../cli/commands/learn.ts';
+import { recordCommands } from '../cli/commands/record.ts';
+import { runCommands } from '../cli/commands/run.ts';
+import { SETTINGS } from '../config.ts';
+import { errorsPage, eventsPage, methodFile, methodsPage, sqlPage } from '../docs/pages.ts';
+import { createRecorder } from '../ingest/recorder.ts';
+import { METHODS } from '../store/methods/catalogue.ts';
+import { freshDatabase } from './support/database.ts';
+
+const ROOT = join(import.meta.dirname, '..');
+const read = (path: string): string => readFileSync(join(ROOT, path), 'utf8');
+const there = (path: string): boolean => existsSync(join(ROOT, path));
+const pages = [
+  'README.md',
+  'CHANGELOG.md',
+  ...readdirSync(join(ROOT, 'docs'))
+    .filter((name) => name.endsWith('.md'))
+    .map((name) => `docs/${name}`),
+];
+
+/** Repository paths in backticks, folders and files. */
+const named = (text: string): string[] => [
+  ...new Set([...text.matchAll(/`((?:[a-z][\w.-]*\/)+[\w.-]*)`/g)].map(([, path]) => path as string)),
+];
+const ROOMS = /^(ingest|store|trainer|api|cli|migrations|examples|test|proofs|docs|bench|docker)\//;
+
+describe('Pages made from the code say what the code says (if not: npm run docs)', () => {
+  it('docs/events.md', () => expect(read('docs/events.md')).toBe(eventsPage()));
+  it('docs/errors.md', () => expect(read('docs/errors.md')).toBe(errorsPage()));
+  it('docs/methods.md', () => expect(read('docs/methods.md')).toBe(methodsPage()));
+  it('docs/sql.md, of a migrated database, with a sentence about every view', async () => {
+    const { db, close } = await freshDatabase();
+    try {
+      expect(read('docs/sql.md')).toBe(await sqlPage(db));
+      const { rows } = await db.query(
+        `select relname from pg_class c where relnamespace = 'traj'::regnamespace and relkind = 'v' and obj_description(c.oid, 'pg_class') is null`,
+      );
+      expect(rows).toEqual([]);
+    } finally {
+      await close();
+    }
+  });
+  it('every method has its file, named as it is', () => {
+    expect(METHODS.map(methodFile).filter((file) => !there(file))).toEqual([]);
+  });
+});
+
+describe('What pages name is there', () => {
+  it.each(pages)('%s: files, folders and links', (page) => {
+    const text = read(page);
+    expect(named(text).filter((path) => ROOMS.test(path) && !there(path))).toEqual([]);
+    const links = [...text.matchAll(/\]\(([^)#:]+)(?:#[^)]*)?\)/g)].map(([, link]) => link as string);
+    expect(links.filter((link) => !existsSync(join(ROOT, page, '..', link)))).toEqual([]);
+  });
+
+  it('docs/flow.md: every function is in the file it is said to be in', () => {
+    const walked = [...read('docs/flow.md').matchAll(/`([\w./-]+\.ts)` · ((?:`\w+`(?:, | and )?)+)/g)];
+    expect(walked.length).toBeGreaterThan(40);
+    const wrong = walked.flatMap(([, file, functions]) =>
+      [...functions!.matchAll(/`(\w+)`/g)]
+        .map(([, name]) => name as string)
+        .filter((name) => !there(file!) || !new RegExp(`\\b${name}\\b`).test(read(file!)))
+        .map((name) => `${file} · ${name}`),
+    );
+    expect(wrong).toEqual([]);
+  });
+
+  it('the file tree of README.md: every line begins with what is there, and every room has a line', () => {
+    const tree = /## Files[\s\S]*?```\n([\s\S]*?)```/.exec(read('README.md'))![1]!;
+    const paths = tree
+      .trim()
+      .split('\n')
+      .map((line) => line.split(' ', 1)[0]!);
+    expect(paths.filter((path) => !there(path))).toEqual([]);
+    for (const room of ['ingest', 'store', 'trainer', 'api', 'cli', 'migrations', 'examples', 'test', 'proofs', 'docs'])
+      expect(paths.some((path) => path.startsWith(`${room}/`))).toBe(true);
+  });
+});
+
+describe('README.md can be followed', () => {
+  const program = new Command('troupe')
+    .option('--home <dir>')
+    .option('--project <name>')
+    .option('--database-url <url>')
+    .option('--json')
+    .option('--quiet');
+  for (const add of [recordCommands, askCommands, judgeCommands, learnCommands, runCommands]) add(program);
+
+  const shown = [...read('README.md').matchAll(/npm run -s troupe -- ([^\n`]+)/g)].map(([, words]) => words as string);
+
+  it('shows commands', () => expect(shown.length).toBeGreaterThan(8));
+
+  it.each(shown)('troupe %s', (line) => {
+    const words = line
+      .replace(/"[^"]*"/g, 'quoted')
+      .split('#')[0]!
+      .trim()
+      .split(/\s+/);
+    if (words[0] === '--help') return;
+    const command = program.commands.find((one) => one.name() === words[0]);
+    expect(command, words[0]).toBeDefined();
+    const inner = command!.commands.find((one) => one.name() === words[1]) ?? command!;
+    const known = [...program.options, ...inner.options].map((option) => option.long);
+    for (const word of words.filter((one) => one.startsWith('--'))) expect(known).toContain(word);
+  });
+
+  it('lists every setting with its variable and default', () => {
+    // However wide the table's columns are.
+    const rows = read('README.md').replace(/ +/g, ' ');
+    const wanted = Object.entries(SETTINGS).map(
+      ([name, { env, fallback }]) => `| \`${name}\` | \`${env}\` | ${fallback === null ? 'none' : `\`${fallback}\``} |`,
+    );
+    expect(wanted.filter((row) => !rows.includes(row))).toEqual([]);
+  });
+
+  it('the recorder has every function of the snippet', () => {
+    const snippet = /```ts\n([\s\S]*?)```/.exec(read('README.md'))![1]!;
+    const recorder = createRecorder({ baseUrl: 'http://127.0.0.1:1', source: '/test' });
+    const used = [...snippet.matchAll(/recorder\.(\w+)\(/g)].map(([, name]) => name as keyof typeof recorder);
+    expect(used.length).toBeGreaterThan(4);
+    for (const name of used) expect(recorder[name]).toBeTypeOf('function');
+  });
+});
