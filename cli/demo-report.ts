@@ -1,7 +1,6 @@
 /** What the demo showed: a table of rounds, a plot, and the SQL to look further. */
-import pc from 'picocolors';
 import type { DemoResult, Round } from './demo.ts';
-import { table } from './output.ts';
+import { paint as colours, table } from './output.ts';
 
 const percent = (share: number | null): number | null => (share === null ? null : Math.round(1000 * share) / 10);
 
@@ -35,7 +34,7 @@ export function demoReport(
     table(head, rows),
     `\n${plot(result.rounds)}`,
     `\n${result.events} events · ${result.episodes} episodes · ${result.steps} steps · ${result.seconds} s (${result.cpu_seconds ?? '–'} CPU-seconds)`,
-    `Filters of the lessons: ${(result.funnel as { name: string; after: number }[]).map((stage) => `${stage.name} ${stage.after}`).join(' → ')}`,
+    `Filters of the lessons: ${funnelLine(result.funnel)}`,
     `\nLook further:`,
     `  npm run -s troupe -- sql "select reason, round((metrics ->> 'pass_at_1')::numeric, 3) as pass_at_1 from traj.releases order by released_at"${where}`,
     `  npm run -s troupe -- sql "select checkpoint_id, count(distinct episode_id) as episodes from traj.lineage where relation = 'trained on' group by 1 limit 5"${where}`,
@@ -48,8 +47,8 @@ export function demoReport(
 export function plot(rounds: readonly Round[], height = 12): string {
   const width = 8;
   const series = [
-    { name: 'coder pass@1', mark: '●', paint: pc.green, values: rounds.map((round) => round.pass_at_1) },
-    { name: 'verifier precision', mark: '○', paint: pc.cyan, values: rounds.map((round) => round.verifier_precision) },
+    { name: 'coder pass@1', mark: '●', paint: colours.green, values: rounds.map((round) => round.pass_at_1) },
+    { name: 'verifier precision', mark: '○', paint: colours.cyan, values: rounds.map((round) => round.verifier_precision) },
   ];
   const grid = Array.from({ length: height + 1 }, () => Array.from({ length: rounds.length * width }, () => ' '));
   for (const { mark, paint, values } of series) {

@@ -4,6 +4,18 @@
 import cliProgress from 'cli-progress';
 import pc from 'picocolors';
 
+const { NO_COLOR, FORCE_COLOR, TERM } = process.env;
+/** Colours only where a person looks: a pipe, NO_COLOR and a dumb terminal have none. */
+export const paint = pc.createColors(!NO_COLOR && (!!FORCE_COLOR || (process.stdout.isTTY === true && TERM !== 'dumb')));
+
+/** Whoever reads our output may stop before its end (`| head`); that is no error. */
+export function toleratePipes(): void {
+  process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code === 'EPIPE') process.exit();
+    throw error;
+  });
+}
+
 export const say = (text: string): void => {
   process.stderr.write(`${text}\n`);
 };
@@ -28,7 +40,7 @@ export function table(head: readonly string[], rows: readonly (readonly unknown[
       .map((text, i) => (numeric[i] ? text.padStart(widths[i]!) : text.padEnd(widths[i]!)))
       .join('  ')
       .trimEnd();
-  return [pc.bold(line(head)), ...cells.map(line)].join('\n');
+  return [paint.bold(line(head)), ...cells.map(line)].join('\n');
 }
 
 function cell(value: unknown): string {

@@ -6,7 +6,7 @@ import { checksum } from '../../store/checksum.ts';
 import { projectAll } from '../../store/projector.ts';
 import { rebuild } from '../../store/rebuild.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
-import { anEpisode, at, event } from './support/events.ts';
+import { anEpisode, event, aStory as story } from './support/events.ts';
 
 const noJudge = async () => {};
 
@@ -24,43 +24,6 @@ async function tablesOf(events: readonly Event[], batch: number): Promise<Awaite
     await fresh.close();
   }
 }
-
-const story = (): Event[] => [
-  ...anEpisode('e1', { reward: 1 }),
-  ...anEpisode('e2', { reward: null }),
-  event('task.defined', { task_id: 'task-1', query: 'Said again, later' }, { id: 'again', time: at(30) }),
-  event(
-    'feedback.recorded',
-    {
-      feedback_id: 'late',
-      target: { kind: 'foreign', id: 'resp-9' },
-      kind: 'score',
-      name: 'helpful',
-      value: 0.5,
-    },
-    { id: 'late', time: at(31) },
-  ),
-  event(
-    'generation.completed',
-    { episode_id: 'e2', call_id: 'c9', choices: [], response_id: 'resp-9' },
-    { id: 'r9', time: at(8) },
-  ),
-  event(
-    'record.amended',
-    {
-      key: 'e/e1',
-      target: { source: '/test', id: 'e1-9' },
-      op: 'set',
-      set: [{ path: '/choices/1/content', value: '40' }],
-    },
-    { id: 'a1', time: at(40) },
-  ),
-  event(
-    'record.amended',
-    { key: 'e/e1', target: { source: '/test', id: 'e1-11' }, op: 'merge', patch: { value: 0 } },
-    { id: 'a2', time: at(41) },
-  ),
-];
 
 describe('the projector', () => {
   let fresh: TestDatabase;

@@ -77,3 +77,106 @@ export function anEpisode(
     }),
   ];
 }
+
+/** Two episodes with everything that makes order matter: a task told twice, foreign feedback before its target, amendments. */
+export const aStory = (): Event[] => [
+  ...anEpisode('e1', { reward: 1 }),
+  ...anEpisode('e2', { reward: null }),
+  event('task.defined', { task_id: 'task-1', query: 'Said again, later' }, { id: 'again', time: at(30) }),
+  event(
+    'feedback.recorded',
+    {
+      feedback_id: 'late',
+      target: { kind: 'foreign', id: 'resp-9' },
+      kind: 'score',
+      name: 'helpful',
+      value: 0.5,
+    },
+    { id: 'late', time: at(31) },
+  ),
+  event(
+    'generation.completed',
+    { episode_id: 'e2', call_id: 'c9', choices: [], response_id: 'resp-9' },
+    { id: 'r9', time: at(8) },
+  ),
+  event(
+    'record.amended',
+    {
+      key: 'e/e1',
+      target: { source: '/test', id: 'e1-9' },
+      op: 'set',
+      set: [{ path: '/choices/1/content', value: '40' }],
+    },
+    { id: 'a1', time: at(40) },
+  ),
+  event(
+    'record.amended',
+    { key: 'e/e1', target: { source: '/test', id: 'e1-11' }, op: 'merge', patch: { value: 0 } },
+    { id: 'a2', time: at(41) },
+  ),
+];
+
+/** An episode with two programs and two tests as candidates, run against each other and against the truth as far as it goes. */
+export function anExecution(id: string, { task = 'task-x', reward = 1 as number | null } = {}): Event[] {
+  const choices = (texts: readonly string[]) =>
+    texts.map((content, index) => ({ index, content, token_ids: [index, 1, 2].slice(index), chosen: index === 0 }));
+  const spoke = (role: string, n: number) => [
+    event('agent.defined', { episode_id: id, agent_id: role, role }, { id: `${id}-${role}`, time: at(n) }),
+    event(
+      'generation.completed',
+      {
+        episode_id: id,
+        call_id: `${id}-${role}`,
+        agent_id: role,
+        turn: 0,
+        choices: choices([`${role} a`, `${role} b`]),
+      },
+      { id: `${id}-${role}-spoke`, time: at(n) },
+    ),
+  ];
+  return [
+    event('task.defined', { task_id: task, query: task, ground_truth: '42' }, { id: `${task}-defined`, time: at(0) }),
+    event('episode.started', { episode_id: id, task_id: task }, { id: `${id}-start`, time: at(1) }),
+    ...spoke('coder', 2),
+    ...spoke('verifier', 3),
+    event(
+      'feedback.recorded',
+      {
+        feedback_id: `${id}-matrix`,
+        target: { kind: 'episode', episode_id: id },
+        kind: 'execution',
+        name: 'tests',
+        matrix: {
+          programs: [
+            { step_id: `${id}-coder/0`, valid: true, behaviour: 'x' },
+            { step_id: `${id}-coder/1`, valid: true, behaviour: 'y' },
+            { name: 'truth', reference: true },
+          ],
+          tests: [
+            { step_id: `${id}-verifier/0`, valid: true, holds: true, behaviour: 'x' },
+            { step_id: `${id}-verifier/1`, valid: true, holds: false, behaviour: 'y' },
+            { name: 'hidden', ground_truth: true },
+          ],
+          pass: [
+            [1, 0, 1],
+            [0, 1, 0],
+            [1, 0, 1],
+          ],
+        },
+      },
+      { id: `${id}-matrix`, time: at(4) },
+    ),
+    event('episode.finished', { episode_id: id, outcome: 'success', answer: '42' }, { id: `${id}-end`, time: at(5) }),
+    event(
+      'feedback.recorded',
+      {
+        feedback_id: `${id}-reward`,
+        target: { kind: 'episode', episode_id: id },
+        kind: 'reward',
+        name: 'reward',
+        value: reward,
+      },
+      { id: `${id}-reward`, time: at(6) },
+    ),
+  ];
+}
