@@ -103,6 +103,7 @@ create table facts.feedback (
   primary key (key, feedback_id)
 ) partition by hash (key);
 create index on facts.feedback ((coalesce(episode_id, resolved_episode_id)));
+create index on facts.feedback (resolved_episode_id) where target_kind = 'foreign' and resolved_episode_id is not null;
 create index on facts.feedback (target_id) where target_kind = 'foreign' and resolved_episode_id is null;
 
 create table facts.decisions (

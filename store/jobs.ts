@@ -153,9 +153,9 @@ async function perform(
       name: 'job.started',
       data: { job_id: job.job_id, worker, token: job.token },
     });
-    const report = (step: number, metrics: Record<string, number>) => {
+    const report = async (step: number, metrics: Record<string, number>) => {
       if (lost) throw new TroupeError('fenced', `Job ${job.job_id} was given to another worker; this one stops.`);
-      return record(log, now, job.job_id, `progressed-${job.token}-${step}`, {
+      await record(log, now, job.job_id, `progressed-${job.token}-${step}`, {
         name: 'job.progressed',
         data: { job_id: job.job_id, step, metrics },
       });
