@@ -5,6 +5,7 @@
 import type { Db } from './db/pool.ts';
 import { executionReports, stepFacts } from './judging/facts.ts';
 import { findMethod, runMethod } from './methods/run.ts';
+import { KEYED } from './planning.ts';
 
 export type Evaluation = {
   readonly episodes: number;
@@ -27,7 +28,7 @@ const METHODS = {
 export async function evaluateEpisodes(db: Db, episodes: readonly string[]): Promise<Evaluation> {
   const reports = await db.transaction(
     async (tx) => {
-      await tx.query('set local search_path = facts, pg_catalog');
+      await tx.query(`set local search_path = facts, pg_catalog; ${KEYED}`);
       return executionReports(tx, episodes, await stepFacts(tx, episodes));
     },
     { readOnly: true },

@@ -24,6 +24,7 @@ import { takeTurn } from './judging/lock.ts';
 import { METHODS } from './methods/catalogue.ts';
 import { findMethod, methodParams } from './methods/run.ts';
 import { groupBy } from './methods/statistics.ts';
+import { KEYED } from './planning.ts';
 
 /** What to run, as a recipe, a plan or the command line says it. `reads`: the reward method whose rewards a credit method takes. */
 export type MethodAsked = {
@@ -79,7 +80,7 @@ export async function judge(
   const runs = resolveMethods(methods);
   requireRunnable(runs);
   const whole = await db.transaction(async (tx) => {
-    await tx.query('set local search_path = facts, pg_catalog');
+    await tx.query(`set local search_path = facts, pg_catalog; ${KEYED}`);
     return wholeGroups(tx, episodes);
   });
   const judgeId = hashId(
@@ -107,7 +108,7 @@ export async function judge(
       tx,
       runs.map((run) => run.key),
     );
-    await tx.query('set local search_path = facts, pg_catalog');
+    await tx.query(`set local search_path = facts, pg_catalog; ${KEYED}`);
     const { counts, touched } = await writeJudgements(tx, runs, whole);
     await mark(tx, runs, touched);
     return counts;

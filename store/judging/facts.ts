@@ -48,6 +48,7 @@ export async function wholeGroups(tx: Session, episodes: readonly string[]): Pro
      where e.episode_id = any($1::text[]) and e.group_id is null
      order by 1`,
     [episodes],
+    { name: 'judge_groups' },
   );
   return rows.map((row) => row.episode_id);
 }
@@ -57,6 +58,7 @@ export async function episodeFacts(tx: Session, episodes: readonly string[]): Pr
     `select e.episode_id, e.task_id, e.group_id, e.env_id, e.answer, e.reward, t.ground_truth, coalesce(e.touched_position, 0) as touched
      from episodes e left join tasks t using (task_id) where e.episode_id = any($1::text[]) order by e.episode_id`,
     [episodes],
+    { name: 'judge_episodes' },
   );
   return rows;
 }
@@ -72,6 +74,7 @@ export async function stepFacts(tx: Session, episodes: readonly string[]): Promi
      where s.episode_id = any($1::text[])
      order by s.episode_id, coalesce(c.requested_seq, c.completed_seq), coalesce(c.requested_at, c.completed_at), s.call_id, s.candidate`,
     [episodes],
+    { name: 'judge_steps' },
   );
   return rows;
 }
@@ -87,6 +90,7 @@ export async function executionReports(
      where f.key = any($1::text[]) and f.kind = 'execution' and f.matrix is not null
      order by f.key, f.version desc`,
     [episodes.map((id) => `e/${id}`)],
+    { name: 'judge_reports' },
   );
   const known = new Map(steps.map((step) => [stepKey(step.episode_id, step.step_id), step]));
   return new Map(
@@ -138,6 +142,7 @@ export async function computedRewards(
   const { rows } = await tx.query<{ episode_id: string; step_id: string; value: number | null }>(
     'select episode_id, step_id, value from rewards where episode_id = any($1::text[]) and method_key = $2',
     [episodes, methodKey],
+    { name: 'judge_rewards' },
   );
   return new Map(rows.map((row) => [stepKey(row.episode_id, row.step_id), row.value]));
 }

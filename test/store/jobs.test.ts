@@ -1,0 +1,149 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { postgresLog } from '../../ingest/log/postgres.ts';
+import { type Handler, type JobContext, MAX_ATTEMPTS, requestJob, runJobs, waitForJob } from '../../store/jobs.ts';
+import { projectAll } from '../../store/projector.ts';
+import { freshDatabase, type TestDatabase } from '../support/database.ts';
+import { startProgram } from './support/process.ts';
+
+describe('the queue of jobs', () => {
+  let fresh: TestDatabase;
+  let context: JobContext;
+  let stop: AbortController;
+  let workers: Promise<void>[];
+  beforeEach(async () => {
+    fresh = await freshDatabase({ max: 12 });
+    context = { db: fresh.db, log: postgresLog(fresh.db), now: () => new Date() };
+    stop = new AbortController();
+    workers = [];
+  });
+  afterEach(async () => {
+    stop.abort();
+    await Promise.all(workers);
+    await fresh.close();
+  });
+  const work = (worker: string, handlers: Record<string, Handler>, leaseMs = 30_000) => {
+    workers.push(runJobs(context, { worker, handlers, signal: stop.signal, pollMs: 20, leaseMs }));
+  };
+  const request = (job_id: string, kind: string) => requestJob(context, { job_id, kind, spec: { n: 1 } });
+  const row = async (id: string) =>
+    (
+      await fresh.db.query(
+        `select state, outcome, token::integer as token, attempts, worker from troupe.job_queue where job_id = $1`,
+        [id],
+      )
+    ).rows[0];
+  const told = async (id: string) => {
+    await projectAll(fresh.db);
+    return (await fresh.db.query('select state, outcome, worker, result, error from traj.jobs where job_id = $1', [id]))
+      .rows[0];
+  };
+
+  it('P31: gives each job to one worker, once, however many workers there are', async () => {
+    const done: string[] = [];
+    const running = new Set<string>();
+    const handler: Handler = async (job) => {
+      expect(running.has(job.job_id)).toBe(false);
+      running.add(job.job_id);
+      await new Promise((resolve) => setTimeout(resolve, 5));
+      running.delete(job.job_id);
+      done.push(job.job_id);
+      return { n: job.spec.n };
+    };
+    for (const worker of ['w1', 'w2', 'w3']) work(worker, { sum: handler });
+    const ids = Array.from({ length: 20 }, (_, i) => `j${i}`);
+    await Promise.all([...ids, ...ids].map((id) => request(id, 'sum')));
+    expect(await Promise.all(ids.map((id) => waitForJob(fresh.db, id)))).toEqual(ids.map(() => ({ n: 1 })));
+    expect([...done].sort()).toEqual([...ids].sort());
+    expect(await told('j3')).toMatchObject({ state: 'finished', outcome: 'done', result: { n: 1 } });
+  });
+
+  it('fails a job with the sentence of its error, and does the next one', async () => {
+    work('w', {
+      bad: async () => {
+        throw new Error('it cannot be done');
+      },
+      good: async () => 7,
+    });
+    await request('bad', 'bad');
+    await request('good', 'good');
+    await expect(waitForJob(fresh.db, 'bad')).rejects.toMatchObject({
+      code: 'training_failed',
+      message: expect.stringContaining('it cannot be done'),
+    });
+    expect(await waitForJob(fresh.db, 'good')).toBe(7);
+    await expect(waitForJob(fresh.db, 'none')).rejects.toMatchObject({ code: 'not_found' });
+    await request('nobody', 'nobody');
+    await expect(waitForJob(fresh.db, 'nobody', { timeoutMs: 50 })).rejects.toMatchObject({ code: 'busy' });
+    expect(await told('bad')).toMatchObject({ outcome: 'failed', error: { message: 'it cannot be done' } });
+  });
+
+  it('P31: gives the job of a killed worker to another after its lease, while a live one keeps its own', async () => {
+    await request('j', 'crash');
+    const dead = startProgram('working.ts', fresh.url, 'dead', '900');
+    expect(await dead.firstLine).toBe('1');
+    const taken: number[] = [];
+    work('heir', { crash: async (job) => void taken.push(job.token) }, 900);
+    await new Promise((resolve) => setTimeout(resolve, 1500));
+    expect(taken).toEqual([]);
+    await dead.kill();
+    const start = performance.now();
+    await waitForJob(fresh.db, 'j', { timeoutMs: 10_000 });
+    expect(performance.now() - start).toBeLessThan(5000);
+    expect(taken).toEqual([2]);
+    expect(await row('j')).toMatchObject({ state: 'finished', outcome: 'done', token: 2, worker: 'heir' });
+  });
+
+  it('P33: does not try a job that kills its workers without limit', async () => {
+    await request('j', 'crash');
+    for (let i = 0; i < MAX_ATTEMPTS; i++) {
+      const victim = startProgram('working.ts', fresh.url, `victim-${i}`, '100');
+      expect(await victim.firstLine).toBe(String(i + 1));
+      await victim.kill();
+    }
+    const ran: number[] = [];
+    work('last', { crash: async () => void ran.push(1) }, 100);
+    await expect(waitForJob(fresh.db, 'j', { timeoutMs: 10_000 })).rejects.toThrow(`${MAX_ATTEMPTS} times`);
+    expect(ran).toEqual([]);
+    expect(await told('j')).toMatchObject({ outcome: 'failed', error: { code: 'training_failed' } });
+  });
+
+  it('P31: lets a worker with an old token finish nothing and report nothing', async () => {
+    let free: () => void = () => {};
+    const held = new Promise<void>((resolve) => {
+      free = resolve;
+    });
+    let late: unknown;
+    work(
+      'slow',
+      {
+        fit: async (_, report) => {
+          await report(1, { loss: 3 });
+          await held;
+          late = await report(2, { loss: 2 }).catch((error: unknown) => error);
+          return 'the slow one';
+        },
+      },
+      1500,
+    );
+    await request('j', 'fit');
+    while (!(await fresh.db.query(`select 1 from troupe.events where name = 'job.progressed'`)).rows.length)
+      await new Promise((resolve) => setTimeout(resolve, 10));
+    // As if its beats had not come through for longer than the lease.
+    await fresh.db.query(
+      `update troupe.job_queue set token = token + 1, worker = 'other', leased_until = clock_timestamp() + interval '1 minute'`,
+    );
+    await new Promise((resolve) => setTimeout(resolve, 700));
+    free();
+    while (late === undefined) await new Promise((resolve) => setTimeout(resolve, 10));
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    expect(late).toMatchObject({ code: 'fenced' });
+    expect(await row('j')).toMatchObject({ state: 'running', token: 2, worker: 'other', outcome: null });
+    expect(await told('j')).toMatchObject({ state: 'running', outcome: null });
+    await fresh.db.query(`update troupe.job_queue set leased_until = clock_timestamp() - interval '1 second'`);
+    work('third', { fit: async (_, report) => report(1, { loss: 1 }).then(() => 'the third one') });
+    expect(await waitForJob(fresh.db, 'j')).toMatch(/the/);
+    expect(await told('j')).toMatchObject({ outcome: 'done' });
+    const { rows } = await fresh.db.query(`select name from troupe.events where name = 'job.finished'`);
+    expect(rows).toHaveLength(1);
+  });
+});

@@ -1,0 +1,335 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { postgresLog } from '../../ingest/log/postgres.ts';
+import { judge, type MethodAsked, unjudged } from '../../store/judge.ts';
+import { findMethod, runMethod } from '../../store/methods/run.ts';
+import { projectAll } from '../../store/projector.ts';
+import { freshDatabase, type TestDatabase } from '../support/database.ts';
+import { anEpisode, anExecution, at, event } from './support/events.ts';
+
+type Value = { readonly step_id: string; readonly value: number | null; readonly reason: string | null };
+
+describe('the judge', () => {
+  let fresh: TestDatabase;
+  beforeEach(async () => {
+    fresh = await freshDatabase();
+  });
+  afterEach(() => fresh.close());
+  let clock = 0;
+  const now = () => new Date(Date.UTC(2026, 9, 1) + clock++);
+  const load = async (...events: Parameters<ReturnType<typeof postgresLog>['append']>[0][]) => {
+    await postgresLog(fresh.db).append(events.flat());
+    await projectAll(fresh.db);
+  };
+  const run = async (methods: readonly MethodAsked[], episodes: readonly string[]) => {
+    const judging = await judge(fresh.db, postgresLog(fresh.db), { methods, episodes, now });
+    await projectAll(fresh.db);
+    return judging;
+  };
+  const rows = async <T = Value>(sql: string): Promise<T[]> => (await fresh.db.query<T>(sql)).rows;
+  const credits = (method: string) =>
+    rows(`select step_id, value, reason from traj.credits where method = '${method}' order by episode_id, step_id`);
+
+  it('gives each step the credit that the method gives over what SQL reads back, by group, by agent and by environment', async () => {
+    await load(
+      anEpisode('a', { reward: 1 }),
+      anEpisode('b', { reward: 0 }),
+      anEpisode('c', { reward: 0.25 }),
+      anEpisode('d', { task: 'alone', reward: 1 }),
+    );
+    const asked = ['grpo_advantage', 'rloo_advantage', 'drmas_advantage', 'at_grpo_advantage'];
+    await run(
+      asked.map((method) => ({ method })),
+      ['a', 'd'],
+    );
+    const steps = await rows<{
+      step_id: string;
+      episode_id: string;
+      task_id: string;
+      agent_id: string;
+      turn: number;
+      reward: number;
+    }>(
+      'select s.step_id, s.episode_id, s.task_id, s.agent_id, s.turn, e.reward from traj.steps s join traj.episodes e using (episode_id) order by s.episode_id, s.step_id',
+    );
+    const episodes = await rows<{ episode_id: string; task_id: string; reward: number }>(
+      'select episode_id, task_id, reward from traj.episodes order by 1',
+    );
+    const byStep = (rowOf: (step: (typeof steps)[number]) => object) => ({ steps: steps.map(rowOf) });
+    const expected: Record<string, (number | null)[]> = {
+      drmas_advantage: runMethod(
+        findMethod('drmas_advantage'),
+        byStep((s) => ({ query: s.task_id, traj: s.episode_id, agent: s.agent_id, reward: s.reward })),
+      ) as number[],
+      at_grpo_advantage: runMethod(
+        findMethod('at_grpo_advantage'),
+        byStep((s) => ({ env: s.task_id, turn: s.turn, agent: s.agent_id, reward: s.reward })),
+      ) as number[],
+    };
+    for (const name of ['grpo_advantage', 'rloo_advantage']) {
+      const values = runMethod(findMethod(name), {
+        group: episodes.map((e) => e.task_id),
+        reward: episodes.map((e) => e.reward),
+      }) as number[];
+      expected[name] = steps.map((s) => values[episodes.findIndex((e) => e.episode_id === s.episode_id)]!);
+    }
+    for (const name of asked) {
+      const found = await credits(name);
+      expect(found.map((row) => row.step_id)).toEqual(steps.map((step) => step.step_id));
+      for (const [i, row] of found.entries()) {
+        if (expected[name]![i] === null) expect(row.value).toBeNull();
+        else expect(row.value, `${name} ${row.step_id}`).toBeCloseTo(expected[name]![i]!, 12);
+      }
+    }
+    expect(
+      (await credits('grpo_advantage')).filter((row) => row.step_id.startsWith('d-')).map((row) => row.reason),
+    ).toEqual(['group_of_one', 'group_of_one', 'group_of_one']);
+  });
+
+  it('gives rewards, verdicts and scores over an execution matrix as the methods do, each with its step', async () => {
+    await load(anExecution('x'));
+    await run(
+      [
+        { method: 'own_success_filter' },
+        { method: 'majority_filter' },
+        { method: 'cosigned_rewards' },
+        { method: 'floored_advantage', reads: 'cosigned_rewards' },
+        { method: 'cure_code_reward' },
+        { method: 'cure_test_reward' },
+        { method: 'bon_select' },
+        { method: 'cure_precision' },
+        { method: 'pass_at_1' },
+      ],
+      ['x'],
+    );
+    const [{ matrix }] = (await rows<{ matrix: { pass: number[][] } }>(
+      'select matrix from facts.feedback where matrix is not null',
+    )) as [{ matrix: { pass: number[][] } }];
+    const gt_pass = [0, 1].map((i) => [matrix.pass[i]![2]!]);
+    const generated_pass = [0, 1].map((i) => matrix.pass[i]!.slice(0, 2));
+    const rewards = async (method: string) =>
+      rows(`select step_id, value, reason from traj.rewards where method = '${method}' order by 1`);
+    expect((await rewards('cure_code_reward')).map((r) => r.value)).toEqual(
+      (runMethod(findMethod('cure_code_reward'), { gt_pass }) as number[] | null) ?? [null, null],
+    );
+    expect((await rewards('cure_code_reward')).map((r) => r.step_id)).toEqual(['x-coder/0', 'x-coder/1']);
+    const ofTests = runMethod(findMethod('cure_test_reward'), { gt_pass, generated_pass }) as {
+      reward: number[] | null;
+    };
+    expect((await rewards('cure_test_reward')).map((r) => r.value)).toEqual(ofTests.reward ?? [null, null]);
+    expect((await rewards('cure_test_reward')).map((r) => r.step_id)).toEqual(['x-verifier/0', 'x-verifier/1']);
+    const scores = new Map(
+      (await rows<{ method: string; value: number; key: string }>('select method, value, key from traj.scores')).map(
+        (s) => [s.method, s],
+      ),
+    );
+    expect(scores.get('bon_select')).toMatchObject({
+      key: 'e/x',
+      value: (runMethod(findMethod('bon_select'), { gt_pass, generated_pass }) as { gt_rate: number }).gt_rate,
+    });
+    expect(scores.get('cure_precision')).toMatchObject({
+      key: 'e/x',
+      value: (runMethod(findMethod('cure_precision'), { gt_pass, generated_pass }) as { precision: number }).precision,
+    });
+    expect(scores.get('pass_at_1')).toMatchObject({ key: 'g/task-x', value: 0.5 });
+    const cosigned = await rewards('cosigned_rewards');
+    expect(cosigned.map((r) => r.step_id)).toEqual(['x-coder/0', 'x-coder/1', 'x-verifier/0', 'x-verifier/1']);
+    const floored = await credits('floored_advantage');
+    expect(floored.map((r) => r.step_id)).toEqual(cosigned.map((r) => r.step_id));
+    const again = runMethod(findMethod('floored_advantage'), {
+      steps: cosigned.map((r) => ({
+        query: 'task-x',
+        traj: 'x',
+        agent: r.step_id.slice(2).split('/')[0],
+        reward: r.value,
+      })),
+    }) as number[];
+    for (const [i, row] of floored.entries()) expect(row.value).toBeCloseTo(again[i]!, 12);
+    expect(
+      await rows(`select step_id, keep from traj.verdicts where method = 'own_success_filter' order by 1`),
+    ).toHaveLength(4);
+  });
+
+  it('says why there is no value where an input is missing, and never 0', async () => {
+    await load(anEpisode('a', { reward: null }), anEpisode('b', { reward: 1 }), [
+      event('episode.started', { episode_id: 'bare' }),
+      event('episode.finished', { episode_id: 'bare', outcome: 'unknown' }),
+    ]);
+    await run(
+      [
+        'grpo_advantage',
+        'correctness_filter',
+        'format_filter',
+        'consensus_filter',
+        'cosigned_rewards',
+        'well_formed_filter',
+        'agreement_score',
+        'pass_at_1',
+        'difficulty_band',
+        'reject_equal_reward',
+        'bon_select',
+      ].map((method) => ({ method })),
+      ['a', 'bare'],
+    );
+    const mine = (await credits('grpo_advantage')).filter((row) => row.step_id.startsWith('a-'));
+    expect(mine.map(({ value, reason }) => [value, reason])).toEqual(Array(3).fill([null, 'missing_reward']));
+    const verdicts = await rows<{ method: string; keep: boolean | null; reason: string }>(
+      `select method, keep, reason from traj.verdicts where episode_id = 'bare' order by 1`,
+    );
+    expect(verdicts).toEqual([
+      { method: 'consensus_filter', keep: null, reason: 'no_critics' },
+      { method: 'correctness_filter', keep: null, reason: 'no_reference' },
+      { method: 'difficulty_band', keep: null, reason: 'missing_reward' },
+      { method: 'format_filter', keep: null, reason: 'no_messages' },
+      { method: 'reject_equal_reward', keep: null, reason: 'missing_reward' },
+      { method: 'well_formed_filter', keep: null, reason: 'no_execution_matrix' },
+    ]);
+    const scores = await rows(
+      `select method, value, reason from traj.scores where key in ('e/bare', 'g/bare') order by 1`,
+    );
+    expect(scores).toEqual([
+      { method: 'agreement_score', value: null, reason: 'no_answers' },
+      { method: 'bon_select', value: null, reason: 'no_execution_matrix' },
+      { method: 'cosigned_rewards', value: null, reason: 'no_execution_matrix' },
+      { method: 'pass_at_1', value: null, reason: 'no_execution_matrix' },
+    ]);
+    const rewarded = await rows(
+      `select keep, reason from traj.verdicts where episode_id = 'b' and method in ('difficulty_band', 'reject_equal_reward')`,
+    );
+    expect(rewarded).toEqual(Array(2).fill({ keep: false, reason: 'group_of_one' }));
+  });
+
+  it('judges a group again when a late member completes it, and replaces what it said before', async () => {
+    const methods = [{ method: 'grpo_advantage' }, { method: 'agreement_score' }];
+    await load(anEpisode('a', { reward: 1, group: 'g' }), anEpisode('b', { reward: 0, group: 'g' }));
+    await run(methods, ['a']);
+    const before = await credits('grpo_advantage');
+    await run(methods, ['a']);
+    expect(await credits('grpo_advantage')).toEqual(before);
+    await load(anEpisode('c', { reward: 0, group: 'g', task: 'task-1' }));
+    expect(await unjudged(fresh.db, methods)).toEqual(['c']);
+    expect(await run(methods, ['c'])).toMatchObject({ episodes: 3, rows: { credits: 9, scores: 1 } });
+    const after = await credits('grpo_advantage');
+    expect(after).toHaveLength(9);
+    expect(after[0]?.value).not.toBeCloseTo(before[0]!.value!, 3);
+    expect(await unjudged(fresh.db, methods)).toEqual([]);
+  });
+
+  it('finds as unjudged exactly what changed since: new, amended, rewarded late or from elsewhere, and nothing else', async () => {
+    const methods = [{ method: 'grpo_advantage' }];
+    const left = () => unjudged(fresh.db, methods);
+    await load(anEpisode('a', { task: 'a' }), anEpisode('b', { task: 'b' }), anEpisode('c', { task: 'c' }), [
+      event('message.sent', { episode_id: 'open', message_id: 'm' }),
+    ]);
+    expect(await left()).toEqual(['a', 'b', 'c']);
+    await run(methods, await left());
+    expect(await left()).toEqual([]);
+    await projectAll(fresh.db);
+    expect(await left()).toEqual([]);
+    const about = (id: string, target: { kind: 'episode' | 'foreign'; id: string }) =>
+      event(
+        'feedback.recorded',
+        { feedback_id: id, target, kind: 'reward', name: 'reward', value: 0.5 },
+        { id, time: at(30) },
+      );
+    for (const [change, changed] of [
+      [about('late', { kind: 'episode', id: 'a' }), 'a'],
+      [about('elsewhere', { kind: 'foreign', id: 'b' }), 'b'],
+      [
+        event('record.amended', {
+          key: 'e/c',
+          target: { source: '/test', id: 'c-11' },
+          op: 'merge',
+          patch: { value: 0 },
+        }),
+        'c',
+      ],
+      [about('elsewhere-again', { kind: 'foreign', id: 'c' }), 'c'],
+      [event('message.sent', { episode_id: 'c', message_id: 'm9' }), 'c'],
+    ] as const) {
+      await load([change]);
+      expect(await left()).toEqual([changed]);
+      await run(methods, await left());
+      expect(await left()).toEqual([]);
+    }
+    expect(await unjudged(fresh.db, [{ method: 'grpo_advantage', params: { scale_std: false } }])).toEqual([
+      'a',
+      'b',
+      'c',
+    ]);
+  });
+
+  it('refuses what cannot be run before it writes anything, so that every recorded judging can be repeated', async () => {
+    await load(anExecution('x'));
+    for (const methods of [
+      [{ method: 'no_such' }],
+      [{ method: 'gae' }],
+      [{ method: 'boxed_answer' }],
+      [{ method: 'drmas_scale_ratio' }],
+      [{ method: 'grpo_advantage', params: { nope: 1 } }],
+      [{ method: 'floored_advantage', reads: 'cosigned_rewards' }],
+      [{ method: 'floored_advantage', reads: 'cosigned_rewards' }, { method: 'cosigned_rewards' }],
+    ]) {
+      await expect(run(methods, ['x'])).rejects.toMatchObject({ code: expect.stringMatching(/^method_/) });
+    }
+    expect(await rows(`select 1 from troupe.events where name = 'judge.completed'`)).toEqual([]);
+  });
+
+  it('takes strange inputs: rewards too large to compare, members of a matrix without a name or with one name', async () => {
+    await load(anEpisode('a', { reward: 1.7e308 }), anEpisode('b', { reward: 1.6e308 }), anExecution('m'), [
+      event(
+        'feedback.recorded',
+        {
+          feedback_id: 'again',
+          target: { kind: 'episode', id: 'm' },
+          kind: 'execution',
+          name: 'tests',
+          matrix: {
+            programs: [{}, { name: 'same' }, { name: 'same', valid: false }],
+            tests: [{}, { name: 'same' }, { name: 'truth', ground_truth: true }],
+            pass: [
+              [1, null, 1],
+              [1, 1, 0],
+              [1, 1, 1],
+            ],
+          },
+        },
+        { time: at(40) },
+      ),
+    ]);
+    await run(
+      [
+        { method: 'grpo_advantage' },
+        { method: 'well_formed_filter' },
+        { method: 'cosigned_rewards' },
+        { method: 'cure_code_reward' },
+      ],
+      ['a', 'm'],
+    );
+    const credit = (await credits('grpo_advantage')).filter((row) => /^[ab]-/.test(row.step_id));
+    expect(credit.length).toBe(6);
+    expect(credit.every((row) => row.value === null && row.reason?.includes('finite'))).toBe(true);
+    expect(
+      (
+        await rows(
+          `select step_id from traj.verdicts where method = 'well_formed_filter' and episode_id = 'm' order by 1`,
+        )
+      ).map((r) => r.step_id),
+    ).toEqual(['program#0', 'same', 'same program#2', 'same test#1', 'test#0']);
+    // A malformed program passes nothing, whatever its cells say: the one right program stands against two wrong ones.
+    const values = (
+      await rows(`select step_id, value from traj.rewards where method = 'cure_code_reward' order by 1`)
+    ).map((r) => r.value!);
+    expect(values[0]).toBeGreaterThan(0);
+    expect(values[1]).toBe(values[2]);
+  });
+
+  it('lets two judges of one method take turns', async () => {
+    await load(anEpisode('a', { group: 'g' }), anEpisode('b', { group: 'g', reward: 0 }));
+    await Promise.all(
+      ['a', 'b', 'a', 'b'].map((id) =>
+        judge(fresh.db, postgresLog(fresh.db), { methods: [{ method: 'grpo_advantage' }], episodes: [id], now }),
+      ),
+    );
+    expect(await credits('grpo_advantage')).toHaveLength(6);
+  });
+});

@@ -1,0 +1,193 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { postgresLog } from '../../ingest/log/postgres.ts';
+import { checksum } from '../../store/checksum.ts';
+import { openPool } from '../../store/db/pool.ts';
+import { judge, judgeAgain, unjudged } from '../../store/judge.ts';
+import { projectAll } from '../../store/projector.ts';
+import { rebuild } from '../../store/rebuild.ts';
+import { reconcile } from '../../store/reconcile.ts';
+import { freshDatabase, type TestDatabase } from '../support/database.ts';
+import { anEpisode, anExecution, at, event } from './support/events.ts';
+
+const METHODS = [
+  { method: 'cosigned_rewards' },
+  { method: 'floored_advantage', reads: 'cosigned_rewards' },
+  { method: 'grpo_advantage' },
+  { method: 'well_formed_filter' },
+  { method: 'agreement_score' },
+  { method: 'correctness_filter' },
+];
+
+describe('a rebuild', () => {
+  let fresh: TestDatabase;
+  beforeEach(async () => {
+    fresh = await freshDatabase({ max: 8 });
+  });
+  afterEach(() => fresh.close());
+  let clock = 0;
+  const now = () => new Date(Date.UTC(2026, 9, 1) + clock++);
+
+  it('P15: recomputes judgements, also after a cell was amended and judged again, and after every table was emptied', async () => {
+    const log = postgresLog(fresh.db);
+    await log.append([...anExecution('e1'), ...anExecution('e2', { reward: 0 })]);
+    await projectAll(fresh.db);
+    const episodes = await unjudged(fresh.db, METHODS);
+    expect(episodes).toEqual(['e1', 'e2']);
+    await judge(fresh.db, log, { methods: METHODS, episodes, now });
+    await judge(fresh.db, log, { methods: [{ method: 'drmas_advantage' }], episodes: ['e1'], now });
+    const first = await fresh.db.query(`select * from facts.rewards order by 1, 2, 3`);
+    await log.append([
+      event(
+        'record.amended',
+        {
+          key: 'e/e1',
+          target: { source: '/test', id: 'e1-matrix' },
+          op: 'set',
+          set: [{ path: '/matrix/pass/0/0', value: 0 }],
+        },
+        { id: 'cell', time: at(50) },
+      ),
+    ]);
+    await projectAll(fresh.db);
+    expect(await unjudged(fresh.db, METHODS)).toEqual(['e1']);
+    await judge(fresh.db, log, { methods: METHODS, episodes: ['e1'], now });
+    await judge(fresh.db, log, { methods: [{ method: 'drmas_advantage' }], episodes: ['e1'], now });
+    await projectAll(fresh.db);
+    expect((await fresh.db.query(`select * from facts.rewards order by 1, 2, 3`)).rows).not.toEqual(first.rows);
+    const before = await checksum(fresh.db);
+    for (const table of ['rewards', 'credits', 'verdicts', 'scores', 'judgings'])
+      expect(before.tables[table]?.rows, table).toBeGreaterThan(0);
+
+    await rebuild(fresh.db, { judge: judgeAgain, perPartition: 2 });
+    expect(await checksum(fresh.db)).toEqual(before);
+    expect(await unjudged(fresh.db, METHODS)).toEqual([]);
+
+    const { rows } = await fresh.db.query<{ tables: string }>(
+      `select string_agg('facts.' || relname, ', ') as tables from pg_class where relnamespace = 'facts'::regnamespace and relkind in ('r', 'p') and not relispartition`,
+    );
+    await fresh.db.query(`truncate ${rows[0]?.tables}`);
+    await rebuild(fresh.db, { judge: judgeAgain });
+    expect(await checksum(fresh.db)).toEqual(before);
+    await log.append(anEpisode('e3', { task: 'task-1' }));
+    await projectAll(fresh.db);
+    expect(await unjudged(fresh.db, METHODS)).toContain('e3');
+  });
+
+  it('P17: runs beside live appends and projection, and readers never see half', async () => {
+    const log = postgresLog(fresh.db);
+    const append = async (from: number, to: number) => {
+      for (let i = from; i < to; i++) await log.append(anEpisode(`e${i}`, { task: `t${i}` }));
+    };
+    await append(0, 40);
+    await projectAll(fresh.db);
+    let going = true;
+    const seen: number[] = [];
+    const torn: unknown[] = [];
+    const reading = (async () => {
+      while (going) {
+        const { rows } = await fresh.db.query<{ n: number; torn: number }>(
+          `select (select count(*)::integer from traj.episodes) as n,
+                  (select count(*)::integer from traj.episodes where closed and calls <> 2) as torn`,
+        );
+        seen.push(rows[0]!.n);
+        if (rows[0]!.torn > 0) torn.push(rows[0]);
+      }
+    })();
+    const writing = append(40, 60);
+    const projecting = (async () => {
+      while (going) await projectAll(fresh.db);
+    })();
+    await rebuild(fresh.db, { judge: judgeAgain, perPartition: 3 });
+    await rebuild(fresh.db, { judge: judgeAgain });
+    await writing;
+    going = false;
+    await Promise.all([reading, projecting]);
+    await projectAll(fresh.db);
+    expect(Math.min(...seen)).toBe(40);
+    expect(seen.every((n, i) => i === 0 || n >= seen[i - 1]!)).toBe(true);
+    expect(torn).toEqual([]);
+    expect(await reconcile(fresh.db)).toMatchObject({ ok: true, tables: { applied: 60 * 12, lag: 0 } });
+    const after = await checksum(fresh.db);
+    await rebuild(fresh.db, { judge: judgeAgain });
+    expect(await checksum(fresh.db)).toEqual(after);
+  });
+
+  it('loses no judgement that is made while it runs', async () => {
+    const log = postgresLog(fresh.db);
+    await log.append(Array.from({ length: 12 }, (_, i) => anExecution(`e${i}`, { task: `t${i % 3}` })).flat());
+    await projectAll(fresh.db);
+    const judging = (async () => {
+      for (let i = 0; i < 12; i++) await judge(fresh.db, log, { methods: METHODS, episodes: [`e${i}`], now });
+    })();
+    await rebuild(fresh.db, { judge: judgeAgain, perPartition: 2 });
+    await judging;
+    await projectAll(fresh.db);
+    const after = await checksum(fresh.db);
+    expect(after.tables.judgings?.rows).toBe(12);
+    await rebuild(fresh.db, { judge: judgeAgain });
+    expect(await checksum(fresh.db)).toEqual(after);
+  });
+
+  it('is refused while another one runs, from its first moment to its last', async () => {
+    await postgresLog(fresh.db).append(Array.from({ length: 20 }, (_, i) => anEpisode(`e${i}`)).flat());
+    const other = openPool(fresh.url, { max: 3 });
+    const refused: unknown[] = [];
+    await rebuild(fresh.db, {
+      judge: async () => void refused.push(await rebuild(other, { judge: judgeAgain }).catch((error) => error.code)),
+      perPartition: 2,
+    });
+    await other.close();
+    expect(refused).toEqual(['conflict', 'conflict']);
+  });
+
+  it('waits for a reader that holds the old tables, and does not deadlock with it', async () => {
+    await postgresLog(fresh.db).append(anEpisode('e1'));
+    await projectAll(fresh.db);
+    let rebuilding: Promise<unknown> | undefined;
+    const seen = await fresh.db.transaction(
+      async (tx) => {
+        const first = await tx.query('select count(*)::integer as n from traj.episodes');
+        rebuilding = rebuild(fresh.db, { judge: judgeAgain });
+        await new Promise((resolve) => setTimeout(resolve, 1500));
+        const second = await tx.query('select count(*)::integer as n from traj.steps');
+        return [first.rows[0], second.rows[0]];
+      },
+      { isolation: 'repeatable read', readOnly: true },
+    );
+    expect(seen).toEqual([{ n: 1 }, { n: 3 }]);
+    await rebuilding;
+  });
+
+  it('is refused where a view of somebody else reads the tables directly, and names it', async () => {
+    await fresh.db.query('create schema theirs; create view theirs.mine as select episode_id from facts.episodes');
+    await expect(rebuild(fresh.db, { judge: judgeAgain })).rejects.toMatchObject({
+      code: 'conflict',
+      message: expect.stringContaining('theirs.mine'),
+    });
+    await fresh.db.query('drop view theirs.mine; create view theirs.good as select episode_id from traj.episodes');
+    await postgresLog(fresh.db).append(anEpisode('e1'));
+    await rebuild(fresh.db, { judge: judgeAgain });
+    expect((await fresh.db.query('select * from theirs.good')).rows).toEqual([{ episode_id: 'e1' }]);
+  });
+
+  it('leaves out what this release cannot recompute, instead of never rebuilding again', async () => {
+    const log = postgresLog(fresh.db);
+    await log.append([
+      ...anEpisode('e1'),
+      event('judge.completed', {
+        judge_id: 'old',
+        methods: [
+          { name: 'grpo_advantage', version: 999, params: {} },
+          { name: 'no_such_method', version: 1, params: {} },
+          { name: 'agreement_score', version: 1, params: {} },
+        ],
+        episodes: ['e1'],
+      }),
+    ]);
+    await rebuild(fresh.db, { judge: judgeAgain });
+    expect((await fresh.db.query('select distinct method from traj.credits')).rows).toEqual([]);
+    expect((await fresh.db.query('select distinct method from traj.scores')).rows).toEqual([
+      { method: 'agreement_score' },
+    ]);
+  });
+});

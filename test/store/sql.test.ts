@@ -1,0 +1,224 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { TroupeError } from '../../errors.ts';
+import { postgresLog } from '../../ingest/log/postgres.ts';
+import type { Db } from '../../store/db/pool.ts';
+import { openReader } from '../../store/db/reader.ts';
+import { projectAll } from '../../store/projector.ts';
+import { ask } from '../../store/sql.ts';
+import { freshDatabase, type TestDatabase } from '../support/database.ts';
+import { anEpisode } from './support/events.ts';
+
+const V = 'traj.episodes';
+const T = 'troupe.events';
+const K = 'troupe.job_queue';
+const J = 'troupe.job_queue';
+const S = 'troupe';
+const R = 'postgres';
+
+/** What must be refused without any effect. */
+const REJECT = [
+  `COPY (SELECT 1) TO PROGRAM 'id'`,
+  `COPY ${T} TO 'dump.csv'`,
+  `SELECT pg_read_file('postgresql.conf')`,
+  `SELECT pg_ls_dir('.')`,
+  `SELECT * FROM dblink('host=127.0.0.1 user=postgres dbname=postgres','SELECT 1') AS t(a int)`,
+  `SELECT lo_export(16400,'out.bin')`,
+  `SELECT lo_create(0)`,
+  `SET ROLE ${R}`,
+  `SELECT set_config('role','${R}',false)`,
+  `SELECT set_config('statement_timeout','0',false)`,
+  `SELECT set_config('search_path','${S},analysis',false)`,
+  `SELECT set_config('app.project','victim',true), count(*) FROM ${V}`,
+  `SELECT 1; DROP TABLE ${T}`,
+  `COMMIT; DELETE FROM ${T}`,
+  `BEGIN READ WRITE`,
+  `DO $$ BEGIN PERFORM pg_sleep(1); END $$`,
+  `WITH d AS (DELETE FROM ${T} RETURNING *) SELECT count(*) FROM d`,
+  `WITH i AS (INSERT INTO ${J} VALUES (9,'x') RETURNING 1) SELECT * FROM i`,
+  `INSERT INTO ${J} VALUES (1,'evil')`,
+  `UPDATE ${V} SET outcome='x'`,
+  `DELETE FROM ${V}`,
+  `TRUNCATE ${T} CASCADE`,
+  `CREATE TABLE evil(a int)`,
+  `CREATE TEMP TABLE t AS SELECT * FROM ${V}`,
+  `CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'select 1'`,
+  `SELECT * INTO evil FROM ${V}`,
+  `SELECT * FROM ${V} FOR UPDATE`,
+  `LISTEN jobs`,
+  `NOTIFY jobs, 'run'`,
+  `SELECT pg_notify('jobs','{"id":1}')`,
+  `SELECT pg_advisory_lock(1)`,
+  `SELECT pg_try_advisory_lock(g) FROM generate_series(1,100000) g`,
+  `SELECT nextval('${S}.dead_letters_dead_letter_id_seq')`,
+  `SELECT pg_terminate_backend(pid) FROM pg_stat_activity`,
+  `SELECT query FROM pg_stat_activity`,
+  `SELECT * FROM ${K}`,
+  `SELECT * FROM pg_authid`,
+  `SHOW hba_file`,
+  `SELECT query_to_xml('select * from ${K}',true,true,'')`,
+  `EXPLAIN ANALYZE DELETE FROM ${T}`,
+  `EXPLAIN (ANALYZE) SELECT pg_sleep(30)`,
+  `PREPARE p AS SELECT 1`,
+  `DECLARE c CURSOR WITH HOLD FOR SELECT * FROM ${V}`,
+  `FETCH ALL FROM _q`,
+  `LOCK TABLE ${V}`,
+  `VACUUM`,
+  `ALTER SYSTEM SET shared_buffers='1GB'`,
+  `ALTER ROLE CURRENT_USER SET statement_timeout=0`,
+  `ALTER ROLE CURRENT_USER PASSWORD 'x'`,
+  `CREATE EXTENSION dblink`,
+  `CALL pg_sleep(1)`,
+  `SELECT pg_sleep(30)`,
+  `SELECT * FROM ${T}`,
+  `SELECT * FROM facts.episodes`,
+  `SELECT 1 AS a\u0000`,
+  '',
+];
+
+/** What a limit must stop. */
+const TIMEOUT = [
+  'WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n+1 FROM t) SELECT count(*) FROM t',
+  'SELECT count(*) FROM generate_series(1,1000000000000)',
+  `SELECT count(*) FROM generate_series(1,100000) a, ${V} b, generate_series(1,100000) c, ${V} d`,
+];
+
+const ALLOW = [
+  `SELECT repeat('a',30) ~ '(a*)*(a*)*(a*)*b'`,
+  'SELECT * FROM generate_series(1,50000)',
+  `SELECT 'a; DROP TABLE x; --' AS s`,
+  `/* c */ SELECT outcome, count(*) FROM ${V} GROUP BY 1`,
+  `SELECT 1 AS "delete", 'COPY TO PROGRAM' AS "insert"`,
+  'VALUES (1), (2);',
+  'TABLE traj.tasks',
+];
+
+/** Everything a statement could have changed: tables, functions, roles, settings, sequences, locks. */
+async function fingerprint(db: Db): Promise<unknown> {
+  const { rows } = await db.query(
+    `select (select count(*) from troupe.events) as events, (select count(*) from troupe.job_queue) as jobs,
+            (select count(*) from pg_class) as relations, (select count(*) from pg_proc) as functions,
+            (select count(*) from pg_largeobject_metadata) as objects, (select count(*) from pg_db_role_setting) as role_settings,
+            (select string_agg(rolname || coalesce(rolpassword, ''), ',' order by rolname) from pg_authid where rolname !~ '^test_' or rolname = current_database() || '_reader') as roles,
+            (select count(*) from pg_locks where locktype = 'advisory' and database = (select oid from pg_database where datname = current_database())) as locks,
+            (select last_value from troupe.dead_letters_dead_letter_id_seq) as sequence,
+            (select count(*) from pg_prepared_xacts) as prepared, (select count(*) from pg_extension) as extensions`,
+  );
+  return rows[0];
+}
+
+const answerOf = (reader: Db, sql: string, options = {}): Promise<unknown> =>
+  ask(reader, sql, { timeoutMs: 2000, ...options }).catch((error: unknown) => error);
+
+describe('the SQL door', () => {
+  let fresh: TestDatabase;
+  let reader: Db;
+  beforeAll(async () => {
+    fresh = await freshDatabase();
+    await postgresLog(fresh.db).append([...anEpisode('e1'), ...anEpisode('e2', { reward: null })]);
+    await projectAll(fresh.db);
+    const opened = await openReader({ ...fresh, embedded: true });
+    expect(opened).not.toBeNull();
+    reader = opened!;
+  });
+  afterAll(async () => {
+    await reader.close();
+    await fresh.close();
+  });
+
+  it('P36: refuses what is not a question over the views, and nothing changes', async () => {
+    const before = await fingerprint(fresh.db);
+    const passed: string[] = [];
+    for (const sql of REJECT) {
+      const answer = await answerOf(reader, sql);
+      if (!(answer instanceof TroupeError) || !['sql_refused', 'sql_failed'].includes(answer.code)) passed.push(sql);
+    }
+    expect(passed).toEqual([]);
+    expect(await fingerprint(fresh.db)).toEqual(before);
+  });
+
+  it('P37: stops what runs too long, for the caller within its time and half a second', async () => {
+    for (const sql of TIMEOUT) {
+      const start = performance.now();
+      expect(await answerOf(reader, sql, { timeoutMs: 300 }), sql).toMatchObject({ code: 'sql_timeout' });
+      expect(performance.now() - start).toBeLessThan(800);
+    }
+    const { rows } = await fresh.db.query(
+      `select 1 from pg_stat_activity where usename = current_database() || '_reader' and state = 'active'`,
+    );
+    expect(rows).toEqual([]);
+  });
+
+  it('P38: answers honest questions, cut at the limit and saying so', async () => {
+    for (const sql of ALLOW) expect(await answerOf(reader, sql), sql).toHaveProperty('rows');
+    const cut = await ask(reader, 'select g from generate_series(1, 11) g', { limit: 10 });
+    expect([cut.rows.length, cut.truncated]).toEqual([10, true]);
+    const whole = await ask(reader, 'select g from generate_series(1, 10) g', { limit: 10 });
+    expect([whole.rows.length, whole.truncated]).toEqual([10, false]);
+  });
+
+  it('gives the columns with their types, also without rows, and null as null', async () => {
+    expect(await ask(reader, 'select episode_id, reward, closed from episodes order by 1')).toEqual({
+      columns: [
+        { name: 'episode_id', type: 'text' },
+        { name: 'reward', type: 'double precision' },
+        { name: 'closed', type: 'boolean' },
+      ],
+      rows: [
+        ['e1', 1, true],
+        ['e2', null, true],
+      ],
+      truncated: false,
+    });
+    expect((await ask(reader, 'select 1::bigint as n where false')).columns).toEqual([{ name: 'n', type: 'bigint' }]);
+  });
+
+  it('P39: leaves the next caller the settings it had', async () => {
+    const settings = `select string_agg(name || '=' || coalesce(setting, ''), ',' order by name) from pg_settings where name in ('statement_timeout', 'search_path', 'role', 'TimeZone', 'default_transaction_read_only')`;
+    const before = await reader.query(settings);
+    for (const sql of REJECT) await answerOf(reader, sql);
+    for (let i = 0; i < 4; i++) expect((await reader.query(settings)).rows).toEqual(before.rows);
+    const { rows } = await reader.query('select count(*)::integer as n from pg_cursors');
+    expect(rows).toEqual([{ n: 0 }]);
+  });
+
+  it('lets two processes open the reader at once, and sees views that were added since', async () => {
+    const both = await Promise.all([
+      openReader({ ...fresh, embedded: true }),
+      openReader({ ...fresh, embedded: true }),
+    ]);
+    await fresh.db.query('create view traj.added as select 1 as one');
+    for (const other of both) {
+      expect((await ask(other!, 'select one from added')).rows).toEqual([[1]]);
+      await other?.close();
+    }
+    expect((await ask(reader, 'select one from added')).rows).toEqual([[1]]);
+  });
+
+  it('has no reader where no password is known', async () => {
+    const url = new URL(fresh.url);
+    url.password = '';
+    expect(await openReader({ db: fresh.db, url: url.href, embedded: true })).toBeNull();
+  });
+
+  it('counts no function that does something among those left to everybody', async () => {
+    const { rows } = await fresh.db.query<{ name: string }>(
+      `select distinct p.proname as name from pg_proc p where p.provolatile = 'v' and p.pronamespace = 'pg_catalog'::regnamespace
+       and exists (select from aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a where a.grantee = 0) order by 1`,
+    );
+    const harmless = ['clock_timestamp', 'gen_random_uuid', 'random', 'random_normal', 'timeofday', 'uuidv4', 'uuidv7'];
+    expect(rows.map((row) => row.name).filter((name) => !harmless.includes(name))).toEqual([]);
+  });
+
+  it('without a reader a superuser still changes no table, but functions that act are not stopped', async () => {
+    const { rows: before } = await fresh.db.query('select count(*) as n from troupe.events');
+    const ran: string[] = [];
+    for (const sql of REJECT.filter((text) => !/pg_sleep|terminate/.test(text))) {
+      if (!((await answerOf(fresh.db, sql)) instanceof TroupeError)) ran.push(sql.slice(0, 40));
+    }
+    await fresh.db.query('select pg_advisory_unlock_all()');
+    expect((await fresh.db.query('select count(*) as n from troupe.events')).rows).toEqual(before);
+    // Measured, not wished for: the reason why the reader exists.
+    expect(ran).toContain(`SELECT pg_read_file('postgresql.conf')`);
+    expect(ran.some((sql) => /^(COPY|INSERT|UPDATE|DELETE|DROP|WITH|CREATE|ALTER)/.test(sql))).toBe(false);
+  });
+});
