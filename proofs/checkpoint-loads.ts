@@ -3,7 +3,6 @@
  * reads text and chats as the same ids and masks, and gives the same log-probabilities; and what transformers then saves,
  * Troupe opens as the same model again.
  */
-import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { newModelDirectory, type OpenModel, openModel } from '../trainer/model-directory.ts';
 import { initialWeights } from '../trainer/models/llama.ts';
@@ -12,6 +11,7 @@ import { randomStream } from '../trainer/random.ts';
 import type { ChatMessage } from '../trainer/template.ts';
 import { wordTokenizer } from '../trainer/tokenizer.ts';
 import type { ModelConfig, Weights } from '../trainer/weights.ts';
+import { askPython } from './python.ts';
 
 type Setting = {
   /** Fewer rows where true. */
@@ -99,7 +99,7 @@ async function checkModel(
     conversations,
     rows: rows.map((row) => ({ prompt_ids: row.promptIds, completion_ids: row.tokenIds })),
   };
-  const theirs = await ask(python, [dir, copy], asked);
+  const theirs = await askPython<Answers>(python, 'checkpoint_loads_in_transformers.py', [dir, copy], asked);
   const ours = await score(model, rows);
   const again = await openModel(copy);
   const oursAgain = await score(again, rows);
@@ -190,27 +190,4 @@ function distance(a: readonly (readonly number[])[], b: readonly (readonly numbe
     const by = Math.abs(value - y[i]!);
     return Number.isNaN(by) ? Infinity : Math.max(most, by);
   }, 0);
-}
-
-function ask(python: string, args: readonly string[], asked: object): Promise<Answers> {
-  const script = join(import.meta.dirname, 'checkpoint_loads_in_transformers.py');
-  const env = { ...process.env, HF_HUB_OFFLINE: '1', TRANSFORMERS_VERBOSITY: 'error' };
-  return new Promise((resolve, reject) => {
-    const child = spawn(python, [script, ...args], { env, stdio: ['pipe', 'pipe', 'pipe'] });
-    let out = '';
-    let said = '';
-    child.stdout.setEncoding('utf8').on('data', (text) => {
-      out += text;
-    });
-    child.stderr.setEncoding('utf8').on('data', (text) => {
-      said += text;
-    });
-    child.stdin.on('error', () => {});
-    child.on('error', reject);
-    child.on('close', (code) => {
-      if (code === 0) resolve(JSON.parse(out));
-      else reject(new Error(`${python} ended with ${code}: ${said.trim().split('\n').slice(-3).join(' ')}`));
-    });
-    child.stdin.end(JSON.stringify(asked));
-  });
 }
