@@ -112,7 +112,7 @@ export function canonicalJson(value: unknown): string {
   }
   if (Array.isArray(value)) {
     // Token ids and log-probabilities: most of what an event of ours holds.
-    if (typeof value[0] === 'number' && value.every((item) => typeof item === 'number')) return JSON.stringify(value);
+    if (typeof value[0] === 'number' && value.every(isPlainNumber)) return JSON.stringify(value);
     let text = '[';
     for (let i = 0; i < value.length; i++) text += (i === 0 ? '' : ',') + canonicalJson(value[i]);
     return `${text}]`;
@@ -174,6 +174,10 @@ export function notJson(value: unknown, path: string, depth: number): Refusal | 
   }
   return null;
 }
+
+/** A number that `JSON.stringify` writes as it is: it would lose the sign of -0. */
+const isPlainNumber = (item: unknown): boolean =>
+  typeof item === 'number' && Number.isFinite(item) && !Object.is(item, -0);
 
 /** SHA-256 as lower-case hex. */
 export const sha256 = (text: string | Uint8Array): string => createHash('sha256').update(text).digest('hex');

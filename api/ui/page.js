@@ -105,7 +105,10 @@ function roundsOf(run) {
     run.every(({ metrics }) => metrics[metric] === undefined || isShare(metrics[metric])),
   );
   const series = (known.length > 0 ? known : shares.map((metric) => [metric, metric])).slice(0, 6);
-  return [series.length > 0 && run.length > 1 ? curve(run, series) : null, table(run, known, known.length > 0 ? [] : others)];
+  return [
+    series.length > 0 && run.length > 1 ? curve(run, series) : null,
+    table(run, known, known.length > 0 ? [] : others),
+  ];
 }
 const isShare = (value) => typeof value === 'number' && value >= 0 && value <= 1;
 
