@@ -5,9 +5,17 @@ import { exitCodeOf } from './cli/command.ts';
 import { askCommands } from './cli/commands/ask.ts';
 import { judgeCommands } from './cli/commands/judge.ts';
 import { learnCommands } from './cli/commands/learn.ts';
+import { modelCommands } from './cli/commands/model.ts';
 import { recordCommands } from './cli/commands/record.ts';
 import { runCommands } from './cli/commands/run.ts';
 import { VERSION } from './cli/context.ts';
+import { toleratePipes } from './cli/output.ts';
+
+const EXAMPLES = `  troupe demo                                          watch a team of two get better
+  troupe import results.json                           record what your agents did
+  troupe sql "select avg(reward) from traj.episodes"   ask
+  troupe up                                            API, page, projector, judge and trainer
+`;
 
 const program = new Command('troupe')
   .description('Records what a team of AI agents does together and turns it into better models for that team.')
@@ -19,23 +27,22 @@ const program = new Command('troupe')
   .option('--quiet', 'no progress')
   .showHelpAfterError('(troupe --help lists the commands)')
   .exitOverride()
-  .addHelpText(
-    'after',
-    '\nExamples:\n  troupe demo                                   watch a team of two get better\n  troupe import results.json                    record what your agents did\n  troupe sql "select avg(reward) from traj.episodes"\n  troupe up                                     API, page, projector, judge and trainer',
-  );
+  .addHelpText('before', `Examples:\n${EXAMPLES}`);
 
 recordCommands(program);
 askCommands(program);
 judgeCommands(program);
 learnCommands(program);
+modelCommands(program);
 runCommands(program);
 for (const command of program.commands) {
   command.exitOverride();
   for (const inner of command.commands) inner.exitOverride();
 }
 
+toleratePipes();
 try {
   await program.parseAsync();
 } catch (error) {
-  process.exitCode = exitCodeOf(error);
+  process.exitCode = exitCodeOf(error, { json: process.argv.includes('--json') });
 }

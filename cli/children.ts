@@ -1,57 +1,117 @@
-/** Processes of ours that a command starts: the same program in another role. They end with whoever started them. */
+/** Processes of ours that a command starts: the same program in another role. They end with whoever started them, even if that is killed. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import type { Config } from '../config.ts';
 import { TroupeError } from '../errors.ts';
+import type { Db } from '../store/db/pool.ts';
 
-export type Child = { readonly name: string; readonly process: ChildProcess; readonly stop: () => Promise<void> };
+const PROGRAM = fileURLToPath(new URL(import.meta.url.endsWith('.ts') ? '../cli.ts' : '../cli.js', import.meta.url));
+
+export type Child = {
+  readonly name: string;
+  readonly process: ChildProcess;
+  /** Ends it by SIGTERM, or by the signal given; resolves when it is gone. */
+  readonly stop: (signal?: NodeJS.Signals) => Promise<void>;
+};
+
+/** What a role must be told to work on the same project; the address, which may hold a password, never stands in its arguments. */
+export type RoleSettings = { readonly args: readonly string[]; readonly env: Readonly<Record<string, string>> };
+
+export const roleSettings = (config: Config, project: string | null): RoleSettings => ({
+  args: ['--home', config.home, ...(project === null ? [] : ['--project', project])],
+  env: {
+    TROUPE_THREADS: String(config.threads),
+    ...(config.database_url === null ? {} : { DATABASE_URL: config.database_url }),
+  },
+});
+
+type Start = {
+  readonly onDeath: (error: TroupeError) => void;
+  readonly stdin?: 'ignore' | 'pipe';
+  readonly env?: Readonly<Record<string, string>>;
+};
 
 /** Starts `troupe run ROLE` in the same home and project. Its last words are kept for the error if it dies. */
-export function startRole(role: string, args: readonly string[], onDeath: (error: TroupeError) => void): Child {
-  return startProgram(`run ${role}`, [...process.execArgv, process.argv[1]!, 'run', role, ...args], onDeath);
+export function startRole(
+  role: string,
+  { args, env }: RoleSettings,
+  more: readonly string[],
+  onDeath: (error: TroupeError) => void,
+): Child {
+  const name = `run ${role}`;
+  return startProgram(name, [...process.execArgv, PROGRAM, 'run', role, ...args, ...more], { onDeath, env });
 }
 
-/** Starts a program under this Node. */
+/**
+ * Starts a program under this Node. It is no member of the terminal's group, so that Ctrl-C reaches only the one that started it,
+ * who then stops it; if that one is killed, the channel to it breaks.
+ */
 export function startProgram(
   name: string,
   args: readonly string[],
-  onDeath: (error: TroupeError) => void,
-  stdin: 'ignore' | 'pipe' = 'ignore',
+  { onDeath, stdin = 'ignore', env = {} }: Start,
 ): Child {
   const child = spawn(process.execPath, args, {
-    stdio: [stdin, 'pipe', 'pipe'],
-    env: { ...process.env, NO_COLOR: '1' },
+    stdio: [stdin, 'pipe', 'pipe', 'ipc'],
+    env: { ...process.env, ...env, NO_COLOR: '1' },
+    detached: true,
   });
   const words: string[] = [];
   createInterface({ input: child.stderr! }).on('line', (line) => {
     words.push(line);
     if (words.length > 20) words.shift();
   });
+  // Nobody may read what it says; unread it would stop at a full pipe. A reader that comes in the same turn misses nothing.
+  child.stdout!.resume();
   let stopping = false;
-  const ended = new Promise<void>((resolve) =>
-    child.once('exit', (code, signal) => {
-      if (!stopping)
-        onDeath(
-          new TroupeError(
-            'internal',
-            `The process \`${name}\` ended (${signal ?? `exit code ${code}`}): ${words.slice(-5).join(' | ')}`,
-          ),
-        );
+  const ended = new Promise<void>((resolve) => {
+    const end = (how: string) => {
+      if (!stopping) onDeath(new TroupeError('internal', `The process \`${name}\` ended (${how})${lastWords(words)}`));
       resolve();
-    }),
-  );
+    };
+    child.once('error', (error) => end(error.message));
+    child.once('close', (code, signal) => end(signal ?? `exit code ${code}`));
+  });
   return {
     name,
     process: child,
-    stop: async () => {
+    stop: async (how = 'SIGTERM') => {
       stopping = true;
-      if (child.exitCode === null && child.signalCode === null) {
-        child.kill('SIGTERM');
-        const hard = setTimeout(() => child.kill('SIGKILL'), 8000);
-        await ended;
-        clearTimeout(hard);
-      }
+      if (child.exitCode !== null || child.signalCode !== null) return;
+      child.kill(how);
+      const hard = setTimeout(() => child.kill('SIGKILL'), 9000);
+      await ended;
+      clearTimeout(hard);
     },
   };
+}
+
+/** What it said last, the sentence of its own error first. */
+function lastWords(words: readonly string[]): string {
+  const own = words.findLast((line) => line.startsWith('troupe: '));
+  const said = own ? own.slice('troupe: '.length) : words.slice(-5).join(' | ');
+  return said === '' ? '.' : `: ${said}`;
+}
+
+/** Where a role that was started answers, once it does. */
+export async function addressOf(
+  db: Db,
+  { name, process: { pid } }: Child,
+  failure: () => TroupeError | null,
+): Promise<string> {
+  const deadline = performance.now() + 60_000;
+  while (performance.now() < deadline) {
+    const failed = failure();
+    if (failed) throw failed;
+    const { rows } = await db.query<{ address: string }>(
+      `select address from troupe.processes where pid = $1 and address is not null and heartbeat_at > clock_timestamp() - interval '10 seconds' order by started_at desc limit 1`,
+      [pid],
+    );
+    if (rows[0]) return rows[0].address;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  throw new TroupeError('unreachable', `The process \`${name}\` did not start within 60 s.`);
 }
 
 /** Runs a program to its end. @throws TroupeError `internal` with its last words when it did not end well. */

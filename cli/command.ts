@@ -1,5 +1,5 @@
 /** How every command is written: flags that all share, errors as one clear line, exit codes from the table in errors.ts. */
-import { type Command, CommanderError } from 'commander';
+import { type Command, CommanderError, InvalidArgumentError } from 'commander';
 import { EXIT, TroupeError } from '../errors.ts';
 import { type Context, withContext } from './context.ts';
 import { printJson, say } from './output.ts';
@@ -32,12 +32,15 @@ async function guarded(flags: Flags, work: () => Promise<number | undefined>): P
   try {
     return (await work()) ?? EXIT.done;
   } catch (error) {
-    if (!(error instanceof TroupeError)) throw error;
-    if (flags.json) printJson({ error: { code: error.code, message: error.message, ...plainDetail(error) } });
-    say(
-      `troupe: ${error.message}${error.detail.hint && !error.message.includes(error.detail.hint) ? `\n  ${error.detail.hint}` : ''}`,
-    );
-    return error.exit;
+    const known = error instanceof TroupeError ? error : null;
+    const message = known?.message ?? (error instanceof Error ? error.message : String(error));
+    if (flags.json)
+      printJson({ error: { code: known?.code ?? 'internal', message, ...(known && plainDetail(known)) } });
+    const hint = known?.detail.hint;
+    say(`troupe: ${message}${hint && !message.includes(hint) ? `\n  ${hint}` : ''}`);
+    // Not one of ours, so a fault of Troupe: whoever looks for it needs the place.
+    if (!known && error instanceof Error) say(error.stack?.split('\n').slice(1).join('\n') ?? '');
+    return known?.exit ?? EXIT.failed;
   }
 }
 
@@ -46,12 +49,17 @@ function plainDetail({ detail: { cause: _, ...rest } }: TroupeError): object {
 }
 
 /** Commander's own usage errors end with our exit code for usage. */
-export function exitCodeOf(error: unknown): number {
-  if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.usage;
-  throw error;
+export function exitCodeOf(error: unknown, { json = false } = {}): number {
+  if (!(error instanceof CommanderError)) throw error;
+  if (error.exitCode === 0) return EXIT.done;
+  if (json) printJson({ error: { code: 'usage', message: error.message.replace(/^error: /, '') } });
+  return EXIT.usage;
 }
 
-/** A signal that ends with the first Ctrl-C or SIGTERM; the second one ends the process at once. */
+/**
+ * A signal that ends with the first Ctrl-C or SIGTERM, or with the process of ours that started this one; the second signal ends
+ * the process at once.
+ */
 export function untilInterrupted(): AbortSignal {
   const controller = new AbortController();
   const stop = () => {
@@ -60,11 +68,20 @@ export function untilInterrupted(): AbortSignal {
   };
   process.on('SIGINT', stop);
   process.on('SIGTERM', stop);
+  if (process.channel) {
+    process.once('disconnect', () => controller.abort());
+    process.channel.unref();
+  }
   return controller.signal;
 }
 
 export const wholeNumber = (name: string) => (text: string) => {
+  if (/^\d+$/.test(text) && Number.isSafeInteger(Number(text))) return Number(text);
+  throw new InvalidArgumentError(`--${name} should be a whole number from 0.`);
+};
+
+export const number = (name: string) => (text: string) => {
   const value = Number(text);
-  if (Number.isSafeInteger(value) && value >= 0) return value;
-  throw new TroupeError('usage', `--${name} should be a whole number from 0, but it is ${JSON.stringify(text)}.`);
+  if (text.trim() !== '' && Number.isFinite(value)) return value;
+  throw new InvalidArgumentError(`--${name} should be a number.`);
 };

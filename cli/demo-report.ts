@@ -35,6 +35,7 @@ export function demoReport(
     `\n${plot(result.rounds)}`,
     `\n${result.events} events · ${result.episodes} episodes · ${result.steps} steps · ${result.seconds} s (${result.cpu_seconds ?? '–'} CPU-seconds)`,
     `Filters of the lessons: ${funnelLine(result.funnel)}`,
+    `Loss of the warm start: ${sparkline(result.warm_start)}`,
     `\nLook further:`,
     `  npm run -s troupe -- sql "select reason, round((metrics ->> 'pass_at_1')::numeric, 3) as pass_at_1 from traj.releases order by released_at"${where}`,
     `  npm run -s troupe -- sql "select checkpoint_id, count(distinct episode_id) as episodes from traj.lineage where relation = 'trained on' group by 1 limit 5"${where}`,
@@ -43,12 +44,31 @@ export function demoReport(
   ].join('\n');
 }
 
+/** A curve in one line: each bar the mean of a few points, so that two roles in turn do not look like noise. */
+function sparkline(points: DemoResult['warm_start'], bars = 24): string {
+  if (points.length === 0) return '–';
+  const width = Math.ceil(points.length / bars);
+  const means: number[] = [];
+  for (let i = 0; i < points.length; i += width) {
+    const part = points.slice(i, i + width);
+    means.push(part.reduce((sum, { loss }) => sum + loss, 0) / part.length);
+  }
+  const most = Math.max(...means);
+  const drawn = means.map((mean) => '▁▂▃▄▅▆▇█'[Math.min(7, Math.floor((8 * mean) / most))]).join('');
+  return `${drawn} ${means[0]!.toFixed(2)} → ${means.at(-1)!.toFixed(2)} over ${points.at(-1)!.step} steps`;
+}
+
 /** Two curves over the rounds, drawn with characters: pass@1 of the coder and precision of the verifier. */
 export function plot(rounds: readonly Round[], height = 12): string {
   const width = 8;
   const series = [
     { name: 'coder pass@1', mark: '●', paint: colours.green, values: rounds.map((round) => round.pass_at_1) },
-    { name: 'verifier precision', mark: '○', paint: colours.cyan, values: rounds.map((round) => round.verifier_precision) },
+    {
+      name: 'verifier precision',
+      mark: '○',
+      paint: colours.cyan,
+      values: rounds.map((round) => round.verifier_precision),
+    },
   ];
   const grid = Array.from({ length: height + 1 }, () => Array.from({ length: rounds.length * width }, () => ' '));
   for (const { mark, paint, values } of series) {
@@ -68,3 +88,23 @@ export function plot(rounds: readonly Round[], height = 12): string {
     `        ${series.map(({ name, mark, paint }) => `${paint(mark)} ${name}`).join('   ')}`,
   ].join('\n');
 }
+
+type Stage = { readonly name: string; readonly of: string; readonly before: number | null; readonly after: number };
+
+/** `3,500 of 3,500 episodes: 10,500 steps → …`; the first stage's name is a condition in SQL, which the manifest keeps. */
+export function funnelLine(funnel: unknown): string {
+  const [episodes, ...stages] = funnel as readonly Stage[];
+  if (!episodes) return 'none';
+  const count = (n: number) => n.toLocaleString('en');
+  const of = episodes.before === null ? '' : ` of ${count(episodes.before)}`;
+  const steps = stages[0]?.before ?? null;
+  const rest = stages.map(({ name, after }) => `${shortName(name)} ${count(after)}`);
+  return `${count(episodes.after)}${of} episodes: ${[...(steps === null ? [] : [`all steps ${count(steps)}`]), ...rest].join(' → ')}`;
+}
+
+const shortName = (name: string): string =>
+  name
+    .replace('not copied from another context', 'not copied')
+    .replace(/^role in /, '')
+    .replace(/_filter says keep$/, '')
+    .replaceAll('_', ' ');

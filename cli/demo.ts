@@ -18,7 +18,15 @@ import { waitProjected } from '../store/positions.ts';
 import { connectInfer, type InferClient } from '../trainer/infer-client.ts';
 import { newModelDirectory } from '../trainer/model-directory.ts';
 import { wordTokenizer } from '../trainer/tokenizer.ts';
-import { askingLines, type Child, runProgram, startProgram, startRole } from './children.ts';
+import {
+  addressOf,
+  askingLines,
+  type Child,
+  type RoleSettings,
+  runProgram,
+  startProgram,
+  startRole,
+} from './children.ts';
 import { type Context, VERSION } from './context.ts';
 import { familySeconds } from './cpu.ts';
 import type { Bar } from './output.ts';
@@ -27,10 +35,20 @@ export type DemoOptions = {
   readonly seed: number;
   readonly rounds: number;
   readonly bar: Bar;
-  readonly flags: readonly string[];
-  /** Called between two stages of an iteration; a test restarts every process there. */
-  readonly between?: (stage: string, restart: () => Promise<void>) => Promise<void>;
+  /** How the processes are told to work on this project. */
+  readonly settings: RoleSettings;
+  /** Ends the demo before its end. */
+  readonly signal?: AbortSignal;
+  /** Called between two stages; a proof restarts every process there. */
+  readonly between?: (stage: string, restart: (how: NodeJS.Signals) => Promise<void>) => Promise<void>;
+  /** Told the episodes of each play, once the team says that they are recorded. */
+  readonly onPlayed?: (episodes: readonly string[]) => void;
+  /** Share of the tasks and steps; 1. */
   readonly scale?: number;
+  /** Iterations in a round of reinforcement; 30 times the scale. */
+  readonly iterations?: number;
+  /** How many times the team learns from its own successes before that; 2. */
+  readonly own?: number;
 };
 
 export type Round = {
@@ -54,6 +72,8 @@ export type DemoResult = {
   readonly steps: number;
   readonly dataset: { readonly rows: number; readonly sha256: string };
   readonly funnel: unknown;
+  /** Loss of the warm start, every tenth step. */
+  readonly warm_start: readonly { readonly step: number; readonly loss: number }[];
   readonly seconds: number;
   /** Of this process, the database and every process of the demo; null where the system does not say. */
   readonly cpu_seconds: number | null;
@@ -126,22 +146,24 @@ export async function runDemo(context: Context, options: DemoOptions): Promise<D
     bar.update(Math.min(done, units), units, note);
   };
   advance(0, 'starting');
+  options.signal?.addEventListener('abort', () => fail(new TroupeError('interrupted', 'The demo was interrupted.')));
 
   let children: Child[] = [];
   let team: (question: object) => Promise<Record<string, unknown>> = async () => ({});
   let speaker: InferClient | null = null;
 
   const start = async (model: string) => {
-    const args = options.flags;
+    const { settings } = options;
     children = [
-      startRole('project', args, fail),
-      startRole('judge', args, fail),
-      startRole('work', args, fail),
-      startRole('serve', [...args, '--port', '0'], fail),
-      startRole('infer', [...args, '--policy', POLICY, '--model', model], fail),
+      startRole('project', settings, [], fail),
+      startRole('judge', settings, [], fail),
+      startRole('work', settings, [], fail),
     ];
-    const url = await address(context, 'serve', () => failure);
-    speaker = connectInfer(await address(context, 'infer', () => failure));
+    const serving = startRole('serve', settings, ['--port', '0'], fail);
+    const speaking = startRole('infer', settings, ['--policy', POLICY, '--model', model], fail);
+    children.push(serving, speaking);
+    const url = await addressOf(db, serving, () => failure);
+    speaker = connectInfer(await addressOf(db, speaking, () => failure));
     const program = startProgram(
       'team',
       [
@@ -154,31 +176,38 @@ export async function runDemo(context: Context, options: DemoOptions): Promise<D
         '--run',
         `seed-${seed}`,
       ],
-      fail,
-      'pipe',
+      { onDeath: fail, stdin: 'pipe' },
     );
     children.push(program);
     team = askingLines(program.process);
   };
-  const stop = async () => {
+  const stop = async (how: NodeJS.Signals = 'SIGTERM') => {
     speaker?.close();
-    await Promise.all(children.map((child) => child.stop()));
+    await Promise.all(children.map((child) => child.stop(how)));
     children = [];
   };
 
-  /** Asks a stage for work and waits for it; between two stages everything may be restarted. */
   let current = '';
+  const after = async (stage: string) =>
+    options.between?.(stage, async (how) => {
+      await stop(how);
+      await start(current);
+    });
+
+  /** Asks a stage for work and waits for it; between two stages everything may be restarted. */
   const stage = async <T>(kind: string, id: string, spec: Record<string, unknown>): Promise<T> => {
     const jobId = `demo-${seed}-${id}-${kind}`;
     await requestJob({ db, log, now }, { job_id: jobId, kind, spec });
     const result = await Promise.race([waitForJob(db, jobId), died]);
-    await options.between?.(kind, async () => {
-      await stop();
-      await start(current);
-    });
+    await after(kind);
     return result as T;
   };
-  const play = async (question: object) => (await Promise.race([team(question), died])) as { episodes: string[] };
+  const play = async (question: object) => {
+    const played = (await Promise.race([team(question), died])) as { episodes: string[] };
+    options.onPlayed?.(played.episodes);
+    await after('play');
+    return played;
+  };
   const speakWith = async ({ directory }: Trained) => {
     current = directory;
     await speaker!.load(directory, POLICY);
@@ -308,8 +337,9 @@ export async function runDemo(context: Context, options: DemoOptions): Promise<D
     advance(5, 'warm start');
     await evaluate('warm start', trained);
 
-    // Twice: play, keep what came out right, learn from it.
-    for (const own of [1, 2]) {
+    // Twice, if nobody says otherwise: play, keep what came out right, learn from it.
+    const owns = Array.from({ length: options.own ?? 2 }, (_, i) => i + 1);
+    for (const own of owns) {
       const { episodes } = await play({
         cmd: 'play',
         phase: `own-${own}`,
@@ -354,7 +384,7 @@ export async function runDemo(context: Context, options: DemoOptions): Promise<D
     // Reinforcement: every iteration plays with the latest weights.
     let trust: number = PLAN.trust;
     let last: Frozen = lessonData;
-    const iterations = scaled(ITERATIONS);
+    const iterations = options.iterations ?? scaled(ITERATIONS);
     for (let round = 1; round <= rounds; round++) {
       for (let i = 0; i < iterations; i++) {
         const iteration = (round - 1) * iterations + i;
@@ -409,6 +439,10 @@ export async function runDemo(context: Context, options: DemoOptions): Promise<D
     const { rows } = await db.query<{ events: number; episodes: number; steps: number }>(
       `select (select count(*) from troupe.events)::float8 as events, (select count(*) from facts.episodes)::float8 as episodes, (select count(*) from facts.steps)::float8 as steps`,
     );
+    const { rows: losses } = await db.query<{ step: number; loss: number }>(
+      `select step::integer as step, value as loss from facts.job_metrics where job_id = $1 and name = 'loss' order by step`,
+      [`demo-${seed}-lessons-sft`],
+    );
     advance(units, 'done');
     const cpuAfter = await familySeconds(db);
     return {
@@ -418,6 +452,7 @@ export async function runDemo(context: Context, options: DemoOptions): Promise<D
       ...rows[0]!,
       dataset: { rows: last.rows.train ?? 0, sha256: last.content_sha256 },
       funnel: lessonData.funnel,
+      warm_start: losses,
       seconds: round1((performance.now() - began) / 1000),
       cpu_seconds: cpuBefore === null || cpuAfter === null ? null : round1(cpuAfter - cpuBefore),
     };
@@ -451,21 +486,6 @@ async function teach(file: string, seed: number, scale: number): Promise<void> {
     String(Math.ceil(3000 * scale)),
   ];
   await runProgram('teachers', [...process.execArgv, program, ...args]);
-}
-
-async function address({ db }: Context, role: string, failure: () => TroupeError | null): Promise<string> {
-  const deadline = performance.now() + 60_000;
-  while (performance.now() < deadline) {
-    const failed = failure();
-    if (failed) throw failed;
-    const { rows } = await db.query<{ address: string }>(
-      `select address from troupe.processes where role = $1 and address is not null and heartbeat_at > clock_timestamp() - interval '10 seconds' order by started_at desc limit 1`,
-      [role],
-    );
-    if (rows[0]) return rows[0].address;
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
-  throw new TroupeError('unreachable', `The process \`run ${role}\` did not start within 60 s.`);
 }
 
 const percent = (share: number | null): string => (share === null ? '–' : `${(100 * share).toFixed(0)} %`);

@@ -6,7 +6,9 @@ import pc from 'picocolors';
 
 const { NO_COLOR, FORCE_COLOR, TERM } = process.env;
 /** Colours only where a person looks: a pipe, NO_COLOR and a dumb terminal have none. */
-export const paint = pc.createColors(!NO_COLOR && (!!FORCE_COLOR || (process.stdout.isTTY === true && TERM !== 'dumb')));
+export const paint = pc.createColors(
+  !NO_COLOR && (!!FORCE_COLOR || (process.stdout.isTTY === true && TERM !== 'dumb')),
+);
 
 /** Whoever reads our output may stop before its end (`| head`); that is no error. */
 export function toleratePipes(): void {
@@ -58,10 +60,12 @@ export function progressBar(label: string, { quiet = false } = {}): Bar {
   if (quiet) return { update: () => {}, stop: () => {} };
   if (!process.stderr.isTTY) {
     let next = 0;
+    let whole = false;
     return {
       update: (done, total, note = '') => {
         const now = performance.now();
-        if (now < next && done < total) return;
+        if (whole || (now < next && done < total)) return;
+        whole = done >= total;
         next = now + 5000;
         say(`${label}: ${total > 0 ? Math.floor((100 * done) / total) : 0} % ${note}`.trimEnd());
       },

@@ -1,57 +1,64 @@
 /**
  * One process a role. They meet only in the log and the tables; killing any of them loses nothing: each resumes from its position, its
- * claim or its checkpoint.
+ * claim or its checkpoint. What a role needs is loaded when it runs.
  */
 import { randomBytes } from 'node:crypto';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { buildApp } from '../api/app.ts';
-import { serve } from '../api/serve.ts';
-import { registeredSpeakers } from '../api/speakers.ts';
-import { TroupeError } from '../errors.ts';
-import { storeHandlers } from '../store/handlers.ts';
-import { runJobs } from '../store/jobs.ts';
+import { EXIT, TroupeError } from '../errors.ts';
+import { type Handler, handBack, runJobs } from '../store/jobs.ts';
 import { registerProcess } from '../store/processes.ts';
 import { runProjector } from '../store/projector.ts';
-import { trainerHandlers } from '../trainer/handlers.ts';
-import { startInfer } from '../trainer/infer.ts';
-import { connectInfer } from '../trainer/infer-client.ts';
-import { Policy } from '../trainer/policy.ts';
 import { type Context, VERSION } from './context.ts';
 import { say } from './output.ts';
 
-export type RoleOptions = { readonly policy?: string; readonly model?: string; readonly signal: AbortSignal };
+export type RoleOptions = {
+  readonly policy?: string;
+  readonly model?: string;
+  readonly signal: AbortSignal;
+  /** Told once it works, with where it answers if it does. */
+  readonly onReady: (facts: { readonly role: string; readonly address?: string }) => void;
+};
 type Role = (context: Context, options: RoleOptions) => Promise<void>;
 
+/** How long work under way may go on once the process was asked to stop; then it is handed back. */
+const GRACE_MS = 5000;
+/** A Unix domain socket's path can have 100 bytes. */
+const LONGEST_SOCKET = 100;
+
 export const ROLES: Readonly<Record<string, Role>> = {
-  ingest: (context, options) => answer(context, options, true),
-  serve: (context, options) => answer(context, options, false),
-  project: async ({ db }, { signal }) => {
+  ingest: (context, options) => answer(context, options, 'ingest'),
+  serve: (context, options) => answer(context, options, 'serve'),
+  project: async ({ db }, { signal, onReady }) => {
     const leave = await registerProcess(db, { processId: processId('project'), role: 'project' });
+    onReady({ role: 'project' });
     await runProjector(db, { signal });
     await leave();
   },
-  judge: (context, { signal }) =>
-    working(
-      context,
-      'judge',
-      storeHandlers(context, { datasets: context.home.datasets, codeVersion: VERSION }),
-      signal,
-    ),
-  work: (context, { signal }) =>
-    working(
-      context,
-      'work',
-      trainerHandlers(context, {
-        checkpoints: context.home.checkpoints,
-        threads: context.config.threads,
-        codeVersion: VERSION,
-      }),
-      signal,
-    ),
+  judge: async (context, options) => {
+    const { storeHandlers } = await import('../store/handlers.ts');
+    const settings = { datasets: context.home.datasets, codeVersion: VERSION };
+    await working(context, 'judge', storeHandlers(context, settings), options);
+  },
+  work: async (context, options) => {
+    const { trainerHandlers } = await import('../trainer/handlers.ts');
+    const settings = {
+      checkpoints: context.home.checkpoints,
+      threads: context.config.threads,
+      codeVersion: VERSION,
+    };
+    await working(context, 'work', trainerHandlers(context, settings), options);
+  },
   infer,
 };
 
-async function answer(context: Context, { signal }: RoleOptions, ingestOnly: boolean): Promise<void> {
+async function answer(context: Context, { signal, onReady }: RoleOptions, role: 'ingest' | 'serve'): Promise<void> {
+  const [{ buildApp }, { serve }, { registeredSpeakers }, { connectInfer }] = await Promise.all([
+    import('../api/app.ts'),
+    import('../api/serve.ts'),
+    import('../api/speakers.ts'),
+    import('../trainer/infer-client.ts'),
+  ]);
   const { db, log, book, artifacts, config } = context;
   const speakers = registeredSpeakers(db, connectInfer);
   const app = await buildApp({
@@ -62,51 +69,69 @@ async function answer(context: Context, { signal }: RoleOptions, ingestOnly: boo
     speakers,
     project: context.database.project,
     version: VERSION,
-    ingestOnly,
+    ingestOnly: role === 'ingest',
   });
   const { url, close } = await serve(app, { host: config.host, port: config.port });
-  const role = ingestOnly ? 'ingest' : 'serve';
   const leave = await registerProcess(db, { processId: processId(role), role, address: url });
   say(`Troupe answers at ${url}`);
+  onReady({ role, address: url });
   await untilAborted(signal);
+  // Whoever still reads a stream is cut off: it would keep the process for ever.
+  const patience = setTimeout(() => app.server.closeAllConnections(), GRACE_MS);
   await close();
+  clearTimeout(patience);
+  speakers.close();
   await leave();
 }
 
 async function working(
-  context: Context,
+  { db, log, now }: Context,
   role: string,
-  handlers: Parameters<typeof runJobs>[1]['handlers'],
-  signal: AbortSignal,
+  handlers: Readonly<Record<string, Handler>>,
+  { signal, onReady }: RoleOptions,
 ): Promise<void> {
   const id = processId(role);
-  const leave = await registerProcess(context.db, { processId: id, role });
-  await runJobs(context, { worker: id, handlers, signal });
+  const leave = await registerProcess(db, { processId: id, role });
+  onReady({ role });
+  const ended = runJobs({ db, log, now }, { worker: id, handlers, signal }).then(() => true);
+  const late = untilAborted(signal).then(
+    () => new Promise<false>((resolve) => setTimeout(() => resolve(false), GRACE_MS).unref()),
+  );
+  const finished = await Promise.race([ended, late]);
+  if (!finished) for (const job of await handBack(db, id)) say(`Job ${job} was handed back.`);
   await leave();
+  // A step of a model cannot be stopped; its job has another token by now, so nothing it still does counts.
+  if (!finished) process.exit(EXIT.done);
 }
 
-/** Speaks for one policy: with the checkpoint that was released or trained last, and with every later release. */
-async function infer({ db, home, config }: Context, { policy, model, signal }: RoleOptions): Promise<void> {
-  if (policy === undefined)
+/**
+ * Speaks for one policy. Told which model to begin with, it speaks with that and with what it is told to load; otherwise it speaks
+ * with the checkpoint that was released or saved last, and with every later release.
+ */
+async function infer({ db, home, config }: Context, { policy, model, signal, onReady }: RoleOptions): Promise<void> {
+  if (policy === undefined) {
     throw new TroupeError('usage', 'Which policy shall speak? Say: troupe run infer --policy NAME [--model DIR].');
-  const socket = join(home.run, `infer-${policy.slice(0, 24)}-${process.pid}.sock`);
-  const server = await startInfer({ socket, threads: config.threads }, (modelConfig, weights, options) =>
-    Policy.load(modelConfig, weights, options),
-  );
-  let spoken: string | null = null;
-  const speakWith = async (dir: string, id: string) => {
-    await server.load({ dir, name: policy });
-    spoken = id;
-  };
-  const first = model ?? (await newest(db, policy))?.uri;
-  if (first) await speakWith(first, model ? first : first);
-  const leave = await registerProcess(db, { processId: processId('infer'), role: 'infer', policy, address: socket });
+  }
+  const [{ startInfer }, { Policy }] = await Promise.all([
+    import('../trainer/infer.ts'),
+    import('../trainer/policy.ts'),
+  ]);
+  const name = `infer-${policy.slice(0, 24)}-${process.pid}.sock`;
+  const inHome = join(home.run, name);
+  const socket = Buffer.byteLength(inHome) <= LONGEST_SOCKET ? inHome : join(tmpdir(), name);
+  const server = await startInfer({ socket, threads: config.threads }, Policy.load);
+  const speakWith = (dir: string) => server.load({ dir, name: policy });
   let released = await releasedCheckpoint(db, policy);
+  if (model !== undefined) await speakWith(model);
+  else await speakWithFirst([...(released ? [released] : []), ...(await savedCheckpoints(db, policy))], speakWith);
+  const leave = await registerProcess(db, { processId: processId('infer'), role: 'infer', policy, address: socket });
+  onReady({ role: 'infer', address: socket });
   while (!signal.aborted) {
-    await new Promise((resolve) => setTimeout(resolve, 500));
+    await pause(500, signal);
+    if (model !== undefined || signal.aborted) continue;
     const now = await releasedCheckpoint(db, policy).catch(() => released);
-    if (now && now.checkpoint_id !== released?.checkpoint_id && now.uri !== spoken) await speakWith(now.uri, now.uri);
-    released = now ?? released;
+    if (now && now.checkpoint_id !== released?.checkpoint_id) await speakWith(now.uri);
+    released = now;
   }
   await server.close();
   await leave();
@@ -114,12 +139,27 @@ async function infer({ db, home, config }: Context, { policy, model, signal }: R
 
 type Known = { readonly checkpoint_id: string; readonly uri: string };
 
-async function newest(db: Context['db'], policy: string): Promise<Known | null> {
+/** Live weights may be gone from the disk: the first that is there is taken, and none is no error, for one may be loaded later. */
+async function speakWithFirst(
+  candidates: readonly Known[],
+  speakWith: (dir: string) => Promise<unknown>,
+): Promise<void> {
+  for (const { uri } of candidates) {
+    try {
+      await speakWith(uri);
+      return;
+    } catch (error) {
+      if ((error as TroupeError).code !== 'not_found') throw error;
+    }
+  }
+}
+
+async function savedCheckpoints(db: Context['db'], policy: string): Promise<Known[]> {
   const { rows } = await db.query<Known>(
-    `select checkpoint_id, uri from facts.checkpoints where policy = $1 and uri is not null order by version desc limit 1`,
+    'select checkpoint_id, uri from facts.checkpoints where policy = $1 and uri is not null order by version desc limit 20',
     [policy],
   );
-  return rows[0] ?? null;
+  return rows;
 }
 
 async function releasedCheckpoint(db: Context['db'], policy: string): Promise<Known | null> {
@@ -132,6 +172,18 @@ async function releasedCheckpoint(db: Context['db'], policy: string): Promise<Kn
 }
 
 const processId = (role: string): string => `${role}-${process.pid}-${randomBytes(3).toString('hex')}`;
+
+const pause = (ms: number, signal: AbortSignal): Promise<void> =>
+  new Promise((resolve) => {
+    const timer = setTimeout(done, ms);
+    function done() {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', done);
+      resolve();
+    }
+    signal.addEventListener('abort', done);
+    if (signal.aborted) done();
+  });
 
 const untilAborted = (signal: AbortSignal): Promise<void> =>
   new Promise((resolve) => {

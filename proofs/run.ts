@@ -7,11 +7,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { proof as checkpointLoads } from './checkpoint-loads.ts';
+import { proof as loopRestarts } from './loop-restarts.ts';
 import type { Proof } from './proof.ts';
 import { findPython } from './python.ts';
 import { proof as trainingMatchesPytorch } from './training-matches-pytorch.ts';
 
-const PROOFS: readonly Proof[] = [checkpointLoads, trainingMatchesPytorch];
+const PROOFS: readonly Proof[] = [checkpointLoads, trainingMatchesPytorch, loopRestarts];
 
 type Verdict = 'ok' | 'FAILED' | 'skipped';
 type Result = { readonly name: string; readonly verdict: Verdict; readonly checks: number; readonly seconds: number };

@@ -108,6 +108,16 @@ export async function runJobs(
   });
 }
 
+/** Puts the jobs of a worker that leaves back into the queue, as if they had not been tried. Returns their ids. */
+export async function handBack(db: Db, worker: string): Promise<string[]> {
+  const { rows } = await db.query<{ job_id: string }>(
+    `update troupe.job_queue set state = 'waiting', worker = null, leased_until = null, token = token + 1, attempts = greatest(attempts - 1, 0)
+     where worker = $1 and state = 'running' returning job_id`,
+    [worker],
+  );
+  return rows.map((row) => row.job_id);
+}
+
 async function claim(db: Db, kinds: readonly string[], worker: string, leaseMs: number): Promise<Job | null> {
   const { rows } = await db.query<Job>(
     `update troupe.job_queue q set state = 'running', worker = $2, token = token + 1, attempts = attempts + 1,

@@ -6,6 +6,7 @@ import { describe, expect, it } from 'vitest';
 import { askCommands } from '../cli/commands/ask.ts';
 import { judgeCommands } from '../cli/commands/judge.ts';
 import { learnCommands } from '../cli/commands/learn.ts';
+import { modelCommands } from '../cli/commands/model.ts';
 import { recordCommands } from '../cli/commands/record.ts';
 import { runCommands } from '../cli/commands/run.ts';
 import { SETTINGS } from '../config.ts';
@@ -91,7 +92,8 @@ describe('README.md can be followed', () => {
     .option('--database-url <url>')
     .option('--json')
     .option('--quiet');
-  for (const add of [recordCommands, askCommands, judgeCommands, learnCommands, runCommands]) add(program);
+  for (const add of [recordCommands, askCommands, judgeCommands, learnCommands, modelCommands, runCommands])
+    add(program);
 
   const shown = [...read('README.md').matchAll(/npm run -s troupe -- ([^\n`]+)/g)].map(([, words]) => words as string);
 

@@ -2,8 +2,8 @@
  * The kinds of work the trainer does. A training job knows a checkpoint, a frozen dataset and its numbers, and nothing of who played
  * or judged. It keeps the learner in memory for the next job; one that starts cold reads the same state from the checkpoint.
  */
-import { rm } from 'node:fs/promises';
-import { join } from 'node:path';
+import { readdir, rm, stat } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { TroupeError } from '../errors.ts';
@@ -67,7 +67,6 @@ const LIVE_KEPT = 3;
 
 export function trainerHandlers(context: JobContext, settings: TrainerSettings): Readonly<Record<string, Handler>> {
   let held: Learner | null = null;
-  const live: string[] = [];
 
   async function learnerAt(dir: string): Promise<Learner> {
     if (held && dir.endsWith(held.id)) return held;
@@ -112,7 +111,7 @@ export function trainerHandlers(context: JobContext, settings: TrainerSettings):
         metrics,
         settings,
       });
-      if (!keep) await prune(live, saved.dir);
+      if (!keep) await prune(dirname(saved.dir));
       return { checkpoint_id: saved.id, directory: saved.dir, metrics };
     } catch (error) {
       held = null;
@@ -163,9 +162,14 @@ export function trainerHandlers(context: JobContext, settings: TrainerSettings):
   };
 }
 
-async function prune(live: string[], dir: string): Promise<void> {
-  if (live.at(-1) !== dir) live.push(dir);
-  while (live.length > LIVE_KEPT) await rm(live.shift()!, { recursive: true, force: true });
+/** Keeps the newest live weights, those of a process before this one included. */
+async function prune(folder: string): Promise<void> {
+  const ids = await readdir(folder);
+  const aged = await Promise.all(
+    ids.map(async (id) => ({ dir: join(folder, id), at: (await stat(join(folder, id))).mtimeMs })),
+  );
+  const old = aged.sort((a, b) => b.at - a.at).slice(LIVE_KEPT);
+  for (const { dir } of old) await rm(dir, { recursive: true, force: true });
 }
 
 type Announcement = {

@@ -2,6 +2,7 @@
 import type { Command } from 'commander';
 import { EXIT, TroupeError } from '../../errors.ts';
 import { checksum } from '../../store/checksum.ts';
+import { openReader } from '../../store/db/reader.ts';
 import { judgeAgain } from '../../store/judge.ts';
 import { waitProjected } from '../../store/positions.ts';
 import { projectAll } from '../../store/projector.ts';
@@ -9,7 +10,27 @@ import { rebuild } from '../../store/rebuild.ts';
 import { reconcile } from '../../store/reconcile.ts';
 import { ask } from '../../store/sql.ts';
 import { projectCommand, wholeNumber } from '../command.ts';
+import { conversation, type EpisodeFacts } from '../conversation.ts';
 import { print, printJson, progressBar, say, table } from '../output.ts';
+
+/** What is asked about one episode, in the order of its answer. */
+const ABOUT_EPISODE = {
+  steps:
+    'select step_id, agent, role, turn, seq, text, finish_reason, chosen, checkpoint_id, completed_at, coalesce(requested_at, completed_at) as at from traj.steps where episode_id = $1 order by seq, completed_at, step_id',
+  tool_calls:
+    'select tool_call_id, name, arguments, status, output, seq, called_at as at from traj.tool_calls where episode_id = $1 order by seq, called_at, tool_call_id',
+  messages: `select message_id, sender, role, channel, text, seq, at from traj.messages where episode_id = $1 and kind = 'sent' order by seq, at, message_id`,
+  context: `select sender, role, text, seq, at from (
+       select distinct on (m.sender, m.role, m.text) m.sender, m.role, m.text, m.place, c.seq, c.at
+       from traj.messages m join (select call_id, min(seq) as seq, min(coalesce(requested_at, completed_at)) as at
+         from traj.steps where episode_id = $1 group by call_id) c using (call_id)
+       where m.episode_id = $1 and m.kind = 'input' order by m.sender, m.role, m.text, c.seq, c.at, m.place) first
+     order by seq, at, place`,
+  feedback:
+    'select name, kind, target_kind, target_id, value, label, explanation from traj.feedback where episode_id = $1 order by feedback_id',
+  credits: 'select step_id, method, value, reason from traj.credits where episode_id = $1 order by method, step_id',
+  verdicts: 'select step_id, method, keep, reason from traj.verdicts where episode_id = $1 order by method, step_id',
+} as const;
 
 export function askCommands(program: Command): void {
   projectCommand(
@@ -23,8 +44,13 @@ export function askCommands(program: Command): void {
         'after',
         `\nExamples:\n  troupe sql "select avg(reward) from traj.episodes"\n  troupe sql "select agent, count(*) from traj.steps group by 1" --json`,
       ),
-    async ({ db }, [query], flags) => {
-      const answer = await ask(db, query!, { limit: Number(flags.limit), timeoutMs: Number(flags.timeout) });
+    async ({ db, database }, [query], flags) => {
+      // A login of its own that can read the views and nothing else; where the server does not let us make one, ours, read only.
+      const reader = await openReader(database);
+      const answer = await ask(reader ?? db, query!, {
+        limit: Number(flags.limit),
+        timeoutMs: Number(flags.timeout),
+      }).finally(() => reader?.close());
       if (flags.json) printJson(answer);
       else {
         print(
@@ -44,7 +70,8 @@ export function askCommands(program: Command): void {
       .command('episodes')
       .description('list episodes')
       .option('--limit <n>', 'at most so many', wholeNumber('limit'), 20)
-      .option('--task <id>', 'of this task'),
+      .option('--task <id>', 'of this task')
+      .addHelpText('after', '\nExamples:\n  troupe episodes --limit 5\n  troupe episodes --task maths-17 --json'),
     async ({ db }, _, flags) => {
       const { rows } = await db.query(
         `select episode_id, task_id, outcome, reward, agents, calls, steps, tool_calls, started_at from traj.episodes
@@ -65,59 +92,25 @@ export function askCommands(program: Command): void {
   );
 
   projectCommand(
-    program.command('show').description('one episode: what was said, done and judged').argument('<episode>'),
+    program
+      .command('show')
+      .description('one episode as a conversation: what was said, done and judged')
+      .argument('<episode>')
+      .option('--full', 'whole texts, however long')
+      .addHelpText(
+        'after',
+        '\nExamples:\n  troupe show run-1\n  troupe show run-1 --full | less\n  troupe show run-1 --json',
+      ),
     async ({ db }, [id], flags) => {
-      const episode = await db.query('select * from traj.episodes where episode_id = $1', [id]);
-      if (!episode.rows[0])
+      const { rows: found } = await db.query('select * from traj.episodes where episode_id = $1', [id]);
+      if (!found[0])
         throw new TroupeError('not_found', `There is no episode ${id}.`, { hint: '`troupe episodes` lists them.' });
-      const [steps, tools, messages, feedback, credits, verdicts] = await Promise.all(
-        [
-          'select step_id, agent, role, turn, seq, text, finish_reason, checkpoint_id, completed_at from traj.steps where episode_id = $1 order by seq, completed_at, step_id',
-          'select tool_call_id, name, arguments, status, output from traj.tool_calls where episode_id = $1 order by seq, called_at',
-          `select message_id, sender, role, text, seq from traj.messages where episode_id = $1 and kind = 'sent' order by seq, at`,
-          'select name, kind, target_kind, target_id, value, label, explanation from traj.feedback where episode_id = $1 order by feedback_id',
-          'select step_id, method, value, reason from traj.credits where episode_id = $1 order by method, step_id',
-          'select step_id, method, keep, reason from traj.verdicts where episode_id = $1 order by method, step_id',
-        ].map(async (sql) => (await db.query(sql, [id])).rows),
+      const [steps, tool_calls, messages, context, feedback, credits, verdicts] = await Promise.all(
+        Object.values(ABOUT_EPISODE).map(async (sql) => (await db.query(sql, [id])).rows),
       );
-      if (flags.json)
-        printJson({ episode: episode.rows[0], steps, tool_calls: tools, messages, feedback, credits, verdicts });
-      else {
-        const e = episode.rows[0];
-        print(
-          `Episode ${e.episode_id} · task ${e.task_id ?? '–'} · outcome ${e.outcome ?? '–'} · reward ${e.reward ?? '–'}`,
-        );
-        print(
-          table(
-            ['seq', 'who', 'text'],
-            [
-              ...messages!.map((m) => [m.seq, m.sender ?? m.role, m.text]),
-              ...steps!.map((s) => [s.seq, s.agent, s.text]),
-            ].sort((a, b) => Number(a[0] ?? 0) - Number(b[0] ?? 0)),
-          ),
-        );
-        if (tools!.length > 0)
-          print(
-            `\n${table(
-              ['tool', 'arguments', 'status'],
-              tools!.map((t) => [t.name, t.arguments, t.status]),
-            )}`,
-          );
-        if (feedback!.length > 0)
-          print(
-            `\n${table(
-              ['feedback', 'kind', 'value'],
-              feedback!.map((f) => [f.name, f.kind, f.value ?? f.label]),
-            )}`,
-          );
-        if (credits!.length > 0)
-          print(
-            `\n${table(
-              ['step', 'credit by', 'value', 'reason'],
-              credits!.map((c) => [c.step_id, c.method, c.value, c.reason]),
-            )}`,
-          );
-      }
+      const facts = { episode: found[0], steps, tool_calls, messages, context, feedback, credits, verdicts };
+      if (flags.json) printJson(facts);
+      else print(conversation(facts as EpisodeFacts, { full: flags.full === true }));
       return EXIT.done;
     },
   );
@@ -126,7 +119,8 @@ export function askCommands(program: Command): void {
     program
       .command('lineage')
       .description('what trained a checkpoint, or which checkpoint spoke a step')
-      .argument('<id>', 'a checkpoint, step or episode'),
+      .argument('<id>', 'a checkpoint, step or episode')
+      .addHelpText('after', '\nExamples:\n  troupe lineage ab12cd34ef56ab78\n  troupe lineage run-1'),
     async ({ db }, [id], flags) => {
       const { rows } = await db.query(
         `select checkpoint_id, relation, dataset_id, count(distinct episode_id)::integer as episodes, count(step_id)::integer as steps, min(other_checkpoint_id) as other_checkpoint_id
@@ -147,7 +141,13 @@ export function askCommands(program: Command): void {
   );
 
   projectCommand(
-    program.command('checksum').description('a SHA-256 for each table of facts and judgements'),
+    program
+      .command('checksum')
+      .description('a SHA-256 for each table of facts and judgements')
+      .addHelpText(
+        'after',
+        '\nThe same facts have the same sums, in whatever order and in however many parts they came.\n\nExample:\n  troupe checksum --json',
+      ),
     async ({ db }, _, flags) => {
       await projectAll(db);
       const sums = await checksum(db);
@@ -164,15 +164,20 @@ export function askCommands(program: Command): void {
   );
 
   projectCommand(
-    program.command('rebuild').description('make every table again from the log alone, beside live work, and swap'),
+    program
+      .command('rebuild')
+      .description('make every table again from the log alone, beside live work, and swap')
+      .addHelpText(
+        'after',
+        '\nJudgements are computed again as the log says they were asked for. Readers see the old tables until the swap.\n\nExample:\n  troupe rebuild',
+      ),
     async ({ db }, _, flags) => {
       const bar = progressBar('Rebuilding', { quiet: flags.quiet === true || flags.json === true });
       const began = performance.now();
       const { events } = await rebuild(db, {
         judge: judgeAgain,
         onProgress: ({ applied, total }) => bar.update(applied, Math.max(applied, total)),
-      });
-      bar.stop();
+      }).finally(bar.stop);
       const seconds = Math.round((performance.now() - began) / 100) / 10;
       if (flags.json) printJson({ events, seconds });
       else print(`${events} events applied in ${seconds} s; the tables were swapped.`);
@@ -181,7 +186,13 @@ export function askCommands(program: Command): void {
   );
 
   projectCommand(
-    program.command('reconcile').description('recount from log and tables what the doors and the projector claim'),
+    program
+      .command('reconcile')
+      .description('recount from log and tables what the doors and the projector claim')
+      .addHelpText(
+        'after',
+        '\nreceived = acknowledged + rejected; what is in the log is in the tables or counted. It ends with 1 where that is not so.\n\nExample:\n  troupe reconcile --json',
+      ),
     async ({ db }, _, flags) => {
       await projectAll(db);
       await waitProjected(db);

@@ -2,7 +2,7 @@
 import { text } from 'node:stream/consumers';
 import type { Command } from 'commander';
 import { EXIT, got, TroupeError } from '../../errors.ts';
-import { judge, type MethodAsked, unjudged } from '../../store/judge.ts';
+import { judge, type MethodAsked, resolveMethods, unjudged } from '../../store/judge.ts';
 import { METHODS } from '../../store/methods/catalogue.ts';
 import { findMethod, runMethod } from '../../store/methods/run.ts';
 import { projectAll } from '../../store/projector.ts';
@@ -30,8 +30,9 @@ export function judgeCommands(program: Command): void {
         '\nExamples:\n  troupe judge\n  troupe judge --methods correctness_filter,grpo_advantage\n  troupe judge --methods \'cosigned_rewards{"trust":0.3},floored_advantage{"reads":"cosigned_rewards"}\'',
       ),
     async ({ db, log, now }, _, flags) => {
-      await projectAll(db);
       const methods = flags.methods ? parseMethods(String(flags.methods)) : DEFAULT_METHODS;
+      resolveMethods(methods);
+      await projectAll(db);
       const asked = flags.episode as string[] | undefined;
       const todo =
         asked ??
@@ -86,7 +87,11 @@ export function judgeCommands(program: Command): void {
     },
   );
   plainCommand(
-    method.command('show').description('one method: what it says, parameters, input').argument('<name>'),
+    method
+      .command('show')
+      .description('one method: what it says, parameters, input')
+      .argument('<name>')
+      .addHelpText('after', '\nExample:\n  troupe method show grpo_advantage'),
     async ([name], flags) => {
       const { run: _, ...facts } = findMethod(name!);
       if (flags.json) printJson(facts);

@@ -1,22 +1,15 @@
-/** Datasets and training: freeze, look, train, sample, score. */
+/** Datasets and training: freeze, look, train, sample, score. What reads models and columns is loaded when it is needed. */
 import { readFile } from 'node:fs/promises';
-import { resolve } from 'node:path';
+import { basename, relative, resolve } from 'node:path';
+import { text } from 'node:stream/consumers';
 import type { Command } from 'commander';
 import { loadConfig } from '../../config.ts';
 import { EXIT, TroupeError } from '../../errors.ts';
-import { datasetDiff } from '../../store/datasets/diff.ts';
-import { freeze } from '../../store/datasets/freeze.ts';
-import { findDataset, listDatasets, openDataset } from '../../store/datasets/read.ts';
-import { readRecipe, recipeSchema } from '../../store/datasets/recipe.ts';
 import { homeAt } from '../../store/db/home.ts';
 import { projectAll } from '../../store/projector.ts';
-import { closeLearner, openLearner, saveLearner } from '../../trainer/learner.ts';
-import { openModel } from '../../trainer/model-directory.ts';
-import { Policy } from '../../trainer/policy.ts';
-import { rlPass } from '../../trainer/rl.ts';
-import { sft } from '../../trainer/sft.ts';
-import { policyRow, type StepRow, supervisedRow } from '../../trainer/training-rows.ts';
-import { plainCommand, projectCommand, wholeNumber } from '../command.ts';
+import type { Learner } from '../../trainer/learner.ts';
+import type { StepRow } from '../../trainer/training-rows.ts';
+import { number, plainCommand, projectCommand, wholeNumber } from '../command.ts';
 import { VERSION } from '../context.ts';
 import { print, printJson, progressBar, table } from '../output.ts';
 
@@ -39,6 +32,10 @@ function datasetCommands(program: Command): void {
       ),
     async ({ db, log, home, now }, [file], flags) => {
       await projectAll(db);
+      const [{ readRecipe }, { freeze }] = await Promise.all([
+        import('../../store/datasets/recipe.ts'),
+        import('../../store/datasets/freeze.ts'),
+      ]);
       const recipe = readRecipe(await textOf(file!));
       const frozen = await freeze(db, recipe, {
         directory: home.datasets,
@@ -65,36 +62,62 @@ function datasetCommands(program: Command): void {
     },
   );
   projectCommand(dataset.command('list').description('datasets of this home'), async ({ home }, _, flags) => {
+    const { listDatasets } = await import('../../store/datasets/read.ts');
     const found = await listDatasets(home.datasets);
     if (flags.json) printJson({ datasets: found });
     else if (found.length === 0) print('No datasets yet. Freeze one: troupe dataset freeze RECIPE');
-    else print(found.map((one) => JSON.stringify(one)).join('\n'));
+    else
+      print(
+        table(
+          ['dataset', 'name', 'rows', 'folder'],
+          found.map(({ manifest, directory, problem }) => [
+            manifest?.dataset_id ?? basename(directory),
+            manifest?.name ?? problem,
+            manifest ? Object.values(manifest.rows).reduce((sum, rows) => sum + rows, 0) : null,
+            relative('.', directory),
+          ]),
+        ),
+      );
     return EXIT.done;
   });
   projectCommand(
-    dataset.command('show').description('the manifest of a dataset').argument('<dataset>', 'id, name or folder'),
+    dataset
+      .command('show')
+      .description('the manifest of a dataset')
+      .argument('<dataset>', 'id, name or folder')
+      .addHelpText('after', '\nExample:\n  troupe dataset show good-solvers'),
     async ({ home }, [name]) => {
-      const { manifest } = await openDataset(await datasetAt(home.datasets, name!));
+      const { manifest } = await opened(home.datasets, name!);
       printJson(manifest);
       return EXIT.done;
     },
   );
   projectCommand(
-    dataset.command('diff').description('which rows two datasets do not share').argument('<a>').argument('<b>'),
+    dataset
+      .command('diff')
+      .description('which rows two datasets do not share')
+      .argument('<a>')
+      .argument('<b>')
+      .addHelpText('after', '\nExample:\n  troupe dataset diff good-solvers ab12cd34'),
     async ({ home }, [a, b], flags) => {
-      const diff = await datasetDiff(
-        await openDataset(await datasetAt(home.datasets, a!)),
-        await openDataset(await datasetAt(home.datasets, b!)),
-      );
+      const { datasetDiff } = await import('../../store/datasets/diff.ts');
+      const diff = await datasetDiff(await opened(home.datasets, a!), await opened(home.datasets, b!));
       if (flags.json) printJson(diff);
       else print(JSON.stringify(diff, null, 2));
       return EXIT.done;
     },
   );
-  plainCommand(program.command('recipe').description('the JSON Schema of a recipe'), async () => {
-    printJson(recipeSchema);
-    return EXIT.done;
-  });
+  plainCommand(
+    program
+      .command('recipe')
+      .description('the JSON Schema of a recipe')
+      .addHelpText('after', '\nExample:\n  troupe recipe > recipe.schema.json'),
+    async () => {
+      const { recipeSchema } = await import('../../store/datasets/recipe.ts');
+      printJson(recipeSchema);
+      return EXIT.done;
+    },
+  );
 }
 
 function trainCommands(program: Command): void {
@@ -105,9 +128,9 @@ function trainCommands(program: Command): void {
       .requiredOption('--data <dir>', 'directory (or id) of a frozen dataset of unit step')
       .requiredOption('--out <dir>', 'folder the new checkpoint is saved in')
       .option('--seed <n>', 'seed of the order', wholeNumber('seed'), 0)
-      .option('--lr <x>', 'learning rate', Number, 1e-3)
+      .option('--lr <x>', 'learning rate', number('lr'), 1e-3)
       .option('--warmup <n>', 'steps over which the rate rises', wholeNumber('warmup'), 20)
-      .option('--entropy <x>', 'weight of the entropy bonus', Number, 0);
+      .option('--entropy <x>', 'weight of the entropy bonus', number('entropy'), 0);
   plainCommand(
     shared(train.command('sft').description('supervised fine-tuning, mean over sequences of the mean over tokens'))
       .option('--steps <n>', 'optimizer steps for each role', wholeNumber('steps'), 100)
@@ -117,7 +140,11 @@ function trainCommands(program: Command): void {
         '\nExample:\n  troupe train sft --model ./model --data .troupe/datasets/ab12… --out ./checkpoints --steps 200',
       ),
     async (_, flags) => {
-      const { learner, rows } = await opened(flags);
+      const [{ sft }, { supervisedRow }] = await Promise.all([
+        import('../../trainer/sft.ts'),
+        import('../../trainer/training-rows.ts'),
+      ]);
+      const { learner, rows } = await openedLearner(flags);
       const bar = progressBar('Training', { quiet: flags.quiet === true || flags.json === true });
       const losses: number[] = [];
       const norms: number[] = [];
@@ -143,10 +170,18 @@ function trainCommands(program: Command): void {
   plainCommand(
     shared(train.command('rl').description('one pass of clipped policy gradient over the advantages of a dataset'))
       .option('--groups <n>', 'groups in a step', wholeNumber('groups'), 32)
-      .option('--clip-low <x>', 'lower clip', Number, 0.2)
-      .option('--clip-high <x>', 'upper clip', Number, 0.28),
+      .option('--clip-low <x>', 'lower clip', number('clip-low'), 0.2)
+      .option('--clip-high <x>', 'upper clip', number('clip-high'), 0.28)
+      .addHelpText(
+        'after',
+        '\nThe dataset needs a credit and the log-probabilities of its tokens.\n\nExample:\n  troupe train rl --model ./checkpoints/ab12… --data cd34… --out ./checkpoints --groups 16 --lr 5e-4',
+      ),
     async (_, flags) => {
-      const { learner, rows } = await opened(flags);
+      const [{ rlPass }, { policyRow }] = await Promise.all([
+        import('../../trainer/rl.ts'),
+        import('../../trainer/training-rows.ts'),
+      ]);
+      const { learner, rows } = await openedLearner(flags);
       const trainable = rows.map(policyRow);
       const roles = [...new Set(trainable.map((row) => row.role))];
       const metrics = await rlPass(learner.model, trainable, {
@@ -167,9 +202,10 @@ function trainCommands(program: Command): void {
   );
 }
 
-async function opened(flags: Readonly<Record<string, unknown>>) {
+async function openedLearner(flags: Readonly<Record<string, unknown>>) {
   const config = loadConfig(flags, process.env);
-  const dataset = await openDataset(await datasetAt(homeAt(config.home).datasets, String(flags.data)));
+  const { openLearner } = await import('../../trainer/learner.ts');
+  const dataset = await opened(homeAt(config.home).datasets, String(flags.data));
   if (dataset.manifest.recipe.unit !== 'step') {
     throw new TroupeError(
       'usage',
@@ -180,11 +216,8 @@ async function opened(flags: Readonly<Record<string, unknown>>) {
   return { learner, dataset, rows: [...dataset.rows('train')] as unknown as StepRow[] };
 }
 
-async function saved(
-  flags: Readonly<Record<string, unknown>>,
-  learner: Awaited<ReturnType<typeof openLearner>>,
-  metrics: object,
-): Promise<number> {
+async function saved(flags: Readonly<Record<string, unknown>>, learner: Learner, metrics: object): Promise<number> {
+  const { closeLearner, saveLearner } = await import('../../trainer/learner.ts');
   const checkpoint = await saveLearner(learner, resolve(String(flags.out)), {
     datasets: [],
     plan_hash: null,
@@ -209,7 +242,7 @@ function speakCommands(program: Command): void {
       .option('--prompt-ids <ids>', 'token ids, separated by commas', ids)
       .option('--prompt <text>', 'text instead of ids')
       .option('--max-tokens <n>', 'new tokens at most', wholeNumber('max-tokens'), 64)
-      .option('--temperature <x>', '0 is greedy', Number, 1)
+      .option('--temperature <x>', '0 is greedy', number('temperature'), 1)
       .option('--seed <n>', 'seed', wholeNumber('seed'), 0)
       .option('--n <n>', 'samples', wholeNumber('n'), 1)
       .addHelpText(
@@ -218,9 +251,10 @@ function speakCommands(program: Command): void {
       ),
     async (_, flags) => {
       const config = loadConfig(flags, process.env);
-      const model = await openModel(String(flags.model));
-      const promptIds = (flags.promptIds as number[] | undefined) ?? model.tokenizer.encode(String(flags.prompt ?? ''));
-      const policy = await Policy.load(model.config, model.weights, { threads: config.threads });
+      if (flags.promptIds === undefined && flags.prompt === undefined)
+        throw new TroupeError('usage', 'What shall it continue? Say --prompt TEXT or --prompt-ids 1,2,3.');
+      const { model, policy } = await speaker(String(flags.model), config.threads);
+      const promptIds = (flags.promptIds as number[] | undefined) ?? model.tokenizer.encode(String(flags.prompt));
       const [samples] = await policy.sample([
         {
           promptIds,
@@ -243,12 +277,12 @@ function speakCommands(program: Command): void {
       .command('logprobs')
       .description('the log-probability of each token but the first of each row')
       .requiredOption('--model <dir>', 'directory of the model or checkpoint')
-      .requiredOption('--data <file>', 'JSON lines {"input_ids":[…]}, or a frozen dataset'),
+      .requiredOption('--data <file>', 'JSON lines {"input_ids":[…]}, or a frozen dataset')
+      .addHelpText('after', '\nExample:\n  troupe logprobs --model ./checkpoint --data rows.jsonl --json'),
     async (_, flags) => {
       const config = loadConfig(flags, process.env);
       const rows = await tokenRows(String(flags.data), homeAt(config.home).datasets);
-      const model = await openModel(String(flags.model));
-      const policy = await Policy.load(model.config, model.weights, { threads: config.threads });
+      const { policy } = await speaker(String(flags.model), config.threads);
       const logprobs = await policy.logprobs(
         rows.map((row) => ({ promptIds: row.slice(0, 1), tokenIds: row.slice(1) })),
       );
@@ -260,28 +294,52 @@ function speakCommands(program: Command): void {
   );
 }
 
+async function speaker(dir: string, threads: number) {
+  const [{ openModel }, { Policy }] = await Promise.all([
+    import('../../trainer/model-directory.ts'),
+    import('../../trainer/policy.ts'),
+  ]);
+  const model = await openModel(dir);
+  return { model, policy: await Policy.load(model.config, model.weights, { threads }) };
+}
+
 async function tokenRows(data: string, datasets: string): Promise<number[][]> {
   if (!data.endsWith('.jsonl')) {
-    const dataset = await openDataset(await datasetAt(datasets, data));
+    const { policyRow } = await import('../../trainer/training-rows.ts');
+    const dataset = await opened(datasets, data);
     return ([...dataset.rows('train')] as unknown as StepRow[]).map((row) => {
       const { promptIds, tokenIds } = policyRow({ ...row, logprobs: row.logprobs ?? [] });
       return [...promptIds, ...tokenIds];
     });
   }
-  const lines = (await readFile(data, 'utf8')).split('\n').filter((line) => line.trim() !== '');
+  const file = await readFile(data, 'utf8').catch((cause) => {
+    throw new TroupeError('not_found', `${data} cannot be read: ${(cause as Error).message}.`, { cause });
+  });
+  const lines = file.split('\n').filter((line) => line.trim() !== '');
   return lines.map((line, i) => {
-    const ids = (JSON.parse(line) as { input_ids?: unknown }).input_ids;
+    const ids = inputIds(line);
     if (Array.isArray(ids) && ids.length >= 2 && ids.every((id) => Number.isSafeInteger(id) && id >= 0))
       return ids as number[];
     throw new TroupeError('input_refused', `${data}:${i + 1} should have input_ids, a list of at least two token ids.`);
   });
 }
 
-const datasetAt = (folder: string, name: string): Promise<string> =>
-  name.includes('/') ? Promise.resolve(resolve(name)) : findDataset(folder, name);
+function inputIds(line: string): unknown {
+  try {
+    return (JSON.parse(line) as { input_ids?: unknown } | null)?.input_ids;
+  } catch {
+    return null;
+  }
+}
+
+/** A dataset named by folder, or by id or name in the home. */
+async function opened(folder: string, name: string) {
+  const { findDataset, openDataset } = await import('../../store/datasets/read.ts');
+  return openDataset(name.includes('/') ? resolve(name) : await findDataset(folder, name));
+}
 
 const textOf = async (file: string): Promise<string> => {
-  const read = file === '-' ? readFile('/dev/stdin', 'utf8') : readFile(file, 'utf8');
+  const read = file === '-' ? text(process.stdin) : readFile(file, 'utf8');
   return read.catch((cause) => {
     throw new TroupeError('not_found', `The recipe ${file} cannot be read: ${(cause as Error).message}.`, { cause });
   });

@@ -1,15 +1,15 @@
 /** Getting facts in and out: import, export, dead letters. */
 import { once } from 'node:events';
-import { createWriteStream } from 'node:fs';
+import { createWriteStream, type WriteStream } from 'node:fs';
 import type { Command } from 'commander';
-import { EXIT } from '../../errors.ts';
+import { EXIT, TroupeError } from '../../errors.ts';
 import type { Event } from '../../ingest/events.ts';
 import { exportEpisodes, exportEvents } from '../../ingest/export.ts';
 import { FORMATS } from '../../ingest/formats/catalogue.ts';
 import { importFiles } from '../../ingest/import.ts';
 import type { Db } from '../../store/db/pool.ts';
-import { projectAll } from '../../store/projector.ts';
-import { projectCommand, untilInterrupted } from '../command.ts';
+import { projectBatch } from '../../store/projector.ts';
+import { projectCommand, untilInterrupted, wholeNumber } from '../command.ts';
 import { print, printJson, progressBar, say, table } from '../output.ts';
 
 export function recordCommands(program: Command): void {
@@ -25,7 +25,9 @@ export function recordCommands(program: Command): void {
         '\nExamples:\n  troupe import results.json\n  troupe import logs/ --format openai-chat --dry-run',
       ),
     async ({ db, log, book, artifacts }, paths, flags) => {
-      const bar = progressBar('Importing', { quiet: flags.quiet === true || flags.json === true });
+      const quiet = flags.quiet === true || flags.json === true;
+      const signal = untilInterrupted();
+      const bar = progressBar('Importing', { quiet });
       const report = await importFiles(paths, {
         log,
         book,
@@ -33,10 +35,9 @@ export function recordCommands(program: Command): void {
         ...(flags.format ? { format: String(flags.format) } : {}),
         ...(flags.dryRun ? { dryRun: true } : {}),
         onProgress: ({ bytesDone, bytesTotal, file }) => bar.update(bytesDone, bytesTotal, file ?? ''),
-        signal: untilInterrupted(),
-      });
-      bar.stop();
-      if (!flags.dryRun) await projectAll(db);
+        signal,
+      }).finally(bar.stop);
+      if (!flags.dryRun) await projectNow(db, report.events.accepted, { quiet, signal });
       if (flags.json) printJson(report);
       else printImport(report);
       return report.events.rejected > 0 || report.errors.length > 0 ? EXIT.refused : EXIT.done;
@@ -55,20 +56,28 @@ export function recordCommands(program: Command): void {
         '\nExamples:\n  troupe export --out events.jsonl\n  troupe export --format openai-chat --episode run-1',
       ),
     async ({ db }, _, flags) => {
-      const out = flags.out ? createWriteStream(String(flags.out)) : process.stdout;
+      const out = flags.out ? await fileToWrite(String(flags.out)) : process.stdout;
       const episodes = (flags.episode as string[] | undefined) ?? null;
       const lines =
         flags.format === 'troupe-events'
           ? exportEvents(eventsOf(db, episodes))
           : exportEpisodes(String(flags.format), episodesOf(db, episodes));
+      // One document is what --json promises; in a file of its own the lines stay lines.
+      const asList = flags.json === true && !flags.out;
+      const write = async (text: string) => {
+        if (!out.write(text)) await once(out, 'drain');
+      };
       let count = 0;
       for await (const line of lines) {
+        const body = line.trimEnd();
+        await write(asList ? `${count === 0 ? '[' : ','}\n${body}` : `${body}\n`);
         count++;
-        if (!out.write(line.endsWith('\n') ? line : `${line}\n`)) await once(out, 'drain');
       }
+      if (asList) await write(count === 0 ? '[]\n' : '\n]\n');
       if (flags.out) {
         out.end();
         await once(out, 'finish');
+        if (flags.json) printJson({ file: String(flags.out), lines: count });
       }
       say(`${count} lines written.`);
       return EXIT.done;
@@ -79,11 +88,12 @@ export function recordCommands(program: Command): void {
     program
       .command('deadletters')
       .description('what was refused, where it came from and why')
-      .option('--limit <n>', 'at most so many', '50'),
+      .option('--limit <n>', 'at most so many', wholeNumber('limit'), 50)
+      .addHelpText('after', '\nExample:\n  troupe deadletters --limit 5 --json'),
     async ({ db }, _, flags) => {
       const { rows } = await db.query(
         'select dead_letter_id, door, place, code, field, expected, got, bytes, attempts, first_at from traj.dead_letters order by dead_letter_id desc limit $1',
-        [Number(flags.limit)],
+        [flags.limit],
       );
       if (flags.json) printJson({ dead_letters: rows });
       else if (rows.length === 0) print('No dead letters: nothing was refused.');
@@ -97,6 +107,34 @@ export function recordCommands(program: Command): void {
       return EXIT.done;
     },
   );
+}
+
+/** Opened at once, so that a place that cannot be written is told before anything is read. */
+async function fileToWrite(file: string): Promise<WriteStream> {
+  const out = createWriteStream(file);
+  await once(out, 'open').catch((cause) => {
+    throw new TroupeError('not_found', `${file} cannot be written: ${(cause as Error).message}.`, { cause });
+  });
+  return out;
+}
+
+/** Brings the tables up to the log, in batches, so that Ctrl-C is heard; what is left the next command that needs it brings. */
+async function projectNow(db: Db, expected: number, { quiet, signal }: { quiet: boolean; signal: AbortSignal }) {
+  const bar = progressBar('Projecting', { quiet });
+  try {
+    for (let done = 0, applied = 1; applied > 0; done += applied) {
+      if (signal.aborted) {
+        throw new TroupeError(
+          'interrupted',
+          'The import was interrupted: everything is in the log, the tables are not all written. Import again to go on.',
+        );
+      }
+      applied = await projectBatch(db);
+      bar.update(done + applied, Math.max(done + applied, expected));
+    }
+  } finally {
+    bar.stop();
+  }
 }
 
 type Report = Awaited<ReturnType<typeof importFiles>>;

@@ -1,18 +1,17 @@
 /** Running: one process a role, all of them, the demo; and what an operator asks first. */
 import { existsSync } from 'node:fs';
-import { rm } from 'node:fs/promises';
+import { rm, rmdir } from 'node:fs/promises';
 import { type Command, Option } from 'commander';
-import pc from 'picocolors';
 import { loadConfig, SETTINGS, type SettingName, shown } from '../../config.ts';
-import { EXIT, TroupeError } from '../../errors.ts';
+import { EXIT, got, TroupeError } from '../../errors.ts';
 import { decodeDraft } from '../../ingest/decode.ts';
 import { hashId } from '../../ingest/json.ts';
-import { homeAt } from '../../store/db/home.ts';
+import { type Home, homeAt } from '../../store/db/home.ts';
 import { projectAll } from '../../store/projector.ts';
-import { type Child, startRole } from '../children.ts';
-import { plainCommand, projectCommand, untilInterrupted, wholeNumber } from '../command.ts';
+import { roleSettings } from '../children.ts';
+import { number, plainCommand, projectCommand, untilInterrupted, wholeNumber } from '../command.ts';
 import { VERSION } from '../context.ts';
-import { print, printJson, progressBar, say, table } from '../output.ts';
+import { paint, print, printJson, progressBar, say, table } from '../output.ts';
 
 /** The roles of `troupe run`. Their rooms are loaded when one is asked for, so that looking stays quick. */
 const ROLE_NAMES = ['ingest', 'project', 'judge', 'work', 'infer', 'serve'];
@@ -26,7 +25,11 @@ export function runCommands(program: Command): void {
       .option('--policy <name>', 'infer: the policy to speak for')
       .option('--model <dir>', 'infer: the checkpoint to begin with')
       .option('--port <n>', 'serve, ingest: port to listen on, 0 for any free one', wholeNumber('port'))
-      .option('--host <address>', 'serve, ingest: address to listen on'),
+      .option('--host <address>', 'serve, ingest: address to listen on')
+      .addHelpText(
+        'after',
+        '\nEach process works alone on what the log and the tables hold; SIGTERM ends it well, and killing it loses nothing.\n\nExamples:\n  troupe run serve --port 7717\n  troupe run project\n  troupe run infer --policy solver',
+      ),
     async (context, [role], flags) => {
       if (!ROLE_NAMES.includes(role!)) {
         throw new TroupeError('usage', `There is no role ${role}; the roles are ${ROLE_NAMES.join(', ')}.`);
@@ -35,6 +38,9 @@ export function runCommands(program: Command): void {
       const run = ROLES[role!]!;
       await run(context, {
         signal: untilInterrupted(),
+        onReady: (facts) => {
+          if (flags.json) printJson(facts);
+        },
         ...(flags.policy ? { policy: String(flags.policy) } : {}),
         ...(flags.model ? { model: String(flags.model) } : {}),
       });
@@ -46,26 +52,21 @@ export function runCommands(program: Command): void {
     program
       .command('up')
       .description('run everything: API, projector, judge, trainer, and a sampling process for each released policy')
-      .option('--port <n>', 'port of the API', wholeNumber('port')),
-    async ({ db, config }, _, flags) => {
-      const signal = untilInterrupted();
-      const children: Child[] = [];
-      const died = new Promise<never>((_, reject) => {
-        const args = roleFlags(config.home, config.project, config.origins.project !== 'default');
-        for (const role of ['project', 'judge', 'work']) children.push(startRole(role, args, reject));
-        children.push(
-          startRole('serve', flags.port === undefined ? args : [...args, '--port', String(flags.port)], reject),
-        );
-        void db.query<{ policy: string }>('select distinct policy from traj.releases').then(({ rows }) => {
-          for (const { policy } of rows) children.push(startRole('infer', [...args, '--policy', policy], reject));
-        }, reject);
+      .option('--port <n>', 'port of the API, 0 for any free one', wholeNumber('port'))
+      .addHelpText('after', '\nExamples:\n  troupe up\n  troupe up --port 8080 --home /var/lib/troupe'),
+    async (context, _, flags) => {
+      const { runUp } = await import('../up.ts');
+      const { config } = context;
+      await runUp(context, {
+        settings: roleSettings(config, config.origins.project === 'default' ? null : config.project),
+        port: config.port,
+        host: config.host,
+        signal: untilInterrupted(),
+        onReady: (url) => {
+          say(`Troupe is up: ${url}/ · Ctrl-C ends it.`);
+          if (flags.json) printJson({ url, project: context.database.project });
+        },
       });
-      say(`Troupe is up: http://${config.host}:${flags.port ?? config.port}/ · Ctrl-C ends it.`);
-      try {
-        await Promise.race([died, new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve()))]);
-      } finally {
-        await Promise.all(children.map((child) => child.stop()));
-      }
       return EXIT.done;
     },
   );
@@ -79,7 +80,9 @@ export function runCommands(program: Command): void {
       .option('--rounds <n>', 'rounds of reinforcement learning', wholeNumber('rounds'), 3)
       .option('--seed <n>', 'seed of everything that is drawn', wholeNumber('seed'), 0)
       .addOption(
-        new Option('--scale <x>', 'share of the tasks and steps, for trying the wiring').argParser(Number).hideHelp(),
+        new Option('--scale <x>', 'share of the tasks and steps, for trying the wiring')
+          .argParser(number('scale'))
+          .hideHelp(),
       )
       .addHelpText(
         'after',
@@ -93,19 +96,23 @@ export function runCommands(program: Command): void {
       .command('release')
       .description('let a policy speak with a checkpoint: one atomic map for all policies named')
       .argument('<policy=checkpoint...>', 'such as team=ab12cd34ef56ab78')
-      .option('--reason <text>', 'why'),
+      .option('--reason <text>', 'why')
+      .addHelpText(
+        'after',
+        '\nProcesses that speak for the policies change to them within a second. Rolling back is releasing the earlier checkpoint.\n\nExamples:\n  troupe release solver=ab12cd34ef56ab78 --reason "better on held-out tasks"\n  troupe sql "select policy, checkpoint_id, reason from traj.releases order by released_at"',
+      ),
     async ({ db, log, now }, pairs, flags) => {
       await projectAll(db);
-      const policies = Object.fromEntries(pairs.map((pair) => pair.split('=', 2) as [string, string]));
+      const policies = Object.fromEntries(pairs.map(policyAndCheckpoint));
       for (const [policy, id] of Object.entries(policies)) {
         const { rows } = await db.query(
           'select 1 from facts.checkpoints where checkpoint_id = $1 and uri is not null',
-          [id ?? ''],
+          [id],
         );
         if (rows.length === 0)
           throw new TroupeError(
             'not_found',
-            `There is no checkpoint ${id ?? '(none named)'} for ${policy}; \`troupe checkpoints\` lists them.`,
+            `There is no checkpoint ${id} for ${policy}; \`troupe checkpoints\` lists them.`,
           );
       }
       const at = now().toISOString();
@@ -139,7 +146,8 @@ export function runCommands(program: Command): void {
     program
       .command('checkpoints')
       .description('saved weights, newest first')
-      .option('--all', 'also live weights between two checkpoints'),
+      .option('--all', 'also live weights between two checkpoints')
+      .addHelpText('after', '\nExample:\n  troupe checkpoints --json'),
     async ({ db }, _, flags) => {
       const { rows } = await db.query(
         'select checkpoint_id, policy, parent_id, step, kept, uri, saved_at from traj.checkpoints where kept or $1 order by saved_at desc nulls last limit 200',
@@ -163,7 +171,8 @@ export function runCommands(program: Command): void {
     program
       .command('jobs')
       .description('work asked for and done, newest first')
-      .option('--limit <n>', 'at most so many', wholeNumber('limit'), 20),
+      .option('--limit <n>', 'at most so many', wholeNumber('limit'), 20)
+      .addHelpText('after', '\nExample:\n  troupe jobs --limit 5'),
     async ({ db }, _, flags) => {
       const { rows } = await db.query(
         'select job_id, kind, state, outcome, requested_at, finished_at, error from traj.jobs order by requested_at desc nulls last limit $1',
@@ -184,7 +193,10 @@ export function runCommands(program: Command): void {
   );
 
   plainCommand(
-    program.command('doctor').description('each setting with its origin, and whether what Troupe needs is there'),
+    program
+      .command('doctor')
+      .description('each setting with its origin, and whether what Troupe needs is there')
+      .addHelpText('after', '\nExample:\n  troupe doctor --json'),
     async (_, flags) => doctor(flags),
   );
 
@@ -192,26 +204,32 @@ export function runCommands(program: Command): void {
     program
       .command('reset')
       .description('remove a home: its embedded database, datasets, checkpoints and artifacts')
-      .option('--yes', 'do not ask, do it'),
+      .option('--yes', 'do not ask, do it')
+      .addHelpText(
+        'after',
+        '\nIt refuses while anything works on the home.\n\nExample:\n  troupe reset --yes --home ./trial',
+      ),
     async (_, flags) => {
-      const { root } = homeAt(loadConfig(flags, process.env).home);
-      if (!existsSync(root)) print(`There is no home at ${root}.`);
-      else if (!flags.yes)
-        throw new TroupeError('usage', `This would remove everything in ${root}. Say --yes to do it.`);
-      else {
-        await rm(root, { recursive: true, force: true });
-        print(`${root} is gone.`);
-      }
+      const home = homeAt(loadConfig(flags, process.env).home);
+      const there = existsSync(home.root);
+      if (there && !flags.yes)
+        throw new TroupeError(
+          'usage',
+          `This would remove everything Troupe keeps in ${home.root}. Say --yes to do it.`,
+        );
+      if (there) await removeHome(home);
+      if (flags.json) printJson({ home: home.root, removed: there });
+      else print(there ? `What Troupe kept in ${home.root} is gone.` : `There is no home at ${home.root}.`);
       return EXIT.done;
     },
   );
 }
 
-const roleFlags = (home: string, project: string, named: boolean): string[] => [
-  '--home',
-  home,
-  ...(named ? ['--project', project] : []),
-];
+function policyAndCheckpoint(pair: string): [policy: string, checkpoint: string] {
+  const [, policy, id] = /^([^=]+)=(.+)$/.exec(pair) ?? [];
+  if (policy !== undefined && id !== undefined) return [policy, id];
+  throw new TroupeError('usage', `${got(pair)} should be POLICY=CHECKPOINT, such as solver=ab12cd34ef56ab78.`);
+}
 
 async function demo(flags: Readonly<Record<string, unknown>>): Promise<number> {
   const [{ withContext }, { runDemo }, { demoReport }] = await Promise.all([
@@ -228,9 +246,9 @@ async function demo(flags: Readonly<Record<string, unknown>>): Promise<number> {
       rounds: Number(flags.rounds),
       bar,
       ...(flags.scale === undefined ? {} : { scale: Number(flags.scale) }),
-      flags: roleFlags(context.config.home, project, true),
-    });
-    bar.stop();
+      settings: roleSettings(context.config, project),
+      signal: untilInterrupted(),
+    }).finally(bar.stop);
     if (flags.json) printJson(result);
     else print(demoReport(result, { home: context.config.home, project }));
     return EXIT.done;
@@ -248,6 +266,31 @@ async function freeProject(flags: Readonly<Record<string, unknown>>): Promise<st
     });
     if (empty) return project;
   }
+}
+
+/** How long an embedded server outlives its last user, and a little. */
+const LINGER_MS = 2600;
+
+/** Only what Troupe put there: the folder may hold something else. */
+async function removeHome(home: Home): Promise<void> {
+  const [{ isServing }, { removeCluster }] = await Promise.all([
+    import('../../store/db/share.ts'),
+    import('../../store/db/cluster.ts'),
+  ]);
+  for (let looks = 1; await isServing(home); looks++) {
+    if (looks === 3) {
+      throw new TroupeError(
+        'busy',
+        `The home ${home.root} is in use; stop what runs on it (troupe up, run, demo) first.`,
+      );
+    }
+    // Looking makes us a user for a moment, so the server's last breath begins anew.
+    await new Promise((resolve) => setTimeout(resolve, LINGER_MS));
+  }
+  removeCluster(home.data);
+  for (const folder of [home.datasets, home.checkpoints, home.artifacts, home.run])
+    await rm(folder, { recursive: true, force: true });
+  await rmdir(home.root).catch(() => {});
 }
 
 async function doctor(flags: Readonly<Record<string, unknown>>): Promise<number> {
@@ -279,7 +322,7 @@ async function doctor(flags: Readonly<Record<string, unknown>>): Promise<number>
         settings.map((s) => [s.setting, s.value, s.origin]),
       ),
     );
-    for (const { check, ok, detail } of checks) print(`${ok ? pc.green('✓') : pc.red('✗')} ${check}: ${detail}`);
+    for (const { check, ok, detail } of checks) print(`${ok ? paint.green('✓') : paint.red('✗')} ${check}: ${detail}`);
   }
   return checks.every((check) => check.ok) ? EXIT.done : EXIT.failed;
 }

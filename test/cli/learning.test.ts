@@ -1,0 +1,179 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { freshDatabase, type TestDatabase } from '../support/database.ts';
+import { lines } from './support/chats.ts';
+import { plays, WORDS } from './support/plays.ts';
+import { document, type Shell, shell } from './support/troupe.ts';
+
+describe('from recorded plays to a checkpoint, by commands alone', () => {
+  let database: TestDatabase;
+  let at: Shell;
+  const path = (name: string) => join(at.folder, name);
+  /** A command that must succeed, and its document. */
+  const done = async (...args: string[]) => {
+    const ended = await at.run([...args, '--json']);
+    expect([args[0], ended.code, ended.err]).toEqual([args[0], 0, '']);
+    return document(ended);
+  };
+  beforeAll(async () => {
+    database = await freshDatabase();
+    at = shell({ DATABASE_URL: database.url });
+    writeFileSync(path('plays.jsonl'), lines(plays(8)));
+    expect(await done('import', path('plays.jsonl'))).toMatchObject({
+      format: 'troupe-events',
+      episodes: 32,
+      feedback: 32,
+    });
+    writeFileSync(path('words.txt'), WORDS.join('\n'));
+    writeFileSync(
+      path('model.json'),
+      JSON.stringify({
+        words: WORDS,
+        hidden_size: 16,
+        intermediate_size: 32,
+        num_hidden_layers: 1,
+        num_attention_heads: 2,
+        num_key_value_heads: 2,
+        max_position_embeddings: 32,
+      }),
+    );
+  });
+  afterAll(async () => {
+    at.remove();
+    await database.close();
+  });
+  let base: string;
+  let learned: string;
+
+  it('model new writes a model of these words, and model info reads it', async () => {
+    const made = await done('model', 'new', '--dir', path('model'), '--config', path('model.json'), '--seed', '3');
+    expect(made).toEqual({ checkpoint_id: expect.any(String), directory: path('model'), vocab_size: WORDS.length + 2 });
+    base = made.directory;
+    const info = await done('model', 'info', base);
+    expect(info).toMatchObject({
+      checkpoint_id: made.checkpoint_id,
+      chat_template: true,
+      tokenizer: { vocab_size: WORDS.length + 2 },
+      config: { hidden_size: 16, num_hidden_layers: 1 },
+    });
+    // Tied embeddings, one layer of 16 with its four projections, three feed-forward matrices and norms.
+    expect(info.parameters).toBe(10 * 16 + 4 * 16 * 16 + 3 * 16 * 32 + 3 * 16);
+    const again = await at.run(['model', 'new', '--dir', base, '--words', path('words.txt'), '--json']);
+    expect([again.code, document(again).error.code]).toEqual([1, 'conflict']);
+  });
+
+  it('a model without words, or with a setting nobody knows, is refused with 2', async () => {
+    const nothing = await at.run(['model', 'new', '--dir', path('none')]);
+    expect([nothing.code, nothing.err]).toEqual([2, expect.stringContaining('--words FILE')]);
+    writeFileSync(path('odd.json'), JSON.stringify({ words: ['a'], layers: 3 }));
+    const odd = await at.run(['model', 'new', '--dir', path('none'), '--config', path('odd.json')]);
+    expect([odd.code, odd.err]).toEqual([2, expect.stringContaining('num_hidden_layers')]);
+  });
+
+  it('dataset freeze prints the manifest; list, show and diff agree with it', async () => {
+    await done('judge', '--methods', 'grpo_advantage');
+    const recipe = { where: { field: 'reward', op: '>=', value: 1 }, unit: 'step', roles: ['solver'] };
+    writeFileSync(path('good.json'), JSON.stringify({ name: 'good', ...recipe }));
+    writeFileSync(path('all.yaml'), 'name: all\nunit: step\nroles: [solver]\ncredit: grpo_advantage\n');
+    const good = await done('dataset', 'freeze', path('good.json'));
+    expect(good).toMatchObject({ format: 'troupe-dataset/1', name: 'good', rows: { train: 16 } });
+    expect(good.content_sha256).toMatch(/^[0-9a-f]{64}$/);
+    expect(await done('dataset', 'show', 'good')).toEqual(good);
+    const all = await done('dataset', 'freeze', path('all.yaml'));
+    expect(all.rows.train).toBe(32);
+
+    const { datasets } = await done('dataset', 'list');
+    expect(datasets.map((one: { manifest: { name: string } }) => one.manifest.name)).toEqual(['all', 'good']);
+    const table = await at.run(['dataset', 'list']);
+    expect(table.out.split('\n')[0]).toMatch(/^dataset +name +rows +folder$/);
+    expect(table.out).toMatch(new RegExp(`${good.dataset_id} +good +16 +home/datasets/`));
+    expect(await done('dataset', 'diff', 'good', 'all')).toBeTypeOf('object');
+
+    const wrong = await at.run(['dataset', 'freeze', '-', '--json'], 'name: x\nunti: step\n');
+    expect([wrong.code, document(wrong).error.code]).toEqual([2, 'recipe_invalid']);
+    const absent = await at.run(['dataset', 'show', 'nothing', '--json']);
+    expect([absent.code, document(absent).error.code]).toEqual([1, 'not_found']);
+  });
+
+  it('train sft lowers the loss and saves a checkpoint that info can open', async () => {
+    const trained = await done(
+      ...['train', 'sft', '--model', base, '--data', 'good', '--out', path('checkpoints')],
+      ...['--steps', '40', '--batch', '8', '--lr', '0.02', '--warmup', '2', '--seed', '1'],
+    );
+    expect(Object.keys(trained).sort()).toEqual(['checkpoint_id', 'directory', 'grad_norms', 'losses']);
+    expect(trained.losses).toHaveLength(40);
+    expect(trained.losses.at(-1)).toBeLessThan(trained.losses[0] / 2);
+    learned = trained.directory;
+    expect((await done('model', 'info', learned)).checkpoint_id).toBe(trained.checkpoint_id);
+    const again = await done(
+      ...['train', 'sft', '--model', base, '--data', 'good', '--out', path('again')],
+      ...['--steps', '40', '--batch', '8', '--lr', '0.02', '--warmup', '2', '--seed', '1'],
+    );
+    expect(again.losses).toEqual(trained.losses);
+  });
+
+  it('train rl learns from the advantages of a dataset', async () => {
+    const trained = await done(
+      ...['train', 'rl', '--model', learned, '--data', 'all', '--out', path('checkpoints')],
+      ...['--groups', '4', '--lr', '0.001', '--warmup', '0', '--seed', '2'],
+    );
+    expect(Object.keys(trained).sort()).toEqual(['checkpoint_id', 'directory', 'roles']);
+    expect(JSON.stringify(trained.roles)).toContain('solver');
+    const missing = await at.run([
+      'train',
+      'rl',
+      '--model',
+      learned,
+      '--data',
+      'all',
+      '--out',
+      path('c'),
+      '--lr',
+      'fast',
+    ]);
+    expect([missing.code, missing.err]).toEqual([2, expect.stringContaining('--lr')]);
+  });
+
+  it('sample prints token ids with their log-probabilities, and logprobs agrees with them', async () => {
+    const prompt = [2, 3, 5, 4, 5];
+    const asked = [
+      'sample',
+      '--model',
+      learned,
+      '--prompt-ids',
+      prompt.join(','),
+      '--max-tokens',
+      '6',
+      '--temperature',
+      '0',
+    ];
+    const said = await done(...asked);
+    expect(Object.keys(said)).toEqual(['token_ids', 'logprobs']);
+    expect(said.token_ids.length).toBe(said.logprobs.length);
+    expect(await done(...asked, '--seed', '9')).toEqual(said);
+    const several = await done(...asked.slice(0, -1), '1', '--n', '3');
+    expect(several.samples).toHaveLength(3);
+
+    writeFileSync(path('rows.jsonl'), lines([{ input_ids: [...prompt, ...said.token_ids] }, { input_ids: [2, 3] }]));
+    const { logprobs, ...rest } = await done('logprobs', '--model', learned, '--data', path('rows.jsonl'));
+    expect(rest).toEqual({});
+    expect(logprobs.map((row: number[]) => row.length)).toEqual([prompt.length + said.token_ids.length - 1, 1]);
+    // Greedy log-probabilities are those of temperature 1 as well.
+    for (const [i, value] of said.logprobs.entries()) {
+      const plain = logprobs[0][prompt.length - 1 + i];
+      expect(plain).toBeLessThanOrEqual(0);
+      if (value !== 0) expect(value).toBeCloseTo(plain, 4);
+    }
+    writeFileSync(path('bad.jsonl'), '{"input_ids":[1]}\n');
+    const bad = await at.run(['logprobs', '--model', learned, '--data', path('bad.jsonl'), '--json']);
+    expect([bad.code, document(bad).error.code]).toEqual([3, 'input_refused']);
+    expect((await at.run(['sample', '--model', learned])).code).toBe(2);
+  });
+
+  it('what was trained by hand can be looked for, and only what is known can be released', async () => {
+    const unknown = await at.run(['release', 'solver=0123456789abcdef', '--json']);
+    expect([unknown.code, document(unknown).error.code]).toEqual([1, 'not_found']);
+    expect(await done('checkpoints')).toEqual({ checkpoints: [] });
+  });
+});

@@ -1,0 +1,271 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Command } from 'commander';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { askCommands } from '../../cli/commands/ask.ts';
+import { judgeCommands } from '../../cli/commands/judge.ts';
+import { learnCommands } from '../../cli/commands/learn.ts';
+import { modelCommands } from '../../cli/commands/model.ts';
+import { recordCommands } from '../../cli/commands/record.ts';
+import { runCommands } from '../../cli/commands/run.ts';
+import { freshDatabase, type TestDatabase } from '../support/database.ts';
+import { chats, lines } from './support/chats.ts';
+import { document, type Ended, type Shell, shell } from './support/troupe.ts';
+
+const ESCAPE = '\u001b';
+
+describe('commands that record and look', () => {
+  let database: TestDatabase;
+  let at: Shell;
+  let imported: Ended;
+  let file: string;
+  beforeAll(async () => {
+    database = await freshDatabase();
+    at = shell({ DATABASE_URL: database.url });
+    file = join(at.folder, 'chats.jsonl');
+    writeFileSync(file, lines(chats(16)));
+    imported = await at.run(['import', file, '--json']);
+  });
+  afterAll(async () => {
+    at.remove();
+    await database.close();
+  });
+
+  it('import prints one report of exactly the promised members', () => {
+    expect(imported).toMatchObject({ code: 0, err: '' });
+    const { events, ...report } = document(imported);
+    expect(report).toEqual({
+      format: 'openai-chat',
+      files: 1,
+      skipped_files: [],
+      episodes: 8,
+      tasks: 2,
+      agents: 2,
+      calls: 16,
+      steps: 16,
+      tool_calls: 0,
+      feedback: 0,
+      errors: [],
+    });
+    expect(Object.keys(events).sort()).toEqual(['accepted', 'duplicates', 'received', 'rejected']);
+    expect(events.received).toBe(events.accepted);
+    expect(events.accepted).toBeGreaterThan(32);
+  });
+
+  it('import ends with 3 where some input was refused, names file, line and field, and keeps the rest', async () => {
+    const partly = join(at.folder, 'partly.jsonl');
+    const [good] = chats(1) as [{ request: { metadata: { run_id: string } } }];
+    good.request.metadata.run_id = 'kept-beside-a-bad-line';
+    writeFileSync(partly, `${JSON.stringify(good)}\n{"request": {"messages": [\n`);
+    const ended = await at.run(['import', partly, '--json']);
+    expect(ended.code).toBe(3);
+    const report = document(ended);
+    expect(report.errors).toHaveLength(1);
+    expect(Object.keys(report.errors[0]).sort()).toEqual(['code', 'expected', 'field', 'file', 'got', 'line']);
+    expect(report.errors[0]).toMatchObject({ file: partly, line: 2, code: 'bad_json' });
+    expect(report.events.rejected).toBe(1);
+    const kept = document(await at.run(['show', 'kept-beside-a-bad-line', '--json']));
+    expect(kept.steps).toHaveLength(1);
+    const dead = document(await at.run(['deadletters', '--json']));
+    expect(dead.dead_letters).toMatchObject([{ code: 'bad_json' }]);
+  });
+
+  it('sql prints columns with types, rows and whether it was cut', async () => {
+    const ended = await at.run([
+      'sql',
+      "select episode_id, steps from traj.episodes where episode_id < 'sum-2' order by 1",
+      '--json',
+    ]);
+    expect(ended).toMatchObject({ code: 0, err: '' });
+    expect(document(ended)).toEqual({
+      columns: [
+        { name: 'episode_id', type: 'text' },
+        { name: 'steps', type: expect.stringMatching(/int|bigint/) },
+      ],
+      rows: [
+        ['kept-beside-a-bad-line', 1],
+        ['sum-0', 2],
+        ['sum-1', 2],
+      ],
+      truncated: false,
+    });
+    const cut = document(await at.run(['sql', 'select step_id from traj.steps', '--limit', '3', '--json']));
+    expect(cut).toMatchObject({ truncated: true, rows: [{}, {}, {}] });
+  });
+
+  it('a failure is one JSON document with a code too, and ends with 1', async () => {
+    for (const [args, code] of [
+      [['sql', 'select nothing from traj.nowhere', '--json'], 'sql_failed'],
+      [['sql', 'drop table facts.steps', '--json'], 'sql_refused'],
+      [['show', 'nobody', '--json'], 'not_found'],
+    ] as const) {
+      const ended = await at.run(args);
+      expect(ended.code).toBe(1);
+      expect(document(ended).error.code).toBe(code);
+      expect(ended.err).toMatch(/^troupe: .+/);
+      expect(ended.err).not.toMatch(/\n {4}at /);
+    }
+  });
+
+  it('checksum prints rows and a SHA-256 for each table, and rebuild keeps them', async () => {
+    const before = document(await at.run(['checksum', '--json']));
+    expect(Object.keys(before)).toEqual(['tables']);
+    expect(before.tables.steps).toEqual({ rows: 17, sha256: expect.stringMatching(/^[0-9a-f]{64}$/) });
+    const rebuilt = await at.run(['rebuild', '--json']);
+    expect(rebuilt.code).toBe(0);
+    expect(document(rebuilt)).toEqual({ events: expect.any(Number), seconds: expect.any(Number) });
+    expect(document(await at.run(['checksum', '--json']))).toEqual(before);
+  });
+
+  it('judge says how many rows it wrote, and nothing new the second time', async () => {
+    const first = await at.run(['judge', '--methods', 'agreement_score,grpo_advantage{"scale_std":false}', '--json']);
+    expect(first).toMatchObject({ code: 0, err: '' });
+    expect(document(first)).toMatchObject({ episodes: 9, methods: ['agreement_score', 'grpo_advantage'] });
+    expect(document(await at.run(['sql', 'select distinct method from traj.credits', '--json'])).rows).toEqual([
+      ['grpo_advantage'],
+    ]);
+    const again = document(
+      await at.run(['judge', '--methods', 'agreement_score,grpo_advantage{"scale_std":false}', '--json']),
+    );
+    expect(again).toMatchObject({ episodes: 0, rows: {} });
+  });
+
+  it('the other commands that look print one document each', async () => {
+    const documents = await Promise.all(
+      [
+        ['episodes'],
+        ['show', 'sum-1'],
+        ['lineage', 'sum-1'],
+        ['reconcile'],
+        ['checkpoints'],
+        ['jobs'],
+        ['dataset', 'list'],
+        ['recipe'],
+        ['doctor'],
+        ['export'],
+      ].map(async (args) => [args[0], await at.run([...args, '--json'])] as const),
+    );
+    const of = Object.fromEntries(documents.map(([name, ended]) => [name, document(ended)]));
+    for (const [name, ended] of documents) expect([name, ended.code]).toEqual([name, 0]);
+    expect(of.episodes!.episodes).toHaveLength(9);
+    expect(of.show!.steps.map((step: { text: string }) => step.text)).toEqual(['8', 'looks right']);
+    expect(of.reconcile).toMatchObject({ ok: true });
+    expect(of.jobs).toEqual({ jobs: [] });
+    expect(of.checkpoints).toEqual({ checkpoints: [] });
+    expect(of.dataset).toEqual({ datasets: [] });
+    expect(of.recipe.properties.name).toBeDefined();
+    expect(of.doctor.settings.find((s: { setting: string }) => s.setting === 'database_url').value).toMatch(/\*\*\*@/);
+    expect(of.export.length).toBe(of.reconcile.log.events);
+  });
+
+  it('export writes lines that another project imports to the same tables', async () => {
+    const out = join(at.folder, 'events.jsonl');
+    const ended = await at.run(['export', '--out', out, '--json']);
+    expect(document(ended)).toEqual({ file: out, lines: expect.any(Number) });
+    const other = await freshDatabase();
+    try {
+      const there = await at.run(['import', out, '--json', '--database-url', other.url]);
+      expect(document(there)).toMatchObject({ format: 'troupe-events', events: { accepted: document(ended).lines } });
+      // What judgements say is not in the log, only that they were asked for.
+      expect(await at.run(['rebuild', '--quiet', '--database-url', other.url])).toMatchObject({ code: 0, err: '' });
+      const sums = await Promise.all(
+        [[], ['--database-url', other.url]].map((more) => at.run(['checksum', '--json', ...more])),
+      );
+      expect(document(sums[1]!)).toEqual(document(sums[0]!));
+    } finally {
+      await other.close();
+    }
+    expect(readFileSync(out, 'utf8').trim().split('\n')).toHaveLength(document(ended).lines);
+  });
+
+  it('show reads as a conversation: the question, then who answered what', async () => {
+    const { code, out } = await at.run(['show', 'sum-1']);
+    expect(code).toBe(0);
+    const places = ['Episode sum-1', 'user', 'what is 1 plus 7', 'solver', '\n  8\n', 'critic', 'looks right'].map(
+      (text) => out.indexOf(text),
+    );
+    expect(places).toEqual([...places].sort((a, b) => a - b));
+    expect(places).not.toContain(-1);
+    expect(out.match(/what is 1 plus 7/g)).toHaveLength(1);
+  });
+
+  it('methods are listed, shown and run without a database', async () => {
+    const list = document(await at.run(['method', 'list', '--json', '--database-url', 'postgres://localhost:1/none']));
+    expect(list.methods.length).toBeGreaterThan(90);
+    expect(list.methods.find((m: { name: string }) => m.name === 'grpo_advantage')).toMatchObject({ kind: 'credit' });
+    expect(document(await at.run(['method', 'show', 'grpo_advantage', '--json']))).toMatchObject({
+      name: 'grpo_advantage',
+      params: { scale_std: true },
+    });
+    const ran = await at.run(
+      ['method', 'run', 'grpo_advantage'],
+      '{"group":["q","q"],"reward":[1,0],"scale_std":false}',
+    );
+    expect(ran.code).toBe(0);
+    expect(JSON.stringify(document(ran))).toContain('0.5,-0.5');
+    const unknown = await at.run(['method', 'run', 'grpo_advantag', '--json'], '{}');
+    expect(unknown.code).toBe(2);
+    expect(document(unknown).error.code).toBe('method_unknown');
+    const broken = await at.run(['method', 'run', 'grpo_advantage', '--json'], 'no json');
+    expect(broken.code).toBe(1);
+    expect(document(broken).error.code).toBe('method_input');
+  });
+
+  it('a command, option or value that does not exist ends with 2 and a hint', async () => {
+    for (const [args, hint] of [
+      [['improt', 'x'], /Did you mean import\?/],
+      [['method', 'lst'], /Did you mean list\?/],
+      [['episodes', '--limt', '3'], /Did you mean --limit\?/],
+      [['episodes', '--limit', 'three'], /whole number/],
+      [['train', 'sft'], /required option '--model/],
+      [['release', 'team'], /POLICY=CHECKPOINT/],
+      [['run', 'everything'], /ingest, project, judge/],
+      [['import', file, '--format', 'telepathy'], /openai-chat/],
+    ] as const) {
+      const plain = await at.run(args);
+      expect([args, plain.code, plain.out]).toEqual([args, 2, '']);
+      expect(plain.err).toMatch(hint);
+      expect(plain.err).not.toMatch(/\n {4}at /);
+    }
+    const asJson = await at.run(['episodes', '--limit', 'three', '--json']);
+    expect(document(asJson).error.code).toBe('usage');
+  });
+
+  it('what a pipe gets has no colours, nor with NO_COLOR; FORCE_COLOR asks for them', async () => {
+    const piped = await at.run(['episodes']);
+    expect(piped.out).toContain('sum-1');
+    expect(piped.out).not.toContain(ESCAPE);
+    const coloured = shell({ DATABASE_URL: database.url, FORCE_COLOR: '1' });
+    const plain = shell({ DATABASE_URL: database.url, FORCE_COLOR: '1', NO_COLOR: '1', CI: '1' });
+    const [forced, refused] = await Promise.all([coloured.run(['episodes']), plain.run(['episodes'])]);
+    expect(forced.out).toContain(ESCAPE);
+    expect(refused.out).not.toContain(ESCAPE);
+    coloured.remove();
+    plain.remove();
+  });
+
+  it('help begins with examples', async () => {
+    const help = await at.run(['--help']);
+    expect(help.code).toBe(0);
+    expect(help.out).toMatch(/^Examples:\n {2}troupe demo/);
+  });
+
+  it('every command shows an example of itself', () => {
+    const program = new Command('troupe');
+    for (const add of [recordCommands, askCommands, judgeCommands, learnCommands, modelCommands, runCommands])
+      add(program);
+    const leaves = (command: Command, path: string): [string, Command][] =>
+      command.commands.length === 0
+        ? [[path, command]]
+        : command.commands.flatMap((inner) => leaves(inner, `${path} ${inner.name()}`));
+    const all = leaves(program, 'troupe');
+    expect(all.length).toBeGreaterThan(25);
+    const withoutArguments = ['troupe method list', 'troupe dataset list'];
+    for (const [path, command] of all.filter(([name]) => !withoutArguments.includes(name))) {
+      let text = '';
+      command.configureOutput({ writeOut: (said) => (text += said) }).outputHelp();
+      expect([path, /Examples?[^\n]*:\n/.test(text), text.includes(command.name())]).toEqual([path, true, true]);
+      if (!/Example recipe/.test(text)) expect(text).toMatch(new RegExp(`\\n  .*${path}`));
+    }
+  });
+});

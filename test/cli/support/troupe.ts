@@ -1,0 +1,97 @@
+/** `troupe` as people run it: a process of its own, with a home and a database of the test's own. */
+import { type ChildProcessByStdio, spawn } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Readable, Writable } from 'node:stream';
+import { pathToFileURL } from 'node:url';
+
+const loader = pathToFileURL(createRequire(import.meta.url).resolve('tsx')).href;
+const program = new URL('../../../cli.ts', import.meta.url).pathname;
+
+export type Ended = {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+  readonly out: string;
+  readonly err: string;
+};
+
+export type Running = {
+  readonly child: ChildProcessByStdio<Writable, Readable, Readable>;
+  /** Resolves with the output so far once it has said this; rejects when it ends before. */
+  readonly said: (what: RegExp) => Promise<string>;
+  readonly ended: Promise<Ended>;
+};
+
+export type Shell = {
+  readonly folder: string;
+  readonly run: (args: readonly string[], input?: string) => Promise<Ended>;
+  readonly start: (args: readonly string[]) => Running;
+  readonly remove: () => void;
+};
+
+/** A folder to work in, whose `home` is the home; `env` beside it. Nothing of the caller's settings gets in. */
+export function shell(env: Readonly<Record<string, string>> = {}): Shell {
+  const folder = mkdtempSync(join(tmpdir(), 'troupe-cli-'));
+  const { PATH = '', HOME = '' } = process.env;
+  const started = new Set<ChildProcessByStdio<Writable, Readable, Readable>>();
+
+  const start = (args: readonly string[]): Running => {
+    const child = spawn(process.execPath, ['--import', loader, program, ...args], {
+      cwd: folder,
+      env: { PATH, HOME, TROUPE_HOME: join(folder, 'home'), ...env },
+      stdio: ['pipe', 'pipe', 'pipe'],
+    });
+    started.add(child);
+    child.stdin.on('error', () => {});
+    let out = '';
+    let err = '';
+    const listeners = new Set<() => void>();
+    const heard = () => {
+      for (const listener of listeners) listener();
+    };
+    child.stdout.setEncoding('utf8').on('data', (text: string) => {
+      out += text;
+      heard();
+    });
+    child.stderr.setEncoding('utf8').on('data', (text: string) => {
+      err += text;
+      heard();
+    });
+    const ended = new Promise<Ended>((resolve) =>
+      child.once('close', (code, signal) => {
+        started.delete(child);
+        resolve({ code, signal, out, err });
+      }),
+    );
+    const said = (what: RegExp) =>
+      new Promise<string>((resolve, reject) => {
+        const look = () => {
+          if (!what.test(out + err)) return;
+          listeners.delete(look);
+          resolve(out + err);
+        };
+        listeners.add(look);
+        look();
+        void ended.then(({ code }) => reject(new Error(`troupe ${args[0]} ended with ${code}: ${err}`)));
+      });
+    return { child, said, ended };
+  };
+  return {
+    folder,
+    start,
+    run: (args, input = '') => {
+      const running = start(args);
+      running.child.stdin.end(input);
+      return running.ended;
+    },
+    remove: () => {
+      for (const child of started) child.kill('SIGKILL');
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** The one JSON document on standard output; anything else there makes it throw. */
+export const document = ({ out }: Ended) => JSON.parse(out);
