@@ -8,5 +8,6 @@ export default defineConfig({
     // The database tests share one embedded server; two workers fit two cores.
     maxWorkers: 2,
     globalSetup: ['test/support/server.ts'],
+    setupFiles: ['test/support/replay.ts'],
   },
 });
