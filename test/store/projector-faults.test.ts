@@ -8,23 +8,9 @@ import { reconcile } from '../../store/reconcile.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { anEpisode, at, event, aStory as story } from './support/events.ts';
 import { startProgram } from './support/process.ts';
+import { tablesOf } from './support/tables.ts';
 
 const noJudge = async () => {};
-
-/** Appends in the given order and batch size, projecting after every batch, and gives the checksum of all tables. */
-async function tablesOf(events: readonly Event[], batch: number): Promise<Awaited<ReturnType<typeof checksum>>> {
-  const fresh = await freshDatabase();
-  try {
-    const log = postgresLog(fresh.db);
-    for (let i = 0; i < events.length; i += batch) {
-      await log.append(events.slice(i, i + batch));
-      await projectAll(fresh.db, { perPartition: batch });
-    }
-    return await checksum(fresh.db);
-  } finally {
-    await fresh.close();
-  }
-}
 
 describe('projectors that die or are too many', () => {
   const many = (): Event[] => [

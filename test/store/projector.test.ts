@@ -1,29 +1,14 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { Event } from '../../ingest/events.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
 import { checksum } from '../../store/checksum.ts';
 import { projectAll } from '../../store/projector.ts';
 import { rebuild } from '../../store/rebuild.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { anEpisode, event, aStory as story } from './support/events.ts';
+import { tablesOf } from './support/tables.ts';
 
 const noJudge = async () => {};
-
-/** Appends in the given order and batch size, projecting after every batch, and gives the checksum of all tables. */
-async function tablesOf(events: readonly Event[], batch: number): Promise<Awaited<ReturnType<typeof checksum>>> {
-  const fresh = await freshDatabase();
-  try {
-    const log = postgresLog(fresh.db);
-    for (let i = 0; i < events.length; i += batch) {
-      await log.append(events.slice(i, i + batch));
-      await projectAll(fresh.db, { perPartition: batch });
-    }
-    return await checksum(fresh.db);
-  } finally {
-    await fresh.close();
-  }
-}
 
 describe('the projector', () => {
   let fresh: TestDatabase;
