@@ -12,8 +12,6 @@ export type UpOptions = {
   readonly onReady: (url: string) => void;
 };
 
-/** A process that died sooner than this would die again; the fault is told instead. */
-const SHORT_LIFE_MS = 5000;
 const LOOK_MS = 3000;
 /** A policy whose weights cannot be loaded must not take the others down; it is tried again after this. */
 const RETRY_MS = 30_000;
@@ -32,19 +30,22 @@ export async function runUp({ db }: Context, { settings, port, host, signal, onR
   const start = (
     role: string,
     more: readonly string[],
-    onDeath: (error: TroupeError, livedMs: number) => void,
+    onDeath: (error: TroupeError, worked: boolean) => void,
   ): Child => {
     const began = performance.now();
-    const child = startRole(role, settings, more, (error) => {
+    const child = startRole(role, settings, more, async (error) => {
       children.delete(child);
-      if (!signal.aborted) onDeath(error, performance.now() - began);
+      if (signal.aborted) return;
+      const worked = await registered(db, child, performance.now() - began).catch(() => false);
+      onDeath(error, worked);
     });
     children.add(child);
     return child;
   };
   const keep = (role: string, more: readonly string[] = []): Child =>
-    start(role, more, (error, lived) => {
-      if (lived < SHORT_LIFE_MS) return fail(error);
+    start(role, more, (error, worked) => {
+      // One that never came to work would not the next time either: its fault is told instead.
+      if (!worked) return fail(error);
       say(`${error.message}\n  It is started again.`);
       keep(role, more);
     });
@@ -53,9 +54,9 @@ export async function runUp({ db }: Context, { settings, port, host, signal, onR
   const speaking = new Map<string, number>();
   const speak = (policy: string) => {
     speaking.set(policy, Number.POSITIVE_INFINITY);
-    start('infer', ['--policy', policy], (error, lived) => {
+    start('infer', ['--policy', policy], (error, worked) => {
       say(`${error.message}\n  Policy ${policy} does not speak until it is started again.`);
-      speaking.set(policy, lived < SHORT_LIFE_MS ? performance.now() + RETRY_MS : 0);
+      speaking.set(policy, worked ? 0 : performance.now() + RETRY_MS);
     });
   };
 
@@ -90,4 +91,13 @@ export async function runUp({ db }: Context, { settings, port, host, signal, onR
   } finally {
     await Promise.all([...children].map((child) => child.stop()));
   }
+}
+
+/** Whether a process came so far as to register; a process with the same number that ran before does not count. */
+async function registered(db: Context['db'], { process }: Child, livedMs: number): Promise<boolean> {
+  const { rows } = await db.query(
+    'select 1 from troupe.processes where pid = $1 and started_at > clock_timestamp() - make_interval(secs => $2)',
+    [process.pid, livedMs / 1000 + 1],
+  );
+  return rows.length > 0;
 }
