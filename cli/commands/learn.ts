@@ -7,7 +7,6 @@ import { loadConfig } from '../../config.ts';
 import { EXIT, TroupeError } from '../../errors.ts';
 import { homeAt } from '../../store/db/home.ts';
 import { projectAll } from '../../store/projector.ts';
-import type { Learner } from '../../trainer/learner.ts';
 import type { StepRow } from '../../trainer/training-rows.ts';
 import { number, plainCommand, projectCommand, wholeNumber } from '../command.ts';
 import { VERSION } from '../context.ts';
@@ -144,7 +143,7 @@ function trainCommands(program: Command): void {
         import('../../trainer/sft.ts'),
         import('../../trainer/training-rows.ts'),
       ]);
-      const { learner, rows } = await openedLearner(flags);
+      const { learner, dataset, rows } = await openedLearner(flags);
       const bar = progressBar('Training', { quiet: flags.quiet === true || flags.json === true });
       const losses: number[] = [];
       const norms: number[] = [];
@@ -164,7 +163,7 @@ function trainCommands(program: Command): void {
         },
       });
       bar.stop();
-      return saved(flags, learner, { losses, grad_norms: norms });
+      return saved(flags, { learner, dataset }, { losses, grad_norms: norms });
     },
   );
   plainCommand(
@@ -181,14 +180,13 @@ function trainCommands(program: Command): void {
         import('../../trainer/rl.ts'),
         import('../../trainer/training-rows.ts'),
       ]);
-      const { learner, rows } = await openedLearner(flags);
+      const { learner, dataset, rows } = await openedLearner(flags);
       const trainable = rows.map(policyRow);
       const roles = [...new Set(trainable.map((row) => row.role))];
       const metrics = await rlPass(learner.model, trainable, {
         roles: roles.map((role) => ({
           role,
           groups: Number(flags.groups),
-          learning_rate: 0,
           learningRate: Number(flags.lr),
           entropy: Number(flags.entropy),
         })),
@@ -197,7 +195,7 @@ function trainCommands(program: Command): void {
         warmup: Number(flags.warmup),
         seed: Number(flags.seed),
       });
-      return saved(flags, learner, { roles: metrics });
+      return saved(flags, { learner, dataset }, { roles: metrics });
     },
   );
 }
@@ -216,13 +214,20 @@ async function openedLearner(flags: Readonly<Record<string, unknown>>) {
   return { learner, dataset, rows: [...dataset.rows('train')] as unknown as StepRow[] };
 }
 
-async function saved(flags: Readonly<Record<string, unknown>>, learner: Learner, metrics: object): Promise<number> {
+type Opened = Awaited<ReturnType<typeof openedLearner>>;
+
+/** The checkpoint names the dataset it was trained on and how far the log had been read for it. */
+async function saved(
+  flags: Readonly<Record<string, unknown>>,
+  { learner, dataset }: Pick<Opened, 'learner' | 'dataset'>,
+  metrics: object,
+): Promise<number> {
   const { closeLearner, saveLearner } = await import('../../trainer/learner.ts');
   const checkpoint = await saveLearner(learner, resolve(String(flags.out)), {
-    datasets: [],
+    datasets: [dataset.manifest.content_sha256],
     plan_hash: null,
     seed: Number(flags.seed),
-    log_positions: {},
+    log_positions: dataset.manifest.positions['facts/embedded'] ?? {},
     code_version: VERSION,
     metrics: {},
   });

@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
@@ -105,6 +105,8 @@ describe('from recorded plays to a checkpoint, by commands alone', () => {
     expect(trained.losses).toHaveLength(40);
     expect(trained.losses.at(-1)).toBeLessThan(trained.losses[0] / 2);
     learned = trained.directory;
+    const { content_sha256 } = await done('dataset', 'show', 'good');
+    expect(JSON.parse(readFileSync(join(learned, 'troupe.json'), 'utf8')).datasets).toEqual([content_sha256]);
     expect((await done('model', 'info', learned)).checkpoint_id).toBe(trained.checkpoint_id);
     const again = await done(
       ...['train', 'sft', '--model', base, '--data', 'good', '--out', path('again')],
