@@ -16,7 +16,7 @@ function changed({ column, type }: Cell): string {
   if (type === 'text') return `coalesce(${c}, '') || 'x'`;
   if (type === 'json') return `case when ${c} is null then '1' else '[' || ${c}::text || ']' end::json`;
   if (type === 'boolean') return `not coalesce(${c}, false)`;
-  if (type.endsWith('[]')) return `coalesce(${c}, '{}') || null`;
+  if (type.endsWith('[]')) return `array_append(coalesce(${c}, '{}'), null)`;
   if (type.startsWith('timestamp')) return `coalesce(${c}, '2000-01-01') + interval '1 microsecond'`;
   if (type === 'double precision') return `coalesce(${c} + 1, 0)`;
   return `coalesce(${c} + 1, 0)`;

@@ -33,8 +33,11 @@ async function administer<T>(sql: string): Promise<T[]> {
   return rows;
 }
 
+/** Databases of the server, without those that other tests make and drop meanwhile. */
 const databases = () =>
-  administer<{ names: string }>('select array_agg(datname order by datname) names from pg_database');
+  administer<{ names: string }>(
+    `select array_agg(datname order by datname) names from pg_database where datname !~ '^(test|behind)_'`,
+  );
 
 /** Everything a start could change in a database: its relations and what was migrated. */
 async function fingerprint(url: string): Promise<unknown> {
