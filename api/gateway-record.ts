@@ -3,7 +3,8 @@ import { TroupeError } from '../errors.ts';
 import type { Draft } from '../ingest/events.ts';
 import { toMessage } from '../ingest/formats/chat-message.ts';
 import type { SampleAnswer } from '../trainer/infer-wire.ts';
-import type { CallContext, ChatRequest } from './gateway-request.ts';
+import type { CallContext, CompletionRequest, Prompt } from './gateway-request.ts';
+import type { Sampling } from './gateway-sampling.ts';
 
 export const SOURCE = '/gateway';
 
@@ -11,7 +12,7 @@ export type RecordedCall = {
   readonly callId: string;
   readonly episodeId: string;
   readonly context: CallContext;
-  readonly request: ChatRequest;
+  readonly request: CompletionRequest;
   readonly seed: number;
   /** RFC 3339. */
   readonly requestedAt: string;
@@ -45,16 +46,15 @@ export function draftsOf(call: RecordedCall): Draft[] {
       call_id: callId,
       ...who,
       model: request.model,
-      params: paramsOf(request, call.seed),
-      input: request.messages.map(toMessage),
-      ...(request.tools === null ? {} : { tools: request.tools }),
+      params: paramsOf(request.sampling, call.seed),
+      ...inputOf(request.prompt),
       ...(alone ? {} : place),
     }),
     say('generation.completed', completedAt, { call_id: callId, ...who, ...completion(call) }),
     ...(alone
       ? [
           say('episode.finished', completedAt, {
-            outcome: 'error' in call.outcome ? 'error' : 'unknown',
+            outcome: 'error' in call.outcome ? (isWithdrawn(call.outcome.error) ? 'aborted' : 'error') : 'unknown',
             stop_reason: 'one call',
           }),
         ]
@@ -63,19 +63,14 @@ export function draftsOf(call: RecordedCall): Draft[] {
 }
 
 function completion({ request, seed, latencyMs, outcome }: RecordedCall): object {
-  const { who, temperature } = request;
+  const { who, sampling } = request;
+  const { temperature } = sampling;
   const given = { policy: who?.kind === 'policy' ? who.name : null, seed, temperature, latency_ms: latencyMs };
   if ('error' in outcome) return { ...given, choices: [], error: sayError(outcome.error) };
   const { answer } = outcome;
   return {
     ...given,
-    choices: answer.choices.map(({ text, finish_reason, token_ids, logprobs }, index) => ({
-      index,
-      content: text,
-      finish_reason,
-      token_ids,
-      logprobs,
-    })),
+    choices: answer.choices.map(({ text, ...drawn }, index) => ({ index, content: text, ...drawn })),
     prompt_token_ids: answer.prompt_token_ids,
     response_model: answer.model,
     checkpoint_id: answer.checkpoint,
@@ -83,13 +78,29 @@ function completion({ request, seed, latencyMs, outcome }: RecordedCall): object
   };
 }
 
-const paramsOf = ({ n, temperature, maxTokens, stop }: ChatRequest, seed: number) => ({
+/** A prompt of token ids has no text of its own: it stands with the answer, as `prompt_token_ids`. */
+function inputOf(prompt: Prompt): object {
+  if ('ids' in prompt) return {};
+  if ('text' in prompt) return { input: [{ role: 'user', content: prompt.text }], flags: ['text_prompt'] };
+  return {
+    input: prompt.messages.map(toMessage),
+    ...(prompt.tools === null ? {} : { tools: prompt.tools }),
+  };
+}
+
+const paramsOf = ({ n, temperature, topK, topP, minP, maxTokens, stop, topLogprobs }: Sampling, seed: number) => ({
   n,
   temperature,
   seed,
+  ...(topK === 0 ? {} : { top_k: topK }),
+  ...(topP === 1 ? {} : { top_p: topP }),
+  ...(minP === 0 ? {} : { min_p: minP }),
   ...(maxTokens === null ? {} : { max_tokens: maxTokens }),
   ...(stop.length === 0 ? {} : { stop }),
+  ...(topLogprobs === 0 ? {} : { top_logprobs: topLogprobs }),
 });
+
+const isWithdrawn = (error: unknown): boolean => error instanceof TroupeError && error.code === 'interrupted';
 
 const sayError = (error: unknown) =>
   error instanceof TroupeError

@@ -1,25 +1,27 @@
-/** A chat completion as it was asked for: checked field by field, because what is ignored silently would be recorded as something else. */
+/** A completion as it was asked for: checked field by field, because what is ignored silently would be recorded as something else. */
 import type { IncomingHttpHeaders } from 'node:http';
-import { got, TroupeError } from '../errors.ts';
+import { TroupeError } from '../errors.ts';
 import { badMessage, type ChatMessage } from '../ingest/formats/chat-message.ts';
 import { isIdentifier } from '../ingest/formats/native.ts';
 import { isRecord } from '../ingest/json.ts';
 import type { SampleAsk } from '../trainer/infer-wire.ts';
+import { flag, readSampling, refuse, refuseUnsupported, type Sampling, whole } from './gateway-sampling.ts';
 import type { Spoken } from './speakers.ts';
 
-export type ChatRequest = {
+/** What is to be continued: a conversation, or a text as it stands or as token ids. */
+export type Prompt =
+  | { readonly messages: readonly ChatMessage[]; readonly tools: readonly unknown[] | null }
+  | { readonly text: string }
+  | { readonly ids: readonly number[] };
+
+export type CompletionRequest = {
   /** As it was written. */
   readonly model: string;
   /** Null where the name is of no form that this gateway answers. */
   readonly who: Spoken | null;
-  readonly messages: readonly ChatMessage[];
-  readonly tools: readonly unknown[] | null;
-  readonly n: number;
-  /** Null where none was asked for. */
-  readonly seed: number | null;
-  readonly temperature: number;
-  readonly maxTokens: number | null;
-  readonly stop: readonly string[];
+  readonly prompt: Prompt;
+  readonly sampling: Sampling;
+  /** Whether the answer shows log-probabilities. */
   readonly logprobs: boolean;
 };
 
@@ -33,67 +35,74 @@ export type CallContext = {
   readonly turn: number | null;
 };
 
-/** Parameters that change what is sampled and are not supported, with the values that change nothing. */
-const NEUTRAL: Readonly<Record<string, readonly unknown[]>> = {
-  top_p: [1],
-  top_k: [-1, 0],
-  min_p: [0],
-  presence_penalty: [0],
-  frequency_penalty: [0],
-  repetition_penalty: [1],
-  logit_bias: [],
-  top_logprobs: [0],
-  functions: [],
-};
+/** As many as the OpenAI interface allows. */
+const MAX_TOP_LOGPROBS = 20;
+/** New tokens of a text completion that names no limit, as in the OpenAI interface. */
+const TEXT_MAX_TOKENS = 16;
 
-const refuse = (field: string, expected: string, value: unknown, hint?: string): TroupeError =>
-  new TroupeError('usage', `${field} should be ${expected}; it is ${got(value)}.`, {
-    field,
-    expected,
-    got: got(value),
-    ...(hint === undefined ? {} : { hint }),
-  });
-
-const MAX_N = 4096;
-
-/** Throws `usage` naming the first field that cannot be done as asked. */
-export function readChatRequest(body: unknown): ChatRequest {
-  if (!isRecord(body)) throw refuse('body', 'a JSON object', body);
-  const { model, messages, tools } = body;
-  if (typeof model !== 'string') throw refuse('model', 'policy:NAME or checkpoint:ID', model);
-  if (body.stream === true) throw refuse('stream', 'false', true, 'Answers come whole; ask without stream.');
-  for (const [field, neutral] of Object.entries(NEUTRAL)) {
-    const value = body[field];
-    if (value == null || neutral.includes(value) || (typeof value === 'object' && Object.keys(value).length === 0))
-      continue;
-    throw refuse(
-      field,
-      neutral.length === 0 ? 'left out' : String(neutral[0]),
-      value,
-      'It is not supported, and is not ignored either.',
-    );
-  }
-  const format = body.response_format;
-  if (format != null && !(isRecord(format) && format.type === 'text'))
-    throw refuse('response_format', '{"type":"text"}', format);
+/** A body of /v1/chat/completions. Throws `usage` naming the first field that cannot be done as asked. */
+export function readChatRequest(body: unknown): CompletionRequest {
+  const { model, messages, tools, ...fields } = opened(body);
+  refuseUnsupported(fields, { functions: [] });
   if (!Array.isArray(messages) || messages.length === 0) throw refuse('messages', 'a list of messages', messages);
   for (const [i, message] of messages.entries()) {
     const bad = badMessage(message, `messages[${i}]`);
     if (bad) throw new TroupeError('usage', `${bad.field} should be ${bad.expected}; it is ${bad.got}.`, bad);
   }
   if (tools != null && !Array.isArray(tools)) throw refuse('tools', 'a list', tools);
+  const logprobs = flag('logprobs', fields.logprobs);
+  const topLogprobs = whole('top_logprobs', fields.top_logprobs, 0, MAX_TOP_LOGPROBS) ?? 0;
+  if (topLogprobs > 0 && !logprobs) throw refuse('top_logprobs', '0 where logprobs is not true', topLogprobs);
   return {
     model,
     who: spokenBy(model),
-    messages: messages as ChatMessage[],
-    tools: (tools as readonly unknown[] | null | undefined) ?? null,
-    n: whole('n', body.n, 1, MAX_N) ?? 1,
-    seed: whole('seed', body.seed, 0, Number.MAX_SAFE_INTEGER),
-    temperature: temperature(body.temperature),
-    maxTokens: whole('max_completion_tokens', body.max_completion_tokens, 1) ?? whole('max_tokens', body.max_tokens, 1),
-    stop: stops(body.stop),
-    logprobs: flag('logprobs', body.logprobs),
+    prompt: { messages: messages as ChatMessage[], tools: (tools as readonly unknown[] | null | undefined) ?? null },
+    sampling: {
+      ...readSampling(fields),
+      maxTokens:
+        whole('max_completion_tokens', fields.max_completion_tokens, 1) ?? whole('max_tokens', fields.max_tokens, 1),
+      topLogprobs,
+    },
+    logprobs,
   };
+}
+
+/** A body of /v1/completions: one prompt, a text or a list of token ids. Throws `usage` as `readChatRequest` does. */
+export function readTextRequest(body: unknown): CompletionRequest {
+  const { model, prompt, ...fields } = opened(body);
+  refuseUnsupported(fields, { echo: [false], suffix: [''], best_of: [1] });
+  const logprobs = whole('logprobs', fields.logprobs, 0, MAX_TOP_LOGPROBS);
+  return {
+    model,
+    who: spokenBy(model),
+    prompt: onePrompt(prompt),
+    sampling: {
+      ...readSampling(fields),
+      maxTokens: whole('max_tokens', fields.max_tokens, 1) ?? TEXT_MAX_TOKENS,
+      topLogprobs: logprobs ?? 0,
+    },
+    logprobs: logprobs !== null,
+  };
+}
+
+function opened(body: unknown): Record<string, unknown> & { readonly model: string } {
+  if (!isRecord(body)) throw refuse('body', 'a JSON object', body);
+  if (typeof body.model !== 'string') throw refuse('model', 'policy:NAME or checkpoint:ID', body.model);
+  if (body.stream === true) throw refuse('stream', 'false', true, 'Answers come whole; ask without stream.');
+  const format = body.response_format;
+  if (format != null && !(isRecord(format) && format.type === 'text'))
+    throw refuse('response_format', '{"type":"text"}', format);
+  return body as Record<string, unknown> & { readonly model: string };
+}
+
+/** A list of one prompt is that prompt. */
+function onePrompt(value: unknown): Prompt {
+  if (typeof value === 'string' && value !== '') return { text: value };
+  if (Array.isArray(value) && value.length > 0) {
+    if (value.every((id) => Number.isSafeInteger(id) && id >= 0)) return { ids: value };
+    if (value.length === 1) return onePrompt(value[0]);
+  }
+  throw refuse('prompt', 'one text or one list of token ids, not empty', value, 'Ask once for each prompt.');
 }
 
 function spokenBy(model: string): Spoken | null {
@@ -101,45 +110,29 @@ function spokenBy(model: string): Spoken | null {
   return match && isIdentifier(match[2]) ? { kind: match[1] as Spoken['kind'], name: match[2] as string } : null;
 }
 
-function whole(field: string, value: unknown, least: number, most = Number.MAX_SAFE_INTEGER): number | null {
-  if (value == null) return null;
-  if (Number.isSafeInteger(value) && (value as number) >= least && (value as number) <= most) return value as number;
-  throw refuse(
-    field,
-    most === MAX_N ? `a whole number from ${least} to ${most}` : `a whole number from ${least}`,
-    value,
-  );
-}
-
-function temperature(value: unknown): number {
-  if (value == null) return 1;
-  if (typeof value === 'number' && value >= 0 && value < Infinity) return value;
-  throw refuse('temperature', 'a number from 0', value);
-}
-
-function stops(value: unknown): readonly string[] {
-  const list = value == null ? [] : typeof value === 'string' ? [value] : value;
-  if (Array.isArray(list) && list.length <= 16 && list.every((stop) => typeof stop === 'string' && stop !== ''))
-    return list;
-  throw refuse('stop', 'a text, or a list of at most 16 texts that are not empty', value);
-}
-
-function flag(field: string, value: unknown): boolean {
-  if (value == null) return false;
-  if (typeof value === 'boolean') return value;
-  throw refuse(field, 'true or false', value);
-}
-
 /** What the sampling process is asked. */
-export const toAsk = ({ messages, tools, n, temperature, maxTokens, stop }: ChatRequest, seed: number): SampleAsk => ({
-  messages,
-  ...(tools === null ? {} : { tools }),
-  n,
-  temperature,
-  seed,
-  ...(maxTokens === null ? {} : { max_tokens: maxTokens }),
-  ...(stop.length === 0 ? {} : { stop }),
-});
+export function toAsk({ prompt, sampling }: CompletionRequest, seed: number): SampleAsk {
+  const { n, temperature, maxTokens, stop, topK, topP, minP, topLogprobs, rawLogprobs } = sampling;
+  return {
+    ...promptOf(prompt),
+    n,
+    temperature,
+    seed,
+    ...(maxTokens === null ? {} : { max_tokens: maxTokens }),
+    ...(stop.length === 0 ? {} : { stop }),
+    ...(topK === 0 ? {} : { top_k: topK }),
+    ...(topP === 1 ? {} : { top_p: topP }),
+    ...(minP === 0 ? {} : { min_p: minP }),
+    ...(topLogprobs === 0 ? {} : { top_logprobs: topLogprobs }),
+    ...(rawLogprobs ? { raw_logprobs: true } : {}),
+  };
+}
+
+function promptOf(prompt: Prompt): Pick<SampleAsk, 'messages' | 'tools' | 'prompt' | 'prompt_ids'> {
+  if ('text' in prompt) return { prompt: prompt.text };
+  if ('ids' in prompt) return { prompt_ids: prompt.ids };
+  return { messages: prompt.messages, ...(prompt.tools === null ? {} : { tools: prompt.tools }) };
+}
 
 export const CONTEXT_HEADERS = {
   'Troupe-Episode': 'episode the call belongs to; without it the call is an episode of its own',

@@ -7,8 +7,9 @@ import { ERRORS, TroupeError } from '../errors.ts';
 import { decodeDraft } from '../ingest/decode.ts';
 import type { SampleAnswer } from '../trainer/infer-wire.ts';
 import type { Door, DoorItem } from './door.ts';
+import type { AnswerBody } from './gateway-answer.ts';
 import { draftsOf, type RecordedCall } from './gateway-record.ts';
-import { type CallContext, type ChatRequest, toAsk } from './gateway-request.ts';
+import { type CallContext, type CompletionRequest, toAsk } from './gateway-request.ts';
 import { type Speakers, unknownModel } from './speakers.ts';
 
 export type GatewayAnswer = { readonly body: Record<string, unknown>; readonly recorded: boolean };
@@ -23,17 +24,23 @@ export type GatewayOptions = {
 /** Seeds that are drawn here for calls that name none, so that they can be repeated later. */
 const MAX_SEED = 2 ** 31;
 
-/** One call. Throws `not_found` for an unknown model, and what the sampling process says of a request it refuses. */
+/** How one call is answered, and what ends it early: the one who asked has gone. */
+export type CallOptions = { readonly bodyOf: AnswerBody; readonly signal: AbortSignal };
+
+/**
+ * One call. Throws `not_found` for an unknown model, what the sampling process says of a request it refuses, and `interrupted`
+ * once `signal` is aborted: then the samples are no longer drawn, and the record says so.
+ */
 export async function complete(
-  request: ChatRequest,
+  request: CompletionRequest,
   context: CallContext,
-  { door, speakers, recordTimeoutMs }: GatewayOptions,
+  { door, speakers, recordTimeoutMs, bodyOf, signal }: GatewayOptions & CallOptions,
 ): Promise<GatewayAnswer> {
   const { who } = request;
   if (who === null) throw unknownModel(request.model, await speakers.models());
   const callId = randomUUID();
   const episodeId = context.episode ?? `call-${callId}`;
-  const seed = request.seed ?? randomInt(MAX_SEED);
+  const seed = request.sampling.seed ?? randomInt(MAX_SEED);
   const requestedAt = new Date().toISOString();
   const began = performance.now();
 
@@ -46,14 +53,17 @@ export async function complete(
 
   let answer: SampleAnswer;
   try {
-    answer = await speakers.speak(who, toAsk(request, seed));
-  } catch (error) {
+    answer = await speakers.speak(who, toAsk(request, seed), { signal });
+  } catch (failed) {
+    const error = signal.aborted
+      ? new TroupeError('interrupted', 'Whoever asked went away before the answer.', { cause: failed })
+      : failed;
     // A request that was refused is no call; one that a policy could not answer is.
     if (!(error instanceof TroupeError) || ERRORS[error.code].status >= 500) await record({ error });
     throw error;
   }
   const kept = await record({ answer });
-  return { recorded: kept, body: completionBody(answer, request, { callId, episodeId }) };
+  return { recorded: kept, body: bodyOf(answer, request, { callId, episodeId }) };
 }
 
 async function recorded(door: Door, call: RecordedCall, timeoutMs: number): Promise<boolean> {
@@ -80,37 +90,3 @@ function within<T>(work: Promise<T>, milliseconds: number): Promise<T | null> {
     work.then(resolve, reject).finally(() => clearTimeout(timer));
   });
 }
-
-function completionBody(
-  answer: SampleAnswer,
-  { model, logprobs }: ChatRequest,
-  { callId, episodeId }: { readonly callId: string; readonly episodeId: string },
-): Record<string, unknown> {
-  const { prompt_tokens, completion_tokens } = answer.usage;
-  return {
-    id: callId,
-    object: 'chat.completion',
-    created: Math.floor(Date.now() / 1000),
-    model,
-    choices: answer.choices.map((choice, index) => ({
-      index,
-      message: { role: 'assistant', content: choice.text },
-      finish_reason: choice.finish_reason,
-      logprobs: logprobs ? { content: tokenLogprobs(choice.token_ids, choice.logprobs) } : null,
-      token_ids: choice.token_ids,
-    })),
-    prompt_token_ids: answer.prompt_token_ids,
-    usage: { prompt_tokens, completion_tokens, total_tokens: prompt_tokens + completion_tokens },
-    system_fingerprint: answer.checkpoint,
-    troupe: {
-      episode_id: episodeId,
-      call_id: callId,
-      step_ids: answer.choices.map((_, index) => `${callId}/${index}`),
-      checkpoint_id: answer.checkpoint,
-    },
-  };
-}
-
-/** Tokens are named by their ids, as vLLM does with `return_tokens_as_token_ids`: the text of one token alone is not always text. */
-const tokenLogprobs = (tokenIds: readonly number[], logprobs: readonly number[]) =>
-  tokenIds.map((id, i) => ({ token: `token_id:${id}`, logprob: logprobs[i] ?? null, bytes: null, top_logprobs: [] }));

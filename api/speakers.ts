@@ -10,9 +10,14 @@ import type { SampleAnswer, SampleAsk } from '../trainer/infer-wire.ts';
 /** An own model, as requests name it: the weights a policy has now, or one checkpoint. */
 export type Spoken = { readonly kind: 'policy' | 'checkpoint'; readonly name: string };
 
+export type SpeakOptions = { readonly signal?: AbortSignal };
+
 export type Speakers = {
-  /** Samples of one request. Throws `not_found` for a name nobody has, `unreachable` where nobody speaks for it now. */
-  readonly speak: (who: Spoken, ask: SampleAsk) => Promise<SampleAnswer>;
+  /**
+   * Samples of one request. Throws `not_found` for a name nobody has, `unreachable` where nobody speaks for it now, and
+   * `interrupted` once `signal` is aborted; the process then draws no more for it.
+   */
+  readonly speak: (who: Spoken, ask: SampleAsk, options?: SpeakOptions) => Promise<SampleAnswer>;
   /** Names that are answered now, such as `policy:solver`, sorted. */
   readonly models: () => Promise<readonly string[]>;
 };
@@ -65,12 +70,16 @@ export function registeredSpeakers(
   };
 
   /** Tries each process that may speak for the name, the newest first; undefined where none of them is there. */
-  const attempt = async (who: Spoken, ask: SampleAsk, fresh: boolean): Promise<SampleAnswer | undefined> => {
+  const attempt = async (
+    who: Spoken,
+    ask: SampleAsk,
+    { fresh, ...options }: SpeakOptions & { readonly fresh: boolean },
+  ): Promise<SampleAnswer | undefined> => {
     for (const { policy, address } of await processes(fresh)) {
       try {
         const client = clientAt(address);
         const model = who.kind === 'policy' ? (policy === who.name ? policy : null) : await modelWith(client, who.name);
-        if (model !== null) return await client.sample({ ...ask, model });
+        if (model !== null) return await client.sample({ ...ask, model }, options);
       } catch (error) {
         if (!(error instanceof TroupeError) || error.code !== 'unreachable') throw error;
       }
@@ -93,9 +102,11 @@ export function registeredSpeakers(
 
   return {
     models,
-    speak: async (who, ask) => {
+    speak: async (who, ask, options = {}) => {
       // With the same seed a question can be asked again without harm, so one that was cut off is asked once more.
-      const answer = (await attempt(who, ask, false)) ?? (await attempt(who, ask, true));
+      const answer =
+        (await attempt(who, ask, { ...options, fresh: false })) ??
+        (await attempt(who, ask, { ...options, fresh: true }));
       if (answer) return answer;
       throw await silence(db, who, await models());
     },

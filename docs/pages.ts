@@ -15,6 +15,7 @@ import {
 import type { Session } from '../store/db/pool.ts';
 import { METHODS } from '../store/methods/catalogue.ts';
 import type { Method, MethodKind } from '../store/methods/method.ts';
+import { LOSS_METHODS } from '../trainer/losses/catalogue.ts';
 
 const NOTE = '<!-- Made from the code by `npm run docs`. Change the code, not this page. -->';
 
@@ -223,9 +224,10 @@ const KINDS: Readonly<Record<MethodKind, string>> = {
   credit: 'Credit: a number for each step',
   process: 'Process: what each step or member was worth on the way',
   blame: 'Blame: who and what made it fail, and how well that was told',
+  loss: 'Losses: what training minimises, on plain numbers; their graphs stand beside them',
 };
 
-const FOLDERS: Readonly<Record<MethodKind, string>> = {
+const FOLDERS: Readonly<Record<Exclude<MethodKind, 'loss'>, string>> = {
   filter: 'filters',
   score: 'scores',
   reward: 'rewards',
@@ -234,23 +236,31 @@ const FOLDERS: Readonly<Record<MethodKind, string>> = {
   blame: 'blame',
 };
 
+/** A loss stands in the file of its graph, which may serve more than one name. */
+const LOSS_FILES: Readonly<Record<string, string>> = { agg_loss: 'aggregation', kl_estimators: 'kl' };
+
 /** The file of a method, from the root of the repository. */
-export const methodFile = ({ kind, name }: Pick<Method, 'kind' | 'name'>): string =>
-  `store/methods/${FOLDERS[kind]}/${name.replaceAll('_', '-')}.ts`;
+export const methodFile = ({ kind, name }: Pick<Method, 'kind' | 'name'>): string => {
+  const dashed = name.replaceAll('_', '-');
+  if (kind !== 'loss') return `store/methods/${FOLDERS[kind]}/${dashed}.ts`;
+  return `trainer/losses/${LOSS_FILES[name] ?? dashed.replace(/-loss$/, '')}.ts`;
+};
+
+const ALL: readonly Method[] = [...METHODS, ...LOSS_METHODS];
 
 /** docs/methods.md: the catalogue. */
 export function methodsPage(): string {
   const kinds = Object.entries(KINDS) as [MethodKind, string][];
   return page(
     '# Methods',
-    `${METHODS.length} methods, each a pure function in a file of its own. \`troupe method show NAME\` prints one with the JSON Schema of its input, ` +
+    `${ALL.length} methods, each a pure function in a file of its own. \`troupe method show NAME\` prints one with the JSON Schema of its input, ` +
       '`troupe method run NAME < input.json` runs it. **Needs** says what the judge assembles from the tables before it can run; `input` means that it takes its data from a file only. ' +
       '**Source** says how far it was checked against: the code, the text, or a secondary account.',
     ...kinds.flatMap(([kind, title]) => [
       `## ${title}`,
       table(
         ['method', 'what it says', 'needs', 'parameters', 'source'],
-        METHODS.filter((method) => method.kind === kind).map((method) => [
+        ALL.filter((method) => method.kind === kind).map((method) => [
           `[\`${method.name}\`](../${methodFile(method)})`,
           method.summary,
           method.needs,

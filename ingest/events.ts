@@ -60,6 +60,13 @@ export const Choice = Type.Object(
         'log-probability of each of token_ids, under the distribution sampled from',
       ),
     ),
+    raw_logprobs: maybe(list(Type.Number(), 'the same at temperature 1 with nothing cut')),
+    top_logprobs: maybe(
+      list(
+        list(Type.Record(Type.String(), Type.Unknown()), 'token_id and logprob, best first'),
+        'the most probable tokens at each place of token_ids',
+      ),
+    ),
     loss_mask: maybe(list(Type.Integer({ minimum: 0, maximum: 1 }), '1 = sampled by the model, 0 = forced or foreign')),
     chosen: maybe(Flag('true for the candidate that went on; at most one in a call')),
     parent_step_id: maybe(Id('the step this one was expanded from, in a tree')),

@@ -1,45 +1,54 @@
-"""Loads a model directory with transformers and says what it makes of it, for comparison with Troupe.
+"""Loads checkpoints and adapters of Troupe with transformers and PEFT and says what they make of them. A worker."""
 
-Usage: python checkpoint_loads_in_transformers.py DIR COPY < questions.json > answers.json
-DIR is the model; COPY is a directory that transformers writes the same model to, as its users would.
-Questions: {"texts": [str], "conversations": [[message]], "rows": [{"prompt_ids": [int], "completion_ids": [int]}]}.
-"""
+import os
 
-import json
-import sys
+import peft
+import torch
+import transformers
+from random_models import HEADS, says, versions
+from worker import serve
 
 
-def main(directory, copy, questions):
-    import torch
-    import transformers
-
-    torch.manual_seed(0)
-    torch.set_num_threads(1)
-    tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
-    model, report = transformers.AutoModelForCausalLM.from_pretrained(directory, output_loading_info=True)
+def load(directory, copy, head, rows, texts=(), conversations=(), adapter=None):
+    """`copy` is a directory that transformers, or PEFT, writes the same to, as its users would."""
+    model, report = HEADS[head].from_pretrained(directory, output_loading_info=True)
     model = model.float().eval()
-    logprobs = []
+    missing = sorted(report["missing_keys"]) + sorted(report["unexpected_keys"]) + sorted(map(str, report["mismatched_keys"]))
+    # transformers reads a tokenizer of any qwen2 as that of Qwen, whatever class its files name, with Qwen's own pieces of text.
+    reader = transformers.PreTrainedTokenizerFast if model.config.model_type == "qwen2" else transformers.AutoTokenizer
+    tokenizer = reader.from_pretrained(directory)
+    written = model
+    if adapter is not None:
+        # Says in its own words what an adapter lacks, and fails on a module it does not find.
+        written = peft.PeftModel.from_pretrained(model, adapter).eval()
+        missing += missing_matrices(written, adapter)
     with torch.no_grad():
-        for row in questions["rows"]:
-            ids = torch.tensor([row["prompt_ids"] + row["completion_ids"]])
-            before = len(row["prompt_ids"])
-            scores = torch.log_softmax(model(ids).logits[0].double(), dim=-1)
-            logprobs.append([scores[before + i - 1, token].item() for i, token in enumerate(row["completion_ids"])])
-    model.save_pretrained(copy)
+        said = says(written, head, [row["prompt_ids"] for row in rows], [row["completion_ids"] for row in rows])
+    # PEFT would write the model's own matrix beside that of an adapted output, which belongs to no adapter.
+    written.save_pretrained(copy, **({} if adapter is None else {"save_embedding_layers": False}))
     tokenizer.save_pretrained(copy)
     return {
-        "versions": {"torch": torch.__version__, "transformers": transformers.__version__},
-        "missing": sorted(report["missing_keys"]) + sorted(report["unexpected_keys"]),
-        "logprobs": logprobs,
-        **read_with(tokenizer, questions),
+        "missing": missing,
+        "class": type(model).__name__,
+        "said": [s["logprob" if head == "lm" else "value"].tolist() for s in said],
+        **read_with(tokenizer, texts, conversations),
     }
 
 
-def read_with(tokenizer, questions):
-    """What the tokenizer and the chat template make of the questions; needs no torch."""
-    encoded = [tokenizer.encode(text, add_special_tokens=False) for text in questions["texts"]]
+def missing_matrices(model, adapter):
+    """Matrices that PEFT made for the adapter and the file does not name, or the other way round."""
+    from safetensors import safe_open
+
+    made = {name.replace(".default", "") for name, _ in model.named_parameters() if "lora_" in name}
+    with safe_open(os.path.join(adapter, "adapter_model.safetensors"), "pt") as file:
+        return sorted(made ^ set(file.keys()))
+
+
+def read_with(tokenizer, texts, conversations):
+    """What the tokenizer and the chat template make of the questions."""
+    encoded = [tokenizer.encode(text, add_special_tokens=False) for text in texts]
     chats = []
-    for messages in questions["conversations"]:
+    for messages in conversations:
         prompt = tokenizer.apply_chat_template(messages[:-1], add_generation_prompt=True, tokenize=False)
         whole = tokenizer.apply_chat_template(
             messages, tokenize=True, return_dict=True, return_assistant_tokens_mask=True
@@ -60,6 +69,4 @@ def read_with(tokenizer, questions):
 
 
 if __name__ == "__main__":
-    # What a library prints must not get into the answers.
-    answers, sys.stdout = sys.stdout, sys.stderr
-    json.dump(main(sys.argv[1], sys.argv[2], json.load(sys.stdin)), answers)
+    serve({"versions": versions, "load": load})

@@ -7,12 +7,27 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { proof as checkpointLoads } from './checkpoint-loads.ts';
+import { proof as checkpointsInS3 } from './checkpoints-in-s3.ts';
+import { proof as commandsMatchPytorch } from './commands-match-pytorch.ts';
 import { proof as loopRestarts } from './loop-restarts.ts';
+import { proof as modelsMatchTransformers } from './models-match-transformers.ts';
 import type { Proof } from './proof.ts';
 import { findPython } from './python.ts';
+import { findVersitygw } from './s3.ts';
+import { proof as savesSurviveKills } from './saves-survive-kills.ts';
 import { proof as trainingMatchesPytorch } from './training-matches-pytorch.ts';
+import { proof as trainingResumes } from './training-resumes.ts';
 
-const PROOFS: readonly Proof[] = [checkpointLoads, trainingMatchesPytorch, loopRestarts];
+const PROOFS: readonly Proof[] = [
+  checkpointLoads,
+  modelsMatchTransformers,
+  trainingMatchesPytorch,
+  commandsMatchPytorch,
+  savesSurviveKills,
+  trainingResumes,
+  checkpointsInS3,
+  loopRestarts,
+];
 
 type Verdict = 'ok' | 'FAILED' | 'skipped';
 type Result = { readonly name: string; readonly verdict: Verdict; readonly checks: number; readonly seconds: number };
@@ -46,9 +61,10 @@ async function run(proof: Proof, short: boolean): Promise<Result> {
   const began = performance.now();
   const { name } = proof;
   say(`${name} (${short ? 'short' : 'full'} form)`);
-  const found = proof.needs.includes('python') ? findPython(process.env) : { python: '' };
-  if ('missing' in found) {
-    say(`skipped: ${found.missing}`);
+  const python = proof.needs.includes('python') ? findPython(process.env) : { python: '' };
+  const s3 = proof.needs.includes('s3') ? findVersitygw(process.env) : { versitygw: '' };
+  if ('missing' in python || 'missing' in s3) {
+    say(`skipped: ${'missing' in python ? python.missing : (s3 as { missing: string }).missing}`);
     return { name, verdict: 'skipped', checks: 0, seconds: 0 };
   }
   const scratch = mkdtempSync(join(tmpdir(), `troupe-proof-${name}-`));
@@ -59,7 +75,7 @@ async function run(proof: Proof, short: boolean): Promise<Result> {
     seconds: (performance.now() - began) / 1000,
   });
   try {
-    const { ok, lines } = await proof.run({ short, python: found.python, scratch, say });
+    const { ok, lines } = await proof.run({ short, python: python.python, scratch, say });
     return ended(ok ? 'ok' : 'FAILED', lines.length);
   } catch (error) {
     say(`NOT OK  ${(error as Error).message}`);

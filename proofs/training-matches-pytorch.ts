@@ -1,212 +1,294 @@
 /**
- * Proof that training here is training as everybody's: from the same weights and the same batches, the same losses, gradient norms
- * and weights as transformers' Llama under torch's autograd and AdamW, step after step, for the supervised and the policy loss.
+ * Proof that training here is training as everybody does it: random Llama, Qwen2 and Qwen3 models, written by transformers, are trained
+ * on the same batches by Troupe and by transformers, PEFT, torch's autograd and AdamW, for every loss, whole and by adapters, on rows of
+ * one completion and on shared prompts; losses, gradient norms and what is learnt are compared.
  */
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Completion, Row } from '../trainer/batch.ts';
-import { clippedPolicyLoss } from '../trainer/losses/clipped-policy.ts';
-import type { Loss } from '../trainer/losses/loss.ts';
-import { sequenceMeanWeights, sftLoss } from '../trainer/losses/sft.ts';
-import { newModelDirectory, openModel } from '../trainer/model-directory.ts';
-import { initialWeights } from '../trainer/models/llama.ts';
-import { withWarmup } from '../trainer/optimizer.ts';
-import { type RandomStream, randomStream } from '../trainer/random.ts';
+import { openAdapter } from '../trainer/adapter-directory.ts';
+import { openModel } from '../trainer/model-directory.ts';
+import { decodeSafetensors } from '../trainer/safetensors.ts';
 import { closeTrainable, trainable, trainStep } from '../trainer/step.ts';
-import { wordTokenizer } from '../trainer/tokenizer.ts';
-import type { ModelConfig, Weights } from '../trainer/weights.ts';
+import type { Weights } from '../trainer/weights.ts';
+import { apart, movedBy, signed, within } from './distance.ts';
 import type { Outcome, Proof, Setting } from './proof.ts';
-import { askPython } from './python.ts';
+import { type PythonWorker, startPython } from './python-worker.ts';
+import { type DrawnRow, lossOf, type ProvedLoss } from './training-losses.ts';
 
-type Trace = {
-  readonly losses: readonly number[];
-  readonly gradient_norms: readonly number[];
-  /** Every parameter at the end, flat. */
-  readonly weights: Readonly<Record<string, readonly number[]>>;
+type Model = {
+  readonly family: 'llama' | 'qwen2' | 'qwen3';
+  readonly head?: 'value' | 'reward';
+  readonly config?: Readonly<Record<string, unknown>>;
+  readonly dtype?: 'bfloat16' | 'float16';
+  readonly seed?: number;
 };
-type Answer = Trace & { readonly versions: { readonly torch: string; readonly transformers: string } };
+
+type Case = {
+  readonly model: Model;
+  readonly loss: ProvedLoss;
+  /** PEFT's LoraConfig; `begun`: B is not zero at the beginning. Whole weights are trained without it. */
+  readonly adapter?: Readonly<Record<string, unknown>>;
+  /** More than one: they share a prompt, which is computed once. */
+  readonly completions: number;
+  readonly threads?: number;
+  /** Of a step; 6 completions if left out. */
+  readonly rows?: number;
+};
+
+type Trace = { readonly losses: readonly number[]; readonly gradient_norms: readonly number[] };
+type Answer = Trace & { readonly batches: readonly (readonly DrawnRow[])[] };
+type Gaps = { readonly losses: number; readonly norms: number; readonly weights: number };
+type Compared = { readonly fine: boolean; readonly what: string; readonly gaps: Gaps };
+type Versions = { readonly torch: string; readonly transformers: string; readonly peft: string };
 
 const LOSS_TOLERANCE = 1e-4;
-/** For each step, relative to the largest weight. A weight decay that is left out shows as 4e-6 a step. */
-const WEIGHT_TOLERANCE = 2e-6;
-const RATE = 1e-3;
-const WARMUP = 5;
-const ADAM = { beta1: 0.9, beta2: 0.99, epsilon: 1e-8, weightDecay: 0.01, clip: 1 };
-const CLIP = { clipLow: 0.2, clipHigh: 0.28 };
+const NORM_TOLERANCE = 1e-3;
+/** Of what is trained, relative to how far it moved. A weight decay that is left out shows as 1e-3 and more. */
+const WEIGHT_TOLERANCE = 1e-3;
+const ADAM = { learningRate: 1e-3, beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weightDecay: 0.01, clip: 1 };
+/** More, and losses of rows learnt by heart are near 0, where rounding is a large part of them. */
+const STEPS = 20;
+const BATCHES = 5;
+const UNKNOWN: Gaps = { losses: Infinity, norms: Infinity, weights: Infinity };
+const COMPLETIONS = 6;
 
-const words = Array.from({ length: 37 }, (_, i) => `w${i}`);
-const special = ['<pad>', '<end>'];
+const ATTENTION = { r: 4, lora_alpha: 8, target_modules: ['q_proj', 'v_proj'] };
+const ALL = {
+  r: 3,
+  lora_alpha: 12,
+  target_modules: ['q_proj', 'k_proj', 'v_proj', 'o_proj', 'gate_proj', 'up_proj', 'down_proj'],
+};
+const ranked = { r: 4, lora_alpha: 8, use_rslora: true, rank_pattern: { k_proj: 2 }, begun: true };
+const RANKED = { ...ranked, target_modules: ['q_proj', 'k_proj', 'o_proj', 'down_proj'] };
+const BEGUN = { ...ALL, begun: true };
 
-const tied: ModelConfig = {
-  model_type: 'llama',
-  hidden_size: 48,
-  intermediate_size: 96,
-  num_hidden_layers: 2,
-  num_attention_heads: 4,
-  num_key_value_heads: 4,
-  vocab_size: words.length + special.length,
-  max_position_embeddings: 64,
-  rms_norm_eps: 1e-6,
-  rope_theta: 10000,
-  tie_word_embeddings: true,
-  bos_token_id: null,
-  eos_token_id: 1,
-  pad_token_id: 0,
+const llama: Model = { family: 'llama' };
+const qwen2: Model = { family: 'qwen2', seed: 1 };
+const qwen3: Model = { family: 'qwen3', config: { head_dim: 16 }, seed: 2 };
+const tied: Model = { family: 'llama', config: { tie_word_embeddings: true, num_key_value_heads: 4 }, seed: 3 };
+const biased: Model = { family: 'llama', config: { attention_bias: true, mlp_bias: true, head_dim: 8 }, seed: 4 };
+const single: Model = {
+  family: 'qwen2',
+  config: { num_key_value_heads: 1, tie_word_embeddings: true },
+  dtype: 'bfloat16',
 };
-const models: Readonly<Record<string, ModelConfig>> = {
-  tied,
-  grouped: { ...tied, num_hidden_layers: 3, num_key_value_heads: 2, tie_word_embeddings: false, rope_theta: 500000 },
+const stretched: Model = {
+  family: 'qwen3',
+  config: {
+    head_dim: 8,
+    attention_bias: true,
+    tie_word_embeddings: true,
+    rope_parameters: {
+      rope_type: 'yarn',
+      rope_theta: 1000,
+      factor: 4,
+      original_max_position_embeddings: 16,
+    },
+  },
+  dtype: 'float16',
 };
+/** More words than logits are computed of at once. */
+const wordy: Model = { family: 'llama', config: { vocab_size: 17000, tie_word_embeddings: true }, seed: 5 };
+const wordyUntied: Model = { family: 'qwen3', config: { vocab_size: 17000, head_dim: 8 }, seed: 6 };
+const valued = (model: Model): Model => ({ ...model, head: 'value' });
+const rewarding = (model: Model): Model => ({ ...model, head: 'reward' });
 
-const losses: Readonly<
-  Record<string, { readonly loss: Loss; readonly draw: (random: RandomStream, rows: number) => Row[] }>
-> = {
-  sft: { loss: sftLoss, draw: supervisedRows },
-  'clipped-policy': { loss: clippedPolicyLoss(CLIP), draw: policyRows },
-};
+/** Each family, loss, way of training and layout at least twice. */
+const SHORT: readonly Case[] = [
+  { model: tied, loss: 'token-mean', completions: 1, threads: 2 },
+  { model: qwen2, loss: 'token-mean', completions: 3, adapter: ALL },
+  { model: qwen3, loss: 'sequence-mean', completions: 1 },
+  { model: llama, loss: 'sequence-mean', completions: 1, adapter: ATTENTION },
+  { model: biased, loss: 'entropy', completions: 1 },
+  { model: stretched, loss: 'entropy', completions: 1, adapter: BEGUN },
+  { model: qwen3, loss: 'dpo', completions: 2 },
+  { model: qwen2, loss: 'dpo-smoothed', completions: 2, adapter: ALL },
+  { model: llama, loss: 'ppo', completions: 4 },
+  { model: qwen3, loss: 'ppo', completions: 1, adapter: BEGUN },
+  { model: qwen2, loss: 'grpo', completions: 4 },
+  { model: biased, loss: 'grpo', completions: 3, adapter: RANKED },
+  { model: stretched, loss: 'dr-grpo', completions: 4 },
+  { model: llama, loss: 'dr-grpo', completions: 1, adapter: BEGUN },
+  { model: single, loss: 'dapo', completions: 1 },
+  { model: qwen3, loss: 'dapo', completions: 4, adapter: BEGUN },
+  { model: llama, loss: 'clipped-policy', completions: 3 },
+  { model: qwen2, loss: 'clipped-policy', completions: 1, adapter: RANKED },
+  { model: qwen3, loss: 'turn-ratio', completions: 3 },
+  { model: llama, loss: 'turn-ratio-trajectory', completions: 1, adapter: BEGUN },
+  { model: valued(qwen2), loss: 'value-clip', completions: 1 },
+  { model: valued(qwen3), loss: 'value-clip', completions: 3, adapter: BEGUN },
+  { model: valued(llama), loss: 'value-mse', completions: 3 },
+  { model: valued(biased), loss: 'value-mse', completions: 1, adapter: ALL },
+  { model: rewarding(qwen3), loss: 'bradley-terry', completions: 2 },
+  { model: rewarding(qwen2), loss: 'bradley-terry', completions: 2, adapter: BEGUN },
+  { model: wordy, loss: 'token-mean', completions: 1 },
+  // Steps of more tokens than are computed at once.
+  { model: qwen2, loss: 'sequence-mean', completions: 1, rows: 380 },
+  { model: llama, loss: 'ppo', completions: 4, adapter: BEGUN, rows: 100 },
+];
+
+const PAIRS: readonly ProvedLoss[] = ['dpo', 'dpo-smoothed', 'dpo-robust', 'bradley-terry'];
+const VALUES: readonly ProvedLoss[] = ['value-clip', 'value-mse', 'value-huber', 'value-cross-entropy'];
+const SPOKEN: readonly ProvedLoss[] = [
+  ...(['token-mean', 'sequence-mean', 'entropy', 'dpo', 'dpo-smoothed', 'dpo-robust', 'clipped-policy'] as const),
+  ...(['ppo', 'grpo', 'dr-grpo', 'dapo', 'turn-ratio', 'turn-ratio-trajectory'] as const),
+];
+
+/** Every model with every loss it can have, whole and by an adapter; layouts by turns. */
+const FULL: readonly Case[] = [
+  ...SHORT,
+  { model: wordyUntied, loss: 'ppo', completions: 3 },
+  { model: wordyUntied, loss: 'entropy', completions: 1 },
+  { model: wordyUntied, loss: 'dpo', completions: 2, adapter: { ...BEGUN, target_modules: ['q_proj', 'lm_head'] } },
+  ...[llama, qwen2, qwen3, tied, biased, single, stretched].flatMap((model, m) =>
+    [
+      ...SPOKEN.map((loss) => ({ model, loss })),
+      ...VALUES.map((loss) => ({ model: valued(model), loss })),
+      { model: rewarding(model), loss: 'bradley-terry' as const },
+    ].flatMap((trained, i) => {
+      const completions = PAIRS.includes(trained.loss) ? 2 : (i + m) % 2 === 0 ? 1 : 3;
+      const adapter = [ALL, BEGUN, RANKED, ATTENTION][(i + m) % 4] as Readonly<Record<string, unknown>>;
+      return [
+        { ...trained, completions },
+        { ...trained, completions, adapter },
+      ];
+    }),
+  ),
+];
 
 export const proof: Proof = {
   name: 'training-matches-pytorch',
   needs: ['python'],
-  async run(setting: Setting): Promise<Outcome> {
+  async run({ short, python, scratch, say }: Setting): Promise<Outcome> {
+    const worker = startPython(python, 'training_in_pytorch.py');
     const lines: string[] = [];
+    const largest = { losses: 0, norms: 0, weights: 0 };
     let ok = true;
-    for (const [modelName, config] of Object.entries(models)) {
-      for (const lossName of Object.keys(losses)) {
-        const { fine, line } = await compare(modelName, config, lossName, setting);
-        setting.say(line);
-        lines.push(line);
-        ok &&= fine;
+    const tell = (fine: boolean, what: string): void => {
+      const line = `${fine ? 'ok' : 'NOT OK'}  ${what}`;
+      say(line);
+      lines.push(line);
+      ok &&= fine;
+    };
+    try {
+      const versions = worker.ask<Versions>({ do: 'versions' });
+      // All are asked at once: Python trains on one core while Troupe does on the other.
+      const asked = (short ? SHORT : FULL).map((one, i) => ask(worker, one, join(scratch, String(i)), i));
+      for (const answer of asked) answer.theirs.catch(() => {});
+      for (const { one, dir, theirs } of asked) {
+        const { fine, what, gaps } = await theirs
+          .then((answer) => compare(one, dir, answer))
+          .catch((error: Error) => ({ fine: false, what: error.message, gaps: UNKNOWN }));
+        for (const name of ['losses', 'norms', 'weights'] as const) largest[name] = Math.max(largest[name], gaps[name]);
+        tell(fine, `${nameOf(one)}: ${what}`);
       }
+      const { torch, transformers, peft } = await versions;
+      say(`The largest of ${lines.length}: ${said(largest)}`);
+      say(`PyTorch is torch ${torch} with transformers ${transformers} and peft ${peft}`);
+    } finally {
+      await worker.close();
     }
     return { ok, lines };
   },
 };
 
-async function compare(
-  modelName: string,
-  config: ModelConfig,
-  lossName: string,
-  { short, python, scratch }: Setting,
-): Promise<{ readonly fine: boolean; readonly line: string }> {
-  const { loss, draw } = losses[lossName]!;
-  const dir = join(scratch, `${modelName}-${lossName}`);
-  const tokenizer = wordTokenizer(words, special, { eos: '<end>', pad: '<pad>' });
-  await newModelDirectory(dir, {
-    config,
-    weights: initialWeights(config, 5),
-    tokenizer,
-    chatTemplate: '{{ messages }}',
-    seed: 5,
+function ask(worker: PythonWorker, one: Case, dir: string, seed: number) {
+  const { model, loss, adapter, completions } = one;
+  const untrained = PAIRS.includes(loss) ? 0 : 0.1;
+  const theirs = worker.ask<Answer>({
+    do: 'train',
+    ...{ directory: dir, model, loss, completions, steps: STEPS, seed, untrained, adam: ADAM },
+    batches: BATCHES,
+    rows: one.rows ?? Math.max(2, Math.ceil(COMPLETIONS / completions)),
+    ...(adapter ? { adapter } : {}),
   });
-  const random = randomStream(17);
-  const batches = Array.from({ length: short ? 20 : 200 }, () => draw(random, 8));
-  const rates = batches.map((_, step) => withWarmup(WARMUP, () => RATE)(step));
+  return { one, dir, theirs };
+}
 
-  const ours = await trainHere(dir, loss, batches, rates);
-  const theirs = await askPython<Answer>(python, 'training_in_pytorch.py', [dir], {
-    loss: lossName,
-    adam: ADAM,
-    clip: CLIP,
-    rates,
-    batches: batches.map((rows) => rows.flatMap(sequences)),
-  });
-  const lossGap = furthest(ours.losses, theirs.losses);
-  const normGap = furthest(ours.gradient_norms, theirs.gradient_norms);
-  const weightGap = weightDistance(ours.weights, theirs.weights);
-  const moved = Math.abs(ours.losses.at(-1)! - ours.losses[0]!);
+async function compare(one: Case, dir: string, theirs: Answer): Promise<Compared> {
+  const ours = await trainHere(one, dir, theirs);
+  const learnt = await learntThere(one, dir);
+  const losses = apart(ours.losses, theirs.losses, { floor: signed(theirs.losses) });
+  const norms = apart(ours.gradient_norms, theirs.gradient_norms);
+  const weights = movedApart(ours.before, ours.after, learnt);
+  const moved = movedBy(theirs.losses, BATCHES);
   // Losses that never move would agree whatever the optimizer does.
   const fine =
-    lossGap < LOSS_TOLERANCE &&
-    normGap < LOSS_TOLERANCE * 10 &&
-    weightGap < WEIGHT_TOLERANCE * batches.length &&
-    moved > 10 * LOSS_TOLERANCE;
-  const { torch, transformers } = theirs.versions;
+    within(losses, LOSS_TOLERANCE) &&
+    within(norms, NORM_TOLERANCE) &&
+    within(weights, WEIGHT_TOLERANCE) &&
+    moved > 100 * LOSS_TOLERANCE;
+  const gaps = { losses, norms, weights };
   return {
     fine,
-    line: `${fine ? 'ok' : 'NOT OK'}  ${modelName}, ${lossName}, ${batches.length} steps: losses within ${lossGap.toExponential(1)}, gradient norms ${normGap.toExponential(1)}, weights ${weightGap.toExponential(1)}; loss ${ours.losses[0]!.toFixed(4)} to ${ours.losses.at(-1)!.toFixed(4)}  (transformers ${transformers}, torch ${torch})`,
+    gaps,
+    what: `${theirs.losses.length} ${said(gaps)}; training moved the loss by ${percent(moved)}`,
   };
 }
 
-async function trainHere(dir: string, loss: Loss, batches: readonly Row[][], rates: readonly number[]): Promise<Trace> {
+function nameOf({ model, loss, adapter, completions, threads, rows }: Case): string {
+  const { head, family, config = {}, dtype } = model;
+  const how = [
+    `${family}${head ? ` with a ${head} head` : ''}`,
+    ...Object.keys(config),
+    ...(dtype ? [dtype] : []),
+    adapter ? `adapter r=${adapter.r}` : 'whole',
+    completions === 1 ? 'single completions' : `${completions} on a prompt`,
+    ...(rows === undefined ? [] : [`${rows} rows a step`]),
+    ...(threads === undefined ? [] : [`${threads} threads`]),
+  ];
+  return `${loss}: ${how.join(', ')}`;
+}
+
+const said = ({ losses, norms, weights }: Gaps): string =>
+  `losses within ${losses.toExponential(1)}, gradient norms ${norms.toExponential(1)}, what was learnt ${weights.toExponential(1)}`;
+
+const percent = (share: number): string => `${Math.round(100 * share)} %`;
+
+type Here = Trace & { readonly before: Weights; readonly after: Weights };
+
+async function trainHere(
+  { loss, adapter, threads = 1 }: Case,
+  dir: string,
+  { batches, losses }: Answer,
+): Promise<Here> {
   const { config, weights } = await openModel(dir);
-  const model = trainable(config, weights, { threads: 1 });
+  const held = adapter ? await openAdapter(join(dir, 'adapter')) : null;
+  const { loss: function_, rows } = await lossOf(loss, { config, weights }, batches);
+  const model = trainable(config, weights, { threads, ...(held ? { adapter: held } : {}) });
   const seen: number[] = [];
   const norms: number[] = [];
   try {
-    for (const [step, rows] of batches.entries()) {
-      const { loss: value, gradientNorm } = await trainStep(model, rows, { ...ADAM, loss, learningRate: rates[step]! });
-      seen.push(value);
-      norms.push(gradientNorm);
+    for (const step of losses.keys()) {
+      const taken = rows[step % rows.length]!;
+      const done = await trainStep(model, taken, { ...ADAM, loss: function_ });
+      seen.push(done.loss);
+      norms.push(done.gradientNorm);
     }
   } finally {
     await closeTrainable(model);
   }
-  return { losses: seen, gradient_norms: norms, weights: flat(model.weights) };
+  return { losses: seen, gradient_norms: norms, before: held?.weights ?? weights, after: model.trained };
 }
 
-const flat = (weights: Weights): Record<string, number[]> =>
-  Object.fromEntries([...weights].map(([name, { data }]) => [name, Array.from(data)]));
-
-/** One sequence for each completion, as a program without shared prompts would hold them. */
-const sequences = ({ promptIds, completions }: Row): object[] =>
-  completions.map(({ tokenIds, weights, oldLogprobs, entropyWeights }) => ({
-    prompt_ids: promptIds,
-    completion_ids: tokenIds,
-    weights,
-    old_logprobs: oldLogprobs ?? null,
-    entropy_weights: entropyWeights ?? null,
-  }));
-
-const ids = ({ uniform }: RandomStream, length: number): number[] =>
-  Array.from({ length }, () => 2 + Math.floor(uniform() * words.length));
-const some = ({ uniform }: RandomStream, from: number, below: number): number =>
-  from + Math.floor(uniform() * (below - from));
-
-/** Rows of different lengths, some of whose tokens are not trained; the mean over sequences is in the weights. */
-function supervisedRows(random: RandomStream, rows: number): Row[] {
-  const drawn = Array.from({ length: rows }, () => ({
-    promptIds: ids(random, some(random, 1, 12)),
-    // Learnable: every completion counts up from its first token.
-    tokenIds: counting(some(random, 2, 30), some(random, 2, 9)),
-  }));
-  const weights = sequenceMeanWeights(
-    drawn.map(({ tokenIds }) => tokenIds.map((_, t) => t === 0 || random.uniform() < 0.8)),
-  );
-  return drawn.map(({ promptIds, tokenIds }, i) => ({ promptIds, completions: [{ tokenIds, weights: weights[i]! }] }));
+async function learntThere({ adapter }: Case, dir: string): Promise<Weights> {
+  if (adapter) return (await openAdapter(join(dir, 'trained'))).weights;
+  return decodeSafetensors(await readFile(join(dir, 'trained', 'model.safetensors'))).tensors;
 }
 
-const counting = (from: number, length: number): number[] =>
-  Array.from({ length }, (_, t) => 2 + ((from + t) % words.length));
-
-/** Prompts with several completions each, advantages of both signs, and old log-probabilities far enough off that some are clipped. */
-function policyRows(random: RandomStream, rows: number): Row[] {
-  return Array.from({ length: Math.ceil(rows / 2) }, () => ({
-    promptIds: ids(random, some(random, 1, 12)),
-    completions: Array.from({ length: some(random, 1, 5) }, (): Completion => {
-      const tokenIds = ids(random, some(random, 1, 8));
-      const advantage = random.normal() / 8;
-      return {
-        tokenIds,
-        weights: tokenIds.map(() => advantage),
-        oldLogprobs: tokenIds.map(() => Math.log(1 / words.length) + random.normal() / 4),
-        entropyWeights: tokenIds.map(() => 0.01),
-      };
-    }),
-  }));
-}
-
-function furthest(a: readonly number[], b: readonly number[]): number {
-  if (a.length !== b.length) return Infinity;
-  return a.reduce((most, value, i) => {
-    const gap = Math.abs(value - b[i]!);
-    return Number.isNaN(gap) ? Infinity : Math.max(most, gap);
-  }, 0);
-}
-
-/** The largest difference of any weight, relative to the largest weight; infinite where names or sizes differ. */
-function weightDistance(ours: Trace['weights'], theirs: Trace['weights']): number {
-  const names = Object.keys(ours);
-  if (names.length !== Object.keys(theirs).length) return Infinity;
-  const largest = Math.max(...names.flatMap((name) => ours[name]!.map(Math.abs)));
-  return Math.max(...names.map((name) => furthest(ours[name]!, theirs[name] ?? []))) / largest;
+/** How far what was learnt lies apart, as a part of how far training moved it; infinite where names or sizes differ. */
+function movedApart(before: Weights, ours: Weights, theirs: Weights): number {
+  if (ours.size !== theirs.size) return Infinity;
+  let gap = 0;
+  let moved = 0;
+  for (const [name, { data }] of ours) {
+    const start = before.get(name)?.data;
+    const other = theirs.get(name)?.data;
+    if (start?.length !== data.length || other?.length !== data.length) return Infinity;
+    for (let i = 0; i < data.length; i++) {
+      gap += (data[i]! - other[i]!) ** 2;
+      moved += (other[i]! - start[i]!) ** 2;
+    }
+  }
+  return Math.sqrt(gap / moved);
 }

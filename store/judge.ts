@@ -8,7 +8,7 @@ import { decodeDraft } from '../ingest/decode.ts';
 import { hashId } from '../ingest/json.ts';
 import type { EventLog } from '../ingest/log/log.ts';
 import type { Db, Session } from './db/pool.ts';
-import { requireAssembled, runOver } from './judging/assemble.ts';
+import { readsTokens, requireAssembled, runOver } from './judging/assemble.ts';
 import {
   computedRewards,
   type EpisodeFacts,
@@ -21,6 +21,7 @@ import {
 } from './judging/facts.ts';
 import type { Judgement, MethodRun } from './judging/judgement.ts';
 import { takeTurn } from './judging/lock.ts';
+import { NO_TOKEN_FACTS, tokenFacts } from './judging/token-facts.ts';
 import { METHODS } from './methods/catalogue.ts';
 import { findMethod, methodParams } from './methods/run.ts';
 import { groupBy } from './methods/statistics.ts';
@@ -174,12 +175,13 @@ async function writeJudgements(
   const episodes = await episodeFacts(tx, ids);
   const steps = await stepFacts(tx, ids);
   const reports = await executionReports(tx, ids, steps);
+  const recorded = runs.some((run) => readsTokens(findMethod(run.name))) ? await tokenFacts(tx, ids) : NO_TOKEN_FACTS;
   const dropped = new Set<string>();
   const counts: Record<string, number> = {};
   for (const run of runs) {
     const read = run.reads === null ? null : runs.find((other) => other.name === run.reads);
     const rewards = read ? await computedRewards(tx, ids, read.key) : null;
-    const recorded = new Map(episodes.map((episode) => [episode.episode_id, episode.reward]));
+    const ofEpisodes = new Map(episodes.map((episode) => [episode.episode_id, episode.reward]));
     const method = findMethod(run.name);
     const judgements = runOver(method, run.params, {
       episodes,
@@ -187,7 +189,9 @@ async function writeJudgements(
       steps: rewards ? steps.filter((step) => rewards.has(stepKey(step.episode_id, step.step_id))) : steps,
       reports,
       rewardOf: (step) =>
-        (rewards ? rewards.get(stepKey(step.episode_id, step.step_id)) : recorded.get(step.episode_id)) ?? null,
+        (rewards ? rewards.get(stepKey(step.episode_id, step.step_id)) : ofEpisodes.get(step.episode_id)) ?? null,
+      ownRewards: rewards !== null,
+      recorded,
       survives: (episodeId, stepId) => !dropped.has(stepKey(episodeId, stepId)) && !dropped.has(stepKey(episodeId, '')),
     });
     for (const judgement of judgements) {
@@ -217,7 +221,7 @@ const COLUMNS = {
   verdicts: ['episode_id text', 'step_id text', 'keep boolean', 'reason text', 'detail json'],
   scores: ['key text', 'value double precision', 'reason text', 'detail json'],
   rewards: ['episode_id text', 'step_id text', 'value double precision', 'reason text'],
-  credits: ['episode_id text', 'step_id text', 'value double precision', 'reason text'],
+  credits: ['episode_id text', 'step_id text', 'value double precision', 'reason text', 'detail json'],
 } as const;
 
 /** What the method said before about these episodes and their groups goes, whatever it says now. */
@@ -235,10 +239,13 @@ async function clear(tx: Session, key: string, episodes: readonly EpisodeFacts[]
 }
 
 async function put(tx: Session, table: Judgement['table'], key: string, rows: readonly Judgement[]): Promise<void> {
-  const names = COLUMNS[table].map((column) => column.split(' ')[0]).join(', ');
+  // Most credits are a number and nothing else.
+  const bare = table === 'credits' && !rows.some((row) => 'detail' in row);
+  const columns = bare ? COLUMNS.credits.filter((column) => column !== 'detail json') : COLUMNS[table];
+  const names = columns.map((column) => column.split(' ')[0]).join(', ');
   await tx.query(
-    `insert into ${table} (${names}, method_key) select ${names}, $2 from json_to_recordset($1::json) as r (${COLUMNS[table].join(', ')})`,
+    `insert into ${table} (${names}, method_key) select ${names}, $2 from json_to_recordset($1::json) as r (${columns.join(', ')})`,
     [JSON.stringify(rows), key],
-    { name: `judge_put_${table}` },
+    { name: `judge_put_${table}${bare ? '_bare' : ''}` },
   );
 }

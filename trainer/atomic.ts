@@ -2,56 +2,22 @@
  * Publishing: a file or a directory is either not there or there completely, whenever the process or the machine dies.
  * Written beside its place, flushed, renamed into it, and the folder flushed. The order is the whole point of this file.
  */
-import { randomUUID } from 'node:crypto';
-import { mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
+import { createHash, randomUUID } from 'node:crypto';
+import { readdir, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { TroupeError } from '../errors.ts';
-
-/** The calls a publication is made of, so that a test can let each of them fail in turn. */
-export type Disk = {
-  /** Makes a folder and its parents; where `flush` is true the folders that name the new ones are flushed. */
-  makeFolder(path: string, flush: boolean): Promise<void>;
-  /** Creates the file, which must not exist, and writes all of it; flushed to the device where `flush` is true. */
-  writeFile(path: string, bytes: Uint8Array, flush: boolean): Promise<void>;
-  /** Flushes a folder's entries to the device. */
-  flushFolder(path: string): Promise<void>;
-  rename(from: string, to: string): Promise<void>;
-  remove(path: string): Promise<void>;
-};
-
-export const disk: Disk = {
-  async makeFolder(path, flush) {
-    const first = await mkdir(path, { recursive: true });
-    if (!flush || first === undefined) return;
-    for (let at = path; at.length >= first.length; at = dirname(at)) await disk.flushFolder(dirname(at));
-  },
-  async writeFile(path, bytes, flush) {
-    const file = await open(path, 'wx');
-    try {
-      await file.writeFile(bytes);
-      // Once only: after a failed flush the kernel may have dropped the pages and would call a second one a success.
-      if (flush) await file.sync();
-    } finally {
-      await file.close();
-    }
-  },
-  async flushFolder(path) {
-    const folder = await open(path, 'r');
-    try {
-      await folder.sync();
-    } finally {
-      await folder.close();
-    }
-  },
-  rename,
-  remove: (path) => rm(path, { recursive: true, force: true }),
-};
+import { type Disk, disk, type Parts } from './disk.ts';
 
 /**
  * `durable: false` leaves out the flushes: a crash of the process still shows all or nothing, a crash of the machine may
  * lose or tear what was published. For weights that the next iteration replaces anyway.
  */
 export type PublishOptions = { readonly durable?: boolean; readonly disk?: Disk };
+
+/** What was written or read of one file. */
+export type FileFacts = { readonly bytes: number; readonly sha256: string };
+
+export type FilesFacts = Readonly<Record<string, FileFacts>>;
 
 export type Files = ReadonlyMap<string, Uint8Array>;
 
@@ -72,30 +38,99 @@ const temporaryBeside = (path: string): string =>
 export async function publishFile(path: string, bytes: Uint8Array, options: PublishOptions = {}): Promise<void> {
   const { durable = true, disk: on = disk } = options;
   await publish(path, on, async (temporary) => {
-    await on.writeFile(temporary, bytes, durable);
+    await on.writeFile(temporary, [bytes], durable);
     await on.rename(temporary, path);
     if (durable) await on.flushFolder(dirname(path));
   });
 }
 
+/** What a directory is called and what is written into it last, once the other files are known. */
+export type Seal = { readonly name: string; readonly files: Files };
+
 /**
- * Publishes a directory of files under a name that is free; its parents are made where missing.
+ * Publishes a directory of files in `folder`, which is made where missing. The files are hashed while they are written;
+ * `seal` then answers the directory's name, which may follow from the hashes, and the files that vouch for the others.
+ * Where `seal` answers null nothing is published and what was written is removed.
  * Throws `conflict` where the name is taken by a directory with something in it, `training_failed` with the reason else.
  */
-export async function publishDirectory(path: string, files: Files, options: PublishOptions = {}): Promise<void> {
+export async function publishDirectory(
+  folder: string,
+  files: ReadonlyMap<string, Parts>,
+  seal: (facts: FilesFacts) => Promise<Seal | null> | Seal | null,
+  options: PublishOptions = {},
+): Promise<void> {
   const { durable = true, disk: on = disk } = options;
-  await publish(path, on, async (temporary) => {
-    await on.makeFolder(dirname(path), durable);
+  await publish(join(folder, 'new'), on, async (temporary) => {
+    await on.makeFolder(folder, durable);
     await on.makeFolder(temporary, false);
-    const written = await Promise.allSettled(
-      [...files].map(([name, bytes]) => on.writeFile(join(temporary, name), bytes, durable)),
+    const facts: Record<string, FileFacts> = {};
+    const writing: Promise<void>[] = [];
+    const write = (name: string, parts: Parts): Promise<void> => {
+      const written = on.writeFile(join(temporary, name), parts, durable);
+      writing.push(written);
+      return written;
+    };
+    // A file's hash is known when its last part was asked for, while the device is still at work on it.
+    const known = [...files].map(
+      ([name, parts]) =>
+        new Promise<void>((resolve, reject) => {
+          const done = (found: FileFacts): void => {
+            facts[name] = found;
+            resolve();
+          };
+          write(name, hashed(parts, done)).catch(reject);
+        }),
     );
-    const failed = written.find((result) => result.status === 'rejected');
-    if (failed) throw failed.reason;
+    const sealing = together(known).then(async () => {
+      const sealed = await seal(facts);
+      await together([...(sealed?.files ?? [])].map(([name, bytes]) => write(name, [bytes])));
+      return sealed;
+    });
+    const sealed = await sealing.finally(() => together(writing));
+    if (sealed === null) return on.remove(temporary);
     if (durable) await on.flushFolder(temporary);
-    await on.rename(temporary, path);
-    if (durable) await on.flushFolder(dirname(path));
+    await on.rename(temporary, join(folder, sealed.name));
+    if (durable) await on.flushFolder(folder);
   });
+}
+
+/**
+ * Publishes a directory that `make` fills file by file, each flushed by `make` itself, as `folder/<name>`.
+ * Throws as `publishDirectory` does, and what `make` throws.
+ */
+export async function publishMade(
+  folder: string,
+  name: string,
+  make: (temporary: string) => Promise<void>,
+  { disk: on = disk }: Pick<PublishOptions, 'disk'> = {},
+): Promise<void> {
+  await publish(join(folder, name), on, async (temporary) => {
+    await on.makeFolder(folder, true);
+    await on.makeFolder(temporary, false);
+    await make(temporary);
+    await on.flushFolder(temporary);
+    await on.rename(temporary, join(folder, name));
+    await on.flushFolder(folder);
+  });
+}
+
+/** Waits for all, also where one fails, and then throws what failed first: what still ran would outlive its purpose. */
+export async function together(work: readonly Promise<void>[]): Promise<void> {
+  const done = await Promise.allSettled(work);
+  const failed = done.find((result) => result.status === 'rejected');
+  if (failed) throw failed.reason;
+}
+
+/** The same parts, counted and hashed as they pass; `done` is told when the last one did. */
+function* hashed(parts: Parts, done: (facts: FileFacts) => void): Generator<Uint8Array> {
+  const hash = createHash('sha256');
+  let bytes = 0;
+  for (const part of parts) {
+    hash.update(part);
+    bytes += part.length;
+    yield part;
+  }
+  done({ bytes, sha256: hash.digest('hex') });
 }
 
 async function publish(path: string, on: Disk, steps: (temporary: string) => Promise<void>): Promise<void> {
@@ -104,22 +139,40 @@ async function publish(path: string, on: Disk, steps: (temporary: string) => Pro
     await steps(temporary);
   } catch (cause) {
     await on.remove(temporary).catch(() => {});
+    if (cause instanceof TroupeError) throw cause;
     const { code, message } = cause as NodeJS.ErrnoException;
     if (code === 'ENOTEMPTY' || code === 'EEXIST') {
-      throw new TroupeError('conflict', `${path} is there already and is not replaced.`, { cause });
+      throw new TroupeError('conflict', `The name in ${dirname(path)} is taken already and nothing is replaced.`, {
+        cause,
+      });
     }
-    throw new TroupeError('training_failed', `${path} could not be written: ${message}. What was there before stays.`, {
-      hint: 'Make room on the disk or repair it, then run the job again: it resumes from the last checkpoint.',
-      cause,
-    });
+    throw new TroupeError(
+      'training_failed',
+      `${dirname(path)} could not be written: ${message}. What was there stays.`,
+      {
+        hint: 'Make room on the disk or repair it, then run the job again: it resumes from the last checkpoint.',
+        cause,
+      },
+    );
   }
 }
 
-/** Takes a directory away in one step, then frees its space: nobody sees a half of it. */
-export async function removeWhole(path: string): Promise<void> {
+/**
+ * Takes a directory away in one step, then frees its space: nobody sees a half of it. Where `unless` answers true once
+ * the name is free, the directory is put back as it was. Answers whether it was removed.
+ */
+export async function removeWhole(
+  path: string,
+  { disk: on = disk, unless }: { readonly disk?: Disk; readonly unless?: () => Promise<boolean> } = {},
+): Promise<boolean> {
   const temporary = temporaryBeside(path);
-  await disk.rename(path, temporary);
-  await disk.remove(temporary);
+  await on.rename(path, temporary);
+  if (await unless?.()) {
+    await on.rename(temporary, path);
+    return false;
+  }
+  await on.remove(temporary);
+  return true;
 }
 
 /**

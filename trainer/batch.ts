@@ -1,39 +1,162 @@
 /**
- * From rows to the padded arrays a graph is fed. Prompts are padded on the left and completions on the right; slots that no
- * row fills have weight 0 and change nothing. Dimensions: Q prompts of P slots, n completions of T = 1 + S tokens.
+ * From rows to the arrays a graph is fed. Rows of one completion each become sequences without padding (`models/sequence.ts`); where
+ * completions share prompts, each prompt is computed once (`models/decoder.ts`). Either way the loss sees the K trained tokens alone.
  */
 import { TroupeError } from '../errors.ts';
 import type { Feed, Feeds } from './graph/session.ts';
+import type { TokenColumn } from './losses/loss.ts';
 import { causalMask, MASKED, type RotaryTable } from './models/positions.ts';
+import { sequenceFeeds } from './sequence-feeds.ts';
+import type { ModelConfig } from './weights.ts';
 
 /** One completion; the arrays beside `tokenIds` have its length. */
 export type Completion = {
   readonly tokenIds: readonly number[];
-  /** Advantage, or the weight in a supervised mean; 0 for a token that is not trained. */
+  /** Advantage times aggregation weight, or the weight in a supervised mean; 0 for a token that is not trained. */
   readonly weights: readonly number[];
   /** Log-probability when it was sampled; needed by losses with a ratio. */
   readonly oldLogprobs?: readonly number[];
+  /** Log-probability under the reference policy. */
+  readonly refLogprobs?: readonly number[];
   readonly entropyWeights?: readonly number[];
+  readonly klWeights?: readonly number[];
+  /** What the value head should say before the token, and what it said when the token was sampled. */
+  readonly returns?: readonly number[];
+  readonly oldValues?: readonly number[];
+  /** For losses over segments: of each token, which of the row's `segmentWeights` is its segment's. */
+  readonly segments?: readonly number[];
 };
 
 /** A prompt of at least one token and the completions that share it. */
-export type Row = { readonly promptIds: readonly number[]; readonly completions: readonly Completion[] };
+export type Row = {
+  readonly promptIds: readonly number[];
+  readonly completions: readonly Completion[];
+  readonly segmentWeights?: readonly number[];
+};
+
+/** How rows are laid out: one session is compiled for each. */
+export type Layout = 'sequences' | 'shared-prompts';
+
+/** Which tokens become the K of a batch: those that a loss trains, or all of the completions. */
+export type Wanted = 'trained' | 'all';
 
 export type Batch = {
   readonly rows: readonly Row[];
-  readonly Q: number;
-  readonly P: number;
-  readonly n: number;
-  readonly T: number;
+  readonly layout: Layout;
   readonly feeds: Feeds;
-  /** Completion tokens, padding not counted. */
+  /** K: the tokens that results are given for. */
   readonly tokens: number;
+  /** Of each of the K tokens its row, its completion there and its place in that. */
+  readonly places: readonly (readonly [row: number, completion: number, token: number])[];
 };
+
+/** What of a model shapes its batches. */
+export type Shaped = { readonly config: ModelConfig; readonly rotary: RotaryTable };
+
+const COLUMNS: Readonly<Record<TokenColumn, keyof Completion>> = {
+  weight: 'weights',
+  'old.logprob': 'oldLogprobs',
+  'ref.logprob': 'refLogprobs',
+  'entropy.weight': 'entropyWeights',
+  'kl.weight': 'klWeights',
+  return: 'returns',
+  'old.value': 'oldValues',
+};
+
+export function layoutOf(rows: readonly Row[]): Layout {
+  return rows.every(({ completions }) => completions.length === 1) ? 'sequences' : 'shared-prompts';
+}
+
+/** True for a token that a loss may send a gradient from. */
+export function isTrained({ weights, entropyWeights, klWeights }: Completion, token: number): boolean {
+  return weights[token] !== 0 || (entropyWeights?.[token] ?? 0) !== 0 || (klWeights?.[token] ?? 0) !== 0;
+}
+
+/**
+ * One batch of rows in the given layout.
+ * @throws TroupeError `training_failed` when there is no row, a prompt is empty, an array has not the length of its tokens, or no
+ * token is wanted.
+ */
+export function makeBatch(
+  rows: readonly Row[],
+  model: Shaped,
+  { wanted = 'trained', layout = layoutOf(rows) }: { readonly wanted?: Wanted; readonly layout?: Layout } = {},
+): Batch {
+  if (rows.length === 0) throw new TroupeError('training_failed', 'a batch needs at least one row, got none');
+  const places: [number, number, number][] = [];
+  for (const [q, { promptIds, completions }] of rows.entries()) {
+    if (promptIds.length === 0) {
+      throw new TroupeError('training_failed', `a prompt needs at least one token; prompt ${q} of this batch has none`);
+    }
+    for (const [i, completion] of completions.entries()) {
+      for (const field of Object.values(COLUMNS)) checkLength(field, completion);
+      checkLength('segments', completion);
+      for (let t = 0; t < completion.tokenIds.length; t++) {
+        if (wanted === 'all' || isTrained(completion, t)) places.push([q, i, t]);
+      }
+    }
+  }
+  if (places.length === 0) {
+    throw new TroupeError('training_failed', 'a batch needs at least one token with a weight, got none');
+  }
+  const laid =
+    layout === 'sequences' ? sequenceFeeds(rows, places, model) : sharedPromptFeeds(rows, places, model.rotary);
+  return { rows, layout, feeds: { ...laid, ...tokenFeeds(rows, places) }, tokens: places.length, places };
+}
+
+/** Per-token results [K] as one list for each completion of each row; null for a token that was not wanted. */
+export function perCompletion({ rows, places }: Batch, values: ArrayLike<number>): (number | null)[][][] {
+  const lists = rows.map((row) => row.completions.map(({ tokenIds }): (number | null)[] => tokenIds.map(() => null)));
+  for (const [k, [q, i, t]] of places.entries()) {
+    const list = lists[q]?.[i];
+    if (list !== undefined) list[t] = values[k] as number;
+  }
+  return lists;
+}
+
+/**
+ * Rows in parts of about `tokens` computed tokens, like lengths together: row numbers of each part. A part is at least one row, so one
+ * long row makes a part of its own.
+ */
+export function partition(rows: readonly Row[], tokens: number, layout: Layout = layoutOf(rows)): number[][] {
+  const sizes = rows.map(({ promptIds, completions }) => ({
+    n: completions.length,
+    T: completions.reduce((most, { tokenIds }) => Math.max(most, tokenIds.length), 0),
+    P: promptIds.length,
+  }));
+  const size = (index: number) => sizes[index] as { readonly n: number; readonly T: number; readonly P: number };
+  const length = (index: number) => size(index).P + size(index).T;
+  const order = [...rows.keys()].sort(
+    layout === 'sequences'
+      ? (a, b) => length(a) - length(b)
+      : (a, b) => size(a).n - size(b).n || size(a).T - size(b).T || size(a).P - size(b).P,
+  );
+  const parts: number[][] = [];
+  let most = { n: 0, T: 0, P: 0 };
+  let total = 0;
+  for (const index of order) {
+    const { n, T, P } = size(index);
+    const part = parts.at(-1);
+    const wider = { n: Math.max(most.n, n), T: Math.max(most.T, T), P: Math.max(most.P, P) };
+    const cost =
+      layout === 'sequences' ? total + length(index) : ((part?.length ?? 0) + 1) * (wider.n * wider.T + wider.P);
+    if (part !== undefined && cost <= tokens) {
+      part.push(index);
+      most = wider;
+      total += length(index);
+    } else {
+      parts.push([index]);
+      most = { n, T, P };
+      total = length(index);
+    }
+  }
+  return parts;
+}
 
 export type PromptFeeds = { readonly P: number; readonly feeds: Feeds };
 
 /**
- * Feeds of the prompt tower.
+ * Feeds of the prompt tower: prompts padded on the left to P slots.
  * @throws TroupeError `training_failed` for a prompt without tokens: nothing would predict the first token.
  */
 export function promptFeeds(prompts: readonly (readonly number[])[], rotary: RotaryTable): PromptFeeds {
@@ -68,104 +191,70 @@ export function promptFeeds(prompts: readonly (readonly number[])[], rotary: Rot
   };
 }
 
-/**
- * One batch of rows. Its cost is that of Q·n·T tokens, so rows of like lengths and equally many completions belong together.
- * @throws TroupeError `training_failed` when a row is empty or an array has not the length of its tokens.
- */
-export function makeBatch(rows: readonly Row[], rotary: RotaryTable): Batch {
+/** Prompts padded on the left and, for each, n completions of T = 1 + S tokens padded on the right, where nothing looks at them. */
+function sharedPromptFeeds(rows: readonly Row[], places: Batch['places'], rotary: RotaryTable): Feeds {
   const Q = rows.length;
-  const completions = rows.flatMap((row) => row.completions);
   const n = rows.reduce((most, row) => Math.max(most, row.completions.length), 1);
   // At least one token after the first, so that no dimension is 0.
-  const T = completions.reduce((most, { tokenIds }) => Math.max(most, tokenIds.length), 2);
+  const T = rows.flatMap((row) => row.completions).reduce((most, { tokenIds }) => Math.max(most, tokenIds.length), 2);
   const S = T - 1;
-  if (Q === 0) throw new TroupeError('training_failed', 'a batch needs at least one row, got none');
   const ids = new Int32Array(Q * n * S);
-  const target = new Int32Array(Q * n * T);
-  const weight = new Float32Array(Q * n * T);
-  const old = new Float32Array(Q * n * T);
-  const entropy = new Float32Array(Q * n * T);
-  let tokens = 0;
   for (const [q, row] of rows.entries()) {
-    for (const [i, completion] of row.completions.entries()) {
-      const { tokenIds, weights, oldLogprobs, entropyWeights } = completion;
-      const at = (q * n + i) * T;
-      checkLength('weights', weights, completion);
-      checkLength('oldLogprobs', oldLogprobs, completion);
-      checkLength('entropyWeights', entropyWeights, completion);
-      target.set(tokenIds, at);
-      weight.set(weights, at);
-      if (oldLogprobs !== undefined) old.set(oldLogprobs, at);
-      if (entropyWeights !== undefined) entropy.set(entropyWeights, at);
-      for (let t = 0; t + 1 < tokenIds.length; t++) ids[(q * n + i) * S + t] = tokenIds[t] as number;
-      tokens += tokenIds.length;
-    }
+    for (const [i, { tokenIds }] of row.completions.entries()) ids.set(tokenIds.slice(0, -1), (q * n + i) * S);
   }
-  const prompt = promptFeeds(
+  const { P, feeds } = promptFeeds(
     rows.map((row) => row.promptIds),
     rotary,
   );
-  const { cos, sin } = rotary.rows(prompt.P, S);
-  const perToken = (data: Feed['data']): Feed => ({ shape: [Q, n, T], data });
-  const feeds: Feeds = {
-    ...prompt.feeds,
+  const { cos, sin } = rotary.rows(P, S);
+  return {
+    ...feeds,
     'completion.ids': { shape: [Q, n, S], data: ids },
     'completion.causal': causalMask(S),
     'completion.cos': cos,
     'completion.sin': sin,
-    target: perToken(target),
-    weight: perToken(weight),
-    'old.logprob': perToken(old),
-    'entropy.weight': perToken(entropy),
+    predict: { shape: [places.length], data: Int32Array.from(places, ([q, i, t]) => (q * n + i) * T + t) },
   };
-  return { rows, Q, P: prompt.P, n, T, feeds, tokens };
 }
 
-/**
- * Rows in parts of about `tokens` computed tokens, padding included, like lengths together: row numbers of each part.
- * A part is at least one row, so one long row makes a part of its own.
- */
-export function partition(rows: readonly Row[], tokens: number): number[][] {
-  const sizes = rows.map(({ promptIds, completions }) => ({
-    n: completions.length,
-    T: completions.reduce((most, { tokenIds }) => Math.max(most, tokenIds.length), 0),
-    P: promptIds.length,
-  }));
-  const size = (index: number) => sizes[index] as { readonly n: number; readonly T: number; readonly P: number };
-  const order = [...rows.keys()].sort(
-    (a, b) => size(a).n - size(b).n || size(a).T - size(b).T || size(a).P - size(b).P,
-  );
-  const parts: number[][] = [];
-  let most = { n: 0, T: 0, P: 0 };
-  for (const index of order) {
-    const { n, T, P } = size(index);
-    const part = parts.at(-1);
-    const wider = { n: Math.max(most.n, n), T: Math.max(most.T, T), P: Math.max(most.P, P) };
-    if (part !== undefined && (part.length + 1) * (wider.n * wider.T + wider.P) <= tokens) {
-      part.push(index);
-      most = wider;
-    } else {
-      parts.push([index]);
-      most = { n, T, P };
+/** What the loss reads: of each wanted token its id, its columns, and its segment. */
+function tokenFeeds(rows: readonly Row[], places: Batch['places']): Feeds {
+  const K = places.length;
+  const each = places.map(([q, i]) => rows[q]?.completions[i] as Completion);
+  const feeds: Record<string, Feed> = {
+    target: { shape: [K], data: Int32Array.from(places, ([, , t], k) => each[k]?.tokenIds[t] as number) },
+  };
+  for (const [column, field] of Object.entries(COLUMNS)) {
+    const data = new Float32Array(K);
+    let given = 0;
+    for (const [k, [, , t]] of places.entries()) {
+      const numbers = each[k]?.[field];
+      if (numbers === undefined) continue;
+      data[k] = numbers[t] as number;
+      given += 1;
     }
+    // The weights of terms that a row leaves out are 0; a log-probability that is left out is unknown.
+    if (given === K || column.endsWith('weight')) feeds[column] = { shape: [K], data };
   }
-  return parts;
+  const starts: number[] = [];
+  const weights: number[] = [];
+  for (const { segmentWeights = [] } of rows) {
+    starts.push(weights.length);
+    weights.push(...segmentWeights);
+  }
+  if (weights.length > 0) {
+    const segment = places.map(([q, , t], k) => (starts[q] as number) + (each[k]?.segments?.[t] ?? 0));
+    feeds.segment = { shape: [K], data: Int32Array.from(segment) };
+    feeds['segment.weight'] = { shape: [weights.length], data: Float32Array.from(weights) };
+  }
+  return feeds;
 }
 
-/** Per-token results [Q·n·T] as one list for each completion of each row, padding dropped. */
-export function perCompletion(batch: Batch, values: ArrayLike<number>): number[][][] {
-  const { rows, n, T } = batch;
-  return rows.map((row, q) =>
-    row.completions.map(({ tokenIds }, i) =>
-      Array.from({ length: tokenIds.length }, (_, t) => values[(q * n + i) * T + t] as number),
-    ),
-  );
-}
-
-function checkLength(name: string, values: readonly number[] | undefined, { tokenIds }: Completion): void {
+function checkLength(field: keyof Completion, completion: Completion): void {
+  const { [field]: values, tokenIds } = completion;
   if (values === undefined || values.length === tokenIds.length) return;
   throw new TroupeError(
     'training_failed',
-    `${name} must have one number for each of ${tokenIds.length} tokens, got ${values.length}`,
+    `${field} must have one number for each of ${tokenIds.length} tokens, got ${values.length}`,
   );
 }

@@ -4,69 +4,72 @@
  */
 import { readdir, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { Type } from 'typebox';
-import { Compile } from 'typebox/compile';
 import { TroupeError } from '../errors.ts';
 import { decodeDraft } from '../ingest/decode.ts';
 import { hashId } from '../ingest/json.ts';
-import { openDataset } from '../store/datasets/read.ts';
+import { type OpenedDataset, openDataset } from '../store/datasets/read.ts';
 import { checkedSpec, type Handler, type Job, type JobContext } from '../store/jobs.ts';
 import type { SavedCheckpoint } from './checkpoint.ts';
+import { jobMemory } from './job-memory.ts';
+import { DpoSpec, RlSpec, SftSpec, type TrainSpec } from './job-specs.ts';
 import { closeLearner, type Learner, openLearner, resetOptimizer, saveLearner } from './learner.ts';
-import { rlPass } from './rl.ts';
-import { sft } from './sft.ts';
-import { policyRow, type StepRow, supervisedRow } from './training-rows.ts';
+import { shuffledOrder } from './orders.ts';
+import { DEFAULT_KL } from './policy-losses.ts';
+import { preference, referenceScores } from './preference.ts';
+import { preferenceRows } from './preference-rows.ts';
+import { rlPass, withReference } from './rl.ts';
+import { roleWiseSft } from './role-wise-sft.ts';
+import { namedSchedule } from './schedules.ts';
+import { ADAM, type Adam, type StepDone, type Watch } from './training-loop.ts';
+import { policyRow, type StepRow, supervisedRow, type TrainingRow } from './training-rows.ts';
 
-const Common = {
-  base: Type.String({ description: 'directory of the checkpoint to go on from' }),
-  dataset: Type.String({ description: 'directory of the frozen dataset' }),
-  policy: Type.String(),
-  seed: Type.Integer(),
-  reset_optimizer: Type.Optional(Type.Boolean()),
-  keep: Type.Optional(Type.Boolean({ description: 'false: live weights, which the next ones replace' })),
+export type TrainerSettings = {
+  readonly checkpoints: string;
+  readonly threads: number;
+  readonly codeVersion: string;
+  /** Bytes that may still be taken; what the machine has if left out. */
+  readonly freeMemory?: () => number;
 };
-const SftSpec = Compile(
-  Type.Object({
-    ...Common,
-    steps: Type.Record(Type.String(), Type.Integer({ minimum: 0 })),
-    batch: Type.Integer({ minimum: 1 }),
-    learning_rate: Type.Number(),
-    warmup: Type.Integer({ minimum: 0 }),
-    entropy: Type.Number(),
-  }),
-);
-const RlSpec = Compile(
-  Type.Object({
-    ...Common,
-    roles: Type.Array(
-      Type.Object({
-        role: Type.String(),
-        groups: Type.Integer({ minimum: 1 }),
-        learning_rate: Type.Number(),
-        entropy: Type.Number(),
-      }),
-    ),
-    clip_low: Type.Number(),
-    clip_high: Type.Number(),
-    warmup: Type.Integer({ minimum: 0 }),
-  }),
-);
 
-export type TrainerSettings = { readonly checkpoints: string; readonly threads: number; readonly codeVersion: string };
+/** Second moments of a job forget faster than torch's: its runs are short, and beta2 0.99 is what they were measured with. */
+const adamOf = ({ beta1, beta2, weight_decay, clip }: TrainSpec): Adam => ({
+  ...ADAM,
+  beta1: beta1 ?? ADAM.beta1,
+  beta2: beta2 ?? 0.99,
+  weightDecay: weight_decay ?? ADAM.weightDecay,
+  clip: clip ?? ADAM.clip,
+});
 
-type TrainSpec = {
-  readonly base: string;
-  readonly dataset: string;
-  readonly policy: string;
-  readonly reset_optimizer?: boolean;
-  readonly keep?: boolean;
-};
+/** Steps from one report of a job to the next. */
+const REPORT_EVERY = 10;
+
+type Report = Parameters<Handler>[1];
+
+/** What a job says of its steps: every tenth and the last. */
+const reporting = (report: Report, { accuracy = false }: TrainSpec): Watch => ({
+  accuracy,
+  onStep: async (done) => {
+    if (done.step % REPORT_EVERY === 0 || done.step === done.steps) await report(done.step, stepMetrics(done));
+  },
+});
+
+/** The numbers of a step by the names they have in `traj.job_metrics`. */
+export const stepMetrics = (done: StepDone): Record<string, number> => ({
+  ...done.metrics,
+  loss: done.loss,
+  gradient_norm: done.gradientNorm,
+  learning_rate: done.learningRate,
+  tokens_per_second: (1000 * done.tokens) / Math.max(1e-3, done.milliseconds),
+  share: done.step / done.steps,
+  ...(done.heldOut === null ? {} : { held_out_loss: done.heldOut }),
+});
 
 /** Live weights kept on disk: what is spoken now, and what was spoken before, for readers that are still at it. */
 const LIVE_KEPT = 3;
 
 export function trainerHandlers(context: JobContext, settings: TrainerSettings): Readonly<Record<string, Handler>> {
   let held: Learner | null = null;
+  const memory = jobMemory(settings.freeMemory);
 
   async function learnerAt(dir: string): Promise<Learner> {
     if (held && dir.endsWith(held.id)) return held;
@@ -79,14 +82,14 @@ export function trainerHandlers(context: JobContext, settings: TrainerSettings):
   async function training<Metrics extends object>(
     job: Job,
     spec: TrainSpec,
-    train: (learner: Learner, rows: StepRow[]) => Promise<Metrics>,
+    train: (learner: Learner, dataset: OpenedDataset) => Promise<Metrics>,
   ) {
     const dataset = await openDataset(spec.dataset);
     const learner = await learnerAt(spec.base);
     try {
       if (spec.reset_optimizer) resetOptimizer(learner);
       const parent = learner.id;
-      const metrics = flat(await train(learner, [...dataset.rows('train')] as unknown as StepRow[]));
+      const metrics = flat(await train(learner, dataset));
       const keep = spec.keep ?? true;
       const saved = await saveLearner(
         learner,
@@ -123,10 +126,12 @@ export function trainerHandlers(context: JobContext, settings: TrainerSettings):
   return {
     sft: (job, report) => {
       const spec = checkedSpec(SftSpec, job.spec);
-      return training(job, spec, async (learner, rows) =>
-        sft(
+      return training(job, spec, (learner, dataset) => {
+        const rows = stepRows(dataset).map((row) => supervisedRow(row, learner.open));
+        memory.require(learner, { tokens: rows.map(length), rowsPerStep: spec.batch, what: 'rows a step (batch)' });
+        return roleWiseSft(
           learner.model,
-          rows.map((row) => supervisedRow(row, learner.open)),
+          rows,
           {
             steps: spec.steps,
             batch: spec.batch,
@@ -134,33 +139,96 @@ export function trainerHandlers(context: JobContext, settings: TrainerSettings):
             warmup: spec.warmup,
             entropy: spec.entropy,
             seed: spec.seed,
-            onStep: async (step, total, { loss, gradientNorm }) => {
-              if (step % 10 === 0 || step === total)
-                await report(step, { loss, gradient_norm: gradientNorm, share: step / total });
-            },
+            adam: adamOf(spec),
           },
-        ),
-      );
+          reporting(report, spec),
+        );
+      });
     },
-    rl: (job) => {
+    dpo: (job, report) => {
+      const spec = checkedSpec(DpoSpec, job.spec);
+      return training(job, spec, async (learner, dataset) => {
+        const { model, open } = learner;
+        const rows = preferenceRows(dataset, open);
+        memory.require(learner, {
+          tokens: rows.map(
+            ({ promptIds, chosen, rejected }) =>
+              length({ promptIds, tokenIds: chosen.tokenIds }) + rejected.tokenIds.length,
+          ),
+          rowsPerStep: spec.batch,
+          what: 'pairs a step (batch)',
+          sharedPrompts: true,
+        });
+        const { curves } = await preference(
+          model,
+          rows,
+          {
+            steps: spec.steps,
+            order: shuffledOrder(rows.length, { batch: spec.batch }, spec.seed),
+            beta: spec.beta ?? 0.1,
+            labelSmoothing: spec.label_smoothing ?? 0,
+            schedule: namedSchedule('linear', { rate: spec.learning_rate, steps: spec.steps, warmup: spec.warmup }),
+            adam: adamOf(spec),
+            reference: await referenceScores(model, rows),
+          },
+          reporting(report, spec),
+        );
+        return Object.fromEntries(
+          Object.entries({ loss: curves.loss, ...curves.metrics }).map(([name, values]) => [name, values.at(-1) ?? 0]),
+        );
+      });
+    },
+    rl: (job, report) => {
       const spec = checkedSpec(RlSpec, job.spec);
-      return training(job, spec, (learner, rows) =>
-        rlPass(learner.model, rows.map(policyRow), {
-          roles: spec.roles.map(({ role, groups, learning_rate, entropy }) => ({
-            role,
-            groups,
-            learningRate: learning_rate,
-            entropy,
-          })),
-          clipLow: spec.clip_low,
-          clipHigh: spec.clip_high,
-          warmup: spec.warmup,
-          seed: spec.seed,
-        }),
-      );
+      return training(job, spec, async (learner, dataset) => {
+        const { model } = learner;
+        const rows = stepRows(dataset).map(policyRow);
+        memory.require(learner, {
+          tokens: rows.map(length),
+          rowsPerStep: rowsOfStep(rows, spec.roles),
+          what: 'rows a step (groups)',
+        });
+        const loss = spec.loss ?? 'clipped-policy';
+        const kl = spec.kl ?? DEFAULT_KL[loss] ?? 0;
+        const { roles } = await rlPass(
+          model,
+          kl > 0 ? await withReference(model, rows) : rows,
+          {
+            roles: spec.roles.map(({ role, groups, learning_rate, entropy }) => ({
+              role,
+              groups,
+              learningRate: learning_rate,
+              entropy,
+            })),
+            loss,
+            kl,
+            epochs: spec.epochs ?? 1,
+            clip: { clipLow: spec.clip_low, clipHigh: spec.clip_high },
+            // The rate rises after the optimizer was reset, however many jobs ago that was.
+            schedule: () => () => Math.min(1, (model.optimizer.step + 1) / Math.max(1, spec.warmup)),
+            adam: adamOf(spec),
+            seed: spec.seed,
+          },
+          reporting(report, spec),
+        );
+        return roles;
+      });
     },
   };
 }
+
+const length = ({ promptIds, tokenIds }: Pick<TrainingRow, 'promptIds' | 'tokenIds'>): number =>
+  promptIds.length + tokenIds.length;
+
+/** Rows of a step at most: as many groups of each role as are asked for, each as large as the largest. */
+function rowsOfStep(rows: readonly TrainingRow[], roles: readonly { readonly groups: number }[]): number {
+  const sizes = new Map<string, number>();
+  for (const { group } of rows) sizes.set(group, (sizes.get(group) ?? 0) + 1);
+  const groups = roles.reduce((sum, one) => sum + one.groups, 0);
+  return Math.min(rows.length, groups * Math.max(1, ...sizes.values()));
+}
+
+const stepRows = (dataset: OpenedDataset): StepRow[] => [...dataset.rows('train')] as unknown as StepRow[];
 
 /** Keeps the newest live weights, those of a process before this one included. */
 async function prune(folder: string): Promise<void> {

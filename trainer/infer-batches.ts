@@ -1,10 +1,9 @@
 /**
- * Requests become batches: whatever waits when a run ends goes into the next one together. Order is that of arrival, and
- * a load is a border: what came before it is spoken by the weights before, what came after by the new ones.
+ * Requests to the models of a process. Each is spoken to from the moment it comes, together with those under way. Order is
+ * that of arrival, and a load is a border: what came before it is spoken by the weights before, what came after by the new ones.
  */
-import { setTimeout as sleep } from 'node:timers/promises';
 import { got, TroupeError } from '../errors.ts';
-import { type PreparedSample, prepareLogprobs, prepareSample, type ScoreRow, toChoice } from './infer-request.ts';
+import { prepareLogprobs, prepareSample, type ScoreRow, toChoice } from './infer-request.ts';
 import type {
   LoadAnswer,
   LoadAsk,
@@ -19,11 +18,14 @@ import type { ModelConfig, Sample, SampleRequest, Weights } from './weights.ts';
 
 /** What is needed of a policy here. */
 export type Speaker = {
-  /** For each request its n samples. */
-  sample(requests: readonly SampleRequest[]): Promise<readonly (readonly Sample[])[]>;
+  /** For each request its n samples; calls may overlap, and end early where `signal` is aborted. */
+  sample(
+    requests: readonly SampleRequest[],
+    options?: { readonly signal?: AbortSignal },
+  ): Promise<readonly (readonly Sample[])[]>;
   /** For each row the log-probability of each of its tokens after the prompt. */
   logprobs(rows: readonly ScoreRow[]): Promise<readonly (readonly number[])[]>;
-  /** Takes weights of the same names and shapes. */
+  /** Takes weights of the same names and shapes; calls under way end with those they began with. */
   setWeights(weights: Weights): void | Promise<void>;
   close(): void | Promise<void>;
 };
@@ -36,36 +38,26 @@ export type LoadPolicy = (
 
 export type BatchOptions = {
   readonly threads: number;
-  /** Samples of one batch at most, and of one request. */
+  /** Samples of one request, at most. */
   readonly maxRows?: number;
-  /** How long a batch waits for company at most, in milliseconds; it leaves once a millisecond brought nobody. */
-  readonly gatherMs?: number;
-  /** Requests that may wait; one more is refused as `busy`. */
+  /** Requests under way, at most; one more is refused as `busy`. */
   readonly maxWaiting?: number;
 };
 
-/** What is asked, and whether whoever asked has gone. */
-export type Asked = { readonly abandoned?: () => boolean } & (
+/** What is asked, and what ends it early. */
+export type Asked = { readonly signal?: AbortSignal } & (
   | { readonly op: 'sample'; readonly ask: SampleAsk }
   | { readonly op: 'logprobs'; readonly ask: LogprobsAsk }
   | { readonly op: 'load'; readonly ask: LoadAsk }
 );
 
 export type Batches = {
-  /** Waits for its turn and answers; rejects with a `TroupeError` that concerns this request alone. */
+  /** Answers when it is done; rejects with a `TroupeError` that concerns this request alone. */
   submit(asked: Asked): Promise<SampleAnswer | LogprobsAnswer | LoadAnswer>;
   status(): StatusAnswer;
-  /** Ends after the running batch; what waits is rejected as `interrupted`. */
+  /** Ends within one run of a model; what has no answer yet is rejected as `interrupted`. */
   close(): Promise<void>;
 };
-
-type Job = Asked & {
-  readonly rows: number;
-  readonly resolve: (answer: never) => void;
-  readonly reject: (e: unknown) => void;
-};
-type JobOf<Op extends Job['op']> = Extract<Job, { op: Op }>;
-type Prepared = { readonly job: JobOf<'sample'>; readonly sample: PreparedSample };
 
 /** A loaded model without its weights, which the speaker has. */
 type Loaded = Omit<OpenModel, 'weights' | 'optimizer' | 'state'> & {
@@ -77,16 +69,19 @@ type Loaded = Omit<OpenModel, 'weights' | 'optimizer' | 'state'> & {
 const shapesOf = ({ config, weights }: Pick<OpenModel, 'config' | 'weights'>): string =>
   JSON.stringify([config, [...weights].map(([name, { shape }]) => [name, shape]).sort()]);
 
-/** Starts taking requests; one batch runs at a time. */
+/** Starts taking requests. */
 export function startBatches(
-  { threads, maxRows = 4096, gatherMs = 4, maxWaiting = 100_000 }: BatchOptions,
+  { threads, maxRows = 4096, maxWaiting = 10_000 }: BatchOptions,
   loadPolicy: LoadPolicy,
 ): Batches {
   const models = new Map<string, Loaded>();
-  let queue: Job[] = [];
-  let wake: (() => void) | null = null;
+  /** One for each request without an answer. */
+  const withdrawals = new Set<AbortController>();
   let closed = false;
-  const counts = { batches: 0, samples: 0, tokens: 0 };
+  /** Everything that came before and was begun; loads are done. */
+  let begun: Promise<unknown> = Promise.resolve();
+  const underWay = new Set<Promise<unknown>>();
+  const counts = { requests: 0, samples: 0, tokens: 0 };
 
   const modelFor = (name: string | undefined): Loaded => {
     const model = name === undefined && models.size === 1 ? [...models.values()][0] : models.get(name ?? '');
@@ -121,118 +116,78 @@ export function startBatches(
       }
     } else {
       speaker = await loadPolicy(model.config, weights, { threads });
-      await before?.speaker.close();
+      // Those who are spoken to by the model before are heard out; nobody waits for that.
+      if (before) track(Promise.resolve(before.speaker.close()));
     }
     models.set(name, { ...model, name, shapes, speaker: speaker! });
     return { model: name, checkpoint: model.id };
   }
 
-  /** The requests of the next batch, taken from the queue: those of the first one's model that came before the next load. */
-  function takeBatch(first: JobOf<'sample'>): JobOf<'sample'>[] {
-    const border = queue.findIndex((job) => job.op === 'load');
-    const batch: JobOf<'sample'>[] = [];
-    let rows = 0;
-    const rest = queue.filter((job, i) => {
-      const joins = (border < 0 || i < border) && job.op === 'sample' && job.ask.model === first.ask.model;
-      if (!joins || (rows > 0 && rows + job.rows > maxRows)) return true;
-      rows += job.rows;
-      batch.push(job);
-      return false;
-    });
-    queue = rest;
-    return batch;
+  async function sample(ask: SampleAsk, signal: AbortSignal): Promise<SampleAnswer> {
+    const model = modelFor(ask.model);
+    const prepared = prepareSample(ask, model, { maxRows });
+    const [spoken = []] = await model.speaker.sample([prepared.request], { signal });
+    const choices = spoken.map((each) => toChoice(each, prepared, model.tokenizer));
+    const completion = choices.reduce((sum, choice) => sum + choice.token_ids.length, 0);
+    counts.requests++;
+    counts.samples += choices.length;
+    counts.tokens += completion;
+    return {
+      choices,
+      prompt_token_ids: prepared.request.promptIds,
+      model: model.name,
+      checkpoint: model.id,
+      usage: { prompt_tokens: prepared.request.promptIds.length, completion_tokens: completion },
+    };
   }
 
-  async function runSamples(jobs: readonly JobOf<'sample'>[]): Promise<void> {
-    const prepared: Prepared[] = [];
-    let model: Loaded | null = null;
-    for (const job of jobs) {
-      try {
-        model ??= modelFor(job.ask.model);
-        prepared.push({ job, sample: prepareSample(job.ask, model, { maxRows }) });
-      } catch (error) {
-        job.reject(error);
-      }
-    }
-    if (model === null || prepared.length === 0) return;
-    try {
-      await speak(model, prepared);
-    } catch (error) {
-      // One request may have spoilt the run for all: alone, each stands or falls for itself.
-      if (prepared.length === 1) prepared[0]!.job.reject(error);
-      else for (const one of prepared) await speak(model, [one]).catch(one.job.reject);
-    }
-  }
-
-  async function speak(model: Loaded, prepared: readonly Prepared[]): Promise<void> {
-    const spoken = await model.speaker.sample(prepared.map(({ sample }) => sample.request));
-    counts.batches++;
-    for (const [i, { job, sample }] of prepared.entries()) {
-      const choices = spoken[i]!.map((each) => toChoice(each, sample.stops, model.tokenizer));
-      const completion = choices.reduce((sum, choice) => sum + choice.token_ids.length, 0);
-      counts.samples += choices.length;
-      counts.tokens += completion;
-      const answer: SampleAnswer = {
-        choices,
-        prompt_token_ids: sample.request.promptIds,
-        model: model.name,
-        checkpoint: model.id,
-        usage: { prompt_tokens: sample.request.promptIds.length, completion_tokens: completion },
-      };
-      job.resolve(answer as never);
-    }
-  }
-
-  async function runLogprobs(ask: LogprobsAsk): Promise<LogprobsAnswer> {
+  async function logprobs(ask: LogprobsAsk): Promise<LogprobsAnswer> {
     const model = modelFor(ask.model);
     const rows = await model.speaker.logprobs(prepareLogprobs(ask, model));
     return { rows, model: model.name, checkpoint: model.id };
   }
 
-  async function gather(): Promise<void> {
-    const until = performance.now() + gatherMs;
-    let seen = -1;
-    while (queue.length !== seen && performance.now() < until) {
-      if (queue.reduce((sum, job) => sum + job.rows, 0) >= maxRows) return;
-      seen = queue.length;
-      await sleep(1);
-    }
+  function track<T>(work: Promise<T>): Promise<T> {
+    const settled = work.then(
+      () => {},
+      () => {},
+    );
+    underWay.add(settled);
+    void settled.then(() => underWay.delete(settled));
+    return work;
   }
 
-  async function work(): Promise<void> {
-    while (!closed) {
-      if (queue.length === 0) {
-        await new Promise<void>((resolve) => {
-          wake = resolve;
-        });
-        continue;
-      }
-      if (queue[0]!.op === 'sample') await gather();
-      queue = queue.filter((job) => !job.abandoned?.());
-      const first = queue[0];
-      if (closed || !first) continue;
-      if (first.op === 'sample') await runSamples(takeBatch(first));
-      else {
-        queue.shift();
-        const answer = first.op === 'load' ? load(first.ask) : runLogprobs(first.ask);
-        await answer.then(first.resolve as (answer: unknown) => void, first.reject);
-      }
-    }
+  /** Begins a request in its turn: after what came before has begun, and loads are done. */
+  function begin({ op, ask }: Asked, { signal }: AbortController): Promise<object> {
+    const answered = begun.then((): Promise<object> => {
+      if (signal.aborted) throw interrupted();
+      if (op === 'load') return load(ask);
+      return op === 'sample' ? sample(ask, signal) : logprobs(ask);
+    });
+    if (op === 'load') begun = answered.catch(() => {});
+    return answered;
   }
 
-  const working = work();
   return {
-    submit: (asked) =>
-      new Promise((resolve, reject) => {
-        if (closed) return reject(interrupted());
-        if (queue.length >= maxWaiting) {
-          return reject(new TroupeError('busy', `${queue.length} requests wait already; ask again later.`));
-        }
-        const n = asked.op === 'sample' ? Number(asked.ask.n ?? 1) : 1;
-        const rows = Number.isSafeInteger(n) && n > 0 ? n : 1;
-        queue.push({ ...asked, rows, resolve: resolve as (answer: never) => void, reject });
-        wake?.();
-      }),
+    submit: async (asked) => {
+      if (closed) throw interrupted();
+      if (underWay.size >= maxWaiting) {
+        throw new TroupeError('busy', `${underWay.size} requests are under way already; ask again later.`);
+      }
+      const withdrawal = new AbortController();
+      const withdraw = () => withdrawal.abort();
+      withdrawals.add(withdrawal);
+      if (asked.signal?.aborted) withdraw();
+      asked.signal?.addEventListener('abort', withdraw, { once: true });
+      try {
+        return (await track(begin(asked, withdrawal))) as SampleAnswer | LogprobsAnswer | LoadAnswer;
+      } catch (error) {
+        throw closed ? interrupted() : error;
+      } finally {
+        asked.signal?.removeEventListener('abort', withdraw);
+        withdrawals.delete(withdrawal);
+      }
+    },
     status: () => ({
       pid: process.pid,
       models: [...models.values()].map(({ name, id, dir, config }) => ({
@@ -242,15 +197,13 @@ export function startBatches(
         vocab_size: config.vocab_size,
         max_tokens: config.max_position_embeddings,
       })),
-      waiting: queue.length,
+      waiting: underWay.size,
       ...counts,
     }),
     async close() {
       closed = true;
-      wake?.();
-      await working;
-      for (const job of queue) job.reject(interrupted());
-      queue = [];
+      for (const withdrawal of withdrawals) withdrawal.abort();
+      while (underWay.size > 0) await Promise.all(underWay);
       for (const { speaker } of models.values()) await speaker.close();
       models.clear();
     },

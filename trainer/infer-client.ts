@@ -19,7 +19,8 @@ import {
 
 /** Every call rejects with the process's own `TroupeError`, or `unreachable` where it is not there or went away. */
 export type InferClient = {
-  sample(ask: SampleAsk): Promise<SampleAnswer>;
+  /** Once `signal` is aborted the process is told, and the call rejects as `interrupted`. */
+  sample(ask: SampleAsk, options?: { readonly signal?: AbortSignal }): Promise<SampleAnswer>;
   /** Loads the checkpoint or model at `dir` under a name; samples asked for later are spoken by it. */
   load(dir: string, name: string): Promise<LoadAnswer>;
   logprobs(ask: LogprobsAsk): Promise<LogprobsAnswer>;
@@ -51,10 +52,11 @@ export function connectInfer(path: string): InferClient {
   const ask = async <Op extends keyof Operations>(
     op: Op,
     request: Operations[Op]['ask'],
-  ): Promise<Operations[Op]['answer']> => (await connected()).ask(op, request);
+    signal?: AbortSignal,
+  ): Promise<Operations[Op]['answer']> => (await connected()).ask(op, request, signal);
 
   return {
-    sample: (request) => ask('sample', request),
+    sample: (request, { signal } = {}) => ask('sample', request, signal),
     load: (dir, name) => ask('load', { dir, name }),
     logprobs: (request) => ask('logprobs', request),
     status: () => ask('status', {}),
@@ -65,7 +67,11 @@ export function connectInfer(path: string): InferClient {
 }
 
 type Connection = {
-  ask<Op extends keyof Operations>(op: Op, request: Operations[Op]['ask']): Promise<Operations[Op]['answer']>;
+  ask<Op extends keyof Operations>(
+    op: Op,
+    request: Operations[Op]['ask'],
+    signal?: AbortSignal,
+  ): Promise<Operations[Op]['answer']>;
   end(): void;
 };
 
@@ -96,14 +102,27 @@ function open(path: string, onEnd: () => void): Promise<Connection> {
     socket.on('connect', () => {
       // An idle client does not keep its program alive; a question that waits does.
       socket.unref();
+      const send = (line: object): void => {
+        socket.write(`${JSON.stringify(line)}\n`);
+      };
       resolve({
-        ask: (op, request) =>
+        ask: (op, request, signal) =>
           new Promise((answered, failed) => {
             if (socket.destroyed) return failed(unreachable(path, 'went away', cause));
             const id = next++;
-            waiting.set(id, { resolve: answered as (answer: never) => void, reject: failed });
+            // A cancellation is answered too; its answer has nobody who waits for it.
+            const withdraw = () => send({ id: next++, op: 'cancel', request: id });
+            const settled =
+              <T>(then: (outcome: T) => void) =>
+              (outcome: T): void => {
+                signal?.removeEventListener('abort', withdraw);
+                then(outcome);
+              };
+            waiting.set(id, { resolve: settled(answered as (answer: never) => void), reject: settled(failed) });
             socket.ref();
-            socket.write(`${JSON.stringify({ ...request, id, op })}\n`);
+            send({ ...request, id, op });
+            if (signal?.aborted) withdraw();
+            else signal?.addEventListener('abort', withdraw, { once: true });
           }),
         end: () => socket.destroy(),
       });

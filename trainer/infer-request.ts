@@ -12,6 +12,9 @@ import type { Sample, SampleRequest } from './weights.ts';
 /** What of a model a request needs. */
 export type Voice = Pick<OpenModel, 'config' | 'tokenizer' | 'template' | 'eosIds'>;
 
+/** As many as the OpenAI interface allows. */
+const MAX_TOP_LOGPROBS = 20;
+
 /** A request ready for a batch, and the texts its samples are cut at. */
 export type PreparedSample = { readonly request: SampleRequest; readonly stops: readonly string[] };
 
@@ -50,6 +53,16 @@ export function prepareSample(ask: SampleAsk, voice: Voice, { maxRows }: { reado
   if (typeof temperature !== 'number' || !(temperature >= 0 && temperature < Infinity)) {
     throw refuse('temperature', 'a number of at least 0', temperature);
   }
+  const { top_p: topP, min_p: minP } = ask;
+  if (topP !== undefined && !(typeof topP === 'number' && topP > 0 && topP <= 1)) {
+    throw refuse('top_p', 'a number above 0 and at most 1', topP);
+  }
+  if (minP !== undefined && !(typeof minP === 'number' && minP >= 0 && minP <= 1)) {
+    throw refuse('min_p', 'a number from 0 to 1', minP);
+  }
+  if (ask.raw_logprobs !== undefined && typeof ask.raw_logprobs !== 'boolean') {
+    throw refuse('raw_logprobs', 'true or false', ask.raw_logprobs);
+  }
   const stops = ask.stop ?? [];
   if (!Array.isArray(stops) || !stops.every((stop) => typeof stop === 'string' && stop !== '')) {
     throw refuse('stop', 'a list of texts that are not empty', stops);
@@ -63,10 +76,36 @@ export function prepareSample(ask: SampleAsk, voice: Voice, { maxRows }: { reado
       temperature,
       seed: whole('seed', ask.seed ?? 0, 0, Number.MAX_SAFE_INTEGER),
       stopIds: [...new Set([...ends, ...stops.flatMap((stop) => singleToken(stop, tokenizer))])],
+      topK: whole('top_k', ask.top_k ?? 0, 0, Number.MAX_SAFE_INTEGER),
+      ...(topP === undefined ? {} : { topP }),
+      ...(minP === undefined ? {} : { minP }),
+      ...(ask.raw_logprobs ? { rawLogprobs: true } : {}),
+      topLogprobs: whole('top_logprobs', ask.top_logprobs ?? 0, 0, MAX_TOP_LOGPROBS),
+      ...(stops.length === 0 ? {} : { ended: endsWithin(stops, tokenizer) }),
     },
     stops,
   };
 }
+
+/** How many tokens a sample may go on after a stop text: to look for it after every token would cost more than they do. */
+const LOOK_EVERY = 4;
+
+/**
+ * Whether a sample holds a stop text by now, looked for in the text of its last tokens. `toChoice` cuts it where it begins.
+ * A character has at most four tokens; eight more give a decoder that looks at neighbours what it needs.
+ */
+function endsWithin(stops: readonly string[], tokenizer: Tokenizer): (tokenIds: readonly number[]) => boolean {
+  const window = 4 * Math.max(...stops.map((stop) => stop.length)) + LOOK_EVERY + 8;
+  return (tokenIds) => {
+    if (tokenIds.length % LOOK_EVERY !== 0) return false;
+    const holds = (text: string): boolean => stops.some((stop) => text.includes(stop));
+    return holds(textOf(tokenIds.slice(-window), tokenizer)) && holds(textOf(tokenIds, tokenizer));
+  };
+}
+
+/** A model may have more ids than its tokenizer has tokens; such an id has no text. */
+const textOf = (tokenIds: readonly number[], tokenizer: Tokenizer): string =>
+  tokenizer.decode(tokenIds.filter((id) => tokenizer.token(id) !== null));
 
 /** A stop text that is one whole token ends the sample at once; any other is found afterwards in the text. */
 function singleToken(stop: string, tokenizer: Tokenizer): number[] {
@@ -111,28 +150,39 @@ export function prepareLogprobs(ask: LogprobsAsk, { config }: Voice): ScoreRow[]
   });
 }
 
-/** A sample as a client reads it: cut at the first stop text, and with its text. */
-export function toChoice(sample: Sample, stops: readonly string[], tokenizer: Tokenizer): Choice {
-  const { tokenIds, logprobs, finish } = sample;
-  // A model may have more ids than its tokenizer has tokens; such an id is kept and has no text.
-  const textOf = (end: number): string =>
-    tokenizer.decode(tokenIds.slice(0, end).filter((id) => tokenizer.token(id) !== null));
-  const spoken = finish === 'stop' ? tokenIds.length - 1 : tokenIds.length;
-  const text = textOf(spoken);
-  const cut = Math.min(...stops.map((stop) => text.indexOf(stop)).filter((at) => at >= 0));
-  if (cut === Infinity) return { token_ids: tokenIds, logprobs, text, finish_reason: finish };
+/** A sample as a client reads it: cut at the first stop text, and with its text, which a stop token is no part of. */
+export function toChoice(sample: Sample, { request, stops }: PreparedSample, tokenizer: Tokenizer): Choice {
+  const { tokenIds, finish } = sample;
+  const before = (end: number): string => textOf(tokenIds.slice(0, end), tokenizer);
+  const holds = (text: string): boolean => stops.some((stop) => text.includes(stop));
+  const byToken = finish === 'stop' && request.stopIds.includes(tokenIds.at(-1) as number);
+  const spoken = byToken ? tokenIds.length - 1 : tokenIds.length;
+  const whole = before(spoken);
+  if (!holds(whole)) return { ...upTo(sample, tokenIds.length), text: whole, finish_reason: finish };
   // The shortest run of tokens whose text holds a stop text; holding one is monotone in the length.
   let [least, most] = [1, spoken];
   while (least < most) {
     const middle = (least + most) >> 1;
-    const part = textOf(middle);
-    if (stops.some((stop) => part.includes(stop))) most = middle;
+    if (holds(before(middle))) most = middle;
     else least = middle + 1;
   }
+  const cut = Math.min(...stops.map((stop) => whole.indexOf(stop)).filter((at) => at >= 0));
+  return { ...upTo(sample, least), text: whole.slice(0, cut), finish_reason: 'stop' };
+}
+
+/** The first tokens of a sample and what belongs to them. */
+function upTo(sample: Sample, end: number): Omit<Choice, 'text' | 'finish_reason'> {
+  const { tokenIds, logprobs, rawLogprobs, topLogprobs } = sample;
   return {
-    token_ids: tokenIds.slice(0, least),
-    logprobs: logprobs.slice(0, least),
-    text: text.slice(0, cut),
-    finish_reason: 'stop',
+    token_ids: tokenIds.slice(0, end),
+    logprobs: logprobs.slice(0, end),
+    ...(rawLogprobs === undefined ? {} : { raw_logprobs: rawLogprobs.slice(0, end) }),
+    ...(topLogprobs === undefined
+      ? {}
+      : {
+          top_logprobs: topLogprobs
+            .slice(0, end)
+            .map((best) => best.map(({ token, logprob }) => ({ token_id: token, logprob }))),
+        }),
   };
 }

@@ -20,7 +20,17 @@ export type SampleAsk = {
   readonly max_tokens?: number;
   /** 0 is greedy; 1 if left out. */
   readonly temperature?: number;
-  /** The same seed, prompt and weights give the same samples, whatever else is in the batch; 0 if left out. */
+  /** Draws among the so many most probable tokens only; 0, which is meant if left out, cuts nothing. */
+  readonly top_k?: number;
+  /** Draws among the most probable tokens that have so much of the probability; 1, which is meant if left out, cuts nothing. */
+  readonly top_p?: number;
+  /** Draws among tokens at least so many times as probable as the best; 0, which is meant if left out, cuts nothing. */
+  readonly min_p?: number;
+  /** Also gives each token's log-probability at temperature 1 with nothing cut. */
+  readonly raw_logprobs?: boolean;
+  /** Also gives so many of the most probable tokens at each place; 20 at most. */
+  readonly top_logprobs?: number;
+  /** The same seed, prompt, settings and weights give the same samples, whatever else is in the batch; 0 if left out. */
   readonly seed?: number;
   /** Texts that end a sample; they are not part of its text. */
   readonly stop?: readonly string[];
@@ -33,6 +43,10 @@ export type Choice = {
   readonly token_ids: readonly number[];
   /** Natural logarithm of each token's probability under the distribution it was drawn from. */
   readonly logprobs: readonly number[];
+  /** At temperature 1 with nothing cut; there if they were asked for. */
+  readonly raw_logprobs?: readonly number[];
+  /** The most probable tokens at each place, best first; there if they were asked for. */
+  readonly top_logprobs?: readonly (readonly { readonly token_id: number; readonly logprob: number }[])[];
   /** Without what ended it. */
   readonly text: string;
   readonly finish_reason: 'stop' | 'length';
@@ -46,6 +60,10 @@ export type SampleAnswer = {
   readonly checkpoint: string;
   readonly usage: { readonly prompt_tokens: number; readonly completion_tokens: number };
 };
+
+export type CancelAsk = { readonly request: unknown };
+/** Whether a request of that id was under way. */
+export type CancelAnswer = { readonly cancelled: boolean };
 
 export type LoadAsk = { readonly dir: string; readonly name: string };
 export type LoadAnswer = { readonly model: string; readonly checkpoint: string };
@@ -70,9 +88,10 @@ export type StatusAnswer = {
     readonly vocab_size: number;
     readonly max_tokens: number;
   }[];
-  /** Requests that wait for the next batch. */
+  /** Requests that have no answer yet. */
   readonly waiting: number;
-  readonly batches: number;
+  /** What has been answered. */
+  readonly requests: number;
   readonly samples: number;
   readonly tokens: number;
 };
@@ -82,6 +101,8 @@ export type Operations = {
   readonly sample: { readonly ask: SampleAsk; readonly answer: SampleAnswer };
   readonly load: { readonly ask: LoadAsk; readonly answer: LoadAnswer };
   readonly logprobs: { readonly ask: LogprobsAsk; readonly answer: LogprobsAnswer };
+  /** Withdraws a request of the same connection by its id; that request is answered `interrupted`. */
+  readonly cancel: { readonly ask: CancelAsk; readonly answer: CancelAnswer };
   readonly status: { readonly ask: Readonly<Record<never, never>>; readonly answer: StatusAnswer };
 };
 

@@ -1,12 +1,13 @@
 /**
  * The sampling process: models that speak, behind a Unix domain socket. A run of a model blocks the event loop, so this
- * process does nothing else; what arrives during a run waits in the socket and runs as one batch next.
+ * process does nothing else; what arrives during a run waits in the socket and joins the next one.
  */
 import { chmod, rm } from 'node:fs/promises';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import { got, TroupeError } from '../errors.ts';
 import { type Asked, type BatchOptions, type LoadPolicy, startBatches } from './infer-batches.ts';
 import {
+  type CancelAnswer,
   checkSocketPath,
   type ErrorReply,
   type LoadAnswer,
@@ -20,11 +21,14 @@ export type InferOptions = BatchOptions & {
   readonly socket: string;
 };
 
+/** What a client has asked and has no answer yet, with its id as JSON. */
+type UnderWay = Map<AbortController, string>;
+
 export type InferServer = {
   /** Loads or replaces a model, as the `load` request does. */
   load(ask: LoadAsk): Promise<LoadAnswer>;
   status(): StatusAnswer;
-  /** Ends after the running batch; requests that wait are answered `interrupted`. */
+  /** Ends after the run of a model that is under way; requests without an answer are answered `interrupted`. */
   close(): Promise<void>;
 };
 
@@ -41,21 +45,31 @@ export async function startInfer(
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {
     sockets.add(socket);
-    socket.on('close', () => sockets.delete(socket));
+    const asked: UnderWay = new Map();
+    socket.on('close', () => {
+      sockets.delete(socket);
+      for (const request of asked.keys()) request.abort();
+    });
     socket.on('error', () => socket.destroy());
-    readLines(socket, (line) => void answer(socket, line));
+    readLines(socket, (line) => void answer(socket, asked, line));
   });
 
-  async function answer(socket: Socket, line: string): Promise<void> {
+  async function answer(socket: Socket, asked: UnderWay, line: string): Promise<void> {
     let id: unknown = null;
     let reply: object;
+    const request = new AbortController();
     try {
-      const { op, ...request } = parse(line);
-      id = request.id ?? null;
-      reply = { id, ...(await perform(op, request, () => socket.destroyed)) };
+      const { op, ...ask } = parse(line);
+      id = ask.id ?? null;
+      if (op === 'cancel') reply = { id, ...cancel(asked, ask) };
+      else {
+        asked.set(request, JSON.stringify(id));
+        reply = { id, ...(await perform(op, ask, request.signal)) };
+      }
     } catch (error) {
       reply = errorReply(id, error);
     }
+    asked.delete(request);
     // Replies of one batch leave together: they are written in one turn of the event loop.
     if (socket.destroyed) return;
     if (socket.writableCorked === 0) {
@@ -65,12 +79,18 @@ export async function startInfer(
     socket.write(`${JSON.stringify(reply)}\n`);
   }
 
-  function perform(op: unknown, request: Record<string, unknown>, abandoned: () => boolean): Promise<object> | object {
+  function cancel(asked: UnderWay, { request }: Record<string, unknown>): CancelAnswer {
+    const found = [...asked].filter(([, id]) => id === JSON.stringify(request));
+    for (const [each] of found) each.abort();
+    return { cancelled: found.length > 0 };
+  }
+
+  function perform(op: unknown, ask: Record<string, unknown>, signal: AbortSignal): Promise<object> | object {
     if (op === 'status') return batches.status();
     if (op === 'sample' || op === 'load' || op === 'logprobs') {
-      return batches.submit({ op, ask: request, abandoned } as unknown as Asked);
+      return batches.submit({ op, ask, signal } as unknown as Asked);
     }
-    throw new TroupeError('input_refused', `op must be sample, load, logprobs or status, it is ${got(op)}.`, {
+    throw new TroupeError('input_refused', `op must be sample, load, logprobs, cancel or status, it is ${got(op)}.`, {
       field: 'op',
     });
   }

@@ -3,20 +3,19 @@
  * of Troupe, whose hashes are then verified, or any directory in the Hugging Face layout that holds safetensors.
  */
 import { got, TroupeError } from '../errors.ts';
-import type { Files, PublishOptions } from './atomic.ts';
-import { listFiles, readFiles, type SavedCheckpoint, saveCheckpointAt } from './checkpoint.ts';
+import type { PublishOptions } from './atomic.ts';
+import { listFiles, loadCheckpoint, type SavedCheckpoint, saveCheckpointAt } from './checkpoint.ts';
 import {
   type CheckpointContents,
-  decodeCheckpoint,
   emptyMeta,
-  identify,
+  identityOf,
   MANIFEST,
   SIDE_FILES,
   type SideFiles,
 } from './checkpoint-format.ts';
 import { readModelConfig } from './model-config.ts';
-import { initialWeights, parameterShapes } from './models/llama.ts';
-import { decodeSafetensors } from './safetensors.ts';
+import { readModelFiles } from './model-files.ts';
+import { initialWeights, parameterShapes } from './models/parameters.ts';
 import { type ChatTemplate, chatTemplate, templateSource } from './template.ts';
 import { openTokenizer, type Tokenizer, type TokenizerFiles } from './tokenizer.ts';
 import type { ModelConfig, Tensor, Weights } from './weights.ts';
@@ -43,9 +42,7 @@ export async function openModel(
   before?: Pick<OpenModel, 'sideFiles' | 'tokenizer' | 'template'>,
 ): Promise<OpenModel> {
   const names = await listFiles(dir);
-  const { identity, ...contents } = names.includes(MANIFEST)
-    ? decodeCheckpoint(await readFiles(dir, names))
-    : readPlain(dir, await readFiles(dir, names.filter(isModelFile)), names);
+  const { id, ...contents } = names.includes(MANIFEST) ? await openCheckpoint(dir) : await readPlain(dir);
   const { sideFiles, config } = contents;
   const json = (name: keyof SideFiles): Record<string, unknown> => parse(name, sideFiles[name] ?? '{}');
   if (sideFiles['tokenizer.json'] === undefined) {
@@ -66,7 +63,7 @@ export async function openModel(
   return {
     ...contents,
     weights: fitted(config, contents.weights),
-    id: identity.id,
+    id,
     dir,
     tokenizer,
     template: kept ? kept.template : source === null ? null : chatTemplate(source, tokenizer),
@@ -74,50 +71,26 @@ export async function openModel(
   };
 }
 
-/** What is read of a directory that vouches for nothing: a clone may hold anything else beside it. */
-const isModelFile = (name: string): boolean =>
-  name === 'config.json' || name.includes('.safetensors') || (SIDE_FILES as readonly string[]).includes(name);
+/** A checkpoint's contents and id, without what else is known of its files. */
+async function openCheckpoint(dir: string): Promise<CheckpointContents & { readonly id: string }> {
+  const { sha256: _, files: __, bytes: ___, ...contents } = await loadCheckpoint(dir);
+  return contents;
+}
 
-function readPlain(dir: string, files: Files, names: readonly string[]): ReturnType<typeof decodeCheckpoint> {
-  const config = files.get('config.json');
-  if (!config) throw new TroupeError('not_found', `${dir} is not a model directory: it has no config.json.`);
+/** A directory that vouches for nothing: its id follows from its files as a checkpoint's does from its own. */
+async function readPlain(dir: string): Promise<CheckpointContents & { readonly id: string }> {
+  const { texts, weights, facts } = await readModelFiles(dir);
   const utf8 = (bytes: Uint8Array): string => new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes);
-  const side = SIDE_FILES.filter((name) => files.has(name)).map((name) => [name, utf8(files.get(name)!)]);
+  const side = SIDE_FILES.filter((name) => texts.has(name)).map((name) => [name, utf8(texts.get(name)!)]);
   return {
-    config: readModelConfig(parse('config.json', utf8(config))),
-    weights: readWeights(dir, files, names),
+    config: readModelConfig(parse('config.json', utf8(texts.get('config.json')!))),
+    weights,
     sideFiles: Object.fromEntries(side),
     optimizer: null,
     state: null,
     meta: emptyMeta,
-    identity: identify(files, emptyMeta),
+    id: identityOf(facts, emptyMeta).id,
   };
-}
-
-/** Weights of one safetensors file or of the shards an index names. Nothing but safetensors is ever opened. */
-function readWeights(dir: string, files: Files, names: readonly string[]): Weights {
-  const whole = files.get('model.safetensors');
-  if (whole) return decodeSafetensors(whole).tensors;
-  const index = files.get('model.safetensors.index.json');
-  if (!index) {
-    const pickled = names.find((name) => /\.(bin|pt|pth|pkl|ckpt)$/.test(name));
-    throw new TroupeError(
-      'model_unsupported',
-      `${dir} has no model.safetensors${pickled ? `; ${pickled} can run code when it is loaded and is not read` : ''}.`,
-      { hint: 'Save it again with a current transformers, which writes safetensors: model.save_pretrained(DIR).' },
-    );
-  }
-  const map = parse('model.safetensors.index.json', new TextDecoder().decode(index)).weight_map ?? {};
-  const tensors = new Map<string, Tensor>();
-  for (const shard of new Set(Object.values(map as Record<string, unknown>))) {
-    const bytes = typeof shard === 'string' ? files.get(shard) : undefined;
-    if (!bytes)
-      throw new TroupeError('checkpoint_damaged', `The index of ${dir} names ${got(shard)}, which is not there.`);
-    for (const [name, tensor] of decodeSafetensors(bytes).tensors) tensors.set(name, tensor);
-  }
-  const missing = Object.keys(map as object).find((name) => !tensors.has(name));
-  if (missing) throw new TroupeError('checkpoint_damaged', `The shards of ${dir} do not hold ${got(missing)}.`);
-  return tensors;
 }
 
 /** Not parameters: a table that follows from the configuration, and the output matrix of a model that ties it. */

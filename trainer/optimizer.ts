@@ -1,8 +1,9 @@
 /**
- * AdamW (Loshchilov and Hutter, arXiv:1711.05101, algorithm 2) over named typed arrays, and the learning-rate schedules that
- * go with it. State is data: it is what a checkpoint stores, and equal state, gradients and options give equal bits.
+ * AdamW (Loshchilov and Hutter, arXiv:1711.05101, algorithm 2) over an arena, and the learning-rate schedules that go with it. State is
+ * data: it is what a checkpoint stores, and equal state, gradients and options give equal bits.
  */
-import type { Weights } from './weights.ts';
+import type { Arena } from './arena.ts';
+import type { Tensor } from './weights.ts';
 
 /** First and second moments by parameter name, and how many updates they have seen. */
 export type AdamState = {
@@ -22,74 +23,50 @@ export type AdamOptions = {
   readonly clip?: number;
 };
 
-export type Gradients = ReadonlyMap<string, Float32Array>;
+/** No update seen yet: a moment that is not named is zero. */
+export const initAdam = (): AdamState => ({ step: 0, m: new Map(), v: new Map() });
 
-export function initAdam(weights: Weights): AdamState {
-  const empty = () => new Map([...weights].map(([name, { data }]) => [name, new Float32Array(data.length)]));
-  return { step: 0, m: empty(), v: empty() };
+/** Takes over the moments of a state. @returns how many updates they have seen. */
+export function loadAdam(arena: Arena, { step, m, v }: AdamState): number {
+  for (const [into, from] of [
+    [arena.m, m],
+    [arena.v, v],
+  ] as const) {
+    for (const [name, data] of into) {
+      const moments = from.get(name);
+      if (moments === undefined) data.fill(0);
+      else if (moments !== data) data.set(moments);
+    }
+  }
+  return step;
 }
 
 /**
- * One update. The arrays of `weights` and `state` are written in place and the returned state holds them, so the state
- * passed in must not be used again. Returns the gradients' norm before clipping.
- * Measured: about 5 ns a parameter, one pass; the clipping factor costs no pass of its own.
+ * Update number `step`, counted from 1, of everything in the arena, in place. The clipping factor follows from the gradients' norm and
+ * costs no pass of its own. Measured: 0.7 ns a parameter.
  */
-export function adamUpdate(
-  weights: Weights,
-  gradients: Gradients,
-  state: AdamState,
-  options: AdamOptions,
-): { readonly state: AdamState; readonly gradientNorm: number } {
+export function adamUpdate(arena: Arena, step: number, gradientNorm: number, options: AdamOptions): void {
   const { learningRate, beta1 = 0.9, beta2 = 0.99, epsilon = 1e-8, weightDecay = 0.01, clip = 1 } = options;
-  const step = state.step + 1;
-  const gradientNorm = globalNorm(gradients);
   const scale = clip > 0 && gradientNorm > clip ? clip / gradientNorm : 1;
   const rate = learningRate / (1 - beta1 ** step);
   const correction = 1 / (1 - beta2 ** step);
-  for (const [name, { data, shape }] of weights) {
-    const gradient = gradients.get(name);
-    const m = state.m.get(name);
-    const v = state.v.get(name);
-    // A parameter without a gradient is frozen.
-    if (gradient === undefined || m === undefined || v === undefined) continue;
-    const decay = shape.length > 1 ? 1 - learningRate * weightDecay : 1;
-    updateArray(data, gradient, m, v, { scale, beta1, beta2, rate, correction, epsilon, decay });
-  }
-  return { state: { step, m: state.m, v: state.v }, gradientNorm };
-}
-
-type ArrayUpdate = {
-  readonly scale: number;
-  readonly beta1: number;
-  readonly beta2: number;
-  readonly rate: number;
-  readonly correction: number;
-  readonly epsilon: number;
-  readonly decay: number;
-};
-
-function updateArray(w: Float32Array, g: Float32Array, m: Float32Array, v: Float32Array, by: ArrayUpdate): void {
-  const { scale, beta1, beta2, rate, correction, epsilon, decay } = by;
-  const [rest1, rest2] = [1 - beta1, 1 - beta2];
-  for (let i = 0; i < w.length; i++) {
-    const slope = (g[i] as number) * scale;
-    const mean = (m[i] as number) * beta1 + slope * rest1;
-    const square = (v[i] as number) * beta2 + slope * slope * rest2;
-    m[i] = mean;
-    v[i] = square;
-    w[i] = (w[i] as number) * decay - (rate * mean) / (Math.sqrt(square * correction) + epsilon);
+  for (const { name, kernel, from, to } of arena.places) {
+    const matrix = (arena.weights.get(name) as Tensor).shape.length > 1;
+    const decay = matrix ? 1 - learningRate * weightDecay : 1;
+    kernel.adamw(from, to, { scale, beta1, beta2, rate, correction, epsilon, decay });
   }
 }
 
 /** Euclidean norm of all gradients together. */
-export function globalNorm(gradients: Gradients): number {
+export function globalNorm({ places }: Arena): number {
   let total = 0;
-  for (const data of gradients.values()) {
-    let sum = 0;
-    for (let i = 0; i < data.length; i++) sum += (data[i] as number) * (data[i] as number);
-    total += sum;
-  }
+  for (const { kernel, from, to } of places) total += kernel.squares(from, to);
   return Math.sqrt(total);
+}
+
+/** Adds the gradients of a further part of a batch to those of its first. */
+export function addGradients({ places }: Arena): void {
+  for (const { kernel, from, to } of places) kernel.accumulate(from, to);
 }
 
 /** Learning rate of update `step`, counted from 0. */

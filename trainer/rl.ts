@@ -1,14 +1,17 @@
 /**
- * One pass of policy gradient over a frozen dataset, role by role: the clipped surrogate of PPO/GRPO with DAPO's wider upper bound and an
- * entropy bonus, mean over sequences of the mean over tokens. Advantages come from the dataset: whoever judged them is named there.
- * Groups whose advantages are all zero carry no signal and are left out. Dropped: KL to a reference, several epochs (stale data
- * learned slower), dual clip.
+ * Policy gradient over a frozen dataset, role by role: passes over its groups in an order of the seed's, a step for every few groups.
+ * Advantages come from the dataset: whoever judged them is named there. Groups whose advantages are all zero carry no signal and are
+ * left out. Dropped: training on rows whose advantage is unknown.
  */
-import type { Row } from './batch.ts';
-import { clippedPolicyLoss } from './losses/clipped-policy.ts';
+import { TroupeError } from '../errors.ts';
+import { sftLoss } from './losses/sft.ts';
+import type { Schedule } from './optimizer.ts';
+import { type PolicyLossName, type PolicyLossOptions, type PolicyRow, policyLoss } from './policy-losses.ts';
 import { randomStream } from './random.ts';
+import { beginning, type Progress } from './run-state.ts';
 import { shuffle } from './shuffle.ts';
-import { type TrainableModel, trainStep } from './step.ts';
+import { evaluate, type TrainableModel } from './step.ts';
+import { type Adam, type StepDone, trainingLoop, type Watch } from './training-loop.ts';
 import type { TrainingRow } from './training-rows.ts';
 
 export type RoleOptions = {
@@ -21,10 +24,14 @@ export type RoleOptions = {
 
 export type RlOptions = {
   readonly roles: readonly RoleOptions[];
-  readonly clipLow: number;
-  readonly clipHigh: number;
-  /** Optimizer steps over which the rate rises after the optimizer was reset. */
-  readonly warmup: number;
+  readonly loss: PolicyLossName;
+  readonly clip: Pick<PolicyLossOptions, 'clipLow' | 'clipHigh'>;
+  /** Coefficient of the divergence to the reference; above 0 each row needs its log-probabilities under it. */
+  readonly kl?: number;
+  readonly epochs?: number;
+  /** Factor of the roles' learning rates at each step. */
+  readonly schedule: (steps: number) => Schedule;
+  readonly adam: Adam;
   readonly seed: number;
 };
 
@@ -38,56 +45,101 @@ export type RoleMetrics = {
   readonly tokens: number;
 };
 
+export type RlOutcome = { readonly progress: Progress; readonly roles: Record<string, RoleMetrics> };
+
 /** Advantages below this are no signal. */
 const NO_SIGNAL = 1e-3;
 
-/** Trains in place. Returns what each role's steps looked like. */
+/** Trains in place. Returns what each role's steps looked like; those before `progress` are not among them. */
 export async function rlPass(
   model: TrainableModel,
-  rows: readonly TrainingRow[],
+  rows: readonly PolicyRow[],
   options: RlOptions,
-): Promise<Record<string, RoleMetrics>> {
-  const random = randomStream(options.seed);
-  const loss = clippedPolicyLoss({ clipLow: options.clipLow, clipHigh: options.clipHigh });
-  const metrics: Record<string, RoleMetrics> = {};
-  for (const { role, groups: perStep, learningRate, entropy } of options.roles) {
-    const groups = groupsOf(rows.filter((row) => row.role === role));
-    const useful = groups.filter((group) => group.some((row) => Math.abs(row.advantage ?? 0) > NO_SIGNAL));
-    shuffle(useful, random);
-    const seen: { gradientNorm: number; entropy: number; clipShare: number; tokens: number }[] = [];
-    for (let i = 0; i < useful.length; i += perStep) {
-      const part = useful.slice(i, i + perStep);
-      // A small remainder would be a noisy step of its own.
-      if (part.length < perStep / 4 && i > 0) break;
-      const share = Math.min(1, part.length / perStep);
-      const warm = Math.min(1, (model.optimizer.step + 1) / Math.max(1, options.warmup));
-      const outcome = await trainStep(model, batchOf(part.flat(), entropy), {
-        loss,
-        learningRate: learningRate * share * warm,
-      });
-      seen.push({
-        gradientNorm: outcome.gradientNorm,
-        entropy: outcome.entropy ?? 0,
-        clipShare: outcome.clipShare ?? 0,
-        tokens: outcome.tokens,
-      });
-    }
-    const mean = (field: 'gradientNorm' | 'entropy' | 'clipShare'): number =>
-      seen.length === 0 ? 0 : seen.reduce((sum, step) => sum + step[field], 0) / seen.length;
-    metrics[role] = {
-      steps: seen.length,
-      signal: groups.length === 0 ? 0 : useful.length / groups.length,
-      gradientNorm: mean('gradientNorm'),
-      entropy: mean('entropy'),
-      clipShare: mean('clipShare'),
-      tokens: seen.reduce((sum, step) => sum + step.tokens, 0),
-    };
+  watch: Watch = {},
+  progress: Progress = beginning(),
+): Promise<RlOutcome> {
+  const { kl = 0 } = options;
+  if (kl > 0 && rows.some((row) => row.reference === undefined)) {
+    throw new TroupeError('training_failed', 'A divergence needs the log-probabilities of a reference for each row.');
   }
-  return metrics;
+  const plan = policyPlan(rows, options);
+  const seen = new Map<string, StepDone[]>();
+  const onStep = async (done: StepDone) => {
+    const { role } = plan.steps[done.step - 1]!;
+    seen.set(role, [...(seen.get(role) ?? []), done]);
+    await watch.onStep?.(done);
+  };
+  const factor = options.schedule(plan.steps.length);
+  // One graph for all roles: what differs in them, the bonus, is in the weights.
+  const bonus = Math.max(0, ...options.roles.map((role) => role.entropy));
+  const lossOf = (entropy: number) => policyLoss(options.loss, { ...options.clip, entropy, kl });
+  const reached = await trainingLoop(
+    model,
+    {
+      steps: plan.steps.length,
+      rowsOf: (step) => lossOf(plan.steps[step]!.entropy).rowsOf(plan.steps[step]!.rows),
+      loss: lossOf(bonus).loss,
+      schedule: (step) => plan.steps[step]!.learningRate * factor(step),
+      adam: options.adam,
+    },
+    { ...watch, onStep },
+    progress,
+  );
+  const roles = options.roles.map(({ role }) => [role, roleMetrics(seen.get(role) ?? [], plan.signal[role] ?? 0)]);
+  return { progress: reached, roles: Object.fromEntries(roles) };
 }
 
-function groupsOf(rows: readonly TrainingRow[]): TrainingRow[][] {
-  const groups = new Map<string, TrainingRow[]>();
+export type PolicyPlan = {
+  readonly steps: readonly {
+    readonly role: string;
+    readonly rows: readonly PolicyRow[];
+    readonly entropy: number;
+    readonly learningRate: number;
+  }[];
+  /** By role, the share of groups that carry a signal. */
+  readonly signal: Readonly<Record<string, number>>;
+};
+
+/** The rows of every step, drawn from the seed: role by role, each useful group once in a pass. */
+export function policyPlan(
+  rows: readonly PolicyRow[],
+  { roles, epochs = 1, seed }: Pick<RlOptions, 'roles' | 'epochs' | 'seed'>,
+): PolicyPlan {
+  const random = randomStream(seed);
+  const sets = roles.map((options) => {
+    const groups = groupsOf(rows.filter((row) => row.role === options.role));
+    const useful = groups.filter((group) => group.some((row) => Math.abs(row.advantage ?? 0) > NO_SIGNAL));
+    return { ...options, useful, signal: groups.length === 0 ? 0 : useful.length / groups.length };
+  });
+  const steps: PolicyPlan['steps'][number][] = [];
+  for (let epoch = 0; epoch < epochs; epoch++) {
+    for (const { role, groups: perStep, learningRate, entropy, useful } of sets) {
+      shuffle(useful, random);
+      for (let i = 0; i < useful.length; i += perStep) {
+        const part = useful.slice(i, i + perStep);
+        // A small remainder would be a noisy step of its own.
+        if (part.length < perStep / 4 && i > 0) break;
+        const share = Math.min(1, part.length / perStep);
+        steps.push({ role, rows: part.flat(), entropy, learningRate: learningRate * share });
+      }
+    }
+  }
+  return { steps, signal: Object.fromEntries(sets.map(({ role, signal }) => [role, signal])) };
+}
+
+/** The rows with their log-probabilities under a model, which is not trained by it; 0 where a token is not trained. */
+export async function withReference(model: TrainableModel, rows: readonly TrainingRow[]): Promise<PolicyRow[]> {
+  const asked = rows.map(({ promptIds, tokenIds, trained }) => ({
+    promptIds,
+    completions: [{ tokenIds, weights: trained.map(Number) }],
+  }));
+  if (rows.length === 0) return [];
+  const { logprobs } = await evaluate(model, asked, sftLoss);
+  return rows.map((row, i) => ({ ...row, reference: logprobs[i]![0]!.map((one) => one ?? 0) }));
+}
+
+function groupsOf(rows: readonly PolicyRow[]): PolicyRow[][] {
+  const groups = new Map<string, PolicyRow[]>();
   for (const row of rows) {
     // A null advantage is unknown, not zero: the row teaches nothing.
     if (row.advantage === null) continue;
@@ -98,24 +150,15 @@ function groupsOf(rows: readonly TrainingRow[]): TrainingRow[][] {
   return [...groups.values()];
 }
 
-/** Completions of one call share its prompt. */
-function batchOf(rows: readonly TrainingRow[], entropy: number): Row[] {
-  const calls = new Map<string, TrainingRow[]>();
-  for (const row of rows) {
-    const call = calls.get(row.callId);
-    if (call) call.push(row);
-    else calls.set(row.callId, [row]);
-  }
-  return [...calls.values()].map((call) => ({
-    promptIds: call[0]!.promptIds,
-    completions: call.map((row) => {
-      const per = 1 / (rows.length * Math.max(1, row.trained.filter(Boolean).length));
-      return {
-        tokenIds: row.tokenIds,
-        weights: row.trained.map((on) => (on ? row.advantage! * per : 0)),
-        oldLogprobs: row.logprobs!,
-        entropyWeights: row.trained.map((on) => (on ? entropy * per : 0)),
-      };
-    }),
-  }));
+function roleMetrics(steps: readonly StepDone[], signal: number): RoleMetrics {
+  const mean = (of: (step: StepDone) => number): number =>
+    steps.length === 0 ? 0 : steps.reduce((sum, step) => sum + of(step), 0) / steps.length;
+  return {
+    steps: steps.length,
+    signal,
+    gradientNorm: mean(({ gradientNorm }) => gradientNorm),
+    entropy: mean(({ metrics }) => metrics.entropy ?? 0),
+    clipShare: mean(({ metrics }) => metrics.clip_share ?? 0),
+    tokens: steps.reduce((sum, { trainedTokens }) => sum + trainedTokens, 0),
+  };
 }

@@ -1,90 +1,78 @@
 /**
- * Supervised fine-tuning, role by role: each role has its own number of steps, and the steps of all roles are interleaved at random,
- * so that one model learns several roles at once. The loss is the mean over sequences of each sequence's mean over its tokens
- * (M1-32B, arXiv:2504.09772). Kept: role-wise sets, sequence mean. Dropped: packing and length buckets, which short rows do not need.
+ * Supervised fine-tuning: the model learns to say what the rows say. Means over all trained tokens of a batch, or over its sequences of
+ * each sequence's mean (M1-32B, arXiv:2504.09772, writes the second in its paper and trains with the first, its framework's default).
+ * Kept of it: both means, all steps of a problem as one batch. Dropped: packing, which sequences laid end to end do not need.
  */
 import { TroupeError } from '../errors.ts';
 import type { Row } from './batch.ts';
-import { sftLoss } from './losses/sft.ts';
+import { equalBeginnings } from './equal-beginnings.ts';
+import { sequenceMeanWeights, sftLoss, tokenMeanWeights } from './losses/sft.ts';
 import { sftEntropyLoss } from './losses/sft-entropy.ts';
-import { type Schedule, withWarmup } from './optimizer.ts';
-import { randomStream } from './random.ts';
-import { endless, shuffle } from './shuffle.ts';
-import { type TrainableModel, trainStep } from './step.ts';
-import type { TrainingRow } from './training-rows.ts';
+import type { Schedule } from './optimizer.ts';
+import type { Order } from './orders.ts';
+import type { Progress } from './run-state.ts';
+import type { TrainableModel } from './step.ts';
+import { type Adam, trainingLoop, type Watch } from './training-loop.ts';
+import type { TokenRow } from './training-rows.ts';
+
+/** How the tokens of a batch become one number, with the weights of each sequence's tokens. */
+export const SFT_MEANS = { 'token-mean': tokenMeanWeights, 'sequence-mean': sequenceMeanWeights } as const;
+export type SftMean = keyof typeof SFT_MEANS;
 
 export type SftOptions = {
-  /** Optimizer steps by role; a role without rows is left out. */
-  readonly steps: Readonly<Record<string, number>>;
-  readonly batch: number;
-  readonly learningRate: number;
-  readonly warmup: number;
+  readonly steps: number;
+  readonly order: Order;
+  readonly mean: SftMean;
   /** Weight of the entropy bonus, 0 for none. */
   readonly entropy: number;
-  readonly seed: number;
-  readonly onStep?: (
-    step: number,
-    total: number,
-    metrics: { readonly loss: number; readonly gradientNorm: number },
-  ) => void | Promise<void>;
+  readonly schedule: Schedule;
+  readonly adam: Adam;
+  readonly heldOut?: readonly TokenRow[];
 };
 
-/** Trains in place. Returns the mean loss of each role over its last tenth of steps. */
+/** Trains in place. @throws TroupeError `training_failed` where no row has a trained token. */
 export async function sft(
   model: TrainableModel,
-  rows: readonly TrainingRow[],
-  options: SftOptions,
-): Promise<Record<string, number>> {
-  const random = randomStream(options.seed);
-  const sets = Object.entries(options.steps)
-    .map(([role, steps]) => ({ role, steps, rows: rows.filter((row) => row.role === role) }))
-    .filter(({ rows: mine }) => mine.length > 0)
-    .map((set) => ({ ...set, draw: endless(set.rows, random) }));
-  if (sets.length === 0) {
-    const asked = Object.keys(options.steps).join(', ');
-    throw new TroupeError(
-      'training_failed',
-      `No row of the dataset has one of the roles ${asked}; there is nothing to learn.`,
-    );
-  }
-  const plan = shuffle(
-    sets.flatMap((set) => Array.from({ length: set.steps }, () => set)),
-    random,
-  );
-  // The last 30 % fall to a tenth: early steps find the region, late ones settle in it.
-  const fall: Schedule = (step) =>
-    options.learningRate * (step > plan.length * 0.7 ? Math.max(0.1, (plan.length - step) / (plan.length * 0.3)) : 1);
-  const schedule = withWarmup(options.warmup, fall);
-  const late = new Map<string, number[]>();
-  for (const [step, set] of plan.entries()) {
-    const batch = Array.from({ length: options.batch }, set.draw);
-    const outcome = await trainStep(
-      model,
-      batch.map((row) => sequenceMeanRow(row, options.batch, options.entropy)),
-      {
-        loss: options.entropy > 0 ? sftEntropyLoss : sftLoss,
-        learningRate: schedule(step),
-      },
-    );
-    await options.onStep?.(step + 1, plan.length, outcome);
-    if (step >= plan.length * 0.9) late.set(set.role, [...(late.get(set.role) ?? []), likelihood(outcome.logprobs)]);
-  }
-  return Object.fromEntries(
-    [...late].map(([role, losses]) => [role, losses.reduce((a, b) => a + b, 0) / losses.length]),
+  rows: readonly TokenRow[],
+  { mean, entropy, order, heldOut = [], ...course }: SftOptions,
+  watch?: Watch,
+  progress?: Progress,
+): Promise<Progress> {
+  if (!rows.some(hasTarget)) throw new TroupeError('training_failed', 'No row has a token to learn.');
+  // Layers are computed again only where rows stand alone, and who asks for that lacks memory, not time.
+  const laid = model.recompute ? (alone: Row[]) => alone : equalBeginnings;
+  return trainingLoop(
+    model,
+    {
+      ...course,
+      loss: entropy > 0 ? sftEntropyLoss : sftLoss,
+      rowsOf: (step) =>
+        laid(
+          supervisedBatch(
+            order(step).map((row) => rows[row]!),
+            mean,
+            entropy,
+          ),
+        ),
+      heldOut: heldOut.length > 0 ? equalBeginnings(supervisedBatch(heldOut, mean, entropy)) : [],
+    },
+    watch,
+    progress,
   );
 }
 
-function sequenceMeanRow(row: TrainingRow, sequences: number, entropy: number): Row {
-  const count = row.trained.filter(Boolean).length;
-  const weights = row.trained.map((on) => (on ? 1 / (sequences * count) : 0));
-  return {
-    promptIds: row.promptIds,
-    completions: [{ tokenIds: row.tokenIds, weights, entropyWeights: weights.map((weight) => weight * entropy) }],
-  };
+/** Rows whose weights make the loss of the batch the mean asked for. */
+export function supervisedBatch(rows: readonly TokenRow[], mean: SftMean, entropy: number): Row[] {
+  const weights = SFT_MEANS[mean](rows.map((row) => row.trained));
+  return rows.map(({ promptIds, tokenIds }, i) => {
+    const own = weights[i]!;
+    return {
+      promptIds,
+      completions: [
+        { tokenIds, weights: own, ...(entropy > 0 ? { entropyWeights: own.map((weight) => weight * entropy) } : {}) },
+      ],
+    };
+  });
 }
 
-/** Mean over sequences of the mean negative log-likelihood of their tokens. */
-function likelihood(logprobs: readonly (readonly (readonly number[])[])[]): number {
-  const means = logprobs.flat().map((tokens) => -tokens.reduce((a, b) => a + b, 0) / tokens.length);
-  return means.reduce((a, b) => a + b, 0) / means.length;
-}
+const hasTarget = ({ trained }: TokenRow): boolean => trained.includes(true);

@@ -1,65 +1,110 @@
 /**
  * One training step: gradients of a batch by the graph, then the optimizer in place. A model under training is its weights,
- * its optimizer state and one compiled graph for each loss it was trained with.
+ * its optimizer state and one compiled graph for each loss and layout it was trained with.
  */
 import { TroupeError } from '../errors.ts';
-import { type Batch, makeBatch, partition, perCompletion, type Row } from './batch.ts';
+import { type Arena, makeArena } from './arena.ts';
+import { type Batch, type Layout, layoutOf, makeBatch, partition, perCompletion, type Row } from './batch.ts';
 import { type Feed, type Feeds, openSession, type Session } from './graph/session.ts';
+import { type Adapter, checkAdapter } from './lora.ts';
 import type { Loss } from './losses/loss.ts';
-import { trainingGraph } from './models/graphs.ts';
-import { checkWeights, parameterShapes } from './models/llama.ts';
+import { evaluationGraph, type Outputs, trainingGraph } from './models/graphs.ts';
+import { checkWeights } from './models/parameters.ts';
 import { type RotaryTable, rotaryTable } from './models/positions.ts';
-import { type AdamOptions, type AdamState, adamUpdate, initAdam } from './optimizer.ts';
+import {
+  type AdamOptions,
+  type AdamState,
+  adamUpdate,
+  addGradients,
+  globalNorm,
+  initAdam,
+  loadAdam,
+} from './optimizer.ts';
 import type { ModelConfig, Weights } from './weights.ts';
 
 export type TrainableModel = {
   readonly config: ModelConfig;
-  /** Updated in place by `trainStep`. */
+  /** Of the whole model. Updated in place by `trainStep`, or the given ones, held as they are, where an adapter is trained. */
   readonly weights: Weights;
+  readonly adapter: Adapter | null;
+  /** What is trained: `weights`, or the adapter's matrices. Updated in place by `trainStep`. */
+  readonly trained: Weights;
+  readonly arena: Arena;
   readonly threads: number;
-  /** Replaced by each step; set it to resume from a checkpoint, or to `initAdam(weights)` to start afresh. */
+  readonly recompute: boolean;
+  readonly profile: string | undefined;
+  /** As it is now; set it to resume from a checkpoint, or to `initAdam()` to start afresh. */
   optimizer: AdamState;
   readonly rotary: RotaryTable;
   readonly gradients: ReadonlyMap<string, Float32Array>;
-  /** Buffers for the parts of a batch after its first; made when a batch first has more than one. */
-  readonly partGradients: Map<string, Float32Array>;
   readonly sessions: Map<string, Promise<Session>>;
 };
 
-export type StepOptions = AdamOptions & { readonly loss: Loss };
+export type TrainableOptions = {
+  /** Threads inside one operation. With one, equal inputs give equal bits. */
+  readonly threads?: number;
+  readonly optimizer?: AdamState;
+  /** Computes layers again for the gradient instead of keeping them: a third more work, a fraction of the memory. */
+  readonly recompute?: boolean;
+  /** Where to write traces of the sessions, see `SessionOptions`. */
+  readonly profile?: string;
+  /** Trains these low-rank matrices and holds the weights; several may share one set of weights. */
+  readonly adapter?: { readonly adapter: Adapter; readonly weights: Weights };
+};
 
-export type StepResult = {
+export type Measures = {
+  /** Token accuracy among the metrics; it costs a pass over the logits. */
+  readonly accuracy?: boolean;
+};
+
+export type StepOptions = AdamOptions & Measures & { readonly loss: Loss };
+
+export type Outcome = {
   readonly loss: number;
-  /** Before clipping. */
-  readonly gradientNorm: number;
-  /** Of each token of each completion of each row, under the weights before the update. */
-  readonly logprobs: readonly (readonly (readonly number[])[])[];
-  /** Mean entropy in nats over tokens with an entropy weight or a weight; null where the loss does not compute it. */
-  readonly entropy: number | null;
-  /** Share of the tokens with a weight whose gradient was clipped away; null where the loss clips nothing. */
-  readonly clipShare: number | null;
-  /** Completion tokens in the batch, padding not counted. */
+  /**
+   * Of each token of each completion of each row, under the weights before the update: its log-probability, or what the value head
+   * says before it where the model has one. Null for a token that was not trained.
+   */
+  readonly logprobs: readonly (readonly (readonly (number | null)[])[])[];
+  /** Means over the trained tokens of what the loss reports (`entropy`, `clip_share`, `kl`, …), and `accuracy` where asked for. */
+  readonly metrics: Readonly<Record<string, number>>;
+  /** Trained tokens in the batch. */
   readonly tokens: number;
 };
 
+/** `gradientNorm` is before clipping. */
+export type StepResult = Outcome & { readonly gradientNorm: number };
+
 /**
- * A model that can be trained. The weights are used as they are, not copied.
+ * A model that can be trained. What is trained is copied into an arena, everything else is used as it is.
  * @throws TroupeError `model_unsupported` when a parameter is missing or has another shape than the configuration says.
  */
 export function trainable(
   config: ModelConfig,
   weights: Weights,
-  { threads = 1, optimizer }: { readonly threads?: number; readonly optimizer?: AdamState } = {},
+  { threads = 1, optimizer = initAdam(), recompute = false, profile, adapter }: TrainableOptions = {},
 ): TrainableModel {
   checkWeights(config, weights);
+  if (adapter !== undefined) checkAdapter(config, adapter.adapter, adapter.weights);
+  const arena = makeArena(adapter?.weights ?? weights);
+  let step = loadAdam(arena, optimizer);
   return {
     config,
-    weights,
+    weights: adapter === undefined ? arena.weights : weights,
+    adapter: adapter?.adapter ?? null,
+    trained: arena.weights,
+    arena,
     threads,
-    optimizer: optimizer ?? initAdam(weights),
+    recompute,
+    profile,
+    get optimizer() {
+      return { step, m: arena.m, v: arena.v };
+    },
+    set optimizer(state) {
+      step = loadAdam(arena, state);
+    },
     rotary: rotaryTable(config),
-    gradients: new Map(parameterShapes(config).map(([name]) => [name, new Float32Array(sizeOf(weights, name))])),
-    partGradients: new Map(),
+    gradients: arena.gradients,
     sessions: new Map(),
   };
 }
@@ -70,11 +115,6 @@ export async function closeTrainable(model: TrainableModel): Promise<void> {
   model.sessions.clear();
 }
 
-/** The parameters as feeds by their names. */
-export function parameterFeeds(config: ModelConfig, weights: Weights): Feeds {
-  return Object.fromEntries(parameterShapes(config).map(([name]) => [name, weights.get(name) as Feed]));
-}
-
 /**
  * Tokens computed at once; it bounds memory, whatever the size of the batch. Measured at width 128: parts of 4,096 tokens
  * take 5 % less CPU time than one of 8,192, whose activations leave the processor's cache, and parts of 512 take 10 % more.
@@ -82,24 +122,29 @@ export function parameterFeeds(config: ModelConfig, weights: Weights): Feeds {
 const TOKENS_AT_ONCE = 4096;
 
 /**
- * Computes the loss of the rows and its gradients, clips them and updates the weights in place.
- * @throws TroupeError `training_failed` for rows that cannot be trained on, and when the loss is not finite; the weights are
- * then as they were.
+ * Computes the loss of the rows and its gradients, clips them and updates what is trained in place.
+ * @throws TroupeError `training_failed` for rows that cannot be trained on, and when the loss or the gradient is not finite; the
+ * weights are then as they were.
  */
 export async function trainStep(
   model: TrainableModel,
   rows: readonly Row[],
   options: StepOptions,
 ): Promise<StepResult> {
-  const outcome = await lossAndGradients(model, rows, options.loss);
-  if (!Number.isFinite(outcome.loss)) {
+  const outcome = await lossAndGradients(model, rows, options.loss, options);
+  const { step, m, v } = model.optimizer;
+  const gradientNorm = globalNorm(model.arena);
+  if (!Number.isFinite(outcome.loss) || !Number.isFinite(gradientNorm)) {
+    const what = Number.isFinite(outcome.loss)
+      ? `the gradient's norm became ${gradientNorm}`
+      : `the loss became ${outcome.loss}`;
     throw new TroupeError(
       'training_failed',
-      `the loss became ${outcome.loss} at update ${model.optimizer.step + 1}; lower the learning rate (it is ${options.learningRate})`,
+      `${what} at update ${step + 1}; lower the learning rate (it is ${options.learningRate})`,
     );
   }
-  const { state, gradientNorm } = adamUpdate(model.weights, model.gradients, model.optimizer, options);
-  model.optimizer = state;
+  adamUpdate(model.arena, step + 1, gradientNorm, options);
+  model.optimizer = { step: step + 1, m, v };
   return { ...outcome, gradientNorm };
 }
 
@@ -112,83 +157,118 @@ export async function lossAndGradients(
   model: TrainableModel,
   rows: readonly Row[],
   loss: Loss,
-): Promise<Omit<StepResult, 'gradientNorm'>> {
+  { accuracy = false }: Measures = {},
+): Promise<Outcome> {
+  const { config, adapter, recompute } = model;
+  return inParts(model, rows, {
+    key: `train ${loss.key}${accuracy ? ' accuracy' : ''}`,
+    graph: (layout) => trainingGraph(config, loss, layout, { accuracy, adapter, recompute }),
+    gradients: true,
+  });
+}
+
+/** Loss and metrics of rows, token accuracy among them, without gradients. @throws as `lossAndGradients`. */
+export async function evaluate(model: TrainableModel, rows: readonly Row[], loss: Loss): Promise<Outcome> {
+  const { config, adapter } = model;
+  return inParts(model, rows, {
+    key: `evaluate ${loss.key}`,
+    graph: (layout) => evaluationGraph(config, loss, layout, { accuracy: true, adapter }),
+    gradients: false,
+  });
+}
+
+type Pass = {
+  readonly key: string;
+  readonly graph: (layout: Layout) => Outputs;
+  readonly gradients: boolean;
+};
+
+/** Rows in parts of one layout and of like lengths, each run by the session of its layout; what they give is summed. */
+async function inParts(model: TrainableModel, rows: readonly Row[], pass: Pass): Promise<Outcome> {
   if (rows.length === 0) throw new TroupeError('training_failed', 'a training step needs at least one row, got none');
   checkIds(rows, model.config.vocab_size);
-  const session = await sessionFor(model, loss);
-  const logprobs: (readonly (readonly number[])[])[] = rows.map(() => []);
-  const entropy: Mean = { total: 0, count: 0 };
-  const kept: Mean = { total: 0, count: 0 };
-  let total = 0;
+  const logprobs: (readonly (readonly (number | null)[])[])[] = rows.map(() => []);
+  const sums = new Map<string, number>();
+  let loss = 0;
   let tokens = 0;
-  for (const [index, part] of partition(rows, TOKENS_AT_ONCE).entries()) {
+  let first = true;
+  for (const { layout, part } of partsOf(rows)) {
+    const session = await sessionFor(model, `${pass.key} ${layout}`, () => pass.graph(layout));
+    const said = session.outputs.includes('values') ? 'values' : 'logprobs';
+    const reports = session.outputs.filter((name) => name.startsWith('report.'));
     const batch = makeBatch(
       part.map((row) => rows[row] as Row),
-      model.rotary,
+      model,
+      { layout },
     );
-    const out = await runPart(model, session, batch, index === 0);
-    const weight = (batch.feeds.weight as Feed).data;
-    const entropyWeight = (batch.feeds['entropy.weight'] as Feed).data;
-    const trained = (i: number) => weight[i] !== 0;
-    take(entropy, out.entropy, (i) => trained(i) || entropyWeight[i] !== 0);
-    take(kept, out.keep, trained);
-    total += (out.loss as Feed).data[0] as number;
+    const wanted = Object.fromEntries(['loss', said, ...reports].map((name) => [name, null]));
+    const out = pass.gradients
+      ? await runWithGradients(model, session, batch, wanted, first)
+      : await session.run({ ...parameterFeeds(model), ...batch.feeds }, wanted);
+    first = false;
+    loss += (out.loss as Feed).data[0] as number;
     tokens += batch.tokens;
-    for (const [q, ofRow] of perCompletion(batch, (out.logprobs as Feed).data).entries()) {
+    for (const name of reports) {
+      const { data } = out[name] as Feed;
+      let total = 0;
+      for (const value of data) total += value;
+      sums.set(name, (sums.get(name) ?? 0) + total);
+    }
+    for (const [q, ofRow] of perCompletion(batch, (out[said] as Feed).data).entries()) {
       logprobs[part[q] as number] = ofRow;
     }
   }
-  const clipShare = kept.count === 0 ? null : 1 - kept.total / kept.count;
-  return {
-    loss: total,
-    logprobs,
-    entropy: entropy.count === 0 ? null : entropy.total / entropy.count,
-    clipShare,
-    tokens,
-  };
+  const metrics = Object.fromEntries([...sums].map(([name, total]) => [name.slice('report.'.length), total / tokens]));
+  return { loss, logprobs, metrics, tokens };
 }
 
-function sessionFor({ config, sessions, threads }: TrainableModel, loss: Loss): Promise<Session> {
-  const known = sessions.get(loss.key);
+/** Row numbers by layout and in parts: a row alone in its prompt is not padded for the sake of rows that share theirs. */
+function partsOf(rows: readonly Row[]): { readonly layout: Layout; readonly part: readonly number[] }[] {
+  const byLayout = new Map<Layout, number[]>();
+  for (const [index, row] of rows.entries()) {
+    const layout = layoutOf([row]);
+    byLayout.set(layout, [...(byLayout.get(layout) ?? []), index]);
+  }
+  return [...byLayout].flatMap(([layout, indices]) => {
+    const of = indices.map((index) => rows[index] as Row);
+    return partition(of, TOKENS_AT_ONCE, layout).map((part) => {
+      return { layout, part: part.map((at) => indices[at] as number) };
+    });
+  });
+}
+
+function sessionFor(
+  { sessions, threads, profile }: TrainableModel,
+  key: string,
+  graph: () => Outputs,
+): Promise<Session> {
+  const known = sessions.get(key);
   if (known !== undefined) return known;
-  const opening = openSession(trainingGraph(config, loss), { threads });
-  sessions.set(loss.key, opening);
+  const opening = openSession(graph(), { threads, ...(profile === undefined ? {} : { profile }) });
+  sessions.set(key, opening);
   return opening;
 }
 
-/** Runs one part; its gradients replace those of the model when it is the first, and are added to them after that. */
-async function runPart(model: TrainableModel, session: Session, batch: Batch, first: boolean) {
-  const { config, weights, gradients } = model;
-  const into = first ? gradients : model.partGradients;
-  const fetches: Record<string, Feed | null> = { loss: null, logprobs: null };
-  for (const name of session.outputs) if (name === 'entropy' || name === 'keep') fetches[name] = null;
-  for (const [name, data] of gradients) {
-    let buffer = into.get(name);
-    if (buffer === undefined) {
-      buffer = new Float32Array(data.length);
-      model.partGradients.set(name, buffer);
-    }
-    fetches[`d.${name}`] = { shape: (weights.get(name) as Feed).shape, data: buffer };
-  }
-  const out = await session.run({ ...parameterFeeds(config, weights), ...batch.feeds }, fetches);
-  if (first) return out;
-  for (const [name, sum] of gradients) {
-    const more = model.partGradients.get(name) as Float32Array;
-    for (let i = 0; i < sum.length; i++) sum[i] = (sum[i] as number) + (more[i] as number);
-  }
-  return out;
+/** All parameters as feeds by their names. */
+function parameterFeeds({ weights, trained }: TrainableModel): Feeds {
+  return Object.fromEntries([...weights, ...trained]);
 }
 
-type Mean = { total: number; count: number };
-
-/** Adds the values at places where `on` holds. */
-function take(mean: Mean, values: Feed | undefined, on: (index: number) => boolean): void {
-  if (values === undefined) return;
-  for (const [i, value] of values.data.entries()) {
-    if (!on(i)) continue;
-    mean.total += value;
-    mean.count += 1;
-  }
+/** Runs one part; its gradients replace those of the model when it is the first, and are added to them after that. */
+async function runWithGradients(
+  model: TrainableModel,
+  session: Session,
+  batch: Batch,
+  wanted: Readonly<Record<string, null>>,
+  first: boolean,
+): Promise<Record<string, Feed>> {
+  const { trained, arena } = model;
+  const into = first ? arena.gradients : arena.more;
+  const fetches: Record<string, Feed | null> = { ...wanted };
+  for (const [name, data] of into) fetches[`d.${name}`] = { shape: (trained.get(name) as Feed).shape, data };
+  const out = await session.run({ ...parameterFeeds(model), ...batch.feeds }, fetches);
+  if (!first) addGradients(arena);
+  return out;
 }
 
 /** A graph would read a negative id from the end of the table and train on the wrong token. */
@@ -200,8 +280,4 @@ function checkIds(rows: readonly Row[], vocabulary: number): void {
       throw new TroupeError('training_failed', `token ids must be whole numbers below ${vocabulary}, got ${wrong}`);
     }
   }
-}
-
-function sizeOf(weights: Weights, name: string): number {
-  return (weights.get(name) as Feed).data.length;
 }

@@ -25,13 +25,20 @@ export type ChatTemplate = {
    * what each assistant message adds after the prompt that asked for it (its end-of-turn token included).
    * Throws `model_unsupported` where the template rewrites earlier turns, so that no such part exists.
    */
-  maskedIds(messages: readonly ChatMessage[]): MaskedIds;
+  maskedIds(messages: readonly ChatMessage[], options?: ToolOptions): MaskedIds;
   /** Ids of a prompt and of one reply to it, cut where the model began to speak. */
-  replyIds(prompt: readonly ChatMessage[], reply: ChatMessage): { promptIds: number[]; replyIds: number[] };
+  replyIds(
+    prompt: readonly ChatMessage[],
+    reply: ChatMessage,
+    options?: ToolOptions,
+  ): { promptIds: number[]; replyIds: number[] };
 };
 
-/** `tools` are the function schemas offered. The generation prompt is what comes before the assistant's first word. */
-export type RenderOptions = { readonly addGenerationPrompt?: boolean; readonly tools?: readonly unknown[] };
+/** `tools` are the function schemas offered. */
+export type ToolOptions = { readonly tools?: readonly unknown[] };
+
+/** The generation prompt is what comes before the assistant's first word. */
+export type RenderOptions = ToolOptions & { readonly addGenerationPrompt?: boolean };
 
 const GENERATION_TAG = /\{%(-?)\s*(end)?generation\s*(-?)%\}/g;
 
@@ -55,24 +62,24 @@ export function chatTemplate(source: string, tokenizer: Tokenizer): ChatTemplate
   const render: ChatTemplate['render'] = (messages, options) => run(plain, messages, options);
 
   /** The text as parts by turns not learnt and learnt, cut at marks put where the generation blocks begin and end. */
-  const partsByGeneration = (messages: readonly ChatMessage[]): string[] => {
-    const [begin, end] = unusedCharacters(source + JSON.stringify(messages));
+  const partsByGeneration = (messages: readonly ChatMessage[], options?: ToolOptions): string[] => {
+    const [begin, end] = unusedCharacters(source + JSON.stringify([messages, options?.tools]));
     // A block that is always taken keeps the tag's own control of the white space around it.
     const marked = source.replace(
       GENERATION_TAG,
       (_, left, isEnd, right) => `{%${left} if true %}{{ '${isEnd ? end : begin}' }}{% endif ${right}%}`,
     );
-    return run(parse(marked), messages).split(new RegExp(`[${begin}${end}]`, 'u'));
+    return run(parse(marked), messages, options).split(new RegExp(`[${begin}${end}]`, 'u'));
   };
 
-  const partsByDifference = (messages: readonly ChatMessage[]): string[] => {
-    const whole = render(messages);
+  const partsByDifference = (messages: readonly ChatMessage[], options?: ToolOptions): string[] => {
+    const whole = render(messages, options);
     const parts: string[] = [];
     let at = 0;
     for (const [i, message] of messages.entries()) {
       if (message.role !== 'assistant') continue;
-      const before = render(messages.slice(0, i), { addGenerationPrompt: true });
-      const after = i === messages.length - 1 ? whole : render(messages.slice(0, i + 1));
+      const before = render(messages.slice(0, i), { ...options, addGenerationPrompt: true });
+      const after = i === messages.length - 1 ? whole : render(messages.slice(0, i + 1), options);
       if (before.length < at || !after.startsWith(before) || !whole.startsWith(after)) throw rewritten(i);
       parts.push(whole.slice(at, before.length), whole.slice(before.length, after.length));
       at = after.length;
@@ -83,8 +90,9 @@ export function chatTemplate(source: string, tokenizer: Tokenizer): ChatTemplate
   return {
     render,
     promptIds: (messages, options = { addGenerationPrompt: true }) => tokenizer.encode(render(messages, options)),
-    maskedIds(messages) {
-      const parts = encodeParts(hasGeneration ? partsByGeneration(messages) : partsByDifference(messages), tokenizer);
+    maskedIds(messages, options) {
+      const texts = hasGeneration ? partsByGeneration(messages, options) : partsByDifference(messages, options);
+      const parts = encodeParts(texts, tokenizer);
       const lossMask = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
       let at = 0;
       for (const [i, part] of parts.entries()) {
@@ -93,9 +101,9 @@ export function chatTemplate(source: string, tokenizer: Tokenizer): ChatTemplate
       }
       return { ids: parts.flat(), lossMask };
     },
-    replyIds(prompt, reply) {
-      const before = render(prompt, { addGenerationPrompt: true });
-      const whole = render([...prompt, reply]);
+    replyIds(prompt, reply, options) {
+      const before = render(prompt, { ...options, addGenerationPrompt: true });
+      const whole = render([...prompt, reply], options);
       if (!whole.startsWith(before)) throw rewritten(prompt.length);
       const [promptIds = [], replyIds = []] = encodeParts([before, whole.slice(before.length)], tokenizer);
       return { promptIds, replyIds };
@@ -110,6 +118,9 @@ export function chatTemplate(source: string, tokenizer: Tokenizer): ChatTemplate
  */
 function encodeParts(texts: readonly string[], tokenizer: Tokenizer): number[][] {
   const whole = tokenizer.encode(texts.join(''));
+  const alone = texts.map((part) => tokenizer.encode(part));
+  // Almost always so, and it reads a conversation of n turns twice and not n times.
+  if (equal(alone.flat(), whole)) return alone;
   const ends: number[] = [];
   let text = '';
   for (const part of texts) {
@@ -119,7 +130,6 @@ function encodeParts(texts: readonly string[], tokenizer: Tokenizer): number[][]
     ends.push(ids.length);
   }
   if (ends.length === texts.length) return ends.map((end, i) => whole.slice(ends[i - 1] ?? 0, end));
-  const alone = texts.map((part) => tokenizer.encode(part));
   if (tokenizer.decode(alone.flat()) === tokenizer.decode(whole)) return alone;
   throw new TroupeError(
     'model_unsupported',
@@ -129,6 +139,9 @@ function encodeParts(texts: readonly string[], tokenizer: Tokenizer): number[][]
     },
   );
 }
+
+const equal = (a: readonly number[], b: readonly number[]): boolean =>
+  a.length === b.length && a.every((id, i) => id === b[i]);
 
 function parse(source: string): Template {
   try {

@@ -4,12 +4,17 @@ import type { Command } from 'commander';
 import { EXIT, got, TroupeError } from '../../errors.ts';
 import { judge, type MethodAsked, resolveMethods, unjudged } from '../../store/judge.ts';
 import { METHODS } from '../../store/methods/catalogue.ts';
+import type { Method } from '../../store/methods/method.ts';
 import { findMethod, runMethod } from '../../store/methods/run.ts';
 import { projectAll } from '../../store/projector.ts';
+import { LOSS_METHODS } from '../../trainer/losses/catalogue.ts';
 import { plainCommand, projectCommand } from '../command.ts';
 import { print, printJson, progressBar, table } from '../output.ts';
 
 /** Judged when nothing else is asked. */
+/** The judge's methods and the trainer's losses: what can be run by name on data from a file. */
+const ALL_METHODS: readonly Method[] = [...METHODS, ...LOSS_METHODS];
+
 const DEFAULT_METHODS: readonly MethodAsked[] = [
   { method: 'correctness_filter' },
   { method: 'agreement_score' },
@@ -67,7 +72,7 @@ export function judgeCommands(program: Command): void {
   plainCommand(
     method.command('list').description('every method: name, kind, what it needs, source'),
     async (_, flags) => {
-      const rows = METHODS.map(({ name, kind, needs, source, version, summary }) => ({
+      const rows = ALL_METHODS.map(({ name, kind, needs, source, version, summary }) => ({
         name,
         kind,
         needs,
@@ -93,7 +98,7 @@ export function judgeCommands(program: Command): void {
       .argument('<name>')
       .addHelpText('after', '\nExample:\n  troupe method show grpo_advantage'),
     async ([name], flags) => {
-      const { run: _, ...facts } = findMethod(name!);
+      const { run: _, ...facts } = findMethod(name!, ALL_METHODS);
       if (flags.json) printJson(facts);
       else {
         print(
@@ -114,7 +119,7 @@ export function judgeCommands(program: Command): void {
         `\nExample:\n  echo '{"group":["q","q"],"reward":[1,0]}' | troupe method run grpo_advantage`,
       ),
     async ([name]) => {
-      const found = findMethod(name!);
+      const found = findMethod(name!, ALL_METHODS);
       const input = await text(process.stdin);
       let value: unknown;
       try {

@@ -12,6 +12,7 @@ import { roleSettings } from '../children.ts';
 import { number, plainCommand, projectCommand, untilInterrupted, wholeNumber } from '../command.ts';
 import { VERSION } from '../context.ts';
 import { paint, print, printJson, progressBar, say, table } from '../output.ts';
+import { checkpointsCommands } from './checkpoints.ts';
 
 /** The roles of `troupe run`. Their rooms are loaded when one is asked for, so that looking stays quick. */
 const ROLE_NAMES = ['ingest', 'project', 'judge', 'work', 'infer', 'serve'];
@@ -142,30 +143,7 @@ export function runCommands(program: Command): void {
     },
   );
 
-  projectCommand(
-    program
-      .command('checkpoints')
-      .description('saved weights, newest first')
-      .option('--all', 'also live weights between two checkpoints')
-      .addHelpText('after', '\nExample:\n  troupe checkpoints --json'),
-    async ({ db }, _, flags) => {
-      const { rows } = await db.query(
-        'select checkpoint_id, policy, parent_id, step, kept, uri, saved_at from traj.checkpoints where kept or $1 order by saved_at desc nulls last limit 200',
-        [flags.all === true],
-      );
-      if (flags.json) printJson({ checkpoints: rows });
-      else
-        print(
-          rows.length === 0
-            ? 'No checkpoints yet.'
-            : table(
-                ['checkpoint', 'policy', 'parent', 'saved', 'where'],
-                rows.map((r) => [r.checkpoint_id, r.policy, r.parent_id, r.saved_at, r.uri]),
-              ),
-        );
-      return EXIT.done;
-    },
-  );
+  checkpointsCommands(program);
 
   projectCommand(
     program

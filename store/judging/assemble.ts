@@ -9,8 +9,10 @@ import { groupFlags } from '../methods/group-flags.ts';
 import type { Method, MethodKind, MethodNeeds } from '../methods/method.ts';
 import { runMethod } from '../methods/run.ts';
 import { groupBy } from '../methods/statistics.ts';
+import { byInfluence, byTokenValues } from './assemble-tokens.ts';
 import { type EpisodeFacts, groupOf, type StepFacts, stepKey } from './facts.ts';
 import type { Judgement } from './judgement.ts';
+import type { TokenFacts } from './token-facts.ts';
 
 export type Assembled = {
   readonly episodes: readonly EpisodeFacts[];
@@ -18,12 +20,16 @@ export type Assembled = {
   readonly reports: ReadonlyMap<string, ExecutionReport>;
   /** Reward of a step: computed by the method that is read, or the recorded reward of its episode. */
   readonly rewardOf: (step: StepFacts) => number | null;
+  /** True where `rewardOf` gives each step a reward of its own, false where it gives that of the episode. */
+  readonly ownRewards: boolean;
+  /** What forward passes said; nothing where no method of the judging reads it. */
+  readonly recorded: TokenFacts;
   /** Step ids that every filter run before in the same judging kept. */
   readonly survives: (episodeId: string, stepId: string) => boolean;
 };
 
 type Params = Readonly<Record<string, unknown>>;
-type Assemble = (method: Method, params: Params, facts: Assembled) => Judgement[];
+export type Assemble = (method: Method, params: Params, facts: Assembled) => Judgement[];
 
 const byReport: Assemble = (method, params, { episodes, reports }) =>
   episodes.flatMap((episode): Judgement[] => {
@@ -301,6 +307,8 @@ const ASSEMBLERS: Partial<Record<MethodNeeds, Partial<Record<MethodKind, Assembl
   'rewards by group': { filter: episodesByReward, credit: byGroup },
   'rewards by group and agent': { credit: byGroupAndAgent },
   'rewards by environment, turn and agent': { credit: byEnvironment },
+  'token values': { credit: byTokenValues },
+  'masked log-probabilities': { credit: byInfluence },
 };
 
 function assemblerOf(method: Method): Assemble | undefined {
@@ -308,6 +316,10 @@ function assemblerOf(method: Method): Assemble | undefined {
   if (Object.hasOwn((method.input as { properties?: object }).properties ?? {}, 'text')) return undefined;
   return ASSEMBLERS[method.needs]?.[method.kind];
 }
+
+/** True for a method that reads what forward passes said. */
+export const readsTokens = ({ needs }: Method): boolean =>
+  needs === 'token values' || needs === 'masked log-probabilities';
 
 /** @throws TroupeError `method_input` for a method that can only be run by hand. */
 export function requireAssembled(method: Method): Assemble {

@@ -24,6 +24,8 @@ export type Judgement =
       readonly step_id: string;
       readonly value: number | null;
       readonly reason: string | null;
+      /** Of credits: what was computed beside the number. */
+      readonly detail?: unknown;
     };
 
 /** A method to run, its parameters filled in, and whose rewards a credit method reads: a reward method's name, or null for the recorded ones. */

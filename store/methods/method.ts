@@ -3,8 +3,11 @@
  * handed in, and no knowledge of any other method. The judge assembles its input from the tables; `troupe method run` takes it from a file.
  */
 
-/** What the answer is: keep or drop, a number about a trajectory or group, a number for each candidate, a number for each step … */
-export type MethodKind = 'filter' | 'score' | 'reward' | 'credit' | 'process' | 'blame';
+/**
+ * What the answer is: keep or drop, a number about a trajectory or group, a number for each candidate, a number for each step … A loss is
+ * the trainer's and stands in its own catalogue; the judge runs none.
+ */
+export type MethodKind = 'filter' | 'score' | 'reward' | 'credit' | 'process' | 'blame' | 'loss';
 
 /** What the judge must assemble before a method can run. `input` means: only by hand, from a file. */
 export type MethodNeeds =
@@ -19,6 +22,8 @@ export type MethodNeeds =
   | 'rewards by group'
   | 'rewards by group and agent'
   | 'rewards by environment, turn and agent'
+  | 'token values'
+  | 'masked log-probabilities'
   | 'input';
 
 export type Method<Input = unknown, Params = unknown, Output = unknown> = {

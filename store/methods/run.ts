@@ -16,13 +16,13 @@ type Checker = { Check(value: unknown): boolean; Errors(value: unknown): Complai
 
 const checkers = new WeakMap<object, Checker>();
 
-/** The method of that name. Throws TroupeError `method_unknown`, with the nearest name where one is near. */
-export function findMethod(name: string): Method {
-  const method = METHODS.find((one) => one.name === name);
+/** The method of that name among the judge's, or among those given. Throws TroupeError `method_unknown`, with the nearest name where one is near. */
+export function findMethod(name: string, methods: readonly Method[] = METHODS): Method {
+  const method = methods.find((one) => one.name === name);
   if (method !== undefined) return method;
   const near = nearest(
     name,
-    METHODS.map((one) => one.name),
+    methods.map((one) => one.name),
   );
   const hint = near === null ? '`troupe method list` names them all.' : `Did you mean ${near}?`;
   throw new TroupeError('method_unknown', `There is no method named ${got(name)}. ${hint}`, {

@@ -174,7 +174,14 @@ describe('POST /v1/chat/completions', () => {
     [{ max_tokens: 0 }, 'max_tokens'],
     [{ stop: [''] }, 'stop'],
     [{ seed: -1 }, 'seed'],
-    [{ top_p: 0.9 }, 'top_p'],
+    [{ top_p: 0 }, 'top_p'],
+    [{ top_p: 1.5 }, 'top_p'],
+    [{ top_k: -2 }, 'top_k'],
+    [{ min_p: '0.1' }, 'min_p'],
+    [{ logprobs: true, top_logprobs: 21 }, 'top_logprobs'],
+    [{ top_logprobs: 2 }, 'top_logprobs'],
+    [{ raw_logprobs: 1 }, 'raw_logprobs'],
+    [{ presence_penalty: 0.5 }, 'presence_penalty'],
     [{ logit_bias: { 3: 1 } }, 'logit_bias'],
     [{ response_format: { type: 'json_object' } }, 'response_format'],
     [{ messages: [] }, 'messages'],
@@ -189,6 +196,9 @@ describe('POST /v1/chat/completions', () => {
   it('takes parameters that change nothing', async () => {
     const more = {
       top_p: 1,
+      top_k: -1,
+      min_p: 0,
+      top_logprobs: 0,
       presence_penalty: 0,
       logit_bias: {},
       stream: false,
@@ -197,6 +207,102 @@ describe('POST /v1/chat/completions', () => {
       n: null,
     };
     expect((await post(at.app, ask(more), context, CHAT)).statusCode).toBe(200);
+    expect(Object.keys(speakers.asked.at(-1)!.ask).sort()).toEqual(['messages', 'n', 'seed', 'temperature']);
+  });
+
+  it('passes on how samples are to be drawn, and records it', async () => {
+    const headers = { ...context, 'troupe-episode': 'drawn' };
+    const more = { top_k: 40, top_p: 0.9, min_p: 0.05, logprobs: true, top_logprobs: 2, raw_logprobs: true };
+    const body = (await post(at.app, ask({ ...more, seed: 3 }), headers, CHAT)).json();
+    const { logprobs: _, ...passed } = more;
+    expect(speakers.asked.at(-1)!.ask).toMatchObject(passed);
+    expect(body.choices[0].raw_logprobs).toEqual([-0.75, -0.5]);
+    const best = [
+      { token: 'token_id:0', logprob: -0.5, bytes: null },
+      { token: 'token_id:1', logprob: -1.5, bytes: null },
+    ];
+    expect(body.choices[0].logprobs.content).toEqual([
+      { token: 'token_id:3', logprob: -0.5, bytes: null, top_logprobs: best },
+      { token: 'token_id:0', logprob: -0.25, bytes: null, top_logprobs: best },
+    ]);
+    const [requested, completed] = await eventsOf('drawn');
+    expect(requested!.data.params).toEqual({
+      n: 1,
+      temperature: 1,
+      seed: 3,
+      top_k: 40,
+      top_p: 0.9,
+      min_p: 0.05,
+      top_logprobs: 2,
+    });
+    const places = [0, 1].map((token_id) => ({ token_id, logprob: -token_id - 0.5 }));
+    expect(completed!.data.choices).toMatchObject([{ raw_logprobs: [-0.75, -0.5], top_logprobs: [places, places] }]);
+  });
+
+  it('stops drawing when whoever asked has gone, and records that', async () => {
+    let asked = () => {};
+    const speaking = new Promise<void>((resolve) => {
+      asked = resolve;
+    });
+    let withdrawn = 0;
+    const patient = await testApp({
+      speakers: {
+        models: async () => [],
+        speak: (_, __, { signal } = {}) =>
+          new Promise((_resolve, reject) => {
+            asked();
+            signal!.addEventListener('abort', () => {
+              withdrawn++;
+              reject(new TroupeError('interrupted', 'withdrawn'));
+            });
+          }),
+      },
+    });
+    const url = await patient.app.listen({ host: '127.0.0.1', port: 0 });
+    const client = new AbortController();
+    const answer = fetch(`${url}${CHAT}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(ask()),
+      signal: client.signal,
+    });
+    await speaking;
+    client.abort();
+    await expect(answer).rejects.toThrow();
+    const told = () =>
+      patient.db.query<{ data: { error?: object; outcome?: string } }>(
+        "select data from troupe.events where name in ('generation.completed', 'episode.finished') order by position",
+      );
+    await expect.poll(async () => (await told()).rows.length).toBe(2);
+    expect(withdrawn).toBe(1);
+    const [completed, finished] = (await told()).rows;
+    expect(completed!.data).toMatchObject({ choices: [], error: { code: 'interrupted' } });
+    expect(finished!.data).toMatchObject({ outcome: 'aborted' });
+    await patient.close();
+  });
+
+  it('withdraws nothing that was answered', async () => {
+    const signals: AbortSignal[] = [];
+    const other = await testApp({
+      speakers: {
+        ...speakers,
+        speak: (who, what, options) => {
+          signals.push(options!.signal!);
+          return speakers.speak(who, what, options);
+        },
+      },
+    });
+    const url = await other.app.listen({ host: '127.0.0.1', port: 0 });
+    for (let i = 0; i < 3; i++) {
+      const answer = await fetch(`${url}${CHAT}`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify(ask()),
+      });
+      expect(((await answer.json()) as { choices: unknown[] }).choices).toHaveLength(1);
+    }
+    await other.close();
+    expect(signals.map(({ aborted }) => aborted)).toEqual([false, false, false]);
   });
 
   it.each([
@@ -274,12 +380,82 @@ describe('POST /v1/chat/completions', () => {
   });
 });
 
+describe('POST /v1/completions', () => {
+  const TEXT = '/v1/completions';
+  const text = (more: object = {}) => ({ model: 'policy:solver', prompt: 'one and one is', ...more });
+
+  it('continues a text, answers as OpenAI does, and records both', async () => {
+    const headers = { ...context, 'troupe-episode': 'text' };
+    const answer = await post(at.app, text({ n: 2, seed: 4, logprobs: 1, stop: ['\n'], max_tokens: 5 }), headers, TEXT);
+    expect([answer.statusCode, answer.headers['troupe-recorded']]).toEqual([200, 'true']);
+    const body = answer.json();
+    expect(body).toMatchObject({ object: 'text_completion', model: 'policy:solver', prompt_token_ids: [7, 8, 9] });
+    expect(body.choices[1]).toEqual({
+      index: 1,
+      text: 'answer 1',
+      finish_reason: 'stop',
+      logprobs: {
+        tokens: ['token_id:4', 'token_id:1'],
+        token_logprobs: [-0.5, -0.5],
+        top_logprobs: [{ 'token_id:0': -0.5 }, { 'token_id:0': -0.5 }],
+      },
+      token_ids: [4, 1],
+    });
+    expect(speakers.asked.at(-1)!.ask).toEqual({
+      prompt: 'one and one is',
+      n: 2,
+      temperature: 1,
+      seed: 4,
+      max_tokens: 5,
+      stop: ['\n'],
+      top_logprobs: 1,
+    });
+    const [requested, completed] = await eventsOf('text');
+    expect(requested!.data).toMatchObject({
+      call_id: body.troupe.call_id,
+      agent_id: 'sam',
+      input: [{ role: 'user', content: 'one and one is' }],
+      flags: ['text_prompt'],
+    });
+    expect(completed!.data).toMatchObject({ checkpoint_id: 'c-1', choices: [{ content: 'answer 0' }, { index: 1 }] });
+    await at.project();
+    const { rows } = await at.db.query("select step_id from traj.steps where episode_id = 'text' order by candidate");
+    expect(rows.map(({ step_id }) => step_id)).toEqual(body.troupe.step_ids);
+  });
+
+  it.each([
+    [[7, 8], { prompt_ids: [7, 8] }],
+    [[[7, 8]], { prompt_ids: [7, 8] }],
+    [['hello'], { prompt: 'hello' }],
+  ])('takes the prompt %j, and sixteen tokens where none are said', async (prompt, passed) => {
+    const answer = await post(at.app, text({ prompt }), context, TEXT);
+    expect([answer.statusCode, answer.json().choices[0].logprobs]).toEqual([200, null]);
+    expect(speakers.asked.at(-1)!.ask).toMatchObject({ ...passed, max_tokens: 16 });
+  });
+
+  it.each([
+    [{ prompt: undefined }, 'prompt'],
+    [{ prompt: '' }, 'prompt'],
+    [{ prompt: ['one', 'two'] }, 'prompt'],
+    [{ prompt: [1.5] }, 'prompt'],
+    [{ logprobs: true }, 'logprobs'],
+    [{ echo: true }, 'echo'],
+    [{ suffix: 'end' }, 'suffix'],
+    [{ best_of: 3 }, 'best_of'],
+  ])('refuses %j, and names the field', async (more, field) => {
+    const answer = await post(at.app, text(more), context, TEXT);
+    expect([answer.statusCode, answer.json().field]).toEqual([400, field]);
+  });
+});
+
 describe('registered speakers', () => {
   const talker = (id: string, sample: (ask: SampleAsk) => unknown) => ({
     closed: 0,
     sampled: [] as SampleAsk[],
-    async sample(asked: SampleAsk) {
+    signals: [] as (AbortSignal | undefined)[],
+    async sample(asked: SampleAsk, { signal }: { readonly signal?: AbortSignal } = {}) {
       this.sampled.push(asked);
+      this.signals.push(signal);
       return { checkpoint: id, ...(sample(asked) as object) } as never;
     },
     async status() {
@@ -311,6 +487,19 @@ describe('registered speakers', () => {
     expect((await own.speak({ kind: 'checkpoint', name: 'c-new' }, request)).checkpoint).toBe('c-new');
     await leave();
     own.close();
+  });
+
+  it('tell the process what ends a request early, and do not ask again once it has', async () => {
+    const client = talker('c', () => {
+      throw new TroupeError('interrupted', 'withdrawn');
+    });
+    await registerProcess(at.db, { processId: 'p5', role: 'infer', policy: 'quiet', address: '/quiet' });
+    const own = registeredSpeakers(at.db, () => client);
+    const { signal } = new AbortController();
+    await expect(own.speak({ kind: 'policy', name: 'quiet' }, request, { signal })).rejects.toMatchObject({
+      code: 'interrupted',
+    });
+    expect(client.signals).toEqual([signal]);
   });
 
   it('tell a policy that is not running from one that does not exist', async () => {

@@ -48,7 +48,7 @@ describe('from recorded plays to a checkpoint, by commands alone', () => {
 
   it('model new writes a model of these words, and model info reads it', async () => {
     const made = await done('model', 'new', '--dir', path('model'), '--config', path('model.json'), '--seed', '3');
-    expect(made).toEqual({ checkpoint_id: expect.any(String), directory: path('model'), vocab_size: WORDS.length + 2 });
+    expect(made).toMatchObject({ directory: path('model'), vocab_size: WORDS.length + 2 });
     base = made.directory;
     const info = await done('model', 'info', base);
     expect(info).toMatchObject({
@@ -101,7 +101,8 @@ describe('from recorded plays to a checkpoint, by commands alone', () => {
       ...['train', 'sft', '--model', base, '--data', 'good', '--out', path('checkpoints')],
       ...['--steps', '40', '--batch', '8', '--lr', '0.02', '--warmup', '2', '--seed', '1'],
     );
-    expect(Object.keys(trained).sort()).toEqual(['checkpoint_id', 'directory', 'grad_norms', 'losses']);
+    expect(trained).toMatchObject({ checkpoint_id: expect.any(String), rows: { used: 16, refused: 0 } });
+    expect(trained.grad_norms).toHaveLength(40);
     expect(trained.losses).toHaveLength(40);
     expect(trained.losses.at(-1)).toBeLessThan(trained.losses[0] / 2);
     learned = trained.directory;
@@ -120,7 +121,7 @@ describe('from recorded plays to a checkpoint, by commands alone', () => {
       ...['train', 'rl', '--model', learned, '--data', 'all', '--out', path('checkpoints')],
       ...['--groups', '4', '--lr', '0.001', '--warmup', '0', '--seed', '2'],
     );
-    expect(Object.keys(trained).sort()).toEqual(['checkpoint_id', 'directory', 'roles']);
+    expect(trained.losses.length).toBeGreaterThan(0);
     expect(JSON.stringify(trained.roles)).toContain('solver');
     const missing = await at.run([
       'train',

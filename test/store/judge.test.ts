@@ -262,7 +262,7 @@ describe('the judge', () => {
     await load(anExecution('x'));
     for (const methods of [
       [{ method: 'no_such' }],
-      [{ method: 'gae' }],
+      [{ method: 'marft_gae' }],
       [{ method: 'boxed_answer' }],
       [{ method: 'drmas_scale_ratio' }],
       [{ method: 'grpo_advantage', params: { nope: 1 } }],

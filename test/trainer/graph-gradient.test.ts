@@ -39,6 +39,14 @@ const CASES: readonly Case[] = [
     inputs: [near([4], [1, -1, 0.5, 2]), near([4], [0.2, 0.3, 0.9, -3])],
     build: (a, b) => o.minimum(a!, b!),
   },
+  {
+    op: 'Maximum',
+    what: 'away from ties',
+    inputs: [near([4], [1, -1, 0.5, 2]), near([4], [0.2, 0.3, 0.9, -3])],
+    build: (a, b) => o.maximum(a!, b!),
+  },
+  { op: 'Softplus', what: 'of large and small', inputs: [near([4], [-3, -0.1, 0.2, 4])], build: (a) => o.softplus(a!) },
+  { op: 'Tanh', what: 'of a matrix', inputs: [x(2, 3)], build: (a) => o.tanh(a!) },
   { op: 'Clip', what: 'inside and outside', inputs: [near([4], [-2, -0.5, 0.4, 3])], build: (a) => o.clip(a!, -1, 1) },
   {
     op: 'Less',
@@ -81,6 +89,59 @@ const CASES: readonly Case[] = [
     what: 'of which one element a row is used',
     inputs: [x(3, 4), ids([3, 1], [2, 0, 3])],
     build: (a, i) => o.pick(o.logSoftmax(a!), i!),
+  },
+  {
+    op: 'TokenLogprobs',
+    what: 'of which the target is used',
+    inputs: [x(3, 4), x(5, 4), ids([3, 1], [2, 0, 2])],
+    build: (a, w, i) => o.tokenLogprobs(a!, w!, i!).logprobs,
+  },
+  {
+    op: 'TokenLogprobs',
+    what: 'of which target and distribution are used',
+    inputs: [x(3, 4), x(5, 4), ids([3, 1], [2, 0, 2])],
+    build: (a, w, i) => {
+      const { logprobs, distribution } = o.tokenLogprobs(a!, w!, i!);
+      return [logprobs, o.exp(distribution)];
+    },
+  },
+  {
+    op: 'TokenLogprobs',
+    what: 'of which the distribution alone is used',
+    inputs: [x(3, 4), x(5, 4), ids([3, 1], [2, 0, 2])],
+    build: (a, w, i) => o.exp(o.tokenLogprobs(a!, w!, i!).distribution),
+  },
+  {
+    op: 'ChunkedTokenLogprobs',
+    what: 'in pieces of unequal size',
+    inputs: [x(3, 4), x(5, 4), ids([3, 1], [2, 0, 4])],
+    build: (a, w, i) => o.chunkedTokenLogprobs(a!, w!, i!, 3),
+  },
+  {
+    op: 'Attention',
+    what: 'under a causal mask',
+    inputs: [x(2, 1, 3, 4), x(2, 1, 3, 4), x(2, 1, 3, 4)],
+    build: (q, k, v) =>
+      o.attention(q!, k!, v!, o.constant(Float32Array.of(0, -1e9, -1e9, 0, 0, -1e9, 0, 0, 0), [3, 3]), 0.5),
+  },
+  {
+    op: 'TakeRows',
+    what: 'of all rows in another order',
+    inputs: [x(3, 2), ids([3], [2, 0, 1]), ids([3], [1, 2, 0])],
+    build: (a, i, j) => o.exp(o.takeRows(a!, i!, j!)),
+  },
+  {
+    op: 'SpreadRows',
+    what: 'to some places of zeros',
+    inputs: [x(2, 3), ids([2], [3, 1])],
+    build: (a, i) => o.exp(o.spreadRows(a!, i!, [4, 3])),
+  },
+  { op: 'After', what: 'another value', inputs: [x(2, 3), x(4)], build: (a, b) => o.exp(o.after(a!, b!)) },
+  {
+    op: 'GatherRows',
+    what: 'of rows that are all different',
+    inputs: [x(4, 3), ids([3], [2, 0, 3])],
+    build: (a, i) => o.exp(o.distinctRows(a!, i!)),
   },
   {
     op: 'GatherRows',
@@ -136,8 +197,9 @@ describe('every gradient rule agrees with finite differences', () => {
         .map((v, i) => o.multiply(v, o.constant(weights[i]!, v.shape as number[])))
         .map((v) => o.sum(v, [...v.shape.keys()]))
         .reduce((a, b) => o.add(a, b));
-      // Rotary tables are positions and integers are indices: neither is trained.
-      const wanted = ports.filter((p, i) => p.type === 'float32' && !(testCase.op === 'Rotary' && i > 0));
+      // Rotary tables are positions, integers are indices, and what comes first is only waited for: none is trained.
+      const untrained = ['Rotary', 'After'].includes(testCase.op) ? 1 : ports.length;
+      const wanted = ports.filter((p, i) => p.type === 'float32' && i < untrained);
       const outputs: Record<string, Value> = {};
       for (const [i, v] of outs.entries()) outputs[`y${i}`] = v;
       for (const [i, g] of gradients(loss, wanted).entries()) outputs[`d.${wanted[i]!.node.attributes.name}`] = g;

@@ -1,5 +1,6 @@
 import { afterAll, describe, expect, it } from 'vitest';
-import { headSize, initialWeights, parameterShapes } from '../../trainer/models/llama.ts';
+import { headSize } from '../../trainer/models/families.ts';
+import { initialWeights, parameterShapes } from '../../trainer/models/parameters.ts';
 import { Policy } from '../../trainer/policy.ts';
 import { plainLlama } from './plain-llama.ts';
 import { GROUPED, mixedRows, TINY } from './tiny-model.ts';

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { sftLoss } from '../../trainer/losses/sft.ts';
-import { initialWeights } from '../../trainer/models/llama.ts';
+import { initialWeights } from '../../trainer/models/parameters.ts';
 import { Policy } from '../../trainer/policy.ts';
 import { randomStream } from '../../trainer/random.ts';
 import { closeTrainable, trainable, trainStep } from '../../trainer/step.ts';
-import type { Sample, SampleRequest } from '../../trainer/weights.ts';
+import type { ModelConfig, Sample, SampleRequest } from '../../trainer/weights.ts';
 import { GROUPED, ids, TINY } from './tiny-model.ts';
 
 const random = randomStream(21);
@@ -49,7 +49,7 @@ describe('a policy that samples', () => {
       expect(ofPrompt).toHaveLength(requests[q]!.n);
       for (const [i, sample] of ofPrompt.entries()) {
         expect(sample.tokenIds).toHaveLength(requests[q]!.maxTokens);
-        expect(worst(sample.logprobs, logprobs[q]![i]!)).toBeLessThan(1e-5);
+        expect(worst(sample.logprobs, logprobs[q]![i]!.map(Number))).toBeLessThan(1e-5);
         expect(worst(sample.logprobs, scored[row++]!)).toBeLessThan(1e-5);
       }
     }
@@ -143,6 +143,30 @@ describe('a policy that samples', () => {
     await expect(policy.sample([request(2, { promptIds: [23] })])).rejects.toThrow(/from 0 to 22, got 23/);
     await expect(policy.sample([request(2, { temperature: -1 })])).rejects.toThrow(/temperature/);
     await expect(policy.logprobs([{ promptIds: [1], tokenIds: [-1] }])).rejects.toThrow(/rows\[0\].tokenIds/);
+  });
+});
+
+describe('a policy of any family', () => {
+  const families: Record<string, ModelConfig> = {
+    'with heads wider than their share': { ...GROUPED, head_dim: 12 },
+    'with biases': { ...GROUPED, model_type: 'qwen2' },
+    'with norms of queries and keys': { ...TINY, model_type: 'qwen3', head_dim: 16, num_key_value_heads: 1 },
+  };
+  it.each(Object.entries(families))('speaks by what its scoring graph says, %s', async (_, config) => {
+    const weights = new Map(
+      [...initialWeights(config, 3)].map(([name, { shape, data }]) => [
+        name,
+        { shape, data: data.map((x) => x + 0.1 * random.normal()) },
+      ]),
+    );
+    const policy = await Policy.load(config, weights);
+    const one = request(6, { maxTokens: 12 });
+    const [samples] = (await policy.sample([one])) as [Sample[]];
+    const rows = samples.map(({ tokenIds }) => ({ promptIds: one.promptIds, tokenIds }));
+    for (const [i, scored] of (await policy.logprobs(rows)).entries()) {
+      expect(worst(samples[i]!.logprobs, scored)).toBeLessThan(1e-4);
+    }
+    await policy.close();
   });
 });
 

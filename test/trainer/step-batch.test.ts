@@ -1,20 +1,20 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { makeBatch, partition, perCompletion, type Row } from '../../trainer/batch.ts';
+import { layoutOf, makeBatch, partition, perCompletion, type Row } from '../../trainer/batch.ts';
 import { MASKED, rotaryTable } from '../../trainer/models/positions.ts';
-import { TINY } from './tiny-model.ts';
+import { GROUPED, TINY } from './tiny-model.ts';
 
-const rotary = rotaryTable(TINY);
-const feed = (rows: Row[], name: string) => [...makeBatch(rows, rotary).feeds[name]!.data];
+const model = { config: TINY, rotary: rotaryTable(TINY) };
+const feed = (rows: Row[], name: string) => [...makeBatch(rows, model).feeds[name]!.data];
 
-describe('a batch', () => {
+describe('a batch of prompts that completions share', () => {
   const rows: Row[] = [
     { promptIds: [1, 2, 3], completions: [{ tokenIds: [4, 5], weights: [0.5, 1], oldLogprobs: [-1, -2] }] },
     {
       promptIds: [6],
       completions: [
-        { tokenIds: [7], weights: [2] },
-        { tokenIds: [8, 9, 10], weights: [0, 0, 3] },
+        { tokenIds: [7], weights: [2], oldLogprobs: [-3] },
+        { tokenIds: [8, 9, 10], weights: [0, 0, 3], oldLogprobs: [-4, -5, -6] },
       ],
     },
   ];
@@ -25,18 +25,75 @@ describe('a batch', () => {
     expect(feed(rows, 'prompt.last')).toEqual([2, 5]);
   });
 
-  it('pads completions on the right with weight 0, each token predicted from the one before', () => {
-    expect(feed(rows, 'target')).toEqual([4, 5, 0, 0, 0, 0, 7, 0, 0, 8, 9, 10]);
-    expect(feed(rows, 'weight')).toEqual([0.5, 1, 0, 0, 0, 0, 2, 0, 0, 0, 0, 3]);
-    expect(feed(rows, 'old.logprob')).toEqual([-1, -2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+  it('pads completions on the right, and names the trained tokens and the rows that predict them', () => {
     expect(feed(rows, 'completion.ids')).toEqual([4, 0, 0, 0, 0, 0, 8, 9]);
-    expect(makeBatch(rows, rotary).tokens).toBe(6);
+    expect(feed(rows, 'predict')).toEqual([0, 1, 6, 11]);
+    expect(feed(rows, 'target')).toEqual([4, 5, 7, 10]);
+    expect(feed(rows, 'weight')).toEqual([0.5, 1, 2, 3]);
+    expect(feed(rows, 'old.logprob')).toEqual([-1, -2, -3, -6]);
+    expect(makeBatch(rows, model).tokens).toBe(4);
   });
 
-  it('gives results back in the shape of its rows', () => {
-    const batch = makeBatch(rows, rotary);
-    const numbered = Float32Array.from({ length: 12 }, (_, i) => i);
-    expect(perCompletion(batch, numbered)).toEqual([[[0, 1]], [[6], [9, 10, 11]]]);
+  it('gives results back in the shape of its rows, null where a token was not trained', () => {
+    expect(perCompletion(makeBatch(rows, model), [10, 11, 12, 13])).toEqual([[[10, 11]], [[12], [null, null, 13]]]);
+    expect(perCompletion(makeBatch(rows, model, { wanted: 'all' }), [0, 1, 2, 3, 4, 5])).toEqual([
+      [[0, 1]],
+      [[2], [3, 4, 5]],
+    ]);
+  });
+
+  it('knows no log-probability that a row leaves out, and takes a weight that is left out as 0', () => {
+    const some: Row[] = [{ promptIds: [1], completions: [{ tokenIds: [2], weights: [1] }, rows[0]!.completions[0]!] }];
+    const { feeds } = makeBatch(some, model);
+    expect(feeds['old.logprob']).toBeUndefined();
+    expect([...feeds['kl.weight']!.data]).toEqual([0, 0, 0]);
+  });
+
+  it('numbers segments through all rows', () => {
+    const segmented: Row[] = [
+      {
+        promptIds: [1],
+        completions: [{ tokenIds: [2, 3], weights: [1, 1], segments: [0, 1] }],
+        segmentWeights: [5, 6],
+      },
+      { promptIds: [1], completions: [{ tokenIds: [4], weights: [1], segments: [0] }], segmentWeights: [7] },
+    ];
+    expect(feed(segmented, 'segment')).toEqual([0, 1, 2]);
+    expect(feed(segmented, 'segment.weight')).toEqual([5, 6, 7]);
+  });
+});
+
+describe('a batch of rows with one completion each', () => {
+  const rows: Row[] = [
+    { promptIds: [1, 2], completions: [{ tokenIds: [3, 4, 5], weights: [1, 2, 0] }] },
+    { promptIds: [6], completions: [{ tokenIds: [7], weights: [3] }] },
+  ];
+
+  it('holds tokens one behind the other, without padding and without what comes after the last trained token', () => {
+    expect(makeBatch(rows, model).layout).toBe('sequences');
+    expect(feed(rows, 'tokens.ids')).toEqual([1, 2, 3, 6]);
+    expect(feed(rows, 'predict')).toEqual([1, 2, 3]);
+    expect(feed(rows, 'target')).toEqual([3, 4, 7]);
+  });
+
+  it('finds each row of each head again: a place names the row that names the place', () => {
+    for (const config of [TINY, GROUPED]) {
+      const { feeds } = makeBatch(rows, { config, rotary: rotaryTable(config) });
+      for (const [places, back] of [
+        ['attend.queries', 'attend.query_rows'],
+        ['attend.keys', 'attend.key_rows'],
+      ] as const) {
+        const at = feeds[places]!.data;
+        expect([...feeds[back]!.data].map((place) => at[place])).toEqual([...feeds[back]!.data.keys()]);
+      }
+    }
+  });
+
+  it('is refused when no token is trained, and when an array has not the length of its tokens', () => {
+    const none: Row[] = [{ promptIds: [1], completions: [{ tokenIds: [2], weights: [0] }] }];
+    expect(() => makeBatch(none, model)).toThrow(/at least one token with a weight/);
+    const short: Row[] = [{ promptIds: [1], completions: [{ tokenIds: [2], weights: [1], returns: [] }] }];
+    expect(() => makeBatch(short, model)).toThrow(/returns must have one number for each of 1 tokens, got 0/);
   });
 });
 
@@ -59,7 +116,14 @@ describe('rows in parts', () => {
           const n = Math.max(...of.map(({ completions }) => completions.length));
           const T = Math.max(...of.flatMap(({ completions }) => completions.map(({ tokenIds }) => tokenIds.length)));
           const P = Math.max(...of.map(({ promptIds }) => promptIds.length));
-          expect(part.length === 1 || part.length * (n * T + P) <= limit).toBe(true);
+          const computed =
+            layoutOf(rows) === 'sequences'
+              ? of.reduce(
+                  (sum, { promptIds, completions }) => sum + promptIds.length + completions[0]!.tokenIds.length,
+                  0,
+                )
+              : part.length * (n * T + P);
+          expect(part.length === 1 || computed <= limit).toBe(true);
         }
       }),
     );

@@ -3,11 +3,18 @@ import type { Row } from '../../trainer/batch.ts';
 import { clippedPolicyLoss } from '../../trainer/losses/clipped-policy.ts';
 import type { Loss } from '../../trainer/losses/loss.ts';
 import { sftLoss, tokenMeanWeights } from '../../trainer/losses/sft.ts';
-import { initialWeights } from '../../trainer/models/llama.ts';
+import { initialWeights } from '../../trainer/models/parameters.ts';
 import { globalNorm } from '../../trainer/optimizer.ts';
 import { Policy } from '../../trainer/policy.ts';
 import { randomStream } from '../../trainer/random.ts';
-import { closeTrainable, lossAndGradients, type TrainableModel, trainable, trainStep } from '../../trainer/step.ts';
+import {
+  closeTrainable,
+  evaluate,
+  lossAndGradients,
+  type TrainableModel,
+  trainable,
+  trainStep,
+} from '../../trainer/step.ts';
 import type { ModelConfig } from '../../trainer/weights.ts';
 import { GROUPED, ids, mixedRows, TINY } from './tiny-model.ts';
 
@@ -39,13 +46,13 @@ describe('the gradient of a whole loss', () => {
           ...row,
           completions: row.completions.map((completion, i) => ({
             ...completion,
-            oldLogprobs: logprobs[q]![i]!.map((logprob, t) => logprob + offsets[(q + i + t) % 4]!),
+            oldLogprobs: logprobs[q]![i]!.map((logprob, t) => logprob! + offsets[(q + i + t) % 4]!),
           })),
         }));
         const { loss: at } = await lossAndGradients(m, rows, loss);
         expect(Number.isFinite(at)).toBe(true);
         const gradients = copyOf(m.gradients);
-        const norm = globalNorm(gradients);
+        const norm = globalNorm(m.arena);
         // One gradient for every parameter, none of them lost on its way.
         for (const data of gradients.values()) expect(data.some((x) => x !== 0)).toBe(true);
         const along = async (by: number) => {
@@ -78,7 +85,7 @@ describe('the gradient of a whole loss', () => {
           const one = await lossAndGradients(m, [alone], loss);
           total += one.loss;
           for (const [t, logprob] of one.logprobs[0]![0]!.entries()) {
-            expect(together.logprobs[q]![i]![t]).toBeCloseTo(logprob, 5);
+            expect(together.logprobs[q]![i]![t]).toBeCloseTo(logprob!, 5);
           }
           for (const [name, data] of m.gradients) {
             const sum = parts.get(name)!;
@@ -91,6 +98,33 @@ describe('the gradient of a whole loss', () => {
         for (const [j, g] of data.entries()) expect(Math.abs(g - parts.get(name)![j]!)).toBeLessThan(1e-5);
       }
     }
+  });
+});
+
+const sequences = (seed: number): Row[] =>
+  mixedRows(seed).flatMap((row) => row.completions.map((completion) => ({ ...row, completions: [completion] })));
+
+describe('layers computed again for the gradient', () => {
+  it('give the same bits as layers that were kept', async () => {
+    for (const config of [TINY, GROUPED]) {
+      const weights = initialWeights(config, 3);
+      const [kept, again] = [trainable(config, weights), trainable(config, weights, { recompute: true })];
+      open.push(kept, again);
+      const first = await lossAndGradients(kept, sequences(4), clippedPolicyLoss());
+      expect(await lossAndGradients(again, sequences(4), clippedPolicyLoss())).toEqual(first);
+      expect(copyOf(again.gradients)).toEqual(copyOf(kept.gradients));
+    }
+  });
+});
+
+describe('held-out rows', () => {
+  it('have the loss they would be trained with, and the weights stay', async () => {
+    const m = model(GROUPED, 3);
+    const before = m.weights.get('model.norm.weight')!.data.slice();
+    const { loss, metrics } = await evaluate(m, sequences(4), sftLoss);
+    expect(loss).toBeCloseTo((await lossAndGradients(m, sequences(4), sftLoss)).loss, 5);
+    expect(Object.keys(metrics)).toEqual(['accuracy']);
+    expect(m.weights.get('model.norm.weight')!.data).toEqual(before);
   });
 });
 
@@ -140,14 +174,20 @@ describe('a training step', () => {
     await policy.close();
   });
 
-  it('reports what a supervised loss does not have as null, and counts tokens without padding', async () => {
+  it('reports what its loss knows and nothing else, and counts tokens without padding', async () => {
     const m = model(TINY, 2);
     const result = await trainStep(m, mixedRows(1), { learningRate: 0, loss: sftLoss });
-    expect(result).toMatchObject({ entropy: null, clipShare: null, tokens: 25 });
-    const policy = await trainStep(m, mixedRows(1), { learningRate: 0, loss: clippedPolicyLoss() });
-    expect(policy.entropy).toBeGreaterThan(0);
-    expect(policy.clipShare).toBeGreaterThan(0);
-    expect(policy.clipShare).toBeLessThan(1);
+    expect(result).toMatchObject({ metrics: {}, tokens: 25 });
+    const { metrics } = await trainStep(m, mixedRows(1), {
+      learningRate: 0,
+      loss: clippedPolicyLoss(),
+      accuracy: true,
+    });
+    expect(metrics.entropy).toBeGreaterThan(0);
+    expect(metrics.clip_share).toBeGreaterThan(0);
+    expect(metrics.clip_share).toBeLessThan(1);
+    expect(metrics.accuracy).toBeGreaterThanOrEqual(0);
+    expect(metrics.accuracy).toBeLessThanOrEqual(1);
   });
 
   it('leaves the weights as they were when the loss is not a number', async () => {

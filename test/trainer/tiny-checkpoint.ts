@@ -1,6 +1,6 @@
 import { type CheckpointContents, emptyMeta } from '../../trainer/checkpoint-format.ts';
 import { sideFilesOf } from '../../trainer/model-directory.ts';
-import { initialWeights } from '../../trainer/models/llama.ts';
+import { initialWeights } from '../../trainer/models/parameters.ts';
 import { wordTokenizer } from '../../trainer/tokenizer.ts';
 import type { ModelConfig, Weights } from '../../trainer/weights.ts';
 

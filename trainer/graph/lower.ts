@@ -35,7 +35,12 @@ export type OnnxTensor = {
   readonly data: Float32Array | BigInt64Array;
 };
 
-export type OnnxPort = { readonly name: string; readonly type: 'float32' | 'int32'; readonly shape: Shape };
+export type OnnxPort = {
+  readonly name: string;
+  /** Values of our own graphs are never int64. */
+  readonly type: 'float32' | 'int32' | 'int64';
+  readonly shape: Shape;
+};
 
 export type OnnxGraph = {
   readonly nodes: readonly OnnxNode[];
@@ -54,6 +59,12 @@ type Step = {
   readonly out: readonly string[];
   /** Emits a node whose result gets a name of its own. */
   readonly via: Emit;
+  readonly emit: (
+    op: string,
+    inputs: readonly string[],
+    outputs: readonly string[],
+    attributes?: OnnxNode['attributes'],
+  ) => void;
   /** Emits the node that gives this operation's outputs. */
   readonly into: (op: string, inputs: readonly string[], attributes?: OnnxNode['attributes'], domain?: string) => void;
   readonly int64: (values: readonly number[]) => string;
@@ -80,6 +91,10 @@ const LOWERINGS: Record<Exclude<Op, 'Input' | 'Constant'>, (s: Step) => void> = 
   Sigmoid: simple('Sigmoid'),
   Silu: simple('QuickGelu', { alpha: { float: 1 } }, MICROSOFT),
   Minimum: simple('Min'),
+  Maximum: simple('Max'),
+  Softplus: simple('Softplus'),
+  Tanh: simple('Tanh'),
+  Largest: (s) => s.into('ReduceMax', [s.in[0] as string, s.int64([-1])], { keepdims: flag(true) }),
   Softmax: simple('Softmax', { axis: { int: -1 } }),
   LogSoftmax: simple('LogSoftmax', { axis: { int: -1 } }),
   GatherRows: simple('Gather', { axis: { int: 0 } }),
@@ -119,6 +134,18 @@ const LOWERINGS: Record<Exclude<Op, 'Input' | 'Constant'>, (s: Step) => void> = 
     const onto = base ?? s.via('ConstantOfShape', [s.dims(s.attributes.shape as Shape)]);
     s.into('ScatterND', [onto, at, rows], { reduction: { text: 'add' } });
   },
+  TakeRows: (s) => s.into('Gather', s.in.slice(0, 2), { axis: { int: 0 } }),
+  SpreadRows: (s) => {
+    const [rows, ids] = s.in as [string, string];
+    const at = s.via('Unsqueeze', [s.via('Cast', [ids], { to: { int: 7 } }), s.int64([1])]);
+    s.into('ScatterND', [s.via('ConstantOfShape', [s.dims(s.attributes.shape as Shape)]), at, rows]);
+  },
+  // A reshape to its own shape, plus zero times a size of the other: the runtime cannot know that before it has the other.
+  After: (s) => {
+    const [x, other] = s.in as [string, string];
+    const size = s.via('Shape', [other], { start: { int: 0 }, end: { int: 1 } });
+    s.into('Reshape', [x, s.via('Add', [s.via('Shape', [x]), s.via('Mul', [size, s.int64([0])])])]);
+  },
   Place: (s) => {
     const [values, ids, base] = s.in as [string, string, string];
     s.into('ScatterElements', [base, ids, values], { axis: { int: 1 }, reduction: { text: 'add' } });
@@ -127,6 +154,36 @@ const LOWERINGS: Record<Exclude<Op, 'Input' | 'Constant'>, (s: Step) => void> = 
   RmsNorm: (s) => {
     const epsilon = { float: s.attributes.epsilon as number };
     s.into('SimplifiedLayerNormalization', s.in, { axis: { int: -1 }, epsilon, stash_type: { int: 1 } });
+  },
+  TokenLogprobs: (s) => {
+    const [x, weight, target] = s.in as [string, string, string];
+    const [picked, all] = s.out as [string, string];
+    s.emit('LogSoftmax', [s.via('Gemm', [x, weight], { transB: flag(true) })], [all], { axis: { int: -1 } });
+    s.emit('GatherElements', [all, target], [picked], { axis: { int: 1 } });
+  },
+  // log Σ exp of a piece is its first logit minus the logarithm of that one's share, which takes the kernel of LogSoftmax.
+  ChunkedTokenLogprobs: (s) => {
+    const [x, weight, target, ...pieces] = s.in as [string, string, string, ...string[]];
+    const [picked, lse] = s.out as [string, string];
+    const first = { starts: s.int64([0]), ends: s.int64([1]), axes: s.int64([1]) };
+    const column = (from: string) => s.via('Slice', [from, first.starts, first.ends, first.axes]);
+    const each = pieces.map((piece) => {
+      const logits = s.via('Gemm', [x, piece], { transB: flag(true) });
+      return s.via('Sub', [column(logits), column(s.via('LogSoftmax', [logits], { axis: { int: -1 } }))]);
+    });
+    const joined = s.via('Concat', each, { axis: { int: 1 } });
+    s.emit('ReduceLogSumExp', [joined, s.int64([1])], [lse], { keepdims: flag(true) });
+    const rows = s.via('Gather', [weight, s.via('Reshape', [target, s.int64([-1])])], { axis: { int: 0 } });
+    const logit = s.via('ReduceSum', [s.via('Mul', [x, rows]), s.int64([1])], { keepdims: flag(true) });
+    s.emit('Sub', [logit, lse], [picked]);
+  },
+  Attention: (s) => {
+    const [q, k, v, mask] = s.in as [string, string, string, string];
+    const [mixed, p] = s.out as [string, string];
+    const alpha = { float: s.attributes.alpha as number };
+    const products = s.via('FusedMatMul', [q, k], { transB: flag(true), alpha }, MICROSOFT);
+    s.emit('Softmax', [s.via('Add', [products, mask])], [p], { axis: { int: -1 } });
+    s.emit('MatMul', [p, v], [mixed]);
   },
   Rotary: (s) => {
     const [x, cos, sin] = s.in as [string, string, string];
@@ -233,6 +290,7 @@ export function lower(outputs: Readonly<Record<string, Value>>): OnnxGraph {
       in: n.inputs.map((v) => names.get(v) as string),
       out,
       via,
+      emit,
       into: (op, ins, attributes, domain) => emit(op, ins, out, attributes, domain),
       int64,
       float,

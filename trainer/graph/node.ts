@@ -20,6 +20,10 @@ export type Op =
   | 'Silu'
   | 'Sigmoid'
   | 'Minimum'
+  | 'Maximum'
+  | 'Softplus'
+  | 'Tanh'
+  | 'Largest'
   | 'Clip'
   | 'Less'
   | 'MatMul'
@@ -30,9 +34,15 @@ export type Op =
   | 'Expand'
   | 'Sum'
   | 'Softmax'
+  | 'Attention'
   | 'LogSoftmax'
+  | 'TokenLogprobs'
+  | 'ChunkedTokenLogprobs'
   | 'GatherRows'
   | 'ScatterRows'
+  | 'TakeRows'
+  | 'SpreadRows'
+  | 'After'
   | 'Pick'
   | 'Place'
   | 'RmsNorm'
@@ -54,6 +64,8 @@ export type Attributes = {
   readonly epsilon?: number;
   readonly low?: number;
   readonly high?: number;
+  /** Row numbers that are all different, so that a gradient can be written instead of added. */
+  readonly distinct?: boolean;
 };
 
 export type Node = {

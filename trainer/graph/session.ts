@@ -25,6 +25,8 @@ export type Session = {
 export type SessionOptions = {
   /** Threads inside one operation. With more than one, sums differ in their last digits from run to run. */
   readonly threads?: number;
+  /** Writes ONNX Runtime's trace of every operation to a file whose name begins so; it is complete when the session is closed. */
+  readonly profile?: string;
 };
 
 /**
@@ -33,7 +35,7 @@ export type SessionOptions = {
  */
 export async function openSession(
   outputs: Readonly<Record<string, Value>>,
-  { threads = 1 }: SessionOptions = {},
+  { threads = 1, profile }: SessionOptions = {},
 ): Promise<Session> {
   const ort = await runtime();
   const names = Object.keys(outputs);
@@ -47,8 +49,9 @@ export async function openSession(
     // A plan for each set of shapes would be kept for ever, and measured no faster.
     enableMemPattern: false,
     enableCpuMemArena: true,
+    ...(profile === undefined ? {} : { enableProfiling: true, profileFilePrefix: profile }),
     // Spinning threads would burn a core that others on the machine are using.
-    extra: { session: { intra_op: { allow_spinning: '0' } } },
+    extra: { session: { intra_op: { allow_spinning: '0' }, set_denormal_as_zero: '1' } },
   }).catch((cause: unknown) => {
     const why = cause instanceof Error ? cause.message : String(cause);
     throw new TroupeError('model_unsupported', `ONNX Runtime refused the graph: ${why}`, { cause });
@@ -77,7 +80,10 @@ export async function openSession(
       }
       return out;
     },
-    close: () => session.release(),
+    close: async () => {
+      if (profile !== undefined) session.endProfiling();
+      await session.release();
+    },
   };
 }
 

@@ -1,23 +1,55 @@
-/** What a loss is to the training graph: a function from token log-probabilities to a scalar and what it reports beside it. */
+/** What a loss is to the training graph: a function from what the model says of K trained tokens to a scalar and to what is reported. */
 import type { Value } from '../graph/node.ts';
 
-/** Values of N tokens, [N, 1] each; tokens of padding have weight 0 and entropy weight 0. */
+/** Numbers of each token that a batch can carry; a loss names those it reads, the batch fails by name where one is missing. */
+export const TOKEN_COLUMNS = [
+  /** Advantage times aggregation weight, or the weight in a supervised mean. */
+  'weight',
+  /** Log-probability when it was sampled. */
+  'old.logprob',
+  /** Log-probability under the reference policy. */
+  'ref.logprob',
+  'entropy.weight',
+  /** Aggregation weight times the coefficient of the divergence to the reference. */
+  'kl.weight',
+  /** What the value head should say. */
+  'return',
+  /** What the value head said when the token was sampled. */
+  'old.value',
+] as const;
+export type TokenColumn = (typeof TOKEN_COLUMNS)[number];
+
+/**
+ * Tokens in M sets that a loss treats as one: the turns of a policy gradient by turns, the two answers of a preference. A set lies in
+ * one row of a batch, so a batch in parts never cuts it.
+ */
+export type Segments = {
+  /** [K, 1] to [M, 1]: the sum over each segment's tokens. */
+  readonly sum: (tokens: Value) => Value;
+  /** [M, 1] to [K, 1]: each token gets its segment's number. */
+  readonly spread: (segments: Value) => Value;
+  /** [M, 1]: the segment's weight in the loss; an advantage may be in it. */
+  readonly weight: Value;
+};
+
+/** The K trained tokens of a batch, one row each, padding left out. A getter builds its part of the model only when a loss reads it. */
 export type LossTokens = {
+  /** Log-probability of each token, [K, 1]. */
   readonly logprobs: Value;
-  /** Entropy of the distribution each token was drawn from, in nats; costs its computation only when used. */
+  /** Entropy of the distribution each token was drawn from, in nats, [K, 1]. */
   readonly entropy: Value;
-  readonly weights: Value;
-  readonly oldLogprobs: Value;
-  readonly entropyWeights: Value;
+  /** What the value head says before each token is drawn, [K, 1]. Only of a model with such a head. */
+  readonly values: Value;
+  /** A number of each token that the batch carries, [K, 1]. */
+  readonly column: (name: TokenColumn) => Value;
+  readonly segments: Segments;
 };
 
 export type LossValues = {
   /** A sum, so that a batch in parts gives the same gradient as a whole: means are in the weights. */
   readonly loss: Value;
-  /** Null where the loss does not use entropy and so does not compute it. */
-  readonly entropy: Value | null;
-  /** 1 where the token's gradient was kept and 0 where clipping removed it; null where nothing is clipped. */
-  readonly keep: Value | null;
+  /** Per-token values [K, 1] whose means over the batch's tokens are metrics: `entropy`, `clip_share`, `kl`. */
+  readonly report: Readonly<Record<string, Value>>;
 };
 
 export type Loss = {

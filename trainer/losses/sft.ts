@@ -1,7 +1,8 @@
 /**
  * Supervised fine-tuning: weighted negative log-likelihood. Whether the mean is taken over sequences or over tokens is said
  * by the weights: 1/(sequences · tokens of the sequence), or 1/tokens. M1-32B (arXiv:2504.09772) writes the first in its
- * paper and trains with the second, its framework's default; so both are here.
+ * paper and trains with the second, its framework's default; so both are here. `sft-sequence-mean.ts` and `sft-token-mean.ts` are the
+ * means themselves.
  */
 import { multiply, negate, sum } from '../graph/operations.ts';
 import type { Loss } from './loss.ts';
@@ -9,10 +10,9 @@ import type { Loss } from './loss.ts';
 /** −Σ weight · log p. */
 export const sftLoss: Loss = {
   key: 'sft',
-  build: ({ logprobs, weights }) => ({
-    loss: negate(sum(multiply(logprobs, weights), [0, 1])),
-    entropy: null,
-    keep: null,
+  build: ({ logprobs, column }) => ({
+    loss: negate(sum(multiply(logprobs, column('weight')), [0, 1])),
+    report: {},
   }),
 };
 

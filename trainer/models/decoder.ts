@@ -12,16 +12,14 @@ import {
   gatherRows,
   input,
   matmul,
-  multiply,
   reshape,
-  scalar,
   softmax,
   split,
-  sum,
   transpose,
 } from '../graph/operations.ts';
 import type { ModelConfig } from '../weights.ts';
-import { headSize, layer, type Parameters, type Rotation } from './llama.ts';
+import { attentionWidth, headSize } from './families.ts';
+import { layer, type Parameters, type Rotation } from './layer.ts';
 
 /** Keys and values of one layer, [Q, H, P, D]. */
 export type PromptCache = { readonly k: Value; readonly v: Value };
@@ -32,12 +30,22 @@ export type Prompt = {
   readonly last: Value;
 };
 
-type Sizes = { readonly H: number; readonly G: number; readonly D: number; readonly d: number; readonly scale: number };
+type Sizes = {
+  readonly H: number;
+  readonly G: number;
+  readonly D: number;
+  /** Width of the residual stream. */
+  readonly d: number;
+  /** Width of attention's result, H·G·D. */
+  readonly width: number;
+  readonly scale: number;
+};
 
 function sizes(config: ModelConfig): Sizes {
   const D = headSize(config);
   const H = config.num_key_value_heads;
-  return { H, G: config.num_attention_heads / H, D, d: config.hidden_size, scale: 1 / Math.sqrt(D) };
+  const width = attentionWidth(config);
+  return { H, G: config.num_attention_heads / H, D, d: config.hidden_size, width, scale: 1 / Math.sqrt(D) };
 }
 
 function rotationInputs(name: string, length: Dim, config: ModelConfig): Rotation {
@@ -53,7 +61,7 @@ const keyMask = (): Value => reshape(input('prompt.mask', ['Q', 'P']), ['Q', 1, 
  * The last layer is computed for the last token only: of the others nothing but keys and values is read.
  */
 export function promptTower(config: ModelConfig, parameters: Parameters): Prompt {
-  const { H, G, D, d, scale } = sizes(config);
+  const { H, G, D, width, scale } = sizes(config);
   const N = times('Q', 'P');
   const ids = reshape(input('prompt.ids', ['Q', 'P'], 'int32'), [N]);
   const lastRow = input('prompt.last', ['Q'], 'int32');
@@ -78,11 +86,11 @@ export function promptTower(config: ModelConfig, parameters: Parameters): Prompt
       const scores = matmul(reshape(q, ['Q', H, PG, D]), k, { transB: true, alpha: scale });
       const p = softmax(add(reshape(scores, ['Q', H, 'P', G, 'P']), bias));
       const mixed = reshape(matmul(reshape(p, ['Q', H, PG, 'P']), v), ['Q', H, 'P', G, D]);
-      stream = at.after(stream, reshape(transpose(mixed, [0, 2, 1, 3, 4]), [N, d]));
+      stream = at.after(stream, reshape(transpose(mixed, [0, 2, 1, 3, 4]), [N, width]));
     } else {
       const q = at.queries(gatherRows(x, lastRow), 'Q', 1, rotationInputs('last', 1, config));
       const scores = add(matmul(reshape(q, ['Q', H, G, D]), k, { transB: true, alpha: scale }), mask);
-      stream = at.after(gatherRows(stream, lastRow), reshape(matmul(softmax(scores), v), ['Q', d]));
+      stream = at.after(gatherRows(stream, lastRow), reshape(matmul(softmax(scores), v), ['Q', width]));
     }
   }
   return { caches, last: stream };
@@ -94,7 +102,7 @@ export function promptTower(config: ModelConfig, parameters: Parameters): Prompt
  * completion.cos/.sin [S, D/2] for the slots after the prompt's. Padding stands on the right, where no token sees it.
  */
 export function completionTower(config: ModelConfig, parameters: Parameters, prompt: Prompt): Value {
-  const { H, G, D, d, scale } = sizes(config);
+  const { H, G, D, d, width, scale } = sizes(config);
   const N = times('Q', 'n', 'S');
   const ids = reshape(input('completion.ids', ['Q', 'n', 'S'], 'int32'), [N]);
   const rotation = rotationInputs('completion', 'S', config);
@@ -120,58 +128,9 @@ export function completionTower(config: ModelConfig, parameters: Parameters, pro
     const fromPrompt = reshape(matmul(p, cache.v), ['Q', H, 'n', SG, D]);
     const mixed = add(fromPrompt, matmul(reshape(pOwn, ['Q', H, 'n', SG, 'S']), v));
     const back = transpose(reshape(mixed, ['Q', H, 'n', 'S', G, D]), [0, 2, 3, 1, 4, 5]);
-    stream = at.after(stream, reshape(back, [N, d]));
+    stream = at.after(stream, reshape(back, [N, width]));
   }
   const first = expand(reshape(prompt.last, ['Q', 1, 1, d]), ['Q', 'n', 1, d]);
   const T = plus(1, 'S');
   return reshape(concat([first, reshape(stream, ['Q', 'n', 'S', d])], 2), [times('Q', 'n', T), d]);
-}
-
-export type Step = {
-  /** The residual stream of the new tokens, [Q·n, d]. */
-  readonly stream: Value;
-  /** Keys and values of the new tokens, [Q·n, H, D], to be kept for the next step. */
-  readonly caches: readonly PromptCache[];
-};
-
-/**
- * One token of each completion. Inputs: step.ids [Q, n] int32, step.cos/.sin [1, D/2], prompt.mask, prompt.k.<layer> and
- * prompt.v.<layer> [Q, H, P, D]; own.k.<layer> and own.v.<layer> [Q, n, H, C, D], and own.mask [C], 0 at filled slots.
- */
-export function decodeStep(config: ModelConfig, parameters: Parameters): Step {
-  const { H, G, D, d, scale } = sizes(config);
-  const N = times('Q', 'n');
-  const ids = reshape(input('step.ids', ['Q', 'n'], 'int32'), [N]);
-  const rotation = rotationInputs('step', 1, config);
-  const mask = keyMask();
-  const ownMask = input('own.mask', ['C']);
-  const nG = times('n', G);
-
-  let stream = gatherRows(parameters.get('model.embed_tokens.weight'), ids);
-  const caches: PromptCache[] = [];
-  for (let index = 0; index < config.num_hidden_layers; index++) {
-    const at = layer(config, parameters, index);
-    const cached = (what: string, shape: readonly Dim[]) => input(`${what}.${index}`, shape);
-    const x = at.beforeAttention(stream);
-    const q = reshape(at.queries(x, N, 1, rotation), [N, H, G, D]);
-    const k = reshape(at.keys(x, N, 1, rotation), [N, H, 1, D]);
-    const v = reshape(at.values(x), [N, H, 1, D]);
-    caches.push({ k, v });
-    const byPrompt = reshape(transpose(reshape(q, ['Q', 'n', H, G, D]), [0, 2, 1, 3, 4]), ['Q', H, nG, D]);
-    const toPrompt = add(matmul(byPrompt, cached('prompt.k', ['Q', H, 'P', D]), { transB: true, alpha: scale }), mask);
-    const promptScores = reshape(transpose(reshape(toPrompt, ['Q', H, 'n', G, 'P']), [0, 2, 1, 3, 4]), [N, H, G, 'P']);
-    const ownK = reshape(cached('own.k', ['Q', 'n', H, 'C', D]), [N, H, 'C', D]);
-    const ownV = reshape(cached('own.v', ['Q', 'n', H, 'C', D]), [N, H, 'C', D]);
-    const toOwn = add(matmul(q, ownK, { transB: true, alpha: scale }), ownMask);
-    // One key a row: as a product of matrices it would cost more in calls than in arithmetic.
-    const toSelf = multiply(sum(multiply(q, k), [3], true), scalar(scale));
-    const p = softmax(concat([promptScores, toOwn, toSelf], 3));
-    const [pPrompt, pOwn, pSelf] = split(p, ['P', 'C', 1], 3) as [Value, Value, Value];
-    const grouped = transpose(reshape(pPrompt, ['Q', 'n', H, G, 'P']), [0, 2, 1, 3, 4]);
-    const fromPrompt = matmul(reshape(grouped, ['Q', H, nG, 'P']), cached('prompt.v', ['Q', H, 'P', D]));
-    const promptPart = reshape(transpose(reshape(fromPrompt, ['Q', H, 'n', G, D]), [0, 2, 1, 3, 4]), [N, H, G, D]);
-    const mixed = add(promptPart, add(matmul(pOwn, ownV), multiply(pSelf, v)));
-    stream = at.after(stream, reshape(mixed, [N, d]));
-  }
-  return { stream, caches };
 }

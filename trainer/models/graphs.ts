@@ -1,80 +1,170 @@
-/** The four graphs of a model: what trains it, what scores tokens, what reads prompts, and what speaks one token more. */
+/** The graphs that train a model and that measure it: a tower, the K tokens that matter, a head, a loss, and the gradients. */
+import type { Layout } from '../batch.ts';
 import { gradients } from '../graph/gradient.ts';
-import { times, type Value } from '../graph/node.ts';
-import { exp, input, logSoftmax, multiply, negate, pick, reshape, softmax, sum } from '../graph/operations.ts';
-import type { Loss } from '../losses/loss.ts';
+import type { Value } from '../graph/node.ts';
+import {
+  chunkedTokenLogprobs,
+  distinctRows,
+  exp,
+  gatherRows,
+  input,
+  largest,
+  less,
+  logSoftmax,
+  multiply,
+  negate,
+  pick,
+  reshape,
+  scalar,
+  scatterRows,
+  subtract,
+  sum,
+  tokenLogprobs,
+} from '../graph/operations.ts';
+import type { Adapter } from '../lora.ts';
+import type { Loss, LossTokens, LossValues } from '../losses/loss.ts';
 import type { ModelConfig } from '../weights.ts';
-import { completionTower, decodeStep, promptTower } from './decoder.ts';
-import { head, parameterInputs } from './llama.ts';
+import { completionTower, promptTower } from './decoder.ts';
+import { head, normed, outputMatrix, type Parameters, parameterInputs, valueHead } from './layer.ts';
+import { sequenceTower, type Tower } from './sequence.ts';
 
 export type Outputs = Readonly<Record<string, Value>>;
 
-const N = times('Q', 'n', '(1+S)');
+export type GraphOptions = {
+  /** Reports whether each target was the most probable token: a pass over the logits. */
+  readonly accuracy?: boolean;
+  /** Trains these matrices instead of the model's own. */
+  readonly adapter?: Adapter | null;
+  /** Layers of whole sequences are computed again for the gradient instead of kept: a third more work, a fraction of the memory. */
+  readonly recompute?: boolean;
+};
 
-/** A per-token input [Q, n, 1+S] as a column [N, 1]. */
+/** [K, 1] from a per-token input [K]. */
 const column = (name: string, type: 'float32' | 'int32' = 'float32'): Value =>
-  reshape(input(name, ['Q', 'n', '(1+S)'], type), [N, 1]);
+  reshape(input(name, ['K'], type), ['K', 1]);
 
 /**
- * Loss and gradients of a batch. Inputs: those of the towers, the parameters, and per token target, weight, old.logprob,
- * entropy.weight. Outputs: loss [], logprobs [N, 1], entropy and keep [N, 1] where the loss has them, and d.<parameter>.
+ * Loss and gradients of a batch. Inputs: those of the layout's tower, the parameters, predict [K] int32 (the row of the tower that
+ * predicts each token), target [K] int32 and the columns the loss reads. Outputs: loss [], logprobs [K, 1] (values, where the model has
+ * a value head), report.<name> [K, 1] and d.<parameter> for each parameter that is trained.
  */
-export function trainingGraph(config: ModelConfig, loss: Loss): Outputs {
-  const parameters = parameterInputs(config);
-  const logits = head(config, parameters, completionTower(config, parameters, promptTower(config, parameters)));
-  const all = logSoftmax(logits);
-  const logprobs = pick(all, column('target', 'int32'));
-  const built = loss.build({
-    logprobs,
-    entropy: negate(sum(multiply(exp(all), all), [1], true)),
-    weights: column('weight'),
-    oldLogprobs: column('old.logprob'),
-    entropyWeights: column('entropy.weight'),
-  });
+export function trainingGraph(config: ModelConfig, loss: Loss, layout: Layout, options: GraphOptions = {}): Outputs {
+  const parameters = parameterInputs(config, options.adapter);
+  const { built, outputs, checkpoints } = lossGraph(config, parameters, loss, layout, options);
   const slopes = gradients(
     built.loss,
-    parameters.all.map(([, value]) => value),
+    parameters.trained.map(([, value]) => value),
+    { checkpoints: options.recompute ? checkpoints : [] },
   );
   return {
-    loss: built.loss,
-    logprobs,
-    ...(built.entropy === null ? {} : { entropy: built.entropy }),
-    ...(built.keep === null ? {} : { keep: built.keep }),
-    ...Object.fromEntries(parameters.all.map(([name], i) => [`d.${name}`, slopes[i] as Value])),
+    ...outputs,
+    ...Object.fromEntries(parameters.trained.map(([name], i) => [`d.${name}`, slopes[i] as Value])),
   };
 }
 
-/** Log-probabilities of given tokens, without gradients: logprobs [N, 1]. */
-export function scoreGraph(config: ModelConfig): Outputs {
-  const parameters = parameterInputs(config);
-  const logits = head(config, parameters, completionTower(config, parameters, promptTower(config, parameters)));
-  return { logprobs: pick(logSoftmax(logits), column('target', 'int32')) };
+/** The same without gradients: what a loss is on held-out rows. */
+export function evaluationGraph(config: ModelConfig, loss: Loss, layout: Layout, options: GraphOptions = {}): Outputs {
+  return lossGraph(config, parameterInputs(config, options.adapter), loss, layout, options).outputs;
 }
 
-/** Reads prompts: logits [Q, vocabulary] of the first new token, and prompt.k.<layer>, prompt.v.<layer> [Q, H, P, D]. */
-export function prefillGraph(config: ModelConfig): Outputs {
+/** What a model says of given tokens, without a loss: logprobs [K, 1], or values [K, 1] where it has a value head. */
+export function scoreGraph(config: ModelConfig, layout: Layout): Outputs {
   const parameters = parameterInputs(config);
-  const { caches, last } = promptTower(config, parameters);
-  const named = caches.flatMap(({ k, v }, i): [string, Value][] => [
-    [`prompt.k.${i}`, k],
-    [`prompt.v.${i}`, v],
-  ]);
-  return { probabilities: distribution(head(config, parameters, last), 'Q'), ...Object.fromEntries(named) };
+  return said(config, tokensOf(config, parameters, predictingRows(config, parameters, layout).stream));
 }
 
-/** One token more: probabilities [Q·n, vocabulary], and the new keys and values k.<layer>, v.<layer> [Q·n, H, 1, D]. */
-export function decodeGraph(config: ModelConfig): Outputs {
-  const parameters = parameterInputs(config);
-  const { stream, caches } = decodeStep(config, parameters);
-  const named = caches.flatMap(({ k, v }, i): [string, Value][] => [
-    [`k.${i}`, k],
-    [`v.${i}`, v],
-  ]);
-  const rows = times('Q', 'n');
-  return { probabilities: distribution(head(config, parameters, stream), rows), ...Object.fromEntries(named) };
+function lossGraph(
+  config: ModelConfig,
+  parameters: Parameters,
+  loss: Loss,
+  layout: Layout,
+  { accuracy = false }: GraphOptions,
+): { readonly built: LossValues; readonly outputs: Outputs; readonly checkpoints: readonly Value[] } {
+  const { stream, checkpoints } = predictingRows(config, parameters, layout);
+  const tokens = tokensOf(config, parameters, stream);
+  const built = loss.build(tokens);
+  const report = { ...built.report, ...(accuracy && tokens.hits !== null ? { accuracy: tokens.hits } : {}) };
+  return {
+    built,
+    checkpoints,
+    outputs: {
+      loss: built.loss,
+      ...said(config, tokens),
+      ...Object.fromEntries(Object.entries(report).map(([name, value]) => [`report.${name}`, value])),
+    },
+  };
 }
 
-/** Softmax of logits times inverse.temperature [rows]. */
-function distribution(logits: Value, rows: string | number): Value {
-  return softmax(multiply(logits, reshape(input('inverse.temperature', [rows]), [rows, 1])));
+const speaks = ({ head: kind = 'lm' }: ModelConfig): boolean => kind === 'lm';
+
+const said = (config: ModelConfig, tokens: LossTokens): Outputs =>
+  speaks(config) ? { logprobs: tokens.logprobs } : { values: tokens.values };
+
+/** Logits of a larger vocabulary are computed in pieces: of Qwen's 151,936 in ten, each as wide as a small model's whole vocabulary. */
+const VOCABULARY_AT_ONCE = 16384;
+
+/** What a loss can read of the rows [K, d]; built when it is read, so that a value model computes no logits and sft no entropy. */
+function tokensOf(
+  config: ModelConfig,
+  parameters: Parameters,
+  rows: Value,
+): LossTokens & {
+  /** 1 where the target was the most probable token; null where no distribution is computed whole. */
+  readonly hits: Value | null;
+} {
+  const target = column('target', 'int32');
+  const matrix = speaks(config) ? outputMatrix(config, parameters) : null;
+  const chunks = matrix === null ? 1 : Math.ceil(config.vocab_size / VOCABULARY_AT_ONCE);
+  const x = () => normed(config, parameters, rows);
+  const whole = once(() => {
+    if (matrix !== null) return tokenLogprobs(x(), matrix, target);
+    const distribution = logSoftmax(head(config, parameters, rows));
+    return { logprobs: pick(distribution, target), distribution };
+  });
+  const inChunks = once(() => chunkedTokenLogprobs(x(), matrix as Value, target, chunks));
+  return {
+    get logprobs() {
+      return chunks > 1 ? inChunks() : whole().logprobs;
+    },
+    get entropy() {
+      const { distribution } = whole();
+      return negate(sum(multiply(exp(distribution), distribution), [1], true));
+    },
+    get hits() {
+      if (chunks > 1 || !speaks(config)) return null;
+      const { logprobs, distribution } = whole();
+      return subtract(scalar(1), less(logprobs, largest(distribution)));
+    },
+    get values() {
+      return valueHead(config, parameters, rows);
+    },
+    column: (name) => column(name),
+    get segments() {
+      return segments();
+    },
+  };
+}
+
+function once<T>(make: () => T): () => T {
+  let made: T | undefined;
+  return () => (made ??= make());
+}
+
+/** The residual stream [K, d] that predicts each wanted token: no logits are computed of prompts, padding or untrained tokens. */
+function predictingRows(config: ModelConfig, parameters: Parameters, layout: Layout): Tower {
+  const predict = input('predict', ['K'], 'int32');
+  const { stream, checkpoints } =
+    layout === 'sequences'
+      ? sequenceTower(config, parameters)
+      : { stream: completionTower(config, parameters, promptTower(config, parameters)), checkpoints: [] };
+  return { stream: distinctRows(stream, predict), checkpoints };
+}
+
+function segments(): LossTokens['segments'] {
+  const ids = input('segment', ['K'], 'int32');
+  return {
+    sum: (tokens) => scatterRows(tokens, ids, ['M', 1]),
+    spread: (values) => gatherRows(values, ids),
+    weight: reshape(input('segment.weight', ['M']), ['M', 1]),
+  };
 }

@@ -1,22 +1,27 @@
 /** What a graph is fed about positions: rotary tables and additive masks, as plain arrays. */
+import { TroupeError } from '../../errors.ts';
 import type { Feed } from '../graph/session.ts';
 import type { ModelConfig } from '../weights.ts';
-import { headSize } from './llama.ts';
+import { rotaryFrequencies } from './rotary-frequencies.ts';
 
 /** Added to a score that must not count: finite, so that a row of nothing but padding stays finite too. */
 export const MASKED = -1e9;
 
 export type RotaryTable = {
-  /** cos and sin of positions `from` to `from + length`, [length, head/2] each. */
+  /**
+   * cos and sin of positions `from` to `from + length`, [length, D/2] each.
+   * @throws TroupeError `model_unsupported` past the length that the model's rotary scaling can be run to.
+   */
   readonly rows: (from: number, length: number) => { readonly cos: Feed; readonly sin: Feed };
 };
 
 /**
- * Angles of Su et al. 2021 (arXiv:2104.09864): position · θ^(−2i/D). Computed in double precision and grown on demand.
- * A score depends on differences of positions only, so a prompt padded on the left may start at any position.
+ * Cosines and sines of position times frequency. Computed in double precision and grown on demand. A score depends on
+ * differences of positions only, so a prompt padded on the left may start at any position.
  */
 export function rotaryTable(config: ModelConfig): RotaryTable {
-  const half = headSize(config) / 2;
+  const { frequencies, attentionFactor, end: limit } = rotaryFrequencies(config);
+  const half = frequencies.length;
   let cos = new Float32Array(0);
   let sin = new Float32Array(0);
   const grow = (positions: number) => {
@@ -24,15 +29,23 @@ export function rotaryTable(config: ModelConfig): RotaryTable {
     sin = new Float32Array(positions * half);
     for (let p = 0; p < positions; p++) {
       for (let i = 0; i < half; i++) {
-        const angle = p * config.rope_theta ** (-i / half);
-        cos[p * half + i] = Math.cos(angle);
-        sin[p * half + i] = Math.sin(angle);
+        const angle = p * (frequencies[i] as number);
+        cos[p * half + i] = attentionFactor * Math.cos(angle);
+        sin[p * half + i] = attentionFactor * Math.sin(angle);
       }
     }
   };
   return {
     rows: (from, length) => {
       const end = from + length;
+      if (limit !== null && end > limit) {
+        const scaling = 'rope_scaling "dynamic" can be run up to max_position_embeddings';
+        throw new TroupeError('model_unsupported', `${scaling}, ${limit}; got a sequence of ${end} tokens`, {
+          field: 'rope_scaling',
+          expected: `at most ${limit} tokens`,
+          got: String(end),
+        });
+      }
       if (end * half > cos.length) grow(Math.max(64, 2 ** Math.ceil(Math.log2(end))));
       const shape = [length, half];
       return {

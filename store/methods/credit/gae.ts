@@ -22,7 +22,7 @@ export const gae: Method<Static<typeof Input>, typeof params, Estimate> = {
   kind: 'credit',
   source: 'GAE: verl/trainer/ppo/core_algos.py; verified (code)',
   version: 1,
-  needs: 'input',
+  needs: 'token values',
   summary: 'Generalised advantages and returns over tokens; masked tokens are passed through.',
   params,
   limits: { gamma: Discount, lambda: Discount },

@@ -60,6 +60,14 @@ export function fixedSpeakers(): Speakers & { readonly asked: { readonly who: Sp
           logprobs: [-0.5, -0.25 * (i + 1)],
           text: `answer ${i}`,
           finish_reason: 'stop' as const,
+          ...(ask.raw_logprobs ? { raw_logprobs: [-0.75, -0.5] } : {}),
+          ...(ask.top_logprobs
+            ? {
+                top_logprobs: [0, 1].map(() =>
+                  Array.from({ length: ask.top_logprobs! }, (_, k) => ({ token_id: k, logprob: -k - 0.5 })),
+                ),
+              }
+            : {}),
         })),
         prompt_token_ids: [7, 8, 9],
         model: 'solver',

@@ -1,0 +1,172 @@
+/** `troupe checkpoints prune`, `push` and `pull`: what is kept of a folder, and what goes to another place or comes from there. */
+import { existsSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { type Command, InvalidArgumentError } from 'commander';
+import { loadConfig } from '../../config.ts';
+import { EXIT, TroupeError } from '../../errors.ts';
+import { homeAt } from '../../store/db/home.ts';
+import { projectAll } from '../../store/projector.ts';
+import type { PruneRule } from '../../trainer/prune.ts';
+import { bytesText } from '../bytes.ts';
+import { checkpointAt, storeAt } from '../checkpoint-places.ts';
+import { type Flags, plainCommand, wholeNumber } from '../command.ts';
+import { withContext } from '../context.ts';
+import { print, printJson, say, table } from '../output.ts';
+
+const ACCESS = `
+A bucket is opened with AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION and, for anything but AWS, AWS_ENDPOINT_URL.
+Every file is compared with its hash on the way, and a transfer that ended in the middle goes on where it ended.`;
+
+export function checkpointMoveCommands(checkpoints: Command): void {
+  plainCommand(
+    checkpoints
+      .command('prune')
+      .description('remove the checkpoints of a folder that no rule keeps; latest and released ones are always kept')
+      .argument('<dir>', 'folder of checkpoints')
+      .requiredOption('--keep-last <n>', 'keep so many of the highest steps', positive('keep-last'))
+      .option('--keep-every <n>', 'keep those whose step is a multiple of this', positive('keep-every'))
+      .option('--keep-best <metric>', 'keep the best by a metric: METRIC, METRIC:min or METRIC:max', bestSpec)
+      .option('--dry-run', 'say what would be removed, and remove nothing')
+      .addHelpText(
+        'after',
+        `
+The best is the smallest where the metric's name ends in "loss", else the greatest, unless :min or :max is said.
+A checkpoint that cannot be read is kept. What was ever released is asked of the project, where there is one.
+
+Examples:
+  troupe checkpoints prune ./checkpoints --keep-last 3 --dry-run
+  troupe checkpoints prune ./checkpoints --keep-last 1 --keep-every 1000 --keep-best held_out_loss:min`,
+      ),
+    async ([dir], flags) => {
+      const folder = resolve(dir!);
+      if (!existsSync(folder)) throw new TroupeError('not_found', `There is no folder ${folder}.`);
+      const { pruneCheckpoints } = await import('../../trainer/prune.ts');
+      const dryRun = flags.dryRun === true;
+      const released = await releasedIds(flags);
+      const rule: PruneRule = {
+        keepLast: Number(flags.keepLast),
+        ...(flags.keepEvery === undefined ? {} : { keepEvery: Number(flags.keepEvery) }),
+        ...(flags.keepBest === undefined ? {} : { keepBest: flags.keepBest as NonNullable<PruneRule['keepBest']> }),
+        protectedIds: released ?? [],
+      };
+      const { kept, removed, swept } = await pruneCheckpoints(folder, rule, { dryRun });
+      const freed = removed.reduce((sum, { bytes }) => sum + bytes, 0);
+      if (flags.json) {
+        printJson({
+          directory: folder,
+          dry_run: dryRun,
+          project: released !== null,
+          kept,
+          removed,
+          swept,
+          bytes: freed,
+        });
+        return EXIT.done;
+      }
+      if (released === null) say('There is no project here: whether one of these was released is not known.');
+      const rows = [
+        ...kept.map(({ id, why }) => [id, 'kept', why.join(', ')]),
+        ...removed.map(({ id, step, bytes }) => [
+          id,
+          dryRun ? 'to remove' : 'removed',
+          `step ${step}, ${bytesText(bytes)}`,
+        ]),
+      ];
+      if (rows.length > 0) print(table(['checkpoint', 'what', 'why'], rows));
+      print(
+        `${removed.length} checkpoints ${dryRun ? 'would be' : 'are'} removed, ${bytesText(freed)}; ${kept.length} are kept.`,
+      );
+      return EXIT.done;
+    },
+  );
+
+  plainCommand(
+    checkpoints
+      .command('push')
+      .description('bring a checkpoint to a bucket, or to another folder')
+      .argument('<checkpoint>', 'its directory, or its id')
+      .argument('<store>', 's3://bucket/prefix, or a folder')
+      .option('--in <dir>', 'folder in which an id is looked for')
+      .option('--latest', 'let latest there name it')
+      .addHelpText(
+        'after',
+        `${ACCESS}\n\nExamples:\n  troupe checkpoints push ./checkpoints/ab12cd34ef56ab78 s3://bucket/team/coder --latest\n  troupe checkpoints push ab12cd34ef56ab78 /mnt/backup --in ./checkpoints`,
+      ),
+    async ([given, address], flags) => {
+      const dir = checkpointAt(given!, flags);
+      const store = await storeAt(address!);
+      const { id, sent, kept, bytes } = await store.put(dir);
+      if (flags.latest) await store.pointLatest(id);
+      if (flags.json)
+        printJson({ checkpoint_id: id, store: store.address, sent, kept, bytes, latest: flags.latest === true });
+      else {
+        const there = kept.length === 0 ? '' : `, ${kept.length} were there`;
+        print(`${id} is in ${store.address}: ${sent.length} files sent (${bytesText(bytes)})${there}`);
+      }
+      return EXIT.done;
+    },
+  );
+
+  plainCommand(
+    checkpoints
+      .command('pull')
+      .description('bring a checkpoint from a bucket, or from another folder; the latest one where no id is said')
+      .argument('<store>', 's3://bucket/prefix or s3://bucket/prefix/ID, or a folder')
+      .argument('<dir>', 'folder of checkpoints that it is to lie in')
+      .option('--latest', 'let latest of the folder name it')
+      .addHelpText(
+        'after',
+        `${ACCESS}\n\nExamples:\n  troupe checkpoints pull s3://bucket/team/coder ./checkpoints --latest\n  troupe checkpoints pull s3://bucket/team/coder/ab12cd34ef56ab78 ./checkpoints`,
+      ),
+    async ([address, into], flags) => {
+      const [, prefix, named] = /^(.*?)(?:\/([0-9a-f]{16}))?\/*$/.exec(address!) as unknown as [
+        string,
+        string,
+        string?,
+      ];
+      const store = await storeAt(prefix);
+      const id = named ?? (await store.latest())?.id;
+      if (id === undefined) {
+        throw new TroupeError(
+          'not_found',
+          `${store.address} has no latest checkpoint; say which: ${store.address}/ID.`,
+          {
+            hint: `It holds ${(await store.list()).slice(-5).join(', ') || 'no checkpoint'}.`,
+          },
+        );
+      }
+      const { dir, bytes } = await store.get(id, resolve(into!));
+      if (flags.latest) await (await import('../../trainer/checkpoint.ts')).pointLatest(resolve(into!), id);
+      if (flags.json)
+        printJson({ checkpoint_id: id, store: store.address, directory: dir, bytes, latest: flags.latest === true });
+      else print(`${id} is in ${dir} (${bytesText(bytes)})`);
+      return EXIT.done;
+    },
+  );
+}
+
+/** Every checkpoint that a policy was ever given, for rolling back is releasing it again. Null where there is no project to ask. */
+async function releasedIds(flags: Flags): Promise<string[] | null> {
+  const config = loadConfig(flags, process.env);
+  if (config.database_url === null && !existsSync(homeAt(config.home).data)) return null;
+  return withContext(flags, async ({ db }) => {
+    await projectAll(db);
+    const { rows } = await db.query('select distinct checkpoint_id from traj.releases where checkpoint_id is not null');
+    return rows.map(({ checkpoint_id }) => String(checkpoint_id));
+  });
+}
+
+/** `METRIC`, `METRIC:min` or `METRIC:max`. */
+export function bestSpec(text: string): NonNullable<PruneRule['keepBest']> {
+  const [, metric = '', mode] = /^(.*?)(?::(min|max))?$/.exec(text) ?? [];
+  if (metric === '' || metric.includes(':')) {
+    throw new InvalidArgumentError('--keep-best should be METRIC, METRIC:min or METRIC:max.');
+  }
+  return { metric, mode: mode === 'min' || mode === 'max' ? mode : /loss$/.test(metric) ? 'min' : 'max' };
+}
+
+const positive = (name: string) => (text: string) => {
+  const value = wholeNumber(name)(text);
+  if (value >= 1) return value;
+  throw new InvalidArgumentError(`--${name} should be a whole number from 1.`);
+};

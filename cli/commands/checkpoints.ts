@@ -1,0 +1,244 @@
+/** `troupe checkpoints`: what a folder of them holds, whether it is sound and where it comes from. */
+import { existsSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
+import type { Command } from 'commander';
+import { EXIT, TroupeError } from '../../errors.ts';
+import { bytesText } from '../bytes.ts';
+import { checkpointAt, folderOf } from '../checkpoint-places.ts';
+import { plainCommand, projectCommand } from '../command.ts';
+import { paint, print, printJson, table } from '../output.ts';
+import { checkpointMoveCommands } from './checkpoints-move.ts';
+
+export function checkpointsCommands(program: Command): void {
+  const checkpoints = program
+    .command('checkpoints')
+    .description('saved weights: those the project knows, newest first, and what can be done with folders of them')
+    .option('--all', 'also live weights between two checkpoints')
+    .addHelpText(
+      'after',
+      `
+Without a command: the checkpoints that jobs and the demo saved, as the project's tables know them. DIR is a folder of
+checkpoints, that of the home if left out; an ID is looked for in it.
+
+Examples:
+  troupe checkpoints --json
+  troupe checkpoints list ./checkpoints
+  troupe checkpoints verify ./checkpoints
+  troupe checkpoints prune ./checkpoints --keep-last 3 --keep-best held_out_loss --dry-run
+  troupe checkpoints push ./checkpoints/ab12cd34ef56ab78 s3://bucket/team/coder`,
+    );
+  projectCommand(checkpoints, async ({ db }, _, flags) => {
+    const { rows } = await db.query(
+      'select checkpoint_id, policy, parent_id, step, kept, uri, saved_at from traj.checkpoints where kept or $1 order by saved_at desc nulls last limit 200',
+      [flags.all === true],
+    );
+    if (flags.json) printJson({ checkpoints: rows });
+    else
+      print(
+        rows.length === 0
+          ? 'No checkpoints yet.'
+          : table(
+              ['checkpoint', 'policy', 'parent', 'saved', 'where'],
+              rows.map((r) => [r.checkpoint_id, r.policy, r.parent_id, r.saved_at, r.uri]),
+            ),
+      );
+    return EXIT.done;
+  });
+  listCommand(checkpoints);
+  latestCommand(checkpoints);
+  showCommand(checkpoints);
+  verifyCommand(checkpoints);
+  checkpointMoveCommands(checkpoints);
+}
+
+function listCommand(checkpoints: Command): void {
+  plainCommand(
+    checkpoints
+      .command('list')
+      .description('checkpoints of a folder by their steps, and whether each is what was saved')
+      .argument('[dir]', 'folder of checkpoints')
+      .option('--quick', 'look at sizes only: no file is hashed')
+      .addHelpText(
+        'after',
+        '\nExamples:\n  troupe checkpoints list ./checkpoints\n  troupe checkpoints list --quick --json',
+      ),
+    async ([dir], flags) => {
+      const folder = folderOf(dir, flags);
+      const { latestCheckpoint, listCheckpoints } = await import('../../trainer/checkpoint.ts');
+      const latest = await latestCheckpoint(folder);
+      const found = [];
+      for (const id of await listCheckpoints(folder)) found.push(await factsOf(join(folder, id), flags.quick === true));
+      const listed = found
+        .toSorted((a, b) => (b.step ?? -1) - (a.step ?? -1) || (a.checkpoint_id < b.checkpoint_id ? -1 : 1))
+        .map((one) => ({ ...one, latest: latest === join(folder, one.checkpoint_id) }));
+      if (flags.json) printJson({ directory: folder, latest: latest && basename(latest), checkpoints: listed });
+      else if (listed.length === 0) print(`No checkpoints in ${folder}.`);
+      else {
+        const rows = listed.map((one) => [
+          `${one.checkpoint_id}${one.latest ? ' ← latest' : ''}`,
+          one.step,
+          one.parent,
+          one.metrics && metricsText(one.metrics),
+          one.bytes === null ? null : bytesText(one.bytes),
+          one.fault ?? (flags.quick ? 'whole' : 'sound'),
+        ]);
+        print(table(['checkpoint', 'step', 'parent', 'metrics', 'size', 'state'], rows));
+      }
+      return EXIT.done;
+    },
+  );
+}
+
+function latestCommand(checkpoints: Command): void {
+  plainCommand(
+    checkpoints
+      .command('latest')
+      .description('the directory that latest of a folder names')
+      .argument('[dir]', 'folder of checkpoints')
+      .addHelpText(
+        'after',
+        '\nExample:\n  troupe sample --model "$(troupe checkpoints latest ./checkpoints)" --prompt "hello"',
+      ),
+    async ([dir], flags) => {
+      const folder = folderOf(dir, flags);
+      const { latestCheckpoint } = await import('../../trainer/checkpoint.ts');
+      const latest = await latestCheckpoint(folder);
+      if (latest === null) throw new TroupeError('not_found', `${folder} has no latest checkpoint.`);
+      if (!existsSync(latest)) {
+        throw new TroupeError('not_found', `latest of ${folder} names ${basename(latest)}, which is not there.`);
+      }
+      if (flags.json) printJson({ checkpoint_id: basename(latest), directory: latest });
+      else print(latest);
+      return EXIT.done;
+    },
+  );
+}
+
+function showCommand(checkpoints: Command): void {
+  plainCommand(
+    checkpoints
+      .command('show')
+      .description('where a checkpoint comes from: its datasets, its numbers and the checkpoints before it')
+      .argument('<checkpoint>', 'its directory, or its id')
+      .option('--in <dir>', 'folder that holds it and those before it')
+      .addHelpText(
+        'after',
+        '\nExamples:\n  troupe checkpoints show ./checkpoints/ab12cd34ef56ab78\n  troupe checkpoints show ab12cd34ef56ab78 --in ./checkpoints --json',
+      ),
+    async ([given], flags) => {
+      const { readCheckpointManifest } = await import('../../trainer/checkpoint.ts');
+      const dir = checkpointAt(given!, flags);
+      const { id, sha256, files, meta } = await readCheckpointManifest(dir);
+      const before = await ancestors(meta.parent, [dirname(dir), folderOf(undefined, flags)]);
+      const bytes = Object.values(files).reduce((sum, file) => sum + file.bytes, 0);
+      if (flags.json)
+        printJson({ checkpoint_id: id, sha256, directory: dir, bytes, ...meta, ancestors: before, files });
+      else {
+        print(
+          table(
+            ['what', 'value'],
+            [
+              ['checkpoint', id],
+              ['directory', dir],
+              ['step', meta.step],
+              ['metrics', metricsText(meta.metrics)],
+              ['datasets', meta.datasets.join(', ') || null],
+              ['plan', meta.plan_hash],
+              ['seed', meta.seed],
+              ['log positions', JSON.stringify(meta.log_positions)],
+              ['code', meta.code_version],
+              ['files', `${Object.keys(files).sort().join(', ')} (${bytesText(bytes)})`],
+            ].map(([name, value]) => [name, value === null ? null : String(value)]),
+          ),
+        );
+        for (const one of before) {
+          const said = one.found ? `step ${one.step}  ${metricsText(one.metrics)}` : paint.dim('not in the folder');
+          print(`  ← ${one.checkpoint_id}  ${said}`.trimEnd());
+        }
+      }
+      return EXIT.done;
+    },
+  );
+}
+
+function verifyCommand(checkpoints: Command): void {
+  plainCommand(
+    checkpoints
+      .command('verify')
+      .description('compare every file of a checkpoint, or of all of a folder, with the hash it was saved with')
+      .argument('<checkpoint>', 'its directory, its id, or a folder of checkpoints')
+      .option('--in <dir>', 'folder in which an id is looked for')
+      .addHelpText(
+        'after',
+        '\nEnds with 1 where one is damaged, and names the file.\n\nExamples:\n  troupe checkpoints verify ./checkpoints/ab12cd34ef56ab78\n  troupe checkpoints verify ./checkpoints',
+      ),
+    async ([given], flags) => {
+      const { listCheckpoints, verifyCheckpoint } = await import('../../trainer/checkpoint.ts');
+      const dir = checkpointAt(given!, flags);
+      const within = existsSync(join(dir, 'troupe.json')) ? [] : await listCheckpoints(dir);
+      if (within.length === 0) {
+        const { id, files, bytes } = await verifyCheckpoint(dir);
+        if (flags.json) printJson({ checkpoint_id: id, directory: dir, sound: true, bytes, files: Object.keys(files) });
+        else print(`${id} is sound: ${Object.keys(files).length} files, ${bytesText(bytes)}`);
+        return EXIT.done;
+      }
+      const found = [];
+      for (const id of within) found.push(await factsOf(join(dir, id), false));
+      const damaged = found.filter(({ sound }) => !sound);
+      if (flags.json) printJson({ directory: dir, sound: damaged.length === 0, checkpoints: found });
+      else {
+        for (const { checkpoint_id, fault } of damaged) print(`${checkpoint_id}: ${fault}`);
+        print(`${found.length - damaged.length} of ${found.length} checkpoints are sound.`);
+      }
+      return damaged.length === 0 ? EXIT.done : EXIT.failed;
+    },
+  );
+}
+
+/** What is known of a checkpoint; of a damaged one what is wrong with it, and what can still be read. */
+async function factsOf(dir: string, quick: boolean) {
+  const { readCheckpointManifest, verifyCheckpoint } = await import('../../trainer/checkpoint.ts');
+  const manifest = await readCheckpointManifest(dir).catch((error: TroupeError) => error);
+  const looked =
+    quick || manifest instanceof Error ? manifest : await verifyCheckpoint(dir).catch((e: TroupeError) => e);
+  const known = manifest instanceof Error ? null : manifest;
+  return {
+    checkpoint_id: basename(dir),
+    step: known?.meta.step ?? null,
+    parent: known?.meta.parent ?? null,
+    metrics: known?.meta.metrics ?? null,
+    bytes: known && Object.values(known.files).reduce((sum, file) => sum + file.bytes, 0),
+    sound: !(looked instanceof Error),
+    fault: looked instanceof Error ? looked.message : null,
+  };
+}
+
+type Ancestor = {
+  readonly checkpoint_id: string;
+  readonly found: boolean;
+  readonly step: number | null;
+  readonly datasets: readonly string[];
+  readonly metrics: Readonly<Record<string, number | null>>;
+};
+
+/** Parents, nearest first, as far as they lie in one of the folders; the first that does not is named and is the last. */
+async function ancestors(parent: string | null, folders: readonly string[]): Promise<Ancestor[]> {
+  const { readCheckpointManifest } = await import('../../trainer/checkpoint.ts');
+  const found: Ancestor[] = [];
+  let id = parent;
+  while (id !== null && found.every(({ checkpoint_id }) => checkpoint_id !== id)) {
+    const dir: string | undefined = folders.map((folder) => join(folder, id!)).find((one) => existsSync(one));
+    const manifest = dir === undefined ? null : await readCheckpointManifest(dir).catch(() => null);
+    const { step = null, datasets = [], metrics = {}, parent: next = null } = manifest?.meta ?? {};
+    found.push({ checkpoint_id: id, found: manifest !== null, step, datasets, metrics });
+    id = next;
+  }
+  return found;
+}
+
+function metricsText(metrics: Readonly<Record<string, number | null>>): string {
+  const parts = Object.entries(metrics).map(
+    ([name, value]) => `${name} ${value === null ? '–' : Number(value.toPrecision(5))}`,
+  );
+  return parts.join(', ');
+}

@@ -1,0 +1,140 @@
+/** Frozen datasets: freeze, list, show, diff. What reads columns is loaded when it is needed. */
+import { readFile } from 'node:fs/promises';
+import { basename, relative, resolve } from 'node:path';
+import { text } from 'node:stream/consumers';
+import type { Command } from 'commander';
+import { EXIT, TroupeError } from '../../errors.ts';
+import type { Manifest } from '../../store/datasets/manifest.ts';
+import type { Db } from '../../store/db/pool.ts';
+import { projectAll } from '../../store/projector.ts';
+import { plainCommand, projectCommand } from '../command.ts';
+import { VERSION } from '../context.ts';
+import { print, printJson, say, table } from '../output.ts';
+
+export function datasetCommands(program: Command): void {
+  const dataset = program.command('dataset').description('frozen datasets: freeze, list, show, diff');
+  projectCommand(
+    dataset
+      .command('freeze')
+      .description('freeze what a recipe says into an immutable folder with a manifest')
+      .argument('<recipe>', 'YAML or JSON file; - for standard input')
+      .addHelpText(
+        'after',
+        '\nExample recipe:\n  name: good-solvers\n  where: {field: reward, op: ">=", value: 1}\n  unit: step\n  roles: [solver]\n  layout: [arrow, jsonl]',
+      ),
+    async ({ db, log, home, now }, [file], flags) => {
+      await projectAll(db);
+      const [{ readRecipe }, { freeze }] = await Promise.all([
+        import('../../store/datasets/recipe.ts'),
+        import('../../store/datasets/freeze.ts'),
+      ]);
+      const recipe = readRecipe(await textOf(file!));
+      const frozen = await freeze(db, recipe, {
+        directory: home.datasets,
+        codeVersion: VERSION,
+        log,
+        at: now().toISOString(),
+      });
+      await projectAll(db);
+      if (flags.json) printJson(frozen.manifest);
+      else {
+        print(
+          table(
+            ['filter', 'of', 'before', 'after'],
+            frozen.manifest.funnel.map((stage) => [stage.name, stage.of, stage.before, stage.after]),
+          ),
+        );
+        print(
+          `${Object.entries(frozen.manifest.rows)
+            .map(([split, rows]) => `${rows} ${split}`)
+            .join(', ')} rows in ${frozen.directory}${frozen.fresh ? '' : ' (frozen before)'}`,
+        );
+        const empty = Object.values(frozen.manifest.rows).every((rows) => rows === 0);
+        if (empty) say(await whyEmpty(db, frozen.manifest));
+      }
+      return EXIT.done;
+    },
+  );
+  projectCommand(dataset.command('list').description('datasets of this home'), async ({ home }, _, flags) => {
+    const { listDatasets } = await import('../../store/datasets/read.ts');
+    const found = await listDatasets(home.datasets);
+    if (flags.json) printJson({ datasets: found });
+    else if (found.length === 0) print('No datasets yet. Freeze one: troupe dataset freeze RECIPE');
+    else
+      print(
+        table(
+          ['dataset', 'name', 'rows', 'folder'],
+          found.map(({ manifest, directory, problem }) => [
+            manifest?.dataset_id ?? basename(directory),
+            manifest?.name ?? problem,
+            manifest ? Object.values(manifest.rows).reduce((sum, rows) => sum + rows, 0) : null,
+            relative('.', directory),
+          ]),
+        ),
+      );
+    return EXIT.done;
+  });
+  projectCommand(
+    dataset
+      .command('show')
+      .description('the manifest of a dataset')
+      .argument('<dataset>', 'id, name or folder')
+      .addHelpText('after', '\nExample:\n  troupe dataset show good-solvers'),
+    async ({ home }, [name]) => {
+      const { manifest } = await opened(home.datasets, name!);
+      printJson(manifest);
+      return EXIT.done;
+    },
+  );
+  projectCommand(
+    dataset
+      .command('diff')
+      .description('which rows two datasets do not share')
+      .argument('<a>')
+      .argument('<b>')
+      .addHelpText('after', '\nExample:\n  troupe dataset diff good-solvers ab12cd34'),
+    async ({ home }, [a, b], flags) => {
+      const { datasetDiff } = await import('../../store/datasets/diff.ts');
+      const diff = await datasetDiff(await opened(home.datasets, a!), await opened(home.datasets, b!));
+      if (flags.json) printJson(diff);
+      else print(JSON.stringify(diff, null, 2));
+      return EXIT.done;
+    },
+  );
+  plainCommand(
+    program
+      .command('recipe')
+      .description('the JSON Schema of a recipe')
+      .addHelpText('after', '\nExample:\n  troupe recipe > recipe.schema.json'),
+    async () => {
+      const { recipeSchema } = await import('../../store/datasets/recipe.ts');
+      printJson(recipeSchema);
+      return EXIT.done;
+    },
+  );
+}
+
+/** Which filter left nothing, and where it was the roles, which there are. */
+async function whyEmpty(db: Db, { funnel }: Manifest): Promise<string> {
+  const stage = funnel.find(({ before, after }) => before !== 0 && after === 0);
+  if (!stage) return 'The dataset is empty: nothing is recorded that it could hold.';
+  const told = `The dataset is empty: "${stage.name}" leaves none of the ${stage.before ?? ''} ${stage.of}.`;
+  if (!stage.name.startsWith('role in ')) return told;
+  const { rows } = await db.query(
+    'select role, count(*)::int as steps from traj.steps group by 1 order by 2 desc limit 10',
+  );
+  return `${told} Roles of the recorded steps: ${rows.map(({ role, steps }) => `${role ?? 'none'} (${steps})`).join(', ')}.`;
+}
+
+/** A dataset named by folder, or by id or name in the home. */
+export async function opened(folder: string, name: string) {
+  const { findDataset, openDataset } = await import('../../store/datasets/read.ts');
+  return openDataset(name.includes('/') ? resolve(name) : await findDataset(folder, name));
+}
+
+const textOf = async (file: string): Promise<string> => {
+  const read = file === '-' ? text(process.stdin) : readFile(file, 'utf8');
+  return read.catch((cause) => {
+    throw new TroupeError('not_found', `The recipe ${file} cannot be read: ${(cause as Error).message}.`, { cause });
+  });
+};

@@ -1,0 +1,268 @@
+/** Forward passes over tokens: log-probabilities of rows in a file, log-probabilities and values of recorded steps. */
+import { readFile } from 'node:fs/promises';
+import { type Command, Option } from 'commander';
+import { loadConfig } from '../../config.ts';
+import { EXIT, got, TroupeError } from '../../errors.ts';
+import { homeAt } from '../../store/db/home.ts';
+import type { Db } from '../../store/db/pool.ts';
+import { groupBy } from '../../store/methods/statistics.ts';
+import { projectAll } from '../../store/projector.ts';
+import { looksAt, lowerFilter, parseFilter } from '../../store/select.ts';
+import type { Pass, RefusedStep } from '../../trainer/passes.ts';
+import type { StepRow } from '../../trainer/training-rows.ts';
+import { type Flags, plainCommand, wholeNumber } from '../command.ts';
+import { withContext } from '../context.ts';
+import { print, printJson, progressBar, table } from '../output.ts';
+import { opened } from './dataset.ts';
+
+const EPISODES =
+  'ids of episodes, separated by commas, or a filter as in a recipe: {"field":"reward","op":">","value":0}';
+const RECORD = 'append what the model says to the log, where the judge reads it; without it, it is printed';
+
+/** Episodes read at once. */
+const EPISODES_AT_ONCE = 100;
+/** Tokens from one append, and one move of the bar, to the next. */
+const TOKENS_AT_ONCE = 16_384;
+/** Refused steps that are shown. */
+const EXAMPLES = 10;
+
+export function passesCommands(program: Command): void {
+  plainCommand(
+    program
+      .command('logprobs')
+      .description('the log-probability of each token of rows or of recorded steps')
+      .requiredOption('--model <dir>', 'directory of the model or checkpoint')
+      .option(
+        '--data <file>',
+        'JSON lines {"input_ids":[…]}, or a frozen dataset: of each row all tokens but the first',
+      )
+      .option('--episodes <which>', EPISODES)
+      .addOption(
+        new Option(
+          '--as <pass>',
+          'reference: after its prompt; masked: of the next step, without this one in its prompt; alone: without its prompt',
+        )
+          .choices(['reference', 'masked', 'alone'])
+          .default('reference'),
+      )
+      .option('--record', RECORD)
+      .option('--threads <n>', 'threads (TROUPE_THREADS, 1)', wholeNumber('threads'))
+      .addHelpText(
+        'after',
+        '\nExamples:\n  troupe logprobs --model ./checkpoint --data rows.jsonl --json\n  troupe logprobs --model ./reference --episodes ep-1,ep-2 --as masked --record',
+      ),
+    async (_, flags) => {
+      if ((flags.data === undefined) === (flags.episodes === undefined))
+        throw new TroupeError('usage', 'Of what? Say --data FILE, or --episodes WHICH.');
+      if (flags.data !== undefined && flags.record)
+        throw new TroupeError('usage', 'Only what is said of recorded steps can be recorded: say --episodes WHICH.');
+      if (flags.data !== undefined) return ofFile(flags);
+      const { LOGPROB_PASSES } = await import('../../trainer/passes.ts');
+      return overEpisodes(flags, LOGPROB_PASSES.find(({ name }) => name === flags.as)!);
+    },
+  );
+  plainCommand(
+    program
+      .command('values')
+      .description('the value of what came before each token of recorded steps, by a model with a value head')
+      .requiredOption('--model <dir>', 'directory of the model or checkpoint')
+      .requiredOption('--episodes <which>', EPISODES)
+      .option('--record', RECORD)
+      .option('--threads <n>', 'threads (TROUPE_THREADS, 1)', wholeNumber('threads'))
+      .addHelpText('after', '\nExample:\n  troupe values --model ./value-model --episodes ep-1,ep-2 --record'),
+    async (_, flags) => overEpisodes(flags, (await import('../../trainer/passes.ts')).valuesPass),
+  );
+}
+
+async function ofFile(flags: Flags): Promise<number> {
+  const config = loadConfig(flags, process.env);
+  const rows = await tokenRows(String(flags.data), homeAt(config.home).datasets);
+  const { policy } = await speaker(String(flags.model), config.threads);
+  const logprobs = await policy.logprobs(rows.map((row) => ({ promptIds: row.slice(0, 1), tokenIds: row.slice(1) })));
+  await policy.close();
+  if (flags.json) printJson({ logprobs });
+  else for (const row of logprobs) print(row.map((x) => x.toFixed(4)).join(' '));
+  return EXIT.done;
+}
+
+type Printed = {
+  readonly episode_id: string;
+  readonly step_id: string;
+  readonly without?: string;
+  readonly numbers: readonly number[];
+};
+
+async function overEpisodes(flags: Flags, pass: Pass): Promise<number> {
+  const passes = await import('../../trainer/passes.ts');
+  return withContext(flags, async ({ db, log, config, now }) => {
+    await projectAll(db);
+    const episodes = await chosenEpisodes(db, String(flags.episodes));
+    const { model, policy } = await speaker(String(flags.model), config.threads);
+    const bar = progressBar(pass.of === 'values' ? 'Values' : 'Log-probabilities', {
+      quiet: flags.quiet === true || flags.json === true,
+    });
+    const refused: RefusedStep[] = [];
+    const printed: Printed[] = [];
+    const counts = { rows: 0, recorded: 0, known: 0, tokens: 0 };
+    try {
+      for (let first = 0; first < episodes.length; first += EPISODES_AT_ONCE) {
+        const part = episodes.slice(first, first + EPISODES_AT_ONCE);
+        const asked = byEpisode(await passes.tokenSteps(db, part)).map((steps) => pass.rows(steps));
+        const fit = passes.readable(
+          asked.flatMap(({ rows }) => rows),
+          model.config,
+        );
+        refused.push(...asked.flatMap((one) => one.refused), ...fit.refused);
+        const wanted = flags.record ? await passes.unrecorded(db, pass, fit.rows, model.id) : fit.rows;
+        counts.rows += fit.rows.length;
+        counts.known += fit.rows.length - wanted.length;
+        let done = 0;
+        for (const rows of inParts(wanted)) {
+          const numbers = await passes.runPass(pass, rows, policy);
+          counts.tokens += numbers.reduce((sum, row) => sum + row.length, 0);
+          if (flags.record) {
+            const said = { checkpoint: model.id, time: now().toISOString() };
+            const fresh = await passes.recordPass(log, pass, rows, numbers, said);
+            counts.recorded += fresh;
+            counts.known += rows.length - fresh;
+          } else {
+            for (const [i, { episodeId, stepId, without }] of rows.entries()) {
+              const about = { episode_id: episodeId, step_id: stepId, ...(without === null ? {} : { without }) };
+              printed.push({ ...about, numbers: numbers[i]! });
+            }
+          }
+          done += rows.length;
+          bar.update(first + (part.length * done) / wanted.length, episodes.length, `${counts.tokens} tokens`);
+        }
+        bar.update(first + part.length, episodes.length, `${counts.tokens} tokens`);
+      }
+    } finally {
+      bar.stop();
+      await policy.close();
+    }
+    if (flags.record) await projectAll(db);
+    const about = { checkpoint_id: model.id, pass: pass.name, episodes: episodes.length, steps: counts.rows };
+    const why = Object.fromEntries(
+      [...groupBy(refused, ({ reason }) => reason)].map(([reason, steps]) => [reason, steps.length]),
+    );
+    const answer = {
+      ...about,
+      tokens: counts.tokens,
+      ...(flags.record ? { recorded: counts.recorded, known: counts.known } : {}),
+      refused: { steps: refused.length, reasons: why, examples: refused.slice(0, EXAMPLES) },
+    };
+    if (flags.json || !flags.record) {
+      const rows = printed.map(({ numbers, ...row }) => ({ ...row, [pass.of]: numbers }));
+      printJson(flags.record ? answer : { ...answer, rows });
+    } else {
+      const { examples: _, ...told } = answer.refused;
+      print(table(['what', 'value'], Object.entries({ ...answer, refused: told.steps })));
+      if (told.steps > 0) print(table(['refused because', 'steps'], Object.entries(why)));
+    }
+    return refused.length > 0 ? EXIT.refused : EXIT.done;
+  });
+}
+
+/** Ids of episodes that there are, in order. @throws TroupeError `not_found` for an id nobody has, `recipe_invalid` for a filter that is none. */
+async function chosenEpisodes(db: Db, which: string): Promise<string[]> {
+  if (which.trimStart().startsWith('{')) {
+    const filter = parseFilter(filterIn(which), 'episodes');
+    if (looksAt(filter, 'step'))
+      throw new TroupeError('recipe_invalid', 'This filter chooses among episodes; it cannot look at single steps.');
+    const { sql, params } = lowerFilter(filter);
+    const { rows } = await db.query<{ episode_id: string }>(
+      `select e.episode_id from facts.episodes e left join facts.tasks t using (task_id) where ${sql} order by 1`,
+      [...params],
+    );
+    return rows.map(({ episode_id }) => episode_id);
+  }
+  const ids = [
+    ...new Set(
+      which
+        .split(',')
+        .map((id) => id.trim())
+        .filter(Boolean),
+    ),
+  ];
+  const { rows } = await db.query<{ episode_id: string }>(
+    'select episode_id from facts.episodes where episode_id = any($1::text[]) order by 1',
+    [ids],
+  );
+  const found = new Set(rows.map(({ episode_id }) => episode_id));
+  const absent = ids.find((id) => !found.has(id));
+  if (absent !== undefined || ids.length === 0)
+    throw new TroupeError('not_found', `There is no episode ${got(absent ?? which)}.`, {
+      hint: 'troupe episodes names them.',
+    });
+  return [...found];
+}
+
+function filterIn(which: string): unknown {
+  try {
+    return JSON.parse(which);
+  } catch (cause) {
+    throw new TroupeError('recipe_invalid', `The filter is not JSON: ${(cause as Error).message}.`, { cause });
+  }
+}
+
+const byEpisode = <Step extends { readonly episode_id: string }>(steps: readonly Step[]): Step[][] => [
+  ...groupBy(steps, ({ episode_id }) => episode_id).values(),
+];
+
+/** Rows of so many tokens together; at least one. */
+function* inParts<Row extends { readonly promptIds: readonly number[]; readonly tokenIds: readonly number[] }>(
+  rows: readonly Row[],
+): Generator<Row[]> {
+  let part: Row[] = [];
+  let tokens = 0;
+  for (const row of rows) {
+    const length = row.promptIds.length + row.tokenIds.length;
+    if (part.length > 0 && tokens + length > TOKENS_AT_ONCE) {
+      yield part;
+      part = [];
+      tokens = 0;
+    }
+    part.push(row);
+    tokens += length;
+  }
+  if (part.length > 0) yield part;
+}
+
+/** A model directory and its policy, opened. */
+export async function speaker(dir: string, threads: number) {
+  const [{ openModel }, { Policy }] = await Promise.all([
+    import('../../trainer/model-directory.ts'),
+    import('../../trainer/policy.ts'),
+  ]);
+  const model = await openModel(dir);
+  return { model, policy: await Policy.load(model.config, model.weights, { threads }) };
+}
+
+async function tokenRows(data: string, datasets: string): Promise<number[][]> {
+  if (!data.endsWith('.jsonl')) {
+    const { policyRow } = await import('../../trainer/training-rows.ts');
+    const dataset = await opened(datasets, data);
+    return ([...dataset.rows('train')] as unknown as StepRow[]).map((row) => {
+      const { promptIds, tokenIds } = policyRow({ ...row, logprobs: row.logprobs ?? [] });
+      return [...promptIds, ...tokenIds];
+    });
+  }
+  const file = await readFile(data, 'utf8').catch((cause) => {
+    throw new TroupeError('not_found', `${data} cannot be read: ${(cause as Error).message}.`, { cause });
+  });
+  const lines = file.split('\n').filter((line) => line.trim() !== '');
+  return lines.map((line, i) => {
+    const ids = inputIds(line);
+    if (Array.isArray(ids) && ids.length >= 2 && ids.every((id) => Number.isSafeInteger(id) && id >= 0))
+      return ids as number[];
+    throw new TroupeError('input_refused', `${data}:${i + 1} should have input_ids, a list of at least two token ids.`);
+  });
+}
+
+function inputIds(line: string): unknown {
+  try {
+    return (JSON.parse(line) as { input_ids?: unknown } | null)?.input_ids;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,179 @@
+/** Training by hand: supervised, on preferences, by policy gradient. What trains is loaded when it is needed. */
+import { type Command, InvalidArgumentError, Option } from 'commander';
+import { got } from '../../errors.ts';
+import type { PolicyLossName } from '../../trainer/policy-losses.ts';
+import type { ScheduleName } from '../../trainer/schedules.ts';
+import type { SftMean } from '../../trainer/sft.ts';
+import { byteSize } from '../bytes.ts';
+import { number, plainCommand, wholeNumber } from '../command.ts';
+import type { LoraFlag } from '../training.ts';
+
+const SFT_LOSSES: readonly SftMean[] = ['token-mean', 'sequence-mean'];
+const POLICY_LOSSES: readonly PolicyLossName[] = ['clipped-policy', 'ppo', 'grpo', 'dr-grpo', 'dapo', 'turn-ratio'];
+const SCHEDULES: readonly ScheduleName[] = ['constant', 'cosine', 'linear'];
+
+const RESUME = `
+A run that was interrupted goes on where it ended: say the same command again. With one thread its losses are the
+very ones it would have had.`;
+
+export function trainCommands(program: Command): void {
+  const train = program.command('train').description('train a model: sft, dpo, rl');
+  plainCommand(
+    withOrder(withCommon(train.command('sft').description('supervised fine-tuning')))
+      .addOption(
+        new Option('--loss <mean>', 'mean over all tokens of a step, or over its rows of their means')
+          .choices([...SFT_LOSSES])
+          .default('token-mean'),
+      )
+      .option('--entropy <x>', 'weight of an entropy bonus', number('entropy'), 0)
+      .addHelpText(
+        'after',
+        `
+Rows of a file are JSON, one a line:
+  {"messages":[{"role":"user","content":"…"},{"role":"assistant","content":"…"}]}   what the assistant says is learnt
+  {"prompt":"…","completion":"…"}                                                   the completion is learnt
+  {"request":{"messages":[…]},"response":{"choices":[…]}}                           the first choice is learnt
+  {"input_ids":[1,2,3],"loss_mask":[0,1,1]}                                         1: learnt; no mask: all but the first
+"tools" beside messages are shown to the model as its chat template writes them; calls of tools are learnt like text.
+A row longer than the model's context or --max-length is cut at its end; one with nothing to learn before the cut is left
+out. Both are counted. --eval 0.1 holds out a tenth of the tasks of a dataset, of the rows of a file.
+${RESUME}
+
+Examples:
+  troupe train sft --model ./model --data chats.jsonl --out ./checkpoints --epochs 3 --lr 1e-4 --eval 0.1
+  troupe train sft --model ./model --data good-solvers --out ./checkpoints --steps 200 --lora r=8,alpha=16`,
+      ),
+    async (_, flags) => (await import('../training-methods.ts')).trainSft(flags),
+  );
+  plainCommand(
+    withOrder(withCommon(train.command('dpo').description('direct preference optimisation')))
+      .option('--beta <x>', 'how strongly the reference holds the model', number('beta'), 0.1)
+      .option('--label-smoothing <x>', 'share of labels taken to be the wrong way round', number('label-smoothing'), 0)
+      .option('--reference <dir>', 'model that is the reference; the one that --model names if left out')
+      .addHelpText(
+        'after',
+        `
+Rows of a file are JSON, one a line, with text or messages:
+  {"prompt":"…","chosen":"…","rejected":"…"}
+Of a dataset of steps the best and the worst answer to one prompt are a pair, by advantage or reward.
+${RESUME}
+
+Example:
+  troupe train dpo --model ./model --data pairs.jsonl --out ./checkpoints --epochs 1 --lr 5e-6 --beta 0.1`,
+      ),
+    async (_, flags) => (await import('../training-methods.ts')).trainDpo(flags),
+  );
+  plainCommand(
+    withCommon(train.command('rl').description('policy gradient over the advantages of a dataset'))
+      .addOption(
+        new Option('--loss <name>', 'which policy gradient').choices([...POLICY_LOSSES]).default('clipped-policy'),
+      )
+      .option('--groups <n>', 'groups in a step', positive('groups'), 32)
+      .option('--epochs <n>', 'passes over the dataset', positive('epochs'), 1)
+      .option('--clip-low <x>', 'lower clip', number('clip-low'))
+      .option('--clip-high <x>', 'upper clip', number('clip-high'))
+      .option('--entropy <x>', 'weight of an entropy bonus', number('entropy'), 0)
+      .option('--kl <x>', 'coefficient of the divergence to the reference (grpo 0.04, others 0)', number('kl'))
+      .option('--reference <dir>', 'model that is the reference; the one that --model names if left out')
+      .addHelpText(
+        'after',
+        `
+The dataset needs a credit and the log-probabilities of its tokens.
+${RESUME}
+
+Example:
+  troupe train rl --model ./checkpoints/ab12… --data cd34… --out ./checkpoints --groups 16 --lr 5e-4 --loss grpo`,
+      ),
+    async (_, flags) => (await import('../training-methods.ts')).trainRl(flags),
+  );
+}
+
+/** What every way of training can be told. */
+function withCommon(command: Command): Command {
+  return command
+    .requiredOption('--model <dir>', 'directory of the model or checkpoint to begin with')
+    .requiredOption('--data <data>', 'frozen dataset (folder, id or name) or file of JSON lines')
+    .requiredOption(
+      '--out <dir>',
+      'folder the checkpoints are saved in, or s3://bucket/prefix, by way of a folder in the home',
+    )
+    .option('--lora <spec>', 'train an adapter, r=8,alpha=16,targets=q_proj,v_proj', loraSpec)
+    .option('--eval <data>', 'rows held out: a share (0.1), a file, a dataset, or a split of the dataset')
+    .option(
+      '--eval-every <n>',
+      'steps from one evaluation to the next; only at the end if left out',
+      positive('eval-every'),
+    )
+    .option('--patience <n>', 'end after so many evaluations without a better one', positive('patience'))
+    .option('--lr <x>', 'learning rate', number('lr'), 1e-4)
+    .addOption(new Option('--schedule <name>', 'how the rate goes').choices([...SCHEDULES]).default('constant'))
+    .option('--warmup <n>', 'steps over which the rate rises, or below 1 a share of all', number('warmup'), 0)
+    .option('--weight-decay <x>', 'decoupled decay of matrices', number('weight-decay'), 0.01)
+    .option('--beta1 <x>', 'of AdamW', number('beta1'), 0.9)
+    .option('--beta2 <x>', 'of AdamW', number('beta2'), 0.999)
+    .option('--clip <x>', 'largest norm of the gradients; 0: any', number('clip'), 1)
+    .option('--max-length <n>', 'longest row in tokens; longer ones are cut', positive('max-length'))
+    .option('--seed <n>', 'seed of the order', wholeNumber('seed'), 0)
+    .option(
+      '--checkpoint-every <n>',
+      'steps from one checkpoint to the next; one at the end if left out',
+      positive('checkpoint-every'),
+    )
+    .option('--keep <n>', 'newest checkpoints of a run to keep beside its best', positive('keep'), 1)
+    .option('--threads <n>', 'threads of a step; one makes runs repeatable (TROUPE_THREADS, 1)', positive('threads'))
+    .option(
+      '--recompute',
+      'compute layers again for the gradient: a third more work, a fraction of the memory (sft, rl)',
+    )
+    .option('--onnx', 'model.onnx in each checkpoint, for ONNX Runtime without Troupe')
+    .option('--accuracy', 'token accuracy of every step, at the cost of some speed')
+    .option('--report <file>', 'where the curves go as SVG; report.svg in --out if left out')
+    .option('--no-report', 'no curves')
+    .option(
+      '--memory-limit <size>',
+      'memory that the run may take, such as 2GiB; what is free if left out',
+      byteSize('memory-limit'),
+    )
+    .option('--no-memory-check', 'begin even where the estimate says that memory is too small')
+    .option('--resume', 'go on with the run in --out, and do nothing where it is finished')
+    .option('--restart', 'begin anew where --out holds an unfinished run');
+}
+
+function withOrder(command: Command): Command {
+  return command
+    .option('--steps <n>', 'optimizer steps', positive('steps'))
+    .option('--epochs <n>', 'passes over the rows; 1 if --steps is not said either', positiveNumber('epochs'))
+    .option('--batch <n>', 'rows in a step', positive('batch'), 32)
+    .option('--no-shuffle', 'rows in the order they have, from the first again after the last')
+    .option('--by-problem', 'all rows of a problem are one step, in their order');
+}
+
+/** `r=8,alpha=16,targets=q_proj,v_proj`: what follows `targets=` up to the next name with `=` are targets. */
+export function loraSpec(text: string): LoraFlag {
+  const parts: string[] = [];
+  for (const part of text.split(',')) {
+    if (part.includes('=') || parts.length === 0) parts.push(part);
+    else parts[parts.length - 1] += `,${part}`;
+  }
+  const fields = new Map(parts.map((part) => part.split('=').map((side) => side.trim()) as [string, string]));
+  const unknown = [...fields.keys()].find((name) => !['r', 'alpha', 'targets'].includes(name));
+  if (unknown !== undefined) throw new InvalidArgumentError(`--lora has no ${got(unknown)}; it has r, alpha, targets.`);
+  const r = Number(fields.get('r') ?? 8);
+  const alpha = Number(fields.get('alpha') ?? 2 * r);
+  if (!Number.isSafeInteger(r) || r < 1) throw new InvalidArgumentError('--lora: r should be a whole number from 1.');
+  if (!(alpha > 0)) throw new InvalidArgumentError('--lora: alpha should be a number above 0.');
+  const targets = fields.get('targets');
+  return { r, alpha, targets: targets && targets !== 'all-linear' ? targets.split(',') : null };
+}
+
+const positive = (name: string) => (text: string) => {
+  const value = wholeNumber(name)(text);
+  if (value >= 1) return value;
+  throw new InvalidArgumentError(`--${name} should be a whole number from 1.`);
+};
+
+const positiveNumber = (name: string) => (text: string) => {
+  const value = number(name)(text);
+  if (value > 0) return value;
+  throw new InvalidArgumentError(`--${name} should be a number above 0.`);
+};

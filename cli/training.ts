@@ -1,0 +1,288 @@
+/**
+ * A run by hand, from flags to a document: what `train sft`, `train dpo` and `train rl` share. The model is opened, the rows are read,
+ * the run is begun or gone on with, watched, saved, and told about.
+ */
+import { freemem } from 'node:os';
+import { basename, resolve } from 'node:path';
+import { type Config, loadConfig } from '../config.ts';
+import { EXIT, TroupeError } from '../errors.ts';
+import { homeAt } from '../store/db/home.ts';
+import { latestCheckpoint } from '../trainer/checkpoint.ts';
+import { type Adapter, ALL_LINEAR } from '../trainer/lora.ts';
+import { checkTrainingMemory, countParameters, type MemoryOptions, type Remedy } from '../trainer/memory.ts';
+import { type OpenModel, openModel } from '../trainer/model-directory.ts';
+import { bestOf, closeRun, type OpenRun, openRun, publishAdapter, saveRun } from '../trainer/run-folder.ts';
+import type { Progress, RunState, Settings } from '../trainer/run-state.ts';
+import { namedSchedule, type ScheduleName } from '../trainer/schedules.ts';
+import { closeTrainable, type TrainableModel, trainable } from '../trainer/step.ts';
+import { type DataReader, holdOut, loadTrainingData, type TrainingData } from '../trainer/training-data.ts';
+import type { Adam, Watch } from '../trainer/training-loop.ts';
+import { runOutput } from './checkpoint-places.ts';
+import { type Flags, untilInterrupted } from './command.ts';
+import { VERSION } from './context.ts';
+import { progressBar, say } from './output.ts';
+import { noteOf, speedometer, tell, writeReport } from './training-told.ts';
+
+/** What --lora says; no targets: every linear map of a layer. */
+export type LoraFlag = { readonly r: number; readonly alpha: number; readonly targets: readonly string[] | null };
+
+const adapterOf = ({ targets, ...rest }: LoraFlag): Adapter => ({ ...rest, targets: targets ?? ALL_LINEAR });
+
+export type Prepared<R> = {
+  readonly config: Config;
+  readonly start: OpenModel;
+  readonly data: TrainingData<R>;
+  readonly rows: readonly R[];
+  readonly heldOut: readonly R[];
+  /** What decides the run, so far as it is the same for every method. */
+  readonly settings: Settings;
+  readonly adapter: Adapter | null;
+  readonly longest: number;
+};
+
+/** Opens the model and reads the rows, those that are held out too, and says which were not taken. */
+export async function prepared<R>(
+  flags: Flags,
+  method: string,
+  readerFor: (start: OpenModel, longest: number) => DataReader<R>,
+): Promise<Prepared<R>> {
+  const config = loadConfig(flags, process.env);
+  const { datasets } = homeAt(config.home);
+  const start = await openModel(String(flags.model));
+  const longest = Math.min(Number(flags.maxLength ?? Infinity), start.config.max_position_embeddings);
+  const reader = readerFor(start, longest);
+  const seed = Number(flags.seed);
+  const data = await loadTrainingData(String(flags.data), { datasets }, reader);
+  sayLeftOut(String(flags.data), data, longest);
+  const asked = flags.eval === undefined ? null : String(flags.eval);
+  const share = asked !== null && /^0?\.\d+$/.test(asked) ? Number(asked) : null;
+  const parted = share === null ? null : holdOut(data.rows, share, { problem: reader.problem, seed });
+  const isSplit = asked !== null && data.dataset?.splits.includes(asked);
+  const other =
+    asked === null || share !== null
+      ? null
+      : await loadTrainingData(
+          isSplit ? String(flags.data) : asked,
+          { datasets, ...(isSplit ? { split: asked } : {}) },
+          reader,
+        );
+  if (other && asked !== null) sayLeftOut(asked, other, longest);
+  const adapter = flags.lora === undefined ? null : adapterOf(flags.lora as LoraFlag);
+  const settings: Settings = {
+    method,
+    model: start.id,
+    data: data.sha256,
+    eval: other ? (isSplit ? asked : other.sha256) : asked,
+    seed,
+    lr: Number(flags.lr),
+    schedule: String(flags.schedule),
+    warmup: Number(flags.warmup),
+    weight_decay: Number(flags.weightDecay),
+    beta1: Number(flags.beta1),
+    beta2: Number(flags.beta2),
+    clip: Number(flags.clip),
+    max_length: longest,
+    evaluate_every: Number(flags.evalEvery ?? 0),
+    patience: Number(flags.patience ?? 0),
+    // It changes the checkpoints, so a run that goes on needs it again; left out where it was never asked for.
+    ...(flags.onnx === true ? { onnx: true } : {}),
+    lora: adapter ? `r=${adapter.r},alpha=${adapter.alpha},targets=${adapter.targets.join(',')}` : null,
+  };
+  return {
+    config,
+    start,
+    data,
+    rows: parted?.rows ?? data.rows,
+    heldOut: parted?.heldOut ?? other?.rows ?? [],
+    settings,
+    adapter,
+    longest,
+  };
+}
+
+const MOST_SAID = 5;
+
+/** A line that was left out without a word would be looked for in vain. */
+function sayLeftOut(name: string, { rows, refused, cut, skipped }: TrainingData<unknown>, longest: number): void {
+  for (const { line, field, expected, got } of refused.slice(0, MOST_SAID)) {
+    say(`${name}:${line}: ${field || 'the row'} should be ${expected}, it is ${got}; the line is left out.`);
+  }
+  if (refused.length > MOST_SAID) say(`${name}: ${refused.length - MOST_SAID} more lines are left out.`);
+  const all = rows.length + skipped;
+  if (cut > 0) say(`${name}: ${cut} of ${all} rows cut at ${longest} tokens.`);
+  if (skipped > 0) say(`${name}: ${skipped} of ${all} rows left out: nothing to learn within ${longest} tokens.`);
+}
+
+export const adamOf = (flags: Flags): Adam => ({
+  beta1: Number(flags.beta1),
+  beta2: Number(flags.beta2),
+  epsilon: 1e-8,
+  weightDecay: Number(flags.weightDecay),
+  clip: Number(flags.clip),
+});
+
+export const scheduleOf = (flags: Flags, steps: number, rate = Number(flags.lr)) =>
+  namedSchedule(flags.schedule as ScheduleName, { rate, steps, warmup: Number(flags.warmup) });
+
+/** What a step takes, and the flag that makes it smaller, with the number it has now. */
+export type StepSize = Omit<MemoryOptions, 'adapter' | 'recompute'> & {
+  readonly smaller?: { readonly flag: string; readonly now: number };
+};
+
+/** Refuses a run that there is no memory for: that of this machine, or what --memory-limit says. */
+export function requireMemory(
+  flags: Flags,
+  { start, adapter }: Prepared<unknown>,
+  { smaller, ...step }: StepSize,
+): void {
+  if (flags.memoryCheck === false) return;
+  const recompute = flags.recompute === true;
+  // The weights as they were opened are in memory already.
+  const free = Number(
+    flags.memoryLimit ?? (process.availableMemory?.() ?? freemem()) + 4 * countParameters(start.config),
+  );
+  const low: Adapter = { r: 8, alpha: 16, targets: ALL_LINEAR };
+  const sizes = smaller ? halves(smaller.now) : [];
+  const remedies: Remedy[][] = [
+    recompute ? [] : [{ say: '--recompute', change: { recompute: true } }],
+    adapter ? [] : [{ say: '--lora r=8', change: { adapter: low } }],
+    sizes.map((size) => ({
+      say: `${smaller?.flag} ${size}`,
+      change: { tokensPerStep: Math.ceil((step.tokensPerStep * size) / (smaller?.now ?? 1)) },
+    })),
+  ];
+  checkTrainingMemory(start.config, { ...step, adapter, recompute, onnx: flags.onnx === true }, { free, remedies });
+}
+
+/** Half of a number, half of that, and so on to 1. */
+const halves = (from: number): number[] => (from < 2 ? [] : [Math.floor(from / 2), ...halves(Math.floor(from / 2))]);
+
+/** A model that only says what it thinks of rows: the one named by --reference, or what the run begins with. */
+export async function withReferenceModel<T>(
+  flags: Flags,
+  { start, config }: Prepared<unknown>,
+  work: (model: TrainableModel) => Promise<T>,
+): Promise<T> {
+  const open = flags.reference === undefined ? start : await openModel(String(flags.reference));
+  const model = trainable(open.config, open.weights, { threads: config.threads });
+  try {
+    return await work(model);
+  } finally {
+    await closeTrainable(model);
+  }
+}
+
+export type Trained = {
+  readonly progress: Progress;
+  /** What the method adds to the document. */
+  readonly more?: Readonly<Record<string, unknown>>;
+};
+
+/**
+ * Trains and tells: on standard error a bar, on standard output what came out. `reference` is computed once for a run, before its first
+ * step, and kept with it.
+ */
+export async function runTraining(
+  flags: Flags,
+  prepared: Prepared<unknown>,
+  settings: Settings,
+  steps: number,
+  {
+    reference: scores = async () => null,
+    train,
+  }: {
+    readonly reference?: () => Promise<RunState['reference']>;
+    readonly train: (run: OpenRun, watch: Watch, reference: RunState['reference']) => Promise<Trained>;
+  },
+): Promise<number> {
+  const { config, start, data, adapter } = prepared;
+  const out = await runOutput(flags);
+  const { folder } = out;
+  const all = { ...prepared.settings, ...settings, steps };
+  const run = await openRun({
+    folder,
+    start,
+    settings: all,
+    steps,
+    seed: Number(flags.seed),
+    threads: config.threads,
+    adapter,
+    recompute: flags.recompute === true,
+    mode: flags.restart === true ? 'restart' : flags.resume === true ? 'resume' : 'auto',
+  });
+  const from = run.progress.step;
+  if (from > 0)
+    say(from >= steps || run.progress.stopped ? 'This run is finished.' : `Going on after step ${from} of ${steps}.`);
+  const reference = run.reference ?? (await scores());
+  const meta = {
+    datasets: [data.sha256],
+    log_positions: data.dataset?.manifest.positions['facts/embedded'] ?? {},
+    code_version: VERSION,
+  };
+  const keep = Number(flags.keep ?? 1);
+  const bar = progressBar('Training', { quiet: flags.quiet === true || flags.json === true });
+  const meter = speedometer();
+  const signal = untilInterrupted();
+  let saved: { readonly id: string; readonly dir: string } | null = null;
+  let heldOut = run.progress.curves.heldOut.at(-1)?.loss ?? null;
+  try {
+    const { progress, more } = await train(
+      run,
+      {
+        accuracy: flags.accuracy === true,
+        evaluateEvery: Number(flags.evalEvery ?? 0),
+        patience: Number(flags.patience ?? 0),
+        checkpointEvery: Number(flags.checkpointEvery ?? 0),
+        signal,
+        save: async (at) => {
+          saved = await saveRun(run, at, { meta, keep, reference, onnx: flags.onnx === true });
+          await out.put(saved);
+        },
+        onStep: (done) => {
+          meter.add(done);
+          heldOut = done.heldOut ?? heldOut;
+          bar.update(done.step, steps, noteOf(done, heldOut, meter.rates().tokens));
+        },
+      },
+      reference,
+    );
+    bar.stop();
+    // A run that was finished before is told about again, without a step.
+    const at = saved ?? (await finishedAt(folder));
+    await out.finish(at.id);
+    const report = await writeReport(flags, folder, { settings: all, progress, rates: meter.curve() });
+    const adapterDir = adapter && (await publishAdapter(run, resolve(String(flags.model))));
+    const best = progress.best && {
+      ...progress.best,
+      directory: await bestOf(folder, all, progress),
+    };
+    tell(flags, {
+      checkpoint: at,
+      progress,
+      from,
+      best,
+      report,
+      data,
+      rates: meter.rates(),
+      more: {
+        ...(out.address ? { stored_at: out.address } : {}),
+        ...(adapterDir ? { adapter: adapterDir } : {}),
+        ...more,
+      },
+    });
+    return EXIT.done;
+  } catch (error) {
+    bar.stop();
+    if (!(error instanceof TroupeError) || error.code !== 'interrupted') throw error;
+    throw new TroupeError('interrupted', `${error.message} What was learnt is saved in ${folder}.`, {
+      hint: 'Say the same command again to go on.',
+    });
+  } finally {
+    await closeRun(run);
+  }
+}
+
+async function finishedAt(folder: string): Promise<{ readonly id: string; readonly dir: string }> {
+  const dir = (await latestCheckpoint(folder)) ?? folder;
+  return { id: basename(dir), dir };
+}

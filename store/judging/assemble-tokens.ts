@@ -1,0 +1,172 @@
+/** Credit from what a model's forward pass said about the tokens of steps: values, and log-probabilities with and without a step. */
+import { TroupeError } from '../../errors.ts';
+import { runMethod } from '../methods/run.ts';
+import { groupBy } from '../methods/statistics.ts';
+import type { Assemble } from './assemble.ts';
+import { groupOf, type StepFacts, stepKey } from './facts.ts';
+import type { Judgement } from './judgement.ts';
+import type { RecordedPass, TokenFacts } from './token-facts.ts';
+
+type Advantages = { readonly advantages: readonly number[]; readonly returns: readonly number[] };
+
+/** What of a step stands in a sequence: its values, its mask, and what it earns at its last trained token. */
+type Piece = {
+  readonly step: StepFacts;
+  readonly values: readonly number[];
+  readonly mask: readonly (0 | 1)[];
+  readonly reward: number;
+};
+
+/**
+ * Generalised advantages over recorded values. The steps of one agent in one episode, in their order, are one sequence: a token's
+ * next value may be that of the agent's next step. A candidate that the conversation did not go on from is a sequence of its own,
+ * and earns only a reward of its own. The recorded reward of the episode stands at the last trained token of the last step;
+ * rewards of steps that another method computed stand at the last trained token of each.
+ *
+ * The credit of a step is the mean over its trained tokens; each token's advantage and return stand in its detail.
+ */
+export const byTokenValues: Assemble = (method, params, facts) => {
+  const values = lastValues(facts.recorded);
+  const tokensOf = (step: StepFacts) => facts.recorded.tokens.get(stepKey(step.episode_id, step.step_id));
+  const onward = (step: StepFacts) => tokensOf(step)?.onward ?? false;
+  const run = (input: object) => runMethod(method, { ...input, ...params });
+
+  /** What a step brings to its sequence, or the reason why it cannot. */
+  const pieceOf = (step: StepFacts, last: boolean): Piece | string => {
+    const mask = tokensOf(step)?.mask;
+    if (!mask) return 'no_token_ids';
+    const said = values.get(step.episode_id)?.numbers.get(step.step_id);
+    if (said?.length !== mask.length) return 'no_token_values';
+    const reward = facts.ownRewards || last ? facts.rewardOf(step) : 0;
+    if (reward === null) return 'missing_reward';
+    // A method that passes over what the model did not choose would pass over the reward there too.
+    if (reward !== 0 && !mask.includes(1)) return 'no_trained_tokens';
+    return { step, values: said, mask, reward };
+  };
+
+  return sequencesOf(facts.steps, onward).flatMap((sequence) => {
+    const without = (reason: string) => sequence.map((step) => credit(step, null, reason));
+    const first = sequence[0] as StepFacts;
+    if (!facts.ownRewards && !onward(first)) return without('not_chosen');
+    const pieces = sequence.map((step, i) => pieceOf(step, i === sequence.length - 1));
+    const reason = pieces.find((piece) => typeof piece === 'string');
+    if (reason !== undefined) return without(reason);
+    return advantagesOf(pieces as Piece[], values.get(first.episode_id)?.checkpoint ?? null, run);
+  });
+};
+
+/** The steps of an agent that an episode went on from, and each other step alone. */
+function sequencesOf(steps: readonly StepFacts[], onward: (step: StepFacts) => boolean): StepFacts[][] {
+  return [...groupBy(steps, ({ episode_id, agent }) => stepKey(episode_id, agent ?? '')).values()].flatMap((own) => {
+    const chain = own.filter(onward);
+    const others = own.filter((step) => !onward(step)).map((step) => [step]);
+    return chain.length === 0 ? others : [chain, ...others];
+  });
+}
+
+type Values = { readonly checkpoint: string; readonly numbers: ReadonlyMap<string, readonly number[]> };
+
+/** By episode the values that the checkpoint of its last such pass gave, by step. */
+function lastValues({ passes }: TokenFacts): Map<string, Values> {
+  const found = new Map<string, Values>();
+  for (const [episode, said] of passes) {
+    const values = said.filter(({ pass }) => pass === 'values');
+    const checkpoint = values.at(-1)?.checkpoint;
+    if (checkpoint === undefined) continue;
+    const own = values.filter((one) => one.checkpoint === checkpoint);
+    found.set(episode, { checkpoint, numbers: new Map(own.map(({ step_id, numbers }) => [step_id, numbers])) });
+  }
+  return found;
+}
+
+function advantagesOf(
+  pieces: readonly Piece[],
+  checkpoint: string | null,
+  run: (input: object) => unknown,
+): Judgement[] {
+  const rewards = pieces.flatMap(({ mask, reward }) => {
+    const last = mask.lastIndexOf(1);
+    return mask.map((_, t) => (t === last ? reward : 0));
+  });
+  const input = { rewards, values: pieces.flatMap(({ values }) => values), mask: pieces.flatMap(({ mask }) => mask) };
+  let output: Advantages;
+  try {
+    output = run(input) as Advantages;
+  } catch (error) {
+    if (!(error instanceof TroupeError) || error.code !== 'method_input') throw error;
+    return pieces.map(({ step }) => credit(step, null, error.message));
+  }
+  let begin = 0;
+  return pieces.map(({ step, mask }) => {
+    const end = begin + mask.length;
+    const advantages = output.advantages.slice(begin, end);
+    const returns = output.returns.slice(begin, end);
+    begin = end;
+    const trained = advantages.filter((_, t) => mask[t] === 1);
+    if (trained.length === 0) return credit(step, null, 'no_trained_tokens');
+    const mean = trained.reduce((sum, advantage) => sum + advantage, 0) / trained.length;
+    return credit(step, mean, null, { checkpoint_id: checkpoint, advantages, returns });
+  });
+}
+
+/**
+ * Influence of a step on the next: the log-probability of the next step's trained tokens given what was said, minus the same with
+ * the step taken out, both by one checkpoint. Steps of a group are alike where their tokens are equal.
+ */
+export const byInfluence: Assemble = (method, params, { steps, episodes, recorded }) => {
+  const groups = new Map(episodes.map((episode) => [episode.episode_id, groupOf(episode)]));
+  const changes = changesOf(recorded);
+  const rows = steps.map((step) => ({
+    step,
+    delta: changes.get(stepKey(step.episode_id, step.step_id)) ?? 'no_masked_logprobs',
+  }));
+  const known = rows.flatMap(({ step, delta }) => (typeof delta === 'number' ? [{ step, delta }] : []));
+  const output = runMethod(method, {
+    cluster: known.map(({ step }) => stepKey(groups.get(step.episode_id) ?? '', step.tokens_key)),
+    delta: known.map(({ delta }) => delta),
+    ...params,
+  }) as number[];
+  const values = new Map(known.map(({ step }, i) => [step, output[i] ?? null]));
+  return rows.map(({ step, delta }) =>
+    typeof delta === 'string' ? credit(step, null, delta) : credit(step, values.get(step) ?? null, null),
+  );
+};
+
+/** Of each step that was taken out of a prompt what that changed, or the reason why it is not known. */
+function changesOf({ passes, tokens }: TokenFacts): Map<string, number | string> {
+  const changes = new Map<string, number | string>();
+  for (const [episode, said] of passes) {
+    const plain = new Map(
+      said.filter(({ pass }) => pass === 'reference').map((one) => [stepKey(one.checkpoint, one.step_id), one]),
+    );
+    for (const masked of said) {
+      if (masked.pass !== 'masked' || masked.without === null) continue;
+      const mask = tokens.get(stepKey(episode, masked.step_id))?.mask;
+      const kept = plain.get(stepKey(masked.checkpoint, masked.step_id));
+      changes.set(stepKey(episode, masked.without), changeOf(kept, masked, mask));
+    }
+  }
+  return changes;
+}
+
+function changeOf(
+  kept: RecordedPass | undefined,
+  masked: RecordedPass,
+  mask: readonly (0 | 1)[] | null | undefined,
+): number | string {
+  if (!kept) return 'no_reference_logprobs';
+  if (!mask || mask.length !== masked.numbers.length || mask.length !== kept.numbers.length) return 'other_tokens';
+  return sumOver(kept, mask) - sumOver(masked, mask);
+}
+
+const sumOver = ({ numbers }: RecordedPass, mask: readonly (0 | 1)[]): number =>
+  numbers.reduce((sum, number, t) => (mask[t] === 1 ? sum + number : sum), 0);
+
+const credit = (step: StepFacts, value: number | null, reason: string | null, detail?: unknown): Judgement => ({
+  table: 'credits',
+  episode_id: step.episode_id,
+  step_id: step.step_id,
+  value,
+  reason,
+  ...(detail === undefined ? {} : { detail }),
+});

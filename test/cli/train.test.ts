@@ -1,0 +1,186 @@
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { loraSpec } from '../../cli/commands/train.ts';
+import { loadCheckpoint } from '../../trainer/checkpoint.ts';
+import { exportOnnx } from '../../trainer/onnx-export.ts';
+import { lines } from './support/chats.ts';
+import { document, type Shell, shell } from './support/troupe.ts';
+
+const WORDS = 'a b c d e f g h one two three four user assistant'.split(' ');
+
+describe('training from files, by commands alone', () => {
+  let at: Shell;
+  const path = (name: string) => join(at.folder, name);
+  beforeAll(async () => {
+    at = shell();
+    writeFileSync(path('words.txt'), WORDS.join('\n'));
+    const size = ['--hidden', '16', '--layers', '1', '--heads', '2', '--context', '32'];
+    const made = await at.run([
+      'model',
+      'new',
+      '--dir',
+      path('model'),
+      '--words',
+      path('words.txt'),
+      ...size,
+      '--json',
+    ]);
+    expect([made.code, made.err]).toEqual([0, '']);
+    const rows = Array.from({ length: 7 }, (_, i) => ({
+      input_ids: [2 + i, 3 + i, 4 + i, 5 + i].slice(0, 3 + (i % 2)),
+    }));
+    writeFileSync(path('rows.jsonl'), lines(rows));
+  });
+  afterAll(() => at.remove());
+
+  const sft = (out: string, ...more: string[]) => [
+    ...['train', 'sft', '--model', path('model'), '--data', path('rows.jsonl'), '--out', path(out)],
+    ...['--no-shuffle', '--batch', '3', '--steps', '6', '--lr', '0.02', '--schedule', 'constant', '--warmup', '0'],
+    ...['--weight-decay', '0.01', '--clip', '0', '--loss', 'token-mean', '--seed', '1', '--json', ...more],
+  ];
+
+  it('train sft prints losses, gradient norms and speed as one document, and the same again for the same command', async () => {
+    const first = await at.run(sft('a'));
+    expect([first.code, first.err]).toEqual([0, '']);
+    const told = document(first);
+    expect(told.losses).toHaveLength(6);
+    expect(told.grad_norms).toHaveLength(6);
+    expect(told.tokens_per_second).toBeGreaterThan(0);
+    expect(told.losses[5]).toBeLessThan(told.losses[0]);
+    expect(readFileSync(join(path('a'), 'latest'), 'utf8').trim()).toBe(told.checkpoint_id);
+    expect(readFileSync(told.report, 'utf8')).toContain('</svg>');
+    const again = document(await at.run(sft('b', '--no-report')));
+    expect([again.losses, again.grad_norms, again.checkpoint_id]).toEqual([
+      told.losses,
+      told.grad_norms,
+      told.checkpoint_id,
+    ]);
+    expect(again.report).toBeNull();
+    expect(existsSync(join(path('b'), 'report.svg'))).toBe(false);
+  });
+
+  it('bad lines are named and left out, and a file without a good one fails', async () => {
+    writeFileSync(
+      path('mixed.jsonl'),
+      '{"input_ids":[2,3,4]}\n{"input_ids":[2,999]}\n{"prompt":"a","completion":"b"}\n',
+    );
+    const base = ['train', 'sft', '--model', path('model'), '--out', path('mixed'), '--json', '--data'];
+    const mixed = await at.run([...base, path('mixed.jsonl')]);
+    expect([mixed.code, mixed.err]).toEqual([0, expect.stringContaining('mixed.jsonl:2: input_ids[1] should be')]);
+    expect(document(mixed).rows).toMatchObject({ used: 2, refused: 1, errors: [{ line: 2, field: 'input_ids[1]' }] });
+    writeFileSync(path('bad.jsonl'), '{"input_ids":[2,999]}\n');
+    const bad = await at.run([...base, path('bad.jsonl')]);
+    expect([bad.code, document(bad).error.code]).toEqual([3, 'input_refused']);
+    expect(document(bad).error.message).toContain('bad.jsonl:1');
+    const none = await at.run([...base, path('nothing.jsonl')]);
+    expect([none.code, document(none).error.code]).toEqual([1, 'not_found']);
+  });
+
+  it('P28: a first Ctrl-C saves and ends with 130, and the same command goes on to the same losses', async () => {
+    const long = (out: string) => sft(out, '--steps', '600', '--eval', '0.3', '--eval-every', '1');
+    const running = at.start(long('stopped').filter((flag) => flag !== '--json'));
+    await running.said(/Training: \d+ %/);
+    running.child.kill('SIGINT');
+    const stopped = await running.ended;
+    expect([stopped.code, stopped.err]).toEqual([130, expect.stringContaining('Say the same command again')]);
+    const other = await at.run(sft('stopped'));
+    expect([other.code, document(other).error.code]).toEqual([1, 'conflict']);
+    const whole = document(await at.run(long('whole')));
+    const resumed = document(await at.run(long('stopped')));
+    expect(resumed.resumed_after_step).toBeGreaterThan(0);
+    expect(resumed.losses).toEqual(whole.losses);
+    expect(resumed.checkpoint_id).toBe(whole.checkpoint_id);
+    expect(whole.held_out).toHaveLength(600);
+  });
+
+  it('train dpo learns from pairs of a file', async () => {
+    writeFileSync(
+      path('pairs.jsonl'),
+      lines([
+        { prompt: 'a b', chosen: 'one two', rejected: 'three' },
+        { prompt: 'c', chosen: 'four', rejected: 'e f' },
+      ]),
+    );
+    const told = document(
+      await at.run([
+        ...['train', 'dpo', '--model', path('model'), '--data', path('pairs.jsonl'), '--out', path('dpo')],
+        ...['--steps', '12', '--batch', '2', '--lr', '0.005', '--beta', '0.2', '--json'],
+      ]),
+    );
+    expect(told.losses[0]).toBeCloseTo(Math.LN2, 5);
+    expect(told.losses.at(-1)).toBeLessThan(told.losses[0]);
+    expect(told.metrics.accuracy.at(-1)).toBe(1);
+  });
+
+  it('--lora trains an adapter, which is saved as PEFT reads it beside the whole model', async () => {
+    const told = document(await at.run(sft('lora', '--lora', 'r=2,alpha=4,targets=q_proj,v_proj')));
+    const config = JSON.parse(readFileSync(join(told.adapter, 'adapter_config.json'), 'utf8'));
+    expect(config).toMatchObject({ peft_type: 'LORA', r: 2, lora_alpha: 4, target_modules: ['q_proj', 'v_proj'] });
+    expect(config.base_model_name_or_path).toBe(path('model'));
+    expect(existsSync(join(told.directory, 'model.safetensors'))).toBe(true);
+  });
+
+  it('--recompute gives the numbers and the checkpoint of a run without it, and --onnx the model beside its weights', async () => {
+    const [plain, again, onnx] = await Promise.all(
+      [['plain'], ['again', '--recompute'], ['onnx', '--onnx']].map(async ([out, ...flags]) =>
+        document(await at.run(sft(out!, ...flags))),
+      ),
+    );
+    expect([again.losses, again.checkpoint_id]).toEqual([plain.losses, plain.checkpoint_id]);
+    const { onnx: held, config, weights } = await loadCheckpoint(onnx.directory);
+    expect([onnx.losses, held]).toEqual([plain.losses, true]);
+    const file = readFileSync(join(onnx.directory, 'model.onnx'));
+    expect(file.equals(exportOnnx(config, weights))).toBe(true);
+  });
+
+  it('a run that memory is too small for is refused before its first step, with numbers and what helps', async () => {
+    const limit = (size: string, ...flags: string[]) => sft('small', '--memory-limit', size, ...flags);
+    const refused = await at.run(limit('45MB'));
+    const { code, message } = document(refused).error;
+    expect([refused.code, code]).toEqual([1, 'training_failed']);
+    expect(message).toMatch(/needs about \d+ MB of memory \(runtime \d+ MB, weights .*\); 45 MB are there/);
+    expect(existsSync(path('small'))).toBe(false);
+    const rows = Array.from({ length: 256 }, () => ({ input_ids: Array.from({ length: 32 }, (_, i) => 2 + (i % 14)) }));
+    writeFileSync(path('long.jsonl'), lines(rows));
+    const long = ['train', 'sft', '--model', path('model'), '--data', path('long.jsonl'), '--out', path('small')];
+    const far = await at.run([...long, '--batch', '256', '--memory-limit', '50MB']);
+    expect([far.code, far.err]).toEqual([
+      1,
+      expect.stringMatching(/with --batch \d+ it needs \d+ MB, which is there/i),
+    ]);
+    const fits = await at.run([
+      ...long,
+      '--batch',
+      /--batch (\d+)/.exec(far.err)![1]!,
+      '--memory-limit',
+      '50MB',
+      '--steps',
+      '1',
+    ]);
+    expect(fits.code).toBe(0);
+    expect((await at.run(limit('45MB', '--no-memory-check'))).code).toBe(0);
+    expect((await at.run(limit('many'))).code).toBe(2);
+  });
+
+  it('what does not make sense is refused with 2 and names the flag', async () => {
+    for (const [flags, said] of [
+      [['--epochs', '2'], '--steps or --epochs'],
+      [['--lora', 'rank=3'], '--lora'],
+    ] as const) {
+      const ended = await at.run(sft('wrong', ...flags).filter((flag) => flag !== '--json'));
+      expect([ended.code, ended.err]).toEqual([2, expect.stringContaining(said)]);
+    }
+    const policy = await at.run(['train', 'rl', '--model', path('model'), '--data', path('rows.jsonl'), '--out', 'x']);
+    expect([policy.code, policy.err]).toEqual([2, expect.stringContaining('frozen dataset')]);
+  });
+});
+
+describe('--lora', () => {
+  it('takes rank, alpha and targets in any order, with defaults', () => {
+    expect(loraSpec('r=4,alpha=8,targets=q_proj,v_proj')).toEqual({ r: 4, alpha: 8, targets: ['q_proj', 'v_proj'] });
+    expect(loraSpec('targets=q_proj,r=2')).toEqual({ r: 2, alpha: 4, targets: ['q_proj'] });
+    expect(loraSpec('r=4,targets=all-linear')).toEqual({ r: 4, alpha: 8, targets: null });
+    for (const wrong of ['r=0', 'r=1.5', 'alpha=-1', 'rank=4']) expect(() => loraSpec(wrong)).toThrow(/--lora/);
+  });
+});

@@ -1,0 +1,226 @@
+import { describe, expect, it } from 'vitest';
+import { initialWeights } from '../../trainer/models/parameters.ts';
+import { fileOrder } from '../../trainer/orders.ts';
+import { rolePlan, roleWiseSft } from '../../trainer/role-wise-sft.ts';
+import { type SftMean, sft, supervisedBatch } from '../../trainer/sft.ts';
+import { closeTrainable, trainable } from '../../trainer/step.ts';
+import { chatTemplate } from '../../trainer/template.ts';
+import { openTokenizer } from '../../trainer/tokenizer.ts';
+import { readLines, supervisedLine } from '../../trainer/training-files.ts';
+import { ADAM } from '../../trainer/training-loop.ts';
+import { cutRow, maskedRow, type TrainingRow } from '../../trainer/training-rows.ts';
+import { tinyConfig, tinyTemplate, tinyTokenizer } from './tiny-checkpoint.ts';
+import { TINY } from './tiny-model.ts';
+
+const tokenizer = openTokenizer(tinyTokenizer);
+const model = { tokenizer, template: chatTemplate(tinyTemplate, tokenizer), eosIds: [1], config: tinyConfig };
+const line = (value: unknown) => supervisedLine(value, model);
+const words = (row: { readonly promptIds: readonly number[]; readonly tokenIds: readonly number[] }) => [
+  tokenizer.decode(row.promptIds),
+  tokenizer.decode(row.tokenIds),
+];
+
+describe('rows of a file', () => {
+  it('ids without a mask are all learnt but the first', () => {
+    expect(line({ input_ids: [3, 4, 5] })).toEqual({ promptIds: [3], tokenIds: [4, 5], trained: [true, true] });
+  });
+
+  it('a mask says which ids are learnt; the first never is, and what follows the last is left out', () => {
+    expect(line({ input_ids: [3, 4, 5, 6, 7, 8], loss_mask: [1, 0, 1, 0, 1, 0] })).toEqual({
+      promptIds: [3, 4],
+      tokenIds: [5, 6, 7],
+      trained: [true, false, true],
+    });
+    expect(maskedRow([3, 4], [1, 0])).toBeNull();
+  });
+
+  it('of a chat every turn of the assistant is learnt, and none of the others', () => {
+    const row = line({
+      messages: [
+        { role: 'user', content: 'one' },
+        { role: 'assistant', content: 'two' },
+        { role: 'user', content: 'three' },
+        { role: 'assistant', content: 'four' },
+      ],
+    });
+    expect(words(row)).toEqual(['<bos> user one <end> assistant', 'two <end> user three <end> assistant four <end>']);
+    expect(row.trained).toEqual([true, true, false, false, false, false, true, true]);
+  });
+
+  it('a turn with weight 0 is not learnt', () => {
+    const row = line({
+      messages: [
+        { role: 'user', content: 'one' },
+        { role: 'assistant', content: 'two', weight: 0 },
+        { role: 'user', content: 'three' },
+        { role: 'assistant', content: 'four', weight: 1 },
+      ],
+    });
+    expect(words(row)[1]).toBe('four <end>');
+  });
+
+  it('a completion is learnt with the token that ends it', () => {
+    expect(words(line({ prompt: 'one two', completion: 'three' }))).toEqual(['one two', 'three <end>']);
+    const chat = line({
+      prompt: [{ role: 'user', content: 'one' }],
+      completion: [{ role: 'assistant', content: 'two' }],
+    });
+    expect(words(chat)).toEqual(['<bos> user one <end> assistant', 'two <end>']);
+  });
+
+  it('a line that does not fit is refused with its number, field and reason, and the others are kept', () => {
+    const text = [
+      '{"input_ids":[1,2,3]}',
+      'nothing',
+      '',
+      '{"input_ids":[1,99]}',
+      '{"input_ids":[1,2],"loss_mask":[1]}',
+      '{"input_ids":[1,2],"loss_mask":[1,0]}',
+      '{"messages":[{"role":"user","content":"one"}]}',
+      '{"prompt":"one","completion":"zebra"}',
+      '{"text":"one"}',
+      '[1,2]',
+      '{"input_ids":[4,5]}',
+    ].join('\n');
+    const { rows, refused } = readLines(text, line);
+    expect(rows).toHaveLength(2);
+    expect(refused.map(({ line: at, field }) => [at, field])).toEqual([
+      [2, ''],
+      [4, 'input_ids[1]'],
+      [5, 'loss_mask'],
+      [6, ''],
+      [7, 'messages'],
+      [8, ''],
+      [9, ''],
+      [10, ''],
+    ]);
+    for (const refusal of refused) expect(refusal.expected.length * refusal.got.length).toBeGreaterThan(0);
+  });
+
+  it('a model without a template refuses chats as a whole', () => {
+    const plain = { ...model, template: null };
+    const chat = '{"messages":[{"role":"assistant","content":"one"}]}';
+    expect(() => readLines(chat, (value) => supervisedLine(value, plain))).toThrow(/chat template/);
+  });
+
+  it('a long row is cut at its end, and dropped where nothing learnt is left', () => {
+    const row = maskedRow([1, 2, 3, 4, 5, 6], [0, 0, 1, 1, 1, 1])!;
+    expect(cutRow(row, 4)).toEqual({ promptIds: [1, 2], tokenIds: [3, 4], trained: [true, true] });
+    expect(cutRow(row, 6)).toBe(row);
+    expect(cutRow(row, 2)).toBeNull();
+  });
+});
+
+const counting = (from: number, length: number) =>
+  maskedRow(
+    Array.from({ length }, (_, i) => (from + i) % TINY.vocab_size),
+    null,
+  )!;
+
+describe('supervised fine-tuning', () => {
+  const rows = Array.from({ length: 12 }, (_, i) => counting(i, 4 + (i % 5)));
+  const train = async (mean: SftMean, entropy = 0) => {
+    const learner = trainable(TINY, initialWeights(TINY, 4));
+    const { curves } = await sft(learner, rows, {
+      steps: 30,
+      order: fileOrder(rows.length, { batch: 6 }),
+      mean,
+      entropy,
+      schedule: () => 0.01,
+      adam: ADAM,
+    });
+    await closeTrainable(learner);
+    return curves;
+  };
+
+  it('learns what the rows say, by either mean', async () => {
+    for (const mean of ['token-mean', 'sequence-mean'] as const) {
+      const { loss } = await train(mean);
+      expect(loss[0]).toBeGreaterThan(2.5);
+      expect(loss.at(-1)).toBeLessThan(0.5);
+    }
+  });
+
+  it('an entropy bonus shows the entropy and leaves the model less sure', async () => {
+    const [sure, open] = [await train('token-mean', 1e-9), await train('token-mean', 0.5)];
+    expect(open.metrics.entropy!.at(-1)).toBeGreaterThan(sure.metrics.entropy!.at(-1)!);
+  });
+
+  it('weights of a batch sum to one, by tokens or by rows', () => {
+    const batch = [counting(0, 3), counting(0, 9)];
+    const sums = (mean: SftMean) =>
+      supervisedBatch(batch, mean, 0).map((row) => row.completions[0]!.weights.reduce((a, b) => a + b, 0));
+    expect(sums('token-mean')[0]).toBeCloseTo(0.2, 12);
+    expect(sums('token-mean')[1]).toBeCloseTo(0.8, 12);
+    expect(sums('sequence-mean')[0]).toBeCloseTo(0.5, 12);
+  });
+
+  it('rows without a token to learn are refused', async () => {
+    const learner = trainable(TINY, initialWeights(TINY, 4));
+    const empty = [{ promptIds: [1], tokenIds: [2], trained: [false] }];
+    const options = {
+      steps: 1,
+      order: fileOrder(1, { batch: 1 }),
+      entropy: 0,
+      schedule: () => 0.1,
+      adam: ADAM,
+    } as const;
+    await expect(sft(learner, empty, { ...options, mean: 'token-mean' })).rejects.toMatchObject({
+      code: 'training_failed',
+    });
+    await closeTrainable(learner);
+  });
+});
+
+describe('role-wise fine-tuning', () => {
+  const row = (role: string, i: number): TrainingRow => ({
+    ...counting(i, 5),
+    role,
+    group: `g${i}`,
+    problem: `p${i}`,
+    callId: `c${i}`,
+    logprobs: null,
+    advantage: null,
+  });
+  const rows = [
+    ...Array.from({ length: 5 }, (_, i) => row('a', i)),
+    ...Array.from({ length: 3 }, (_, i) => row('b', i)),
+  ];
+
+  it('gives each role its steps, interleaved, and takes each row once before any again', () => {
+    const plan = rolePlan(rows, { steps: { a: 10, b: 6, nobody: 4 }, batch: 2, seed: 9 });
+    expect(
+      plan
+        .map(({ role }) => role)
+        .sort()
+        .join(''),
+    ).toBe('aaaaaaaaaabbbbbb');
+    expect(plan.map(({ role }) => role).join('')).not.toBe('aaaaaaaaaabbbbbb');
+    for (const [role, size] of [
+      ['a', 5],
+      ['b', 3],
+    ] as const) {
+      const drawn = plan.filter((step) => step.role === role).flatMap((step) => step.rows.map(({ callId }) => callId));
+      for (let from = 0; from + size <= drawn.length; from += size) {
+        expect(new Set(drawn.slice(from, from + size)).size).toBe(size);
+      }
+    }
+    expect(rolePlan(rows, { steps: { a: 10, b: 6, nobody: 4 }, batch: 2, seed: 9 })).toEqual(plan);
+    expect(() => rolePlan(rows, { steps: { nobody: 4 }, batch: 2, seed: 9 })).toThrow(/nobody/);
+  });
+
+  it('returns the late loss of each role', async () => {
+    const learner = trainable(TINY, initialWeights(TINY, 4));
+    const late = await roleWiseSft(learner, rows, {
+      steps: { a: 12, b: 12 },
+      batch: 4,
+      learningRate: 0.01,
+      warmup: 2,
+      entropy: 0,
+      seed: 1,
+      adam: { ...ADAM, beta2: 0.99 },
+    });
+    await closeTrainable(learner);
+    expect(Object.values(late).every((loss) => loss > 0 && loss < 2)).toBe(true);
+  });
+});

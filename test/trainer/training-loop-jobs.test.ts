@@ -1,0 +1,134 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { decodeEnvelope } from '../../ingest/decode.ts';
+import { postgresLog } from '../../ingest/log/postgres.ts';
+import { storeHandlers } from '../../store/handlers.ts';
+import { type JobContext, requestJob, runJobs, waitForJob } from '../../store/jobs.ts';
+import { waitProjected } from '../../store/positions.ts';
+import { runProjector } from '../../store/projector.ts';
+import { trainerHandlers } from '../../trainer/handlers.ts';
+import { newModelDirectory } from '../../trainer/model-directory.ts';
+import { wordTokenizer } from '../../trainer/tokenizer.ts';
+import { plays, WORDS } from '../cli/support/plays.ts';
+import { freshDatabase, type TestDatabase } from '../support/database.ts';
+import { tinyConfig } from './tiny-checkpoint.ts';
+
+describe('training as jobs', () => {
+  const home = mkdtempSync(join(tmpdir(), 'troupe-jobs-'));
+  let fresh: TestDatabase;
+  let context: JobContext;
+  let free = 1e12;
+  let base: string;
+  let dataset: string;
+  const stop = new AbortController();
+  let working: Promise<unknown>;
+
+  /** Asks for a job, waits for its end, and gives its result and what it reported, by step. */
+  async function done(id: string, kind: string, spec: Record<string, unknown>) {
+    await requestJob(context, { job_id: id, kind, spec });
+    const result = (await waitForJob(context.db, id)) as Record<string, never>;
+    await waitProjected(context.db);
+    const { rows } = await context.db.query<{ step: string; name: string; value: number }>(
+      'select step, name, value from traj.job_metrics where job_id = $1 order by step, name',
+      [id],
+    );
+    return { result, metrics: rows.map((row) => ({ ...row, step: Number(row.step) })) };
+  }
+
+  beforeAll(async () => {
+    fresh = await freshDatabase();
+    const log = postgresLog(fresh.db);
+    context = { db: fresh.db, log, now: () => new Date() };
+    await log.append(
+      plays(6).map((envelope) => {
+        const decoded = decodeEnvelope(envelope);
+        if (decoded.refusal) throw new Error(JSON.stringify(decoded.refusal));
+        return decoded.event;
+      }),
+    );
+    const made = await newModelDirectory(join(home, 'model'), {
+      config: { ...tinyConfig, vocab_size: WORDS.length + 2, bos_token_id: null },
+      tokenizer: wordTokenizer(WORDS, ['<pad>', '<end>'], { eos: '<end>', pad: '<pad>' }),
+      chatTemplate: null,
+      seed: 3,
+    });
+    base = made.dir;
+    const work = runJobs(context, {
+      worker: 'w',
+      signal: stop.signal,
+      handlers: {
+        ...storeHandlers(context, { datasets: join(home, 'datasets'), codeVersion: 'test' }),
+        ...trainerHandlers(context, {
+          checkpoints: join(home, 'checkpoints'),
+          threads: 1,
+          codeVersion: 'test',
+          freeMemory: () => free,
+        }),
+      },
+    });
+    working = Promise.all([work, runProjector(fresh.db, { signal: stop.signal })]);
+    const episodes = Array.from({ length: 24 }, (_, i) => `play-${Math.floor(i / 4)}-${i % 4}`);
+    await done('judged', 'judge', { methods: [{ method: 'grpo_advantage' }], episodes });
+    const recipe = { name: 'all', unit: 'step', roles: ['solver'], credit: 'grpo_advantage' };
+    const { result } = await done('frozen', 'freeze', { recipe });
+    dataset = String(result.directory);
+  });
+  afterAll(async () => {
+    stop.abort();
+    await working;
+    await fresh.close();
+    rmSync(home, { recursive: true, force: true });
+  });
+
+  it('a job that memory is too small for fails before its first step, with numbers and what a smaller one would take', async () => {
+    free = 0;
+    const sft = { steps: { solver: 2 }, batch: 4, learning_rate: 0.01, warmup: 1, entropy: 0 };
+    const dpo = { steps: 2, batch: 4, learning_rate: 0.005, warmup: 0, beta: 0.1 };
+    const roles = [{ role: 'solver', groups: 3, learning_rate: 1e-3, entropy: 0 }];
+    const rl = { roles, clip_low: 0.2, clip_high: 0.2, warmup: 1 };
+    for (const [kind, spec] of Object.entries({ sft, dpo, rl })) {
+      await expect(done(`small ${kind}`, kind, { ...common(), ...spec })).rejects.toThrow(
+        /needs about \d+ MB of memory/,
+      );
+    }
+    free = 1e12;
+  });
+
+  const common = () => ({ base, dataset, policy: 'team', seed: 1 });
+
+  it('a dpo job learns from the answers that came out best and worst, and its numbers stand in traj.job_metrics', async () => {
+    const { result, metrics } = await done('pairs', 'dpo', {
+      ...common(),
+      ...{ steps: 25, batch: 4, learning_rate: 0.005, warmup: 2, beta: 0.1 },
+    });
+    expect(result).toMatchObject({ checkpoint_id: expect.any(String), metrics: { accuracy: 1 } });
+    const of = (name: string) => metrics.filter((row) => row.name === name);
+    expect(of('loss').map(({ step }) => step)).toEqual([10, 20, 25]);
+    expect(of('loss').at(-1)!.value).toBeLessThan(Math.LN2);
+    for (const name of ['accuracy', 'gradient_norm', 'learning_rate', 'reward_margin', 'share', 'tokens_per_second']) {
+      expect(of(name)).toHaveLength(3);
+    }
+  });
+
+  it('an sft job reports every tenth step and the last, with token accuracy where asked for', async () => {
+    const { metrics } = await done('taught', 'sft', {
+      ...common(),
+      ...{ steps: { solver: 12 }, batch: 4, learning_rate: 0.01, warmup: 1, entropy: 0, accuracy: true },
+    });
+    const accuracies = metrics.filter(({ name }) => name === 'accuracy');
+    expect(accuracies.map(({ step }) => step)).toEqual([10, 12]);
+  });
+
+  it('an rl job can take another loss, with a divergence to its base', async () => {
+    const { result, metrics } = await done('played', 'rl', {
+      ...common(),
+      roles: [{ role: 'solver', groups: 3, learning_rate: 1e-3, entropy: 0.01 }],
+      ...{ clip_low: 0.2, clip_high: 0.2, warmup: 1, loss: 'grpo', kl: 0.05, epochs: 2 },
+    });
+    expect(result).toMatchObject({ metrics: { 'solver.steps': 4 } });
+    const names = new Set(metrics.map(({ name }) => name));
+    for (const name of ['kl', 'clip_share', 'entropy', 'loss']) expect(names).toContain(name);
+  });
+});

@@ -1,0 +1,111 @@
+import { describe, expect, it } from 'vitest';
+import { CHATML_ROLES, CHATML_SPECIAL, CHATML_TEMPLATE } from '../../trainer/chatml.ts';
+import type { OpenModel } from '../../trainer/model-directory.ts';
+import { type ChatMessage, chatTemplate } from '../../trainer/template.ts';
+import { openTokenizer } from '../../trainer/tokenizer.ts';
+import { trainBpe } from '../../trainer/tokenizer-training.ts';
+import { readRows, supervisedLine } from '../../trainer/training-files.ts';
+import { type StepRow, supervisedRow, type TokenRow } from '../../trainer/training-rows.ts';
+
+const tokenizer = openTokenizer(
+  trainBpe(['weather in Rome and in Oslo'], { vocabSize: 300, special: CHATML_SPECIAL, roles: CHATML_ROLES }),
+);
+const template = chatTemplate(CHATML_TEMPLATE, tokenizer);
+const model = { tokenizer, template, eosIds: [tokenizer.eos!], config: { vocab_size: 400 } };
+
+const tools = [{ type: 'function', function: { name: 'weather', parameters: { type: 'object' } } }];
+const call = { id: 'c1', type: 'function', function: { name: 'weather', arguments: '{"city": "Rome"}' } };
+const asked: readonly ChatMessage[] = [{ role: 'user', content: 'Rome?' }];
+const said: ChatMessage = { role: 'assistant', content: null, tool_calls: [call] };
+const chat: readonly ChatMessage[] = [
+  ...asked,
+  said,
+  { role: 'tool', tool_call_id: 'c1', content: 'sun' },
+  { role: 'assistant', content: 'Sun.' },
+];
+
+const CALLED = '<tool_call>\n{"name": "weather", "arguments": {"city": "Rome"}}\n</tool_call><|im_end|>';
+const learnt = ({ tokenIds, trained }: TokenRow): string => tokenizer.decode(tokenIds.filter((_, t) => trained[t]));
+const whole = ({ promptIds, tokenIds }: TokenRow): string => tokenizer.decode([...promptIds, ...tokenIds]);
+
+describe('rows with tools', () => {
+  it('a chat shows the tools to the model, and its calls are learnt as the template writes them', () => {
+    const row = supervisedLine({ messages: chat, tools }, model);
+    expect(whole(row)).toBe(template.render(chat, { tools }));
+    expect(whole(row)).toContain('"parameters": {"type": "object"}');
+    expect(learnt(row)).toBe(`${CALLED}Sun.<|im_end|>`);
+  });
+
+  it('a template that marks what is generated gives the same with tools', () => {
+    const marked = `{% for tool in tools or [] %}{{ tool.function.name }};{% endfor %}{% for message in messages %}{% if message.role == 'assistant' %}{% generation %}{{ message.content }}<|im_end|>{% endgeneration %}{% else %}{{ message.content }}{% endif %}{% endfor %}`;
+    const { ids, lossMask } = chatTemplate(marked, tokenizer).maskedIds(
+      [...asked, { role: 'assistant', content: 'Sun.' }],
+      { tools },
+    );
+    expect(tokenizer.decode(ids)).toBe('weather;Rome?Sun.<|im_end|>');
+    expect(tokenizer.decode(ids.filter((_, i) => lossMask[i] === 1))).toBe('Sun.<|im_end|>');
+  });
+
+  it('a prompt with tools and a recorded call are the same row', () => {
+    const completed = supervisedLine({ prompt: asked, completion: [said], tools }, model);
+    const recorded = supervisedLine(
+      { request: { messages: asked, tools }, response: { choices: [{ index: 0, message: said }] } },
+      model,
+    );
+    expect(recorded).toEqual(completed);
+    expect(learnt(recorded)).toBe(CALLED);
+    expect(tokenizer.decode(recorded.promptIds)).toBe(template.render(asked, { tools, addGenerationPrompt: true }));
+  });
+
+  it.each([
+    [{ messages: chat, tools: 'all' }, 'tools'],
+    [{ messages: chat, tools: ['weather'] }, 'tools'],
+    [{ messages: [...asked, { content: 'x' }] }, 'messages[1]'],
+    [{ request: { messages: asked }, response: { choices: [] } }, 'response.choices[0].message'],
+    [{ request: 'x', response: {} }, 'request'],
+  ])('a row that does not fit is refused by its field: %j', (row, field) => {
+    expect(() => supervisedLine(row, model)).toThrow(
+      expect.objectContaining({ code: 'input_refused', detail: expect.objectContaining({ field }) }),
+    );
+  });
+});
+
+describe('steps of a dataset', () => {
+  const step: StepRow = {
+    ...{ episode_id: 'e', group_id: null, task_id: 't', call_id: 'c', candidate: 0, role: null, advantage: null },
+    ...{ prompt_token_ids: null, token_ids: null, logprobs: null, loss_mask: null },
+    prompt: JSON.stringify(asked),
+    text: null,
+  };
+  const parts = [
+    { type: 'tool_call', id: 'c1', name: 'weather', arguments: { city: 'Rome' }, arguments_raw: '{"city": "Rome"}' },
+  ];
+  const open = model as unknown as OpenModel;
+
+  it('a call of a tool is learnt as in a chat', () => {
+    const row = supervisedRow({ ...step, content: JSON.stringify(parts) }, open);
+    expect(learnt(row)).toBe(CALLED);
+    expect(row.promptIds).toEqual(template.promptIds(asked));
+  });
+
+  it('text before a call goes before it, and recorded messages of the prompt are read as they were sent', () => {
+    const prompt = JSON.stringify([...asked, { role: 'assistant', content: parts }, chat[2]]);
+    const row = supervisedRow(
+      { ...step, prompt, content: JSON.stringify([{ type: 'text', content: 'Again.' }, ...parts]) },
+      open,
+    );
+    expect(learnt(row)).toBe(`Again.\n${CALLED}`);
+    expect(row.promptIds).toEqual(template.promptIds(chat.slice(0, 3)));
+  });
+
+  it('a step of which nothing is known is refused by its number, and the others are kept', () => {
+    const { rows, refused } = readRows([{ ...step, text: 'Sun.' }, step, { ...step, text: 'x', prompt: null }], (row) =>
+      supervisedRow(row, open),
+    );
+    expect(rows.map(learnt)).toEqual(['Sun.<|im_end|>']);
+    expect(refused.map(({ line, field }) => [line, field])).toEqual([
+      [2, 'text'],
+      [3, 'prompt'],
+    ]);
+  });
+});
