@@ -3,6 +3,7 @@
 import { Command } from 'commander';
 import { exitCodeOf } from './cli/command.ts';
 import { askCommands } from './cli/commands/ask.ts';
+import { benchCommands } from './cli/commands/bench.ts';
 import { judgeCommands } from './cli/commands/judge.ts';
 import { learnCommands } from './cli/commands/learn.ts';
 import { modelCommands } from './cli/commands/model.ts';
@@ -35,6 +36,7 @@ judgeCommands(program);
 learnCommands(program);
 modelCommands(program);
 runCommands(program);
+benchCommands(program);
 for (const command of program.commands) {
   command.exitOverride();
   for (const inner of command.commands) inner.exitOverride();

@@ -1,0 +1,153 @@
+/** The benchmarks as programs: what they print, what they do without a peer, and how they refuse. No time is judged. */
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { afterAll, describe, expect, it } from 'vitest';
+import { realLengths } from '../../bench/lengths.ts';
+import { batchesOf, parameterCount, SIZES, sizesNamed, stepOperations } from '../../bench/models.ts';
+import { findPython } from '../../bench/python.ts';
+import { startOurs } from '../../bench/worker.ts';
+
+const empty = mkdtempSync(join(tmpdir(), 'troupe-bench-test-'));
+afterAll(() => rmSync(empty, { recursive: true }));
+
+const loader = pathToFileURL(createRequire(import.meta.url).resolve('tsx')).href;
+const { PATH = '', HOME = '' } = process.env;
+/** A machine on which no Python has what peers need. */
+const bare = { PATH, HOME, XDG_CACHE_HOME: empty, TROUPE_BENCH_PYTHON: join(empty, 'python') };
+const bench = (...args: string[]) =>
+  spawnSync(process.execPath, ['--import', loader, join(import.meta.dirname, '../../bench/run.ts'), ...args], {
+    encoding: 'utf8',
+    env: bare,
+  });
+
+describe('A benchmark without its peer', () => {
+  it.each(['train', 'sample'])('%s measures ours alone, says how to get the peer and exits 0', (name) => {
+    const { status, stdout, stderr } = bench(name, '--sizes', '0.5m', '--rounds', '5', '--steps', '1', '--json');
+    expect(stderr).toMatch(/round 1, \d of 5 undisturbed: ours/);
+    expect(status).toBe(0);
+    const report = JSON.parse(stdout);
+    expect(report).toMatchObject({ name, machine: { node: process.version } });
+    expect(report.machine.cores).toBeGreaterThan(0);
+    for (const result of report.results) {
+      expect(result).toMatchObject({
+        case: expect.stringMatching(/^0\.5m.*1 thread$/),
+        ours: { median: expect.any(Number), spread: [expect.any(Number), expect.any(Number)], unit: 'tokens/s' },
+        other: null,
+        ratio: null,
+        cpu_seconds: { ours: expect.any(Number), other: null },
+        rounds: 5,
+      });
+      expect(result.skipped).toMatch(/cannot be run .*say: python3 -m venv .*bench\/requirements\.txt/);
+    }
+    expect(report.results).toHaveLength(name === 'train' ? 1 : 2);
+  });
+});
+
+describe('A benchmark with a ceiling of its own', () => {
+  it('checkpoint compares what it reads back before it says a ratio', () => {
+    const { status, stdout } = bench('checkpoint', '--sizes', '0.5m', '--rounds', '5', '--json', '--quiet');
+    expect(status).toBe(0);
+    const [result] = JSON.parse(stdout).results;
+    expect(result).toMatchObject({
+      ours: { unit: 'MB/s' },
+      other: { what: expect.any(String), median: expect.any(Number) },
+      ratio: { median: expect.any(Number), spread: [expect.any(Number), expect.any(Number)] },
+      cpu_seconds: { ours: expect.any(Number), other: expect.any(Number) },
+      outputs: 'read back as saved, bit for bit',
+    });
+  });
+});
+
+describe('What is asked wrongly', () => {
+  it.each([
+    [['nonsense'], /There is no benchmark nonsense; they are\n {2}train/],
+    [[], /Name one benchmark/],
+    [['train', '--rounds', '4'], /--rounds should be a whole number from 5/],
+    [['train', '--sizes', '7q'], /There is no size "7q"; the sizes are 0\.5m/],
+    [['train', '--fast'], /--fast/],
+  ])('%j is refused with exit code 2', (args, message) => {
+    const { status, stdout, stderr } = bench(...args);
+    expect(stderr).toMatch(message);
+    expect(status).toBe(2);
+    expect(stdout).toBe('');
+  });
+
+  it('with --json the refusal is the one document', () => {
+    const { status, stdout } = bench('train', '--sizes', '7q', '--json');
+    expect(JSON.parse(stdout)).toMatchObject({ error: { code: 'usage', message: expect.stringContaining('7q') } });
+    expect(status).toBe(2);
+  });
+});
+
+describe('The Python of peers', () => {
+  it('is the one that is named, and nothing else then', () => {
+    const named = join(empty, 'named');
+    const found = findPython(['torch'], { TROUPE_BENCH_PYTHON: named, XDG_CACHE_HOME: empty });
+    expect(found).toMatchObject({ missing: expect.stringContaining(`${named} cannot be run`) });
+  });
+
+  it('is looked for where the hint says to make it', () => {
+    expect(findPython(['torch', 'trl'], { XDG_CACHE_HOME: empty })).toEqual({
+      missing: `no Python with torch, trl; say: python3 -m venv ${empty}/troupe-bench/venv && ${empty}/troupe-bench/venv/bin/pip install -r bench/requirements.txt (about 6 GB), or set TROUPE_BENCH_PYTHON`,
+    });
+  });
+});
+
+describe('A side in a process of its own', () => {
+  it('that fails says why, and one that is gone says its last words', async () => {
+    const worker = startOurs('train.ts', { env: { NODE_OPTIONS: `--import ${loader}` } });
+    await expect(worker.ask({ do: 'open', dir: empty, adapter: null, threads: 1 })).rejects.toThrow(
+      /train\.ts: .*config\.json/,
+    );
+    await expect(worker.ask<{ baseline: number | null }>({ do: 'memory' })).resolves.toHaveProperty('peak');
+    await worker.close();
+    await expect(worker.ask({ do: 'memory' })).rejects.toThrow(/train\.ts ended/);
+  });
+});
+
+describe('What the models are shown', () => {
+  it('the sizes have the parameters they are named by', () => {
+    const millions = SIZES.map(({ name, config }) => [name, parameterCount(config) / 1e6] as const);
+    for (const [name, count] of millions) {
+      const named = Number.parseFloat(name) * (name.endsWith('b') ? 1000 : 1);
+      expect(Math.abs(count / named - 1)).toBeLessThan(0.1);
+    }
+    expect(sizesNamed('4m,0.5M').map(({ name }) => name)).toEqual(['4m', '0.5m']);
+  });
+
+  it('a step costs six operations a parameter and token, and the attention besides', () => {
+    const [size] = sizesNamed('0.5m');
+    const tokens = 8 * 64;
+    expect(stepOperations(size!)).toBe(tokens * (6 * 461_440 + 12 * 2 * 128 * 64));
+  });
+
+  it('batches are the same from the same seed, of ids the model has, and never the padding', () => {
+    const [size] = sizesNamed('0.5m');
+    const batches = batchesOf(size!, 3)(2);
+    expect(batches).toEqual(batchesOf(size!, 3)(2));
+    expect(batches).not.toEqual(batchesOf(size!, 4)(2));
+    expect(batches[0]).not.toEqual(batches[1]);
+    expect(batches.flat(2).every((id) => Number.isInteger(id) && id >= 1 && id < 512)).toBe(true);
+    expect(batches.map((batch) => batch.map((ids) => ids.length))).toEqual(Array(2).fill(Array(8).fill(64)));
+  });
+
+  it('without a data set lengths are drawn, and the report says so', () => {
+    const lengths = realLengths(undefined, 5)
+      .take(2000)
+      .toSorted((a, b) => a - b);
+    expect(lengths.every((length) => Number.isInteger(length) && length >= 8 && length <= 512)).toBe(true);
+    expect(lengths[1000]).toBeGreaterThan(55);
+    expect(lengths[1000]).toBeLessThan(75);
+    expect(realLengths(empty, 5).source).toMatch(/log-normal/);
+  });
+
+  it.skipIf(!process.env.TROUPE_DATA)('with a data set they are those of its turns', () => {
+    const lengths = realLengths(process.env.TROUPE_DATA, 5);
+    expect(lengths.source).toMatch(/^lengths of \d+ chat turns/);
+    expect(new Set(lengths.take(500)).size).toBeGreaterThan(50);
+  });
+});
