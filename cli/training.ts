@@ -270,7 +270,7 @@ export async function runTraining(
         ...more,
       },
     });
-    return EXIT.done;
+    return data.refused.length > 0 ? EXIT.refused : EXIT.done;
   } catch (error) {
     bar.stop();
     if (!(error instanceof TroupeError) || error.code !== 'interrupted') throw error;

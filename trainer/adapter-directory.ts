@@ -192,6 +192,7 @@ function readMatrices(tensors: Weights): Weights {
       throw new TroupeError('model_unsupported', `${MODEL} may hold ${expected} only, got ${got(name)}.`, {
         expected,
         got: got(name),
+        hint: 'With lm_head among its targets, PEFT saves the matrix of the base too, unless it is told save_embedding_layers=False.',
       });
     }
     weights.set(name.slice(PREFIX.length), tensor);

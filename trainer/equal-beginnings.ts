@@ -2,10 +2,8 @@
  * Conversations of one team begin alike: the same instructions, the same tools. Rows whose beginnings are equal become one row with that
  * beginning as its prompt, so that it goes through the model once and not once for each. What is learnt, and its loss, stays the same.
  */
-import type { Completion, Row } from './batch.ts';
+import { type Completion, type Row, TOKENS_AT_ONCE } from './batch.ts';
 
-/** A step computes about so many tokens at once; a row cannot be parted. */
-const TOKENS_AT_ONCE = 4096;
 /** Beginnings that are shorter are not worth it. */
 const LEAST_SHARED = 64;
 /** Completions beside each other are padded to the longest: what is left must pay for it. */

@@ -4,9 +4,12 @@
  * it says 0.95 to 1.17 times what was taken: 0.5, 4 and 10 million parameters and a vocabulary of 50,000, one to 128 rows of 8
  * to 512 tokens, whole, with an adapter and with recomputation. `test/trainer/memory-program.ts` measures it.
  */
+
 import { TroupeError } from '../errors.ts';
+import { TOKENS_AT_ONCE } from './batch.ts';
 import { type Adapter, adaptedMaps, adapterShapes } from './lora.ts';
 import { headSize } from './models/families.ts';
+import { VOCABULARY_AT_ONCE } from './models/graphs.ts';
 import { parameterShapes } from './models/parameters.ts';
 import type { ModelConfig } from './weights.ts';
 
@@ -45,9 +48,6 @@ export type MemoryEstimate = {
 
 const FLOAT = 4;
 const RUNTIME = 45e6;
-/** Tokens computed at once and logits in one piece, as `step.ts` and `models/graphs.ts` have it. */
-const TOKENS_AT_ONCE = 4096;
-const VOCABULARY_AT_ONCE = 16_384;
 /** A gradient in its place, and what the runtime still holds of it while it is made: 2.3 times measured at 4 and 10 million. */
 const GRADIENTS_KEPT = 3.3;
 /** Logits, their softmax and their gradient. */

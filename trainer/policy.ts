@@ -3,7 +3,7 @@
  * token at a time. A run blocks the event loop while it computes, so a policy that serves others lives in a process of its own.
  */
 import { got, TroupeError } from '../errors.ts';
-import { type Layout, layoutOf, makeBatch, partition, perCompletion, type Row } from './batch.ts';
+import { type Layout, layoutOf, makeBatch, partition, perCompletion, type Row, TOKENS_AT_ONCE } from './batch.ts';
 import { type Feed, type Feeds, openSession, type Session } from './graph/session.ts';
 import type { CacheSizes } from './key-value-cache.ts';
 import { headSize } from './models/families.ts';
@@ -22,8 +22,6 @@ export type PolicyOptions = {
 };
 export type ScoreRow = { readonly promptIds: readonly number[]; readonly tokenIds: readonly number[] };
 
-/** Tokens of one scoring batch. */
-const TOKENS_AT_ONCE = 4096;
 /** Floats of a running batch's keys and values, at most (256 MiB). */
 const CACHE_FLOATS = 2 ** 26;
 /** Rows at once: more no longer make products faster, and their activations leave the processor's cache. */

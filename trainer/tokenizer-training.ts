@@ -5,7 +5,7 @@
 import { got, TroupeError } from '../errors.ts';
 import { learnMerges } from './byte-pair-merges.ts';
 import { BYTE_CHARACTERS, countPieces, PIECE_PATTERN } from './byte-pieces.ts';
-import type { TokenizerFiles } from './tokenizer.ts';
+import { addedTokens, type TokenizerFiles } from './tokenizer.ts';
 
 export type BpeOptions = {
   /** Tokens at most: special ones, 256 bytes and merges. Fewer where the text has no more pairs to merge. */
@@ -52,15 +52,7 @@ export function trainBpe(texts: Iterable<string>, options: BpeOptions): Tokenize
       version: '1.0',
       truncation: null,
       padding: null,
-      added_tokens: special.map((content, id) => ({
-        id,
-        content,
-        single_word: false,
-        lstrip: false,
-        rstrip: false,
-        normalized: false,
-        special: true,
-      })),
+      added_tokens: addedTokens(special),
       normalizer: null,
       pre_tokenizer: {
         type: 'Sequence',

@@ -107,6 +107,18 @@ export type WordRoles = {
   readonly unk?: string;
 };
 
+/** What a tokenizer.json says of special tokens, whose ids begin at 0. */
+export const addedTokens = (special: readonly string[]): readonly object[] =>
+  special.map((content, id) => ({
+    id,
+    content,
+    single_word: false,
+    lstrip: false,
+    rstrip: false,
+    normalized: false,
+    special: true,
+  }));
+
 /**
  * The files of a word-level tokenizer: special tokens have the ids from 0, then the words in the order given. Text is cut
  * at white space, special tokens also without it; `decode` puts one space between tokens, so encode(decode(ids)) = ids.
@@ -144,15 +156,7 @@ export function wordTokenizer(
       version: '1.0',
       truncation: null,
       padding: null,
-      added_tokens: special.map((content, id) => ({
-        id,
-        content,
-        single_word: false,
-        lstrip: false,
-        rstrip: false,
-        normalized: false,
-        special: true,
-      })),
+      added_tokens: addedTokens(special),
       normalizer: null,
       pre_tokenizer: { type: 'WhitespaceSplit' },
       post_processor: null,

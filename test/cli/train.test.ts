@@ -67,7 +67,7 @@ describe('training from files, by commands alone', () => {
     );
     const base = ['train', 'sft', '--model', path('model'), '--out', path('mixed'), '--json', '--data'];
     const mixed = await at.run([...base, path('mixed.jsonl')]);
-    expect([mixed.code, mixed.err]).toEqual([0, expect.stringContaining('mixed.jsonl:2: input_ids[1] should be')]);
+    expect([mixed.code, mixed.err]).toEqual([3, expect.stringContaining('mixed.jsonl:2: input_ids[1] should be')]);
     expect(document(mixed).rows).toMatchObject({ used: 2, refused: 1, errors: [{ line: 2, field: 'input_ids[1]' }] });
     writeFileSync(path('bad.jsonl'), '{"input_ids":[2,999]}\n');
     const bad = await at.run([...base, path('bad.jsonl')]);

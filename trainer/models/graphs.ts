@@ -101,7 +101,7 @@ const said = (config: ModelConfig, tokens: LossTokens): Outputs =>
   speaks(config) ? { logprobs: tokens.logprobs } : { values: tokens.values };
 
 /** Logits of a larger vocabulary are computed in pieces: of Qwen's 151,936 in ten, each as wide as a small model's whole vocabulary. */
-const VOCABULARY_AT_ONCE = 16384;
+export const VOCABULARY_AT_ONCE = 16_384;
 
 /** What a loss can read of the rows [K, d]; built when it is read, so that a value model computes no logits and sft no entropy. */
 function tokensOf(
