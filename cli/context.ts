@@ -7,14 +7,6 @@ import { type Database, openDatabase } from '../store/db/database.ts';
 import { type Home, openHome } from '../store/db/home.ts';
 import type { Db } from '../store/db/pool.ts';
 
-export type GlobalFlags = {
-  readonly home?: string;
-  readonly project?: string;
-  readonly databaseUrl?: string;
-  readonly json?: boolean;
-  readonly quiet?: boolean;
-};
-
 export type Context = {
   readonly config: Config;
   readonly home: Home;

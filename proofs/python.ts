@@ -1,5 +1,5 @@
-/** The Python that proofs run beside Troupe: finding it, and asking a script of ours one question in JSON. */
-import { spawn, spawnSync } from 'node:child_process';
+/** The Python that proofs run beside Troupe: finding it, or saying how to get it. */
+import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { homedir } from 'node:os';
@@ -35,35 +35,4 @@ function cacheFolder(env: Readonly<Record<string, string | undefined>>): string 
 function howTo(made: string): string {
   const folder = join(made, '..', '..');
   return `say: python3 -m venv ${folder} && ${folder}/bin/pip install -r proofs/requirements.txt (about 6 GB), or set TROUPE_PYTHON`;
-}
-
-/**
- * Runs a script of this folder with the question as JSON on standard input, and reads its answer from standard output.
- * Throws with the script's last words when it fails.
- */
-export function askPython<Answer>(
-  python: string,
-  script: string,
-  args: readonly string[],
-  question: object,
-): Promise<Answer> {
-  const env = { ...process.env, HF_HUB_OFFLINE: '1', TRANSFORMERS_VERBOSITY: 'error' };
-  return new Promise((resolve, reject) => {
-    const child = spawn(python, [join(import.meta.dirname, script), ...args], { env, stdio: ['pipe', 'pipe', 'pipe'] });
-    let out = '';
-    let said = '';
-    child.stdout.setEncoding('utf8').on('data', (text) => {
-      out += text;
-    });
-    child.stderr.setEncoding('utf8').on('data', (text) => {
-      said += text;
-    });
-    child.stdin.on('error', () => {});
-    child.on('error', reject);
-    child.on('close', (code) => {
-      if (code === 0) resolve(JSON.parse(out) as Answer);
-      else reject(new Error(`${script} ended with ${code}: ${said.trim().split('\n').slice(-3).join(' ')}`));
-    });
-    child.stdin.end(JSON.stringify(question));
-  });
 }

@@ -72,25 +72,8 @@ export function addGradients({ places }: Arena): void {
 /** Learning rate of update `step`, counted from 0. */
 export type Schedule = (step: number) => number;
 
-export const constantRate =
-  (rate: number): Schedule =>
-  () =>
-    rate;
-
 /** Rises linearly over the first `warmup` updates, then follows `after`. */
 export const withWarmup =
   (warmup: number, after: Schedule): Schedule =>
   (step) =>
     after(step) * Math.min(1, (step + 1) / Math.max(1, warmup));
-
-/** Constant, then falling linearly to 0 over the last `share` of `steps` updates. */
-export const linearDecayAtEnd =
-  (rate: number, steps: number, share: number): Schedule =>
-  (step) =>
-    rate * Math.min(1, Math.max(0, steps - step) / Math.max(1, share * steps));
-
-/** Half a cosine from the rate to 0 over `steps` updates. */
-export const cosineDecay =
-  (rate: number, steps: number): Schedule =>
-  (step) =>
-    (rate * (1 + Math.cos(Math.PI * Math.min(1, step / Math.max(1, steps))))) / 2;

@@ -11,10 +11,10 @@ import { LOSS_METHODS } from '../../trainer/losses/catalogue.ts';
 import { plainCommand, projectCommand } from '../command.ts';
 import { print, printJson, progressBar, table } from '../output.ts';
 
-/** Judged when nothing else is asked. */
 /** The judge's methods and the trainer's losses: what can be run by name on data from a file. */
 const ALL_METHODS: readonly Method[] = [...METHODS, ...LOSS_METHODS];
 
+/** Judged when nothing else is asked. */
 const DEFAULT_METHODS: readonly MethodAsked[] = [
   { method: 'correctness_filter' },
   { method: 'agreement_score' },

@@ -1,18 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { type Arena, makeArena } from '../../trainer/arena.ts';
-import {
-  type AdamOptions,
-  adamUpdate,
-  addGradients,
-  constantRate,
-  cosineDecay,
-  globalNorm,
-  initAdam,
-  linearDecayAtEnd,
-  loadAdam,
-  withWarmup,
-} from '../../trainer/optimizer.ts';
+import { type AdamOptions, adamUpdate, addGradients, globalNorm, initAdam, loadAdam } from '../../trainer/optimizer.ts';
 import { randomStream } from '../../trainer/random.ts';
 import type { Weights } from '../../trainer/weights.ts';
 
@@ -114,31 +103,5 @@ describe('AdamW', () => {
     for (const [name, { data }] of whole.weights) expect([...after.weights.get(name)!.data]).toEqual([...data]);
     expect(loadAdam(after, initAdam())).toBe(0);
     expect([...after.v.get('norm')!]).toEqual([0, 0]);
-  });
-});
-
-describe('a learning-rate schedule', () => {
-  it('rises to its rate, holds it, and falls to nothing at the end', () => {
-    const rate = withWarmup(10, linearDecayAtEnd(2, 100, 0.3));
-    expect(rate(0)).toBeCloseTo(0.2, 9);
-    expect(rate(9)).toBeCloseTo(2, 9);
-    expect(rate(70)).toBeCloseTo(2, 9);
-    expect(rate(85)).toBeCloseTo(1, 9);
-    expect(rate(100)).toBe(0);
-    expect(constantRate(3)(1e6)).toBe(3);
-    expect(cosineDecay(2, 10)(5)).toBeCloseTo(1, 9);
-    expect(cosineDecay(2, 10)(20)).toBeCloseTo(0, 9);
-  });
-
-  it('never leaves the range from 0 to its rate', () => {
-    fc.assert(
-      fc.property(fc.nat(300), fc.nat(50), fc.integer({ min: 1, max: 200 }), (step, warmup, steps) => {
-        for (const rate of [linearDecayAtEnd(1, steps, 0.3), cosineDecay(1, steps)]) {
-          const value = withWarmup(warmup, rate)(step);
-          expect(value).toBeGreaterThanOrEqual(0);
-          expect(value).toBeLessThanOrEqual(1);
-        }
-      }),
-    );
   });
 });
