@@ -2,13 +2,7 @@
 /** The command line: the only place where the rooms are wired together. */
 import { Command } from 'commander';
 import { exitCodeOf } from './cli/command.ts';
-import { askCommands } from './cli/commands/ask.ts';
-import { benchCommands } from './cli/commands/bench.ts';
-import { judgeCommands } from './cli/commands/judge.ts';
-import { learnCommands } from './cli/commands/learn.ts';
-import { modelCommands } from './cli/commands/model.ts';
-import { recordCommands } from './cli/commands/record.ts';
-import { runCommands } from './cli/commands/run.ts';
+import { addCommands } from './cli/commands.ts';
 import { VERSION } from './cli/context.ts';
 import { toleratePipes } from './cli/output.ts';
 
@@ -30,13 +24,7 @@ const program = new Command('troupe')
   .exitOverride()
   .addHelpText('before', `Examples:\n${EXAMPLES}`);
 
-recordCommands(program);
-askCommands(program);
-judgeCommands(program);
-learnCommands(program);
-modelCommands(program);
-runCommands(program);
-benchCommands(program);
+await addCommands(program, process.argv.slice(2));
 for (const command of program.commands) {
   command.exitOverride();
   for (const inner of command.commands) inner.exitOverride();

@@ -36,6 +36,11 @@ export const SETTINGS = {
     range: [1, 1024],
     about: 'threads of one training or sampling process; one makes runs repeatable',
   },
+  judge: {
+    env: 'TROUPE_JUDGE',
+    fallback: null,
+    about: 'methods that the judge process runs over every group that completes, written as for judge --methods',
+  },
 } as const satisfies Record<string, Setting>;
 
 export type SettingName = keyof typeof SETTINGS;

@@ -10,12 +10,13 @@ import { EXIT, TroupeError } from '../errors.ts';
 import type { Bench } from './bench.ts';
 import { bench as checkpoint } from './checkpoint.ts';
 import { FEWEST_ROUNDS } from './harness.ts';
+import { bench as judge } from './judge.ts';
 import { exitCode, type Report, reportText, thisMachine } from './report.ts';
 import { bench as sample } from './sample.ts';
 import { bench as train } from './train.ts';
 import { bench as trainTrl } from './train-trl.ts';
 
-const BENCHES: readonly Bench[] = [train, trainTrl, sample, checkpoint];
+const BENCHES: readonly Bench[] = [train, trainTrl, sample, checkpoint, judge];
 
 try {
   process.exitCode = await main();

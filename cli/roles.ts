@@ -7,9 +7,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { EXIT, TroupeError } from '../errors.ts';
 import { type Handler, handBack, runJobs } from '../store/jobs.ts';
+import { waitProjected } from '../store/positions.ts';
 import { registerProcess } from '../store/processes.ts';
 import { runProjector } from '../store/projector.ts';
 import { type Context, VERSION } from './context.ts';
+import { parseMethods } from './methods-asked.ts';
 import { say } from './output.ts';
 
 export type RoleOptions = {
@@ -36,9 +38,21 @@ export const ROLES: Readonly<Record<string, Role>> = {
     await leave();
   },
   judge: async (context, options) => {
-    const { storeHandlers } = await import('../store/handlers.ts');
+    const [{ storeHandlers }, { annotateHandler }, { abortableWait, chatEndpoint }] = await Promise.all([
+      import('../store/handlers.ts'),
+      import('../store/attribution/annotate.ts'),
+      import('./chat-endpoint.ts'),
+    ]);
+    const annotate = annotateHandler(context, {
+      askOf: (spec) => chatEndpoint(spec, process.env),
+      wait: abortableWait,
+      signal: options.signal,
+      caughtUp: waitProjected,
+    });
     const settings = { datasets: context.home.datasets, codeVersion: VERSION };
-    await working(context, 'judge', storeHandlers(context, settings), options);
+    const standing = judgeAlways(context, options.signal);
+    await working(context, 'judge', { ...storeHandlers(context, settings), annotate }, options);
+    await standing;
   },
   work: async (context, options) => {
     const { trainerHandlers } = await import('../trainer/handlers.ts');
@@ -82,6 +96,25 @@ async function answer(context: Context, { signal, onReady }: RoleOptions, role: 
   clearTimeout(patience);
   speakers.close();
   await leave();
+}
+
+/** The methods of the configuration, over every group that completes. */
+async function judgeAlways({ db, log, now, config }: Context, signal: AbortSignal): Promise<void> {
+  if (config.judge === null) return;
+  const [{ runJudge }, { compareEverything, resolveMethods }] = await Promise.all([
+    import('../store/judging/standing.ts'),
+    import('../store/judge.ts'),
+  ]);
+  const methods = parseMethods(config.judge);
+  resolveMethods(methods);
+  if (compareEverything(methods)) {
+    throw new TroupeError(
+      'config_invalid',
+      'The setting judge names a method that compares all episodes with each other; run it by `troupe judge --methods …` instead.',
+    );
+  }
+  const onError = (error: unknown) => say(`The judge tries again: ${error instanceof Error ? error.message : error}`);
+  await runJudge(db, log, { methods, signal, now, onError });
 }
 
 async function working(

@@ -254,7 +254,7 @@ export function methodsPage(): string {
   return page(
     '# Methods',
     `${ALL.length} methods, each a pure function in a file of its own. \`troupe method show NAME\` prints one with the JSON Schema of its input, ` +
-      '`troupe method run NAME < input.json` runs it. **Needs** says what the judge assembles from the tables before it can run; `input` means that it takes its data from a file only. ' +
+      '`troupe method run NAME < input.json` runs it; `troupe method run --ndjson` runs one a line. **Needs** says what the judge assembles from the tables before it can run; `input` means that it takes its data from a file only. ' +
       '**Source** says how far it was checked against: the code, the text, or a secondary account.',
     ...kinds.flatMap(([kind, title]) => [
       `## ${title}`,

@@ -10,7 +10,12 @@ export type Setting = {
   readonly say: (line: string) => void;
 };
 
-export type Outcome = { readonly ok: boolean; readonly lines: readonly string[] };
+export type Outcome = {
+  readonly ok: boolean;
+  readonly lines: readonly string[];
+  /** What could not be proved, and how to get what was missing for it. */
+  readonly skipped?: readonly string[];
+};
 
 export type Proof = {
   readonly name: string;

@@ -10,6 +10,7 @@ import { proof as checkpointLoads } from './checkpoint-loads.ts';
 import { proof as checkpointsInS3 } from './checkpoints-in-s3.ts';
 import { proof as commandsMatchPytorch } from './commands-match-pytorch.ts';
 import { proof as loopRestarts } from './loop-restarts.ts';
+import { proof as methodsMatchSources } from './methods-match-sources.ts';
 import { proof as modelsMatchTransformers } from './models-match-transformers.ts';
 import type { Proof } from './proof.ts';
 import { findPython } from './python.ts';
@@ -21,6 +22,7 @@ import { proof as trainingResumes } from './training-resumes.ts';
 const PROOFS: readonly Proof[] = [
   checkpointLoads,
   modelsMatchTransformers,
+  methodsMatchSources,
   trainingMatchesPytorch,
   commandsMatchPytorch,
   savesSurviveKills,
@@ -75,7 +77,9 @@ async function run(proof: Proof, short: boolean): Promise<Result> {
     seconds: (performance.now() - began) / 1000,
   });
   try {
-    const { ok, lines } = await proof.run({ short, python: python.python, scratch, say });
+    const { ok, lines, skipped = [] } = await proof.run({ short, python: python.python, scratch, say });
+    for (const why of skipped) say(`skipped: ${why}`);
+    if (lines.length === 0 && skipped.length > 0) return ended('skipped', 0);
     return ended(ok ? 'ok' : 'FAILED', lines.length);
   } catch (error) {
     say(`NOT OK  ${(error as Error).message}`);

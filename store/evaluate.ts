@@ -3,7 +3,7 @@
  * here knows what a program or a test is.
  */
 import type { Db } from './db/pool.ts';
-import { executionReports, stepFacts } from './judging/facts.ts';
+import { executionReports, stepContents } from './judging/facts.ts';
 import { findMethod, runMethod } from './methods/run.ts';
 import { KEYED } from './planning.ts';
 
@@ -29,7 +29,7 @@ export async function evaluateEpisodes(db: Db, episodes: readonly string[]): Pro
   const reports = await db.transaction(
     async (tx) => {
       await tx.query(`set local search_path = facts, pg_catalog; ${KEYED}`);
-      return executionReports(tx, episodes, await stepFacts(tx, episodes));
+      return executionReports(tx, episodes, await stepContents(tx, episodes));
     },
     { readOnly: true },
   );

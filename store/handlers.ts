@@ -39,7 +39,7 @@ export function storeHandlers(
       const { methods, ...where } = checkedSpec(JudgeSpec, spec);
       await waitProjected(db);
       const judging = await judge(db, log, { methods, episodes: await scope(where), now });
-      return { judge_id: judging.judge_id, episodes: judging.episodes, rows: judging.rows };
+      return { judge_ids: judging.judge_ids, episodes: judging.episodes, rows: judging.rows };
     },
     freeze: async ({ spec }) => {
       const { recipe } = checkedSpec(FreezeSpec, spec);

@@ -8,23 +8,18 @@ import { decodeDraft } from '../ingest/decode.ts';
 import { hashId } from '../ingest/json.ts';
 import type { EventLog } from '../ingest/log/log.ts';
 import type { Db, Session } from './db/pool.ts';
-import { readsTokens, requireAssembled, runOver } from './judging/assemble.ts';
-import {
-  computedRewards,
-  type EpisodeFacts,
-  episodeFacts,
-  executionReports,
-  groupOf,
-  stepFacts,
-  stepKey,
-  wholeGroups,
-} from './judging/facts.ts';
-import type { Judgement, MethodRun } from './judging/judgement.ts';
-import { takeTurn } from './judging/lock.ts';
-import { NO_TOKEN_FACTS, tokenFacts } from './judging/token-facts.ts';
+import { requireAssembler, runOver, tablesOf } from './judging/assemble.ts';
+import type { Assembled } from './judging/assembler.ts';
+import { type StepFacts, stepKey } from './judging/facts.ts';
+import type { MethodRun } from './judging/judgement.ts';
+import { ALL_SHARES, takeTurn } from './judging/lock.ts';
+import { type Portion, portionsOf } from './judging/portions.ts';
+import { type JudgedFacts, readFacts } from './judging/reading.ts';
+import { SaidBefore } from './judging/said-before.ts';
+import { closedEpisodes, markJudged, type UnjudgedOptions, unjudgedEpisodes } from './judging/unjudged.ts';
+import { clear, nameMethod, put } from './judging/writing.ts';
 import { METHODS } from './methods/catalogue.ts';
 import { findMethod, methodParams } from './methods/run.ts';
-import { groupBy } from './methods/statistics.ts';
 import { KEYED } from './planning.ts';
 
 /** What to run, as a recipe, a plan or the command line says it. `reads`: the reward method whose rewards a credit method takes. */
@@ -35,7 +30,8 @@ export type MethodAsked = {
 };
 
 export type Judging = {
-  readonly judge_id: string;
+  /** One for each portion. */
+  readonly judge_ids: readonly string[];
   readonly methods: readonly MethodRun[];
   readonly episodes: number;
   readonly rows: Readonly<Record<string, number>>;
@@ -55,7 +51,7 @@ export function resolveMethods(asked: readonly MethodAsked[]): MethodRun[] {
 /** Why these methods cannot be run together, said before anything is written: a recorded judging must be one that can be repeated. */
 function requireRunnable(runs: readonly MethodRun[]): void {
   for (const [i, run] of runs.entries()) {
-    requireAssembled(findMethod(run.name));
+    requireAssembler(findMethod(run.name));
     if (run.reads !== null && !runs.slice(0, i).some((other) => other.name === run.reads)) {
       throw new TroupeError(
         'method_input',
@@ -65,68 +61,94 @@ function requireRunnable(runs: readonly MethodRun[]): void {
   }
 }
 
+export type JudgeOptions = {
+  readonly methods: readonly MethodAsked[];
+  readonly episodes: readonly string[];
+  readonly now: () => Date;
+  readonly onProgress?: (progress: { readonly judged: number; readonly total: number }) => void;
+};
+
 /**
- * Judges these episodes, and the others of their groups, now.
+ * Judges these episodes, and the others of their groups, now. What is too much for one transaction is judged portion by portion, each
+ * with an event of its own: interrupted, what was judged stays judged.
  * @throws TroupeError `method_unknown` and `method_input` before anything is written.
  */
-export async function judge(
-  db: Db,
-  log: EventLog,
-  {
-    methods,
-    episodes,
-    now,
-  }: { readonly methods: readonly MethodAsked[]; readonly episodes: readonly string[]; readonly now: () => Date },
-): Promise<Judging> {
-  const runs = resolveMethods(methods);
+export async function judge(db: Db, log: EventLog, options: JudgeOptions): Promise<Judging> {
+  const runs = resolveMethods(options.methods);
   requireRunnable(runs);
-  const whole = await db.transaction(async (tx) => {
-    await tx.query(`set local search_path = facts, pg_catalog; ${KEYED}`);
-    return wholeGroups(tx, episodes);
-  });
-  const judgeId = hashId(
-    runs.map((run) => run.key),
-    whole,
-    now().toISOString(),
-  );
+  const portions = await portionsOf(db, options.episodes, { together: judgedTogether(runs) });
+  const total = portions.reduce((sum, { episodes }) => sum + episodes.length, 0);
+  const rows: Record<string, number> = {};
+  const judge_ids: string[] = [];
+  let judged = 0;
+  for (const portion of portions) {
+    const now = options.now().toISOString();
+    judge_ids.push(await announce(log, runs, portion.episodes, now));
+    for (const [table, count] of Object.entries(await judgePortion(db, runs, portion))) {
+      rows[table] = (rows[table] ?? 0) + count;
+    }
+    judged += portion.episodes.length;
+    options.onProgress?.({ judged, total });
+  }
+  return { judge_ids, methods: runs, episodes: total, rows };
+}
+
+/** The event goes first: should the rows be lost with this process, judging again or a rebuild makes them. */
+async function announce(
+  log: EventLog,
+  runs: readonly MethodRun[],
+  episodes: readonly string[],
+  time: string,
+): Promise<string> {
+  const keys = runs.map((run) => run.key);
+  const judgeId = hashId(keys, episodes, time);
   const decoded = decodeDraft({
     name: 'judge.completed',
     source: '/judge',
     id: judgeId,
-    time: now().toISOString(),
+    time,
     data: {
       judge_id: judgeId,
       methods: runs.map(({ name, version, params, reads }) => ({ name, version, params, reads })),
-      episodes: whole,
+      episodes: [...episodes],
     },
   });
   if (decoded.refusal)
     throw new TroupeError('internal', `The judge's own event was refused: ${JSON.stringify(decoded.refusal)}`);
-  // The event goes first: should the rows be lost with this process, judging again or a rebuild makes them.
   await log.append([decoded.event]);
-  const rows = await db.transaction(async (tx) => {
-    await takeTurn(
-      tx,
-      runs.map((run) => run.key),
-    );
-    await tx.query(`set local search_path = facts, pg_catalog; ${KEYED}`);
-    const { counts, touched } = await writeJudgements(tx, runs, whole);
-    await mark(tx, runs, touched);
-    return counts;
-  });
-  return { judge_id: judgeId, methods: runs, episodes: whole.length, rows };
+  return judgeId;
 }
 
-/** Closed episodes that changed since these methods last judged them; all of them when they never did. */
-export async function unjudged(db: Db, methods: readonly MethodAsked[], limit = 5000): Promise<string[]> {
-  const { rows } = await db.query<{ episode_id: string }>(
-    `select e.episode_id from facts.episodes e
-     left join troupe.judged_positions j on j.episode_id = e.episode_id and j.judge_set = $1
-     where e.closed and (j.position is null or j.position < e.touched_position) order by e.episode_id limit $2`,
-    [judgeSet(resolveMethods(methods)), limit],
-  );
-  return rows.map((row) => row.episode_id);
+const judgePortion = (db: Db, runs: readonly MethodRun[], { episodes, shares }: Portion) =>
+  db.transaction(async (tx) => {
+    const keys = runs.map((run) => run.key);
+    await takeTurn(tx, keys, shares);
+    await tx.query(`set local search_path = facts, pg_catalog; ${KEYED}`);
+    const { counts, touched } = await writeJudgements(tx, runs, episodes);
+    await markJudged(tx, keys, touched);
+    return counts;
+  });
+
+/**
+ * Closed episodes of complete groups that changed since these methods last judged them; all of them when they never did, and all again
+ * where one of the methods compares everything with everything and anything changed.
+ */
+export async function unjudged(db: Db, methods: readonly MethodAsked[], options: UnjudgedOptions): Promise<string[]> {
+  const runs = resolveMethods(methods);
+  const keys = runs.map((run) => run.key);
+  const changed = await unjudgedEpisodes(db, keys, options);
+  return changed.length > 0 && judgedTogether(runs) ? closedEpisodes(db, options) : changed;
 }
+
+/** True for methods that cannot be run group by group: they compare everything that is judged with everything. */
+export const compareEverything = (methods: readonly MethodAsked[]): boolean => judgedTogether(resolveMethods(methods));
+
+/** True where an answer about an episode depends on all others that are judged with it. */
+const judgedTogether = (runs: readonly MethodRun[]): boolean =>
+  runs.some((run) => {
+    const { scope } = requireAssembler(findMethod(run.name));
+    return (typeof scope === 'function' ? scope(run.params) : scope) === 'set';
+  });
 
 /**
  * Recomputes what recorded judgings said, into the schema of the transaction's search_path. A method that this release does not have
@@ -149,103 +171,52 @@ export async function judgeAgain(tx: Session, judgings: readonly string[]): Prom
     await takeTurn(
       tx,
       readable.map((run) => run.key),
+      ALL_SHARES,
     );
     await writeJudgements(tx, readable, judging.episodes);
   }
 }
 
-/** Notes what the episodes looked like when they were read, not what they look like now. */
-async function mark(tx: Session, runs: readonly MethodRun[], touched: ReadonlyMap<string, number>): Promise<void> {
-  await tx.query(
-    `insert into troupe.judged_positions as j (episode_id, judge_set, position)
-     select episode_id, $3, position from unnest($1::text[], $2::bigint[]) as r (episode_id, position)
-     on conflict (episode_id, judge_set) do update set position = excluded.position`,
-    [[...touched.keys()], [...touched.values()], judgeSet(runs)],
-  );
-}
-
-const judgeSet = (runs: readonly MethodRun[]): string => hashId(runs.map((run) => run.key).sort());
-
+/** Runs the methods in their order; each sees the verdicts and the rewards of those before it. */
 async function writeJudgements(
   tx: Session,
   runs: readonly MethodRun[],
   ids: readonly string[],
 ): Promise<{ readonly counts: Record<string, number>; readonly touched: ReadonlyMap<string, number> }> {
-  // First: what changes while the rest is read will be seen as changed since.
-  const episodes = await episodeFacts(tx, ids);
-  const steps = await stepFacts(tx, ids);
-  const reports = await executionReports(tx, ids, steps);
-  const recorded = runs.some((run) => readsTokens(findMethod(run.name))) ? await tokenFacts(tx, ids) : NO_TOKEN_FACTS;
-  const dropped = new Set<string>();
+  const readings = new Set(runs.flatMap((run) => requireAssembler(findMethod(run.name)).reads ?? []));
+  const facts = await readFacts(tx, ids, readings);
+  const said = new SaidBefore();
   const counts: Record<string, number> = {};
   for (const run of runs) {
-    const read = run.reads === null ? null : runs.find((other) => other.name === run.reads);
-    const rewards = read ? await computedRewards(tx, ids, read.key) : null;
-    const ofEpisodes = new Map(episodes.map((episode) => [episode.episode_id, episode.reward]));
     const method = findMethod(run.name);
-    const judgements = runOver(method, run.params, {
-      episodes,
-      // A credit method that reads computed rewards compares the steps that have one.
-      steps: rewards ? steps.filter((step) => rewards.has(stepKey(step.episode_id, step.step_id))) : steps,
-      reports,
-      rewardOf: (step) =>
-        (rewards ? rewards.get(stepKey(step.episode_id, step.step_id)) : ofEpisodes.get(step.episode_id)) ?? null,
-      ownRewards: rewards !== null,
-      recorded,
-      survives: (episodeId, stepId) => !dropped.has(stepKey(episodeId, stepId)) && !dropped.has(stepKey(episodeId, '')),
-    });
-    for (const judgement of judgements) {
-      if (judgement.table === 'verdicts' && judgement.keep !== true)
-        dropped.add(stepKey(judgement.episode_id, judgement.step_id));
-    }
-    await tx.query(
-      `insert into judged_methods (method_key, method, version, kind, params) values ($1, $2, $3, $4, $5) on conflict do nothing`,
-      [
-        run.key,
-        run.name,
-        run.version,
-        method.kind,
-        JSON.stringify(run.reads === null ? run.params : { ...run.params, reads: run.reads }),
-      ],
-    );
-    await clear(tx, run.key, episodes);
-    for (const [table, rows] of groupBy(judgements, (judgement) => judgement.table)) {
-      await put(tx, table, run.key, rows);
-      counts[table] = (counts[table] ?? 0) + rows.length;
+    const rewards = run.reads === null ? null : said.rewardsOf(run.reads);
+    const judgements = runOver(method, run.params, assembled(facts, said, rewards));
+    said.note(run.name, judgements);
+    await nameMethod(tx, run, method.kind);
+    await clear(tx, tablesOf(method), run.key, facts.episodes);
+    for (const [table, rows] of Object.entries(await put(tx, run.key, judgements))) {
+      counts[table] = (counts[table] ?? 0) + rows;
     }
   }
-  return { counts, touched: new Map(episodes.map((episode) => [episode.episode_id, episode.touched])) };
+  return { counts, touched: new Map(facts.episodes.map((episode) => [episode.episode_id, episode.touched])) };
 }
 
-const COLUMNS = {
-  verdicts: ['episode_id text', 'step_id text', 'keep boolean', 'reason text', 'detail json'],
-  scores: ['key text', 'value double precision', 'reason text', 'detail json'],
-  rewards: ['episode_id text', 'step_id text', 'value double precision', 'reason text'],
-  credits: ['episode_id text', 'step_id text', 'value double precision', 'reason text', 'detail json'],
-} as const;
-
-/** What the method said before about these episodes and their groups goes, whatever it says now. */
-async function clear(tx: Session, key: string, episodes: readonly EpisodeFacts[]): Promise<void> {
-  const ids = episodes.map((episode) => episode.episode_id);
-  const keys = [...ids.map((id) => `e/${id}`), ...new Set(episodes.map((episode) => `g/${groupOf(episode)}`))];
-  for (const table of Object.keys(COLUMNS)) {
-    const column = table === 'scores' ? 'key' : 'episode_id';
-    await tx.query(
-      `delete from ${table} where ${column} = any($2::text[]) and method_key = $1`,
-      [key, table === 'scores' ? keys : ids],
-      { name: `judge_clear_${table}` },
-    );
-  }
-}
-
-async function put(tx: Session, table: Judgement['table'], key: string, rows: readonly Judgement[]): Promise<void> {
-  // Most credits are a number and nothing else.
-  const bare = table === 'credits' && !rows.some((row) => 'detail' in row);
-  const columns = bare ? COLUMNS.credits.filter((column) => column !== 'detail json') : COLUMNS[table];
-  const names = columns.map((column) => column.split(' ')[0]).join(', ');
-  await tx.query(
-    `insert into ${table} (${names}, method_key) select ${names}, $2 from json_to_recordset($1::json) as r (${columns.join(', ')})`,
-    [JSON.stringify(rows), key],
-    { name: `judge_put_${table}${bare ? '_bare' : ''}` },
-  );
+/** The facts, with what this method sees of the methods before it. */
+function assembled(
+  facts: JudgedFacts,
+  said: SaidBefore,
+  rewards: ReadonlyMap<string, number | null> | null,
+): Assembled {
+  const ofEpisodes = new Map(facts.episodes.map((episode) => [episode.episode_id, episode.reward]));
+  const own = {
+    // A credit method that reads computed rewards compares the steps that have one.
+    steps: rewards ? facts.steps.filter((step) => rewards.has(stepKey(step.episode_id, step.step_id))) : facts.steps,
+    rewardOf: (step: StepFacts) =>
+      (rewards ? rewards.get(stepKey(step.episode_id, step.step_id)) : ofEpisodes.get(step.episode_id)) ?? null,
+    ownRewards: rewards !== null,
+    survives: (episodeId: string, stepId: string) => said.survives(episodeId, stepId),
+    verdictOf: (method: string, episodeId: string) => said.verdictOf(method, episodeId),
+  };
+  // Facts that were not read throw when they are looked at, so they are inherited and not copied.
+  return Object.assign(Object.create(facts) as JudgedFacts, own);
 }

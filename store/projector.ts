@@ -151,6 +151,8 @@ async function applyEvents(tx: Session, events: readonly Read[]): Promise<void> 
     buffer.add(rowsOf(effective(event)));
   }
   for (const id of touched.keys()) foreign.add(id);
+  const tasks = tasksOf(keys);
+  const toldBefore = await toldOf(tx, tasks);
   for (const target of TARGETS) await upsert(tx, target, buffer.rowsFor(target));
   const orphaned = await episodesWithForeign(tx, corrected);
   for (const [id, position] of await positionsOf(tx, corrected)) {
@@ -158,8 +160,36 @@ async function applyEvents(tx: Session, events: readonly Read[]): Promise<void> 
   }
   for (const key of corrected) await reproject(tx, key, foreign);
   await summarise(tx, touched);
+  await touchPlayed(tx, toldBefore, tasks);
   const summarised = await resolveForeign(tx, foreign);
   await summarise(tx, new Map(orphaned.filter((id) => !summarised.includes(id)).map((id) => [id, 0])));
+}
+
+const tasksOf = (keys: Iterable<string>): string[] =>
+  [...keys].filter((key) => key.startsWith('t/')).map((key) => key.slice(2));
+
+/** What is told of each task that a method may read, without when and by which event. */
+async function toldOf(tx: Session, tasks: readonly string[]): Promise<ReadonlyMap<string, string>> {
+  if (tasks.length === 0) return new Map();
+  const { rows } = await tx.query<{ id: string; told: string }>(
+    `select task_id as id, md5((query, content, ground_truth, reference, tests, constraints, domain, tags)::text) as told from tasks where task_id = any($1::text[])`,
+    [tasks],
+    { name: 'tasks_told' },
+  );
+  return new Map(rows.map((row) => [row.id, row.told]));
+}
+
+/** Whoever has judged an episode must see that its task is told otherwise now: another ground truth is another verdict. */
+async function touchPlayed(tx: Session, before: ReadonlyMap<string, string>, tasks: readonly string[]): Promise<void> {
+  const now = await toldOf(tx, tasks);
+  const changed = tasks.filter((id) => now.get(id) !== before.get(id));
+  if (changed.length === 0) return;
+  await tx.query(
+    `update episodes e set touched_position = e.touched_position + 1
+     where e.task_id = any($1::text[]) and exists (select from troupe.judged_positions j where j.episode_id = e.episode_id)`,
+    [changed],
+    { name: 'touch_played' },
+  );
 }
 
 /** Notes the ids by which feedback from elsewhere may find, or now lose, its target. */

@@ -1,14 +1,10 @@
 /** Holds the pages to the code: what is made from it, which files and functions are named, which commands and settings are shown. */
+
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Command } from 'commander';
 import { describe, expect, it } from 'vitest';
-import { askCommands } from '../cli/commands/ask.ts';
-import { judgeCommands } from '../cli/commands/judge.ts';
-import { learnCommands } from '../cli/commands/learn.ts';
-import { modelCommands } from '../cli/commands/model.ts';
-import { recordCommands } from '../cli/commands/record.ts';
-import { runCommands } from '../cli/commands/run.ts';
+import { COMMAND_FILES } from '../cli/commands.ts';
 import { SETTINGS } from '../config.ts';
 import { errorsPage, eventsPage, methodFile, methodsPage, sqlPage } from '../docs/pages.ts';
 import { createRecorder } from '../ingest/recorder.ts';
@@ -85,15 +81,14 @@ describe('What pages name is there', () => {
   });
 });
 
-describe('README.md can be followed', () => {
+describe('README.md can be followed', async () => {
   const program = new Command('troupe')
     .option('--home <dir>')
     .option('--project <name>')
     .option('--database-url <url>')
     .option('--json')
     .option('--quiet');
-  for (const add of [recordCommands, askCommands, judgeCommands, learnCommands, modelCommands, runCommands])
-    add(program);
+  for (const { load } of COMMAND_FILES) (await load())(program);
 
   const shown = [...read('README.md').matchAll(/npm run -s troupe -- ([^\n`]+)/g)].map(([, words]) => words as string);
 

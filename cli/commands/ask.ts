@@ -3,7 +3,6 @@ import type { Command } from 'commander';
 import { EXIT, TroupeError } from '../../errors.ts';
 import { checksum } from '../../store/checksum.ts';
 import { openReader } from '../../store/db/reader.ts';
-import { judgeAgain } from '../../store/judge.ts';
 import { waitProjected } from '../../store/positions.ts';
 import { projectAll } from '../../store/projector.ts';
 import { rebuild } from '../../store/rebuild.ts';
@@ -174,6 +173,7 @@ export function askCommands(program: Command): void {
     async ({ db }, _, flags) => {
       const bar = progressBar('Rebuilding', { quiet: flags.quiet === true || flags.json === true });
       const began = performance.now();
+      const { judgeAgain } = await import('../../store/judge.ts');
       const { events } = await rebuild(db, {
         judge: judgeAgain,
         onProgress: ({ applied, total }) => bar.update(applied, Math.max(applied, total)),

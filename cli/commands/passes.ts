@@ -1,4 +1,4 @@
-/** Forward passes over tokens: log-probabilities of rows in a file, log-probabilities and values of recorded steps. */
+/** Forward passes: log-probabilities of rows in a file, log-probabilities and values of recorded steps, vectors of the texts of tasks. */
 import { readFile } from 'node:fs/promises';
 import { type Command, Option } from 'commander';
 import { loadConfig } from '../../config.ts';
@@ -72,6 +72,78 @@ export function passesCommands(program: Command): void {
       .addHelpText('after', '\nExample:\n  troupe values --model ./value-model --episodes ep-1,ep-2 --record'),
     async (_, flags) => overEpisodes(flags, (await import('../../trainer/passes.ts')).valuesPass),
   );
+  const passes = program.command('passes').description('what other models say of what was recorded: embed');
+  plainCommand(
+    passes
+      .command('embed')
+      .description('a vector for the text of each task, appended to the log, where the judge compares tasks by it')
+      .requiredOption('--model <dir>', 'directory with model.onnx and tokenizer.json, as sentence-transformers exports')
+      .option('--where <filter>', 'only tasks of episodes that a filter finds, as in a recipe')
+      .option('--threads <n>', 'threads (TROUPE_THREADS, 1)', wholeNumber('threads'))
+      .addHelpText('after', '\nExample:\n  troupe passes embed --model ./all-MiniLM-L6-v2-onnx'),
+    (_, flags) => embedTasks(flags),
+  );
+}
+
+/** Tasks read, embedded and appended at once: what an interruption loses. */
+const TASKS_AT_ONCE = 500;
+
+async function embedTasks(flags: Flags): Promise<number> {
+  const [{ openEmbedder }, embeddings] = await Promise.all([
+    import('../../trainer/embedding.ts'),
+    import('../../trainer/task-embeddings.ts'),
+  ]);
+  return withContext(flags, async ({ db, log, config, now }) => {
+    await projectAll(db);
+    const where = flags.where === undefined ? null : episodeFilter(String(flags.where));
+    const model = await openEmbedder(String(flags.model), { threads: config.threads });
+    const bar = progressBar('Vectors', { quiet: flags.quiet === true || flags.json === true });
+    const refused: { task_id: string; reason: string }[] = [];
+    const counts = { tasks: 0, recorded: 0, known: 0, cut: 0 };
+    try {
+      const total = await embeddings.countTasks(db, where);
+      let after: string | null = null;
+      for (;;) {
+        const part = await embeddings.storedTasks(db, where, after, TASKS_AT_ONCE);
+        if (part.length === 0) break;
+        after = part.at(-1)!.task_id;
+        const texts = part.flatMap(({ task_id, text }) => (text?.trim() ? [{ task_id, text }] : []));
+        for (const { task_id, text } of part)
+          if (!text?.trim()) refused.push({ task_id, reason: text === null ? 'no_text' : 'empty_text' });
+        const wanted = await embeddings.unembedded(db, texts, model.id);
+        const said = await model.embed(
+          wanted.map(({ text }) => text),
+          (done) =>
+            bar.update(counts.tasks + (part.length * done) / wanted.length, total, `${counts.recorded} recorded`),
+        );
+        const drafts = wanted.flatMap((task, i) => {
+          const { vector, reason, cut } = said[i]!;
+          if (cut) counts.cut++;
+          if (vector === null) refused.push({ task_id: task.task_id, reason: reason! });
+          return vector === null ? [] : [embeddings.embeddingDraft(task, vector, model.id, now().toISOString())];
+        });
+        const fresh = await embeddings.recordEmbeddings(log, drafts);
+        counts.recorded += fresh;
+        counts.known += texts.length - wanted.length + drafts.length - fresh;
+        counts.tasks += part.length;
+        bar.update(counts.tasks, total, `${counts.recorded} recorded`);
+      }
+    } finally {
+      bar.stop();
+      await model.close();
+    }
+    await projectAll(db);
+    const why = [...groupBy(refused, ({ reason }) => reason)].map(([reason, of]) => [reason, of.length] as const);
+    const answer = { model_id: model.id, ...counts };
+    const examples = refused.slice(0, EXAMPLES);
+    if (flags.json)
+      printJson({ ...answer, refused: { tasks: refused.length, reasons: Object.fromEntries(why), examples } });
+    else {
+      print(table(['what', 'value'], Object.entries({ ...answer, refused: refused.length })));
+      if (refused.length > 0) print(table(['refused because', 'tasks'], why));
+    }
+    return refused.length > 0 ? EXIT.refused : EXIT.done;
+  });
 }
 
 async function ofFile(flags: Flags): Promise<number> {
@@ -166,10 +238,7 @@ async function overEpisodes(flags: Flags, pass: Pass): Promise<number> {
 /** Ids of episodes that there are, in order. @throws TroupeError `not_found` for an id nobody has, `recipe_invalid` for a filter that is none. */
 async function chosenEpisodes(db: Db, which: string): Promise<string[]> {
   if (which.trimStart().startsWith('{')) {
-    const filter = parseFilter(filterIn(which), 'episodes');
-    if (looksAt(filter, 'step'))
-      throw new TroupeError('recipe_invalid', 'This filter chooses among episodes; it cannot look at single steps.');
-    const { sql, params } = lowerFilter(filter);
+    const { sql, params } = episodeFilter(which);
     const { rows } = await db.query<{ episode_id: string }>(
       `select e.episode_id from facts.episodes e left join facts.tasks t using (task_id) where ${sql} order by 1`,
       [...params],
@@ -195,6 +264,14 @@ async function chosenEpisodes(db: Db, which: string): Promise<string[]> {
       hint: 'troupe episodes names them.',
     });
   return [...found];
+}
+
+/** The condition that a filter over episodes and their tasks stands for. @throws TroupeError `recipe_invalid` */
+function episodeFilter(text: string): ReturnType<typeof lowerFilter> {
+  const filter = parseFilter(filterIn(text), 'episodes');
+  if (looksAt(filter, 'step'))
+    throw new TroupeError('recipe_invalid', 'This filter chooses among episodes; it cannot look at single steps.');
+  return lowerFilter(filter);
 }
 
 function filterIn(which: string): unknown {

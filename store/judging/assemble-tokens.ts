@@ -1,11 +1,11 @@
-/** Credit from what a model's forward pass said about the tokens of steps: values, and log-probabilities with and without a step. */
+/** Credit from the values that a model's forward pass gave the tokens of steps. */
 import { TroupeError } from '../../errors.ts';
 import { runMethod } from '../methods/run.ts';
 import { groupBy } from '../methods/statistics.ts';
-import type { Assemble } from './assemble.ts';
-import { groupOf, type StepFacts, stepKey } from './facts.ts';
-import type { Judgement } from './judgement.ts';
-import type { RecordedPass, TokenFacts } from './token-facts.ts';
+import type { Assemble, Assemblers } from './assembler.ts';
+import { type StepFacts, stepKey } from './facts.ts';
+import { credit, type Judgement } from './judgement.ts';
+import type { TokenFacts } from './token-facts.ts';
 
 type Advantages = { readonly advantages: readonly number[]; readonly returns: readonly number[] };
 
@@ -25,7 +25,7 @@ type Piece = {
  *
  * The credit of a step is the mean over its trained tokens; each token's advantage and return stand in its detail.
  */
-export const byTokenValues: Assemble = (method, params, facts) => {
+const byTokenValues: Assemble = (method, params, facts) => {
   const values = lastValues(facts.recorded);
   const tokensOf = (step: StepFacts) => facts.recorded.tokens.get(stepKey(step.episode_id, step.step_id));
   const onward = (step: StepFacts) => tokensOf(step)?.onward ?? false;
@@ -109,64 +109,6 @@ function advantagesOf(
   });
 }
 
-/**
- * Influence of a step on the next: the log-probability of the next step's trained tokens given what was said, minus the same with
- * the step taken out, both by one checkpoint. Steps of a group are alike where their tokens are equal.
- */
-export const byInfluence: Assemble = (method, params, { steps, episodes, recorded }) => {
-  const groups = new Map(episodes.map((episode) => [episode.episode_id, groupOf(episode)]));
-  const changes = changesOf(recorded);
-  const rows = steps.map((step) => ({
-    step,
-    delta: changes.get(stepKey(step.episode_id, step.step_id)) ?? 'no_masked_logprobs',
-  }));
-  const known = rows.flatMap(({ step, delta }) => (typeof delta === 'number' ? [{ step, delta }] : []));
-  const output = runMethod(method, {
-    cluster: known.map(({ step }) => stepKey(groups.get(step.episode_id) ?? '', step.tokens_key)),
-    delta: known.map(({ delta }) => delta),
-    ...params,
-  }) as number[];
-  const values = new Map(known.map(({ step }, i) => [step, output[i] ?? null]));
-  return rows.map(({ step, delta }) =>
-    typeof delta === 'string' ? credit(step, null, delta) : credit(step, values.get(step) ?? null, null),
-  );
+export const TOKEN_ASSEMBLERS: Assemblers = {
+  'token values': { credit: { over: byTokenValues, reads: ['passes'] } },
 };
-
-/** Of each step that was taken out of a prompt what that changed, or the reason why it is not known. */
-function changesOf({ passes, tokens }: TokenFacts): Map<string, number | string> {
-  const changes = new Map<string, number | string>();
-  for (const [episode, said] of passes) {
-    const plain = new Map(
-      said.filter(({ pass }) => pass === 'reference').map((one) => [stepKey(one.checkpoint, one.step_id), one]),
-    );
-    for (const masked of said) {
-      if (masked.pass !== 'masked' || masked.without === null) continue;
-      const mask = tokens.get(stepKey(episode, masked.step_id))?.mask;
-      const kept = plain.get(stepKey(masked.checkpoint, masked.step_id));
-      changes.set(stepKey(episode, masked.without), changeOf(kept, masked, mask));
-    }
-  }
-  return changes;
-}
-
-function changeOf(
-  kept: RecordedPass | undefined,
-  masked: RecordedPass,
-  mask: readonly (0 | 1)[] | null | undefined,
-): number | string {
-  if (!kept) return 'no_reference_logprobs';
-  if (!mask || mask.length !== masked.numbers.length || mask.length !== kept.numbers.length) return 'other_tokens';
-  return sumOver(kept, mask) - sumOver(masked, mask);
-}
-
-const sumOver = ({ numbers }: RecordedPass, mask: readonly (0 | 1)[]): number =>
-  numbers.reduce((sum, number, t) => (mask[t] === 1 ? sum + number : sum), 0);
-
-const credit = (step: StepFacts, value: number | null, reason: string | null, detail?: unknown): Judgement => ({
-  table: 'credits',
-  episode_id: step.episode_id,
-  step_id: step.step_id,
-  value,
-  reason,
-  ...(detail === undefined ? {} : { detail }),
-});

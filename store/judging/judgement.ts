@@ -1,32 +1,41 @@
 /** What a method said, in the shape of the table it goes to. */
+import type { StepFacts } from './facts.ts';
+
+type OnStep = {
+  readonly episode_id: string;
+  /** '' for the whole episode. */
+  readonly step_id: string;
+  readonly reason: string | null;
+  /** What was computed beside it. */
+  readonly detail?: unknown;
+};
 
 export type Judgement =
-  | {
-      readonly table: 'verdicts';
-      readonly episode_id: string;
-      /** '' for a verdict on the whole episode. */
-      readonly step_id: string;
-      readonly keep: boolean | null;
-      readonly reason: string | null;
-      readonly detail?: unknown;
-    }
+  | ({ readonly table: 'verdicts'; readonly keep: boolean | null } & OnStep)
+  | ({ readonly table: 'rewards' | 'credits'; readonly value: number | null } & OnStep)
   | {
       readonly table: 'scores';
-      /** `e/<episode>` or `g/<group>`. */
+      /** `e/<episode>`, `g/<group>` or, about everything judged together, `s/<name>`. */
       readonly key: string;
       readonly value: number | null;
       readonly reason: string | null;
       readonly detail?: unknown;
     }
   | {
-      readonly table: 'rewards' | 'credits';
+      readonly table: 'blames';
       readonly episode_id: string;
-      readonly step_id: string;
+      /** 0 for the first and surest. */
+      readonly rank: number;
+      readonly agent_id: string | null;
+      readonly step_id: string | null;
+      /** Number of the entry in the record, where the source counts entries. */
+      readonly entry: number | null;
       readonly value: number | null;
       readonly reason: string | null;
-      /** Of credits: what was computed beside the number. */
       readonly detail?: unknown;
     };
+
+export type JudgementTable = Judgement['table'];
 
 /** A method to run, its parameters filled in, and whose rewards a credit method reads: a reward method's name, or null for the recorded ones. */
 export type MethodRun = {
@@ -37,3 +46,36 @@ export type MethodRun = {
   /** Names method, version, parameters and what it reads: the key of its rows. */
   readonly key: string;
 };
+
+type Place = Pick<StepFacts, 'episode_id' | 'step_id'>;
+const beside = (detail: unknown) => (detail === undefined ? {} : { detail });
+
+export const credit = (
+  { episode_id, step_id }: Place,
+  value: number | null,
+  reason: string | null,
+  detail?: unknown,
+): Judgement => ({ table: 'credits', episode_id, step_id, value, reason, ...beside(detail) });
+
+export const reward = (
+  { episode_id, step_id }: Place,
+  value: number | null,
+  reason: string | null,
+  detail?: unknown,
+): Judgement => ({ table: 'rewards', episode_id, step_id, value, reason, ...beside(detail) });
+
+export const verdictOn = (
+  { episode_id, step_id = '' }: { readonly episode_id: string; readonly step_id?: string },
+  keep: boolean | null,
+  reason: string | null,
+  detail?: unknown,
+): Judgement => ({ table: 'verdicts', episode_id, step_id, keep, reason, ...beside(detail) });
+
+/** A number about an episode (`e/…`) or a group (`g/…`). */
+export const score = (key: string, value: number | null, reason: string | null, detail?: unknown): Judgement => ({
+  table: 'scores',
+  key,
+  value,
+  reason,
+  ...beside(detail),
+});

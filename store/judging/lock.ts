@@ -1,16 +1,25 @@
 /**
- * Who writes judgements when. Judges of one method take turns, since both replace the same rows; and a rebuild swaps the tables only
- * while no judge is writing into the old ones.
+ * Who writes judgements when. Judges of one method that touch the same groups take turns, since both replace the same rows; judges of
+ * other groups need not. And a rebuild swaps the tables only while no judge is writing into the old ones.
  */
 import type { Session } from '../db/pool.ts';
 
 const SWAP = `hashtext('troupe judge')`;
 
-/** Held until the transaction ends: the tables it writes to stay in place, and no other judge runs the same methods. */
-export async function takeTurn(tx: Session, methodKeys: readonly string[]): Promise<void> {
+/** Groups are divided into so many shares; a share is what one process judges at a time. */
+export const SHARES = 16;
+export const ALL_SHARES: readonly number[] = Array.from({ length: SHARES }, (_, share) => share);
+
+/** The share of the group of an episode, as SQL over a row with the columns of facts.episodes. */
+export const shareSql = (alias: string): string =>
+  `(hashtext(coalesce(${alias}.group_id, ${alias}.task_id, ${alias}.episode_id)) & ${SHARES - 1})`;
+
+/** Held until the transaction ends: the tables it writes to stay in place, and no other judge runs the same methods over these shares. */
+export async function takeTurn(tx: Session, methodKeys: readonly string[], shares: readonly number[]): Promise<void> {
   await tx.query(`select pg_advisory_xact_lock_shared(${SWAP})`);
-  for (const key of [...new Set(methodKeys)].sort()) {
-    await tx.query('select pg_advisory_xact_lock(hashtextextended($1, 0))', [key]);
+  const turns = [...new Set(methodKeys)].flatMap((key) => [...new Set(shares)].map((share) => `${key} ${share}`));
+  for (const turn of turns.sort()) {
+    await tx.query('select pg_advisory_xact_lock(hashtextextended($1, 0))', [turn], { name: 'judge_turn' });
   }
 }
 

@@ -8,6 +8,8 @@ import { cohenKappa } from './blame/cohen-kappa.ts';
 import { decisiveError } from './blame/decisive-error.ts';
 import { doverProgress } from './blame/dover-progress.ts';
 import { doverVerdict } from './blame/dover-verdict.ts';
+import { failureSigns } from './blame/failure-signs.ts';
+import { failureSignsWithReference } from './blame/failure-signs-with-reference.ts';
 import { injectedLabel } from './blame/injected-label.ts';
 import { invertDependencies } from './blame/invert-dependencies.ts';
 import { mastDistribution } from './blame/mast-distribution.ts';
@@ -81,7 +83,9 @@ import { pettingMixedReward } from './rewards/petting-mixed-reward.ts';
 import { pettingTurnReward } from './rewards/petting-turn-reward.ts';
 import { remaReward } from './rewards/rema-reward.ts';
 import { unitymasCodeRewards } from './rewards/unitymas-code-rewards.ts';
+import { unitymasMathRewards } from './rewards/unitymas-math-rewards.ts';
 import { unitymasSearchRewards } from './rewards/unitymas-search-rewards.ts';
+import { unitymasTerminalRewards } from './rewards/unitymas-terminal-rewards.ts';
 import { agreementScore } from './scores/agreement-score.ts';
 import { bestOfN } from './scores/best-of-n.ts';
 import { bonSelect } from './scores/bon-select.ts';
@@ -166,7 +170,9 @@ export const METHODS: readonly Method[] = [
   pettingTurnReward,
   remaReward,
   unitymasCodeRewards,
+  unitymasMathRewards,
   unitymasSearchRewards,
+  unitymasTerminalRewards,
   atGrpoAdvantage,
   causalInfluence,
   cosineGroups,
@@ -204,6 +210,8 @@ export const METHODS: readonly Method[] = [
   decisiveError,
   doverProgress,
   doverVerdict,
+  failureSigns,
+  failureSignsWithReference,
   injectedLabel,
   invertDependencies,
   mastDistribution,

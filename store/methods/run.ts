@@ -41,8 +41,9 @@ export function findMethod(name: string, methods: readonly Method[] = METHODS): 
 export function runMethod<Input, Params, Output>(method: Method<Input, Params, Output>, input: unknown): Output {
   if (!isRecord(input)) refuseInput('input', `an object with ${list(fieldsOf(method.input))}`, input);
   const names = parameterNames(method);
-  const data: Record<string, unknown> = {};
-  const given: Record<string, unknown> = {};
+  // Without a prototype, so that a field named __proto__ is a field like any other, and refused.
+  const data: Record<string, unknown> = Object.create(null);
+  const given: Record<string, unknown> = Object.create(null);
   for (const [name, value] of Object.entries(input)) (names.includes(name) ? given : data)[name] = value;
   for (const name of Object.keys(data)) {
     if (!fieldsOf(method.input).includes(name)) refuseName(method, name, [...fieldsOf(method.input), ...names]);
@@ -137,8 +138,10 @@ function unescapePart(part: string): string {
   return part.replaceAll('~1', '/').replaceAll('~0', '~');
 }
 
+// Names of places are made only where one is wrong: for a column of a million numbers they would cost more than the method.
 function requireFinite(value: unknown, at: string): void {
-  if (typeof value === 'number' && !Number.isFinite(value)) {
+  if (isFiniteThroughout(value)) return;
+  if (typeof value === 'number') {
     refuseInput(at, 'finite; the numbers of the input are too large to compute with', String(value));
   }
   if (Array.isArray(value))
@@ -146,6 +149,15 @@ function requireFinite(value: unknown, at: string): void {
       requireFinite(item, `${at}[${i}]`);
     });
   else if (isRecord(value)) for (const [name, item] of Object.entries(value)) requireFinite(item, `${at}.${name}`);
+}
+
+function isFiniteThroughout(value: unknown): boolean {
+  if (typeof value === 'number') return Number.isFinite(value);
+  if (Array.isArray(value)) {
+    for (const item of value) if (!isFiniteThroughout(item)) return false;
+    return true;
+  }
+  return !isRecord(value) || Object.values(value).every(isFiniteThroughout);
 }
 
 function isFiniteNumberOrOther(value: unknown): boolean {

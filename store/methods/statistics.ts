@@ -39,6 +39,13 @@ export function standardDeviation(values: readonly number[], ddof: 0 | 1): numbe
   return Math.sqrt(squares / (values.length - ddof));
 }
 
+/** The largest of the values, however many there are (a call with as many arguments would not be possible). −∞ for no values. */
+export function largest(values: Iterable<number>): number {
+  let most = Number.NEGATIVE_INFINITY;
+  for (const value of values) if (value > most) most = value;
+  return most;
+}
+
 /** Middle value; the mean of the two middle ones for an even count. NaN for no values. */
 export function median(values: readonly number[]): number {
   const sorted = [...values].sort((a, b) => a - b);
@@ -83,12 +90,14 @@ export function groupRows(first: readonly GroupKey[], ...others: readonly (reado
 function numberKeys(keys: readonly GroupKey[]): Groups {
   const seen = new Map<GroupKey, number>();
   const numbers = new Int32Array(keys.length);
+  let number = 0;
   for (let row = 0; row < keys.length; row++) {
     const key = keys[row]!;
-    let number = seen.get(key);
-    if (number === undefined) {
-      number = seen.size;
-      seen.set(key, number);
+    // Rows of a group mostly stand together, and comparing is cheaper than looking up.
+    if (row === 0 || key !== keys[row - 1]) {
+      const known = seen.get(key);
+      number = known ?? seen.size;
+      if (known === undefined) seen.set(key, number);
     }
     numbers[row] = number;
   }

@@ -2,12 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Command } from 'commander';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { askCommands } from '../../cli/commands/ask.ts';
-import { judgeCommands } from '../../cli/commands/judge.ts';
-import { learnCommands } from '../../cli/commands/learn.ts';
-import { modelCommands } from '../../cli/commands/model.ts';
-import { recordCommands } from '../../cli/commands/record.ts';
-import { runCommands } from '../../cli/commands/run.ts';
+import { addCommands, COMMAND_FILES } from '../../cli/commands.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { chats, lines } from './support/chats.ts';
 import { document, type Ended, type Shell, shell } from './support/troupe.ts';
@@ -250,10 +245,27 @@ describe('commands that record and look', () => {
     expect(help.out).toMatch(/^Examples:\n {2}troupe demo/);
   });
 
-  it('every command shows an example of itself', () => {
+  it('each file of commands adds those it is known by, and only the one that is asked for is loaded', async () => {
+    for (const { names, load } of COMMAND_FILES) {
+      const program = new Command('troupe');
+      (await load())(program);
+      expect(program.commands.map((command) => command.name()).sort()).toEqual([...names].sort());
+    }
+    const added = async (...args: string[]) => {
+      const program = new Command('troupe');
+      await addCommands(program, args);
+      return program.commands.map((command) => command.name());
+    };
+    expect(await added('--home', 'sql', 'judge', '--all')).toEqual(['judge']);
+    expect(await added('--json', 'method', 'list')).toEqual(['method']);
+    const all = COMMAND_FILES.flatMap(({ names }) => names).sort();
+    expect((await added('--help')).sort()).toEqual(all);
+    expect((await added('jugde')).sort()).toEqual(all);
+  });
+
+  it('every command shows an example of itself', async () => {
     const program = new Command('troupe');
-    for (const add of [recordCommands, askCommands, judgeCommands, learnCommands, modelCommands, runCommands])
-      add(program);
+    for (const { load } of COMMAND_FILES) (await load())(program);
     const leaves = (command: Command, path: string): [string, Command][] =>
       command.commands.length === 0
         ? [[path, command]]

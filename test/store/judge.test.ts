@@ -206,17 +206,59 @@ describe('the judge', () => {
     await run(methods, ['a']);
     expect(await credits('grpo_advantage')).toEqual(before);
     await load(anEpisode('c', { reward: 0, group: 'g', task: 'task-1' }));
-    expect(await unjudged(fresh.db, methods)).toEqual(['c']);
+    expect(await unjudged(fresh.db, methods, { now: now() })).toEqual(['c']);
     expect(await run(methods, ['c'])).toMatchObject({ episodes: 3, rows: { credits: 9, scores: 1 } });
     const after = await credits('grpo_advantage');
     expect(after).toHaveLength(9);
     expect(after[0]?.value).not.toBeCloseTo(before[0]!.value!, 3);
-    expect(await unjudged(fresh.db, methods)).toEqual([]);
+    expect(await unjudged(fresh.db, methods, { now: now() })).toEqual([]);
+  });
+
+  it('judges again what was played at a task that is told otherwise later, and only that', async () => {
+    const methods = [{ method: 'correctness_filter' }];
+    const told = (truth: string, second: number) =>
+      event(
+        'task.defined',
+        { task_id: 'a', query: 'What is a?', ground_truth: truth },
+        { id: `told-${second}`, time: at(second) },
+      );
+    await load(anEpisode('a', { task: 'a' }), anEpisode('b', { task: 'b' }));
+    await run(methods, ['a', 'b']);
+    await load([told('42', 40)]);
+    expect(await unjudged(fresh.db, methods, { now: now() })).toEqual([]);
+    await load([told('43', 41)]);
+    expect(await unjudged(fresh.db, methods, { now: now() })).toEqual(['a']);
+    await run(methods, ['a']);
+    expect(await rows('select episode_id, keep, reason from traj.verdicts order by 1')).toEqual([
+      { episode_id: 'a', keep: false, reason: 'wrong' },
+      { episode_id: 'b', keep: true, reason: null },
+    ]);
+    expect(await unjudged(fresh.db, methods, { now: now() })).toEqual([]);
+  });
+
+  it('waits until a group is complete: as many closed as were announced, none open, or long silent', async () => {
+    const methods = [{ method: 'grpo_advantage' }];
+    const started = (id: string, size: number | null) =>
+      event(
+        'episode.started',
+        { episode_id: id, task_id: 'task-1', group_id: 'g', ...(size === null ? {} : { group_size: size }) },
+        { id: `${id}-started-again`, time: at(5) },
+      );
+    const left = (minutes: number) =>
+      unjudged(fresh.db, methods, { now: new Date(Date.parse(at(11)) + minutes * 60_000) });
+    await load(anEpisode('a', { group: 'g' }), [started('a', 3)], anEpisode('b', { group: 'g' }));
+    expect(await left(1)).toEqual([]);
+    expect(await left(31)).toEqual(['a', 'b']);
+    await load(anEpisode('c', { group: 'g' }));
+    expect(await left(1)).toEqual(['a', 'b', 'c']);
+    await load([event('message.sent', { episode_id: 'd', message_id: 'm' }), started('d', null)]);
+    expect(await left(1)).toEqual([]);
+    expect(await left(31)).toEqual(['a', 'b', 'c']);
   });
 
   it('finds as unjudged exactly what changed since: new, amended, rewarded late or from elsewhere, and nothing else', async () => {
     const methods = [{ method: 'grpo_advantage' }];
-    const left = () => unjudged(fresh.db, methods);
+    const left = () => unjudged(fresh.db, methods, { now: now() });
     await load(anEpisode('a', { task: 'a' }), anEpisode('b', { task: 'b' }), anEpisode('c', { task: 'c' }), [
       event('message.sent', { episode_id: 'open', message_id: 'm' }),
     ]);
@@ -251,20 +293,17 @@ describe('the judge', () => {
       await run(methods, await left());
       expect(await left()).toEqual([]);
     }
-    expect(await unjudged(fresh.db, [{ method: 'grpo_advantage', params: { scale_std: false } }])).toEqual([
-      'a',
-      'b',
-      'c',
-    ]);
+    expect(
+      await unjudged(fresh.db, [{ method: 'grpo_advantage', params: { scale_std: false } }], { now: now() }),
+    ).toEqual(['a', 'b', 'c']);
   });
 
   it('refuses what cannot be run before it writes anything, so that every recorded judging can be repeated', async () => {
     await load(anExecution('x'));
     for (const methods of [
       [{ method: 'no_such' }],
-      [{ method: 'marft_gae' }],
-      [{ method: 'boxed_answer' }],
-      [{ method: 'drmas_scale_ratio' }],
+      [{ method: 'matpo_loss_scale' }],
+      [{ method: 'agentracer_clip' }],
       [{ method: 'grpo_advantage', params: { nope: 1 } }],
       [{ method: 'floored_advantage', reads: 'cosigned_rewards' }],
       [{ method: 'floored_advantage', reads: 'cosigned_rewards' }, { method: 'cosigned_rewards' }],

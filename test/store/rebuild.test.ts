@@ -31,7 +31,7 @@ describe('a rebuild', () => {
     const log = postgresLog(fresh.db);
     await log.append([...anExecution('e1'), ...anExecution('e2', { reward: 0 })]);
     await projectAll(fresh.db);
-    const episodes = await unjudged(fresh.db, METHODS);
+    const episodes = await unjudged(fresh.db, METHODS, { now: now() });
     expect(episodes).toEqual(['e1', 'e2']);
     await judge(fresh.db, log, { methods: METHODS, episodes, now });
     await judge(fresh.db, log, { methods: [{ method: 'drmas_advantage' }], episodes: ['e1'], now });
@@ -49,7 +49,7 @@ describe('a rebuild', () => {
       ),
     ]);
     await projectAll(fresh.db);
-    expect(await unjudged(fresh.db, METHODS)).toEqual(['e1']);
+    expect(await unjudged(fresh.db, METHODS, { now: now() })).toEqual(['e1']);
     await judge(fresh.db, log, { methods: METHODS, episodes: ['e1'], now });
     await judge(fresh.db, log, { methods: [{ method: 'drmas_advantage' }], episodes: ['e1'], now });
     await projectAll(fresh.db);
@@ -60,7 +60,7 @@ describe('a rebuild', () => {
 
     await rebuild(fresh.db, { judge: judgeAgain, perPartition: 2 });
     expect(await checksum(fresh.db)).toEqual(before);
-    expect(await unjudged(fresh.db, METHODS)).toEqual([]);
+    expect(await unjudged(fresh.db, METHODS, { now: now() })).toEqual([]);
 
     const { rows } = await fresh.db.query<{ tables: string }>(
       `select string_agg('facts.' || relname, ', ') as tables from pg_class where relnamespace = 'facts'::regnamespace and relkind in ('r', 'p') and not relispartition`,
@@ -70,7 +70,7 @@ describe('a rebuild', () => {
     expect(await checksum(fresh.db)).toEqual(before);
     await log.append(anEpisode('e3', { task: 'task-1' }));
     await projectAll(fresh.db);
-    expect(await unjudged(fresh.db, METHODS)).toContain('e3');
+    expect(await unjudged(fresh.db, METHODS, { now: now() })).toContain('e3');
   });
 
   it('P17: runs beside live appends and projection, and readers never see half', async () => {

@@ -68,7 +68,13 @@ const EXAMPLES: readonly { readonly name: string; readonly input: unknown; reado
       clip_c: 3.0,
       agg: 'seq-mean-token-mean',
     },
-    expected: { token: [-1.2, -1.2, 0.8, 3.0], loss: 0.35 },
+    expected: {
+      token: [
+        [-1.2, -1.2],
+        [0.8, 3.0],
+      ],
+      loss: 0.35,
+    },
   },
   {
     name: 'agg_loss',
@@ -151,7 +157,13 @@ describe('the losses by name', () => {
         ],
         mask,
       });
-    expect(run(0)).toEqual({ token: [-1, null, null, -3], loss: -2 });
+    expect(run(0)).toEqual({
+      token: [
+        [-1, null],
+        [null, -3],
+      ],
+      loss: -2,
+    });
     expect(run(-7)).toEqual(run(0));
   });
 

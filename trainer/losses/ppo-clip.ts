@@ -81,8 +81,8 @@ type Params = {
 };
 const params: Params = { clip_low: 0.2, clip_high: 0.2, clip_c: 3, agg: 'token-mean', norm: null };
 
-/** `token` holds the tokens of all rows in order, null for those that are masked. */
-type Output = { readonly token: readonly (number | null)[]; readonly loss: number };
+/** `token` has a row for each sequence, null for the tokens that are masked. */
+type Output = { readonly token: readonly (readonly (number | null)[])[]; readonly loss: number };
 
 export const ppoClip: LossMethod<Static<typeof Input>, Params, Output> = {
   name: 'ppo_clip_loss',
@@ -112,7 +112,7 @@ export const ppoClip: LossMethod<Static<typeof Input>, Params, Output> = {
       row.map((logprob, t) => ppoClipToken(logprob, old_logp[i]![t]!, advantages[i]![t]!, options).loss),
     );
     return {
-      token: loss.flatMap((row, i) => row.map((value, t) => (mask[i]![t] === 1 ? value : null))),
+      token: loss.map((row, i) => row.map((value, t) => (mask[i]![t] === 1 ? value : null))),
       loss: aggregate(agg, loss, mask, { norm }),
     };
   },

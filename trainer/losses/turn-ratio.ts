@@ -1,7 +1,7 @@
 /**
  * The clipped policy loss by turns: one ratio and one advantage for each turn of a conversation.
  *
- * Source: ReMA (arXiv:2503.09501), its fork of verl, compute_policy_loss with `clip_mode` turn, read in a secondary account. The ratio of a turn is
+ * Source: ReMA (arXiv:2503.09501), its fork of verl, compute_policy_loss with `clip_mode` turn, verified (code). The ratio of a turn is
  * exp of the mean log-ratio of its tokens, that mean bounded above by 3 and not below; its advantage is the mean of theirs. Clip and dual
  * clip (c = 3) are those of `surrogate.ts`. The aggregate is a mean over turns of each sequence, then over sequences (`trajectory`, as
  * in the released scripts), or one mean over all turns (`turn`). Tokens of turn −100 are of no turn. A sequence without a turn counts in
@@ -94,7 +94,7 @@ type Output = { readonly turn: readonly number[]; readonly loss: number };
 export const turnRatio: LossMethod<Static<typeof Input>, Params, Output> = {
   name: 'turn_ratio_loss',
   kind: 'loss',
-  source: 'ReMA: arXiv:2503.09501, its fork of verl (compute_policy_loss, clip_mode turn), read in a secondary account',
+  source: 'ReMA: arXiv:2503.09501, its fork of verl (compute_policy_loss, clip_mode turn); verified (code)',
   version: 1,
   needs: 'input',
   summary: 'The clipped policy loss of each turn of a sequence, and their mean.',

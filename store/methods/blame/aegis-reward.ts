@@ -3,39 +3,45 @@
  *
  * Source: Aegis, arXiv 2509.14295 §5.2; kfq20/AEGIS. Verified (text) for the structure; the coefficients are unpublished, so they must be given.
  * Predictions are read in order; a repeat costs `dup`, and more than twice as many predictions as gold pairs costs `quant` each.
+ * Kept: the order of the rules, each agent and mode used once, |gold| counted without repeats. Dropped: the format
+ * check that says `malformed`. Open: the coefficients.
  */
 
 import { type Static, Type } from 'typebox';
 import type { Method } from '../method.ts';
 import { refuseInput } from '../refuse.ts';
+import { nullable } from '../shapes.ts';
 
 const Pair = Type.Tuple([Type.String(), Type.String()]);
 const Input = Type.Object({
   malformed: Type.Boolean(),
   gold: Type.Array(Pair),
   pred: Type.Array(Pair),
-  coef: Type.Object({
-    pair: Type.Number(),
-    agent: Type.Number(),
-    error: Type.Number(),
-    false_positive: Type.Number(),
-    dup: Type.Number(),
-    quant: Type.Number(),
-    bonus: Type.Number(),
-    malformed: Type.Number(),
-  }),
 });
+const Coefficients = Type.Object({
+  pair: Type.Number(),
+  agent: Type.Number(),
+  error: Type.Number(),
+  false_positive: Type.Number(),
+  dup: Type.Number(),
+  quant: Type.Number(),
+  bonus: Type.Number(),
+  malformed: Type.Number(),
+});
+const params: { coef: Static<typeof Coefficients> | null } = { coef: null };
 
-export const aegisReward: Method<Static<typeof Input>, Record<never, never>, number> = {
+export const aegisReward: Method<Static<typeof Input>, typeof params, number> = {
   name: 'aegis_reward',
   kind: 'blame',
   source: 'Aegis: arXiv 2509.14295 §5.2; structure verified (text), coefficients unpublished',
   version: 1,
-  needs: 'input',
+  needs: 'diagnosed modes',
   summary: 'Marks for right pairs, agents and modes, less false, repeated and too many predictions.',
-  params: {},
+  params,
+  limits: { coef: nullable(Coefficients) },
   input: Input,
-  run: ({ malformed, gold, pred, coef }) => {
+  run: ({ malformed, gold, pred }, { coef }) => {
+    if (coef === null) refuseInput('coef', 'the coefficients, which the paper does not publish', coef);
     if (malformed) return coef.malformed;
     const wanted = new Set(gold.map(nameOf));
     const best = wanted.size * coef.pair + coef.bonus;

@@ -2,6 +2,8 @@
  * The clip range that AgenTracer's training narrows with time, never below a fifth of its start.
  *
  * Source: arXiv 2509.03312. Verified (text).
+ * Kept: the floor of a fifth. Dropped: the trainer that uses it, GRPO without KL. Open: nothing known.
+ * Run by hand: it is about a moment of a training run, and no episode holds one.
  */
 
 import { type Static, Type } from 'typebox';

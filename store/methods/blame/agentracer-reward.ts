@@ -2,6 +2,8 @@
  * What a tracer that names the faulty agent and step earns: near misses of the step count a little, the agent counts or not.
  *
  * Source: AgenTracer, arXiv 2509.03312. Verified (text). 0 for a wrong format; a prediction that is missing is wrong.
+ * Kept: the bell over steps and the exact agent, λ 0.5, σ 1. Dropped: reading `<answer>agent|step</answer>`, which says
+ * `format_ok`. Open: nothing known.
  */
 
 import { type Static, Type } from 'typebox';
@@ -22,7 +24,7 @@ export const agentracerReward: Method<Static<typeof Input>, typeof params, numbe
   kind: 'blame',
   source: 'AgenTracer: arXiv 2509.03312; verified (text)',
   version: 1,
-  needs: 'input',
+  needs: 'traced failure',
   summary: 'A bell over the distance to the true step, and whether the agent is right.',
   params,
   limits: { lambda: Type.Number({ minimum: 0, maximum: 1 }), sigma: Type.Number({ exclusiveMinimum: 0 }) },

@@ -3,6 +3,8 @@
  *
  * Source: Aegis, arXiv 2509.14295 §5.2; kfq20/AEGIS. Verified (text). Each is a set a case. Micro counts everything together, macro is
  * the mean F1 over every class seen in gold or predictions; both are 0 where there is nothing.
+ * Kept: the three levels and both means. Dropped: the contrastive variant and its constants, which train a classifier.
+ * Open: macro over classes never in gold, as read in the text.
  */
 
 import { type Static, Type } from 'typebox';
@@ -27,7 +29,7 @@ export const attributionF1: Method<Static<typeof Input>, Record<never, never>, R
   kind: 'blame',
   source: 'Aegis: arXiv 2509.14295 §5.2; verified (text)',
   version: 1,
-  needs: 'input',
+  needs: 'blamed modes and truth',
   summary: 'Micro and macro F1 over pairs, agents and error modes.',
   params: {},
   input: Input,

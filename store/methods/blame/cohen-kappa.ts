@@ -2,6 +2,7 @@
  * How far two annotators agree beyond what chance would give.
  *
  * Source: Cohen's κ as reported by MAST, arXiv 2503.13657. Verified (text). 1 when chance alone would make them agree always.
+ * Kept: unweighted κ of two annotators. Dropped: weights and more than two annotators. Open: nothing known.
  */
 
 import { type Static, Type } from 'typebox';
@@ -18,7 +19,7 @@ export const cohenKappa: Method<Static<typeof Input>, Record<never, never>, numb
   kind: 'blame',
   source: 'MAST: arXiv 2503.13657; verified (text)',
   version: 1,
-  needs: 'input',
+  needs: 'labels of two annotators',
   summary: 'Agreement of two annotators, corrected for chance.',
   params: {},
   input: Input,

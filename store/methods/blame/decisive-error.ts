@@ -3,6 +3,8 @@
  *
  * Source: AgenTracer, arXiv 2509.03312. Verified (text); the paper's printed equation has the two outcomes swapped against its own text and
  * algorithm, and failure to success is meant. Null when no correction helped, or the run succeeded. Replaying is the team's work.
+ * Kept: the earliest step wins; of one step corrected twice, the first given. Dropped: the corrections and the replays.
+ * Open: nothing known.
  */
 
 import { type Static, Type } from 'typebox';
@@ -21,7 +23,7 @@ export const decisiveError: Method<Static<typeof Input>, Record<never, never>, L
   kind: 'blame',
   source: 'AgenTracer: arXiv 2509.03312; verified (text)',
   version: 1,
-  needs: 'input',
+  needs: 'corrected replays',
   summary: 'Agent and step of the earliest correction that turned failure into success.',
   params: {},
   input: Input,

@@ -2,6 +2,8 @@
  * How much further an intervention brought a run, in milestones.
  *
  * Source: DoVer, arXiv 2512.06749. Secondary. Between −1 and 1; entries are 0 or 1, at most a handful of milestones.
+ * Kept: after less before, over the number of milestones. Dropped: how milestones are found, at most five. Open: read
+ * in a secondary account only.
  */
 
 import { type Static, Type } from 'typebox';
@@ -18,7 +20,7 @@ export const doverProgress: Method<Static<typeof Input>, Record<never, never>, n
   kind: 'blame',
   source: 'DoVer: arXiv 2512.06749; secondary',
   version: 1,
-  needs: 'input',
+  needs: 'subgoals before and after',
   summary: 'Milestones gained by an intervention, as a share of all.',
   params: {},
   input: Input,

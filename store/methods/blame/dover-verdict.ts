@@ -3,6 +3,8 @@
  *
  * Source: DoVer, arXiv 2512.06749. Secondary. Two successes validate it; otherwise only runs that carried the intervention out count: two with
  * enough progress validate it partially, two without refute it, and anything else says nothing.
+ * Kept: three replays of which two decide, progress from 0.2. Dropped: cutting the log into trials, writing and
+ * carrying out interventions. Open: read in a secondary account only.
  */
 
 import { type Static, Type } from 'typebox';
@@ -20,7 +22,7 @@ export const doverVerdict: Method<Static<typeof Input>, typeof params, Verdict> 
   kind: 'blame',
   source: 'DoVer: arXiv 2512.06749; secondary',
   version: 1,
-  needs: 'input',
+  needs: 'replays of an intervention',
   summary: 'Validated, partially validated, refuted or inconclusive, from the replays of an intervention.',
   params,
   limits: { min_runs: Type.Integer({ minimum: 1 }) },

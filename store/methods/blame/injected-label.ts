@@ -2,6 +2,8 @@
  * A failure whose cause is known, because it was put there: the perturbed step of a run that succeeded before.
  *
  * Source: AgenTracer, arXiv 2509.03312. Verified (text). Null when the run had failed anyway, or survived the perturbation.
+ * Kept: the injection is the label. Dropped: the perturbation, tried in random order until one fails the run. Open:
+ * nothing known.
  */
 
 import { type Static, Type } from 'typebox';
@@ -22,7 +24,7 @@ export const injectedLabel: Method<Static<typeof Input>, Record<never, never>, L
   kind: 'blame',
   source: 'AgenTracer: arXiv 2509.03312; verified (text)',
   version: 1,
-  needs: 'input',
+  needs: 'perturbed replays',
   summary: 'Agent and step of a perturbation that turned success into failure.',
   params: {},
   input: Input,

@@ -2,6 +2,8 @@
  * Turns the flow of data around, so that blame runs from who used something to who made it.
  *
  * Source: CDC-MAS, arXiv 2509.08682. Secondary. Edges are (producer, consumer) and come out as (consumer, producer), in order.
+ * Kept: every edge turned, none added or joined. Dropped: the search for causes step by step, which is not published in
+ * a form that could be checked. Open: whether repeats of an edge count.
  */
 
 import { type Static, Type } from 'typebox';
@@ -16,7 +18,7 @@ export const invertDependencies: Method<Static<typeof Input>, Record<never, neve
   kind: 'blame',
   source: 'CDC-MAS: arXiv 2509.08682; secondary',
   version: 1,
-  needs: 'input',
+  needs: 'data dependencies',
   summary: 'Reverses each edge from producer to consumer.',
   params: {},
   input: Input,

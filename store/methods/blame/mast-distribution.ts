@@ -3,6 +3,8 @@
  *
  * Source: MAST, arXiv 2503.13657 and the released taxonomy. Verified (text). A mode counts once a trace. Categories are shares of all
  * (trace, mode) pairs, 0 where there is none. A code may carry the prefix FM-; one that is not in the taxonomy is refused.
+ * Kept: codes and categories of the latest version. Dropped: the judge that finds the codes; older titles, whose codes
+ * mean other things. Open: nothing known.
  */
 
 import { type Static, Type } from 'typebox';
@@ -23,7 +25,7 @@ export const mastDistribution: Method<Static<typeof Input>, Record<never, never>
   kind: 'blame',
   source: 'MAST: arXiv 2503.13657; verified (text)',
   version: 1,
-  needs: 'input',
+  needs: 'failure modes',
   summary: 'Traces for each failure mode, and each category’s share.',
   params: {},
   input: Input,

@@ -4,6 +4,8 @@
  * Source: CDC-MAS, arXiv 2509.08682. Secondary; the coalition values are the success rates when only these agents are repaired, which
  * needs replays or a value model. `values` has a key for every coalition: names sorted by code unit and joined by +, nobody is "".
  * Blame is the positive part, normalised, or uniform if there is none. Exact, hence at most 16 agents; sampling is not done here.
+ * Kept: efficiency, symmetry, dummy. Dropped: sampled permutations for larger teams. Open: the value of a coalition in
+ * the paper.
  */
 
 import { type Static, Type } from 'typebox';
@@ -26,12 +28,15 @@ export const shapley: Method<Static<typeof Input>, Record<never, never>, Attribu
   kind: 'blame',
   source: 'CDC-MAS: arXiv 2509.08682; secondary',
   version: 1,
-  needs: 'input',
+  needs: 'repaired coalitions',
   summary: 'Shapley value of repairing each agent, and its share of the blame.',
   params: {},
   input: Input,
   run: ({ agents, values }) => {
     if (new Set(agents).size !== agents.length) refuseInput('agents', 'names that differ', agents);
+    const unclear = agents.findIndex((agent) => agent === '' || agent.includes('+'));
+    if (unclear >= 0)
+      refuseInput(`agents[${unclear}]`, 'a name without +, which joins the names of a coalition', agents[unclear]);
     const phi = shapleyValues(coalitionValues(agents, values), agents.length);
     const positive = phi.map((value) => Math.max(value, 0));
     const total = sum(positive);

@@ -4,6 +4,7 @@
  * Source: the Who&When benchmark used by AgenTracer, arXiv 2509.03312. Verified (text). A missing prediction is wrong. The published script
  * asks whether the true value is a substring of the predicted one, so that step 1 is right for 12: `match: "contains"` gives its numbers.
  * Null without cases.
+ * Kept: agent and step counted apart. Dropped: nothing. Open: nothing known.
  */
 
 import { type Static, Type } from 'typebox';
@@ -24,7 +25,7 @@ export const whoWhenAccuracy: Method<Static<typeof Input>, typeof params, Accura
   kind: 'blame',
   source: 'Who&When / AgenTracer: arXiv 2509.03312; verified (text)',
   version: 1,
-  needs: 'input',
+  needs: 'blamed steps and truth',
   summary: 'Share of cases with the right agent, and with the right step.',
   params,
   limits: { match: Type.Union([Type.Literal('exact'), Type.Literal('contains')]) },

@@ -5,6 +5,8 @@
  * Source: PettingLLMs, pettingllms/trainer/multi_agents_ppo_trainer.py. Verified (code).
  * Kept: verl's GRPO under the key (env, turn, agent). Needs every candidate of the tree, not only the chosen one.
  * Dropped: the mode without tree sampling (key env, last turns only), which is `grpo_advantage` on those rows.
+ * Open: the source's own fork of verl gives a group of one the
+ * advantage 0 where other groups are larger; here it is verl's, the reward.
  */
 
 import { type Static, Type } from 'typebox';

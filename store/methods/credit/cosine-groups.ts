@@ -3,6 +3,8 @@
  *
  * Source: Dr. MAMR, arXiv 2511.02303. Secondary. A step joins the first group whose first member is at least as near as the threshold;
  * otherwise it opens a group. A vector of zeros is near to nothing.
+ * Kept: the first group that is near enough, against its first member. Dropped: the embeddings. Open: the threshold 0.9
+ * is read in a secondary account.
  */
 
 import { type Static, Type } from 'typebox';
@@ -17,7 +19,7 @@ export const cosineGroups: Method<Static<typeof Input>, typeof params, number[]>
   kind: 'credit',
   source: 'Dr. MAMR: arXiv 2511.02303; secondary',
   version: 1,
-  needs: 'input',
+  needs: 'embeddings',
   summary: 'Groups steps by the cosine of their embeddings with each group’s first member.',
   params,
   limits: { threshold: Type.Number({ minimum: -1, maximum: 1 }) },
@@ -33,6 +35,10 @@ export const cosineGroups: Method<Static<typeof Input>, typeof params, number[]>
 };
 
 function cosine(a: readonly number[], b: readonly number[]): number {
-  const length = Math.hypot(...a) * Math.hypot(...b);
-  return length === 0 ? Number.NEGATIVE_INFINITY : a.reduce((total, value, i) => total + value * b[i]!, 0) / length;
+  const length = Math.sqrt(product(a, a)) * Math.sqrt(product(b, b));
+  return length === 0 ? Number.NEGATIVE_INFINITY : product(a, b) / length;
+}
+
+function product(a: readonly number[], b: readonly number[]): number {
+  return a.reduce((total, value, i) => total + value * b[i]!, 0);
 }

@@ -5,6 +5,7 @@
  * Source: langfengQ/DrMAS, verl/trainer/ppo/core_algos.py and ray_trainer.py, option group_by_agent_id. Verified (code).
  * Kept: every step of an agent is a sample, so one that acts more often weighs more in its own statistics; ddof 1; a group of one
  * as in verl's GRPO. A null reward has a null advantage.
+ * Dropped: the spread over tokens. Open: nothing known.
  */
 
 import { type Static, Type } from 'typebox';

@@ -3,6 +3,7 @@
  *
  * Source: verl, verl/trainer/ppo/core_algos.py (compute_gae_advantage_return). Verified (code). A token with mask 0 (an observation) keeps
  * the next value and the running sum of what follows it. Returns are taken before any whitening. γ and λ default to verl's 1.
+ * Kept: no bootstrap after the last token. Dropped: whitening, which is `masked_whiten`. Open: nothing known.
  */
 
 import { type Static, Type } from 'typebox';
@@ -31,6 +32,7 @@ export const gae: Method<Static<typeof Input>, typeof params, Estimate> = {
     requireRows('values', values, rewards.length, 'rewards');
     requireRows('mask', mask, rewards.length, 'rewards');
     const advantages: number[] = new Array(rewards.length);
+    const returns: number[] = new Array(rewards.length);
     let nextValue = 0;
     let last = 0;
     for (let t = rewards.length - 1; t >= 0; t--) {
@@ -40,7 +42,8 @@ export const gae: Method<Static<typeof Input>, typeof params, Estimate> = {
         nextValue = values[t]!;
       }
       advantages[t] = last;
+      returns[t] = last + values[t]!;
     }
-    return { advantages, returns: advantages.map((advantage, t) => advantage + values[t]!) };
+    return { advantages, returns };
   },
 };

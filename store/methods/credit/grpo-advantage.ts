@@ -5,6 +5,7 @@
  * Kept: ddof 1, eps added to the std, and a group of one measured against mean 0 and std 1, so that its reward comes through:
  * surprising, and therefore flagged by whoever stores it. A null reward has a null advantage and no part in the statistics.
  * Dropped: the spread over tokens; an advantage is one number a sample.
+ * Open: nothing known.
  */
 
 import { type Static, Type } from 'typebox';

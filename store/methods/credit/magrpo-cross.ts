@@ -3,6 +3,7 @@
  *
  * Source: OpenMLRL/CoMLRL, comlrl/trainers/reinforce/magrpo.py. Verified (code).
  * Rewards are in the order of the index tuples with agent 0 slowest. A completion's value is the sum, not the mean, over its tuples.
+ * Kept: the sum over tuples, the mean of the agent as baseline. Dropped: nothing. Open: nothing known.
  */
 
 import { type Static, Type } from 'typebox';
@@ -23,7 +24,7 @@ export const magrpoCross: Method<Static<typeof Input>, Record<never, never>, Age
   kind: 'credit',
   source: 'MAGRPO: OpenMLRL/CoMLRL, trainers/reinforce/magrpo.py; verified (code)',
   version: 1,
-  needs: 'input',
+  needs: 'joint rewards',
   summary: 'Sums joint rewards over all combinations of a completion and subtracts its agent’s mean.',
   params: {},
   input: Input,

@@ -4,14 +4,15 @@
  * Source: OpenMLRL/CoMLRL, comlrl/trainers/reinforce/magrpo.py. Verified (code).
  * return = reward + γ · mean return of the child node; the same advantage goes to every agent. `mode` is the baseline: the node's mean
  * (aligned mode), none, the node's maximum, or the mean of the others. A node is named by its path: child k of node p is p.k.
- * Dropped: ending a branch by its mean reward, which happens while the tree grows. A node with one joint action has advantage 0;
- * with `rloo` it keeps its return, as in verl's RLOO (unverified here).
+ * Dropped: ending a branch by its mean reward, which happens while the tree grows. A node with one joint action has advantage 0, with
+ * `rloo` too, unlike verl's RLOO. The package comlrl discounts so at 1.3.6; at 1.4.3 it does not discount, which is γ = 1 here.
+ * Kept: γ 0.9, no std. Open: the baseline of one joint action with `rloo`.
  */
 
 import { Type } from 'typebox';
 import type { Method } from '../method.ts';
 import { refuseInput } from '../refuse.ts';
-import { mean } from '../statistics.ts';
+import { largest, mean } from '../statistics.ts';
 
 type Node = { readonly rewards: readonly number[]; readonly children?: readonly (Node | null)[] };
 
@@ -39,8 +40,9 @@ export const magrpoReturns: Method<{ readonly tree: Node }, typeof params, NodeR
   kind: 'credit',
   source: 'MAGRPO: OpenMLRL/CoMLRL, trainers/reinforce/magrpo.py; verified (code)',
   version: 1,
-  needs: 'input',
-  summary: 'Discounted returns of joint actions in a tree, minus the mean of their node.',
+  needs: 'joint actions',
+  summary:
+    'Discounted returns of joint actions in a tree, minus the mean of their node; stored on each step of the episode.',
   params,
   limits: {
     gamma: Type.Number({ minimum: 0, maximum: 1 }),
@@ -70,14 +72,15 @@ function visit(node: Node, name: string, gamma: number, mode: Mode): [NodeReturn
 function advantagesOf(returns: readonly number[], mode: Mode): number[] {
   const n = returns.length;
   const centre = mean(returns);
+  const best = largest(returns);
   switch (mode) {
     case 'mean':
       return returns.map((value) => value - centre);
     case 'raw':
       return [...returns];
     case 'max':
-      return returns.map((value) => value - Math.max(...returns));
+      return returns.map((value) => value - best);
     case 'rloo':
-      return returns.map((value) => (n === 1 ? value : ((value - centre) * n) / (n - 1)));
+      return returns.map((value) => (n === 1 ? 0 : ((value - centre) * n) / (n - 1)));
   }
 }

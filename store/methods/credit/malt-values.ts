@@ -4,6 +4,8 @@
  * Source: arXiv 2412.01928 §4.2–4.3. Verified (text). A verification is worth the mean of its refinements, a generation the mean of
  * its verifications. Positive is strictly above 0.5; exactly 0.5, up to rounding, is negative. Pairs are (positive, negative) among
  * siblings of one parent. Refinements are 0 or 1, and their own label.
+ * Kept: means upwards, strict threshold, pairs among siblings. Dropped: building the tree; which roles train on what
+ * (SFT all three, DPO without the generator). Open: nothing known.
  */
 
 import { type Static, Type } from 'typebox';
@@ -31,7 +33,7 @@ export const maltValues: Method<Static<typeof Input>, Record<never, never>, Valu
   kind: 'credit',
   source: 'MALT: arXiv 2412.01928 §4.2–4.3; verified (text)',
   version: 1,
-  needs: 'input',
+  needs: 'refinement tree',
   summary: 'Values, labels and preference pairs of a generate–verify–refine tree.',
   params: {},
   input: Input,

@@ -3,6 +3,8 @@
  *
  * Source: arXiv 2511.02303. Secondary; that each part is normalised over the steps given, all steps of a query's group, is the best
  * reading. ddof 1, eps 1e-6; a part that does not vary, or a single step, counts 0.
+ * Kept: α = β = 0.1. Dropped: the change of the loss, that 1/turns is no divisor any more. Open: the scope of each
+ * normalisation.
  */
 
 import { type Static, Type } from 'typebox';
@@ -19,7 +21,7 @@ export const mamrStepAdvantage: Method<Static<typeof Input>, typeof params, numb
   kind: 'credit',
   source: 'Dr. MAMR: arXiv 2511.02303; secondary',
   version: 1,
-  needs: 'input',
+  needs: 'outcome, influence and restart',
   summary: 'Normalised outcome plus shares of normalised influence and restart reward.',
   params,
   input: Input,

@@ -6,6 +6,7 @@
  * next turn, unless the episode ended (`alive` 0). `entry_mask` is the released behaviour, which cuts the chain inside the turn after an
  * end, against the paper. `normalise` is the batch step that follows in the source: (A − mean)/(std ddof 0 + 1e-8), statistics without
  * entries that are exactly 0. Returns are taken before it. Dropped: the token-level variant and the value loss.
+ * Kept: γ 0.99, λ 0.95, the walk from the last agent of the last turn. Open: nothing known.
  */
 
 import { type Static, Type } from 'typebox';
@@ -29,7 +30,7 @@ export const marftGae: Method<Static<typeof Input>, typeof params, Estimate> = {
   kind: 'credit',
   source: 'MARFT: jwliao-ai/MARFT, buffers/action_level_buffer.py; verified (code)',
   version: 1,
-  needs: 'input',
+  needs: 'action values',
   summary: 'GAE from agent to agent within a turn and from turn to turn.',
   params,
   limits: { gamma: Discount, lambda: Discount },

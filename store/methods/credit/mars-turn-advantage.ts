@@ -6,6 +6,7 @@
  * `advantage_norm` uses the distinct values of a player. Changed: values are distinct when they differ in the first 12 decimals, and
  * padding is no value; the source compares floats of the padded token matrix. γ is per turn here, per token there; at 1, the only
  * value released, they are the same. Whitening over tokens is `masked_whiten`.
+ * Dropped: whitening of the token rewards, a positive factor that the last whitening removes. Open: nothing known.
  */
 
 import { type Static, Type } from 'typebox';
@@ -33,7 +34,7 @@ export const marsTurnAdvantage: Method<Static<typeof Input>, Params, Record<stri
   kind: 'credit',
   source: 'MARS / MARSHAL: thu-nics/MARS, roll/utils/functionals.py; verified (code)',
   version: 1,
-  needs: 'input',
+  needs: 'turn rewards by player',
   summary: 'Turn rewards less the player’s mean, summed from each turn to the end.',
   params,
   limits: {
@@ -46,7 +47,11 @@ export const marsTurnAdvantage: Method<Static<typeof Input>, Params, Record<stri
     if (seen.size !== trajectories.length)
       refuseInput('trajectories', 'with an id of its own each', trajectories.length);
     const turns = trajectories.flatMap(({ player, tag, turn_rewards }) =>
-      turn_rewards.map((reward) => ({ player, tag: tag === undefined ? 'untagged' : `tag ${tag}`, reward })),
+      turn_rewards.map((reward) => ({
+        player,
+        tag: tag === undefined ? 'untagged' : `tag ${JSON.stringify(tag)}`,
+        reward,
+      })),
     );
     const groups = groupRows(
       turns.map(({ tag }) => tag),

@@ -2,14 +2,16 @@
  * Advantages of a batch brought to mean 0 and std 1 over the tokens that count.
  *
  * Source: verl, verl/utils/torch_functional.py (masked_whiten). Verified (code). eps 1e-8 is added to the count and to the variance, which has
- * the correction n/(n − 1). Fewer than two tokens are an error. Tokens with mask 0 come out as 0.
+ * the correction n/(n − 1). Fewer than two tokens are an error. Tokens with mask 0 come out as 0, and so do all where those that count are
+ * equal: in the source's 32 bits 1e-8 disappears beside the count, in 64 bits it would leave a remainder.
+ * The values are another method's advantages over a training batch, which the trainer puts together: it is run by hand.
+ * Kept: n/(n − 1), both eps. Dropped: the variant that keeps the mean. Open: nothing known.
  */
 
 import { type Static, Type } from 'typebox';
 import type { Method } from '../method.ts';
 import { refuseInput, requireRows } from '../refuse.ts';
 import { Bit } from '../shapes.ts';
-import { sum } from '../statistics.ts';
 
 const Input = Type.Object({ values: Type.Array(Type.Number()), mask: Type.Array(Bit) });
 
@@ -24,11 +26,26 @@ export const maskedWhiten: Method<Static<typeof Input>, Record<never, never>, nu
   input: Input,
   run: ({ values, mask }) => {
     requireRows('mask', mask, values.length, 'values');
-    const n = sum(mask);
+    let n = 0;
+    let total = 0;
+    let low = Number.POSITIVE_INFINITY;
+    let high = Number.NEGATIVE_INFINITY;
+    for (let i = 0; i < values.length; i++) {
+      if (mask[i] !== 1) continue;
+      const value = values[i]!;
+      n++;
+      total += value;
+      if (value < low) low = value;
+      if (value > high) high = value;
+    }
     if (n <= 1) refuseInput('mask', 'at least two entries of 1', `${n}`);
-    const centre = values.reduce((total, value, i) => total + value * mask[i]!, 0) / (n + 1e-8);
-    const squares = values.reduce((total, value, i) => total + (value - centre) ** 2 * mask[i]!, 0) / (n + 1e-8);
-    const deviation = Math.sqrt((squares * n) / (n - 1) + 1e-8);
-    return values.map((value, i) => (mask[i] === 1 ? (value - centre) / deviation : 0));
+    const whitened: number[] = new Array(values.length).fill(0);
+    if (low === high) return whitened;
+    const centre = total / (n + 1e-8);
+    let squares = 0;
+    for (let i = 0; i < values.length; i++) if (mask[i] === 1) squares += (values[i]! - centre) ** 2;
+    const deviation = Math.sqrt(((squares / (n + 1e-8)) * n) / (n - 1) + 1e-8);
+    for (let i = 0; i < values.length; i++) if (mask[i] === 1) whitened[i] = (values[i]! - centre) / deviation;
+    return whitened;
   },
 };

@@ -3,6 +3,7 @@
  *
  * Source: mzf666/MATPO, verl/protocol.py, verl/trainer/ppo/core_algos.py. Verified (code).
  * Kept: verl's GRPO over the planner's roll-outs only. A padded row is a worker with parent null; its advantage is 0.
+ * Dropped: the spread over tokens; ids must differ, because a worker would have two parents. Open: nothing known.
  */
 
 import { type Static, Type } from 'typebox';
@@ -24,8 +25,9 @@ export const matpoAdvantage: Method<Static<typeof Input>, typeof VERL_PARAMS, Ad
   kind: 'credit',
   source: 'MATPO: mzf666/MATPO, verl/protocol.py and core_algos.py; verified (code)',
   version: 1,
-  needs: 'input',
-  summary: 'GRPO over the planner’s roll-outs; each worker copies its parent’s advantage.',
+  needs: 'planner and workers',
+  summary:
+    'GRPO over the planner’s roll-outs; each worker copies its parent’s advantage; stored on each step of the episode.',
   params: VERL_PARAMS,
   limits: { eps: Type.Number({ minimum: 0 }) },
   input: Input,
@@ -36,6 +38,12 @@ export const matpoAdvantage: Method<Static<typeof Input>, typeof VERL_PARAMS, Ad
       params,
     );
     const byId = new Map(main.map(({ id }, i) => [id, advantages[i]!]));
+    if (byId.size !== main.length)
+      refuseInput(
+        'main',
+        'roll-outs with an id of its own each',
+        main.map(({ id }) => id),
+      );
     const worker = workers.map(({ parent }, i) => {
       if (parent === null) return 0;
       const advantage = byId.get(parent);

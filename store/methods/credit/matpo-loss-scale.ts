@@ -2,7 +2,9 @@
  * Keeps many worker roll-outs from diluting the loss of the few planner roll-outs that launched them.
  *
  * Source: mzf666/MATPO, verl/trainer/ppo/core_algos.py. Verified (code). `batch_size` counts every row, padded ones too.
- * Both sequence means are scaled, a token mean is left alone.
+ * Both sequence means are scaled, a token mean is left alone. A loss belongs to a training step and to no recorded episode, so that it
+ * is run by hand.
+ * Kept: rows over planner roll-outs, at least one. Dropped: the loss itself. Open: nothing known.
  */
 
 import { type Static, Type } from 'typebox';

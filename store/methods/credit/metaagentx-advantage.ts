@@ -4,6 +4,8 @@
  * Source: PettingLLMs repository, multi_agents_execution_engine_autoevol.py and gen_agent.py. Verified (code).
  * A row is a design, a column one of its executions. `executor_group` null means `question` up to two executions a design, otherwise
  * `design`. A design is worth the mean of its executions. Executors come out one design after the other.
+ * Kept: both groupings and the rule between them. Dropped: the reward itself, which is `metaagentx_rewards`. Open: the source's own fork of verl gives a group of one the
+ * advantage 0 where other groups are larger; here it is verl's, the reward.
  */
 
 import { type Static, Type } from 'typebox';
@@ -24,8 +26,9 @@ export const metaagentxAdvantage: Method<Static<typeof Input>, Params, Advantage
   kind: 'credit',
   source: 'MetaAgent-X: PettingLLMs, multi_agents_execution_engine_autoevol.py; verified (code)',
   version: 1,
-  needs: 'input',
-  summary: 'GRPO over designs by their mean, and over executions by problem or design.',
+  needs: 'designs and executions',
+  summary:
+    'GRPO over designs by their mean, and over executions by problem or design; stored on each step of the episode.',
   params,
   limits: {
     eps: Type.Number({ minimum: 0 }),

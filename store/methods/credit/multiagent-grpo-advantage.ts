@@ -4,6 +4,7 @@
  * Source: langfengQ/DrMAS, verl/trainer/ppo/core_algos.py. Verified (code).
  * Kept: a trajectory is worth the average of its steps' rewards; statistics over the trajectories of the query, ddof 1.
  * A null reward has a null advantage and no part in its trajectory's average.
+ * Dropped: the spread over tokens. Open: nothing known.
  */
 
 import { type Static, Type } from 'typebox';

@@ -3,6 +3,7 @@
  *
  * Source: verl, verl/trainer/ppo/core_algos.py (RLOO). Verified (code). A group of one has nobody to compare with and keeps its reward.
  * A null reward has a null advantage.
+ * Kept: no division. Dropped: the spread over tokens. Open: nothing known.
  */
 
 import { type Static, Type } from 'typebox';

@@ -7,6 +7,7 @@
  * the batch, or not divided. `normalize_then_sum` normalises each reward function inside its group, sums, and then normalises the sum
  * over the whole batch. A group of one has advantage 0. Unlike everywhere else here, a row without any reward has advantage 0 too,
  * because that is TRL's rule; it still has no part in the statistics. TRL itself needs groups of equal size.
+ * Kept: eps 1e-4 beside the std, both ways to combine rewards. Dropped: gathering over processes. Open: nothing known.
  */
 
 import { type Static, Type } from 'typebox';
@@ -33,7 +34,7 @@ export const trlAdvantage: Method<Static<typeof Input>, Params, number[]> = {
   kind: 'credit',
   source: 'GRPO: trl/trainer/grpo_trainer.py; verified (code)',
   version: 1,
-  needs: 'rewards by group',
+  needs: 'rewards of a batch',
   summary: 'Reward minus the mean of its group, over the std of group or batch or not divided, as TRL does it.',
   params,
   limits: {
@@ -63,6 +64,7 @@ export const trlAdvantage: Method<Static<typeof Input>, Params, number[]> = {
 
 /** One column for each reward function. */
 function columnsOf(reward: Static<typeof Input>['reward']): Column[] {
+  if (!reward.some(Array.isArray)) return [reward as Column];
   const rows = reward.map((one) => (Array.isArray(one) ? one : [one]));
   const width = rows[0]?.length ?? 1;
   const ragged = rows.findIndex((row) => row.length !== width);
@@ -72,11 +74,15 @@ function columnsOf(reward: Static<typeof Input>['reward']): Column[] {
 
 /** Null only where every function gave null. */
 function weightedSum(columns: readonly Column[], weightOf: (i: number) => number): Column {
-  const rows = columns[0]?.length ?? 0;
-  return Array.from({ length: rows }, (_, row) => {
-    if (columns.every((column) => column[row] === null)) return null;
-    return columns.reduce((total, column, i) => total + weightOf(i) * (column[row] ?? 0), 0);
-  });
+  const total: (number | null)[] = new Array(columns[0]?.length ?? 0).fill(null);
+  for (const [i, column] of columns.entries()) {
+    const weight = weightOf(i);
+    for (let row = 0; row < total.length; row++) {
+      const value = column[row];
+      if (value !== null && value !== undefined) total[row] = (total[row] ?? 0) + weight * value;
+    }
+  }
+  return total;
 }
 
 function centred(groups: Groups, values: Column, scale: Params['scale'], eps: number): Column {

@@ -3,6 +3,8 @@
  *
  * Source: APIGen-MT, arXiv 2504.03601. Verified (text) for the stages; strict majority, with a tie rejecting, is unverified.
  * The committee's votes and the second attempt of the generator are a model's work; only the decision is made here.
+ * Kept: the order of the stages. Dropped: the reviewers and what they answer to the generator. Open: the majority and
+ * its tie.
  */
 
 import { type Static, Type } from 'typebox';
@@ -28,7 +30,7 @@ export const apigenMtBlueprint: Method<Static<typeof Input>, Record<never, never
   kind: 'filter',
   source: 'APIGen-MT: arXiv 2504.03601; stages verified (text), majority unverified',
   version: 1,
-  needs: 'input',
+  needs: 'blueprint checks',
   summary: 'Accepts a task that passes the format, execution and policy checks and most of the committee.',
   params: {},
   input: Input,

@@ -5,6 +5,7 @@
  * Kept: a critic blocks iff it does not agree and its criticism text is not empty; a run whose last permitted round still has a
  * blocker is revised once more but never checked again, so it is not in consensus; rounds after the limit are ignored.
  * `content` may be the criticism text or the whole message: reading it again as criticism changes nothing.
+ * Dropped: the outer turns and the CEO that recruits agents and gives a budget. Open: nothing known.
  */
 
 import { type Static, Type } from 'typebox';

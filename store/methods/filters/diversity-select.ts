@@ -3,6 +3,7 @@
  *
  * Source: the M500 text names diversity as a criterion and publishes no algorithm; this one is ours. Unverified.
  * Each category is sorted by score, best first (stable), then the categories are visited in ascending name order, one item a visit.
+ * Kept: the criterion. Dropped: nothing. Open: the algorithm.
  */
 
 import { type Static, Type } from 'typebox';
@@ -20,7 +21,7 @@ export const diversitySelect: Method<Static<typeof Input>, typeof params, (strin
   kind: 'filter',
   source: 'ours, for the diversity criterion of M500 (MAS-TTS); unverified',
   version: 1,
-  needs: 'input',
+  needs: 'categories and scores',
   summary: 'Takes the best of each category in turn until n are taken.',
   params,
   limits: { n: Type.Integer({ minimum: 0 }) },

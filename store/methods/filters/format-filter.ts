@@ -3,6 +3,8 @@
  *
  * Source: the description of M500 in MAS-TTS. The rule is secondary; exactly one pair of tags and a non-blank thought are our
  * tightening, unverified. A box counts only after `</think>`, and only if it closes.
+ * Kept: thoughts inside their tags, a box where an answer is asked for. Dropped: nothing. Open: exactly one pair, and
+ * that a thought is not blank.
  */
 
 import { type Static, Type } from 'typebox';

@@ -3,12 +3,15 @@
  *
  * Source: MAS-GPT, arXiv 2503.03686. Secondary; clustering, tie rule (lowest index) and `min_score` are unverified.
  * `scores` has a row for each query and a column for each system. `min_score: null` keeps every query of the cluster.
+ * Kept: one system a cluster, by the sum of its scores. Dropped: filling the matrix, more than forty systems. Open:
+ * clustering, tie rule and `min_score`.
  */
 
 import { type Static, Type } from 'typebox';
 import type { Method } from '../method.ts';
 import { refuseInput, requireRectangle } from '../refuse.ts';
 import { nullable } from '../shapes.ts';
+import { largest } from '../statistics.ts';
 
 const Input = Type.Object({
   scores: Type.Array(Type.Array(Type.Number())),
@@ -29,7 +32,7 @@ export const interConsistencySelect: Method<Static<typeof Input>, typeof params,
   kind: 'filter',
   source: 'MAS-GPT: arXiv 2503.03686; secondary',
   version: 1,
-  needs: 'input',
+  needs: 'team scores by query',
   summary: 'Pairs each cluster of queries with the system of the highest total score on it.',
   params,
   limits: { min_score: nullable(Type.Number()) },
@@ -42,7 +45,7 @@ export const interConsistencySelect: Method<Static<typeof Input>, typeof params,
         (query) => scores[query] ?? refuseInput(`clusters.${name}`, `rows of scores, 0 to ${scores.length - 1}`, query),
       );
       const totals = Array.from({ length: systems }, (_, m) => rows.reduce((total, row) => total + row[m]!, 0));
-      const total = Math.max(...totals);
+      const total = largest(totals);
       const mas = totals.indexOf(total);
       return { mas, total, kept: queries.filter((_, i) => min_score === null || rows[i]![mas]! >= min_score) };
     };

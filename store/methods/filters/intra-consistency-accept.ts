@@ -3,6 +3,8 @@
  *
  * Source: MAS-GPT, arXiv 2503.03686. Secondary. The rewrite itself is a model's work; only the decision is made here.
  * A rewrite that was never scored is not accepted.
+ * Kept: a rewrite that scores no worse replaces its base. Dropped: the rewrite and the reasoning that links it to the
+ * query. Open: read in a secondary account only.
  */
 
 import { type Static, Type } from 'typebox';
@@ -20,7 +22,7 @@ export const intraConsistencyAccept: Method<Static<typeof Input>, Record<never, 
   kind: 'filter',
   source: 'MAS-GPT: arXiv 2503.03686; secondary',
   version: 1,
-  needs: 'input',
+  needs: 'base and refinement',
   summary: 'Accepts a rewrite that executes and scores no worse than its base.',
   params: {},
   input: Input,

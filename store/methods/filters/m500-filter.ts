@@ -3,6 +3,7 @@
  *
  * Source: MAS-TTS, description of M500. Verified (text) for the conditions; the pipeline is not released.
  * Kept: `answer_tokens` must be strictly above the limit, and is measured on the reference answer, not on the team's trace; input order.
+ * Dropped: the pipeline that makes the marks. Open: how diverse the set is: see `diversity_select`.
  */
 
 import { type Static, Type } from 'typebox';
@@ -28,7 +29,7 @@ export const m500Filter: Method<Static<typeof Input>, typeof params, (string | n
   kind: 'filter',
   source: 'M500: MAS-TTS, conditions verified (text)',
   version: 1,
-  needs: 'input',
+  needs: 'earlier verdicts',
   summary: 'Keeps traces that are long, interdisciplinary where required, agreed on, well formed and correct.',
   params,
   limits: { min_tokens: Type.Integer({ minimum: 0 }) },

@@ -3,6 +3,8 @@
  *
  * Source: arXiv 2506.10844. Secondary; whether the best of a query, all above a threshold, or both is unverified: both here.
  * The first wins a tie. The threshold 0.5 is ours. A trajectory without a reward cannot be best.
+ * Kept: one trajectory a query. Dropped: the reward model and the training of each agent. Open: best, threshold or
+ * both.
  */
 
 import { type Static, Type } from 'typebox';
@@ -18,7 +20,7 @@ export const mragSelect: Method<Static<typeof Input>, typeof params, (string | n
   kind: 'filter',
   source: 'mRAG: arXiv 2506.10844; secondary',
   version: 1,
-  needs: 'input',
+  needs: 'judge scores by query',
   summary: 'Keeps the highest-rewarded trajectory of each query, if its reward reaches the threshold.',
   params,
   input: Input,

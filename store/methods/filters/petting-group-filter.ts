@@ -7,6 +7,7 @@
  * and `mean`, is dropped in `dapo` and untouched in `uid`. Ties go by first appearance, in `uid` by row.
  * Left behind: the release collects rewards only when the ratio is above 0, so that its `dapo` may drop nothing, and counts a
  * missing reward as 0. Here a row without a reward is not kept and not counted.
+ * Kept: all four modes, the cut towards zero. Dropped: that a ratio of 0 switches `dapo` off. Open: nothing known.
  */
 
 import { type Static, Type } from 'typebox';
@@ -25,7 +26,7 @@ export const pettingGroupFilter: Method<Static<typeof Input>, typeof params, num
   kind: 'filter',
   source: 'PettingLLMs: pettingllms-ai/PettingLLMs, core_algo.py; verified (code)',
   version: 1,
-  needs: 'rewards by group',
+  needs: 'rewards by environment, turn and agent',
   summary:
     'Keeps the rows of groups with spread (dapo), of the groups ranked highest (std, mean), or near their mean (uid).',
   params,

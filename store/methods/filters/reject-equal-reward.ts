@@ -4,6 +4,7 @@
  * Source: microsoft/rStar, rstar2_agent/down_sample/reject_sampling.py. Verified (code).
  * Kept: the tolerance of numpy's isclose around each reward, measured from the group's first; a group of one is always dropped.
  * Dropped: cutting the rest to a multiple of the number of workers, which is the trainer's business. A row without a reward is not kept.
+ * Open: nothing known.
  */
 
 import { type Static, Type } from 'typebox';

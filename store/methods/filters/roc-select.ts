@@ -6,6 +6,7 @@
  * The paper draws failures at random, the code takes the first: `failure_order` offers both, `seeded` with the seed handed in.
  * Quotas that do not add up to n (possible with an odd n and two exact halves) are an error, as in the source.
  * A row without a reward is not selected and not counted.
+ * Dropped: the mask that restores the order of the batch. Open: nothing known.
  */
 
 import { uniformInt } from 'pure-rand/distribution/uniformInt';
@@ -31,7 +32,7 @@ export const rocSelect: Method<Static<typeof Input>, typeof params, number[]> = 
   kind: 'filter',
   source: 'GRPO-RoC: microsoft/rStar, down_sample/roc.py; verified (code)',
   version: 1,
-  needs: 'input',
+  needs: 'rewards and penalties',
   summary: 'Keeps n rows of a group: the successes with the lowest penalties, then failures.',
   params,
   limits: {

@@ -2,6 +2,8 @@
  * One training set a role, from successful trajectories only.
  *
  * Source: SWE-Dev and most SFT baselines; unverified beyond an essay. Steps keep their order.
+ * Kept: success first, then roles. Dropped: the mask, which trains a role on its own tokens only. Open: read in an
+ * essay only.
  */
 
 import { type Static, Type } from 'typebox';
@@ -24,7 +26,7 @@ export const rolewiseSftSelect: Method<
   kind: 'filter',
   source: 'SWE-Dev and most SFT baselines; unverified',
   version: 1,
-  needs: 'input',
+  needs: 'outcomes and roles',
   summary: 'Groups the steps of successful trajectories by role.',
   params: {},
   input: Input,

@@ -3,6 +3,8 @@
  *
  * Source: zou-group/sirius. Verified (code). A reward above `epsilon` is a success; a failed run counts only through its regenerated
  * steps, and only if those were graded correct. A run without a reward is neither. Regenerating is a model's work and not done here.
+ * Kept: one library an agent; a repair counts only when it is right. Dropped: feedback, regeneration and rephrasing.
+ * Open: nothing known.
  */
 
 import { type Static, Type } from 'typebox';
@@ -35,7 +37,7 @@ export const siriusLibrary: Method<Static<typeof Input>, typeof params, Library>
   kind: 'filter',
   source: 'SiriuS: zou-group/sirius; verified (code)',
   version: 1,
-  needs: 'input',
+  needs: 'runs and regenerations',
   summary: 'Collects, for each agent, the steps of successful runs and of repaired failures.',
   params,
   input: Input,

@@ -3,6 +3,7 @@
  *
  * Source: SALT-NLP/DyLAN, code/demo/LLMLP.py. Verified (code). n is how many agents may speak in the round, not how many have; so 3 of 4,
  * but all 3 of 3. A null answer agrees with nobody.
+ * Kept: floor(2n/3), strictly more. Dropped: who may speak in a round, which the ranker says. Open: nothing known.
  */
 
 import { type Static, Type } from 'typebox';
@@ -17,8 +18,9 @@ export const dylanConsensus: Method<Static<typeof Input>, Record<never, never>, 
   kind: 'process',
   source: 'DyLAN: SALT-NLP/DyLAN, code/demo/LLMLP.py; verified (code)',
   version: 1,
-  needs: 'input',
-  summary: 'True iff one answer was given by more than two thirds of the agents.',
+  needs: 'answers by round',
+  summary:
+    'True iff one answer was given by more than two thirds of the agents; stored as 1 or 0 on each step of the round.',
   params: {},
   input: Input,
   run: ({ answers, n }) => {

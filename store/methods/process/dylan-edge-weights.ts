@@ -3,6 +3,7 @@
  *
  * Source: SALT-NLP/DyLAN, code/demo/LLM_Neuron.py. Verified (code). 1 to 5 becomes rating/5, more becomes 1, anything else 0; a wrong number of
  * ratings makes all of them 0. The weights are divided by their sum; a sum of 0 weighs all peers the same.
+ * Kept: the uniform fallback. Dropped: reading ratings out of a message. Open: nothing known.
  */
 
 import { type Static, Type } from 'typebox';
@@ -19,8 +20,9 @@ export const dylanEdgeWeights: Method<Static<typeof Input>, Record<never, never>
   kind: 'process',
   source: 'DyLAN: SALT-NLP/DyLAN, code/demo/LLM_Neuron.py; verified (code)',
   version: 1,
-  needs: 'input',
-  summary: 'Peer ratings as weights that sum to 1.',
+  needs: 'peer ratings',
+  summary:
+    'Peer ratings as weights that sum to 1; stored on each message as the mean weight it had, with each listener’s beside it.',
   params: {},
   input: Input,
   run: ({ ratings, n_peers }) => {

@@ -5,6 +5,7 @@
  * final answer share 1; where nobody agrees all have 0 (the source divides by zero). Before that, an active agent has the importance of
  * its listeners, weighted by how much they listened. `edges[t][a][b]` is the weight of a's message of round t in b at round t + 1;
  * a missing edge weighs 0.
+ * Kept: the sum over rounds. Dropped: choosing the team by importance. Open: nothing known.
  */
 
 import { type Static, Type } from 'typebox';
@@ -28,8 +29,9 @@ export const dylanImportance: Method<Input, Record<never, never>, Importance> = 
   kind: 'process',
   source: 'DyLAN: SALT-NLP/DyLAN, code/demo/LLMLP.py; verified (code)',
   version: 1,
-  needs: 'input',
-  summary: 'Importance of each agent in each round and in all, passed back from the final answer.',
+  needs: 'peer ratings and agreement',
+  summary:
+    'Importance of each agent in each round and in all, passed back from the final answer; stored on each step of the agent’s round.',
   params: {},
   input: Input,
   run: ({ rounds, edges }) => {

@@ -3,6 +3,7 @@
  *
  * Source: milad1378yz/MASPRM, src/mcts.py. Verified (code). A roll-out is +1 for a right final answer and −1 otherwise, also when it never
  * ended; q = sum / visits. Building the tree is a model's work and not done here.
+ * Kept: ±1 and the mean. Dropped: nothing else of the search; `uct` chooses. Open: nothing known.
  */
 
 import { type Static, Type } from 'typebox';
@@ -19,7 +20,7 @@ export const masprmBackprop: Method<Static<typeof Input>, Record<never, never>, 
   kind: 'process',
   source: 'MASPRM: milad1378yz/MASPRM, src/mcts.py; verified (code)',
   version: 1,
-  needs: 'input',
+  needs: 'search tree',
   summary: 'Visits and mean outcome of each node of a search tree.',
   params: {},
   input: Input,

@@ -2,6 +2,7 @@
  * How good a path looks to a process reward model: the product of its nodes' values, each brought to 0 … 1.
  *
  * Source: milad1378yz/MASPRM, src/experiments/core.py. Verified (code). No factor is below 1e-6, so that one bad node cannot hide the rest.
+ * Kept: the floor of each factor. Dropped: the search that asks for it. Open: nothing known.
  */
 
 import { type Static, Type } from 'typebox';
@@ -14,7 +15,7 @@ export const masprmPathScore: Method<Static<typeof Input>, Record<never, never>,
   kind: 'process',
   source: 'MASPRM: milad1378yz/MASPRM, src/experiments/core.py; verified (code)',
   version: 1,
-  needs: 'input',
+  needs: 'values along a path',
   summary: 'Product of (v + 1)/2 over the nodes of a path.',
   params: {},
   input: Input,

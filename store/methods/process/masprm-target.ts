@@ -3,6 +3,7 @@
  *
  * Source: milad1378yz/MASPRM, src/train/trainer.py. Verified (code). q is clamped so that a certain node has a finite target. This is the
  * target of the regression losses; the source's default is a binary cross-entropy.
+ * Kept: the clamp 0.95. Dropped: the losses, see `trainer/losses/value-regression.ts`. Open: nothing known.
  */
 
 import { type Static, Type } from 'typebox';
@@ -16,7 +17,7 @@ export const masprmTarget: Method<Static<typeof Input>, typeof params, number> =
   kind: 'process',
   source: 'MASPRM: milad1378yz/MASPRM, src/train/trainer.py; verified (code)',
   version: 1,
-  needs: 'input',
+  needs: 'nodes of a search tree',
   summary: 'atanh of q clamped to ±0.95.',
   params,
   limits: { clamp: Type.Number({ exclusiveMinimum: 0, exclusiveMaximum: 1 }) },

@@ -3,6 +3,7 @@
  *
  * Source: milad1378yz/MASPRM, src/train/preprocess_data.py. Verified (code). Both limits are included. `leaf_q` holds the values of the
  * terminal leaves, each of which must be exactly −1 or 1; without it only the root is asked.
+ * Kept: ±0.7. Dropped: nothing. Open: nothing known.
  */
 
 import { type Static, Type } from 'typebox';
@@ -16,7 +17,7 @@ export const masprmTreeKeep: Method<Static<typeof Input>, typeof params, boolean
   kind: 'process',
   source: 'MASPRM: milad1378yz/MASPRM, src/train/preprocess_data.py; verified (code)',
   version: 1,
-  needs: 'input',
+  needs: 'root of a search tree',
   summary: 'Keeps a tree whose root value is within ±0.7 and whose leaves are decided.',
   params,
   limits: { limit: Type.Number({ minimum: 0 }) },

@@ -2,6 +2,7 @@
  * Which child of a search tree to visit next: its value, and a bonus for having been visited seldom.
  *
  * Source: milad1378yz/MASPRM, src/mcts.py. Verified (code). Visits count as at least 1; c is 2.
+ * Kept: c 2. Dropped: choosing the child, which is the caller’s. Open: nothing known.
  */
 
 import { type Static, Type } from 'typebox';
@@ -16,7 +17,7 @@ export const uct: Method<Static<typeof Input>, typeof params, number> = {
   kind: 'process',
   source: 'MASPRM: milad1378yz/MASPRM, src/mcts.py; verified (code)',
   version: 1,
-  needs: 'input',
+  needs: 'nodes of a search tree',
   summary: 'q plus c times the root of ln(parent visits) over child visits.',
   params,
   input: Input,

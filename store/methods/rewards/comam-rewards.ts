@@ -4,6 +4,7 @@
  * Source: arXiv 2603.12631. Secondary; gain, discount and mixing are unverified. Discounted gain of the outcome in the order of the
  * agent's rewards, over that of the best order, is the agent's agreement; agreements sum to the weights. Reward = own + weight · outcome.
  * No agreement at all weighs everybody the same.
+ * Kept: ranking agreement as weight. Dropped: GRPO by agent, which follows. Open: gain, discount, mixing.
  */
 
 import { type Static, Type } from 'typebox';
@@ -27,8 +28,9 @@ export const comamRewards: Method<Static<typeof Input>, Record<never, never>, Re
   kind: 'reward',
   source: 'CoMAM: arXiv 2603.12631; secondary',
   version: 1,
-  needs: 'input',
-  summary: 'Adds to each agent’s reward the team’s outcome, weighted by how well the agent’s ranking agrees with it.',
+  needs: 'team and local rewards by group',
+  summary:
+    'Adds to each agent’s reward the team’s outcome, weighted by how well the agent’s ranking agrees with it; stored on each of its steps.',
   params: {},
   input: Input,
   run: ({ global, local }) => {

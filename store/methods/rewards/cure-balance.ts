@@ -3,6 +3,7 @@
  *
  * Source: Gen-Verse/CURE, optimization/reward.py; arXiv 2506.03136. Verified (code).
  * Kept: only the positive side is scaled; division by the std (ddof 0) without shifting the mean; null when a side is empty.
+ * Dropped: nothing. Open: nothing known.
  */
 
 import { type Static, Type } from 'typebox';
@@ -16,7 +17,7 @@ export const cureBalance: Method<Static<typeof Input>, Record<never, never>, num
   kind: 'reward',
   source: 'CURE: Gen-Verse/CURE, optimization/reward.py; arXiv 2506.03136; verified (code)',
   version: 1,
-  needs: 'input',
+  needs: 'rewards of candidates',
   summary: 'Scales the positive rewards to weigh as much as the negative ones, then divides by the std.',
   params: {},
   input: Input,

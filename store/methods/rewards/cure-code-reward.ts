@@ -4,6 +4,7 @@
  * Source: Gen-Verse/CURE, optimization/reward.py; arXiv 2506.03136. Verified (code).
  * Kept: std with ddof 0 and no eps; a task whose programs all score the same is dropped (null). There is no term for generated
  * tests in the released coder reward, though the paper's prose suggests one.
+ * Dropped: running the programs. Open: nothing known.
  */
 
 import { type Static, Type } from 'typebox';

@@ -5,6 +5,7 @@
  * Kept: only the sign of a reward counts and 0 belongs to neither side; the target is the median length of the positives, clamped;
  * every negative gets the minimum of the whole value array, which is 0 where there is no positive. So a right but overlong sample
  * turns negative. Null without positives.
+ * Dropped: nothing. Open: nothing known.
  */
 
 import { type Static, Type } from 'typebox';
@@ -21,7 +22,7 @@ export const cureLengthRegularize: Method<Static<typeof Input>, typeof params, n
   kind: 'reward',
   source: 'CURE: Gen-Verse/CURE, optimization/reward.py; arXiv 2506.03136; verified (code)',
   version: 1,
-  needs: 'input',
+  needs: 'rewards of candidates',
   summary: 'Replaces positive rewards by how far below the median length they stay, then balances both sides.',
   params,
   limits: { min_len: Type.Number({ minimum: 0 }), max_len: Type.Number({ minimum: 0 }) },

@@ -5,6 +5,7 @@
  * Kept: +1 if every right program passes, otherwise −1, times the share of wrong programs the test judges as its sign says;
  * `post_stage` asks for none or any of the wrong programs instead of a share. Without wrong programs the scale is 1, where the
  * count form of the paper would drop the task. A raw value of 0 is legal. Nobody right: null.
+ * Dropped: the count form, equal but for the scale. Open: nothing known.
  */
 
 import { type Static, Type } from 'typebox';

@@ -3,6 +3,7 @@
  *
  * Source: verl, verl/workers/reward_manager/dapo.py. Verified (code). 0 up to max_len − buffer, then falling by `factor` over the
  * buffer and on beyond it: verl does not stop it there (MARTI does).
+ * Kept: no floor. Dropped: MARTI’s floor at the buffer. Open: nothing known.
  */
 
 import { type Static, Type } from 'typebox';
@@ -16,7 +17,7 @@ export const dapoOverlong: Method<Static<typeof Input>, typeof params, number> =
   kind: 'reward',
   source: 'DAPO: verl/workers/reward_manager/dapo.py; verified (code)',
   version: 1,
-  needs: 'input',
+  needs: 'lengths',
   summary: 'A penalty that grows with the tokens beyond max_len − buffer.',
   params,
   limits: { max_len: Type.Number({ minimum: 0 }), buffer: Type.Number({ exclusiveMinimum: 0 }) },

@@ -4,6 +4,7 @@
  * Source: the notation of essays about CURE; it does not match the released code (see `cure_code_reward`, `cure_test_reward`).
  * Our concrete reading, unverified: R_GT and R_Verifier are mean pass rates, R_P is the share of programs for which passing the test
  * and being right are the same thing, Length is in tokens. The default factors are ours.
+ * Kept: both lines of the notation. Dropped: nothing. Open: what each term means, and the factors.
  */
 
 import { type Static, Type } from 'typebox';
@@ -28,7 +29,7 @@ export const essayRewards: Method<Static<typeof Input>, typeof params, Rewards> 
   kind: 'reward',
   source: 'ours, after the essays’ notation for CURE; unverified',
   version: 1,
-  needs: 'input',
+  needs: 'execution matrix',
   summary: 'Pass rates for programs, and how well tests tell right from wrong less their length.',
   params,
   input: Input,

@@ -5,6 +5,7 @@
  * Kept: families are processed in the order in which their parents first appear, in place: a child is compared with its parent's
  * shaped reward, while siblings are those of the moment the family starts. The root level has parent −1 and no parent reward; a null
  * parent means no family. A node without a reward keeps none and is nobody's baseline.
+ * Dropped: the search that grows the tree. Open: nothing known.
  */
 
 import { type Static, Type } from 'typebox';
@@ -21,12 +22,14 @@ export const mars2TreeShaping: Method<Static<typeof Input>, typeof params, (numb
   kind: 'reward',
   source: 'MARS²: TsinghuaC3I/MARTI, agent_workflows/ab_mcts_processor.py; verified (code)',
   version: 1,
-  needs: 'input',
+  needs: 'rewards of a tree',
   summary: 'Adds to each node’s reward a share of what it has over its parent and siblings.',
   params,
   input: Input,
   run: ({ rewards, parent }, { gamma, lam }) => {
     requireRows('parent', parent, rewards.length, 'rewards');
+    const own = parent.findIndex((above, node) => above === node);
+    if (own >= 0) refuseInput(`parent[${own}]`, 'another node, −1 or null', own);
     const shaped = [...rewards];
     for (const [above, family] of groupBy([...rewards.keys()], (node) => parent[node]!)) {
       if (above === null) continue;

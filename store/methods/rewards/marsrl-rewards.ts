@@ -3,6 +3,7 @@
  *
  * Source: arXiv 2511.11373 §3.2. Verified (text). The solution in force is that of the latest solver or corrector; where nobody knows
  * whether it is right, it and the judgements of it have no reward. Dropped: how groups are formed and sampled.
+ * Kept: 1 and 0, the verifier judged by whether it is right to complain. Open: nothing known.
  */
 
 import { type Static, Type } from 'typebox';
@@ -22,7 +23,7 @@ export const marsrlRewards: Method<Static<typeof Input>, Record<never, never>, (
   kind: 'reward',
   source: 'MarsRL: arXiv 2511.11373 §3.2; verified (text)',
   version: 1,
-  needs: 'input',
+  needs: 'solutions and verdicts',
   summary: '1 for a right answer, and for a verifier that reports an error exactly when there is one.',
   params: {},
   input: Input,

@@ -4,6 +4,7 @@
  * Source: TsinghuaC3I/MARTI, marti/verifiers/auto_reward_alloc.py. Verified (code). Q is the mean of the earlier raw rewards; the
  * first turn is unchanged. quality: R + α(Q·R − (1−Q)(1−R)); margin: R + α(R − Q); `_with_outcome` adds β times the last raw reward
  * to all turns. This is the chain form: in a debate the source takes Q over all agents, in a mixture it leaves the first turn alone.
+ * Kept: α = β = 0.5, the raw rewards in Q. Dropped: the forms for debates and mixtures. Open: nothing known.
  */
 
 import { type Static, Type } from 'typebox';
@@ -18,7 +19,7 @@ export const martiShaping: Method<Static<typeof Input>, typeof params, number[]>
   kind: 'reward',
   source: 'MARTI: TsinghuaC3I/MARTI, verifiers/auto_reward_alloc.py; verified (code)',
   version: 1,
-  needs: 'input',
+  needs: 'rewards along a chain',
   summary: 'Shapes each turn’s reward by the mean reward of the turns before it.',
   params,
   limits: {

@@ -4,6 +4,7 @@
  * Source: PettingLLMs repository, multi_agents_execution_engine_autoevol.py and gen_agent.py. Verified (code).
  * A row is a design, a column one of its executions. Dropped: the executors' length penalty, which the release sets to 0.
  * Executions without a reward leave the mean; a design without any has none.
+ * Kept: the mean over executions. Open: nothing known.
  */
 
 import { type Static, Type } from 'typebox';
@@ -23,8 +24,9 @@ export const metaagentxRewards: Method<Static<typeof Input>, Record<never, never
   kind: 'reward',
   source: 'MetaAgent-X: PettingLLMs, multi_agents_execution_engine_autoevol.py; verified (code)',
   version: 1,
-  needs: 'input',
-  summary: 'Executors keep their reward; a designer gets the mean over its executions.',
+  needs: 'designs and executions',
+  summary:
+    'Executors keep their reward; a designer gets the mean over its executions; stored on each step of the episode.',
   params: {},
   input: Input,
   run: ({ exec_rewards }) => ({

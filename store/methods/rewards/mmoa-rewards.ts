@@ -5,6 +5,7 @@
  * Kept: the rewriter's penalty applies once; the selector's form is exact (no spaces, ids without leading zeros); an empty selection
  * costs nothing. `subquestions` are those the model wrote: the released loop cuts them before it counts, so that its count penalty
  * never fires. Characters are code points.
+ * Dropped: the loop that cuts the subquestions. Open: nothing known.
  */
 
 import { type Static, Type } from 'typebox';
@@ -25,8 +26,9 @@ export const mmoaRewards: Method<Static<typeof Input>, Record<never, never>, Rew
   kind: 'reward',
   source: 'MMOA-RAG: chenyiqun/MMOA-RAG, trainer_qr_s_g.py; verified (code)',
   version: 1,
-  needs: 'input',
-  summary: 'Shared F1 less a penalty for too many subquestions, a malformed selection, or a long answer.',
+  needs: 'retrieval roles',
+  summary:
+    'Shared F1 less a penalty for too many subquestions, a malformed selection, or a long answer; stored on each step of the role.',
   params: {},
   input: Input,
   run: ({ f1, subquestions, selector, k, answer }) => {

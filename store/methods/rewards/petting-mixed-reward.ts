@@ -2,6 +2,7 @@
  * AT-GRPO's reward: what the team earned, weighted, plus what the agent earned itself.
  *
  * Source: PettingLLMs, trainer and environment code. The mixture rule is secondary. An agent without a local reward has none.
+ * Kept: α 1. Dropped: how team and local rewards are found. Open: the mixture rule.
  */
 
 import { type Static, Type } from 'typebox';
@@ -16,7 +17,7 @@ export const pettingMixedReward: Method<Static<typeof Input>, typeof params, (nu
   kind: 'reward',
   source: 'AT-GRPO: PettingLLMs; mixture secondary',
   version: 1,
-  needs: 'input',
+  needs: 'team and local rewards',
   summary: 'alpha times the team’s reward plus the agent’s own.',
   params,
   input: Input,

@@ -3,6 +3,7 @@
  *
  * Source: PettingLLMs, trainer code. Verified (code). Turns count from 0. turn_weighted: r·(t+1)/T; discount: r·γ^(T−t);
  * binary: 1 if r > 0.5, otherwise 0; normalized: r clipped to −1 … 1.
+ * Kept: four variants, T 8, γ 0.99. Dropped: nothing. Open: nothing known.
  */
 
 import { type Static, Type } from 'typebox';
@@ -24,7 +25,7 @@ export const pettingTurnReward: Method<Static<typeof Input>, typeof params, numb
   kind: 'reward',
   source: 'AT-GRPO: PettingLLMs; verified (code)',
   version: 1,
-  needs: 'input',
+  needs: 'rewards by turn',
   summary: 'A reward for each turn from the final one: weighted by turn, discounted, binary or clipped.',
   params,
   limits: {

@@ -4,7 +4,8 @@
  * Source: ziyuwan/ReMA-public, src/verl/verl/workers/reward_manager/rema.py. Verified (code).
  * Kept, though it looks like an accident: the code changes one variable in the order meta-thinking, reasoning. So the bonus of 0.25
  * for the reasoning role only undoes the malus of the other, and a score set to 0 for an unfinished role stays 0 for the later one.
- * Both happen only with one turn and a boxed answer, or with masking on.
+ * The first happens only with one turn, a boxed answer and masking off; the second only with masking on.
+ * Dropped: where on the last turn the reward is put. Open: nothing known.
  */
 
 import { type Static, Type } from 'typebox';
@@ -25,13 +26,14 @@ export const remaReward: Method<Static<typeof Input>, typeof params, Rewards> = 
   kind: 'reward',
   source: 'ReMA: ziyuwan/ReMA-public, reward_manager/rema.py; verified (code)',
   version: 1,
-  needs: 'input',
-  summary: 'The outcome for both roles, 0 for one whose turns did not end when such roles are masked.',
+  needs: 'outcome and roles',
+  summary:
+    'The outcome for both roles, 0 for one whose turns did not end when such roles are masked; stored on each step of the role.',
   params,
   input: Input,
   run: ({ score, finished, max_turns, boxed }, { mask_unfinished }) => {
     const after = (now: number, role: keyof Rewards, shift: number) => {
-      if (mask_unfinished && !finished[role]) return 0;
+      if (mask_unfinished) return finished[role] ? now : 0;
       return max_turns === 1 && boxed ? now + shift : now;
     };
     const meta = after(score, 'meta-thinking', -0.25);

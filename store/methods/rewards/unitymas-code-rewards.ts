@@ -3,6 +3,7 @@
  *
  * Source: chenyiqun/UnityMAS-O, verl/experimental/star_ppo/reward_allocators/code_turn_level.py. Verified (code).
  * Pass rates are clipped to 0 … 1. Dropped: the format part, which is added with a weight to any task part.
+ * Kept: differences of clipped rates. Open: nothing known.
  */
 
 import { type Static, Type } from 'typebox';
@@ -20,7 +21,7 @@ export const unitymasCodeRewards: Method<Static<typeof Input>, Record<never, nev
   kind: 'reward',
   source: 'UnityMAS-O: chenyiqun/UnityMAS-O, reward_allocators/code_turn_level.py; verified (code)',
   version: 1,
-  needs: 'input',
+  needs: 'pass rates by turn',
   summary: 'The change of the pass rate for each turn, and the next turn’s change for each reflection.',
   params: {},
   input: Input,

@@ -3,6 +3,7 @@
  *
  * Source: chenyiqun/UnityMAS-O, verl/experimental/star_ppo/reward_allocators/mask_turn_level.py. Verified (code).
  * Dropped: that a search turn which ends the search earns 0; such a turn is not among the turns given. And the format part.
+ * Kept: absolute F1 for planning and answering, differences for searching. Open: nothing known.
  */
 
 import { type Static, Type } from 'typebox';
@@ -21,7 +22,7 @@ export const unitymasSearchRewards: Method<Static<typeof Input>, Record<never, n
   kind: 'reward',
   source: 'UnityMAS-O: chenyiqun/UnityMAS-O, reward_allocators/mask_turn_level.py; verified (code)',
   version: 1,
-  needs: 'input',
+  needs: 'answer scores by turn',
   summary: 'F1 for planner and answers, and the change of the answer’s F1 for each search turn.',
   params: {},
   input: Input,

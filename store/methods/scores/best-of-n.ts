@@ -9,7 +9,7 @@
 import type { Static } from 'typebox';
 import { ExecutionReports, readReports } from '../execution-report.ts';
 import type { Method } from '../method.ts';
-import { mean } from '../statistics.ts';
+import { largest, mean } from '../statistics.ts';
 
 export const bestOfN: Method<Static<typeof ExecutionReports>, Record<never, never>, number | null> = {
   name: 'best_of_n',
@@ -24,7 +24,7 @@ export const bestOfN: Method<Static<typeof ExecutionReports>, Record<never, neve
     const shares = readReports(reports).flatMap(({ report, read }) => {
       const tests = read.tests.filter((test) => report.tests[test]!.valid);
       const passes = read.programs.map((program) => tests.filter((test) => read.cell(program, test) === 1).length);
-      const most = Math.max(...passes);
+      const most = largest(passes);
       const chosen = read.programs.filter((_, i) => passes[i] === most);
       const right = chosen.filter((program) => read.right.includes(program)).length;
       const wrong = chosen.filter((program) => read.wrong.includes(program)).length;

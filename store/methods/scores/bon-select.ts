@@ -3,13 +3,14 @@
  *
  * Source: Gen-Verse/CURE, evaluation/eval.py; arXiv 2506.03136. Verified (code). The lowest index wins a tie.
  * Without ground-truth columns nothing is known about the choice: both answers are null.
+ * Kept: most passes, then the lowest index. Dropped: running the programs. Open: nothing known.
  */
 
 import { type Static, Type } from 'typebox';
 import type { Method } from '../method.ts';
 import { refuseInput, requireRectangle, requireRows } from '../refuse.ts';
 import { PassMatrix } from '../shapes.ts';
-import { mean, sum } from '../statistics.ts';
+import { largest, mean, sum } from '../statistics.ts';
 
 const Input = Type.Object({ generated_pass: PassMatrix, gt_pass: PassMatrix });
 
@@ -35,7 +36,7 @@ export const bonSelect: Method<Static<typeof Input>, Record<never, never>, Choic
     requireRectangle('gt_pass', gt_pass);
     requireRows('gt_pass', gt_pass, generated_pass.length, 'the programs of generated_pass');
     const passes = generated_pass.map(sum);
-    const generated_passes = Math.max(...passes);
+    const generated_passes = largest(passes);
     const index = passes.indexOf(generated_passes);
     const truth = gt_pass[index]!;
     return {

@@ -2,6 +2,7 @@
  * The final answer of a text: what its last `\boxed{…}` holds.
  *
  * Source: MAS-TTS, description of M500. Secondary. Braces are counted as they stand; an escaped brace counts like any other.
+ * Kept: the last box, braces counted. Dropped: nothing. Open: what the paper does where the last box never closes.
  */
 
 import { type Static, Type } from 'typebox';
@@ -15,7 +16,7 @@ export const boxedAnswer: Method<Static<typeof Input>, Record<never, never>, str
   kind: 'score',
   source: 'M500: MAS-TTS, data description; secondary',
   version: 1,
-  needs: 'messages',
+  needs: 'last message',
   summary: 'The inside of the last \\boxed{…}, null when there is none or it never closes.',
   params: {},
   input: Input,

@@ -5,6 +5,7 @@
  * unverified. p_u is the share of tests that every right program passes, p_01 the share of wrong programs that pass such a test, p_00 the
  * share that pass another; an undefined share counts 0. With wrong programs, the precision is the mean of the raw values of
  * `cure_test_reward`. Null when no program is right or there are no tests.
+ * Kept: the three shares and their combination. Dropped: nothing. Open: the notation.
  */
 
 import { type Static, Type } from 'typebox';

@@ -4,6 +4,7 @@
  * Source: Dr. MAS (langfengQ/DrMAS), derived from the argument of its abstract; unverified. For an agent with mean μ_k and std σ_k, against the
  * team's μ and σ (all ddof 0): (σ_k² + (μ_k − μ)²) / σ². 1 for a well-scaled agent. Null where the team's rewards do not vary, or the agent
  * has none. Steps without a reward are left out.
+ * Kept: the ratio of squared scales. Dropped: nothing. Open: ddof, which is 0 here.
  */
 
 import { type Static, Type } from 'typebox';
@@ -30,7 +31,7 @@ export const drmasScaleRatio: Method<Static<typeof Input>, Record<never, never>,
         ? null
         : (standardDeviation(own, 0) ** 2 + (mean(own) - centre) ** 2) / deviation ** 2;
     return Object.fromEntries(
-      [...groupBy(steps, ({ agent }) => agent)].map(([agent, own]) => [String(agent), ratioOf(known(own))]),
+      [...groupBy(steps, ({ agent }) => String(agent))].map(([agent, own]) => [agent, ratioOf(known(own))]),
     );
   },
 };

@@ -3,6 +3,7 @@
  *
  * Source: Star-Agents, arXiv 2411.14497. Verified (text). The ratio of the answer's perplexity with and without the instruction;
  * higher means that the instruction helps less. Log-probabilities are natural, one a token of the answer.
+ * Kept: means over the tokens of the answer. Dropped: the two forward passes. Open: nothing known.
  */
 
 import { type Static, Type } from 'typebox';
@@ -18,7 +19,7 @@ export const ifd: Method<Static<typeof Input>, Record<never, never>, number> = {
   kind: 'score',
   source: 'Star-Agents: arXiv 2411.14497; verified (text)',
   version: 1,
-  needs: 'input',
+  needs: 'log-probabilities with and without the prompt',
   summary: 'Perplexity of the answer given its instruction, divided by its perplexity alone.',
   params: {},
   input: Input,

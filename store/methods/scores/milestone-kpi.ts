@@ -2,6 +2,7 @@
  * What share of a task's milestones each agent contributed to.
  *
  * Source: MultiAgentBench, MARBLE marble/evaluator/evaluator.py for the counts; the overall mean over agents is unverified.
+ * Kept: shares of all milestones. Dropped: finding who contributed. Open: the overall mean.
  */
 
 import { type Static, Type } from 'typebox';
@@ -21,7 +22,7 @@ export const milestoneKpi: Method<Static<typeof Input>, Record<never, never>, Kp
   kind: 'score',
   source: 'MultiAgentBench: MARBLE, marble/evaluator/evaluator.py; overall unverified',
   version: 1,
-  needs: 'input',
+  needs: 'milestones by agent',
   summary: 'Milestones each agent contributed to, as a share of all, and their mean.',
   params: {},
   input: Input,

@@ -3,6 +3,7 @@
  *
  * Source: AgentBoard; the formula is unverified, from general knowledge. Subgoals met at different steps do not add up: each step
  * counts those it meets itself. (The released ALFWorld environment lets them add up, and has one slot more.)
+ * Kept: the best step so far. Dropped: the release’s adding up and its extra slot. Open: the formula.
  */
 
 import { type Static, Type } from 'typebox';
@@ -17,7 +18,7 @@ export const progressRate: Method<Static<typeof Input>, Record<never, never>, nu
   kind: 'score',
   source: 'AgentBoard; formula unverified',
   version: 1,
-  needs: 'input',
+  needs: 'subgoals',
   summary: 'For each step the largest share of subgoals met at any step so far.',
   params: {},
   input: Input,

@@ -2,6 +2,7 @@
  * How badly a trajectory marks its answer: one complete pair of answer tags costs nothing, each further pair a turn's share.
  *
  * Source: microsoft/rStar, rstar2_agent/down_sample/roc.py. Verified (code).
+ * Kept: 1 for unpaired tags and for no turn. Dropped: counting the tags. Open: nothing known.
  */
 
 import { type Static, Type } from 'typebox';
@@ -15,7 +16,7 @@ export const rocFormatPenalty: Method<Static<typeof Input>, Record<never, never>
   kind: 'score',
   source: 'GRPO-RoC: microsoft/rStar, down_sample/roc.py; verified (code)',
   version: 1,
-  needs: 'input',
+  needs: 'answer tags',
   summary: '1 for missing or unpaired answer tags, otherwise the pairs beyond the first per assistant turn, at most 1.',
   params: {},
   input: Input,

@@ -2,6 +2,7 @@
  * How much of a trajectory's tool use went wrong.
  *
  * Source: microsoft/rStar, rstar2_agent/down_sample/roc.py. Verified (code). A trajectory without a tool call gets 0.5.
+ * Kept: the word, in any case, anywhere. Dropped: nothing. Open: nothing known.
  */
 
 import { type Static, Type } from 'typebox';
@@ -14,7 +15,7 @@ export const rocToolPenalty: Method<Static<typeof Input>, Record<never, never>, 
   kind: 'score',
   source: 'GRPO-RoC: microsoft/rStar, down_sample/roc.py; verified (code)',
   version: 1,
-  needs: 'input',
+  needs: 'tool responses',
   summary: 'Share of tool responses that contain “error” in any case; 0.5 without tool calls.',
   params: {},
   input: Input,

@@ -2,6 +2,8 @@
  * Moves the probability of choosing a pair of agents by how good its last sample was.
  *
  * Source: Star-Agents, arXiv 2411.14497. Verified (text). `beta` 0.5 is ours; the result is divided by its sum.
+ * Kept: the chosen pair grows, then all are divided. Dropped: nothing. Open: β.
+ * Run by hand: its input is the probabilities that the last round left, and a judging keeps no state.
  */
 
 import { type Static, Type } from 'typebox';

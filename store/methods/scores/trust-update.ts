@@ -3,6 +3,7 @@
  *
  * Source: ours; the trust of `cosigned_rewards`. A moving average of the squared share of upheld tests: squared, so that a verifier
  * that is right half of the time is believed a quarter. An episode without a right program (null) says nothing about the verifier.
+ * It is run by hand: a judging keeps no state from one to the next.
  */
 
 import { type Static, Type } from 'typebox';

@@ -125,12 +125,14 @@ describe('trees', () => {
     );
   });
 
-  test('MAGRPO: other baselines, and more children than joint actions', () => {
+  test('MAGRPO: other baselines, a joint action alone, and more children than joint actions', () => {
     const tree = { rewards: [1, 0] };
     const advantages = (mode: string) => (run('magrpo_returns', { tree, mode }) as Out)[0]!.advantages;
     expect(advantages('raw')).toEqual([1, 0]);
     expect(advantages('max')).toEqual([0, -1]);
     expect(advantages('rloo')).toEqual([1, -1]);
+    const alone = run('magrpo_returns', { tree: { rewards: [0.7] }, mode: 'rloo' }) as Out;
+    expect(alone[0]!.advantages).toEqual([0]);
     expect(() => run('magrpo_returns', { tree: { rewards: [1], children: [null, null] } })).toThrow('children');
     expect(() => run('magrpo_cross', { k: 2, agents: 2, rewards: [1] })).toThrow('rewards');
   });

@@ -70,6 +70,9 @@ describe('rewards of solvers, verifiers and roles', () => {
     expect(rema(false, false, false)).toEqual({ 'meta-thinking': 0.75, reasoning: 1 });
     expect(rema(true, false, true, 30)).toEqual({ 'meta-thinking': 0, reasoning: 0 });
     expect(rema(true, true, false, 30)).toEqual({ 'meta-thinking': 1, reasoning: 0 });
+    // A single boxed turn moves nothing where unfinished roles are masked.
+    expect(rema(true, true, true)).toEqual({ 'meta-thinking': 1, reasoning: 1 });
+    expect(rema(true, false, true)).toEqual({ 'meta-thinking': 0, reasoning: 0 });
   });
 
   test('an agent without a reward of its own has none', () => {

@@ -1,0 +1,139 @@
+/**
+ * Credit for a million stored steps, tables to stored credits, against a ceiling that does only what cannot be left out: reading the
+ * same rows and writing one column back. Both sides clear what they wrote in the round before.
+ */
+import { Readable } from 'node:stream';
+import { postgresLog } from '../ingest/log/postgres.ts';
+import type { Db } from '../store/db/pool.ts';
+import { judge, type MethodAsked, resolveMethods } from '../store/judge.ts';
+import type { Settings } from './bench.ts';
+import { compared, interleave, type Result, type Side } from './harness.ts';
+import { type BenchServer, startBenchServer } from './server.ts';
+
+const EPISODES = 50_000;
+const STEPS_AN_EPISODE = 20;
+const AGENTS = 5;
+const GROUP = 8;
+
+const ESTIMATORS: readonly (MethodAsked & { readonly as: string })[] = [
+  { as: 'grpo_advantage', method: 'grpo_advantage' },
+  { as: 'dr. grpo', method: 'grpo_advantage', params: { scale_std: false } },
+  { as: 'rloo_advantage', method: 'rloo_advantage' },
+  { as: 'drmas_advantage', method: 'drmas_advantage' },
+  { as: 'multiagent_grpo_advantage', method: 'multiagent_grpo_advantage' },
+  { as: 'at_grpo_advantage', method: 'at_grpo_advantage' },
+  { as: 'magrpo_returns', method: 'magrpo_returns' },
+];
+
+/** `--sizes` names how many episodes, 50,000 where nothing is said. */
+export async function tableCases({ rounds, scratch, sizes, say }: Settings): Promise<Result[]> {
+  const episodes = sizes === null ? EPISODES : Number(sizes);
+  const steps = episodes * STEPS_AN_EPISODE;
+  const server = await startBenchServer(scratch);
+  try {
+    await fill(server.db, episodes);
+    const ids = Array.from({ length: episodes }, (_, e) => episodeId(e));
+    const ceiling: Side = { name: 'ceiling', round: () => server.measure(steps, () => copyThrough(server.db)) };
+    const sides = ESTIMATORS.map(
+      (asked): Side => ({
+        name: asked.as,
+        round: () => server.measure(steps, () => judgeAll(server.db, asked, ids)),
+      }),
+    );
+    for (const side of [ceiling, ...sides]) await side.round(0);
+    const { measured, disturbed } = await interleave([ceiling, ...sides], {
+      rounds,
+      onRound: (line) => say(`judge ${line}`),
+    });
+    const verdicts = await verify(server, episodes);
+    const memory = `${Math.round(process.resourceUsage().maxRSS / 1024)} MiB at most, the pool and all methods in one process`;
+    return ESTIMATORS.map(({ as }, i) =>
+      compared(
+        { case: `${as}, ${steps.toLocaleString('en')} steps`, unit: 'steps/s', disturbed, more: { memory } },
+        measured[i + 1]!,
+        { what: 'reading the rows and writing one column back', measured: measured[0]! },
+        verdicts.get(as)!,
+      ),
+    );
+  } finally {
+    await server.close();
+  }
+}
+
+const episodeId = (e: number): string => `episode-${String(e).padStart(7, '0')}`;
+
+/** Groups of eight episodes of a task, five agents that take turns, rewards of 0 and 1 that depend on the number alone. */
+async function fill(db: Db, episodes: number): Promise<void> {
+  const e = `'episode-' || lpad(e::text, 7, '0')`;
+  const all = `generate_series(0, ${episodes} - 1) e`;
+  await db.query(`set synchronous_commit = off;
+    insert into facts.episodes (episode_id, task_id, group_id, reward, closed, outcome, agents, calls, steps, touched_position)
+      select ${e}, 'task-' || e / ${GROUP}, 'group-' || e / ${GROUP}, ((e * 7919) % 11 < 5)::integer, true, 'success', ${AGENTS}, ${STEPS_AN_EPISODE}, ${STEPS_AN_EPISODE}, e from ${all};
+    insert into facts.agents (episode_id, agent_id, name, role, version)
+      select ${e}, 'agent-' || a, 'agent-' || a, 'role-' || a, 'v' from ${all}, generate_series(0, ${AGENTS} - 1) a;
+    insert into facts.calls (episode_id, call_id, requested_agent_id, requested_turn, requested_seq, requested_version, completed_agent_id, completed_turn, completed_version, input_tokens, output_tokens)
+      select ${e}, 'call-' || e || '-' || s, 'agent-' || s % ${AGENTS}, s / ${AGENTS}, s, 'v', 'agent-' || s % ${AGENTS}, s / ${AGENTS}, 'v', 100, 40
+      from ${all}, generate_series(0, ${STEPS_AN_EPISODE} - 1) s;
+    insert into facts.steps (episode_id, call_id, candidate, text, finish_reason, chosen, version)
+      select ${e}, 'call-' || e || '-' || s, 0, repeat('said something about it ', 10), 'stop', true, 'v'
+      from ${all}, generate_series(0, ${STEPS_AN_EPISODE} - 1) s;`);
+  await db.query('vacuum analyze');
+}
+
+/** What no judge can leave out: each step with its agent and turn, the reward of its episode, and a number for it in the table of credits. */
+async function copyThrough(db: Db): Promise<void> {
+  await db.transaction(async (tx) => {
+    await tx.query(`set local jit = off; set local enable_partitionwise_join = on; set local work_mem = '128MB'`);
+    await tx.query(`delete from facts.credits where method_key = 'ceiling'`);
+    const { rows } = await tx.query<[string, number]>('select episode_id, reward from facts.episodes', [], {
+      array: true,
+    });
+    const rewards = new Map(rows);
+    const lines: Buffer[] = [];
+    const read = `select s.episode_id, s.call_id, s.candidate, coalesce(c.completed_agent_id, c.requested_agent_id), coalesce(c.completed_turn, c.requested_turn)
+      from facts.steps s join facts.calls c on c.episode_id = s.episode_id and c.call_id = s.call_id`;
+    for await (const batch of tx.stream<[string, string, number]>(read, [], { array: true, batch: 5000 })) {
+      let text = '';
+      for (const [episode, call, candidate] of batch)
+        text += `${episode}\t${call}/${candidate}\tceiling\t${rewards.get(episode)}\n`;
+      lines.push(Buffer.from(text));
+    }
+    await tx.copyIn(
+      'copy facts.credits (episode_id, step_id, method_key, value) from stdin',
+      Readable.from(lines, { objectMode: false }),
+    );
+  });
+}
+
+async function judgeAll(db: Db, { method, params }: MethodAsked, episodes: readonly string[]): Promise<void> {
+  const now = () => new Date();
+  await judge(db, postgresLog(db), { methods: [{ method, ...(params ? { params } : {}) }], episodes, now });
+}
+
+/** The stored credits against the formula in SQL, for the estimators whose formula is one line; for the others that every step has one. */
+async function verify({ db }: BenchServer, episodes: number): Promise<Map<string, { equal: boolean; how: string }>> {
+  const steps = episodes * STEPS_AN_EPISODE;
+  const formula: Readonly<Record<string, string>> = {
+    grpo_advantage: '(e.reward - g.mean) / (g.deviation + 1e-6)',
+    'dr. grpo': 'e.reward - g.mean',
+    rloo_advantage: 'e.reward - (g.total - e.reward) / (g.n - 1)',
+    multiagent_grpo_advantage: '(e.reward - g.mean) / (g.deviation + 1e-6)',
+    magrpo_returns: 'e.reward - g.mean',
+  };
+  const verdicts = new Map<string, { equal: boolean; how: string }>();
+  for (const { as, method, params } of ESTIMATORS) {
+    const key = resolveMethods([{ method, ...(params ? { params } : {}) }])[0]!.key;
+    const { rows } = await db.query<{ n: number; far: number }>(
+      `select count(*)::integer as n, coalesce(max(abs(c.value - (${formula[as] ?? 'c.value'}))), 1) as far
+       from facts.credits c join facts.episodes e using (episode_id)
+       join (select group_id, avg(reward) as mean, stddev_samp(reward) as deviation, sum(reward) as total, count(*) as n
+             from facts.episodes group by 1) g using (group_id)
+       where c.method_key = $1`,
+      [key],
+    );
+    const { n, far } = rows[0]!;
+    const how = formula[as] ? `within ${far.toExponential(0)} of the formula in SQL` : 'every step has its credit';
+    verdicts.set(as, { equal: n === steps && far < 1e-9, how: `${n.toLocaleString('en')} credits, ${how}` });
+  }
+  return verdicts;
+}

@@ -1,0 +1,180 @@
+/** Who lost the runs that failed: what is recorded, how right it is, and asking a judge model. */
+import { randomUUID } from 'node:crypto';
+import { type Command, Option } from 'commander';
+import { EXIT, TroupeError } from '../../errors.ts';
+import { ANNOTATIONS, type Annotated, annotateHandler, annotateSpec } from '../../store/attribution/annotate.ts';
+import { evaluateAttributions, evaluateModes, GROUPINGS, type Grouping } from '../../store/attribution/evaluate.ts';
+import type { Match } from '../../store/attribution/score.ts';
+import { requestJob, runJobs, waitForJob } from '../../store/jobs.ts';
+import { projectAll } from '../../store/projector.ts';
+import { annotatedText, modesText, scoresText } from '../blame-text.ts';
+import { abortableWait, chatEndpoint, checkedEndpoint } from '../chat-endpoint.ts';
+import { type Flags, projectCommand, untilInterrupted, wholeNumber } from '../command.ts';
+import type { Context } from '../context.ts';
+import { print, printJson, say, table } from '../output.ts';
+
+export function blameCommands(program: Command): void {
+  const blame = program.command('blame').description('who lost the runs that failed: list, evaluate, annotate');
+  projectCommand(
+    blame
+      .command('list')
+      .description('what methods and annotators say, by episode')
+      .option('--method <name>', 'only that of one method')
+      .option('--episode <id>', 'only that of one episode')
+      .addHelpText(
+        'after',
+        '\nExamples:\n  troupe judge --methods failure_signs\n  troupe blame list --method failure_signs',
+      ),
+    async ({ db }, _, flags) => {
+      await projectAll(db);
+      const { rows } = await db.query(LIST, [flags.episode ?? null, flags.method ?? null]);
+      if (flags.json) printJson({ blames: rows });
+      else
+        print(
+          table(
+            ['episode', 'says', 'rank', 'agent', 'entry', 'step', 'value', 'reason'],
+            rows.map((row) => [
+              row.episode_id,
+              row.says,
+              row.rank,
+              row.agent_id,
+              row.entry,
+              row.step_id,
+              row.value,
+              row.reason,
+            ]),
+          ),
+        );
+      return EXIT.done;
+    },
+  );
+  projectCommand(
+    blame
+      .command('evaluate')
+      .description('how often the right agent and the right entry are blamed, against what people said')
+      .option('--method <name>', 'only what was judged by this method')
+      .option('--annotator <name>', 'only what this annotator said')
+      .option('--gold <annotator>', 'whose labels are right; all that no model gave if left out')
+      .addOption(new Option('--by <what>', 'groups beside all of them').choices([...GROUPINGS]).default('origin'))
+      .addOption(
+        new Option('--match <how>', 'contains: the true value is part of the said one, as the published script has it')
+          .choices(['exact', 'contains'])
+          .default('exact'),
+      )
+      .option(
+        '--cross-validate <folds>',
+        'fit failure_signs again and score it on what was held out',
+        wholeNumber('cross-validate'),
+      )
+      .addOption(new Option('--taxonomy <name>', 'modes found and agreement of annotators instead').choices(['mast']))
+      .addHelpText(
+        'after',
+        '\nExamples:\n  troupe blame evaluate --by coordination\n  troupe blame evaluate --cross-validate 10\n  troupe blame evaluate --taxonomy mast --json',
+      ),
+    async ({ db }, _, flags) => {
+      const folds = flags.crossValidate as number | undefined;
+      if (folds !== undefined && folds < 2)
+        throw new TroupeError('usage', '--cross-validate should be 2 or more folds.');
+      await projectAll(db);
+      if (flags.taxonomy === 'mast') {
+        const modes = await evaluateModes(db);
+        if (flags.json) printJson(modes);
+        else print(modesText(modes));
+        return EXIT.done;
+      }
+      const report = await evaluateAttributions(db, {
+        method: text(flags.method),
+        annotator: text(flags.annotator),
+        gold: text(flags.gold),
+        by: flags.by as Grouping,
+        match: flags.match as Match,
+        crossValidate: folds ?? null,
+      });
+      if (flags.json) printJson(report);
+      else print(scoresText(report));
+      return EXIT.done;
+    },
+  );
+  projectCommand(
+    blame
+      .command('annotate')
+      .description('ask a judge model what went wrong, once for each failed episode, and record its answers')
+      .requiredOption('--model <name>', 'name of the model at the endpoint')
+      .option('--endpoint <url>', 'an OpenAI-compatible address; the gateway of this project if left out')
+      .option('--key-env <name>', 'environment variable with the key of the endpoint')
+      .addOption(new Option('--method <name>', 'how to ask').choices([...ANNOTATIONS]).default('who-and-when'))
+      .option('--episode <id...>', 'only these; all that failed if left out')
+      .option('--with-reference', 'show the model the right answer')
+      .option('--max-calls <n>', 'requests after which it stops', wholeNumber('max-calls'))
+      .option('--max-tokens <n>', 'tokens after which it stops', wholeNumber('max-tokens'))
+      .option('--conversation-tokens <n>', 'a longer conversation is cut', wholeNumber('conversation-tokens'))
+      .option('--concurrency <n>', 'episodes asked about at once', wholeNumber('concurrency'))
+      .addHelpText(
+        'after',
+        '\nWhat was answered is recorded and never asked again: run the same line again to go on where it stopped.\n' +
+          '\nExamples:\n  troupe blame annotate --model policy:judge --max-calls 200\n  troupe blame annotate --model gpt-x --endpoint https://models.example/v1 --key-env JUDGE_KEY --method mast',
+      ),
+    annotate,
+  );
+}
+
+async function annotate(context: Context, _: readonly string[], flags: Flags): Promise<number> {
+  const { db, log, now, config } = context;
+  const endpoint = checkedEndpoint(text(flags.endpoint) ?? `http://${config.host}:${config.port}/v1`);
+  const spec = annotateSpec({
+    model: String(flags.model),
+    method: String(flags.method),
+    endpoint,
+    key_env: text(flags.keyEnv),
+    ...(flags.episode ? { episodes: flags.episode } : {}),
+    with_reference: flags.withReference === true,
+    max_calls: flags.maxCalls ?? null,
+    max_tokens: flags.maxTokens ?? null,
+    ...(flags.conversationTokens === undefined ? {} : { conversation_tokens: flags.conversationTokens }),
+    ...(flags.concurrency === undefined ? {} : { concurrency: flags.concurrency }),
+  });
+  // A key that is not there is said before anything is recorded.
+  chatEndpoint({ ...spec, key_env: spec.key_env ?? null }, process.env);
+  const interrupted = untilInterrupted();
+  const jobId = `annotate-${randomUUID()}`;
+  await requestJob({ db, log, now }, { job_id: jobId, kind: 'annotate', spec });
+  const done = new AbortController();
+  const handler = annotateHandler(
+    { db, log, now },
+    {
+      askOf: (asked) => chatEndpoint(asked, process.env),
+      wait: abortableWait,
+      signal: interrupted,
+      caughtUp: projectAll,
+    },
+  );
+  const working = runJobs(
+    { db, log, now },
+    { worker: `blame-${process.pid}`, handlers: { annotate: handler }, signal: done.signal, pollMs: 50 },
+  );
+  let annotated: Annotated;
+  try {
+    annotated = (await waitForJob(db, jobId, { timeoutMs: LONGEST_JOB_MS })) as Annotated;
+  } finally {
+    done.abort();
+    await working;
+  }
+  await projectAll(db);
+  if (flags.json) printJson({ job_id: jobId, ...annotated });
+  else say(annotatedText(annotated));
+  if (annotated.stopped === 'interrupted') return EXIT.interrupted;
+  return annotated.failed > 0 || annotated.stopped?.startsWith('endpoint_') ? EXIT.unreachable : EXIT.done;
+}
+
+const LONGEST_JOB_MS = 7 * 24 * 3600 * 1000;
+
+const text = (flag: unknown): string | null => (typeof flag === 'string' ? flag : null);
+
+const LIST = `select * from (
+  select b.episode_id, b.method as says, b.rank, b.agent_id, b.entry, b.step_id, b.value, b.reason from traj.blames b
+  where ($1::text is null or b.episode_id = $1) and ($2::text is null or b.method = $2)
+  union all
+  select f.episode_id, coalesce(f.annotator, f.by, '(nobody)'), 0, case when f.target_kind = 'agent' then f.target_id end, f.entry,
+         case when f.target_kind = 'step' then f.target_id end, f.confidence, coalesce(f.explanation, f.label)
+  from traj.feedback f where f.kind = 'failure' and $2::text is null and ($1::text is null or f.episode_id = $1)
+) as said order by episode_id, says, rank`;

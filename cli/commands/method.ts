@@ -1,0 +1,133 @@
+/** The catalogue of methods on the command line: what there is, what one takes, and running one on data from a file. */
+import { once } from 'node:events';
+import { createReadStream, type ReadStream } from 'node:fs';
+import { buffer } from 'node:stream/consumers';
+import { type Command, Option } from 'commander';
+import { EXIT, got, TroupeError } from '../../errors.ts';
+import { MAX_RECORD_BYTES } from '../../ingest/json.ts';
+import { METHODS } from '../../store/methods/catalogue.ts';
+import type { Method } from '../../store/methods/method.ts';
+import { findMethod, runMethod } from '../../store/methods/run.ts';
+import { LOSS_METHODS } from '../../trainer/losses/catalogue.ts';
+import { plainCommand } from '../command.ts';
+import { METHOD_EXAMPLES } from '../method-examples.ts';
+import { answerLines, jsonText, readInput } from '../method-lines.ts';
+import { methodFields, parameterRows } from '../method-schema.ts';
+import { paint, print, printJson, say, table } from '../output.ts';
+
+/** The judge's methods and the trainer's losses: what can be run by name on data from a file. */
+export const ALL_METHODS: readonly Method[] = [...METHODS, ...LOSS_METHODS];
+
+const KINDS = ['filter', 'score', 'reward', 'credit', 'process', 'blame', 'loss'] as const;
+
+export function methodCommands(program: Command): void {
+  const method = program.command('method').description('the catalogue of methods: list, show, run');
+  plainCommand(
+    method
+      .command('list')
+      .description('every method: name, kind, what it needs, source')
+      .addOption(new Option('--kind <kind>', 'only those of one kind').choices(KINDS))
+      .addHelpText('after', '\nExamples:\n  troupe method list --kind credit\n  troupe method list --json'),
+    async (_, flags) => {
+      const rows = ALL_METHODS.filter(({ kind }) => flags.kind === undefined || flags.kind === kind).map(
+        ({ name, kind, needs, source, version, summary }) => ({ name, kind, needs, source, version, summary }),
+      );
+      if (flags.json) printJson({ methods: rows });
+      else
+        print(
+          table(
+            ['method', 'kind', 'needs', 'source'],
+            rows.map((m) => [m.name, m.kind, m.needs, m.source]),
+          ),
+        );
+      return EXIT.done;
+    },
+  );
+  plainCommand(
+    method
+      .command('show')
+      .description('one method: what it says, its source, parameters, input and an example to paste')
+      .argument('<name>')
+      .addHelpText('after', '\nExamples:\n  troupe method show grpo_advantage\n  troupe method show gae --json'),
+    async ([name], flags) => {
+      const found = findMethod(name!, ALL_METHODS);
+      const { run: _, ...facts } = found;
+      const example = METHOD_EXAMPLES[found.name];
+      if (flags.json) printJson({ ...facts, ...(example !== undefined && { example: JSON.parse(example) }) });
+      else print(shown(found, example));
+      return EXIT.done;
+    },
+  );
+  plainCommand(
+    method
+      .command('run')
+      .description('run a method on JSON from standard input; parameters stand beside the data')
+      .argument('[name]')
+      .option(
+        '--ndjson [file]',
+        'many runs: a line {"method":…,"input":…} each, of the file or of standard input, answered by a line each',
+      )
+      .addHelpText(
+        'after',
+        `\nExamples:\n  echo '{"group":["q","q"],"reward":[1,0]}' | troupe method run grpo_advantage\n` +
+          `  echo '{"method":"uct","input":{"q":0.5,"parent_visits":9,"child_visits":3,"c":1}}' | troupe method run --ndjson\n` +
+          '  troupe method run --ndjson asked.ndjson > answered.ndjson\n' +
+          '\nEach line that is not empty gets one line, in order: {"output":…}, or {"error":{"code","message"}} and the rest goes on.\n' +
+          `Exit code 0 when every line was answered with an output, 3 when some were refused. A line may have ${MAX_RECORD_BYTES} bytes.`,
+      ),
+    async ([name], flags) => {
+      if (flags.ndjson !== undefined) return runLines(name, flags.ndjson, flags.quiet === true);
+      if (name === undefined)
+        throw new TroupeError('usage', 'Name a method (`troupe method list`), or give lines with --ndjson.');
+      const output = runMethod(findMethod(name, ALL_METHODS), readInput(await buffer(process.stdin)));
+      if (process.stdout.isTTY) printJson(output);
+      else print(jsonText(output));
+      return EXIT.done;
+    },
+  );
+}
+
+async function runLines(name: string | undefined, from: unknown, quiet: boolean): Promise<number> {
+  if (name !== undefined)
+    throw new TroupeError('usage', `With --ndjson each line names its method; leave ${got(name)} out.`);
+  let lines = 0;
+  const refused: number[] = [];
+  const chunks = typeof from === 'string' && from !== '-' ? await opened(from) : process.stdin;
+  for await (const { line, text, answered } of answerLines(chunks, ALL_METHODS)) {
+    lines++;
+    if (!answered) refused.push(line);
+    if (!process.stdout.write(`${text}\n`)) await once(process.stdout, 'drain');
+  }
+  if (refused.length === 0) return EXIT.done;
+  if (!quiet) say(`${refused.length} of ${lines} lines refused, the first is line ${refused[0]}.`);
+  return EXIT.refused;
+}
+
+async function opened(path: string): Promise<ReadStream> {
+  const stream = createReadStream(path);
+  try {
+    await once(stream, 'open');
+  } catch (cause) {
+    throw new TroupeError('not_found', `${path} cannot be read: ${(cause as Error).message}.`, { cause });
+  }
+  return stream;
+}
+
+function shown(method: Method, example: string | undefined): string {
+  const { name, kind, version, summary, source, needs } = method;
+  const title = (text: string) => `\n${paint.bold(text)}`;
+  const parameters = parameterRows(method);
+  const lines = [`${name} (${kind}, version ${version})`, summary, `Source: ${source}`, `Needs: ${needs}`];
+  lines.push(
+    title('Parameters'),
+    parameters.length === 0 ? 'none' : table(['parameter', 'default', 'takes'], parameters),
+    title('Input'),
+    table(['field', 'takes', ''], methodFields(method)),
+  );
+  if (example !== undefined) {
+    const output = jsonText(runMethod(method, JSON.parse(example)));
+    const quoted = example.replaceAll("'", `'\\''`);
+    lines.push(title('Example'), `printf %s '${quoted}' | troupe method run ${name}`, output);
+  }
+  return lines.join('\n');
+}

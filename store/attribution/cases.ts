@@ -1,0 +1,158 @@
+/**
+ * Failed episodes with what people said went wrong in them, and what methods and annotators say. The transaction's search_path names
+ * the schema.
+ */
+import type { Session } from '../db/pool.ts';
+import { groupBy } from '../methods/statistics.ts';
+import { type Entry, readEntries } from './entries.ts';
+import { HAS_FAILED } from './failed.ts';
+
+/** Who is blamed, and for which entry: its number in the record, or its place where nothing is counted. */
+export type Blame = { readonly agent: string | null; readonly entry: number | null };
+
+export type LabelledCase = {
+  readonly episode_id: string;
+  /** Its task, or the episode itself where it has none: what is resampled and folded together. */
+  readonly task: string;
+  readonly question: string | null;
+  readonly reference: unknown;
+  readonly origin: string;
+  readonly difficulty: string;
+  readonly entries: readonly Entry[];
+  readonly truth: { readonly agent: string; readonly entry: number };
+  /** The label names another agent than the one that spoke the entry. */
+  readonly mismatch: boolean;
+};
+
+export type Labelled = {
+  readonly cases: readonly LabelledCase[];
+  /** Failed episodes without a label that names agent and entry. */
+  readonly unlabelled: number;
+  /** Episodes whose labels contradict each other; they are left out. */
+  readonly ambiguous: number;
+};
+
+type Label = {
+  readonly episode_id: string;
+  readonly agent: string | null;
+  readonly entry: number | null;
+  readonly step_id: string | null;
+  readonly flags: readonly string[] | null;
+};
+
+/** The number of an entry: what the source counts, else its place. */
+export const numberOf = (entries: readonly Entry[], at: number): number => entries[at]?.seq ?? at;
+
+/** Episodes that people labelled with an agent and an entry. `gold` is one annotator to be taken as right; null takes whatever no model said. */
+export async function labelledCases(tx: Session, gold: string | null): Promise<Labelled> {
+  const { rows: labels } = await tx.query<Label>(
+    `${LABELS} and ${gold === null ? `coalesce(f.by, '') <> 'model' and $1::text is null` : 'f.annotator = $1'} order by f.key, f.version`,
+    [gold],
+  );
+  const byEpisode = groupBy(labels, (label) => label.episode_id);
+  const ids = [...byEpisode.keys()].sort();
+  const entries = await readEntries(tx, ids);
+  const { rows: episodes } = await tx.query<Omit<LabelledCase, 'entries' | 'truth' | 'mismatch'>>(
+    `select e.episode_id, coalesce(e.task_id, e.episode_id) as task, t.query as question, t.ground_truth as reference,
+            coalesce(t.origin, '(none)') as origin, coalesce(t.difficulty, '(none)') as difficulty
+     from episodes e left join tasks t using (task_id) where e.episode_id = any($1::text[]) order by e.episode_id`,
+    [ids],
+  );
+  const { rows: failed } = await tx.query<{ n: number }>(
+    `select count(*)::integer as n from episodes where ${HAS_FAILED} and not episode_id = any($1::text[])`,
+    [ids],
+  );
+  let [ambiguous, unlabelled] = [0, failed[0]?.n ?? 0];
+  const cases = episodes.flatMap((episode): LabelledCase[] => {
+    const own = entries.get(episode.episode_id) ?? [];
+    const said = (byEpisode.get(episode.episode_id) ?? []).map((label) => ({ label, blame: blameOf(label, own) }));
+    const whole = said.filter(({ blame }) => blame.agent !== null && blame.entry !== null);
+    const distinct = new Set(whole.map(({ blame }) => JSON.stringify(blame)));
+    if (distinct.size === 0) unlabelled++;
+    if (distinct.size > 1) ambiguous++;
+    if (distinct.size !== 1) return [];
+    const [{ label, blame }] = whole as [(typeof whole)[number]];
+    const mismatch = label.flags?.includes('agent_mismatch') ?? false;
+    return [{ ...episode, entries: own, truth: blame as LabelledCase['truth'], mismatch }];
+  });
+  return { cases, ambiguous, unlabelled };
+}
+
+/** Which failure it was, by a taxonomy of modes, is no answer to who and when. */
+const LABELS = `select coalesce(f.episode_id, f.resolved_episode_id) as episode_id, f.flags, f.annotator, f.unmapped ->> 'method' as method,
+    case when f.target_kind = 'agent' then f.target_id end as agent, f.entry,
+    case when f.target_kind = 'step' then f.target_id end as step_id
+  from feedback f where f.kind = 'failure' and lower(coalesce(f.taxonomy ->> 'name', '')) <> 'mast'
+    and coalesce(f.episode_id, f.resolved_episode_id) is not null`;
+
+function blameOf({ agent, entry, step_id }: Label, entries: readonly Entry[]): Blame {
+  const at = entries.findIndex((one) => one.step_id !== null && one.step_id === step_id);
+  if (at < 0) return { agent, entry };
+  return { agent: agent ?? entries[at]!.agent, entry: entry ?? numberOf(entries, at) };
+}
+
+/** A name and what it says of each episode; an episode it says nothing of is not in the map. */
+export type Attribution = { readonly name: string; readonly blames: ReadonlyMap<string, Blame> };
+
+/**
+ * What judged methods say, each with its parameters where several were judged. The agent is that of rank 0; the entry is the surest of
+ * all lines where the method says how sure each is, else that of rank 0.
+ */
+export async function judgedAttributions(tx: Session, method: string | null): Promise<Attribution[]> {
+  type Line = {
+    readonly method: string;
+    readonly method_key: string;
+    readonly episode_id: string;
+    readonly agent_id: string | null;
+    readonly step_id: string | null;
+    readonly entry: number | null;
+    readonly detail: { readonly entry_value?: number } | null;
+  };
+  const { rows } = await tx.query<Line>(
+    `select m.method, b.method_key, b.episode_id, b.agent_id, b.step_id, b.entry, b.detail
+     from blames b join judged_methods m using (method_key)
+     where b.agent_id is not null and ($1::text is null or m.method = $1) order by b.method_key, b.episode_id, b.rank`,
+    [method],
+  );
+  const uncounted = new Set(
+    rows.filter((row) => row.entry === null && row.step_id !== null).map((row) => row.episode_id),
+  );
+  const entries = await readEntries(tx, [...uncounted]);
+  const entryOf = ({ entry, step_id, episode_id }: Line) => {
+    const at = (entries.get(episode_id) ?? []).findIndex((one) => one.step_id !== null && one.step_id === step_id);
+    return entry ?? (at < 0 ? null : at);
+  };
+  const byKey = groupBy(rows, (row) => row.method_key);
+  const keysOf = groupBy(
+    [...byKey.values()].map(([line]) => line!),
+    (line) => line.method,
+  );
+  return [...byKey].map(([key, lines]) => {
+    const { method: name } = lines[0]!;
+    const blames = [...groupBy(lines, (line) => line.episode_id)].map(([id, ranked]): [string, Blame] => {
+      const sure = (line: Line) => line.detail?.entry_value ?? Number.NEGATIVE_INFINITY;
+      const surest = ranked.reduce((best, line) => (sure(line) > sure(best) ? line : best));
+      return [id, { agent: ranked[0]!.agent_id, entry: entryOf(surest) }];
+    });
+    return { name: (keysOf.get(name)?.length ?? 1) > 1 ? key : name, blames: new Map(blames) };
+  });
+}
+
+/** What annotators say in feedback of kind failure: the last of each, for one of them or for all but those taken as right. */
+export async function annotatedAttributions(tx: Session, annotator: string | null): Promise<Attribution[]> {
+  const { rows } = await tx.query<Label & { readonly annotator: string; readonly method: string | null }>(
+    `${LABELS} and f.annotator is not null and ${annotator === null ? `f.by = 'model' and $1::text is null` : 'f.annotator = $1'}
+     order by f.annotator, f.version`,
+    [annotator],
+  );
+  const entries = await readEntries(tx, [...new Set(rows.map((row) => row.episode_id))]);
+  const named = groupBy(rows, (row) => (row.method === null ? row.annotator : `${row.annotator} (${row.method})`));
+  return [...named].map(([name, labels]) => ({
+    name,
+    blames: new Map(
+      labels
+        .map((label): [string, Blame] => [label.episode_id, blameOf(label, entries.get(label.episode_id) ?? [])])
+        .filter(([, { agent, entry }]) => agent !== null || entry !== null),
+    ),
+  }));
+}

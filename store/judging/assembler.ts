@@ -1,0 +1,84 @@
+/**
+ * What an assembler is: it turns facts into the input of a method, and the method's answer into rows. It knows the shapes of the
+ * catalogue, never a single method's arithmetic.
+ */
+import type { Entry } from '../attribution/entries.ts';
+import type { ExecutionReport } from '../methods/execution-report.ts';
+import type { Method, MethodKind, MethodNeeds } from '../methods/method.ts';
+import type { DecisionFact, FeedbackFact, ObservationFact, TeamFact, ToolFact } from './episode-facts.ts';
+import type { EpisodeFacts, StepFacts } from './facts.ts';
+import type { Judgement, JudgementTable } from './judgement.ts';
+import type { TokenFacts } from './token-facts.ts';
+
+/**
+ * What is read only where an assembler says that it wants it: what steps said, execution reports, what forward passes said, feedback,
+ * tool calls, decisions, observations, teams, everything that was said and shown.
+ */
+export type Reading =
+  | 'content'
+  | 'reports'
+  | 'passes'
+  | 'feedback'
+  | 'tools'
+  | 'decisions'
+  | 'observations'
+  | 'teams'
+  | 'entries';
+
+export type StepContent = {
+  readonly text: string | null;
+  /** Tokens it was sampled as; null where it has no token ids. */
+  readonly tokens: number | null;
+  /** Equal for equal tokens, and for equal text where there are none. */
+  readonly tokens_key: string;
+  /** Its tokens, or those that its call is said to have used where it has no other candidate. */
+  readonly length: number | null;
+  readonly finish_reason: string | null;
+};
+
+export type Assembled = {
+  /** In the order of their ids. */
+  readonly episodes: readonly EpisodeFacts[];
+  /** By episode, and in the order in which an episode took them. */
+  readonly steps: readonly StepFacts[];
+  /** Reward of a step: computed by the method that is read, or the recorded reward of its episode. */
+  readonly rewardOf: (step: StepFacts) => number | null;
+  /** True where `rewardOf` gives each step a reward of its own, false where it gives that of the episode. */
+  readonly ownRewards: boolean;
+  /** True for a step, or a whole episode, that every filter run before in the same judging kept. */
+  readonly survives: (episodeId: string, stepId: string) => boolean;
+  /** What a filter that ran before in the same judging said of an episode; undefined where it did not run. */
+  readonly verdictOf: (method: string, episodeId: string) => boolean | null | undefined;
+  // What follows throws where the assembler does not say that it reads it.
+  readonly contentOf: (step: StepFacts) => StepContent;
+  /** By episode; each of these lists in the order of what happened. */
+  readonly reports: ReadonlyMap<string, ExecutionReport>;
+  readonly recorded: TokenFacts;
+  readonly feedback: ReadonlyMap<string, readonly FeedbackFact[]>;
+  readonly tools: ReadonlyMap<string, readonly ToolFact[]>;
+  readonly decisions: ReadonlyMap<string, readonly DecisionFact[]>;
+  readonly observations: ReadonlyMap<string, readonly ObservationFact[]>;
+  readonly entries: ReadonlyMap<string, readonly Entry[]>;
+  /** By team_id. */
+  readonly teams: ReadonlyMap<string, TeamFact>;
+};
+
+export type Params = Readonly<Record<string, unknown>>;
+export type Assemble = (method: Method, params: Params, facts: Assembled) => Judgement[];
+
+type Scope = 'group' | 'set';
+
+export type Assembler = {
+  readonly over: Assemble;
+  readonly reads?: readonly Reading[];
+  /** The tables it writes to, where that is not the one table of its kind. */
+  readonly writes?: readonly JudgementTable[];
+  /**
+   * `set` for a method whose answer about an episode depends on every other that is judged with it, not on its group alone: such a
+   * method is run over everything that was asked at once.
+   */
+  readonly scope?: Scope | ((params: Params) => Scope);
+};
+
+/** Assemblers by what a method needs and what its answer is for. */
+export type Assemblers = Partial<Record<MethodNeeds, Partial<Record<MethodKind, Assembler>>>>;

@@ -1,0 +1,48 @@
+/** Which groups were sampled from more than one version of a policy: their rewards are compared, but not those of one policy. */
+import type { Assembled } from './assembler.ts';
+import { groupOf, type StepFacts } from './facts.ts';
+
+/**
+ * The groups in which one agent's calls came from different weights; a call that does not say is no sign of it. `groups` is the group
+ * of each step.
+ */
+export function mixedPolicies(
+  steps: readonly StepFacts[],
+  groups: (step: number) => string,
+): { has(group: string): boolean } {
+  const mixed = new Set<string>();
+  // Mostly all weights are the same, or unknown.
+  let only: string | null = null;
+  let several = false;
+  for (const { policy_version: version } of steps) {
+    if (version === null || version === only) continue;
+    if (only !== null) {
+      several = true;
+      break;
+    }
+    only = version;
+  }
+  if (!several) return mixed;
+  const seen = new Map<string, Map<string, string>>();
+  for (const [i, { agent, policy_version }] of steps.entries()) {
+    if (policy_version === null) continue;
+    const group = groups(i);
+    let agents = seen.get(group);
+    if (agents === undefined) {
+      agents = new Map();
+      seen.set(group, agents);
+    }
+    const first = agents.get(agent ?? '');
+    if (first === undefined) agents.set(agent ?? '', policy_version);
+    else if (first !== policy_version) mixed.add(group);
+  }
+  return mixed;
+}
+
+/** Whether the group of an episode is such a one. */
+export function mixedIn({ episodes, steps }: Assembled): (episodeId: string) => boolean {
+  const groups = new Map(episodes.map((episode) => [episode.episode_id, groupOf(episode)]));
+  const groupOfEpisode = (episodeId: string) => groups.get(episodeId) as string;
+  const mixed = mixedPolicies(steps, (i) => groupOfEpisode((steps[i] as StepFacts).episode_id));
+  return (episodeId) => mixed.has(groupOfEpisode(episodeId));
+}

@@ -1,0 +1,52 @@
+/**
+ * The judge that always runs: whatever group completes or changes is judged by the methods of the configuration. Several processes
+ * divide the groups: each takes a share that nobody else is judging.
+ */
+import type { EventLog } from '../../ingest/log/log.ts';
+import type { Db } from '../db/pool.ts';
+import { judge, type MethodAsked, unjudged } from '../judge.ts';
+import { onNews } from '../news.ts';
+import { PROJECTED_CHANNEL } from '../projector.ts';
+import { ALL_SHARES } from './lock.ts';
+
+export type StandingOptions = {
+  readonly methods: readonly MethodAsked[];
+  readonly signal: AbortSignal;
+  readonly now: () => Date;
+  /** Told of what went wrong; it is tried again with the next news. */
+  readonly onError: (error: unknown) => void;
+};
+
+/** Groups come in bursts; judging a few hundred at once costs little more than one. */
+const GATHER_MS = 250;
+/** A group that nobody adds to any more completes without news. */
+const LOOK_MS = 10_000;
+
+/** Judges until stopped. */
+export const runJudge = (db: Db, log: EventLog, options: StandingOptions): Promise<void> =>
+  onNews(db, PROJECTED_CHANNEL, { signal: options.signal, gatherMs: GATHER_MS, pollMs: LOOK_MS }, async () => {
+    try {
+      await judgeNews(db, log, options);
+    } catch (error) {
+      options.onError(error);
+    }
+    return false;
+  });
+
+async function judgeNews(db: Db, log: EventLog, { methods, signal, now }: StandingOptions): Promise<void> {
+  if ((await unjudged(db, methods, { now: now(), limit: 1 })).length === 0) return;
+  // Each process begins elsewhere, so that they seldom ask for the same share.
+  const first = process.pid % ALL_SHARES.length;
+  for (const share of [...ALL_SHARES.slice(first), ...ALL_SHARES.slice(0, first)]) {
+    if (signal.aborted) return;
+    await db.transaction(async (claim) => {
+      const { rows } = await claim.query<{ taken: boolean }>(
+        `select pg_try_advisory_xact_lock(hashtext('troupe standing judge'), $1) as taken`,
+        [share],
+      );
+      if (!rows[0]?.taken) return;
+      const episodes = await unjudged(db, methods, { now: now(), shares: [share] });
+      if (episodes.length > 0) await judge(db, log, { methods, episodes, now });
+    });
+  }
+}

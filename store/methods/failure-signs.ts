@@ -1,0 +1,157 @@
+/**
+ * What can be seen, without a model, of each thing that an agent said in a run that failed: where it stands, how long it is beside the
+ * rest, whether it guesses, whether what it asked for went wrong, what it brings into the last words. Nothing here knows a framework:
+ * who coordinates is seen from who hands over.
+ */
+
+import { Type } from 'typebox';
+import { nullable } from './shapes.ts';
+
+/** One thing that was said or shown, in order. `failed`: what the record says of a tool's answer; null where it says nothing. */
+export const SpokenEntry = Type.Object({
+  kind: Type.Union([Type.Literal('agent'), Type.Literal('environment'), Type.Literal('user')]),
+  agent: nullable(Type.String()),
+  text: Type.String(),
+  hands_over: Type.Optional(Type.Boolean()),
+  failed: Type.Optional(nullable(Type.Boolean())),
+});
+
+export type SpokenEntry = {
+  readonly kind: 'agent' | 'environment' | 'user';
+  readonly agent: string | null;
+  readonly text: string;
+  readonly hands_over?: boolean;
+  readonly failed?: boolean | null;
+};
+
+export type FailedRun = {
+  readonly question: string | null;
+  readonly entries: readonly SpokenEntry[];
+};
+
+export const SIGNS = [
+  'first',
+  'order',
+  'coordinates',
+  'hands_over',
+  'relative_length',
+  'code',
+  'numbers',
+  'guesses',
+  'introduces',
+  'work_failed',
+  'after_failure',
+  'after_success',
+] as const;
+export const REFERENCE_SIGNS = ['names_reference', 'after_reference'] as const;
+
+export type Sign = (typeof SIGNS)[number];
+export type ReferenceSign = (typeof REFERENCE_SIGNS)[number];
+
+/** A row for each entry of an agent: its place among the entries and its signs. */
+export type Candidate<Name extends string = Sign> = {
+  readonly entry: number;
+  readonly agent: string;
+  readonly signs: Readonly<Record<Name, number>>;
+};
+
+const GUESS =
+  /\b(assum\w*|hypothetical\w*|simulat\w*|sample|placeholder|mock\w*|example|approximat\w*|estimat\w*|likely|guess\w*|presum\w*|typical\w*)\b/gi;
+const FAILURE = /\bexit ?code:? *[1-9]|\btraceback\b|\b\w*(?:error|exception)\b/i;
+/** An error is said early in what a tool shows; the rest may be a page about errors. */
+const SEARCHED_FOR_FAILURE = 3000;
+/** Shorter last words (a bare end signal, a thank you) say nothing of the answer. */
+const SHORTEST_LAST_WORDS = 40;
+
+const count = (pattern: RegExp, text: string): number => text.match(pattern)?.length ?? 0;
+const bit = (value: boolean | undefined): 0 | 1 => (value ? 1 : 0);
+const wordsOf = (text: string): Set<string> => new Set(text.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? []);
+
+/** The entries of agents with their signs, in order. An entry of an agent without a name is no candidate. */
+export function signsOf({ question, entries }: FailedRun): Candidate[] {
+  const spoken = agentEntries(entries);
+  const longest = Math.max(1, ...spoken.map(({ text }) => text.length));
+  const coordinators = new Set(spoken.filter((one) => one.hands_over).map((one) => one.agent));
+  const brought = introductions(question, entries, spoken);
+  return spoken.map(({ agent, at, text, hands_over }, k) => {
+    const before = entries[at - 1];
+    const after = entries[at + 1];
+    return {
+      entry: at,
+      agent,
+      signs: {
+        first: bit(k === 0),
+        order: Math.log1p(k),
+        coordinates: bit(coordinators.has(agent)),
+        hands_over: bit(hands_over),
+        relative_length: text.length / longest,
+        code: bit(text.includes('```')),
+        numbers: Math.log1p(count(/\d+/g, text)),
+        guesses: Math.log1p(count(GUESS, text)),
+        introduces: brought.get(at) ?? 0,
+        work_failed: bit(after?.kind === 'environment' && hasFailed(after)),
+        after_failure: bit(before?.kind === 'environment' && hasFailed(before)),
+        after_success: bit(before?.kind === 'environment' && !hasFailed(before)),
+      },
+    };
+  });
+}
+
+/** The same with what the reference tells: whether an entry names it, and whether it was named before and is no longer. */
+export function signsWithReference(run: FailedRun, reference: string): Candidate<Sign | ReferenceSign>[] {
+  const named = run.entries.map((entry) => names(entry.text, reference));
+  const first = run.entries.findIndex((entry, i) => entry.kind !== 'user' && named[i]);
+  return signsOf(run).map(({ entry, agent, signs }) => ({
+    entry,
+    agent,
+    signs: {
+      ...signs,
+      names_reference: bit(named[entry]),
+      after_reference: bit(first >= 0 && first < entry && !named[entry]),
+    },
+  }));
+}
+
+function agentEntries(entries: readonly SpokenEntry[]) {
+  return entries.flatMap(({ kind, agent, text, hands_over }, at) =>
+    kind === 'agent' && agent !== null ? [{ agent, text, hands_over, at }] : [],
+  );
+}
+
+const hasFailed = ({ failed, text }: SpokenEntry): boolean =>
+  failed ?? FAILURE.test(text.slice(0, SEARCHED_FOR_FAILURE));
+
+/** Share of the words in the last words, without those of the question, that each entry was the first to say. */
+function introductions(
+  question: string | null,
+  entries: readonly SpokenEntry[],
+  spoken: readonly { readonly at: number; readonly text: string }[],
+): ReadonlyMap<number, number> {
+  const last = spoken.findLast(({ text }) => text.length > SHORTEST_LAST_WORDS) ?? spoken.at(-1);
+  if (last === undefined) return new Map();
+  const asked = wordsOf(question ?? '');
+  const telling = [...wordsOf(last.text)].filter((word) => !asked.has(word) && (/\d/.test(word) || word.length > 3));
+  const missing = new Set(telling);
+  const brought = new Map<number, number>();
+  for (const [at, { text }] of entries.entries()) {
+    if (at > last.at) break;
+    const words = wordsOf(text);
+    const found = [...missing].filter((word) => words.has(word));
+    for (const word of found) missing.delete(word);
+    if (found.length > 0) brought.set(at, found.length / telling.length);
+  }
+  return brought;
+}
+
+/** A number is named where it stands alone; other answers anywhere in the text, whatever the case. */
+function names(text: string, reference: string): boolean {
+  const wanted = reference.trim().toLowerCase();
+  if (wanted === '') return false;
+  const said = text.toLowerCase();
+  if (!/^[\d.,]+$/.test(wanted)) return said.includes(wanted);
+  for (let at = said.indexOf(wanted); at >= 0; at = said.indexOf(wanted, at + 1)) {
+    const beside = (said[at - 1] ?? ' ') + (said[at + wanted.length] ?? ' ');
+    if (!/[\d]/.test(beside) && !/[.,]/.test(beside[0]!)) return true;
+  }
+  return false;
+}

@@ -1,0 +1,24 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { methodFile } from '../../../docs/pages.ts';
+import { METHODS } from '../../../store/methods/catalogue.ts';
+
+const headerOf = (file: string): string =>
+  /^\/\*\*([\s\S]*?)\*\//.exec(readFileSync(join(import.meta.dirname, '../../..', file), 'utf8'))?.[1] ?? '';
+
+describe('the header of every method', () => {
+  test.each(METHODS.map((method) => [method.name, methodFile(method), method.source] as const))(
+    '%s says where it is from, and what was kept, dropped and is open',
+    (_, file, source) => {
+      const header = headerOf(file);
+      expect(header).toMatch(/Source: /);
+      if (!/^(ours|this project)/.test(source))
+        for (const word of ['Kept', 'Dropped', 'Open']) expect(header).toMatch(new RegExp(`\\b${word}[:,]\\s`));
+    },
+  );
+
+  test('and how far it was checked is in the source that the list shows', () => {
+    for (const { source } of METHODS) expect(source).toMatch(/ours|this project|verified|secondary|derived/);
+  });
+});
