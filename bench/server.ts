@@ -19,15 +19,15 @@ export type BenchServer = {
 /** Starts it in a folder that the benchmark removes, with every migration applied. */
 export async function startBenchServer(folder: string): Promise<BenchServer> {
   const binaries = prepareBinaries();
-  const data = join(folder, 'data');
-  const server = await startServer(binaries, await ensureCluster(binaries, data, false));
+  const cluster = await ensureCluster(binaries, join(folder, 'data'), false);
+  const server = await startServer(binaries, cluster);
   const admin = openPool(server.url('postgres'));
   await admin.query('create database bench');
   await admin.close();
   const url = server.url('bench');
   const db = openPool(url);
   await migrate(db);
-  const postmaster = Number(readFileSync(join(data, 'postmaster.pid'), 'utf8').split('\n')[0]);
+  const postmaster = Number(readFileSync(join(cluster.folder, 'cluster', 'postmaster.pid'), 'utf8').split('\n')[0]);
   return {
     db,
     url,

@@ -13,6 +13,7 @@ import {
   VOCABULARY,
 } from '../ingest/events.ts';
 import type { Session } from '../store/db/pool.ts';
+import { NAMED_FEEDBACK } from '../store/judging/named-feedback.ts';
 import { METHODS } from '../store/methods/catalogue.ts';
 import type { Method, MethodKind } from '../store/methods/method.ts';
 import { LOSS_METHODS } from '../trainer/losses/catalogue.ts';
@@ -269,6 +270,19 @@ export function methodsPage(): string {
         ]),
       ),
     ]),
+    '## What to record for them',
+    'Most of what methods need comes with the conversation: rewards, groups, agents, turns, candidates, answers, tool calls, execution matrices. What has no column is feedback of these names (`feedback.recorded`, `name`, on a `target` of this kind). ' +
+      'The last that was said counts, and where nothing was said the judge answers with a reason instead of a number.',
+    table(
+      ['name', 'target', 'value', 'what it means', 'read by'],
+      NAMED_FEEDBACK.map(({ name, target, value, meaning, readers }) => [
+        `\`${name}\``,
+        target,
+        value,
+        meaning,
+        readers.map((reader) => `\`${reader}\``).join(', '),
+      ]),
+    ),
   );
 }
 

@@ -125,6 +125,27 @@ describe('commands that record and look', () => {
     expect(again).toMatchObject({ episodes: 0, rows: {} });
   });
 
+  it('judge takes a filter as recipes have it and a share of the groups, and says what is wrong with either', async () => {
+    const where = (filter: unknown) => ['judge', '--methods', 'rloo_advantage', '--where', JSON.stringify(filter)];
+    const [one, part, ...wrong] = await Promise.all([
+      at.run([...where({ field: 'episode_id', op: '=', value: 'sum-1' }), '--json']),
+      at.run(['judge', '--methods', 'drmas_advantage', '--share', '1/2', '--json']),
+      at.run(where({ field: 'agent', op: '=', value: 'solver' })),
+      at.run(where({ field: 'epsode_id', op: '=', value: 'sum-1' })),
+      at.run(['judge', '--where', 'reward > 0']),
+      at.run(['judge', '--share', '3/2']),
+      at.run(['judge', '--share', '1/2', '--methods', 'diversity_select']),
+    ]);
+    expect(document(one!).episodes).toBeGreaterThan(0);
+    expect(document(one!).episodes).toBeLessThan(9);
+    const rest = document(await at.run(['judge', '--methods', 'drmas_advantage', '--share', '2/2', '--json']));
+    expect(document(part!).episodes + rest.episodes).toBe(9);
+    expect(wrong.map(({ code }) => code)).toEqual([2, 2, 2, 2, 2]);
+    expect(wrong.map(({ err }) => err).join('')).toMatch(
+      /single steps.*Did you mean episode_id.*as JSON.*1 ≤ k ≤ n.*compares all of them/s,
+    );
+  });
+
   it('the other commands that look print one document each', async () => {
     const documents = await Promise.all(
       [

@@ -1,14 +1,10 @@
 /** `troupe` as people run it: a process of its own, with a home and a database of the test's own. */
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Readable, Writable } from 'node:stream';
-import { pathToFileURL } from 'node:url';
-
-const loader = pathToFileURL(createRequire(import.meta.url).resolve('tsx')).href;
-const program = new URL('../../../cli.ts', import.meta.url).pathname;
+import { builtProgram } from './built.ts';
 
 export type Ended = {
   readonly code: number | null;
@@ -38,7 +34,7 @@ export function shell(env: Readonly<Record<string, string>> = {}): Shell {
   const started = new Set<ChildProcessByStdio<Writable, Readable, Readable>>();
 
   const start = (args: readonly string[]): Running => {
-    const child = spawn(process.execPath, ['--import', loader, program, ...args], {
+    const child = spawn(process.execPath, [builtProgram(), ...args], {
       cwd: folder,
       env: { PATH, HOME, TROUPE_HOME: join(folder, 'home'), ...env },
       stdio: ['pipe', 'pipe', 'pipe'],

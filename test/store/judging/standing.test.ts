@@ -1,0 +1,100 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { postgresLog } from '../../../ingest/log/postgres.ts';
+import { judge, unjudged } from '../../../store/judge.ts';
+import { ALL_SHARES } from '../../../store/judging/lock.ts';
+import { portionsOf } from '../../../store/judging/portions.ts';
+import { runJudge } from '../../../store/judging/standing.ts';
+import { projectAll } from '../../../store/projector.ts';
+import { freshDatabase, type TestDatabase } from '../../support/database.ts';
+import { anEpisode } from '../support/events.ts';
+
+const METHODS = [{ method: 'grpo_advantage' }, { method: 'correctness_filter' }];
+
+describe('what is judged at a time', () => {
+  let fresh: TestDatabase;
+  beforeEach(async () => {
+    fresh = await freshDatabase({ max: 12 });
+  });
+  afterEach(() => fresh.close());
+  const load = async (groups: number, members = 2) => {
+    const events = Array.from({ length: groups }, (_, g) =>
+      Array.from({ length: members }, (_, m) =>
+        anEpisode(`e${g}-${m}`, { task: `task-${g}`, group: `g${g}`, reward: m }),
+      ),
+    ).flat(2);
+    await postgresLog(fresh.db).append(events);
+    await projectAll(fresh.db);
+  };
+  const now = () => new Date(Date.UTC(2026, 9, 1));
+  const judgings = async () =>
+    (await fresh.db.query<{ episodes: string[] }>('select episodes from facts.judgings')).rows.map(
+      (row) => row.episodes,
+    );
+
+  it('whole groups, as many as fit: a group is never cut, and one asked for brings the others', async () => {
+    await load(6, 3);
+    await fresh.db.query('update facts.episodes set steps = 90000');
+    const portions = await portionsOf(fresh.db, ['e0-0', 'e1-2', 'e2-1', 'e3-0', 'e4-0', 'e5-1']);
+    expect(portions.map(({ episodes }) => episodes.length)).toEqual([3, 3, 3, 3, 3, 3]);
+    expect(portions.flatMap(({ episodes }) => episodes).sort()).toEqual(
+      Array.from({ length: 18 }, (_, i) => `e${Math.floor(i / 3)}-${i % 3}`),
+    );
+    for (const { episodes } of portions) expect(new Set(episodes.map((id) => id.split('-')[0])).size).toBe(1);
+    expect(await portionsOf(fresh.db, ['e0-0', 'e1-0'], { together: true })).toHaveLength(1);
+    expect(await portionsOf(fresh.db, ['nobody'])).toEqual([]);
+  });
+
+  it('each portion has an event of its own, and all are told as one judging', async () => {
+    await load(3);
+    await fresh.db.query('update facts.episodes set steps = 150000');
+    const seen: number[] = [];
+    const options = { methods: METHODS, episodes: ['e0-0', 'e1-0', 'e2-0'], now };
+    const judging = await judge(fresh.db, postgresLog(fresh.db), {
+      ...options,
+      onProgress: ({ judged, total }) => seen.push(judged, total),
+    });
+    expect(judging).toMatchObject({ episodes: 6, rows: { credits: 18, verdicts: 6 } });
+    expect(seen).toEqual([2, 6, 4, 6, 6, 6]);
+    await projectAll(fresh.db);
+    expect((await judgings()).map((episodes) => episodes.length)).toEqual([2, 2, 2]);
+  });
+
+  it('shares are disjoint and together everything', async () => {
+    await load(12);
+    const all = await unjudged(fresh.db, METHODS, { now: now() });
+    const parts = await Promise.all(
+      ALL_SHARES.map((share) => unjudged(fresh.db, METHODS, { now: now(), shares: [share] })),
+    );
+    expect(parts.flat().sort()).toEqual([...all].sort());
+    expect(all).toHaveLength(24);
+    for (const part of parts) {
+      for (const id of part) expect(part).toContain(id.endsWith('0') ? id.replace(/0$/, '1') : id.replace(/1$/, '0'));
+    }
+  });
+
+  it('two judges that always run judge every group once, also what comes while they run, and end when told', async () => {
+    const stop = new AbortController();
+    const errors: unknown[] = [];
+    const options = { methods: METHODS, signal: stop.signal, now, onError: (error: unknown) => errors.push(error) };
+    const log = postgresLog(fresh.db);
+    const running = [runJudge(fresh.db, log, options), runJudge(fresh.db, log, options)];
+    await load(10);
+    const credited = async () =>
+      (await fresh.db.query<{ n: number }>('select count(distinct episode_id)::integer as n from facts.credits'))
+        .rows[0]!.n;
+    await expect.poll(credited, { timeout: 20_000 }).toBe(20);
+    await postgresLog(fresh.db).append(anEpisode('late', { task: 'task-0', group: 'g0', reward: 0.5 }));
+    await projectAll(fresh.db);
+    await expect.poll(credited, { timeout: 20_000 }).toBe(21);
+    await expect.poll(() => unjudged(fresh.db, METHODS, { now: now() }), { timeout: 20_000 }).toEqual([]);
+    stop.abort();
+    await Promise.all(running);
+    await projectAll(fresh.db);
+    const times = new Map<string, number>();
+    for (const id of (await judgings()).flat()) times.set(id, (times.get(id) ?? 0) + 1);
+    const again = [...times].filter(([, n]) => n > 1).map(([id]) => id);
+    expect(times.size).toBe(21);
+    expect(again.filter((id) => !['e0-0', 'e0-1'].includes(id))).toEqual([]);
+    expect(errors).toEqual([]);
+  });
+});
