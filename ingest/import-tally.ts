@@ -13,19 +13,29 @@ export type Tally = {
   readonly feedback: number;
 };
 
-/** Counts entities, not events: tasks, episodes and agents once over all records. An episode of unknown task counts as one task. */
+/**
+ * Counts entities, not events: tasks, episodes and agents once over all records, agents by name. An episode of unknown task counts
+ * as one task.
+ */
 export function tallier(): { readonly add: (event: Event) => void; readonly total: () => Tally } {
   const episodes = new Set<string>();
   const untasked = new Set<string>();
   const tasked = new Set<string>();
   const tasks = new Set<string>();
   const agents = new Set<string>();
+  const namesOf = new Map<string, Set<string>>();
   let [calls, steps, toolCalls, feedback] = [0, 0, 0, 0];
 
   const add = ({ name, data }: Event): void => {
     const about = data as { episode_id?: unknown; task_id?: unknown; agent_id?: unknown };
     if (typeof about.episode_id === 'string') episodes.add(about.episode_id);
-    if (typeof about.agent_id === 'string') agents.add(about.agent_id);
+    if (typeof about.agent_id === 'string') {
+      agents.add(about.agent_id);
+      const called = name === 'agent.defined' ? (data as { name?: unknown }).name : null;
+      if (typeof called === 'string' && called !== about.agent_id) {
+        namesOf.set(about.agent_id, (namesOf.get(about.agent_id) ?? new Set()).add(called));
+      }
+    }
     if (name === 'task.defined' || name === 'episode.started') {
       const episode = name === 'episode.started' ? (about.episode_id as string) : null;
       if (typeof about.task_id === 'string') {
@@ -41,7 +51,7 @@ export function tallier(): { readonly add: (event: Event) => void; readonly tota
   const total = (): Tally => ({
     episodes: episodes.size,
     tasks: tasks.size + [...untasked].filter((episode) => !tasked.has(episode)).length,
-    agents: agents.size,
+    agents: new Set([...agents].flatMap((id) => [...(namesOf.get(id) ?? [id])])).size,
     calls,
     steps,
     tool_calls: toolCalls,

@@ -2,15 +2,18 @@
  * Files of recorded work into the log. Each file is recognised by content, every record becomes events, what cannot be read is
  * refused by file, line and field, and the rest is kept. Importing the same again adds nothing.
  */
+import { dirname } from 'node:path';
 import { got, type Refusal, TroupeError } from '../errors.ts';
 import { decodeDraft, encodeEnvelope } from './decode.ts';
-import type { Draft, Event } from './events.ts';
+import type { Event } from './events.ts';
 import { FORMATS, formatNamed, recognise } from './formats/catalogue.ts';
 import type { Format } from './formats/format.ts';
 import { type Counts, openBatches, type Place } from './import-batches.ts';
 import { findFiles, type InputFile, type SkippedFile } from './import-files.ts';
+import { type Gathered, gatherParts, gatherRecords, type Member } from './import-gather.ts';
+import { countUnmapped, mappingOf, unmappedOf } from './import-mapping.ts';
 import { ordinals, type Tally, tallier } from './import-tally.ts';
-import { canonicalJson, isRecord } from './json.ts';
+import { canonicalJson } from './json.ts';
 import type { ArtifactStore, DoorBook, EventLog } from './log/log.ts';
 import { type FileRecord, openRecordFile } from './read-file.ts';
 
@@ -71,6 +74,7 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
   const formats = new Set<Format>();
   const unmapped = new Map<string, number>();
   const tally = tallier();
+  const folders = new Map<string, { readonly format: Format; readonly paths: readonly string[] }>();
   const ordinalOf = ordinals();
   const told = new Set<string>();
   const bytesTotal = files.reduce((sum, file) => sum + file.bytes, 0);
@@ -100,20 +104,31 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
   async function take(record: FileRecord, format: Format, file: string): Promise<void> {
     const place: Place = { file, line: record.line };
     if (record.refusal) return batches.refuse(record.refusal, place, record.raw);
-    const canonical = canonicalJson(record.value);
-    const converted = format.convert({ value: record.value, canonical, ordinal: ordinalOf(canonical) });
-    for (const refusal of converted.refusals) await batches.refuse(refusal, place, record.raw);
+    return keep(record.value, format, [{ place, raw: record.raw }]);
+  }
+
+  /** Converts one native record, which `members` of files make up: what is refused is told by the member that is meant. */
+  async function keep(value: unknown, format: Format, members: readonly Member[]): Promise<void> {
+    const canonical = canonicalJson(value);
+    const converted = format.convert({ value, canonical, ordinal: ordinalOf(canonical) });
+    const [{ place, raw }] = members as [Member];
+    for (const { at = 0, raw: part, ...refusal } of converted.refusals) {
+      const member = members[at] ?? members[0]!;
+      await batches.refuse(refusal, member.place, part === undefined ? member.raw : Buffer.from(part));
+    }
+    for (const body of converted.bodies ?? []) await batches.body(body);
     if (converted.raw !== null) await batches.body(converted.raw);
     for (const draft of converted.drafts) {
       const { event, refusal } = decodeDraft(draft);
       if (refusal) {
         const alone = converted.drafts.length === 1;
-        await batches.refuse(refusal, place, alone ? record.raw : Buffer.from(JSON.stringify(encodeEnvelope(draft))));
+        await batches.refuse(refusal, place, alone ? raw : Buffer.from(JSON.stringify(encodeEnvelope(draft))));
         continue;
       }
-      if (!converted.repeated) tally.add(event);
+      const retold = format.restates.has(event.name) && toldBefore(event);
+      if (!converted.repeated && !retold) tally.add(event);
       if (dryRun && !converted.repeated) countUnmapped(unmapped, format, draft);
-      if (format.restates.has(event.name) && toldBefore(event)) continue;
+      if (retold) continue;
       await batches.event(event, place);
     }
   }
@@ -133,6 +148,13 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
       }
       formats.add(format);
       read += 1;
+      const gathered = format.gathers?.(seen) ?? null;
+      if (gathered !== null && gathered !== 'file') {
+        const key = gathered === 'folder' ? JSON.stringify([format.name, dirname(input.path)]) : gathered;
+        folders.set(key, { format, paths: [...(folders.get(key)?.paths ?? []), input.path] });
+        return;
+      }
+      if (gathered === 'file') return gather([input.path], format);
       const go = async (record: FileRecord): Promise<void> => {
         if (signal?.aborted) throw interruption();
         await take(record, format, input.path);
@@ -143,6 +165,20 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
     } finally {
       await file.records.return(undefined);
     }
+  }
+
+  /** Takes all records of these files as one native record. */
+  async function gather(paths: readonly string[], format: Format, folder = false): Promise<void> {
+    await keepGathered(await gatherRecords(paths, check), format, folder);
+  }
+
+  async function keepGathered({ lists, members, refused }: Gathered, format: Format, folder: boolean): Promise<void> {
+    for (const { refusal, place, raw } of refused) await batches.refuse(refusal, place, raw);
+    if (members.length > 0) await keep(folder ? lists : lists[0], format, members);
+  }
+
+  function check(): void {
+    if (signal?.aborted) throw interruption();
   }
 
   /** A file that was named and that no format knows: its own fault is told where it is not JSON at all. */
@@ -169,6 +205,10 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
       bytesBefore += input.bytes;
       position = { file: input.path, bytes: 0 };
       onProgress({ ...progressOf(), events: counts.received });
+    }
+    for (const [key, { format, paths }] of folders) {
+      if (!key.startsWith('import:')) await gather(paths.toSorted(), format, true);
+      else for await (const part of gatherParts(paths.toSorted(), check)) await keepGathered(part, format, true);
     }
   } catch (error) {
     // What was read before the fault is kept and reported; the fault is what the caller hears of.
@@ -218,29 +258,3 @@ async function headOf(records: AsyncGenerator<FileRecord>): Promise<readonly Fil
   }
   return head;
 }
-
-function countUnmapped(into: Map<string, number>, format: Format, { name, data }: Draft): void {
-  const unmapped = (data as { unmapped?: unknown }).unmapped;
-  if (!isRecord(unmapped)) return;
-  for (const field of fieldsOf(unmapped)) {
-    const key = canonicalJson([format.name, `${name}.unmapped.${field}`]);
-    into.set(key, (into.get(key) ?? 0) + 1);
-  }
-}
-
-/** Names of the members, and of the members of objects among them. */
-const fieldsOf = (record: Record<string, unknown>): string[] =>
-  Object.entries(record).flatMap(([key, member]) =>
-    isRecord(member) && Object.keys(member).length > 0 ? Object.keys(member).map((inner) => `${key}.${inner}`) : [key],
-  );
-
-const mappingOf = (formats: ReadonlySet<Format>) =>
-  [...formats].flatMap(({ name, mapping }) => mapping.map(([native, ours]) => ({ format: name, native, ours })));
-
-const unmappedOf = (counted: ReadonlyMap<string, number>) =>
-  [...counted]
-    .map(([key, events]) => {
-      const [format, field] = JSON.parse(key) as [string, string];
-      return { format, field, events };
-    })
-    .sort((a, b) => b.events - a.events || (a.field < b.field ? -1 : 1));

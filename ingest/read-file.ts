@@ -7,6 +7,8 @@ import { type FileHandle, open } from 'node:fs/promises';
 import { got, type Refusal, TroupeError } from '../errors.ts';
 import type { Shape } from './formats/format.ts';
 import { guardJson, MAX_RECORD_BYTES } from './json.ts';
+import { quoteLongIntegers } from './otlp/decode.ts';
+import { sniffProtobuf } from './otlp/protobuf.ts';
 import { isSpace, type Piece, splitLines, splitValues } from './split-records.ts';
 
 /** Largest file that is taken as one document, in bytes. */
@@ -17,6 +19,8 @@ const QUOTE = 34;
 const BACKSLASH = 92;
 const OPEN_ARRAY = 91;
 const OPEN_OBJECT = 123;
+/** Field 1 with a length: how each OTLP request begins. A file of JSON may begin with it too, as a line break. */
+const PROTOBUF_FIELD_1 = 10;
 
 /** One record of a file: its value, or why it could not be read. */
 export type FileRecord = {
@@ -48,8 +52,29 @@ export async function openRecordFile(path: string): Promise<RecordFile> {
   } catch (cause) {
     throw new TroupeError('not_found', `The file ${path} cannot be read: ${(cause as Error).message}`, { cause });
   }
+  const spans = bytes <= MAX_DOCUMENT_BYTES ? await protobufIn(path) : null;
+  if (spans) return { shape: 'document', bytes, records: only(spans) };
   const shape = await shapeOf(chunksOf(path));
   return { shape, bytes, records: readRecords(chunksOf(path), shape) };
+}
+
+/** A file of protobuf as its one record; null where it is none. */
+async function protobufIn(path: string): Promise<FileRecord | null> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of chunksOf(path)) {
+    if (chunks.length === 0 && (chunk[0] !== PROTOBUF_FIELD_1 || isText(chunk))) return null;
+    chunks.push(chunk);
+  }
+  const raw = Buffer.concat(chunks);
+  const value = sniffProtobuf(raw);
+  return value && { line: 1, end: raw.length, raw, value };
+}
+
+/** True where a line break is followed by what JSON begins with, in UTF-8 as far as it can be seen. */
+const isText = (chunk: Buffer): boolean => /^\s+[[{]/.test(chunk.toString('latin1', 0, 64)) && isUtf8(chunk);
+
+async function* only(record: FileRecord): AsyncGenerator<FileRecord> {
+  yield record;
 }
 
 /** The records of a stream of bytes, cut anywhere. Blank lines and a byte order mark are passed over. */
@@ -118,6 +143,8 @@ async function* chunksOf(path: string): AsyncGenerator<Buffer> {
   }
 }
 
+const OTLP = /"resource(?:Spans|Logs)"\s*:/;
+
 /** Reads one piece as JSON; null where it is blank. */
 function parse(piece: Piece, limit: number): FileRecord | null {
   const { line, end, size } = piece;
@@ -130,7 +157,9 @@ function parse(piece: Piece, limit: number): FileRecord | null {
   if (!isUtf8(raw)) {
     return { ...place, refusal: problem('bad_json', 'text in UTF-8', 'bytes that are not UTF-8') };
   }
-  const text = raw.toString('utf8');
+  const written = raw.toString('utf8');
+  // Times of OTLP are beyond 2^53 and may be numbers; that format allows them as text as well.
+  const text = OTLP.test(written.slice(0, 4096)) && guardJson(written) ? quoteLongIntegers(written) : written;
   const refusal = guardJson(text);
   if (refusal) return { ...place, refusal };
   try {

@@ -1,12 +1,63 @@
 /** The foreign formats, on one page, in the order in which they are tried. */
 import { TroupeError } from '../../errors.ts';
+import { agentLightning } from './agent-lightning.ts';
+import { agentscope } from './agentscope.ts';
+import { agentverse } from './agentverse.ts';
+import { atif } from './atif.ts';
+import { autogen } from './autogen.ts';
+import { crewai } from './crewai.ts';
 import type { Format, Head } from './format.ts';
+import { langfuse } from './langfuse.ts';
+import { langsmith } from './langsmith.ts';
+import { m500 } from './m500.ts';
+import { masGpt } from './mas-gpt.ts';
+import { mast } from './mast.ts';
+import { multiagentbench } from './multiagentbench.ts';
+import { openaiAgents } from './openai-agents.ts';
 import { openaiChat } from './openai-chat.ts';
+import { openinference } from './openinference.ts';
+import { otelGenai } from './otel-genai.ts';
+import { redel } from './redel.ts';
+import { sharegpt } from './sharegpt.ts';
+import { sweAgent } from './swe-agent.ts';
+import { sweBench } from './swe-bench.ts';
+import { sweDev } from './swe-dev.ts';
 import { tauBench } from './tau-bench.ts';
+import { traceloop } from './traceloop.ts';
 import { troupeEvents } from './troupe-events.ts';
+import { vercelAi } from './vercel-ai.ts';
 import { whoWhen } from './who-when.ts';
+import { xlam } from './xlam.ts';
 
-export const FORMATS: readonly Format[] = [troupeEvents, tauBench, whoWhen, openaiChat];
+export const FORMATS: readonly Format[] = [
+  troupeEvents,
+  tauBench,
+  whoWhen,
+  openaiChat,
+  atif,
+  sharegpt,
+  m500,
+  masGpt,
+  agentverse,
+  autogen,
+  agentscope,
+  crewai,
+  multiagentbench,
+  mast,
+  redel,
+  sweAgent,
+  sweBench,
+  sweDev,
+  xlam,
+  otelGenai,
+  openinference,
+  traceloop,
+  vercelAi,
+  openaiAgents,
+  langfuse,
+  langsmith,
+  agentLightning,
+];
 
 /** The format of a file, by content: the one that knows most of its first records. Null where no format knows any. */
 export function recognise({ records, shape }: Head): Format | null {

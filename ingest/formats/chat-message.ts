@@ -74,7 +74,7 @@ export function toolCallsOf(message: Readonly<Record<string, unknown>>): readonl
 type Arguments = Pick<ChatToolCall, 'arguments' | 'arguments_raw' | 'parse_error'>;
 
 /** Arguments are a text the model wrote: kept as written, and parsed where they are an object that can be stored. */
-function readArguments(written: unknown): Arguments {
+export function readArguments(written: unknown): Arguments {
   if (typeof written !== 'string') return { arguments: written ?? null, arguments_raw: null, parse_error: null };
   const unread = (why: string): Arguments => ({ arguments: null, arguments_raw: written, parse_error: why });
   const parsed = parseRecord(written);

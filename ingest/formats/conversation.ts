@@ -29,7 +29,7 @@ function badResult(message: Record<string, unknown>, place: string, calls: Reado
 }
 
 /** Tool calls by native id, which may repeat: each gets an id of its own, a result pairs with the latest open one. */
-function toolLedger() {
+export function toolLedger() {
   const open = new Map<string, string[]>();
   const latest = new Map<string, string>();
   const taken = new Set<string>();
@@ -54,19 +54,22 @@ export type ConversationOptions = {
   readonly tools?: unknown;
   /** True where each call is a round of the environment. */
   readonly turns?: boolean;
+  /** Number of the first message, where an episode holds several conversations; 0 without it. */
+  readonly first?: number;
 };
 
-/** The events of a conversation that passed `badConversation`; `seq` is the index of the message. */
+/** The events of a conversation that passed `badConversation`; `seq` counts the messages. */
 export function conversationDrafts(
   speak: Voice,
   messages: readonly ChatMessage[],
-  { episodeId, agentOf, tools, turns = false }: ConversationOptions,
+  { episodeId, agentOf, tools, turns = false, first = 0 }: ConversationOptions,
 ): Draft[] {
   const drafts: Draft[] = [];
   const said: Message[] = [];
   const ledger = toolLedger();
   let turn = 0;
-  for (const [seq, native] of messages.entries()) {
+  for (const [i, native] of messages.entries()) {
+    const seq = first + i;
     const message = toMessage(native);
     const { role, content, ...rest } = message;
     const unmapped = given('unmapped', without(rest as Record<string, unknown>, 'tool_call_id'));

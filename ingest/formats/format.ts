@@ -24,12 +24,20 @@ export type NativeRecord = {
   readonly ordinal: number;
 };
 
+/**
+ * A refusal inside a record; of a gathered one, `at` is the place of the member that is meant. `raw` is what was refused, where that
+ * is less than the record.
+ */
+export type NativeRefusal = Refusal & { readonly at?: number; readonly raw?: string };
+
 export type Converted = {
   readonly drafts: readonly Draft[];
   /** What was refused inside the record, by native field; the rest of the record is kept. */
-  readonly refusals: readonly Refusal[];
+  readonly refusals: readonly NativeRefusal[];
   /** The record as canonical JSON, kept as an artifact; null where nothing is kept or the events are the record itself. */
   readonly raw: string | null;
+  /** Further bodies that the drafts name by their SHA-256: patches, programs. */
+  readonly bodies?: readonly string[];
   /** True where this record was read before in this import and says the same thing again, so that nothing is counted twice. */
   readonly repeated?: boolean;
 };
@@ -46,6 +54,12 @@ export type Format = {
   /** One sentence for lists and reports. */
   readonly summary: string;
   readonly recognises: (head: Head) => boolean;
+  /**
+   * Where a run is more than a record: the list of all records of the `file` is one native record, or that of all files of this
+   * format in one `folder`, or that of all files of the import whose formats answer the same `import:…`, as far as they can be held
+   * at once. Without it, or where it answers null, each record stands for itself.
+   */
+  readonly gathers?: (head: Head) => 'file' | 'folder' | `import:${string}` | null;
   readonly convert: (record: NativeRecord) => Converted;
   /** Events that many records state in equal words, such as the task of each attempt: told once an import. */
   readonly restates: ReadonlySet<EventName>;
@@ -54,3 +68,7 @@ export type Format = {
   /** The way back, for two-way formats: all events of one episode to native records. */
   readonly write?: (episode: readonly Told[]) => readonly unknown[];
 };
+
+/** The records of a gathered folder, file by file; a record that was not gathered is a file of its own. */
+export const listsOf = (value: unknown): readonly (readonly unknown[])[] =>
+  Array.isArray(value) && value.every((list) => Array.isArray(list)) ? value : [[value]];

@@ -69,6 +69,25 @@ export function voice(format: string): Voice {
   };
 }
 
+/**
+ * The voice of a format whose runs have ids of their own and may be exported again when they have grown or changed: the digest of
+ * what a fact says is its revision and part of its id, so that a later export never conflicts with an earlier one.
+ */
+export function revisedVoice(format: string): Voice {
+  const { state } = voice(format);
+  return {
+    say: (name, place, data, time = null) =>
+      ({
+        name,
+        source: `/import/${format}`,
+        id: hashId(format, name, ...place, data, time),
+        time,
+        data,
+      }) as unknown as Draft,
+    state,
+  };
+}
+
 /** The original record, attached to its episode: the artifact is its canonical JSON, named by its hash. */
 export function rawRecord(speak: Voice, episodeId: string, canonical: string): { draft: Draft; artifactId: string } {
   const artifactId = sha256(canonical);

@@ -7,6 +7,7 @@ import type { Draft, EventData } from '../events.ts';
 import { hashId, isRecord } from '../json.ts';
 import type { Converted, Format, NativeRecord } from './format.ts';
 import { given, isIdentifier, rawRecord, recordId, refusal, refused, taskIdOfText, voice, without } from './native.ts';
+import { bareName, kindOf, type SpeakerKind } from './speakers.ts';
 
 const NAME = 'who-when';
 const speak = voice(NAME);
@@ -37,20 +38,13 @@ export const whoWhen: Format = {
   ],
 };
 
-type Kind = 'agent' | 'user' | 'environment';
-type Entry = { readonly seq: number; readonly speaker: string; readonly kind: Kind; readonly native: NativeEntry };
+type Entry = {
+  readonly seq: number;
+  readonly speaker: string;
+  readonly kind: SpeakerKind;
+  readonly native: NativeEntry;
+};
 type NativeEntry = Readonly<Record<string, unknown>> & { readonly content: string; readonly role: string };
-
-const PEOPLE = new Set(['user', 'human', 'system']);
-const SURROUNDINGS = new Set(['environment', 'env', 'terminal', 'computerterminal']);
-
-/** Who speaks, without a suffix in brackets: `Orchestrator (-> X)` is Orchestrator. */
-const bareName = (name: string): string => name.replace(/\s*\([^()]*\)\s*$/, '').trim() || name;
-
-function kindOf(speaker: string): Kind {
-  const word = speaker.toLowerCase().replace(/[^a-z]/g, '');
-  return PEOPLE.has(word) ? 'user' : SURROUNDINGS.has(word) ? 'environment' : 'agent';
-}
 
 function convert(record: NativeRecord): Converted {
   const { value, canonical } = record;

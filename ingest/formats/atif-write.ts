@@ -1,0 +1,137 @@
+/**
+ * Events as ATIF trajectories: of imported ones the documents they were read from, of any other episode a new document of version
+ * 1.7. There a team of several agents becomes one that delegates to each of them in code, as the format has no other way.
+ */
+import { isRecord } from '../json.ts';
+import type { Fields } from './atif-rules.ts';
+import { writeEpisode } from './atif-write-episode.ts';
+import { fromMessage } from './chat-message.ts';
+import type { Told } from './format.ts';
+import { given } from './native.ts';
+
+export function writeAtif(episode: readonly Told[]): readonly unknown[] {
+  const frames = new Map<string, Fields>();
+  for (const { name, data } of episode) {
+    if (name === 'agent.defined' && isRecord(data.native) && data.native.format === 'atif') {
+      frames.set(String(data.native.trajectory), data);
+    }
+  }
+  if (frames.size === 0) return writeEpisode(episode);
+  const copies = new Map(
+    episode.flatMap(({ name, data }) =>
+      name === 'episode.started' && isRecord(data.unmapped) && isRecord(data.native)
+        ? [[String(data.native.trajectory), data.unmapped.record] as const]
+        : [],
+    ),
+  );
+  return [...frames]
+    .filter(([, frame]) => (frame.native as Fields).parent === undefined)
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([key]) => copies.get(key) ?? documentOf(key, frames, episode));
+}
+
+function documentOf(key: string, frames: ReadonlyMap<string, Fields>, episode: readonly Told[]): Fields {
+  const frame = frames.get(key)!;
+  const { ids, version } = frame.native as { ids: object; version: unknown };
+  const { agent, ...rest } = (frame.unmapped ?? {}) as Fields;
+  const children = [...frames]
+    .filter(([, other]) => (other.native as Fields).parent === key)
+    .sort(([, a], [, b]) => Number((a.native as Fields).position) - Number((b.native as Fields).position))
+    .map(([child]) => documentOf(child, frames, episode));
+  return {
+    schema_version: version,
+    ...ids,
+    agent: {
+      name: frame.name,
+      ...given('model_name', frame.model),
+      ...given('tool_definitions', frame.tools),
+      ...(agent as object | undefined),
+    },
+    ...rest,
+    steps: stepsOf(key, episode),
+    ...(children.length > 0 ? { subagent_trajectories: children } : {}),
+  };
+}
+
+function stepsOf(key: string, episode: readonly Told[]): Fields[] {
+  const steps = new Map<number, Told[]>();
+  for (const event of episode) {
+    const { trajectory, step } = (event.data.native ?? {}) as Fields;
+    if (trajectory === key && typeof step === 'number') steps.set(step, [...(steps.get(step) ?? []), event]);
+  }
+  return [...steps].sort(([a], [b]) => a - b).map(([id, events]) => stepOf(id, events));
+}
+
+function stepOf(id: number, events: readonly Told[]): Fields {
+  const native = events[0]!.data.native as Fields;
+  const { step: more, metrics: moreMetrics } = Object.assign(
+    {},
+    ...events.map(({ data }) => data.unmapped ?? {}),
+  ) as Fields;
+  const generation = events.find((event) => event.name === 'generation.completed');
+  const message = events.find((event) => event.name === 'message.sent');
+  const calls = events.filter((event) => event.name === 'tool.called').sort((a, b) => indexOf(a) - indexOf(b));
+  const results = events
+    .filter(({ data }) => typeof (data.native as Fields).result === 'number')
+    .sort((a, b) => Number((a.data.native as Fields).result) - Number((b.data.native as Fields).result));
+  const said = generation ? answerOf(generation.data) : saidIn(message?.data);
+  const { content = '', reasoning_content: thought, tool_calls: copied } = said;
+  const usage = generation?.data.usage;
+  return {
+    step_id: id,
+    source: native.source,
+    message: content,
+    ...given('timestamp', native.timestamp),
+    ...given('reasoning_content', thought),
+    ...(generation ? given('model_name', generation.data.response_model) : {}),
+    ...(isRecord(usage)
+      ? { metrics: { ...usage, ...tokensOf(generation!.data), ...(moreMetrics as object | undefined) } }
+      : {}),
+    ...(calls.length > 0 ? { tool_calls: calls.map(({ data }) => callOf(data)) } : given('tool_calls', copied)),
+    ...(results.length > 0 ? { observation: { results: results.map(resultOf) } } : {}),
+    ...(more as object | undefined),
+  };
+}
+
+const indexOf = ({ data }: Told): number => Number(data.index ?? 0);
+
+function answerOf(data: Fields): Fields {
+  const [choice] = data.choices as Fields[];
+  const { tool_calls: _, ...said } = fromMessage({ role: 'assistant', ...given('content', choice?.content) });
+  return said;
+}
+
+/** What a message said; of copied context its thought and its calls stand beside it. */
+function saidIn(data: Fields | undefined): Fields {
+  if (!data) return {};
+  const { tool_calls: _, ...said } = fromMessage({ ...given('content', data.content) });
+  return { ...said, ...given('tool_calls', (data.native as Fields).tool_calls) };
+}
+
+function tokensOf(data: Fields): Fields {
+  const [choice] = data.choices as Fields[];
+  return {
+    ...given('prompt_token_ids', data.prompt_token_ids),
+    ...given('completion_token_ids', choice?.token_ids),
+    ...given('logprobs', choice?.logprobs),
+  };
+}
+
+function callOf({ native, name, arguments: asked, unmapped }: Fields): Fields {
+  return {
+    tool_call_id: (native as Fields).tool_call_id,
+    function_name: name,
+    arguments: asked,
+    ...((unmapped as Fields | undefined)?.call as object | undefined),
+  };
+}
+
+function resultOf({ name, data }: Told): Fields {
+  const content = name === 'tool.returned' ? data.output : data.content;
+  const said = content === undefined ? {} : fromMessage({ content });
+  return {
+    ...given('source_call_id', (data.native as Fields).source_call_id),
+    ...said,
+    ...(data.unmapped as object | undefined),
+  };
+}

@@ -1,0 +1,188 @@
+/**
+ * ATIF, the trajectory format of Harbor, in both directions: one document a run, its sub-agents' trajectories inside it. A step of
+ * an agent is a model call, unless it says that no model was called or that it is context copied from elsewhere.
+ */
+import type { Draft, EventData, Message } from '../events.ts';
+import { canonicalJson, hashId, isRecord } from '../json.ts';
+import { breaches, type Fields } from './atif-rules.ts';
+import { trajectorySteps } from './atif-steps.ts';
+import { callIdOf, isCall, type Numbering, referencesOf, type Trajectory, trajectoryOf } from './atif-trajectory.ts';
+import { writeAtif } from './atif-write.ts';
+import { textIn } from './chat-message.ts';
+import { toolLedger } from './conversation.ts';
+import type { Converted, Format, NativeRecord } from './format.ts';
+import { given, isIdentifier, recordId, refused, revisedVoice, type Voice, voice, without } from './native.ts';
+import { NO_TOKEN_IDS, runDrafts, taskOf } from './run.ts';
+
+const NAME = 'atif';
+
+export const atif: Format = {
+  name: NAME,
+  summary: 'ATIF trajectories of Harbor: one document a run, {schema_version: "ATIF-v1.…", agent, steps}',
+  recognises: ({ records }) =>
+    records.some((record) => isRecord(record) && /^ATIF/.test(String(record.schema_version))),
+  convert,
+  restates: new Set(['task.defined']),
+  mapping: [
+    ['session_id, else trajectory_id', 'episode_id (without them the hash of the document)'],
+    ['extra.task_id, else the first user step', 'task.defined'],
+    ['agent, subagent_trajectories[].agent', 'agent.defined'],
+    ['steps[user, system]', 'message.sent'],
+    ['steps[agent]', 'generation.requested with the steps before it, generation.completed'],
+    ['steps[agent, llm_call_count 0]', 'tool.called; message.sent where it says something'],
+    ['steps[is_copied_context]', 'message.sent, flagged copied_context'],
+    ['steps[].tool_calls', 'tool.called'],
+    ['steps[].observation.results', 'tool.returned; environment.observed where they answer no call'],
+    ['…results[].subagent_trajectory_ref', 'control.transferred of kind delegate'],
+    ['steps[].metrics', 'usage, prompt_token_ids, choices[0].token_ids, logprobs'],
+    [
+      'final_metrics.extra.reward, steps[].metrics.extra.reward',
+      'feedback.recorded: reward of the episode, of the step',
+    ],
+    ['final_metrics', 'episode.finished.totals'],
+  ],
+  write: writeAtif,
+};
+
+function convert(record: NativeRecord): Converted {
+  const refusals = breaches(record.value);
+  if (refusals.length > 0) return refused(...refusals);
+  const document = record.value as Fields;
+  const named = (document.session_id ?? document.trajectory_id) as string | null | undefined;
+  const episodeId = named ?? recordId(NAME, record);
+  const speak = named ? revisedVoice(NAME) : voice(NAME);
+  const root = trajectoryOf(document, episodeId, null, 0);
+  const drafts = (copy: Fields | undefined): Draft[] => episodeDrafts(speak, root, record.canonical, copy);
+  const exact = canonicalJson(writeAtif(drafts(undefined))) === canonicalJson([document]);
+  return {
+    drafts: drafts(exact ? undefined : { record: document }),
+    refusals: [],
+    raw: record.canonical,
+    repeated: Boolean(named) && record.ordinal > 0,
+  };
+}
+
+function episodeDrafts(speak: Voice, root: Trajectory, canonical: string, copy: Fields | undefined): Draft[] {
+  const { document, episodeId, key } = root;
+  const extra = isRecord(document.extra) ? document.extra : {};
+  const steps = document.steps as Fields[];
+  const asked = steps.find((step) => step.source === 'user');
+  const task = taskOf(NAME, textIn(asked?.message), given('ground_truth', extra.ground_truth), extra.task_id);
+  const ledger = toolLedger();
+  let seq = 0;
+  const place = { next: () => seq++, call: ledger.call, result: ledger.result };
+  const said = tell(speak, root, place);
+  const tokens = said.some(
+    (draft) => draft.name === 'generation.completed' && draft.data.choices.some((choice) => choice.token_ids),
+  );
+  return runDrafts(speak, {
+    format: NAME,
+    episodeId,
+    canonical,
+    task,
+    started: {
+      native: { format: NAME, trajectory: key },
+      ...given('session_id', (document.session_id as string | null) ?? undefined),
+      flags: tokens ? [] : [NO_TOKEN_IDS],
+      ...given('unmapped', copy as Record<string, unknown> | undefined),
+    },
+    said: [...memberDrafts(speak, root, null, 0), ...said, ...rewardDrafts(speak, root, true)],
+    finished: {
+      outcome: 'unknown',
+      ...(isRecord(document.final_metrics) ? { totals: document.final_metrics } : {}),
+    },
+  });
+}
+
+/** What a trajectory says of itself: its agent, and everything about it that is not a step. */
+function memberDrafts(speak: Voice, trajectory: Trajectory, parent: Trajectory | null, position: number): Draft[] {
+  const { document, episodeId, key, agent: name } = trajectory;
+  const { model_name: model, tool_definitions: tools, ...agent } = document.agent as Fields;
+  const own: EventData<'agent.defined'> = {
+    episode_id: episodeId,
+    agent_id: name,
+    name,
+    ...(parent ? { parent_agent_id: parent.agent } : {}),
+    ...(typeof model === 'string' ? { model } : {}),
+    ...given('tools', tools),
+    native: {
+      format: NAME,
+      version: document.schema_version,
+      trajectory: key,
+      ...(parent ? { parent: parent.key, position } : {}),
+      ids:
+        without(document, ...Object.keys(document).filter((one) => one !== 'session_id' && one !== 'trajectory_id')) ??
+        {},
+    },
+    unmapped: {
+      ...without(document, 'schema_version', 'session_id', 'trajectory_id', 'agent', 'steps', 'subagent_trajectories'),
+      agent: {
+        ...without(agent, 'name'),
+        ...(typeof model === 'string' ? {} : given('model_name', model)),
+      },
+    },
+  };
+  return [
+    speak.say('agent.defined', [episodeId, key], own),
+    ...trajectory.children.flatMap((child, i) => memberDrafts(speak, child, trajectory, i)),
+  ];
+}
+
+/** The steps of a trajectory, with those of a sub-agent after the step that refers to it. */
+function tell(speak: Voice, trajectory: Trajectory, numbering: Numbering): Draft[] {
+  const { children } = trajectory;
+  const waiting = new Set(children);
+  const told: Draft[] = [];
+  const input: Message[] = [];
+  const steps = trajectory.document.steps as Fields[];
+  for (const step of steps) {
+    told.push(...trajectorySteps(speak, trajectory, step, input, numbering));
+    for (const id of referred(step)) {
+      const child = [...waiting].find((one) => one.document.trajectory_id === id);
+      if (child && waiting.delete(child)) told.push(...tell(speak, child, numbering));
+    }
+  }
+  return [...told, ...[...waiting].flatMap((child) => tell(speak, child, numbering))];
+}
+
+const referred = (step: Fields): unknown[] =>
+  (((step.observation as Fields | null | undefined)?.results ?? []) as Fields[])
+    .flatMap(referencesOf)
+    .map((reference) => reference.trajectory_id)
+    .filter(isIdentifier);
+
+/** Rewards have no place of their own in the format; these are where its users put them. */
+function rewardDrafts(speak: Voice, trajectory: Trajectory, isRoot: boolean): Draft[] {
+  const { document, episodeId, key, agent } = trajectory;
+  const rewardIn = (metrics: unknown): unknown =>
+    isRecord(metrics) && isRecord(metrics.extra) ? metrics.extra.reward : undefined;
+  const draft = (value: unknown, place: string, target: EventData<'feedback.recorded'>['target']): Draft[] => {
+    if (typeof value !== 'number' && typeof value !== 'boolean') return [];
+    const id = hashId(NAME, episodeId, key, place, 'reward');
+    return [
+      speak.say('feedback.recorded', [episodeId, key, place], {
+        feedback_id: id,
+        target,
+        kind: 'reward',
+        name: 'reward',
+        value: Number(value),
+        by: 'env',
+      }),
+    ];
+  };
+  const whole = isRoot
+    ? ({ kind: 'episode', id: episodeId, episode_id: episodeId } as const)
+    : ({ kind: 'agent', id: agent, episode_id: episodeId } as const);
+  const steps = (document.steps as Fields[]).filter(isCall);
+  return [
+    ...draft(rewardIn(document.final_metrics), 'final', whole),
+    ...steps.flatMap((step) =>
+      draft(rewardIn(step.metrics), `${step.step_id}`, {
+        kind: 'step',
+        id: `${callIdOf(trajectory, step)}/0`,
+        episode_id: episodeId,
+      }),
+    ),
+    ...trajectory.children.flatMap((child) => rewardDrafts(speak, child, false)),
+  ];
+}

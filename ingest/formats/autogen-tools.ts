@@ -1,0 +1,83 @@
+/** Tool calls and their results in the messages of AutoGen. */
+import type { Draft, Part } from '../events.ts';
+import { isRecord } from '../json.ts';
+import type { AutogenMessage } from './autogen.ts';
+import { readArguments } from './chat-message.ts';
+import type { toolLedger } from './conversation.ts';
+import { given, isIdentifier, type Voice, without } from './native.ts';
+
+type Call = { readonly episode_id: string; readonly seq: number; readonly call_id: string; readonly agent_id: string };
+type Ask = {
+  readonly id: string;
+  readonly name: string;
+  readonly asked: ReturnType<typeof readArguments>;
+  readonly rest?: object;
+};
+
+/** Calls that have a name and an id; of anything else nothing can be called or answered. */
+function asksIn(content: unknown): Ask[] {
+  const calls = Array.isArray(content) ? content.filter(isRecord) : [];
+  return calls.flatMap((call) =>
+    isIdentifier(call.id) && isIdentifier(call.name)
+      ? [
+          {
+            id: call.id,
+            name: call.name,
+            asked: readArguments(call.arguments),
+            ...given('rest', without(call, 'id', 'name', 'arguments')),
+          },
+        ]
+      : [],
+  );
+}
+
+export function autogenTools(speak: Voice, episodeId: string, ledger: ReturnType<typeof toolLedger>) {
+  return {
+    parts: (content: unknown): Part[] =>
+      asksIn(content).map(({ id, name, asked }) => ({
+        type: 'tool_call',
+        id,
+        name,
+        arguments: asked.arguments ?? asked.arguments_raw,
+      })),
+    calls: ({ content }: AutogenMessage, call: Call, time: string | null): Draft[] =>
+      asksIn(content).map(({ id, name, asked, rest }, index) =>
+        speak.say(
+          'tool.called',
+          [episodeId, call.seq, index],
+          {
+            ...call,
+            tool_call_id: ledger.call(id),
+            index,
+            name,
+            type: 'function',
+            ...asked,
+            native: { tool_call_id: id },
+            ...given('unmapped', rest as Record<string, unknown> | undefined),
+          },
+          time,
+        ),
+      ),
+    results: ({ content }: AutogenMessage, seq: number, time: string | null): Draft[] =>
+      (Array.isArray(content) ? content.filter(isRecord) : []).flatMap((result, index) => {
+        const { call_id: id, content: output, is_error: failed } = result;
+        if (!isIdentifier(id)) return [];
+        return [
+          speak.say(
+            'tool.returned',
+            [episodeId, seq, index],
+            {
+              episode_id: episodeId,
+              seq,
+              tool_call_id: ledger.result(id),
+              status: failed === true ? 'error' : 'ok',
+              ...given('output', output),
+              native: { tool_call_id: id },
+              ...given('unmapped', without(result, 'call_id', 'content', 'is_error')),
+            },
+            time,
+          ),
+        ];
+      }),
+  };
+}

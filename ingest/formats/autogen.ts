@@ -1,0 +1,245 @@
+/**
+ * AutoGen AgentChat: a TaskResult, the messages of a team in the order they were said. A message that used a model is a step; a
+ * thought before it and the tool summary after it belong to that step. Dumps of AutoGen 0.2 (`chat_history`) say nothing of models.
+ */
+import type { Draft, Part } from '../events.ts';
+import { isRecord } from '../json.ts';
+import { autogenTools } from './autogen-tools.ts';
+import { toolLedger } from './conversation.ts';
+import type { Converted, Format, NativeRecord, NativeRefusal } from './format.ts';
+import {
+  badIdentifier,
+  given,
+  isIdentifier,
+  recordId,
+  refusal,
+  refused,
+  type Voice,
+  voice,
+  without,
+} from './native.ts';
+import { partsOf } from './parts.ts';
+import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfText } from './run.ts';
+import { kindOf } from './speakers.ts';
+
+const NAME = 'autogen';
+
+export const autogen: Format = {
+  name: NAME,
+  summary:
+    'AutoGen task results {messages: [{source, type, content, models_usage}], stop_reason}, and chat_history of 0.2',
+  recognises: ({ records }) =>
+    records.some(
+      (record) =>
+        isRecord(record) &&
+        [record.messages, record.chat_history]
+          .filter(Array.isArray)
+          .some((list, i) =>
+            list.some((one) => isRecord(one) && isSaid(one, record.chat_history !== undefined && i === 0)),
+          ),
+    ),
+  convert,
+  restates: new Set(['task.defined']),
+  mapping: [
+    ['messages[first user]', 'task.defined: task_id is the hash of its text'],
+    ['messages[].source', 'agent_id; user is no agent'],
+    ['messages[models_usage]', 'generation.completed with usage'],
+    ['messages[ThoughtEvent]', 'the reasoning of the next step of its source'],
+    ['messages[ToolCallRequestEvent]', 'generation.completed, tool.called'],
+    ['messages[ToolCallExecutionEvent]', 'tool.returned'],
+    ['messages[ToolCallSummaryMessage]', 'message.sent, flagged repeats_results'],
+    ['messages[HandoffMessage, SelectSpeakerEvent]', 'control.transferred of kind handoff, select'],
+    ['messages[CodeExecutionEvent, MemoryQueryEvent]', 'environment.observed of kind output, memory'],
+    ['messages[without models_usage]', 'message.sent'],
+    ['stop_reason', 'episode.finished.stop_reason'],
+  ],
+};
+
+/** A chunk of a stream says nothing that the message after it does not. */
+const CHUNK = 'ModelClientStreamingChunkEvent';
+
+const isSaid = (one: Record<string, unknown>, old: boolean): boolean =>
+  old ? 'role' in one && 'content' in one : 'source' in one && ('type' in one || 'models_usage' in one);
+
+export type AutogenMessage = Readonly<Record<string, unknown>> & { readonly source: string; readonly type: string };
+
+function convert(record: NativeRecord): Converted {
+  const { value: result } = record;
+  if (!isRecord(result)) return refused(refusal('bad_type', '', 'a task result object', result));
+  const field = Array.isArray(result.messages) || result.chat_history === undefined ? 'messages' : 'chat_history';
+  const list = result[field];
+  if (!Array.isArray(list)) return refused(refusal('bad_type', field, 'a list of messages', list));
+  const speak = voice(NAME);
+  const episodeId = recordId(NAME, record);
+  const refusals: NativeRefusal[] = [];
+  const messages = list.flatMap((native: unknown, seq) => {
+    const message = field === 'messages' ? badMessage(native, `messages[${seq}]`) : oldMessage(native, seq);
+    if ('code' in message) refusals.push(message as NativeRefusal);
+    return 'code' in message ? [] : [{ seq, message: message as AutogenMessage }];
+  });
+  const asked = messages.find(({ message }) => message.source === 'user' && typeof message.content === 'string');
+  const agents = new Set(messages.map(({ message }) => message.source).filter((name) => kindOf(name) === 'agent'));
+  const { stop_reason: reason } = result;
+  return {
+    drafts: runDrafts(speak, {
+      format: NAME,
+      episodeId,
+      canonical: record.canonical,
+      task: taskOf(NAME, asked?.message.content),
+      started: { flags: [NO_TOKEN_IDS, ...(refusals.length > 0 ? ['incomplete'] : [])] },
+      startedAt: timeOfText(messages[0]?.message.created_at),
+      agents,
+      said: messageDrafts(speak, episodeId, messages),
+      finished: {
+        outcome: 'unknown',
+        seq: list.length,
+        ...(typeof reason === 'string' ? { stop_reason: reason } : {}),
+        ...given('unmapped', without(result, field, ...(typeof reason === 'string' ? ['stop_reason'] : []))),
+      },
+    }),
+    refusals,
+    raw: record.canonical,
+  };
+}
+
+function badMessage(native: unknown, field: string): AutogenMessage | NativeRefusal {
+  if (!isRecord(native)) return refusal('bad_type', field, 'a message object', native);
+  if (typeof native.type !== 'string')
+    return refusal('bad_type', `${field}.type`, 'the type of the message', native.type);
+  return badIdentifier(native.source, `${field}.source`) ?? (native as AutogenMessage);
+}
+
+/** A message of a 0.2 dump: its speaker is `name`, or the role where there is none. */
+function oldMessage(native: unknown, seq: number): AutogenMessage | NativeRefusal {
+  const field = `chat_history[${seq}]`;
+  if (!isRecord(native)) return refusal('bad_type', field, 'a message object', native);
+  const named = native.name === undefined || native.name === null || native.name === '' ? 'role' : 'name';
+  const bad = badIdentifier(native[named], `${field}.${named}`);
+  return bad ?? ({ ...native, source: native[named] as string, type: 'chat_history' } as AutogenMessage);
+}
+
+type Numbered = { readonly seq: number; readonly message: AutogenMessage };
+
+function messageDrafts(speak: Voice, episodeId: string, messages: readonly Numbered[]): Draft[] {
+  const thoughts = new Map<string, string[]>();
+  const tools = autogenTools(speak, episodeId, toolLedger());
+  return messages.flatMap(({ seq, message }): Draft[] => {
+    const { type, source, content } = message;
+    const place = { episode_id: episodeId, seq };
+    const time = timeOfText(message.created_at);
+    if (type === CHUNK) return [];
+    if (type === 'ThoughtEvent' && typeof content === 'string') {
+      thoughts.set(source, [...(thoughts.get(source) ?? []), content]);
+      // A thought that nothing follows is told all the same.
+      const followed = messages.some(
+        (later) => later.seq > seq && later.message.source === source && isStep(later.message),
+      );
+      return followed ? [] : [spoken(speak, message, place, time)];
+    }
+    if (type === 'ToolCallExecutionEvent') return tools.results(message, seq, time);
+    const handed = handOver(speak, message, place, time);
+    if (!isStep(message)) return [...observed(speak, message, place, time), ...handed];
+    const reasons: Part[] = (thoughts.get(source) ?? []).map((thought) => ({ type: 'reasoning', content: thought }));
+    thoughts.delete(source);
+    const call = { ...place, call_id: `m${seq}`, agent_id: source };
+    const said = type === 'ToolCallRequestEvent' ? tools.parts(content) : partsOf(content);
+    const parts = typeof said === 'string' ? [{ type: 'text', content: said }] : said;
+    return [
+      speak.say(
+        'generation.completed',
+        [episodeId, seq],
+        {
+          ...call,
+          choices: [{ index: 0, content: reasons.length === 0 ? said : [...reasons, ...parts] }],
+          ...(isRecord(message.models_usage) ? { usage: message.models_usage } : {}),
+          native: nativeOf(message),
+          ...given('unmapped', restOf(message)),
+        },
+        time,
+      ),
+      ...(type === 'ToolCallRequestEvent' ? tools.calls(message, call, time) : []),
+      ...handed,
+    ];
+  });
+}
+
+/** Only a model asks for tools, whether or not it says what that cost. */
+const isStep = ({ type, source, models_usage: usage }: AutogenMessage): boolean =>
+  kindOf(source) === 'agent' &&
+  type !== 'ThoughtEvent' &&
+  type !== 'ToolCallExecutionEvent' &&
+  (isRecord(usage) || type === 'ToolCallRequestEvent' || (type === 'chat_history' && kindOf(source) === 'agent'));
+
+type Place = { readonly episode_id: string; readonly seq: number };
+
+const nativeOf = ({ id, type }: AutogenMessage): Record<string, unknown> => ({ type, ids: given('id', id) });
+
+const restOf = (message: AutogenMessage): Record<string, unknown> | undefined => {
+  const { metadata, ...rest } = message;
+  const empty = isRecord(metadata) && Object.keys(metadata).length === 0;
+  return without(
+    empty ? rest : { ...rest, ...given('metadata', metadata) },
+    'id',
+    'source',
+    'type',
+    'content',
+    'created_at',
+    'models_usage',
+    'target',
+    ...(message.type === 'chat_history' ? ['name', 'role'] : []),
+  );
+};
+
+const spoken = (speak: Voice, message: AutogenMessage, place: Place, time: string | null): Draft =>
+  speak.say(
+    'message.sent',
+    [place.episode_id, place.seq],
+    {
+      ...place,
+      message_id: `m${place.seq}`,
+      from: message.source,
+      ...(kindOf(message.source) === 'user' ? { role: 'user' } : {}),
+      content: partsOf(message.content),
+      native: nativeOf(message),
+      ...(message.type === 'ToolCallSummaryMessage' ? { flags: ['repeats_results'] } : {}),
+      ...given('unmapped', restOf(message)),
+    },
+    time,
+  );
+
+const OBSERVED: Readonly<Record<string, string>> = {
+  CodeExecutionEvent: 'output',
+  MemoryQueryEvent: 'memory',
+  UserInputRequestedEvent: 'input_requested',
+};
+
+function observed(speak: Voice, message: AutogenMessage, place: Place, time: string | null): Draft[] {
+  const kind = kindOf(message.source) === 'environment' ? 'output' : OBSERVED[message.type];
+  if (message.type === 'SelectSpeakerEvent') return [];
+  if (kind === undefined) return [spoken(speak, message, place, time)];
+  const { content = message.result } = message;
+  return [
+    speak.say(
+      'environment.observed',
+      [place.episode_id, place.seq],
+      { ...place, kind, content, native: nativeOf(message), ...given('unmapped', restOf(message)) },
+      time,
+    ),
+  ];
+}
+
+function handOver(speak: Voice, message: AutogenMessage, place: Place, time: string | null): Draft[] {
+  const { type, source, target, content } = message;
+  const to = type === 'HandoffMessage' ? [target] : type === 'SelectSpeakerEvent' ? [content].flat() : [];
+  const kind = type === 'HandoffMessage' ? ('handoff' as const) : ('select' as const);
+  return to
+    .filter(isIdentifier)
+    .map((name, i) =>
+      speak.say(
+        'control.transferred',
+        [place.episode_id, place.seq, i],
+        { ...place, from_agent: source, to_agent: name, kind, native: nativeOf(message) },
+        time,
+      ),
+    );
+}

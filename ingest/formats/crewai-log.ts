@@ -1,0 +1,63 @@
+/** The log file of a crew (`output_log_file`): who began and ended which task, one list a run, without models, tools and time zone. */
+import { hashId, isRecord } from '../json.ts';
+import type { Converted, NativeRecord, NativeRefusal } from './format.ts';
+import { given, isIdentifier, refusal, refused, type Voice, without } from './native.ts';
+import { runDrafts, taskOf } from './run.ts';
+
+export const isCrewLogEntry = (value: unknown): boolean =>
+  isRecord(value) && 'status' in value && 'agent' in value && 'task' in value && 'timestamp' in value;
+
+type Entry = { readonly seq: number; readonly native: Readonly<Record<string, unknown>>; readonly agent: string };
+
+/** The run is named by its first entry, so that a log that has grown is the same run. */
+export function convertCrewLog(speak: Voice, format: string, record: NativeRecord): Converted {
+  const refusals: NativeRefusal[] = [];
+  const entries = (record.value as unknown[]).flatMap((native, at): Entry[] => {
+    if (!isRecord(native)) refusals.push({ ...refusal('bad_type', '', 'an entry object', native), at });
+    else {
+      const agent = typeof native.agent === 'string' ? native.agent.trim() : native.agent;
+      if (isIdentifier(agent)) return [{ seq: at, native, agent }];
+      refusals.push({ ...refusal('bad_identifier', 'agent', 'the role of an agent', native.agent), at });
+    }
+    return [];
+  });
+  const [first] = entries;
+  if (!first)
+    return refused(...(refusals.length > 0 ? refusals : [refusal('bad_shape', '', 'at least one entry', [])]));
+  const episodeId = hashId(format, 'log', first.native);
+  const said = entries.map(({ seq, native, agent }) => {
+    const about = {
+      episode_id: episodeId,
+      seq,
+      native: given('timestamp', native.timestamp),
+      ...given('unmapped', without(native, 'agent', 'timestamp', 'output', 'task', 'task_name', 'status')),
+    };
+    const { task, task_name: name, status, output } = native;
+    return typeof output === 'string'
+      ? speak.say('generation.completed', [episodeId, seq], {
+          ...about,
+          call_id: `m${seq}`,
+          agent_id: agent,
+          choices: [{ index: 0, content: output }],
+        })
+      : speak.say('decision.made', [episodeId, seq], {
+          ...about,
+          kind: status === 'started' ? 'assign' : String(status),
+          decision: { ...without({ task, task_name: name, output }), agent },
+        });
+  });
+  return {
+    drafts: runDrafts(speak, {
+      format,
+      episodeId,
+      canonical: record.canonical,
+      task: taskOf(format, first.native.task),
+      agents: new Set(entries.map(({ agent }) => agent)),
+      said,
+      finished: { outcome: 'unknown', seq: entries.length },
+    }),
+    refusals,
+    raw: record.canonical,
+    repeated: record.ordinal > 0,
+  };
+}

@@ -1,0 +1,46 @@
+/** Scores and prompts inside the events of CrewAI. */
+import type { Draft, Message } from '../events.ts';
+import { hashId, isRecord } from '../json.ts';
+import { badMessage, type ChatMessage, toMessage } from './chat-message.ts';
+import type { CrewEvent } from './crewai.ts';
+import { given, isIdentifier, type Voice, without } from './native.ts';
+
+/** A score of the crew or of an agent; null for a result that holds no number. */
+export function scoreDraft(
+  speak: Voice,
+  episodeId: string,
+  { id, type, data, agent, time, sequence }: CrewEvent,
+): Draft | null {
+  const whole = type === 'crew_test_result';
+  const told = whole ? data.quality : isRecord(data.score) ? data.score.score : data.score;
+  const value = typeof told === 'string' && /^-?\d+(\.\d+)?$/.test(told) ? Number(told) : told;
+  if (typeof value !== 'number' && typeof value !== 'boolean') return null;
+  const name = whole ? 'quality' : isIdentifier(data.metric_category) ? data.metric_category : 'evaluation';
+  const feedback = isRecord(data.score) ? data.score.feedback : undefined;
+  return speak.say(
+    'feedback.recorded',
+    [episodeId, id],
+    {
+      feedback_id: hashId(episodeId, id),
+      target:
+        whole || agent === null
+          ? { kind: 'episode', id: episodeId, episode_id: episodeId }
+          : { kind: 'agent', id: agent, episode_id: episodeId },
+      kind: 'score',
+      name,
+      value,
+      by: 'model',
+      seq: sequence,
+      ...(typeof feedback === 'string' ? { explanation: feedback } : {}),
+      ...given('unmapped', without(data, 'type', 'agent_role', 'quality', 'metric_category', 'score')),
+    },
+    time,
+  );
+}
+
+/** A prompt, or chat messages; null where neither can be read. */
+export function inputOf(messages: unknown): Message[] | null {
+  if (typeof messages === 'string') return [{ role: 'user', content: messages }];
+  if (!Array.isArray(messages) || messages.some((message) => badMessage(message, '') !== null)) return null;
+  return messages.map((message) => toMessage(message as ChatMessage));
+}

@@ -1,0 +1,50 @@
+/**
+ * Messages of the OpenTelemetry GenAI conventions, `{role, parts, name?, finish_reason?}`, as ours: their parts are our parts. Older
+ * events told them one by one, with the members of the OpenAI chat API.
+ */
+import type { Message, Part } from '../events.ts';
+import { isRecord } from '../json.ts';
+import { badMessage, type ChatMessage, toMessage } from './chat-message.ts';
+import { given, without } from './native.ts';
+import { contentOf, finishReason, jsonIn, messageOf } from './span-attributes.ts';
+import type { Choice } from './trace.ts';
+
+/** The messages in an attribute (JSON text or a list); undefined where it cannot be read. */
+export function messagesIn(value: unknown): Message[] | undefined {
+  const list = jsonIn(value);
+  return Array.isArray(list) ? list.map(toGenaiMessage) : undefined;
+}
+
+/** Instructions are parts without a role. */
+export function instructionsIn(value: unknown): string | Part[] | undefined {
+  const list = jsonIn(value);
+  if (typeof value === 'string' && !Array.isArray(list)) return value === '' ? undefined : value;
+  return Array.isArray(list) ? contentOf(list.map(toPart)) : undefined;
+}
+
+/** Each output message is a candidate. */
+export function choicesIn(value: unknown, reasons: readonly unknown[]): Choice[] | undefined {
+  const list = jsonIn(value);
+  if (!Array.isArray(list)) return undefined;
+  return list.map((one: unknown, index) => {
+    const { content } = toGenaiMessage(one);
+    const reason = finishReason(isRecord(one) ? one.finish_reason : undefined) ?? finishReason(reasons[index]);
+    return { index, ...given('content', content), ...given('finish_reason', reason) };
+  });
+}
+
+export function toGenaiMessage(value: unknown): Message {
+  if (!isRecord(value)) return messageOf('unknown', [{ type: 'raw', content: value }]);
+  const { role, parts, finish_reason: _, ...rest } = value;
+  if (Array.isArray(parts)) return messageOf(role, parts.map(toPart), rest);
+  if (typeof role === 'string' && badMessage(value, '') === null) return toMessage(value as ChatMessage);
+  return messageOf(role, value.content === undefined ? [] : [textOrRaw(value.content)], without(rest, 'content') ?? {});
+}
+
+function toPart(value: unknown): Part {
+  if (isRecord(value) && typeof value.type === 'string' && value.type !== '') return value as Part;
+  return textOrRaw(value);
+}
+
+const textOrRaw = (value: unknown): Part =>
+  typeof value === 'string' ? { type: 'text', content: value } : { type: 'raw', content: value };

@@ -1,0 +1,87 @@
+/** Messages of LangChain as ours: serialised constructors, their plain form `{type, content}`, and `{role, content}`. */
+import type { Message, Part } from '../events.ts';
+import { isRecord } from '../json.ts';
+import { badMessage, type ChatMessage, toMessage } from './chat-message.ts';
+import { given, without } from './native.ts';
+import { contentOf, messageOf } from './span-attributes.ts';
+
+type Fields = Readonly<Record<string, unknown>>;
+
+const ROLES: Readonly<Record<string, string>> = {
+  human: 'user',
+  ai: 'assistant',
+  system: 'system',
+  tool: 'tool',
+  function: 'function',
+  HumanMessage: 'user',
+  AIMessage: 'assistant',
+  SystemMessage: 'system',
+  ToolMessage: 'tool',
+  FunctionMessage: 'function',
+};
+
+/** The members of a message, whatever form it has, and its class. */
+export function unfold(value: unknown): { readonly kind: string | null; readonly fields: Fields } {
+  if (!isRecord(value)) return { kind: null, fields: {} };
+  const path = value.id;
+  if (value.type === 'constructor' && Array.isArray(path) && isRecord(value.kwargs)) {
+    return { kind: String(path.at(-1)).replace(/Chunk$/, ''), fields: value.kwargs };
+  }
+  if (isRecord(value.data) && typeof value.type === 'string') return { kind: value.type, fields: value.data };
+  return { kind: typeof value.type === 'string' && value.type in ROLES ? value.type : null, fields: value };
+}
+
+export function toLangchainMessage(value: unknown): Message {
+  const { kind, fields } = unfold(value);
+  if (kind === null && badMessage(value, '') === null) return toMessage(value as ChatMessage);
+  const role = (kind !== null ? ROLES[kind] : undefined) ?? fields.role;
+  const rest = without(
+    fields,
+    ...['content', 'role', 'tool_calls', 'type', 'id', 'additional_kwargs', 'response_metadata', 'usage_metadata'],
+    ...['invalid_tool_calls', 'lc_direct_tool_output', 'example', 'tool_call_chunks'],
+  );
+  return messageOf(
+    role,
+    partsOf(fields),
+    Object.fromEntries(Object.entries(rest ?? {}).filter(([, member]) => member !== null)),
+  );
+}
+
+/** What a candidate says: its message, or its text where it has none. */
+export function generationContent(generation: unknown): string | Part[] | undefined {
+  const { message, text } = isRecord(generation) ? generation : {};
+  const parts = isRecord(message) ? partsOf(unfold(message).fields) : [];
+  return parts.length > 0 ? contentOf(parts) : typeof text === 'string' ? text : undefined;
+}
+
+function partsOf(fields: Fields): Part[] {
+  const { content } = fields;
+  const calls = Array.isArray(fields.tool_calls) ? fields.tool_calls.filter(isRecord) : [];
+  const invalid = Array.isArray(fields.invalid_tool_calls) ? fields.invalid_tool_calls.filter(isRecord) : [];
+  const said: Part[] =
+    typeof content === 'string'
+      ? content === '' && calls.length + invalid.length > 0
+        ? []
+        : [{ type: 'text', content }]
+      : Array.isArray(content)
+        ? content.filter((part) => !isRecord(part) || part.type !== 'tool_use').map(toPart)
+        : [];
+  return [...said, ...[...calls, ...invalid].map(toCall)];
+}
+
+function toPart(part: unknown): Part {
+  if (typeof part === 'string') return { type: 'text', content: part };
+  if (isRecord(part) && typeof part.text === 'string')
+    return { ...without(part, 'text', 'type'), type: 'text', content: part.text };
+  return isRecord(part) && typeof part.type === 'string' ? (part as Part) : { type: 'raw', content: part };
+}
+
+function toCall(call: Fields): Part {
+  const asked = isRecord(call.function) ? call.function : call;
+  return {
+    type: 'tool_call',
+    ...given('id', call.id ?? undefined),
+    ...given('name', asked.name),
+    ...given('arguments', asked.args ?? asked.arguments),
+  };
+}

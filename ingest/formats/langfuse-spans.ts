@@ -1,0 +1,54 @@
+/** Spans that Langfuse's own OpenTelemetry exporter sends (langfuse/langfuse, packages/shared/src/server/otel/attributes.ts). */
+import { isRecord } from '../json.ts';
+import type { OtlpSpan } from '../otlp/span.ts';
+import { langfuseDeed } from './langfuse-observations.ts';
+import { given, without } from './native.ts';
+import { placeOf, restOf } from './otel-genai-spans.ts';
+import { idAt, jsonIn, jsonOrText, leftover, textAt, under } from './span-attributes.ts';
+import type { Act } from './trace.ts';
+
+export const isLangfuseSpan = ({ attributes }: OtlpSpan): boolean =>
+  Object.keys(attributes).some((key) => key.startsWith('langfuse.'));
+
+const OBSERVATION = 'langfuse.observation.';
+const TRACE = 'langfuse.trace.';
+const MAPPED =
+  /^langfuse\.(?:observation\.(?:type|input|output|model\.name|model\.parameters|usage_details)|trace\.(?:tags|metadata.*))$|^session\.id$/;
+
+export function langfuseSpanAct(span: OtlpSpan): Act {
+  const said = under(span.attributes, OBSERVATION) ?? {};
+  const trace = under(span.attributes, TRACE) ?? {};
+  const metadata = { ...asRecord(trace.metadata), ...under(trace, 'metadata.') };
+  const type = typeof said.type === 'string' ? said.type.toUpperCase() : 'SPAN';
+  const { agent, what } = langfuseDeed(type, {
+    name: span.name,
+    input: jsonOrText(said.input),
+    output: jsonOrText(said.output),
+    model: said['model.name'],
+    modelParameters: jsonIn(said['model.parameters']),
+    usageDetails: jsonIn(said.usage_details),
+    metadata: { ...asRecord(said.metadata), ...under(said, 'metadata.') },
+  });
+  const failed = said.level === 'ERROR' ? { error: said.status_message ?? '' } : {};
+  return {
+    ...placeOf(span, 'langfuse'),
+    ...failed,
+    what,
+    agent,
+    about: {
+      sessionId: idAt(span.attributes, 'session.id', 'langfuse.session.id'),
+      taskId: idAt(metadata, 'task_id'),
+      tags: without({
+        tags: jsonIn(trace.tags),
+        metadata: without(metadata, 'task_id'),
+        ...given('trace', textAt(trace, 'name')),
+      }),
+    },
+    unmapped: without({ attributes: leftover(span.attributes, (key) => MAPPED.test(key)), ...restOf(span) }),
+  };
+}
+
+const asRecord = (value: unknown): Record<string, unknown> => {
+  const read = jsonIn(value);
+  return isRecord(read) ? read : {};
+};

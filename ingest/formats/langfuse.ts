@@ -1,0 +1,195 @@
+/**
+ * Langfuse: batches for its ingestion API, exported traces and scores (langfuse/langfuse, ingestion/types.ts), and its OpenTelemetry
+ * spans. A body is an upsert: of what several events say about one id, the later value that is not null counts.
+ */
+import { isRecord } from '../json.ts';
+import { isOtlp } from '../otlp/decode.ts';
+import { type Converted, type Format, listsOf, type NativeRecord } from './format.ts';
+import {
+  badEvent,
+  exported,
+  isBatch,
+  isExport,
+  type Merged,
+  merged,
+  type Said,
+  saidBy,
+  traceOf,
+} from './langfuse-events.ts';
+import { langfuseDeed, textOfAny } from './langfuse-observations.ts';
+import { given, isIdentifier, refusal, without } from './native.ts';
+import { convertOtlp, dialectOfRequest, LANGFUSE } from './otlp-traces.ts';
+import { utcOf } from './run-times.ts';
+import type { Act, Judgement } from './trace.ts';
+import { traceReading } from './trace-import.ts';
+
+type Fields = Readonly<Record<string, unknown>>;
+export const langfuse: Format = {
+  name: LANGFUSE,
+  summary:
+    'Langfuse: {batch: [{id, type, timestamp, body}]}, exported traces {id, observations, scores}, its OTLP spans',
+  recognises: ({ records }) =>
+    records.some((record) => isBatch(record) || isExport(record) || dialectOfRequest(record) === LANGFUSE),
+  gathers: ({ records }) => (records.some(isOtlp) ? 'import:otlp' : `import:${LANGFUSE}`),
+  convert: (record) => (listsOf(record.value).flat().some(isOtlp) ? convertOtlp(record) : convert(record)),
+  restates: new Set(['task.defined']),
+  mapping: [
+    ['trace.id, traceId', 'episode_id'],
+    ['trace.sessionId', 'episode.started.session_id'],
+    ['trace.metadata.task_id', 'task.defined (without it trace.input)'],
+    ['trace.output', 'episode.finished.answer'],
+    ['generation', 'generation.requested, generation.completed: call_id is the id of the observation'],
+    ['agent', 'agent.defined, agent.changed; agent_id of what is inside'],
+    ['tool', 'tool.returned by metadata.tool_call_id, else by name and arguments'],
+    ['retriever, event', 'environment.observed'],
+    ['any other observation', 'environment.observed of kind span'],
+    ['score', 'feedback.recorded'],
+    ['timestamp of an event', 'the order of updates'],
+  ],
+};
+
+function convert(record: NativeRecord): Converted {
+  const reading = traceReading(LANGFUSE);
+  const said: Said[] = [];
+  for (const [at, one] of listsOf(record.value).flat().entries()) {
+    if (isExport(one)) said.push(...exported(one));
+    else if (isRecord(one) && Array.isArray(one.batch)) {
+      for (const [i, event] of one.batch.entries()) {
+        const bad = badEvent(event, `batch[${i}]`);
+        if (bad) reading.refusals.push({ ...bad, at, raw: JSON.stringify(event ?? null) });
+        else if ((event as Fields).type !== 'sdk-log') said.push({ ...saidBy(event as Fields), at });
+      }
+    } else reading.refusals.push({ ...refusal('bad_shape', '', 'a batch or an exported trace', one), at });
+  }
+  for (const group of merged(said)) {
+    const trace = traceOf(group);
+    if (trace !== null)
+      for (const one of group.events) reading.keep(trace, { type: one.type, timestamp: one.time, body: one.body });
+    if (group.kind === 'score') reading.judgements.push(scoreOf(group));
+    else if (group.kind === 'trace') reading.acts.push(traceAct(group));
+    else if (trace !== null) reading.acts.push(observationAct(group, trace));
+    else {
+      const [{ at = 0, body }] = group.events as [Said];
+      const bad = refusal(
+        'bad_reference',
+        'body.traceId',
+        'the trace, here or in another event about this id',
+        body.traceId,
+      );
+      reading.refusals.push({ ...bad, at, raw: JSON.stringify(body) });
+    }
+  }
+  return reading.converted();
+}
+
+function traceAct({ body, first, revision }: Merged): Act {
+  const metadata = isRecord(body.metadata) ? body.metadata : {};
+  return {
+    format: LANGFUSE,
+    trace: body.id as string,
+    id: body.id as string,
+    parent: null,
+    name: typeof body.name === 'string' ? body.name : '',
+    start: utcOf(body.timestamp) ?? first,
+    end: null,
+    what: { kind: 'episode' },
+    revision,
+    about: {
+      sessionId: isIdentifier(body.sessionId) ? body.sessionId : undefined,
+      taskId: isIdentifier(metadata.task_id) ? metadata.task_id : undefined,
+      taskText: textOfAny(body.input),
+      answer: textOfAny(body.output),
+      tags: without({
+        tags: body.tags,
+        metadata: without(metadata, 'task_id'),
+        name: body.name,
+        release: body.release,
+        environment: body.environment,
+      }),
+    },
+    unmapped: without(
+      body,
+      'id',
+      'timestamp',
+      'sessionId',
+      'metadata',
+      'input',
+      'output',
+      'tags',
+      'name',
+      'release',
+      'environment',
+    ),
+  };
+}
+
+const MAPPED = [
+  'id',
+  'traceId',
+  'type',
+  'parentObservationId',
+  'name',
+  'startTime',
+  'endTime',
+  'level',
+  'statusMessage',
+];
+const CONTENT = ['input', 'output', 'model', 'modelParameters', 'usageDetails'];
+
+function observationAct({ body, type, revision }: Merged, trace: string): Act {
+  const { what, agent } = langfuseDeed(type, body);
+  const failed = body.level === 'ERROR';
+  const parent = body.parentObservationId;
+  const spoken = what.kind !== 'wrapper' && what.kind !== 'agent';
+  return {
+    format: LANGFUSE,
+    trace,
+    id: body.id as string,
+    parent: isIdentifier(parent) ? parent : trace,
+    name: typeof body.name === 'string' ? body.name : '',
+    start: utcOf(body.startTime),
+    end: utcOf(body.endTime),
+    what,
+    agent,
+    revision,
+    ...(failed ? { error: body.statusMessage ?? '' } : {}),
+    unmapped: without(body, ...MAPPED, ...(spoken ? CONTENT : [])),
+  };
+}
+
+function scoreOf({ body, revision, first }: Merged): Judgement {
+  const { value, dataType } = body;
+  const observation = isIdentifier(body.observationId) ? body.observationId : null;
+  const trace = isIdentifier(body.traceId) ? body.traceId : null;
+  const foreign = [body.sessionId, body.datasetRunId, observation].find(isIdentifier);
+  const scored = dataType === 'BOOLEAN' && typeof value === 'number' ? value !== 0 : value;
+  const text = typeof scored === 'string';
+  return {
+    format: LANGFUSE,
+    id: isIdentifier(body.id) ? body.id : null,
+    trace,
+    act: observation,
+    ...given('foreign', foreign),
+    name: body.name as string,
+    ...(text ? { label: scored, value: scored } : { value: (scored as number | boolean | undefined) ?? null }),
+    ...given('explanation', typeof body.comment === 'string' ? body.comment : undefined),
+    ...given('by', byOf(body.source)),
+    time: utcOf(body.timestamp) ?? first,
+    revision,
+    unmapped: without(
+      body,
+      'id',
+      'name',
+      'value',
+      'traceId',
+      'observationId',
+      'sessionId',
+      'datasetRunId',
+      'comment',
+      'timestamp',
+    ),
+  };
+}
+
+const byOf = (source: unknown): string | undefined =>
+  source === 'ANNOTATION' ? 'human' : source === 'EVAL' ? 'model' : source === 'API' ? 'code' : undefined;

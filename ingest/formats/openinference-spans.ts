@@ -1,0 +1,222 @@
+/** Spans of the OpenInference conventions (Arize-ai/openinference, spec/semantic_conventions.md): lists are flattened into attribute names. */
+import type { Message, Part } from '../events.ts';
+import { isRecord } from '../json.ts';
+import type { Attributes, OtlpSpan } from '../otlp/span.ts';
+import { given, isIdentifier, without } from './native.ts';
+import { placeOf, restOf } from './otel-genai-spans.ts';
+import {
+  contentOf,
+  finishReason,
+  flattened,
+  idAt,
+  jsonIn,
+  jsonOrText,
+  leftover,
+  messageOf,
+  textAt,
+  under,
+} from './span-attributes.ts';
+import type { About, Act, Choice, Deed } from './trace.ts';
+
+export const OPENINFERENCE = 'openinference';
+
+export const isOpeninference = ({ attributes }: OtlpSpan): boolean =>
+  'openinference.span.kind' in attributes ||
+  Object.keys(attributes).some((key) =>
+    /^llm\.(?:input_messages|output_messages|token_count|invocation_parameters)\b/.test(key),
+  );
+
+export function openinferenceAct(span: OtlpSpan): Act {
+  const { attributes } = span;
+  const kind = attributes['openinference.span.kind'];
+  const what = deedOf(span, kind);
+  const flags = typeof kind === 'string' ? [] : ['unknown_span_kind'];
+  return {
+    ...placeOf(span, OPENINFERENCE),
+    what,
+    agent: agentOf(attributes, kind),
+    about: aboutOf(attributes, span.parentId === null),
+    flags,
+    unmapped: without({
+      attributes: leftover(attributes, (key) => isMapped(key, what)),
+      ...restOf(span),
+    }),
+  };
+}
+
+const agentOf = (attributes: Attributes, kind: unknown): string | null =>
+  idAt(attributes, 'agent.name') ??
+  (kind === 'AGENT' ? (idAt(attributes, 'graph.node.name', 'graph.node.id') ?? null) : null);
+
+function deedOf({ attributes, name }: OtlpSpan, kind: unknown): Deed {
+  switch (kind) {
+    case 'LLM':
+      return generationOf(attributes);
+    case 'TOOL':
+      return {
+        kind: 'tool',
+        tool: idAt(attributes, 'tool.name') ?? (isIdentifier(name) ? name : 'unknown'),
+        callId: idAt(attributes, 'tool.id', 'tool_call.id') ?? null,
+        ...given('asked', attributes['input.value'] ?? attributes['tool.parameters']),
+        ...given('output', valueAt(attributes, 'output')),
+      };
+    case 'AGENT':
+      return {
+        kind: 'agent',
+        description: without({ node: under(attributes, 'graph.node.') }),
+      };
+    case 'RETRIEVER':
+    case 'RERANKER':
+      return {
+        kind: 'observation',
+        seen: String(kind).toLowerCase(),
+        content: without({
+          input: valueAt(attributes, 'input'),
+          documents: flattened(attributes, 'retrieval.documents').concat(
+            flattened(attributes, 'reranker.output_documents'),
+          ),
+        }),
+      };
+    default:
+      return { kind: 'wrapper' };
+  }
+}
+
+/** A value beside its media type: JSON where that says so. */
+function valueAt(attributes: Attributes, side: 'input' | 'output'): unknown {
+  const value = attributes[`${side}.value`];
+  return attributes[`${side}.mime_type`] === 'application/json' ? jsonOrText(value) : value;
+}
+
+function generationOf(attributes: Attributes): Deed {
+  const input = flattened(attributes, 'llm.input_messages').map(toMessage);
+  const output = flattened(attributes, 'llm.output_messages');
+  const reason = finishReason(attributes['llm.finish_reason']);
+  const params = jsonIn(attributes['llm.invocation_parameters']);
+  const tools = flattened(attributes, 'llm.tools').map((tool) => jsonOrText(tool['tool.json_schema'] ?? tool));
+  return {
+    kind: 'generation',
+    ...given('model', textAt(attributes, 'llm.request.model_name', 'llm.model_name')),
+    ...(isRecord(params) ? { params } : {}),
+    ...(input.length > 0 ? { input } : {}),
+    ...(tools.length > 0 ? { tools } : {}),
+    choices: choicesOf(output, reason),
+    ...given('usage', usageOf(attributes)),
+    ...given('responseModel', textAt(attributes, 'llm.response.model_name')),
+  };
+}
+
+function choicesOf(output: readonly Record<string, unknown>[], reason: string | undefined): Choice[] {
+  if (output.length === 0) return [{ index: 0, ...given('finish_reason', reason) }];
+  return output.map((message, index) => ({
+    index,
+    ...given('content', contentOf(partsOf(message))),
+    ...given('finish_reason', finishReason(message['message.finish_reason']) ?? reason),
+  }));
+}
+
+function toMessage(flat: Record<string, unknown>): Message {
+  const rest = without(
+    flat,
+    ...Object.keys(flat).filter((key) =>
+      /^message\.(?:role|name|content|contents|tool_calls|tool_call_id)(?:\.|$)/.test(key),
+    ),
+  );
+  const answers = flat['message.tool_call_id'];
+  return messageOf(flat['message.role'], partsOf(flat), {
+    ...given('name', flat['message.name']),
+    ...given('tool_call_id', answers),
+    ...rest,
+  });
+}
+
+function partsOf(flat: Record<string, unknown>): Part[] {
+  const content = flat['message.content'];
+  return [
+    ...(typeof content === 'string' ? [{ type: 'text', content }] : []),
+    ...flattened(flat, 'message.contents').map(toPart),
+    ...flattened(flat, 'message.tool_calls').map(toCall),
+  ];
+}
+
+function toPart(flat: Record<string, unknown>): Part {
+  const type = flat['message_content.type'];
+  const text = flat['message_content.text'];
+  const rest = under(flat, 'message_content.') ?? {};
+  if (typeof text === 'string') {
+    return {
+      type: typeof type === 'string' && type !== '' ? type : 'text',
+      content: text,
+      ...without(rest, 'type', 'text'),
+    };
+  }
+  return { ...rest, type: typeof type === 'string' && type !== '' ? type : 'raw' };
+}
+
+function toCall(flat: Record<string, unknown>): Part {
+  return {
+    type: 'tool_call',
+    ...given('id', flat['tool_call.id']),
+    ...given('name', flat['tool_call.function.name']),
+    ...given('arguments', flat['tool_call.function.arguments']),
+  };
+}
+
+const USAGE: Readonly<Record<string, string>> = {
+  prompt: 'input_tokens',
+  completion: 'output_tokens',
+  total: 'total_tokens',
+};
+
+function usageOf(attributes: Attributes): Record<string, unknown> | undefined {
+  const counts = under(attributes, 'llm.token_count.');
+  return counts && Object.fromEntries(Object.entries(counts).map(([name, count]) => [USAGE[name] ?? name, count]));
+}
+
+function aboutOf(attributes: Attributes, root: boolean): About {
+  const metadata = jsonIn(attributes.metadata);
+  const known = isRecord(metadata) ? metadata : {};
+  const tags = attributes['tag.tags'];
+  const input =
+    root && attributes['input.mime_type'] !== 'application/json' ? textAt(attributes, 'input.value') : undefined;
+  return {
+    sessionId: idAt(attributes, 'session.id'),
+    taskId: isIdentifier(known.task_id) ? known.task_id : undefined,
+    ...(root
+      ? {
+          taskText: input,
+          answer: textAt(attributes, 'output.value'),
+          tags: without({
+            tags,
+            metadata: without(known, 'task_id'),
+            user: attributes['user.id'],
+          }),
+        }
+      : {}),
+  };
+}
+
+const MAPPED = new Set([
+  'openinference.span.kind',
+  'agent.name',
+  'session.id',
+  'tool.name',
+  'tool.id',
+  'llm.model_name',
+  'llm.request.model_name',
+  'llm.response.model_name',
+  'llm.finish_reason',
+  'llm.invocation_parameters',
+]);
+const OF_GENERATIONS = /^llm\.(?:input_messages|output_messages|token_count|tools)\./;
+const OF_TOOLS = new Set(['input.value', 'input.mime_type', 'output.value', 'output.mime_type']);
+
+function isMapped(key: string, { kind }: Deed): boolean {
+  if (kind === 'wrapper') return key === 'session.id';
+  if (ANNOTATION.test(key)) return true;
+  if (kind === 'generation') return MAPPED.has(key) || OF_GENERATIONS.test(key);
+  if (kind === 'agent') return MAPPED.has(key) || key.startsWith('graph.node.');
+  return MAPPED.has(key) || OF_TOOLS.has(key);
+}
+
+const ANNOTATION = /^(?:(?:trace|session)\.)?(?:annotations|evaluations)\.\d+\./;

@@ -1,0 +1,213 @@
+/**
+ * Spans of the OpenTelemetry GenAI conventions, semantic-conventions v1.41 (docs/gen-ai) and the repository
+ * semantic-conventions-genai that continues it, with the older names that are still sent.
+ */
+import type { Attributes, OtlpSpan } from '../otlp/span.ts';
+import { choicesIn, instructionsIn, messagesIn } from './genai-messages.ts';
+import { given, isIdentifier, without } from './native.ts';
+import { isContentEvent, isEvaluation, OTEL_GENAI } from './otel-genai-logs.ts';
+import { finishReason, idAt, jsonIn, jsonOrText, leftover, textAt, under } from './span-attributes.ts';
+import type { About, Act, Choice, Deed } from './trace.ts';
+
+const GENERATIONS = new Set(['chat', 'text_completion', 'generate_content', 'completion']);
+const TIMED_OUT = /^(?:time(?:d[ _-]?)?out|deadline_exceeded|.*TimeoutError)$/i;
+
+/** What a span of these conventions is; a span of any other kind is a wrapper. */
+export function genaiDeed(span: OtlpSpan): Deed {
+  const { attributes } = span;
+  const operation = attributes['gen_ai.operation.name'];
+  if (GENERATIONS.has(operation as string)) return generationOf(attributes);
+  if (operation === 'execute_tool') {
+    const tool = idAt(attributes, 'gen_ai.tool.name') ?? /^execute_tool (.+)$/.exec(span.name)?.[1];
+    return toolOf(attributes, isIdentifier(tool) ? tool : 'unknown');
+  }
+  if (operation === 'invoke_agent' || operation === 'create_agent') {
+    return {
+      kind: 'agent',
+      ...given('instructions', instructionsIn(attributes['gen_ai.system_instructions'])),
+      ...given('model', textAt(attributes, 'gen_ai.request.model')),
+      ...given('tools', jsonIn(attributes['gen_ai.tool.definitions'])),
+      description: without({
+        id: attributes['gen_ai.agent.id'],
+        description: attributes['gen_ai.agent.description'],
+        version: attributes['gen_ai.agent.version'],
+      }),
+    };
+  }
+  if (operation === 'retrieval') {
+    return {
+      kind: 'observation',
+      seen: 'retrieval',
+      content: {
+        query: attributes['gen_ai.retrieval.query.text'] ?? null,
+        documents: jsonOrText(attributes['gen_ai.retrieval.documents']) ?? null,
+      },
+    };
+  }
+  return { kind: 'wrapper' };
+}
+
+/** The agent that a span names itself. */
+export const genaiAgent = (attributes: Attributes): string | undefined =>
+  idAt(attributes, 'gen_ai.agent.name') ??
+  (attributes['gen_ai.operation.name'] === 'invoke_agent' ? idAt(attributes, 'gen_ai.agent.id') : undefined);
+
+/** A model call, from its attributes; the older names where the newer are absent. */
+export function generationOf(attributes: Attributes): Deed {
+  const input = messagesIn(attributes['gen_ai.input.messages']);
+  const instructions = instructionsIn(attributes['gen_ai.system_instructions']);
+  const reasons = reasonsIn(attributes);
+  const output = choicesIn(attributes['gen_ai.output.messages'], reasons);
+  const told = [...(instructions === undefined ? [] : [{ role: 'system', content: instructions }]), ...(input ?? [])];
+  return {
+    kind: 'generation',
+    ...given('model', textAt(attributes, 'gen_ai.request.model')),
+    ...given('params', paramsOf(attributes)),
+    ...(input === undefined && instructions === undefined ? {} : { input: told }),
+    ...given('tools', jsonIn(attributes['gen_ai.tool.definitions'])),
+    choices: output ?? unseen(reasons),
+    ...given('usage', usageOf(attributes)),
+    ...given('responseId', idAt(attributes, 'gen_ai.response.id')),
+    ...given('responseModel', textAt(attributes, 'gen_ai.response.model')),
+  };
+}
+
+/** Candidates of which only the end is known, since the content was not captured. */
+export const unseen = (reasons: readonly unknown[]): Choice[] =>
+  (reasons.length === 0 ? [undefined] : reasons).map((reason, index) => ({
+    index,
+    ...given('finish_reason', finishReason(reason)),
+  }));
+
+export function reasonsIn(attributes: Attributes): readonly unknown[] {
+  const reasons = jsonIn(attributes['gen_ai.response.finish_reasons']);
+  return Array.isArray(reasons) ? reasons : [];
+}
+
+function paramsOf(attributes: Attributes): Record<string, unknown> | undefined {
+  return without(under(attributes, 'gen_ai.request.') ?? {}, 'model');
+}
+
+const OLD_USAGE: Readonly<Record<string, string>> = {
+  prompt_tokens: 'input_tokens',
+  completion_tokens: 'output_tokens',
+};
+
+export function usageOf(attributes: Attributes): Record<string, unknown> | undefined {
+  const usage = under(attributes, 'gen_ai.usage.');
+  if (!usage) return undefined;
+  const renamed = Object.entries(usage).map(([name, value]) => [OLD_USAGE[name] ?? name, value] as const);
+  return { ...Object.fromEntries(renamed), ...without(usage, ...Object.keys(OLD_USAGE)) };
+}
+
+export function toolOf(attributes: Attributes, tool: string): Deed {
+  const failure = attributes['error.type'];
+  const output = unquoted(attributes['gen_ai.tool.call.result']);
+  return {
+    kind: 'tool',
+    tool,
+    callId: idAt(attributes, 'gen_ai.tool.call.id') ?? null,
+    ...given('type', textAt(attributes, 'gen_ai.tool.type')),
+    ...given('asked', attributes['gen_ai.tool.call.arguments']),
+    ...given('output', output),
+    ...(typeof failure === 'string' && TIMED_OUT.test(failure) ? { status: 'timeout' as const } : {}),
+  };
+}
+
+/** A result is told as it is, or as JSON: a text in quotes is the text. */
+const unquoted = (result: unknown): unknown =>
+  typeof result === 'string' && result.startsWith('"') ? jsonOrText(result) : result;
+
+export const aboutGenai = (attributes: Attributes): About => ({
+  sessionId: idAt(attributes, 'gen_ai.conversation.id', 'session.id'),
+  taskId: idAt(attributes, 'troupe.task_id', 'task_id'),
+  groupId: idAt(attributes, 'troupe.group_id'),
+  ...(typeof attributes['gen_ai.workflow.name'] === 'string'
+    ? { tags: { workflow: attributes['gen_ai.workflow.name'] } }
+    : {}),
+});
+
+const MAPPED = new Set([
+  'gen_ai.operation.name',
+  'gen_ai.request.model',
+  'gen_ai.input.messages',
+  'gen_ai.output.messages',
+  'gen_ai.system_instructions',
+  'gen_ai.tool.definitions',
+  'gen_ai.response.id',
+  'gen_ai.response.model',
+  'gen_ai.response.finish_reasons',
+  'gen_ai.conversation.id',
+  'gen_ai.agent.name',
+  'gen_ai.agent.id',
+  'gen_ai.agent.description',
+  'gen_ai.agent.version',
+  'gen_ai.tool.name',
+  'gen_ai.tool.call.id',
+  'gen_ai.tool.type',
+  'gen_ai.tool.call.arguments',
+  'gen_ai.tool.call.result',
+  'gen_ai.workflow.name',
+  'gen_ai.retrieval.query.text',
+  'gen_ai.retrieval.documents',
+  'troupe.task_id',
+  'troupe.group_id',
+  'task_id',
+]);
+
+export const isGenaiMapped = (key: string): boolean =>
+  MAPPED.has(key) || key.startsWith('gen_ai.usage.') || key.startsWith('gen_ai.request.');
+
+/** A span by itself as an act. */
+export function genaiAct(span: OtlpSpan): Act {
+  const what = genaiDeed(span);
+  const leaves = leftover(span.attributes, (key) => what.kind !== 'wrapper' && isGenaiMapped(key));
+  return {
+    ...placeOf(span, OTEL_GENAI),
+    what,
+    agent: genaiAgent(span.attributes) ?? null,
+    about: aboutGenai(span.attributes),
+    ...(unread(span, what) ? { flags: ['unread_content'] } : {}),
+    ...given('unmapped', without({ attributes: leaves, ...restOf(span) })),
+    native: span.native,
+  };
+}
+
+/** True where content is there and is no list of messages: the native span keeps it. */
+const unread = ({ attributes }: OtlpSpan, what: Deed): boolean =>
+  what.kind === 'generation' &&
+  ['gen_ai.input.messages', 'gen_ai.output.messages'].some(
+    (name) => attributes[name] !== undefined && !Array.isArray(jsonIn(attributes[name])),
+  );
+
+/** What every span says whatever its conventions. */
+export function placeOf(span: OtlpSpan, format: string): Omit<Act, 'what'> {
+  return {
+    format,
+    trace: span.traceId,
+    id: span.spanId,
+    parent: span.parentId,
+    name: span.name,
+    start: span.start,
+    end: span.end,
+    ...errorOf(span),
+  };
+}
+
+function errorOf(span: OtlpSpan): { error?: unknown } {
+  if (span.error === null) return {};
+  const exception = span.events.find(({ name }) => name === 'exception')?.attributes;
+  const type = span.attributes['error.type'];
+  if (!exception && type === undefined) return { error: span.error };
+  return { error: without({ message: span.error, type, exception: exception ?? undefined }) };
+}
+
+/** Events of a span, its resource and scope, where they say something. */
+export function restOf(span: OtlpSpan): Record<string, unknown> {
+  const events = span.events.filter(({ name }) => name !== 'exception' && !isContentEvent(name) && !isEvaluation(name));
+  return {
+    ...(events.length > 0 ? { events } : {}),
+    ...(Object.keys(span.resource).length > 0 ? { resource: span.resource } : {}),
+    ...(span.scope === '' ? {} : { scope: span.scope }),
+  };
+}

@@ -1,0 +1,207 @@
+/**
+ * Spans and log records of OTLP as events, whichever conventions each of them speaks: one trace often mixes them. Files and live
+ * requests come this way, so that a span read from a file is the event that it was when it was posted.
+ */
+import type { Draft } from '../events.ts';
+import { canonicalJson, hashId, isRecord } from '../json.ts';
+import { decodeOtlp, isOtlp } from '../otlp/decode.ts';
+import type { OtlpLog, OtlpSpan } from '../otlp/span.ts';
+import { type Converted, listsOf, type NativeRecord, type NativeRefusal } from './format.ts';
+import { isLangfuseSpan, langfuseSpanAct } from './langfuse-spans.ts';
+import { openinferenceJudgements } from './openinference-annotations.ts';
+import { isOpeninference, OPENINFERENCE, openinferenceAct } from './openinference-spans.ts';
+import { contentAttributes, evaluationOf, isContentEvent, isEvaluation, OTEL_GENAI } from './otel-genai-logs.ts';
+import { genaiAct } from './otel-genai-spans.ts';
+import type { Act, Judgement } from './trace.ts';
+import { type TraceDrafts, traceDrafts } from './trace-drafts.ts';
+import { isTraceloop, TRACELOOP, traceloopAct } from './traceloop-spans.ts';
+import { isVercelAi, VERCEL_AI, vercelAct } from './vercel-ai-spans.ts';
+
+/** Source of all events from OTLP. */
+const SOURCE = '/otlp';
+export const LANGFUSE = 'langfuse';
+
+/** The conventions of a span; null where it speaks of no agent and no model. Found once for each span. */
+function dialectOf(span: OtlpSpan): string | null {
+  let dialect = dialects.get(span);
+  if (dialect === undefined) {
+    dialect = findDialect(span);
+    dialects.set(span, dialect);
+  }
+  return dialect;
+}
+
+const dialects = new WeakMap<OtlpSpan, string | null>();
+
+function findDialect(span: OtlpSpan): string | null {
+  if (isOpeninference(span)) return OPENINFERENCE;
+  if (isVercelAi(span)) return VERCEL_AI;
+  if (isLangfuseSpan(span)) return LANGFUSE;
+  if (isTraceloop(span)) return TRACELOOP;
+  return Object.keys(span.attributes).some((key) => key.startsWith('gen_ai.')) ? OTEL_GENAI : null;
+}
+
+function actOf(span: OtlpSpan): Act {
+  switch (dialectOf(span)) {
+    case OPENINFERENCE:
+      return openinferenceAct(span);
+    case VERCEL_AI:
+      return vercelAct(span);
+    case LANGFUSE:
+      return langfuseSpanAct(span);
+    case TRACELOOP:
+      return traceloopAct(span);
+    default:
+      return genaiAct(span);
+  }
+}
+
+export type SpanOptions = {
+  readonly logs?: readonly OtlpLog[];
+  /** Spans of the same traces that were told before: they say who acted and who asked, and make no events of their own. */
+  readonly context?: readonly OtlpSpan[];
+  /** True where no more of these traces is expected: their episodes begin and end also without a root. */
+  readonly whole?: boolean;
+  readonly originalOf?: (trace: string) => string | null;
+};
+
+/**
+ * The events of spans and log records, the same whatever their order. Traces in which no span speaks of agents or models make none.
+ * A span brings the same events in any request; only the agent around it, the call that a tool run answers and the task of its
+ * episode depend on which other spans are at hand.
+ */
+export const eventsOfSpans = (spans: readonly OtlpSpan[], options: SpanOptions = {}): readonly Draft[] =>
+  tell(spans, options).drafts;
+
+function tell(
+  spans: readonly OtlpSpan[],
+  { logs = [], context = [], whole = false, originalOf }: SpanOptions,
+): TraceDrafts {
+  const all = [...context, ...spans];
+  const told = new Set<Act>();
+  const contents = logsByCall(logs, spans);
+  const acts = all.map((span, i) => {
+    const act = actOf(withContent(span, contents.get(callKey(span.traceId, span.spanId)) ?? []));
+    if (i >= context.length) told.add(act);
+    return act;
+  });
+  const known = new Set(all.map((span) => callKey(span.traceId, span.spanId)));
+  const loose = logs
+    .filter((log) => isContentEvent(log.name))
+    .filter(({ traceId, spanId }) => !known.has(callKey(traceId, spanId)));
+  for (const act of looseActs(loose)) {
+    acts.push(act);
+    told.add(act);
+  }
+  const speaking = new Set(all.filter((span) => dialectOf(span) !== null).map(({ traceId }) => traceId));
+  for (const { trace } of acts) if (loose.some(({ traceId }) => traceId === trace)) speaking.add(trace);
+  const judgements: Judgement[] = [
+    ...spans.filter((span) => dialectOf(span) === OPENINFERENCE).flatMap(openinferenceJudgements),
+    ...spans.flatMap((span) =>
+      span.events
+        .filter(({ name }) => isEvaluation(name))
+        .map(({ time, attributes }) => evaluationOf({ traceId: span.traceId, spanId: span.spanId, time, attributes })),
+    ),
+    ...logs.filter((log) => isEvaluation(log.name)).map(evaluationOf),
+  ];
+  return traceDrafts(
+    acts.filter(({ trace }) => speaking.has(trace)),
+    judgements,
+    { source: SOURCE, whole, tells: (act) => told.has(act), ...(originalOf ? { originalOf } : {}) },
+  );
+}
+
+const callKey = (trace: string | null, span: string | null): string => `${trace}/${span}`;
+
+function logsByCall(logs: readonly OtlpLog[], spans: readonly OtlpSpan[]): ReadonlyMap<string, OtlpLog[]> {
+  const found = new Map<string, OtlpLog[]>(spans.map((span) => [callKey(span.traceId, span.spanId), []]));
+  for (const log of logs) if (isContentEvent(log.name)) found.get(callKey(log.traceId, log.spanId))?.push(log);
+  return found;
+}
+
+/** A span with the content that was told beside it, in logs or in its own events. Attributes of the span itself win. */
+function withContent(span: OtlpSpan, logs: readonly OtlpLog[]): OtlpSpan {
+  const told = [
+    ...span.events.filter(({ name }) => isContentEvent(name)).map((event) => ({ ...event, body: null })),
+    ...[...logs].sort((a, b) => ((a.time ?? '') < (b.time ?? '') ? -1 : a.time === b.time ? 0 : 1)),
+  ];
+  return told.length === 0 ? span : { ...span, attributes: { ...contentAttributes(told), ...span.attributes } };
+}
+
+/** Content of calls whose spans are not at hand: of a whole call the call itself, of a single message what was seen. */
+function looseActs(logs: readonly OtlpLog[]): Act[] {
+  return logs.flatMap((log): Act[] => {
+    const { traceId, spanId, time, name } = log;
+    if (traceId === null) return [];
+    const id = spanId ?? `log/${hashId(log.native)}`;
+    const attributes = { ...contentAttributes([log]), ...log.attributes };
+    const span = { ...BARE, traceId, spanId: id, end: time, attributes, native: log.native };
+    const act = genaiAct(span);
+    // Its parent is not known: it is no root.
+    const placed = { ...act, parent: '', start: null };
+    if (act.what.kind === 'generation') return [placed];
+    const seen = {
+      kind: 'observation',
+      seen: name,
+      content: { ...(isRecord(log.body) ? log.body : { body: log.body }), ...log.attributes },
+    } as const;
+    return [{ ...placed, id: `log/${hashId(log.native)}`, parent: spanId ?? '', what: seen }];
+  });
+}
+
+const BARE: OtlpSpan = {
+  traceId: '',
+  spanId: '',
+  parentId: null,
+  name: '',
+  start: null,
+  end: null,
+  attributes: {},
+  events: [],
+  error: null,
+  scope: '',
+  resource: {},
+  native: {},
+};
+
+/** All requests of an import as one record: their spans by trace, each trace with its original. */
+export function convertOtlp(record: NativeRecord): Converted {
+  const spans: OtlpSpan[] = [];
+  const logs: OtlpLog[] = [];
+  const refusals: NativeRefusal[] = [];
+  for (const [at, request] of listsOf(record.value).flat().entries()) {
+    const decoded = decodeOtlp(request);
+    spans.push(...decoded.spans);
+    logs.push(...decoded.logs);
+    refusals.push(...decoded.refusals.map((refusal) => ({ ...refusal, at })));
+  }
+  const originals = new Map<string, Set<string>>();
+  for (const { traceId, native } of [...spans, ...logs]) {
+    if (traceId === null) continue;
+    originals.set(traceId, (originals.get(traceId) ?? new Set()).add(canonicalJson(native)));
+  }
+  const originalOf = (trace: string): string | null => {
+    const items = originals.get(trace);
+    return items ? `[${[...items].sort().join(',')}]` : null;
+  };
+  const { drafts, bodies } = tell(spans, { logs, whole: true, originalOf });
+  return { drafts, refusals, raw: null, bodies };
+}
+
+/** The conventions of a request: those that most of its spans speak, besides the plain GenAI ones. Null where it is no request. */
+export function dialectOfRequest(value: unknown): string | null {
+  if (!isOtlp(value)) return null;
+  const before = seen.get(value);
+  if (before !== undefined) return before;
+  const counts = new Map<string, number>();
+  for (const span of decodeOtlp(value).spans) {
+    const dialect = dialectOf(span);
+    if (dialect !== null && dialect !== OTEL_GENAI) counts.set(dialect, (counts.get(dialect) ?? 0) + 1);
+  }
+  const [most] = [...counts].sort(([a, m], [b, n]) => n - m || (a < b ? -1 : 1));
+  const dialect = most?.[0] ?? OTEL_GENAI;
+  seen.set(value, dialect);
+  return dialect;
+}
+
+const seen = new WeakMap<object, string>();

@@ -1,0 +1,56 @@
+/** Messages of kani, the library under ReDel: what they say, ask for and hold besides. */
+import { isRecord } from '../json.ts';
+import { type ChatMessage, readArguments, toMessage } from './chat-message.ts';
+import { given, isIdentifier, without } from './native.ts';
+import { partsOf } from './parts.ts';
+
+type Fields = Readonly<Record<string, unknown>>;
+type Ask = { readonly id: string | null; readonly name: string; readonly asked: ReturnType<typeof readArguments> };
+
+/** What the model said, and what it asked for: a list of tool calls, or one function call without an id. */
+export function answerOf(native: Fields & { readonly role: string }) {
+  const { function_call: single, tool_calls: several, ...said } = native;
+  const list =
+    Array.isArray(several) && several.length > 0 ? several : isRecord(single) ? [{ id: null, function: single }] : [];
+  const asks = list.flatMap((call: unknown): Ask[] => {
+    const asked = isRecord(call) && isRecord(call.function) ? call.function : {};
+    if (!isRecord(call) || !isIdentifier(asked.name)) return [];
+    const id = isIdentifier(call.id) ? call.id : null;
+    return [{ id, name: asked.name, asked: readArguments(asked.arguments) }];
+  });
+  const message = toMessage({
+    role: 'assistant',
+    ...given(
+      'content',
+      typeof said.content === 'string' || said.content == null ? said.content : partsOf(said.content),
+    ),
+    ...(asks.length > 0
+      ? {
+          tool_calls: asks.map(({ id, name, asked }) => ({
+            id: id ?? name,
+            type: 'function',
+            function: { name, arguments: asked.arguments_raw ?? asked.arguments },
+          })),
+        }
+      : {}),
+  } as ChatMessage);
+  return { message, asks };
+}
+
+/** What a message says; one without content says nothing. */
+export const saidBy = ({ content }: Fields) =>
+  content === undefined || content === null ? {} : { content: partsOf(content) };
+
+/** Members of a message that say something and have no place. */
+export function restOf(event: Fields, native: Fields): { unmapped?: Record<string, unknown> } {
+  const more = Object.entries(
+    without(native, 'role', 'content', 'function_call', 'tool_calls', 'tool_call_id', 'is_tool_call_error') ?? {},
+  ).filter(([, value]) => value !== null && !(isRecord(value) && Object.keys(value).length === 0));
+  return given(
+    'unmapped',
+    without({
+      ...without(event, 'type', 'timestamp', 'id', 'msg'),
+      ...(more.length > 0 ? { msg: Object.fromEntries(more) } : {}),
+    }),
+  );
+}

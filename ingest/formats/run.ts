@@ -1,0 +1,88 @@
+/** What most formats say of a run around what happened in it: its task, its record, its beginning, its members, its end. */
+import type { Draft, EventData } from '../events.ts';
+import { isIdentifier, rawRecord, taskIdOfText, type Voice } from './native.ts';
+
+/** Flag of an episode whose source holds text alone: what the model sampled can only be guessed by tokenising again. */
+export const NO_TOKEN_IDS = 'no_token_ids';
+
+export type Run = {
+  readonly format: string;
+  readonly episodeId: string;
+  /** The record as canonical JSON. */
+  readonly canonical: string;
+  readonly task: EventData<'task.defined'> | null;
+  readonly started?: Partial<EventData<'episode.started'>>;
+  readonly startedAt?: string | null;
+  /** Names, or what else is known of each. */
+  readonly agents?: Iterable<string | (Partial<EventData<'agent.defined'>> & { readonly agent_id: string })>;
+  readonly said: readonly Draft[];
+  /** Null where the record says nothing of an end. */
+  readonly finished: (Pick<EventData<'episode.finished'>, 'outcome'> & Partial<EventData<'episode.finished'>>) | null;
+  readonly finishedAt?: string | null;
+};
+
+/** All events of a run of text. Its `started` may bring flags of its own in the place of `no_token_ids`. */
+export function runDrafts(speak: Voice, run: Run): Draft[] {
+  const { episodeId, task } = run;
+  const raw = rawRecord(speak, episodeId, run.canonical);
+  const members = [...(run.agents ?? [])].map((one) => (typeof one === 'string' ? { agent_id: one } : one));
+  return [
+    ...(task ? [speak.state('task.defined', task)] : []),
+    raw.draft,
+    speak.say(
+      'episode.started',
+      [episodeId],
+      {
+        episode_id: episodeId,
+        ...(task ? { task_id: task.task_id } : {}),
+        native: { format: run.format },
+        raw: { artifact_id: raw.artifactId },
+        flags: [NO_TOKEN_IDS],
+        ...run.started,
+      },
+      run.startedAt ?? null,
+    ),
+    ...members.map((member) =>
+      speak.say('agent.defined', [episodeId, member.agent_id], {
+        episode_id: episodeId,
+        name: member.agent_id,
+        ...member,
+      }),
+    ),
+    ...run.said,
+    ...(run.finished
+      ? [speak.say('episode.finished', [episodeId], { episode_id: episodeId, ...run.finished }, run.finishedAt ?? null)]
+      : []),
+  ];
+}
+
+/** A task by its own id, or else by its text; null where it has neither. Its source is the format. */
+export function taskOf(
+  format: string,
+  text: unknown,
+  more: Partial<EventData<'task.defined'>> = {},
+  id?: unknown,
+): EventData<'task.defined'> | null {
+  const query = typeof text === 'string' && text.trim() !== '' ? text : null;
+  const taskId = isIdentifier(id) ? id : query === null ? null : taskIdOfText(query);
+  if (taskId === null) return null;
+  return { task_id: taskId, source: format, ...(query === null ? {} : { query }), ...more };
+}
+
+/** Seconds since 1970 as a time; null for anything that is not such a number. */
+export function timeOfSeconds(seconds: unknown): string | null {
+  if (typeof seconds !== 'number' || !(seconds >= 0) || seconds > 253402300799) return null;
+  const micros = Math.round((seconds % 1) * 1e6);
+  const whole = new Date((Math.floor(seconds) + (micros === 1e6 ? 1 : 0)) * 1000).toISOString();
+  return `${whole.slice(0, 19)}.${String(micros % 1e6).padStart(6, '0')}Z`;
+}
+
+/**
+ * A native time as the door takes it: RFC 3339 in any zone. A time without a zone could be any of 26 hours and stays unknown, like
+ * one that cannot be read; the record keeps it as it is written.
+ */
+export function timeOfText(text: unknown): string | null {
+  if (typeof text !== 'string') return null;
+  const zoned = /^\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(?:\.\d+)?(?:[Zz]|[+-]\d{2}:\d{2})$/.test(text);
+  return zoned && !Number.isNaN(Date.parse(text.replace(' ', 'T'))) ? text.replace(/(\.\d{9})\d+/, '$1') : null;
+}

@@ -1,0 +1,93 @@
+/** Reading attributes of spans: JSON in text, lists that were flattened into names, and what is left over. */
+import type { Message, Part } from '../events.ts';
+import { isRecord, notJson, parseRecord } from '../json.ts';
+import type { Attributes } from '../otlp/span.ts';
+import { needsEscape } from '../text.ts';
+import { given, isIdentifier } from './native.ts';
+
+/** Deepest nesting of JSON in an attribute: an event around it may not be deeper than the door allows. */
+const MAX_DEPTH = 96;
+
+/** JSON in a text, or the value itself where it is structured already; undefined where the text is no JSON. */
+export function jsonIn(value: unknown): unknown {
+  if (typeof value !== 'string') return value === null ? undefined : value;
+  const parsed = parseRecord(value);
+  return 'value' in parsed && notJson(parsed.value, '', MAX_DEPTH) === null && !hasOddKey(parsed.value)
+    ? parsed.value
+    : undefined;
+}
+
+/** A text as the JSON it is, or as itself. */
+export const jsonOrText = (value: unknown): unknown => {
+  const read = jsonIn(value);
+  return read === undefined ? value : read;
+};
+
+function hasOddKey(value: unknown): boolean {
+  if (Array.isArray(value)) return value.some(hasOddKey);
+  return isRecord(value) && Object.entries(value).some(([key, member]) => needsEscape(key) || hasOddKey(member));
+}
+
+/** The members of a flattened list: `prefix.10.a.b` is member `a.b` of entry 10. Numbers order it, gaps do not count. */
+export function flattened(attributes: Attributes, prefix: string): Record<string, unknown>[] {
+  const entries = new Map<number, Record<string, unknown>>();
+  for (const [key, value] of Object.entries(attributes)) {
+    if (!key.startsWith(`${prefix}.`)) continue;
+    const found = /^(\d{1,6})(?:\.(.+))?$/.exec(key.slice(prefix.length + 1));
+    if (!found) continue;
+    const at = Number(found[1]);
+    const entry = entries.get(at) ?? {};
+    entry[found[2] ?? ''] = value;
+    entries.set(at, entry);
+  }
+  return [...entries].sort(([a], [b]) => a - b).map(([, entry]) => entry);
+}
+
+/** Attributes under a prefix, without it; undefined where there are none. */
+export function under(attributes: Attributes, prefix: string): Record<string, unknown> | undefined {
+  const found = Object.entries(attributes).filter(([key]) => key.startsWith(prefix));
+  return found.length === 0
+    ? undefined
+    : Object.fromEntries(found.map(([key, value]) => [key.slice(prefix.length), value]));
+}
+
+/** Attributes that nothing was made of, by name; undefined where there are none. */
+export function leftover(
+  attributes: Attributes,
+  mapped: (key: string) => boolean,
+): Record<string, unknown> | undefined {
+  const rest = Object.entries(attributes).filter(([key]) => !mapped(key) && !needsEscape(key));
+  return rest.length === 0 ? undefined : Object.fromEntries(rest);
+}
+
+export const textAt = (attributes: Attributes, ...names: readonly string[]): string | undefined =>
+  names.map((name) => attributes[name]).find((value): value is string => typeof value === 'string' && value !== '');
+
+export const idAt = (attributes: Attributes, ...names: readonly string[]): string | undefined =>
+  names.map((name) => attributes[name]).find(isIdentifier);
+
+/** A role that can be kept as one; `unknown` where the source has none, so that what was said is kept all the same. */
+export const roleOf = (role: unknown): string =>
+  typeof role === 'string' && role !== '' && role.length <= 64 && !needsEscape(role) ? role : 'unknown';
+
+/** A message of parts; of one plain text the text alone. */
+export function messageOf(role: unknown, parts: readonly Part[], rest: Record<string, unknown> = {}): Message {
+  const { name, ...more } = rest;
+  return {
+    role: roleOf(role),
+    ...given('content', contentOf(parts)),
+    ...(isIdentifier(name) ? { name } : name == null ? {} : { native_name: name }),
+    ...more,
+  } as Message;
+}
+
+export function contentOf(parts: readonly Part[]): string | Part[] | undefined {
+  const [only] = parts;
+  if (!only) return undefined;
+  const plain = parts.length === 1 && only.type === 'text' && typeof only.content === 'string';
+  return plain && Object.keys(only).length === 2 ? (only.content as string) : [...parts];
+}
+
+/** Finish reasons have two spellings in the field. */
+export const finishReason = (reason: unknown): string | undefined =>
+  typeof reason !== 'string' ? undefined : /^tool[-_]calls?$/.test(reason) ? 'tool_call' : reason.replace('-', '_');

@@ -1,0 +1,15 @@
+/** Who speaks in a log of names: a member of the team, a person or prompt outside it, or the environment. */
+
+export type SpeakerKind = 'agent' | 'user' | 'environment';
+
+const PEOPLE = new Set(['user', 'human', 'system']);
+const SURROUNDINGS = new Set(['environment', 'env', 'terminal', 'computerterminal']);
+
+/** Who speaks, without a suffix in brackets: `Orchestrator (-> X)` is Orchestrator. */
+export const bareName = (name: string): string => name.replace(/\s*\([^()]*\)\s*$/, '').trim() || name;
+
+/** What a name stands for, whatever its case and punctuation. */
+export function kindOf(speaker: string): SpeakerKind {
+  const word = speaker.toLowerCase().replace(/[^a-z]/g, '');
+  return PEOPLE.has(word) ? 'user' : SURROUNDINGS.has(word) ? 'environment' : 'agent';
+}

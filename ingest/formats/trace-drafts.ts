@@ -1,0 +1,79 @@
+/**
+ * Acts of traces as events. What an event says depends on its own act alone wherever it can; what needs other acts (the agent around
+ * a call, the call that a tool run answers, the task of an episode) is found among the acts at hand. The digest of what is said is
+ * part of the id, so that the same act read beside fewer neighbours never conflicts; of two readings the fuller one shows.
+ */
+import type { Draft } from '../events.ts';
+import { canonicalJson } from '../json.ts';
+import type { Act, Judgement } from './trace.ts';
+import { actDrafts } from './trace-acts.ts';
+import { episodeDrafts, originalDraft } from './trace-episode.ts';
+import { judgementDraft } from './trace-feedback.ts';
+import { type TraceTree, treeOf } from './trace-tree.ts';
+import { speaker } from './trace-voice.ts';
+
+export type TraceOptions = {
+  /** Source of the events, such as `/otlp`. */
+  readonly source: string;
+  /** True where everything that is known of these traces is at hand: episodes begin and end also where their root never came. */
+  readonly whole: boolean;
+  /** False for acts that are only there to be known: they make no events. Without it all acts make some. */
+  readonly tells?: (act: Act) => boolean;
+  /** The original of a trace, kept as an artifact. */
+  readonly originalOf?: (trace: string) => string | null;
+};
+
+export type TraceDrafts = { readonly drafts: readonly Draft[]; readonly bodies: readonly string[] };
+
+/** The events of all traces among these acts and judgements, in an order that does not depend on theirs. */
+export function traceDrafts(
+  acts: readonly Act[],
+  judgements: readonly Judgement[],
+  options: TraceOptions,
+): TraceDrafts {
+  const speak = speaker(options.source);
+  const traces = new Map<string, Act[]>();
+  for (const act of acts) {
+    const known = traces.get(act.trace);
+    if (known) known.push(act);
+    else traces.set(act.trace, [act]);
+  }
+  const bodies: string[] = [];
+  const trees = new Map<string, TraceTree>();
+  const drafts = [...traces].sort(byKey).flatMap(([trace, members]) => {
+    const tree = treeOf(latest(members));
+    trees.set(trace, tree);
+    const body = options.originalOf?.(trace) ?? null;
+    if (body !== null) bodies.push(body);
+    const told = tree.acts.filter((act) => options.tells?.(act) ?? true);
+    return [
+      ...(body === null ? [] : [originalDraft(speak, trace, body)]),
+      ...(told.length === 0 ? [] : episodeDrafts(speak, trace, tree, options.whole)),
+      ...told.flatMap((act) => actDrafts(speak, act, tree)),
+    ];
+  });
+  const said = judgements.map((judgement) => judgementDraft(speak, judgement, trees));
+  return { drafts: [...drafts, ...new Map(said.sort(byId).map((draft) => [draft.id, draft])).values()], bodies };
+}
+
+const byKey = ([a]: readonly [string, unknown], [b]: readonly [string, unknown]): number => (a < b ? -1 : 1);
+const byId = (a: Draft, b: Draft): number => (a.id < b.id ? -1 : a.id > b.id ? 1 : 0);
+
+/** Of several readings of one act the last: by its update, its end, then by what it says. */
+function latest(members: readonly Act[]): readonly Act[] {
+  const found = new Map<string, Act>();
+  for (const act of members) {
+    const before = found.get(act.id);
+    if (!before || compareReadings(before, act) < 0) found.set(act.id, act);
+  }
+  return [...found.values()];
+}
+
+const rankOf = (act: Act): string => `${act.revision ?? ''}|${act.end ?? ''}`;
+
+function compareReadings(a: Act, b: Act): number {
+  const [first, second] = [rankOf(a), rankOf(b)];
+  if (first !== second) return first < second ? -1 : 1;
+  const [one, other] = [canonicalJson(a), canonicalJson(b)];
+  return one < other ? -1 : one > other ? 1 : 0;
+}

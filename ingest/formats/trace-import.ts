@@ -1,0 +1,44 @@
+/** Formats whose traces lie in many records: what all records of an import say, read together, with each trace's original kept. */
+import { canonicalJson } from '../json.ts';
+import type { Converted, NativeRefusal } from './format.ts';
+import type { Act, Judgement } from './trace.ts';
+import { traceDrafts } from './trace-drafts.ts';
+
+export type TraceReading = {
+  readonly acts: Act[];
+  readonly judgements: Judgement[];
+  readonly refusals: NativeRefusal[];
+  /** Keeps an item as part of the original of its trace. */
+  readonly keep: (trace: string, item: unknown) => void;
+  /** The events of all that was read. */
+  readonly converted: () => Converted;
+};
+
+/** Collects what the records of one format say; its events have the source `/import/<format>`. */
+export function traceReading(format: string): TraceReading {
+  const acts: Act[] = [];
+  const judgements: Judgement[] = [];
+  const refusals: NativeRefusal[] = [];
+  const originals = new Map<string, Set<string>>();
+  return {
+    acts,
+    judgements,
+    refusals,
+    keep: (trace, item) => {
+      const items = originals.get(trace) ?? new Set();
+      items.add(canonicalJson(item));
+      originals.set(trace, items);
+    },
+    converted: () => {
+      const { drafts, bodies } = traceDrafts(acts, judgements, {
+        source: `/import/${format}`,
+        whole: true,
+        originalOf: (trace) => {
+          const items = originals.get(trace);
+          return items ? `[${[...items].sort().join(',')}]` : null;
+        },
+      });
+      return { drafts, refusals, raw: null, bodies };
+    },
+  };
+}

@@ -1,0 +1,223 @@
+/**
+ * The acts of one trace as a tree: in the order of (start, end, native number), whatever order they came in; who acted, which model
+ * calls are leaves, and which tool run answers which call.
+ */
+import type { Part } from '../events.ts';
+import { canonicalJson, isRecord } from '../json.ts';
+import { readArguments } from './chat-message.ts';
+import { isIdentifier } from './native.ts';
+import type { Act, Choice } from './trace.ts';
+
+/** A tool call as a model asked for it. */
+export type Asked = {
+  /** Its id in the episode. */
+  readonly id: string;
+  readonly nativeId: string | null;
+  readonly call: Act;
+  readonly candidate: number;
+  readonly index: number;
+  readonly name: string;
+  readonly type: string;
+  readonly arguments: unknown;
+  readonly arguments_raw: string | null;
+  readonly parse_error: string | null;
+};
+
+export type TraceTree = {
+  readonly acts: readonly Act[];
+  /** Acts without a parent, in order; none where the root did not come. */
+  readonly roots: readonly Act[];
+  readonly byId: ReadonlyMap<string, Act>;
+  /** The agent that acted: named by the act itself, else by the nearest act around it. Null where nobody is named. */
+  readonly agentOf: (act: Act) => string | null;
+  /** The agent around that of `act`, if another one. */
+  readonly parentAgentOf: (act: Act) => string | null;
+  /** False for a model call around other model calls, which repeats them. */
+  readonly isLeaf: (act: Act) => boolean;
+  readonly askedBy: (act: Act) => readonly Asked[];
+  /** The call that a tool run answers; null where nobody is known to have asked. */
+  readonly answers: (tool: Act) => Asked | null;
+};
+
+type Span = Pick<Act, 'start' | 'end' | 'sequence' | 'id'>;
+
+/** An unknown time comes last: what has one is not known to have been before. */
+const byTime = (a: string | null, b: string | null): number =>
+  a === b ? 0 : a === null ? 1 : b === null ? -1 : a < b ? -1 : 1;
+
+export const inOrder = (a: Span, b: Span): number =>
+  byTime(a.start, b.start) ||
+  byTime(a.end, b.end) ||
+  (typeof a.sequence === 'number' && typeof b.sequence === 'number'
+    ? a.sequence - b.sequence
+    : byTime(String(a.sequence ?? ''), String(b.sequence ?? ''))) ||
+  byTime(a.id, b.id);
+
+/** How far out is looked, so that a chain of spans that never ends costs no more than its length. */
+const MAX_AROUND = 256;
+
+export function treeOf(unordered: readonly Act[]): TraceTree {
+  const acts = [...unordered].sort(inOrder);
+  const byId = new Map(acts.map((act) => [act.id, act]));
+  const parentOf = (act: Act): Act | undefined => (act.parent === null ? undefined : byId.get(act.parent));
+
+  /** The acts around one, from the inside out, as far as {@link MAX_AROUND}; ends in a circle of parents. */
+  function around(act: Act): Act[] {
+    const found: Act[] = [];
+    const seen = new Set([act]);
+    for (let outer = parentOf(act); outer && !seen.has(outer) && seen.size <= MAX_AROUND; outer = parentOf(outer)) {
+      seen.add(outer);
+      found.push(outer);
+    }
+    return found;
+  }
+  const agentOf = (act: Act): string | null => act.agent ?? around(act).find((outer) => outer.agent)?.agent ?? null;
+  const parentAgentOf = (act: Act): string | null => {
+    const own = agentOf(act);
+    return around(act).find((outer) => outer.agent && outer.agent !== own)?.agent ?? null;
+  };
+
+  const repeats = new Set<Act>();
+  for (const act of acts) {
+    if (act.what.kind !== 'generation') continue;
+    for (const outer of around(act)) {
+      if (outer.what.kind === 'tool' || outer.what.kind === 'agent') break;
+      if (outer.what.kind === 'generation') repeats.add(outer);
+    }
+  }
+  const isLeaf = (act: Act): boolean => !repeats.has(act);
+
+  const asked = new Map<Act, Asked[]>();
+  const taken = new Set<string>();
+  for (const act of acts) {
+    if (act.what.kind === 'generation' && isLeaf(act)) asked.set(act, askedIn(act, act.what.choices, taken));
+  }
+  const answered = pair(acts, [...asked.values()].flat(), around);
+  return {
+    acts,
+    roots: acts.filter((act) => act.parent === null),
+    byId,
+    agentOf,
+    parentAgentOf,
+    isLeaf,
+    askedBy: (act) => asked.get(act) ?? [],
+    answers: (tool) => answered.get(tool) ?? null,
+  };
+}
+
+/** The tool calls in the candidates of a call. A native id that another call of the trace has already becomes `ID#2`. */
+function askedIn(act: Act, choices: readonly Choice[], taken: Set<string>): Asked[] {
+  return choices.flatMap((choice) =>
+    partsOf(choice)
+      .filter((part) => part.type === 'tool_call')
+      .map((part, index) => {
+        const nativeId = isIdentifier(part.id) ? part.id : null;
+        const wanted = nativeId ?? `${act.id}/${choice.index}/${index}`;
+        let id = wanted;
+        for (let n = 2; taken.has(id); n++) id = `${wanted}#${n}`;
+        taken.add(id);
+        return {
+          id,
+          nativeId,
+          call: act,
+          candidate: choice.index,
+          index,
+          name: isIdentifier(part.name) ? part.name : 'unknown',
+          type: typeof part.call_type === 'string' ? part.call_type : 'function',
+          ...readArguments(part.arguments_raw ?? part.arguments),
+        };
+      }),
+  );
+}
+
+type CallPart = Part & {
+  readonly id?: unknown;
+  readonly name?: unknown;
+  readonly arguments?: unknown;
+  readonly arguments_raw?: unknown;
+  readonly call_type?: unknown;
+};
+
+const partsOf = ({ content }: Choice): readonly CallPart[] => (Array.isArray(content) ? content : []);
+
+/**
+ * Tool runs with the calls they answer, each call once: by native id the latest that is open; without an id the first open call of
+ * that name and, if possible, those arguments, among the calls under the same agent or chain.
+ */
+function pair(
+  acts: readonly Act[],
+  calls: readonly Asked[],
+  around: (act: Act) => readonly Act[],
+): ReadonlyMap<Act, Asked> {
+  const pairs = new Map<Act, Asked>();
+  const open = new Set(calls);
+  const take = (tool: Act, call: Asked | undefined): void => {
+    if (!call) return;
+    open.delete(call);
+    pairs.set(tool, call);
+  };
+  const before = (tool: Act, { call }: Asked): boolean => byTime(call.start, tool.start) <= 0;
+  const byId = grouped(calls, ({ nativeId }) => nativeId);
+  const nameless: { readonly tool: Act; readonly what: Act['what'] & { readonly kind: 'tool' } }[] = [];
+  for (const tool of acts) {
+    const { what } = tool;
+    if (what.kind !== 'tool') continue;
+    if (what.callId === null) {
+      nameless.push({ tool, what });
+      continue;
+    }
+    const same = byId.get(what.callId) ?? [];
+    const waiting = same.filter((call) => open.has(call));
+    take(tool, waiting.findLast((call) => before(tool, call)) ?? waiting.at(-1) ?? same.at(-1));
+  }
+  const scopeOf = (act: Act): string | null =>
+    around(act).find((outer) => outer.what.kind === 'agent' || outer.what.kind === 'tool')?.id ?? null;
+  const written = new Map(calls.map((call) => [call, canonicalJson(readable(call.arguments ?? call.arguments_raw))]));
+  const scopes = new Map(nameless.length === 0 ? [] : calls.map((call) => [call, scopeOf(call.call)]));
+  const byName = grouped(calls, ({ name }) => name);
+  for (const { tool, what } of nameless) {
+    const inside = new Set(around(tool).map(({ id }) => id));
+    const scope = scopeOf(tool);
+    const named = firstOpen(byName.get(what.tool) ?? [], open).filter((call) => before(tool, call));
+    const near =
+      [
+        named.filter(({ call }) => inside.has(call.id)),
+        named.filter(({ call }) => call.parent !== null && call.parent === tool.parent),
+        named.filter((call) => scopes.get(call) === scope),
+      ].find((found) => found.length > 0) ?? [];
+    const asked = canonicalJson(readable(what.asked));
+    take(tool, near.find((call) => written.get(call) === asked) ?? near[0]);
+  }
+  return pairs;
+}
+
+/** Open calls that are looked at for a run without an id; those that wait beyond them are left for later runs. */
+const MAX_WAITING = 256;
+
+/** The first calls that are open; what is answered leaves the list, so that it is not passed over again and again. */
+function firstOpen(calls: Asked[], open: ReadonlySet<Asked>): Asked[] {
+  const found: Asked[] = [];
+  let kept = 0;
+  for (let i = 0; i < calls.length && found.length < MAX_WAITING; i++) {
+    if (open.has(calls[i]!)) found.push(calls[i]!);
+    kept = i + 1;
+  }
+  if (found.length < kept) calls.splice(0, kept, ...found);
+  return found;
+}
+
+function grouped<K>(calls: readonly Asked[], keyOf: (call: Asked) => K): ReadonlyMap<K, Asked[]> {
+  const groups = new Map<K, Asked[]>();
+  for (const call of calls) {
+    const group = groups.get(keyOf(call));
+    if (group) group.push(call);
+    else groups.set(keyOf(call), [call]);
+  }
+  return groups;
+}
+
+/** Arguments as JSON where they are. */
+const readable = (written: unknown): unknown => {
+  const { arguments: read } = readArguments(written);
+  return isRecord(read) ? read : (written ?? null);
+};

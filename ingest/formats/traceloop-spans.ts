@@ -1,0 +1,176 @@
+/**
+ * Spans of Traceloop's OpenLLMetry (traceloop/openllmetry, openllmetry-js): workflows, tasks, agents and tools as entities, model calls
+ * in the GenAI conventions or, in older versions, as flattened lists. A tool span has no call id.
+ */
+import type { Message, Part } from '../events.ts';
+import { isRecord } from '../json.ts';
+import type { Attributes, OtlpSpan } from '../otlp/span.ts';
+import { given, isIdentifier, without } from './native.ts';
+import {
+  genaiDeed,
+  generationOf,
+  isGenaiMapped,
+  placeOf,
+  reasonsIn,
+  restOf,
+  unseen,
+  usageOf,
+} from './otel-genai-spans.ts';
+import {
+  contentOf,
+  finishReason,
+  flattened,
+  idAt,
+  jsonOrText,
+  leftover,
+  messageOf,
+  roleOf,
+  textAt,
+  under,
+} from './span-attributes.ts';
+import type { About, Act, Choice, Deed } from './trace.ts';
+
+export const TRACELOOP = 'traceloop';
+
+const FLAT = /^gen_ai\.(?:prompt|completion)\.\d+\./;
+
+export const isTraceloop = ({ attributes }: OtlpSpan): boolean =>
+  Object.keys(attributes).some((key) => key.startsWith('traceloop.') || FLAT.test(key)) ||
+  'llm.request.type' in attributes;
+
+export function traceloopAct(span: OtlpSpan): Act {
+  const { attributes } = span;
+  const what = deedOf(span);
+  const roleless = what.kind === 'generation' && what.input?.some((message) => message.role === 'unknown');
+  const agent = attributes['traceloop.span.kind'] === 'agent' ? idAt(attributes, 'traceloop.entity.name') : undefined;
+  return {
+    ...placeOf(span, TRACELOOP),
+    what,
+    agent: agent ?? idAt(attributes, 'gen_ai.agent.name') ?? null,
+    about: aboutOf(span),
+    ...(roleless ? { flags: ['unknown_role'] } : {}),
+    unmapped: without({
+      attributes: leftover(attributes, (key) => isMapped(key, what)),
+      ...restOf(span),
+    }),
+  };
+}
+
+function deedOf(span: OtlpSpan): Deed {
+  const { attributes } = span;
+  const name = idAt(attributes, 'traceloop.entity.name') ?? (isIdentifier(span.name) ? span.name : 'unknown');
+  const kind = attributes['traceloop.span.kind'];
+  if (kind === 'agent') return { kind: 'agent' };
+  if (kind === 'tool') {
+    return {
+      kind: 'tool',
+      tool: name,
+      callId: idAt(attributes, 'gen_ai.tool.call.id') ?? null,
+      ...given('asked', argumentsOf(attributes['traceloop.entity.input'])),
+      ...given('output', jsonOrText(attributes['traceloop.entity.output'])),
+    };
+  }
+  if (kind !== undefined) return { kind: 'wrapper' };
+  const genai = genaiDeed(span);
+  if (Object.keys(attributes).some((key) => FLAT.test(key))) return flatGeneration(attributes);
+  if (genai.kind !== 'wrapper') return genai;
+  const type = attributes['llm.request.type'];
+  return type === 'chat' || type === 'completion' ? flatGeneration(attributes) : genai;
+}
+
+/** Decorated functions tell their arguments as Python does; those by name are the tool's. */
+function argumentsOf(written: unknown): unknown {
+  const read = jsonOrText(written);
+  if (!isRecord(read) || !isRecord(read.kwargs)) return read;
+  return Array.isArray(read.args) && read.args.length > 0 ? read : read.kwargs;
+}
+
+/** The conversation of flattened attributes, which agent-lightning 0.3 also has. */
+export function flatGeneration(attributes: Attributes): Deed {
+  const newer = generationOf(attributes);
+  if (newer.kind !== 'generation') return newer;
+  const input = flattened(attributes, 'gen_ai.prompt').map(toMessage);
+  const output = flattened(attributes, 'gen_ai.completion');
+  const total = attributes['llm.usage.total_tokens'];
+  const usage = { ...usageOf(attributes), ...given('total_tokens', total) };
+  const tools = flattened(attributes, 'llm.request.functions');
+  return {
+    ...newer,
+    ...(input.length > 0 ? { input } : {}),
+    ...(tools.length > 0 ? { tools } : {}),
+    choices: output.length > 0 ? output.map(toChoice) : newer.input ? newer.choices : unseen(reasonsIn(attributes)),
+    ...(Object.keys(usage).length > 0 ? { usage } : {}),
+  };
+}
+
+function toChoice(flat: Record<string, unknown>, index: number): Choice {
+  return {
+    index,
+    ...given('content', contentOf(partsOf(flat))),
+    ...given('finish_reason', finishReason(flat.finish_reason)),
+  };
+}
+
+function toMessage(flat: Record<string, unknown>): Message {
+  const rest = without(flat, ...Object.keys(flat).filter((key) => /^(?:role|content|tool_calls)(?:\.|$)/.test(key)));
+  return messageOf(roleOf(flat.role), partsOf(flat), rest);
+}
+
+function partsOf(flat: Record<string, unknown>): Part[] {
+  const { content } = flat;
+  const calls = flattened(flat, 'tool_calls');
+  const read = jsonOrText(content);
+  const told: Part[] =
+    typeof content !== 'string' || (content === '' && calls.length > 0)
+      ? []
+      : Array.isArray(read) && read.every((part) => isRecord(part) && typeof part.type === 'string')
+        ? read.map((part) =>
+            part.type === 'text' && typeof part.text === 'string'
+              ? { ...without(part, 'text'), type: 'text', content: part.text }
+              : part,
+          )
+        : [{ type: 'text', content }];
+  return [
+    ...told,
+    ...calls.map((call) => ({
+      type: 'tool_call',
+      ...given('id', call.id),
+      ...given('name', call.name),
+      ...given('arguments', call.arguments),
+    })),
+  ];
+}
+
+const PROPERTIES = 'traceloop.association.properties.';
+
+function aboutOf({ attributes, parentId }: OtlpSpan): About {
+  const properties = under(attributes, PROPERTIES);
+  const known = properties ?? {};
+  const root = parentId === null && attributes['traceloop.span.kind'] === 'workflow';
+  const output = root ? jsonOrText(attributes['traceloop.entity.output']) : undefined;
+  return {
+    taskId: idAt(known, 'task_id'),
+    sessionId: idAt(known, 'session_id', 'run_id', 'chat_id') ?? idAt(attributes, 'gen_ai.conversation.id'),
+    groupId: idAt(known, 'group_id'),
+    ...(typeof output === 'string' && output !== '' ? { answer: output } : {}),
+    tags: without({
+      ...(properties ? without(properties, 'task_id') : {}),
+      ...(root ? { workflow: textAt(attributes, 'traceloop.entity.name') } : {}),
+    }),
+  };
+}
+
+function isMapped(key: string, { kind }: Deed): boolean {
+  if (key.startsWith(PROPERTIES)) return true;
+  if (kind === 'wrapper') return false;
+  if (key === 'traceloop.span.kind' || key === 'traceloop.entity.name') return true;
+  if (kind === 'generation') {
+    return (
+      isGenaiMapped(key) ||
+      FLAT.test(key) ||
+      key === 'llm.usage.total_tokens' ||
+      key.startsWith('llm.request.functions.')
+    );
+  }
+  return kind === 'tool' && (key === 'traceloop.entity.input' || key === 'traceloop.entity.output');
+}

@@ -1,0 +1,97 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { known, read } from './support/convert.ts';
+
+const message = (second: number, name: string, role: string, content: unknown, more: object = {}) => ({
+  id: `m${second}`,
+  name,
+  role,
+  content,
+  metadata: {},
+  timestamp: `2026-09-10 10:00:0${second}.000`,
+  ...more,
+});
+const ASKED = message(0, 'user', 'user', 'How long?', { metadata: { task_id: 't-1' } });
+const CALLS = message(1, 'solver', 'assistant', [
+  { type: 'thinking', thinking: 'hm' },
+  { type: 'tool_use', id: 'c', name: 'calc', input: { x: 1 } },
+]);
+const RESULT = message(2, 'system', 'system', [
+  { type: 'tool_result', id: 'c', name: 'calc', output: [{ type: 'text', text: '2' }] },
+]);
+const LAST = message(3, 'solver', 'assistant', 'Two.', {
+  usage: { input_tokens: 3, output_tokens: 1 },
+  finished_reason: 'stop',
+});
+
+describe('a run of AgentScope', () => {
+  it('of version 1 has its tool results in messages of their own', () => {
+    expect(known(ASKED)).toBe('agentscope');
+    const { of, times, refused } = read('agentscope', [ASKED, CALLS, RESULT, LAST]);
+    expect(refused).toEqual([]);
+    expect(of('generation.completed').map(({ agent_id, choices }) => [agent_id, choices])).toEqual([
+      [
+        'solver',
+        [
+          {
+            index: 0,
+            content: [
+              { type: 'reasoning', content: 'hm' },
+              { type: 'tool_call', id: 'c', name: 'calc', arguments: { x: 1 } },
+            ],
+          },
+        ],
+      ],
+      ['solver', [{ index: 0, content: 'Two.', finish_reason: 'stop' }]],
+    ]);
+    expect(of('tool.called')).toMatchObject([{ tool_call_id: 'c', call_id: 'm1', arguments: { x: 1 } }]);
+    expect(of('tool.returned')).toMatchObject([
+      { tool_call_id: 'c', status: 'ok', output: [{ type: 'text', content: '2' }] },
+    ]);
+    expect(of('message.sent').map(({ from }) => from)).toEqual(['user']);
+    expect(of('task.defined')[0]).toMatchObject({ task_id: 't-1', query: 'How long?' });
+    expect(new Set(times('generation.completed'))).toEqual(new Set([null]));
+  });
+
+  it('of version 2 has them within the message, with a state and arguments as text', () => {
+    const blocks = [
+      { type: 'tool_call', id: 'c', name: 'calc', input: '{"x":1}', state: 'finished' },
+      { type: 'tool_result', id: 'c', name: 'calc', output: 'no', state: 'interrupted' },
+    ];
+    const { of } = read('agentscope', [
+      { ...CALLS, content: blocks, timestamp: undefined, created_at: '2026-09-10T10:00:01Z' },
+    ]);
+    expect(of('tool.called')).toMatchObject([{ arguments: { x: 1 }, arguments_raw: '{"x":1}' }]);
+    expect(of('tool.returned')).toMatchObject([{ status: 'cancelled', output: 'no' }]);
+    expect(of('generation.completed')[0]!.choices).toMatchObject([{ content: [{ type: 'tool_call' }] }]);
+  });
+
+  it('is the same in any order of its lines, and when it has grown', () => {
+    const all = [ASKED, CALLS, RESULT, LAST];
+    fc.assert(
+      fc.property(fc.shuffledSubarray(all, { minLength: 4 }), (list) => {
+        expect(read('agentscope', list).drafts).toEqual(read('agentscope', all).drafts);
+      }),
+    );
+    const said = (list: unknown[]) =>
+      read('agentscope', list).drafts.filter(({ name }) => !/^(artifact|episode)/.test(name));
+    expect(said(all)).toEqual(expect.arrayContaining(said([ASKED, CALLS])));
+  });
+
+  it('refuses a message by its line, and keeps the others', () => {
+    const bad = [
+      { ...ASKED, role: 'planner' },
+      { ...CALLS, content: [{ type: 'tool_result', name: 'calc' }] },
+      { ...LAST, content: 3 },
+      LAST,
+    ];
+    const { refusals, of } = read('agentscope', bad);
+    expect(refusals.map(({ at, field }) => [at, field])).toEqual([
+      [0, 'role'],
+      [1, 'content[0].id'],
+      [2, 'content'],
+    ]);
+    expect(of('generation.completed')).toHaveLength(1);
+    expect(read('agentscope', [3]).drafts).toEqual([]);
+  });
+});

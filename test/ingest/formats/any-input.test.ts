@@ -1,0 +1,274 @@
+/** Every format against records that are almost its own: one member anywhere is missing or something else. */
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { decodeDraft } from '../../../ingest/decode.ts';
+import { FORMATS, formatNamed } from '../../../ingest/formats/catalogue.ts';
+import { canonicalJson } from '../../../ingest/json.ts';
+
+const chat = [
+  { role: 'user', content: 'q' },
+  {
+    role: 'assistant',
+    content: 'a',
+    tool_calls: [{ id: 'c', type: 'function', function: { name: 'f', arguments: '{}' } }],
+  },
+  { role: 'tool', tool_call_id: 'c', content: '2' },
+];
+const step = {
+  step_id: 1,
+  source: 'agent',
+  message: 'a',
+  tool_calls: [{ tool_call_id: 'c', function_name: 'f', arguments: {} }],
+  observation: { results: [{ source_call_id: 'c', content: 'x' }] },
+  metrics: { completion_token_ids: [1], logprobs: [-1] },
+};
+const event = (type: string, event_data: object, n: number) => ({
+  event_id: `e${n}`,
+  timestamp: '2026-09-10T10:00:00Z',
+  type,
+  event_data: { agent_role: 'a', ...event_data },
+  emission_sequence: n,
+  parent_event_id: `e${n - 1}`,
+});
+const kani = (msg: object) => ({ type: 'kani_message', timestamp: 1, id: 'k', msg });
+
+const RECORDS: Readonly<Record<string, readonly unknown[]>> = {
+  atif: [
+    {
+      schema_version: 'ATIF-v1.7',
+      session_id: 's',
+      agent: { name: 'a', version: '1' },
+      steps: [step],
+      final_metrics: { extra: { reward: 1 } },
+      subagent_trajectories: [{ schema_version: 'ATIF-v1.7', trajectory_id: 't', agent: { name: 'b' }, steps: [] }],
+    },
+  ],
+  sharegpt: [
+    {
+      conversations: [
+        { from: 'human', value: 'q' },
+        { from: 'function_call', value: '{"name":"f"}' },
+        { from: 'observation', value: '2' },
+      ],
+      tools: '[]',
+      system: 's',
+      chosen: { from: 'gpt', value: 'a' },
+      rejected: { from: 'gpt', value: 'b' },
+    },
+  ],
+  m500: [{ question: 'q', solution: '1', expert_recruiter_messages: chat, critic_messages: chat }],
+  'mas-gpt': [{ query: 'q', gt: '1', masgpt_generated: 'x', mas_str: 'y', extract_flag: true, generated_output: 'z' }],
+  agentverse: [
+    {
+      input: 'q',
+      response: 'a',
+      label: '1',
+      spend: 0,
+      logs: [
+        { module: 'CEO', content: { decision: 'stop', recruit_number: 1 } },
+        { agent: 'evaluator', content: 'Score: 1' },
+        { agent: 'system', content: 'Accept' },
+      ],
+    },
+  ],
+  autogen: [
+    {
+      messages: [
+        { source: 'user', type: 'TextMessage', content: 'q' },
+        {
+          source: 'a',
+          type: 'ToolCallRequestEvent',
+          content: [{ id: 'c', name: 'f', arguments: '{}' }],
+          models_usage: {},
+        },
+        { source: 'a', type: 'ToolCallExecutionEvent', content: [{ call_id: 'c', content: '2' }] },
+        { source: 'a', type: 'HandoffMessage', target: 'b', content: 'x' },
+      ],
+      stop_reason: 's',
+    },
+  ],
+  agentscope: [
+    [
+      { id: '1', name: 'user', role: 'user', content: 'q', timestamp: '2026-09-10 10:00:00' },
+      {
+        id: '2',
+        name: 'a',
+        role: 'assistant',
+        content: [
+          { type: 'tool_call', id: 'c', name: 'f', input: '{}' },
+          { type: 'tool_result', id: 'c', output: 'x' },
+        ],
+        timestamp: '2026-09-10 10:00:01',
+      },
+    ],
+  ],
+  crewai: [
+    {
+      batch_id: 'b',
+      user_context: { session_id: 's' },
+      events: [
+        event('crew_kickoff_started', { inputs: { task: 'q' } }, 1),
+        event('llm_call_started', { call_id: 'c', messages: chat }, 2),
+        event('llm_call_completed', { call_id: 'c', response: 'a', usage: {} }, 3),
+        event('tool_usage_started', { tool_name: 'f', tool_args: {} }, 4),
+        event('tool_usage_finished', { tool_name: 'f', output: 'x' }, 5),
+        event('crew_test_result', { quality: 1 }, 6),
+        event('crew_kickoff_completed', { output: 'o' }, 7),
+      ],
+    },
+    [{ timestamp: 't', task: 'q', agent: 'a', status: 'completed', output: 'o' }],
+  ],
+  multiagentbench: [
+    {
+      task: 'q',
+      coordination_mode: 'graph',
+      iterations: [
+        {
+          task_results: [{ agent_id: 'a', result: 'x' }],
+          task_assignments: {},
+          communications: ['From a to b: c'],
+          summary: 's',
+        },
+      ],
+      planning_scores: [1],
+      task_evaluation: { a: 1 },
+      agent_kpis: { a: 1 },
+    },
+    { agents: [{ agent_id: 'a' }], relationships: [['a', 'b', 'c']], task: { content: 'q' }, scenario: 's' },
+  ],
+  mast: [
+    {
+      mas_name: 'a',
+      trace: { trajectory: "{'content': ['x'], 'role': 'user', 'name': 'user'}" },
+      mast_annotation: { '1.1': 1 },
+    },
+    { mas_name: 'a', trace: '[]', annotations: [{ 'failure mode': '1.3 Step Repetition', annotator_1: true }] },
+  ],
+  redel: [
+    [
+      [
+        { type: 'kani_spawn', timestamp: 1, id: 'k', name: 'n', depth: 0 },
+        kani({ role: 'assistant', content: 'a', tool_calls: [{ id: 'c', function: { name: 'f', arguments: '{}' } }] }),
+        kani({ role: 'function', content: 'x', tool_call_id: 'c' }),
+        { type: 'tokens_used', timestamp: 1, id: 'k', prompt_tokens: 1 },
+        { type: 'kani_state_change', timestamp: 1, id: 'k', state: 'running' },
+        { type: 'round_complete', timestamp: 1, session_id: 's' },
+      ],
+      [{ id: 's', n_events: 6, last_modified: 1, state: [] }],
+    ],
+  ],
+  'swe-agent': [
+    {
+      trajectory: [
+        { action: 'ls', observation: 'x', response: 'r', thought: 't', state: '{}', query: chat, execution_time: 1 },
+      ],
+      history: [
+        {
+          role: 'assistant',
+          agent: 'm',
+          content: 'r',
+          action: 'ls',
+          thought: 't',
+          tool_calls: [{ id: 'c', function: { name: 'f', arguments: '{}' } }],
+        },
+        { role: 'tool', agent: 'm', content: 'x', tool_call_ids: ['c'] },
+      ],
+      info: { submission: 'd', exit_status: 's', model_stats: {} },
+      replay_config: { problem_statement: { id: 'i', text: 't' }, agent: { model: { name: 'm' } } },
+    },
+  ],
+  'swe-bench': [
+    [
+      [
+        { instance_id: 'i', problem_statement: 'q', FAIL_TO_PASS: '[]' },
+        { instance_id: 'i', model_name_or_path: 'm', model_patch: 'd' },
+      ],
+      [{ i: { resolved: true, tests_status: { FAIL_TO_PASS: { success: ['t'], failure: [] } } } }],
+    ],
+  ],
+  'swe-dev': [
+    { PRD: 'q', file_code: {}, GT_file_code: {}, test_file: 't' },
+    { query: 'q', generated_output: { a: 'b' }, token_stats: { m: {} } },
+    { passed: 1, failed: 0, errors: 0 },
+  ],
+  xlam: [{ unique_trajectory_id: 'x', task_instruction: 's', tools: [], conversation: chat, split: 'train' }],
+};
+
+type Path = (string | number)[];
+
+function placesIn(value: unknown, path: Path = []): Path[] {
+  if (typeof value !== 'object' || value === null) return [path];
+  return [
+    path,
+    ...Object.entries(value).flatMap(([key, member]) =>
+      placesIn(member, [...path, Array.isArray(value) ? Number(key) : key]),
+    ),
+  ];
+}
+
+function changed(value: unknown, path: Path, to: unknown): unknown {
+  const [key, ...rest] = path;
+  if (key === undefined) return to;
+  const copy = (Array.isArray(value) ? [...value] : { ...(value as object) }) as Record<string | number, unknown>;
+  if (rest.length === 0 && to === undefined && !Array.isArray(copy)) delete copy[key];
+  else copy[key] = rest.length === 0 ? (to ?? null) : changed(copy[key], rest, to);
+  return copy;
+}
+
+const strange = fc.oneof(
+  fc.constantFrom<unknown>(
+    undefined,
+    null,
+    '',
+    0,
+    -1,
+    1.5,
+    1e300,
+    true,
+    [],
+    {},
+    'x',
+    [null],
+    [[]],
+    { a: null },
+    '\u0000',
+    '\ud800',
+    'x'.repeat(600),
+    '2026-09-10T10:00:00Z',
+    '__proto__',
+    'constructor',
+  ),
+  fc.jsonValue({ maxDepth: 2 }),
+);
+
+describe('P42: a record in which anything may be wrong', () => {
+  it.each(Object.keys(RECORDS))('of %s is kept or refused by field, and never brings the import down', (name) => {
+    const { convert, write } = formatNamed(name);
+    const cases = RECORDS[name]!.flatMap((record) => placesIn(record).map((path) => ({ record, path })));
+    fc.assert(
+      fc.property(fc.constantFrom(...cases), strange, ({ record, path }, to) => {
+        const value = JSON.parse(JSON.stringify(changed(record, path, to) ?? null)) as unknown;
+        const { drafts, refusals } = convert({ value, canonical: canonicalJson(value), ordinal: 0 });
+        for (const { expected, got, code } of refusals)
+          expect([typeof expected, typeof got, typeof code]).toEqual(['string', 'string', 'string']);
+        for (const draft of drafts) decodeDraft(draft);
+        write?.(drafts);
+        // What says nothing at all is refused, not passed over.
+        if (drafts.length === 0) expect(refusals.length).toBeGreaterThan(0);
+      }),
+      { numRuns: 1500 },
+    );
+  });
+
+  it('is tried for every format that is read from files of others', () => {
+    const elsewhere = ['troupe-events', 'tau-bench', 'who-when', 'openai-chat'];
+    const tried = Object.keys(RECORDS);
+    expect(tried.filter((name) => !FORMATS.some((format) => format.name === name || elsewhere.includes(name)))).toEqual(
+      [],
+    );
+    for (const name of tried) expect(RECORDS[name]!.some((record) => convertsWhole(name, record))).toBe(true);
+  });
+});
+
+const convertsWhole = (name: string, value: unknown): boolean =>
+  formatNamed(name).convert({ value, canonical: canonicalJson(value), ordinal: 0 }).drafts.length > 0;

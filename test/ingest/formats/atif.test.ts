@@ -1,0 +1,328 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { formatNamed } from '../../../ingest/formats/catalogue.ts';
+import { canonicalJson } from '../../../ingest/json.ts';
+import { type Data, known, read } from './support/convert.ts';
+
+const agentStep = (step_id: number, more: object = {}) => ({
+  step_id,
+  source: 'agent',
+  message: `said ${step_id}`,
+  ...more,
+});
+const trajectory = (steps: object[], more: object = {}) => ({
+  schema_version: 'ATIF-v1.7',
+  session_id: 's-1',
+  trajectory_id: 's-1/main',
+  agent: { name: 'lead', version: '1', model_name: 'm1', extra: { k: 1 } },
+  steps,
+  ...more,
+});
+const asked = { step_id: 1, source: 'user', message: 'How long?', timestamp: '2026-09-10T10:00:00Z' };
+const call = { tool_call_id: 'c', function_name: 'calc', arguments: { x: 1 }, extra: { why: 'sum' } };
+
+describe('a trajectory of ATIF', () => {
+  it('is recognised in every minor version, and another major version is refused', () => {
+    for (const version of ['ATIF-v1.0', 'ATIF-v1.4', 'ATIF-v1.8']) {
+      const document = trajectory([asked], { schema_version: version });
+      expect(known(document)).toBe('atif');
+      expect(read('atif', document).refused).toEqual([]);
+    }
+    expect(read('atif', trajectory([asked], { schema_version: 'ATIF-v2.0' })).refused).toEqual([
+      'bad_shape schema_version',
+    ]);
+  });
+
+  it('makes a step of an agent one call with the steps before it as input, and keeps tokens beside the text', () => {
+    const metrics = {
+      prompt_tokens: 9,
+      prompt_token_ids: [1, 2],
+      completion_token_ids: [7, 8],
+      logprobs: [-0.5, -0.25],
+      extra: { reward: 0.5 },
+    };
+    const { of } = read(
+      'atif',
+      trajectory([asked, agentStep(2, { reasoning_content: 'hm', metrics, model_name: 'm2' }), agentStep(3)]),
+    );
+    expect(of('generation.completed')[0]).toMatchObject({
+      call_id: 's-1/main/2',
+      agent_id: 'lead',
+      response_model: 'm2',
+      prompt_token_ids: [1, 2],
+      usage: { prompt_tokens: 9 },
+      choices: [
+        {
+          token_ids: [7, 8],
+          logprobs: [-0.5, -0.25],
+          content: [
+            { type: 'reasoning', content: 'hm' },
+            { type: 'text', content: 'said 2' },
+          ],
+        },
+      ],
+    });
+    expect(of('generation.requested').map(({ input }) => (input as unknown[]).length)).toEqual([1, 2]);
+    expect(of('episode.started')[0]).toMatchObject({ episode_id: 's-1', session_id: 's-1', flags: [] });
+    expect(of('feedback.recorded')).toMatchObject([
+      { name: 'reward', value: 0.5, target: { kind: 'step', id: 's-1/main/2/0' } },
+    ]);
+  });
+
+  it('says where no call has token ids, and does not take log-probabilities that are not one a token', () => {
+    const odd = { completion_token_ids: [7], logprobs: [-0.5, -0.25] };
+    const { of } = read('atif', trajectory([asked, agentStep(2, { metrics: odd })]));
+    expect(of('generation.completed')[0]).toMatchObject({
+      flags: ['logprobs_mismatch'],
+      unmapped: { metrics: { logprobs: [-0.5, -0.25] } },
+    });
+    expect(read('atif', trajectory([asked, agentStep(2)])).of('episode.started')[0]!.flags).toEqual(['no_token_ids']);
+  });
+
+  it('takes a delegation in code as a tool call without a model call, and a sub-agent as a member of the run', () => {
+    const child = {
+      ...trajectory([asked, agentStep(2)]),
+      trajectory_id: 's-1/helper',
+      agent: { name: 'helper', version: '1' },
+    };
+    const reference = { trajectory_id: 's-1/helper', session_id: 's-1' };
+    const observation = { results: [{ source_call_id: 'c', subagent_trajectory_ref: [reference] }] };
+    const lead = agentStep(2, { message: '', llm_call_count: 0, tool_calls: [call], observation });
+    const { of, refused } = read('atif', trajectory([asked, lead, agentStep(3)], { subagent_trajectories: [child] }));
+    expect(refused).toEqual([]);
+    expect(of('generation.completed').map(({ agent_id }) => agent_id)).toEqual(['helper', 'lead']);
+    expect(of('tool.called')).toMatchObject([{ tool_call_id: 's-1/main/c', name: 'calc', arguments: { x: 1 } }]);
+    expect(of('control.transferred')).toMatchObject([{ from_agent: 'lead', to_agent: 'helper', kind: 'delegate' }]);
+    expect(of('agent.defined').map((data) => [data.agent_id, data.parent_agent_id])).toEqual([
+      ['lead', undefined],
+      ['helper', 'lead'],
+    ]);
+  });
+
+  it('does not count copied context as work of the model', () => {
+    const copied = agentStep(2, {
+      is_copied_context: true,
+      tool_calls: [call],
+      observation: { results: [{ source_call_id: 'c', content: '2' }] },
+    });
+    const { of } = read('atif', trajectory([asked, copied, agentStep(3)]));
+    expect([of('generation.completed').length, of('tool.called').length]).toEqual([1, 0]);
+    expect(of('message.sent')[1]).toMatchObject({ from: 'lead', flags: ['copied_context'] });
+    expect(of('generation.requested')[0]!.input).toHaveLength(3);
+  });
+
+  it('pairs results with calls whose native id repeats, and keeps results that answer none', () => {
+    const results = {
+      results: [{ source_call_id: 'c', content: 'two' }, { content: [{ type: 'text', text: 'shell' }] }],
+    };
+    const step = (id: number) => agentStep(id, { tool_calls: [call], observation: results });
+    const { of } = read('atif', trajectory([asked, step(2), step(3)]));
+    expect(of('tool.called').map(({ tool_call_id }) => tool_call_id)).toEqual(['s-1/main/c', 's-1/main/c#2']);
+    expect(of('tool.returned').map(({ tool_call_id }) => tool_call_id)).toEqual(['s-1/main/c', 's-1/main/c#2']);
+    expect(of('environment.observed')[0]).toMatchObject({ kind: 'output', call_id: 's-1/main/2' });
+  });
+
+  it('takes the reward where its users put it, and the task by its id or its text', () => {
+    const extra = {
+      final_metrics: { total_steps: 2, extra: { reward: 1 } },
+      extra: { task_id: 't-1', ground_truth: '20' },
+    };
+    const { of } = read('atif', trajectory([asked, agentStep(2)], extra));
+    expect(of('feedback.recorded')).toMatchObject([
+      { kind: 'reward', value: 1, target: { kind: 'episode', id: 's-1' } },
+    ]);
+    expect(of('task.defined')).toMatchObject([{ task_id: 't-1', query: 'How long?', ground_truth: '20' }]);
+    expect(read('atif', trajectory([asked])).of('task.defined')[0]!.task_id).toMatch(/^text\//);
+  });
+
+  it('knows a time only where its zone is known', () => {
+    const steps = ['2026-09-10T10:00:00+02:00', '2026-09-10T10:00:00', 'noon'].map((timestamp, i) =>
+      agentStep(i + 1, { timestamp }),
+    );
+    expect(read('atif', trajectory(steps)).times('generation.completed')).toEqual([
+      '2026-09-10T10:00:00+02:00',
+      null,
+      null,
+    ]);
+  });
+
+  it('is refused by every rule it breaks, each by its field', () => {
+    const refusedOf = (...steps: object[]) => read('atif', trajectory(steps)).refused;
+    expect(refusedOf({ ...asked, metrics: {} }, agentStep(4))).toEqual([
+      'bad_shape steps[0].metrics',
+      'bad_shape steps[1].step_id',
+    ]);
+    expect(refusedOf(asked, agentStep(2, { tool_calls: [{ ...call, arguments: '{}' }] }))).toEqual([
+      'bad_type steps[1].tool_calls[0].arguments',
+    ]);
+    const ghost = { results: [{ source_call_id: 'ghost', content: '?' }] };
+    expect(refusedOf(asked, agentStep(2, { tool_calls: [call], observation: ghost }))).toEqual([
+      'bad_reference steps[1].observation.results[0].source_call_id',
+    ]);
+    expect(refusedOf({ ...asked, source: 'robot' }, { step_id: 2, source: 'agent' })).toEqual([
+      'bad_type steps[0].source',
+      'bad_type steps[1].message',
+    ]);
+    expect(read('atif', { schema_version: 'ATIF-v1.7', steps: {} }).refused).toEqual([
+      'bad_type agent',
+      'bad_type steps',
+    ]);
+  });
+
+  it('gives a later export of a run that has grown ids of its own where something changed, and the same elsewhere', () => {
+    const ids = (document: object) => new Set(read('atif', document).drafts.map((draft) => draft.id));
+    const [short, long] = [
+      ids(trajectory([asked, agentStep(2)])),
+      ids(trajectory([asked, agentStep(2), agentStep(3)])),
+    ];
+    expect([...short].filter((id) => !long.has(id)).length).toBe(2);
+  });
+});
+
+const text = fc.constantFrom('', 'plan', 'naïve ☃', '\u0000', '\ud800', '{"x":1}');
+const parts = fc.constantFrom(
+  [{ type: 'text', text: 'a' }],
+  [
+    { type: 'image', source: { media_type: 'image/png', path: 'a.png' } },
+    { type: 'text', text: 'b' },
+  ],
+);
+const anyStep = fc.record(
+  {
+    source: fc.constantFrom('user', 'system', 'agent'),
+    message: fc.oneof(text, parts),
+    timestamp: fc.constantFrom('2026-09-10T10:00:00Z', '2026-09-10 10:00:00.5', null),
+    extra: fc.constant({ note: 1 }),
+    reasoning_content: fc.oneof(text, fc.constant(null)),
+    model_name: fc.constantFrom('m1', null),
+    reasoning_effort: fc.constantFrom('high', 0.5),
+    llm_call_count: fc.constantFrom(0, 1, 2, null),
+    is_copied_context: fc.boolean(),
+    calls: fc.array(fc.constantFrom('a', 'b'), { maxLength: 3 }),
+    answers: fc.option(fc.array(fc.constantFrom('a', 'b', 'none', 'ref', 'parts'), { maxLength: 3 })),
+    metrics: fc.option(
+      fc.record(
+        {
+          prompt_tokens: fc.nat(99),
+          prompt_token_ids: fc.array(fc.nat(99), { maxLength: 2 }),
+          completion_token_ids: fc.array(fc.nat(99), { maxLength: 2 }),
+          logprobs: fc.array(fc.double({ min: -9, max: 0, noNaN: true }), { maxLength: 2 }),
+          extra: fc.constant({ a: 1 }),
+        },
+        { requiredKeys: [] },
+      ),
+    ),
+  },
+  { requiredKeys: ['source', 'message'] },
+);
+
+function legal(step: Data, i: number): Data {
+  const { calls, answers, ...rest } = step as Data & { calls?: string[]; answers?: string[] | null };
+  const base = { ...rest, step_id: i + 1 };
+  if (step.source !== 'agent') {
+    for (const name of ['model_name', 'reasoning_effort', 'reasoning_content', 'metrics']) delete (base as Data)[name];
+    return base;
+  }
+  const made = (calls ?? []).map((id) => ({ tool_call_id: id, function_name: 'f', arguments: { id } }));
+  const results = (answers ?? []).flatMap((id): Data[] => {
+    if (id === 'none') return [{ content: 'shell' }];
+    if (id === 'ref') return [{ subagent_trajectory_ref: [{ trajectory_path: 'x.json', session_id: 'other' }] }];
+    if (!calls?.includes(id)) return [{ content: null, extra: { id } }];
+    return [{ source_call_id: id, content: id === 'a' ? 'one' : [{ type: 'text', text: 'two' }] }];
+  });
+  return { ...base, ...(calls ? { tool_calls: made } : {}), ...(answers ? { observation: { results } } : {}) };
+}
+
+const document = fc
+  .record(
+    {
+      steps: fc.array(anyStep, { maxLength: 5 }),
+      session_id: fc.constantFrom('s-1', null),
+      trajectory_id: fc.constantFrom('t-1', 't-2'),
+      notes: text,
+      final_metrics: fc.constantFrom(null, { total_steps: 3, extra: { reward: 1 } }),
+      extra: fc.constantFrom({ task_id: 'x' }, { other: true }),
+      children: fc.array(fc.array(anyStep, { maxLength: 3 }), { maxLength: 2 }),
+      tools: fc.option(fc.constant([{ name: 'f' }])),
+    },
+    { requiredKeys: ['steps'] },
+  )
+  .map(({ steps, children, tools, ...rest }) => ({
+    schema_version: 'ATIF-v1.6',
+    ...rest,
+    agent: { name: 'lead', version: '1', ...(tools === undefined ? {} : { tool_definitions: tools }) },
+    steps: steps.map((step, i) => legal(step, i)),
+    ...(children
+      ? {
+          subagent_trajectories: children.map((own, i) => ({
+            schema_version: 'ATIF-v1.6',
+            agent: { name: `a${i}`, version: '2' },
+            steps: own.map((step, k) => legal(step, k)),
+          })),
+        }
+      : {}),
+  }));
+
+describe('ATIF to events to ATIF', () => {
+  const write = formatNamed('atif').write!;
+
+  it('gives every legal document back equal as JSON', () => {
+    fc.assert(
+      fc.property(document, (native) => {
+        const record = JSON.parse(JSON.stringify(native));
+        const { drafts, refused } = read('atif', record);
+        expect(refused).toEqual([]);
+        expect(canonicalJson(write(drafts.toReversed()))).toBe(canonicalJson([record]));
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it('builds an ordinary document from its events, without a copy of it', () => {
+    const metrics = { prompt_tokens: 3, completion_token_ids: [1], logprobs: [-0.5] };
+    const results = { results: [{ source_call_id: 'c', content: '2' }] };
+    const native = trajectory([
+      asked,
+      agentStep(2, { tool_calls: [call], observation: results, metrics, llm_call_count: 1 }),
+    ]);
+    const { drafts, of } = read('atif', native);
+    expect(of('episode.started')[0]!.unmapped).toBeUndefined();
+    expect(canonicalJson(write(drafts))).toBe(canonicalJson([native]));
+  });
+
+  it('writes the episodes of other formats as documents that ATIF takes', () => {
+    const row = {
+      unique_trajectory_id: 'x-1',
+      task_instruction: 'You add.',
+      tools: [],
+      conversation: [
+        { role: 'user', content: 'How long?' },
+        {
+          role: 'assistant',
+          content: '',
+          tool_calls: [{ id: 'c', type: 'function', function: { name: 'calc', arguments: { x: 1 } } }],
+        },
+        { role: 'tool', tool_call_id: 'c', content: '2' },
+        { role: 'assistant', content: 'Two.' },
+      ],
+    };
+    const [single] = write(read('xlam', row).drafts) as [Data];
+    expect(read('atif', single).refused).toEqual([]);
+    expect((single.steps as Data[]).map(({ source }) => source)).toEqual(['system', 'user', 'agent', 'agent']);
+    const team = {
+      input: 'How long?',
+      response: '20',
+      label: '20',
+      logs: [
+        { module: 'Solver', content: '20' },
+        { agent: 'evaluator', content: 'Score: True' },
+      ],
+    };
+    const [several] = write(read('agentverse', team).drafts) as [Data];
+    const { of, refused } = read('atif', several);
+    expect(refused).toEqual([]);
+    expect(of('generation.completed').map(({ agent_id }) => agent_id)).toEqual(['Solver', 'evaluator']);
+    expect(of('control.transferred')).toHaveLength(2);
+    expect(write([])).toEqual([]);
+  });
+});

@@ -1,0 +1,126 @@
+import { describe, expect, it } from 'vitest';
+import { known, read } from './support/convert.ts';
+
+const USED = { prompt_tokens: 4, completion_tokens: 2 };
+const said = (source: string, content: unknown, more: object = {}) => ({
+  source,
+  models_usage: null,
+  metadata: {},
+  content,
+  type: 'TextMessage',
+  ...more,
+});
+const asked = said('user', 'How long?', { id: 'u1', created_at: '2026-09-10T10:00:00Z' });
+const result = (...messages: unknown[]) => ({ messages, stop_reason: 'done' });
+const request = { type: 'ToolCallRequestEvent', models_usage: USED };
+
+describe('a task result of AutoGen', () => {
+  it('takes a message that used a model as a step, with the thought before it', () => {
+    const native = result(
+      asked,
+      said('solver', 'add', { type: 'ThoughtEvent' }),
+      said('solver', '20', { models_usage: USED, created_at: '2026-09-10T10:00:01Z' }),
+    );
+    expect(known(native)).toBe('autogen');
+    const { of, times, refused } = read('autogen', native);
+    expect(refused).toEqual([]);
+    expect(of('generation.completed')).toMatchObject([
+      {
+        agent_id: 'solver',
+        usage: USED,
+        choices: [
+          {
+            content: [
+              { type: 'reasoning', content: 'add' },
+              { type: 'text', content: '20' },
+            ],
+          },
+        ],
+      },
+    ]);
+    expect(times('generation.completed')).toEqual(['2026-09-10T10:00:01Z']);
+    expect(of('message.sent').map(({ from, role }) => [from, role])).toEqual([['user', 'user']]);
+    expect(of('episode.finished')[0]).toMatchObject({ outcome: 'unknown', stop_reason: 'done' });
+    expect(of('agent.defined').map(({ agent_id }) => agent_id)).toEqual(['solver']);
+  });
+
+  it('pairs tool calls with their results, and does not count the summary that repeats them', () => {
+    const calls = ['c', 'c'].map((id) => ({ id, name: 'calc', arguments: '{"x":1}' }));
+    const results = [{ call_id: 'c', name: 'calc', content: '2', is_error: true }];
+    const summary = { type: 'ToolCallSummaryMessage', tool_calls: calls, results };
+    const { of } = read(
+      'autogen',
+      result(
+        asked,
+        said('solver', calls, request),
+        said('solver', results, { type: 'ToolCallExecutionEvent' }),
+        said('solver', '2', summary),
+      ),
+    );
+    expect(of('generation.completed')).toHaveLength(1);
+    expect(of('tool.called').map(({ tool_call_id, index, arguments: given }) => [tool_call_id, index, given])).toEqual([
+      ['c', 0, { x: 1 }],
+      ['c#2', 1, { x: 1 }],
+    ]);
+    expect(of('tool.returned')).toMatchObject([{ tool_call_id: 'c#2', status: 'error', output: '2' }]);
+    expect(of('message.sent')[1]).toMatchObject({
+      flags: ['repeats_results'],
+      unmapped: { tool_calls: calls, results },
+    });
+  });
+
+  it('hands over and selects, observes code and memory, drops chunks of a stream', () => {
+    const { of } = read(
+      'autogen',
+      result(
+        said('a', 'over', { type: 'HandoffMessage', target: 'b', context: [] }),
+        said('manager', ['a', 'b'], { type: 'SelectSpeakerEvent' }),
+        said('runner', undefined, { type: 'CodeExecutionEvent', result: { exit_code: 0, output: 'ok' } }),
+        said('a', [{ content: 'm' }], { type: 'MemoryQueryEvent' }),
+        said('a', 'par', { type: 'ModelClientStreamingChunkEvent' }),
+        said('a', { x: 1 }, { type: 'StructuredMessage', models_usage: USED }),
+      ),
+    );
+    expect(of('control.transferred').map(({ from_agent, to_agent, kind }) => [from_agent, to_agent, kind])).toEqual([
+      ['a', 'b', 'handoff'],
+      ['manager', 'a', 'select'],
+      ['manager', 'b', 'select'],
+    ]);
+    expect(of('environment.observed').map(({ kind }) => kind)).toEqual(['output', 'memory']);
+    expect(of('environment.observed')[0]!.content).toEqual({ exit_code: 0, output: 'ok' });
+    expect(of('generation.completed')).toMatchObject([
+      { choices: [{ content: [{ type: 'json', content: { x: 1 } }] }] },
+    ]);
+    expect(of('message.sent')).toHaveLength(1);
+  });
+
+  it('keeps a thought that nothing follows', () => {
+    expect(read('autogen', result(said('a', 'hm', { type: 'ThoughtEvent' }))).of('message.sent')).toMatchObject([
+      { content: 'hm' },
+    ]);
+  });
+
+  it('refuses a message without type or source and keeps the run, flagged incomplete', () => {
+    const { of, refused } = read(
+      'autogen',
+      result(asked, { source: 'a', content: 'x' }, { type: 'TextMessage', content: 'x' }, 3),
+    );
+    expect(refused).toEqual(['bad_type messages[1].type', 'bad_type messages[2].source', 'bad_type messages[3]']);
+    expect(of('episode.started')[0]!.flags).toEqual(['no_token_ids', 'incomplete']);
+    expect(read('autogen', { messages: {} }).refused).toEqual(['bad_type messages']);
+  });
+
+  it('reads the chat history of 0.2 by name, without knowing of models', () => {
+    const native = {
+      chat_history: [
+        { role: 'user', name: 'user', content: 'q' },
+        { role: 'assistant', name: 'solver', content: 'a' },
+      ],
+      cost: 1,
+    };
+    expect(known(native)).toBe('autogen');
+    const { of } = read('autogen', native);
+    expect(of('generation.completed')).toMatchObject([{ agent_id: 'solver', choices: [{ content: 'a' }] }]);
+    expect(of('episode.finished')[0]!.unmapped).toEqual({ cost: 1 });
+  });
+});

@@ -1,0 +1,139 @@
+/** Spans come in any order, cut into any requests, files and imports: what the tables say does not change. */
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { decodeDraft } from '../../../ingest/decode.ts';
+import { eventsOfSpans } from '../../../ingest/formats/otlp-traces.ts';
+import { importFiles } from '../../../ingest/import.ts';
+import { postgresBook, postgresLog } from '../../../ingest/log/postgres.ts';
+import { decodeOtlp } from '../../../ingest/otlp/decode.ts';
+import { checksum } from '../../../store/checksum.ts';
+import { projectAll } from '../../../store/projector.ts';
+import { tablesOf } from '../../store/support/tables.ts';
+import { freshDatabase } from '../../support/database.ts';
+import { memoryLog } from '../support/memory-log.ts';
+import { aTrace, logRequest, request, spanId, TRACE } from '../support/spans.ts';
+
+let dir: string;
+beforeAll(async () => {
+  dir = await mkdtemp(join(tmpdir(), 'troupe-traces-'));
+});
+afterAll(() => rm(dir, { recursive: true }));
+
+const judged = {
+  traceId: TRACE,
+  spanId: spanId(1),
+  timeUnixNano: '1789000100000000000',
+  eventName: 'gen_ai.evaluation.result',
+  attributes: [
+    { key: 'gen_ai.evaluation.name', value: { stringValue: 'reward' } },
+    { key: 'gen_ai.evaluation.score.value', value: { doubleValue: 1 } },
+  ],
+};
+
+/** Files of requests, each item in one of them at least. */
+const cut = fc
+  .tuple(
+    fc.shuffledSubarray(aTrace(), { minLength: 9 }),
+    fc.array(fc.nat(3), { minLength: 9, maxLength: 9 }),
+    fc.nat(9),
+  )
+  .map(([spans, groups, again]) => [
+    ...[0, 1, 2, 3].map((group) => request(spans.filter((_, i) => groups[i] === group))),
+    request(spans.slice(0, again)),
+    logRequest([judged]),
+  ]);
+
+const CASES = fc.sample(cut, { numRuns: 2, seed: 7 });
+let folder = 0;
+async function filesOf(requests: readonly unknown[]): Promise<string[]> {
+  folder += 1;
+  return Promise.all(
+    requests.map(async (one, i) => {
+      const path = join(dir, `${folder}-${i}.json`);
+      await writeFile(path, JSON.stringify(one));
+      return path;
+    }),
+  );
+}
+
+describe('spans of one trace', () => {
+  it('make the same events in any order and any files of an import, also when some come twice (P4, P9)', async () => {
+    const whole = memoryLog();
+    await importFiles(await filesOf([request(aTrace()), logRequest([judged])]), whole);
+    const said = (memory: typeof whole) => memory.events.map(({ id, digest }) => `${id} ${digest}`).sort();
+    await fc.assert(
+      fc.asyncProperty(cut, async (requests) => {
+        const memory = memoryLog();
+        await importFiles(await filesOf(requests), memory);
+        expect(said(memory)).toEqual(said(whole));
+      }),
+      { numRuns: 15 },
+    );
+  });
+
+  it('make the same tables, also when they are imported twice (P4, P9)', async () => {
+    const tables = async (requests: readonly unknown[], times: number) => {
+      const fresh = await freshDatabase();
+      try {
+        const { artifacts } = memoryLog();
+        const paths = await filesOf(requests);
+        for (let i = 0; i < times; i++) {
+          const report = await importFiles(paths, {
+            log: postgresLog(fresh.db),
+            book: postgresBook(fresh.db),
+            artifacts,
+          });
+          expect(report.errors).toEqual([]);
+        }
+        await projectAll(fresh.db);
+        const { rows } = await fresh.db.query<{ reward: number; steps: number; calls: number }>(
+          'select reward, steps, tool_calls as calls from traj.episodes',
+        );
+        return { sums: await checksum(fresh.db), rows };
+      } finally {
+        await fresh.close();
+      }
+    };
+    const once = await tables([request(aTrace()), logRequest([judged])], 1);
+    expect(once.rows).toEqual([{ reward: 1, steps: 3, calls: 3 }]);
+    for (const requests of CASES) expect((await tables(requests, 2)).sums).toEqual(once.sums);
+  }, 120_000);
+
+  it('bring the same events of their own in any request, but for the agent around them and the call they answer', () => {
+    const live = (spans: readonly unknown[], context: readonly unknown[] = []) =>
+      eventsOfSpans(decodeOtlp(request(spans)).spans, { context: decodeOtlp(request(context)).spans });
+    const all = live(aTrace());
+    const idsOf = (drafts: typeof all) => drafts.map(({ id }) => id);
+    fc.assert(
+      fc.property(fc.shuffledSubarray(aTrace(), { minLength: 9 }), fc.integer({ min: 1, max: 8 }), (spans, at) => {
+        const [first, second] = [spans.slice(0, at), spans.slice(at)];
+        // With what came before at hand, the second request leaves nothing to guess.
+        const later = live(second, first);
+        const own = later.filter(({ name }) => !name.startsWith('episode.') && name !== 'task.defined');
+        expect(idsOf(all)).toEqual(expect.arrayContaining(idsOf(own)));
+        // Redelivery of either request says the same again.
+        expect(idsOf(live([...first].reverse()))).toEqual(idsOf(live(first)));
+      }),
+      { numRuns: 30 },
+    );
+  });
+
+  it('told again beside the spans that came later, show what they say together (P9)', async () => {
+    const spans = aTrace().map((one) =>
+      JSON.parse(JSON.stringify(one).replaceAll('"c"', one.spanId >= spanId(8) ? '"e"' : '"c"')),
+    );
+    const live = (members: readonly unknown[]) => eventsOfSpans(decodeOtlp(request(members)).spans);
+    const facts = async (requests: readonly (readonly unknown[])[]) => {
+      const events = requests.flatMap(live).map((draft) => decodeDraft(draft).event!);
+      const { events: _, ...tables } = (await tablesOf(events, 7)).tables;
+      return tables;
+    };
+    const whole = await facts([spans]);
+    for (const first of [spans.slice(2, 4), spans.filter((_, i) => i % 2 === 0), spans.slice(4)]) {
+      expect(await facts([first, spans])).toEqual(whole);
+    }
+  }, 120_000);
+});
