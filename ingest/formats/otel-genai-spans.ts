@@ -48,7 +48,7 @@ export function genaiDeed(span: OtlpSpan): Deed {
 }
 
 /** The agent that a span names itself. */
-export const genaiAgent = (attributes: Attributes): string | undefined =>
+const genaiAgent = (attributes: Attributes): string | undefined =>
   idAt(attributes, 'gen_ai.agent.name') ??
   (attributes['gen_ai.operation.name'] === 'invoke_agent' ? idAt(attributes, 'gen_ai.agent.id') : undefined);
 
@@ -100,7 +100,7 @@ export function usageOf(attributes: Attributes): Record<string, unknown> | undef
   return { ...Object.fromEntries(renamed), ...without(usage, ...Object.keys(OLD_USAGE)) };
 }
 
-export function toolOf(attributes: Attributes, tool: string): Deed {
+function toolOf(attributes: Attributes, tool: string): Deed {
   const failure = attributes['error.type'];
   const output = unquoted(attributes['gen_ai.tool.call.result']);
   return {
@@ -118,7 +118,7 @@ export function toolOf(attributes: Attributes, tool: string): Deed {
 const unquoted = (result: unknown): unknown =>
   typeof result === 'string' && result.startsWith('"') ? jsonOrText(result) : result;
 
-export const aboutGenai = (attributes: Attributes): About => ({
+const aboutGenai = (attributes: Attributes): About => ({
   sessionId: idAt(attributes, 'gen_ai.conversation.id', 'session.id'),
   taskId: idAt(attributes, 'troupe.task_id', 'task_id'),
   groupId: idAt(attributes, 'troupe.group_id'),

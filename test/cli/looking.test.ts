@@ -1,5 +1,8 @@
+import { execFile } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { Command } from 'commander';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { addCommands, COMMAND_FILES } from '../../cli/commands.ts';
@@ -258,6 +261,20 @@ describe('commands that record and look', () => {
     expect(refused.out).not.toContain(ESCAPE);
     coloured.remove();
     plain.remove();
+  });
+
+  it('starts from its sources as it does as shipped', async () => {
+    const loader = createRequire(import.meta.url).resolve('tsx');
+    const program = new URL('../../cli.ts', import.meta.url).pathname;
+    const { stdout } = await promisify(execFile)(process.execPath, [
+      '--import',
+      loader,
+      program,
+      'method',
+      'list',
+      '--json',
+    ]);
+    expect(stdout).toBe((await at.run(['method', 'list', '--json'])).out);
   });
 
   it('help begins with examples', async () => {
