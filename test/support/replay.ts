@@ -18,7 +18,7 @@ export function replayCommand(
 const report = (out: fc.RunDetails<unknown>): void => {
   if (!out.failed) return;
   const message = fc.defaultReportMessage(out as never);
-  throw new Error(`${message}\n\nReplay it: ${replayCommand(out, expect.getState())}`);
+  throw new Error(`${message}\n\nReplay it: ${replayCommand(out, expect.getState())}`, { cause: out.errorInstance });
 };
 
 fc.configureGlobal({
