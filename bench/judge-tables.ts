@@ -1,6 +1,6 @@
 /**
  * Credit for a million stored steps, tables to stored credits, against a ceiling that does only what cannot be left out: reading the
- * same rows and writing one column back. Both sides clear what they wrote in the round before.
+ * same rows and writing one column back. Both sides find the table of credits empty and the write-ahead log flushed.
  */
 import { Readable } from 'node:stream';
 import { postgresLog } from '../ingest/log/postgres.ts';
@@ -33,19 +33,31 @@ export async function tableCases({ rounds, scratch, sizes, say }: Settings): Pro
   try {
     await fill(server.db, episodes);
     const ids = Array.from({ length: episodes }, (_, e) => episodeId(e));
-    const ceiling: Side = { name: 'ceiling', round: () => server.measure(steps, () => copyThrough(server.db)) };
-    const sides = ESTIMATORS.map(
-      (asked): Side => ({
-        name: asked.as,
-        round: () => server.measure(steps, () => judgeAll(server.db, asked, ids)),
-      }),
+    const verdicts = new Map<string, Verdict>();
+    const side = (name: string, task: () => Promise<void>, check?: () => Promise<Verdict>): Side => ({
+      name,
+      round: async (round) => {
+        await server.db.query('truncate facts.credits, troupe.judged_positions');
+        await server.db.query('checkpoint');
+        const measured = await server.measure(steps, task);
+        // The last round's rows are compared; those of the others were written by the same code from the same tables.
+        if (check && round === rounds - 1) verdicts.set(name, await check());
+        return measured;
+      },
+    });
+    const ceiling = side('ceiling', () => copyThrough(server.db));
+    const sides = ESTIMATORS.map((asked) =>
+      side(
+        asked.as,
+        () => judgeAll(server.db, asked, ids),
+        () => verify(server, asked, steps),
+      ),
     );
-    for (const side of [ceiling, ...sides]) await side.round(0);
+    for (const one of [ceiling, ...sides]) await one.round(-1);
     const { measured, disturbed } = await interleave([ceiling, ...sides], {
       rounds,
       onRound: (line) => say(`judge ${line}`),
     });
-    const verdicts = await verify(server, episodes);
     const memory = `${Math.round(process.resourceUsage().maxRSS / 1024)} MiB at most, the pool and all methods in one process`;
     return ESTIMATORS.map(({ as }, i) =>
       compared(
@@ -84,7 +96,6 @@ async function fill(db: Db, episodes: number): Promise<void> {
 async function copyThrough(db: Db): Promise<void> {
   await db.transaction(async (tx) => {
     await tx.query(`set local jit = off; set local enable_partitionwise_join = on; set local work_mem = '128MB'`);
-    await tx.query(`delete from facts.credits where method_key = 'ceiling'`);
     const { rows } = await tx.query<[string, number]>('select episode_id, reward from facts.episodes', [], {
       array: true,
     });
@@ -110,30 +121,33 @@ async function judgeAll(db: Db, { method, params }: MethodAsked, episodes: reado
   await judge(db, postgresLog(db), { methods: [{ method, ...(params ? { params } : {}) }], episodes, now });
 }
 
+type Verdict = { readonly equal: boolean; readonly how: string };
+
+/** In SQL, over the episode e and its group g. */
+const FORMULAS: Readonly<Record<string, string>> = {
+  grpo_advantage: '(e.reward - g.mean) / (g.deviation + 1e-6)',
+  'dr. grpo': 'e.reward - g.mean',
+  rloo_advantage: 'e.reward - (g.total - e.reward) / (g.n - 1)',
+  multiagent_grpo_advantage: '(e.reward - g.mean) / (g.deviation + 1e-6)',
+  magrpo_returns: 'e.reward - g.mean',
+};
+
 /** The stored credits against the formula in SQL, for the estimators whose formula is one line; for the others that every step has one. */
-async function verify({ db }: BenchServer, episodes: number): Promise<Map<string, { equal: boolean; how: string }>> {
-  const steps = episodes * STEPS_AN_EPISODE;
-  const formula: Readonly<Record<string, string>> = {
-    grpo_advantage: '(e.reward - g.mean) / (g.deviation + 1e-6)',
-    'dr. grpo': 'e.reward - g.mean',
-    rloo_advantage: 'e.reward - (g.total - e.reward) / (g.n - 1)',
-    multiagent_grpo_advantage: '(e.reward - g.mean) / (g.deviation + 1e-6)',
-    magrpo_returns: 'e.reward - g.mean',
-  };
-  const verdicts = new Map<string, { equal: boolean; how: string }>();
-  for (const { as, method, params } of ESTIMATORS) {
-    const key = resolveMethods([{ method, ...(params ? { params } : {}) }])[0]!.key;
-    const { rows } = await db.query<{ n: number; far: number }>(
-      `select count(*)::integer as n, coalesce(max(abs(c.value - (${formula[as] ?? 'c.value'}))), 1) as far
-       from facts.credits c join facts.episodes e using (episode_id)
-       join (select group_id, avg(reward) as mean, stddev_samp(reward) as deviation, sum(reward) as total, count(*) as n
-             from facts.episodes group by 1) g using (group_id)
-       where c.method_key = $1`,
-      [key],
-    );
-    const { n, far } = rows[0]!;
-    const how = formula[as] ? `within ${far.toExponential(0)} of the formula in SQL` : 'every step has its credit';
-    verdicts.set(as, { equal: n === steps && far < 1e-9, how: `${n.toLocaleString('en')} credits, ${how}` });
-  }
-  return verdicts;
+async function verify(
+  { db }: BenchServer,
+  { as, method, params }: (typeof ESTIMATORS)[number],
+  steps: number,
+): Promise<Verdict> {
+  const key = resolveMethods([{ method, ...(params ? { params } : {}) }])[0]!.key;
+  const { rows } = await db.query<{ n: number; far: number }>(
+    `select count(*)::integer as n, coalesce(max(abs(c.value - (${FORMULAS[as] ?? 'c.value'}))), 1) as far
+     from facts.credits c join facts.episodes e using (episode_id)
+     join (select group_id, avg(reward) as mean, stddev_samp(reward) as deviation, sum(reward) as total, count(*) as n
+           from facts.episodes group by 1) g using (group_id)
+     where c.method_key = $1`,
+    [key],
+  );
+  const { n, far } = rows[0]!;
+  const how = FORMULAS[as] ? `within ${far.toExponential(0)} of the formula in SQL` : 'every step has its credit';
+  return { equal: n === steps && far < 1e-9, how: `${n.toLocaleString('en')} credits, ${how}` };
 }

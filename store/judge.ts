@@ -8,7 +8,7 @@ import { decodeDraft } from '../ingest/decode.ts';
 import { hashId } from '../ingest/json.ts';
 import type { EventLog } from '../ingest/log/log.ts';
 import type { Db, Session } from './db/pool.ts';
-import { requireAssembler, runOver, tablesOf } from './judging/assemble.ts';
+import { readingsOf, requireAssembler, runOver, tablesOf } from './judging/assemble.ts';
 import type { Assembled } from './judging/assembler.ts';
 import { type StepFacts, stepKey } from './judging/facts.ts';
 import type { MethodRun } from './judging/judgement.ts';
@@ -20,6 +20,7 @@ import { closedEpisodes, markJudged, type UnjudgedOptions, unjudgedEpisodes } fr
 import { clear, nameMethod, put } from './judging/writing.ts';
 import { METHODS } from './methods/catalogue.ts';
 import { findMethod, methodParams } from './methods/run.ts';
+import { groupBy } from './methods/statistics.ts';
 import { KEYED } from './planning.ts';
 
 /** What to run, as a recipe, a plan or the command line says it. `reads`: the reward method whose rewards a credit method takes. */
@@ -70,7 +71,7 @@ export type JudgeOptions = {
 
 /**
  * Judges these episodes, and the others of their groups, now. What is too much for one transaction is judged portion by portion, each
- * with an event of its own: interrupted, what was judged stays judged.
+ * with an event of its own, one of each lane at a time: interrupted, what was judged stays judged.
  * @throws TroupeError `method_unknown` and `method_input` before anything is written.
  */
 export async function judge(db: Db, log: EventLog, options: JudgeOptions): Promise<Judging> {
@@ -81,17 +82,37 @@ export async function judge(db: Db, log: EventLog, options: JudgeOptions): Promi
   const rows: Record<string, number> = {};
   const judge_ids: string[] = [];
   let judged = 0;
-  for (const portion of portions) {
-    const now = options.now().toISOString();
-    judge_ids.push(await announce(log, runs, portion.episodes, now));
-    for (const [table, count] of Object.entries(await judgePortion(db, runs, portion))) {
-      rows[table] = (rows[table] ?? 0) + count;
+  let failed = false;
+  const judgeLane = async (lane: readonly Portion[]): Promise<void> => {
+    for (const portion of lane) {
+      if (failed) return;
+      const now = options.now().toISOString();
+      judge_ids.push(await announce(log, runs, portion.episodes, now));
+      for (const [table, count] of Object.entries(await judgePortion(db, runs, portion))) {
+        rows[table] = (rows[table] ?? 0) + count;
+      }
+      judged += portion.episodes.length;
+      options.onProgress?.({ judged, total });
     }
-    judged += portion.episodes.length;
-    options.onProgress?.({ judged, total });
-  }
+  };
+  await nameMethods(db, runs);
+  const lanes = [...groupBy(portions, ({ lane }) => lane).values()].map((lane) =>
+    judgeLane(lane).catch((error: unknown) => {
+      failed = true;
+      throw error;
+    }),
+  );
+  // The other lane finishes what it has begun before the failure of the one is told.
+  for (const ended of await Promise.allSettled(lanes)) if (ended.status === 'rejected') throw ended.reason;
   return { judge_ids, methods: runs, episodes: total, rows };
 }
+
+/** In a transaction of its own: two lanes that name a method for the first time would wait for each other's end. */
+const nameMethods = (db: Db, runs: readonly MethodRun[]): Promise<void> =>
+  db.transaction(async (tx) => {
+    await tx.query('set local search_path = facts, pg_catalog');
+    for (const run of runs) await nameMethod(tx, run, findMethod(run.name).kind);
+  });
 
 /** The event goes first: should the rows be lost with this process, judging again or a rebuild makes them. */
 async function announce(
@@ -183,7 +204,7 @@ async function writeJudgements(
   runs: readonly MethodRun[],
   ids: readonly string[],
 ): Promise<{ readonly counts: Record<string, number>; readonly touched: ReadonlyMap<string, number> }> {
-  const readings = new Set(runs.flatMap((run) => requireAssembler(findMethod(run.name)).reads ?? []));
+  const readings = new Set(runs.flatMap(({ name, params }) => readingsOf(findMethod(name), params)));
   const facts = await readFacts(tx, ids, readings);
   const said = new SaidBefore();
   const counts: Record<string, number> = {};

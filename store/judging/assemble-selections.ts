@@ -4,10 +4,10 @@
  */
 import { poolOf } from '../consistency/pool.ts';
 import { refinedPairs } from '../consistency/refined-teams.ts';
-import { similarTasks } from '../consistency/similar-tasks.ts';
+import { taskClusters } from '../consistency/task-clusters.ts';
 import { runMethod } from '../methods/run.ts';
 import { groupBy } from '../methods/statistics.ts';
-import type { Assemble, Assembled, Assemblers, Params } from './assembler.ts';
+import type { Assemble, Assembled, Assemblers, Params, Reading } from './assembler.ts';
 import { type EpisodeFacts, groupOf, stepKey } from './facts.ts';
 import { score, verdictOn } from './judgement.ts';
 import { numbersOn } from './named-feedback.ts';
@@ -51,12 +51,16 @@ const byCategory: Assemble = (method, params, facts) => {
   });
 };
 
-const clustersOf = (episodes: readonly EpisodeFacts[]) => {
-  const tasks = new Map(
-    episodes.flatMap(({ task_id, query }) => (task_id === null ? [] : [[task_id, query] as const])),
+const clustersOf = (facts: Assembled, { embedding_model: model }: Params) => {
+  const texts = new Map(
+    facts.episodes.flatMap(({ task_id, query }) => (task_id === null ? [] : [[task_id, query] as const])),
   );
-  return similarTasks([...tasks].map(([id, text]) => ({ id, text })));
+  const tasks = [...texts].map(([id, text]) => ({ id, text }));
+  return taskClusters(tasks, typeof model === 'string' ? { vectors: facts.vectors, model } : null);
 };
+
+const vectorsIfNamed = ({ embedding_model }: Params): readonly Reading[] =>
+  embedding_model === null ? [] : ['vectors'];
 
 const played = (episode: EpisodeFacts) => ({
   episode_id: episode.episode_id,
@@ -68,12 +72,12 @@ const played = (episode: EpisodeFacts) => ({
 });
 
 /**
- * A system is a team, a query a task, the score of a team on a task the mean reward of its episodes, a cluster the tasks whose texts are
- * nearly the same. Only teams that were played on every task of a cluster compete: a score that is not there is not 0. An episode is
+ * A system is a team, a query a task, the score of a team on a task the mean reward of its episodes, a cluster the tasks that are alike. Only teams that were played on every task of a cluster compete: a score that is not there is not 0. An episode is
  * kept if its team is the one that its cluster gets and its task is kept with it. Over the set: clusters are.
  */
-const byTeamScores: Assemble = (_, params, { episodes }) => {
-  const pool = poolOf(episodes.map(played), clustersOf(episodes), params as { min_score: number | null });
+const byTeamScores: Assemble = (_, params, facts) => {
+  const { episodes } = facts;
+  const pool = poolOf(episodes.map(played), clustersOf(facts, params), params as { min_score: number | null });
   const choices = new Map(
     Object.entries(pool.clusters).flatMap(([cluster, choice]) =>
       choice.queries.map((task) => [task, { cluster, ...choice }] as const),
@@ -96,7 +100,7 @@ const byTeamScores: Assemble = (_, params, { episodes }) => {
 /** Which team each query was given: those of the episodes that every filter before kept, each pair of task and team once. */
 const byGivenTeams: Assemble = (method, params, facts) => {
   const known = survivors(facts);
-  const clusters = clustersOf(facts.episodes);
+  const clusters = clustersOf(facts, params);
   const given = facts.episodes.filter(
     ({ episode_id, task_id, team_id }) => known.has(episode_id) && task_id !== null && team_id !== null,
   );
@@ -204,8 +208,8 @@ function usedTokens(reference: unknown): unknown {
 
 export const SELECTION_ASSEMBLERS: Assemblers = {
   'categories and scores': { filter: { over: byCategory, scope: 'set' } },
-  'team scores by query': { filter: { over: byTeamScores, scope: 'set' } },
-  'teams by cluster': { score: { over: byGivenTeams, scope: 'set' } },
+  'team scores by query': { filter: { over: byTeamScores, reads: vectorsIfNamed, scope: 'set' } },
+  'teams by cluster': { score: { over: byGivenTeams, reads: vectorsIfNamed, scope: 'set' } },
   'base and refinement': { filter: { over: byRefinement, reads: ['teams'] } },
   'judge scores by query': { filter: { over: byQuery, reads: ['feedback'] } },
   'earlier verdicts': { filter: { over: byEarlierVerdicts } },

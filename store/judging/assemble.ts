@@ -26,7 +26,7 @@ import { TEXT_ASSEMBLERS } from './assemble-text.ts';
 import { TOKEN_ASSEMBLERS } from './assemble-tokens.ts';
 import { TREE_ASSEMBLERS } from './assemble-trees.ts';
 import { TURN_ASSEMBLERS } from './assemble-turns.ts';
-import type { Assembled, Assembler, Assemblers, Params } from './assembler.ts';
+import type { Assembled, Assembler, Assemblers, Params, Reading } from './assembler.ts';
 import { credit, type Judgement, type JudgementTable } from './judgement.ts';
 
 /** Each of them knows other needs. */
@@ -76,6 +76,12 @@ export function requireAssembler(method: Method): Assembler {
     'method_input',
     `${method.name} needs ${method.needs === 'input' ? 'an input of its own' : method.needs}, which the judge does not assemble; run it with \`troupe method run ${method.name} < input.json\`.`,
   );
+}
+
+/** What must be read before the method can be run over it. */
+export function readingsOf(method: Method, params: Params): readonly Reading[] {
+  const { reads = [] } = requireAssembler(method);
+  return typeof reads === 'function' ? reads(params) : reads;
 }
 
 const TABLE_OF_KIND: Partial<Record<Method['kind'], JudgementTable>> = {

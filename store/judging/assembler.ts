@@ -3,6 +3,7 @@
  * catalogue, never a single method's arithmetic.
  */
 import type { Entry } from '../attribution/entries.ts';
+import type { TaskVectors } from '../consistency/task-embeddings.ts';
 import type { ExecutionReport } from '../methods/execution-report.ts';
 import type { Method, MethodKind, MethodNeeds } from '../methods/method.ts';
 import type { DecisionFact, FeedbackFact, ObservationFact, TeamFact, ToolFact } from './episode-facts.ts';
@@ -12,7 +13,7 @@ import type { TokenFacts } from './token-facts.ts';
 
 /**
  * What is read only where an assembler says that it wants it: what steps said, execution reports, what forward passes said, feedback,
- * tool calls, decisions, observations, teams, everything that was said and shown.
+ * tool calls, decisions, observations, teams, everything that was said and shown, the vectors of tasks.
  */
 export type Reading =
   | 'content'
@@ -23,7 +24,8 @@ export type Reading =
   | 'decisions'
   | 'observations'
   | 'teams'
-  | 'entries';
+  | 'entries'
+  | 'vectors';
 
 export type StepContent = {
   readonly text: string | null;
@@ -61,6 +63,8 @@ export type Assembled = {
   readonly entries: ReadonlyMap<string, readonly Entry[]>;
   /** By team_id. */
   readonly teams: ReadonlyMap<string, TeamFact>;
+  /** By embedding model, then by task. */
+  readonly vectors: TaskVectors;
 };
 
 export type Params = Readonly<Record<string, unknown>>;
@@ -70,7 +74,7 @@ type Scope = 'group' | 'set';
 
 export type Assembler = {
   readonly over: Assemble;
-  readonly reads?: readonly Reading[];
+  readonly reads?: readonly Reading[] | ((params: Params) => readonly Reading[]);
   /** The tables it writes to, where that is not the one table of its kind. */
   readonly writes?: readonly JudgementTable[];
   /**

@@ -1,5 +1,6 @@
 /** Reads in bulk what the methods of a judging need, and nothing else. The transaction's search_path names the schema. */
 import { readEntries } from '../attribution/entries.ts';
+import { taskVectors } from '../consistency/task-embeddings.ts';
 import type { Session } from '../db/pool.ts';
 import type { Assembled, Reading, StepContent } from './assembler.ts';
 import { decisionFacts, feedbackFacts, observationFacts, teamFacts, toolFacts } from './episode-facts.ts';
@@ -34,6 +35,9 @@ export async function readFacts(
   const teams = await read('teams', () =>
     teamFacts(tx, [...new Set(episodes.flatMap(({ team_id }) => (team_id === null ? [] : [team_id])))]),
   );
+  const vectors = await read('vectors', () =>
+    taskVectors(tx, [...new Set(episodes.flatMap(({ task_id }) => (task_id === null ? [] : [task_id])))]),
+  );
   return {
     episodes,
     steps,
@@ -61,6 +65,9 @@ export async function readFacts(
     },
     get teams() {
       return teams();
+    },
+    get vectors() {
+      return vectors();
     },
   };
 }

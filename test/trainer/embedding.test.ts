@@ -175,7 +175,8 @@ describe('Embeddings of recorded tasks', () => {
     const { db } = database;
     const rows = await db.transaction(async (tx) => {
       await tx.query('set local search_path = facts, pg_catalog');
-      return taskVectors(tx, ['task-0', 'task-1', 'task-2', 'task-3'], some.model_id);
+      const of = (await taskVectors(tx, ['task-0', 'task-1', 'task-2', 'task-3'])).get(some.model_id)!;
+      return [0, 1, 2, 3].map((i) => ({ id: `task-${i}`, vector: of.get(`task-${i}`) ?? null }));
     });
     const placed = similarByVectors(rows, { threshold: 0.999 });
     expect(Object.fromEntries(placed)).toEqual({
@@ -204,14 +205,16 @@ describe('Embeddings of recorded tasks', () => {
     expect(await recordEmbeddings(log, drafts)).toBe(3);
     expect(await recordEmbeddings(log, drafts)).toBe(0);
     await projectAll(db);
-    const vectorsOf = (by: string) =>
-      db.transaction(async (tx) => {
-        await tx.query('set local search_path = facts, pg_catalog');
-        return taskVectors(tx, ['task-9'], by);
-      });
-    expect(await vectorsOf('m-1')).toEqual([{ id: 'task-9', vector: [2, 0] }]);
-    expect(await vectorsOf('m-2')).toEqual([{ id: 'task-9', vector: [3, 0] }]);
-    expect(await vectorsOf('m-3')).toEqual([{ id: 'task-9', vector: null }]);
+    const vectors = await db.transaction(async (tx) => {
+      await tx.query('set local search_path = facts, pg_catalog');
+      return taskVectors(tx, ['task-9']);
+    });
+    expect(vectors).toEqual(
+      new Map([
+        ['m-1', new Map([['task-9', [2, 0]]])],
+        ['m-2', new Map([['task-9', [3, 0]]])],
+      ]),
+    );
     const task = { task_id: 'task-9', text: 'new' };
     expect(await unembedded(db, [task, { ...task, text: 'newer' }], 'm-1')).toEqual([{ ...task, text: 'newer' }]);
     expect(new Set(['m-1', 'm-2'].map((by) => embeddingId(task, by))).size).toBe(2);

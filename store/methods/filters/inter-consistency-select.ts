@@ -17,7 +17,8 @@ const Input = Type.Object({
   scores: Type.Array(Type.Array(Type.Number())),
   clusters: Type.Record(Type.String(), Type.Array(Type.Integer({ minimum: 0 }), { minItems: 1 })),
 });
-const params: { min_score: number | null } = { min_score: 1 };
+/** `embedding_model`: by whose vectors the judge makes the clusters; null for the character n-grams of the queries. */
+const params: { min_score: number | null; embedding_model: string | null } = { min_score: 1, embedding_model: null };
 
 type Selection = {
   /** Column of the system that the cluster gets. */
@@ -35,7 +36,7 @@ export const interConsistencySelect: Method<Static<typeof Input>, typeof params,
   needs: 'team scores by query',
   summary: 'Pairs each cluster of queries with the system of the highest total score on it.',
   params,
-  limits: { min_score: nullable(Type.Number()) },
+  limits: { min_score: nullable(Type.Number()), embedding_model: nullable(Type.String({ minLength: 1 })) },
   input: Input,
   run: ({ scores, clusters }, { min_score }) => {
     const systems = requireRectangle('scores', scores);

@@ -7,19 +7,22 @@
 import { type Static, Type } from 'typebox';
 import type { Method } from '../method.ts';
 import { requireRows } from '../refuse.ts';
-import { Key } from '../shapes.ts';
+import { Key, nullable } from '../shapes.ts';
 import { groupBy, largest } from '../statistics.ts';
 
 const Input = Type.Object({ cluster: Type.Array(Key), mas: Type.Array(Key) });
+/** `embedding_model`: by whose vectors the judge makes the clusters; null for the character n-grams of the queries. */
+const params: { embedding_model: string | null } = { embedding_model: null };
 
-export const interConsistencyScore: Method<Static<typeof Input>, Record<never, never>, number | null> = {
+export const interConsistencyScore: Method<Static<typeof Input>, typeof params, number | null> = {
   name: 'inter_consistency_score',
   kind: 'score',
   source: 'ours, after MAS-GPT (arXiv 2503.03686)',
   version: 1,
   needs: 'teams by cluster',
   summary: 'Share of queries whose system is the most frequent one of their cluster.',
-  params: {},
+  params,
+  limits: { embedding_model: nullable(Type.String({ minLength: 1 })) },
   input: Input,
   run: ({ cluster, mas }) => {
     requireRows('mas', mas, cluster.length, 'cluster');

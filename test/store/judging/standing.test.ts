@@ -33,13 +33,19 @@ describe('what is judged at a time', () => {
 
   it('whole groups, as many as fit: a group is never cut, and one asked for brings the others', async () => {
     await load(6, 3);
-    await fresh.db.query('update facts.episodes set steps = 90000');
+    await fresh.db.query('update facts.episodes set steps = 45000');
     const portions = await portionsOf(fresh.db, ['e0-0', 'e1-2', 'e2-1', 'e3-0', 'e4-0', 'e5-1']);
     expect(portions.map(({ episodes }) => episodes.length)).toEqual([3, 3, 3, 3, 3, 3]);
     expect(portions.flatMap(({ episodes }) => episodes).sort()).toEqual(
       Array.from({ length: 18 }, (_, i) => `e${Math.floor(i / 3)}-${i % 3}`),
     );
     for (const { episodes } of portions) expect(new Set(episodes.map((id) => id.split('-')[0])).size).toBe(1);
+    // What runs at the same time must not wait for the same locks.
+    const [even, odd] = [0, 1].map((lane) =>
+      portions.filter((one) => one.lane === lane).flatMap(({ shares }) => shares),
+    );
+    expect(even!.filter((share) => odd!.includes(share))).toEqual([]);
+    expect(Math.min(even!.length, odd!.length)).toBeGreaterThan(0);
     expect(await portionsOf(fresh.db, ['e0-0', 'e1-0'], { together: true })).toHaveLength(1);
     expect(await portionsOf(fresh.db, ['nobody'])).toEqual([]);
   });

@@ -1,0 +1,111 @@
+/** Teams beside each other: which are alike, and which team each kind of query gets. */
+import { writeFileSync } from 'node:fs';
+import { type Command, InvalidArgumentError } from 'commander';
+import { EXIT } from '../../errors.ts';
+import { storedPool, teamsLike } from '../../store/consistency/stored-pool.ts';
+import { projectAll } from '../../store/projector.ts';
+import { projectCommand } from '../command.ts';
+import { print, printJson, say, table } from '../output.ts';
+
+const TEAMS_HELP = `
+Two teams are alike as far as they have the same roles and the same wiring between roles; names of agents and prompts do not count.
+
+Examples:
+  troupe teams
+  troupe teams debate-3 --json`;
+
+const POOL_HELP = `
+Queries that ask nearly the same are one cluster; of the teams that were played on every query of a cluster, the one of the highest
+total reward is the cluster's. A team that was made from another (its tag base_team_id) takes its place on a query where it runs and does
+no worse. Each query that is kept gives a triplet: query, reasoning (the tag reasoning of the team), team.
+
+Examples:
+  troupe pool
+  troupe pool --embedding-model all-MiniLM-L6-v2 --min-score 0.5
+  troupe pool --triplets triplets.jsonl`;
+
+export function poolCommands(program: Command): void {
+  projectCommand(
+    program
+      .command('teams')
+      .description('list teams, or those that are most like one')
+      .argument('[team]', 'a team id')
+      .addHelpText('after', TEAMS_HELP),
+    async ({ db }, [team], flags) => {
+      await projectAll(db);
+      if (team !== undefined) {
+        const teams = await teamsLike(db, team);
+        if (flags.json) printJson({ team_id: team, teams });
+        else {
+          const columns = ['team_id', 'name', 'score', 'roles', 'wiring', 'reason'] as const;
+          print(
+            table(
+              columns,
+              teams.map((one) => columns.map((column) => rounded(one[column]))),
+            ),
+          );
+        }
+        return EXIT.done;
+      }
+      const { rows } = await db.query<Record<string, unknown>>(
+        `select team_id, name, team_version, json_array_length(agents) as agents, json_array_length(edges) as edges,
+                coalesce(e.episodes, 0) as episodes, coalesce(e.rated, 0) as rated, e.mean_reward
+         from traj.teams left join (
+           select team_id, count(*)::integer as episodes, count(reward)::integer as rated, avg(reward) as mean_reward
+           from traj.episodes group by team_id) e using (team_id)
+         order by team_id`,
+      );
+      if (flags.json) printJson({ teams: rows });
+      else if (rows.length === 0) say('There are no teams yet; team.defined tells one.');
+      else
+        print(
+          table(
+            Object.keys(rows[0]!),
+            rows.map((row) => Object.values(row).map(rounded)),
+          ),
+        );
+      return EXIT.done;
+    },
+  );
+
+  projectCommand(
+    program
+      .command('pool')
+      .description('which team each kind of query gets, and the triplets that can be learnt from')
+      .option('--embedding-model <name>', 'queries are alike by the vectors of this model: troupe passes embed')
+      .option('--min-score <number>', 'mean reward from which a query is kept with its team; none keeps all', score, 1)
+      .option('--triplets <file>', 'write the triplets there, one JSON object a line')
+      .addHelpText('after', POOL_HELP),
+    async ({ db }, _, flags) => {
+      await projectAll(db);
+      const { pool, refinements, triplets } = await storedPool(db, {
+        embeddingModel: flags.embeddingModel === undefined ? null : String(flags.embeddingModel),
+        minScore: flags.minScore as number | null,
+      });
+      const clusters = Object.entries(pool.clusters).map(([cluster, choice]) => ({ cluster, ...choice }));
+      if (flags.triplets !== undefined) {
+        writeFileSync(String(flags.triplets), triplets.map((triplet) => `${JSON.stringify(triplet)}\n`).join(''));
+      }
+      if (flags.json) {
+        printJson({ teams: pool.teams, clusters, refinements, triplets, left_out: pool.left_out });
+        return EXIT.done;
+      }
+      const rows = clusters.map(({ cluster, queries, competing, team, total, kept, reason }) =>
+        [cluster, queries.length, competing.length, team, total, kept.length, reason].map(rounded),
+      );
+      print(table(['cluster', 'queries', 'teams', 'team', 'total', 'kept', 'reason'], rows));
+      const left = Object.entries(pool.left_out).map(([reason, ids]) => `${ids.length} ${reason}`);
+      say(`${triplets.length} triplets${left.length === 0 ? '' : `; episodes left out: ${left.join(', ')}`}`);
+      return EXIT.done;
+    },
+  );
+}
+
+const rounded = (value: unknown): unknown => (typeof value === 'number' ? Number(value.toPrecision(6)) : value);
+
+function score(text: string): number | null {
+  if (text === 'none') return null;
+  const value = Number(text);
+  if (text.trim() !== '' && Number.isFinite(value)) return value;
+  throw new InvalidArgumentError('--min-score should be a number or none.');
+}
