@@ -75,7 +75,7 @@ export async function tableCases({ rounds, scratch, sizes, say }: Settings): Pro
 const episodeId = (e: number): string => `episode-${String(e).padStart(7, '0')}`;
 
 /** Groups of eight episodes of a task, five agents that take turns, rewards of 0 and 1 that depend on the number alone. */
-async function fill(db: Db, episodes: number): Promise<void> {
+export async function fill(db: Db, episodes: number): Promise<void> {
   const e = `'episode-' || lpad(e::text, 7, '0')`;
   const all = `generate_series(0, ${episodes} - 1) e`;
   await db.query(`set synchronous_commit = off;
@@ -85,15 +85,15 @@ async function fill(db: Db, episodes: number): Promise<void> {
       select ${e}, 'agent-' || a, 'agent-' || a, 'role-' || a, 'v' from ${all}, generate_series(0, ${AGENTS} - 1) a;
     insert into facts.calls (episode_id, call_id, requested_agent_id, requested_turn, requested_seq, requested_version, completed_agent_id, completed_turn, completed_version, input_tokens, output_tokens)
       select ${e}, 'call-' || e || '-' || s, 'agent-' || s % ${AGENTS}, s / ${AGENTS}, s, 'v', 'agent-' || s % ${AGENTS}, s / ${AGENTS}, 'v', 100, 40
-      from ${all}, generate_series(0, ${STEPS_AN_EPISODE} - 1) s;
+      from ${all}, generate_series(0, ${STEPS_AN_EPISODE} - 1) s order by e, s;
     insert into facts.steps (episode_id, call_id, candidate, text, finish_reason, chosen, version)
       select ${e}, 'call-' || e || '-' || s, 0, repeat('said something about it ', 10), 'stop', true, 'v'
-      from ${all}, generate_series(0, ${STEPS_AN_EPISODE} - 1) s;`);
+      from ${all}, generate_series(0, ${STEPS_AN_EPISODE} - 1) s order by e, s;`);
   await db.query('vacuum analyze');
 }
 
 /** What no judge can leave out: each step with its agent and turn, the reward of its episode, and a number for it in the table of credits. */
-async function copyThrough(db: Db): Promise<void> {
+export async function copyThrough(db: Db): Promise<void> {
   await db.transaction(async (tx) => {
     await tx.query(`set local jit = off; set local enable_partitionwise_join = on; set local work_mem = '128MB'`);
     const { rows } = await tx.query<[string, number]>('select episode_id, reward from facts.episodes', [], {

@@ -5,7 +5,3 @@
  */
 export const KEYED =
   'set local plan_cache_mode = force_generic_plan; set local enable_seqscan = off; set local enable_nestloop = on; set local jit = off';
-
-/** Undoes `KEYED` for statements that read most of their tables: hashes of whole partitions, and no lookups. */
-export const SWEPT =
-  "set local plan_cache_mode = auto; set local enable_seqscan = on; set local enable_nestloop = off; set local enable_partitionwise_join = on; set local work_mem = '128MB'";
