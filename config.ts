@@ -30,6 +30,16 @@ export const SETTINGS = {
   },
   host: { env: 'TROUPE_HOST', fallback: '127.0.0.1', about: 'address the API listens on' },
   port: { env: 'TROUPE_PORT', fallback: 7717, range: [0, 65535], about: 'port the API listens on' },
+  hosts: {
+    env: 'TROUPE_HOSTS',
+    fallback: null,
+    about: 'names besides its addresses that the API may be called by, separated by commas',
+  },
+  loopback: {
+    env: 'TROUPE_LOOPBACK',
+    fallback: 'keys',
+    about: 'keys: once there are API keys, programs on this machine need one too; open: they need none',
+  },
   threads: {
     env: 'TROUPE_THREADS',
     fallback: 1,

@@ -27,6 +27,8 @@ export const ERRORS = {
   input_refused: facts(422, EXIT.refused),
   too_large: facts(413, EXIT.refused),
   unsupported_media: facts(415, EXIT.refused),
+  unauthorized: facts(401, EXIT.auth),
+  scope_missing: facts(403, EXIT.auth),
   forbidden_origin: facts(403, EXIT.auth),
   unreachable: facts(503, EXIT.unreachable, true),
   busy: facts(503, EXIT.failed, true),

@@ -5,8 +5,10 @@ import { TroupeError } from '../errors.ts';
 import type { ArtifactStore, DoorBook, EventLog } from '../ingest/log/log.ts';
 import { mapStrings, unescapeText } from '../ingest/text.ts';
 import type { Db } from '../store/db/pool.ts';
+import { authorise } from './auth.ts';
 import { BODY_LIMIT } from './body.ts';
 import { openDoor } from './door.ts';
+import type { KeyRing } from './key-ring.ts';
 import { requestCounts } from './metrics.ts';
 import { type DocumentedRoute, documented, openapiDocument } from './openapi.ts';
 import { foreignOrigin, type OriginOptions } from './origin.ts';
@@ -27,6 +29,10 @@ export type AppOptions = OriginOptions & {
   readonly artifacts: ArtifactStore;
   /** Who answers for the gateway's models. */
   readonly speakers: Speakers;
+  /** Who may do what. */
+  readonly keys: KeyRing;
+  /** True: programs on this machine need no key, even where there are keys. */
+  readonly openLoopback?: boolean;
   readonly project: string;
   readonly version: string;
   /** Only the event door, health and metrics. */
@@ -72,6 +78,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
     const foreign = foreignOrigin(request.headers, options);
     if (foreign) throw foreign;
   });
+  authorise(app, options);
   app.addHook('onResponse', async (request, reply) => {
     counts.add(request.method, request.routeOptions.url ?? 'unknown', reply.statusCode, reply.elapsedTime / 1000);
   });
@@ -106,7 +113,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   }
   app.get(
     '/openapi.json',
-    documented({ summary: 'This document.', tag: 'health', answers: { 200: { about: 'OpenAPI 3.1' } } }),
+    documented({ summary: 'This document.', tag: 'health', scope: 'read', answers: { 200: { about: 'OpenAPI 3.1' } } }),
     async () => openapiDocument(routes, version),
   );
   await app.ready();

@@ -1,10 +1,13 @@
 /** The OpenAPI 3.1 document, made of what each route says about itself. TypeBox schemas are JSON Schema, so they stand in it as they are. */
 import type { TObject, TSchema } from 'typebox';
+import type { Scope } from '../store/api-key.ts';
 
 /** What a route says about itself, in `config.doc`. */
 export type RouteDoc = {
   readonly summary: string;
   readonly tag: 'events' | 'gateway' | 'reads' | 'health' | 'page';
+  /** What a key must be allowed for this; null where none is ever needed. */
+  readonly scope: Scope | null;
   readonly query?: TObject;
   /** Header names with what they mean. */
   readonly headers?: Readonly<Record<string, string>>;
@@ -41,6 +44,12 @@ const PROBLEM = {
   },
 } as const;
 
+/** Where a key may stand; beside each route stands the scope it needs. Nothing is needed while there are no keys. */
+const SECURITY = {
+  bearer: { type: 'http', scheme: 'bearer', description: 'an API key; in a browser the password' },
+  key: { type: 'apiKey', in: 'header', name: 'Troupe-Key', description: 'where Authorization is for a model server' },
+} as const;
+
 /** The document for these routes, paths and methods sorted. Pure. */
 export function openapiDocument(routes: readonly DocumentedRoute[], version: string): Record<string, unknown> {
   const paths: Record<string, Record<string, unknown>> = {};
@@ -58,7 +67,7 @@ export function openapiDocument(routes: readonly DocumentedRoute[], version: str
       description: 'Events of a team of agents in; trajectories, checkpoints and completions out.',
     },
     paths,
-    components: { schemas: { Problem: PROBLEM } },
+    components: { schemas: { Problem: PROBLEM }, securitySchemes: SECURITY },
   };
 }
 
@@ -75,6 +84,7 @@ function operation(url: string, doc: RouteDoc): Record<string, unknown> {
   return {
     summary: doc.summary,
     tags: [doc.tag],
+    security: doc.scope === null ? [] : [{ bearer: [doc.scope] }, { key: [doc.scope] }],
     ...(parameters.length > 0 ? { parameters } : {}),
     ...(doc.body ? { requestBody: { required: true, content: content(doc.body.types, doc.body.schema) } } : {}),
     responses: {

@@ -8,7 +8,7 @@ export type ServeOptions = {
   readonly host: string;
   /** 0 takes any free port. */
   readonly port: number;
-  /** Allows an address that other machines can reach. There are no keys: whoever reaches it may do everything. */
+  /** True where every request needs a key: then other machines may reach the address too. */
   readonly exposed?: boolean;
 };
 
@@ -22,8 +22,8 @@ export async function serve(app: FastifyInstance, { host, port, exposed = false 
   if (!isLoopback(host) && !exposed) {
     throw new TroupeError(
       'usage',
-      `Troupe listens on this machine only: it has no API keys yet, so whoever reached ${host} could read and change everything. ` +
-        'Use --host 127.0.0.1 and put a proxy that checks who asks in front of it.',
+      `Without an API key Troupe listens on this machine only: whoever reached ${host} could read and change everything. ` +
+        'Make a key first (troupe key create --scopes admin --name first), set TROUPE_API_KEY, or use --host 127.0.0.1.',
       { field: 'host', expected: '127.0.0.1, localhost or ::1', got: got(host) },
     );
   }

@@ -33,6 +33,7 @@ export const COMMAND_FILES: readonly CommandFile[] = [
     names: ['up', 'run', 'demo', 'jobs', 'release', 'checkpoints', 'doctor', 'reset'],
     load: async () => (await import('./commands/run.ts')).runCommands,
   },
+  { names: ['key'], load: async () => (await import('./commands/key.ts')).keyCommands },
   { names: ['bench'], load: async () => (await import('./commands/bench.ts')).benchCommands },
 ];
 

@@ -5,12 +5,14 @@
 import { randomBytes } from 'node:crypto';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { isLoopback } from '../api/origin.ts';
 import { EXIT, TroupeError } from '../errors.ts';
 import { type Handler, handBack, runJobs } from '../store/jobs.ts';
 import { waitProjected } from '../store/positions.ts';
 import { registerProcess } from '../store/processes.ts';
 import { runProjector } from '../store/projector.ts';
 import { type Context, VERSION } from './context.ts';
+import { loopbackIsOpen, takeFirstKey } from './first-key.ts';
 import { parseMethods } from './methods-asked.ts';
 import { say } from './output.ts';
 
@@ -67,13 +69,17 @@ export const ROLES: Readonly<Record<string, Role>> = {
 };
 
 async function answer(context: Context, { signal, onReady }: RoleOptions, role: 'ingest' | 'serve'): Promise<void> {
-  const [{ buildApp }, { serve }, { registeredSpeakers }, { connectInfer }] = await Promise.all([
+  const [{ buildApp }, { openKeyRing }, { serve }, { registeredSpeakers }, { connectInfer }] = await Promise.all([
     import('../api/app.ts'),
+    import('../api/key-ring.ts'),
     import('../api/serve.ts'),
     import('../api/speakers.ts'),
     import('../trainer/infer-client.ts'),
   ]);
   const { db, log, book, artifacts, config } = context;
+  const openLoopback = loopbackIsOpen(config.loopback);
+  const keys = openKeyRing(db, { firstKey: takeFirstKey(process.env) });
+  const exposed = !isLoopback(config.host) && (await keys.required());
   const speakers = registeredSpeakers(db, connectInfer);
   const app = await buildApp({
     db,
@@ -81,11 +87,15 @@ async function answer(context: Context, { signal, onReady }: RoleOptions, role: 
     book,
     artifacts,
     speakers,
+    keys,
+    openLoopback,
+    exposed,
+    hosts: config.hosts?.split(',').map((name) => name.trim().toLowerCase()) ?? [],
     project: context.database.project,
     version: VERSION,
     ingestOnly: role === 'ingest',
   });
-  const { url, close } = await serve(app, { host: config.host, port: config.port });
+  const { url, close } = await serve(app, { host: config.host, port: config.port, exposed });
   const leave = await registerProcess(db, { processId: processId(role), role, address: url });
   say(`Troupe answers at ${url}`);
   onReady({ role, address: url });

@@ -149,6 +149,8 @@ const MEANING: Readonly<Record<ErrorCode, string>> = {
   input_refused: 'Records were refused; each refusal says field, expected and got. The good records were kept.',
   too_large: 'The body or record is larger than is taken.',
   unsupported_media: 'The content type or encoding is not one that is read here.',
+  unauthorized: 'No API key came, or one that is unknown, revoked, expired or malformed.',
+  scope_missing: 'The API key is not allowed to do this; the message names the scope that is needed.',
   forbidden_origin: 'The request came with a foreign Host or Origin.',
   unreachable: 'A database or a sampling process does not answer now.',
   busy: 'It is in use, or more waits than can be held; try again.',

@@ -67,6 +67,8 @@ export type RecorderOptions = {
   readonly baseUrl: string;
   /** Who speaks: the CloudEvents source of every event. */
   readonly source: string;
+  /** An API key with the scope ingest, where the server asks for one. */
+  readonly apiKey?: string;
   /** Sent with every request: an Authorization header, say. */
   readonly headers?: Readonly<Record<string, string>>;
   /** Events in one request. */
@@ -105,7 +107,8 @@ export function envelope(source: string, draft: RecorderDraft): object {
 
 /** A recorder for one source. Batches leave by themselves when they are full; `flush` sends the rest and waits. */
 export function createRecorder(options: RecorderOptions): Recorder {
-  const { baseUrl, source, headers = {}, batchSize = 250, tries = 8, pause = 100 } = options;
+  const { baseUrl, source, batchSize = 250, tries = 8, pause = 100 } = options;
+  const headers = { ...(options.apiKey && { authorization: `Bearer ${options.apiKey}` }), ...options.headers };
   const url = new URL('v1/events', baseUrl.endsWith('/') ? baseUrl : `${baseUrl}/`);
   const queue: Entry[] = [];
   const rejected: Rejected[] = [];

@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { buildApp } from '../api/app.ts';
+import { openKeyRing } from '../api/key-ring.ts';
 import { serve } from '../api/serve.ts';
 import { readCommand } from '../examples/coder-verifier/command.ts';
 import { openGateway } from '../examples/coder-verifier/gateway.ts';
@@ -158,6 +159,7 @@ describe('the loop', () => {
       book: postgresBook(db),
       artifacts: fileArtifacts(join(home, 'artifacts')),
       speakers,
+      keys: openKeyRing(db),
       project: 'test',
       version: 'test',
     });

@@ -80,6 +80,7 @@ export function episodeRoutes(app: FastifyInstance, db: Db): void {
     documented({
       summary: 'Episodes, newest first.',
       tag: 'reads',
+      scope: 'read',
       query: Query,
       answers: { 200: { about: 'one page', schema: Rows } },
     }),
@@ -105,6 +106,7 @@ export function episodeRoutes(app: FastifyInstance, db: Db): void {
     documented({
       summary: 'One episode as a conversation, with what was judged of it.',
       tag: 'reads',
+      scope: 'read',
       query: One,
       answers: { 200: { about: 'the episode', schema: Episode } },
     }),

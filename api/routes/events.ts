@@ -53,6 +53,7 @@ export function eventRoutes(app: FastifyInstance, door: Door, { bodyLimit }: { r
     documented({
       summary: 'Say what happened.',
       tag: 'events',
+      scope: 'ingest',
       query: Query,
       body: { types: [...TYPES], schema: Type.Union([Envelope, Type.Array(Envelope)]) },
       answers: {

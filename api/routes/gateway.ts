@@ -112,6 +112,7 @@ const RECORDED = 'all choices; the header Troupe-Recorded says whether the log h
 const CHAT_DOC: RouteDoc = {
   summary: 'A chat completion by a policy of this project, recorded before it is answered.',
   tag: 'gateway',
+  scope: 'ingest',
   headers: CONTEXT_HEADERS,
   body: { types: ['application/json'], schema: ChatRequest },
   answers: { 200: { about: RECORDED, schema: ChatCompletion } },
@@ -120,6 +121,7 @@ const TEXT_DOC: RouteDoc = {
   summary:
     'The continuation of one text or list of token ids by a policy of this project, recorded before it is answered.',
   tag: 'gateway',
+  scope: 'ingest',
   headers: CONTEXT_HEADERS,
   body: { types: ['application/json'], schema: TextRequest },
   answers: { 200: { about: RECORDED, schema: TextCompletion } },
@@ -127,6 +129,7 @@ const TEXT_DOC: RouteDoc = {
 const MODELS_DOC: RouteDoc = {
   summary: 'The models that are answered now.',
   tag: 'gateway',
+  scope: 'ingest',
   answers: { 200: { about: 'policies and checkpoints', schema: Models } },
 };
 

@@ -34,6 +34,7 @@ export function healthRoutes(
     documented({
       summary: 'The process answers.',
       tag: 'health',
+      scope: null,
       answers: { 200: { about: 'it does', schema: Health } },
     }),
     async () => ({ status: 'ok', version, project }),
@@ -44,6 +45,7 @@ export function healthRoutes(
     documented({
       summary: 'The database is reachable and its schema is this version’s.',
       tag: 'health',
+      scope: 'read',
       answers: { 200: { about: 'ready', schema: Ready }, 503: { about: 'not ready', schema: Ready } },
     }),
     async (_request, reply) => {
@@ -57,6 +59,7 @@ export function healthRoutes(
     documented({
       summary: 'Counts at the doors, lag, dead letters, requests.',
       tag: 'health',
+      scope: 'read',
       answers: { 200: { about: 'Prometheus text', type: 'text/plain' } },
     }),
     async (_request, reply) =>

@@ -92,7 +92,13 @@ export function listRoutes(app: FastifyInstance, db: Db): void {
     });
     app.get(
       url,
-      documented({ summary, tag: 'reads', query, answers: { 200: { about: 'one page, newest first', schema: Rows } } }),
+      documented({
+        summary,
+        tag: 'reads',
+        scope: 'read',
+        query,
+        answers: { 200: { about: 'one page, newest first', schema: Rows } },
+      }),
       async (request) => {
         const values = readQuery(request.query, query).values as Record<string, string | number | undefined>;
         const conditions = filters.flatMap((name) => (values[name] === undefined ? [] : [equals(name, values[name])]));
@@ -111,6 +117,7 @@ export function listRoutes(app: FastifyInstance, db: Db): void {
     documented({
       summary: 'One dataset with its manifest.',
       tag: 'reads',
+      scope: 'read',
       answers: { 200: { about: 'recipe, positions, hashes, funnel' } },
     }),
     async (request) => {

@@ -17,7 +17,12 @@ export function pageRoutes(app: FastifyInstance): void {
     const body = readFileSync(new URL(file, FOLDER));
     app.get(
       url,
-      documented({ summary, tag: 'page', answers: { 200: { about: 'a file', type: type.split(';', 1)[0]! } } }),
+      documented({
+        summary,
+        tag: 'page',
+        scope: 'read',
+        answers: { 200: { about: 'a file', type: type.split(';', 1)[0]! } },
+      }),
       async (_request, reply) =>
         reply
           .headers({ 'content-type': type, 'content-security-policy': POLICY, 'cache-control': 'no-cache' })

@@ -43,6 +43,7 @@ export function roundRoutes(app: FastifyInstance, db: Db): void {
     documented({
       summary: 'Releases with their numbers, oldest first.',
       tag: 'reads',
+      scope: 'read',
       query: Query,
       answers: { 200: { about: 'the curve', schema: Rounds } },
     }),

@@ -8,7 +8,7 @@ import { decodeDraft } from '../../ingest/decode.ts';
 import { hashId } from '../../ingest/json.ts';
 import { type Home, homeAt } from '../../store/db/home.ts';
 import { projectAll } from '../../store/projector.ts';
-import { roleSettings } from '../children.ts';
+import { type RoleSettings, roleSettings } from '../children.ts';
 import { number, plainCommand, projectCommand, untilInterrupted, wholeNumber } from '../command.ts';
 import { VERSION } from '../context.ts';
 import { paint, print, printJson, progressBar, say, table } from '../output.ts';
@@ -224,7 +224,7 @@ async function demo(flags: Readonly<Record<string, unknown>>): Promise<number> {
       rounds: Number(flags.rounds),
       bar,
       ...(flags.scale === undefined ? {} : { scale: Number(flags.scale) }),
-      settings: roleSettings(context.config, project),
+      settings: withoutFirstKey(roleSettings(context.config, project)),
       signal: untilInterrupted(),
     }).finally(bar.stop);
     if (flags.json) printJson(result);
@@ -232,6 +232,12 @@ async function demo(flags: Readonly<Record<string, unknown>>): Promise<number> {
     return EXIT.done;
   });
 }
+
+/** The demo's team is started without a key, on this machine alone. */
+const withoutFirstKey = ({ args, env }: RoleSettings): RoleSettings => ({
+  args,
+  env: { ...env, TROUPE_API_KEY: '', TROUPE_LOOPBACK: 'open' },
+});
 
 /** The first of demo, demo_2, demo_3 … that holds nothing: a demo never mixes with another, and never removes anything. */
 async function freeProject(flags: Readonly<Record<string, unknown>>): Promise<string> {

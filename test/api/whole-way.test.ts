@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { buildApp } from '../../api/app.ts';
+import { openKeyRing } from '../../api/key-ring.ts';
 import { serve } from '../../api/serve.ts';
 import { registeredSpeakers } from '../../api/speakers.ts';
 import { fileArtifacts } from '../../ingest/artifacts.ts';
@@ -39,6 +40,7 @@ beforeAll(async () => {
     book: postgresBook(db),
     artifacts: fileArtifacts(join(root, 'artifacts')),
     speakers,
+    keys: openKeyRing(db),
     project: 'test',
     version: '0.0.0',
   });

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
 import { type AppOptions, buildApp } from '../../../api/app.ts';
+import { openKeyRing } from '../../../api/key-ring.ts';
 import type { Speakers, Spoken } from '../../../api/speakers.ts';
 import { unknownModel } from '../../../api/speakers.ts';
 import { fileArtifacts } from '../../../ingest/artifacts.ts';
@@ -26,6 +27,7 @@ export async function testApp(options: Partial<AppOptions> = {}): Promise<TestAp
     book: postgresBook(db),
     artifacts: fileArtifacts(join(tmpdir(), 'troupe-test-artifacts')),
     speakers: fixedSpeakers(),
+    keys: openKeyRing(db),
     project: 'test',
     version: '0.0.0',
     ...options,

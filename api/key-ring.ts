@@ -1,0 +1,126 @@
+/**
+ * The keys that this process knows, read whole from the database every few seconds. A key that is known is answered from memory, so
+ * that the database may be away for a while; what was read too long ago is not believed, so that a revoked key ends in time.
+ */
+import { timingSafeEqual } from 'node:crypto';
+import { TroupeError } from '../errors.ts';
+import { digestOf, KEY_PREFIX, lookupOf, type Scope } from '../store/api-key.ts';
+import { type KnownKey, knownKeys } from '../store/api-keys.ts';
+import type { Db } from '../store/db/pool.ts';
+
+/** Who asks, as far as a key says. */
+export type Identity = { readonly key: string; readonly scopes: readonly Scope[] };
+
+export type KeyRing = {
+  /** Whether a key is needed at all: there is one, of whatever state. Throws `unreachable` where that is not known. */
+  readonly required: () => Promise<boolean>;
+  /**
+   * Whose key this is; null for one that is unknown, revoked, expired or malformed. All four take the same way: a refusal is given
+   * only after the keys were read anew. Throws `unreachable` where they cannot be read.
+   */
+  readonly identify: (text: string) => Promise<Identity | null>;
+  /** Whether a text is a key of ours, or has the form of one: such a text is for nobody else. */
+  readonly isOurs: (text: string) => boolean;
+};
+
+/** From when keys are read again behind an answer. */
+const REFRESH_MS = 5_000;
+/** From when what was read is not believed; with the reading itself below the 30 s in which a revoked key must end. */
+const BELIEVED_MS = 25_000;
+/** How long anybody waits for the keys to be read. */
+const PATIENCE_MS = 1_000;
+
+const NOBODY: KnownKey = { lookup: '', sha256: Buffer.alloc(32), scopes: [], expires_at: null, revoked_at: null };
+
+type Read = { readonly at: number; readonly keys: ReadonlyMap<string, KnownKey> };
+
+export type RingOptions = {
+  /** SHA-256 of a key that the environment gives: it may do everything and never expires. */
+  readonly firstKey?: Uint8Array | null;
+  /** Milliseconds that only grow. */
+  readonly clock?: () => number;
+  readonly now?: () => Date;
+};
+
+export function openKeyRing(
+  db: Pick<Db, 'query'>,
+  { firstKey = null, clock = () => performance.now(), now = () => new Date() }: RingOptions = {},
+): KeyRing {
+  let last: Read | null = null;
+  let running: Promise<void> | null = null;
+  let waiting: Promise<void> | null = null;
+
+  const read = async (): Promise<void> => {
+    // The age counts from before the question: what was revoked since may be missing from the answer.
+    const at = clock();
+    const keys = await knownKeys(db as Db);
+    last = { at, keys: new Map(keys.map((key) => [key.lookup, key])) };
+  };
+  const start = (): Promise<void> => {
+    const reading = read().finally(() => {
+      running = null;
+    });
+    running = reading;
+    return reading;
+  };
+  /** A reading that begins after this call; at most one runs and one waits, however many ask. */
+  const readAnew = (): Promise<void> => {
+    if (running === null) return start();
+    waiting ??= running
+      .catch(() => {})
+      .then(() => {
+        waiting = null;
+        return start();
+      });
+    return waiting;
+  };
+  const fresh = (): Promise<void> => patiently(readAnew());
+
+  const believed = async (): Promise<Read> => {
+    const age = last === null ? Number.POSITIVE_INFINITY : clock() - last.at;
+    if (age > BELIEVED_MS) {
+      try {
+        await fresh();
+      } catch (cause) {
+        // A process that never knew a key goes on as it began: reachable from this machine alone.
+        if (last === null || last.keys.size > 0) throw away(cause);
+      }
+    } else if (age > REFRESH_MS && running === null) start().catch(() => {});
+    return last!;
+  };
+
+  const find = (text: string, { keys }: Read): Identity | null => {
+    const digest = digestOf(text);
+    const held = keys.get(lookupOf(text) ?? '') ?? NOBODY;
+    const same = timingSafeEqual(digest, held.sha256);
+    const live =
+      held.revoked_at === null && (held.expires_at === null || Date.parse(held.expires_at) > now().getTime());
+    return same && live ? { key: held.lookup, scopes: held.scopes } : null;
+  };
+  const isFirst = (text: string): boolean => firstKey !== null && timingSafeEqual(digestOf(text), firstKey);
+
+  return {
+    required: async () => firstKey !== null || (await believed()).keys.size > 0,
+    identify: async (text) => {
+      if (isFirst(text)) return { key: 'environment', scopes: ['admin'] };
+      const found = find(text, await believed());
+      if (found) return found;
+      await fresh().catch((cause) => {
+        throw away(cause);
+      });
+      return find(text, last!);
+    },
+    isOurs: (text) => text.startsWith(KEY_PREFIX) || isFirst(text),
+  };
+}
+
+const away = (cause: unknown): TroupeError =>
+  new TroupeError('unreachable', 'API keys cannot be checked now, because the database does not answer.', { cause });
+
+function patiently<T>(work: Promise<T>): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const late = () => reject(new TroupeError('unreachable', 'The database did not answer in time.'));
+    const timer = setTimeout(late, PATIENCE_MS);
+    work.then(resolve, reject).finally(() => clearTimeout(timer));
+  });
+}

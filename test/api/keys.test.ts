@@ -1,0 +1,288 @@
+import { randomBytes } from 'node:crypto';
+import { connect } from 'node:net';
+import { text } from 'node:stream/consumers';
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { AppOptions } from '../../api/app.ts';
+import { openKeyRing } from '../../api/key-ring.ts';
+import { serve } from '../../api/serve.ts';
+import { digestOf, lookupOf, newKey, SCOPES, type Scope } from '../../store/api-key.ts';
+import { createKey, listKeys, revokeKey } from '../../store/api-keys.ts';
+import { anEvent, post, type TestApp, testApp } from './support/app.ts';
+
+const DAY = 86_400_000;
+const bearer = (key: string) => ({ authorization: `Bearer ${key}` });
+
+let at: TestApp;
+const keys = {} as Record<Scope | 'revoked' | 'expired', string>;
+beforeAll(async () => {
+  at = await testApp();
+  const make = (name: string, scopes: readonly Scope[], expiresAt: Date | null = null) =>
+    createKey(at.db, { name, scopes, expiresAt });
+  for (const scope of SCOPES) keys[scope] = (await make(scope, [scope])).text;
+  keys.revoked = (await make('gone', ['admin'])).text;
+  await revokeKey(at.db, 'gone');
+  keys.expired = (await make('old', ['admin'], new Date(Date.now() - DAY))).text;
+});
+afterAll(() => at.close());
+
+const get = (url: string, headers: Record<string, string> = {}, app = at.app) => app.inject({ url, headers });
+const MALFORMED = 'troupe_short';
+
+describe('the text of a key', () => {
+  it('holds 256 random bits, finds its row, and shows when it was mistyped', () => {
+    fc.assert(
+      fc.property(fc.nat({ max: 66 }), fc.constantFrom(...'0aZ_-'), (place, character) => {
+        const { text: key, lookup } = newKey();
+        expect(key).toMatch(/^troupe_[0-9A-Za-z]{11}_[0-9A-Za-z]{49}$/);
+        expect(lookupOf(key)).toBe(lookup);
+        const mistyped = key.slice(0, place) + character + key.slice(place + 1);
+        expect(lookupOf(mistyped)).toBe(mistyped === key ? lookup : null);
+        expect(lookupOf(key.slice(0, -1))).toBe(null);
+      }),
+    );
+    const secrets = Array.from({ length: 200 }, () => newKey().text);
+    expect(new Set(secrets).size).toBe(200);
+    expect(newKey((n) => Buffer.alloc(n, 255)).text).toMatch(/^troupe_[0-9A-Za-z]{11}_[0-9A-Za-z]{49}$/);
+  });
+});
+
+describe('once there are keys', () => {
+  it('every route but /healthz needs one', async () => {
+    const { paths } = (await get('/openapi.json', bearer(keys.read))).json() as { paths: Record<string, object> };
+    for (const [path, methods] of Object.entries(paths)) {
+      for (const method of Object.keys(methods)) {
+        const url = path.replace(/\{[a-z]+\}/g, 'x');
+        const answer = await at.app.inject({ method: method.toUpperCase() as 'GET', url });
+        expect([url, answer.statusCode]).toEqual([url, url === '/healthz' ? 200 : 401]);
+      }
+    }
+    expect((await get('/no/such/route')).statusCode).toBe(401);
+    expect((await get('/no/such/route', bearer(keys.sql))).statusCode).toBe(404);
+  });
+
+  it('every route says the scope it needs, and OpenAPI shows it', async () => {
+    const { paths } = (await get('/openapi.json', bearer(keys.admin))).json() as {
+      paths: Record<string, Record<string, { security: readonly Record<string, readonly string[]>[] }>>;
+    };
+    const said = Object.entries(paths).flatMap(([path, methods]) =>
+      Object.entries(methods).map(([method, { security }]) => [`${method} ${path}`, security] as const),
+    );
+    expect(said.length).toBeGreaterThan(15);
+    for (const [route, security] of said) {
+      if (route === 'get /healthz') expect(security).toEqual([]);
+      else expect([route, SCOPES]).toEqual([route, expect.arrayContaining([security[0]!.bearer![0]])]);
+    }
+  });
+
+  it('a key of another scope is answered 403 with the scope that is needed, admin is enough for all', async () => {
+    const events = await post(at.app, anEvent('scoped'), bearer(keys.read));
+    expect([events.statusCode, events.json().code, events.json().expected]).toEqual([403, 'scope_missing', 'ingest']);
+    const reads = await get('/v1/episodes', bearer(keys.ingest));
+    expect([reads.statusCode, reads.json().expected]).toEqual([403, 'read']);
+    expect((await post(at.app, anEvent('scoped'), bearer(keys.ingest))).statusCode).toBe(200);
+    expect((await get('/v1/episodes', bearer(keys.read))).statusCode).toBe(200);
+    expect((await get('/v1/episodes', bearer(keys.admin))).statusCode).toBe(200);
+  });
+
+  it('a key may stand in Authorization, in Troupe-Key beside a key of somebody else, or be the password of a browser', async () => {
+    const password = Buffer.from(`me:${keys.read}`).toString('base64');
+    for (const headers of [
+      bearer(keys.read),
+      { authorization: `bearer  ${keys.read}` },
+      { 'troupe-key': keys.read },
+      { 'troupe-key': keys.read, authorization: 'Bearer sk-of-a-model-server' },
+      { authorization: `Basic ${password}` },
+    ]) {
+      expect((await get('/v1/episodes', headers as Record<string, string>)).statusCode).toBe(200);
+    }
+    const page = await get('/', { accept: 'text/html' });
+    expect([page.statusCode, page.headers['www-authenticate']]).toEqual([401, 'Basic realm="Troupe", charset="UTF-8"']);
+  });
+
+  it('no way of writing a path gets around it', async () => {
+    const own = await testAppOn(at);
+    const { port } = await serve(own.app, { host: '127.0.0.1', port: 0 });
+    const ask = async (path: string, key?: string) => {
+      const socket = connect(port, '127.0.0.1');
+      const header = key === undefined ? '' : `Authorization: Bearer ${key}\r\n`;
+      socket.write(`GET ${path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n${header}\r\n`);
+      return Number(/^HTTP\/1\.1 (\d+)/.exec(await text(socket))?.[1]);
+    };
+    const written = [
+      '//v1/episodes',
+      '/v1//episodes',
+      '/%761/episodes',
+      '/v1/episodes/',
+      '/v1/episodes%2f',
+      '/V1/EPISODES',
+    ];
+    written.push(
+      '/./v1/episodes',
+      '/healthz/../v1/episodes',
+      '/v1/episodes?/healthz',
+      'http://x/v1/episodes',
+      '/healthz;/',
+    );
+    for (const path of written) {
+      expect([path, await ask(path)]).toEqual([
+        path,
+        expect.toSatisfy((status) => [400, 401, 403, 404].includes(status)),
+      ]);
+      // Whoever may only bring events in is not given the list by any of them.
+      expect([path, await ask(path, keys.ingest)]).not.toEqual([path, 200]);
+    }
+    expect(await ask('/v1/episodes', keys.read)).toBe(200);
+    await own.close();
+  });
+
+  it('P46: unknown, revoked, expired and malformed keys get the same answer', async () => {
+    const answers = await Promise.all(
+      [newKey().text, keys.revoked, keys.expired, MALFORMED, 'sk-other', 'ü', 'x'.repeat(9000), undefined].map(
+        async (key) => {
+          const { statusCode, body, headers } = await get('/v1/episodes', key === undefined ? {} : bearer(key));
+          const { date: _, 'x-request-id': id, ...rest } = headers;
+          return JSON.stringify([statusCode, body.replaceAll(String(id), 'ID'), rest]);
+        },
+      ),
+    );
+    expect(JSON.parse(answers[0]!)[0]).toBe(401);
+    expect(new Set(answers).size).toBe(1);
+  });
+
+  it('programs on this machine need one too, unless they are said to be trusted; what a proxy passed on is not from here', async () => {
+    const open = await testAppOn(at, { openLoopback: true });
+    expect((await get('/v1/episodes', {}, open.app)).statusCode).toBe(200);
+    expect((await get('/v1/episodes', { 'x-forwarded-for': '10.0.0.1' }, open.app)).statusCode).toBe(401);
+    expect((await get('/v1/episodes', bearer(keys.revoked), open.app)).statusCode).toBe(401);
+    await open.close();
+  });
+
+  it('the environment may give the first one, as its hash', async () => {
+    const first = randomBytes(32).toString('hex');
+    const own = await testApp();
+    const app = await testAppOn(own, { keys: openKeyRing(own.db, { firstKey: digestOf(first) }) });
+    expect((await get('/v1/episodes', {}, app.app)).statusCode).toBe(401);
+    expect((await get('/v1/episodes', bearer(first), app.app)).statusCode).toBe(200);
+    await app.close();
+    await own.close();
+  });
+});
+
+describe('a ring of keys', () => {
+  it('P47: a revoked key ends within 30 s, also where the database went away right after; then nobody gets in', async () => {
+    const own = await testApp();
+    let [away, seconds] = [false, 0];
+    const ring = openKeyRing(
+      {
+        query: (...asked: Parameters<typeof own.db.query>) =>
+          away ? Promise.reject(new Error('connect ECONNREFUSED')) : own.db.query(...asked),
+      } as typeof own.db,
+      { clock: () => seconds * 1000 },
+    );
+    expect(await ring.required()).toBe(false);
+    const { text: key, lookup } = await createKey(own.db, { name: 'agent', scopes: ['ingest'], expiresAt: null });
+    // A key works at once: a refusal is never given from what was read before.
+    expect(await ring.identify(key)).toEqual({ key: lookup, scopes: ['ingest'] });
+    expect(await ring.required()).toBe(true);
+    await revokeKey(own.db, lookup);
+    away = true;
+    seconds = 24;
+    expect(await ring.identify(key)).toMatchObject({ key: lookup });
+    await expect(ring.identify(newKey().text)).rejects.toMatchObject({ code: 'unreachable' });
+    for (seconds of [26, 30, 3600]) {
+      await expect(ring.identify(key)).rejects.toMatchObject({ code: 'unreachable' });
+      await expect(ring.required()).rejects.toMatchObject({ code: 'unreachable' });
+    }
+    away = false;
+    expect(await ring.identify(key)).toBe(null);
+    await own.close();
+  });
+
+  it('P47: with the database there, a revoked key ends with the next reading', async () => {
+    let seconds = 0;
+    const ring = openKeyRing(at.db, { clock: () => seconds * 1000 });
+    const { text: key, lookup } = await createKey(at.db, { name: 'short', scopes: ['read'], expiresAt: null });
+    expect(await ring.identify(key)).toMatchObject({ key: lookup });
+    await revokeKey(at.db, lookup);
+    seconds = 6;
+    await ring.identify(key);
+    await expect.poll(() => ring.identify(key)).toBe(null);
+  });
+
+  it('lets nobody in before it has read anything, and nobody hangs with a database that does', async () => {
+    const hangs = openKeyRing({ query: () => new Promise(() => {}) } as never);
+    const began = performance.now();
+    await expect(hangs.required()).rejects.toMatchObject({ code: 'unreachable' });
+    expect(performance.now() - began).toBeLessThan(2000);
+  });
+
+  it('P56: a process that never knew a key goes on for this machine while the database is away', async () => {
+    let [away, seconds] = [false, 0];
+    const ring = openKeyRing(
+      { query: async () => (away ? Promise.reject(new Error('gone')) : { rows: [] }) } as never,
+      { clock: () => seconds * 1000 },
+    );
+    expect(await ring.required()).toBe(false);
+    [away, seconds] = [true, 3600];
+    expect(await ring.required()).toBe(false);
+  });
+
+  it('reads the keys once, however many are refused at a time', async () => {
+    let reads = 0;
+    const ring = openKeyRing({
+      query: async () => {
+        reads++;
+        await new Promise((resolve) => setTimeout(resolve, 20));
+        return { rows: [] };
+      },
+    } as never);
+    await Promise.all(Array.from({ length: 500 }, () => ring.identify(newKey().text)));
+    expect(reads).toBeLessThanOrEqual(6);
+  });
+});
+
+it('P45: a key that was used is in no table, no error and no output', async () => {
+  const said: string[] = [];
+  const write = process.stderr.write;
+  process.stderr.write = ((chunk: string) => said.push(String(chunk)) > 0) as never;
+  try {
+    for (const key of [keys.admin, keys.read, keys.revoked]) {
+      for (const headers of [bearer(key), { 'troupe-key': key }, { authorization: key }, bearer(`${key}x`)] as Record<
+        string,
+        string
+      >[]) {
+        const bodies = [
+          anEvent('canary'),
+          '[',
+          { model: 'policy:solver', messages: [{ role: 'user', content: 'hi' }] },
+        ];
+        for (const url of ['/v1/events', '/v1/chat/completions', '/v1/completions', '/no/such'])
+          for (const body of bodies) said.push((await post(at.app, body, headers, url)).body);
+        for (const url of ['/v1/episodes', '/v1/episodes/none', '/metrics', '/', '/openapi.json'])
+          said.push((await get(url, headers)).body);
+      }
+    }
+  } finally {
+    process.stderr.write = write;
+  }
+  await at.project();
+  const { rows: tables } = await at.db.query<{ name: string }>(
+    `select format('%I.%I', n.nspname, c.relname) as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
+     where c.relkind in ('r', 'm') and n.nspname not in ('pg_catalog', 'information_schema', 'pg_toast')`,
+  );
+  expect(tables.length).toBeGreaterThan(20);
+  for (const { name } of tables) {
+    const { rows } = await at.db.query<{ line: string }>(`select t::text as line from ${name} t`);
+    said.push(...rows.map(({ line }) => line));
+  }
+  const secrets = [keys.admin, keys.read, keys.revoked].map((key) => key.slice(20, 60));
+  expect(said.join('\n')).toContain('canary');
+  for (const secret of secrets) expect(said.some((text) => text.includes(secret))).toBe(false);
+  expect((await listKeys(at.db)).map((key) => Object.keys(key))).not.toContain('sha256');
+});
+
+/** Another app on the same database. */
+async function testAppOn({ db }: TestApp, options: Partial<AppOptions> = {}): Promise<TestApp> {
+  return testApp({ db, keys: openKeyRing(db), ...options });
+}
