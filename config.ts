@@ -10,6 +10,8 @@ type Setting = {
   readonly env: string;
   readonly fallback: string | number | null;
   readonly secret?: boolean;
+  /** A map of names; in the environment as JSON. */
+  readonly map?: boolean;
   /** Of a number, both included. */
   readonly range?: readonly [least: number, most: number];
   readonly about: string;
@@ -40,6 +42,12 @@ export const SETTINGS = {
     fallback: 'keys',
     about: 'keys: once there are API keys, programs on this machine need one too; open: they need none',
   },
+  upstreams: {
+    env: 'TROUPE_UPSTREAMS',
+    fallback: null,
+    map: true,
+    about: 'model servers that the gateway passes calls on to, by name: base_url, api_key_env, models, prices',
+  },
   threads: {
     env: 'TROUPE_THREADS',
     fallback: 1,
@@ -55,11 +63,13 @@ export const SETTINGS = {
 
 export type SettingName = keyof typeof SETTINGS;
 export type Origin = 'flag' | 'environment' | 'troupe.yaml' | 'default';
-type ValueOf<N extends SettingName> = (typeof SETTINGS)[N]['fallback'] extends number
-  ? number
-  : (typeof SETTINGS)[N]['fallback'] extends null
-    ? string | null
-    : string;
+type ValueOf<N extends SettingName> = (typeof SETTINGS)[N] extends { readonly map: true }
+  ? Readonly<Record<string, unknown>> | null
+  : (typeof SETTINGS)[N]['fallback'] extends number
+    ? number
+    : (typeof SETTINGS)[N]['fallback'] extends null
+      ? string | null
+      : string;
 export type Config = { readonly [N in SettingName]: ValueOf<N> } & {
   readonly origins: Readonly<Record<SettingName, Origin>>;
 };
@@ -104,6 +114,7 @@ export function shown(config: Config, name: SettingName): string {
   const value = config[name];
   const setting: Setting = SETTINGS[name];
   if (value === null) return '(none)';
+  if (setting.map) return JSON.stringify(value);
   return setting.secret ? masked(String(value)) : String(value);
 }
 
@@ -112,6 +123,18 @@ const masked = (address: string): string =>
   address.replace(/\/\/.*@/, '//***@').replace(/\b((?:ssl)?password=)('[^']*'|[^&\s]*)/gi, '$1***');
 
 function typed(name: SettingName, setting: Setting, value: unknown, origin: Origin): unknown {
+  if (setting.map) {
+    const map = typeof value === 'string' ? jsonIn(value) : value;
+    if (map === null || (typeof map === 'object' && !Array.isArray(map))) return map;
+    // Not shown: it may hold what should not stand there.
+    throw new TroupeError(
+      'config_invalid',
+      `${name} (from ${origin}) should be a map by name, and JSON in the environment.`,
+      {
+        field: name,
+      },
+    );
+  }
   if (typeof setting.fallback !== 'number') {
     if ((typeof value === 'string' && value !== '') || (value === null && setting.fallback === null)) return value;
     throw new TroupeError('config_invalid', `${name} (from ${origin}) should be text, but it is ${got(value)}.`, {
@@ -126,6 +149,14 @@ function typed(name: SettingName, setting: Setting, value: unknown, origin: Orig
     `${name} (from ${origin}) should be a whole number from ${least} to ${most}, but it is ${got(value)}.`,
     { field: name },
   );
+}
+
+function jsonIn(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
 }
 
 function readFile(file: string): Record<string, unknown> {

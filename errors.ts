@@ -31,6 +31,8 @@ export const ERRORS = {
   scope_missing: facts(403, EXIT.auth),
   forbidden_origin: facts(403, EXIT.auth),
   unreachable: facts(503, EXIT.unreachable, true),
+  upstream_failed: facts(502, EXIT.unreachable, true),
+  upstream_timeout: facts(504, EXIT.unreachable, true),
   busy: facts(503, EXIT.failed, true),
   home_unwritable: facts(500, EXIT.failed),
   port_taken: facts(500, EXIT.failed),

@@ -21,6 +21,7 @@ import { listRoutes } from './routes/lists.ts';
 import { pageRoutes } from './routes/page.ts';
 import { roundRoutes } from './routes/rounds.ts';
 import type { Speakers } from './speakers.ts';
+import { openUpstreams, type Upstreams } from './upstream/upstreams.ts';
 
 export type AppOptions = OriginOptions & {
   readonly db: Db;
@@ -29,6 +30,8 @@ export type AppOptions = OriginOptions & {
   readonly artifacts: ArtifactStore;
   /** Who answers for the gateway's models. */
   readonly speakers: Speakers;
+  /** The model servers that other models are asked of. Default: none. */
+  readonly upstreams?: Upstreams;
   /** Who may do what. */
   readonly keys: KeyRing;
   /** True: programs on this machine need no key, even where there are keys. */
@@ -41,11 +44,14 @@ export type AppOptions = OriginOptions & {
   readonly bodyLimit?: number;
   /** How long an answer of the gateway waits for its record, in milliseconds. */
   readonly recordTimeoutMs?: number;
+  /** How many bytes of a model server's answer are kept for its record. */
+  readonly recordLimit?: number;
 };
 
 /** A request that takes longer to arrive is cut off. */
 const REQUEST_TIMEOUT_MS = 120_000;
 const RECORD_TIMEOUT_MS = 10_000;
+const RECORD_LIMIT = 16 * 1024 * 1024;
 
 /** What every answer carries: nobody guesses types, frames the page, or embeds an answer in another site. */
 const HEADERS = {
@@ -105,7 +111,8 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   healthRoutes(app, { db, version, project, counts });
   if (!options.ingestOnly) {
     const { speakers, recordTimeoutMs = RECORD_TIMEOUT_MS } = options;
-    gatewayRoutes(app, { door, speakers, bodyLimit, recordTimeoutMs });
+    const { artifacts, keys, upstreams = openUpstreams([]), recordLimit = RECORD_LIMIT } = options;
+    gatewayRoutes(app, { door, speakers, upstreams, artifacts, keys, bodyLimit, recordTimeoutMs, recordLimit });
     episodeRoutes(app, db);
     listRoutes(app, db);
     roundRoutes(app, db);

@@ -27,7 +27,31 @@ export type RecordedCall = {
  * flagged `no_episode` and finished here; otherwise the episode is its program's to open and to finish.
  */
 export function draftsOf(call: RecordedCall): Draft[] {
-  const { callId, episodeId, context, request, requestedAt, completedAt } = call;
+  const { request, outcome } = call;
+  return callDrafts(call, {
+    requested: { model: request.model, params: paramsOf(request.sampling, call.seed), ...inputOf(request.prompt) },
+    completed: completion(call),
+    outcome: 'error' in outcome ? (isWithdrawn(outcome.error) ? 'aborted' : 'error') : 'unknown',
+  });
+}
+
+/** Which call it was, where and when. Times are RFC 3339. */
+export type CallFrame = Pick<RecordedCall, 'callId' | 'episodeId' | 'context' | 'requestedAt' | 'completedAt'>;
+
+/** What was asked and answered, in the fields of the vocabulary; `outcome` is that of an episode of one call. */
+export type CallSaid = {
+  readonly requested: object;
+  readonly completed: object;
+  readonly outcome: 'unknown' | 'aborted' | 'error';
+  /** Said between the answer and the end of the episode: tool calls, the raw record. */
+  readonly beside?: readonly Draft[];
+};
+
+/** One call, and the episode around it where it is alone. */
+export function callDrafts(
+  { callId, episodeId, context, requestedAt, completedAt }: CallFrame,
+  { requested, completed, outcome, beside = [] }: CallSaid,
+): Draft[] {
   const { task, group, agent, role, turn } = context;
   const who = { agent_id: agent, role, turn };
   const place = group !== null || task !== null ? { unmapped: { task_id: task, group_id: group } } : {};
@@ -45,20 +69,12 @@ export function draftsOf(call: RecordedCall): Draft[] {
     say('generation.requested', requestedAt, {
       call_id: callId,
       ...who,
-      model: request.model,
-      params: paramsOf(request.sampling, call.seed),
-      ...inputOf(request.prompt),
+      ...requested,
       ...(alone ? {} : place),
     }),
-    say('generation.completed', completedAt, { call_id: callId, ...who, ...completion(call) }),
-    ...(alone
-      ? [
-          say('episode.finished', completedAt, {
-            outcome: 'error' in call.outcome ? (isWithdrawn(call.outcome.error) ? 'aborted' : 'error') : 'unknown',
-            stop_reason: 'one call',
-          }),
-        ]
-      : []),
+    say('generation.completed', completedAt, { call_id: callId, ...who, ...completed }),
+    ...beside,
+    ...(alone ? [say('episode.finished', completedAt, { outcome, stop_reason: 'one call' })] : []),
   ];
 }
 

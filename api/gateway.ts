@@ -5,6 +5,7 @@
 import { randomInt, randomUUID } from 'node:crypto';
 import { ERRORS, TroupeError } from '../errors.ts';
 import { decodeDraft } from '../ingest/decode.ts';
+import type { Draft } from '../ingest/events.ts';
 import type { SampleAnswer } from '../trainer/infer-wire.ts';
 import type { Door, DoorItem } from './door.ts';
 import type { AnswerBody } from './gateway-answer.ts';
@@ -44,7 +45,7 @@ export async function complete(
   const requestedAt = new Date().toISOString();
   const began = performance.now();
 
-  const record = (outcome: RecordedCall['outcome']): Promise<boolean> => {
+  const keep = (outcome: RecordedCall['outcome']): Promise<boolean> => {
     const latencyMs = Math.round((performance.now() - began) * 1000) / 1000;
     const completedAt = new Date().toISOString();
     const call = { callId, episodeId, context, request, seed, requestedAt, completedAt, latencyMs, outcome };
@@ -59,16 +60,19 @@ export async function complete(
       ? new TroupeError('interrupted', 'Whoever asked went away before the answer.', { cause: failed })
       : failed;
     // A request that was refused is no call; one that a policy could not answer is.
-    if (!(error instanceof TroupeError) || ERRORS[error.code].status >= 500) await record({ error });
+    if (!(error instanceof TroupeError) || ERRORS[error.code].status >= 500) await keep({ error });
     throw error;
   }
-  const kept = await record({ answer });
-  return { recorded: kept, body: bodyOf(answer, request, { callId, episodeId }) };
+  return { recorded: await keep({ answer }), body: bodyOf(answer, request, { callId, episodeId }) };
 }
 
-async function recorded(door: Door, call: RecordedCall, timeoutMs: number): Promise<boolean> {
-  try {
-    const items = draftsOf(call).map(
+const recorded = (door: Door, call: RecordedCall, timeoutMs: number): Promise<boolean> =>
+  record(door, async () => draftsOf(call), timeoutMs);
+
+/** Whether the log has all of these drafts, once it has them or the time is over. Never throws: recording breaks no call. */
+export async function record(door: Door, drafts: () => Promise<readonly Draft[]>, timeoutMs: number): Promise<boolean> {
+  const take = async () => {
+    const items = (await drafts()).map(
       (draft): DoorItem => ({
         id: draft.id,
         decoded: decodeDraft(draft),
@@ -76,7 +80,10 @@ async function recorded(door: Door, call: RecordedCall, timeoutMs: number): Prom
         place: null,
       }),
     );
-    const answers = await within(door.take('gateway', items), timeoutMs);
+    return door.take('gateway', items);
+  };
+  try {
+    const answers = await within(take(), timeoutMs);
     return answers !== null && !answers.some(({ status }) => status === 'rejected');
   } catch {
     return false;

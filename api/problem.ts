@@ -83,7 +83,7 @@ export function sendProblem(error: unknown, request: FastifyRequest, reply: Fast
   if (isRetriable(problem.code)) reply.header('retry-after', RETRY_AFTER_S);
   // Clients of the OpenAI API look for the sentence under `error`.
   const { detail, code, field } = problem;
-  const forModelClients = /\/v1\/(?:chat\/completions|models)$/.test(pathOf(request.url))
+  const forModelClients = /\/v1\/(?:(?:chat\/)?completions|responses|embeddings|models)$/.test(pathOf(request.url))
     ? { error: { message: detail, type: code, param: field ?? null, code } }
     : {};
   return reply

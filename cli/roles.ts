@@ -69,24 +69,36 @@ export const ROLES: Readonly<Record<string, Role>> = {
 };
 
 async function answer(context: Context, { signal, onReady }: RoleOptions, role: 'ingest' | 'serve'): Promise<void> {
-  const [{ buildApp }, { openKeyRing }, { serve }, { registeredSpeakers }, { connectInfer }] = await Promise.all([
+  const [
+    { buildApp },
+    { openKeyRing },
+    { serve },
+    { registeredSpeakers },
+    { connectInfer },
+    { openUpstreams },
+    { readUpstreams },
+  ] = await Promise.all([
     import('../api/app.ts'),
     import('../api/key-ring.ts'),
     import('../api/serve.ts'),
     import('../api/speakers.ts'),
     import('../trainer/infer-client.ts'),
+    import('../api/upstream/upstreams.ts'),
+    import('../api/upstream/settings.ts'),
   ]);
   const { db, log, book, artifacts, config } = context;
   const openLoopback = loopbackIsOpen(config.loopback);
   const keys = openKeyRing(db, { firstKey: takeFirstKey(process.env) });
   const exposed = !isLoopback(config.host) && (await keys.required());
   const speakers = registeredSpeakers(db, connectInfer);
+  const upstreams = openUpstreams(role === 'ingest' ? [] : readUpstreams(config.upstreams, process.env));
   const app = await buildApp({
     db,
     log,
     book,
     artifacts,
     speakers,
+    upstreams,
     keys,
     openLoopback,
     exposed,
@@ -105,6 +117,7 @@ async function answer(context: Context, { signal, onReady }: RoleOptions, role: 
   await close();
   clearTimeout(patience);
   speakers.close();
+  upstreams.close();
   await leave();
 }
 

@@ -1,7 +1,7 @@
 /** The routes of the OpenAI-compatible gateway, plain and with the episode and agent in the base URL. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import { parseRecord } from '../../ingest/json.ts';
+import { isRecord, parseRecord } from '../../ingest/json.ts';
 import { inflate, mediaType, utf8 } from '../body.ts';
 import { complete, type GatewayOptions } from '../gateway.ts';
 import { type AnswerBody, chatBody, textBody } from '../gateway-answer.ts';
@@ -12,8 +12,13 @@ import {
   readContext,
   readTextRequest,
 } from '../gateway-request.ts';
+import { refuse } from '../gateway-sampling.ts';
 import { documented, type RouteDoc } from '../openapi.ts';
 import { BodyRefused } from '../problem.ts';
+import { unknownModel } from '../speakers.ts';
+import { type ForwardOptions, forward } from '../upstream/forward.ts';
+import type { Kind } from '../upstream/record.ts';
+import type { Upstreams } from '../upstream/upstreams.ts';
 
 const LogProb = Type.Object({ token: Type.String(), logprob: Type.Number(), bytes: Type.Null() });
 const ChatLogprobs = Type.Object({
@@ -70,7 +75,7 @@ const TextCompletion = Type.Object(
   { additionalProperties: true },
 );
 const asked = {
-  model: Type.String({ description: 'policy:NAME or checkpoint:ID' }),
+  model: Type.String({ description: 'policy:NAME, checkpoint:ID, or a model of a configured server' }),
   n: Type.Optional(Type.Integer({ minimum: 1 })),
   seed: Type.Optional(Type.Integer({ minimum: 0 })),
   temperature: Type.Optional(Type.Number({ minimum: 0 })),
@@ -80,7 +85,7 @@ const asked = {
   max_tokens: Type.Optional(Type.Integer({ minimum: 1 })),
   stop: Type.Optional(Type.Union([Type.String(), Type.Array(Type.String())])),
   raw_logprobs: Type.Optional(Type.Boolean({ description: 'also at temperature 1 with nothing cut' })),
-  stream: Type.Optional(Type.Literal(false)),
+  stream: Type.Optional(Type.Boolean({ description: 'only a configured server streams' })),
 };
 const ChatRequest = Type.Object(
   {
@@ -101,6 +106,7 @@ const TextRequest = Type.Object(
   },
   { additionalProperties: true },
 );
+const AnyRequest = Type.Object({ model: Type.String() }, { additionalProperties: true });
 const Models = Type.Object({
   object: Type.Literal('list'),
   data: Type.Array(
@@ -110,7 +116,8 @@ const Models = Type.Object({
 
 const RECORDED = 'all choices; the header Troupe-Recorded says whether the log has them';
 const CHAT_DOC: RouteDoc = {
-  summary: 'A chat completion by a policy of this project, recorded before it is answered.',
+  summary:
+    'A chat completion by a policy of this project or a configured model server, recorded before its answer ends.',
   tag: 'gateway',
   scope: 'ingest',
   headers: CONTEXT_HEADERS,
@@ -119,32 +126,78 @@ const CHAT_DOC: RouteDoc = {
 };
 const TEXT_DOC: RouteDoc = {
   summary:
-    'The continuation of one text or list of token ids by a policy of this project, recorded before it is answered.',
+    'The continuation of a text or list of token ids, by a policy or a configured server, recorded before its answer ends.',
   tag: 'gateway',
   scope: 'ingest',
   headers: CONTEXT_HEADERS,
   body: { types: ['application/json'], schema: TextRequest },
   answers: { 200: { about: RECORDED, schema: TextCompletion } },
 };
+const PASSED_ON =
+  'what the server answered, with its status; streamed where it streams, recorded at the end (Troupe-Recorded: later)';
+const RESPONSES_DOC: RouteDoc = {
+  summary: 'A response of the Responses API by a configured model server, passed on as it comes and recorded.',
+  tag: 'gateway',
+  scope: 'ingest',
+  headers: CONTEXT_HEADERS,
+  body: { types: ['application/json'], schema: AnyRequest },
+  answers: { 200: { about: PASSED_ON } },
+};
+const EMBEDDINGS_DOC: RouteDoc = {
+  summary: 'Embeddings by a configured model server, recorded as a call without candidates.',
+  tag: 'gateway',
+  scope: 'ingest',
+  headers: CONTEXT_HEADERS,
+  body: { types: ['application/json'], schema: AnyRequest },
+  answers: { 200: { about: PASSED_ON } },
+};
 const MODELS_DOC: RouteDoc = {
   summary: 'The models that are answered now.',
   tag: 'gateway',
   scope: 'ingest',
-  answers: { 200: { about: 'policies and checkpoints', schema: Models } },
+  answers: { 200: { about: 'policies, checkpoints, and models of configured servers', schema: Models } },
 };
+
+/** A model of this project. */
+const OWN = /^(?:policy|checkpoint):/;
 
 /** The base of every gateway address, and the same with its context in the path. */
 const BASES = ['', '/e/:episode/a/:agent'] as const;
 
-export function gatewayRoutes(app: FastifyInstance, options: GatewayOptions & { readonly bodyLimit: number }): void {
+type RouteOptions = GatewayOptions & ForwardOptions & { readonly bodyLimit: number; readonly upstreams: Upstreams };
+
+export function gatewayRoutes(app: FastifyInstance, options: RouteOptions): void {
+  const { speakers, upstreams, bodyLimit } = options;
+  const models = async () => [...(await speakers.models()), ...(await upstreams.models())];
+
+  /** What a call to a model that is not ours is answered; null for one of ours, and for a body that names none. */
+  const elsewhere = async (kind: Kind, { value, bytes }: Read, request: FastifyRequest, reply: FastifyReply) => {
+    if (!isRecord(value) || typeof value.model !== 'string' || OWN.test(value.model)) return null;
+    const found = upstreams.find(value.model);
+    if (found === null) return null;
+    const context = readContext(request.headers, request.params as PathContext);
+    const call = { ...found, kind, request: value, bytes, headers: request.headers, context, signal: untilGone(reply) };
+    return forward(call, reply, options);
+  };
+  const onlyElsewhere = (kind: Kind) => async (request: FastifyRequest, reply: FastifyReply) => {
+    const read = await readJson(request, bodyLimit);
+    const answered = await elsewhere(kind, read, request, reply);
+    if (answered !== null) return answered;
+    const model = isRecord(read.value) ? read.value.model : undefined;
+    if (typeof model !== 'string') throw refuse('model', "a configured server's model", model);
+    if (!OWN.test(model)) throw unknownModel(model, await models());
+    throw refuse('model', "a configured server's model", model, 'Policies answer chat and text completions.');
+  };
+
   const answer =
-    (read: (body: unknown) => CompletionRequest, bodyOf: AnswerBody) =>
+    (kind: Kind, read: (body: unknown) => CompletionRequest, bodyOf: AnswerBody) =>
     async (request: FastifyRequest, reply: FastifyReply) => {
-      const context = readContext(
-        request.headers,
-        request.params as { readonly episode?: string; readonly agent?: string },
-      );
-      const asked = read(await readJson(request, options.bodyLimit));
+      const context = readContext(request.headers, request.params as PathContext);
+      const sent = await readJson(request, bodyLimit);
+      const answered = await elsewhere(kind, sent, request, reply);
+      if (answered !== null) return answered;
+      const asked = read(sent.value);
+      if (asked.who === null) throw unknownModel(asked.model, await models());
       const { body, recorded } = await complete(asked, context, { ...options, bodyOf, signal: untilGone(reply) });
       return reply
         .header('troupe-recorded', String(recorded))
@@ -152,11 +205,18 @@ export function gatewayRoutes(app: FastifyInstance, options: GatewayOptions & { 
         .send(JSON.stringify(body));
     };
   for (const base of BASES) {
-    app.post(`${base}/v1/chat/completions`, documented(CHAT_DOC), answer(readChatRequest, chatBody));
-    app.post(`${base}/v1/completions`, documented(TEXT_DOC), answer(readTextRequest, textBody));
+    app.post(`${base}/v1/chat/completions`, documented(CHAT_DOC), answer('chat', readChatRequest, chatBody));
+    app.post(`${base}/v1/completions`, documented(TEXT_DOC), answer('text', readTextRequest, textBody));
+    app.post(`${base}/v1/responses`, documented(RESPONSES_DOC), onlyElsewhere('responses'));
+    app.post(`${base}/v1/embeddings`, documented(EMBEDDINGS_DOC), onlyElsewhere('embeddings'));
     app.get(`${base}/v1/models`, documented(MODELS_DOC), async () => ({
       object: 'list',
-      data: (await options.speakers.models()).map((id) => ({ id, object: 'model', created: 0, owned_by: 'troupe' })),
+      data: (await models()).map((id) => ({
+        id,
+        object: 'model',
+        created: 0,
+        owned_by: OWN.test(id) ? 'troupe' : (upstreams.find(id)?.upstream.name ?? 'upstream'),
+      })),
     }));
   }
 }
@@ -172,11 +232,16 @@ function untilGone({ raw }: FastifyReply): AbortSignal {
   return gone.signal;
 }
 
-async function readJson(request: FastifyRequest, limit: number): Promise<unknown> {
+type PathContext = { readonly episode?: string; readonly agent?: string };
+/** A body as JSON, and as it came. */
+type Read = { readonly value: unknown; readonly bytes: Uint8Array };
+
+async function readJson(request: FastifyRequest, limit: number): Promise<Read> {
   mediaType(request.headers, ['application/json']);
-  const text = utf8(await inflate((request.body as Buffer | undefined) ?? Buffer.alloc(0), request.headers, limit));
+  const bytes = await inflate((request.body as Buffer | undefined) ?? Buffer.alloc(0), request.headers, limit);
+  const text = utf8(bytes);
   if (text === null) throw new BodyRefused({ code: 'bad_json', field: '', expected: 'UTF-8', got: 'other bytes' });
   const parsed = parseRecord(text);
   if ('refusal' in parsed) throw new BodyRefused(parsed.refusal);
-  return parsed.value;
+  return { value: parsed.value, bytes };
 }

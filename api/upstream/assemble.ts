@@ -1,0 +1,149 @@
+/**
+ * The pieces of a streamed answer put together: the body that the same request would have had without `stream`. What a piece adds is
+ * appended, what it states is kept, the last one wins; fields of other servers are kept by the same rule. Pure.
+ */
+import { isRecord } from '../../ingest/json.ts';
+
+export type Assembler = {
+  /** Takes one piece; true where it holds output of the model. */
+  readonly take: (piece: unknown) => boolean;
+  /** The body so far; null before the first piece. */
+  readonly body: () => Record<string, unknown> | null;
+};
+
+type Fields = Record<string, unknown>;
+
+/** Texts that a piece continues. */
+const CONTINUED = new Set(['content', 'refusal', 'reasoning_content', 'reasoning', 'text', 'arguments', 'input']);
+
+/** For /v1/chat/completions and /v1/completions. */
+export function chunks(object: 'chat.completion' | 'text_completion'): Assembler {
+  let head: Fields | null = null;
+  const choices = new Map<number, Fields>();
+
+  return {
+    take: (piece) => {
+      if (!isRecord(piece)) return false;
+      const { choices: parts, ...rest } = piece;
+      head ??= {};
+      for (const [name, value] of Object.entries(rest)) if (value !== null || !(name in head)) head[name] = value;
+      let spoke = false;
+      for (const part of Array.isArray(parts) ? parts.filter(isRecord) : []) {
+        const { index = 0, delta, ...stated } = part;
+        const choice = choices.get(index as number) ?? { index };
+        choices.set(index as number, choice);
+        if (object === 'chat.completion') {
+          choice.message ??= { role: 'assistant', content: null };
+          if (isRecord(delta)) spoke = add(choice.message as Fields, delta) || spoke;
+        }
+        spoke = add(choice, stated) || spoke;
+      }
+      return spoke;
+    },
+    body: () => {
+      if (head === null) return null;
+      const listed = [...choices.values()].sort((a, b) => Number(a.index) - Number(b.index));
+      return { ...head, object, ...(listed.length === 0 && 'error' in head ? {} : { choices: listed }) };
+    },
+  };
+}
+
+/** Adds a piece to what there is; true where it brought output. */
+function add(to: Fields, piece: Fields): boolean {
+  let spoke = false;
+  for (const [name, value] of Object.entries(piece)) {
+    const before = to[name];
+    if (name === 'tool_calls' && Array.isArray(value)) {
+      to[name] = continued(Array.isArray(before) ? before : [], value);
+      spoke = true;
+    } else if (CONTINUED.has(name) && typeof value === 'string') {
+      to[name] = (typeof before === 'string' ? before : '') + value;
+      spoke ||= value !== '';
+    } else if (name === 'logprobs' && isRecord(value)) {
+      to[name] = lists(isRecord(before) ? before : {}, value);
+    } else if (name === 'token_ids' && Array.isArray(value)) {
+      to[name] = extended(before, value);
+      spoke ||= value.length > 0;
+    } else if (name === 'function_call' && isRecord(value)) {
+      to[name] = { ...(isRecord(before) ? before : {}) };
+      spoke = add(to[name] as Fields, value) || spoke;
+    } else if (value !== null || before === undefined) to[name] = value;
+  }
+  return spoke;
+}
+
+/** Tool calls by their index; name, type and id come once, the arguments piece by piece. */
+function continued(before: readonly unknown[], pieces: readonly unknown[]): Fields[] {
+  const calls = before.map((call) => ({ ...(call as Fields) }));
+  for (const piece of pieces.filter(isRecord)) {
+    const { index, function: asked, ...stated } = piece;
+    const place = Number.isSafeInteger(index) && (index as number) < 10_000 ? (index as number) : calls.length;
+    while (calls.length <= place) calls.push({});
+    const call = calls[place]!;
+    for (const [name, value] of Object.entries(stated)) if (value !== null && value !== '') call[name] = value;
+    if (isRecord(asked)) {
+      const said = { ...((call.function ?? {}) as Fields) };
+      add(said, asked);
+      call.function = said;
+    }
+  }
+  return calls;
+}
+
+/** A list of ours, made longer in place: a stream of many tokens must not copy it for each. */
+function extended(before: unknown, more: readonly unknown[]): unknown[] {
+  const list = Array.isArray(before) ? before : [];
+  for (const item of more) list.push(item);
+  return list;
+}
+
+/** Lists grow, by their names. */
+function lists(before: Fields, piece: Fields): Fields {
+  const all = { ...before };
+  for (const [name, value] of Object.entries(piece)) {
+    const there = all[name];
+    if (Array.isArray(value)) all[name] = extended(there, value);
+    else all[name] = value ?? there ?? null;
+  }
+  return all;
+}
+
+/** For /v1/responses: its last event holds the whole; of a stream that was cut there are the items that were finished. */
+export function responseEvents(): Assembler {
+  let response: Fields | null = null;
+  let ended = false;
+  const items = new Map<number, Fields>();
+  return {
+    take: (event) => {
+      if (!isRecord(event)) return false;
+      const { type, output_index: place, delta } = event;
+      if (isRecord(event.response)) {
+        response = event.response;
+        ended = /^response\.(completed|incomplete|failed)$/.test(String(type));
+      } else if (type === 'error') response = { ...response, error: event.error ?? event };
+      if (isRecord(event.item) && Number.isSafeInteger(place)) items.set(place as number, { ...event.item });
+      if (typeof delta !== 'string') return false;
+      const item = items.get(place as number);
+      if (item && type === 'response.output_text.delta')
+        item.content = withText(item.content, event.content_index, delta);
+      if (item && /arguments\.delta$/.test(String(type))) item.arguments = `${item.arguments ?? ''}${delta}`;
+      return delta !== '';
+    },
+    body: () => {
+      if (ended || response === null) return response;
+      const output = [...items.entries()].sort(([a], [b]) => a - b).map(([, item]) => item);
+      return { ...response, output };
+    },
+  };
+}
+
+function withText(content: unknown, place: unknown, delta: string): unknown[] {
+  const parts = Array.isArray(content) ? [...content] : [];
+  const at = Number.isSafeInteger(place) && (place as number) < 1000 ? (place as number) : 0;
+  while (parts.length <= at) parts.push({ type: 'output_text', text: '' });
+  parts[at] = { ...parts[at], text: `${parts[at].text ?? ''}${delta}` };
+  return parts;
+}
+
+/** For answers that are never streamed. */
+export const wholeOnly = (): Assembler => ({ take: () => false, body: () => null });

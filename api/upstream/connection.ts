@@ -1,0 +1,106 @@
+/** The way to a model server: one request, its answer as it comes. No redirect is followed, and the address is looked at when it is connected to. */
+import { lookup as systemLookup } from 'node:dns';
+import http, { type ClientRequest, type IncomingMessage, type OutgoingHttpHeaders } from 'node:http';
+import https from 'node:https';
+import type { LookupFunction } from 'node:net';
+import { TroupeError } from '../../errors.ts';
+import { mayReach } from './address.ts';
+import type { Upstream } from './settings.ts';
+
+export type Sent = {
+  readonly method: 'GET' | 'POST';
+  /** Below the base address, such as `/chat/completions`. */
+  readonly path: string;
+  readonly headers: OutgoingHttpHeaders;
+  readonly body?: Uint8Array;
+  /** Ends the request, and the reading of its answer. */
+  readonly signal?: AbortSignal;
+  /** How long the server may say nothing, in milliseconds. Default: what its setting says. */
+  readonly timeoutMs?: number;
+};
+
+export type Connection = {
+  /**
+   * The answer once its head is there, whatever its status. Throws `upstream_failed`, `upstream_timeout`, or `interrupted`; reading the
+   * answer's body throws the same.
+   */
+  readonly send: (sent: Sent) => Promise<IncomingMessage>;
+  readonly close: () => void;
+};
+
+/** Connections to one server, kept open between calls. */
+export function connectUpstream(upstream: Upstream, lookup: typeof systemLookup = systemLookup): Connection {
+  const { name, baseUrl, isPrivate, timeoutMs } = upstream;
+  const { hostname, protocol } = new URL(baseUrl);
+  const { Agent, request } = protocol === 'https:' ? https : http;
+  const agent = new Agent({ keepAlive: true });
+
+  const look: LookupFunction = (host, options, answer) => {
+    lookup(host, { ...options, all: true }, (error, addresses) => {
+      if (error) return answer(error, []);
+      const allowed = addresses.filter(({ address }) => mayReach(hostname, address, isPrivate));
+      const [first] = allowed;
+      if (!first) return answer(notAllowed(name, host), []);
+      if (options.all) answer(null, allowed);
+      else answer(null, first.address, first.family);
+    });
+  };
+
+  const attempt = ({ method, path, headers, body, signal, timeoutMs: patience = timeoutMs }: Sent) =>
+    new Promise<IncomingMessage>((resolve, reject) => {
+      const asked: ClientRequest = request(`${baseUrl}${path}`, {
+        method,
+        agent,
+        lookup: look,
+        headers: body === undefined ? headers : { ...headers, 'content-length': body.byteLength },
+        ...(signal ? { signal } : {}),
+      });
+      let answer: IncomingMessage | null = null;
+      asked.setTimeout(patience, () => (answer ?? asked).destroy(tooLate(name, patience)));
+      asked.once('response', (response) => {
+        answer = response;
+        // It may break before anybody reads it; who reads it then is told.
+        answer.on('error', () => {});
+        resolve(answer);
+      });
+      asked.once('error', (error) => reject(Object.assign(error, { reused: asked.reusedSocket })));
+      asked.end(body);
+    });
+
+  return {
+    send: async (sent) => {
+      try {
+        return await attempt(sent).catch((error) => {
+          // A kept connection that the server had just closed: it has seen nothing of this request.
+          if (error.reused && error.code === 'ECONNRESET' && !sent.signal?.aborted) return attempt(sent);
+          throw error;
+        });
+      } catch (error) {
+        throw sayFailure(error, name, sent.signal);
+      }
+    },
+    close: () => agent.destroy(),
+  };
+}
+
+/** What a failed connection or a broken answer means. */
+export function sayFailure(error: unknown, name: string, signal: AbortSignal | undefined): TroupeError {
+  if (signal?.aborted)
+    return new TroupeError('interrupted', 'Whoever asked went away before the answer.', { cause: error });
+  if (error instanceof TroupeError) return error;
+  const code = String((error as NodeJS.ErrnoException).code ?? 'no answer');
+  return new TroupeError('upstream_failed', `The model server ${name} could not be reached, or broke off (${code}).`, {
+    got: code,
+    cause: error,
+  });
+}
+
+const notAllowed = (name: string, host: string): TroupeError =>
+  new TroupeError(
+    'upstream_failed',
+    `The model server ${name} is at ${host}, which leads to an address of a private network; nothing was sent to it.`,
+    { hint: `If that is meant, say so in the setting: upstreams: { ${name}: { private: true } }.` },
+  );
+
+const tooLate = (name: string, ms: number): TroupeError =>
+  new TroupeError('upstream_timeout', `The model server ${name} said nothing for ${ms / 1000} s.`);

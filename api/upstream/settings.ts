@@ -1,0 +1,132 @@
+/** Configured model servers: where they are, which models they answer for, what they cost. Addresses come from here and nowhere else. */
+import { got, TroupeError } from '../../errors.ts';
+import { isRecord } from '../../ingest/json.ts';
+
+/** US dollars for a million tokens. */
+export type Price = {
+  readonly input: number;
+  /** Null where input from a cache costs the same. */
+  readonly cachedInput: number | null;
+  readonly output: number;
+};
+
+export type Upstream = {
+  readonly name: string;
+  /** Without a slash at its end. */
+  readonly baseUrl: string;
+  /** What goes on for callers of ours; null where the server asks for none. */
+  readonly key: string | null;
+  /** Names, or beginnings of names that end with `*`. */
+  readonly models: readonly string[];
+  readonly prices: Readonly<Record<string, Price>>;
+  /** True: its name may lead to an address of a private network. */
+  readonly isPrivate: boolean;
+  /** How long it may say nothing, in milliseconds. */
+  readonly timeoutMs: number;
+};
+
+const FIELDS = ['base_url', 'api_key_env', 'models', 'prices', 'private', 'timeout_s'] as const;
+const DEFAULT_TIMEOUT_S = 600;
+
+type Env = Readonly<Record<string, string | undefined>>;
+
+/**
+ * The setting `upstreams`, a map of name to server; without it the server of TROUPE_UPSTREAM_BASE_URL and TROUPE_UPSTREAM_API_KEY, for
+ * all models. Keys come from the environment variables that the setting names.
+ * @throws TroupeError `config_invalid` naming the field
+ */
+export function readUpstreams(setting: unknown, env: Env): readonly Upstream[] {
+  if (setting == null) {
+    const { TROUPE_UPSTREAM_BASE_URL: url } = env;
+    return url
+      ? [readOne('default', { base_url: url, api_key_env: 'TROUPE_UPSTREAM_API_KEY', models: ['*'] }, env)]
+      : [];
+  }
+  if (!isRecord(setting)) throw wrong('upstreams', 'a map of name to server', setting);
+  const upstreams = Object.entries(setting).map(([name, fields]) => readOne(name, fields, env));
+  const seen = new Map<string, string>();
+  for (const { name, models } of upstreams) {
+    for (const model of models) {
+      const other = seen.get(model);
+      if (other !== undefined) throw wrong(`upstreams.${name}.models`, `models that ${other} does not list`, model);
+      seen.set(model, name);
+    }
+  }
+  return upstreams;
+}
+
+function readOne(name: string, fields: unknown, env: Env): Upstream {
+  const at = `upstreams.${name}`;
+  if (!/^[a-z0-9][a-z0-9._-]{0,63}$/i.test(name))
+    throw wrong('upstreams', 'names of letters, digits, ".", "_", "-"', name);
+  if (!isRecord(fields)) throw wrong(at, 'a map with base_url', fields);
+  if ('api_key' in fields) throw wrong(`${at}.api_key`, 'left out; api_key_env names the environment variable', '***');
+  const strange = Object.keys(fields).find((field) => !(FIELDS as readonly string[]).includes(field));
+  if (strange !== undefined) throw wrong(at, `only ${FIELDS.join(', ')}`, strange);
+  const { base_url, api_key_env: variable, models = [], prices = {}, private: isPrivate = false } = fields;
+  const { timeout_s: seconds = DEFAULT_TIMEOUT_S } = fields;
+  if (variable !== undefined && typeof variable !== 'string') throw wrong(`${at}.api_key_env`, 'a variable', variable);
+  if (!Array.isArray(models) || !models.every((model) => typeof model === 'string' && model !== ''))
+    throw wrong(`${at}.models`, 'a list of names', models);
+  if (typeof isPrivate !== 'boolean') throw wrong(`${at}.private`, 'true or false', isPrivate);
+  if (typeof seconds !== 'number' || !(seconds > 0 && seconds <= 86_400))
+    throw wrong(`${at}.timeout_s`, 'seconds, up to a day', seconds);
+  return {
+    name,
+    baseUrl: readUrl(`${at}.base_url`, base_url),
+    key: (variable !== undefined && env[variable as string]) || null,
+    models,
+    prices: readPrices(`${at}.prices`, prices),
+    isPrivate,
+    timeoutMs: seconds * 1000,
+  };
+}
+
+function readUrl(field: string, value: unknown): string {
+  const url = typeof value === 'string' && URL.canParse(value) ? new URL(value) : null;
+  const expected = 'an address such as https://api.openai.com/v1, without name, password or query';
+  if (url === null || !/^https?:$/.test(url.protocol)) throw wrong(field, expected, value);
+  // Not shown: it holds a secret.
+  if (`${url.username}${url.password}${url.search}${url.hash}` !== '') throw wrong(field, expected, '***');
+  return url.href.replace(/\/+$/, '');
+}
+
+function readPrices(field: string, value: unknown): Record<string, Price> {
+  if (!isRecord(value)) throw wrong(field, 'a map of model to input, cached_input and output', value);
+  return Object.fromEntries(
+    Object.entries(value).map(([model, price]) => {
+      const { input, output, cached_input: cachedInput = null } = isRecord(price) ? price : {};
+      const isPrice = (x: unknown) => typeof x === 'number' && x >= 0 && Number.isFinite(x);
+      if (!isPrice(input) || !isPrice(output) || !(cachedInput === null || isPrice(cachedInput)))
+        throw wrong(
+          `${field}.${model}`,
+          'input, output and perhaps cached_input, in US dollars for a million tokens',
+          price,
+        );
+      return [model, { input, output, cachedInput } as Price];
+    }),
+  );
+}
+
+const wrong = (field: string, expected: string, value: unknown): TroupeError =>
+  new TroupeError('config_invalid', `${field} should be ${expected}, but it is ${got(value)}.`, {
+    field,
+    expected,
+    got: got(value),
+  });
+
+/** Which server answers for a name, and what it calls the model. A listed name comes before `server/model`, that before a beginning. */
+export function findUpstream(
+  upstreams: readonly Upstream[],
+  name: string,
+): { readonly upstream: Upstream; readonly model: string } | null {
+  const listed = upstreams.find(({ models }) => models.includes(name));
+  if (listed) return { upstream: listed, model: name };
+  const prefixed = upstreams.find((one) => name.startsWith(`${one.name}/`) && name.length > one.name.length + 1);
+  if (prefixed) return { upstream: prefixed, model: name.slice(prefixed.name.length + 1) };
+  const begun = upstreams
+    .flatMap((upstream) => upstream.models.map((model) => ({ upstream, model })))
+    .filter(({ model }) => model.endsWith('*') && name.startsWith(model.slice(0, -1)))
+    .sort((a, b) => b.model.length - a.model.length)[0];
+  return begun ? { upstream: begun.upstream, model: name } : null;
+}

@@ -1,0 +1,64 @@
+/** The configured model servers, with the connections to them and the names they answer for. */
+import type { lookup as systemLookup } from 'node:dns';
+import { json } from 'node:stream/consumers';
+import { isRecord } from '../../ingest/json.ts';
+import { type Connection, connectUpstream } from './connection.ts';
+import { findUpstream, type Upstream } from './settings.ts';
+
+export type Found = { readonly upstream: Upstream; readonly connection: Connection; readonly model: string };
+
+export type Upstreams = {
+  /** Who answers for a model name; null where nobody does. */
+  readonly find: (name: string) => Found | null;
+  /** Names that are answered, sorted: those that are listed, and what servers for other names say they have. */
+  readonly models: () => Promise<readonly string[]>;
+  readonly close: () => void;
+};
+
+/** How long a server has to list its models, and how long that list is believed. */
+const PATIENCE_MS = 2_000;
+const BELIEVED_MS = 60_000;
+
+export function openUpstreams(list: readonly Upstream[], lookup?: typeof systemLookup): Upstreams {
+  const connections = new Map(list.map((upstream) => [upstream.name, connectUpstream(upstream, lookup)]));
+  const known = new Map<string, { readonly at: number; readonly names: Promise<readonly string[]> }>();
+
+  const namesOf = (upstream: Upstream): Promise<readonly string[]> => {
+    const before = known.get(upstream.name);
+    if (before && performance.now() - before.at < BELIEVED_MS) return before.names;
+    const names = askNames(upstream, connections.get(upstream.name)!).catch(() => {
+      known.delete(upstream.name);
+      return [];
+    });
+    known.set(upstream.name, { at: performance.now(), names });
+    return names;
+  };
+
+  return {
+    find: (name) => {
+      const found = findUpstream(list, name);
+      return found && { ...found, connection: connections.get(found.upstream.name)! };
+    },
+    models: async () => {
+      const named = await Promise.all(
+        list.map(async (upstream) => {
+          const exact = upstream.models.filter((model) => !model.endsWith('*'));
+          if (exact.length > 0 && exact.length === upstream.models.length) return exact;
+          return [...exact, ...(await namesOf(upstream)).map((model) => `${upstream.name}/${model}`)];
+        }),
+      );
+      return [...new Set(named.flat())].sort();
+    },
+    close: () => {
+      for (const connection of connections.values()) connection.close();
+    },
+  };
+}
+
+async function askNames({ key }: Upstream, connection: Connection): Promise<readonly string[]> {
+  const headers = { accept: 'application/json', ...(key === null ? {} : { authorization: `Bearer ${key}` }) };
+  const answer = await connection.send({ method: 'GET', path: '/models', headers, timeoutMs: PATIENCE_MS });
+  const body = await json(answer);
+  const data = isRecord(body) && Array.isArray(body.data) ? body.data.filter(isRecord) : [];
+  return data.flatMap(({ id }) => (typeof id === 'string' ? [id] : []));
+}

@@ -1,0 +1,271 @@
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { kindOf, mayReach } from '../../api/upstream/address.ts';
+import { chunks, responseEvents } from '../../api/upstream/assemble.ts';
+import { connectUpstream } from '../../api/upstream/connection.ts';
+import { eventStream } from '../../api/upstream/event-stream.ts';
+import { costOf, usageOf } from '../../api/upstream/price.ts';
+import { findUpstream, readUpstreams } from '../../api/upstream/settings.ts';
+import { type OpenaiServer, openaiServer } from './support/openai-server.ts';
+
+const PRIVATE_RANGES = [
+  ...[[127], [10], [192, 168], [169, 254], [172, 16], [172, 31], [100, 64], [0]],
+  ...[[192, 0, 0], [198, 18], [224], [255], [203, 0, 113]],
+];
+const hidden = fc
+  .tuple(fc.constantFrom(...PRIVATE_RANGES), fc.array(fc.integer({ min: 0, max: 255 }), { minLength: 4, maxLength: 4 }))
+  .map(([start, rest]) => [...start, ...rest].slice(0, 4) as [number, number, number, number]);
+
+/** One address in the ways that people write it. */
+const forms = ([a, b, c, d]: readonly [number, number, number, number]): string[] => {
+  const dotted = `${a}.${b}.${c}.${d}`;
+  const [high, low] = [((a << 8) | b).toString(16), ((c << 8) | d).toString(16)];
+  const number = ((a << 24) >>> 0) + (b << 16) + (c << 8) + d;
+  const hosts = [
+    dotted,
+    String(number),
+    `0x${number.toString(16)}`,
+    `0${number.toString(8)}`,
+    `${a}.${(b << 16) + (c << 8) + d}`,
+  ];
+  const six = [
+    `::ffff:${dotted}`,
+    `::ffff:${high}:${low}`,
+    `64:ff9b::${high}:${low}`,
+    `2002:${high}:${low}::1`,
+    `0:0:0:0:0:ffff:${dotted}`,
+  ];
+  return [...hosts, ...six.map((address) => `[${address}]`)];
+};
+
+describe('P51: an address of a private network', () => {
+  it('is seen in every way of writing it', () => {
+    fc.assert(
+      fc.property(hidden, (address) => {
+        for (const form of forms(address)) {
+          // As a URL would hand it to the connection.
+          const host = new URL(`http://${form}/`).hostname.replace(/^\[|\]$/g, '');
+          expect([form, kindOf(host)]).not.toEqual([form, 'public']);
+          expect(mayReach('api.example.com', host, false)).toBe(false);
+        }
+      }),
+    );
+    for (const address of [
+      '::1',
+      '::',
+      'fe80::1',
+      'fd00::1',
+      'fd00:ec2::254',
+      'ff02::1',
+      '::127.0.0.1',
+      'fe80::1%eth0',
+      'x',
+    ])
+      expect([address, kindOf(address)]).not.toEqual([address, 'public']);
+    for (const address of ['8.8.8.8', '1.1.1.1', '2606:4700::1111', '172.32.0.1', '100.128.0.1', '::ffff:8.8.8.8'])
+      expect([address, kindOf(address)]).toEqual([address, 'public']);
+  });
+
+  it('is reached only where the configuration names it, and metadata only where it is written out', () => {
+    expect(mayReach('127.0.0.1', '127.0.0.1', false)).toBe(true);
+    expect(mayReach('[::1]', '::1', false)).toBe(true);
+    expect(mayReach('localhost', '127.0.0.1', false)).toBe(true);
+    expect(mayReach('localhost', '10.0.0.5', false)).toBe(false);
+    expect(mayReach('vllm', '172.18.0.4', false)).toBe(false);
+    expect(mayReach('vllm', '172.18.0.4', true)).toBe(true);
+    expect(mayReach('vllm', '169.254.169.254', true)).toBe(false);
+    expect(mayReach('169.254.169.254', '169.254.169.254', false)).toBe(true);
+  });
+
+  describe('at the connection', () => {
+    let server: OpenaiServer;
+    beforeAll(async () => {
+      server = await openaiServer();
+    });
+    afterAll(() => server.close());
+    const models = { method: 'GET', path: '/models', headers: {} } as const;
+    /** A resolver that answers with these in turn. */
+    const resolver = (...answers: readonly string[][]) => {
+      let asked = 0;
+      return ((_: string, __: object, answer: (error: null, addresses: object[]) => void) =>
+        answer(
+          null,
+          answers[Math.min(asked++, answers.length - 1)]!.map((address) => ({ address, family: 4 })),
+        )) as never;
+    };
+    const at = (host: string, more: object = {}) =>
+      readUpstreams({ one: { base_url: server.baseUrl.replace('127.0.0.1', host), ...more } }, {})[0]!;
+
+    it('is refused, though the name looked well before; nothing is sent', async () => {
+      const before = server.asked.length;
+      for (const answers of [[['127.0.0.1']], [['203.0.113.9'], ['127.0.0.1']], [['10.0.0.1', '127.0.0.1']]]) {
+        const connection = connectUpstream(at('rebound.example'), resolver(...answers));
+        for (let tries = 0; tries < 2; tries++)
+          await expect(connection.send(models)).rejects.toMatchObject({ code: 'upstream_failed' });
+        connection.close();
+      }
+      expect(server.asked.length).toBe(before);
+    });
+
+    it('is reached where the configuration allows it', async () => {
+      const connection = connectUpstream(at('inside.example', { private: true }), resolver(['127.0.0.1']));
+      const answer = await connection.send(models);
+      expect(answer.statusCode).toBe(200);
+      answer.resume();
+      connection.close();
+    });
+  });
+});
+
+describe('a stream', () => {
+  const events = fc.array(
+    fc.string({ unit: 'grapheme', minLength: 1 }).map((text) => JSON.stringify({ text })),
+    { maxLength: 8 },
+  );
+  it('is read the same whatever pieces it comes in, and whatever ends its lines', () => {
+    fc.assert(
+      fc.property(events, fc.constantFrom('\n', '\r\n', '\r'), fc.array(fc.nat({ max: 40 })), (data, end, cuts) => {
+        const bytes = Buffer.from(
+          data.map((one) => `: note${end}event: x${end}data: ${one}${end}${end}`).join('') + 'x',
+        );
+        const stream = eventStream();
+        const found: string[] = [];
+        let from = 0;
+        for (const cut of cuts) {
+          found.push(...stream.take(bytes.subarray(from, from + cut)));
+          from += cut;
+        }
+        found.push(...stream.take(bytes.subarray(from)));
+        expect(found).toEqual(data);
+      }),
+    );
+  });
+
+  it('of any JSON is put together without a fault', () => {
+    fc.assert(
+      fc.property(fc.array(fc.jsonValue()), fc.array(fc.record({ choices: fc.array(fc.jsonValue()) })), (any, near) => {
+        for (const assembler of [chunks('chat.completion'), chunks('text_completion'), responseEvents()]) {
+          for (const piece of [...any, ...near]) assembler.take(piece);
+          JSON.stringify(assembler.body());
+        }
+      }),
+    );
+  });
+
+  it('of texts, tool arguments and log-probabilities is what the pieces say together', () => {
+    fc.assert(
+      fc.property(fc.array(fc.tuple(fc.nat({ max: 2 }), fc.string({ minLength: 1 })), { minLength: 1 }), (said) => {
+        const assembler = chunks('chat.completion');
+        for (const [index, text] of said) {
+          const asked = { index: 0, function: { arguments: text } };
+          const logprobs = { content: [{ token: text, logprob: -1 }] };
+          expect(
+            assembler.take({ id: 'c', choices: [{ index, delta: { content: text, tool_calls: [asked] }, logprobs }] }),
+          ).toBe(true);
+        }
+        const { choices } = assembler.body() as {
+          choices: {
+            index: number;
+            message: { content: string; tool_calls: { function: object }[] };
+            logprobs: { content: object[] };
+          }[];
+        };
+        for (const { index, message, logprobs } of choices) {
+          const own = said.filter(([i]) => i === index).map(([, text]) => text);
+          expect(message.content).toBe(own.join(''));
+          expect(message.tool_calls[0]!.function).toEqual({ arguments: own.join('') });
+          expect(logprobs.content).toHaveLength(own.length);
+        }
+      }),
+    );
+  });
+});
+
+describe('the price of a call', () => {
+  const price = { input: 2, cachedInput: 0.5, output: 8 };
+  it('is counted from tokens, those from a cache apart', () => {
+    const usage = usageOf({
+      prompt_tokens: 1000,
+      completion_tokens: 100,
+      prompt_tokens_details: { cached_tokens: 600 },
+    });
+    expect(costOf(usage, price)).toBe(0.0019);
+    expect(costOf(usage, { ...price, cachedInput: null })).toBe(0.0028);
+  });
+  it('is unknown, not 0, where a count or the price is', () => {
+    expect(costOf(usageOf({ prompt_tokens: 10, completion_tokens: 1 }), null)).toBe(null);
+    expect(costOf(usageOf({ prompt_tokens: 10 }), price)).toBe(null);
+    expect(costOf(usageOf(undefined), price)).toBe(null);
+    expect(costOf(usageOf({ prompt_tokens: -1, completion_tokens: 1 }), price)).toBe(null);
+    expect(costOf(usageOf({ prompt_tokens: 10 }), price, true)).toBe(0.00002);
+  });
+});
+
+describe('the setting upstreams', () => {
+  const one = (fields: object) =>
+    readUpstreams({ main: { base_url: 'https://a.example/v1/', ...fields } }, { K: 'secret' });
+
+  it('names servers, their keys by variable, their models', () => {
+    expect(one({ api_key_env: 'K', models: ['m'] })).toEqual([
+      {
+        name: 'main',
+        baseUrl: 'https://a.example/v1',
+        key: 'secret',
+        models: ['m'],
+        prices: {},
+        isPrivate: false,
+        timeoutMs: 600_000,
+      },
+    ]);
+    expect(readUpstreams(null, {})).toEqual([]);
+    expect(
+      readUpstreams(null, { TROUPE_UPSTREAM_BASE_URL: 'http://127.0.0.1:11434/v1', TROUPE_UPSTREAM_API_KEY: 'k' }),
+    ).toMatchObject([{ name: 'default', key: 'k', models: ['*'] }]);
+  });
+
+  it.each([
+    [{ base_url: 'ftp://a.example' }, 'upstreams.main.base_url'],
+    [{ base_url: 'https://me:hunter2@a.example' }, 'upstreams.main.base_url'],
+    [{ base_url: 'https://a.example/?key=x' }, 'upstreams.main.base_url'],
+    [{ api_key: 'sk-x' }, 'upstreams.main.api_key'],
+    [{ modles: [] }, 'upstreams.main'],
+    [{ models: 'm' }, 'upstreams.main.models'],
+    [{ prices: { m: { input: -1, output: 1 } } }, 'upstreams.main.prices.m'],
+    [{ prices: { m: 3 } }, 'upstreams.main.prices.m'],
+    [{ private: 'yes' }, 'upstreams.main.private'],
+    [{ timeout_s: 0 }, 'upstreams.main.timeout_s'],
+  ])('refuses %j, and shows no secret', (fields, field) => {
+    let said: unknown;
+    try {
+      one(fields);
+    } catch (error) {
+      said = error;
+    }
+    expect(said).toMatchObject({ code: 'config_invalid', detail: { field } });
+    expect(String(said)).not.toMatch(/hunter2|sk-x|key=x/);
+  });
+
+  it('finds the listed name first, then the server named, then the longest beginning', () => {
+    const list = readUpstreams(
+      {
+        a: { base_url: 'http://a.example', models: ['b/x', 'gpt*'] },
+        b: { base_url: 'http://b.example', models: ['gpt-4*'] },
+        c: { base_url: 'http://c.example', models: ['*'] },
+      },
+      {},
+    );
+    const found = (name: string) => {
+      const { upstream, model } = findUpstream(list, name)!;
+      return [upstream.name, model];
+    };
+    expect(found('b/x')).toEqual(['a', 'b/x']);
+    expect(found('b/y/z')).toEqual(['b', 'y/z']);
+    expect(found('gpt-3')).toEqual(['a', 'gpt-3']);
+    expect(found('gpt-4o')).toEqual(['b', 'gpt-4o']);
+    expect(found('else')).toEqual(['c', 'else']);
+    expect(findUpstream(list.slice(0, 2), 'else')).toBe(null);
+    expect(() =>
+      readUpstreams({ a: { base_url: 'http://a', models: ['m'] }, b: { base_url: 'http://b', models: ['m'] } }, {}),
+    ).toThrow(/upstreams\.b\.models/);
+  });
+});
