@@ -12,6 +12,7 @@ import { proof as commandsMatchPytorch } from './commands-match-pytorch.ts';
 import { proof as loopRestarts } from './loop-restarts.ts';
 import { proof as methodsMatchSources } from './methods-match-sources.ts';
 import { proof as modelsMatchTransformers } from './models-match-transformers.ts';
+import { proof as openaiClients } from './openai-clients.ts';
 import type { Proof } from './proof.ts';
 import { findPython } from './python.ts';
 import { findVersitygw } from './s3.ts';
@@ -29,6 +30,7 @@ const PROOFS: readonly Proof[] = [
   trainingResumes,
   checkpointsInS3,
   loopRestarts,
+  openaiClients,
 ];
 
 type Verdict = 'ok' | 'FAILED' | 'skipped';

@@ -126,7 +126,7 @@ describe('a stream', () => {
     fc.assert(
       fc.property(events, fc.constantFrom('\n', '\r\n', '\r'), fc.array(fc.nat({ max: 40 })), (data, end, cuts) => {
         const bytes = Buffer.from(
-          data.map((one) => `: note${end}event: x${end}data: ${one}${end}${end}`).join('') + 'x',
+          `${data.map((one) => `: note${end}event: x${end}data: ${one}${end}${end}`).join('')}x`,
         );
         const stream = eventStream();
         const found: string[] = [];
