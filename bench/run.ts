@@ -9,6 +9,7 @@ import { parseArgs } from 'node:util';
 import { EXIT, TroupeError } from '../errors.ts';
 import type { Bench } from './bench.ts';
 import { bench as checkpoint } from './checkpoint.ts';
+import { bench as gateway } from './gateway.ts';
 import { FEWEST_ROUNDS } from './harness.ts';
 import { bench as judge } from './judge.ts';
 import { exitCode, type Report, reportText, thisMachine } from './report.ts';
@@ -16,7 +17,7 @@ import { bench as sample } from './sample.ts';
 import { bench as train } from './train.ts';
 import { bench as trainTrl } from './train-trl.ts';
 
-const BENCHES: readonly Bench[] = [train, trainTrl, sample, checkpoint, judge];
+const BENCHES: readonly Bench[] = [train, trainTrl, sample, checkpoint, judge, gateway];
 
 try {
   process.exitCode = await main();

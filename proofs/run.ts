@@ -15,6 +15,7 @@ import { proof as modelsMatchTransformers } from './models-match-transformers.ts
 import { proof as openaiClients } from './openai-clients.ts';
 import type { Proof } from './proof.ts';
 import { findPython } from './python.ts';
+import { proof as refusedKeys } from './refused-keys.ts';
 import { findVersitygw } from './s3.ts';
 import { proof as savesSurviveKills } from './saves-survive-kills.ts';
 import { proof as trainingMatchesPytorch } from './training-matches-pytorch.ts';
@@ -31,6 +32,7 @@ const PROOFS: readonly Proof[] = [
   checkpointsInS3,
   loopRestarts,
   openaiClients,
+  refusedKeys,
 ];
 
 type Verdict = 'ok' | 'FAILED' | 'skipped';
