@@ -18,8 +18,10 @@ import { eventRoutes } from './routes/events.ts';
 import { gatewayRoutes } from './routes/gateway.ts';
 import { healthRoutes } from './routes/health.ts';
 import { listRoutes } from './routes/lists.ts';
+import { otlpRoutes } from './routes/otlp.ts';
 import { pageRoutes } from './routes/page.ts';
 import { roundRoutes } from './routes/rounds.ts';
+import { tracingClientRoutes } from './routes/tracing-clients.ts';
 import type { Speakers } from './speakers.ts';
 import { openUpstreams, type Upstreams } from './upstream/upstreams.ts';
 
@@ -38,7 +40,7 @@ export type AppOptions = OriginOptions & {
   readonly openLoopback?: boolean;
   readonly project: string;
   readonly version: string;
-  /** Only the event door, health and metrics. */
+  /** Only the doors for events and traces, health and metrics. */
   readonly ingestOnly?: boolean;
   /** Largest body in bytes, as sent and as inflated. */
   readonly bodyLimit?: number;
@@ -108,6 +110,8 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   app.addHook('onClose', () => door.idle());
 
   eventRoutes(app, door, { bodyLimit });
+  otlpRoutes(app, door, { bodyLimit });
+  tracingClientRoutes(app, door, { bodyLimit });
   healthRoutes(app, { db, version, project, counts });
   if (!options.ingestOnly) {
     const { speakers, recordTimeoutMs = RECORD_TIMEOUT_MS } = options;

@@ -316,6 +316,13 @@ export const VOCABULARY = {
     exit_status: maybe(Text('as the source says')),
     totals: maybe(Plain('cost, tokens, calls as the source counts them')),
   }),
+  'span.recorded': inEpisode(
+    'One item of a trace as a tracing client sent it: a span, a log record, a run or an update of one. The tables show what all items of a trace tell together.',
+    {
+      format: Id('otlp, openai-agents, langsmith or langfuse'),
+      item: Any('the item as a request of its own would hold it'),
+    },
+  ),
   'record.amended': about('An earlier event is corrected. Both stay in the log; the tables show the corrected one.', {
     key: Id('key of the event that is corrected'),
     target: Type.Object({ source: Id('its source'), id: Id('its id') }),

@@ -11,6 +11,9 @@ export const MAX_DEPTH = 128;
 /** Largest single record that is taken, in bytes of UTF-8. */
 export const MAX_RECORD_BYTES = 32 * 1024 * 1024;
 
+/** Members of objects and elements of lists in one record: three bytes of text can be one, and each costs memory. */
+export const MAX_VALUES = 4_000_000;
+
 /** Deepest nesting of an event's data: its envelope is one level more. */
 export const MAX_DATA_DEPTH = MAX_DEPTH - 1;
 
@@ -19,13 +22,18 @@ const BACKSLASH = 92;
 
 /**
  * Looks at JSON text without parsing it: nesting no deeper than {@link MAX_DEPTH}, every number exactly representable as a
- * double (integers within ±2^53, nothing that overflows to infinity or vanishes to 0). Returns the refusal, or null when all is well.
+ * double (integers within ±2^53, nothing that overflows to infinity or vanishes to 0), no more than {@link MAX_VALUES} commas. Returns the refusal, or null when all is well.
  */
 export function guardJson(text: string): Refusal | null {
   let depth = 0;
+  let values = 0;
   for (let i = 0; i < text.length; i++) {
     const c = text.charCodeAt(i);
-    if (c === QUOTE) {
+    if (c === 44) {
+      if (++values >= MAX_VALUES) {
+        return { code: 'too_large', field: '', expected: `at most ${MAX_VALUES} members and elements`, got: 'more' };
+      }
+    } else if (c === QUOTE) {
       let end = text.indexOf('"', i + 1);
       while (end > 0 && isEscaped(text, end)) end = text.indexOf('"', end + 1);
       if (end < 0) return null; // not JSON; the parser says so with its own words

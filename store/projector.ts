@@ -15,6 +15,8 @@ import { rowsOf, TARGETS } from './projections/catalogue.ts';
 import { type Effective, type Rows, versionOf } from './projections/projection.ts';
 import { resolveForeign } from './resolver.ts';
 import { summarise } from './summaries.ts';
+import { keepTasks } from './told-tasks.ts';
+import { type Placed, retell, withTold } from './traces.ts';
 import { RowBuffer, remove, upsert } from './write-rows.ts';
 
 export type ProjectorOptions = {
@@ -128,13 +130,16 @@ async function failure(tx: Session, work: () => Promise<void>): Promise<string |
 const isAboutData = (error: unknown): boolean =>
   /^(?:22|23|54)/.test(sqlState(error) ?? '') || error instanceof TypeError || error instanceof RangeError;
 
-async function bury(tx: Session, event: Read, reason: string): Promise<void> {
-  const raw = Buffer.from(JSON.stringify(encodeEnvelope({ ...event, data: event.data as Record<string, unknown> })));
+const bury = (tx: Session, event: Read, reason: string): Promise<void> =>
+  keepLetter(tx, `${EMBEDDED}/${event.partition}/${event.position}`, encodeEnvelope(event), reason);
+
+async function keepLetter(tx: Session, place: string, envelope: object, reason: string): Promise<void> {
+  const raw = Buffer.from(JSON.stringify(envelope));
   await tx.query(
     `insert into troupe.dead_letters as d (door, place, raw, code, field, expected, got, digest)
      values ('projector', $1, $2, 'bad_shape', 'data', 'an event that the tables can hold', $3, $4)
      on conflict (digest, code, field) do update set attempts = d.attempts + 1, last_at = clock_timestamp()`,
-    [`${EMBEDDED}/${event.partition}/${event.position}`, raw, reason, createHash('sha256').update(raw).digest('hex')],
+    [place, raw, reason, createHash('sha256').update(raw).digest('hex')],
   );
 }
 
@@ -151,22 +156,50 @@ async function applyEvents(tx: Session, events: readonly Read[]): Promise<void> 
     buffer.add(rowsOf(effective(event)));
   }
   for (const id of touched.keys()) foreign.add(id);
-  const tasks = tasksOf(keys);
+  const traces = await retell(
+    tx,
+    events.filter(({ key }) => !corrected.has(key)),
+  );
+  for (const event of traces.said) {
+    noteForeign(foreign, event);
+    buffer.add(rowsOf(effective(event)));
+  }
+  const tasks = tasksOf([...keys, ...traces.said.map(({ key }) => key), ...traces.unsaid.map(({ key }) => key)]);
   const toldBefore = await toldOf(tx, tasks);
+  await takeAway(tx, traces.unsaid, foreign);
   for (const target of TARGETS) await upsert(tx, target, buffer.rowsFor(target));
+  for (const { draft, reason } of traces.refused) await keepLetter(tx, 'trace', encodeEnvelope(draft), reason);
   const orphaned = await episodesWithForeign(tx, corrected);
   for (const [id, position] of await positionsOf(tx, corrected)) {
     touched.set(id, Math.max(touched.get(id) ?? 0, position + 1));
   }
-  for (const key of corrected) await reproject(tx, key, foreign);
+  const told = new Map(traces.now);
+  for (const key of corrected) {
+    const now = await reproject(tx, key, foreign, events);
+    if (now) told.set(key, now);
+  }
+  await keepTasks(tx, told);
   await summarise(tx, touched);
   await touchPlayed(tx, toldBefore, tasks);
   const summarised = await resolveForeign(tx, foreign);
   await summarise(tx, new Map(orphaned.filter((id) => !summarised.includes(id)).map((id) => [id, 0])));
 }
 
-const tasksOf = (keys: Iterable<string>): string[] =>
-  [...keys].filter((key) => key.startsWith('t/')).map((key) => key.slice(2));
+/** Removes what these events said. A task stays: `keepTasks` knows whether others told it too. */
+async function takeAway(tx: Session, unsaid: readonly Stored[], foreign: Set<string>): Promise<void> {
+  if (unsaid.length === 0) return;
+  const gone = new RowBuffer();
+  for (const event of unsaid) {
+    if (event.name === 'task.defined') continue;
+    noteForeign(foreign, event);
+    gone.add(rowsOf(effective(event)));
+  }
+  for (const target of [...TARGETS].reverse()) await remove(tx, target, gone.rowsFor(target));
+}
+
+const tasksOf = (keys: Iterable<string>): string[] => [
+  ...new Set([...keys].filter((key) => key.startsWith('t/')).map((key) => key.slice(2))),
+];
 
 /** What is told of each task that a method may read, without when and by which event. */
 async function toldOf(tx: Session, tasks: readonly string[]): Promise<ReadonlyMap<string, string>> {
@@ -235,11 +268,23 @@ async function keysWithAmendments(tx: Session, keys: readonly string[]): Promise
   return new Set(rows.map((row) => row.key));
 }
 
-/** A key with amendments is made anew from all its events: whatever the amended events said before is gone first. */
-async function reproject(tx: Session, key: string, foreign: Set<string>): Promise<void> {
-  const { rows: events } = await tx.query<Stored>(
-    'select key, source, id, name, time, data from troupe.events where key = $1 order by position',
+/**
+ * A key with amendments is made anew from all its events: whatever the amended events said before is gone first. Answers with what its
+ * spans tell now; null where it has none.
+ */
+async function reproject(
+  tx: Session,
+  key: string,
+  foreign: Set<string>,
+  batch: readonly Read[],
+): Promise<readonly Stored[] | null> {
+  const { rows: stored } = await tx.query<Placed>(
+    'select key, source, id, name, time, data, position from troupe.events where key = $1 order by position',
     [key],
+  );
+  const { events, unsaid, told } = withTold(
+    stored,
+    batch.filter((event) => event.key === key),
   );
   const amendments = events.filter((event) => event.name === 'record.amended');
   const before = new RowBuffer();
@@ -250,8 +295,11 @@ async function reproject(tx: Session, key: string, foreign: Set<string>): Promis
     buffer.add(rows);
     return rows;
   };
+  // A task that spans tell is not this key's: others may have told it too.
+  const own = (event: Stored): boolean => event.key === key;
+  for (const event of unsaid.filter(own)) add(before, event);
   for (const event of events) {
-    add(before, event);
+    if (own(event)) add(before, event);
     const now = amended(event, amendments);
     // Every prefix of the amendments may have been shown once; its rows must go as well.
     for (let n = 1; n < amendments.length; n++) {
@@ -265,6 +313,7 @@ async function reproject(tx: Session, key: string, foreign: Set<string>): Promis
   }
   for (const target of [...TARGETS].reverse()) await remove(tx, target, before.rowsFor(target));
   for (const target of TARGETS) await upsert(tx, target, after.rowsFor(target));
+  return told;
 }
 
 /** Applies everything that is in the log now. Returns how many events were applied. */

@@ -9,6 +9,7 @@ import { FORMATS } from '../../ingest/formats/catalogue.ts';
 import { importFiles } from '../../ingest/import.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { projectBatch } from '../../store/projector.ts';
+import { toldBy } from '../../store/traces.ts';
 import { projectCommand, untilInterrupted, wholeNumber } from '../command.ts';
 import { print, printJson, progressBar, say, table } from '../output.ts';
 
@@ -178,12 +179,19 @@ async function* episodesOf(db: Db, episodes: readonly string[] | null): AsyncGen
   for await (const batch of batches) {
     for (const event of batch) {
       if (event.key !== key && events.length > 0) {
-        yield events;
+        yield withTraces(events);
         events = [];
       }
       key = event.key;
       events.push(event);
     }
   }
-  if (events.length > 0) yield events;
+  if (events.length > 0) yield withTraces(events);
+}
+
+/** What spans tell in their place. */
+function withTraces(events: readonly Event[]): readonly Event[] {
+  const spans = events.filter(({ name }) => name === 'span.recorded');
+  if (spans.length === 0) return events;
+  return [...events.filter(({ name }) => name !== 'span.recorded'), ...(toldBy(spans).events as Event[])];
 }

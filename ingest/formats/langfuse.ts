@@ -4,7 +4,7 @@
  */
 import { isRecord } from '../json.ts';
 import { isOtlp } from '../otlp/decode.ts';
-import { type Converted, type Format, listsOf, type NativeRecord } from './format.ts';
+import { type Format, listsOf } from './format.ts';
 import {
   badEvent,
   exported,
@@ -21,7 +21,7 @@ import { given, isIdentifier, refusal, without } from './native.ts';
 import { convertOtlp, dialectOfRequest, LANGFUSE } from './otlp-traces.ts';
 import { utcOf } from './run-times.ts';
 import type { Act, Judgement } from './trace.ts';
-import { traceReading } from './trace-import.ts';
+import { type TraceReading, traceReading } from './trace-import.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 export const langfuse: Format = {
@@ -31,7 +31,10 @@ export const langfuse: Format = {
   recognises: ({ records }) =>
     records.some((record) => isBatch(record) || isExport(record) || dialectOfRequest(record) === LANGFUSE),
   gathers: ({ records }) => (records.some(isOtlp) ? 'import:otlp' : `import:${LANGFUSE}`),
-  convert: (record) => (listsOf(record.value).flat().some(isOtlp) ? convertOtlp(record) : convert(record)),
+  convert: (record) => {
+    const requests = listsOf(record.value).flat();
+    return requests.some(isOtlp) ? convertOtlp(record) : readLangfuse(requests).converted();
+  },
   restates: new Set(['task.defined']),
   mapping: [
     ['trace.id, traceId', 'episode_id'],
@@ -48,10 +51,11 @@ export const langfuse: Format = {
   ],
 };
 
-function convert(record: NativeRecord): Converted {
+/** Batches and exported traces, read together. */
+export function readLangfuse(requests: readonly unknown[]): TraceReading {
   const reading = traceReading(LANGFUSE);
   const said: Said[] = [];
-  for (const [at, one] of listsOf(record.value).flat().entries()) {
+  for (const [at, one] of requests.entries()) {
     if (isExport(one)) said.push(...exported(one));
     else if (isRecord(one) && Array.isArray(one.batch)) {
       for (const [i, event] of one.batch.entries()) {
@@ -79,7 +83,7 @@ function convert(record: NativeRecord): Converted {
       reading.refusals.push({ ...bad, at, raw: JSON.stringify(body) });
     }
   }
-  return reading.converted();
+  return reading;
 }
 
 function traceAct({ body, first, revision }: Merged): Act {

@@ -3,12 +3,12 @@
  * `child_runs`, single runs and feedback. A patch changes the run that was posted, whichever comes first.
  */
 import { isRecord } from '../json.ts';
-import { type Converted, type Format, listsOf, type NativeRecord, type NativeRefusal } from './format.ts';
+import { type Format, listsOf, type NativeRefusal } from './format.ts';
 import { langsmithAct } from './langsmith-runs.ts';
 import { badIdentifier, given, isIdentifier, refusal, without } from './native.ts';
 import { timeOfMixed } from './run-times.ts';
 import type { Judgement } from './trace.ts';
-import { traceReading } from './trace-import.ts';
+import { type TraceReading, traceReading } from './trace-import.ts';
 
 const NAME = 'langsmith';
 
@@ -21,7 +21,7 @@ export const langsmith: Format = {
     'LangSmith runs of LangChain and LangGraph: {post, patch} batches, run trees {run_type, child_runs}, feedback',
   recognises: ({ records }) => records.some((record) => isBatch(record) || isRun(record) || isFeedback(record)),
   gathers: () => `import:${NAME}`,
-  convert,
+  convert: (record) => readLangsmith(listsOf(record.value).flat()).converted(),
   restates: new Set(['task.defined']),
   mapping: [
     ['trace_id', 'episode_id'],
@@ -52,10 +52,11 @@ const isFeedback = (value: unknown): value is Fields =>
   ('run_id' in value || 'trace_id' in value) &&
   ('score' in value || 'value' in value);
 
-function convert(record: NativeRecord): Converted {
+/** Batches, run trees, single runs and feedback, read together. */
+export function readLangsmith(requests: readonly unknown[]): TraceReading {
   const reading = traceReading(NAME);
   const placed: Placed[] = [];
-  for (const [at, one] of listsOf(record.value).flat().entries()) {
+  for (const [at, one] of requests.entries()) {
     const add = (list: unknown, field: string, patch: boolean): void => {
       for (const [i, run] of (Array.isArray(list) ? list : []).entries())
         placed.push({ run: run as Fields, field: `${field}[${i}]`, at, patch });
@@ -104,7 +105,15 @@ function convert(record: NativeRecord): Converted {
   for (const [i, said] of reading.judgements.entries()) {
     reading.judgements[i] = { ...said, trace: said.trace ?? traces.get(said.act ?? '') ?? null };
   }
-  return reading.converted();
+  return reading;
+}
+
+/** The trace that an update of a run names, for a run that was not posted yet; null where it names none. */
+export function traceOfPatch(request: unknown): string | null {
+  if (!isBatch(request) || !Array.isArray(request.patch)) return null;
+  const [run] = request.patch as unknown[];
+  if (!isRecord(run) || badRun({ run, field: 'patch[0]', at: 0, patch: true }) !== null) return null;
+  return isIdentifier(run.trace_id) || typeof run.dotted_order === 'string' ? traceIdOf(run) : null;
 }
 
 /** A tree of runs as a list; a child that does not say so is of the run around it. */

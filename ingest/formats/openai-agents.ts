@@ -4,13 +4,13 @@
  */
 import { isRecord } from '../json.ts';
 import { badMessage, type ChatMessage, toMessage } from './chat-message.ts';
-import { type Converted, type Format, listsOf, type NativeRecord, type NativeRefusal } from './format.ts';
+import { type Format, listsOf, type NativeRefusal } from './format.ts';
 import { badIdentifier, given, isIdentifier, refusal, without } from './native.ts';
 import { responseContent, responseInput } from './openai-responses.ts';
 import { utcOf } from './run-times.ts';
 import { contentOf, finishReason, messageOf } from './span-attributes.ts';
 import type { Act, Choice, Deed } from './trace.ts';
-import { traceReading } from './trace-import.ts';
+import { type TraceReading, traceReading } from './trace-import.ts';
 
 const NAME = 'openai-agents';
 
@@ -22,7 +22,7 @@ export const openaiAgents: Format = {
     'OpenAI Agents SDK traces: {data: [{object: "trace"} and {object: "trace.span"} …]}, or these items one a line',
   recognises: ({ records }) => records.some((record) => itemsOf(record)?.some(isItem) ?? false),
   gathers: () => `import:${NAME}`,
-  convert,
+  convert: (record) => readOpenaiAgents(listsOf(record.value).flat()).converted(),
   restates: new Set(['task.defined']),
   mapping: [
     ['trace.id, span.trace_id', 'episode_id'],
@@ -46,9 +46,10 @@ const isItem = (value: unknown): boolean =>
 const itemsOf = (record: unknown): readonly unknown[] | null =>
   isRecord(record) ? (Array.isArray(record.data) ? record.data : isItem(record) ? [record] : null) : null;
 
-function convert(record: NativeRecord): Converted {
+/** Requests `{data}`, or items of them, read together. */
+export function readOpenaiAgents(requests: readonly unknown[]): TraceReading {
   const reading = traceReading(NAME);
-  for (const [at, one] of listsOf(record.value).flat().entries()) {
+  for (const [at, one] of requests.entries()) {
     const items = itemsOf(one);
     if (!items) reading.refusals.push({ ...refusal('bad_shape', 'data', 'a list of traces and spans', one), at });
     for (const [i, item] of (items ?? []).entries()) {
@@ -62,7 +63,7 @@ function convert(record: NativeRecord): Converted {
       reading.keep(act.trace, item);
     }
   }
-  return reading.converted();
+  return reading;
 }
 
 function badItem(item: unknown, field: string): NativeRefusal | null {

@@ -55,7 +55,11 @@ export function episodeDrafts(speak: Speak, trace: string, tree: TraceTree, whol
       known ? (roots.map(({ start }) => start).find((start) => start !== null) ?? null) : null,
       { full: known },
     ),
-    speak(
+    ...(whole || roots.some(({ end }) => end !== null) ? [finished()] : []),
+  ];
+
+  function finished(): Draft {
+    return speak(
       'episode.finished',
       [trace],
       {
@@ -66,8 +70,8 @@ export function episodeDrafts(speak: Speak, trace: string, tree: TraceTree, whol
       },
       known ? (times.sort().at(-1) ?? null) : null,
       { full: known },
-    ),
-  ];
+    );
+  }
 }
 
 /** What the acts say about their episode: of each fact the first, roots before others; tags together. */

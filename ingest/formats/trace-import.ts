@@ -1,4 +1,5 @@
 /** Formats whose traces lie in many records: what all records of an import say, read together, with each trace's original kept. */
+import type { Draft } from '../events.ts';
 import { canonicalJson } from '../json.ts';
 import type { Converted, NativeRefusal } from './format.ts';
 import type { Act, Judgement } from './trace.ts';
@@ -10,8 +11,10 @@ export type TraceReading = {
   readonly refusals: NativeRefusal[];
   /** Keeps an item as part of the original of its trace. */
   readonly keep: (trace: string, item: unknown) => void;
-  /** The events of all that was read. */
+  /** The events of all that was read, as a whole. */
   readonly converted: () => Converted;
+  /** The same of what has come so far: no episode begins without its root, none ends before a root of it did. */
+  readonly live: () => readonly Draft[];
 };
 
 /** Collects what the records of one format say; its events have the source `/import/<format>`. */
@@ -40,5 +43,6 @@ export function traceReading(format: string): TraceReading {
       });
       return { drafts, refusals, raw: null, bodies };
     },
+    live: () => traceDrafts(acts, judgements, { source: `/import/${format}`, whole: false }).drafts,
   };
 }

@@ -110,6 +110,26 @@ function problem(field: string, expected: string, value: unknown, item: unknown)
   return { code: 'bad_shape', field, expected, got: got(value), raw: JSON.stringify(item ?? null) };
 }
 
+/** A span or log record as {@link Native} has it, which was decoded before; null where it is none after all. */
+export function decodeNative(native: unknown): { readonly span: OtlpSpan } | { readonly log: OtlpLog } | null {
+  if (!isRecord(native)) return null;
+  const resource = isRecord(native.resource) ? native.resource : {};
+  const scope = isRecord(native.scope) ? native.scope : {};
+  try {
+    const around: Around = {
+      resource: attributesOf(resource.attributes, 'resource.attributes'),
+      scope: typeof scope.name === 'string' ? scope.name : '',
+      native: { ...shared('resource', native.resource), ...shared('scope', native.scope) },
+    };
+    return native.log === undefined
+      ? { span: spanOf(native.span, around, 'span') }
+      : { log: logOf(native.log, around, 'log') };
+  } catch (error) {
+    if (error instanceof BadValue) return null;
+    throw error;
+  }
+}
+
 type Around = { readonly resource: Attributes; readonly scope: string; readonly native: Native };
 
 const known = new WeakMap<Fields, Around>();

@@ -3,7 +3,7 @@
  * leads from either into events. Ids become hex.
  */
 import { got, type Refusal } from '../../errors.ts';
-import { type Fields, Malformed, readMessage } from './wire.ts';
+import { type Fields, MAX_MESSAGES_IN_ALL, Malformed, readMessage, TooMany } from './wire.ts';
 
 const anyValue = (): Fields => ANY_VALUE;
 const keyValue = (): Fields => KEY_VALUE;
@@ -107,6 +107,10 @@ export function protobufToJson(
   try {
     return { value: readMessage(bytes, REQUESTS[signal]) };
   } catch (error) {
+    if (error instanceof TooMany) {
+      const expected = `at most ${MAX_MESSAGES_IN_ALL} messages in one request`;
+      return { refusal: { code: 'too_large', field: '', expected, got: 'more' } };
+    }
     if (!(error instanceof Malformed)) throw error;
     const refusal = {
       code: 'bad_shape',

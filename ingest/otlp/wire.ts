@@ -13,18 +13,36 @@ export type Fields = Readonly<Record<number, Field>>;
 type Scalar = 'string' | 'hex' | 'base64' | 'fixed64' | 'fixed32' | 'int64' | 'uint32' | 'double' | 'bool';
 
 /** Nesting of messages; an attribute may hold lists of lists. */
-const MAX_MESSAGES = 96;
+const MAX_NESTED = 96;
+
+/** Messages in one request, attributes and their values among them: two bytes can be a message, and each costs memory. */
+export const MAX_MESSAGES_IN_ALL = 2_000_000;
 
 /** Bytes that are not a message of these fields. */
 export class Malformed extends Error {}
 
 /** One message. Throws {@link Malformed}. */
 export function readMessage(bytes: Uint8Array, fields: Fields): Record<string, unknown> {
-  return message(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), 0, bytes.byteLength, fields, 0);
+  return message(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), 0, bytes.byteLength, fields, 0, {
+    left: MAX_MESSAGES_IN_ALL,
+  });
 }
 
-function message(bytes: Buffer, from: number, to: number, fields: Fields, depth: number): Record<string, unknown> {
-  if (depth > MAX_MESSAGES) throw new Malformed(`messages nested deeper than ${MAX_MESSAGES}`);
+/** More messages than are taken; unlike a malformed one, no neighbour of it can be kept. */
+export class TooMany extends Error {}
+
+type Budget = { left: number };
+
+function message(
+  bytes: Buffer,
+  from: number,
+  to: number,
+  fields: Fields,
+  depth: number,
+  budget: Budget,
+): Record<string, unknown> {
+  if (budget.left-- <= 0) throw new TooMany();
+  if (depth > MAX_NESTED) throw new Malformed(`messages nested deeper than ${MAX_NESTED}`);
   const found: Record<string, unknown> = {};
   let at = from;
   while (at < to) {
@@ -35,7 +53,7 @@ function message(bytes: Buffer, from: number, to: number, fields: Fields, depth:
     if (end > to) throw new Malformed('a field that ends after its message');
     const start = wire === 2 ? varint(bytes, at, to).next : at;
     const field = fields[Number(tag.value >> 3n)];
-    if (field) keep(found, field, value(bytes, start, end, field, wire, depth));
+    if (field) keep(found, field, value(bytes, start, end, field, wire, depth, budget));
     at = end;
   }
   return found;
@@ -59,13 +77,21 @@ const WIRE: Readonly<Record<Scalar, number>> = {
   bool: 0,
 };
 
-function value(bytes: Buffer, from: number, to: number, field: Field, wire: number, depth: number): unknown {
+function value(
+  bytes: Buffer,
+  from: number,
+  to: number,
+  field: Field,
+  wire: number,
+  depth: number,
+  budget: Budget,
+): unknown {
   const { as } = field;
   if (wire !== (typeof as === 'function' ? 2 : WIRE[as])) throw new Malformed(`${field.name} in another wire type`);
   if (typeof as === 'function') {
-    if (!('alone' in field)) return message(bytes, from, to, as(), depth + 1);
+    if (!('alone' in field)) return message(bytes, from, to, as(), depth + 1, budget);
     try {
-      return message(bytes, from, to, as(), depth + 1);
+      return message(bytes, from, to, as(), depth + 1, budget);
     } catch (error) {
       if (error instanceof Malformed) return null;
       throw error;

@@ -27,6 +27,8 @@ const PROJECTIONS: Readonly<Record<EventName, Project | null>> = {
   'environment.observed': conversation.environmentObserved,
   'feedback.recorded': feedback.feedbackRecorded,
   'artifact.attached': training.artifactAttached,
+  // Told together with the other items of its trace, by store/traces.ts.
+  'span.recorded': null,
   // Amendments change what the other projections see, they have no rows of their own.
   'record.amended': null,
   'job.requested': training.jobRequested,

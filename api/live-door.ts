@@ -1,0 +1,44 @@
+/** Items of traces through the one door: each with its own answer, refused ones kept as dead letters. */
+import { decodeDraft } from '../ingest/decode.ts';
+import type { LiveItem } from '../ingest/formats/live-traces.ts';
+import type { Door, DoorItem, ItemAnswer } from './door.ts';
+import { BodyRefused } from './problem.ts';
+
+/** Items of one request; more of them are refused as `too_large`. */
+export const MAX_ITEMS = 10_000;
+
+/** What became of one item; null where it was kept, or had nothing to keep. */
+export type Rejected = Pick<ItemAnswer, 'code' | 'field' | 'expected' | 'got'> | null;
+
+/** Takes all items of a request; answers in their order once all is durable. Throws `too_large`, `unreachable` or `busy`. */
+export async function takeItems(door: Door, name: string, items: readonly LiveItem[]): Promise<readonly Rejected[]> {
+  if (items.length > MAX_ITEMS) throw tooMany(items.length);
+  const owners: number[] = [];
+  const records = items.flatMap((item, i): DoorItem[] => {
+    if ('refusal' in item) {
+      owners.push(i);
+      const { raw = '', at: _, ...refusal } = item.refusal;
+      return [{ id: null, decoded: { refusal }, raw: () => raw, place: `[${i}]` }];
+    }
+    return item.drafts.map((draft) => {
+      owners.push(i);
+      return { id: draft.id, decoded: decodeDraft(draft), raw: () => JSON.stringify(draft.data), place: `[${i}]` };
+    });
+  });
+  const rejected: Rejected[] = items.map(() => null);
+  for (const answer of await door.take(name, records)) {
+    if (answer.status === 'rejected') rejected[owners[answer.index]!] = answer;
+  }
+  return rejected;
+}
+
+const tooMany = (count: number): BodyRefused =>
+  new BodyRefused({
+    code: 'too_large',
+    field: '',
+    expected: `at most ${MAX_ITEMS} items in one request`,
+    got: `${count}`,
+  });
+
+export const sentenceOf = ({ code, field, expected, got }: NonNullable<Rejected>): string =>
+  `${code}: ${field === '' ? '' : `${field} `}should be ${expected}, is ${got}`;

@@ -1,0 +1,113 @@
+/**
+ * OTLP over HTTP: POST /v1/traces and /v1/logs, protobuf or JSON. Spans are answered when they are durable; a span that cannot be read
+ * is named in `partial_success` and the others are kept. Metrics and gRPC are answered with what to set instead.
+ */
+import type { FastifyInstance } from 'fastify';
+import { Type } from 'typebox';
+import { TroupeError } from '../../errors.ts';
+import { cutOtlp, type LiveItem } from '../../ingest/formats/live-traces.ts';
+import { decodeOtlp, type Otlp, parseOtlpJson } from '../../ingest/otlp/decode.ts';
+import { protobufToJson } from '../../ingest/otlp/protobuf.ts';
+import { inflate, mediaType, utf8 } from '../body.ts';
+import type { Door } from '../door.ts';
+import { sentenceOf, takeItems } from '../live-door.ts';
+import { documented } from '../openapi.ts';
+import { exportResponse, type PartialSuccess, PROTOBUF, type Signal, sendStatus } from '../otlp-answer.ts';
+import { BodyRefused } from '../problem.ts';
+
+const TYPES = [PROTOBUF, 'application/json'] as const;
+const MEMBER = { traces: 'resourceSpans', logs: 'resourceLogs' } as const;
+
+/** Where clients post to that were told a base path of another product. */
+const BASES = ['', '/otel', '/otlp', '/api/public/otel'];
+
+export function otlpRoutes(app: FastifyInstance, door: Door, { bodyLimit }: { readonly bodyLimit: number }): void {
+  for (const base of BASES) {
+    for (const signal of ['traces', 'logs'] as const) {
+      app.post<{ Body: Buffer | undefined }>(
+        `${base}/v1/${signal}`,
+        {
+          ...documented({
+            summary: `Take OpenTelemetry ${signal} (OTLP/HTTP).`,
+            tag: 'events',
+            body: { types: [...TYPES], schema: Type.Object({ [MEMBER[signal]]: Type.Array(Type.Unknown()) }) },
+            answers: { 200: { about: 'what partial_success does not name is durable', type: PROTOBUF } },
+          }),
+          errorHandler: (error, request, reply) => void sendStatus(error, request, reply),
+        },
+        async (request, reply) => {
+          refuseGrpc(request.headers['content-type']);
+          const type = mediaType(request.headers, TYPES);
+          const bytes = await inflate(request.body ?? Buffer.alloc(0), request.headers, bodyLimit);
+          const partial = await take(door, signal, readRequest(bytes, type, signal));
+          return reply
+            .code(200)
+            .header('content-type', type)
+            .send(exportResponse(signal, partial, type));
+        },
+      );
+    }
+    app.post(
+      `${base}/v1/metrics`,
+      {
+        ...documented({
+          summary: 'Refuse OpenTelemetry metrics, with what to set instead.',
+          tag: 'events',
+          answers: { 404: { about: 'metrics are not taken; exporters do not try again' } },
+        }),
+        errorHandler: (error, request, reply) => void sendStatus(error, request, reply),
+      },
+      async () => {
+        throw new TroupeError('not_found', 'Troupe takes traces and logs, no metrics.', {
+          hint: 'Set OTEL_METRICS_EXPORTER=none, or send metrics elsewhere by OTEL_EXPORTER_OTLP_METRICS_ENDPOINT.',
+        });
+      },
+    );
+  }
+}
+
+function refuseGrpc(type = ''): void {
+  if (!type.toLowerCase().startsWith('application/grpc')) return;
+  throw new TroupeError('unsupported_media', 'Troupe takes OTLP over HTTP, no gRPC.', {
+    hint: 'Set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf.',
+  });
+}
+
+/** The items of a request. Throws `BodyRefused` where it is none. */
+function readRequest(bytes: Uint8Array, type: (typeof TYPES)[number], signal: Signal): Otlp {
+  const read = type === PROTOBUF ? protobufToJson(bytes, signal) : readJson(bytes);
+  if ('refusal' in read) throw new BodyRefused(read.refusal);
+  // A request without a span or log record is one all the same.
+  const value = read.value as Record<string, unknown> | null;
+  const isEmpty = value !== null && typeof value === 'object' && !Array.isArray(value) && value[MEMBER[signal]] == null;
+  if (isEmpty && Object.keys(value).length === 0) return { spans: [], logs: [], refusals: [] };
+  const list = value?.[MEMBER[signal]];
+  if (!Array.isArray(list)) {
+    throw new BodyRefused({
+      code: 'bad_shape',
+      field: MEMBER[signal],
+      expected: `an OTLP request of ${signal}: {"${MEMBER[signal]}": […]}`,
+      got: 'something else',
+    });
+  }
+  return decodeOtlp({ [MEMBER[signal]]: list });
+}
+
+function readJson(bytes: Uint8Array): ReturnType<typeof parseOtlpJson> {
+  const text = utf8(bytes);
+  return text === null
+    ? { refusal: { code: 'bad_json', field: '', expected: 'UTF-8', got: 'other bytes' } }
+    : parseOtlpJson(text);
+}
+
+async function take(door: Door, signal: Signal, otlp: Otlp): Promise<PartialSuccess> {
+  const kept = cutOtlp(otlp);
+  const silent = kept.filter(({ drafts }) => drafts.length === 0).length;
+  const items: LiveItem[] = [...kept, ...otlp.refusals.map((refusal) => ({ refusal }))];
+  const rejected = (await takeItems(door, 'otlp', items)).filter((one) => one !== null);
+  const [first] = rejected;
+  if (first) return { rejected: rejected.length, message: sentenceOf(first) };
+  if (silent === 0) return null;
+  const message = `${silent} ${signal === 'logs' ? 'log records' : 'spans'} that say nothing of models or agents were not kept`;
+  return { rejected: 0, message };
+}

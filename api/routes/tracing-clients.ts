@@ -1,0 +1,145 @@
+/**
+ * Doors of other products, at the paths and with the answers that their clients know, for clients that can be pointed at another server
+ * but not at another path: Langfuse, LangSmith and the OpenAI Agents SDK.
+ */
+import type { FastifyInstance } from 'fastify';
+import { Type } from 'typebox';
+import { cutRequest, type LiveFormat } from '../../ingest/formats/live-traces.ts';
+import { isRecord, parseRecord } from '../../ingest/json.ts';
+import { BODY_LIMIT, inflate, mediaType, utf8 } from '../body.ts';
+import type { Door } from '../door.ts';
+import { type Rejected, sentenceOf, takeItems } from '../live-door.ts';
+import { documented } from '../openapi.ts';
+import { BodyRefused } from '../problem.ts';
+
+type Request = Readonly<Record<string, unknown>>;
+type Answer = { readonly status: number; readonly body: unknown };
+
+type ClientDoor = {
+  readonly method: 'POST' | 'PATCH';
+  readonly url: string;
+  readonly about: string;
+  readonly format: LiveFormat;
+  /** The request as the format has it; `id` is that of the path. */
+  readonly read?: (body: Request, id: string) => unknown;
+  /** What the client expects to hear. */
+  readonly answer: (rejected: readonly Rejected[], body: Request) => Answer;
+};
+
+const asItIs = (body: Request): unknown => body;
+const errorsOf = (rejected: readonly Rejected[]) =>
+  rejected.flatMap((one, index) => (one === null ? [] : [{ index, ...one, message: sentenceOf(one) }]));
+/** Any 2xx content to the client; what was refused stands in the body. */
+const plain =
+  (status: number) =>
+  (rejected: readonly Rejected[]): Answer => {
+    const errors = errorsOf(rejected);
+    return errors.length === 0 ? { status, body: {} } : { status: 207, body: { errors } };
+  };
+
+const DOORS: readonly ClientDoor[] = [
+  {
+    method: 'POST',
+    url: '/v1/traces/ingest',
+    about: 'Take traces of the OpenAI Agents SDK.',
+    format: 'openai-agents',
+    answer: plain(200),
+  },
+  {
+    method: 'POST',
+    url: '/api/public/ingestion',
+    about: 'Take batches of the Langfuse SDK (version 3 and before).',
+    format: 'langfuse',
+    answer: (rejected, body) => {
+      const idOf = (i: number): unknown => (body.batch as readonly { readonly id?: unknown }[])[i]?.id ?? null;
+      return {
+        status: 207,
+        body: {
+          successes: rejected.flatMap((one, i) => (one === null ? [{ id: idOf(i), status: 201 }] : [])),
+          errors: errorsOf(rejected).map(({ index, message }) => ({ id: idOf(index), status: 400, message })),
+        },
+      };
+    },
+  },
+  {
+    method: 'POST',
+    url: '/runs/batch',
+    about: 'Take runs of the LangSmith client, new ones and updates.',
+    format: 'langsmith',
+    answer: plain(202),
+  },
+  {
+    method: 'POST',
+    url: '/runs',
+    about: 'Take one run of the LangSmith client.',
+    format: 'langsmith',
+    read: (run) => ({ post: [run] }),
+    answer: plain(202),
+  },
+  {
+    method: 'PATCH',
+    url: '/runs/:id',
+    about: 'Take an update of a run of the LangSmith client.',
+    format: 'langsmith',
+    read: (patch, id) => ({ patch: [{ ...patch, id }] }),
+    answer: plain(202),
+  },
+  {
+    method: 'POST',
+    url: '/feedback',
+    about: 'Take feedback of the LangSmith client.',
+    format: 'langsmith',
+    answer: plain(200),
+  },
+];
+
+export function tracingClientRoutes(
+  app: FastifyInstance,
+  door: Door,
+  { bodyLimit }: { readonly bodyLimit: number },
+): void {
+  for (const { method, url, about, format, read = asItIs, answer } of DOORS) {
+    app.route<{ Body: Buffer | undefined; Params: { readonly id?: string } }>({
+      method,
+      url,
+      ...documented({
+        summary: about,
+        tag: 'events',
+        body: { types: ['application/json'], schema: Type.Object({}, { additionalProperties: true }) },
+        answers: { 200: { about: 'what the answer does not name is durable' } },
+      }),
+      handler: async (request, reply) => {
+        mediaType(request.headers, ['application/json']);
+        const body = readObject(await inflate(request.body ?? Buffer.alloc(0), request.headers, bodyLimit));
+        const items = cutRequest(format, read(body, request.params.id ?? ''));
+        if (items === null) throw notOne(`a request of ${format}`, 'another object');
+        const said = answer(await takeItems(door, format, items), body);
+        return reply.code(said.status).send(said.body);
+      },
+    });
+  }
+  app.get(
+    '/info',
+    documented({
+      summary: 'Tell the LangSmith client to send batches of JSON.',
+      tag: 'events',
+      answers: { 200: { about: 'how to send' } },
+    }),
+    async () => ({ version: '0', batch_ingest_config: INGEST }),
+  );
+}
+
+/** The client sends plain JSON batches where it may not use multipart. */
+const INGEST = { use_multipart_endpoint: false, size_limit: 100, size_limit_bytes: BODY_LIMIT / 2 };
+
+function readObject(bytes: Uint8Array): Request {
+  const text = utf8(bytes);
+  if (text === null) throw new BodyRefused({ code: 'bad_json', field: '', expected: 'UTF-8', got: 'other bytes' });
+  const parsed = parseRecord(text);
+  if ('refusal' in parsed) throw new BodyRefused(parsed.refusal);
+  if (!isRecord(parsed.value)) throw notOne('a JSON object', 'another JSON value');
+  return parsed.value;
+}
+
+const notOne = (expected: string, got: string): BodyRefused =>
+  new BodyRefused({ code: 'bad_shape', field: '', expected, got });

@@ -1,0 +1,120 @@
+/**
+ * Traces as tracing clients send them: cut into requests at any place, in any order, some twice. Each request is cut into its items,
+ * each with the trace that it belongs to, and an item is kept as it came; what a trace says is told from all its items, so that an
+ * agent named by a span that comes later is known to every span inside it.
+ */
+import type { Draft } from '../events.ts';
+import { hashId, isRecord } from '../json.ts';
+import { decodeNative, type Otlp } from '../otlp/decode.ts';
+import type { OtlpLog, OtlpSpan } from '../otlp/span.ts';
+import type { NativeRefusal } from './format.ts';
+import { readLangfuse } from './langfuse.ts';
+import { readLangsmith, traceOfPatch } from './langsmith.ts';
+import { readOpenaiAgents } from './openai-agents.ts';
+import { isContentEvent, isEvaluation } from './otel-genai-logs.ts';
+import { eventsOfSpans } from './otlp-traces.ts';
+import type { TraceReading } from './trace-import.ts';
+
+/** One item as the log keeps it. */
+export type SpanItem = { readonly format: string; readonly item: unknown };
+
+/** What became of one item of a request: drafts for the log, none where it says nothing of agents or models, or a refusal. */
+export type LiveItem = { readonly drafts: readonly Draft[] } | { readonly refusal: NativeRefusal };
+
+const OTLP = 'otlp';
+
+type Reader = {
+  readonly read: (requests: readonly unknown[]) => TraceReading;
+  /** The items of a request, each as a request of its own; null where it is no request of this format. */
+  readonly cut: (request: Readonly<Record<string, unknown>>) => readonly unknown[] | null;
+  /** The trace of an item that says nothing until another one comes. */
+  readonly waits?: (item: unknown) => string | null;
+};
+
+const listAt = (request: Readonly<Record<string, unknown>>, name: string): readonly unknown[] | null => {
+  const list = request[name];
+  return Array.isArray(list) ? list.map((one) => ({ [name]: [one] })) : null;
+};
+
+/** Formats whose clients have doors of their own. */
+export const LIVE_FORMATS = {
+  'openai-agents': { read: readOpenaiAgents, cut: (request) => listAt(request, 'data') },
+  langfuse: { read: readLangfuse, cut: (request) => listAt(request, 'batch') },
+  langsmith: {
+    read: readLangsmith,
+    waits: traceOfPatch,
+    cut: (request) => {
+      const [post, patch] = [listAt(request, 'post'), listAt(request, 'patch')];
+      if (post || patch) return [...(post ?? []), ...(patch ?? [])];
+      return 'run_type' in request || 'key' in request ? [request] : null;
+    },
+  },
+} as const satisfies Record<string, Reader>;
+
+export type LiveFormat = keyof typeof LIVE_FORMATS;
+
+/** The items of one request of a format; null where it is no such request. */
+export function cutRequest(format: LiveFormat, request: unknown): readonly LiveItem[] | null {
+  const { read, cut, waits }: Reader = LIVE_FORMATS[format];
+  if (!isRecord(request)) return null;
+  return (
+    cut(request)?.map((item): LiveItem => {
+      const awaited = waits?.(item) ?? null;
+      if (awaited !== null) return { drafts: [recorded(awaited, null, { format, item })] };
+      const reading = read([item]);
+      const [refusal] = reading.refusals;
+      if (refusal) return { refusal };
+      const trace = reading.acts[0]?.trace ?? reading.judgements[0]?.trace ?? null;
+      // What names no trace needs none of the others.
+      return { drafts: trace === null ? reading.live() : [recorded(trace, null, { format, item })] };
+    }) ?? null
+  );
+}
+
+/** Decoded spans and log records, each as the item that the log keeps. A log record that says nothing of models has no draft. */
+export function cutOtlp({
+  spans,
+  logs,
+}: Pick<Otlp, 'spans' | 'logs'>): readonly { readonly drafts: readonly Draft[] }[] {
+  return [
+    ...spans.map(({ traceId, end, native }) => ({ drafts: [recorded(traceId, end, { format: OTLP, item: native })] })),
+    ...logs.map((log) => {
+      if (!isContentEvent(log.name) && !isEvaluation(log.name)) return { drafts: [] };
+      if (log.traceId === null) return { drafts: eventsOfSpans([], { logs: [log] }) };
+      return { drafts: [recorded(log.traceId, log.time, { format: OTLP, item: log.native })] };
+    }),
+  ];
+}
+
+const recorded = (trace: string, time: string | null, { format, item }: SpanItem): Draft => ({
+  name: 'span.recorded',
+  source: `/trace/${format}`,
+  id: hashId(item),
+  time,
+  data: { episode_id: trace, format, item },
+});
+
+/** The events of one trace, told from all its items that have come, whatever their order. Items of unknown formats say nothing. */
+export function tellTrace(items: readonly SpanItem[]): readonly Draft[] {
+  const spans: OtlpSpan[] = [];
+  const logs: OtlpLog[] = [];
+  const others = new Map<string, unknown[]>();
+  for (const { format, item } of items) {
+    if (format !== OTLP) others.set(format, [...(others.get(format) ?? []), item]);
+    else {
+      const decoded = decodeNative(item);
+      if (decoded === null) continue;
+      if ('span' in decoded) spans.push(decoded.span);
+      else logs.push(decoded.log);
+    }
+  }
+  return [
+    ...eventsOfSpans(spans, { logs }),
+    ...[...others].sort(byName).flatMap(([format, requests]) => {
+      const reader = Object.hasOwn(LIVE_FORMATS, format) ? LIVE_FORMATS[format as LiveFormat] : null;
+      return reader ? reader.read(requests).live() : [];
+    }),
+  ];
+}
+
+const byName = ([a]: readonly [string, unknown], [b]: readonly [string, unknown]): number => (a < b ? -1 : 1);

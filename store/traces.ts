@@ -1,0 +1,129 @@
+/**
+ * Traces in the tables. The log keeps the spans of a trace as they came (`span.recorded`); what they say together is told anew
+ * whenever more of them are read, and the tables change by the difference: what is said for the first time is written, what is said
+ * no longer is taken away. The same spans give the same rows, in whatever order and however many at a time they were read.
+ */
+import { asSent, decodeDraft } from '../ingest/decode.ts';
+import type { Draft } from '../ingest/events.ts';
+import { type SpanItem, tellTrace } from '../ingest/formats/live-traces.ts';
+import type { Stored } from './amend.ts';
+import type { Session } from './db/pool.ts';
+
+export type Placed = Stored & { readonly position: number };
+
+/** What a trace says, and what of it no table can hold, with the reason. */
+export type Told = {
+  readonly events: readonly Stored[];
+  readonly refused: readonly { readonly draft: Draft; readonly reason: string }[];
+};
+
+/** The events that the spans of one trace tell together. */
+export function toldBy(spans: readonly Stored[]): Told {
+  const events: Stored[] = [];
+  const refused: { draft: Draft; reason: string }[] = [];
+  for (const draft of tellTrace(spans.map(({ data }) => asSent(data) as unknown as SpanItem))) {
+    const { event, refusal } = decodeDraft(draft);
+    // As the log would give it back, keys in order: columns of JSON keep the order they are given.
+    if (event) events.push({ ...event, data: JSON.parse(event.json) });
+    else refused.push({ draft, reason: `${refusal.field}: expected ${refusal.expected}, got ${refusal.got}` });
+  }
+  return { events, refused };
+}
+
+/** How the tables of some traces change by the spans of a batch. */
+export type Retelling = {
+  /** Events whose rows are to be written, besides those of the batch itself. */
+  readonly said: readonly Stored[];
+  /** Events that were told before and are told no longer. */
+  readonly unsaid: readonly Stored[];
+  readonly refused: Told['refused'];
+  /** By key, all events of these traces now. */
+  readonly now: ReadonlyMap<string, readonly Stored[]>;
+};
+
+/**
+ * What changes by the spans of this batch, whose events of one key follow each other in the log. Of a trace that unsays something all
+ * events are said again, since rows are taken away whole.
+ */
+export async function retell(tx: Session, batch: readonly Placed[]): Promise<Retelling> {
+  const traces = new Map<string, { first: number; last: number; spans: Placed[] }>();
+  for (const event of batch) {
+    if (event.name !== 'span.recorded') continue;
+    const trace = traces.get(event.key) ?? { first: Number(event.position), last: 0, spans: [] };
+    trace.spans.push(event);
+    trace.last = Number(event.position);
+    traces.set(event.key, trace);
+  }
+  if (traces.size === 0) return { said: [], unsaid: [], refused: [], now: new Map() };
+  const known = await spansBefore(tx, new Map([...traces].map(([key, { first }]) => [key, first])));
+  const said: Stored[] = [];
+  const unsaid: Stored[] = [];
+  const refused: Told['refused'][number][] = [];
+  const all = new Map<string, readonly Stored[]>();
+  const anew = new Map<string, number>();
+  for (const [key, { spans, last }] of traces) {
+    const earlier = known.get(key) ?? [];
+    const now = toldBy([...earlier, ...spans]);
+    refused.push(...now.refused);
+    all.set(key, now.events);
+    const before = earlier.length === 0 ? [] : toldBy(earlier).events;
+    const idsNow = new Set(now.events.map(identity));
+    const gone = before.filter((event) => !idsNow.has(identity(event)));
+    const idsBefore = new Set(gone.length > 0 ? [] : before.map(identity));
+    unsaid.push(...gone);
+    said.push(...now.events.filter((event) => !idsBefore.has(identity(event))));
+    if (gone.length > 0) anew.set(key, last);
+  }
+  if (anew.size > 0) said.push(...(await othersUntil(tx, anew)));
+  return { said, unsaid, refused, now: all };
+}
+
+/** The events of a key with what its spans tell in the place of the spans, and what was told before this batch and is told no longer. */
+export function withTold(
+  stored: readonly Placed[],
+  batch: readonly Placed[],
+): { readonly events: readonly Stored[]; readonly unsaid: readonly Stored[]; readonly told: readonly Stored[] | null } {
+  const spans = stored.filter(({ name }) => name === 'span.recorded');
+  if (spans.length === 0) return { events: stored, unsaid: [], told: null };
+  const positions = batch.map(({ position }) => Number(position));
+  const [first, last] = [Math.min(...positions), Math.max(...positions)];
+  const until = (end: number): readonly Stored[] =>
+    toldBy(spans.filter(({ position }) => Number(position) < end)).events;
+  const now = until(last + 1);
+  const known = new Set(now.map(identity));
+  return {
+    events: [...stored.filter(({ name }) => name !== 'span.recorded'), ...now],
+    unsaid: until(first).filter((event) => !known.has(identity(event))),
+    told: now,
+  };
+}
+
+const identity = ({ key, source, id }: Stored): string => `${key}\u0000${source}\u0000${id}`;
+
+async function spansBefore(tx: Session, firsts: ReadonlyMap<string, number>): Promise<ReadonlyMap<string, Stored[]>> {
+  const { rows } = await tx.query<Stored>(
+    `select e.key, e.source, e.id, e.name, e.time, e.data
+     from unnest($1::text[], $2::bigint[]) as t (key, first)
+     join troupe.events e on e.key = t.key and e.position < t.first and e.name = 'span.recorded' order by e.position`,
+    [[...firsts.keys()], [...firsts.values()]],
+    { name: 'spans_before' },
+  );
+  const found = new Map<string, Stored[]>();
+  for (const row of rows) {
+    const list = found.get(row.key);
+    if (list) list.push(row);
+    else found.set(row.key, [row]);
+  }
+  return found;
+}
+
+async function othersUntil(tx: Session, lasts: ReadonlyMap<string, number>): Promise<readonly Stored[]> {
+  const { rows } = await tx.query<Stored>(
+    `select e.key, e.source, e.id, e.name, e.time, e.data
+     from unnest($1::text[], $2::bigint[]) as t (key, last)
+     join troupe.events e on e.key = t.key and e.position <= t.last and e.name <> 'span.recorded' order by e.position`,
+    [[...lasts.keys()], [...lasts.values()]],
+    { name: 'events_beside_spans' },
+  );
+  return rows;
+}

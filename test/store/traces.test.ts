@@ -1,0 +1,114 @@
+/** Spans in the log: what the tables say of a trace depends on its spans alone, not on how they came. */
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { decodeDraft } from '../../ingest/decode.ts';
+import type { Event } from '../../ingest/events.ts';
+import { cutOtlp, cutRequest, type LiveFormat } from '../../ingest/formats/live-traces.ts';
+import { convertOtlp } from '../../ingest/formats/otlp-traces.ts';
+import { decodeOtlp, isOtlp } from '../../ingest/otlp/decode.ts';
+import {
+  aTrace,
+  chat,
+  logRequest,
+  message,
+  request,
+  span,
+  spanId,
+  TRACE,
+  text,
+  tool,
+} from '../ingest/support/spans.ts';
+import '../support/replay.ts';
+import { tablesOf } from './support/tables.ts';
+
+const judged = {
+  traceId: TRACE,
+  spanId: spanId(1),
+  timeUnixNano: '1789000100000000000',
+  eventName: 'gen_ai.evaluation.result',
+  attributes: [
+    { key: 'gen_ai.evaluation.name', value: { stringValue: 'reward' } },
+    { key: 'gen_ai.evaluation.score.value', value: { doubleValue: 1 } },
+  ],
+};
+
+/** A call around another, which repeats it; a tool run that names no call; and a task that only the first of two questions tells. */
+const nested = () => [
+  span({ id: 20, name: 'app', at: 0, until: 9 }),
+  chat(
+    { id: 21, parent: 20, at: 1, until: 8 },
+    [message('assistant', text('outer'))],
+    [message('user', text('First?'))],
+  ),
+  chat(
+    { id: 22, parent: 21, at: 2, until: 3 },
+    [message('assistant', { type: 'tool_call', id: null, name: 'calc', arguments: { x: 1 } })],
+    [message('user', text('Second?'))],
+  ),
+  tool({ id: 23, parent: 21, at: 4, until: 5 }, 'calc', null, { 'gen_ai.tool.call.arguments': '{"x":1}' }),
+];
+
+const eventsOf = (body: unknown): Event[] => {
+  const { spans, logs } = decodeOtlp(body);
+  return cutOtlp({ spans, logs }).flatMap(({ drafts }) => drafts.map((draft) => decodeDraft(draft).event!));
+};
+const facts = async (events: readonly Event[], batch: number) => {
+  const { events: _, ...tables } = (await tablesOf(events, batch)).tables;
+  return tables;
+};
+
+const everything = (): Event[] => [
+  ...eventsOf(request(aTrace())),
+  ...eventsOf(logRequest([judged])),
+  ...eventsOf(JSON.parse(JSON.stringify(request(nested())).replaceAll(TRACE, TRACE.replace('a', 'b')))),
+];
+
+describe('the spans of a trace', () => {
+  it('P4, P9: give the same tables in any order, in any number of requests, also when some come twice', async () => {
+    const events = everything();
+    const whole = await facts(events, 100);
+    expect(whole.steps!.rows).toBe(4);
+    const cut = fc.tuple(fc.shuffledSubarray(events, { minLength: events.length }), fc.integer({ min: 1, max: 5 }));
+    await fc.assert(
+      fc.asyncProperty(cut, async ([shuffled, batch]) => {
+        expect(await facts([...shuffled, ...shuffled.slice(0, 3)], batch)).toEqual(whole);
+      }),
+      { numRuns: 2 },
+    );
+  }, 60_000);
+
+  it('give the tables that an import of the whole gives, besides the original that it keeps', async () => {
+    const imported = convertOtlp({ value: [[request(aTrace()), logRequest([judged])]], canonical: '', ordinal: 0 });
+    const told = imported.drafts.map((draft) => decodeDraft(draft).event!);
+    const { artifacts: _, told_tasks: __, ...whole } = await facts(told, 100);
+    const live = [...eventsOf(request(aTrace())), ...eventsOf(logRequest([judged]))].reverse();
+    expect(await facts(live, 2)).toMatchObject(whole);
+  }, 60_000);
+});
+
+const data = process.env.TROUPE_DATA;
+const FORMATS = ['otel-genai', 'openinference', 'traceloop', 'vercel-ai', 'openai-agents', 'langsmith', 'langfuse'];
+describe.skipIf(!data)('the spans of real clients', () => {
+  it('P9: give the same tables a few at a time from the last to the first as all at once', async () => {
+    const events: Event[] = [];
+    for (const format of FORMATS) {
+      const folder = join(data!, 'samples', format);
+      for (const name of (await readdir(folder)).filter((one) => /\.jsonl?$/.test(one) && !one.startsWith('bad'))) {
+        const written = await readFile(join(folder, name), 'utf8');
+        const requests = name.endsWith('l') ? written.trim().split('\n') : [written];
+        for (const one of requests.map((line) => JSON.parse(line))) {
+          if (isOtlp(one)) events.push(...eventsOf(one));
+          else
+            for (const item of cutRequest(format as LiveFormat, one) ?? [])
+              if ('drafts' in item) events.push(...item.drafts.map((draft) => decodeDraft(draft).event!));
+        }
+      }
+    }
+    const whole = await facts(events, 10_000);
+    expect(new Set(events.map(({ data }) => (data as { format?: string }).format)).size).toBe(4);
+    expect(whole.steps!.rows).toBeGreaterThan(20);
+    expect(await facts(events.reverse(), 9)).toEqual(whole);
+  }, 60_000);
+});
