@@ -8,6 +8,8 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { proof as checkpointLoads } from './checkpoint-loads.ts';
 import { proof as checkpointsInS3 } from './checkpoints-in-s3.ts';
+import { missingClients } from './clients.ts';
+import { proof as clientsArrive } from './clients-arrive.ts';
 import { proof as commandsMatchPytorch } from './commands-match-pytorch.ts';
 import { proof as loopRestarts } from './loop-restarts.ts';
 import { proof as methodsMatchSources } from './methods-match-sources.ts';
@@ -33,6 +35,7 @@ const PROOFS: readonly Proof[] = [
   loopRestarts,
   openaiClients,
   refusedKeys,
+  clientsArrive,
 ];
 
 type Verdict = 'ok' | 'FAILED' | 'skipped';
@@ -71,6 +74,11 @@ async function run(proof: Proof, short: boolean): Promise<Result> {
   const s3 = proof.needs.includes('s3') ? findVersitygw(process.env) : { versitygw: '' };
   if ('missing' in python || 'missing' in s3) {
     say(`skipped: ${'missing' in python ? python.missing : (s3 as { missing: string }).missing}`);
+    return { name, verdict: 'skipped', checks: 0, seconds: 0 };
+  }
+  const clients = proof.needs.includes('clients') ? missingClients(process.env) : null;
+  if (clients !== null) {
+    say(`skipped: ${clients}`);
     return { name, verdict: 'skipped', checks: 0, seconds: 0 };
   }
   const scratch = mkdtempSync(join(tmpdir(), `troupe-proof-${name}-`));

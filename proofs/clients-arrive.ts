@@ -1,0 +1,94 @@
+/**
+ * Proof that real tracing clients arrive: each program in `clients/` runs as its users would run it, against a server of `troupe run`,
+ * and ends in one row of `traj.steps` that names the agent and what it said; and everything it sent, sent again, changes no table.
+ */
+import { join } from 'node:path';
+import { addressOf, roleSettings, startRole } from '../cli/children.ts';
+import { type Context, withContext } from '../cli/context.ts';
+import { checksum } from '../store/checksum.ts';
+import { waitProjected } from '../store/positions.ts';
+import { PROGRAMS, runClient } from './clients.ts';
+import type { Outcome, Proof, Setting } from './proof.ts';
+import { recordingProxy, type Sent, send } from './recording-proxy.ts';
+
+type Check = readonly [what: string, fine: boolean];
+type Step = { readonly episode_id: string; readonly agent: string | null; readonly text: string | null };
+
+export const proof: Proof = {
+  name: 'clients-arrive',
+  needs: ['clients'],
+  async run(setting: Setting): Promise<Outcome> {
+    const { DATABASE_URL: before } = process.env;
+    delete process.env.DATABASE_URL;
+    try {
+      return await withContext({ home: join(setting.scratch, 'home'), project: 'clients' }, (context) =>
+        prove(context, setting),
+      );
+    } finally {
+      if (before !== undefined) process.env.DATABASE_URL = before;
+    }
+  },
+};
+
+async function prove(context: Context, { short, say, scratch }: Setting): Promise<Outcome> {
+  const settings = roleSettings(context.config, 'clients');
+  const failures: Error[] = [];
+  const start = (role: string, more: readonly string[] = []) =>
+    startRole(role, settings, more, (error) => failures.push(error));
+  const children = [start('serve', ['--port', '0']), start('project')];
+  const lines: string[] = [];
+  const check = ([what, fine]: Check): void => {
+    lines.push(`${fine ? 'ok' : 'NOT OK'}  ${what}`);
+    say(lines.at(-1)!);
+  };
+  const server = await addressOf(context.db, children[0]!, () => null);
+  const proxy = await recordingProxy(server);
+  try {
+    for (let time = 0; time < (short ? 1 : 5); time++) {
+      for (const program of PROGRAMS) check(await arrives(context, program, proxy, scratch));
+    }
+    check(await againChangesNothing(context, server, proxy.sent));
+    if (failures.length > 0) check([`a process of ours ended: ${failures[0]!.message}`, false]);
+  } finally {
+    proxy.close();
+    await Promise.all(children.map((child) => child.stop()));
+  }
+  return { ok: lines.every((line) => line.startsWith('ok')), lines };
+}
+
+async function arrives(
+  { db }: Context,
+  program: string,
+  proxy: { readonly url: string; readonly sent: readonly Sent[] },
+  scratch: string,
+): Promise<Check> {
+  const steps = async (): Promise<readonly Step[]> => {
+    await waitProjected(db);
+    return (await db.query<Step>('select episode_id, agent, text from traj.steps')).rows;
+  };
+  const before = new Set((await steps()).map(({ episode_id }) => episode_id));
+  const sentBefore = proxy.sent.length;
+  await runClient(program, proxy.url, join(scratch, 'clients'), process.env);
+  const said = (await steps()).filter(({ episode_id }) => !before.has(episode_id));
+  const sent = proxy.sent.slice(sentBefore);
+  const [step] = said;
+  const refused = sent.filter(({ status }) => status >= 300);
+  const fine = said.length === 1 && step?.agent === 'planner' && step.text === 'Far.' && refused.length === 0;
+  const told =
+    said.map(({ agent, text }) => `${agent} said ${JSON.stringify(text)}`).join('; ') || 'nobody said anything';
+  const paths = [...new Set(sent.map(({ method, path, status }) => `${method} ${path} ${status}`))].join(', ');
+  return [`${program}: ${told} (${sent.length} requests: ${paths})`, fine];
+}
+
+async function againChangesNothing({ db }: Context, server: string, sent: readonly Sent[]): Promise<Check> {
+  await waitProjected(db);
+  const before = await checksum(db);
+  for (const one of [...sent].reverse()) await (await send(server, one)).arrayBuffer();
+  await waitProjected(db);
+  const after = await checksum(db);
+  const changed = Object.keys(before.tables).filter(
+    (name) => before.tables[name]!.sha256 !== after.tables[name]?.sha256,
+  );
+  const what = `all ${sent.length} requests sent again, the last first, change no table${changed.length > 0 ? `, but ${changed.join(', ')}` : ''}`;
+  return [what, changed.length === 0];
+}
