@@ -8,6 +8,7 @@ import { COMMAND_FILES } from '../cli/commands.ts';
 import { SETTINGS } from '../config.ts';
 import { errorsPage, eventsPage, methodFile, methodsPage, sqlPage } from '../docs/pages.ts';
 import { createRecorder } from '../ingest/recorder.ts';
+import { PROGRAMS } from '../proofs/clients.ts';
 import { METHODS } from '../store/methods/catalogue.ts';
 import { freshDatabase } from './support/database.ts';
 
@@ -55,6 +56,21 @@ describe('What pages name is there', () => {
     expect(named(text).filter((path) => ROOMS.test(path) && !there(path))).toEqual([]);
     const links = [...text.matchAll(/\]\(([^)#:]+)(?:#[^)]*)?\)/g)].map(([, link]) => link as string);
     expect(links.filter((link) => !existsSync(join(ROOT, page, '..', link)))).toEqual([]);
+  });
+
+  it('docs/ingest.md: the lines for a framework stand in the program that was run', () => {
+    const shown = [...read('docs/ingest.md').matchAll(/`(proofs\/clients\/[^`]+)`\)\n\n```\w+\n([\s\S]*?)```/g)];
+    expect(shown.length).toBe(PROGRAMS.length);
+    for (const [, file = '', lines = ''] of shown) {
+      const program = read(file).split('\n');
+      expect([
+        file,
+        lines
+          .trimEnd()
+          .split('\n')
+          .filter((line) => !program.includes(line)),
+      ]).toEqual([file, []]);
+    }
   });
 
   it('docs/flow.md: every function is in the file it is said to be in', () => {
