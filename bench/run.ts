@@ -12,12 +12,13 @@ import { bench as checkpoint } from './checkpoint.ts';
 import { bench as gateway } from './gateway.ts';
 import { FEWEST_ROUNDS } from './harness.ts';
 import { bench as judge } from './judge.ts';
+import { bench as otlp } from './otlp.ts';
 import { exitCode, type Report, reportText, thisMachine } from './report.ts';
 import { bench as sample } from './sample.ts';
 import { bench as train } from './train.ts';
 import { bench as trainTrl } from './train-trl.ts';
 
-const BENCHES: readonly Bench[] = [train, trainTrl, sample, checkpoint, judge, gateway];
+const BENCHES: readonly Bench[] = [train, trainTrl, sample, checkpoint, judge, otlp, gateway];
 
 try {
   process.exitCode = await main();

@@ -3,7 +3,7 @@
  * deep parses but cannot be written again, and 9007199254740993 has silently become …992.
  * Canonical JSON (keys sorted, no white space) is what ids and digests are made of.
  */
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { Refusal } from '../errors.ts';
 
 /** Deepest nesting that is taken, in arrays and objects together. */
@@ -126,13 +126,39 @@ export function canonicalJson(value: unknown): string {
     return `${text}]`;
   }
   const record = value as Record<string, unknown>;
+  const known = written.get(record);
+  if (known) return known;
   let text = '{';
   for (const key of Object.keys(record).sort()) {
     const member = record[key];
     if (member === undefined) continue;
-    text += `${text.length === 1 ? '' : ','}${JSON.stringify(key)}:${canonicalJson(member)}`;
+    text += `${text.length === 1 ? '' : ','}${keyText(key)}:${canonicalJson(member)}`;
   }
-  return `${text}}`;
+  text += '}';
+  if (known === '') written.set(record, text);
+  return text;
+}
+
+/** Values that are written many times, with what they are written as; empty until the first time. */
+const written = new WeakMap<object, string>();
+
+/** Has the canonical JSON of a value that never changes kept beside it: a span stands in each event that it tells. */
+export function writeOnce<T extends object>(value: T): T {
+  if (!written.has(value)) written.set(value, '');
+  return value;
+}
+
+/** Names of members as JSON; the same few come again and again. */
+const keys = new Map<string, string>();
+const MAX_KEYS = 10_000;
+
+function keyText(key: string): string {
+  let text = keys.get(key);
+  if (text === undefined) {
+    text = JSON.stringify(key);
+    if (keys.size < MAX_KEYS && key.length < 100) keys.set(key, text);
+  }
+  return text;
 }
 
 /**
@@ -188,7 +214,7 @@ const isPlainNumber = (item: unknown): boolean =>
   typeof item === 'number' && Number.isFinite(item) && !Object.is(item, -0);
 
 /** SHA-256 as lower-case hex. */
-export const sha256 = (text: string | Uint8Array): string => createHash('sha256').update(text).digest('hex');
+export const sha256 = (text: string | Uint8Array): string => hash('sha256', text, 'hex');
 
 /** A deterministic id: the first 32 hex digits of the SHA-256 over the parts as a canonical JSON array. */
 export const hashId = (...parts: readonly unknown[]): string => sha256(canonicalJson(parts)).slice(0, 32);

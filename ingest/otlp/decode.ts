@@ -4,7 +4,7 @@
  * that cannot be read is refused alone.
  */
 import { got, type Refusal } from '../../errors.ts';
-import { isRecord, MAX_RECORD_BYTES, notJson, parseRecord } from '../json.ts';
+import { isRecord, MAX_RECORD_BYTES, notJson, parseRecord, writeOnce } from '../json.ts';
 import { attributesOf, BadValue, valueIn } from './any-value.ts';
 import { normal } from './normal.ts';
 import type { Attributes, Native, OtlpLog, OtlpSpan, SpanEvent } from './span.ts';
@@ -182,7 +182,7 @@ function spanOf(item: unknown, around: Around, field: string): OtlpSpan {
     error: Number(status?.code) === 2 ? (typeof status?.message === 'string' ? status.message : '') : null,
     scope: around.scope,
     resource: around.resource,
-    native: { ...around.native, span: normal(item) as Fields },
+    native: writeOnce({ ...around.native, span: normal(item) as Fields }),
   };
 }
 
@@ -200,7 +200,7 @@ function logOf(item: unknown, around: Around, field: string): OtlpLog {
       timeOf(item.observedTimeUnixNano, `${field}.observedTimeUnixNano`),
     body: valueIn(item.body, `${field}.body`),
     attributes,
-    native: { ...around.native, log: normal(item) as Fields },
+    native: writeOnce({ ...around.native, log: normal(item) as Fields }),
   };
 }
 

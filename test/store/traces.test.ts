@@ -5,9 +5,13 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { decodeDraft } from '../../ingest/decode.ts';
 import type { Event } from '../../ingest/events.ts';
-import { cutOtlp, cutRequest, type LiveFormat } from '../../ingest/formats/live-traces.ts';
+import { cutOtlp, cutRequest, type LiveFormat, tellTrace } from '../../ingest/formats/live-traces.ts';
 import { convertOtlp } from '../../ingest/formats/otlp-traces.ts';
+import { postgresLog } from '../../ingest/log/postgres.ts';
 import { decodeOtlp, isOtlp } from '../../ingest/otlp/decode.ts';
+import { checksum } from '../../store/checksum.ts';
+import { projectAll } from '../../store/projector.ts';
+import { rebuild } from '../../store/rebuild.ts';
 import {
   aTrace,
   chat,
@@ -20,6 +24,7 @@ import {
   text,
   tool,
 } from '../ingest/support/spans.ts';
+import { freshDatabase } from '../support/database.ts';
 import '../support/replay.ts';
 import { tablesOf } from './support/tables.ts';
 
@@ -85,6 +90,35 @@ describe('the spans of a trace', () => {
     const { artifacts: _, told_tasks: __, ...whole } = await facts(told, 100);
     const live = [...eventsOf(request(aTrace())), ...eventsOf(logRequest([judged]))].reverse();
     expect(await facts(live, 2)).toMatchObject(whole);
+  }, 60_000);
+});
+
+describe('amendments and rebuilds', () => {
+  it('P9, P15: reach what spans tell, whenever they come, and give the same tables again', async () => {
+    const spans = eventsOf(request(aTrace()));
+    const said = tellTrace(spans.map(({ data }) => data as never)).find(({ name }) => name === 'generation.completed')!;
+    const rejection = decodeDraft({
+      name: 'record.amended',
+      source: '/test',
+      id: 'no',
+      time: null,
+      data: { key: `e/${TRACE}`, target: { source: said.source, id: said.id }, op: 'reject' },
+    }).event!;
+    const whole = await facts([...spans, rejection], 100);
+    expect(whole.steps!.rows).toBe(2);
+    expect(await facts([rejection, ...spans.toReversed()], 5)).toEqual(whole);
+
+    const fresh = await freshDatabase();
+    try {
+      const log = postgresLog(fresh.db);
+      for (const event of [...spans.slice(0, 4), rejection, ...spans.slice(4)]) await log.append([event]);
+      await projectAll(fresh.db, { perPartition: 1 });
+      const before = await checksum(fresh.db);
+      await rebuild(fresh.db, { judge: async () => {}, perPartition: 3 });
+      expect(await checksum(fresh.db)).toEqual(before);
+    } finally {
+      await fresh.close();
+    }
   }, 60_000);
 });
 

@@ -1,0 +1,136 @@
+/** Trace stores that `bench otlp` measures beside Troupe, on the same PostgreSQL, each from a venv that an environment variable names. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdirSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { openPool } from '../store/db/pool.ts';
+
+export type StartedPeer = {
+  readonly name: string;
+  readonly url: string;
+  readonly headers: Record<string, string>;
+  /** Spans that its tables hold. */
+  readonly count: () => Promise<number>;
+  readonly stop: () => Promise<void>;
+};
+
+type Peer = { readonly name: string; readonly start: (database: string, scratch: string) => Promise<StartedPeer> };
+
+type About = {
+  readonly name: string;
+  readonly variable: string;
+  readonly program: string;
+  readonly install: string;
+  readonly ready: string;
+  readonly headers: Record<string, string>;
+  readonly args: (port: number, database: string) => readonly string[];
+  readonly env: (port: number, database: string, folder: string) => Record<string, string>;
+};
+
+const PEERS: readonly About[] = [
+  {
+    name: 'MLflow',
+    variable: 'TROUPE_BENCH_MLFLOW',
+    program: 'mlflow',
+    install: 'mlflow==3.17.2 psycopg2-binary',
+    ready: '/health',
+    headers: { 'x-mlflow-experiment-id': '0' },
+    args: (port, database) =>
+      `server --host 127.0.0.1 --port ${port} --workers 1 --backend-store-uri ${database.replace(/^postgres(?:ql)?:/, 'postgresql+psycopg2:')}`.split(
+        ' ',
+      ),
+    env: () => ({ MLFLOW_DISABLE_TELEMETRY: 'true', DO_NOT_TRACK: 'true' }),
+  },
+  {
+    name: 'Phoenix',
+    variable: 'TROUPE_BENCH_PHOENIX',
+    program: 'phoenix',
+    install: 'arize-phoenix==20.26.1 asyncpg',
+    ready: '/healthz',
+    headers: {},
+    args: () => ['serve'],
+    env: (port, database, folder) => ({
+      PHOENIX_TELEMETRY_ENABLED: 'false',
+      PHOENIX_HOST: '127.0.0.1',
+      PHOENIX_PORT: String(port),
+      PHOENIX_GRPC_PORT: String(port + 1),
+      PHOENIX_WORKING_DIR: folder,
+      PHOENIX_SQL_DATABASE_URL: database.replace(/^postgres:/, 'postgresql:'),
+    }),
+  },
+];
+
+type Env = Readonly<Record<string, string | undefined>>;
+
+/** The peers that are there, and for each other one the line that says how to get it. */
+export function findPeers(env: Env): { readonly found: readonly Peer[]; readonly missing: readonly string[] } {
+  const there = ({ variable, program }: About): boolean => existsSync(join(env[variable] ?? '', 'bin', program));
+  return {
+    found: PEERS.filter(there).map((about) => ({
+      name: about.name,
+      start: (database, scratch) => start(about, env[about.variable]!, database, scratch),
+    })),
+    missing: PEERS.filter((about) => !there(about)).map(
+      ({ name, variable, install }) =>
+        `no ${name}; say: python3 -m venv DIR && DIR/bin/pip install ${install} (about 900 MB), and set ${variable}=DIR`,
+    ),
+  };
+}
+
+async function start(about: About, venv: string, database: string, scratch: string): Promise<StartedPeer> {
+  const [name, folder, port] = [about.name.toLowerCase(), join(scratch, about.name), await freePort()];
+  mkdirSync(folder, { recursive: true });
+  const admin = openPool(database);
+  await admin.query(`create database ${name}`);
+  await admin.close();
+  const own = new URL(database);
+  own.pathname = `/${name}`;
+  const child = spawn(join(venv, 'bin', about.program), [...about.args(port, own.href)], {
+    cwd: folder,
+    env: { ...process.env, ...about.env(port, own.href, folder) },
+    stdio: 'ignore',
+    // It starts workers of its own, which end with its group.
+    detached: true,
+  });
+  const url = `http://127.0.0.1:${port}`;
+  const stop = async (): Promise<void> => {
+    if (child.exitCode !== null || child.pid === undefined) return;
+    const gone = once(child, 'exit');
+    process.kill(-child.pid, 'SIGKILL');
+    await gone;
+  };
+  const deadline = performance.now() + 120_000;
+  while (
+    !(await fetch(`${url}${about.ready}`).then(
+      ({ ok }) => ok,
+      () => false,
+    ))
+  ) {
+    if (child.exitCode !== null || performance.now() > deadline) {
+      await stop();
+      throw new Error(`${about.name} did not come up`);
+    }
+    await new Promise((resolve) => setTimeout(resolve, 200));
+  }
+  const db = openPool(own.href);
+  return {
+    name: about.name,
+    url,
+    headers: about.headers,
+    count: async () => Number((await db.query<{ n: string }>('select count(*) as n from spans')).rows[0]!.n),
+    stop: async () => {
+      await db.close();
+      await stop();
+    },
+  };
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as { port: number };
+  server.close();
+  await once(server, 'close');
+  return port;
+}
