@@ -1,11 +1,15 @@
 /**
- * What an agent's own program imports to say what happened. It needs nothing but Node, knows no database and no model, and can
- * be copied into another program as it stands: events are queued, sent in batches to `POST /v1/events`, and sent again while the
- * server is away. What the server refuses is reported, what it takes is durable.
+ * What an agent's own program imports to say what happened. It needs nothing but Node, knows no database and no model, and can be
+ * copied into another program with its folder `recorder/`: events are queued, sent in batches to `POST /v1/events`, and sent again
+ * while the server is away; with a spill folder they wait on disk meanwhile. What the server refuses is reported, what it takes is durable.
  */
 import { randomUUID } from 'node:crypto';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { EventData, EventName } from './events.ts';
+import { noteUnsent } from './recorder/exit.ts';
+import { type Entry, head, post, RecorderError, type Rejected, rejection } from './recorder/send.ts';
+import { openSpill } from './recorder/spill.ts';
+
+export { RecorderError, type Rejected } from './recorder/send.ts';
 
 /** An event as its producer says it. `id` repeats when the same fact is sent again; `time` is null where it is unknown. */
 export type RecorderDraft<N extends EventName = EventName> = {
@@ -21,11 +25,37 @@ export type RecorderDraft<N extends EventName = EventName> = {
 
 type Stamp = { readonly time?: string | null };
 
+type Asked = EventData<'generation.requested'>;
+type Choice = EventData<'generation.completed'>['choices'][number];
+
+/** A model call and all its candidates. A candidate that is a text is numbered by its place. */
+export type StepSaid = Omit<EventData<'generation.completed'>, 'call_id' | 'choices'> &
+  Pick<Asked, 'model' | 'params' | 'input' | 'tools' | 'parent_call_id'> & {
+    /** Default: a random id. */
+    readonly call_id?: string;
+    readonly choices: readonly (string | Choice)[];
+  };
+
+/** A tool call, with its result where `status` says how it ended. */
+export type ToolCallSaid = Omit<EventData<'tool.called'>, 'tool_call_id'> &
+  Partial<Pick<EventData<'tool.returned'>, 'status' | 'output' | 'error' | 'duration_ms'>> & {
+    /** Default: a random id. */
+    readonly tool_call_id?: string;
+  };
+
 export type Recorder = {
   /** A problem was stated. Its event id is made of the task id: stating it again in the same words changes nothing. */
   readonly task: (data: EventData<'task.defined'>, stamp?: Stamp) => void;
   /** An attempt began. */
   readonly episode: (data: EventData<'episode.started'>, stamp?: Stamp) => void;
+  /** A member of the team was described. */
+  readonly agent: (data: EventData<'agent.defined'>, stamp?: Stamp) => void;
+  /** A model was called and answered; `requested` is when it was asked. Answers the id of the call: its steps are `<call id>/<index>`. */
+  readonly step: (data: StepSaid, stamp?: Stamp & { readonly requested?: string | null }) => string;
+  /** A tool was called. Answers the id of the tool call. */
+  readonly toolCall: (data: ToolCallSaid, stamp?: Stamp) => string;
+  /** Somebody decided. */
+  readonly decision: (data: EventData<'decision.made'>, stamp?: Stamp) => void;
   /** Something was said about a target after the fact. */
   readonly feedback: (data: EventData<'feedback.recorded'>, stamp?: Stamp) => void;
   /** An attempt ended. */
@@ -33,34 +63,22 @@ export type Recorder = {
   /** Any event of the vocabulary. */
   readonly event: (draft: RecorderDraft) => void;
   /**
-   * Answers when everything said so far is durable. Throws `RecorderError`: with `rejected` when the server refused events (the
-   * others are kept and nothing is sent again), without when it could not be reached (everything unsent stays for the next flush).
+   * Answers when everything said so far is durable: at the server, or while it is away in the spill folder. Throws `RecorderError`:
+   * with `rejected` when the server refused events (the others are kept and nothing is sent again), without when it could not be
+   * reached and there is no spill folder, or no room in it (everything unsent stays for the next flush).
    */
   readonly flush: () => Promise<Flushed>;
 };
 
 /** What became of the events since the flush before. `duplicates` were known to the server already. */
-export type Flushed = { readonly sent: number; readonly accepted: number; readonly duplicates: number };
-
-export type Rejected = {
-  readonly id: string;
-  readonly type: string;
-  readonly code: string;
-  readonly field: string;
-  readonly expected: string;
-  readonly got: string;
+export type Flushed = {
+  readonly sent: number;
+  readonly accepted: number;
+  readonly duplicates: number;
+  /** Of a recorder with a spill folder: events that were written there, and damaged files that were moved aside. */
+  readonly spilled?: number;
+  readonly damaged?: number;
 };
-
-/** Why a flush failed: events the server refused, or no answer from it. */
-export class RecorderError extends Error {
-  readonly rejected: readonly Rejected[];
-
-  constructor(message: string, rejected: readonly Rejected[] = [], cause?: unknown) {
-    super(message, cause === undefined ? undefined : { cause });
-    this.name = 'RecorderError';
-    this.rejected = rejected;
-  }
-}
 
 export type RecorderOptions = {
   /** Where Troupe listens, such as `http://127.0.0.1:7717`. */
@@ -77,19 +95,11 @@ export type RecorderOptions = {
   readonly tries?: number;
   /** The first pause in milliseconds before a request is sent again; each further pause is twice as long, up to 5 s. */
   readonly pause?: number;
+  /** A folder where events wait while the server is away. What it holds is sent first, by this recorder or the next. */
+  readonly spill?: string;
+  /** Bytes that folder may hold. */
+  readonly spillBytes?: number;
 };
-
-type Entry = { readonly id: string; readonly type: string; readonly json: string };
-type Answer = {
-  readonly accepted: number;
-  readonly duplicates: number;
-  readonly errors: readonly (Partial<Rejected> & { readonly index?: number })[];
-};
-
-const MAX_PAUSE = 5_000;
-/** A request stays under this many bytes (one larger event goes alone), far below what the server takes in one body. */
-const MAX_BYTES = 2 ** 22;
-const AWAY = new Set([408, 425, 429, 500, 502, 503, 504]);
 
 /** One event as the CloudEvents JSON object that the server reads; also a line of an event file. */
 export function envelope(source: string, draft: RecorderDraft): object {
@@ -105,29 +115,46 @@ export function envelope(source: string, draft: RecorderDraft): object {
   };
 }
 
-/** A recorder for one source. Batches leave by themselves when they are full; `flush` sends the rest and waits. */
+/**
+ * A recorder for one source. Batches leave by themselves when they are full; `flush` sends the rest and waits, and a program that
+ * runs out of work waits for it too.
+ */
 export function createRecorder(options: RecorderOptions): Recorder {
-  const { baseUrl, source, batchSize = 250, tries = 8, pause = 100 } = options;
+  const { baseUrl, source, batchSize = 250, tries = 8, pause = 100, spillBytes = 2 ** 28 } = options;
   const headers = { ...(options.apiKey && { authorization: `Bearer ${options.apiKey}` }), ...options.headers };
   const url = new URL('v1/events', baseUrl.endsWith('/') ? baseUrl : `${baseUrl}/`);
+  const spill = options.spill === undefined ? null : openSpill(options.spill, spillBytes);
   const queue: Entry[] = [];
   const rejected: Rejected[] = [];
-  let counts = { sent: 0, accepted: 0, duplicates: 0 };
+  let counts = { sent: 0, accepted: 0, duplicates: 0, spilled: 0 };
   let flushing = 0;
+  let away = false;
   let running: Promise<unknown> | null = null;
 
-  /** Sends from the head of the queue; an entry leaves it only when the server has answered for it. */
+  async function send(batch: readonly Entry[]): Promise<void> {
+    // What waits on disk can wait longer: one try tells whether the server is back.
+    const answer = await post({ url, headers, pause }, batch, away && spill ? 1 : tries);
+    away = false;
+    for (const error of answer.errors) rejected.push(rejection(batch, error));
+    counts.sent += batch.length;
+    counts.accepted += answer.accepted;
+    counts.duplicates += answer.duplicates;
+  }
+
+  /** Sends what waits on disk, then from the head of the queue; an entry leaves only when the server has answered for it. */
   async function drain(): Promise<void> {
+    for (let file = spill?.oldest(); file; file = spill?.oldest()) {
+      for (let rest = file.entries; rest.length > 0; ) {
+        const batch = head(rest, batchSize);
+        await send(batch);
+        rest = rest.slice(batch.length);
+      }
+      spill?.remove(file.name);
+    }
     while (queue.length >= (flushing > 0 ? 1 : batchSize)) {
       const batch = head(queue, batchSize);
-      const answer = await post(url, headers, batch, tries, pause);
+      await send(batch);
       queue.splice(0, batch.length);
-      for (const error of answer.errors) rejected.push(rejection(batch, error));
-      counts = {
-        sent: counts.sent + batch.length,
-        accepted: counts.accepted + answer.accepted,
-        duplicates: counts.duplicates + answer.duplicates,
-      };
     }
   }
 
@@ -136,32 +163,46 @@ export function createRecorder(options: RecorderOptions): Recorder {
     running ??= drain()
       .then(
         () => null,
-        (problem: unknown) => problem,
+        (problem: unknown) => {
+          away = problem instanceof RecorderError && problem.away;
+          return away && keep() ? null : problem;
+        },
       )
       .finally(() => {
         running = null;
+        noteUnsent(unsent, queue.length > 0);
       });
     return running;
+  };
+
+  /** Moves the queue to the spill folder. */
+  const keep = (): boolean => {
+    if (queue.length === 0) return spill !== null;
+    if (!spill?.keep(queue)) return false;
+    counts.spilled += queue.length;
+    queue.length = 0;
+    return true;
   };
 
   const event = (draft: RecorderDraft): void => {
     const value = envelope(source, draft) as { readonly id: string; readonly type: string };
     queue.push({ id: value.id, type: value.type, json: JSON.stringify(value) });
+    noteUnsent(unsent, true);
     if (queue.length >= batchSize && running === null) void run();
   };
 
   const flush = async (): Promise<Flushed> => {
     flushing++;
     try {
-      while (queue.length > 0 || running !== null) {
+      do {
         const problem = await run();
         if (problem !== null) throw problem;
-      }
+      } while (queue.length > 0 || running !== null);
     } finally {
       flushing--;
     }
-    const done = counts;
-    counts = { sent: 0, accepted: 0, duplicates: 0 };
+    const { spilled, ...done } = counts;
+    counts = { sent: 0, accepted: 0, duplicates: 0, spilled: 0 };
     const refused = rejected.splice(0);
     const [first] = refused;
     if (first) {
@@ -171,96 +212,58 @@ export function createRecorder(options: RecorderOptions): Recorder {
         refused,
       );
     }
-    return done;
+    return spill ? { ...done, spilled, damaged: spill.damaged() } : done;
   };
+
+  const unsent = {
+    flush,
+    leave: () => {
+      if (!keep())
+        process.stderr.write(`${queue.length} events were not sent to ${url}: the program ended first.
+`);
+    },
+  };
+
+  if (spill) void run();
 
   return {
     task: (data, stamp) => event({ ...stamp, name: 'task.defined', id: `task/${data.task_id}`, data }),
     episode: (data, stamp) => event({ ...stamp, name: 'episode.started', id: `${data.episode_id}/started`, data }),
+    agent: (data, stamp) => event({ ...stamp, name: 'agent.defined', data }),
+    step: ({ call_id = randomUUID(), choices, model, params, input, tools, parent_call_id, ...said }, stamp = {}) => {
+      const { episode_id, agent_id, role, turn } = said;
+      const who = { episode_id, call_id, agent_id, role, turn };
+      // What is undefined is left out when the event is written.
+      const asked = { ...who, model, params, input, tools, parent_call_id } as Asked;
+      const { requested = null, ...answered } = stamp;
+      event({ name: 'generation.requested', id: `${call_id}/requested`, time: requested, data: asked });
+      const numbered = choices.map((one, index) => (typeof one === 'string' ? { index, content: one } : one));
+      const data = { ...said, call_id, choices: numbered };
+      event({ ...answered, name: 'generation.completed', id: `${call_id}/completed`, data });
+      return call_id;
+    },
+    toolCall: ({ tool_call_id = randomUUID(), status, output, error, duration_ms, ...called }, stamp) => {
+      const { episode_id, call_id } = called;
+      const id = `${episode_id}/${tool_call_id}`;
+      event({ ...stamp, name: 'tool.called', id: `${id}/called`, data: { ...called, tool_call_id } });
+      if (status !== undefined) {
+        const data = {
+          episode_id,
+          tool_call_id,
+          call_id,
+          status,
+          output,
+          error,
+          duration_ms,
+        } as EventData<'tool.returned'>;
+        event({ ...stamp, name: 'tool.returned', id: `${id}/returned`, data });
+      }
+      return tool_call_id;
+    },
+    decision: (data, stamp) => event({ ...stamp, name: 'decision.made', data }),
     feedback: (data, stamp) => event({ ...stamp, name: 'feedback.recorded', id: data.feedback_id, data }),
     finish: (data, stamp) => event({ ...stamp, name: 'episode.finished', id: `${data.episode_id}/finished`, data }),
     event,
     flush,
-  };
-}
-
-/** The longest run of entries from the head of the queue that fits one request; at least one. */
-function head(queue: readonly Entry[], most: number): readonly Entry[] {
-  let bytes = 0;
-  let count = 0;
-  while (count < Math.min(most, queue.length)) {
-    bytes += Buffer.byteLength(queue[count]!.json) + 1;
-    if (count > 0 && bytes > MAX_BYTES) break;
-    count++;
-  }
-  return queue.slice(0, count);
-}
-
-async function post(
-  url: URL,
-  headers: Readonly<Record<string, string>>,
-  batch: readonly Entry[],
-  tries: number,
-  pause: number,
-): Promise<Answer> {
-  const body = `[${batch.map((entry) => entry.json).join(',')}]`;
-  let problem = '';
-  let cause: unknown;
-  for (let attempt = 0; attempt < tries; attempt++) {
-    let wait = Math.min(MAX_PAUSE, pause * 2 ** attempt);
-    try {
-      const response = await fetch(url, {
-        method: 'POST',
-        headers: { ...headers, 'content-type': 'application/cloudevents-batch+json' },
-        body,
-        signal: AbortSignal.timeout(60_000),
-      });
-      const text = await response.text();
-      if (!AWAY.has(response.status)) return answerOf(response.status, text, batch, url);
-      problem = `it answered ${response.status}: ${text.slice(0, 200)}`;
-      const after = Number(response.headers.get('retry-after') ?? Number.NaN);
-      if (after >= 0) wait = Math.min(MAX_PAUSE, Math.max(pause, after * 1000));
-    } catch (error) {
-      if (error instanceof RecorderError) throw error;
-      const inner = (error as Error).cause;
-      problem = inner instanceof Error && inner.message ? inner.message : (error as Error).message;
-      cause = error;
-    }
-    if (attempt + 1 < tries) await sleep(wait);
-  }
-  throw new RecorderError(
-    `${url} took none of ${batch.length} events in ${tries} tries (${problem}). They are kept: flush again when it is back.`,
-    [],
-    cause,
-  );
-}
-
-/** Reads the per-item answer. A 2xx that does not account for every event is no acknowledgement. */
-function answerOf(status: number, text: string, batch: readonly Entry[], url: URL): Answer {
-  let value: Record<string, unknown> = {};
-  try {
-    value = JSON.parse(text) as Record<string, unknown>;
-  } catch {
-    // Not JSON: the sentence below shows it.
-  }
-  const { accepted, duplicates, errors } = value ?? {};
-  const refused = Array.isArray(errors) ? (errors as Answer['errors']) : [];
-  if (typeof accepted === 'number' && typeof duplicates === 'number') {
-    if (accepted + duplicates + refused.length === batch.length) return { accepted, duplicates, errors: refused };
-  }
-  throw new RecorderError(
-    `${url} answered ${status} and did not say what became of each of ${batch.length} events: ${text.slice(0, 300)}`,
-  );
-}
-
-function rejection(batch: readonly Entry[], error: Answer['errors'][number]): Rejected {
-  const entry = batch[error.index ?? -1];
-  return {
-    id: error.id ?? entry?.id ?? 'unknown',
-    type: entry?.type ?? 'event',
-    code: error.code ?? 'rejected',
-    field: error.field ?? '',
-    expected: error.expected ?? 'what the vocabulary says',
-    got: error.got ?? 'something else',
   };
 }

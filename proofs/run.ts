@@ -18,6 +18,7 @@ import { proof as openaiClients } from './openai-clients.ts';
 import type { Proof } from './proof.ts';
 import { findPython } from './python.ts';
 import { proof as refusedKeys } from './refused-keys.ts';
+import { proof as pythonRecorder } from './python-recorder.ts';
 import { findVersitygw } from './s3.ts';
 import { proof as savesSurviveKills } from './saves-survive-kills.ts';
 import { proof as trainingMatchesPytorch } from './training-matches-pytorch.ts';
@@ -36,6 +37,7 @@ const PROOFS: readonly Proof[] = [
   openaiClients,
   refusedKeys,
   clientsArrive,
+  pythonRecorder,
 ];
 
 type Verdict = 'ok' | 'FAILED' | 'skipped';
