@@ -59,6 +59,18 @@ export const SETTINGS = {
     fallback: null,
     about: 'methods that the judge process runs over every group that completes, written as for judge --methods',
   },
+  redact: {
+    env: 'TROUPE_REDACT',
+    fallback: null,
+    map: true,
+    about: 'patterns of secrets of your own, by name, that are replaced before anything is stored',
+  },
+  close_after: {
+    env: 'TROUPE_CLOSE_AFTER',
+    fallback: 1800,
+    range: [1, 31_536_000],
+    about: 'seconds without an event after which an episode is closed and a group no longer waited for',
+  },
 } as const satisfies Record<string, Setting>;
 
 export type SettingName = keyof typeof SETTINGS;

@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import fastify, { type FastifyInstance } from 'fastify';
 import { TroupeError } from '../errors.ts';
 import type { ArtifactStore, DoorBook, EventLog } from '../ingest/log/log.ts';
+import type { Redactor } from '../ingest/redact.ts';
 import { mapStrings, unescapeText } from '../ingest/text.ts';
 import type { Db } from '../store/db/pool.ts';
 import { authorise } from './auth.ts';
@@ -30,6 +31,8 @@ export type AppOptions = OriginOptions & {
   readonly log: EventLog;
   readonly book: DoorBook;
   readonly artifacts: ArtifactStore;
+  /** What the log is behind, for its counts. */
+  readonly redactor?: Redactor;
   /** Who answers for the gateway's models. */
   readonly speakers: Speakers;
   /** The model servers that other models are asked of. Default: none. */
@@ -112,7 +115,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   eventRoutes(app, door, { bodyLimit });
   otlpRoutes(app, door, { bodyLimit });
   tracingClientRoutes(app, door, { bodyLimit });
-  healthRoutes(app, { db, version, project, counts });
+  healthRoutes(app, { db, version, project, counts, redactor: options.redactor ?? null });
   if (!options.ingestOnly) {
     const { speakers, recordTimeoutMs = RECORD_TIMEOUT_MS } = options;
     const { artifacts, keys, upstreams = openUpstreams([]), recordLimit = RECORD_LIMIT } = options;

@@ -1,4 +1,5 @@
 /** What Prometheus reads: counts of this process, and of the project as the database knows them. Written by hand, it is a small format. */
+import type { Redactor } from '../ingest/redact.ts';
 import type { Db } from '../store/db/pool.ts';
 import { lag } from '../store/positions.ts';
 
@@ -102,6 +103,18 @@ export async function projectMetrics(db: Db): Promise<readonly Metric[]> {
     ),
   ];
 }
+
+/** What this process took out before the log. */
+export const redactionMetrics = (redactor: Redactor | null): readonly Metric[] =>
+  redactor === null
+    ? []
+    : [
+        counter(
+          'troupe_redactions_total',
+          'Texts in which this process found a secret, by rule.',
+          Object.entries(redactor.found()).map(([rule, value]) => ({ labels: { rule }, value })),
+        ),
+      ];
 
 const counter = (name: string, about: string, samples: readonly Sample[]): Metric => ({
   name,

@@ -3,6 +3,9 @@ import { type Config, loadConfig } from '../config.ts';
 import { fileArtifacts } from '../ingest/artifacts.ts';
 import type { ArtifactStore, DoorBook, EventLog } from '../ingest/log/log.ts';
 import { postgresBook, postgresLog } from '../ingest/log/postgres.ts';
+import { createRedactor, type Redactor } from '../ingest/redact.ts';
+import { ownRules } from '../ingest/redact-own.ts';
+import { redacting } from '../ingest/redact-ports.ts';
 import { type Database, openDatabase } from '../store/db/database.ts';
 import { type Home, openHome } from '../store/db/home.ts';
 import type { Db } from '../store/db/pool.ts';
@@ -15,6 +18,8 @@ export type Context = {
   readonly log: EventLog;
   readonly book: DoorBook;
   readonly artifacts: ArtifactStore;
+  /** What log, book and artifacts are behind. */
+  readonly redactor: Redactor;
   readonly now: () => Date;
 };
 
@@ -26,6 +31,7 @@ export async function withContext<T>(
   work: (context: Context) => Promise<T>,
 ): Promise<T> {
   const config = loadConfig(flags, process.env);
+  const redactor = createRedactor(ownRules(config.redact ?? {}));
   const database = await openDatabase({
     home: config.home,
     ...(config.origins.project === 'default' && config.database_url ? {} : { project: config.project }),
@@ -41,9 +47,11 @@ export async function withContext<T>(
       home,
       database,
       db,
-      log: postgresLog(db),
-      book: postgresBook(db),
-      artifacts: fileArtifacts(home.artifacts),
+      ...redacting(
+        { log: postgresLog(db), book: postgresBook(db), artifacts: fileArtifacts(home.artifacts) },
+        redactor,
+      ),
+      redactor,
       now: () => new Date(),
     });
   } finally {

@@ -86,7 +86,7 @@ async function answer(context: Context, { signal, onReady }: RoleOptions, role: 
     import('../api/upstream/upstreams.ts'),
     import('../api/upstream/settings.ts'),
   ]);
-  const { db, log, book, artifacts, config } = context;
+  const { db, log, book, artifacts, redactor, config } = context;
   const openLoopback = loopbackIsOpen(config.loopback);
   const keys = openKeyRing(db, { firstKey: takeFirstKey(process.env) });
   const exposed = !isLoopback(config.host) && (await keys.required());
@@ -97,6 +97,7 @@ async function answer(context: Context, { signal, onReady }: RoleOptions, role: 
     log,
     book,
     artifacts,
+    redactor,
     speakers,
     upstreams,
     keys,

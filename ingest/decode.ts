@@ -6,7 +6,8 @@ import { Compile } from 'typebox/compile';
 import { got, type Refusal } from '../errors.ts';
 import { type Draft, type Event, type EventName, keyOf, typeOf, VOCABULARY } from './events.ts';
 import { canonicalJson, isRecord, MAX_DATA_DEPTH, notJson, parseRecord, sha256 } from './json.ts';
-import { escapeText, mapStrings, needsEscape, unescapeText } from './text.ts';
+import { holdsSecret } from './redact-rules.ts';
+import { ESCAPED_FLAG, escapeText, mapStrings, needsEscape, unescapeText } from './text.ts';
 
 export type Decoded =
   | { readonly event: Event; readonly refusal?: never }
@@ -91,9 +92,15 @@ export function decodeDraft(draft: Draft): Decoded {
   const key = keyOf(draft.name, data);
   const badKey = badIdentifier(key);
   if (badKey) return refuse('bad_identifier', 'data', badKey, key);
-  const digest = sha256(`${draft.name}\n${time ?? ''}\n${json}`);
+  if (holdsSecret(`${draft.source}\n${draft.id}\n${key}`))
+    return refuse('bad_identifier', 'id', 'ids that hold no secret', 'an id with the shape of one');
+  const digest = digestOf(draft.name, time, json);
   return { event: { name: draft.name, source: draft.source, id: draft.id, time, key, data, json, digest } as Event };
 }
+
+/** What tells a repeated event from a conflicting one; `json` is its canonical data. */
+export const digestOf = (name: EventName, time: string | null, json: string): string =>
+  sha256(`${name}\n${time ?? ''}\n${json}`);
 
 /** An event as the CloudEvents envelope that `decodeEnvelope` reads, text given back as it was sent. */
 export function encodeEnvelope(
@@ -139,9 +146,6 @@ function withExtensions(value: Record<string, unknown>): unknown {
   const extra = Object.entries(value).filter(([name]) => !ENVELOPE.has(name));
   return extra.length === 0 || !isRecord(data) ? data : { ...data, [EXTENSIONS]: Object.fromEntries(extra) };
 }
-
-/** Flag of an event whose text holds the reversible escape of `text.ts`. */
-export const ESCAPED_FLAG = 'escaped_text';
 
 /** JSON.stringify writes U+0000 and lone surrogates as \u escapes; a backslash before them is a rare false alarm. */
 const MIGHT_NEED_ESCAPE = /\\u(?:0000|d[89a-f])|\uFFFE/;

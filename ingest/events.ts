@@ -135,6 +135,7 @@ const Context = {
   flags: maybe(list(Type.String(), 'what was odd: agent_mismatch, escaped_text, no_token_ids …')),
   unmapped: maybe(Plain('every native field without a place of its own')),
   raw: maybe(Plain('artifact_id of the original record')),
+  redactions: maybe(Plain('rule to number of secrets that were replaced before the log')),
 };
 
 const about = <P extends TProperties>(description: string, fields: P) =>

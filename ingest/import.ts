@@ -16,6 +16,7 @@ import { ordinals, type Tally, tallier } from './import-tally.ts';
 import { canonicalJson } from './json.ts';
 import type { ArtifactStore, DoorBook, EventLog } from './log/log.ts';
 import { type FileRecord, openRecordFile } from './read-file.ts';
+import { createRedactor, type Redactor } from './redact.ts';
 
 /** Errors listed in a report; all of them are in the book. */
 const LISTED_ERRORS = 1000;
@@ -40,6 +41,8 @@ export type ImportOptions = {
   readonly format?: string;
   /** Read and count, append nothing. */
   readonly dryRun?: boolean;
+  /** Applied to each native record before anything is made of it: ids and hashes are of what is kept. Default: the built-in rules. */
+  readonly redactor?: Redactor;
   readonly onProgress?: (progress: ImportProgress) => void;
   readonly signal?: AbortSignal;
 };
@@ -65,7 +68,7 @@ export type ImportReport = Tally & {
  * signal fires (what was appended stays; importing again goes on), and whatever the log throws.
  */
 export async function importFiles(paths: readonly string[], options: ImportOptions): Promise<ImportReport> {
-  const { dryRun = false, onProgress = () => {}, signal } = options;
+  const { dryRun = false, onProgress = () => {}, redactor = createRedactor(), signal } = options;
   const forced = options.format === undefined ? null : formatNamed(options.format);
   const { files, skipped } = await findFiles(paths);
   const counts: Counts = { received: 0, accepted: 0, duplicates: 0, rejected: 0 };
@@ -108,7 +111,8 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
   }
 
   /** Converts one native record, which `members` of files make up: what is refused is told by the member that is meant. */
-  async function keep(value: unknown, format: Format, members: readonly Member[]): Promise<void> {
+  async function keep(native: unknown, format: Format, members: readonly Member[]): Promise<void> {
+    const value = redactor.value(native);
     const canonical = canonicalJson(value);
     const converted = format.convert({ value, canonical, ordinal: ordinalOf(canonical) });
     const [{ place, raw }] = members as [Member];

@@ -4,6 +4,9 @@
  * digits, and U+FFFE itself is escaped the same way, so every escaped text has exactly one origin.
  */
 
+/** Flag of an event whose text holds the escape. */
+export const ESCAPED_FLAG = 'escaped_text';
+
 const MARK = '\uFFFE';
 // biome-ignore lint/suspicious/noControlCharactersInRegex: U+0000 is what this file is about
 const NEEDS_ESCAPE = /[\u0000\uFFFE]|[\uD800-\uDBFF](?![\uDC00-\uDFFF])|(?<![\uD800-\uDBFF])[\uDC00-\uDFFF]/g;

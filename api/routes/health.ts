@@ -2,10 +2,11 @@
 import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
 import { TroupeError } from '../../errors.ts';
+import type { Redactor } from '../../ingest/redact.ts';
 import { checkSchema, readMigrations } from '../../migrations/migrate.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { lag } from '../../store/positions.ts';
-import { projectMetrics, prometheusText, type RequestCounts } from '../metrics.ts';
+import { projectMetrics, prometheusText, type RequestCounts, redactionMetrics } from '../metrics.ts';
 import { documented } from '../openapi.ts';
 
 const Health = Type.Object({ status: Type.Literal('ok'), version: Type.String(), project: Type.String() });
@@ -25,7 +26,14 @@ export function healthRoutes(
     version,
     project,
     counts,
-  }: { readonly db: Db; readonly version: string; readonly project: string; readonly counts: RequestCounts },
+    redactor,
+  }: {
+    readonly db: Db;
+    readonly version: string;
+    readonly project: string;
+    readonly counts: RequestCounts;
+    readonly redactor: Redactor | null;
+  },
 ): void {
   const known = readMigrations();
 
@@ -65,7 +73,7 @@ export function healthRoutes(
     async (_request, reply) =>
       reply
         .header('content-type', 'text/plain; version=0.0.4; charset=utf-8')
-        .send(prometheusText([...(await projectMetrics(db)), ...counts.read()])),
+        .send(prometheusText([...(await projectMetrics(db)), ...counts.read(), ...redactionMetrics(redactor)])),
   );
 }
 

@@ -25,7 +25,7 @@ export function recordCommands(program: Command): void {
         'after',
         '\nExamples:\n  troupe import results.json\n  troupe import logs/ --format openai-chat --dry-run',
       ),
-    async ({ db, log, book, artifacts }, paths, flags) => {
+    async ({ db, log, book, artifacts, redactor }, paths, flags) => {
       const quiet = flags.quiet === true || flags.json === true;
       const signal = untilInterrupted();
       const bar = progressBar('Importing', { quiet });
@@ -33,6 +33,7 @@ export function recordCommands(program: Command): void {
         log,
         book,
         artifacts,
+        redactor,
         ...(flags.format ? { format: String(flags.format) } : {}),
         ...(flags.dryRun ? { dryRun: true } : {}),
         onProgress: ({ bytesDone, bytesTotal, file }) => bar.update(bytesDone, bytesTotal, file ?? ''),

@@ -1,0 +1,142 @@
+/**
+ * Secrets are taken out before the log: what is in the log is never taken out of it again. Where a secret stood there is a mark with
+ * the name of its rule, and the event counts its marks in `redactions`. What is redacted depends on the text alone, and redacting
+ * again changes nothing, so importing or sending the same twice gives duplicates and no conflicts.
+ */
+import { digestOf } from './decode.ts';
+import { type Event, keyOf } from './events.ts';
+import { canonicalJson, isRecord } from './json.ts';
+import { MARK, markOf, mayHoldSecret, RULES, type Rule } from './redact-rules.ts';
+import { ESCAPED_FLAG } from './text.ts';
+
+export type Redactor = {
+  readonly text: (text: string) => string;
+  /** The same value where nothing was found; otherwise a copy, keys redacted too. */
+  readonly value: (value: unknown) => unknown;
+  /** The same event where nothing was found. */
+  readonly event: (event: Event) => Event;
+  /** How many texts each rule changed since this redactor was made. */
+  readonly found: () => Readonly<Record<string, number>>;
+};
+
+/** A rule of the user: a name, and a pattern that the caller guarantees to run in linear time. */
+export type OwnRule = {
+  readonly name: string;
+  readonly pattern: RegExp;
+  /** A literal that every match contains; null where none is known. */
+  readonly hint: string | null;
+};
+
+/** A redactor by the built-in rules and these. */
+export function createRedactor(own: readonly OwnRule[] = []): Redactor {
+  const added = own.map(({ name, pattern, hint }): Rule => ({ name, pattern, hints: [hint ?? ''] }));
+  const hinted = (rules: readonly Rule[], text: string): Rule[] =>
+    rules.filter(({ hints }) => hints.some((hint) => text.includes(hint)));
+  /** Rules that may find something in the text, or in JSON text. */
+  const applying = (text: string): Rule[] => [
+    ...(mayHoldSecret(text) ? hinted(RULES, text) : []),
+    ...hinted(added, text),
+  ];
+  const found = new Map<string, number>();
+  const note = (name: string): void => void found.set(name, (found.get(name) ?? 0) + 1);
+
+  const identify = (event: Event): Event => (added.length === 0 ? event : identified(event, text));
+  const text = (said: string): string => applyAll(applying(said), said, note);
+  const value = (json: unknown): unknown => {
+    const applied = applying(JSON.stringify(json) ?? '');
+    return applied.length === 0 ? json : mapTexts(json, (said) => applyAll(applied, said, note));
+  };
+  const event = (given: Event): Event => {
+    const applied = applying(given.json);
+    if (applied.length === 0 && !given.json.includes('[redacted:')) return identify(given);
+    const redact = (said: string): string => applyAll(applied, said, note);
+    const mapped = mapTexts(given.data, redact);
+    if (mapped === given.data && !given.json.includes('[redacted:')) return identify(given);
+    const data = withoutTokens(given, mapped as Record<string, unknown>);
+    const marked = counted(data);
+    const json = canonicalJson(marked);
+    if (json === given.json) return identify(given);
+    const key = keyOf(given.name, marked);
+    const digest = digestOf(given.name, given.time, json);
+    return identify({ ...given, key, data: marked, json, digest } as Event);
+  };
+  return { text, value, event, found: () => Object.fromEntries(found) };
+}
+
+/** Until nothing more is found: a mark may end the word that hid the next secret. */
+function applyAll(rules: readonly Rule[], said: string, note: (name: string) => void): string {
+  for (let text = said, rounds = 0; ; rounds++) {
+    const before = text;
+    for (const { name, hints, pattern } of rules) {
+      if (!hints.some((hint) => text.includes(hint))) continue;
+      const mark = markOf(name);
+      const replaced = text.replace(pattern, (...found) => {
+        const kept = found.at(-1) as { readonly before?: string; readonly after?: string } | string;
+        return typeof kept === 'object' ? `${kept.before ?? ''}${mark}${kept.after ?? ''}` : mark;
+      });
+      if (replaced !== text) note(name);
+      text = replaced;
+    }
+    if (text === before || rounds === MOST_ROUNDS) return text;
+  }
+}
+
+const MOST_ROUNDS = 8;
+
+/** Ids that the producer chose: the door refuses those with a built-in shape, so only a rule of the user finds something here. */
+function identified(event: Event, text: (said: string) => string): Event {
+  const [id, source] = [text(event.id), text(event.source)];
+  return id === event.id && source === event.source ? event : { ...event, id, source };
+}
+
+/** The same value where nothing changed. Two keys that became one keep both members: the second is numbered. */
+function mapTexts(value: unknown, change: (text: string) => string): unknown {
+  if (typeof value === 'string') return change(value);
+  if (Array.isArray(value)) {
+    // Token ids and log-probabilities: most of what an event of ours holds.
+    if (typeof value[0] === 'number') return value;
+    const items = value.map((item) => mapTexts(item, change));
+    return items.some((item, i) => item !== value[i]) ? items : value;
+  }
+  if (!isRecord(value)) return value;
+  const members = new Map<string, unknown>();
+  let same = true;
+  for (const [key, member] of Object.entries(value)) {
+    const [changed, mapped] = [change(key), mapTexts(member, change)];
+    same &&= changed === key && mapped === member;
+    let name = changed;
+    for (let n = 2; members.has(name); n++) name = `${changed}#${n}`;
+    members.set(name, mapped);
+  }
+  return same ? value : Object.fromEntries(members);
+}
+
+const OF_TOKENS = ['token_ids', 'logprobs', 'raw_logprobs', 'top_logprobs', 'loss_mask'];
+const REDACTED_TOKENS = 'redacted_tokens';
+
+/** Token ids spell what the text says: a candidate whose text held a secret loses them. */
+function withoutTokens(given: Event, data: Record<string, unknown>): Record<string, unknown> {
+  if (given.name !== 'generation.completed') return data;
+  const before = (given.data as { readonly choices: readonly unknown[] }).choices;
+  let lost = false;
+  const choices = (data.choices as Record<string, unknown>[]).map((choice, i) => {
+    if (!OF_TOKENS.some((name) => choice[name] != null)) return choice;
+    if (canonicalJson(choice) === canonicalJson(before[i])) return choice;
+    lost = true;
+    return Object.fromEntries(Object.entries(choice).filter(([name]) => !OF_TOKENS.includes(name)));
+  });
+  if (!lost) return data;
+  const flags = Array.isArray(data.flags) ? (data.flags as string[]) : [];
+  // The flag of the escape stays last.
+  const escaped = flags.at(-1) === ESCAPED_FLAG ? [ESCAPED_FLAG] : [];
+  const others = flags.slice(0, flags.length - escaped.length);
+  return { ...data, choices, flags: [...others, REDACTED_TOKENS, ...escaped] };
+}
+
+/** The event with how often each rule found something, by its marks. */
+function counted(data: Record<string, unknown>): Record<string, unknown> {
+  const { redactions: _, ...rest } = data;
+  const counts: Record<string, number> = {};
+  for (const [, name] of canonicalJson(rest).matchAll(MARK)) counts[name as string] = (counts[name as string] ?? 0) + 1;
+  return Object.keys(counts).length === 0 ? data : { ...rest, redactions: counts };
+}
