@@ -4,7 +4,7 @@
  */
 import type { Refusal } from '../errors.ts';
 import type { Decoded } from '../ingest/decode.ts';
-import type { DeadLetter, DoorBook, DoorReport, EventLog } from '../ingest/log/log.ts';
+import { type DeadLetter, type DoorBook, type DoorReport, ERASED_REFUSAL, type EventLog } from '../ingest/log/log.ts';
 import { createAppendQueue } from './append-queue.ts';
 import { groupCommit } from './group-commit.ts';
 
@@ -48,9 +48,9 @@ export function openDoor(log: Pick<EventLog, 'append'>, book: DoorBook): Door {
       const answers = items.map(({ id, decoded }, index): ItemAnswer => {
         if (decoded.refusal) return { index, id, status: 'rejected', ...decoded.refusal };
         const became = appended[next++]!;
-        return became === 'conflict'
-          ? { index, id, status: 'rejected', ...conflict(decoded.event.id) }
-          : { index, id, status: became };
+        if (became === 'conflict') return { index, id, status: 'rejected', ...conflict(decoded.event.id) };
+        if (became === 'erased') return { index, id, status: 'rejected', ...ERASED_REFUSAL };
+        return { index, id, status: became };
       });
       const report = reportOf(door, items, answers);
       const written = reports.submit(report);
@@ -81,7 +81,9 @@ function reportOf(door: string, items: readonly DoorItem[], answers: readonly It
     else if (status === 'duplicate') duplicates++;
     else {
       const { raw, place } = items[i]!;
-      rejected.push({ place, raw: Buffer.from(raw() as string), refusal: { code, field, expected, got } as Refusal });
+      // What was erased is not kept in another place.
+      const bytes = code === 'erased' ? new Uint8Array() : Buffer.from(raw() as string);
+      rejected.push({ place, raw: bytes, refusal: { code, field, expected, got } as Refusal });
     }
   }
   return { door, received: items.length, acknowledged, duplicates, rejected };

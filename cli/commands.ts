@@ -20,6 +20,7 @@ export const COMMAND_FILES: readonly CommandFile[] = [
     names: ['sql', 'episodes', 'show', 'lineage', 'rebuild', 'checksum', 'reconcile'],
     load: async () => (await import('./commands/ask.ts')).askCommands,
   },
+  { names: ['erase'], load: async () => (await import('./commands/keep.ts')).keepCommands },
   { names: ['judge'], load: async () => (await import('./commands/judge.ts')).judgeCommands },
   { names: ['teams', 'pool'], load: async () => (await import('./commands/pool.ts')).poolCommands },
   { names: ['blame'], load: async () => (await import('./commands/blame.ts')).blameCommands },

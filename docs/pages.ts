@@ -190,6 +190,7 @@ const REFUSED: Readonly<Record<RefusalCode, string>> = {
   unknown_format: 'a format that no importer recognises',
   id_conflict: 'the same id with another body; the first stays',
   bad_reference: 'it points at something that is not there',
+  erased: 'It is about something that was erased on request; nothing of it is kept.',
 };
 
 /** docs/errors.md: every code with its status, exit code and meaning. */

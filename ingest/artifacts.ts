@@ -50,6 +50,12 @@ export function fileArtifacts(dir: string): ArtifactStore {
       }
       return body;
     },
+    remove: async (name) => {
+      if (!/^[0-9a-f]{64}$/.test(name) || !(await exists(pathOf(dir, name)))) return false;
+      await rm(pathOf(dir, name), { force: true });
+      await syncFolder(folderOf(dir, name));
+      return true;
+    },
   };
 }
 

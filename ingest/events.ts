@@ -135,6 +135,7 @@ const Context = {
   flags: maybe(list(Type.String(), 'what was odd: agent_mismatch, escaped_text, no_token_ids …')),
   unmapped: maybe(Plain('every native field without a place of its own')),
   raw: maybe(Plain('artifact_id of the original record')),
+  subject: maybe(Id('the person whose data this is: what troupe erase --subject erases')),
   redactions: maybe(Plain('rule to number of secrets that were replaced before the log')),
 };
 
@@ -327,7 +328,7 @@ export const VOCABULARY = {
   'record.amended': about('An earlier event is corrected. Both stay in the log; the tables show the corrected one.', {
     key: Id('key of the event that is corrected'),
     target: Type.Object({ source: Id('its source'), id: Id('its id') }),
-    op: Type.Enum(['merge', 'set', 'supersede', 'reject']),
+    op: Type.Enum(['merge', 'set', 'supersede', 'reject', 'erase']),
     patch: maybe(Any('merge: a JSON merge patch of its data · supersede: its new data')),
     set: maybe(list(Type.Object({ path: Text('JSON pointer into data'), value: Any('new value') }), 'op set')),
     reason: maybe(Text('why')),

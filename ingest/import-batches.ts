@@ -5,7 +5,7 @@
 import type { Refusal } from '../errors.ts';
 import { encodeEnvelope } from './decode.ts';
 import { type Event, typeOf } from './events.ts';
-import type { ArtifactStore, DeadLetter, DoorBook, EventLog } from './log/log.ts';
+import { type ArtifactStore, type DeadLetter, type DoorBook, ERASED_REFUSAL, type EventLog } from './log/log.ts';
 
 /** Events in one append, and the bytes of their data after which it goes earlier. */
 const BATCH_EVENTS = 500;
@@ -64,7 +64,11 @@ export function openBatches(options: BatchesOptions): Batches {
     for (const [i, answer] of answers.entries()) {
       if (answer === 'accepted') accepted += 1;
       else if (answer === 'duplicate') duplicates += 1;
-      else {
+      else if (answer === 'erased') {
+        refuse(ERASED_REFUSAL, full.places[i]!, new Uint8Array(), full);
+        // Bodies are there before their events, so the body came back as well.
+        for (const body of bodiesOf(full.events[i]!)) await artifacts.remove(body);
+      } else {
         const event = full.events[i]!;
         refuse(conflictOf(event), full.places[i]!, Buffer.from(JSON.stringify(encodeEnvelope(event))), full);
       }
@@ -114,6 +118,14 @@ export function openBatches(options: BatchesOptions): Batches {
     },
   };
 }
+
+const bodiesOf = ({ data }: Event): string[] => {
+  const { sha256, raw } = data as {
+    readonly sha256?: unknown;
+    readonly raw?: { readonly artifact_id?: unknown } | null;
+  };
+  return [sha256, raw?.artifact_id].filter((body) => typeof body === 'string');
+};
 
 const conflictOf = (event: Event): Refusal => ({
   code: 'id_conflict',

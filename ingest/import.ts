@@ -246,6 +246,7 @@ const NOWHERE = {
   artifacts: {
     put: async (bodies) => bodies.map(() => ({ sha256: '', size: 0 })),
     get: async () => new Uint8Array(),
+    remove: async () => false,
   } satisfies ArtifactStore,
 };
 

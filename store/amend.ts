@@ -27,6 +27,8 @@ export function amended(event: Stored, amendments: readonly Stored[]): Stored | 
   let data = event.data;
   for (const amendment of mine) {
     const { op, patch, set } = asSent(amendment.data) as EventData<'record.amended'>;
+    // What was erased is gone from the event itself.
+    if (op === 'erase') continue;
     if (op === 'reject') return null;
     const next =
       op === 'merge'

@@ -316,6 +316,35 @@ async function reproject(
   return told;
 }
 
+/** Tables about an episode by its id, and those by its key. */
+const BY_EPISODE = [
+  ...['episodes', 'agents', 'calls', 'steps', 'message_bodies', 'messages', 'tool_calls', 'decisions', 'observations'],
+  ...['verdicts', 'rewards', 'credits', 'blames'],
+];
+const BY_KEY = ['feedback', 'artifacts', 'scores'];
+
+/**
+ * Makes the rows of these keys anew from their events, whatever the tables held: judgements about them are gone. The transaction's
+ * search_path names the schema.
+ */
+export async function reprojectKeys(tx: Session, keys: readonly string[]): Promise<void> {
+  const all = new Set(keys);
+  const touched = new Map((await positionsOf(tx, all)).map(([id, position]) => [id, position + 1]));
+  const foreign = new Set<string>(touched.keys());
+  const orphaned = await episodesWithForeign(tx, all);
+  const tasks = tasksOf(keys);
+  const toldBefore = await toldOf(tx, tasks);
+  for (const table of BY_EPISODE) {
+    await tx.query(`delete from ${table} where episode_id = any($1::text[])`, [[...touched.keys()]]);
+  }
+  for (const table of BY_KEY) await tx.query(`delete from ${table} where key = any($1::text[])`, [keys]);
+  for (const key of keys) await reproject(tx, key, foreign);
+  await summarise(tx, touched);
+  await touchPlayed(tx, toldBefore, tasks);
+  const summarised = await resolveForeign(tx, foreign);
+  await summarise(tx, new Map(orphaned.filter((id) => !summarised.includes(id)).map((id) => [id, 0])));
+}
+
 /** Applies everything that is in the log now. Returns how many events were applied. */
 export async function projectAll(db: Db, options: ProjectorOptions = {}): Promise<number> {
   let total = 0;

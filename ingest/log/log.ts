@@ -5,8 +5,19 @@
 import type { Refusal } from '../../errors.ts';
 import type { Event } from '../events.ts';
 
-/** What became of one event. `conflict`: the identity is known with another body; the first stays, this one is a dead letter. */
-export type Appended = 'accepted' | 'duplicate' | 'conflict';
+/**
+ * What became of one event. `conflict`: the identity is known with another body; the first stays, this one is a dead letter. `erased`:
+ * it is about something that was erased; it is refused, and its bytes are not kept.
+ */
+export type Appended = 'accepted' | 'duplicate' | 'conflict' | 'erased';
+
+/** Why an event about something erased is refused. */
+export const ERASED_REFUSAL: Refusal = {
+  code: 'erased',
+  field: '',
+  expected: 'an event about something that was not erased',
+  got: 'one that was erased on request',
+};
 
 export type EventLog = {
   readonly name: string;
@@ -43,4 +54,6 @@ export type ArtifactStore = {
     bodies: readonly (string | Uint8Array)[],
   ) => Promise<readonly { readonly sha256: string; readonly size: number }[]>;
   readonly get: (sha256: string) => Promise<Uint8Array>;
+  /** Removes a body, whoever names it; false where it was not there. */
+  readonly remove: (sha256: string) => Promise<boolean>;
 };

@@ -35,6 +35,7 @@ async function append(tx: SqlClient, events: readonly Event[]): Promise<Appended
     [[...new Set(partitions)]],
     { name: 'log_lock' },
   );
+  const erased = await erasedAmong(tx, events);
   const next = new Map(locked.rows.map((row) => [row.partition, Number(row.next_position)]));
 
   // Under the lock nobody else writes these keys, so what is known now is all there is to know.
@@ -48,6 +49,7 @@ async function append(tx: SqlClient, events: readonly Event[]): Promise<Appended
 
   const rows: string[] = [];
   const answers = events.map((event, i): Appended => {
+    if (erased.has(event.key) && !saysErased(event)) return 'erased';
     const name = identity(event);
     const before = digests.get(name);
     if (before !== undefined) return before === event.digest ? 'duplicate' : 'conflict';
@@ -78,6 +80,20 @@ async function append(tx: SqlClient, events: readonly Event[]): Promise<Appended
   await tx.query(`select pg_notify('${LOG_CHANNEL}', '')`, [], { name: 'log_notify' });
   return answers;
 }
+
+/** Keys of the events about which nothing more is taken. */
+async function erasedAmong(tx: SqlClient, events: readonly Event[]): Promise<ReadonlySet<string>> {
+  const { rows } = await tx.query<{ key: string }>(
+    'select key from troupe.erased where key = any($1::text[])',
+    [[...new Set(events.map((event) => event.key))]],
+    { name: 'log_erased' },
+  );
+  return new Set(rows.map((row) => row.key));
+}
+
+/** The one event that an erased key still takes holds no text. */
+const saysErased = (event: Event): boolean =>
+  event.name === 'record.amended' && (event.data as { readonly op?: unknown }).op === 'erase';
 
 const identity = (e: { readonly key: string; readonly source: string; readonly id: string }): string =>
   // U+0000 occurs in no id.

@@ -61,6 +61,7 @@ export function memoryLog(): MemoryLog {
         if (!body) throw new Error(`no body ${name}`);
         return body;
       },
+      remove: async (name) => bodies.delete(name),
     },
   };
 }

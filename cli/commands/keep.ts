@@ -1,0 +1,101 @@
+/** Keeping: erasing what must go, archiving what is old. */
+import { existsSync } from 'node:fs';
+import { rename, rm } from 'node:fs/promises';
+import { dirname, resolve } from 'node:path';
+import { createInterface } from 'node:readline/promises';
+import type { Command } from 'commander';
+import { EXIT, TroupeError } from '../../errors.ts';
+import type { EraseWhat } from '../../store/erase-scope.ts';
+import { projectAll } from '../../store/projector.ts';
+import { projectCommand } from '../command.ts';
+import { print, printJson, say } from '../output.ts';
+
+export function keepCommands(program: Command): void {
+  projectCommand(
+    program
+      .command('erase')
+      .description('make what somebody said unreadable, in the log, the tables, the artifacts and the datasets')
+      .option('--subject <id>', 'everything that names this person in its field subject')
+      .option('--episode <id>', 'one episode')
+      .option('--reason <text>', 'kept with the erasure; name nobody in it')
+      .option('--keep-datasets', 'mark the datasets that used it, and leave their files')
+      .option('--dry-run', 'change nothing; say what would be erased')
+      .option('--yes', 'do not ask, do it')
+      .addHelpText(
+        'after',
+        '\nIds, kinds, counts and order stay; text, arguments, outputs and token ids go, and the same events are refused when they come\nagain. Datasets and checkpoints that used it are marked (view traj.erasures); the files of the datasets are removed.\n\nExamples:\n  troupe erase --subject customer-17 --dry-run\n  troupe erase --subject customer-17 --reason "asked for on 2026-11-20" --yes\n  troupe erase --episode run-1 --yes --json',
+      ),
+    async ({ db, log, home, artifacts, now }, _, flags) => {
+      const what = whatOf(flags);
+      const [{ erase, planErasure }, { judgeAgain }] = await Promise.all([
+        import('../../store/erase.ts'),
+        import('../../store/judge.ts'),
+      ]);
+      await projectAll(db);
+      const { keys: _keys, ...plan } = await planErasure(db, what);
+      const sentence = `${plan.events} events of ${plan.episodes.length} episodes, ${plan.letters.length} dead letters; used by ${plan.datasets.length} datasets and ${plan.checkpoints.length} checkpoints`;
+      if (flags.dryRun) {
+        if (flags.json) printJson(plan);
+        else print(`It would erase ${sentence}.`);
+        return EXIT.done;
+      }
+      if (
+        !flags.yes &&
+        !(await agreed(`This erases ${sentence}. It cannot be undone. Type erase to go on: `, 'erase'))
+      ) {
+        throw new TroupeError('usage', `Nothing was erased (${sentence}). Say --yes to do it.`);
+      }
+      const erasure = await erase(db, what, {
+        log,
+        now,
+        judge: judgeAgain,
+        reason: (flags.reason as string | undefined) ?? null,
+        removeBody: artifacts.remove,
+        removeDataset: async ({ uri }) =>
+          flags.keepDatasets !== true && uri !== null && removeBelow(home.datasets, uri),
+      });
+      await projectAll(db);
+      if (flags.json) printJson(erasure);
+      else {
+        print(
+          `Erased: ${sentence}, ${erasure.bodies} artifacts. It is noted as ${erasure.erasure_id} in traj.erasures.`,
+        );
+        for (const { dataset_id, removed } of erasure.datasets) {
+          print(`dataset ${dataset_id}: ${removed ? 'its files are removed' : 'marked; its files are still there'}`);
+        }
+        for (const id of erasure.checkpoints) print(`checkpoint ${id}: marked; its weights were trained on it`);
+      }
+      return EXIT.done;
+    },
+  );
+}
+
+function whatOf(flags: Readonly<Record<string, unknown>>): EraseWhat {
+  const { subject, episode } = flags;
+  if (typeof subject === 'string' && episode === undefined) return { subject };
+  if (typeof episode === 'string' && subject === undefined) return { episode };
+  throw new TroupeError('usage', 'Say what to erase: --subject ID, or --episode ID.');
+}
+
+/** Where nobody can answer, nobody has agreed. */
+async function agreed(question: string, word: string): Promise<boolean> {
+  if (!process.stdin.isTTY || !process.stderr.isTTY) return false;
+  const terminal = createInterface({ input: process.stdin, output: process.stderr });
+  try {
+    return (await terminal.question(question)).trim() === word;
+  } finally {
+    terminal.close();
+  }
+}
+
+/** A folder of ours goes at once for its readers, and then from the disk. A place elsewhere is left to whoever chose it. */
+async function removeBelow(folder: string, uri: string): Promise<boolean> {
+  const path = resolve(uri);
+  if (dirname(path) !== resolve(folder) || !existsSync(path)) {
+    if (existsSync(path)) say(`${path} lies outside ${folder}; remove it yourself.`);
+    return false;
+  }
+  await rename(path, `${path}.erased`);
+  await rm(`${path}.erased`, { recursive: true, force: true });
+  return true;
+}

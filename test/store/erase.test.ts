@@ -1,0 +1,286 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { fileArtifacts } from '../../ingest/artifacts.ts';
+import type { Event } from '../../ingest/events.ts';
+import { sha256 } from '../../ingest/json.ts';
+import { postgresBook, postgresLog } from '../../ingest/log/postgres.ts';
+import { checksum } from '../../store/checksum.ts';
+import { freeze } from '../../store/datasets/freeze.ts';
+import { type Erasure, erase, planErasure } from '../../store/erase.ts';
+import { judge, judgeAgain } from '../../store/judge.ts';
+import { projectAll } from '../../store/projector.ts';
+import { rebuild } from '../../store/rebuild.ts';
+import { freshDatabase, type TestDatabase } from '../support/database.ts';
+import { anEpisode, aStory, at, event } from './support/events.ts';
+
+const SECRET = 'Ann-Lives-In-Oslo';
+
+/** An episode in which every place that can hold text holds hers, raw record included. */
+function hers(id: string, body: string): Event[] {
+  const e = <N extends Parameters<typeof event>[0]>(n: number, name: N, data: object) =>
+    event(name, { episode_id: id, ...data } as never, { id: `${id}-h${n}`, time: at(20 + n) });
+  return [
+    ...anEpisode(id, { task: `task of ${id}` }),
+    event(
+      'task.defined',
+      { task_id: `task of ${id}`, query: SECRET, tags: { who: SECRET } },
+      { id: `${id}-t`, time: at(19) },
+    ),
+    e(0, 'episode.started', {
+      subject: 'ann',
+      task_id: `task of ${id}`,
+      tags: { [SECRET]: SECRET },
+      session_id: SECRET,
+      raw: { artifact_id: sha256(body) },
+    }),
+    e(1, 'message.sent', {
+      message_id: 'm9',
+      from: 'user',
+      content: [{ type: 'text', content: SECRET }],
+      unmapped: { x: SECRET },
+    }),
+    e(2, 'generation.requested', {
+      call_id: 'c9',
+      agent_id: 'solver',
+      input: [{ role: 'user', content: SECRET, name: SECRET }],
+      tools: [SECRET],
+      params: { stop: SECRET },
+    }),
+    e(3, 'generation.completed', {
+      call_id: 'c9',
+      response_id: `r-${id}`,
+      choices: [{ index: 0, content: SECRET, token_ids: [7, 7, 7], top: SECRET }],
+      prompt_token_ids: [1],
+      usage: { output_tokens: 3 },
+      error: { why: SECRET },
+    }),
+    e(4, 'tool.called', {
+      tool_call_id: 't9',
+      call_id: 'c9',
+      name: 'mail',
+      arguments: { to: SECRET, phone: 4712345678 },
+      arguments_raw: SECRET,
+    }),
+    e(5, 'tool.returned', { tool_call_id: 't9', status: 'ok', output: { said: [SECRET] } }),
+    e(6, 'decision.made', { kind: 'stop', decision: { because: SECRET }, by: 'solver' }),
+    e(7, 'environment.observed', { kind: 'state', state: { name: SECRET }, content: SECRET }),
+    e(8, 'artifact.attached', {
+      artifact_id: sha256(body),
+      role: 'raw-record',
+      sha256: sha256(body),
+      name: SECRET,
+      uri: SECRET,
+    }),
+    e(9, 'feedback.recorded', {
+      feedback_id: 'f9',
+      target: { kind: 'step', id: 'c9/0', episode_id: id },
+      kind: 'label',
+      name: 'tone',
+      label: SECRET,
+      value: SECRET,
+      explanation: SECRET,
+      annotator: SECRET,
+    }),
+    event(
+      'feedback.recorded',
+      {
+        feedback_id: `late-${id}`,
+        target: { kind: 'foreign', id: `r-${id}` },
+        kind: 'score',
+        name: 'helpful',
+        value: 0.5,
+        explanation: SECRET,
+      },
+      { id: `late-${id}` },
+    ),
+    event(
+      'record.amended',
+      {
+        key: `e/${id}`,
+        target: { source: '/test', id: `${id}-h1` },
+        op: 'merge',
+        patch: { content: `${SECRET} again` },
+        reason: SECRET,
+      },
+      { id: `${id}-a1`, time: at(40) },
+    ),
+    event(
+      'record.amended',
+      {
+        key: `e/${id}`,
+        target: { source: '/test', id: `${id}-11` },
+        op: 'set',
+        set: [{ path: '/value', value: 0.25 }],
+      },
+      { id: `${id}-a2`, time: at(41) },
+    ),
+  ];
+}
+
+describe('an erasure', () => {
+  const BODY = JSON.stringify({ raw: SECRET });
+  let fresh: TestDatabase;
+  let folder: string;
+  let done: Erasure;
+  let before: Record<string, unknown>[];
+  const all = [...hers('ann-1', BODY), ...aStory()];
+  const counts = async () =>
+    (
+      await fresh.db.query(
+        `select episode_id, calls, steps, tool_calls, messages, feedback, agents, reward, outcome, closed, input_tokens, output_tokens, started_at, finished_at
+         from traj.episodes order by 1`,
+      )
+    ).rows;
+
+  beforeAll(async () => {
+    fresh = await freshDatabase();
+    folder = mkdtempSync(join(tmpdir(), 'troupe-erase-'));
+    const { db } = fresh;
+    const log = postgresLog(db);
+    const artifacts = fileArtifacts(join(folder, 'artifacts'));
+    await artifacts.put([BODY]);
+    await log.append(all);
+    await postgresBook(db).report({
+      door: 'http',
+      received: 1,
+      acknowledged: 0,
+      duplicates: 0,
+      rejected: [
+        {
+          place: `[0] ${SECRET}`,
+          raw: Buffer.from(`{"episode_id":"ann-1","x":"${SECRET}"`),
+          refusal: { code: 'bad_json', field: SECRET, expected: 'one JSON value', got: SECRET },
+        },
+      ],
+    });
+    await projectAll(db);
+    const now = () => new Date('2026-11-21T12:00:00Z');
+    await judge(db, log, {
+      methods: [{ method: 'well_formed_filter' }, { method: 'group_relative_advantage' }].slice(0, 1),
+      episodes: ['ann-1', 'e1', 'e2'],
+      now,
+    });
+    const frozen = await freeze(
+      db,
+      { name: 'both', unit: 'step', layout: ['jsonl'] },
+      { directory: join(folder, 'datasets'), codeVersion: '0', log, at: now().toISOString() },
+    );
+    await log.append([
+      event('checkpoint.saved', { checkpoint_id: 'k1', dataset_ids: [frozen.manifest.dataset_id] }),
+      event('checkpoint.saved', { checkpoint_id: 'k2', parent_id: 'k1' }),
+      event('checkpoint.saved', { checkpoint_id: 'k0' }),
+    ]);
+    await projectAll(db);
+    before = await counts();
+    done = await erase(
+      db,
+      { subject: 'ann' },
+      {
+        log,
+        now,
+        judge: judgeAgain,
+        removeBody: artifacts.remove,
+        removeDataset: async ({ uri }) => {
+          rmSync(uri!, { recursive: true });
+          return true;
+        },
+      },
+    );
+    await projectAll(db);
+  });
+  afterAll(async () => {
+    rmSync(folder, { recursive: true, force: true });
+    await fresh.close();
+  });
+
+  /** Every cell of every table of the project, and every file. */
+  async function everything(): Promise<string> {
+    const { rows: tables } = await fresh.db.query<{ name: string }>(
+      `select format('%I.%I', n.nspname, c.relname) as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
+       where n.nspname in ('troupe', 'facts') and c.relkind in ('r', 'p') and not c.relispartition`,
+    );
+    const texts: string[] = [];
+    for (const { name } of tables) {
+      const { rows } = await fresh.db.query<{ row: string }>(`select (t.*)::text as row from ${name} t`);
+      texts.push(...rows.map(({ row }) => row));
+    }
+    const { rows: letters } = await fresh.db.query<{ raw: Buffer }>('select raw from troupe.dead_letters');
+    texts.push(...letters.map(({ raw }) => raw.toString('utf8')));
+    for (const file of readdirSync(folder, { recursive: true, withFileTypes: true }).filter((one) => one.isFile()))
+      texts.push(readFileSync(join(file.parentPath, file.name), 'utf8'));
+    return texts.join('\n');
+  }
+
+  it('P49: leaves no text of the subject in log, tables, dead letters, artifacts and datasets, and none of its hashes', async () => {
+    const text = await everything();
+    expect(text).not.toContain(SECRET);
+    expect(text).not.toContain('4712345678');
+    expect(text).not.toContain(sha256(BODY));
+    for (const one of hers('ann-1', BODY)) expect(text).not.toContain(one.digest);
+    expect(text).toContain('What is task-1?');
+    const { rows } = await fresh.db.query(
+      `select token_ids from traj.steps where episode_id = 'ann-1' and token_ids is not null`,
+    );
+    expect(rows).toEqual([]);
+  });
+
+  it('P49: keeps ids, kinds, counts, rewards and times of every episode', async () => {
+    expect(await counts()).toEqual(before);
+    expect(before.find((row) => row.episode_id === 'ann-1')).toMatchObject({ reward: 0.25, calls: 3 });
+    const { rows } = await fresh.db.query<{ id: string }>(
+      `select id from troupe.events where key = 'e/ann-1' and source = '/test' order by id`,
+    );
+    expect(rows.map(({ id }) => id)).toEqual(
+      hers('ann-1', BODY)
+        .filter(({ key }) => key === 'e/ann-1')
+        .map(({ id }) => id)
+        .sort(),
+    );
+  });
+
+  it('P49: a rebuild afterwards gives the same tables', async () => {
+    const now = await checksum(fresh.db);
+    await rebuild(fresh.db, { judge: judgeAgain });
+    expect(await checksum(fresh.db)).toEqual(now);
+  });
+
+  it('P50: lists and marks the datasets and checkpoints that used it, also by way of a parent', async () => {
+    expect(done.datasets).toEqual([{ dataset_id: expect.any(String), removed: true }]);
+    expect(done.checkpoints).toEqual(['k1', 'k2']);
+    const { rows } = await fresh.db.query(
+      'select kind, used_by, used_by_id, removed from traj.erasures order by used_by, used_by_id',
+    );
+    expect(rows).toEqual([
+      { kind: 'subject', used_by: 'checkpoint', used_by_id: 'k1', removed: false },
+      { kind: 'subject', used_by: 'checkpoint', used_by_id: 'k2', removed: false },
+      { kind: 'subject', used_by: 'dataset', used_by_id: done.datasets[0]!.dataset_id, removed: true },
+    ]);
+    expect(JSON.stringify(rows)).not.toContain('ann');
+  });
+
+  it('refuses the same events, and new ones about them, as erased', async () => {
+    const again = await postgresLog(fresh.db).append([
+      ...hers('ann-1', BODY),
+      event('message.sent', { episode_id: 'ann-1', message_id: 'new', content: SECRET }),
+      event('message.sent', { episode_id: 'e1', message_id: 'new', content: 'fine' }),
+    ]);
+    expect(new Set(again.slice(0, -1))).toEqual(new Set(['erased']));
+    expect(again.at(-1)).toBe('accepted');
+    await projectAll(fresh.db);
+    expect(await everything()).not.toContain(SECRET);
+  });
+
+  it('says so where there is nothing to erase', async () => {
+    expect(await planErasure(fresh.db, { subject: 'ann' })).toMatchObject({ events: 0, episodes: [] });
+    const nothing = {
+      log: postgresLog(fresh.db),
+      now: () => new Date(),
+      judge: judgeAgain,
+      removeBody: async () => false,
+      removeDataset: async () => false,
+    };
+    await expect(erase(fresh.db, { episode: 'nobody' }, nothing)).rejects.toMatchObject({ code: 'not_found' });
+  });
+});
