@@ -63,7 +63,9 @@ export const ROLES: Readonly<Record<string, Role>> = {
       threads: context.config.threads,
       codeVersion: VERSION,
     };
+    const closing = closeAlways(context, options.signal);
     await working(context, 'work', trainerHandlers(context, settings), options);
+    await closing;
   },
   infer,
 };
@@ -138,7 +140,21 @@ async function judgeAlways({ db, log, now, config }: Context, signal: AbortSigna
     );
   }
   const onError = (error: unknown) => say(`The judge tries again: ${error instanceof Error ? error.message : error}`);
-  await runJudge(db, log, { methods, signal, now, onError });
+  await runJudge(db, log, { methods, signal, now, closeAfter: config.close_after, onError });
+}
+
+/** Closes what nobody closes, looking a few times in the time after which something counts as idle. */
+async function closeAlways({ db, log, now, config }: Context, signal: AbortSignal): Promise<void> {
+  const { closeIdle } = await import('../store/closing.ts');
+  const closeAfter = config.close_after;
+  while (!signal.aborted) {
+    try {
+      await closeIdle(db, log, { now: now(), closeAfter });
+    } catch (error) {
+      say(`Idle episodes are closed later: ${error instanceof Error ? error.message : error}`);
+    }
+    await pause(Math.min(60_000, closeAfter * 250), signal);
+  }
 }
 
 async function working(

@@ -1,4 +1,4 @@
---! keeping: redactions, erasures, archives
+--! keeping: redactions, erasures
 create view traj.redactions as
   select e.key, case when e.key like 'e/%' then substr(e.key, 3) end as episode_id, e.source, e.id, e.name as event, r.key as rule,
          case when r.value ~ '^[0-9]{1,9}$' then r.value::integer end as count
@@ -23,7 +23,7 @@ create table troupe.erased (
 );
 create table troupe.erased_use (
   erasure_id text collate "C" not null,
-  kind       text not null check (kind in ('dataset', 'checkpoint', 'archive')),
+  kind       text not null check (kind in ('dataset', 'checkpoint')),
   id         text collate "C" not null,
   removed    boolean not null default false,
   primary key (erasure_id, kind, id)
@@ -32,4 +32,4 @@ create table troupe.erased_use (
 create view traj.erasures as
   select e.erasure_id, e.kind, e.reason, e.events, e.episodes, e.erased_at, u.kind as used_by, u.id as used_by_id, u.removed
   from troupe.erasures e left join troupe.erased_use u using (erasure_id);
-comment on view traj.erasures is 'Erasures, a row for each dataset, checkpoint or archive that had used what was erased (null where nothing had). removed: its files are gone. A checkpoint is marked; nobody claims that its weights forgot.';
+comment on view traj.erasures is 'Erasures, a row for each dataset or checkpoint that had used what was erased (null where nothing had). removed: its files are gone. A checkpoint is marked; nobody claims that its weights forgot.';

@@ -18,6 +18,10 @@ export type Reconciliation = {
   readonly log: { readonly events: number; readonly positions: number; readonly gaps: number };
   readonly tables: { readonly applied: number; readonly dead: number; readonly lag: number };
   readonly dead_letters: number;
+  /** Times that a record was laid aside; as many as the doors rejected. */
+  readonly laid_aside: number;
+  /** Rows that no event stands behind, by table; none where everything is well. */
+  readonly orphans: Readonly<Record<string, number>>;
   /** The same (source, id) under several keys: legal, but usually a producer's mistake. */
   readonly split_identities: readonly {
     readonly source: string;
@@ -47,7 +51,10 @@ async function reconcileIn(db: Session): Promise<Reconciliation> {
   const applied = await db.query<{ applied: number; dead: number }>(
     `select coalesce(sum(applied), 0)::float8 as applied, coalesce(sum(dead), 0)::float8 as dead from troupe.positions where projection = 'facts'`,
   );
-  const letters = await db.query<{ n: number }>('select count(*)::float8 as n from troupe.dead_letters');
+  const letters = await db.query<{ n: number; times: number }>(
+    `select count(*)::float8 as n, coalesce(sum(attempts) filter (where door <> 'projector'), 0)::float8 as times from troupe.dead_letters`,
+  );
+  const orphans = await orphanRows(db);
   const split = await db.query<{ source: string; id: string; keys: string[] }>(
     `select source, id, array_agg(key order by key) as keys from troupe.events group by source, id having count(*) > 1 order by 1, 2 limit 100`,
   );
@@ -58,8 +65,11 @@ async function reconcileIn(db: Session): Promise<Reconciliation> {
   }));
   const facts = log.rows[0] ?? { events: 0, positions: 0, gaps: 0 };
   const tables = { applied: applied.rows[0]?.applied ?? 0, dead: applied.rows[0]?.dead ?? 0, lag: behind };
+  const rejected = checked.reduce((sum, door) => sum + door.rejected, 0);
   return {
     ok:
+      Object.keys(orphans).length === 0 &&
+      rejected === (letters.rows[0]?.times ?? 0) &&
       checked.every((door) => door.balanced) &&
       facts.gaps === 0 &&
       facts.events === facts.positions &&
@@ -68,6 +78,24 @@ async function reconcileIn(db: Session): Promise<Reconciliation> {
     log: facts,
     tables,
     dead_letters: letters.rows[0]?.n ?? 0,
+    laid_aside: letters.rows[0]?.times ?? 0,
+    orphans,
     split_identities: split.rows,
   };
+}
+
+/** Rows about an episode whose key holds no event, and steps without their call: nothing that the projector writes is either. */
+async function orphanRows(db: Session): Promise<Record<string, number>> {
+  const about = ['episodes', 'agents', 'calls', 'steps', 'messages', 'tool_calls', 'decisions', 'observations'];
+  const counts = about.map(
+    (table) =>
+      `select '${table}' as name, count(*)::float8 as rows from (select distinct episode_id from facts.${table}) t
+       where not exists (select from troupe.events where key = 'e/' || t.episode_id)`,
+  );
+  const { rows } = await db.query<{ name: string; rows: number }>(
+    `${counts.join(' union all ')} union all
+     select 'steps without a call', count(*)::float8 from facts.steps s
+     where not exists (select from facts.calls c where c.episode_id = s.episode_id and c.call_id = s.call_id)`,
+  );
+  return Object.fromEntries(rows.filter((row) => row.rows > 0).map((row) => [row.name, row.rows]));
 }

@@ -11,7 +11,8 @@ import { documented } from '../openapi.ts';
 
 const Health = Type.Object({ status: Type.Literal('ok'), version: Type.String(), project: Type.String() });
 const Ready = Type.Object({
-  status: Type.Enum(['ready', 'not_ready']),
+  status: Type.Enum(['ready', 'degraded', 'not_ready']),
+  reasons: Type.Array(Type.String(), { description: 'why it is degraded' }),
   database: Type.Enum(['ok', 'unreachable']),
   schema: Type.Enum(['current', 'behind', 'newer', 'changed', 'unknown']),
   lag_events: Type.Union([Type.Integer(), Type.Null()], {
@@ -51,14 +52,14 @@ export function healthRoutes(
   app.get(
     '/readyz',
     documented({
-      summary: 'The database is reachable and its schema is this version’s.',
+      summary: 'The database is reachable and its schema is this version’s; degraded while records are refused.',
       tag: 'health',
       scope: 'read',
       answers: { 200: { about: 'ready', schema: Ready }, 503: { about: 'not ready', schema: Ready } },
     }),
     async (_request, reply) => {
       const state = await readiness(db, known);
-      return reply.code(state.status === 'ready' ? 200 : 503).send(state);
+      return reply.code(state.status === 'not_ready' ? 503 : 200).send(state);
     },
   );
 
@@ -77,12 +78,27 @@ export function healthRoutes(
   );
 }
 
+/** Records refused within so many minutes and not replayed are news; older ones are the page's and the metrics' to show. */
+const FRESH_MINUTES = 60;
+
+async function worries(db: Db): Promise<string[]> {
+  const { rows } = await db.query<{ code: string; letters: number }>(
+    `select code, count(*)::integer as letters from troupe.dead_letters
+     where replayed_at is null and last_at > clock_timestamp() - make_interval(mins => $1) group by code order by code`,
+    [FRESH_MINUTES],
+  );
+  return rows.map(({ code, letters }) => `${letters} dead letters within ${FRESH_MINUTES} minutes: ${code}`);
+}
+
 async function readiness(db: Db, known: ReturnType<typeof readMigrations>) {
   try {
     const { state } = await checkSchema(db, known);
     const behind = state === 'current' ? await lag(db) : null;
+    const reasons = state === 'current' ? await worries(db) : [];
+    const well = reasons.length === 0 ? 'ready' : 'degraded';
     return {
-      status: state === 'current' ? 'ready' : 'not_ready',
+      status: state === 'current' ? well : 'not_ready',
+      reasons,
       database: 'ok',
       schema: state,
       lag_events: behind,
@@ -92,6 +108,7 @@ async function readiness(db: Db, known: ReturnType<typeof readMigrations>) {
     const schema = code === 'schema_newer' ? 'newer' : code === 'conflict' ? 'changed' : 'unknown';
     return {
       status: 'not_ready',
+      reasons: [],
       database: schema === 'unknown' ? 'unreachable' : 'ok',
       schema,
       lag_events: null,

@@ -207,7 +207,11 @@ export function askCommands(program: Command): void {
           ),
         );
         print(
-          `log: ${found.log.events} events, ${found.log.gaps} partitions with gaps · tables: ${found.tables.applied} applied, ${found.tables.lag} behind · ${found.dead_letters} dead letters · ${found.split_identities.length} identities under several keys`,
+          `log: ${found.log.events} events, ${found.log.gaps} partitions with gaps · tables: ${found.tables.applied} applied, ${found.tables.lag} behind · ${found.dead_letters} dead letters · ${found.split_identities.length} identities under several keys${Object.entries(
+            found.orphans,
+          )
+            .map(([name, rows]) => ` · ${rows} without an event: ${name}`)
+            .join('')}`,
         );
       }
       return found.ok ? EXIT.done : EXIT.failed;

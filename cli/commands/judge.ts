@@ -62,7 +62,12 @@ export function judgeCommands(program: Command): void {
         (flags.episode as string[] | undefined) ??
         (flags.all
           ? await closedEpisodes(db, { where, ...(shares ? { shares } : {}) })
-          : await unjudged(db, methods, { now: now(), where, ...(shares ? { shares } : {}) }));
+          : await unjudged(db, methods, {
+              now: now(),
+              closeAfter: config.close_after,
+              where,
+              ...(shares ? { shares } : {}),
+            }));
       const bar = progressBar('Judging', { quiet: flags.quiet === true || flags.json === true });
       const judging = await judge(db, log, {
         methods,

@@ -1,4 +1,4 @@
-/** Keeping: erasing what must go, archiving what is old. */
+/** Keeping: erasing what must go. */
 import { existsSync } from 'node:fs';
 import { rename, rm } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';

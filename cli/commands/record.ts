@@ -10,8 +10,9 @@ import { importFiles } from '../../ingest/import.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { projectBatch } from '../../store/projector.ts';
 import { toldBy } from '../../store/traces.ts';
-import { projectCommand, untilInterrupted, wholeNumber } from '../command.ts';
-import { print, printJson, progressBar, say, table } from '../output.ts';
+import { projectCommand, untilInterrupted } from '../command.ts';
+import { print, printJson, progressBar, say } from '../output.ts';
+import { deadLetterCommands } from './dead-letters.ts';
 
 export function recordCommands(program: Command): void {
   projectCommand(
@@ -39,7 +40,11 @@ export function recordCommands(program: Command): void {
         onProgress: ({ bytesDone, bytesTotal, file }) => bar.update(bytesDone, bytesTotal, file ?? ''),
         signal,
       }).finally(bar.stop);
-      if (!flags.dryRun) await projectNow(db, report.events.accepted, { quiet, signal });
+      if (!flags.dryRun) {
+        await projectNow(db, report.events.accepted, { quiet, signal });
+        const { closeImported } = await import('../../store/closing.ts');
+        await projectNow(db, await closeImported(db, log), { quiet: true, signal });
+      }
       if (flags.json) printJson(report);
       else printImport(report);
       return report.events.rejected > 0 || report.errors.length > 0 ? EXIT.refused : EXIT.done;
@@ -86,29 +91,7 @@ export function recordCommands(program: Command): void {
     },
   );
 
-  projectCommand(
-    program
-      .command('deadletters')
-      .description('what was refused, where it came from and why')
-      .option('--limit <n>', 'at most so many', wholeNumber('limit'), 50)
-      .addHelpText('after', '\nExample:\n  troupe deadletters --limit 5 --json'),
-    async ({ db }, _, flags) => {
-      const { rows } = await db.query(
-        'select dead_letter_id, door, place, code, field, expected, got, bytes, attempts, first_at from traj.dead_letters order by dead_letter_id desc limit $1',
-        [flags.limit],
-      );
-      if (flags.json) printJson({ dead_letters: rows });
-      else if (rows.length === 0) print('No dead letters: nothing was refused.');
-      else
-        print(
-          table(
-            ['id', 'door', 'place', 'code', 'field', 'expected', 'got'],
-            rows.map((row) => [row.dead_letter_id, row.door, row.place, row.code, row.field, row.expected, row.got]),
-          ),
-        );
-      return EXIT.done;
-    },
-  );
+  deadLetterCommands(program);
 }
 
 /** Opened at once, so that a place that cannot be written is told before anything is read. */

@@ -8,11 +8,14 @@ import { judge, type MethodAsked, unjudged } from '../judge.ts';
 import { onNews } from '../news.ts';
 import { PROJECTED_CHANNEL } from '../projector.ts';
 import { ALL_SHARES } from './lock.ts';
+import { CLOSE_AFTER } from './unjudged.ts';
 
 export type StandingOptions = {
   readonly methods: readonly MethodAsked[];
   readonly signal: AbortSignal;
   readonly now: () => Date;
+  /** Seconds without an event after which a group is no longer waited for. */
+  readonly closeAfter?: number;
   /** Told of what went wrong; it is tried again with the next news. */
   readonly onError: (error: unknown) => void;
 };
@@ -33,8 +36,12 @@ export const runJudge = (db: Db, log: EventLog, options: StandingOptions): Promi
     return false;
   });
 
-async function judgeNews(db: Db, log: EventLog, { methods, signal, now }: StandingOptions): Promise<void> {
-  if ((await unjudged(db, methods, { now: now(), limit: 1 })).length === 0) return;
+async function judgeNews(
+  db: Db,
+  log: EventLog,
+  { methods, signal, now, closeAfter = CLOSE_AFTER }: StandingOptions,
+): Promise<void> {
+  if ((await unjudged(db, methods, { now: now(), closeAfter, limit: 1 })).length === 0) return;
   // Each process begins elsewhere, so that they seldom ask for the same share.
   const first = process.pid % ALL_SHARES.length;
   for (const share of [...ALL_SHARES.slice(first), ...ALL_SHARES.slice(0, first)]) {
@@ -45,7 +52,7 @@ async function judgeNews(db: Db, log: EventLog, { methods, signal, now }: Standi
         [share],
       );
       if (!rows[0]?.taken) return;
-      const episodes = await unjudged(db, methods, { now: now(), shares: [share] });
+      const episodes = await unjudged(db, methods, { now: now(), closeAfter, shares: [share] });
       if (episodes.length > 0) await judge(db, log, { methods, episodes, now });
     });
   }

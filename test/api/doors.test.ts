@@ -101,14 +101,29 @@ describe('serving', () => {
 
   it('says that it is ready, and how far the tables are behind', async () => {
     await post(at.app, [anEvent('ready-1'), anEvent('ready-2')]);
-    expect((await at.app.inject('/readyz')).json()).toEqual({
-      status: 'ready',
+    expect((await at.app.inject('/readyz')).json()).toMatchObject({
+      status: expect.stringMatching(/^(ready|degraded)$/),
       database: 'ok',
       schema: 'current',
       lag_events: 2,
     });
     await at.project();
     expect((await at.app.inject('/readyz')).json()).toMatchObject({ lag_events: 0 });
+  });
+
+  it('P24: is degraded, and says why, while refused records are news; replayed or old ones are not', async () => {
+    const own = await testApp();
+    const state = async () => (await own.app.inject('/readyz')).json();
+    expect(await state()).toMatchObject({ status: 'ready', reasons: [] });
+    await post(own.app, [{ ...anEvent('refused'), type: 'troupe.unheard.v1' }]);
+    expect(await state()).toMatchObject({
+      status: 'degraded',
+      reasons: ['1 dead letters within 60 minutes: unknown_event'],
+    });
+    expect((await own.app.inject('/readyz')).statusCode).toBe(200);
+    await own.db.query('update troupe.dead_letters set replayed_at = now()');
+    expect(await state()).toMatchObject({ status: 'ready', reasons: [] });
+    await own.close();
   });
 
   it('is not ready, but alive, without the database or with a schema that is not its own', async () => {

@@ -58,6 +58,8 @@ describe('the reconciliation', () => {
       log: { events: 2, positions: 2, gaps: 0 },
       tables: { applied: 2, dead: 0, lag: 0 },
       dead_letters: 3,
+      laid_aside: 6,
+      orphans: {},
       split_identities: [],
     });
     const { rows } = await fresh.db.query<{ raw: Buffer; attempts: number }>(
@@ -81,7 +83,7 @@ describe('the reconciliation', () => {
     ]);
   });
 
-  it('says so when an event vanished, a position was skipped, or a door does not add up', async () => {
+  it('P8: says so when an event vanished, a position was skipped, or a door does not add up', async () => {
     await postgresLog(fresh.db).append(anEpisode('e1'));
     await projectAll(fresh.db);
     expect(await reconcile(fresh.db)).toMatchObject({ ok: true });
@@ -95,6 +97,19 @@ describe('the reconciliation', () => {
         'update troupe.positions set applied = applied - 1 where partition = 3',
       ],
       [`insert into troupe.door_counts values ('x', 3, 1, 1, 0)`, `delete from troupe.door_counts`],
+      [
+        `insert into facts.episodes (episode_id, steps) values ('ghost', 1)`,
+        `delete from facts.episodes where episode_id = 'ghost'`,
+      ],
+      [
+        `insert into facts.steps (episode_id, call_id, candidate, version) values ('e1', 'ghost', 0, '')`,
+        `delete from facts.steps where call_id = 'ghost'`,
+      ],
+      [
+        `update troupe.positions set dead = dead + 1 where partition = 3`,
+        `update troupe.positions set dead = dead - 1 where partition = 3`,
+      ],
+      [`insert into troupe.door_counts values ('y', 1, 0, 0, 1)`, `delete from troupe.door_counts`],
       [`delete from troupe.events where name = 'agent.defined'`, 'select 1'],
     ] as const) {
       await fresh.db.query(harm);

@@ -1,0 +1,120 @@
+/** Dead letters: what was refused, one of them with its bytes, and trying them again. */
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Command } from 'commander';
+import { EXIT, TroupeError } from '../../errors.ts';
+import { importFiles } from '../../ingest/import.ts';
+import { letterOf, replay } from '../../store/dead-letters.ts';
+import { projectAll } from '../../store/projector.ts';
+import { projectCommand, wholeNumber } from '../command.ts';
+import type { Context } from '../context.ts';
+import { print, printJson, say, table } from '../output.ts';
+
+export function deadLetterCommands(program: Command): void {
+  const letters = program
+    .command('deadletters')
+    .description('what was refused, where it came from and why; list, show, replay');
+
+  projectCommand(
+    letters
+      .command('list', { isDefault: true })
+      .description('newest first')
+      .option('--limit <n>', 'at most so many', wholeNumber('limit'), 50)
+      .option('--code <code>', 'only those refused for this reason')
+      .addHelpText('after', '\nExample:\n  troupe deadletters list --limit 5 --json'),
+    async ({ db }, _, flags) => {
+      const { rows } = await db.query(
+        `select dead_letter_id, door, place, code, field, expected, got, bytes, attempts, first_at, last_at, replayed_at from traj.dead_letters
+         where $2::text is null or code = $2 order by dead_letter_id desc limit $1`,
+        [flags.limit, flags.code ?? null],
+      );
+      if (flags.json) printJson({ dead_letters: rows });
+      else if (rows.length === 0) print('No dead letters: nothing was refused.');
+      else
+        print(
+          table(
+            ['id', 'door', 'place', 'code', 'field', 'expected', 'got'],
+            rows.map((row) => [row.dead_letter_id, row.door, row.place, row.code, row.field, row.expected, row.got]),
+          ),
+        );
+      return EXIT.done;
+    },
+  );
+
+  projectCommand(
+    letters
+      .command('show')
+      .description('one dead letter with its bytes as they came')
+      .argument('<id>')
+      .addHelpText('after', '\nExamples:\n  troupe deadletters show 12\n  troupe deadletters show 12 --json'),
+    async ({ db }, [id], flags) => {
+      const { raw, ...letter } = await letterOf(db, numberOf(id!));
+      const text = raw.toString('utf8');
+      const exact = Buffer.from(text).equals(raw);
+      if (flags.json)
+        printJson({
+          ...letter,
+          bytes: raw.length,
+          raw: exact ? text : null,
+          raw_base64: exact ? null : raw.toString('base64'),
+        });
+      else {
+        print(table(['field', 'value'], Object.entries({ ...letter, bytes: raw.length })));
+        print(text);
+      }
+      return EXIT.done;
+    },
+  );
+
+  projectCommand(
+    letters
+      .command('replay')
+      .description('take refused records through the door again, after what refused them was put right')
+      .argument('[id...]')
+      .option('--all', 'all that were not replayed yet')
+      .option('--code <code>', 'only those refused for this reason')
+      .addHelpText(
+        'after',
+        '\nOne that passes is marked replayed; one that does not stays, and the command ends with 3.\n\nExamples:\n  troupe deadletters replay 12 13\n  troupe deadletters replay --all --code unknown_event',
+      ),
+    async (context, ids, flags) => {
+      if (ids.length === 0 && !flags.all && !flags.code)
+        throw new TroupeError('usage', 'Say which: ids, --code CODE, or --all.');
+      const { db, log, now } = context;
+      const done = await replay(db, {
+        log,
+        now,
+        ids: ids.length === 0 ? null : ids.map(numberOf),
+        code: (flags.code as string | undefined) ?? null,
+        importRecord: (raw) => importAgain(context, raw),
+      });
+      await projectAll(db);
+      if (flags.json) printJson(done);
+      else print(`${done.tried} tried: ${done.replayed.length} replayed, ${done.refused.length} still refused.`);
+      for (const { dead_letter_id, code, why } of done.refused) say(`${dead_letter_id}: ${code}, ${why}`);
+      return done.refused.length > 0 ? EXIT.refused : EXIT.done;
+    },
+  );
+}
+
+function numberOf(id: string): number {
+  if (/^\d+$/.test(id)) return Number(id);
+  throw new TroupeError('usage', `A dead letter is named by its number, not by ${JSON.stringify(id)}.`);
+}
+
+/** A record of a file, as a file of its own. Its letter is counted once more only where it is refused again. */
+async function importAgain({ log, artifacts, redactor }: Context, raw: Uint8Array): Promise<string | null> {
+  const folder = await mkdtemp(join(tmpdir(), 'troupe-replay-'));
+  try {
+    const file = join(folder, 'record.json');
+    await writeFile(file, raw);
+    const book = { report: async () => {} };
+    const { events, errors } = await importFiles([file], { log, book, artifacts, redactor });
+    const [first] = errors;
+    if (first) return `${first.field || 'the record'} should be ${first.expected}`;
+    return events.received > 0 ? null : 'nothing was read from it';
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
