@@ -45,7 +45,7 @@ export const closeImported = (db: Db, log: EventLog): Promise<number> =>
     [SOURCE],
   );
 
-const SOURCE = '/work/closing';
+const SOURCE = '/closing';
 
 async function closeAll(
   db: Db,
