@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { AppOptions } from '../../api/app.ts';
 import { openKeyRing } from '../../api/key-ring.ts';
 import { serve } from '../../api/serve.ts';
+import { createRecorder } from '../../ingest/recorder.ts';
 import { digestOf, lookupOf, newKey, SCOPES, type Scope } from '../../store/api-key.ts';
 import { createKey, listKeys, revokeKey } from '../../store/api-keys.ts';
 import { anEvent, post, type TestApp, testApp } from './support/app.ts';
@@ -133,6 +134,19 @@ describe('once there are keys', () => {
       expect([path, await ask(path, keys.ingest)]).not.toEqual([path, 200]);
     }
     expect(await ask('/v1/episodes', keys.read)).toBe(200);
+    await own.close();
+  });
+
+  it('the recorder sends its key', async () => {
+    const own = await testAppOn(at);
+    const { url } = await serve(own.app, { host: '127.0.0.1', port: 0 });
+    const told = (apiKey: string) => {
+      const recorder = createRecorder({ baseUrl: url, source: '/recorder', apiKey, tries: 1 });
+      recorder.episode({ episode_id: 'keyed' });
+      return recorder.flush();
+    };
+    expect(await told(keys.ingest)).toMatchObject({ sent: 1, accepted: 1 });
+    await expect(told(keys.read)).rejects.toThrow(/403/);
     await own.close();
   });
 
