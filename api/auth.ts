@@ -59,11 +59,13 @@ const scopeOf = ({ routeOptions }: FastifyRequest): Scope | null => {
   return doc === undefined ? 'admin' : doc.scope;
 };
 
-/** The texts that may be a key of ours, in the order they are tried: a model server's own key may stand in Authorization. */
+/**
+ * The texts that may be a key of ours, in the order they are tried: a model server's own key may stand in Authorization, and tracing
+ * clients of LangSmith say x-api-key.
+ */
 function keysIn({ headers }: FastifyRequest): readonly string[] {
-  const own = headers['troupe-key'];
-  return [typeof own === 'string' ? own : null, secretOf(headers.authorization)].filter(
-    (text): text is string => text !== null && text !== '' && text.length <= LONGEST,
+  return [headers['troupe-key'], headers['x-api-key'], secretOf(headers.authorization)].filter(
+    (text): text is string => typeof text === 'string' && text !== '' && text.length <= LONGEST,
   );
 }
 

@@ -4,6 +4,7 @@
  */
 import { join } from 'node:path';
 import { buildApp } from '../api/app.ts';
+import { openKeyRing } from '../api/key-ring.ts';
 import { serve } from '../api/serve.ts';
 import type { Speakers } from '../api/speakers.ts';
 import { fileArtifacts } from '../ingest/artifacts.ts';
@@ -112,6 +113,7 @@ async function postedCases({ rounds, scratch, say }: Settings): Promise<Result[]
     speakers: NOBODY,
     project: 'bench',
     version: '0',
+    keys: openKeyRing(db),
     ingestOnly: true,
   });
   const { url, close } = await serve(app, { host: '127.0.0.1', port: 0 });

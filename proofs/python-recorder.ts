@@ -7,6 +7,7 @@ import { once } from 'node:events';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { buildApp } from '../api/app.ts';
+import { openKeyRing } from '../api/key-ring.ts';
 import { serve } from '../api/serve.ts';
 import { type Context, withContext } from '../cli/context.ts';
 import { createRecorder } from '../ingest/recorder.ts';
@@ -54,7 +55,16 @@ async function prove(context: Context, python: string, { scratch, say }: Setting
       throw new Error('nobody speaks here');
     },
   };
-  const app = await buildApp({ db, log, book, artifacts, speakers, project: 'recorder', version: '0' });
+  const app = await buildApp({
+    db,
+    log,
+    book,
+    artifacts,
+    speakers,
+    keys: openKeyRing(db),
+    project: 'recorder',
+    version: '0',
+  });
   const { url, close } = await serve(app, { host: '127.0.0.1', port: 0 });
   const spill = join(scratch, 'spill');
   const run = (at: string, what: string) => program(python, [PROGRAM, FOLDER, at, spill, what]);

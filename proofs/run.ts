@@ -17,8 +17,8 @@ import { proof as modelsMatchTransformers } from './models-match-transformers.ts
 import { proof as openaiClients } from './openai-clients.ts';
 import type { Proof } from './proof.ts';
 import { findPython } from './python.ts';
-import { proof as refusedKeys } from './refused-keys.ts';
 import { proof as pythonRecorder } from './python-recorder.ts';
+import { proof as refusedKeys } from './refused-keys.ts';
 import { findVersitygw } from './s3.ts';
 import { proof as savesSurviveKills } from './saves-survive-kills.ts';
 import { proof as trainingMatchesPytorch } from './training-matches-pytorch.ts';

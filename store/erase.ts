@@ -7,6 +7,7 @@ import { createHmac, randomBytes } from 'node:crypto';
 import { TroupeError } from '../errors.ts';
 import { decodeDraft } from '../ingest/decode.ts';
 import type { Draft, EventName } from '../ingest/events.ts';
+import { erasedItem, type SpanItem } from '../ingest/formats/live-traces.ts';
 import { canonicalJson, sha256 } from '../ingest/json.ts';
 import type { EventLog } from '../ingest/log/log.ts';
 import type { Stored } from './amend.ts';
@@ -15,7 +16,9 @@ import { type EraseWhat, type Scope, scopeOf } from './erase-scope.ts';
 import { eraseAmendment, eraseText } from './erase-text.ts';
 import { judgingsAbout } from './judging/judgings-about.ts';
 import { waitForJudges } from './judging/lock.ts';
+import { groupBy } from './methods/statistics.ts';
 import { projectBatchIn, reprojectKeys } from './projector.ts';
+import { toldBy } from './traces.ts';
 
 export type EraseOptions = {
   readonly log: EventLog;
@@ -109,15 +112,19 @@ async function scrub(tx: Session, keys: readonly string[], digest: (hash: string
   );
   const bodies = new Set<string>();
   const byIdentity = new Map(events.map((event) => [`${event.source}\n${event.id}`, event.name as EventName]));
+  const traces = erasedTraces(events, digest);
   const rows = events.map((event) => {
     const data = event.data as Record<string, unknown>;
     const raw = (data.raw as { artifact_id?: unknown } | null | undefined)?.artifact_id;
     for (const body of [data.sha256, raw]) if (typeof body === 'string') bodies.add(body);
     const target = data.target as { source?: string; id?: string } | undefined;
+    const span = traces.get(event);
     const erased =
-      event.name === 'record.amended'
-        ? eraseAmendment(data, byIdentity.get(`${target?.source}\n${target?.id}`) ?? null, digest)
-        : eraseText(event.name, data, digest);
+      span !== undefined
+        ? { episode_id: data.episode_id, ...span }
+        : event.name === 'record.amended'
+          ? eraseAmendment(data, byIdentity.get(`${target?.source}\n${target?.id}`) ?? null, digest)
+          : eraseText(event.name, data, digest);
     const { key, source, id } = event;
     return {
       key,
@@ -134,6 +141,24 @@ async function scrub(tx: Session, keys: readonly string[], digest: (hash: string
     [JSON.stringify(rows)],
   );
   return { events, bodies };
+}
+
+/** Spans are of many formats, so what they told is erased and takes their place: rows and ids stay as they were. */
+function erasedTraces(events: readonly Stored[], digest: (hash: string) => string): ReadonlyMap<Stored, SpanItem> {
+  const spans = groupBy(
+    events.filter(({ name }) => name === 'span.recorded'),
+    ({ key }) => key,
+  );
+  const items = new Map<Stored, SpanItem>();
+  for (const [first, ...others] of spans.values()) {
+    const told = toldBy([first!, ...others]).events.map(({ name, source, id, time, data }) => {
+      const text = eraseText(name, data, digest);
+      return { name, source, id, time, data: text } as unknown as Draft;
+    });
+    items.set(first!, erasedItem(told));
+    for (const other of others) items.set(other, erasedItem([]));
+  }
+  return items;
 }
 
 /** Begins the digest of an erased event. */

@@ -276,16 +276,13 @@ async function reproject(
   tx: Session,
   key: string,
   foreign: Set<string>,
-  batch: readonly Read[],
+  batch: readonly Read[] | null,
 ): Promise<readonly Stored[] | null> {
   const { rows: stored } = await tx.query<Placed>(
     'select key, source, id, name, time, data, position from troupe.events where key = $1 order by position',
     [key],
   );
-  const { events, unsaid, told } = withTold(
-    stored,
-    batch.filter((event) => event.key === key),
-  );
+  const { events, unsaid, told } = withTold(stored, batch?.filter((event) => event.key === key) ?? null);
   const amendments = events.filter((event) => event.name === 'record.amended');
   const before = new RowBuffer();
   const after = new RowBuffer();
@@ -338,7 +335,12 @@ export async function reprojectKeys(tx: Session, keys: readonly string[]): Promi
     await tx.query(`delete from ${table} where episode_id = any($1::text[])`, [[...touched.keys()]]);
   }
   for (const table of BY_KEY) await tx.query(`delete from ${table} where key = any($1::text[])`, [keys]);
-  for (const key of keys) await reproject(tx, key, foreign);
+  const told = new Map<string, readonly Stored[]>();
+  for (const key of keys) {
+    const now = await reproject(tx, key, foreign, null);
+    if (now) told.set(key, now);
+  }
+  await keepTasks(tx, told);
   await summarise(tx, touched);
   await touchPlayed(tx, toldBefore, tasks);
   const summarised = await resolveForeign(tx, foreign);

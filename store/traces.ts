@@ -78,15 +78,19 @@ export async function retell(tx: Session, batch: readonly Placed[]): Promise<Ret
   return { said, unsaid, refused, now: all };
 }
 
-/** The events of a key with what its spans tell in the place of the spans, and what was told before this batch and is told no longer. */
+/**
+ * The events of a key with what its spans tell in the place of the spans, and what was told before this batch and is told no longer.
+ * Without a batch all of them are told, and nothing is unsaid.
+ */
 export function withTold(
   stored: readonly Placed[],
-  batch: readonly Placed[],
+  batch: readonly Placed[] | null,
 ): { readonly events: readonly Stored[]; readonly unsaid: readonly Stored[]; readonly told: readonly Stored[] | null } {
   const spans = stored.filter(({ name }) => name === 'span.recorded');
   if (spans.length === 0) return { events: stored, unsaid: [], told: null };
-  const positions = batch.map(({ position }) => Number(position));
-  const [first, last] = [Math.min(...positions), Math.max(...positions)];
+  const positions = batch?.map(({ position }) => Number(position));
+  const first = positions ? Math.min(...positions) : Number.NEGATIVE_INFINITY;
+  const last = positions ? Math.max(...positions) : Number.POSITIVE_INFINITY;
   const until = (end: number): readonly Stored[] =>
     toldBy(spans.filter(({ position }) => Number(position) < end)).events;
   const now = until(last + 1);

@@ -30,6 +30,7 @@ export function otlpRoutes(app: FastifyInstance, door: Door, { bodyLimit }: { re
           ...documented({
             summary: `Take OpenTelemetry ${signal} (OTLP/HTTP).`,
             tag: 'events',
+            scope: 'ingest',
             body: { types: [...TYPES], schema: Type.Object({ [MEMBER[signal]]: Type.Array(Type.Unknown()) }) },
             answers: { 200: { about: 'what partial_success does not name is durable', type: PROTOBUF } },
           }),
@@ -53,6 +54,7 @@ export function otlpRoutes(app: FastifyInstance, door: Door, { bodyLimit }: { re
         ...documented({
           summary: 'Refuse OpenTelemetry metrics, with what to set instead.',
           tag: 'events',
+          scope: 'ingest',
           answers: { 404: { about: 'metrics are not taken; exporters do not try again' } },
         }),
         errorHandler: (error, request, reply) => void sendStatus(error, request, reply),

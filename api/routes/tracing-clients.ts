@@ -105,6 +105,7 @@ export function tracingClientRoutes(
       ...documented({
         summary: about,
         tag: 'events',
+        scope: 'ingest',
         body: { types: ['application/json'], schema: Type.Object({}, { additionalProperties: true }) },
         answers: { 200: { about: 'what the answer does not name is durable' } },
       }),
@@ -123,6 +124,7 @@ export function tracingClientRoutes(
     documented({
       summary: 'Tell the LangSmith client to send batches of JSON.',
       tag: 'events',
+      scope: 'ingest',
       answers: { 200: { about: 'how to send' } },
     }),
     async () => ({ version: '0', batch_ingest_config: INGEST }),

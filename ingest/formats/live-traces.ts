@@ -23,6 +23,12 @@ export type LiveItem = { readonly drafts: readonly Draft[] } | { readonly refusa
 
 const OTLP = 'otlp';
 
+/** Format of what an erasure leaves of a trace: what its spans told, without its text, in the place of the spans. */
+const ERASED = 'erased';
+
+/** What an erased span holds. The first of a trace has what they told together, the others nothing. */
+export const erasedItem = (told: readonly Draft[]): SpanItem => ({ format: ERASED, item: { told } });
+
 type Reader = {
   readonly read: (requests: readonly unknown[]) => TraceReading;
   /** The items of a request, each as a request of its own; null where it is no request of this format. */
@@ -99,8 +105,10 @@ export function tellTrace(items: readonly SpanItem[]): readonly Draft[] {
   const spans: OtlpSpan[] = [];
   const logs: OtlpLog[] = [];
   const others = new Map<string, unknown[]>();
+  const erased: Draft[] = [];
   for (const { format, item } of items) {
-    if (format !== OTLP) others.set(format, [...(others.get(format) ?? []), item]);
+    if (format === ERASED) erased.push(...((item as { told: readonly Draft[] }).told ?? []));
+    else if (format !== OTLP) others.set(format, [...(others.get(format) ?? []), item]);
     else {
       const decoded = decodeNative(item);
       if (decoded === null) continue;
@@ -109,6 +117,7 @@ export function tellTrace(items: readonly SpanItem[]): readonly Draft[] {
     }
   }
   return [
+    ...erased,
     ...eventsOfSpans(spans, { logs }),
     ...[...others].sort(byName).flatMap(([format, requests]) => {
       const reader = Object.hasOwn(LIVE_FORMATS, format) ? LIVE_FORMATS[format as LiveFormat] : null;
