@@ -24,7 +24,7 @@ export function recordCommands(program: Command): void {
         'after',
         '\nExamples:\n  troupe import results.json\n  troupe import logs/ --format openai-chat --dry-run',
       ),
-    async ({ db, log, book, artifacts }, paths, flags) => {
+    async ({ db, log, source, book, artifacts, catchUp }, paths, flags) => {
       const quiet = flags.quiet === true || flags.json === true;
       const signal = untilInterrupted();
       const bar = progressBar('Importing', { quiet });
@@ -37,6 +37,7 @@ export function recordCommands(program: Command): void {
         onProgress: ({ bytesDone, bytesTotal, file }) => bar.update(bytesDone, bytesTotal, file ?? ''),
         signal,
       }).finally(bar.stop);
+      if (!flags.dryRun && source !== null) await catchUp({ signal });
       if (!flags.dryRun) await projectNow(db, report.events.accepted, { quiet, signal });
       if (flags.json) printJson(report);
       else printImport(report);
