@@ -105,10 +105,21 @@ describe('serving', () => {
       status: 'ready',
       database: 'ok',
       schema: 'current',
+      log: 'ok',
       lag_events: 2,
+      reasons: [],
     });
     await at.project();
     expect((await at.app.inject('/readyz')).json()).toMatchObject({ lag_events: 0 });
+  });
+
+  it('P24: is degraded, and says why, when records were refused', async () => {
+    const own = await testApp();
+    await post(own.app, [{ ...anEvent('odd'), data: 1 }]);
+    const state = await own.app.inject('/readyz');
+    expect([state.statusCode, state.json().status]).toEqual([200, 'degraded']);
+    expect(state.json().reasons).toEqual([expect.stringContaining('1 dead letters of the last hour at http: bad_')]);
+    await own.close();
   });
 
   it('is not ready, but alive, without the database or with a schema that is not its own', async () => {
