@@ -15,7 +15,9 @@ type Env = Readonly<Record<string, string | undefined>>;
 /** `TROUPE_KAFKA_JARS` if it is set, else what `.ci/run` installs. Says how to get them, or Java, where they are missing. */
 export function findKafka(env: Env): { readonly jars: string } | { readonly missing: string } {
   if (spawnSync('java', ['-version'], { stdio: 'ignore' }).status !== 0)
-    return { missing: 'no Java; install a JRE of version 17 or later, for instance with: apt-get install default-jre-headless' };
+    return {
+      missing: 'no Java; install a JRE of version 17 or later, for instance with: apt-get install default-jre-headless',
+    };
   const cache = join(env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'troupe-ci');
   const jars = env.TROUPE_KAFKA_JARS || join(cache, `kafka-${KAFKA_VERSION}`);
   if (existsSync(join(jars, 'complete'))) return { jars };
@@ -50,7 +52,8 @@ export async function startKafka(jars: string, folder: string): Promise<Broker> 
     [...options, 'kafka.tools.StorageTool', 'format', '-t', cluster, '-c', settings],
     { encoding: 'utf8' },
   );
-  if (formatted.status !== 0) throw new Error(`The broker's folder was not formatted: ${formatted.stderr.slice(-1000)}`);
+  if (formatted.status !== 0)
+    throw new Error(`The broker's folder was not formatted: ${formatted.stderr.slice(-1000)}`);
 
   let child: ChildProcess | null = null;
   let said = '';
