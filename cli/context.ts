@@ -87,7 +87,10 @@ async function openKafkaLog(config: Config, project: string): Promise<{ log: Eve
   });
   return {
     log: kafkaLog(door, { partitions: config.kafka_partitions }),
-    source: kafkaSource(door, { group: `troupe-${project}` }),
+    source: kafkaSource(door, {
+      group: `troupe-${project}`,
+      accepts: config.origins.kafka_partitions === 'default' ? null : config.kafka_partitions,
+    }),
   };
 }
 

@@ -9,9 +9,12 @@ import { parseArgs } from 'node:util';
 import { proof as checkpointLoads } from './checkpoint-loads.ts';
 import { proof as checkpointsInS3 } from './checkpoints-in-s3.ts';
 import { proof as commandsMatchPytorch } from './commands-match-pytorch.ts';
+import { findKafka } from './kafka.ts';
+import { proof as kafkaLog } from './kafka-log.ts';
 import { proof as loopRestarts } from './loop-restarts.ts';
 import { proof as methodsMatchSources } from './methods-match-sources.ts';
 import { proof as modelsMatchTransformers } from './models-match-transformers.ts';
+import { proof as nothingAcknowledgedIsLost } from './nothing-acknowledged-is-lost.ts';
 import type { Proof } from './proof.ts';
 import { findPython } from './python.ts';
 import { findVersitygw } from './s3.ts';
@@ -29,6 +32,8 @@ const PROOFS: readonly Proof[] = [
   trainingResumes,
   checkpointsInS3,
   loopRestarts,
+  kafkaLog,
+  nothingAcknowledgedIsLost,
 ];
 
 type Verdict = 'ok' | 'FAILED' | 'skipped';
@@ -65,8 +70,10 @@ async function run(proof: Proof, short: boolean): Promise<Result> {
   say(`${name} (${short ? 'short' : 'full'} form)`);
   const python = proof.needs.includes('python') ? findPython(process.env) : { python: '' };
   const s3 = proof.needs.includes('s3') ? findVersitygw(process.env) : { versitygw: '' };
-  if ('missing' in python || 'missing' in s3) {
-    say(`skipped: ${'missing' in python ? python.missing : (s3 as { missing: string }).missing}`);
+  const kafka = proof.needs.includes('kafka') ? findKafka(process.env) : { jars: '' };
+  const missing = [python, s3, kafka].flatMap((part) => ('missing' in part ? [part.missing] : []));
+  if ('missing' in python || missing.length > 0) {
+    say(`skipped: ${missing[0]}`);
     return { name, verdict: 'skipped', checks: 0, seconds: 0 };
   }
   const scratch = mkdtempSync(join(tmpdir(), `troupe-proof-${name}-`));

@@ -11,7 +11,7 @@ import { appendIn, writeLetters } from '../ingest/log/postgres.ts';
 import type { Reading } from '../ingest/log/source.ts';
 import { sqlState } from './db/faults.ts';
 import type { Session } from './db/pool.ts';
-import { projectBatchIn } from './projector.ts';
+import { AWAKE, projectBatchIn } from './projector.ts';
 
 export type Archived = {
   readonly accepted: number;
@@ -37,6 +37,7 @@ type Place = {
  * `log_truncated` when the log is not the one that was read before.
  */
 export async function archiveIn(tx: Session, log: string, readings: readonly Reading[]): Promise<Archived> {
+  await tx.query(AWAKE);
   const places = await lockPlaces(tx, log, readings);
   const fresh: { readonly record: LogRecord; readonly place: string; readonly partition: number }[] = [];
   let skipped = 0;

@@ -101,7 +101,7 @@ const reading = (db: Db, source: LogSource, signal: AbortSignal, onTrouble: (err
     // The last record is read again, to see that it is still the same.
     return new Map((found?.rows ?? []).map(({ partition, offset }) => [partition, Number(offset)]));
   },
-  take: async (readings: readonly Reading[], lost: () => boolean): Promise<ReadonlyMap<number, number>> => {
+  take: async (readings: readonly Reading[], lost: () => boolean): Promise<ReadonlyMap<number, number> | null> => {
     for (let pause = RETRY_MS.least; ; pause = Math.min(RETRY_MS.most, pause * 2)) {
       try {
         return await db
@@ -116,7 +116,7 @@ const reading = (db: Db, source: LogSource, signal: AbortSignal, onTrouble: (err
       } catch (error) {
         if (!isTransient(error)) throw error;
         onTrouble(error);
-        if (lost()) return NOWHERE;
+        if (lost()) return null;
         await sleep(pause);
       }
     }
@@ -148,17 +148,7 @@ async function openLog(db: Db, source: LogSource): Promise<readonly LogPartition
   if (known === undefined) {
     if (partitions.length === 0)
       throw new TroupeError('unreachable', `There is no topic ${topic} yet; it is made with the first event.`);
-    await db.transaction(async (tx) => {
-      await tx.query(
-        'insert into troupe.kafka_topics (log, cluster_id, partitions) values ($1, $2, $3) on conflict do nothing',
-        [name, cluster, partitions.length],
-      );
-      await tx.query(
-        `insert into troupe.positions (projection, log, partition, position, began)
-         select $1, $2, partition, begin, begin from json_to_recordset($3::json) as p (partition smallint, begin bigint) on conflict do nothing`,
-        [ARCHIVE, name, JSON.stringify(partitions)],
-      );
-    });
+    await openPositions(db, name, cluster, partitions);
     return partitions;
   }
   if (partitions.length === 0) {
@@ -173,7 +163,10 @@ async function openLog(db: Db, source: LogSource): Promise<readonly LogPartition
       `Topic ${topic} was read from cluster ${known.cluster_id}, but cluster ${cluster} answers now. Point kafka_brokers at the first, or choose a new name for kafka_topic.`,
     );
   }
-  if (known.partitions !== partitions.length) throw repartitioned(topic, known.partitions, partitions.length);
+  if (known.partitions !== partitions.length) {
+    if (source.accepts !== partitions.length) throw repartitioned(topic, known.partitions, partitions.length);
+    await openPositions(db, name, cluster, partitions);
+  }
   // Positions move and records go while we look: the end is held against what was read before, the beginning against what is now.
   const after = (await positionsIn(db, name)).positions;
   for (const { partition, begin, end } of partitions) {
@@ -183,6 +176,26 @@ async function openLog(db: Db, source: LogSource): Promise<readonly LogPartition
   }
   return partitions;
 }
+
+/** A position for each partition that has none, and how many there are. */
+const openPositions = (
+  db: Db,
+  log: string,
+  cluster: string | null,
+  partitions: readonly LogPartition[],
+): Promise<void> =>
+  db.transaction(async (tx) => {
+    await tx.query(
+      `insert into troupe.kafka_topics as t (log, cluster_id, partitions) values ($1, $2, $3)
+       on conflict (log) do update set partitions = excluded.partitions`,
+      [log, cluster, partitions.length],
+    );
+    await tx.query(
+      `insert into troupe.positions (projection, log, partition, position, began)
+       select $1, $2, partition, begin, begin from json_to_recordset($3::json) as p (partition smallint, begin bigint) on conflict do nothing`,
+      [ARCHIVE, log, JSON.stringify(partitions)],
+    );
+  });
 
 /** The offset that is read next of each partition, and how many events were new so far. */
 async function positionsIn(

@@ -35,7 +35,13 @@ type Read = Stored & { readonly partition: number; readonly position: number };
 
 /** Applies one batch. Returns how many events it applied; 0 means that everything committed before the call is in the tables. */
 export const projectBatch = (db: Db, options: ProjectorOptions = {}): Promise<number> =>
-  db.transaction((tx) => projectBatchIn(tx, options));
+  db.transaction(async (tx) => {
+    await tx.query(AWAKE);
+    return projectBatchIn(tx, options);
+  });
+
+/** A process that is stopped in the middle of a batch holds its locks; after so long its transaction ends, and another goes on. */
+export const AWAKE = `set local idle_in_transaction_session_timeout = '8s'`;
 
 /** The same inside a transaction of the caller, whose search_path is left at the schema. */
 export async function projectBatchIn(tx: Session, options: ProjectorOptions = {}): Promise<number> {

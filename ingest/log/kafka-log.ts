@@ -187,5 +187,5 @@ const tooLarge = (event: Event, { expected, got }: Refusal): TroupeError =>
 export const repartitioned = (topic: string, before: number, now: number): TroupeError =>
   new TroupeError(
     'log_repartitioned',
-    `Topic ${topic} had ${before} partitions and has ${now} now, so keys go elsewhere and the order of what is about one episode would be lost. Let what is in it be read with ${before} partitions, or choose a new name for kafka_topic, which is made with kafka_partitions.`,
+    `Topic ${topic} had ${before} partitions and has ${now} now, so keys go elsewhere and what is about one episode is no longer in one order in the log. Set kafka_partitions to ${now} to accept that and go on, or choose a new name for kafka_topic.`,
   );

@@ -21,7 +21,13 @@ const FACTS_MS = 5000;
 const HEARTBEAT_MS = 1000;
 const PATIENCE_MS = { least: 200, most: 5000 };
 
-export function kafkaSource(door: KafkaDoor, { group }: { readonly group: string }): LogSource {
+export type KafkaSourceOptions = {
+  /** Name of the group in which readers share the partitions. */
+  readonly group: string;
+  readonly accepts?: number | null;
+};
+
+export function kafkaSource(door: KafkaDoor, { group, accepts = null }: KafkaSourceOptions): LogSource {
   const { topic } = door;
   let admin: Promise<Admin> | null = null;
   const asking = (): Promise<Admin> => {
@@ -40,6 +46,7 @@ export function kafkaSource(door: KafkaDoor, { group }: { readonly group: string
 
   return {
     name: `kafka:${topic}`,
+    accepts,
     facts: async () => {
       try {
         return await withDeadline(
@@ -130,12 +137,13 @@ async function readOnce(door: KafkaDoor, group: string, reader: Reader): Promise
           live.map(({ reading }) => reading),
           lost,
         );
+        const same = born === generation;
         for (const { reading, done } of live) {
-          const moved = elsewhere.has(reading.partition);
-          if (!moved && !lost()) expected.set(reading.partition, reading.next);
-          done(!moved && !lost());
+          const applied = elsewhere !== null && !elsewhere.has(reading.partition);
+          if (applied && same) expected.set(reading.partition, reading.next);
+          done(applied);
         }
-        if (!lost() && elsewhere.size > 0) seek(elsewhere);
+        if (elsewhere !== null && same) seek(elsewhere);
       } catch (error) {
         end({ thrown: error });
         for (const { done } of live) done(false);
@@ -166,9 +174,14 @@ async function readOnce(door: KafkaDoor, group: string, reader: Reader): Promise
     const next = Number(batch.lastOffset()) + 1;
     // The member lives as long as it works, also while the database is away.
     const beat = setInterval(() => {
-      heartbeat().catch(() => {
-        shaken = true;
-      });
+      heartbeat().then(
+        () => {
+          shaken = false;
+        },
+        () => {
+          shaken = true;
+        },
+      );
     }, HEARTBEAT_MS);
     try {
       const taken = await hand({
