@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { EXIT, TroupeError } from '../errors.ts';
+import { bench as append } from './append.ts';
 import type { Bench } from './bench.ts';
 import { bench as checkpoint } from './checkpoint.ts';
 import { FEWEST_ROUNDS } from './harness.ts';
@@ -16,7 +17,7 @@ import { bench as sample } from './sample.ts';
 import { bench as train } from './train.ts';
 import { bench as trainTrl } from './train-trl.ts';
 
-const BENCHES: readonly Bench[] = [train, trainTrl, sample, checkpoint, judge];
+const BENCHES: readonly Bench[] = [train, trainTrl, sample, checkpoint, judge, append];
 
 try {
   process.exitCode = await main();

@@ -42,7 +42,14 @@ export const proof: Proof = {
     for (const log of ['embedded', 'kafka'] as const) {
       const folder = join(scratch, log);
       mkdirSync(folder);
-      for (const [what, fine] of await prove({ log, folder, kills: (short ? SHORT : FULL)[log], seed, jars: found.jars, say })) {
+      for (const [what, fine] of await prove({
+        log,
+        folder,
+        kills: (short ? SHORT : FULL)[log],
+        seed,
+        jars: found.jars,
+        say,
+      })) {
         ok &&= fine;
         lines.push(`${fine ? 'ok' : 'NOT OK'}  ${log}: ${what}`);
         say(lines.at(-1)!);
@@ -61,7 +68,7 @@ type Asked = {
   readonly say: (line: string) => void;
 };
 
-async function prove({ log, folder, kills: (short ? SHORT : FULL)[log], seed, jars, say }: Asked): Promise<Check[]> {
+async function prove({ log, folder, kills, seed, jars, say }: Asked): Promise<Check[]> {
   const postgres = await startPostgres(join(folder, 'postgres'), 'kept');
   const broker = log === 'kafka' ? await startKafka(jars, join(folder, 'broker')) : null;
   const env = {

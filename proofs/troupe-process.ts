@@ -10,6 +10,8 @@ export type TroupeProcess = {
   readonly role: string;
   /** Where it answers; empty for one that does not. */
   readonly url: string;
+  /** 0 while it is not running. */
+  readonly pid: () => number;
   readonly start: () => Promise<void>;
   /** Ends it by a signal; resolves with its exit code when it is gone, at once if it is gone already. */
   readonly end: (signal: NodeJS.Signals) => Promise<number | null>;
@@ -54,6 +56,7 @@ export async function runTroupe(
   return {
     role,
     url: answers ? `http://127.0.0.1:${port}` : '',
+    pid: () => child?.pid ?? 0,
     start,
     end: async (signal) => {
       if (child === null) return null;
