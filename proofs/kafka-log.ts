@@ -62,6 +62,7 @@ async function run({ scratch, say, short }: Setting): Promise<Outcome> {
     tell(...(await outsider(db, broker.address)));
     tell(...(await tampering.poison(db, broker.address, TOPIC, projector)));
     tell(...(await twoProjectors(db, ingest, projector, await troupe('project'), short)));
+    tell(await backlog(db, ingest, projector, short));
     for (const one of started) await one.end('SIGTERM');
     tell(...(await tampering.lostGroup(db, broker.address, TOPIC, () => troupe('project'))));
     tell(...(await endState(db, broker.address)));
@@ -253,6 +254,26 @@ async function twoProjectors(
       `P11, P12: under load a projector was stopped past its session and woken, another came and went: ${acknowledged} episodes acknowledged, in the tables ${taken ? 'while it was stopped' : 'not while it was stopped'}, and in the end ${all && ok ? 'all once' : 'not all once'} (${duplicates} duplicates, which were sent twice)`,
       taken && all && ok && acknowledged > 20,
     ],
+  ];
+}
+
+/** P57: nobody reads for a while, at full load; then somebody does, while the load goes on. */
+async function backlog(db: Db, { url }: TroupeProcess, projector: TroupeProcess, short: boolean): Promise<Check> {
+  const seconds = short ? 30 : 600;
+  await projector.end('SIGTERM');
+  const load = loadOn(url, 'late', 3);
+  await new Promise((resolve) => setTimeout(resolve, seconds * 1000));
+  const waiting = load.acknowledged();
+  const began = performance.now();
+  await projector.start();
+  const read = await until(async () => (await episodesLike(db, 'late-%')) >= waiting, 1000 * (60 + seconds));
+  const took = (performance.now() - began) / 1000;
+  const all = await load.stop();
+  const end = await until(async () => (await episodesLike(db, 'late-%')) === all, 60_000);
+  const each = episodeOf('x').length;
+  return [
+    `P57: ${each * waiting} events that came in ${seconds} s without a projector were in the tables ${took.toFixed(1)} s after it was started, while ${each * (all - waiting)} more came`,
+    read && end && took < 10 + 2 * seconds,
   ];
 }
 

@@ -19,6 +19,7 @@ import type { Proof } from './proof.ts';
 import { findPython } from './python.ts';
 import { findVersitygw } from './s3.ts';
 import { proof as savesSurviveKills } from './saves-survive-kills.ts';
+import { proof as testsCatchSeededBugs } from './tests-catch-seeded-bugs.ts';
 import { proof as trainingMatchesPytorch } from './training-matches-pytorch.ts';
 import { proof as trainingResumes } from './training-resumes.ts';
 
@@ -34,6 +35,7 @@ const PROOFS: readonly Proof[] = [
   loopRestarts,
   kafkaLog,
   nothingAcknowledgedIsLost,
+  testsCatchSeededBugs,
 ];
 
 type Verdict = 'ok' | 'FAILED' | 'skipped';
