@@ -284,6 +284,18 @@ async function doctor(flags: Readonly<Record<string, unknown>>): Promise<number>
     await attempt('onnxruntime', async () =>
       (await (await import('../../trainer/graph/session.ts')).runtime()) ? 'loads' : '',
     ),
+    ...(config.kafka_brokers === null
+      ? []
+      : [
+          await attempt('kafka', () =>
+            withContext(flags, async ({ log }) => {
+              const partitions = (await log.partitions?.()) ?? [];
+              return partitions.length === 0
+                ? `${log.name} is made with the first event`
+                : `${log.name} has ${partitions.length} partitions`;
+            }),
+          ),
+        ]),
     await attempt('database', () =>
       withContext(flags, async ({ db, database }) => {
         const { rows } = await db.query<{ server_version: string }>('show server_version');

@@ -40,6 +40,8 @@ const REQUEST_MS = 4000;
 const FETCH_BYTES = 2 * 1024 * 1024;
 /** How long a reader may be silent before its partitions go to others; the least that brokers allow by default. */
 const SESSION_MS = 6000;
+/** How long dividing the partitions anew waits for a member that does not come: a batch takes much less. */
+const REBALANCE_MS = 15_000;
 
 /** Opens nothing yet: each client connects when it is asked to. @throws TroupeError `config_invalid` for brokers that are no addresses. */
 export function openKafka({ brokers, topic, tls, sasl }: KafkaOptions): KafkaDoor {
@@ -82,6 +84,7 @@ export function openKafka({ brokers, topic, tls, sasl }: KafkaOptions): KafkaDoo
       client.consumer({
         groupId,
         sessionTimeout: SESSION_MS,
+        rebalanceTimeout: REBALANCE_MS,
         heartbeatInterval: 1000,
         allowAutoTopicCreation: false,
         maxBytes: FETCH_BYTES,
