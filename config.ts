@@ -14,6 +14,8 @@ type Setting = {
   readonly map?: boolean;
   /** Of a number, both included. */
   readonly range?: readonly [least: number, most: number];
+  /** What a text may be, if not any. */
+  readonly choices?: readonly string[];
   readonly about: string;
 };
 
@@ -30,6 +32,27 @@ export const SETTINGS = {
     secret: true,
     about: 'PostgreSQL server to use instead of the embedded one',
   },
+  kafka_brokers: {
+    env: 'KAFKA_BROKERS',
+    fallback: null,
+    about: 'Kafka to use as the log instead of the database: host:port, several with commas between',
+  },
+  kafka_topic: { env: 'KAFKA_TOPIC', fallback: null, about: 'topic of this project; its name if left out' },
+  kafka_partitions: {
+    env: 'KAFKA_PARTITIONS',
+    fallback: 16,
+    range: [1, 1000],
+    about: 'partitions of a topic that is made; one that is there keeps its own',
+  },
+  kafka_tls: { env: 'KAFKA_TLS', fallback: 'off', choices: ['on', 'off'], about: 'on: speak TLS with the brokers' },
+  kafka_sasl_mechanism: {
+    env: 'KAFKA_SASL_MECHANISM',
+    fallback: null,
+    choices: ['plain', 'scram-sha-256', 'scram-sha-512'],
+    about: 'how to log in at the brokers; not at all if left out',
+  },
+  kafka_username: { env: 'KAFKA_USERNAME', fallback: null, about: 'user to log in as' },
+  kafka_password: { env: 'KAFKA_PASSWORD', fallback: null, secret: true, about: 'the password of that user' },
   host: { env: 'TROUPE_HOST', fallback: '127.0.0.1', about: 'address the API listens on' },
   port: { env: 'TROUPE_PORT', fallback: 7717, range: [0, 65535], about: 'port the API listens on' },
   hosts: {
@@ -127,7 +150,8 @@ export function shown(config: Config, name: SettingName): string {
   const setting: Setting = SETTINGS[name];
   if (value === null) return '(none)';
   if (setting.map) return JSON.stringify(value);
-  return setting.secret ? masked(String(value)) : String(value);
+  if (!setting.secret) return String(value);
+  return name === 'database_url' ? masked(String(value)) : '***';
 }
 
 /** Greedy up to the last @, since people forget to encode what stands in a password. */
@@ -148,10 +172,15 @@ function typed(name: SettingName, setting: Setting, value: unknown, origin: Orig
     );
   }
   if (typeof setting.fallback !== 'number') {
-    if ((typeof value === 'string' && value !== '') || (value === null && setting.fallback === null)) return value;
-    throw new TroupeError('config_invalid', `${name} (from ${origin}) should be text, but it is ${got(value)}.`, {
-      field: name,
-    });
+    if (value === null && setting.fallback === null) return value;
+    const { choices, secret = false } = setting;
+    if (typeof value === 'string' && value !== '' && (choices?.includes(value) ?? true)) return value;
+    const came = secret ? 'something else' : got(value);
+    throw new TroupeError(
+      'config_invalid',
+      `${name} (from ${origin}) should be ${choices ? `one of ${choices.join(', ')}` : 'text'}, but it is ${came}.`,
+      { field: name },
+    );
   }
   const [least, most] = setting.range ?? [0, Number.MAX_SAFE_INTEGER];
   const number = typeof value === 'string' && /^\d+$/.test(value) ? Number(value) : value;

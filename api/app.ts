@@ -13,6 +13,7 @@ import type { KeyRing } from './key-ring.ts';
 import { requestCounts } from './metrics.ts';
 import { type DocumentedRoute, documented, openapiDocument } from './openapi.ts';
 import { foreignOrigin, type OriginOptions } from './origin.ts';
+import { patientBook } from './patient-book.ts';
 import { sendProblem } from './problem.ts';
 import { episodeRoutes } from './routes/episodes.ts';
 import { eventRoutes } from './routes/events.ts';
@@ -57,6 +58,8 @@ export type AppOptions = OriginOptions & {
 const REQUEST_TIMEOUT_MS = 120_000;
 const RECORD_TIMEOUT_MS = 10_000;
 const RECORD_LIMIT = 16 * 1024 * 1024;
+/** How long counts that wait for the database hold up the end of the process. */
+const SETTLE_MS = 3000;
 
 /** What every answer carries: nobody guesses types, frames the page, or embeds an answer in another site. */
 const HEADERS = {
@@ -109,13 +112,19 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
     );
   });
 
-  const door = openDoor(log, book);
-  app.addHook('onClose', () => door.idle());
+  const patient = log.partitions ? patientBook(book) : null;
+  const door = openDoor(log, patient ?? book);
+  app.addHook('onClose', async () => {
+    await door.idle();
+    const left = (await patient?.settle(SETTLE_MS)) ?? 0;
+    if (left > 0) process.stderr.write(`The counts of ${left} requests were not kept: the database is away.\n`);
+  });
 
   eventRoutes(app, door, { bodyLimit });
   otlpRoutes(app, door, { bodyLimit });
   tracingClientRoutes(app, door, { bodyLimit });
-  healthRoutes(app, { db, version, project, counts, redactor: options.redactor ?? null });
+  const { ingestOnly = false, redactor = null } = options;
+  healthRoutes(app, { db, log, ingestOnly, version, project, counts, redactor });
   if (!options.ingestOnly) {
     const { speakers, recordTimeoutMs = RECORD_TIMEOUT_MS } = options;
     const { artifacts, keys, upstreams = openUpstreams([]), recordLimit = RECORD_LIMIT } = options;

@@ -30,7 +30,7 @@ export type Door = {
   readonly idle: () => Promise<void>;
 };
 
-export function openDoor(log: Pick<EventLog, 'append'>, book: DoorBook): Door {
+export function openDoor(log: Pick<EventLog, 'append' | 'refuse'>, book: DoorBook): Door {
   const queue = createAppendQueue(log);
   const reports = groupCommit(
     async (waiting: readonly DoorReport[]): Promise<undefined[]> => {
@@ -41,7 +41,8 @@ export function openDoor(log: Pick<EventLog, 'append'>, book: DoorBook): Door {
   );
 
   return {
-    take: async (door, items) => {
+    take: async (door, given) => {
+      const items = log.refuse === undefined ? given : given.map((item) => takeable(item, log.refuse!));
       const events = items.flatMap(({ decoded }) => (decoded.event ? [decoded.event] : []));
       const appended = await queue.append(events);
       let next = 0;
@@ -64,6 +65,12 @@ export function openDoor(log: Pick<EventLog, 'append'>, book: DoorBook): Door {
       await reports.idle();
     },
   };
+}
+
+/** An event that this log can never take is refused like any other, so that those beside it are kept. */
+function takeable(item: DoorItem, refuse: NonNullable<EventLog['refuse']>): DoorItem {
+  const refusal = item.decoded.event ? refuse(item.decoded.event) : null;
+  return refusal === null ? item : { ...item, decoded: { refusal } };
 }
 
 const conflict = (id: string): Refusal => ({

@@ -1,7 +1,8 @@
 /** What Prometheus reads: counts of this process, and of the project as the database knows them. Written by hand, it is a small format. */
+import type { EventLog } from '../ingest/log/log.ts';
 import type { Redactor } from '../ingest/redact.ts';
 import type { Db } from '../store/db/pool.ts';
-import { lag } from '../store/positions.ts';
+import { lag, partitionLags } from '../store/positions.ts';
 
 type Sample = { readonly labels: Readonly<Record<string, string>>; readonly value: number };
 type Metric = {
@@ -60,8 +61,8 @@ type Projected = {
 };
 
 /** What the database knows of the project. */
-export async function projectMetrics(db: Db): Promise<readonly Metric[]> {
-  const [doors, log, projections, letters, behind] = await Promise.all([
+export async function projectMetrics(db: Db, eventLog: EventLog): Promise<readonly Metric[]> {
+  const [doors, log, projections, letters, behind, outer] = await Promise.all([
     db.query<DoorCount>(
       'select door, received, acknowledged, duplicates, rejected from troupe.door_counts order by door',
     ),
@@ -74,6 +75,7 @@ export async function projectMetrics(db: Db): Promise<readonly Metric[]> {
       `select door, code, count(*)::float8 as letters from traj.dead_letters where replayed_at is null group by door, code order by door, code`,
     ),
     lag(db),
+    outerLags(db, eventLog),
   ]);
   const kinds = ['received', 'acknowledged', 'duplicates', 'rejected'] as const;
   const outcomes = ['applied', 'duplicates', 'dead'] as const;
@@ -96,6 +98,18 @@ export async function projectMetrics(db: Db): Promise<readonly Metric[]> {
     gauge('troupe_projection_lag_events', 'Events in the log that are not in the tables yet.', [
       { labels: {}, value: behind },
     ]),
+    ...(outer === null
+      ? []
+      : [
+          gauge(
+            'troupe_log_lag_records',
+            'Records of a partition of the log that were not read yet.',
+            outer.map(({ partition, lag }) => ({
+              labels: { log: eventLog.name, partition: String(partition) },
+              value: lag,
+            })),
+          ),
+        ]),
     gauge(
       'troupe_dead_letters',
       'Refused records that were not replayed.',
@@ -115,6 +129,12 @@ export const redactionMetrics = (redactor: Redactor | null): readonly Metric[] =
           Object.entries(redactor.found()).map(([rule, value]) => ({ labels: { rule }, value })),
         ),
       ];
+
+/** Null where the log is the database, or does not answer. */
+async function outerLags(db: Db, log: EventLog) {
+  const partitions = await log.partitions?.().catch(() => null);
+  return partitions ? partitionLags(db, log.name, partitions) : null;
+}
 
 const counter = (name: string, about: string, samples: readonly Sample[]): Metric => ({
   name,

@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { EXIT, TroupeError } from '../errors.ts';
+import { bench as append } from './append.ts';
 import type { Bench } from './bench.ts';
 import { bench as checkpoint } from './checkpoint.ts';
 import { bench as gateway } from './gateway.ts';
@@ -18,7 +19,7 @@ import { bench as sample } from './sample.ts';
 import { bench as train } from './train.ts';
 import { bench as trainTrl } from './train-trl.ts';
 
-const BENCHES: readonly Bench[] = [train, trainTrl, sample, checkpoint, judge, otlp, gateway];
+const BENCHES: readonly Bench[] = [train, trainTrl, sample, checkpoint, judge, append, otlp, gateway];
 
 try {
   process.exitCode = await main();

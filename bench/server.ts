@@ -49,7 +49,7 @@ export async function startBenchServer(folder: string): Promise<BenchServer> {
 const TICKS_A_SECOND = 100;
 
 /** Seconds of a process, of its children that run, and of those that have ended. 0 where there is no /proc. */
-function cpuSecondsOf(parent: number): number {
+export function cpuSecondsOf(parent: number): number {
   let ticks = 0;
   try {
     for (const entry of readdirSync('/proc')) {

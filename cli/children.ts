@@ -2,7 +2,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import type { Config } from '../config.ts';
+import { type Config, SETTINGS, type SettingName } from '../config.ts';
 import { TroupeError } from '../errors.ts';
 import type { Db } from '../store/db/pool.ts';
 
@@ -23,8 +23,17 @@ export const roleSettings = (config: Config, project: string | null): RoleSettin
   env: {
     TROUPE_THREADS: String(config.threads),
     ...(config.database_url === null ? {} : { DATABASE_URL: config.database_url }),
+    ...kafkaEnvironment(config),
   },
 });
+
+/** Settings of Kafka as a process inherits them: a password never stands in its arguments. */
+const kafkaEnvironment = (config: Config): Record<string, string> =>
+  Object.fromEntries(
+    (Object.keys(SETTINGS) as SettingName[])
+      .filter((name) => name.startsWith('kafka_') && config[name] !== null)
+      .map((name) => [SETTINGS[name].env, String(config[name])]),
+  );
 
 type Start = {
   readonly onDeath: (error: TroupeError) => void;

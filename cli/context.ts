@@ -1,14 +1,18 @@
 /** What a command works with: the project's database, its log, its artifacts. Opened once, closed at the end, in the one place where rooms meet. */
 import { type Config, loadConfig } from '../config.ts';
+import { TroupeError } from '../errors.ts';
 import { fileArtifacts } from '../ingest/artifacts.ts';
+import type { SaslLogin } from '../ingest/log/kafka.ts';
 import type { ArtifactStore, DoorBook, EventLog } from '../ingest/log/log.ts';
 import { postgresBook, postgresLog } from '../ingest/log/postgres.ts';
+import type { LogSource } from '../ingest/log/source.ts';
 import { createRedactor, type Redactor } from '../ingest/redact.ts';
 import { ownRules } from '../ingest/redact-own.ts';
 import { redacting } from '../ingest/redact-ports.ts';
 import { type Database, openDatabase } from '../store/db/database.ts';
 import { type Home, openHome } from '../store/db/home.ts';
 import type { Db } from '../store/db/pool.ts';
+import { projectAll } from '../store/projector.ts';
 
 export type Context = {
   readonly config: Config;
@@ -16,6 +20,10 @@ export type Context = {
   readonly database: Database;
   readonly db: Db;
   readonly log: EventLog;
+  /** Where the log is read, if it lies outside the database. */
+  readonly source: LogSource | null;
+  /** Brings the tables up to what the log holds now. Returns how many events were applied. */
+  readonly catchUp: (options?: { readonly signal?: AbortSignal }) => Promise<number>;
   readonly book: DoorBook;
   readonly artifacts: ArtifactStore;
   /** What log, book and artifacts are behind. */
@@ -39,7 +47,10 @@ export async function withContext<T>(
     applicationName: 'troupe',
   });
   const { db } = database;
+  let kafka: Awaited<ReturnType<typeof openKafkaLog>> | null = null;
   try {
+    if (config.kafka_brokers !== null) kafka = await openKafkaLog(config, database.project);
+    const source = kafka?.source ?? null;
     // Only now: a server that cannot be reached must leave no folders behind.
     const home = openHome(config.home);
     return await work({
@@ -48,13 +59,56 @@ export async function withContext<T>(
       database,
       db,
       ...redacting(
-        { log: postgresLog(db), book: postgresBook(db), artifacts: fileArtifacts(home.artifacts) },
+        { log: kafka?.log ?? postgresLog(db), book: postgresBook(db), artifacts: fileArtifacts(home.artifacts) },
         redactor,
       ),
       redactor,
+      source,
+      catchUp: async (options = {}) => {
+        if (source === null) return projectAll(db);
+        const { bringIn } = await import('../store/follow.ts');
+        await bringIn(db, source, options);
+        return projectAll(db);
+      },
       now: () => new Date(),
     });
   } finally {
+    await kafka?.log.close();
+    await kafka?.source.close();
     await database.close();
   }
+}
+
+/** The project's topic, as a log and as its source. The client is loaded only where it is used. */
+async function openKafkaLog(config: Config, project: string): Promise<{ log: EventLog; source: LogSource }> {
+  const [{ openKafka }, { kafkaLog }, { kafkaSource }] = await Promise.all([
+    import('../ingest/log/kafka.ts'),
+    import('../ingest/log/kafka-log.ts'),
+    import('../ingest/log/kafka-source.ts'),
+  ]);
+  const topic = config.kafka_topic ?? project;
+  const door = openKafka({
+    brokers: config.kafka_brokers ?? '',
+    topic,
+    tls: config.kafka_tls === 'on',
+    sasl: saslOf(config),
+  });
+  return {
+    log: kafkaLog(door, { partitions: config.kafka_partitions }),
+    source: kafkaSource(door, {
+      group: `troupe-${project}`,
+      accepts: config.origins.kafka_partitions === 'default' ? null : config.kafka_partitions,
+    }),
+  };
+}
+
+function saslOf({ kafka_sasl_mechanism: mechanism, kafka_username: username, kafka_password: password }: Config) {
+  if (mechanism === null) return null;
+  if (username !== null && password !== null)
+    return { mechanism: mechanism as SaslLogin['mechanism'], username, password };
+  throw new TroupeError(
+    'config_invalid',
+    `kafka_sasl_mechanism is ${mechanism}, so kafka_username and kafka_password should be set too.`,
+    { field: username === null ? 'kafka_username' : 'kafka_password' },
+  );
 }

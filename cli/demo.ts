@@ -275,7 +275,7 @@ export async function runDemo(context: Context, options: DemoOptions): Promise<D
     const imported = await importFiles([lessons], { log, book: context.book, artifacts: context.artifacts });
     if (imported.events.rejected > 0)
       throw new TroupeError('internal', `Lessons were refused: ${JSON.stringify(imported.errors[0])}`);
-    await waitProjected(db);
+    await waitProjected(db, { log });
     const taught = await episodesTagged(db, { phase: 'teach' });
     const teachers = (await evaluateEpisodes(db, await episodesTagged(db, { phase: 'teach', role: 'coder' })))
       .pass_at_1;
@@ -401,7 +401,7 @@ export async function runDemo(context: Context, options: DemoOptions): Promise<D
       await evaluate(`RL ${round}`, trained);
     }
 
-    await waitProjected(db);
+    await waitProjected(db, { log });
     const { rows } = await db.query<{ events: number; episodes: number; steps: number }>(
       `select (select count(*) from troupe.events)::float8 as events, (select count(*) from facts.episodes)::float8 as episodes, (select count(*) from facts.steps)::float8 as steps`,
     );

@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { isLoopback } from '../api/origin.ts';
 import { EXIT, TroupeError } from '../errors.ts';
+import type { LogSource } from '../ingest/log/source.ts';
 import { type Handler, handBack, runJobs } from '../store/jobs.ts';
 import { waitProjected } from '../store/positions.ts';
 import { registerProcess } from '../store/processes.ts';
@@ -33,10 +34,18 @@ const LONGEST_SOCKET = 100;
 export const ROLES: Readonly<Record<string, Role>> = {
   ingest: (context, options) => answer(context, options, 'ingest'),
   serve: (context, options) => answer(context, options, 'serve'),
-  project: async ({ db }, { signal, onReady }) => {
+  project: async ({ db, source }, { signal, onReady }) => {
     const leave = await registerProcess(db, { processId: processId('project'), role: 'project' });
     onReady({ role: 'project' });
-    await runProjector(db, { signal });
+    // What was in the database before there was another log, or is written to it beside, is projected all the same.
+    const stop = new AbortController();
+    const own = runProjector(db, { signal: AbortSignal.any([signal, stop.signal]), onTrouble: tellTrouble() });
+    try {
+      await (source === null ? own : follow(db, source, signal));
+    } finally {
+      stop.abort();
+      await own;
+    }
     await leave();
   },
   judge: async (context, options) => {
@@ -49,7 +58,7 @@ export const ROLES: Readonly<Record<string, Role>> = {
       askOf: (spec) => chatEndpoint(spec, process.env),
       wait: abortableWait,
       signal: options.signal,
-      caughtUp: waitProjected,
+      caughtUp: (db) => waitProjected(db, { log: context.log }),
     });
     const settings = { datasets: context.home.datasets, codeVersion: VERSION };
     const standing = judgeAlways(context, options.signal);
@@ -69,6 +78,21 @@ export const ROLES: Readonly<Record<string, Role>> = {
   },
   infer,
 };
+
+async function follow(db: Context['db'], source: LogSource, signal: AbortSignal): Promise<void> {
+  const { followLog } = await import('../store/follow.ts');
+  await followLog(db, source, { signal, onTrouble: tellTrouble() });
+}
+
+/** What is waited out is told once a minute at most. */
+function tellTrouble(): (error: unknown) => void {
+  let told = Number.NEGATIVE_INFINITY;
+  return (error) => {
+    if (error === undefined || performance.now() - told < 60_000) return;
+    told = performance.now();
+    say(`The projector waits and tries again: ${error instanceof Error ? error.message : error}`);
+  };
+}
 
 async function answer(context: Context, { signal, onReady }: RoleOptions, role: 'ingest' | 'serve'): Promise<void> {
   const [

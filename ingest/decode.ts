@@ -32,6 +32,9 @@ function doorOf(name: EventName): Door {
   return door;
 }
 
+/** The event that a CloudEvents type means, null for a type of others. */
+export const nameOf = (type: unknown): EventName | null => names.get(type as string) ?? null;
+
 /** Reads one JSON text as an event. Never throws. */
 export function decodeText(text: string): Decoded {
   const parsed = parseRecord(text);

@@ -99,6 +99,11 @@ export function openBatches(options: BatchesOptions): Batches {
   return {
     event: (event, place) => {
       counts.received += 1;
+      const refusal = log.refuse?.(event) ?? null;
+      if (refusal !== null) {
+        refuse(refusal, place, Buffer.from(JSON.stringify(encodeEnvelope(event))), batch);
+        return grown(event.json.length);
+      }
       batch.events.push(event);
       batch.places.push(place);
       return grown(event.json.length);

@@ -19,7 +19,7 @@ export type Outcome = {
 
 export type Proof = {
   readonly name: string;
-  /** `python`: a Python that has what `proofs/requirements.txt` names. */
+  /** `python`: a Python that has what `proofs/requirements.txt` names; `s3`: versitygw; `kafka`: Java and the jars of a broker. */
   readonly needs: readonly string[];
   readonly run: (setting: Setting) => Promise<Outcome>;
 };

@@ -11,9 +11,12 @@ import { proof as checkpointsInS3 } from './checkpoints-in-s3.ts';
 import { missingClients } from './clients.ts';
 import { proof as clientsArrive } from './clients-arrive.ts';
 import { proof as commandsMatchPytorch } from './commands-match-pytorch.ts';
+import { findKafka } from './kafka.ts';
+import { proof as kafkaLog } from './kafka-log.ts';
 import { proof as loopRestarts } from './loop-restarts.ts';
 import { proof as methodsMatchSources } from './methods-match-sources.ts';
 import { proof as modelsMatchTransformers } from './models-match-transformers.ts';
+import { proof as nothingAcknowledgedIsLost } from './nothing-acknowledged-is-lost.ts';
 import { proof as openaiClients } from './openai-clients.ts';
 import type { Proof } from './proof.ts';
 import { findPython } from './python.ts';
@@ -21,6 +24,7 @@ import { proof as pythonRecorder } from './python-recorder.ts';
 import { proof as refusedKeys } from './refused-keys.ts';
 import { findVersitygw } from './s3.ts';
 import { proof as savesSurviveKills } from './saves-survive-kills.ts';
+import { proof as testsCatchSeededBugs } from './tests-catch-seeded-bugs.ts';
 import { proof as trainingMatchesPytorch } from './training-matches-pytorch.ts';
 import { proof as trainingResumes } from './training-resumes.ts';
 
@@ -38,6 +42,9 @@ const PROOFS: readonly Proof[] = [
   refusedKeys,
   clientsArrive,
   pythonRecorder,
+  kafkaLog,
+  nothingAcknowledgedIsLost,
+  testsCatchSeededBugs,
 ];
 
 type Verdict = 'ok' | 'FAILED' | 'skipped';
@@ -74,8 +81,10 @@ async function run(proof: Proof, short: boolean): Promise<Result> {
   say(`${name} (${short ? 'short' : 'full'} form)`);
   const python = proof.needs.includes('python') ? findPython(process.env) : { python: '' };
   const s3 = proof.needs.includes('s3') ? findVersitygw(process.env) : { versitygw: '' };
-  if ('missing' in python || 'missing' in s3) {
-    say(`skipped: ${'missing' in python ? python.missing : (s3 as { missing: string }).missing}`);
+  const kafka = proof.needs.includes('kafka') ? findKafka(process.env) : { jars: '' };
+  const missing = [python, s3, kafka].flatMap((part) => ('missing' in part ? [part.missing] : []));
+  if ('missing' in python || missing.length > 0) {
+    say(`skipped: ${missing[0]}`);
     return { name, verdict: 'skipped', checks: 0, seconds: 0 };
   }
   const clients = proof.needs.includes('clients') ? missingClients(process.env) : null;

@@ -37,20 +37,20 @@ export function storeHandlers(
   return {
     judge: async ({ spec }) => {
       const { methods, ...where } = checkedSpec(JudgeSpec, spec);
-      await waitProjected(db);
+      await waitProjected(db, { log });
       const judging = await judge(db, log, { methods, episodes: await scope(where), now });
       return { judge_ids: judging.judge_ids, episodes: judging.episodes, rows: judging.rows };
     },
     freeze: async ({ spec }) => {
       const { recipe } = checkedSpec(FreezeSpec, spec);
-      await waitProjected(db);
+      await waitProjected(db, { log });
       const frozen = await freeze(db, recipe, { directory: datasets, codeVersion, log, at: now().toISOString() });
       const { dataset_id, content_sha256, rows, funnel } = frozen.manifest;
       return { dataset_id, content_sha256, rows, funnel, directory: frozen.directory };
     },
     evaluate: async ({ spec }) => {
       const { sets } = checkedSpec(EvaluateSpec, spec);
-      await waitProjected(db);
+      await waitProjected(db, { log });
       const results: Record<string, unknown> = {};
       for (const [name, where] of Object.entries(sets)) results[name] = await evaluateEpisodes(db, await scope(where));
       return results;

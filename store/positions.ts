@@ -1,5 +1,7 @@
 /** How far the tables are behind the log, and waiting until they have caught up. */
 import { TroupeError } from '../errors.ts';
+import type { EventLog, LogPartition } from '../ingest/log/log.ts';
+import { ARCHIVE } from './archive.ts';
 import type { Session } from './db/pool.ts';
 import { EMBEDDED } from './projector.ts';
 
@@ -28,16 +30,48 @@ export async function lag(db: Session, positions?: Readonly<Record<string, numbe
   );
 }
 
+/** How far each partition of a log outside the database is from being archived. */
+export type PartitionLag = LogPartition & { readonly position: number; readonly lag: number };
+
+export async function partitionLags(
+  db: Session,
+  log: string,
+  partitions: readonly LogPartition[],
+): Promise<readonly PartitionLag[]> {
+  const { rows } = await db.query<{ partition: number; position: number }>(
+    'select partition, position from troupe.positions where projection = $1 and log = $2',
+    [ARCHIVE, log],
+    { name: 'table_positions' },
+  );
+  const read = new Map(rows.map((row) => [row.partition, Number(row.position)]));
+  return partitions.map((one) => {
+    const position = read.get(one.partition) ?? one.begin;
+    return { ...one, position, lag: Math.max(0, one.end - position) };
+  });
+}
+
 /**
  * Waits until everything that is in the log now is in the tables.
  * @throws TroupeError `busy` when the tables have not caught up within `timeoutMs`.
  */
-export async function waitProjected(db: Session, { timeoutMs = 60_000 } = {}): Promise<Record<string, number>> {
-  const wanted = await logPositions(db);
+export async function waitProjected(
+  db: Session,
+  { timeoutMs = 60_000, log }: { readonly timeoutMs?: number; readonly log?: EventLog } = {},
+): Promise<Record<string, number>> {
   const deadline = performance.now() + timeoutMs;
+  const outer = (await log?.partitions?.()) ?? [];
+  await untilNone(deadline, timeoutMs, async () =>
+    outer.length === 0 ? 0 : (await partitionLags(db, log!.name, outer)).reduce((sum, one) => sum + one.lag, 0),
+  );
+  const wanted = await logPositions(db);
+  await untilNone(deadline, timeoutMs, () => lag(db, wanted));
+  return wanted;
+}
+
+async function untilNone(deadline: number, timeoutMs: number, behindNow: () => Promise<number>): Promise<void> {
   for (let pause = 2; ; pause = Math.min(50, pause * 1.5)) {
-    const behind = await lag(db, wanted);
-    if (behind === 0) return wanted;
+    const behind = await behindNow();
+    if (behind === 0) return;
     if (performance.now() > deadline) {
       throw new TroupeError(
         'busy',

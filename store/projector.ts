@@ -3,11 +3,12 @@
  * under the lock of the positions it started from, so a second projector waits or finds nothing to do, and a dead one leaves no trace.
  */
 import { createHash } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { encodeEnvelope } from '../ingest/decode.ts';
 import type { EventData } from '../ingest/events.ts';
 import { LOG_CHANNEL } from '../ingest/log/postgres.ts';
 import { amended, type Stored } from './amend.ts';
-import { sqlState } from './db/faults.ts';
+import { isTransient, sqlState } from './db/faults.ts';
 import type { Db, Session } from './db/pool.ts';
 import { onNews } from './news.ts';
 import { KEYED } from './planning.ts';
@@ -36,7 +37,13 @@ type Read = Stored & { readonly partition: number; readonly position: number };
 
 /** Applies one batch. Returns how many events it applied; 0 means that everything committed before the call is in the tables. */
 export const projectBatch = (db: Db, options: ProjectorOptions = {}): Promise<number> =>
-  db.transaction((tx) => projectBatchIn(tx, options));
+  db.transaction(async (tx) => {
+    await tx.query(AWAKE);
+    return projectBatchIn(tx, options);
+  });
+
+/** A process that is stopped in the middle of a batch holds its locks; after so long its transaction ends, and another goes on. */
+export const AWAKE = `set local idle_in_transaction_session_timeout = '8s'`;
 
 /** The same inside a transaction of the caller, whose search_path is left at the schema. */
 export async function projectBatchIn(tx: Session, options: ProjectorOptions = {}): Promise<number> {
@@ -357,9 +364,31 @@ export async function projectAll(db: Db, options: ProjectorOptions = {}): Promis
   }
 }
 
-/** Projects until stopped. Appends come in bursts, so a batch waits 15 ms for company: fewer transactions, fewer flushes. */
-export const runProjector = (db: Db, { signal }: { readonly signal: AbortSignal }): Promise<void> =>
-  onNews(db, LOG_CHANNEL, { signal, gatherMs: 15 }, async () => {
-    await projectAll(db);
-    return false;
+export type RunOptions = {
+  readonly signal: AbortSignal;
+  /** Told of trouble that is waited out: a database that is away, a lock that is held. */
+  readonly onTrouble?: (error: unknown) => void;
+};
+
+const RETRY_MS = { least: 100, most: 2000 };
+
+/**
+ * Projects until stopped, waiting out what the environment fails at. Appends come in bursts, so a batch waits 15 ms for company: fewer
+ * transactions, fewer flushes.
+ */
+export function runProjector(db: Db, { signal, onTrouble = () => {} }: RunOptions): Promise<void> {
+  let pause = RETRY_MS.least;
+  return onNews(db, LOG_CHANNEL, { signal, gatherMs: 15 }, async () => {
+    try {
+      await projectAll(db);
+      pause = RETRY_MS.least;
+      return false;
+    } catch (error) {
+      if (!isTransient(error)) throw error;
+      onTrouble(error);
+      await sleep(pause, undefined, { signal }).catch(() => {});
+      pause = Math.min(RETRY_MS.most, pause * 2);
+      return true;
+    }
   });
+}

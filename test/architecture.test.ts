@@ -147,7 +147,7 @@ describe('Methods, losses, gradients, formats and projections are pure', () => {
     expect(wrong.map(shown)).toEqual([]);
   });
 
-  it('they read no clock, no environment and no randomness', () => {
+  it('P19: they read no clock, no environment and no randomness', () => {
     const impure =
       /Date\.now|new Date\(\)|Math\.random|performance\.now|process\.(env|hrtime)|random(Bytes|Int|UUID)\(|setTimeout|setInterval|\bfetch\(/;
     expect(pure.filter((file) => impure.test(textOf(file)))).toEqual([]);

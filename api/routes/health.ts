@@ -1,35 +1,40 @@
 /** Whether this process lives, whether it can do its work, and its numbers. */
 import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
-import { TroupeError } from '../../errors.ts';
+import type { EventLog } from '../../ingest/log/log.ts';
 import type { Redactor } from '../../ingest/redact.ts';
-import { checkSchema, readMigrations } from '../../migrations/migrate.ts';
+import { readMigrations } from '../../migrations/migrate.ts';
 import type { Db } from '../../store/db/pool.ts';
-import { lag } from '../../store/positions.ts';
 import { projectMetrics, prometheusText, type RequestCounts, redactionMetrics } from '../metrics.ts';
 import { documented } from '../openapi.ts';
+import { readiness } from '../readiness.ts';
 
 const Health = Type.Object({ status: Type.Literal('ok'), version: Type.String(), project: Type.String() });
 const Ready = Type.Object({
   status: Type.Enum(['ready', 'degraded', 'not_ready']),
-  reasons: Type.Array(Type.String(), { description: 'why it is degraded' }),
   database: Type.Enum(['ok', 'unreachable']),
   schema: Type.Enum(['current', 'behind', 'newer', 'changed', 'unknown']),
+  log: Type.Enum(['ok', 'unreachable']),
   lag_events: Type.Union([Type.Integer(), Type.Null()], {
     description: 'events in the log that are not in the tables yet',
   }),
+  reasons: Type.Array(Type.String(), { description: 'what is not as it should be' }),
 });
 
 export function healthRoutes(
   app: FastifyInstance,
   {
     db,
+    log,
+    ingestOnly,
     version,
     project,
     counts,
     redactor,
   }: {
     readonly db: Db;
+    readonly log: EventLog;
+    readonly ingestOnly: boolean;
     readonly version: string;
     readonly project: string;
     readonly counts: RequestCounts;
@@ -52,13 +57,13 @@ export function healthRoutes(
   app.get(
     '/readyz',
     documented({
-      summary: 'The database is reachable and its schema is this version’s; degraded while records are refused.',
+      summary: 'What this process needs is reachable; degraded: it works, and something wants to be looked at.',
       tag: 'health',
       scope: 'read',
-      answers: { 200: { about: 'ready', schema: Ready }, 503: { about: 'not ready', schema: Ready } },
+      answers: { 200: { about: 'ready or degraded', schema: Ready }, 503: { about: 'not ready', schema: Ready } },
     }),
     async (_request, reply) => {
-      const state = await readiness(db, known);
+      const state = await readiness({ db, log, known, ingestOnly });
       return reply.code(state.status === 'not_ready' ? 503 : 200).send(state);
     },
   );
@@ -74,44 +79,6 @@ export function healthRoutes(
     async (_request, reply) =>
       reply
         .header('content-type', 'text/plain; version=0.0.4; charset=utf-8')
-        .send(prometheusText([...(await projectMetrics(db)), ...counts.read(), ...redactionMetrics(redactor)])),
+        .send(prometheusText([...(await projectMetrics(db, log)), ...counts.read(), ...redactionMetrics(redactor)])),
   );
-}
-
-/** Records refused within so many minutes and not replayed are news; older ones are the page's and the metrics' to show. */
-const FRESH_MINUTES = 60;
-
-async function worries(db: Db): Promise<string[]> {
-  const { rows } = await db.query<{ code: string; letters: number }>(
-    `select code, count(*)::integer as letters from troupe.dead_letters
-     where replayed_at is null and last_at > clock_timestamp() - make_interval(mins => $1) group by code order by code`,
-    [FRESH_MINUTES],
-  );
-  return rows.map(({ code, letters }) => `${letters} dead letters within ${FRESH_MINUTES} minutes: ${code}`);
-}
-
-async function readiness(db: Db, known: ReturnType<typeof readMigrations>) {
-  try {
-    const { state } = await checkSchema(db, known);
-    const behind = state === 'current' ? await lag(db) : null;
-    const reasons = state === 'current' ? await worries(db) : [];
-    const well = reasons.length === 0 ? 'ready' : 'degraded';
-    return {
-      status: state === 'current' ? well : 'not_ready',
-      reasons,
-      database: 'ok',
-      schema: state,
-      lag_events: behind,
-    } as const;
-  } catch (error) {
-    const code = error instanceof TroupeError ? error.code : null;
-    const schema = code === 'schema_newer' ? 'newer' : code === 'conflict' ? 'changed' : 'unknown';
-    return {
-      status: 'not_ready',
-      reasons: [],
-      database: schema === 'unknown' ? 'unreachable' : 'ok',
-      schema,
-      lag_events: null,
-    } as const;
-  }
 }

@@ -3,8 +3,6 @@ import type { Command } from 'commander';
 import { EXIT, TroupeError } from '../../errors.ts';
 import { checksum } from '../../store/checksum.ts';
 import { openReader } from '../../store/db/reader.ts';
-import { waitProjected } from '../../store/positions.ts';
-import { projectAll } from '../../store/projector.ts';
 import { rebuild } from '../../store/rebuild.ts';
 import { reconcile } from '../../store/reconcile.ts';
 import { ask } from '../../store/sql.ts';
@@ -147,8 +145,8 @@ export function askCommands(program: Command): void {
         'after',
         '\nThe same facts have the same sums, in whatever order and in however many parts they came.\n\nExample:\n  troupe checksum --json',
       ),
-    async ({ db }, _, flags) => {
-      await projectAll(db);
+    async ({ db, catchUp }, _, flags) => {
+      await catchUp();
       const sums = await checksum(db);
       if (flags.json) printJson(sums);
       else
@@ -193,10 +191,9 @@ export function askCommands(program: Command): void {
         'after',
         '\nreceived = acknowledged + rejected; what is in the log is in the tables or counted. It ends with 1 where that is not so.\n\nExample:\n  troupe reconcile --json',
       ),
-    async ({ db }, _, flags) => {
-      await projectAll(db);
-      await waitProjected(db);
-      const found = await reconcile(db);
+    async ({ db, source, catchUp }, _, flags) => {
+      await catchUp();
+      const found = await reconcile(db, source ? { name: source.name, ...(await source.facts()) } : undefined);
       if (flags.json) printJson(found);
       else {
         print(found.ok ? 'Everything adds up.' : 'Something does not add up:');
@@ -206,6 +203,11 @@ export function askCommands(program: Command): void {
             found.doors.map((d) => [d.door, d.received, d.acknowledged, d.duplicates, d.rejected, String(d.balanced)]),
           ),
         );
+        for (const { log, partition, accepted, duplicates, dead, lag: behind } of found.topics) {
+          print(
+            `${log} ${partition}: ${accepted} accepted, ${duplicates} duplicates, ${dead} dead, ${behind ?? '?'} behind`,
+          );
+        }
         print(
           `log: ${found.log.events} events, ${found.log.gaps} partitions with gaps · tables: ${found.tables.applied} applied, ${found.tables.lag} behind · ${found.dead_letters} dead letters · ${found.split_identities.length} identities under several keys${Object.entries(
             found.orphans,

@@ -6,7 +6,6 @@ import { ANNOTATIONS, type Annotated, annotateHandler, annotateSpec } from '../.
 import { evaluateAttributions, evaluateModes, GROUPINGS, type Grouping } from '../../store/attribution/evaluate.ts';
 import type { Match } from '../../store/attribution/score.ts';
 import { requestJob, runJobs, waitForJob } from '../../store/jobs.ts';
-import { projectAll } from '../../store/projector.ts';
 import { annotatedText, modesText, scoresText } from '../blame-text.ts';
 import { abortableWait, chatEndpoint, checkedEndpoint } from '../chat-endpoint.ts';
 import { type Flags, projectCommand, untilInterrupted, wholeNumber } from '../command.ts';
@@ -25,8 +24,8 @@ export function blameCommands(program: Command): void {
         'after',
         '\nExamples:\n  troupe judge --methods failure_signs\n  troupe blame list --method failure_signs',
       ),
-    async ({ db }, _, flags) => {
-      await projectAll(db);
+    async ({ db, catchUp }, _, flags) => {
+      await catchUp();
       const { rows } = await db.query(LIST, [flags.episode ?? null, flags.method ?? null]);
       if (flags.json) printJson({ blames: rows });
       else
@@ -71,11 +70,11 @@ export function blameCommands(program: Command): void {
         'after',
         '\nExamples:\n  troupe blame evaluate --by coordination\n  troupe blame evaluate --cross-validate 10\n  troupe blame evaluate --taxonomy mast --json',
       ),
-    async ({ db }, _, flags) => {
+    async ({ db, catchUp }, _, flags) => {
       const folds = flags.crossValidate as number | undefined;
       if (folds !== undefined && folds < 2)
         throw new TroupeError('usage', '--cross-validate should be 2 or more folds.');
-      await projectAll(db);
+      await catchUp();
       if (flags.taxonomy === 'mast') {
         const modes = await evaluateModes(db);
         if (flags.json) printJson(modes);
@@ -119,7 +118,7 @@ export function blameCommands(program: Command): void {
 }
 
 async function annotate(context: Context, _: readonly string[], flags: Flags): Promise<number> {
-  const { db, log, now, config } = context;
+  const { db, log, now, config, catchUp } = context;
   const endpoint = checkedEndpoint(text(flags.endpoint) ?? `http://${config.host}:${config.port}/v1`);
   const spec = annotateSpec({
     model: String(flags.model),
@@ -145,7 +144,7 @@ async function annotate(context: Context, _: readonly string[], flags: Flags): P
       askOf: (asked) => chatEndpoint(asked, process.env),
       wait: abortableWait,
       signal: interrupted,
-      caughtUp: projectAll,
+      caughtUp: async () => void (await catchUp()),
     },
   );
   const working = runJobs(
@@ -159,7 +158,7 @@ async function annotate(context: Context, _: readonly string[], flags: Flags): P
     done.abort();
     await working;
   }
-  await projectAll(db);
+  await catchUp();
   if (flags.json) printJson({ job_id: jobId, ...annotated });
   else say(annotatedText(annotated));
   if (annotated.stopped === 'interrupted') return EXIT.interrupted;

@@ -5,7 +5,6 @@ import { type Command, InvalidArgumentError } from 'commander';
 import { loadConfig } from '../../config.ts';
 import { EXIT, TroupeError } from '../../errors.ts';
 import { homeAt } from '../../store/db/home.ts';
-import { projectAll } from '../../store/projector.ts';
 import type { PruneRule } from '../../trainer/prune.ts';
 import { bytesText } from '../bytes.ts';
 import { checkpointAt, storeAt } from '../checkpoint-places.ts';
@@ -149,8 +148,8 @@ Examples:
 async function releasedIds(flags: Flags): Promise<string[] | null> {
   const config = loadConfig(flags, process.env);
   if (config.database_url === null && !existsSync(homeAt(config.home).data)) return null;
-  return withContext(flags, async ({ db }) => {
-    await projectAll(db);
+  return withContext(flags, async ({ db, catchUp }) => {
+    await catchUp();
     const { rows } = await db.query('select distinct checkpoint_id from traj.releases where checkpoint_id is not null');
     return rows.map(({ checkpoint_id }) => String(checkpoint_id));
   });

@@ -6,7 +6,6 @@ import type { Command } from 'commander';
 import { EXIT, TroupeError } from '../../errors.ts';
 import type { Manifest } from '../../store/datasets/manifest.ts';
 import type { Db } from '../../store/db/pool.ts';
-import { projectAll } from '../../store/projector.ts';
 import { plainCommand, projectCommand } from '../command.ts';
 import { VERSION } from '../context.ts';
 import { print, printJson, say, table } from '../output.ts';
@@ -22,8 +21,8 @@ export function datasetCommands(program: Command): void {
         'after',
         '\nExample recipe:\n  name: good-solvers\n  where: {field: reward, op: ">=", value: 1}\n  unit: step\n  roles: [solver]\n  layout: [arrow, jsonl]',
       ),
-    async ({ db, log, home, now }, [file], flags) => {
-      await projectAll(db);
+    async ({ db, log, home, now, catchUp }, [file], flags) => {
+      await catchUp();
       const [{ readRecipe }, { freeze }] = await Promise.all([
         import('../../store/datasets/recipe.ts'),
         import('../../store/datasets/freeze.ts'),
@@ -35,7 +34,7 @@ export function datasetCommands(program: Command): void {
         log,
         at: now().toISOString(),
       });
-      await projectAll(db);
+      await catchUp();
       if (flags.json) printJson(frozen.manifest);
       else {
         print(

@@ -6,7 +6,6 @@ import type { Command } from 'commander';
 import { EXIT, TroupeError } from '../../errors.ts';
 import { importFiles } from '../../ingest/import.ts';
 import { letterOf, replay } from '../../store/dead-letters.ts';
-import { projectAll } from '../../store/projector.ts';
 import { projectCommand, wholeNumber } from '../command.ts';
 import type { Context } from '../context.ts';
 import { print, printJson, say, table } from '../output.ts';
@@ -81,7 +80,7 @@ export function deadLetterCommands(program: Command): void {
     async (context, ids, flags) => {
       if (ids.length === 0 && !flags.all && !flags.code)
         throw new TroupeError('usage', 'Say which: ids, --code CODE, or --all.');
-      const { db, log, now } = context;
+      const { db, log, now, catchUp } = context;
       const done = await replay(db, {
         log,
         now,
@@ -89,7 +88,7 @@ export function deadLetterCommands(program: Command): void {
         code: (flags.code as string | undefined) ?? null,
         importRecord: (raw) => importAgain(context, raw),
       });
-      await projectAll(db);
+      await catchUp();
       if (flags.json) printJson(done);
       else print(`${done.tried} tried: ${done.replayed.length} replayed, ${done.refused.length} still refused.`);
       for (const { dead_letter_id, code, why } of done.refused) say(`${dead_letter_id}: ${code}, ${why}`);

@@ -4,7 +4,6 @@ import { EXIT, got, TroupeError } from '../../errors.ts';
 import { compareEverything, judge, type MethodAsked, resolveMethods, unjudged } from '../../store/judge.ts';
 import { ALL_SHARES } from '../../store/judging/lock.ts';
 import { closedEpisodes } from '../../store/judging/unjudged.ts';
-import { projectAll } from '../../store/projector.ts';
 import { type Filter, looksAt, parseFilter } from '../../store/select.ts';
 import { type Flags, projectCommand } from '../command.ts';
 import { parseMethods } from '../methods-asked.ts';
@@ -42,7 +41,7 @@ export function judgeCommands(program: Command): void {
       .option('--share <k/n>', 'only the k-th of n shares of the groups, so that n processes divide the work')
       .option('--all', 'also episodes that did not change since they were judged')
       .addHelpText('after', HELP),
-    async ({ db, log, now, config }, _, flags) => {
+    async ({ db, log, now, config, catchUp }, _, flags) => {
       const methods = flags.methods
         ? parseMethods(String(flags.methods))
         : config.judge === null
@@ -57,7 +56,7 @@ export function judgeCommands(program: Command): void {
           '--share divides groups, and one of these methods compares all of them; leave --share out.',
         );
       }
-      await projectAll(db);
+      await catchUp();
       const episodes =
         (flags.episode as string[] | undefined) ??
         (flags.all
@@ -75,7 +74,7 @@ export function judgeCommands(program: Command): void {
         now,
         onProgress: ({ judged, total }) => bar.update(judged, total),
       }).finally(() => bar.stop());
-      await projectAll(db);
+      await catchUp();
       tell(judging, methods, flags);
       return EXIT.done;
     },

@@ -6,7 +6,6 @@ import { createInterface } from 'node:readline/promises';
 import type { Command } from 'commander';
 import { EXIT, TroupeError } from '../../errors.ts';
 import type { EraseWhat } from '../../store/erase-scope.ts';
-import { projectAll } from '../../store/projector.ts';
 import { projectCommand } from '../command.ts';
 import { print, printJson, say } from '../output.ts';
 
@@ -25,13 +24,13 @@ export function keepCommands(program: Command): void {
         'after',
         '\nIds, kinds, counts and order stay; text, arguments, outputs and token ids go, and the same events are refused when they come\nagain. Datasets and checkpoints that used it are marked (view traj.erasures); the files of the datasets are removed.\n\nExamples:\n  troupe erase --subject customer-17 --dry-run\n  troupe erase --subject customer-17 --reason "asked for on 2026-11-20" --yes\n  troupe erase --episode run-1 --yes --json',
       ),
-    async ({ db, log, home, artifacts, now }, _, flags) => {
+    async ({ db, catchUp, log, home, artifacts, now }, _, flags) => {
       const what = whatOf(flags);
       const [{ erase, planErasure }, { judgeAgain }] = await Promise.all([
         import('../../store/erase.ts'),
         import('../../store/judge.ts'),
       ]);
-      await projectAll(db);
+      await catchUp();
       const { keys: _keys, ...plan } = await planErasure(db, what);
       const sentence = `${plan.events} events of ${plan.episodes.length} episodes, ${plan.letters.length} dead letters; used by ${plan.datasets.length} datasets and ${plan.checkpoints.length} checkpoints`;
       if (flags.dryRun) {
@@ -54,7 +53,7 @@ export function keepCommands(program: Command): void {
         removeDataset: async ({ uri }) =>
           flags.keepDatasets !== true && uri !== null && removeBelow(home.datasets, uri),
       });
-      await projectAll(db);
+      await catchUp();
       if (flags.json) printJson(erasure);
       else {
         print(

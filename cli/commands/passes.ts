@@ -6,7 +6,6 @@ import { EXIT, got, TroupeError } from '../../errors.ts';
 import { homeAt } from '../../store/db/home.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { groupBy } from '../../store/methods/statistics.ts';
-import { projectAll } from '../../store/projector.ts';
 import { looksAt, lowerFilter, parseFilter } from '../../store/select.ts';
 import type { Pass, RefusedStep } from '../../trainer/passes.ts';
 import type { StepRow } from '../../trainer/training-rows.ts';
@@ -93,8 +92,8 @@ async function embedTasks(flags: Flags): Promise<number> {
     import('../../trainer/embedding.ts'),
     import('../../trainer/task-embeddings.ts'),
   ]);
-  return withContext(flags, async ({ db, log, config, now }) => {
-    await projectAll(db);
+  return withContext(flags, async ({ db, log, config, now, catchUp }) => {
+    await catchUp();
     const where = flags.where === undefined ? null : episodeFilter(String(flags.where));
     const model = await openEmbedder(String(flags.model), { threads: config.threads });
     const bar = progressBar('Vectors', { quiet: flags.quiet === true || flags.json === true });
@@ -132,7 +131,7 @@ async function embedTasks(flags: Flags): Promise<number> {
       bar.stop();
       await model.close();
     }
-    await projectAll(db);
+    await catchUp();
     const why = [...groupBy(refused, ({ reason }) => reason)].map(([reason, of]) => [reason, of.length] as const);
     const answer = { model_id: model.id, ...counts };
     const examples = refused.slice(0, EXAMPLES);
@@ -166,8 +165,8 @@ type Printed = {
 
 async function overEpisodes(flags: Flags, pass: Pass): Promise<number> {
   const passes = await import('../../trainer/passes.ts');
-  return withContext(flags, async ({ db, log, config, now }) => {
-    await projectAll(db);
+  return withContext(flags, async ({ db, log, config, now, catchUp }) => {
+    await catchUp();
     const episodes = await chosenEpisodes(db, String(flags.episodes));
     const { model, policy } = await speaker(String(flags.model), config.threads);
     const bar = progressBar(pass.of === 'values' ? 'Values' : 'Log-probabilities', {
@@ -212,7 +211,7 @@ async function overEpisodes(flags: Flags, pass: Pass): Promise<number> {
       bar.stop();
       await policy.close();
     }
-    if (flags.record) await projectAll(db);
+    if (flags.record) await catchUp();
     const about = { checkpoint_id: model.id, pass: pass.name, episodes: episodes.length, steps: counts.rows };
     const why = Object.fromEntries(
       [...groupBy(refused, ({ reason }) => reason)].map(([reason, steps]) => [reason, steps.length]),

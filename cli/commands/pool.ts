@@ -3,7 +3,6 @@ import { writeFileSync } from 'node:fs';
 import { type Command, InvalidArgumentError } from 'commander';
 import { EXIT } from '../../errors.ts';
 import { storedPool, teamsLike } from '../../store/consistency/stored-pool.ts';
-import { projectAll } from '../../store/projector.ts';
 import { projectCommand } from '../command.ts';
 import { print, printJson, say, table } from '../output.ts';
 
@@ -31,8 +30,8 @@ export function poolCommands(program: Command): void {
       .description('list teams, or those that are most like one')
       .argument('[team]', 'a team id')
       .addHelpText('after', TEAMS_HELP),
-    async ({ db }, [team], flags) => {
-      await projectAll(db);
+    async ({ db, catchUp }, [team], flags) => {
+      await catchUp();
       if (team !== undefined) {
         const teams = await teamsLike(db, team);
         if (flags.json) printJson({ team_id: team, teams });
@@ -76,8 +75,8 @@ export function poolCommands(program: Command): void {
       .option('--min-score <number>', 'mean reward from which a query is kept with its team; none keeps all', score, 1)
       .option('--triplets <file>', 'write the triplets there, one JSON object a line')
       .addHelpText('after', POOL_HELP),
-    async ({ db }, _, flags) => {
-      await projectAll(db);
+    async ({ db, catchUp }, _, flags) => {
+      await catchUp();
       const { pool, refinements, triplets } = await storedPool(db, {
         embeddingModel: flags.embeddingModel === undefined ? null : String(flags.embeddingModel),
         minScore: flags.minScore as number | null,

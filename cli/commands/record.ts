@@ -26,7 +26,7 @@ export function recordCommands(program: Command): void {
         'after',
         '\nExamples:\n  troupe import results.json\n  troupe import logs/ --format openai-chat --dry-run',
       ),
-    async ({ db, log, book, artifacts, redactor }, paths, flags) => {
+    async ({ db, log, source, book, artifacts, redactor, catchUp }, paths, flags) => {
       const quiet = flags.quiet === true || flags.json === true;
       const signal = untilInterrupted();
       const bar = progressBar('Importing', { quiet });
@@ -41,9 +41,12 @@ export function recordCommands(program: Command): void {
         signal,
       }).finally(bar.stop);
       if (!flags.dryRun) {
+        if (source !== null) await catchUp({ signal });
         await projectNow(db, report.events.accepted, { quiet, signal });
         const { closeImported } = await import('../../store/closing.ts');
-        await projectNow(db, await closeImported(db, log), { quiet: true, signal });
+        const closed = await closeImported(db, log);
+        if (source !== null) await catchUp({ signal });
+        await projectNow(db, closed, { quiet: true, signal });
       }
       if (flags.json) printJson(report);
       else printImport(report);

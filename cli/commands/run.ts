@@ -7,7 +7,6 @@ import { EXIT, got, TroupeError } from '../../errors.ts';
 import { decodeDraft } from '../../ingest/decode.ts';
 import { hashId } from '../../ingest/json.ts';
 import { type Home, homeAt } from '../../store/db/home.ts';
-import { projectAll } from '../../store/projector.ts';
 import { type RoleSettings, roleSettings } from '../children.ts';
 import { number, plainCommand, projectCommand, untilInterrupted, wholeNumber } from '../command.ts';
 import { VERSION } from '../context.ts';
@@ -102,8 +101,8 @@ export function runCommands(program: Command): void {
         'after',
         '\nProcesses that speak for the policies change to them within a second. Rolling back is releasing the earlier checkpoint.\n\nExamples:\n  troupe release solver=ab12cd34ef56ab78 --reason "better on held-out tasks"\n  troupe sql "select policy, checkpoint_id, reason from traj.releases order by released_at"',
       ),
-    async ({ db, log, now }, pairs, flags) => {
-      await projectAll(db);
+    async ({ db, log, now, catchUp }, pairs, flags) => {
+      await catchUp();
       const policies = Object.fromEntries(pairs.map(policyAndCheckpoint));
       for (const [policy, id] of Object.entries(policies)) {
         const { rows } = await db.query(
@@ -131,7 +130,7 @@ export function runCommands(program: Command): void {
           `The release was refused: ${decoded.refusal.field} should be ${decoded.refusal.expected}, got ${decoded.refusal.got}.`,
         );
       await log.append([decoded.event]);
-      await projectAll(db);
+      await catchUp();
       if (flags.json) printJson({ release_id, policies });
       else
         print(
@@ -291,6 +290,18 @@ async function doctor(flags: Readonly<Record<string, unknown>>): Promise<number>
     await attempt('onnxruntime', async () =>
       (await (await import('../../trainer/graph/session.ts')).runtime()) ? 'loads' : '',
     ),
+    ...(config.kafka_brokers === null
+      ? []
+      : [
+          await attempt('kafka', () =>
+            withContext(flags, async ({ log }) => {
+              const partitions = (await log.partitions?.()) ?? [];
+              return partitions.length === 0
+                ? `${log.name} is made with the first event`
+                : `${log.name} has ${partitions.length} partitions`;
+            }),
+          ),
+        ]),
     await attempt('database', () =>
       withContext(flags, async ({ db, database }) => {
         const { rows } = await db.query<{ server_version: string }>('show server_version');

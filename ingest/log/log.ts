@@ -23,11 +23,19 @@ export type EventLog = {
   readonly name: string;
   /**
    * Answers only when every accepted event is durable, in the order given for each key. An identity (key, source, id) that the
-   * log holds with the same body is a duplicate; with another body a conflict. Nothing is answered from memory.
+   * log holds with the same body is a duplicate; with another body a conflict. Nothing is answered from memory. A log that cannot look
+   * up what it holds answers `accepted` for all; duplicates and conflicts are then told apart where the log is read.
    */
   readonly append: (events: readonly Event[]) => Promise<readonly Appended[]>;
+  /** Why this log can never take an event that is valid otherwise, and null where it can. Absent where it takes every event. */
+  readonly refuse?: (event: Event) => Refusal | null;
+  /** The partitions as they are now, where the log lies outside the database. @throws TroupeError `unreachable` */
+  readonly partitions?: () => Promise<readonly LogPartition[]>;
   readonly close: () => Promise<void>;
 };
+
+/** One partition of a log outside the database: the first offset it still has, and the one that it gives next. */
+export type LogPartition = { readonly partition: number; readonly begin: number; readonly end: number };
 
 /** A record that was refused: its raw bytes stay, with the place it came from and the reason. */
 export type DeadLetter = {

@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import type { Event } from '../events.ts';
-import type { Appended, DoorBook, DoorReport, EventLog } from './log.ts';
+import type { Appended, DeadLetter, DoorBook, DoorReport, EventLog } from './log.ts';
 import { partitionOf } from './partition.ts';
 
 /** The little of a database that the log needs; `Db` of the store is one. */
@@ -23,12 +23,13 @@ export const LOG_CHANNEL = 'troupe_log';
 export function postgresLog(db: SqlDatabase): EventLog {
   return {
     name: 'embedded',
-    append: (events) => (events.length === 0 ? Promise.resolve([]) : db.transaction((tx) => append(tx, events))),
+    append: (events) => (events.length === 0 ? Promise.resolve([]) : db.transaction((tx) => appendIn(tx, events))),
     close: async () => {},
   };
 }
 
-async function append(tx: SqlClient, events: readonly Event[]): Promise<Appended[]> {
+/** The same inside a transaction of the caller. */
+export async function appendIn(tx: SqlClient, events: readonly Event[]): Promise<Appended[]> {
   const partitions = events.map((event) => partitionOf(event.key));
   const locked = await tx.query<{ partition: number; next_position: number }>(
     'select partition, next_position from troupe.log_partitions where partition = any($1::smallint[]) order by partition for update',
@@ -113,14 +114,19 @@ async function writeReport(tx: SqlClient, report: DoorReport): Promise<void> {
        duplicates = c.duplicates + excluded.duplicates, rejected = c.rejected + excluded.rejected`,
     [report.door, report.received, report.acknowledged, report.duplicates, report.rejected.length],
   );
-  for (const letter of report.rejected) {
+  await writeLetters(tx, report.door, report.rejected);
+}
+
+/** Keeps refused records inside a transaction of the caller. */
+export async function writeLetters(tx: SqlClient, door: string, letters: readonly DeadLetter[]): Promise<void> {
+  for (const letter of letters) {
     const raw = Buffer.from(letter.raw);
     const { code, field, expected, got } = letter.refusal;
     await tx.query(
       `insert into troupe.dead_letters as d (door, place, raw, code, field, expected, got, digest) values ($1, $2, $3, $4, $5, $6, $7, $8)
        on conflict (digest, code, field) do update set attempts = d.attempts + 1, last_at = clock_timestamp()`,
       [
-        report.door,
+        door,
         letter.place,
         raw,
         code,

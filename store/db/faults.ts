@@ -15,13 +15,15 @@ const LOST =
 
 /**
  * True when the environment failed and the same statement may succeed later: connection lost, server stopping or
- * starting, disk or memory or connections exhausted, lock not available, deadlock, serialization failure.
+ * starting, disk or memory or connections exhausted, lock not available, deadlock, serialization failure, a transaction that was
+ * cut off because its owner slept.
  * False for what the data or the statement itself is guilty of; sending that again fails again.
  */
 export function isTransient(error: unknown): boolean {
   if (error instanceof TroupeError) return error.retriable;
   const state = sqlState(error);
-  if (state !== null) return /^(08|53|58)/.test(state) || /^(57P0[1-5]|57014|55P03|40001|40P01|40003)$/.test(state);
+  if (state !== null)
+    return /^(08|53|58)/.test(state) || /^(57P0[1-5]|57014|55P03|40001|40P01|40003|25P03)$/.test(state);
   return error instanceof Error && (LOST.test(error.message) || LOST.test(String((error as { code?: string }).code)));
 }
 

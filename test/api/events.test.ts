@@ -196,7 +196,7 @@ describe('POST /v1/events', () => {
     expect([many.statusCode, many.json().code]).toEqual([413, 'too_large']);
   });
 
-  it('answers 503 with Retry-After when the log is away, and acknowledges nothing', async () => {
+  it('P6: answers 503 with Retry-After when the log is away, and acknowledges nothing', async () => {
     const away = await testApp({
       log: {
         name: 'away',

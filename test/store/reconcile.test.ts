@@ -57,6 +57,7 @@ describe('the reconciliation', () => {
       ],
       log: { events: 2, positions: 2, gaps: 0 },
       tables: { applied: 2, dead: 0, lag: 0 },
+      topics: [],
       dead_letters: 3,
       laid_aside: 6,
       orphans: {},

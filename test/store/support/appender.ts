@@ -1,10 +1,15 @@
-/** Appends events for ever and prints the ids of each batch once it is acknowledged. Arguments: address of the database, a prefix. */
+/** Appends events for ever and prints the ids of each batch once it is acknowledged. Arguments: address of the database or topic, a prefix. */
+import { openKafka } from '../../../ingest/log/kafka.ts';
+import { kafkaLog } from '../../../ingest/log/kafka-log.ts';
 import { postgresLog } from '../../../ingest/log/postgres.ts';
 import { openPool } from '../../../store/db/pool.ts';
 import { event } from './events.ts';
 
 const [url, prefix] = process.argv.slice(2);
-const log = postgresLog(openPool(url!, { max: 4 }));
+const kafka = /^kafka:(.+)\/([^/]+)$/.exec(url!);
+const log = kafka
+  ? kafkaLog(openKafka({ brokers: kafka[1]!, topic: kafka[2]!, tls: false, sasl: null }), { partitions: 4 })
+  : postgresLog(openPool(url!, { max: 4 }));
 
 async function append(lane: number): Promise<void> {
   for (let n = 0; ; n++) {

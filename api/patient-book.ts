@@ -1,0 +1,86 @@
+/**
+ * The book of counts where the log lies outside the database: a database that is away must not stop what the log can take. A report waits
+ * for it a moment; then it is kept in memory and written when the database is back.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { TroupeError } from '../errors.ts';
+import type { DoorBook, DoorReport } from '../ingest/log/log.ts';
+import { isTransient } from '../store/db/faults.ts';
+
+export type PatientBook = DoorBook & {
+  /** Waits until everything is written, or so long; returns how many reports were not. */
+  readonly settle: (ms: number) => Promise<number>;
+};
+
+export type PatientBookOptions = {
+  /** How long a report waits for the database before its sender is answered. */
+  readonly waitMs?: number;
+  /** Bytes of refused records that are kept at most; beyond it a report with refusals is refused as `busy`. */
+  readonly maxBytes?: number;
+};
+
+const RETRY_MS = { least: 100, most: 3000 };
+
+export function patientBook(book: DoorBook, options: PatientBookOptions = {}): PatientBook {
+  const { waitMs = 1000, maxBytes = 64 * 1024 * 1024 } = options;
+  let waiting: DoorReport[] = [];
+  let bytes = 0;
+  let writing: Promise<void> | null = null;
+
+  const write = async (): Promise<void> => {
+    for (let pause = RETRY_MS.least; waiting.length > 0; ) {
+      const [report] = waiting as [DoorReport];
+      try {
+        await book.report(report);
+        waiting = waiting.slice(1);
+        bytes -= weightOf(report);
+        pause = RETRY_MS.least;
+      } catch (error) {
+        if (!isTransient(error)) {
+          waiting = waiting.slice(1);
+          bytes -= weightOf(report);
+          process.stderr.write(`The counts of a request were not kept: ${String(error)}\n`);
+          continue;
+        }
+        await sleep(pause, undefined, { ref: false });
+        pause = Math.min(RETRY_MS.most, pause * 2);
+      }
+    }
+    writing = null;
+  };
+
+  return {
+    report: async (report) => {
+      const weight = weightOf(report);
+      if (bytes > 0 && weight > 0 && bytes + weight > maxBytes)
+        throw new TroupeError(
+          'busy',
+          'The database is away, and more refused records wait for it than are kept; try again in a moment.',
+        );
+      const behind = waiting.length > 0;
+      // Clean requests are many: their counts are one report, however long the database is away.
+      const last = behind && weight === 0 ? waiting.findIndex((one, i) => i > 0 && sameDoor(one, report)) : -1;
+      if (last > 0) waiting = waiting.with(last, sum(waiting[last]!, report));
+      else waiting.push(report);
+      bytes += weight;
+      writing ??= write();
+      if (!behind) await Promise.race([writing, sleep(waitMs, undefined, { ref: false })]);
+    },
+    settle: async (ms) => {
+      if (writing) await Promise.race([writing, sleep(ms)]);
+      return waiting.length;
+    },
+  };
+}
+
+const weightOf = ({ rejected }: DoorReport): number => rejected.reduce((all, { raw }) => all + raw.byteLength + 500, 0);
+
+const sameDoor = (a: DoorReport, b: DoorReport): boolean => a.door === b.door && a.rejected.length === 0;
+
+const sum = (a: DoorReport, b: DoorReport): DoorReport => ({
+  door: a.door,
+  received: a.received + b.received,
+  acknowledged: a.acknowledged + b.acknowledged,
+  duplicates: a.duplicates + b.duplicates,
+  rejected: [],
+});

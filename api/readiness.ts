@@ -1,0 +1,76 @@
+/** Whether a process can do its work, and what is not as it should be although it can. */
+import { TroupeError } from '../errors.ts';
+import type { EventLog } from '../ingest/log/log.ts';
+import { checkSchema, type readMigrations } from '../migrations/migrate.ts';
+import type { Db } from '../store/db/pool.ts';
+import { lag, partitionLags } from '../store/positions.ts';
+
+export type Readiness = {
+  readonly status: 'ready' | 'degraded' | 'not_ready';
+  readonly database: 'ok' | 'unreachable';
+  readonly schema: 'current' | 'behind' | 'newer' | 'changed' | 'unknown';
+  readonly log: 'ok' | 'unreachable';
+  /** Events in the log that are not in the tables yet. */
+  readonly lag_events: number | null;
+  /** What is not as it should be. */
+  readonly reasons: readonly string[];
+};
+
+export type Asked = {
+  readonly db: Db;
+  readonly log: EventLog;
+  readonly known: ReturnType<typeof readMigrations>;
+  /** A process that only takes events into a log outside the database can do so without it. */
+  readonly ingestOnly: boolean;
+};
+
+/** Never throws: what cannot be asked is what the answer says. */
+export async function readiness({ db, log, known, ingestOnly }: Asked): Promise<Readiness> {
+  const [own, outer] = await Promise.all([databaseState(db, known), outerLog(log)]);
+  const reasons = [...own.reasons];
+  if (outer === null) reasons.push(`The log ${log.name} cannot be reached.`);
+  let lagEvents = own.lag;
+  if (lagEvents !== null && outer !== null && outer.length > 0) {
+    const lags = await partitionLags(db, log.name, outer).catch(() => null);
+    lagEvents = lags === null ? null : lagEvents + lags.reduce((sum, one) => sum + one.lag, 0);
+  }
+  const needsDatabase = !(ingestOnly && log.partitions !== undefined);
+  const works = outer !== null && (!needsDatabase || own.schema === 'current');
+  return {
+    status: !works ? 'not_ready' : reasons.length > 0 ? 'degraded' : 'ready',
+    database: own.database,
+    schema: own.schema,
+    log: outer === null ? 'unreachable' : 'ok',
+    lag_events: lagEvents,
+    reasons,
+  };
+}
+
+/** Empty for the embedded log: the database is it. Null where the log does not answer. */
+const outerLog = async (log: EventLog) => (log.partitions ? await log.partitions().catch(() => null) : []);
+
+async function databaseState(db: Db, known: Asked['known']) {
+  try {
+    const { state } = await checkSchema(db, known);
+    if (state !== 'current') return { database: 'ok', schema: state, lag: null, reasons: [] } as const;
+    return { database: 'ok', schema: state, lag: await lag(db), reasons: await deadLetters(db) } as const;
+  } catch (error) {
+    const code = error instanceof TroupeError ? error.code : null;
+    const schema = code === 'schema_newer' ? 'newer' : code === 'conflict' ? 'changed' : 'unknown';
+    const away = schema === 'unknown';
+    const reasons = away ? ['The database cannot be reached.'] : [];
+    return { database: away ? 'unreachable' : 'ok', schema, lag: null, reasons } as const;
+  }
+}
+
+/** Records that are refused now and then are normal; what was refused in the last hour is worth a look. */
+async function deadLetters(db: Db): Promise<readonly string[]> {
+  const { rows } = await db.query<{ door: string; code: string; letters: number }>(
+    `select door, code, count(*)::float8 as letters from troupe.dead_letters
+     where last_at > clock_timestamp() - interval '1 hour' and replayed_at is null group by door, code order by door, code limit 20`,
+  );
+  return rows.map(
+    ({ door, code, letters }) =>
+      `${letters} dead letters of the last hour at ${door}: ${code}; \`troupe deadletters\` lists them.`,
+  );
+}

@@ -1,0 +1,191 @@
+/**
+ * Kafka as the log: an append is answered when all replicas that are in sync have it. What is known already is not looked up here: every
+ * append is `accepted`, and duplicates and conflicts are told apart where the topic is read.
+ */
+import { type Refusal, TroupeError } from '../../errors.ts';
+import type { Event } from '../events.ts';
+import {
+  type Admin,
+  DEFAULT_MAX_BYTES,
+  ensureTopic,
+  faultOf,
+  type KafkaDoor,
+  kafkaError,
+  type Producer,
+  topicPartitions,
+  withDeadline,
+} from './kafka.ts';
+import { recordBytes, type WrittenRecord, writeRecord } from './kafka-record.ts';
+import type { EventLog, LogPartition } from './log.ts';
+
+export type KafkaLogOptions = {
+  /** Partitions of the topic if it has to be made. */
+  readonly partitions: number;
+  /** How long an append may take in milliseconds; then it fails and what became of it is unknown. */
+  readonly deadlineMs?: number;
+};
+
+/** After a failure others fail at once for so long, instead of each waiting for itself. */
+const BREATH_MS = 500;
+/** What a batch of records takes besides them. */
+const BATCH_OVERHEAD = 100;
+
+type Open = { readonly producer: Producer; readonly partitions: number };
+
+/**
+ * The topic as an event log. Nothing is connected before the first append.
+ * Its errors: `unreachable` when it was not acknowledged within the deadline; such an event is in the log once or not at all, and
+ * sending it again makes it present once. `too_large` names the broker's limit; nothing of that append was sent.
+ * `log_repartitioned` when the topic has other partitions than when this process began.
+ */
+export function kafkaLog(door: KafkaDoor, { partitions, deadlineMs = 5000 }: KafkaLogOptions): EventLog {
+  const { topic } = door;
+  let open: Promise<Open> | null = null;
+  let admin: Promise<Admin> | null = null;
+  let known: number | null = null;
+  let limit = DEFAULT_MAX_BYTES;
+  let brokenUntil = 0;
+  let last: Promise<unknown> = Promise.resolve();
+
+  const connectAdmin = (): Promise<Admin> => {
+    admin ??= (async () => {
+      const fresh = door.admin();
+      await fresh.connect();
+      return fresh;
+    })();
+    return admin;
+  };
+  const connect = async (): Promise<Open> => {
+    const made = await ensureTopic(await connectAdmin(), topic, partitions);
+    limit = made.maxBytes;
+    known ??= made.partitions;
+    if (known !== made.partitions) throw repartitioned(topic, known, made.partitions);
+    const producer = door.producer();
+    await producer.connect();
+    return { producer, partitions: made.partitions };
+  };
+  /** A producer that failed may be out of step with the broker for ever (kafkajs 598): the next append makes another. */
+  const forget = (): void => {
+    const [producing, asking] = [open, admin];
+    open = null;
+    admin = null;
+    void producing?.then(({ producer }) => producer.disconnect()).catch(() => {});
+    void asking?.then((client) => client.disconnect()).catch(() => {});
+  };
+
+  const send = async (records: readonly WrittenRecord[]): Promise<void> => {
+    if (performance.now() < brokenUntil) throw away(topic);
+    try {
+      await withDeadline(
+        (async () => {
+          open ??= connect();
+          const { producer } = await open;
+          for (const messages of portions(records, limit)) {
+            await producer.send({ topic, acks: -1, messages: messages as never });
+          }
+        })(),
+        deadlineMs,
+        topic,
+      );
+    } catch (error) {
+      forget();
+      brokenUntil = performance.now() + BREATH_MS;
+      throw kafkaError(error, topic);
+    }
+  };
+
+  const refuse = (event: Event): Refusal | null => {
+    // A text of so many characters has at most three times as many bytes: most need not be counted.
+    if (event.json.length * 3 + 8192 < limit) return null;
+    const bytes = recordBytes(writeRecord(event)) + BATCH_OVERHEAD;
+    return bytes <= limit
+      ? null
+      : {
+          code: 'too_large',
+          field: 'data',
+          expected: `at most ${limit} bytes, the broker's max.message.bytes`,
+          got: `${bytes}`,
+        };
+  };
+
+  return {
+    name: `kafka:${topic}`,
+    append: (events) => {
+      const turn = last.then(async () => {
+        if (events.length === 0) return [];
+        for (const event of events) {
+          const refusal = refuse(event);
+          if (refusal) throw tooLarge(event, refusal);
+        }
+        await send(events.map(writeRecord));
+        return events.map(() => 'accepted' as const);
+      });
+      last = turn.catch(() => {});
+      return turn;
+    },
+    refuse,
+    partitions: () => offsets(),
+    close: async () => {
+      await last;
+      const [producing, asking] = [open, admin];
+      open = null;
+      admin = null;
+      await producing?.then(({ producer }) => producer.disconnect()).catch(() => {});
+      await asking?.then((client) => client.disconnect()).catch(() => {});
+    },
+  };
+
+  async function offsets(): Promise<readonly LogPartition[]> {
+    try {
+      return await withDeadline(
+        connectAdmin().then((client) => topicPartitions(client, topic)),
+        deadlineMs,
+        topic,
+      );
+    } catch (error) {
+      const asking = admin;
+      admin = null;
+      void asking?.then((client) => client.disconnect()).catch(() => {});
+      // Before the first event there may be no topic.
+      if (faultOf(error) === 'UNKNOWN_TOPIC_OR_PARTITION') return [];
+      throw kafkaError(error, topic);
+    }
+  }
+}
+
+/** Records in as many sends as keep every batch of a partition below the limit. */
+function* portions(records: readonly WrittenRecord[], limit: number): Generator<readonly WrittenRecord[]> {
+  let portion: WrittenRecord[] = [];
+  let bytes = BATCH_OVERHEAD;
+  for (const record of records) {
+    const size = recordBytes(record);
+    if (portion.length > 0 && bytes + size > limit) {
+      yield portion;
+      portion = [];
+      bytes = BATCH_OVERHEAD;
+    }
+    portion.push(record);
+    bytes += size;
+  }
+  if (portion.length > 0) yield portion;
+}
+
+const away = (topic: string): TroupeError =>
+  new TroupeError(
+    'unreachable',
+    `The topic ${topic} could not be reached a moment ago; nothing of this was acknowledged. Send it again.`,
+  );
+
+const tooLarge = (event: Event, { expected, got }: Refusal): TroupeError =>
+  new TroupeError(
+    'too_large',
+    `The event ${JSON.stringify(event.id)} takes ${got} bytes; the log takes ${expected}. Nothing was sent.`,
+    { field: 'data', expected, got },
+  );
+
+/** What is said where the partitions of a topic are not those that its keys were spread over. */
+export const repartitioned = (topic: string, before: number, now: number): TroupeError =>
+  new TroupeError(
+    'log_repartitioned',
+    `Topic ${topic} had ${before} partitions and has ${now} now, so keys go elsewhere and what is about one episode is no longer in one order in the log. Set kafka_partitions to ${now} to accept that and go on, or choose a new name for kafka_topic.`,
+  );

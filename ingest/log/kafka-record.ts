@@ -1,0 +1,162 @@
+/**
+ * Records of a topic ↔ events, pure. Written in CloudEvents binary mode: attributes are headers `ce_*`, the value is the data as JSON.
+ * Read in binary mode, in structured mode (`application/cloudevents+json`), and as an envelope without headers, whoever wrote it.
+ */
+import { createHash } from 'node:crypto';
+import { got, type Refusal } from '../../errors.ts';
+import { type Decoded, decodeEnvelope, decodeText, nameOf } from '../decode.ts';
+import { type Event, keyOf, typeOf } from '../events.ts';
+import { isRecord, parseRecord, sha256 } from '../json.ts';
+
+type Header = Uint8Array | string;
+
+/** A record as a client gives it. A header that occurs several times is a list. */
+export type LogRecord = {
+  readonly offset: number;
+  /** Milliseconds, as the topic keeps them. */
+  readonly timestamp: string;
+  readonly key: Uint8Array | null;
+  readonly value: Uint8Array | null;
+  readonly headers: Readonly<Record<string, Header | readonly Header[] | undefined>>;
+};
+
+export type WrittenRecord = {
+  readonly key: string;
+  readonly value: string;
+  readonly headers: Readonly<Record<string, string>>;
+};
+
+/** Says that name, time and data are as a door of Troupe made them: they need not be checked and escaped again. */
+const DIGEST = 'troupe_digest';
+const STRUCTURED = 'application/cloudevents+json';
+
+/** The data is canonical JSON already and goes as it is. */
+export const writeRecord = (event: Event): WrittenRecord => ({
+  key: event.key,
+  value: event.json,
+  headers: {
+    ce_specversion: '1.0',
+    ce_id: event.id,
+    ce_source: event.source,
+    ce_type: typeOf(event.name),
+    ...(event.time === null ? {} : { ce_time: event.time }),
+    'content-type': 'application/json',
+    [DIGEST]: event.digest,
+  },
+});
+
+/** What the fixed parts of a record take besides its texts: headers' names and lengths, offsets, and room for larger ones. */
+const RECORD_OVERHEAD = 200;
+
+/** Bytes that a record takes in a batch, at most. */
+export function recordBytes({ key, value, headers }: WrittenRecord): number {
+  let bytes = RECORD_OVERHEAD + Buffer.byteLength(key) + Buffer.byteLength(value);
+  for (const text of Object.values(headers)) bytes += Buffer.byteLength(text);
+  return bytes;
+}
+
+/** Reads a record as an event. Never throws, whatever the bytes. */
+export function readRecord(record: LogRecord): Decoded {
+  if (record.value === null) return refuse('bad_shape', '', 'an event', 'a record without a value');
+  const text = utf8(record.value);
+  if (text === null) return refuse('bad_json', '', 'UTF-8', 'other bytes');
+  const headers = textHeaders(record.headers);
+  if ('refusal' in headers) return headers;
+  const { attributes, contentType, digest } = headers;
+  if (digest !== undefined) {
+    const own = ownEvent(attributes, text, digest);
+    if (own) return { event: own };
+  }
+  if (contentType?.startsWith(STRUCTURED) || (attributes.type === undefined && attributes.specversion === undefined)) {
+    return decodeText(text);
+  }
+  if (contentType !== undefined && !/\bjson\b/.test(contentType))
+    return refuse('bad_type', 'content-type', 'application/json', contentType);
+  const parsed = parseRecord(text);
+  if ('refusal' in parsed) return parsed;
+  return decodeEnvelope({ ...attributes, data: parsed.value });
+}
+
+/**
+ * What a dead letter keeps: the value as it is; of a record in binary mode whose value is JSON, the envelope in structured form, since
+ * the value alone would not say what it was.
+ */
+export function rawOf(record: LogRecord): Uint8Array {
+  const value = record.value ?? new Uint8Array();
+  const text = utf8(value);
+  const headers = textHeaders(record.headers);
+  if (text === null || 'refusal' in headers || Object.keys(headers.attributes).length === 0) return value;
+  if ('refusal' in parseRecord(text)) return value;
+  const head = JSON.stringify(headers.attributes);
+  return Buffer.from(`${head.slice(0, -1)},"data":${text}}`);
+}
+
+/** SHA-256 (hex) over all that makes this record this one: its time, key, headers and value. */
+export function recordDigest({ timestamp, key, value, headers }: LogRecord): string {
+  const hash = createHash('sha256');
+  const add = (part: Header | null): void => {
+    hash.update(part === null ? '-' : `${Buffer.byteLength(part)}:`);
+    if (part !== null) hash.update(part);
+  };
+  add(timestamp);
+  add(key);
+  add(value);
+  for (const name of Object.keys(headers).sort()) {
+    add(name);
+    for (const one of [headers[name] ?? []].flat() as Header[]) add(one);
+  }
+  return hash.digest('hex');
+}
+
+type Read = {
+  readonly attributes: Readonly<Record<string, string>>;
+  readonly contentType: string | undefined;
+  readonly digest: string | undefined;
+};
+
+function textHeaders(headers: LogRecord['headers']): Read | { readonly refusal: Refusal } {
+  const attributes: Record<string, string> = Object.create(null);
+  let contentType: string | undefined;
+  let digest: string | undefined;
+  for (const [name, value] of Object.entries(headers)) {
+    const known = name.startsWith('ce_') || name === 'content-type' || name === DIGEST;
+    if (!known || value === undefined) continue;
+    const text = Array.isArray(value) ? null : utf8(value as Header);
+    if (text === null) return refuse('bad_shape', name, 'one header of UTF-8 text', `${got(value)}`);
+    if (name === 'content-type') contentType = text.trim().toLowerCase();
+    else if (name === DIGEST) digest = text;
+    else attributes[name.slice(3)] = text;
+  }
+  return { attributes, contentType, digest };
+}
+
+/** The event that a door of Troupe made, if the digest is the one of these bytes. Forged bytes that are no object are not. */
+function ownEvent(attributes: Readonly<Record<string, string>>, json: string, digest: string): Event | null {
+  const { id, source, type, time = null } = attributes;
+  const name = nameOf(type);
+  if (name === null || !id || !source || sha256(`${name}\n${time ?? ''}\n${json}`) !== digest) return null;
+  try {
+    const data: unknown = JSON.parse(json);
+    return isRecord(data) ? ({ name, source, id, time, key: keyOf(name, data), data, json, digest } as Event) : null;
+  } catch {
+    return null;
+  }
+}
+
+const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
+function utf8(bytes: Header): string | null {
+  if (typeof bytes === 'string') return bytes;
+  try {
+    return decoder.decode(bytes);
+  } catch {
+    return null;
+  }
+}
+
+const refuse = (
+  code: Refusal['code'],
+  field: string,
+  expected: string,
+  came: string,
+): { readonly refusal: Refusal } => ({ refusal: { code, field, expected, got: came } });

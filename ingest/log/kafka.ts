@@ -1,0 +1,177 @@
+/** The door to Kafka: the only file that knows the client. Everything else sees `KafkaDoor` and the client's types by way of it. */
+import kafkajs, { type Admin, type Consumer, type EachBatchPayload, type Producer, type SASLOptions } from 'kafkajs';
+import { TroupeError } from '../../errors.ts';
+import type { LogPartition } from './log.ts';
+
+export type { Admin, Consumer, EachBatchPayload, Producer };
+
+export type SaslLogin = {
+  readonly mechanism: 'plain' | 'scram-sha-256' | 'scram-sha-512';
+  readonly username: string;
+  readonly password: string;
+};
+
+export type KafkaOptions = {
+  /** Addresses `host:port`, with commas between. */
+  readonly brokers: string;
+  readonly topic: string;
+  readonly tls: boolean;
+  readonly sasl: SaslLogin | null;
+};
+
+export type Topic = {
+  readonly partitions: number;
+  /** Bytes of the largest batch of records that the broker takes for this topic. */
+  readonly maxBytes: number;
+};
+
+export type KafkaDoor = {
+  readonly topic: string;
+  readonly producer: () => Producer;
+  readonly consumer: (groupId: string) => Consumer;
+  readonly admin: () => Admin;
+};
+
+/** A broker whose limits cannot be read has most likely kept this one. */
+export const DEFAULT_MAX_BYTES = 1_048_588;
+const CONNECT_MS = 900;
+const REQUEST_MS = 4000;
+/** Of a fetch. A partition's share is a quarter of it, so that one that is far behind does not keep the others out. */
+const FETCH_BYTES = 2 * 1024 * 1024;
+/** How long a reader may be silent before its partitions go to others; the least that brokers allow by default. */
+const SESSION_MS = 6000;
+/** How long dividing the partitions anew waits for a member that does not come: a batch takes much less. */
+const REBALANCE_MS = 15_000;
+
+/** Opens nothing yet: each client connects when it is asked to. @throws TroupeError `config_invalid` for brokers that are no addresses. */
+export function openKafka({ brokers, topic, tls, sasl }: KafkaOptions): KafkaDoor {
+  const addresses = brokers.split(',').map((text) => text.trim());
+  const wrong = addresses.find((text) => !/^[^\s:/]+:\d+$|^\[[0-9a-f:]+\]:\d+$/i.test(text));
+  if (wrong !== undefined)
+    throw new TroupeError(
+      'config_invalid',
+      `kafka_brokers should be host:port, several with commas between, but it has ${JSON.stringify(wrong)}.`,
+      { field: 'kafka_brokers' },
+    );
+  if (!/^[A-Za-z0-9._-]{1,249}$/.test(topic))
+    throw new TroupeError(
+      'config_invalid',
+      `kafka_topic should be 1 to 249 letters, digits, dots, underscores and hyphens, but it is ${JSON.stringify(topic)}.`,
+      { field: 'kafka_topic' },
+    );
+  const retry = { initialRetryTime: 20, maxRetryTime: 200, retries: 2 };
+  const client = new kafkajs.Kafka({
+    clientId: 'troupe',
+    brokers: addresses,
+    ssl: tls,
+    ...(sasl === null ? {} : { sasl: sasl as SASLOptions }),
+    connectionTimeout: CONNECT_MS,
+    requestTimeout: REQUEST_MS,
+    retry,
+    logLevel: kafkajs.logLevel.NOTHING,
+  });
+  return {
+    topic,
+    producer: () =>
+      client.producer({
+        idempotent: true,
+        maxInFlightRequests: 1,
+        allowAutoTopicCreation: false,
+        createPartitioner: kafkajs.Partitioners.DefaultPartitioner,
+        retry,
+      }),
+    consumer: (groupId) =>
+      client.consumer({
+        groupId,
+        sessionTimeout: SESSION_MS,
+        rebalanceTimeout: REBALANCE_MS,
+        heartbeatInterval: 1000,
+        allowAutoTopicCreation: false,
+        maxBytes: FETCH_BYTES,
+        maxBytesPerPartition: FETCH_BYTES / 4,
+        maxWaitTimeInMs: 100,
+        // Whatever ends it, the reader begins anew by itself.
+        retry: { ...retry, restartOnFailure: async () => false },
+      }),
+    admin: () => client.admin({ retry }),
+  };
+}
+
+/** The topic, made where it is missing: kept by time and size, never compacted, since every event counts. */
+export async function ensureTopic(admin: Admin, topic: string, partitions: number): Promise<Topic> {
+  if (!(await admin.listTopics()).includes(topic)) {
+    await admin
+      .createTopics({
+        topics: [{ topic, numPartitions: partitions, configEntries: [{ name: 'cleanup.policy', value: 'delete' }] }],
+        waitForLeaders: true,
+      })
+      .catch((error) => {
+        // Another process of ours was quicker.
+        if (!/already exists/i.test(String(error?.errors?.[0]?.message ?? error?.message))) throw error;
+      });
+  }
+  const { topics } = await admin.fetchTopicMetadata({ topics: [topic] });
+  return { partitions: topics[0]?.partitions.length ?? 0, maxBytes: await maxBytesOf(admin, topic) };
+}
+
+async function maxBytesOf(admin: Admin, topic: string): Promise<number> {
+  const resources = [
+    { type: kafkajs.ConfigResourceTypes.TOPIC as number, name: topic, configNames: ['max.message.bytes'] },
+  ];
+  // Describing may be forbidden where writing is not.
+  const described = await admin.describeConfigs({ resources, includeSynonyms: false }).catch(() => null);
+  return Number(described?.resources[0]?.configEntries[0]?.configValue) || DEFAULT_MAX_BYTES;
+}
+
+/** First and next offset of each partition. */
+export async function topicPartitions(admin: Admin, topic: string): Promise<readonly LogPartition[]> {
+  const offsets = await admin.fetchTopicOffsets(topic);
+  return offsets
+    .map(({ partition, low, high }) => ({ partition, begin: Number(low), end: Number(high) }))
+    .sort((a, b) => a.partition - b.partition);
+}
+
+/** The protocol's name of a fault, such as UNKNOWN_TOPIC_OR_PARTITION, however deep the client has wrapped it; null for others. */
+export function faultOf(error: unknown): string | null {
+  for (let at = error as { readonly type?: unknown; readonly cause?: unknown } | null; at; at = at.cause as typeof at) {
+    if (typeof at.type === 'string') return at.type;
+  }
+  return null;
+}
+
+/** What failed in the client, as one line of ours that names the brokers' topic and never a password. */
+export function kafkaError(error: unknown, topic: string): TroupeError {
+  if (error instanceof TroupeError) return error;
+  const type = faultOf(error);
+  const detail = { cause: error, got: type ?? String((error as Error).message).split('\n', 1)[0]! };
+  if (type === 'MESSAGE_TOO_LARGE')
+    return new TroupeError('too_large', `A record is larger than the broker takes for topic ${topic}.`, detail);
+  return new TroupeError(
+    'unreachable',
+    `The topic ${topic} cannot be reached now (${detail.got}); nothing of this was acknowledged. Send it again.`,
+    detail,
+  );
+}
+
+/** The work's answer, or `unreachable` after so many milliseconds: what it does then is not known. */
+export async function withDeadline<T>(work: Promise<T>, ms: number, topic: string): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(
+      () =>
+        reject(
+          new TroupeError(
+            'unreachable',
+            `No broker answered for topic ${topic} within ${ms / 1000} s; nothing of this was acknowledged. Send it again.`,
+          ),
+        ),
+      ms,
+    );
+  });
+  try {
+    return await Promise.race([work, late]);
+  } finally {
+    clearTimeout(timer);
+    work.catch(() => {});
+  }
+}

@@ -1,0 +1,163 @@
+/** A Kafka broker for proofs: finding its jars, and running one node on this machine over an empty folder, to be killed and paused. */
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+import kafkajs from 'kafkajs';
+
+export const KAFKA_VERSION = '4.3.1';
+
+type Env = Readonly<Record<string, string | undefined>>;
+
+/** `TROUPE_KAFKA_JARS` if it is set, else what `.ci/run` installs. Says how to get them, or Java, where they are missing. */
+export function findKafka(env: Env): { readonly jars: string } | { readonly missing: string } {
+  if (spawnSync('java', ['-version'], { stdio: 'ignore' }).status !== 0)
+    return {
+      missing: 'no Java; install a JRE of version 17 or later, for instance with: apt-get install default-jre-headless',
+    };
+  const cache = join(env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'troupe-ci');
+  const jars = env.TROUPE_KAFKA_JARS || join(cache, `kafka-${KAFKA_VERSION}`);
+  if (existsSync(join(jars, 'complete'))) return { jars };
+  const install = `mvn -q -B -f proofs/kafka/pom.xml dependency:copy-dependencies -DoutputDirectory=${jars} && touch ${jars}/complete`;
+  return { missing: `no Kafka at ${jars}; say: ${install} (44 MB), or set TROUPE_KAFKA_JARS` };
+}
+
+export type Broker = {
+  /** `127.0.0.1:<port>`, the same after a restart. */
+  readonly address: string;
+  readonly kill: () => Promise<void>;
+  readonly pause: () => void;
+  readonly resume: () => void;
+  /** Starts it again over what it kept, and waits until it answers. */
+  readonly start: () => Promise<void>;
+  readonly stop: () => Promise<void>;
+};
+
+/** Formats a node in `folder` and starts it. Throws with its last words where it does not come up. */
+export async function startKafka(jars: string, folder: string): Promise<Broker> {
+  mkdirSync(folder, { recursive: true });
+  const [port, control] = [await freePort(), await freePort()];
+  const address = `127.0.0.1:${port}`;
+  const [settings, logging] = [join(folder, 'server.properties'), join(folder, 'log4j2.properties')];
+  writeFileSync(settings, properties(folder, port, control));
+  writeFileSync(logging, LOGGING);
+  const java = ['-Xmx256m', '-Xms64m', '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1', '-cp', join(jars, '*')];
+  const options = [...java, `-Dlog4j2.configurationFile=${logging}`];
+  const cluster = Buffer.from(randomUUID().replaceAll('-', ''), 'hex').toString('base64url');
+  const formatted = spawnSync(
+    'java',
+    [...options, 'kafka.tools.StorageTool', 'format', '-t', cluster, '-c', settings],
+    { encoding: 'utf8' },
+  );
+  if (formatted.status !== 0)
+    throw new Error(`The broker's folder was not formatted: ${formatted.stderr.slice(-1000)}`);
+
+  let child: ChildProcess | null = null;
+  let said = '';
+  const ended = async (signal: NodeJS.Signals): Promise<void> => {
+    const running = child;
+    child = null;
+    if (running === null || running.exitCode !== null || running.signalCode !== null) return;
+    const gone = once(running, 'exit');
+    running.kill(signal);
+    // One that is paused hears nothing but this.
+    if (signal !== 'SIGKILL') running.kill('SIGCONT');
+    await gone;
+  };
+  const start = async (): Promise<void> => {
+    const fresh = spawn('java', [...options, 'kafka.Kafka', settings], { stdio: ['ignore', 'ignore', 'pipe'] });
+    child = fresh;
+    fresh.stderr.setEncoding('utf8').on('data', (text) => {
+      said = `${said}${text}`.slice(-3000);
+    });
+    for (const deadline = performance.now() + 60_000; performance.now() < deadline; ) {
+      if (fresh.exitCode !== null) break;
+      if (await answers(address)) return;
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+    await ended('SIGKILL');
+    throw new Error(`The broker did not come up: ${said.trim()}`);
+  };
+  await start();
+  return {
+    address,
+    kill: () => ended('SIGKILL'),
+    stop: () => ended('SIGTERM'),
+    pause: () => void child?.kill('SIGSTOP'),
+    resume: () => void child?.kill('SIGCONT'),
+    start,
+  };
+}
+
+async function answers(address: string): Promise<boolean> {
+  const admin = clientOf(address).admin({ retry: { retries: 0 } });
+  try {
+    await admin.connect();
+    await admin.listTopics();
+    return true;
+  } catch {
+    return false;
+  } finally {
+    await admin.disconnect().catch(() => {});
+  }
+}
+
+/** A client that has nothing to do with ours, for producing strange records and for looking. */
+export const clientOf = (address: string): kafkajs.Kafka =>
+  new kafkajs.Kafka({
+    clientId: 'proof',
+    brokers: [address],
+    logLevel: kafkajs.logLevel.NOTHING,
+    retry: { initialRetryTime: 50, retries: 8 },
+  });
+
+const properties = (folder: string, port: number, control: number): string =>
+  Object.entries({
+    'process.roles': 'broker,controller',
+    'node.id': 1,
+    'controller.quorum.voters': `1@127.0.0.1:${control}`,
+    listeners: `PLAINTEXT://127.0.0.1:${port},CONTROLLER://127.0.0.1:${control}`,
+    'advertised.listeners': `PLAINTEXT://127.0.0.1:${port}`,
+    'controller.listener.names': 'CONTROLLER',
+    'listener.security.protocol.map': 'PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT',
+    'log.dirs': join(folder, 'data'),
+    // One node: nothing has a second replica.
+    'default.replication.factor': 1,
+    'offsets.topic.replication.factor': 1,
+    'offsets.topic.num.partitions': 2,
+    'transaction.state.log.replication.factor': 1,
+    'transaction.state.log.min.isr': 1,
+    'transaction.state.log.num.partitions': 2,
+    'share.coordinator.state.topic.replication.factor': 1,
+    'share.coordinator.state.topic.min.isr': 1,
+    'group.initial.rebalance.delay.ms': 0,
+    'auto.create.topics.enable': false,
+    'log.cleaner.dedupe.buffer.size': 16_777_216,
+    // So that what retention removes is removed while a proof looks.
+    'log.retention.check.interval.ms': 500,
+    'log.segment.delete.delay.ms': 0,
+  })
+    .map(([name, value]) => `${name}=${value}\n`)
+    .join('');
+
+const LOGGING = `rootLogger.level=warn
+rootLogger.appenderRef.console.ref=console
+status=error
+appender.console.type=Console
+appender.console.name=console
+appender.console.target=SYSTEM_ERR
+appender.console.layout.type=PatternLayout
+appender.console.layout.pattern=%d{HH:mm:ss} %p %c{1} %m%n
+`;
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as { port: number };
+  server.close();
+  await once(server, 'close');
+  return port;
+}

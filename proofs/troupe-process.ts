@@ -1,0 +1,81 @@
+/** Processes of Troupe as a person starts them, to be killed, paused and started again at the same address. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+
+const ROOT = join(import.meta.dirname, '..');
+
+export type TroupeProcess = {
+  readonly role: string;
+  /** Where it answers; empty for one that does not. */
+  readonly url: string;
+  /** 0 while it is not running. */
+  readonly pid: () => number;
+  readonly start: () => Promise<void>;
+  /** Ends it by a signal; resolves with its exit code when it is gone, at once if it is gone already. */
+  readonly end: (signal: NodeJS.Signals) => Promise<number | null>;
+  readonly pause: () => void;
+  readonly resume: () => void;
+  /** Resolves with the exit code when it ended by itself. */
+  readonly ended: () => Promise<number | null>;
+  /** The last that it said to people. */
+  readonly said: () => string;
+};
+
+/** `troupe run ROLE` with this environment, started. An API role answers at a port that stays. */
+export async function runTroupe(
+  role: string,
+  { home, env }: { readonly home: string; readonly env: Readonly<Record<string, string>> },
+): Promise<TroupeProcess> {
+  const answers = role === 'ingest' || role === 'serve';
+  const port = answers ? await freePort() : 0;
+  let child: ChildProcess | null = null;
+  let said = '';
+  const gone = async (one: ChildProcess): Promise<number | null> => {
+    if (one.exitCode === null && one.signalCode === null) await once(one, 'exit');
+    return one.exitCode;
+  };
+  const start = async (): Promise<void> => {
+    const args = ['run', role, '--home', home, '--json', ...(answers ? ['--port', String(port)] : [])];
+    const fresh = spawn(process.execPath, ['--import', 'tsx', 'cli.ts', ...args], {
+      cwd: ROOT,
+      env: { ...process.env, ...env, NO_COLOR: '1' },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    child = fresh;
+    fresh.stderr.setEncoding('utf8').on('data', (text) => {
+      said = `${said}${text}`.slice(-4000);
+    });
+    const ready = once(fresh.stdout, 'data').then(() => true);
+    const failed = once(fresh, 'exit').then(() => false);
+    if (!(await Promise.race([ready, failed]))) throw new Error(`troupe run ${role} did not start: ${said.trim()}`);
+    fresh.stdout.resume();
+  };
+  await start();
+  return {
+    role,
+    url: answers ? `http://127.0.0.1:${port}` : '',
+    pid: () => child?.pid ?? 0,
+    start,
+    end: async (signal) => {
+      if (child === null) return null;
+      child.kill(signal);
+      if (signal !== 'SIGKILL') child.kill('SIGCONT');
+      return gone(child);
+    },
+    pause: () => void child?.kill('SIGSTOP'),
+    resume: () => void child?.kill('SIGCONT'),
+    ended: () => (child === null ? Promise.resolve(null) : gone(child)),
+    said: () => said,
+  };
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as { port: number };
+  server.close();
+  await once(server, 'close');
+  return port;
+}
