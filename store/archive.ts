@@ -34,8 +34,9 @@ type Place = {
 
 /**
  * Applies what was read, inside the caller's transaction, and projects it.
- * @throws TroupeError `fenced` when a partition's stored position lies before what was read: between them something would be lost;
- * `log_truncated` when the log is not the one that was read before.
+ * @throws TroupeError `fenced` when a partition's stored position does not lie within what the reader knew of it: before what was read,
+ * and between them something would be lost; or behind the log's end, which the reader must ask for anew. `log_truncated` when the log is
+ * not the one that was read before.
  */
 export async function archiveIn(tx: Session, log: string, readings: readonly Reading[]): Promise<Archived> {
   await tx.query(AWAKE);
@@ -45,7 +46,9 @@ export async function archiveIn(tx: Session, log: string, readings: readonly Rea
   for (const reading of readings) {
     const { partition, records } = reading;
     const place = places.get(partition);
-    if (place === undefined || place.position < reading.from) throw fenced(log, reading, place);
+    // An end below the position is no proof that the log was cut: a reader that slept holds what it fetched before others went on.
+    if (place === undefined || place.position < reading.from || reading.end < place.position)
+      throw fenced(log, reading, place);
     checkSame(log, reading, place);
     for (const record of records) {
       if (record.offset < place.position) skipped++;
@@ -119,9 +122,8 @@ const fenced = (log: string, { partition, from }: Reading, place: Place | undefi
     `Partition ${partition} of ${log} was read from offset ${from}, but its stored position is ${place?.position ?? 'gone'}; nothing of it was applied.`,
   );
 
-/** The record that was applied last must still be the same, and the log must still reach to where it was read. */
-function checkSame(log: string, { partition, end, records }: Reading, place: Place): void {
-  if (end < place.position) throw truncated(log, partition, place.position, { begin: null, end });
+/** The record that was applied last must still be the same. */
+function checkSame(log: string, { partition, records }: Reading, place: Place): void {
   const again = records.find(({ offset }) => offset === place.last_offset);
   if (again === undefined || recordDigest(again) === place.last_digest) return;
   throw new TroupeError(

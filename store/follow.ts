@@ -30,22 +30,12 @@ export async function followLog(
   const failed = new AbortController();
   const both = AbortSignal.any([signal, failed.signal]);
   await patiently(both, onTrouble, () => openLog(db, source));
-  let membership = new AbortController();
-  const stuck = standstill();
   const looking = (async () => {
     while (!both.aborted) {
       await sleep(lookMs, undefined, { signal: both }).catch(() => {});
       if (both.aborted) return;
       try {
-        const partitions = await openLog(db, source);
-        if (!stuck(partitions, (await positionsIn(db, source.name)).positions)) continue;
-        onTrouble(
-          new TroupeError(
-            'unreachable',
-            `Nothing comes of ${source.name} although it holds more; its group is joined anew.`,
-          ),
-        );
-        membership.abort();
+        await openLog(db, source);
       } catch (error) {
         if (isTransient(error)) onTrouble(error);
         else throw error;
@@ -53,35 +43,8 @@ export async function followLog(
     }
   })();
   looking.catch(() => failed.abort());
-  while (!both.aborted) {
-    membership = new AbortController();
-    const signals = AbortSignal.any([both, membership.signal]);
-    await source.read({ signal: signals, alone: false, onTrouble, ...reading(db, source, signals, onTrouble) });
-  }
+  await source.read({ signal: both, alone: false, onTrouble, ...reading(db, source, both, onTrouble) });
   if (failed.signal.aborted) await looking;
-}
-
-/** Looks in a row in which a partition that holds more did not move. */
-const STANDSTILLS = 2;
-
-/**
- * Tells at each look whether some partition has stood still for too long. A client that was stopped and woken was seen to stay in its
- * group without being given anything to read.
- */
-function standstill(): (partitions: readonly LogPartition[], positions: ReadonlyMap<number, number>) => boolean {
-  let before: ReadonlyMap<number, number> = new Map();
-  const still = new Map<number, number>();
-  return (partitions, positions) => {
-    for (const { partition, end } of partitions) {
-      const position = positions.get(partition) ?? 0;
-      const moves = position >= end || before.get(partition) !== position;
-      still.set(partition, moves ? 0 : (still.get(partition) ?? 0) + 1);
-    }
-    before = positions;
-    if (![...still.values()].some((looks) => looks >= STANDSTILLS)) return false;
-    still.clear();
-    return true;
-  };
 }
 
 /**
