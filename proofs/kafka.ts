@@ -3,10 +3,10 @@ import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import kafkajs from 'kafkajs';
+import { freePort } from './free-port.ts';
 
 export const KAFKA_VERSION = '4.3.1';
 
@@ -152,12 +152,3 @@ appender.console.target=SYSTEM_ERR
 appender.console.layout.type=PatternLayout
 appender.console.layout.pattern=%d{HH:mm:ss} %p %c{1} %m%n
 `;
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as { port: number };
-  server.close();
-  await once(server, 'close');
-  return port;
-}

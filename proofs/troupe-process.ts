@@ -1,8 +1,8 @@
 /** Processes of Troupe as a person starts them, to be killed, paused and started again at the same address. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { createServer } from 'node:net';
 import { join } from 'node:path';
+import { freePort } from './free-port.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 
@@ -69,13 +69,4 @@ export async function runTroupe(
     ended: () => (child === null ? Promise.resolve(null) : gone(child)),
     said: () => said,
   };
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as { port: number };
-  server.close();
-  await once(server, 'close');
-  return port;
 }

@@ -185,6 +185,23 @@ async function applyEvents(tx: Session, events: readonly Read[]): Promise<void> 
     const now = await reproject(tx, key, foreign, events);
     if (now) told.set(key, now);
   }
+  await settle(tx, { told, touched, tasks, toldBefore, foreign, orphaned });
+}
+
+type Changed = {
+  /** What spans tell now, by key. */
+  readonly told: ReadonlyMap<string, readonly Stored[]>;
+  /** Episodes with the position of their last event. */
+  readonly touched: ReadonlyMap<string, number>;
+  readonly tasks: readonly string[];
+  readonly toldBefore: ReadonlyMap<string, string>;
+  readonly foreign: ReadonlySet<string>;
+  /** Episodes that feedback from elsewhere was attached to before. */
+  readonly orphaned: readonly string[];
+};
+
+/** What follows from rows that changed: tasks that several tell, summaries, feedback from elsewhere. */
+async function settle(tx: Session, { told, touched, tasks, toldBefore, foreign, orphaned }: Changed): Promise<void> {
   await keepTasks(tx, told);
   await summarise(tx, touched);
   await touchPlayed(tx, toldBefore, tasks);
@@ -347,11 +364,7 @@ export async function reprojectKeys(tx: Session, keys: readonly string[]): Promi
     const now = await reproject(tx, key, foreign, null);
     if (now) told.set(key, now);
   }
-  await keepTasks(tx, told);
-  await summarise(tx, touched);
-  await touchPlayed(tx, toldBefore, tasks);
-  const summarised = await resolveForeign(tx, foreign);
-  await summarise(tx, new Map(orphaned.filter((id) => !summarised.includes(id)).map((id) => [id, 0])));
+  await settle(tx, { told, touched, tasks, toldBefore, foreign, orphaned });
 }
 
 /** Applies everything that is in the log now. Returns how many events were applied. */

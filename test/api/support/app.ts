@@ -39,6 +39,8 @@ export async function testApp(options: Partial<AppOptions> = {}): Promise<TestAp
       while ((await projectBatch(db)) > 0);
     },
     close: async () => {
+      // A body that a test did not read to its end would keep its connection for the 72 s of keep-alive.
+      app.server.closeAllConnections();
       await app.close();
       await database.close();
     },
