@@ -13,6 +13,7 @@ import { proof as clientsArrive } from './clients-arrive.ts';
 import { proof as commandsMatchPytorch } from './commands-match-pytorch.ts';
 import { findKafka } from './kafka.ts';
 import { proof as kafkaLog } from './kafka-log.ts';
+import { proof as killedProgramsRecover } from './killed-programs-recover.ts';
 import { proof as loopRestarts } from './loop-restarts.ts';
 import { proof as methodsMatchSources } from './methods-match-sources.ts';
 import { proof as modelsMatchTransformers } from './models-match-transformers.ts';
@@ -42,6 +43,7 @@ const PROOFS: readonly Proof[] = [
   refusedKeys,
   clientsArrive,
   pythonRecorder,
+  killedProgramsRecover,
   kafkaLog,
   nothingAcknowledgedIsLost,
   testsCatchSeededBugs,

@@ -2,10 +2,10 @@
  * Proof that the tests of ingest can fail: in a copy of the checkout one promise after the other is broken by a small change, and the
  * test that holds it must go red; without a change all of these tests are green.
  */
-import { spawn } from 'node:child_process';
 import { cpSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import type { Outcome, Proof, Setting } from './proof.ts';
+import { runTests, type Tried } from './test-run.ts';
 
 type Bug = {
   readonly what: string;
@@ -133,8 +133,8 @@ export const proof: Proof = {
       bugs.map(({ caught: [, title] }) => title),
     );
     tell(
-      `without a change ${sound.passed} tests pass and ${sound.failed.length} fail`,
-      sound.passed >= new Set(bugs.map(({ caught }) => caught.join())).size && sound.failed.length === 0,
+      `without a change ${sound.passed.length} tests pass and ${sound.failed.length} fail`,
+      sound.passed.length >= new Set(bugs.map(({ caught }) => caught.join())).size && sound.failed.length === 0,
     );
     for (const { what, file, find, replace, caught } of bugs) {
       const path = join(copy, file);
@@ -162,33 +162,8 @@ export const proof: Proof = {
 
 const SKIPPED = /^(node_modules|dist|coverage|\.git|\.troupe)(\/|$)|\/node_modules(\/|$)/;
 
-type Tried = { readonly passed: number; readonly failed: readonly string[] };
-
 /** Runs the tests of these files whose titles hold one of these pieces. */
 function tried(folder: string, files: readonly string[], titles: readonly string[]): Promise<Tried> {
   const pattern = [...new Set(titles)].map((title) => title.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&')).join('|');
-  const args = ['node_modules/vitest/vitest.mjs', 'run', ...files, '-t', pattern, '--reporter=json'];
-  return new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, args, { cwd: folder, stdio: ['ignore', 'pipe', 'pipe'] });
-    let [out, said] = ['', ''];
-    child.stdout.setEncoding('utf8').on('data', (text) => {
-      out += text;
-    });
-    child.stderr.setEncoding('utf8').on('data', (text) => {
-      said = `${said}${text}`.slice(-2000);
-    });
-    child.once('error', reject);
-    child.once('close', () => {
-      const from = out.indexOf('{"numTotalTestSuites"');
-      if (from < 0) return reject(new Error(`The tests did not run: ${said}`));
-      const { testResults } = JSON.parse(out.slice(from)) as {
-        testResults: { assertionResults: { status: string; fullName: string }[] }[];
-      };
-      const all = testResults.flatMap(({ assertionResults }) => assertionResults);
-      resolve({
-        passed: all.filter(({ status }) => status === 'passed').length,
-        failed: all.filter(({ status }) => status === 'failed').map(({ fullName }) => fullName),
-      });
-    });
-  });
+  return runTests(folder, [...files, '-t', pattern]);
 }

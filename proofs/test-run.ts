@@ -1,0 +1,30 @@
+/** Tests run by their own runner, from a proof. */
+import { spawn } from 'node:child_process';
+
+export type Tried = { readonly passed: readonly string[]; readonly failed: readonly string[] };
+
+/** Runs vitest in a checkout with these arguments. @throws Error where it did not come to run any test */
+export function runTests(checkout: string, args: readonly string[]): Promise<Tried> {
+  return new Promise((resolve, reject) => {
+    const program = ['node_modules/vitest/vitest.mjs', 'run', ...args, '--reporter=json'];
+    const child = spawn(process.execPath, program, { cwd: checkout, stdio: ['ignore', 'pipe', 'pipe'] });
+    let [out, said] = ['', ''];
+    child.stdout.setEncoding('utf8').on('data', (text) => {
+      out += text;
+    });
+    child.stderr.setEncoding('utf8').on('data', (text) => {
+      said = `${said}${text}`.slice(-2000);
+    });
+    child.once('error', reject);
+    child.once('close', () => {
+      const from = out.indexOf('{"numTotalTestSuites"');
+      if (from < 0) return reject(new Error(`The tests did not run: ${said}`));
+      const { testResults } = JSON.parse(out.slice(from)) as {
+        testResults: { assertionResults: { status: string; fullName: string }[] }[];
+      };
+      const all = testResults.flatMap(({ assertionResults }) => assertionResults);
+      const named = (wanted: string) => all.filter(({ status }) => status === wanted).map(({ fullName }) => fullName);
+      resolve({ passed: named('passed'), failed: named('failed') });
+    });
+  });
+}
