@@ -69,9 +69,9 @@ for (const proof of PROOFS) {
   if (positionals.length === 0 || positionals.includes(proof.name))
     results.push(await run(proof, values.full !== true));
 }
-say(`\n${'proof'.padEnd(28)}${'verdict'.padEnd(10)}${'checks'.padStart(6)}${'seconds'.padStart(9)}`);
+say(`\n${'proof'.padEnd(30)}${'verdict'.padEnd(10)}${'checks'.padStart(6)}${'seconds'.padStart(9)}`);
 for (const { name, verdict, checks, seconds } of results) {
-  say(`${name.padEnd(28)}${verdict.padEnd(10)}${String(checks).padStart(6)}${seconds.toFixed(1).padStart(9)}`);
+  say(`${name.padEnd(30)}${verdict.padEnd(10)}${String(checks).padStart(6)}${seconds.toFixed(1).padStart(9)}`);
 }
 const count = (verdict: Verdict): number => results.filter((result) => result.verdict === verdict).length;
 say(`${count('ok')} passed, ${count('FAILED')} failed, ${count('skipped')} skipped`);
