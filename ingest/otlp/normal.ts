@@ -36,7 +36,7 @@ const isDefault = (key: string, member: unknown): boolean =>
   member === undefined ||
   member === 0 ||
   member === '' ||
-  member === '0' ||
+  (member === '0' && LONG.has(key)) ||
   member === false ||
   (Array.isArray(member) && member.length === 0) ||
   (isRecord(member) && key !== 'value' && Object.keys(member).length === 0);
