@@ -75,7 +75,7 @@ export async function tableCases({ rounds, scratch, sizes, say }: Settings): Pro
 const episodeId = (e: number): string => `episode-${String(e).padStart(7, '0')}`;
 
 /** Groups of eight episodes of a task, five agents that take turns, rewards of 0 and 1 that depend on the number alone. */
-export async function fill(db: Db, episodes: number): Promise<void> {
+async function fill(db: Db, episodes: number): Promise<void> {
   const e = `'episode-' || lpad(e::text, 7, '0')`;
   const all = `generate_series(0, ${episodes} - 1) e`;
   await db.query(`set synchronous_commit = off;
@@ -93,7 +93,7 @@ export async function fill(db: Db, episodes: number): Promise<void> {
 }
 
 /** What no judge can leave out: each step with its agent and turn, the reward of its episode, and a number for it in the table of credits. */
-export async function copyThrough(db: Db): Promise<void> {
+async function copyThrough(db: Db): Promise<void> {
   await db.transaction(async (tx) => {
     await tx.query(`set local jit = off; set local enable_partitionwise_join = on; set local work_mem = '128MB'`);
     const { rows } = await tx.query<[string, number]>('select episode_id, reward from facts.episodes', [], {

@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { freePort } from '../proofs/free-port.ts';
+import { freePort } from '../store/db/free-port.ts';
 import { openPool } from '../store/db/pool.ts';
 
 export type StartedPeer = {

@@ -6,7 +6,7 @@ import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import kafkajs from 'kafkajs';
-import { freePort } from './free-port.ts';
+import { freePort } from '../store/db/free-port.ts';
 
 export const KAFKA_VERSION = '4.3.1';
 

@@ -14,10 +14,10 @@ export const proof: Proof = {
   needs: [],
   async run({ say }: Setting): Promise<Outcome> {
     const root = join(import.meta.dirname, '..');
-    const { passed, failed } = await runTests(root, ['--config', 'vitest.kills.config.ts']);
+    const { passed, failed } = await runTests(root, ['--config', 'vitest.proofs.config.ts', '.kills.ts']);
     const lines = [
       ...passed.map((title) => `ok  ${title}`),
-      ...failed.map((title) => `NOT OK  ${title}; see npx vitest run --config vitest.kills.config.ts`),
+      ...failed.map((title) => `NOT OK  ${title}; see npx vitest run --config vitest.proofs.config.ts`),
     ];
     for (const line of lines) say(line);
     return { ok: failed.length === 0 && passed.length >= LEAST, lines };

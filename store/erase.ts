@@ -88,6 +88,7 @@ async function eraseIn(
   await reprojectKeys(tx, scope.keys);
   await change.judge(tx, judgings);
 
+  // Before the commit: should that fail, what is left is erased by erasing again, while scrubbed events no longer name their bodies.
   let removedBodies = 0;
   for (const body of bodies) if (await change.removeBody(body)) removedBodies++;
   const datasets: Erasure['datasets'][number][] = [];

@@ -6,12 +6,12 @@
  */
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { readFileSync, rmSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { join } from 'node:path';
 import type { Readable, Writable } from 'node:stream';
 import { TroupeError } from '../../errors.ts';
 import type { Binaries } from './binaries.ts';
 import { type Cluster, SERVER_ENV, SUPERUSER } from './cluster.ts';
+import { freePort } from './free-port.ts';
 
 export type ServerOptions = {
   /** False gives up crash safety for speed: for tests only. */
@@ -199,15 +199,3 @@ function commandOf(pid: number): string | null {
 
 const parentOf = (pid: number): number =>
   Number(/^PPid:\s*(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]);
-
-/** A port that was free a moment ago. */
-function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const probe = createServer();
-    probe.once('error', reject);
-    probe.listen(0, '127.0.0.1', () => {
-      const { port } = probe.address() as { port: number };
-      probe.close(() => resolve(port));
-    });
-  });
-}

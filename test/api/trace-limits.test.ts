@@ -146,7 +146,10 @@ describe('what a door for traces takes', () => {
       fc.constantFrom('NaN', 'Infinity', '-Infinity').map((n) => ({ doubleValue: n })),
       fc.boolean().map((b) => ({ boolValue: b })),
     );
-    const key = fc.oneof(fc.string({ minLength: 1 }), fc.constantFrom('__proto__', 'constructor', '0', 'k'.repeat(3000)));
+    const key = fc.oneof(
+      fc.string({ minLength: 1 }),
+      fc.constantFrom('__proto__', 'constructor', '0', 'k'.repeat(3000)),
+    );
     let n = 0;
     await fc.assert(
       fc.asyncProperty(fc.array(fc.record({ key, value }), { minLength: 1, maxLength: 8 }), async (attributes) => {

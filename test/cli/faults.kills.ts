@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { freePort } from '../../store/db/free-port.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { chats, lines } from './support/chats.ts';
 import { document, type Ended, type Shell, shell } from './support/troupe.ts';
@@ -12,15 +12,6 @@ const sentence = (ended: Ended) => {
   expect(ended.err).toMatch(/^troupe: .+[.?]\n/);
   return ended.err;
 };
-
-/** A port where nothing listens. */
-const freePort = (): Promise<number> =>
-  new Promise((resolve) => {
-    const server = createServer().listen(0, '127.0.0.1', () => {
-      const { port } = server.address() as { port: number };
-      server.close(() => resolve(port));
-    });
-  });
 
 describe('starting where something is wrong', () => {
   let database: TestDatabase;

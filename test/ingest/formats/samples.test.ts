@@ -3,7 +3,6 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { exportEpisodes } from '../../../ingest/export.ts';
-import { FORMATS } from '../../../ingest/formats/catalogue.ts';
 import { importFiles } from '../../../ingest/import.ts';
 import { memoryLog } from '../support/memory-log.ts';
 
@@ -38,7 +37,7 @@ const NAMES = [
   'swe-bench',
   'swe-dev',
   'xlam',
-].filter((name) => FORMATS.some((format) => format.name === name));
+];
 
 const paths = (name: string, files: readonly string[]) => files.map((file) => join(root, 'samples', name, file));
 const digest = (memory: ReturnType<typeof memoryLog>): string[] =>

@@ -65,6 +65,30 @@ describe('what is judged at a time', () => {
     expect((await judgings()).map((episodes) => episodes.length)).toEqual([2, 2, 2]);
   });
 
+  it('a portion that fails ends the judging once the other lane has written what it began; judging again makes the rest', async () => {
+    await load(8);
+    await fresh.db.query('update facts.episodes set steps = 150000');
+    const episodes = Array.from({ length: 8 }, (_, i) => `e${i}-0`);
+    const log = postgresLog(fresh.db);
+    let appends = 0;
+    const failing = {
+      ...log,
+      append: (events: Parameters<typeof log.append>[0]) =>
+        ++appends === 4 ? Promise.reject(new Error('the log is away')) : log.append(events),
+    };
+    const rows = async () =>
+      (await fresh.db.query<{ n: number }>('select count(*)::integer as n from facts.credits')).rows[0]!.n;
+    await expect(judge(fresh.db, failing, { methods: METHODS, episodes, now })).rejects.toThrow('the log is away');
+    const written = await rows();
+    // Whole portions of two episodes of three steps, each announced; nothing is written any more.
+    expect([written % 6, written < 48]).toEqual([0, true]);
+    expect(written / 6).toBe(appends - 1);
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    expect([await rows(), appends]).toEqual([written, appends]);
+    await judge(fresh.db, log, { methods: METHODS, episodes, now });
+    expect(await rows()).toBe(48);
+  });
+
   it('shares are disjoint and together everything', async () => {
     await load(12);
     const all = await unjudged(fresh.db, METHODS, { now: now() });
