@@ -17,7 +17,12 @@ const only = (outputs: readonly unknown[]): number[] => outputs[0] as number[];
 const ASKED: Readonly<Record<string, (values: readonly number[], question: Question) => Asked>> = {
   grpo: grouped('grpo_advantage'),
   rloo: grouped('rloo_advantage'),
-  trl: grouped('trl_advantage'),
+  // TRL has no names of groups: they are known by place, which is a number here.
+  trl: (values, { group }) => ({
+    method: 'trl_advantage',
+    inputs: [{ group: values.map((_, row) => Math.floor(row / group)), reward: values }],
+    column: only,
+  }),
   drmas: (values, { group }) => ({
     method: 'drmas_advantage',
     inputs: [{ steps: steps(values, group) }],

@@ -111,29 +111,44 @@ function cross(left: Groups, right: Groups): Groups {
   return numberKeys(pairs);
 }
 
-/** Size, mean and standard deviation of each group's values, nulls left out; a group of equal values has deviation exactly 0. */
-export function groupStatistics(groups: Groups, values: readonly (number | null)[], ddof: 0 | 1): GroupStatistics {
-  const { numbers, count } = groups;
+/** The values as a column of doubles, NaN where there is none. Loops over it cost a third of those over boxed numbers and nulls. */
+export function columnOf(values: readonly (number | null)[]): Float64Array {
+  const column = new Float64Array(values.length);
+  for (let row = 0; row < column.length; row++) {
+    const value = values[row];
+    column[row] = typeof value === 'number' ? value : Number.NaN;
+  }
+  return column;
+}
+
+/** Size, mean and standard deviation of each group's values, nulls (in a column of doubles NaN) left out; a group of equal values has deviation exactly 0. */
+export function groupStatistics(
+  { numbers, count }: Groups,
+  values: readonly (number | null)[] | Float64Array,
+  ddof: 0 | 1,
+): GroupStatistics {
+  const column = values instanceof Float64Array ? values : columnOf(values);
   const size = new Int32Array(count);
   const mean = new Float64Array(count);
   const deviation = new Float64Array(count);
-  const low = new Float64Array(count).fill(Number.POSITIVE_INFINITY);
-  const high = new Float64Array(count).fill(Number.NEGATIVE_INFINITY);
+  const first = new Float64Array(count);
+  const differs = new Uint8Array(count);
   for (let row = 0; row < numbers.length; row++) {
-    const value = values[row];
-    if (value === null || value === undefined) continue;
+    const value = column[row]!;
+    if (Number.isNaN(value)) continue;
     const group = numbers[row]!;
+    if (size[group] === 0) first[group] = value;
+    else if (value !== first[group]) differs[group] = 1;
     size[group]! += 1;
     mean[group]! += value;
-    if (value < low[group]!) low[group] = value;
-    if (value > high[group]!) high[group] = value;
   }
+  // A rounded sum over its size is not the value that all have.
   for (let group = 0; group < count; group++) {
-    mean[group] = low[group] === high[group] ? low[group]! : mean[group]! / size[group]!;
+    mean[group] = differs[group] === 0 && size[group]! > 0 ? first[group]! : mean[group]! / size[group]!;
   }
   for (let row = 0; row < numbers.length; row++) {
-    const value = values[row];
-    if (value === null || value === undefined) continue;
+    const value = column[row]!;
+    if (Number.isNaN(value)) continue;
     const group = numbers[row]!;
     deviation[group]! += (value - mean[group]!) ** 2;
   }

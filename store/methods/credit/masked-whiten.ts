@@ -28,24 +28,25 @@ export const maskedWhiten: Method<Static<typeof Input>, Record<never, never>, nu
     requireRows('mask', mask, values.length, 'values');
     let n = 0;
     let total = 0;
-    let low = Number.POSITIVE_INFINITY;
-    let high = Number.NEGATIVE_INFINITY;
+    let first = Number.NaN;
+    let equal = true;
     for (let i = 0; i < values.length; i++) {
       if (mask[i] !== 1) continue;
       const value = values[i]!;
+      if (n === 0) first = value;
+      else if (value !== first) equal = false;
       n++;
       total += value;
-      if (value < low) low = value;
-      if (value > high) high = value;
     }
     if (n <= 1) refuseInput('mask', 'at least two entries of 1', `${n}`);
-    const whitened: number[] = new Array(values.length).fill(0);
-    if (low === high) return whitened;
+    if (equal) return values.map(() => 0);
     const centre = total / (n + 1e-8);
     let squares = 0;
     for (let i = 0; i < values.length; i++) if (mask[i] === 1) squares += (values[i]! - centre) ** 2;
     const deviation = Math.sqrt(((squares / (n + 1e-8)) * n) / (n - 1) + 1e-8);
-    for (let i = 0; i < values.length; i++) if (mask[i] === 1) whitened[i] = (values[i]! - centre) / deviation;
+    // A copy has room for doubles from the start; an array that is filled with 0 first is moved as a whole at the first of them.
+    const whitened = values.slice();
+    for (let i = 0; i < values.length; i++) whitened[i] = mask[i] === 1 ? (values[i]! - centre) / deviation : 0;
     return whitened;
   },
 };
