@@ -5,7 +5,8 @@
 import { Agent, request } from 'node:http';
 import { join } from 'node:path';
 import kafkajs from 'kafkajs';
-import { clientOf, findKafka, startKafka } from '../proofs/kafka.ts';
+import { findKafka, startKafka } from '../proofs/kafka.ts';
+import { clientOf } from '../proofs/kafka-clients.ts';
 import { startPostgres } from '../proofs/postgres.ts';
 import { runTroupe, type TroupeProcess } from '../proofs/troupe-process.ts';
 import { openPool } from '../store/db/pool.ts';
@@ -27,7 +28,7 @@ export const bench: Bench = {
   async run(settings) {
     const found = findKafka(process.env);
     if ('missing' in found) return [unmeasured('append', { skipped: found.missing })];
-    const broker = await startKafka(found.jars, join(settings.scratch, 'broker'));
+    const broker = await startKafka(found, join(settings.scratch, 'broker'));
     const postgres = await startPostgres(join(settings.scratch, 'postgres'), 'bench');
     const env = { DATABASE_URL: postgres.url('bench'), KAFKA_PARTITIONS: String(PARTITIONS) };
     const results: Result[] = [];
@@ -46,7 +47,7 @@ export const bench: Bench = {
       }
       return results;
     } finally {
-      await Promise.all([broker.kill(), postgres.stop()]);
+      await Promise.all([broker.stop(), postgres.stop()]);
     }
   },
 };

@@ -1,8 +1,7 @@
 /** What a command works with: the project's database, its log, its artifacts. Opened once, closed at the end, in the one place where rooms meet. */
 import { type Config, loadConfig } from '../config.ts';
-import { TroupeError } from '../errors.ts';
 import { fileArtifacts } from '../ingest/artifacts.ts';
-import type { SaslLogin } from '../ingest/log/kafka.ts';
+import { kafkaAccess } from '../ingest/log/kafka-access.ts';
 import type { ArtifactStore, DoorBook, EventLog } from '../ingest/log/log.ts';
 import { postgresBook, postgresLog } from '../ingest/log/postgres.ts';
 import type { LogSource } from '../ingest/log/source.ts';
@@ -90,8 +89,7 @@ async function openKafkaLog(config: Config, project: string): Promise<{ log: Eve
   const door = openKafka({
     brokers: config.kafka_brokers ?? '',
     topic,
-    tls: config.kafka_tls === 'on',
-    sasl: saslOf(config),
+    ...kafkaAccess(config),
   });
   return {
     log: kafkaLog(door, { partitions: config.kafka_partitions }),
@@ -100,15 +98,4 @@ async function openKafkaLog(config: Config, project: string): Promise<{ log: Eve
       accepts: config.origins.kafka_partitions === 'default' ? null : config.kafka_partitions,
     }),
   };
-}
-
-function saslOf({ kafka_sasl_mechanism: mechanism, kafka_username: username, kafka_password: password }: Config) {
-  if (mechanism === null) return null;
-  if (username !== null && password !== null)
-    return { mechanism: mechanism as SaslLogin['mechanism'], username, password };
-  throw new TroupeError(
-    'config_invalid',
-    `kafka_sasl_mechanism is ${mechanism}, so kafka_username and kafka_password should be set too.`,
-    { field: username === null ? 'kafka_username' : 'kafka_password' },
-  );
 }

@@ -1,19 +1,23 @@
-/** A Kafka broker for proofs: finding its jars, and running one node on this machine over an empty folder, to be killed and paused. */
+/** A Kafka broker for proofs: yours, or one node on this machine over an empty folder, to be killed and paused. */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
-import kafkajs from 'kafkajs';
 import { freePort } from '../store/db/free-port.ts';
+import { clientOf } from './kafka-clients.ts';
 
 export const KAFKA_VERSION = '4.3.1';
 
 type Env = Readonly<Record<string, string | undefined>>;
 
-/** `TROUPE_KAFKA_JARS` if it is set, else what `.ci/run` installs. Says how to get them, or Java, where they are missing. */
-export function findKafka(env: Env): { readonly jars: string } | { readonly missing: string } {
+/** Where a broker is, or what starts one. */
+export type FoundKafka = { readonly brokers: string } | { readonly jars: string };
+
+/** `KAFKA_BROKERS`, or `TROUPE_KAFKA_JARS`, or what `.ci/run` installs. Says how to get them, or Java, where they are missing. */
+export function findKafka(env: Env): FoundKafka | { readonly missing: string } {
+  if (env.KAFKA_BROKERS) return { brokers: env.KAFKA_BROKERS };
   if (spawnSync('java', ['-version'], { stdio: 'ignore' }).status !== 0)
     return {
       missing: 'no Java; install a JRE of version 17 or later, for instance with: apt-get install default-jre-headless',
@@ -25,19 +29,35 @@ export function findKafka(env: Env): { readonly jars: string } | { readonly miss
   return { missing: `no Kafka at ${jars}; say: ${install} (44 MB), or set TROUPE_KAFKA_JARS` };
 }
 
-export type Broker = {
-  /** `127.0.0.1:<port>`, the same after a restart. */
-  readonly address: string;
+/** A broker that is ours to kill. */
+export type Node = {
   readonly kill: () => Promise<void>;
   readonly pause: () => void;
   readonly resume: () => void;
   /** Starts it again over what it kept, and waits until it answers. */
   readonly start: () => Promise<void>;
+};
+
+export type Broker = {
+  /** `host:port`, several with commas between; the same after a restart. */
+  readonly address: string;
+  /** Null for yours: nobody else's broker is killed. */
+  readonly node: Node | null;
   readonly stop: () => Promise<void>;
 };
 
+/** The line that a proof says for what it leaves alone. */
+export const NOT_OURS =
+  'the broker of KAFKA_BROKERS is not killed, paused or set otherwise; leave it out to prove that too';
+
+export async function startKafka(found: FoundKafka, folder: string): Promise<Broker> {
+  return 'brokers' in found
+    ? { address: found.brokers, node: null, stop: async () => {} }
+    : startNode(found.jars, folder);
+}
+
 /** Formats a node in `folder` and starts it. Throws with its last words where it does not come up. */
-export async function startKafka(jars: string, folder: string): Promise<Broker> {
+async function startNode(jars: string, folder: string): Promise<Broker> {
   mkdirSync(folder, { recursive: true });
   const [port, control] = [await freePort(), await freePort()];
   const address = `127.0.0.1:${port}`;
@@ -84,11 +104,13 @@ export async function startKafka(jars: string, folder: string): Promise<Broker> 
   await start();
   return {
     address,
-    kill: () => ended('SIGKILL'),
-    stop: () => ended('SIGTERM'),
-    pause: () => void child?.kill('SIGSTOP'),
-    resume: () => void child?.kill('SIGCONT'),
-    start,
+    node: {
+      kill: () => ended('SIGKILL'),
+      pause: () => void child?.kill('SIGSTOP'),
+      resume: () => void child?.kill('SIGCONT'),
+      start,
+    },
+    stop: () => ended('SIGKILL'),
   };
 }
 
@@ -104,15 +126,6 @@ async function answers(address: string): Promise<boolean> {
     await admin.disconnect().catch(() => {});
   }
 }
-
-/** A client that has nothing to do with ours, for producing strange records and for looking. */
-export const clientOf = (address: string): kafkajs.Kafka =>
-  new kafkajs.Kafka({
-    clientId: 'proof',
-    brokers: [address],
-    logLevel: kafkajs.logLevel.NOTHING,
-    retry: { initialRetryTime: 50, retries: 8 },
-  });
 
 const properties = (folder: string, port: number, control: number): string =>
   Object.entries({

@@ -3,7 +3,7 @@
  * PostgreSQL. In the end every event that a client holds a 2xx for is there once, every other that it sent once or not at all.
  * Run on the embedded log and on Kafka. `TROUPE_SEED` replays a run's choices.
  */
-import { randomInt } from 'node:crypto';
+import { randomBytes, randomInt } from 'node:crypto';
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -14,7 +14,8 @@ import { rebuild } from '../store/rebuild.ts';
 import { reconcile } from '../store/reconcile.ts';
 import { randomStream } from '../trainer/random.ts';
 import { check, type Found, type History, openHistory } from './history.ts';
-import { clientOf, findKafka, startKafka } from './kafka.ts';
+import { type FoundKafka, findKafka, NOT_OURS, startKafka } from './kafka.ts';
+import { asAdmin } from './kafka-clients.ts';
 import { startPostgres } from './postgres.ts';
 import type { Outcome, Proof, Setting } from './proof.ts';
 
@@ -27,7 +28,9 @@ type Victim = { readonly name: string; readonly kill: () => Promise<unknown>; re
 const SHORT = { embedded: 5, kafka: 10 };
 const FULL = { embedded: 200, kafka: 200 };
 const LANES = 4;
-const TOPIC = 'kept';
+/** Of this run: a broker that others use can be proved against. */
+const TOPIC = `kept-${randomBytes(4).toString('hex')}`;
+const DATABASE = TOPIC.replace('-', '_');
 
 export const proof: Proof = {
   name: 'nothing-acknowledged-is-lost',
@@ -47,7 +50,7 @@ export const proof: Proof = {
         folder,
         kills: (short ? SHORT : FULL)[log],
         seed,
-        jars: found.jars,
+        found,
         say,
       })) {
         ok &&= fine;
@@ -55,7 +58,7 @@ export const proof: Proof = {
         say(lines.at(-1)!);
       }
     }
-    return { ok, lines };
+    return { ok, lines, skipped: 'brokers' in found ? [NOT_OURS] : [] };
   },
 };
 
@@ -64,15 +67,15 @@ type Asked = {
   readonly folder: string;
   readonly kills: number;
   readonly seed: number;
-  readonly jars: string;
+  readonly found: FoundKafka;
   readonly say: (line: string) => void;
 };
 
-async function prove({ log, folder, kills, seed, jars, say }: Asked): Promise<Check[]> {
-  const postgres = await startPostgres(join(folder, 'postgres'), 'kept');
-  const broker = log === 'kafka' ? await startKafka(jars, join(folder, 'broker')) : null;
+async function prove({ log, folder, kills, seed, found, say }: Asked): Promise<Check[]> {
+  const postgres = await startPostgres(join(folder, 'postgres'), DATABASE);
+  const broker = log === 'kafka' ? await startKafka(found, join(folder, 'broker')) : null;
   const env = {
-    DATABASE_URL: postgres.url('kept'),
+    DATABASE_URL: postgres.url(DATABASE),
     KAFKA_BROKERS: broker?.address ?? '',
     KAFKA_TOPIC: TOPIC,
     KAFKA_PARTITIONS: '4',
@@ -80,13 +83,13 @@ async function prove({ log, folder, kills, seed, jars, say }: Asked): Promise<Ch
   const settings = { home: join(folder, 'home'), env };
   const ingest = await runTroupe('ingest', settings);
   const project = await runTroupe('project', settings);
-  const db = openPool(postgres.url('kept'));
+  const db = openPool(postgres.url(DATABASE));
   const history = openHistory(join(folder, 'history.jsonl'));
   const victims: Victim[] = [
     { name: 'api', kill: () => ingest.end('SIGKILL'), start: ingest.start },
     { name: 'projector', kill: () => project.end('SIGKILL'), start: project.start },
     { name: 'postgres', kill: postgres.kill, start: postgres.start },
-    ...(broker ? [{ name: 'broker', kill: broker.kill, start: broker.start }] : []),
+    ...(broker?.node ? [{ name: 'broker', ...broker.node }] : []),
   ];
   const random = randomStream(seed).uniform;
   try {
@@ -111,7 +114,8 @@ async function prove({ log, folder, kills, seed, jars, say }: Asked): Promise<Ch
   } finally {
     await Promise.all([ingest.end('SIGKILL'), project.end('SIGKILL')]);
     await db.close().catch(() => {});
-    await Promise.all([broker?.kill(), postgres.stop()]);
+    if (broker?.node === null) await asAdmin(broker.address, (admin) => admin.deleteTopics({ topics: [TOPIC] }));
+    await Promise.all([broker?.stop(), postgres.stop()]);
   }
 }
 
@@ -161,9 +165,7 @@ type Judged = {
 async function judged({ db, history, log, address, kills }: Judged): Promise<Check[]> {
   const topic = async () => {
     if (address === null) return undefined;
-    const admin = clientOf(address).admin();
-    await admin.connect();
-    const offsets = await admin.fetchTopicOffsets(TOPIC).finally(() => admin.disconnect());
+    const offsets = await asAdmin(address, (admin) => admin.fetchTopicOffsets(TOPIC));
     const partitions = offsets.map(({ partition, low, high }) => ({
       partition,
       begin: Number(low),

@@ -5,7 +5,7 @@ import type { LogPartition } from './log.ts';
 
 export type { Admin, Consumer, EachBatchPayload, Producer };
 
-export type SaslLogin = {
+type SaslLogin = {
   readonly mechanism: 'plain' | 'scram-sha-256' | 'scram-sha-512';
   readonly username: string;
   readonly password: string;

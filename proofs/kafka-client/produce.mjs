@@ -1,4 +1,4 @@
-// Writes one episode to a topic with a client that is not Troupe's: arguments are the broker, the topic and the episode's id.
+// Writes one episode to a topic with a client that is not Troupe's: arguments are the brokers, the topic and the episode's id.
 // Half of the events go in binary mode, with CloudEvents attributes as headers; the other half in structured mode, as envelopes.
 import { Producer, stringSerializers } from '@platformatic/kafka';
 
@@ -29,6 +29,13 @@ const messages = events.map(([name, data], i) => {
   const headers = { 'content-type': 'application/cloudevents+json; charset=UTF-8' };
   return { topic, key, value: JSON.stringify({ ...attributes, data }), headers };
 });
-const producer = new Producer({ clientId: 'outsider', bootstrapBrokers: [broker], serializers: stringSerializers });
+const { KAFKA_TLS, KAFKA_SASL_MECHANISM: mechanism, KAFKA_USERNAME: username, KAFKA_PASSWORD: password } = process.env;
+const producer = new Producer({
+  clientId: 'outsider',
+  bootstrapBrokers: broker.split(','),
+  serializers: stringSerializers,
+  ...(KAFKA_TLS === 'on' ? { tls: {} } : {}),
+  ...(mechanism ? { sasl: { mechanism: mechanism.toUpperCase(), username, password } } : {}),
+});
 await producer.send({ messages, acks: -1 });
 await producer.close();

@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { openKafka } from '../../ingest/log/kafka.ts';
 import { kafkaLog } from '../../ingest/log/kafka-log.ts';
 import { kafkaSource } from '../../ingest/log/kafka-source.ts';
+import { accessOf } from '../../proofs/kafka-clients.ts';
 import { bringIn } from '../../store/follow.ts';
 import { freshDatabase } from '../support/database.ts';
 import { archived, logContract } from './support/log-contract.ts';
@@ -13,7 +14,7 @@ if (brokers === undefined) throw new Error('npm run proofs -- kafka-log starts a
 logContract('Kafka', async () => {
   const fresh = await freshDatabase();
   const topic = `contract-${randomBytes(6).toString('hex')}`;
-  const door = openKafka({ brokers, topic, tls: false, sasl: null });
+  const door = openKafka({ brokers, topic, ...accessOf(process.env) });
   const log = kafkaLog(door, { partitions: 4 });
   const source = kafkaSource(door, { group: topic });
   return {
