@@ -11,6 +11,7 @@ import { proof as checkpointsInS3 } from './checkpoints-in-s3.ts';
 import { missingClients } from './clients.ts';
 import { proof as clientsArrive } from './clients-arrive.ts';
 import { proof as commandsMatchPytorch } from './commands-match-pytorch.ts';
+import { proof as composeAsProcesses } from './compose-as-processes.ts';
 import { findKafka } from './kafka.ts';
 import { proof as kafkaLog } from './kafka-log.ts';
 import { proof as killedProgramsRecover } from './killed-programs-recover.ts';
@@ -46,6 +47,7 @@ const PROOFS: readonly Proof[] = [
   killedProgramsRecover,
   kafkaLog,
   nothingAcknowledgedIsLost,
+  composeAsProcesses,
   testsCatchSeededBugs,
 ];
 

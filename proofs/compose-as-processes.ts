@@ -1,0 +1,209 @@
+/**
+ * Proof that docker/compose.yaml works, on a machine without containers: its commands run as processes of this machine, with the
+ * environment that stands there and nothing else, in the order in which they wait for each other, each after its checks pass as they
+ * are written. `proofs/compose/here.ts` says by which rule names, ports and paths become those of this machine. Then every variable of
+ * every process is made wrong in turn, and something must say so by its name. `TROUPE_SEED` replays the choice.
+ */
+import { spawnSync } from 'node:child_process';
+import { randomBytes, randomInt } from 'node:crypto';
+import { readdirSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { builtProgram } from '../test/cli/support/built.ts';
+import { randomStream } from '../trainer/random.ts';
+import { appAt, readAll, startAll, type Up } from './compose/all.ts';
+import type { Started } from './compose/container.ts';
+import type { Container } from './compose/file.ts';
+import { type Wrong, wrongVariables } from './compose/wrong-variables.ts';
+import { findKafka } from './kafka.ts';
+import type { Outcome, Proof, Setting } from './proof.ts';
+import { until } from './sending.ts';
+
+/** What must be among those that the short form tries. */
+const ALWAYS = ['DATABASE_URL', 'KAFKA_BROKERS'];
+const SHORT = 2;
+
+export const proof: Proof = {
+  name: 'compose-as-processes',
+  needs: ['kafka'],
+  async run({ scratch, say, short }: Setting): Promise<Outcome> {
+    const found = findKafka(process.env);
+    const missing = 'missing' in found ? found.missing : missingPrograms(found.jars);
+    if ('missing' in found || missing !== null) return { ok: true, lines: [], skipped: [missing ?? ''] };
+    const seed = process.env.TROUPE_SEED === undefined ? randomInt(2 ** 31) : Number(process.env.TROUPE_SEED);
+    say(`   replay: TROUPE_SEED=${seed} npm run proofs -- compose-as-processes${short ? '' : ' --full'}`);
+    const lines: string[] = [];
+    let ok = true;
+    const told = (what: string, fine: boolean, why = ''): void => {
+      ok &&= fine;
+      lines.push(`${fine ? 'ok' : 'NOT OK'}  ${what}${fine || why === '' ? '' : `: ${why}`}`);
+      say(lines.at(-1)!);
+    };
+    const all = readAll(() => randomBytes(32).toString('hex'));
+    const app = appAt(builtProgram());
+    const up = await startAll(all, {
+      scratch,
+      jars: found.jars,
+      app,
+      onHealthy: ({ name }, seconds) => told(`${name} is healthy after ${seconds.toFixed(1)} s`, true),
+    });
+    try {
+      if (up.failure !== null) {
+        told('everything starts', false, up.failure);
+        return { ok, lines };
+      }
+      await passes(up, told);
+      await wrongOnes(up, short, randomStream(seed).uniform, told);
+      for (const one of up.started.toReversed()) await ends(one, told);
+    } finally {
+      for (const one of up.started.toReversed()) await one.stop('SIGKILL');
+    }
+    return { ok, lines };
+  },
+};
+
+type Told = (what: string, fine: boolean, why?: string) => void;
+
+function missingPrograms(jars: string): string | null {
+  if (!readdirSync(jars).some((name) => name.startsWith('kafka-tools-')))
+    return `no kafka-tools at ${jars}; say: mvn -q -B -f proofs/kafka/pom.xml dependency:copy-dependencies -DoutputDirectory=${jars}`;
+  if (spawnSync('pg_isready', ['--version']).status !== 0)
+    return 'no pg_isready; install it, for instance with: apt-get install postgresql-client';
+  return null;
+}
+
+const ours = ({ started }: Up): readonly Started[] => started.filter(({ container }) => container.ours);
+const named = (up: Up, role: string): Started =>
+  ours(up).find(({ container: { command } }) => command?.join(' ') === `run ${role}`)!;
+
+/** Where a container answers on this machine: its published port. */
+function published({ here }: Up, { name, ports: [port] }: Container): string {
+  if (!port) throw new Error(`${name} publishes no port.`);
+  return `http://${port.host}:${here.port(name, port.target)}`;
+}
+
+/** An event goes the whole way: door, broker, tables, judge, and back by HTTP and by SQL. */
+async function passes(up: Up, told: Told): Promise<void> {
+  const [ingest, serve] = [named(up, 'ingest').container, named(up, 'serve').container];
+  const headers = { 'content-type': 'application/json', authorization: `Bearer ${serve.environment.TROUPE_API_KEY}` };
+  const send = (more: object) =>
+    fetch(`${published(up, ingest)}/v1/events`, {
+      method: 'POST',
+      headers: { ...headers, ...more },
+      body: JSON.stringify([...attempt('right', 1), ...attempt('wrong', 0)]),
+    });
+  told('without the key nothing is taken', (await send({ authorization: '' })).status === 401);
+  const taken = await send({});
+  told('with the key from the environment events are taken', taken.status === 200, await taken.text());
+  const readable = await until(async () => {
+    const answer = await fetch(`${published(up, serve)}/v1/episodes/right`, { headers });
+    return answer.ok && JSON.stringify(await answer.json()).includes('"answer":"right"');
+  });
+  told('the episode can be read at the other door', readable);
+  const sql = (text: string) => asked(up, serve, ['--json', 'sql', text]);
+  const judged = `select e.episode_id, c.value from traj.credits c join traj.episodes e using (episode_id) order by 1`;
+  const credited = await until(async () => rowsOf(sql(judged)).length === 2, 30_000);
+  const rows = rowsOf(sql(judged));
+  told(
+    `the judge has judged both: ${JSON.stringify(rows)}`,
+    credited && Number(rows[0]?.[1]) > 0 && Number(rows[1]?.[1]) < 0,
+  );
+  const refused = sql('delete from traj.episodes');
+  told('the door for questions in SQL is guarded', refused.status !== 0, refused.stdout);
+}
+
+/** One try at a task of two, with its reward. */
+function attempt(id: string, value: number): object[] {
+  const about = { episode_id: id };
+  const events: [string, object][] = [
+    ['episode.started', { ...about, task_id: 'a-task', group_id: 'a-group', group_size: 2 }],
+    ['agent.defined', { ...about, agent_id: 'solver', name: 'Solver', role: 'solver' }],
+    [
+      'generation.completed',
+      { ...about, call_id: `${id}-1`, agent_id: 'solver', choices: [{ index: 0, content: id }] },
+    ],
+    [
+      'feedback.recorded',
+      { feedback_id: `${id}-reward`, target: { kind: 'episode', ...about }, kind: 'reward', name: 'reward', value },
+    ],
+    ['episode.finished', { ...about, outcome: 'success', answer: id }],
+  ];
+  return events.map(([name, data], i) => ({
+    specversion: '1.0',
+    id: `${id}/${i}`,
+    source: '/proof',
+    type: `troupe.${name}.v1`,
+    data,
+  }));
+}
+
+/** A command in that container, as `docker compose exec` would run it. */
+function asked(up: Up, container: Container, words: readonly string[]) {
+  const { here } = up;
+  const program = here.text(container, '/app/dist/cli.js');
+  const env = { PATH: process.env.PATH ?? '', ...here.environment(container) };
+  return spawnSync(process.execPath, [program, ...words], { env, encoding: 'utf8' });
+}
+
+const rowsOf = ({ stdout }: { readonly stdout: string }): readonly (readonly unknown[])[] =>
+  (JSON.parse(stdout) as { rows: unknown[][] }).rows;
+
+/** Each variable of each process, wrong in each way; or a few of them. */
+async function wrongOnes(up: Up, short: boolean, random: () => number, told: Told): Promise<void> {
+  for (const container of short
+    ? [...new Set([pick(ours(up), random), pick(ours(up), random)])].map((one) => one.container)
+    : ours(up).map((one) => one.container)) {
+    const here = await up.here.beside(container);
+    const environment = here.environment(container);
+    const drawn = new Set(Array.from({ length: SHORT / 2 }, () => pick(Object.keys(environment), random)));
+    for (const wrong of wrongVariables(environment, random)) {
+      if (short && !drawn.has(wrong.variable) && !ALWAYS.includes(wrong.variable)) continue;
+      const why = await complaint(up.start(container, wrong.environment, here), wrong);
+      const what = `${container.name} with ${wrong.variable} ${wrong.what}`;
+      told(`${what}: ${why.said}`, why.fine);
+    }
+  }
+}
+
+const pick = <T>(of: readonly T[], random: () => number): T => of[Math.floor(random() * of.length)]!;
+
+/** How it was told that a variable is wrong: by the program, which ended, or by its check, twice in a row. */
+async function complaint(started: Started, { variable }: Wrong): Promise<{ fine: boolean; said: string }> {
+  const names = (text: string) => text.toLowerCase().includes(variable.toLowerCase());
+  const line = (text: string) => text.split('\n').find(names) ?? text.split('\n').at(-1) ?? '';
+  let failed = 0;
+  try {
+    for (const end = performance.now() + 60_000; performance.now() < end; ) {
+      if (!started.running()) {
+        await started.ended;
+        return {
+          fine: started.code() !== 0 && names(started.said()),
+          said: `ended with ${started.code()}, ${line(started.said())}`,
+        };
+      }
+      if ((started.container.healthcheck?.test ?? null) === null) {
+        await Promise.race([started.ended, sleep(1000)]);
+        continue;
+      }
+      const { ok, said } = await started.check();
+      if (ok && started.running()) return { fine: false, said: `nobody noticed: ${said}` };
+      failed = !ok && names(said) ? failed + 1 : 0;
+      if (failed === 2 && started.running()) return { fine: true, said: `not healthy, ${line(said)}` };
+      await sleep(100);
+    }
+    return { fine: false, said: `nobody named it: ${started.said()}` };
+  } finally {
+    await started.stop('SIGKILL');
+  }
+}
+
+/** SIGTERM ends it within the time that the file gives it; a program of ours with 0. */
+async function ends(one: Started, told: Told): Promise<void> {
+  const { name, ours: own, graceS, healthcheck } = one.container;
+  if (healthcheck?.test == null) return;
+  const began = performance.now();
+  const late = sleep(graceS * 1000, 'late', { ref: false });
+  const how = await Promise.race([one.stop('SIGTERM').then(() => 'ended'), late]);
+  const seconds = ((performance.now() - began) / 1000).toFixed(1);
+  const fine = how === 'ended' && (!own || one.code() === 0);
+  told(`${name} ends ${seconds} s after SIGTERM${own ? ` with ${one.code()}` : ''}`, fine, one.said());
+}
