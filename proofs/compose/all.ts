@@ -1,6 +1,6 @@
 /** Everything of the file started as processes, in the order in which its containers wait for each other. */
 import { mkdirSync, readFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { type Image, type Started, startContainer, untilHealthy } from './container.ts';
 import { environmentOf, lastOf, readDockerfile, wordsOf } from './dockerfile.ts';
 import { type Compose, type Container, inOrder, readCompose, readEnv, variablesOf } from './file.ts';
@@ -50,7 +50,7 @@ type Asked = {
   readonly scratch: string;
   /** A folder with the jars of a broker and its tools. */
   readonly jars: string;
-  /** What stands for /app of our image. */
+  /** What stands for folders of our image. */
   readonly app: Readonly<Record<string, string>>;
   readonly onHealthy: (container: Container, seconds: number) => void;
 };
@@ -95,6 +95,3 @@ export async function startAll({ compose, image }: ReturnType<typeof readAll>, a
   }
   return { here, started, failure: null, start };
 }
-
-/** The folders of our image, as they lie in a checkout whose program was built at `program`. */
-export const appAt = (program: string): Readonly<Record<string, string>> => ({ '/app/dist': dirname(program) });
