@@ -4,7 +4,7 @@
  */
 import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { isLoopback } from '../api/origin.ts';
+import { isLoopback, readHosts } from '../api/origin.ts';
 import { EXIT, TroupeError } from '../errors.ts';
 import type { LogSource } from '../ingest/log/source.ts';
 import { type Handler, handBack, runJobs } from '../store/jobs.ts';
@@ -130,7 +130,7 @@ async function answer(context: Context, { signal, onReady }: RoleOptions, role: 
     keys,
     openLoopback,
     exposed,
-    hosts: config.hosts?.split(',').map((name) => name.trim().toLowerCase()) ?? [],
+    hosts: readHosts(config.hosts),
     project: context.database.project,
     version: VERSION,
     ingestOnly: role === 'ingest',

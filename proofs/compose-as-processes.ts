@@ -7,6 +7,7 @@
 import { spawnSync } from 'node:child_process';
 import { randomBytes, randomInt } from 'node:crypto';
 import { existsSync, readdirSync } from 'node:fs';
+import { get } from 'node:http';
 import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { builtProgram } from '../test/cli/support/built.ts';
@@ -55,8 +56,13 @@ export const proof: Proof = {
         return { ok, lines };
       }
       await passes(up, told);
-      await wrongOnes(up, short, randomStream(seed).uniform, told);
-      for (const one of up.started.toReversed()) await ends(one, told);
+      const random = randomStream(seed).uniform;
+      const tried = short ? [pick(ours(up), random), pick(ours(up), random)] : ours(up);
+      // From the last to the first, so that what a wrong one needs is there, and nobody else has its part.
+      for (const one of up.started.toReversed()) {
+        await ends(one, told);
+        if (tried.includes(one)) await wrongOnes(up, one.container, { short, random, told });
+      }
     } finally {
       for (const one of up.started.toReversed()) await one.stop('SIGKILL');
     }
@@ -115,6 +121,8 @@ async function passes(up: Up, told: Told): Promise<void> {
   told('without the key nothing is taken', (await send({ authorization: '' })).status === 401);
   const taken = await send({});
   told('with the key from the environment events are taken', taken.status === 200, await taken.text());
+  told('it may be called by its name in the network', await answersTo(up, ingest, ingest.name));
+  told('and by no other name', !(await answersTo(up, ingest, 'elsewhere')));
   const readable = await until(async () => {
     const answer = await fetch(`${published(up, serve)}/v1/episodes/right`, { headers });
     return answer.ok && JSON.stringify(await answer.json()).includes('"answer":"right"');
@@ -131,6 +139,16 @@ async function passes(up: Up, told: Told): Promise<void> {
   const refused = sql('delete from traj.episodes');
   told('the door for questions in SQL is guarded', refused.status !== 0, refused.stdout);
 }
+
+/** Whether it answers to a Host header with this name, as programs of other containers send it. */
+const answersTo = (up: Up, container: Container, name: string): Promise<boolean> =>
+  new Promise((resolve, reject) => {
+    const headers = { host: `${name}:${container.ports[0]?.target}` };
+    get(`${published(up, container)}/healthz`, { headers }, (answer) => {
+      answer.resume();
+      resolve(answer.statusCode === 200);
+    }).on('error', reject);
+  });
 
 /** One try at a task of two, with its reward. */
 function attempt(id: string, value: number): object[] {
@@ -168,18 +186,16 @@ function asked(up: Up, container: Container, words: readonly string[]) {
 const rowsOf = ({ stdout }: { readonly stdout: string }): readonly (readonly unknown[])[] =>
   (JSON.parse(stdout) as { rows: unknown[][] }).rows;
 
-/** Each variable of each process, wrong in each way; or a few of two processes. */
-async function wrongOnes(up: Up, short: boolean, random: () => number, told: Told): Promise<void> {
-  const all = ours(up).map(({ container }) => container);
-  for (const container of short ? new Set([pick(all, random), pick(all, random)]) : all) {
-    const here = await up.here.beside(container);
-    const environment = here.environment(container);
-    const tried = short ? [...ALWAYS, pick(Object.keys(environment), random)] : Object.keys(environment);
-    for (const wrong of wrongVariables(environment, random)) {
-      if (!tried.includes(wrong.variable)) continue;
-      const { fine, said } = await complaint(up.start(container, wrong.environment, here), wrong);
-      told(`${container.name} with ${wrong.variable} ${wrong.what}: ${said}`, fine);
-    }
+type Trying = { readonly short: boolean; readonly random: () => number; readonly told: Told };
+
+/** Each variable of this process, wrong in each way; or a few of them. */
+async function wrongOnes({ here, start }: Up, container: Container, { short, random, told }: Trying): Promise<void> {
+  const environment = here.environment(container);
+  const tried = short ? [...ALWAYS, pick(Object.keys(environment), random)] : Object.keys(environment);
+  for (const wrong of wrongVariables(environment, random)) {
+    if (!tried.includes(wrong.variable)) continue;
+    const { fine, said } = await complaint(start(container, wrong.environment), wrong);
+    told(`${container.name} with ${wrong.variable} ${wrong.what}: ${said}`, fine);
   }
 }
 

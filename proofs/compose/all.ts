@@ -42,8 +42,8 @@ export type Up = {
   readonly started: readonly Started[];
   /** Why what did not start did not; null where all did. */
   readonly failure: string | null;
-  /** One more beside those that run, with an environment of its own. */
-  readonly start: (container: Container, environment: Readonly<Record<string, string>>, here: Here) => Started;
+  /** One of our containers with an environment of its own. */
+  readonly start: (container: Container, environment: Readonly<Record<string, string>>) => Started;
 };
 
 type Asked = {
@@ -62,9 +62,9 @@ export async function startAll({ compose, image }: ReturnType<typeof readAll>, a
   const volumes = join(scratch, 'volumes');
   for (const name of compose.volumes) mkdirSync(join(volumes, name), { recursive: true });
   const here = await openHere(compose.containers, volumes, { ...app, '/opt/kafka': kafka });
-  const start: Up['start'] = (container, environment, place) => startContainer(container, image, place, environment);
+  const start: Up['start'] = (container, environment) => startContainer(container, image, here, environment);
   const one = async (container: Container): Promise<Started> => {
-    if (container.ours) return start(container, here.environment(container), here);
+    if (container.ours) return start(container, here.environment(container));
     if (container.image.startsWith('apache/kafka:'))
       return startKafkaImage(container, here, jars, join(scratch, 'broker'));
     if (container.image.startsWith('postgres:')) return startPostgresImage(container, here);

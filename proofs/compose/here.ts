@@ -17,8 +17,6 @@ export type Here = {
   readonly port: (name: string, port: number) => number;
   readonly text: (container: Container, text: string) => string;
   readonly environment: (container: Container) => Record<string, string>;
-  /** The same for a second container of this name, which listens elsewhere. */
-  readonly beside: (container: Container) => Promise<Here>;
 };
 
 /** `folder` holds the volumes; `images` is what stands for folders of images, such as `/app/dist`. */
@@ -29,15 +27,6 @@ export async function openHere(
 ): Promise<Here> {
   const ports = new Map<string, number>();
   for (const key of portsOf(containers)) ports.set(key, await freePort());
-  return here(containers, folder, images, ports);
-}
-
-function here(
-  containers: readonly Container[],
-  folder: string,
-  images: Readonly<Record<string, string>>,
-  ports: ReadonlyMap<string, number>,
-): Here {
   const names = containers.map(({ name }) => name).join('|');
   const others = new RegExp(`(?<![\\w.-])(${names}):(\\d{2,5})(?![\\w.-])`, 'g');
   const pathOf = ({ volumes }: Container, path: string): string => {
@@ -71,11 +60,6 @@ function here(
     },
     environment: (container) =>
       Object.fromEntries(Object.entries(container.environment).map(([name, value]) => [name, text(container, value)])),
-    beside: async ({ name }) => {
-      const fresh = new Map(ports);
-      for (const key of ports.keys()) if (key.startsWith(`${name}:`)) fresh.set(key, await freePort());
-      return here(containers, folder, images, fresh);
-    },
   };
 }
 
