@@ -80,16 +80,25 @@ async function placeChecks(flags: Flags, more?: (context: Context) => Promise<Ch
 
 /** When a process of this role on this machine was last heard of. @throws TroupeError `not_found`, `unreachable` */
 async function lastBeat({ db }: Context, role: string): Promise<string> {
-  const { rows } = await db.query<{ process_id: string; silent: number }>(
-    `select process_id, extract(epoch from clock_timestamp() - heartbeat_at)::float8 as silent from troupe.processes
-     where role = $1 and starts_with(process_id, $2) order by heartbeat_at desc limit 1`,
+  const { rows } = await db.query<{ process_id: string; pid: number; silent: number }>(
+    `select process_id, pid, extract(epoch from clock_timestamp() - heartbeat_at)::float8 as silent from troupe.processes
+     where role = $1 and starts_with(process_id, $2) order by heartbeat_at desc`,
     [role, processesHere(role)],
   );
-  const [last] = rows;
+  // One that was killed stays on the list for a while.
+  const last = rows.find(({ pid }) => isAlive(pid));
   if (!last) throw new TroupeError('not_found', `No process of the role ${role} runs on this machine.`);
   const heard = `${last.process_id} was heard of ${last.silent.toFixed(1)} s ago`;
   if (last.silent > SILENT_S) throw new TroupeError('unreachable', `${heard}; at most ${SILENT_S} s are expected.`);
   return heard;
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
 }
 
 async function attempt(check: string, work: () => Promise<string>): Promise<Check> {

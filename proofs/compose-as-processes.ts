@@ -203,8 +203,10 @@ const pick = <T>(of: readonly T[], random: () => number): T => of[Math.floor(ran
 
 /** How it was told that a variable is wrong: by the program, which ended, or by its check, twice in a row. */
 async function complaint(started: Started, { variable }: Wrong): Promise<{ fine: boolean; said: string }> {
-  const names = (text: string) => text.toLowerCase().includes(variable.toLowerCase());
-  const line = (text: string) => text.split('\n').find(names) ?? text.split('\n').at(-1) ?? '';
+  // What a check or a program complains of; a table of settings names everything.
+  const line = (text: string) =>
+    text.split('\n').find((one) => /^(✗|troupe:|\{)/.test(one) && one.toLowerCase().includes(variable.toLowerCase()));
+  const names = (text: string) => line(text) !== undefined;
   let failed = 0;
   try {
     for (const end = performance.now() + 60_000; performance.now() < end; ) {
@@ -212,7 +214,7 @@ async function complaint(started: Started, { variable }: Wrong): Promise<{ fine:
         await started.ended;
         return {
           fine: started.code() !== 0 && names(started.said()),
-          said: `ended with ${started.code()}, ${line(started.said())}`,
+          said: `ended with ${started.code()}, ${line(started.said()) ?? started.said()}`,
         };
       }
       if ((started.container.healthcheck?.test ?? null) === null) {
