@@ -158,7 +158,8 @@ export function shown(config: Config, name: SettingName): string {
 const masked = (address: string): string =>
   address.replace(/\/\/.*@/, '//***@').replace(/\b((?:ssl)?password=)('[^']*'|[^&\s]*)/gi, '$1***');
 
-function typed(name: SettingName, setting: Setting, value: unknown, origin: Origin): unknown {
+function typed(name: SettingName, setting: Setting, value: unknown, from: Origin): unknown {
+  const origin = from === 'environment' ? `${setting.env} in the environment` : from;
   if (setting.map) {
     const map = typeof value === 'string' ? jsonIn(value) : value;
     if (map === null || (typeof map === 'object' && !Array.isArray(map))) return map;

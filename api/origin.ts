@@ -17,6 +17,19 @@ export type OriginOptions = {
 export const isLoopback = (host: string): boolean =>
   host === 'localhost' || host === '::1' || (isIP(host) === 4 && host.startsWith('127.'));
 
+/** The names of the setting `hosts`. @throws TroupeError `config_invalid` for one that no Host header can have */
+export function readHosts(setting: string | null): readonly string[] {
+  if (setting === null) return [];
+  const names = setting.split(',').map((name) => name.trim().toLowerCase());
+  const wrong = names.find((name) => !/^[a-z0-9._-]+$/.test(name));
+  if (wrong === undefined) return names;
+  throw new TroupeError(
+    'config_invalid',
+    `The setting hosts (TROUPE_HOSTS) should be names without ports, separated by commas, but it has ${got(wrong)}.`,
+    { field: 'hosts' },
+  );
+}
+
 /** Why these headers are refused, or null. An Origin must be the very host that was asked. */
 export function foreignOrigin(
   headers: IncomingHttpHeaders,

@@ -28,7 +28,7 @@ export type Asked = {
 export async function readiness({ db, log, known, ingestOnly }: Asked): Promise<Readiness> {
   const [own, outer] = await Promise.all([databaseState(db, known), outerLog(log)]);
   const reasons = [...own.reasons];
-  if (outer === null) reasons.push(`The log ${log.name} cannot be reached.`);
+  if (outer === null) reasons.push(`The log ${log.name} cannot be reached; kafka_brokers says where it is looked for.`);
   let lagEvents = own.lag;
   if (lagEvents !== null && outer !== null && outer.length > 0) {
     const lags = await partitionLags(db, log.name, outer).catch(() => null);

@@ -54,6 +54,10 @@ function listenError(cause: NodeJS.ErrnoException, host: string, port: number): 
         detail,
       );
     default:
-      return new TroupeError('config_invalid', `Cannot listen on ${place}: ${cause.message}.`, detail);
+      return new TroupeError(
+        'config_invalid',
+        `Cannot listen on ${place}: ${cause.message}. Set TROUPE_HOST or --host to an address of this machine.`,
+        detail,
+      );
   }
 }

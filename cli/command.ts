@@ -3,6 +3,7 @@ import { type Command, CommanderError, InvalidArgumentError } from 'commander';
 import { EXIT, TroupeError } from '../errors.ts';
 import { type Context, withContext } from './context.ts';
 import { printJson, say } from './output.ts';
+import { refuseUnknownVariables } from './variables.ts';
 
 export type Flags = Readonly<Record<string, unknown>> & { readonly json?: boolean; readonly quiet?: boolean };
 
@@ -30,6 +31,7 @@ export function plainCommand(
 
 async function guarded(flags: Flags, work: () => Promise<number | undefined>): Promise<number> {
   try {
+    refuseUnknownVariables(process.env);
     return (await work()) ?? EXIT.done;
   } catch (error) {
     const known = error instanceof TroupeError ? error : null;

@@ -1,5 +1,6 @@
 /** What a command works with: the project's database, its log, its artifacts. Opened once, closed at the end, in the one place where rooms meet. */
 import { type Config, loadConfig } from '../config.ts';
+import { TroupeError } from '../errors.ts';
 import { fileArtifacts } from '../ingest/artifacts.ts';
 import { kafkaAccess } from '../ingest/log/kafka-access.ts';
 import type { ArtifactStore, DoorBook, EventLog } from '../ingest/log/log.ts';
@@ -44,6 +45,8 @@ export async function withContext<T>(
     ...(config.origins.project === 'default' && config.database_url ? {} : { project: config.project }),
     ...(config.database_url === null ? {} : { databaseUrl: config.database_url }),
     applicationName: 'troupe',
+  }).catch((error) => {
+    throw naming(error, config);
   });
   const { db } = database;
   let kafka: Awaited<ReturnType<typeof openKafkaLog>> | null = null;
@@ -76,6 +79,17 @@ export async function withContext<T>(
     await kafka?.source.close();
     await database.close();
   }
+}
+
+/** Of a server that was configured, an error says where its address came from. */
+function naming(error: unknown, { database_url: url, origins }: Config): unknown {
+  if (!(error instanceof TroupeError) || url === null || error.message.includes('DATABASE_URL')) return error;
+  const origin = { flag: '--database-url', environment: 'DATABASE_URL', 'troupe.yaml': 'troupe.yaml', default: '' };
+  return new TroupeError(
+    error.code,
+    `${error.message} The address is that of ${origin[origins.database_url]}.`,
+    error.detail,
+  );
 }
 
 /** The project's topic, as a log and as its source. The client is loaded only where it is used. */

@@ -2,13 +2,13 @@
  * One process a role. They meet only in the log and the tables; killing any of them loses nothing: each resumes from its position, its
  * claim or its checkpoint. What a role needs is loaded when it runs.
  */
-import { randomBytes } from 'node:crypto';
-import { tmpdir } from 'node:os';
+import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { isLoopback } from '../api/origin.ts';
+import { isLoopback, readHosts } from '../api/origin.ts';
 import { EXIT, TroupeError } from '../errors.ts';
 import type { LogSource } from '../ingest/log/source.ts';
 import { type Handler, handBack, runJobs } from '../store/jobs.ts';
+import type { MethodAsked } from '../store/judge.ts';
 import { waitProjected } from '../store/positions.ts';
 import { registerProcess } from '../store/processes.ts';
 import { runProjector } from '../store/projector.ts';
@@ -16,6 +16,7 @@ import { type Context, VERSION } from './context.ts';
 import { loopbackIsOpen, takeFirstKey } from './first-key.ts';
 import { parseMethods } from './methods-asked.ts';
 import { say } from './output.ts';
+import { processId } from './process-id.ts';
 
 export type RoleOptions = {
   readonly policy?: string;
@@ -61,7 +62,7 @@ export const ROLES: Readonly<Record<string, Role>> = {
       caughtUp: (db) => waitProjected(db, { log: context.log }),
     });
     const settings = { datasets: context.home.datasets, codeVersion: VERSION };
-    const standing = judgeAlways(context, options.signal);
+    const standing = judgeAlways(context, await standingMethods(context.config.judge), options.signal);
     await working(context, 'judge', { ...storeHandlers(context, settings), annotate }, options);
     await standing;
   },
@@ -129,7 +130,7 @@ async function answer(context: Context, { signal, onReady }: RoleOptions, role: 
     keys,
     openLoopback,
     exposed,
-    hosts: config.hosts?.split(',').map((name) => name.trim().toLowerCase()) ?? [],
+    hosts: readHosts(config.hosts),
     project: context.database.project,
     version: VERSION,
     ingestOnly: role === 'ingest',
@@ -148,21 +149,32 @@ async function answer(context: Context, { signal, onReady }: RoleOptions, role: 
   await leave();
 }
 
-/** The methods of the configuration, over every group that completes. */
-async function judgeAlways({ db, log, now, config }: Context, signal: AbortSignal): Promise<void> {
-  if (config.judge === null) return;
-  const [{ runJudge }, { compareEverything, resolveMethods }] = await Promise.all([
-    import('../store/judging/standing.ts'),
-    import('../store/judge.ts'),
-  ]);
-  const methods = parseMethods(config.judge);
-  resolveMethods(methods);
-  if (compareEverything(methods)) {
-    throw new TroupeError(
-      'config_invalid',
-      'The setting judge names a method that compares all episodes with each other; run it by `troupe judge --methods …` instead.',
-    );
+/** The methods of the setting `judge`. @throws TroupeError `config_invalid` for what cannot always run */
+async function standingMethods(judge: string | null): Promise<readonly MethodAsked[]> {
+  if (judge === null) return [];
+  const { compareEverything, resolveMethods } = await import('../store/judge.ts');
+  const wrong = (why: string) =>
+    new TroupeError('config_invalid', `The setting judge (TROUPE_JUDGE) cannot run: ${why}`, { field: 'judge' });
+  let methods: readonly MethodAsked[];
+  try {
+    methods = parseMethods(judge);
+    resolveMethods(methods);
+  } catch (error) {
+    throw error instanceof TroupeError ? wrong(error.message) : error;
   }
+  if (compareEverything(methods))
+    throw wrong('it names a method that compares all episodes; run that by `troupe judge --methods …`.');
+  return methods;
+}
+
+/** Those methods, over every group that completes. */
+async function judgeAlways(
+  { db, log, now, config }: Context,
+  methods: readonly MethodAsked[],
+  signal: AbortSignal,
+): Promise<void> {
+  if (methods.length === 0) return;
+  const { runJudge } = await import('../store/judging/standing.ts');
   const onError = (error: unknown) => say(`The judge tries again: ${error instanceof Error ? error.message : error}`);
   await runJudge(db, log, { methods, signal, now, closeAfter: config.close_after, onError });
 }
@@ -213,7 +225,7 @@ async function infer({ db, home, config }: Context, { policy, model, signal, onR
     import('../trainer/infer.ts'),
     import('../trainer/policy.ts'),
   ]);
-  const name = `infer-${policy.slice(0, 24)}-${process.pid}.sock`;
+  const name = `infer-${policy.slice(0, 24)}-${hostname().slice(0, 16)}-${process.pid}.sock`;
   const inHome = join(home.run, name);
   const socket = Buffer.byteLength(inHome) <= LONGEST_SOCKET ? inHome : join(tmpdir(), name);
   const server = await startInfer({ socket, threads: config.threads }, Policy.load);
@@ -267,8 +279,6 @@ async function releasedCheckpoint(db: Context['db'], policy: string): Promise<Kn
   );
   return rows[0] ?? null;
 }
-
-const processId = (role: string): string => `${role}-${process.pid}-${randomBytes(3).toString('hex')}`;
 
 const pause = (ms: number, signal: AbortSignal): Promise<void> =>
   new Promise((resolve) => {

@@ -15,9 +15,12 @@ type Env = Readonly<Record<string, string | undefined>>;
 /** Where a broker is, or what starts one. */
 export type FoundKafka = { readonly brokers: string } | { readonly jars: string };
 
-/** `KAFKA_BROKERS`, or `TROUPE_KAFKA_JARS`, or what `.ci/run` installs. Says how to get them, or Java, where they are missing. */
-export function findKafka(env: Env): FoundKafka | { readonly missing: string } {
-  if (env.KAFKA_BROKERS) return { brokers: env.KAFKA_BROKERS };
+/** `KAFKA_BROKERS`, or else the jars of a node. */
+export const findKafka = (env: Env): FoundKafka | { readonly missing: string } =>
+  env.KAFKA_BROKERS ? { brokers: env.KAFKA_BROKERS } : findKafkaJars(env);
+
+/** `TROUPE_KAFKA_JARS` if it is set, else what `.ci/run` installs. Says how to get them, or Java, where they are missing. */
+export function findKafkaJars(env: Env): { readonly jars: string } | { readonly missing: string } {
   if (spawnSync('java', ['-version'], { stdio: 'ignore' }).status !== 0)
     return {
       missing: 'no Java; install a JRE of version 17 or later, for instance with: apt-get install default-jre-headless',

@@ -11,6 +11,7 @@ import { proof as checkpointsInS3 } from './checkpoints-in-s3.ts';
 import { missingClients } from './clients.ts';
 import { proof as clientsArrive } from './clients-arrive.ts';
 import { proof as commandsMatchPytorch } from './commands-match-pytorch.ts';
+import { proof as composeAsProcesses } from './compose-as-processes.ts';
 import { proof as filesArrive } from './files-arrive.ts';
 import { findKafka } from './kafka.ts';
 import { proof as kafkaLog } from './kafka-log.ts';
@@ -48,6 +49,7 @@ const PROOFS: readonly Proof[] = [
   killedProgramsRecover,
   kafkaLog,
   nothingAcknowledgedIsLost,
+  composeAsProcesses,
   testsCatchSeededBugs,
 ];
 

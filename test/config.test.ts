@@ -57,7 +57,7 @@ describe('the configuration', () => {
       [{ port: '0x50' }, {}, '', /port/],
       [{ port: '' }, {}, '', /port/],
       [{ port: '65536' }, {}, '', /port.*65535/],
-      [{}, { TROUPE_THREADS: '0' }, '', /threads \(from environment\).*from 1/],
+      [{}, { TROUPE_THREADS: '0' }, '', /threads \(from TROUPE_THREADS in the environment\).*from 1/],
       [{}, { TROUPE_PORT: '1.5' }, '', /port/],
       [{}, { TROUPE_PORT: '-1' }, '', /port/],
       [{}, {}, 'port: many', /port \(from troupe.yaml\)/],

@@ -2,15 +2,14 @@
 import { existsSync } from 'node:fs';
 import { rm, rmdir } from 'node:fs/promises';
 import { type Command, Option } from 'commander';
-import { loadConfig, SETTINGS, type SettingName, shown } from '../../config.ts';
+import { loadConfig } from '../../config.ts';
 import { EXIT, got, TroupeError } from '../../errors.ts';
 import { decodeDraft } from '../../ingest/decode.ts';
 import { hashId } from '../../ingest/json.ts';
 import { type Home, homeAt } from '../../store/db/home.ts';
 import { type RoleSettings, roleSettings } from '../children.ts';
 import { number, plainCommand, projectCommand, untilInterrupted, wholeNumber } from '../command.ts';
-import { VERSION } from '../context.ts';
-import { paint, print, printJson, progressBar, say, table } from '../output.ts';
+import { print, printJson, progressBar, say, table } from '../output.ts';
 import { checkpointsCommands } from './checkpoints.ts';
 
 /** The roles of `troupe run`. Their rooms are loaded when one is asked for, so that looking stays quick. */
@@ -173,8 +172,11 @@ export function runCommands(program: Command): void {
     program
       .command('doctor')
       .description('each setting with its origin, and whether what Troupe needs is there')
-      .addHelpText('after', '\nExample:\n  troupe doctor --json'),
-    async (_, flags) => doctor(flags),
+      .addOption(
+        new Option('--role <role>', 'only whether a process of this role works on this machine').choices(ROLE_NAMES),
+      )
+      .addHelpText('after', '\nExamples:\n  troupe doctor --json\n  troupe doctor --role judge'),
+    async (_, flags) => (await import('../doctor.ts')).doctor(flags),
   );
 
   plainCommand(
@@ -274,61 +276,4 @@ async function removeHome(home: Home): Promise<void> {
   for (const folder of [home.datasets, home.checkpoints, home.artifacts, home.run])
     await rm(folder, { recursive: true, force: true });
   await rmdir(home.root).catch(() => {});
-}
-
-async function doctor(flags: Readonly<Record<string, unknown>>): Promise<number> {
-  const { withContext } = await import('../context.ts');
-  const config = loadConfig(flags, process.env);
-  const settings = (Object.keys(SETTINGS) as SettingName[]).map((name) => ({
-    setting: name,
-    value: shown(config, name),
-    origin: config.origins[name],
-    about: SETTINGS[name].about,
-  }));
-  const checks: { check: string; ok: boolean; detail: string }[] = [
-    { check: 'node', ok: true, detail: process.version },
-    await attempt('onnxruntime', async () =>
-      (await (await import('../../trainer/graph/session.ts')).runtime()) ? 'loads' : '',
-    ),
-    ...(config.kafka_brokers === null
-      ? []
-      : [
-          await attempt('kafka', () =>
-            withContext(flags, async ({ log }) => {
-              const partitions = (await log.partitions?.()) ?? [];
-              return partitions.length === 0
-                ? `${log.name} is made with the first event`
-                : `${log.name} has ${partitions.length} partitions`;
-            }),
-          ),
-        ]),
-    await attempt('database', () =>
-      withContext(flags, async ({ db, database }) => {
-        const { rows } = await db.query<{ server_version: string }>('show server_version');
-        return `PostgreSQL ${rows[0]?.server_version}, project ${database.project}${database.embedded ? ', embedded' : ''}`;
-      }),
-    ),
-  ];
-  if (flags.json) printJson({ version: VERSION, settings, checks });
-  else {
-    print(
-      table(
-        ['setting', 'value', 'origin'],
-        settings.map((s) => [s.setting, s.value, s.origin]),
-      ),
-    );
-    for (const { check, ok, detail } of checks) print(`${ok ? paint.green('✓') : paint.red('✗')} ${check}: ${detail}`);
-  }
-  return checks.every((check) => check.ok) ? EXIT.done : EXIT.failed;
-}
-
-async function attempt(
-  check: string,
-  work: () => Promise<string>,
-): Promise<{ check: string; ok: boolean; detail: string }> {
-  try {
-    return { check, ok: true, detail: await work() };
-  } catch (error) {
-    return { check, ok: false, detail: (error as Error).message };
-  }
 }

@@ -1,6 +1,7 @@
 import { connect, createServer } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { readHosts } from '../../api/origin.ts';
 import { serve } from '../../api/serve.ts';
 import { anEvent, post, type TestApp, testApp } from './support/app.ts';
 
@@ -67,6 +68,13 @@ describe('who may speak', () => {
     );
     expect(statuses).toEqual([200, 200, 403]);
     await open.close();
+  });
+
+  it('P54: reads names of its own from the setting, and refuses what no Host header can have', () => {
+    expect(readHosts(null)).toEqual([]);
+    expect(readHosts('ingest, Troupe.Internal')).toEqual(['ingest', 'troupe.internal']);
+    for (const wrong of ['', 'a,,b', 'http://a', 'a:7717', 'a b'])
+      expect(() => readHosts(wrong)).toThrow(/TROUPE_HOSTS/);
   });
 });
 

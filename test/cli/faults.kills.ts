@@ -64,7 +64,7 @@ describe('starting where something is wrong', () => {
     const odd = shell({ DATABASE_URL: database.url, TROUPE_PORT: 'seven' });
     const ended = await odd.run(['episodes']);
     expect(ended.code).toBe(2);
-    expect(sentence(ended)).toMatch(/port \(from environment\).*"seven"/);
+    expect(sentence(ended)).toMatch(/port \(from TROUPE_PORT in the environment\).*"seven"/);
     writeFileSync(join(at.folder, 'troupe.yaml'), 'prot: 7717\n');
     const typo = await at.run(['episodes']);
     expect(typo.code).toBe(2);

@@ -5,6 +5,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { decodeDraft } from '../../ingest/decode.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
 import type { Db } from '../../store/db/pool.ts';
+import { registerProcess } from '../../store/processes.ts';
 import { projectAll } from '../../store/projector.ts';
 import { newModelDirectory } from '../../trainer/model-directory.ts';
 import { wordTokenizer } from '../../trainer/tokenizer.ts';
@@ -108,6 +109,8 @@ describe('the processes', () => {
     );
     const { rows } = await database.db.query('select role from troupe.processes order by role');
     expect(rows.map((row) => row.role)).toEqual(['infer', 'ingest', 'judge', 'project', 'serve', 'work']);
+    const healthy = await at.run(['doctor', '--role', 'judge']);
+    expect([healthy.code, healthy.out]).toEqual([0, expect.stringMatching(/judge-\S+ was heard of [\d.]+ s ago/)]);
     for (const ended of await Promise.all(started.map((one) => end(one, 'SIGTERM')))) {
       expect(ended).toMatchObject({ code: 0, signal: null });
       expect(ended.seconds).toBeLessThan(10);
@@ -115,6 +118,18 @@ describe('the processes', () => {
     }
     slow.destroy();
     expect((await database.db.query('select 1 from troupe.processes')).rows).toEqual([]);
+    // One on another machine does not speak for this one.
+    const leave = await registerProcess(database.db, { processId: `judge-elsewhere-${process.pid}-1`, role: 'judge' });
+    const gone = await at.run(['doctor', '--role', 'judge']);
+    expect([gone.code, gone.out]).toEqual([1, expect.stringContaining('No process of the role judge runs')]);
+    await leave();
+  });
+
+  it('P54: a judge whose setting names what is not there does not start, and says which setting', async () => {
+    const odd = shell({ DATABASE_URL: database.url, TROUPE_JUDGE: 'grpo_advantages' });
+    const ended = await odd.run(['run', 'judge']);
+    expect([ended.code, ended.err]).toEqual([2, expect.stringMatching(/TROUPE_JUDGE.*grpo_advantages/)]);
+    odd.remove();
   });
 
   it('P55: a trainer in the middle of a job hands it back, and another takes it at once', async () => {

@@ -2,13 +2,14 @@
 import { openKafka } from '../../../ingest/log/kafka.ts';
 import { kafkaLog } from '../../../ingest/log/kafka-log.ts';
 import { postgresLog } from '../../../ingest/log/postgres.ts';
+import { accessOf } from '../../../proofs/kafka-clients.ts';
 import { openPool } from '../../../store/db/pool.ts';
 import { event } from './events.ts';
 
 const [url, prefix] = process.argv.slice(2);
 const kafka = /^kafka:(.+)\/([^/]+)$/.exec(url!);
 const log = kafka
-  ? kafkaLog(openKafka({ brokers: kafka[1]!, topic: kafka[2]!, tls: false, sasl: null }), { partitions: 4 })
+  ? kafkaLog(openKafka({ brokers: kafka[1]!, topic: kafka[2]!, ...accessOf(process.env) }), { partitions: 4 })
   : postgresLog(openPool(url!, { max: 4 }));
 
 async function append(lane: number): Promise<void> {
