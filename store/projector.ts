@@ -272,7 +272,7 @@ async function episodesWithForeign(tx: Session, keys: ReadonlySet<string>): Prom
 }
 
 async function positionsOf(tx: Session, keys: ReadonlySet<string>): Promise<(readonly [string, number])[]> {
-  const ids = [...keys].filter((key) => key.startsWith('e/')).map((key) => key.slice(2));
+  const ids = episodesOf(keys);
   if (ids.length === 0) return [];
   const { rows } = await tx.query<{ id: string; position: number }>(
     'select episode_id as id, touched_position as position from episodes where episode_id = any($1::text[])',
@@ -350,21 +350,66 @@ const BY_KEY = ['feedback', 'artifacts', 'scores'];
  */
 export async function reprojectKeys(tx: Session, keys: readonly string[]): Promise<void> {
   const all = new Set(keys);
-  const touched = new Map((await positionsOf(tx, all)).map(([id, position]) => [id, position + 1]));
+  const touched = await lastPositions(tx, keys);
+  for (const [id, position] of await positionsOf(tx, all)) touched.set(id, position + 1);
   const foreign = new Set<string>(touched.keys());
   const orphaned = await episodesWithForeign(tx, all);
   const tasks = tasksOf(keys);
   const toldBefore = await toldOf(tx, tasks);
-  for (const table of BY_EPISODE) {
-    await tx.query(`delete from ${table} where episode_id = any($1::text[])`, [[...touched.keys()]]);
-  }
-  for (const table of BY_KEY) await tx.query(`delete from ${table} where key = any($1::text[])`, [keys]);
+  await takeRows(tx, keys);
   const told = new Map<string, readonly Stored[]>();
   for (const key of keys) {
     const now = await reproject(tx, key, foreign, null);
     if (now) told.set(key, now);
   }
   await settle(tx, { told, touched, tasks, toldBefore, foreign, orphaned });
+}
+
+/**
+ * Takes away the rows of keys whose events have left the log, as if they had never been: facts and judgements. Feedback that another
+ * key gave to their episodes must be among the keys, and their groups must be whole. The transaction's search_path names the schema.
+ */
+export async function forgetKeys(tx: Session, keys: readonly string[], groups: readonly string[]): Promise<void> {
+  const episodes = episodesOf(keys);
+  const { rows: spoken } = await tx.query<{ id: string }>(
+    'select distinct response_id as id from calls where episode_id = any($1::text[]) and response_id is not null',
+    [episodes],
+  );
+  const { rows: told } = await tx.query<{ id: string }>(
+    'select distinct task_id as id from told_tasks where episode_id = any($1::text[])',
+    [episodes],
+  );
+  const tasks = told.map((row) => row.id);
+  const toldBefore = await toldOf(tx, tasks);
+  await takeRows(tx, keys);
+  await tx.query('delete from scores where key = any($1::text[])', [groups.map((group) => `g/${group}`)]);
+  await settle(tx, {
+    told: new Map(episodes.map((id) => [`e/${id}`, []])),
+    touched: new Map(),
+    tasks,
+    toldBefore,
+    foreign: new Set([...episodes, ...spoken.map((row) => row.id)]),
+    orphaned: [],
+  });
+}
+
+const episodesOf = (keys: Iterable<string>): string[] =>
+  [...keys].filter((key) => key.startsWith('e/')).map((key) => key.slice(2));
+
+async function takeRows(tx: Session, keys: readonly string[]): Promise<void> {
+  for (const table of BY_EPISODE) {
+    await tx.query(`delete from ${table} where episode_id = any($1::text[])`, [episodesOf(keys)]);
+  }
+  for (const table of BY_KEY) await tx.query(`delete from ${table} where key = any($1::text[])`, [keys]);
+}
+
+/** Of the episodes among the keys that have events, the position of the last. */
+async function lastPositions(tx: Session, keys: readonly string[]): Promise<Map<string, number>> {
+  const { rows } = await tx.query<{ id: string; position: number }>(
+    `select substr(key, 3) as id, max(position)::float8 as position from troupe.events where key = any($1::text[]) and key like 'e/%' group by 1`,
+    [keys],
+  );
+  return new Map(rows.map((row) => [row.id, row.position]));
 }
 
 /** Applies everything that is in the log now. Returns how many events were applied. */
