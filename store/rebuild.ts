@@ -154,11 +154,12 @@ async function swap(tx: Session): Promise<void> {
   await tx.query(`alter schema ${NEXT} rename to facts`);
   for (const view of views) await tx.query(`create or replace view traj.${view.name} as ${view.definition}`);
   await tx.query('drop schema facts_old cascade');
-  // Updated in place: a projector that waits for these rows must find them again. Where the last events of a partition were pruned,
-  // the position stays behind them.
+  // Updated in place: a projector that waits for these rows must find them again. What was pruned counts
+  // as applied, which it was, and where it was the last of a partition the position stays behind it.
   await tx.query(
     `insert into troupe.positions as p (projection, log, partition, position, applied, dead)
-     select 'facts', log, partition, position, applied, dead from troupe.positions where projection = $1 and log = $2
+     select 'facts', r.log, r.partition, r.position, r.applied + coalesce(w.events, 0), r.dead
+     from troupe.positions r left join troupe.pruned_positions w using (partition) where r.projection = $1 and r.log = $2
      on conflict (projection, log, partition) do update set position = greatest(p.position, excluded.position), applied = excluded.applied, dead = excluded.dead`,
     [PROJECTION, EMBEDDED],
   );

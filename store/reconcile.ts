@@ -103,7 +103,7 @@ async function reconcileIn(db: Session, topic?: Topic): Promise<Reconciliation> 
       topics.every((one) => one.balanced) &&
       facts.gaps === 0 &&
       facts.events + facts.pruned === facts.positions &&
-      tables.applied + tables.dead + tables.lag === facts.events,
+      tables.applied + tables.dead + tables.lag === facts.events + facts.pruned,
     doors: checked,
     log: facts,
     tables,

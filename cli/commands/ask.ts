@@ -2,6 +2,7 @@
 import type { Command } from 'commander';
 import { EXIT, TroupeError } from '../../errors.ts';
 import { checksum } from '../../store/checksum.ts';
+import type { Db } from '../../store/db/pool.ts';
 import { openReader } from '../../store/db/reader.ts';
 import { rebuild } from '../../store/rebuild.ts';
 import { reconcile } from '../../store/reconcile.ts';
@@ -100,8 +101,7 @@ export function askCommands(program: Command): void {
       ),
     async ({ db }, [id], flags) => {
       const { rows: found } = await db.query('select * from traj.episodes where episode_id = $1', [id]);
-      if (!found[0])
-        throw new TroupeError('not_found', `There is no episode ${id}.`, { hint: '`troupe episodes` lists them.' });
+      if (!found[0]) throw await noEpisode(db, id!);
       const [steps, tool_calls, messages, context, feedback, credits, verdicts] = await Promise.all(
         Object.values(ABOUT_EPISODE).map(async (sql) => (await db.query(sql, [id])).rows),
       );
@@ -231,4 +231,13 @@ export function askCommands(program: Command): void {
       return found.ok ? EXIT.done : EXIT.failed;
     },
   );
+}
+
+async function noEpisode(db: Db, id: string): Promise<TroupeError> {
+  const { rows } = await db.query<{ uri: string }>('select uri from traj.pruned where episode_id = $1', [id]);
+  if (!rows[0])
+    return new TroupeError('not_found', `There is no episode ${id}.`, { hint: '`troupe episodes` lists them.' });
+  return new TroupeError('not_found', `Episode ${id} was pruned into ${rows[0].uri}.`, {
+    hint: `\`troupe prune --restore ${rows[0].uri}\` brings it back.`,
+  });
 }

@@ -151,7 +151,11 @@ async function rewrite(
   const written = await keepArchive(db, dirname(old.uri), facts, source);
   const empty = written.manifest.events === 0;
   await db.transaction(async (tx) => {
-    await tx.query('delete from troupe.pruned where archive_id = $1 and key = any($2::text[])', [old.archive_id, keys]);
+    await tx.query('delete from troupe.pruned where archive_id = $1 and ($3 or key = any($2::text[]))', [
+      old.archive_id,
+      keys,
+      empty,
+    ]);
     if (!empty) {
       await keep(tx, written);
       await tx.query('update troupe.archives set state = $2 where archive_id = $1', [written.archive_id, old.state]);

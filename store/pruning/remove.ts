@@ -4,7 +4,7 @@
  */
 import type { Session } from '../db/pool.ts';
 import { waitForJudges } from '../judging/lock.ts';
-import { EMBEDDED, forgetKeys, projectBatchIn } from '../projector.ts';
+import { forgetKeys, projectBatchIn } from '../projector.ts';
 import { keep, type Written } from './archives.ts';
 import { bodiesOf, CONTENT_SQL } from './files.ts';
 import { heldEpisodes } from './held.ts';
@@ -52,13 +52,10 @@ export async function removeArchived(
   const episodes = groups.flatMap((group) => group.episodes);
   await tx.query('delete from troupe.judged_positions where episode_id = any($1::text[])', [episodes]);
   await tx.query(
-    `with gone as (delete from troupe.events where key = any($1::text[]) returning partition),
-       counted as (select partition, count(*) as n from gone group by 1),
-       moved as (update troupe.positions p set applied = p.applied - c.n from counted c
-                 where p.projection = 'facts' and p.log = $2 and p.partition = c.partition)
-     insert into troupe.pruned_positions as p (partition, events) select partition, n from counted
+    `with gone as (delete from troupe.events where key = any($1::text[]) returning partition)
+     insert into troupe.pruned_positions as p (partition, events) select partition, count(*) from gone group by 1
      on conflict (partition) do update set events = p.events + excluded.events`,
-    [keys, EMBEDDED],
+    [keys],
   );
   await forgetKeys(
     tx,

@@ -6,7 +6,7 @@ import { readdir, stat } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { TroupeError } from '../../errors.ts';
 import type { Db, Session } from '../db/pool.ts';
-import { EMBEDDED, PROJECTED_CHANNEL, reprojectKeys } from '../projector.ts';
+import { PROJECTED_CHANNEL, reprojectKeys } from '../projector.ts';
 import { takeLock } from '../rebuild.ts';
 import { sweepArchives } from './archives.ts';
 import { type ArchivedEvent, type ArchiveManifest, artifactsIn, eventsIn, isArchive, readManifest } from './files.ts';
@@ -158,11 +158,9 @@ const fromMicroseconds = (us: string): string =>
 
 async function countBack(tx: Session, counts: ReadonlyMap<number, number>): Promise<void> {
   await tx.query(
-    `with back as (select * from unnest($1::smallint[], $2::bigint[]) as b (partition, n)),
-       moved as (update troupe.positions p set applied = p.applied + b.n from back b
-                 where p.projection = 'facts' and p.log = $3 and p.partition = b.partition)
-     update troupe.pruned_positions p set events = p.events - b.n from back b where p.partition = b.partition`,
-    [[...counts.keys()], [...counts.values()], EMBEDDED],
+    `update troupe.pruned_positions p set events = p.events - b.n from unnest($1::smallint[], $2::bigint[]) as b (partition, n)
+     where p.partition = b.partition`,
+    [[...counts.keys()], [...counts.values()]],
   );
 }
 

@@ -147,7 +147,7 @@ describe('an archive of pruned episodes', () => {
   it('P49: is written anew without what is erased, also after a restore, and keeps the others', async () => {
     const { record, artifacts, db } = project;
     await artifacts.put([BODY]);
-    await record([...hers('ann-1'), ...hers('ann-2'), ...anEpisode('b')]);
+    await record([...hers('ann-1'), ...hers('ann-2'), ...anEpisode('b', { group: 'g' })]);
     await project.prune();
     expect(everyByte()).toContain('Ann-Lives-In-Oslo');
     const first = await erase({ episode: 'ann-1' });
