@@ -350,8 +350,7 @@ const BY_KEY = ['feedback', 'artifacts', 'scores'];
  */
 export async function reprojectKeys(tx: Session, keys: readonly string[]): Promise<void> {
   const all = new Set(keys);
-  const touched = await lastPositions(tx, keys);
-  for (const [id, position] of await positionsOf(tx, all)) touched.set(id, position + 1);
+  const touched = new Map((await positionsOf(tx, all)).map(([id, position]) => [id, position + 1]));
   const foreign = new Set<string>(touched.keys());
   const orphaned = await episodesWithForeign(tx, all);
   const tasks = tasksOf(keys);
@@ -403,13 +402,16 @@ async function takeRows(tx: Session, keys: readonly string[]): Promise<void> {
   for (const table of BY_KEY) await tx.query(`delete from ${table} where key = any($1::text[])`, [keys]);
 }
 
-/** Of the episodes among the keys that have events, the position of the last. */
-async function lastPositions(tx: Session, keys: readonly string[]): Promise<Map<string, number>> {
-  const { rows } = await tx.query<{ id: string; position: number }>(
-    `select substr(key, 3) as id, max(position)::float8 as position from troupe.events where key = any($1::text[]) and key like 'e/%' group by 1`,
-    [keys],
+/** Applies events that were put back into the log at these places, in their order. The transaction's search_path names the schema. */
+export async function applyAt(tx: Session, partitions: readonly number[], positions: readonly string[]): Promise<void> {
+  const { rows } = await tx.query<Read>(
+    `select e.key, e.source, e.id, e.name, e.time, e.data, e.partition, e.position
+     from unnest($1::smallint[], $2::bigint[]) p (partition, position) join troupe.events e using (partition, position)
+     order by e.partition, e.position`,
+    [partitions, positions],
+    { name: 'apply_at' },
   );
-  return new Map(rows.map((row) => [row.id, row.position]));
+  if (rows.length > 0) await applyEvents(tx, rows);
 }
 
 /** Applies everything that is in the log now. Returns how many events were applied. */

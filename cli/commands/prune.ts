@@ -1,5 +1,4 @@
 /** Pruning: old episodes go into files, and come back. */
-import { join } from 'node:path';
 import type { Command } from 'commander';
 import { EXIT, got, TroupeError } from '../../errors.ts';
 import { fileArtifacts } from '../../ingest/artifacts.ts';
@@ -79,7 +78,7 @@ async function pruned({ db, home, now, config, artifacts }: Context, flags: Flag
   const done = await prune(db, {
     ...what,
     limit,
-    to: (flags.to as string | undefined) ?? join(home.root, 'archives'),
+    to: (flags.to as string | undefined) ?? home.archives,
     codeVersion: VERSION,
     judge: judgeAgain,
     bodies: {

@@ -1,7 +1,7 @@
 /** The archives of a project, and the folders that a killed process left between what the database and the disk say. */
 import { rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type Draft, draftIn } from '../datasets/publish.ts';
+import { type Draft, draftIn, writeError } from '../datasets/publish.ts';
 import type { Db, Session } from '../db/pool.ts';
 import {
   type ArchivedEvent,
@@ -77,7 +77,7 @@ export async function keepArchive(
     return { ...facts, folder, manifest: found.manifest, sha256 };
   } catch (error) {
     await draft.discard();
-    throw error;
+    throw writeError(error, 'The archive', parent);
   }
 }
 

@@ -27,11 +27,17 @@ export async function judgingsWithout(tx: Session, episodes: readonly string[]):
   return judgingsAbout(tx, [...new Set(same.flatMap((one) => one.episodes))]);
 }
 
-/** Those that judged the episodes that came back, and what the return of these changes. */
-export async function judgingsWith(tx: Session, episodes: readonly string[]): Promise<string[]> {
-  const { rows } = await tx.query<{ judge_id: string }>('select judge_id from judgings order by version');
+/** Those that judged the episodes that came back, which is enough for these alone, unless one of them compared everything. */
+export async function judgingsWith(
+  tx: Session,
+  episodes: readonly string[],
+): Promise<{ readonly judgings: readonly string[]; readonly only: ReadonlySet<string> | null }> {
+  const { rows } = await tx.query<Recorded>('select judge_id, methods, episodes from judgings order by version');
+  const back = new Set(episodes);
+  const about = rows.filter((one) => one.episodes.some((id) => back.has(id))).map((row) => row.judge_id);
+  if ((await judgingsWithout(tx, episodes)).length === 0) return { judgings: about, only: back };
   const again = new Set([...(await judgingsAbout(tx, episodes)), ...(await judgingsWithout(tx, episodes))]);
-  return rows.map((row) => row.judge_id).filter((id) => again.has(id));
+  return { judgings: rows.map((row) => row.judge_id).filter((id) => again.has(id)), only: null };
 }
 
 /** Its methods that compare everything, as far as this release has them. */

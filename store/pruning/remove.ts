@@ -11,8 +11,8 @@ import { heldEpisodes } from './held.ts';
 import { judgingsWithout } from './judged-again.ts';
 import { type PrunableGroup, type PruneWhat, prunableGroups } from './scope.ts';
 
-/** Computes these judgings again, into the schema of the transaction's search_path. */
-export type JudgeAgain = (tx: Session, judgings: readonly string[]) => Promise<void>;
+/** Computes these judgings again, of these episodes only where some are given, into the schema of the transaction's search_path. */
+export type JudgeAgain = (tx: Session, judgings: readonly string[], only?: ReadonlySet<string> | null) => Promise<void>;
 
 /** Nobody appends, projects or judges until the transaction ends, and the tables hold what the log holds. */
 export async function standStill(tx: Session): Promise<void> {

@@ -6,7 +6,7 @@ import { readdir, stat } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { TroupeError } from '../../errors.ts';
 import type { Db, Session } from '../db/pool.ts';
-import { PROJECTED_CHANNEL, reprojectKeys } from '../projector.ts';
+import { applyAt, PROJECTED_CHANNEL } from '../projector.ts';
 import { takeLock } from '../rebuild.ts';
 import { sweepArchives } from './archives.ts';
 import { type ArchivedEvent, type ArchiveManifest, artifactsIn, eventsIn, isArchive, readManifest } from './files.ts';
@@ -102,14 +102,14 @@ async function restoreIn(
     for (const { key } of rows) seen.add(key);
     const back = rows.filter(({ key }) => keys.has(key));
     for (const { partition } of back) counts.set(partition, (counts.get(partition) ?? 0) + 1);
-    await insert(tx, back);
+    await putBack(tx, back);
   }
   const events = [...counts.values()].reduce((sum, n) => sum + n, 0);
   const episodes = [...keys].flatMap((key) => (key.startsWith('e/') ? [key.slice(2)] : []));
   await countBack(tx, counts);
-  await reprojectKeys(tx, [...keys]);
   await forgetNotes(tx, archive_id, [...keys]);
-  await judge(tx, await judgingsWith(tx, episodes));
+  const again = await judgingsWith(tx, episodes);
+  await judge(tx, again.judgings, again.only);
   await tx.query(`select pg_notify('${PROJECTED_CHANNEL}', '')`);
   const left_out = [...seen].filter((key) => !keys.has(key)).length;
   return { archive_id, uri: folder, episodes: episodes.length, events, left_out };
@@ -127,10 +127,10 @@ async function requireOurs(tx: Session, archiveId: string, folder: string): Prom
   );
 }
 
-/** Events in one statement. */
+/** Events in one statement, and applied at once. */
 const AT_ONCE = 1000;
 
-async function insert(tx: Session, events: readonly ArchivedEvent[]): Promise<void> {
+async function putBack(tx: Session, events: readonly ArchivedEvent[]): Promise<void> {
   for (let from = 0; from < events.length; from += AT_ONCE) {
     const rows = events.slice(from, from + AT_ONCE);
     const column = <K extends keyof ArchivedEvent>(name: K): unknown[] => rows.map((row) => row[name]);
@@ -148,6 +148,11 @@ async function insert(tx: Session, events: readonly ArchivedEvent[]): Promise<vo
         digits('recorded_at'),
       ],
       { name: 'restore_events' },
+    );
+    await applyAt(
+      tx,
+      rows.map((row) => row.partition),
+      rows.map((row) => String(row.position)),
     );
   }
 }
