@@ -116,7 +116,8 @@ export type RefusalCode =
   | 'unknown_format'
   | 'id_conflict'
   | 'bad_reference'
-  | 'erased';
+  | 'erased'
+  | 'pruned';
 
 /** A short, safe rendering of a value for an error message: at most `limit` characters, never a whole document. */
 export function got(value: unknown, limit = 80): string {

@@ -4,7 +4,14 @@
  */
 import type { Refusal } from '../errors.ts';
 import type { Decoded } from '../ingest/decode.ts';
-import { type DeadLetter, type DoorBook, type DoorReport, ERASED_REFUSAL, type EventLog } from '../ingest/log/log.ts';
+import {
+  type DeadLetter,
+  type DoorBook,
+  type DoorReport,
+  ERASED_REFUSAL,
+  type EventLog,
+  prunedRefusal,
+} from '../ingest/log/log.ts';
 import { createAppendQueue } from './append-queue.ts';
 import { groupCommit } from './group-commit.ts';
 
@@ -51,6 +58,7 @@ export function openDoor(log: Pick<EventLog, 'append' | 'refuse'>, book: DoorBoo
         const became = appended[next++]!;
         if (became === 'conflict') return { index, id, status: 'rejected', ...conflict(decoded.event.id) };
         if (became === 'erased') return { index, id, status: 'rejected', ...ERASED_REFUSAL };
+        if (typeof became === 'object') return { index, id, status: 'rejected', ...prunedRefusal(became) };
         return { index, id, status: became };
       });
       const report = reportOf(door, items, answers);

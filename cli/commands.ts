@@ -21,6 +21,7 @@ export const COMMAND_FILES: readonly CommandFile[] = [
     load: async () => (await import('./commands/ask.ts')).askCommands,
   },
   { names: ['erase'], load: async () => (await import('./commands/keep.ts')).keepCommands },
+  { names: ['prune'], load: async () => (await import('./commands/prune.ts')).pruneCommands },
   { names: ['judge'], load: async () => (await import('./commands/judge.ts')).judgeCommands },
   { names: ['teams', 'pool'], load: async () => (await import('./commands/pool.ts')).poolCommands },
   { names: ['blame'], load: async () => (await import('./commands/blame.ts')).blameCommands },

@@ -192,6 +192,7 @@ const REFUSED: Readonly<Record<RefusalCode, string>> = {
   id_conflict: 'the same id with another body; the first stays',
   bad_reference: 'it points at something that is not there',
   erased: 'It is about something that was erased on request; nothing of it is kept.',
+  pruned: 'It is about something that was pruned into an archive; restore it first, then replay the dead letter.',
 };
 
 /** docs/errors.md: every code with its status, exit code and meaning. */

@@ -5,7 +5,14 @@
 import type { Refusal } from '../errors.ts';
 import { encodeEnvelope } from './decode.ts';
 import { type Event, typeOf } from './events.ts';
-import { type ArtifactStore, type DeadLetter, type DoorBook, ERASED_REFUSAL, type EventLog } from './log/log.ts';
+import {
+  type ArtifactStore,
+  type DeadLetter,
+  type DoorBook,
+  ERASED_REFUSAL,
+  type EventLog,
+  prunedRefusal,
+} from './log/log.ts';
 
 /** Events in one append, and the bytes of their data after which it goes earlier. */
 const BATCH_EVENTS = 500;
@@ -70,7 +77,8 @@ export function openBatches(options: BatchesOptions): Batches {
         for (const body of bodiesOf(full.events[i]!)) await artifacts.remove(body);
       } else {
         const event = full.events[i]!;
-        refuse(conflictOf(event), full.places[i]!, Buffer.from(JSON.stringify(encodeEnvelope(event))), full);
+        const refusal = typeof answer === 'object' ? prunedRefusal(answer) : conflictOf(event);
+        refuse(refusal, full.places[i]!, Buffer.from(JSON.stringify(encodeEnvelope(event))), full);
       }
     }
     counts.accepted += accepted;

@@ -7,7 +7,7 @@ import { type Refusal, TroupeError } from '../errors.ts';
 import { encodeEnvelope } from '../ingest/decode.ts';
 import type { Event } from '../ingest/events.ts';
 import { type LogRecord, rawOf, readRecord, recordDigest } from '../ingest/log/kafka-record.ts';
-import { type Appended, ERASED_REFUSAL } from '../ingest/log/log.ts';
+import { type Appended, ERASED_REFUSAL, prunedRefusal } from '../ingest/log/log.ts';
 import { appendIn, writeLetters } from '../ingest/log/postgres.ts';
 import type { Reading } from '../ingest/log/source.ts';
 import { sqlState } from './db/faults.ts';
@@ -83,7 +83,10 @@ export async function archiveIn(tx: Session, log: string, readings: readonly Rea
         const raw = Buffer.from(JSON.stringify(encodeEnvelope(event)));
         letters.push({ place, raw, refusal: otherBody(event.id) });
       } else if (answer === 'erased') letters.push({ place, raw: new Uint8Array(), refusal: ERASED_REFUSAL });
-      else letters.push({ place, raw: rawOf(record), refusal: answer });
+      else {
+        const refusal = 'pruned' in answer ? prunedRefusal(answer) : answer;
+        letters.push({ place, raw: rawOf(record), refusal });
+      }
     }
   }
   if (letters.length > 0) await writeLetters(tx, 'kafka', letters);

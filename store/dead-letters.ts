@@ -1,7 +1,7 @@
 /** Records that were refused: one of them with its bytes, and all of them tried again once what refused them has been put right. */
 import { TroupeError } from '../errors.ts';
 import { decodeText } from '../ingest/decode.ts';
-import type { EventLog } from '../ingest/log/log.ts';
+import { type EventLog, prunedRefusal } from '../ingest/log/log.ts';
 import { sqlState } from './db/faults.ts';
 import type { Db } from './db/pool.ts';
 import { projectAll, reprojectKeys } from './projector.ts';
@@ -85,6 +85,7 @@ async function retry(db: Db, log: EventLog, letter: Letter, importRecord: Replay
   if (event) {
     const [became] = await log.append([event]);
     if (became === 'accepted' || became === 'duplicate') return null;
+    if (typeof became === 'object') return { code: 'pruned', why: prunedRefusal(became).expected };
     return { code: became === 'erased' ? 'erased' : 'id_conflict', why: `the log answered ${became}` };
   }
   if (letter.door !== 'import') return { code: refusal.code, why: `${refusal.field} should be ${refusal.expected}` };

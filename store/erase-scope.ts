@@ -18,10 +18,11 @@ export type Scope = {
 /**
  * An episode is erased whole. A subject's are the keys of all events that name it in `subject`, or in a member `subject` of `tags`:
  * episodes, tasks, feedback. A task that no other episode plays goes with its episodes, and so does feedback that was attached to them
- * by a foreign id.
+ * by a foreign id. `archived`: keys of theirs that were pruned.
  */
-export async function scopeOf(tx: Session, what: EraseWhat): Promise<Scope> {
-  const keys = 'episode' in what ? [`e/${what.episode}`] : await keysOfSubject(tx, what.subject);
+export async function scopeOf(tx: Session, what: EraseWhat, archived: readonly string[] = []): Promise<Scope> {
+  const named = 'episode' in what ? [`e/${what.episode}`] : await keysOfSubject(tx, what.subject);
+  const keys = [...new Set([...named, ...archived])];
   const episodes = keys.filter((key) => key.startsWith('e/')).map((key) => key.slice(2));
   const { rows: more } = await tx.query<{ key: string }>(
     `select distinct 't/' || task_id as key from facts.episodes e where e.episode_id = any($1::text[]) and task_id is not null

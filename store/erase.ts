@@ -24,6 +24,8 @@ export type EraseOptions = {
   readonly log: EventLog;
   readonly now: () => Date;
   readonly reason?: string | null;
+  /** Keys of theirs whose events lie in archives, which the caller rewrites. */
+  readonly archived?: readonly string[];
   /** Computes these judgings again, into the schema of the transaction's search_path. */
   readonly judge: (tx: Session, judgings: readonly string[]) => Promise<void>;
   /** Removes a body from the artifacts; false where it was not there. */
@@ -39,8 +41,8 @@ export type Erasure = Omit<Scope, 'keys' | 'datasets'> & {
 };
 
 /** What an erasure would touch; changes nothing. */
-export const planErasure = (db: Db, what: EraseWhat): Promise<Scope> =>
-  db.transaction((tx) => scopeOf(tx, what), { isolation: 'repeatable read', readOnly: true });
+export const planErasure = (db: Db, what: EraseWhat, archived: readonly string[] = []): Promise<Scope> =>
+  db.transaction((tx) => scopeOf(tx, what, archived), { isolation: 'repeatable read', readOnly: true });
 
 /** @throws TroupeError `not_found` where nothing in the log belongs to the episode or subject. */
 export async function erase(db: Db, what: EraseWhat, options: EraseOptions): Promise<Erasure> {
@@ -73,8 +75,8 @@ async function eraseIn(
   // Nobody appends and nobody projects meanwhile: an event of theirs would bring text back beside us.
   await tx.query('select 1 from troupe.log_partitions order by partition for update');
   while ((await projectBatchIn(tx)) > 0);
-  const scope = await scopeOf(tx, what);
-  if (scope.events === 0 && scope.letters.length === 0) {
+  const scope = await scopeOf(tx, what, change.archived);
+  if (scope.events === 0 && scope.letters.length === 0 && (change.archived ?? []).length === 0) {
     const name = 'subject' in what ? `subject ${what.subject}` : `episode ${what.episode}`;
     throw new TroupeError('not_found', `Nothing in the log belongs to the ${name}; nothing was changed.`);
   }

@@ -2,7 +2,7 @@
  * What a set of episodes shows about the team that played them: the scores over execution reports, recomputed from the tables. Nothing
  * here knows what a program or a test is.
  */
-import type { Db } from './db/pool.ts';
+import type { Db, Session } from './db/pool.ts';
 import { executionReports, stepContents } from './judging/facts.ts';
 import { findMethod, runMethod } from './methods/run.ts';
 import { KEYED } from './planning.ts';
@@ -41,7 +41,7 @@ export async function evaluateEpisodes(db: Db, episodes: readonly string[]): Pro
 }
 
 /** Episodes whose tags have these values. */
-export async function episodesTagged(db: Db, tags: Readonly<Record<string, string | number>>): Promise<string[]> {
+export async function episodesTagged(db: Session, tags: Readonly<Record<string, string | number>>): Promise<string[]> {
   const names = Object.keys(tags);
   const { rows } = await db.query<{ episode_id: string }>(
     `select episode_id from facts.episodes where ${names.map((_, i) => `tags ->> $${2 * i + 1} = $${2 * i + 2}`).join(' and ') || 'true'} order by episode_id`,

@@ -174,8 +174,13 @@ const judgedTogether = (runs: readonly MethodRun[]): boolean =>
 /**
  * Recomputes what recorded judgings said, into the schema of the transaction's search_path. A method that this release does not have
  * in that version is left out: it would be another estimator under the same name, and `unjudged` finds its episodes for the new one.
+ * `only`: whole groups to which it is limited, where none of the methods compares everything with everything.
  */
-export async function judgeAgain(tx: Session, judgings: readonly string[]): Promise<void> {
+export async function judgeAgain(
+  tx: Session,
+  judgings: readonly string[],
+  only: ReadonlySet<string> | null = null,
+): Promise<void> {
   for (const id of judgings) {
     const { rows } = await tx.query<{
       methods: { name: string; version: number; params: Record<string, unknown>; reads?: string | null }[];
@@ -194,7 +199,11 @@ export async function judgeAgain(tx: Session, judgings: readonly string[]): Prom
       readable.map((run) => run.key),
       ALL_SHARES,
     );
-    await writeJudgements(tx, readable, judging.episodes);
+    await writeJudgements(
+      tx,
+      readable,
+      only === null ? judging.episodes : judging.episodes.filter((id) => only.has(id)),
+    );
   }
 }
 

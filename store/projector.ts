@@ -272,7 +272,7 @@ async function episodesWithForeign(tx: Session, keys: ReadonlySet<string>): Prom
 }
 
 async function positionsOf(tx: Session, keys: ReadonlySet<string>): Promise<(readonly [string, number])[]> {
-  const ids = [...keys].filter((key) => key.startsWith('e/')).map((key) => key.slice(2));
+  const ids = episodesOf(keys);
   if (ids.length === 0) return [];
   const { rows } = await tx.query<{ id: string; position: number }>(
     'select episode_id as id, touched_position as position from episodes where episode_id = any($1::text[])',
@@ -355,16 +355,63 @@ export async function reprojectKeys(tx: Session, keys: readonly string[]): Promi
   const orphaned = await episodesWithForeign(tx, all);
   const tasks = tasksOf(keys);
   const toldBefore = await toldOf(tx, tasks);
-  for (const table of BY_EPISODE) {
-    await tx.query(`delete from ${table} where episode_id = any($1::text[])`, [[...touched.keys()]]);
-  }
-  for (const table of BY_KEY) await tx.query(`delete from ${table} where key = any($1::text[])`, [keys]);
+  await takeRows(tx, keys);
   const told = new Map<string, readonly Stored[]>();
   for (const key of keys) {
     const now = await reproject(tx, key, foreign, null);
     if (now) told.set(key, now);
   }
   await settle(tx, { told, touched, tasks, toldBefore, foreign, orphaned });
+}
+
+/**
+ * Takes away the rows of keys whose events have left the log, as if they had never been: facts and judgements. Feedback that another
+ * key gave to their episodes must be among the keys, and their groups must be whole. The transaction's search_path names the schema.
+ */
+export async function forgetKeys(tx: Session, keys: readonly string[], groups: readonly string[]): Promise<void> {
+  const episodes = episodesOf(keys);
+  const { rows: spoken } = await tx.query<{ id: string }>(
+    'select distinct response_id as id from calls where episode_id = any($1::text[]) and response_id is not null',
+    [episodes],
+  );
+  const { rows: told } = await tx.query<{ id: string }>(
+    'select distinct task_id as id from told_tasks where episode_id = any($1::text[])',
+    [episodes],
+  );
+  const tasks = told.map((row) => row.id);
+  const toldBefore = await toldOf(tx, tasks);
+  await takeRows(tx, keys);
+  await tx.query('delete from scores where key = any($1::text[])', [groups.map((group) => `g/${group}`)]);
+  await settle(tx, {
+    told: new Map(episodes.map((id) => [`e/${id}`, []])),
+    touched: new Map(),
+    tasks,
+    toldBefore,
+    foreign: new Set([...episodes, ...spoken.map((row) => row.id)]),
+    orphaned: [],
+  });
+}
+
+const episodesOf = (keys: Iterable<string>): string[] =>
+  [...keys].filter((key) => key.startsWith('e/')).map((key) => key.slice(2));
+
+async function takeRows(tx: Session, keys: readonly string[]): Promise<void> {
+  for (const table of BY_EPISODE) {
+    await tx.query(`delete from ${table} where episode_id = any($1::text[])`, [episodesOf(keys)]);
+  }
+  for (const table of BY_KEY) await tx.query(`delete from ${table} where key = any($1::text[])`, [keys]);
+}
+
+/** Applies events that were put back into the log at these places, in their order. The transaction's search_path names the schema. */
+export async function applyAt(tx: Session, partitions: readonly number[], positions: readonly string[]): Promise<void> {
+  const { rows } = await tx.query<Read>(
+    `select e.key, e.source, e.id, e.name, e.time, e.data, e.partition, e.position
+     from unnest($1::smallint[], $2::bigint[]) p (partition, position) join troupe.events e using (partition, position)
+     order by e.partition, e.position`,
+    [partitions, positions],
+    { name: 'apply_at' },
+  );
+  if (rows.length > 0) await applyEvents(tx, rows);
 }
 
 /** Applies everything that is in the log now. Returns how many events were applied. */

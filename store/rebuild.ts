@@ -84,14 +84,15 @@ async function judgingsOf(tx: Session): Promise<string[]> {
   return rows.map((row) => row.judge_id);
 }
 
-async function takeLock(tx: Session): Promise<void> {
+/** Held until the transaction ends. Whoever takes events out of the log, or puts them back, needs it too: a rebuild has read them. */
+export async function takeLock(tx: Session): Promise<void> {
   const { rows } = await tx.query<{ taken: boolean }>(
     `select pg_try_advisory_xact_lock(hashtext('troupe rebuild')) as taken`,
   );
   if (!rows[0]?.taken) {
     throw new TroupeError(
       'conflict',
-      'Another rebuild of this project is running; wait for it to end, or stop it, and try again.',
+      'Another rebuild, prune or restore of this project is running; wait for it to end, or stop it, and try again.',
     );
   }
 }
@@ -153,11 +154,13 @@ async function swap(tx: Session): Promise<void> {
   await tx.query(`alter schema ${NEXT} rename to facts`);
   for (const view of views) await tx.query(`create or replace view traj.${view.name} as ${view.definition}`);
   await tx.query('drop schema facts_old cascade');
-  // Updated in place: a projector that waits for these rows must find them again.
+  // Updated in place: a projector that waits for these rows must find them again. What was pruned counts
+  // as applied, which it was, and where it was the last of a partition the position stays behind it.
   await tx.query(
     `insert into troupe.positions as p (projection, log, partition, position, applied, dead)
-     select 'facts', log, partition, position, applied, dead from troupe.positions where projection = $1 and log = $2
-     on conflict (projection, log, partition) do update set position = excluded.position, applied = excluded.applied, dead = excluded.dead`,
+     select 'facts', r.log, r.partition, r.position, r.applied + coalesce(w.events, 0), r.dead
+     from troupe.positions r left join troupe.pruned_positions w using (partition) where r.projection = $1 and r.log = $2
+     on conflict (projection, log, partition) do update set position = greatest(p.position, excluded.position), applied = excluded.applied, dead = excluded.dead`,
     [PROJECTION, EMBEDDED],
   );
   await tx.query('delete from troupe.positions where projection = $1', [PROJECTION]);

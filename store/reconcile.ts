@@ -17,7 +17,8 @@ export type Reconciliation = {
     readonly rejected: number;
     readonly balanced: boolean;
   }[];
-  readonly log: { readonly events: number; readonly positions: number; readonly gaps: number };
+  /** `pruned`: positions whose events lie in archives. A partition with a gap lacks others too, or holds what is said to be pruned. */
+  readonly log: { readonly events: number; readonly positions: number; readonly pruned: number; readonly gaps: number };
   readonly tables: { readonly applied: number; readonly dead: number; readonly lag: number };
   /** Each partition of a log outside the database: what was read of it, and what it holds. */
   readonly topics: readonly {
@@ -68,9 +69,12 @@ async function reconcileIn(db: Session, topic?: Topic): Promise<Reconciliation> 
   }>(
     'select door, received::float8 as received, acknowledged::float8 as acknowledged, duplicates::float8 as duplicates, rejected::float8 as rejected from troupe.door_counts order by door',
   );
-  const log = await db.query<{ events: number; positions: number; gaps: number }>(
-    `select (select count(*) from troupe.events)::float8 as events, (select sum(next_position) from troupe.log_partitions)::float8 as positions,
-            (select count(*) from (select partition, max(position) + 1 - count(*) as missing from troupe.events group by 1) g where missing <> 0)::float8 as gaps`,
+  const log = await db.query<Reconciliation['log']>(
+    `select coalesce(sum(e.events), 0)::float8 as events, coalesce(sum(l.next_position), 0)::float8 as positions, coalesce(sum(p.events), 0)::float8 as pruned,
+            count(*) filter (where coalesce(e.next, 0) > coalesce(l.next_position, 0)
+              or coalesce(l.next_position, 0) <> coalesce(e.events, 0) + coalesce(p.events, 0))::float8 as gaps
+     from (select partition, count(*) as events, max(position) + 1 as next from troupe.events group by 1) e
+     full join troupe.log_partitions l using (partition) full join troupe.pruned_positions p using (partition)`,
   );
   const applied = await db.query<{ applied: number; dead: number }>(
     `select coalesce(sum(applied), 0)::float8 as applied, coalesce(sum(dead), 0)::float8 as dead from troupe.positions where projection = 'facts'`,
@@ -88,7 +92,7 @@ async function reconcileIn(db: Session, topic?: Topic): Promise<Reconciliation> 
     ...door,
     balanced: door.received === door.acknowledged + door.duplicates + door.rejected,
   }));
-  const facts = log.rows[0] ?? { events: 0, positions: 0, gaps: 0 };
+  const facts = log.rows[0] ?? { events: 0, positions: 0, pruned: 0, gaps: 0 };
   const tables = { applied: applied.rows[0]?.applied ?? 0, dead: applied.rows[0]?.dead ?? 0, lag: behind };
   const rejected = checked.reduce((sum, door) => sum + door.rejected, 0);
   return {
@@ -98,8 +102,8 @@ async function reconcileIn(db: Session, topic?: Topic): Promise<Reconciliation> 
       checked.every((door) => door.balanced) &&
       topics.every((one) => one.balanced) &&
       facts.gaps === 0 &&
-      facts.events === facts.positions &&
-      tables.applied + tables.dead + tables.lag === facts.events,
+      facts.events + facts.pruned === facts.positions &&
+      tables.applied + tables.dead + tables.lag === facts.events + facts.pruned,
     doors: checked,
     log: facts,
     tables,

@@ -2,6 +2,7 @@
 import type { Command } from 'commander';
 import { EXIT, TroupeError } from '../../errors.ts';
 import { checksum } from '../../store/checksum.ts';
+import type { Db } from '../../store/db/pool.ts';
 import { openReader } from '../../store/db/reader.ts';
 import { rebuild } from '../../store/rebuild.ts';
 import { reconcile } from '../../store/reconcile.ts';
@@ -100,8 +101,7 @@ export function askCommands(program: Command): void {
       ),
     async ({ db }, [id], flags) => {
       const { rows: found } = await db.query('select * from traj.episodes where episode_id = $1', [id]);
-      if (!found[0])
-        throw new TroupeError('not_found', `There is no episode ${id}.`, { hint: '`troupe episodes` lists them.' });
+      if (!found[0]) throw await noEpisode(db, id!);
       const [steps, tool_calls, messages, context, feedback, credits, verdicts] = await Promise.all(
         Object.values(ABOUT_EPISODE).map(async (sql) => (await db.query(sql, [id])).rows),
       );
@@ -124,15 +124,27 @@ export function askCommands(program: Command): void {
          from traj.lineage where checkpoint_id = $1 or step_id = $1 or episode_id = $1 group by 1, 2, 3 order by 1, 2, 3`,
         [id],
       );
-      if (flags.json) printJson({ lineage: rows });
-      else if (rows.length === 0) print(`Nothing is known about ${id}.`);
-      else
+      const { rows: pruned } = await db.query(
+        `select archive_id, uri, count(*)::integer as episodes, min(episode_id) as first_episode_id, max(pruned_at)::text as pruned_at from traj.pruned
+         where episode_id = $1 or episode_id in (select episode_id from traj.lineage where checkpoint_id = $1 or step_id = $1)
+           or episode_id in (select episode_id from traj.dataset_rows where dataset_id = $1)
+         group by 1, 2 order by 1`,
+        [id],
+      );
+      if (flags.json) printJson({ lineage: rows, pruned });
+      else if (rows.length + pruned.length === 0) print(`Nothing is known about ${id}.`);
+      else if (rows.length > 0)
         print(
           table(
             ['checkpoint', 'relation', 'dataset', 'episodes', 'steps', 'other checkpoint'],
             rows.map((r) => [r.checkpoint_id, r.relation, r.dataset_id, r.episodes, r.steps, r.other_checkpoint_id]),
           ),
         );
+      if (!flags.json)
+        for (const { uri, episodes, first_episode_id: first } of pruned)
+          print(
+            `${episodes === 1 ? `Episode ${first} was` : `${episodes} of these episodes were`} pruned into ${uri}.`,
+          );
       return EXIT.done;
     },
   );
@@ -209,7 +221,7 @@ export function askCommands(program: Command): void {
           );
         }
         print(
-          `log: ${found.log.events} events, ${found.log.gaps} partitions with gaps · tables: ${found.tables.applied} applied, ${found.tables.lag} behind · ${found.dead_letters} dead letters · ${found.split_identities.length} identities under several keys${Object.entries(
+          `log: ${found.log.events} events, ${found.log.pruned} pruned, ${found.log.gaps} partitions with gaps · tables: ${found.tables.applied} applied, ${found.tables.lag} behind · ${found.dead_letters} dead letters · ${found.split_identities.length} identities under several keys${Object.entries(
             found.orphans,
           )
             .map(([name, rows]) => ` · ${rows} without an event: ${name}`)
@@ -219,4 +231,13 @@ export function askCommands(program: Command): void {
       return found.ok ? EXIT.done : EXIT.failed;
     },
   );
+}
+
+async function noEpisode(db: Db, id: string): Promise<TroupeError> {
+  const { rows } = await db.query<{ uri: string }>('select uri from traj.pruned where episode_id = $1', [id]);
+  if (!rows[0])
+    return new TroupeError('not_found', `There is no episode ${id}.`, { hint: '`troupe episodes` lists them.' });
+  return new TroupeError('not_found', `Episode ${id} was pruned into ${rows[0].uri}.`, {
+    hint: `\`troupe prune --restore ${rows[0].uri}\` brings it back.`,
+  });
 }

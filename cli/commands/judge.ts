@@ -94,7 +94,8 @@ function tell(
   }
 }
 
-function filterOf(text: string): Filter {
+/** A filter over whole episodes, as --where takes it. @throws TroupeError `usage` */
+export function filterOf(text: string): Filter {
   let value: unknown;
   try {
     value = JSON.parse(text);

@@ -7,13 +7,16 @@ import type { Command } from 'commander';
 import { EXIT, TroupeError } from '../../errors.ts';
 import type { EraseWhat } from '../../store/erase-scope.ts';
 import { projectCommand } from '../command.ts';
+import { VERSION } from '../context.ts';
 import { print, printJson, say } from '../output.ts';
 
 export function keepCommands(program: Command): void {
   projectCommand(
     program
       .command('erase')
-      .description('make what somebody said unreadable, in the log, the tables, the artifacts and the datasets')
+      .description(
+        'make what somebody said unreadable, in the log, the tables, the artifacts, the datasets and the archives',
+      )
       .option('--subject <id>', 'everything that names this person in its field subject')
       .option('--episode <id>', 'one episode')
       .option('--reason <text>', 'kept with the erasure; name nobody in it')
@@ -26,13 +29,18 @@ export function keepCommands(program: Command): void {
       ),
     async ({ db, catchUp, log, home, artifacts, now }, _, flags) => {
       const what = whatOf(flags);
-      const [{ erase, planErasure }, { judgeAgain }] = await Promise.all([
+      const [{ planErasure }, { archivedScope, eraseEverywhere }, { judgeAgain }] = await Promise.all([
         import('../../store/erase.ts'),
+        import('../../store/pruning/erase-archived.ts'),
         import('../../store/judge.ts'),
       ]);
       await catchUp();
-      const { keys: _keys, ...plan } = await planErasure(db, what);
-      const sentence = `${plan.events} events of ${plan.episodes.length} episodes, ${plan.letters.length} dead letters; used by ${plan.datasets.length} datasets and ${plan.checkpoints.length} checkpoints`;
+      const archived = await archivedScope(db, what);
+      const { keys: _keys, ...live } = await planErasure(db, what, archived.keys);
+      const places = [...archived.archives, ...archived.unread].map(({ archive }) => archive.uri);
+      const plan = { ...live, archives: places, archived_events: archived.events };
+      const lying = places.length === 0 ? '' : `, ${archived.events} events in ${places.length} archives`;
+      const sentence = `${plan.events} events of ${plan.episodes.length} episodes, ${plan.letters.length} dead letters${lying}; used by ${plan.datasets.length} datasets and ${plan.checkpoints.length} checkpoints`;
       if (flags.dryRun) {
         if (flags.json) printJson(plan);
         else print(`It would erase ${sentence}.`);
@@ -44,7 +52,8 @@ export function keepCommands(program: Command): void {
       ) {
         throw new TroupeError('usage', `Nothing was erased (${sentence}). Say --yes to do it.`);
       }
-      const erasure = await erase(db, what, {
+      const erasure = await eraseEverywhere(db, what, {
+        codeVersion: VERSION,
         log,
         now,
         judge: judgeAgain,
@@ -63,8 +72,15 @@ export function keepCommands(program: Command): void {
           print(`dataset ${dataset_id}: ${removed ? 'its files are removed' : 'marked; its files are still there'}`);
         }
         for (const id of erasure.checkpoints) print(`checkpoint ${id}: marked; its weights were trained on it`);
+        for (const { uri, rewritten } of erasure.archives)
+          if (rewritten) print(`archive ${uri}: written anew without it`);
       }
-      return EXIT.done;
+      const left = erasure.archives.filter(({ rewritten }) => !rewritten);
+      for (const { uri, why } of left)
+        say(
+          `archive ${uri}: NOT erased, its files still hold it. ${why} Put the folder back and erase again, or remove it.`,
+        );
+      return left.length > 0 ? EXIT.failed : EXIT.done;
     },
   );
 }
@@ -77,7 +93,7 @@ function whatOf(flags: Readonly<Record<string, unknown>>): EraseWhat {
 }
 
 /** Where nobody can answer, nobody has agreed. */
-async function agreed(question: string, word: string): Promise<boolean> {
+export async function agreed(question: string, word: string): Promise<boolean> {
   if (!process.stdin.isTTY || !process.stderr.isTTY) return false;
   const terminal = createInterface({ input: process.stdin, output: process.stderr });
   try {

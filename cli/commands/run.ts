@@ -182,7 +182,7 @@ export function runCommands(program: Command): void {
   plainCommand(
     program
       .command('reset')
-      .description('remove a home: its embedded database, datasets, checkpoints and artifacts')
+      .description('remove a home: its embedded database, datasets, checkpoints, artifacts and archives')
       .option('--yes', 'do not ask, do it')
       .addHelpText(
         'after',
@@ -273,7 +273,7 @@ async function removeHome(home: Home): Promise<void> {
     await new Promise((resolve) => setTimeout(resolve, LINGER_MS));
   }
   removeCluster(home.data);
-  for (const folder of [home.datasets, home.checkpoints, home.artifacts, home.run])
+  for (const folder of [home.datasets, home.checkpoints, home.artifacts, home.archives, home.run])
     await rm(folder, { recursive: true, force: true });
   await rmdir(home.root).catch(() => {});
 }

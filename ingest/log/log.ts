@@ -7,9 +7,20 @@ import type { Event } from '../events.ts';
 
 /**
  * What became of one event. `conflict`: the identity is known with another body; the first stays, this one is a dead letter. `erased`:
- * it is about something that was erased; it is refused, and its bytes are not kept.
+ * it is about something that was erased; it is refused, and its bytes are not kept. {@link Pruned}: what it is about lies in an archive.
  */
-export type Appended = 'accepted' | 'duplicate' | 'conflict' | 'erased';
+export type Appended = 'accepted' | 'duplicate' | 'conflict' | 'erased' | Pruned;
+
+/** The folder of the archive that holds the events of this key. */
+export type Pruned = { readonly pruned: string };
+
+/** Why an event about something that was pruned is refused; its bytes are kept, so that it can be replayed after a restore. */
+export const prunedRefusal = ({ pruned }: Pruned): Refusal => ({
+  code: 'pruned',
+  field: '',
+  expected: `an event about something that is in the database; \`troupe prune --restore ${pruned}\` brings this back`,
+  got: `one about what was pruned into ${pruned}`,
+});
 
 /** Why an event about something erased is refused. */
 export const ERASED_REFUSAL: Refusal = {

@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import type { Event } from '../events.ts';
-import type { Appended, DeadLetter, DoorBook, DoorReport, EventLog } from './log.ts';
+import type { Appended, DeadLetter, DoorBook, DoorReport, EventLog, Pruned } from './log.ts';
 import { partitionOf } from './partition.ts';
 
 /** The little of a database that the log needs; `Db` of the store is one. */
@@ -36,7 +36,7 @@ export async function appendIn(tx: SqlClient, events: readonly Event[]): Promise
     [[...new Set(partitions)]],
     { name: 'log_lock' },
   );
-  const erased = await erasedAmong(tx, events);
+  const gone = await goneAmong(tx, events);
   const next = new Map(locked.rows.map((row) => [row.partition, Number(row.next_position)]));
 
   // Under the lock nobody else writes these keys, so what is known now is all there is to know.
@@ -50,7 +50,8 @@ export async function appendIn(tx: SqlClient, events: readonly Event[]): Promise
 
   const rows: string[] = [];
   const answers = events.map((event, i): Appended => {
-    if (erased.has(event.key) && !saysErased(event)) return 'erased';
+    const went = gone.get(event.key);
+    if (went !== undefined && !(went === 'erased' && saysErased(event))) return went;
     const name = identity(event);
     const before = digests.get(name);
     if (before !== undefined) return before === event.digest ? 'duplicate' : 'conflict';
@@ -82,14 +83,20 @@ export async function appendIn(tx: SqlClient, events: readonly Event[]): Promise
   return answers;
 }
 
-/** Keys of the events about which nothing more is taken. */
-async function erasedAmong(tx: SqlClient, events: readonly Event[]): Promise<ReadonlySet<string>> {
-  const { rows } = await tx.query<{ key: string }>(
-    'select key from troupe.erased where key = any($1::text[])',
+/** Keys of the events about which nothing more is taken, with the reason. What was erased stays erased, wherever it lay. */
+async function goneAmong(
+  tx: SqlClient,
+  events: readonly Event[],
+): Promise<ReadonlyMap<string, Extract<Appended, 'erased' | Pruned>>> {
+  const { rows } = await tx.query<{ key: string; uri: string | null }>(
+    `select key, null as uri from troupe.erased where key = any($1::text[])
+     union all
+     select p.key, a.uri from troupe.pruned p join troupe.archives a using (archive_id)
+     where p.key = any($1::text[]) and not exists (select from troupe.erased e where e.key = p.key)`,
     [[...new Set(events.map((event) => event.key))]],
-    { name: 'log_erased' },
+    { name: 'log_gone' },
   );
-  return new Set(rows.map((row) => row.key));
+  return new Map(rows.map(({ key, uri }) => [key, uri === null ? 'erased' : { pruned: uri }]));
 }
 
 /** The one event that an erased key still takes holds no text. */

@@ -3,6 +3,7 @@
  * No column is dictionary-encoded, because a dictionary depends on how rows were cut into batches; the bytes depend on the rows alone.
  */
 import {
+  Binary,
   Bool,
   type Data,
   type DataType,
@@ -25,7 +26,7 @@ import {
   tableToIPC,
   Utf8,
 } from 'apache-arrow';
-import type { Buffers } from './column-buffers.ts';
+import { type Buffers, columnBuffer } from './column-buffers.ts';
 import type { Column, ColumnKind } from './columns.ts';
 import { type CopyOptions, copyBatches } from './copy-binary.ts';
 
@@ -43,6 +44,7 @@ const TYPES: Readonly<Record<ColumnKind, () => DataType>> = {
   'int2[]': () => item(new Int16()),
   'float4[]': () => item(new Float32()),
   mask: () => item(new Int8()),
+  bytes: () => new Binary(),
 };
 
 export type ColumnShape = Pick<Column, 'name' | 'kind'>;
@@ -126,9 +128,50 @@ export async function copyToArrow(
   return rows;
 }
 
-/** Values of a row: text, numbers, booleans, null; int8 and timestamps (microseconds since 1970) as bigint; lists as typed arrays, or as arrays where they hold nulls. */
+/** Values of a row: text, numbers, booleans, null; int8 and timestamps (microseconds since 1970) as bigint; bytes and lists as typed arrays, or as arrays where they hold nulls. */
 export type RowValue = string | number | bigint | boolean | null | ArrayLike<number> | readonly (number | null)[];
 export type Row = Readonly<Record<string, RowValue>>;
+
+/** Kinds that rows are written as. */
+const WIRE = {
+  text: (value: RowValue) => Buffer.from(value as string),
+  bytes: (value: RowValue) => value as Uint8Array,
+  int4: (value: RowValue) => {
+    const bytes = Buffer.allocUnsafe(4);
+    bytes.writeInt32BE(Number(value));
+    return bytes;
+  },
+  int8: (value: RowValue) => {
+    const bytes = Buffer.allocUnsafe(8);
+    bytes.writeBigInt64BE(BigInt(value as number | bigint));
+    return bytes;
+  },
+};
+
+export type RowColumn = { readonly name: string; readonly kind: keyof typeof WIRE | 'timestamptz' };
+
+/** Rows as an Arrow IPC file in memory: what `readArrow` reads, values as it gives them. */
+export async function arrowOfRows(columns: readonly RowColumn[], rows: readonly Row[]): Promise<Uint8Array> {
+  const batch = columns.map(({ name, kind }) => {
+    // A timestamp is counted from 1970 already, where the wire counts from 2000.
+    const buffer = columnBuffer(kind === 'timestamptz' ? 'int8' : kind);
+    const wire = WIRE[kind === 'timestamptz' ? 'int8' : kind];
+    for (const row of rows) {
+      const value = row[name] ?? null;
+      if (value === null) buffer.appendNull();
+      else {
+        const bytes = wire(value);
+        buffer.append(bytes, new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength), 0, bytes.byteLength);
+      }
+    }
+    return buffer.take();
+  });
+  const parts: Uint8Array[] = [];
+  const writer = arrowWriter(columns, (bytes) => void parts.push(bytes));
+  writer.write(batch);
+  await writer.finish();
+  return Buffer.concat(parts);
+}
 
 /** An Arrow file in memory. */
 export type Frame = {
@@ -176,6 +219,7 @@ function valuesOf(data: Data): RowValue[] {
     if (!isThere(data, i)) out[i] = null;
     else if (type instanceof Utf8)
       out[i] = utf8.decode((values as Uint8Array).subarray(valueOffsets[i], valueOffsets[i + 1]));
+    else if (type instanceof Binary) out[i] = (values as Uint8Array).slice(valueOffsets[i], valueOffsets[i + 1]);
     else if (type instanceof List) out[i] = listAt(data.children[0]!, valueOffsets[i]!, valueOffsets[i + 1]!);
     else if (type instanceof Bool) out[i] = bitAt(values as Uint8Array, data.offset + i);
     else out[i] = (values as Float64Array)[i]!;

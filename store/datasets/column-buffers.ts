@@ -136,7 +136,7 @@ function booleans(): ColumnBuffer {
 /** Below this many bytes a loop is faster than a copy by the runtime. */
 const SHORT = 24;
 
-function texts(): ColumnBuffer {
+function texts(kind: ColumnKind): ColumnBuffer {
   let length = 0;
   let nullCount = 0;
   let used = 0;
@@ -165,7 +165,7 @@ function texts(): ColumnBuffer {
     size: () => used + length * 4,
     take() {
       const taken: Buffers = {
-        kind: 'text',
+        kind,
         length,
         nullCount,
         bitmap: bitmapOf(bits, length),
@@ -280,7 +280,8 @@ function maskOf(view: DataView, at: number): number {
 export function columnBuffer(kind: ColumnKind): ColumnBuffer {
   switch (kind) {
     case 'text':
-      return texts();
+    case 'bytes':
+      return texts(kind);
     case 'bool':
       return booleans();
     case 'int4':

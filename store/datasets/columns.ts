@@ -18,7 +18,8 @@ export type ColumnKind =
   | 'int4[]'
   | 'int2[]'
   | 'float4[]'
-  | 'mask';
+  | 'mask'
+  | 'bytes';
 
 export type Column = { readonly name: string; readonly kind: ColumnKind; readonly sql: string };
 

@@ -24,7 +24,7 @@ import {
   type Positions,
 } from './manifest.ts';
 import { parquetOf } from './parquet.ts';
-import { type Draft, draftIn, type FileSink, sweepDrafts } from './publish.ts';
+import { type Draft, draftIn, type FileSink, sweepDrafts, writeError } from './publish.ts';
 import {
   type Chosen,
   chosenOf,
@@ -83,7 +83,7 @@ export async function freeze(db: Db, recipe: unknown, options: FreezeOptions): P
     frozen = await publish(draft, parent, read);
   } catch (error) {
     await draft.discard();
-    throw writeError(error, parent);
+    throw writeError(error, 'The dataset', parent);
   }
   if (options.log) await announce(options.log, frozen, options.at ?? new Date().toISOString());
   return frozen;
@@ -279,16 +279,4 @@ async function announce(log: EventLog, frozen: Frozen, at: string): Promise<void
     );
   }
   await log.append([decoded.event]);
-}
-
-const DISK: readonly string[] = ['ENOSPC', 'EDQUOT', 'EROFS', 'EACCES', 'EPERM', 'EIO', 'EMFILE'];
-
-function writeError(error: unknown, parent: string): unknown {
-  const { code, message } = error as NodeJS.ErrnoException;
-  if (error instanceof TroupeError || !DISK.includes(String(code))) return error;
-  return new TroupeError(
-    'home_unwritable',
-    `The dataset could not be written under ${parent}: ${message}. Nothing was published.`,
-    { cause: error },
-  );
 }

@@ -77,11 +77,9 @@ export async function draftIn(parent: string): Promise<Draft> {
   try {
     await mkdir(path, { recursive: true });
   } catch (cause) {
-    throw new TroupeError(
-      'home_unwritable',
-      `No dataset can be written under ${parent}: ${(cause as Error).message}.`,
-      { cause },
-    );
+    throw new TroupeError('home_unwritable', `Nothing can be written under ${parent}: ${(cause as Error).message}.`, {
+      cause,
+    });
   }
   const handles: FileHandle[] = [];
   const discard = async () => {
@@ -123,4 +121,17 @@ export async function sweepDrafts(parent: string): Promise<number> {
     removed++;
   }
   return removed;
+}
+
+const DISK: readonly string[] = ['ENOSPC', 'EDQUOT', 'EROFS', 'EACCES', 'EPERM', 'EIO', 'EMFILE'];
+
+/** What the disk refused, as an error of ours; any other error as it is. `what`: The dataset. */
+export function writeError(error: unknown, what: string, parent: string): unknown {
+  const { code, message } = error as NodeJS.ErrnoException;
+  if (error instanceof TroupeError || !DISK.includes(String(code))) return error;
+  return new TroupeError(
+    'home_unwritable',
+    `${what} could not be written under ${parent}: ${message}. Nothing was published.`,
+    { cause: error },
+  );
 }

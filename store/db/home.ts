@@ -10,6 +10,8 @@ export type Home = {
   readonly artifacts: string;
   readonly datasets: string;
   readonly checkpoints: string;
+  /** Pruned episodes; made by the first prune. */
+  readonly archives: string;
   /** Sockets, locks and logs of what runs now; may be deleted when nothing runs. */
   readonly run: string;
 };
@@ -23,6 +25,7 @@ export function homeAt(dir: string): Home {
     artifacts: join(root, 'artifacts'),
     datasets: join(root, 'datasets'),
     checkpoints: join(root, 'checkpoints'),
+    archives: join(root, 'archives'),
     run: join(root, 'run'),
   };
 }

@@ -55,7 +55,7 @@ describe('the reconciliation', () => {
         { door: 'http', received: 1, acknowledged: 1, duplicates: 0, rejected: 0, balanced: true },
         { door: 'import', received: 10, acknowledged: 1, duplicates: 3, rejected: 6, balanced: true },
       ],
-      log: { events: 2, positions: 2, gaps: 0 },
+      log: { events: 2, positions: 2, pruned: 0, gaps: 0 },
       tables: { applied: 2, dead: 0, lag: 0 },
       topics: [],
       dead_letters: 3,

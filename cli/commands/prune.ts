@@ -1,0 +1,148 @@
+/** Pruning: old episodes go into files, and come back. */
+import type { Command } from 'commander';
+import { EXIT, got, TroupeError } from '../../errors.ts';
+import { fileArtifacts } from '../../ingest/artifacts.ts';
+import type { Pruning } from '../../store/pruning/prune.ts';
+import { bytesText } from '../bytes.ts';
+import { type Flags, projectCommand, wholeNumber } from '../command.ts';
+import { type Context, VERSION } from '../context.ts';
+import { print, printJson, progressBar, say } from '../output.ts';
+import { filterOf } from './judge.ts';
+import { agreed } from './keep.ts';
+
+const HELP = `
+Whole groups go, once all their episodes are closed and nothing happened to them since; what an unfinished job reads stays. Each
+archive is written, read back and compared before anything is removed; stopped at any moment, a second run goes on. Events about
+what was pruned are refused until it is restored. Datasets, checkpoints and their lineage stay. The view traj.pruned names the folders.
+
+Examples:
+  troupe prune --older-than 90d --dry-run
+  troupe prune --older-than 90d --yes
+  troupe prune --older-than 2026-01-01 --where '{"field":"tags.phase","op":"=","value":"trial"}' --to /mnt/archive --yes
+  troupe prune --restore /mnt/archive/2026-11-21-ab12cd34ef56
+  troupe prune --restore /mnt/archive      all archives in it`;
+
+export function pruneCommands(program: Command): void {
+  projectCommand(
+    program
+      .command('prune')
+      .description('move old episodes from the database into Parquet files, or back')
+      .option('--older-than <time>', 'nothing of their group happened since: 90d, 12h, 4w, 1y ago, or a date')
+      .option('--where <filter>', 'only groups whose every episode meets it: a filter as in a recipe, as JSON')
+      .option('--to <dir>', 'folder that gets a folder for each archive (archives in the home)')
+      .option('--limit <n>', 'episodes at most, whole groups only', wholeNumber('limit'))
+      .option(
+        '--restore <path>',
+        'put back what lies in an archive, a folder or a file of it, or in a folder of archives',
+      )
+      .option('--dry-run', 'change nothing; say what would be pruned')
+      .option('--yes', 'do not ask, do it')
+      .addHelpText('after', HELP),
+    async (context, _, flags) => {
+      if ((flags.olderThan === undefined) === (flags.restore === undefined)) {
+        throw new TroupeError('usage', 'Say what to prune, --older-than 90d, or what to bring back, --restore DIR.');
+      }
+      await context.catchUp();
+      return flags.restore === undefined ? pruned(context, flags) : restored(context, String(flags.restore), flags);
+    },
+  );
+}
+
+async function pruned({ db, home, now, config, artifacts }: Context, flags: Flags): Promise<number> {
+  const [{ planPrune, prune }, { judgeAgain }] = await Promise.all([
+    import('../../store/pruning/prune.ts'),
+    import('../../store/judge.ts'),
+  ]);
+  const what = {
+    before: boundOf(String(flags.olderThan), now()),
+    now: now(),
+    where: flags.where === undefined ? null : filterOf(String(flags.where)),
+    closeAfter: config.close_after,
+  };
+  const limit = (flags.limit as number | undefined) ?? null;
+  const plan = await planPrune(db, what, limit);
+  const sentence = `${plan.episodes} episodes of ${plan.groups} groups, ${plan.events} events, ${bytesText(plan.bytes)}`;
+  if (flags.dryRun) {
+    if (flags.json) printJson({ before: what.before.toISOString(), ...plan });
+    else print(`It would prune ${sentence}.`);
+    return EXIT.done;
+  }
+  if (
+    plan.groups > 0 &&
+    !flags.yes &&
+    !(await agreed(`This moves ${sentence} out of the database. Type prune to go on: `, 'prune'))
+  ) {
+    throw new TroupeError('usage', `Nothing was pruned (${sentence}). Say --yes to do it.`);
+  }
+  const bar = progressBar('Pruning', { quiet: flags.quiet === true || flags.json === true });
+  const done = await prune(db, {
+    ...what,
+    limit,
+    to: (flags.to as string | undefined) ?? home.archives,
+    codeVersion: VERSION,
+    judge: judgeAgain,
+    bodies: {
+      get: (sha256) => artifacts.get(sha256).catch(onlyIfGone),
+      remove: artifacts.remove,
+    },
+    onProgress: ({ events, total }) => bar.update(events, total, `${events} events`),
+  }).finally(bar.stop);
+  if (flags.json) printJson(done);
+  else tell(done);
+  return EXIT.done;
+}
+
+function tell({ episodes, groups, events, archives, artifacts, changed }: Pruning): void {
+  if (episodes === 0) print('Nothing to prune: no closed group was silent for so long.');
+  else {
+    print(`Pruned: ${episodes} episodes of ${groups} groups, ${events} events, ${artifacts} artifacts.`);
+    for (const { uri, bytes, files } of archives) print(`${uri}: ${files.length} files, ${bytesText(bytes)}`);
+  }
+  if (changed > 0) say(`${changed} groups changed while they were archived, and stay.`);
+}
+
+/** A body that was erased is not missing; one that cannot be read must not be forgotten. */
+function onlyIfGone(error: unknown): null {
+  if (error instanceof TroupeError && error.code === 'not_found') return null;
+  throw error;
+}
+
+async function restored({ db, home }: Context, path: string, flags: Flags): Promise<number> {
+  const [{ restore }, { judgeAgain }] = await Promise.all([
+    import('../../store/pruning/restore.ts'),
+    import('../../store/judge.ts'),
+  ]);
+  const bar = progressBar('Restoring', { quiet: flags.quiet === true || flags.json === true });
+  const done = await restore(db, path, {
+    judge: judgeAgain,
+    // As they were: rules that came since would make other bodies of them.
+    putBodies: fileArtifacts(home.artifacts).put,
+    onProgress: ({ events, total }) => bar.update(events, total, `${events} events`),
+  }).finally(bar.stop);
+  if (flags.json) printJson(done);
+  else {
+    for (const { uri, episodes, events, left_out } of done.archives)
+      print(
+        `${uri}: ${episodes} episodes, ${events} events${left_out > 0 ? `; ${left_out} keys were back or erased` : ''}`,
+      );
+    print('Restored. What was refused meanwhile can be replayed: troupe deadletters replay --code pruned');
+  }
+  return EXIT.done;
+}
+
+const UNITS = { m: 60, h: 3600, d: 86_400, w: 7 * 86_400, y: 365 * 86_400 } as const;
+
+/** `90d`: so long ago; or a date, or a time with its zone. */
+function boundOf(text: string, now: Date): Date {
+  const [, amount, unit] = /^(\d{1,6})([mhdwy])$/.exec(text) ?? [];
+  const seconds = Number(amount) * UNITS[unit as keyof typeof UNITS];
+  if (amount !== undefined) return new Date(Math.max(0, now.getTime() - seconds * 1000));
+  const at = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2}))?$/.test(text)
+    ? Date.parse(text)
+    : Number.NaN;
+  if (!Number.isNaN(at)) return new Date(at);
+  throw new TroupeError(
+    'usage',
+    `--older-than should be such as 90d, 12h, 4w or 1y, a date such as 2026-01-31, or a time with its zone, but it is ${got(text)}.`,
+  );
+}

@@ -1,0 +1,91 @@
+/** The archives of a project, and the folders that a killed process left between what the database and the disk say. */
+import { rename, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { type Draft, draftIn, writeError } from '../datasets/publish.ts';
+import type { Db, Session } from '../db/pool.ts';
+import {
+  type ArchivedEvent,
+  type ArchiveFacts,
+  type ArchiveManifest,
+  readManifest,
+  verifyArchive,
+  writeArchive,
+} from './files.ts';
+
+export type ArchiveState = 'writing' | 'kept' | 'restored' | 'replaced';
+export type ArchiveRow = { readonly archive_id: string; readonly uri: string; readonly state: ArchiveState };
+
+export async function archivesOf(db: Session, states: readonly ArchiveState[]): Promise<ArchiveRow[]> {
+  const { rows } = await db.query<ArchiveRow>(
+    'select archive_id, uri, state from troupe.archives where state = any($1::text[]) order by archive_id',
+    [states],
+  );
+  return rows;
+}
+
+/** Removes what an archive that was begun and not finished, or that another took the place of, left on the disk. */
+export async function sweepArchives(db: Db): Promise<void> {
+  const { rows } = await db.query<{ archive_id: string; uri: string; draft: string | null }>(
+    `select archive_id, uri, draft from troupe.archives where state in ('writing', 'replaced')`,
+  );
+  for (const { archive_id, uri, draft } of rows) {
+    for (const path of [uri, ...(draft === null ? [] : [draft])]) await removeFolder(path);
+    await db.query('delete from troupe.archives where archive_id = $1', [archive_id]);
+  }
+}
+
+/** Gone at once for readers, then from the disk. */
+async function removeFolder(path: string): Promise<void> {
+  const aside = `${path}.removed`;
+  await rm(aside, { recursive: true, force: true });
+  await rename(path, aside).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'ENOENT') throw error;
+  });
+  await rm(aside, { recursive: true, force: true });
+}
+
+export type Written = ArchiveFacts & {
+  readonly folder: string;
+  readonly manifest: ArchiveManifest;
+  readonly sha256: string;
+};
+
+/**
+ * Writes an archive to `<parent>/<archive_id>` and reads it back: when this answers it is durable and whole. The database knows of it
+ * from the beginning, as `writing`; whoever uses it says otherwise in the transaction that makes it needed.
+ */
+export async function keepArchive(
+  db: Db,
+  parent: string,
+  facts: ArchiveFacts,
+  source: {
+    readonly events: AsyncIterable<readonly ArchivedEvent[]>;
+    readonly body: (sha256: string) => Promise<Uint8Array | null>;
+  },
+): Promise<Written> {
+  const folder = join(parent, facts.archive_id);
+  const draft: Draft = await draftIn(parent);
+  await db.query(
+    `insert into troupe.archives (archive_id, uri, draft, state, written_at) values ($1, $2, $3, 'writing', $4)`,
+    [facts.archive_id, folder, draft.path, facts.written_at],
+  );
+  try {
+    const { sha256 } = await writeArchive(draft, facts, source.events, source.body);
+    await draft.publish(folder);
+    const found = await readManifest(folder);
+    await verifyArchive(folder, found.manifest);
+    return { ...facts, folder, manifest: found.manifest, sha256 };
+  } catch (error) {
+    await draft.discard();
+    throw writeError(error, 'The archive', parent);
+  }
+}
+
+/** In the transaction from which on its events are nowhere else. */
+export async function keep(tx: Session, { archive_id, manifest, sha256 }: Written): Promise<void> {
+  const bytes = manifest.files.reduce((sum, file) => sum + file.bytes, 0);
+  await tx.query(
+    `update troupe.archives set state = 'kept', draft = null, sha256 = $2, episodes = $3, events = $4, bytes = $5 where archive_id = $1`,
+    [archive_id, sha256, manifest.episodes, manifest.events, bytes],
+  );
+}
