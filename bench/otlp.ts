@@ -159,10 +159,9 @@ async function postedCases({ rounds, scratch, say }: Settings): Promise<Result[]
   try {
     const { found, missing } = findPeers(process.env);
     for (const peer of found) peers.push(await peer.start(server.url, scratch));
-    const ours = postingSide(server, 'ours', url, {}, () => spansTold(server), 1);
-    const sides = peers.map(({ name, url, headers, count }, i) =>
-      postingSide(server, name, url, headers, count, i + 2),
-    );
+    const own = { name: 'ours', url, headers: {}, resource: {}, count: () => spansTold(server) };
+    const ours = postingSide(server, own, 1);
+    const sides = peers.map((peer, i) => postingSide(server, peer, i + 2));
     for (const side of [ours, ...sides]) for (let warm = 0; warm < 2; warm++) await side.round(1000 + warm);
     const { measured, disturbed } = await interleave([ours, ...sides], {
       rounds,
@@ -211,10 +210,7 @@ type PostingSide = Side & {
 
 function postingSide(
   server: BenchServer,
-  name: string,
-  url: string,
-  headers: Record<string, string>,
-  count: () => Promise<number>,
+  { name, url, headers, resource, count }: Omit<StartedPeer, 'stop'>,
   number: number,
 ): PostingSide {
   let posted = 0;
@@ -222,7 +218,7 @@ function postingSide(
     name,
     held: async () => ({ posted, readable: await count() }),
     round: async (round) => {
-      const batches = spanBatches(number * 10_000 + round, SPANS);
+      const batches = spanBatches(number * 10_000 + round, SPANS, resource);
       posted += SPANS;
       return server.measure(SPANS, async () => {
         await postAll(url, headers, batches);
