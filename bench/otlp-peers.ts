@@ -1,4 +1,7 @@
-/** Trace stores that `bench otlp` measures beside Troupe, on the same PostgreSQL, each from a venv that an environment variable names. */
+/**
+ * Trace stores that `bench otlp` measures beside Troupe, each from a venv that an environment variable names: on the same PostgreSQL,
+ * but for the store of Agent Lightning, which keeps its spans in memory and loses them with its process.
+ */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdirSync } from 'node:fs';
@@ -10,6 +13,8 @@ export type StartedPeer = {
   readonly name: string;
   readonly url: string;
   readonly headers: Record<string, string>;
+  /** What the resource of its spans must say besides their service. */
+  readonly resource: Readonly<Record<string, string>>;
   /** Spans that its tables hold. */
   readonly count: () => Promise<number>;
   readonly stop: () => Promise<void>;
@@ -26,6 +31,8 @@ type About = {
   readonly headers: Record<string, string>;
   readonly args: (port: number, database: string) => readonly string[];
   readonly env: (port: number, database: string, folder: string) => Record<string, string>;
+  /** For a store without tables: opens what the spans belong to, and counts them. */
+  readonly inMemory?: (url: string) => Promise<Pick<StartedPeer, 'resource' | 'count'>>;
 };
 
 const PEERS: readonly About[] = [
@@ -59,6 +66,34 @@ const PEERS: readonly About[] = [
       PHOENIX_SQL_DATABASE_URL: database.replace(/^postgres:/, 'postgresql:'),
     }),
   },
+  {
+    name: 'Agent Lightning, in memory',
+    variable: 'TROUPE_BENCH_AGENTLIGHTNING',
+    program: 'agl',
+    install: 'agentlightning==0.3.0',
+    ready: '/v1/agl/health',
+    headers: {},
+    args: (port) => ['store', '--host', '127.0.0.1', '--port', String(port), '--log-level', 'ERROR'],
+    env: () => ({ LITELLM_LOCAL_MODEL_COST_MAP: 'True' }),
+    inMemory: async (url) => {
+      const started = await fetch(`${url}/v1/agl/rollouts`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ input: 'bench' }),
+      });
+      const { rollout_id, attempt } = (await started.json()) as {
+        readonly rollout_id: string;
+        readonly attempt: { readonly attempt_id: string };
+      };
+      return {
+        resource: { 'agentlightning.rollout_id': rollout_id, 'agentlightning.attempt_id': attempt.attempt_id },
+        count: async () => {
+          const statistics = await fetch(`${url}/v1/agl/statistics`);
+          return ((await statistics.json()) as { readonly total_spans: number }).total_spans;
+        },
+      };
+    },
+  },
 ];
 
 type Env = Readonly<Record<string, string | undefined>>;
@@ -79,7 +114,7 @@ export function findPeers(env: Env): { readonly found: readonly Peer[]; readonly
 }
 
 async function start(about: About, venv: string, database: string, scratch: string): Promise<StartedPeer> {
-  const [name, folder, port] = [about.name.toLowerCase(), join(scratch, about.name), await freePort()];
+  const [name, folder, port] = [about.program, join(scratch, about.program), await freePort()];
   mkdirSync(folder, { recursive: true });
   const admin = openPool(database);
   await admin.query(`create database ${name}`);
@@ -113,11 +148,15 @@ async function start(about: About, venv: string, database: string, scratch: stri
     }
     await new Promise((resolve) => setTimeout(resolve, 200));
   }
+  if (about.inMemory) {
+    return { name: about.name, url, headers: about.headers, stop, ...(await about.inMemory(url)) };
+  }
   const db = openPool(own.href);
   return {
     name: about.name,
     url,
     headers: about.headers,
+    resource: {},
     count: async () => Number((await db.query<{ n: string }>('select count(*) as n from spans')).rows[0]!.n),
     stop: async () => {
       await db.close();

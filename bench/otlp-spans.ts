@@ -75,13 +75,16 @@ function traceSpans(seed: number, trace: number): Buffer[] {
   return [...inside, span(0, null, 'team', [operation('invoke_workflow')])];
 }
 
-/** As many batches as hold `spans`; no two seeds have an id in common. */
-export function spanBatches(seed: number, spans: number): SpanBatch[] {
+/** As many batches as hold `spans`; no two seeds have an id in common. The resource may say more than the service's name. */
+export function spanBatches(seed: number, spans: number, more: Readonly<Record<string, string>> = {}): SpanBatch[] {
+  const named = Object.entries({ 'service.name': 'team', ...more });
+  const resource = Buffer.concat(
+    named.map(([key, value]) => field(1, Buffer.concat([field(1, key), field(2, field(1, value))]))),
+  );
   const traces = SPANS_A_BATCH / SPANS_A_TRACE;
   return Array.from({ length: Math.ceil(spans / SPANS_A_BATCH) }, (_, batch) => {
     const all = Array.from({ length: traces }, (_, i) => traceSpans(seed, batch * traces + i)).flat();
     const scope = Buffer.concat([field(1, field(1, 'bench')), ...all.map((one) => field(2, one))]);
-    const resource = field(1, Buffer.concat([field(1, 'service.name'), field(2, field(1, 'team'))]));
     return { body: field(1, Buffer.concat([field(1, resource), field(2, scope)])), spans: all.length };
   });
 }

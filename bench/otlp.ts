@@ -1,5 +1,5 @@
 /**
- * `bench otlp`: reading spans and telling what they say, against reading them alone; and spans posted until they can be read in SQL,
+ * `bench otlp`: reading spans and telling what they say, against decoding them alone; and spans posted until they can be read in SQL,
  * durable, against other trace stores on the same PostgreSQL.
  */
 import { join } from 'node:path';
@@ -8,15 +8,20 @@ import { openKeyRing } from '../api/key-ring.ts';
 import { serve } from '../api/serve.ts';
 import type { Speakers } from '../api/speakers.ts';
 import { fileArtifacts } from '../ingest/artifacts.ts';
+import { decodeDraft } from '../ingest/decode.ts';
+import type { Draft, Event } from '../ingest/events.ts';
+import { cutOtlp } from '../ingest/formats/live-traces.ts';
 import { eventsOfSpans } from '../ingest/formats/otlp-traces.ts';
 import { postgresBook, postgresLog } from '../ingest/log/postgres.ts';
 import { decodeOtlp } from '../ingest/otlp/decode.ts';
 import { protobufToJson } from '../ingest/otlp/protobuf.ts';
 import type { OtlpSpan } from '../ingest/otlp/span.ts';
+import { createRedactor, type Redactor } from '../ingest/redact.ts';
 import { runProjector } from '../store/projector.ts';
 import type { Bench, Settings } from './bench.ts';
 import { compared, interleave, oursOnly, type Result, type Side } from './harness.ts';
 import { findPeers, type StartedPeer } from './otlp-peers.ts';
+import { decodeTraces } from './otlp-proto.ts';
 import { type SpanBatch, spanBatches } from './otlp-spans.ts';
 import { type BenchServer, startBenchServer } from './server.ts';
 
@@ -26,53 +31,85 @@ const READ = 3000;
 
 export const bench: Bench = {
   name: 'otlp',
-  about: 'spans read and told against spans read alone; posted until readable in SQL, against other trace stores',
+  about: 'spans read and told against spans decoded alone; posted until readable in SQL, against other trace stores',
   async run(settings) {
-    return [await readingCase(settings), ...(await postedCases(settings))];
+    return [...(await readingCases(settings)), ...(await postedCases(settings))];
   },
 };
 
-/** The spans of requests in protobuf. */
-const readSpans = (batches: readonly SpanBatch[]): readonly OtlpSpan[] =>
-  batches.flatMap(({ body }) => {
-    const read = protobufToJson(body, 'traces');
-    return 'refusal' in read ? [] : decodeOtlp(read.value).spans;
+/** The spans of a request in protobuf. */
+const readSpans = ({ body }: SpanBatch): readonly OtlpSpan[] => {
+  const read = protobufToJson(body, 'traces');
+  return 'refusal' in read ? [] : decodeOtlp(read.value).spans;
+};
+
+/** Drafts as the events that go to the log: checked, with key and digest, redacted. */
+const eventsOf = (drafts: readonly Draft[], { event: redact }: Redactor): Event[] =>
+  drafts.flatMap((draft) => {
+    const { event } = decodeDraft(draft);
+    return event ? [redact(event)] : [];
   });
 
-async function readingCase({ rounds, say }: Settings): Promise<Result> {
+/** Name and number of attributes of each span: what both readers must agree on. */
+const shown = (spans: readonly { readonly name: string; readonly attributes: object }[]): string =>
+  spans.map(({ name, attributes }) => `${name} ${Object.keys(attributes).length}`).join('\n');
+const decodedSpans = ({ body }: SpanBatch) =>
+  decodeTraces(body).resourceSpans.flatMap(({ scopeSpans }) => scopeSpans.flatMap(({ spans }) => spans));
+
+async function readingCases({ rounds, say }: Settings): Promise<Result[]> {
   const batches = spanBatches(0, READ);
-  const counts = { read: 0, calls: 0 };
-  const measure = async (work: () => void) => {
-    const [cpu, start] = [process.cpuUsage(), performance.now()];
-    work();
-    const seconds = (performance.now() - start) / 1000;
-    const { user, system } = process.cpuUsage(cpu);
-    return { work: READ, seconds, cpuSeconds: (user + system) / 1e6 };
-  };
-  const tell: Side = {
-    name: 'read and told',
-    round: () =>
-      measure(() => {
-        const drafts = batches.flatMap((one) => eventsOfSpans(readSpans([one])));
-        counts.calls = drafts.filter(({ name }) => name === 'generation.completed').length;
-      }),
-  };
-  const read: Side = {
-    name: 'read',
-    round: () =>
-      measure(() => {
-        counts.read = readSpans(batches).length;
-      }),
-  };
-  for (const side of [tell, read, tell, read]) await side.round(0);
-  const { measured, disturbed } = await interleave([tell, read], { rounds, onRound: (line) => say(`otlp ${line}`) });
-  const how = `${counts.read} spans read, ${counts.calls} of them told as model calls`;
-  return compared(
-    { case: 'read and told, against read alone', unit: 'spans/s', disturbed },
-    measured[0]!,
-    { what: 'reading alone', measured: measured[1]! },
-    { equal: counts.read === READ && counts.calls === (READ * 3) / 10, how },
-  );
+  const redactor = createRedactor();
+  const counts = { told: 0, door: 0 };
+  const side = (name: string, work: () => void): Side => ({
+    name,
+    round: async () => {
+      const [cpu, start] = [process.cpuUsage(), performance.now()];
+      work();
+      const seconds = (performance.now() - start) / 1000;
+      const { user, system } = process.cpuUsage(cpu);
+      return { work: READ, seconds, cpuSeconds: (user + system) / 1e6 };
+    },
+  });
+  const told = side('told', () => {
+    counts.told = 0;
+    for (const one of batches) counts.told += eventsOf(eventsOfSpans(readSpans(one)), redactor).length;
+  });
+  const door = side('at the door', () => {
+    counts.door = 0;
+    for (const one of batches) {
+      const drafts = cutOtlp({ spans: readSpans(one), logs: [] }).flatMap((kept) => kept.drafts);
+      counts.door += eventsOf(drafts, redactor).length;
+    }
+  });
+  const read = side('read', () => {
+    for (const one of batches) readSpans(one);
+  });
+  const decoded = side('decoded', () => {
+    for (const { body } of batches) decodeTraces(body);
+  });
+  const sides = [told, door, read, decoded];
+  for (let warm = 0; warm < 3; warm++) for (const one of sides) await one.round(0);
+  const { measured, disturbed } = await interleave(sides, { rounds, onRound: (line) => say(`otlp ${line}`) });
+  const same = batches.every((one) => shown(readSpans(one)) === shown(decodedSpans(one)));
+  const about = (name: string) => ({ case: name, unit: 'spans/s', disturbed });
+  const decoding = { what: 'decoding alone (@bufbuild/protobuf)', measured: measured[3]! };
+  const agree = same ? 'both read the same names and attributes' : 'the readers differ';
+  return [
+    compared(about('read and told as checked, redacted events, against decoding alone'), measured[0]!, decoding, {
+      equal: same && counts.told > READ,
+      how: `${agree}; ${counts.told} events of ${READ} spans`,
+    }),
+    compared(about('read at the door, up to the events for the log, against decoding alone'), measured[1]!, decoding, {
+      equal: same && counts.door === READ,
+      how: `${agree}; ${counts.door} events of ${READ} spans`,
+    }),
+    compared(
+      about('read and told, against reading alone with the reader here'),
+      measured[0]!,
+      { what: 'reading alone', measured: measured[2]! },
+      { equal: same && counts.told > READ, how: agree },
+    ),
+  ];
 }
 
 const NOBODY: Speakers = {
@@ -122,10 +159,9 @@ async function postedCases({ rounds, scratch, say }: Settings): Promise<Result[]
   try {
     const { found, missing } = findPeers(process.env);
     for (const peer of found) peers.push(await peer.start(server.url, scratch));
-    const ours = postingSide(server, 'ours', url, {}, () => spansTold(server), 1);
-    const sides = peers.map(({ name, url, headers, count }, i) =>
-      postingSide(server, name, url, headers, count, i + 2),
-    );
+    const own = { name: 'ours', url, headers: {}, resource: {}, count: () => spansTold(server) };
+    const ours = postingSide(server, own, 1);
+    const sides = peers.map((peer, i) => postingSide(server, peer, i + 2));
     for (const side of [ours, ...sides]) for (let warm = 0; warm < 2; warm++) await side.round(1000 + warm);
     const { measured, disturbed } = await interleave([ours, ...sides], {
       rounds,
@@ -174,10 +210,7 @@ type PostingSide = Side & {
 
 function postingSide(
   server: BenchServer,
-  name: string,
-  url: string,
-  headers: Record<string, string>,
-  count: () => Promise<number>,
+  { name, url, headers, resource, count }: Omit<StartedPeer, 'stop'>,
   number: number,
 ): PostingSide {
   let posted = 0;
@@ -185,7 +218,7 @@ function postingSide(
     name,
     held: async () => ({ posted, readable: await count() }),
     round: async (round) => {
-      const batches = spanBatches(number * 10_000 + round, SPANS);
+      const batches = spanBatches(number * 10_000 + round, SPANS, resource);
       posted += SPANS;
       return server.measure(SPANS, async () => {
         await postAll(url, headers, batches);

@@ -80,7 +80,7 @@ export function decodeDraft(draft: Draft): Decoded {
   const badName = names?.(data, 'data') ?? null;
   if (badName) return { refusal: badName };
   let json = canonicalJson(data);
-  if (MIGHT_NEED_ESCAPE.test(json)) {
+  if (mightNeedEscape(json)) {
     const badKey = findBadKey(data, 'data');
     if (badKey) return refuse('bad_identifier', badKey, STORABLE, 'a key with one of them');
     const escaped = mapStrings(data, escapeText) as Record<string, unknown>;
@@ -152,6 +152,8 @@ function withExtensions(value: Record<string, unknown>): unknown {
 
 /** JSON.stringify writes U+0000 and lone surrogates as \u escapes; a backslash before them is a rare false alarm. */
 const MIGHT_NEED_ESCAPE = /\\u(?:0000|d[89a-f])|\uFFFE/;
+const mightNeedEscape = (json: string): boolean =>
+  (json.includes('\\u') || json.includes('\uFFFE')) && MIGHT_NEED_ESCAPE.test(json);
 const STORABLE = 'text without U+0000, U+FFFE and lone surrogates';
 /** Ids are parts of index keys, which PostgreSQL limits. */
 const MAX_ID_BYTES = 512;
@@ -242,17 +244,26 @@ export function normaliseTime(text: unknown): string | undefined {
   if (!match) return undefined;
   const [, year, month, day, hour, minute, second, fraction = '', zone = 'Z'] = match;
   if (Number(hour) > 23) return undefined;
+  const parts = `.${fraction.slice(0, 6).padEnd(6, '0')}Z`;
+  if (zone === 'Z' || zone === 'z') {
+    const isTime = Number(minute) < 60 && Number(second) < 60 && year !== '0000';
+    if (!isTime || !isCalendarDay(Number(year), Number(month), Number(day))) return undefined;
+    return `${year}-${month}-${day}T${hour}:${minute}:${second}${parts}`;
+  }
   const whole = new Date(`${year}-${month}-${day}T${hour}:${minute}:${second}${zone.toUpperCase()}`);
   if (Number.isNaN(whole.getTime())) return undefined;
   const utc = whole.toISOString();
   // Outside 0001–9999 toISOString changes its form, and a day that does not exist (31 April) rolls over.
   if (utc.length !== 24 || utc.startsWith('0000') || !isCalendarDay(Number(year), Number(month), Number(day)))
     return undefined;
-  return `${utc.slice(0, 19)}.${fraction.slice(0, 6).padEnd(6, '0')}Z`;
+  return `${utc.slice(0, 19)}${parts}`;
 }
 
+const DAYS = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+
 function isCalendarDay(year: number, month: number, day: number): boolean {
-  return month >= 1 && month <= 12 && day >= 1 && day <= new Date(Date.UTC(year, month, 0)).getUTCDate();
+  const isLeap = year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0);
+  return day >= 1 && day <= (month === 2 && isLeap ? 29 : (DAYS[month - 1] ?? 0));
 }
 
 /** What a schema cannot say: lists that must be as long as each other, numbers that must differ. */

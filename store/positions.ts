@@ -3,7 +3,7 @@ import { TroupeError } from '../errors.ts';
 import type { EventLog, LogPartition } from '../ingest/log/log.ts';
 import { ARCHIVE } from './archive.ts';
 import type { Session } from './db/pool.ts';
-import { EMBEDDED } from './projector.ts';
+import { EMBEDDED } from './read-news.ts';
 
 /** Next position to be written to each partition of the log. */
 export async function logPositions(db: Session): Promise<Record<string, number>> {

@@ -8,15 +8,18 @@ import { encodeEnvelope } from '../ingest/decode.ts';
 import type { EventData } from '../ingest/events.ts';
 import { LOG_CHANNEL } from '../ingest/log/postgres.ts';
 import { amended, type Stored } from './amend.ts';
-import { isTransient, sqlState } from './db/faults.ts';
+import { isAboutData, isTransient } from './db/faults.ts';
 import type { Db, Session } from './db/pool.ts';
 import { onNews } from './news.ts';
 import { KEYED } from './planning.ts';
 import { rowsOf, TARGETS } from './projections/catalogue.ts';
-import { type Effective, type Rows, versionOf } from './projections/projection.ts';
+import { effective } from './projections/effective.ts';
+import type { Rows } from './projections/projection.ts';
+import { EMBEDDED, type Read, readNews } from './read-news.ts';
 import { resolveForeign } from './resolver.ts';
 import { summarise } from './summaries.ts';
 import { keepTasks } from './told-tasks.ts';
+import { holdable } from './told-trial.ts';
 import { type Placed, retell, withTold } from './traces.ts';
 import { RowBuffer, remove, upsert } from './write-rows.ts';
 
@@ -25,15 +28,13 @@ export type ProjectorOptions = {
   readonly schema?: string;
   /** Name under which positions are kept. */
   readonly projection?: string;
-  /** Events of one partition in a batch; all partitions with news share a transaction. */
+  /** Events of one partition in a batch; all partitions with news share a transaction. Of long traces more are taken at a time. */
   readonly perPartition?: number;
+  /** Told how many spans of earlier batches a batch had to tell again. */
+  readonly onToldAgain?: (spans: number) => void;
 };
 
-/** The embedded log's name in `troupe.positions`. */
-export const EMBEDDED = 'embedded';
 const FACTS = 'facts';
-
-type Read = Stored & { readonly partition: number; readonly position: number };
 
 /** Applies one batch. Returns how many events it applied; 0 means that everything committed before the call is in the tables. */
 export const projectBatch = (db: Db, options: ProjectorOptions = {}): Promise<number> =>
@@ -60,18 +61,9 @@ export async function projectBatchIn(tx: Session, options: ProjectorOptions = {}
     [projection, EMBEDDED],
     { name: 'positions_lock' },
   );
-  const { rows: events } = await tx.query<Read>(
-    `select e.* from troupe.positions p
-     cross join lateral (
-       select key, source, id, name, time, data, partition, position from troupe.events e
-       where e.partition = p.partition and e.position >= p.position order by e.position limit $3
-     ) e
-     where p.projection = $1 and p.log = $2 order by e.partition, e.position`,
-    [projection, EMBEDDED, perPartition],
-    { name: 'positions_read' },
-  );
+  const events = await readNews(tx, projection, perPartition);
   if (events.length === 0) return 0;
-  const dead = await applyOrBury(tx, events);
+  const dead = await applyOrBury(tx, events, options);
 
   const next = new Map<number, { position: number; applied: number; dead: number }>();
   for (const event of events) {
@@ -108,11 +100,20 @@ export const PROJECTED_CHANNEL = 'troupe_projected';
  * Applies a batch. An event that the tables cannot hold must not stop the others: the batch is then applied one by one, and the
  * event becomes a dead letter. What fails for the environment's sake (connection, disk, lock, deadlock) is thrown and tried again.
  */
-async function applyOrBury(tx: Session, events: readonly Read[]): Promise<ReadonlySet<Read>> {
+async function applyOrBury(
+  tx: Session,
+  events: readonly Read[],
+  { onToldAgain = () => {} }: Pick<ProjectorOptions, 'onToldAgain'>,
+): Promise<ReadonlySet<Read>> {
   const dead = new Set<Read>();
-  if ((await failure(tx, () => applyEvents(tx, events))) === null) return dead;
+  const all: Applying = { onToldAgain, careful: false };
+  if ((await failure(tx, () => applyEvents(tx, events, all))) === null) return dead;
   for (const event of events) {
-    const reason = await failure(tx, () => applyEvents(tx, [event]));
+    let reason = await failure(tx, () => applyEvents(tx, [event], all));
+    // What one span tells must not keep the others of its trace out of the tables.
+    if (reason !== null && event.name === 'span.recorded') {
+      reason = await failure(tx, () => applyEvents(tx, [event], { onToldAgain, careful: true }));
+    }
     if (reason === null) continue;
     dead.add(event);
     await bury(tx, event, reason);
@@ -133,10 +134,6 @@ async function failure(tx: Session, work: () => Promise<void>): Promise<string |
   }
 }
 
-/** Data exceptions, broken constraints and limits of an index row; or a projection that met a shape it does not know. */
-const isAboutData = (error: unknown): boolean =>
-  /^(?:22|23|54)/.test(sqlState(error) ?? '') || error instanceof TypeError || error instanceof RangeError;
-
 const bury = (tx: Session, event: Read, reason: string): Promise<void> =>
   keepLetter(tx, `${EMBEDDED}/${event.partition}/${event.position}`, encodeEnvelope(event), reason);
 
@@ -150,7 +147,13 @@ async function keepLetter(tx: Session, place: string, envelope: object, reason: 
   );
 }
 
-async function applyEvents(tx: Session, events: readonly Read[]): Promise<void> {
+type Applying = {
+  readonly onToldAgain: (spans: number) => void;
+  /** True where each event that spans tell is tried by itself first, and refused where the tables cannot hold it. */
+  readonly careful: boolean;
+};
+
+async function applyEvents(tx: Session, events: readonly Read[], { onToldAgain, careful }: Applying): Promise<void> {
   const keys = [...new Set(events.map((event) => event.key))];
   const corrected = await keysWithAmendments(tx, keys);
   const buffer = new RowBuffer();
@@ -163,10 +166,12 @@ async function applyEvents(tx: Session, events: readonly Read[]): Promise<void> 
     buffer.add(rowsOf(effective(event)));
   }
   for (const id of touched.keys()) foreign.add(id);
-  const traces = await retell(
+  const retold = await retell(
     tx,
     events.filter(({ key }) => !corrected.has(key)),
   );
+  onToldAgain(retold.toldAgain);
+  const traces = careful ? await holdable(tx, retold) : retold;
   for (const event of traces.said) {
     noteForeign(foreign, event);
     buffer.add(rowsOf(effective(event)));
@@ -280,8 +285,6 @@ async function positionsOf(tx: Session, keys: ReadonlySet<string>): Promise<(rea
   );
   return rows.map((row) => [row.id, Number(row.position)] as const);
 }
-
-const effective = (event: Stored): Effective => ({ ...event, version: versionOf(event) }) as Effective;
 
 async function keysWithAmendments(tx: Session, keys: readonly string[]): Promise<ReadonlySet<string>> {
   const { rows } = await tx.query<{ key: string }>(
@@ -431,16 +434,23 @@ export type RunOptions = {
 };
 
 const RETRY_MS = { least: 100, most: 2000 };
+const MOST_REST_MS = 1000;
 
 /**
  * Projects until stopped, waiting out what the environment fails at. Appends come in bursts, so a batch waits 15 ms for company: fewer
- * transactions, fewer flushes.
+ * transactions, fewer flushes. Where most of the work was telling traces again of which a little more had come, as much time is
+ * left to whatever else runs, up to a second: a trace that comes span by span never takes more than half of a processor.
  */
 export function runProjector(db: Db, { signal, onTrouble = () => {} }: RunOptions): Promise<void> {
   let pause = RETRY_MS.least;
+  let rest = 0;
   return onNews(db, LOG_CHANNEL, { signal, gatherMs: 15 }, async () => {
     try {
-      await projectAll(db);
+      if (rest > 0) await sleep(rest, undefined, { signal }).catch(() => {});
+      let again = 0;
+      const start = performance.now();
+      const applied = await projectAll(db, { onToldAgain: (spans) => (again += spans) });
+      rest = again > applied ? Math.min(MOST_REST_MS, performance.now() - start) : 0;
       pause = RETRY_MS.least;
       return false;
     } catch (error) {

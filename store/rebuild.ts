@@ -6,7 +6,8 @@ import { TroupeError } from '../errors.ts';
 import { sqlState } from './db/faults.ts';
 import type { Db, Session } from './db/pool.ts';
 import { waitForJudges } from './judging/lock.ts';
-import { EMBEDDED, projectBatch, projectBatchIn } from './projector.ts';
+import { projectBatch, projectBatchIn } from './projector.ts';
+import { EMBEDDED } from './read-news.ts';
 
 export type RebuildOptions = {
   /** Computes the judgements that the rebuilt `judgings` name, into the schema that the transaction's search_path points at. */

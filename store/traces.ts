@@ -4,31 +4,71 @@
  * no longer is taken away. The same spans give the same rows, in whatever order and however many at a time they were read.
  */
 import { asSent, decodeDraft } from '../ingest/decode.ts';
-import type { Draft } from '../ingest/events.ts';
+import { type Draft, VOCABULARY } from '../ingest/events.ts';
 import { type SpanItem, tellTrace } from '../ingest/formats/live-traces.ts';
+import { inCanonicalOrder, isRecord } from '../ingest/json.ts';
 import type { Stored } from './amend.ts';
 import type { Session } from './db/pool.ts';
 
 export type Placed = Stored & { readonly position: number };
 
-/** What a trace says, and what of it no table can hold, with the reason. */
+/** What a trace says, and what of it no table can hold, with the reason: an event that it told, or a span that cannot be told. */
 export type Told = {
   readonly events: readonly Stored[];
-  readonly refused: readonly { readonly draft: Draft; readonly reason: string }[];
+  readonly refused: readonly Refused[];
 };
+export type Refused = { readonly draft: Draft | Stored; readonly reason: string };
 
-/** The events that the spans of one trace tell together. */
+/** The events that the spans of one trace tell together. A span that makes telling fail is refused, the others are told. Never throws. */
 export function toldBy(spans: readonly Stored[]): Told {
   const events: Stored[] = [];
-  const refused: { draft: Draft; reason: string }[] = [];
-  for (const draft of tellTrace(spans.map(({ data }) => asSent(data) as unknown as SpanItem))) {
+  const { told, refused } = tellable(spans);
+  for (const draft of told) {
     const { event, refusal } = decodeDraft(draft);
     // As the log would give it back, keys in order: columns of JSON keep the order they are given.
-    if (event) events.push({ ...event, data: JSON.parse(event.json) });
+    if (event) events.push({ ...event, data: inCanonicalOrder(event.data) as Stored['data'] });
     else refused.push({ draft, reason: `${refusal.field}: expected ${refusal.expected}, got ${refusal.got}` });
   }
   return { events, refused };
 }
+
+/** What the spans tell, without those that make telling fail: first each that fails by itself, then, by id, each that fails beside others. */
+function tellable(spans: readonly Stored[]): { readonly told: readonly Draft[]; readonly refused: Refused[] } {
+  const refused: Refused[] = [];
+  const tell = (some: readonly Stored[]): { readonly told: readonly Draft[] } | { readonly reason: string } => {
+    try {
+      const told = tellTrace(some.map(({ data }) => asSent(data) as unknown as SpanItem));
+      return told.every(isDraft) ? { told } : { reason: 'it tells what is no event' };
+    } catch (error) {
+      return { reason: error instanceof Error ? error.message : String(error) };
+    }
+  };
+  const whole = tell(spans);
+  if ('told' in whole) return { told: whole.told, refused };
+  let left = [...spans].sort(byIdentity).filter((span) => {
+    const alone = tell([span]);
+    if ('reason' in alone) refused.push({ draft: span, reason: alone.reason });
+    return 'told' in alone;
+  });
+  for (;;) {
+    const now = tell(left);
+    if ('told' in now) return { told: now.told, refused };
+    let [good, bad] = [0, left.length];
+    while (bad - good > 1) {
+      const middle = (good + bad) >> 1;
+      if ('told' in tell(left.slice(0, middle))) good = middle;
+      else bad = middle;
+    }
+    refused.push({ draft: left[good]!, reason: now.reason });
+    left = left.filter((_, i) => i !== good);
+  }
+}
+
+/** What an erased span tells is read from the log, where anybody may have written it. */
+const isDraft = (draft: unknown): boolean =>
+  isRecord(draft) && isRecord(draft.data) && Object.hasOwn(VOCABULARY, String(draft.name));
+
+const byIdentity = (a: Stored, b: Stored): number => (identity(a) < identity(b) ? -1 : 1);
 
 /** How the tables of some traces change by the spans of a batch. */
 export type Retelling = {
@@ -39,6 +79,8 @@ export type Retelling = {
   readonly refused: Told['refused'];
   /** By key, all events of these traces now. */
   readonly now: ReadonlyMap<string, readonly Stored[]>;
+  /** Spans of earlier batches that had to be told again. */
+  readonly toldAgain: number;
 };
 
 /**
@@ -54,11 +96,11 @@ export async function retell(tx: Session, batch: readonly Placed[]): Promise<Ret
     trace.last = Number(event.position);
     traces.set(event.key, trace);
   }
-  if (traces.size === 0) return { said: [], unsaid: [], refused: [], now: new Map() };
+  if (traces.size === 0) return { said: [], unsaid: [], refused: [], now: new Map(), toldAgain: 0 };
   const known = await spansBefore(tx, new Map([...traces].map(([key, { first }]) => [key, first])));
   const said: Stored[] = [];
   const unsaid: Stored[] = [];
-  const refused: Told['refused'][number][] = [];
+  const refused: Refused[] = [];
   const all = new Map<string, readonly Stored[]>();
   const anew = new Map<string, number>();
   for (const [key, { spans, last }] of traces) {
@@ -75,7 +117,7 @@ export async function retell(tx: Session, batch: readonly Placed[]): Promise<Ret
     if (gone.length > 0) anew.set(key, last);
   }
   if (anew.size > 0) said.push(...(await othersUntil(tx, anew)));
-  return { said, unsaid, refused, now: all };
+  return { said, unsaid, refused, now: all, toldAgain: [...known.values()].flat().length };
 }
 
 /**

@@ -1,6 +1,6 @@
 /** How acts are stated: ids that tell readings apart and sort the later and the fuller one last, and an order that needs no other act. */
 import type { Draft, EventData, EventName } from '../events.ts';
-import { hashId } from '../json.ts';
+import { hashId, writeOnce } from '../json.ts';
 
 export type Speak = <N extends EventName>(
   name: N,
@@ -17,7 +17,7 @@ export const speaker =
     ({
       name,
       source,
-      id: `${revision === '' ? '' : `${revision}/`}${full ? '1' : '0'}${hashId(source, name, ...place, data, time)}`,
+      id: `${revision === '' ? '' : `${revision}/`}${full ? '1' : '0'}${hashId(source, name, ...place, writeOnce(data), time)}`,
       time,
       data,
     }) as unknown as Draft;

@@ -26,12 +26,15 @@ export function attributesOf(list: unknown, field: string, depth = 0): Attribute
   if (list === undefined || list === null) return {};
   if (!Array.isArray(list)) throw new BadValue(field, 'a list of attributes', list);
   if (list.length > MAX_ATTRIBUTES) throw new BadValue(field, `at most ${MAX_ATTRIBUTES} attributes`, list.length);
-  return Object.fromEntries(
-    list.map((one: unknown, i) => {
-      if (!isRecord(one) || typeof one.key !== 'string') throw new BadValue(`${field}[${i}]`, 'key and value', one);
-      return [one.key, valueIn(one.value, `${field}[${i}].value`, depth)];
-    }),
-  );
+  const found: [string, unknown][] = [];
+  for (let i = 0; i < list.length; i++) {
+    const one: unknown = list[i];
+    if (!isRecord(one) || typeof one.key !== 'string') throw new BadValue(`${field}[${i}]`, 'key and value', one);
+    // Nearly all are texts: of these no path is written.
+    const text = isRecord(one.value) ? one.value.stringValue : undefined;
+    found.push([one.key, typeof text === 'string' ? text : valueIn(one.value, `${field}[${i}].value`, depth)]);
+  }
+  return Object.fromEntries(found);
 }
 
 /**

@@ -75,14 +75,16 @@ export function decodeOtlp(request: unknown): Otlp {
     names: { readonly resources: string; readonly scopes: string; readonly items: string },
     take: (item: unknown, around: Around, field: string) => void,
   ): void => {
-    for (const [i, group] of listOf(resources)) {
+    for (const [i, group] of entriesOf(resources)) {
       const place = `${names.resources}[${i}]`;
-      for (const [j, inner] of listOf(isRecord(group) ? group[names.scopes] : null)) {
+      for (const [j, inner] of entriesOf(isRecord(group) ? group[names.scopes] : null)) {
         const inside = `${place}.${names.scopes}[${j}]`;
-        for (const [k, item] of listOf(isRecord(inner) ? inner[names.items] : null)) {
+        let around: Around | null = null;
+        for (const [k, item] of entriesOf(isRecord(inner) ? inner[names.items] : null)) {
           const field = `${inside}.${names.items}[${k}]`;
           try {
-            take(item, aroundOf(group as Fields, inner as Fields, place, inside), field);
+            around ??= aroundOf(group as Fields, inner as Fields, place, inside);
+            take(item, around, field);
           } catch (error) {
             if (!(error instanceof BadValue)) throw error;
             refusals.push(problem(error.field, error.expected, error.value, item));
@@ -104,7 +106,8 @@ export function decodeOtlp(request: unknown): Otlp {
   return { spans, logs, refusals };
 }
 
-const listOf = (value: unknown): (readonly [number, unknown])[] => (Array.isArray(value) ? [...value.entries()] : []);
+const entriesOf = (value: unknown): Iterable<readonly [number, unknown]> =>
+  Array.isArray(value) ? value.entries() : [];
 
 function problem(field: string, expected: string, value: unknown, item: unknown): OtlpRefusal {
   return { code: 'bad_shape', field, expected, got: got(value), raw: JSON.stringify(item ?? null) };
@@ -132,16 +135,12 @@ export function decodeNative(native: unknown): { readonly span: OtlpSpan } | { r
 
 type Around = { readonly resource: Attributes; readonly scope: string; readonly native: Native };
 
-const known = new WeakMap<Fields, Around>();
-
-/** What all spans of a scope share; read once. */
+/** What all spans of a scope share. */
 function aroundOf(group: Fields, inner: Fields, place: string, inside: string): Around {
-  const before = known.get(inner);
-  if (before) return before;
   const resource = isRecord(group.resource) ? group.resource : {};
   const scope = isRecord(inner.scope) ? inner.scope : {};
   attributesOf(scope.attributes, `${inside}.scope.attributes`);
-  const around: Around = {
+  return {
     resource: attributesOf(resource.attributes, `${place}.resource.attributes`),
     scope: typeof scope.name === 'string' ? scope.name : '',
     native: {
@@ -149,8 +148,6 @@ function aroundOf(group: Fields, inner: Fields, place: string, inside: string): 
       ...shared('scope', normal(scope)),
     },
   };
-  known.set(inner, around);
-  return around;
 }
 
 const shared = (name: string, value: unknown): Record<string, unknown> =>
@@ -210,7 +207,8 @@ const bounded = (item: Fields, field: string): void => {
 };
 
 function eventsOf(list: unknown, field: string): SpanEvent[] {
-  return listOf(list).map(([i, event]) => {
+  if (!Array.isArray(list)) return [];
+  return list.map((event: unknown, i) => {
     if (!isRecord(event)) throw new BadValue(`${field}[${i}]`, 'an event of a span', event);
     return {
       name: typeof event.name === 'string' ? event.name : '',

@@ -18,17 +18,31 @@ const VALUES = new Set([
   'kvlistValue',
 ]);
 
+/** The value itself where it is in that form already. */
 export function normal(value: unknown, name = ''): unknown {
-  if (Array.isArray(value)) return value.map((one) => normal(one));
-  if (!isRecord(value)) {
-    if (IDS.has(name) && typeof value === 'string') return value.toLowerCase();
-    return LONG.has(name) && typeof value === 'number' ? BigInt(Math.trunc(value)).toString() : value;
+  if (Array.isArray(value)) {
+    let copy: unknown[] | null = null;
+    for (let i = 0; i < value.length; i++) {
+      const item = normal(value[i]);
+      if (item !== value[i]) copy ??= [...value];
+      if (copy) copy[i] = item;
+    }
+    return copy ?? value;
   }
-  return Object.fromEntries(
-    Object.entries(value)
-      .map(([key, member]) => [key, normal(member, key)] as const)
-      .filter(([key, member]) => VALUES.has(key) || !isDefault(key, member)),
-  );
+  if (!isRecord(value)) {
+    if (typeof value === 'string') return IDS.has(name) ? value.toLowerCase() : value;
+    return typeof value === 'number' && LONG.has(name) ? BigInt(Math.trunc(value)).toString() : value;
+  }
+  const keys = Object.keys(value);
+  let kept: [string, unknown][] | null = null;
+  for (let i = 0; i < keys.length; i++) {
+    const key = keys[i]!;
+    const member = normal(value[key], key);
+    const stays = !isDefault(key, member) || VALUES.has(key);
+    if (member !== value[key] || !stays) kept ??= keys.slice(0, i).map((before) => [before, value[before]]);
+    if (stays) kept?.push([key, member]);
+  }
+  return kept ? Object.fromEntries(kept) : value;
 }
 
 const isDefault = (key: string, member: unknown): boolean =>

@@ -23,46 +23,61 @@ export class Malformed extends Error {}
 
 /** One message. Throws {@link Malformed}. */
 export function readMessage(bytes: Uint8Array, fields: Fields): Record<string, unknown> {
-  return message(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), 0, bytes.byteLength, fields, 0, {
-    left: MAX_MESSAGES_IN_ALL,
-  });
+  const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  return message({ bytes: buffer, at: 0, left: MAX_MESSAGES_IN_ALL }, buffer.length, fields, 0);
 }
 
 /** More messages than are taken; unlike a malformed one, no neighbour of it can be kept. */
 export class TooMany extends Error {}
 
-type Budget = { left: number };
+type Reader = {
+  readonly bytes: Buffer;
+  /** Where the next byte is read. */
+  at: number;
+  /** Messages that may still come. */
+  left: number;
+};
 
-function message(
-  bytes: Buffer,
-  from: number,
-  to: number,
-  fields: Fields,
-  depth: number,
-  budget: Budget,
-): Record<string, unknown> {
-  if (budget.left-- <= 0) throw new TooMany();
+/** The message from where the reader is up to `to`. */
+function message(reader: Reader, to: number, fields: Fields, depth: number): Record<string, unknown> {
+  if (reader.left-- <= 0) throw new TooMany();
   if (depth > MAX_NESTED) throw new Malformed(`messages nested deeper than ${MAX_NESTED}`);
   const found: Record<string, unknown> = {};
-  let at = from;
-  while (at < to) {
-    const tag = varint(bytes, at, to);
-    at = tag.next;
-    const wire = Number(tag.value & 7n);
-    const end = wire === 0 ? varint(bytes, at, to).next : at + sizeOf(bytes, at, to, wire);
-    if (end > to) throw new Malformed('a field that ends after its message');
-    const start = wire === 2 ? varint(bytes, at, to).next : at;
-    const field = fields[Number(tag.value >> 3n)];
-    if (field) keep(found, field, value(bytes, start, end, field, wire, depth, budget));
-    at = end;
+  while (reader.at < to) {
+    const wire = reader.bytes[reader.at]! & 7;
+    const field = fields[Math.floor(varint(reader, to) / 8)];
+    const end = endOf(reader, to, wire);
+    if (field) keep(found, field, value(reader, end, field, wire, depth));
+    reader.at = end;
   }
   return found;
 }
 
+/** Where a value of this wire type ends; the reader is left at its first byte, behind a length. */
+function endOf(reader: Reader, to: number, wire: number): number {
+  if (wire === 2) {
+    const length = varint(reader, to);
+    if (length > to - reader.at) throw new Malformed('a length that goes beyond its message');
+    return reader.at + length;
+  }
+  const start = reader.at;
+  if (wire === 0) {
+    varint(reader, to);
+    const end = reader.at;
+    reader.at = start;
+    return end;
+  }
+  if (wire !== 1 && wire !== 5) throw new Malformed(`wire type ${wire}`);
+  const end = start + (wire === 1 ? 8 : 4);
+  if (end > to) throw new Malformed('a field that ends after its message');
+  return end;
+}
+
 function keep(found: Record<string, unknown>, field: Field, read: unknown): void {
-  if (!field.list) found[field.name] = read;
-  else if (Array.isArray(found[field.name])) (found[field.name] as unknown[]).push(read);
-  else found[field.name] = [read];
+  const { name } = field;
+  if (!field.list) found[name] = read;
+  else if (found[name] === undefined) found[name] = [read];
+  else (found[name] as unknown[]).push(read);
 }
 
 const WIRE: Readonly<Record<Scalar, number>> = {
@@ -77,21 +92,14 @@ const WIRE: Readonly<Record<Scalar, number>> = {
   bool: 0,
 };
 
-function value(
-  bytes: Buffer,
-  from: number,
-  to: number,
-  field: Field,
-  wire: number,
-  depth: number,
-  budget: Budget,
-): unknown {
+function value(reader: Reader, to: number, field: Field, wire: number, depth: number): unknown {
   const { as } = field;
+  const { bytes, at } = reader;
   if (wire !== (typeof as === 'function' ? 2 : WIRE[as])) throw new Malformed(`${field.name} in another wire type`);
   if (typeof as === 'function') {
-    if (!('alone' in field)) return message(bytes, from, to, as(), depth + 1, budget);
+    if (!('alone' in field)) return message(reader, to, as(), depth + 1);
     try {
-      return message(bytes, from, to, as(), depth + 1, budget);
+      return message(reader, to, as(), depth + 1);
     } catch (error) {
       if (error instanceof Malformed) return null;
       throw error;
@@ -99,23 +107,23 @@ function value(
   }
   switch (as) {
     case 'string':
-      return text(bytes.subarray(from, to));
+      return text(bytes, at, to);
     case 'hex':
-      return bytes.toString('hex', from, to);
+      return bytes.toString('hex', at, to);
     case 'base64':
-      return bytes.toString('base64', from, to);
+      return bytes.toString('base64', at, to);
     case 'fixed64':
-      return bytes.readBigUInt64LE(from).toString();
+      return bytes.readBigUInt64LE(at).toString();
     case 'fixed32':
-      return bytes.readUInt32LE(from);
+      return bytes.readUInt32LE(at);
     case 'int64':
-      return BigInt.asIntN(64, varint(bytes, from, to).value).toString();
+      return to - at <= SMALL ? String(varint(reader, to)) : BigInt.asIntN(64, longVarint(bytes, at, to)).toString();
     case 'uint32':
-      return Number(BigInt.asIntN(32, varint(bytes, from, to).value));
+      return to - at <= SMALL ? varint(reader, to) : Number(BigInt.asIntN(32, longVarint(bytes, at, to)));
     case 'bool':
-      return varint(bytes, from, to).value !== 0n;
+      return varint(reader, to) !== 0;
     case 'double': {
-      const number = bytes.readDoubleLE(from);
+      const number = bytes.readDoubleLE(at);
       return Number.isFinite(number) ? number : Number.isNaN(number) ? 'NaN' : number > 0 ? 'Infinity' : '-Infinity';
     }
   }
@@ -123,33 +131,38 @@ function value(
 
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
-function text(bytes: Uint8Array): string {
+function text(bytes: Buffer, from: number, to: number): string {
+  const read = bytes.toString('utf8', from, to);
+  // This is what other bytes than UTF-8 become, besides being a character of its own.
+  if (!read.includes('\uFFFD')) return read;
   try {
-    return decoder.decode(bytes);
+    return decoder.decode(bytes.subarray(from, to));
   } catch {
     throw new Malformed('text that is not UTF-8');
   }
 }
 
-/** Bytes of a value that is not a varint, its length included. */
-function sizeOf(bytes: Buffer, at: number, to: number, wire: number): number {
-  if (wire === 1) return 8;
-  if (wire === 5) return 4;
-  if (wire !== 2) throw new Malformed(`wire type ${wire}`);
-  const length = varint(bytes, at, to);
-  if (length.value > BigInt(to - length.next)) throw new Malformed('a length that goes beyond its message');
-  return length.next - at + Number(length.value);
-}
+/** A varint of so many bytes fits in 31 bits. */
+const SMALL = 4;
 
-function varint(bytes: Buffer, at: number, to: number): { readonly value: bigint; readonly next: number } {
-  let value = 0n;
-  let small = 0;
-  for (let i = at; i < to && i < at + 10; i++) {
-    const byte = bytes[i]!;
-    // Nearly all are of one to four bytes: these need no big number until the end.
-    if (i < at + 4) small |= (byte & 127) << (7 * (i - at));
-    else value |= BigInt(byte & 127) << BigInt(7 * (i - at));
-    if (byte < 128) return { value: value | BigInt(small), next: i + 1 };
+/** The next varint; exact below 2^53, and beyond that no less than it. */
+function varint(reader: Reader, to: number): number {
+  const { bytes } = reader;
+  const last = Math.min(to, reader.at + 10);
+  let read = 0;
+  let unit = 1;
+  while (reader.at < last) {
+    const byte = bytes[reader.at++]!;
+    read += (byte & 127) * unit;
+    if (byte < 128) return read;
+    unit *= 128;
   }
   throw new Malformed('a number without an end');
+}
+
+/** The whole of a varint whose end is known. */
+function longVarint(bytes: Buffer, from: number, to: number): bigint {
+  let read = 0n;
+  for (let i = from; i < to; i++) read |= BigInt(bytes[i]! & 127) << BigInt(7 * (i - from));
+  return read;
 }

@@ -76,3 +76,7 @@ export function connectError(error: unknown, url: string): TroupeError {
       return new TroupeError('unreachable', `Cannot reach ${at}: ${message}.`, detail);
   }
 }
+
+/** Data exceptions, broken constraints and limits of an index row; or a projection that met a shape it does not know. */
+export const isAboutData = (error: unknown): boolean =>
+  /^(?:22|23|54)/.test(sqlState(error) ?? '') || error instanceof TypeError || error instanceof RangeError;
