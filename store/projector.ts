@@ -18,6 +18,7 @@ import { resolveForeign } from './resolver.ts';
 import { summarise } from './summaries.ts';
 import { keepTasks } from './told-tasks.ts';
 import { type Placed, retell, withTold } from './traces.ts';
+import { writeBatch } from './write-batch.ts';
 import { RowBuffer, remove, upsert } from './write-rows.ts';
 
 export type ProjectorOptions = {
@@ -27,6 +28,8 @@ export type ProjectorOptions = {
   readonly projection?: string;
   /** Events of one partition in a batch; all partitions with news share a transaction. */
   readonly perPartition?: number;
+  /** Only these partitions; all, where nothing is said. */
+  readonly partitions?: readonly number[];
 };
 
 /** The embedded log's name in `troupe.positions`. */
@@ -47,17 +50,18 @@ export const AWAKE = `set local idle_in_transaction_session_timeout = '8s'`;
 
 /** The same inside a transaction of the caller, whose search_path is left at the schema. */
 export async function projectBatchIn(tx: Session, options: ProjectorOptions = {}): Promise<number> {
-  const { schema = FACTS, projection = FACTS, perPartition = 250 } = options;
+  const { schema = FACTS, projection = FACTS, perPartition = 250, partitions = null } = options;
   await tx.query(`set local search_path = ${schema}, pg_catalog; ${KEYED}`);
   await tx.query(
     `insert into troupe.positions (projection, log, partition)
-     select $1, $2, partition from troupe.log_partitions on conflict do nothing`,
-    [projection, EMBEDDED],
+     select $1, $2, partition from troupe.log_partitions where $3::smallint[] is null or partition = any($3) on conflict do nothing`,
+    [projection, EMBEDDED, partitions],
     { name: 'positions_open' },
   );
   await tx.query(
-    'select 1 from troupe.positions where projection = $1 and log = $2 order by partition for update',
-    [projection, EMBEDDED],
+    `select 1 from troupe.positions
+     where projection = $1 and log = $2 and ($3::smallint[] is null or partition = any($3)) order by partition for update`,
+    [projection, EMBEDDED, partitions],
     { name: 'positions_lock' },
   );
   const { rows: events } = await tx.query<Read>(
@@ -66,8 +70,8 @@ export async function projectBatchIn(tx: Session, options: ProjectorOptions = {}
        select key, source, id, name, time, data, partition, position from troupe.events e
        where e.partition = p.partition and e.position >= p.position order by e.position limit $3
      ) e
-     where p.projection = $1 and p.log = $2 order by e.partition, e.position`,
-    [projection, EMBEDDED, perPartition],
+     where p.projection = $1 and p.log = $2 and ($4::smallint[] is null or p.partition = any($4)) order by e.partition, e.position`,
+    [projection, EMBEDDED, perPartition, partitions],
     { name: 'positions_read' },
   );
   if (events.length === 0) return 0;
@@ -174,7 +178,7 @@ async function applyEvents(tx: Session, events: readonly Read[]): Promise<void> 
   const tasks = tasksOf([...keys, ...traces.said.map(({ key }) => key), ...traces.unsaid.map(({ key }) => key)]);
   const toldBefore = await toldOf(tx, tasks);
   await takeAway(tx, traces.unsaid, foreign);
-  for (const target of TARGETS) await upsert(tx, target, buffer.rowsFor(target));
+  await writeBatch(tx, buffer);
   for (const { draft, reason } of traces.refused) await keepLetter(tx, 'trace', encodeEnvelope(draft), reason);
   const orphaned = await episodesWithForeign(tx, corrected);
   for (const [id, position] of await positionsOf(tx, corrected)) {

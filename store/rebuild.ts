@@ -3,10 +3,12 @@
  * and the swap, are one transaction: readers see the old tables or the new ones, never half.
  */
 import { TroupeError } from '../errors.ts';
+import { PARTITIONS } from '../ingest/log/partition.ts';
 import { sqlState } from './db/faults.ts';
 import type { Db, Session } from './db/pool.ts';
 import { waitForJudges } from './judging/lock.ts';
-import { EMBEDDED, projectBatch, projectBatchIn } from './projector.ts';
+import { EMBEDDED, type ProjectorOptions, projectBatchIn } from './projector.ts';
+import { resolveAll } from './resolver.ts';
 
 export type RebuildOptions = {
   /** Computes the judgements that the rebuilt `judgings` name, into the schema that the transaction's search_path points at. */
@@ -21,7 +23,7 @@ const PROJECTION = 'rebuild';
 const SWAP_PATIENCE_MS = 600_000;
 
 /**
- * Rebuilds every table of facts and judgements. Returns how many events were applied. Needs a pool of two connections or more.
+ * Rebuilds every table of facts and judgements. Returns how many events were applied. Needs a pool of three connections or more.
  * @throws TroupeError `conflict` while another rebuild runs and where views of others would be lost; `busy` when readers do not let
  * go of the old tables. Nothing is changed then.
  */
@@ -37,8 +39,10 @@ async function rebuildUnderLock(
   last: Session,
   { judge, perPartition = 250, onProgress }: RebuildOptions,
 ): Promise<{ readonly events: number }> {
-  const { rows } = await db.query<{ total: number }>('select count(*)::integer as total from troupe.events');
-  const total = rows[0]?.total ?? 0;
+  const { rows } = await db.query<{ total: number; spans: boolean }>(
+    `select count(*)::integer as total, coalesce(bool_or(name = 'span.recorded'), false) as spans from troupe.events`,
+  );
+  const { total = 0, spans = false } = rows[0] ?? {};
   await db.transaction(async (tx) => {
     await refuseStrangers(tx);
     await tx.query(`drop schema if exists ${NEXT} cascade`);
@@ -48,12 +52,11 @@ async function rebuildUnderLock(
 
   const options = { schema: NEXT, projection: PROJECTION, perPartition };
   let applied = 0;
-  for (;;) {
-    const batch = await projectBatch(db, options);
+  const onApplied = (batch: number): void => {
     applied += batch;
     onProgress?.({ applied, total });
-    if (batch === 0) break;
-  }
+  };
+  await Promise.all(sharesOf(spans).map((partitions) => fill(db, { ...options, partitions }, onApplied)));
   const done = await db.transaction(async (tx) => {
     await tx.query(`set local search_path = ${NEXT}, pg_catalog`);
     const judgings = await judgingsOf(tx);
@@ -69,6 +72,8 @@ async function rebuildUnderLock(
     applied += batch;
     if (batch === 0) break;
   }
+  // Two who filled side by side did not see what the other had not committed yet.
+  await resolveAll(last);
   await last.query(`set local search_path = ${NEXT}, pg_catalog`);
   await judge(
     last,
@@ -78,6 +83,36 @@ async function rebuildUnderLock(
   await swap(last);
   return { events: applied };
 }
+
+/**
+ * Partitions that are filled side by side: while one share computes, the database writes for the other. All in one where traces tell
+ * tasks, which several partitions then write.
+ */
+const sharesOf = (spans: boolean): readonly (readonly number[])[] => {
+  const all = Array.from({ length: PARTITIONS }, (_, partition) => partition);
+  return spans
+    ? [all]
+    : [all.filter((partition) => partition % 2 === 0), all.filter((partition) => partition % 2 === 1)];
+};
+
+/** Applies all there is of these partitions. A task that is told anew touches episodes of the other share: one of the two may have to wait or begin again. */
+async function fill(db: Db, options: ProjectorOptions, onApplied: (batch: number) => void): Promise<void> {
+  for (;;) {
+    try {
+      const batch = await db.transaction(async (tx) => {
+        // The swap flushes what was written before it; until then all of this may be lost.
+        await tx.query('set local synchronous_commit = off');
+        return projectBatchIn(tx, options);
+      });
+      onApplied(batch);
+      if (batch === 0) return;
+    } catch (error) {
+      if (sqlState(error) !== DEADLOCK) throw error;
+    }
+  }
+}
+
+const DEADLOCK = '40P01';
 
 async function judgingsOf(tx: Session): Promise<string[]> {
   const { rows } = await tx.query<{ judge_id: string }>('select judge_id from judgings order by version');

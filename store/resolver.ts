@@ -36,3 +36,15 @@ export async function resolveForeign(tx: Session, ids: ReadonlySet<string>): Pro
   await summarise(tx, new Map(episodes.map((id) => [id, 0])));
   return episodes;
 }
+
+/** Foreign feedback looked at in one statement. */
+const AT_ONCE = 5000;
+
+/** The same for all foreign feedback that there is, whose targets or whose absence of one may have been overlooked. */
+export async function resolveAll(tx: Session): Promise<void> {
+  const { rows } = await tx.query<{ id: string }>(
+    `select distinct target_id as id from feedback where target_kind = 'foreign' and target_id is not null`,
+  );
+  for (let at = 0; at < rows.length; at += AT_ONCE)
+    await resolveForeign(tx, new Set(rows.slice(at, at + AT_ONCE).map(({ id }) => id)));
+}
