@@ -5,7 +5,7 @@
 import { Agent, request } from 'node:http';
 import { join } from 'node:path';
 import kafkajs from 'kafkajs';
-import { findKafka, startKafka } from '../proofs/kafka.ts';
+import { findKafkaJars, startKafka } from '../proofs/kafka.ts';
 import { clientOf } from '../proofs/kafka-clients.ts';
 import { startPostgres } from '../proofs/postgres.ts';
 import { runTroupe, type TroupeProcess } from '../proofs/troupe-process.ts';
@@ -26,7 +26,7 @@ export const bench: Bench = {
   name: 'append',
   about: 'events acknowledged over HTTP in batches of 100, both logs, against a Kafka client with prebuilt buffers',
   async run(settings) {
-    const found = findKafka(process.env);
+    const found = findKafkaJars(process.env);
     if ('missing' in found) return [unmeasured('append', { skipped: found.missing })];
     const broker = await startKafka(found, join(settings.scratch, 'broker'));
     const postgres = await startPostgres(join(settings.scratch, 'postgres'), 'bench');

@@ -9,11 +9,9 @@ import { judge, type MethodAsked, resolveMethods } from '../store/judge.ts';
 import type { Settings } from './bench.ts';
 import { compared, interleave, type Result, type Side } from './harness.ts';
 import { type BenchServer, startBenchServer } from './server.ts';
+import { episodeId, fillEpisodes, STEPS_AN_EPISODE } from './stored-steps.ts';
 
 const EPISODES = 50_000;
-const STEPS_AN_EPISODE = 20;
-const AGENTS = 5;
-const GROUP = 8;
 
 const ESTIMATORS: readonly (MethodAsked & { readonly as: string })[] = [
   { as: 'grpo_advantage', method: 'grpo_advantage' },
@@ -31,7 +29,7 @@ export async function tableCases({ rounds, scratch, sizes, say }: Settings): Pro
   const steps = episodes * STEPS_AN_EPISODE;
   const server = await startBenchServer(scratch);
   try {
-    await fill(server.db, episodes);
+    await fillEpisodes(server.db, episodes);
     const ids = Array.from({ length: episodes }, (_, e) => episodeId(e));
     const verdicts = new Map<string, Verdict>();
     const side = (name: string, task: () => Promise<void>, check?: () => Promise<Verdict>): Side => ({
@@ -70,26 +68,6 @@ export async function tableCases({ rounds, scratch, sizes, say }: Settings): Pro
   } finally {
     await server.close();
   }
-}
-
-const episodeId = (e: number): string => `episode-${String(e).padStart(7, '0')}`;
-
-/** Groups of eight episodes of a task, five agents that take turns, rewards of 0 and 1 that depend on the number alone. */
-async function fill(db: Db, episodes: number): Promise<void> {
-  const e = `'episode-' || lpad(e::text, 7, '0')`;
-  const all = `generate_series(0, ${episodes} - 1) e`;
-  await db.query(`set synchronous_commit = off;
-    insert into facts.episodes (episode_id, task_id, group_id, reward, closed, outcome, agents, calls, steps, touched_position)
-      select ${e}, 'task-' || e / ${GROUP}, 'group-' || e / ${GROUP}, ((e * 7919) % 11 < 5)::integer, true, 'success', ${AGENTS}, ${STEPS_AN_EPISODE}, ${STEPS_AN_EPISODE}, e from ${all};
-    insert into facts.agents (episode_id, agent_id, name, role, version)
-      select ${e}, 'agent-' || a, 'agent-' || a, 'role-' || a, 'v' from ${all}, generate_series(0, ${AGENTS} - 1) a;
-    insert into facts.calls (episode_id, call_id, requested_agent_id, requested_turn, requested_seq, requested_version, completed_agent_id, completed_turn, completed_version, input_tokens, output_tokens)
-      select ${e}, 'call-' || e || '-' || s, 'agent-' || s % ${AGENTS}, s / ${AGENTS}, s, 'v', 'agent-' || s % ${AGENTS}, s / ${AGENTS}, 'v', 100, 40
-      from ${all}, generate_series(0, ${STEPS_AN_EPISODE} - 1) s order by e, s;
-    insert into facts.steps (episode_id, call_id, candidate, text, finish_reason, chosen, version)
-      select ${e}, 'call-' || e || '-' || s, 0, repeat('said something about it ', 10), 'stop', true, 'v'
-      from ${all}, generate_series(0, ${STEPS_AN_EPISODE} - 1) s order by e, s;`);
-  await db.query('vacuum analyze');
 }
 
 /** What no judge can leave out: each step with its agent and turn, the reward of its episode, and a number for it in the table of credits. */

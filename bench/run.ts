@@ -10,16 +10,33 @@ import { EXIT, TroupeError } from '../errors.ts';
 import { bench as append } from './append.ts';
 import type { Bench } from './bench.ts';
 import { bench as checkpoint } from './checkpoint.ts';
+import { bench as exporting } from './export.ts';
 import { bench as gateway } from './gateway.ts';
+import { bench as growth } from './growth.ts';
 import { FEWEST_ROUNDS } from './harness.ts';
+import { bench as ingest } from './ingest.ts';
 import { bench as judge } from './judge.ts';
 import { bench as otlp } from './otlp.ts';
+import { bench as rebuild } from './rebuild.ts';
 import { exitCode, type Report, reportText, thisMachine } from './report.ts';
 import { bench as sample } from './sample.ts';
 import { bench as train } from './train.ts';
 import { bench as trainTrl } from './train-trl.ts';
 
-const BENCHES: readonly Bench[] = [train, trainTrl, sample, checkpoint, judge, append, otlp, gateway];
+const BENCHES: readonly Bench[] = [
+  train,
+  trainTrl,
+  sample,
+  checkpoint,
+  judge,
+  ingest,
+  rebuild,
+  exporting,
+  growth,
+  append,
+  otlp,
+  gateway,
+];
 
 try {
   process.exitCode = await main();

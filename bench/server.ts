@@ -13,6 +13,8 @@ export type BenchServer = {
   readonly url: string;
   /** Work done by this process and the server together. */
   measure(work: number, task: () => Promise<void>): Promise<Measured>;
+  /** One more database on the same server; it ends with the first. */
+  another(name: string): Promise<BenchServer>;
   close(): Promise<void>;
 };
 
@@ -21,28 +23,34 @@ export async function startBenchServer(folder: string): Promise<BenchServer> {
   const binaries = prepareBinaries();
   const cluster = await ensureCluster(binaries, join(folder, 'data'), false);
   const server = await startServer(binaries, cluster);
-  const admin = openPool(server.url('postgres'));
-  await admin.query('create database bench');
-  await admin.close();
-  const url = server.url('bench');
-  const db = openPool(url);
-  await migrate(db);
   const postmaster = Number(readFileSync(join(cluster.folder, 'cluster', 'postmaster.pid'), 'utf8').split('\n')[0]);
-  return {
-    db,
-    url,
-    measure: async (work, task) => {
-      const [own, its, start] = [process.cpuUsage(), cpuSecondsOf(postmaster), performance.now()];
-      await task();
-      const seconds = (performance.now() - start) / 1000;
-      const { user, system } = process.cpuUsage(own);
-      return { work, seconds, cpuSeconds: (user + system) / 1e6 + cpuSecondsOf(postmaster) - its };
-    },
-    close: async () => {
-      await db.close();
-      await server.stop();
-    },
+  const opened: Db[] = [];
+  const open = async (name: string): Promise<BenchServer> => {
+    const admin = openPool(server.url('postgres'));
+    await admin.query(`create database ${name}`);
+    await admin.close();
+    const url = server.url(name);
+    const db = openPool(url);
+    opened.push(db);
+    await migrate(db);
+    return {
+      db,
+      url,
+      measure: async (work, task) => {
+        const [own, its, start] = [process.cpuUsage(), cpuSecondsOf(postmaster), performance.now()];
+        await task();
+        const seconds = (performance.now() - start) / 1000;
+        const { user, system } = process.cpuUsage(own);
+        return { work, seconds, cpuSeconds: (user + system) / 1e6 + cpuSecondsOf(postmaster) - its };
+      },
+      another: open,
+      close: async () => {
+        await Promise.all(opened.map((one) => one.close()));
+        await server.stop();
+      },
+    };
   };
+  return open('bench');
 }
 
 /** Ticks in which Linux counts processor time. */

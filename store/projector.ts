@@ -21,6 +21,7 @@ import { summarise } from './summaries.ts';
 import { keepTasks } from './told-tasks.ts';
 import { holdable } from './told-trial.ts';
 import { type Placed, retell, withTold } from './traces.ts';
+import { writeBatch } from './write-batch.ts';
 import { RowBuffer, remove, upsert } from './write-rows.ts';
 
 export type ProjectorOptions = {
@@ -179,7 +180,7 @@ async function applyEvents(tx: Session, events: readonly Read[], { onToldAgain, 
   const tasks = tasksOf([...keys, ...traces.said.map(({ key }) => key), ...traces.unsaid.map(({ key }) => key)]);
   const toldBefore = await toldOf(tx, tasks);
   await takeAway(tx, traces.unsaid, foreign);
-  for (const target of TARGETS) await upsert(tx, target, buffer.rowsFor(target));
+  await writeBatch(tx, buffer);
   for (const { draft, reason } of traces.refused) await keepLetter(tx, 'trace', encodeEnvelope(draft), reason);
   const orphaned = await episodesWithForeign(tx, corrected);
   for (const [id, position] of await positionsOf(tx, corrected)) {
@@ -414,7 +415,7 @@ export async function applyAt(tx: Session, partitions: readonly number[], positi
     [partitions, positions],
     { name: 'apply_at' },
   );
-  if (rows.length > 0) await applyEvents(tx, rows);
+  if (rows.length > 0) await applyEvents(tx, rows, { onToldAgain: () => {}, careful: false });
 }
 
 /** Applies everything that is in the log now. Returns how many events were applied. */

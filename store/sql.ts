@@ -4,7 +4,7 @@
  * function does (sleep, lock, notify, read a file) is stopped by who asks: hand in the pool of `openReader`, whose login may do nothing.
  */
 import { TroupeError } from '../errors.ts';
-import type { Db } from './db/pool.ts';
+import type { Column, Db, Session } from './db/pool.ts';
 
 export type SqlAnswer = {
   readonly columns: readonly { readonly name: string; readonly type: string }[];
@@ -20,6 +20,29 @@ const MAX_SQL_BYTES = 64 * 1024;
  * @throws TroupeError `sql_refused` for what is not one query, `sql_failed` with PostgreSQL's words, `sql_timeout`.
  */
 export async function ask(db: Db, sql: string, { limit = 10_000, timeoutMs = 30_000 } = {}): Promise<SqlAnswer> {
+  return readOnly(db, sql, timeoutMs, async (tx) => {
+    const { rows, columns } = await tx.query<unknown[]>(`fetch ${limit + 1} from answer`, undefined, { array: true });
+    const names = await typeNames(tx, columns);
+    return {
+      columns: columns.map((column) => ({ name: column.name, type: names.get(column.type) ?? 'unknown' })),
+      rows: rows.slice(0, limit),
+      truncated: rows.length > limit,
+    };
+  });
+}
+
+/**
+ * Runs `read` in a transaction that is read only, has its time limits and is always rolled back; in it stands the cursor `answer` over
+ * the query. `read` is given the query's text, which by then is known to be one query and nothing else, so that it can stand in
+ * parentheses (a line break goes before the closing one: the text may end with a comment).
+ * @throws TroupeError as `ask`
+ */
+export async function readOnly<T>(
+  db: Db,
+  sql: string,
+  timeoutMs: number,
+  read: (tx: Session, text: string) => Promise<T>,
+): Promise<T> {
   const text = sql.trim().replace(/;\s*$/, '');
   if (Buffer.byteLength(text) > MAX_SQL_BYTES) {
     throw new TroupeError(
@@ -30,7 +53,7 @@ export async function ask(db: Db, sql: string, { limit = 10_000, timeoutMs = 30_
   if (text.includes('\u0000') || !text.isWellFormed()) {
     throw new TroupeError('sql_refused', 'A query is text without U+0000 and lone surrogates.');
   }
-  const undo = new Rollback();
+  const undo = new Rollback<T>();
   try {
     await db.transaction(
       async (tx) => {
@@ -39,19 +62,7 @@ export async function ask(db: Db, sql: string, { limit = 10_000, timeoutMs = 30_
         await tx.query(`set local search_path = traj, pg_catalog`);
         // The extended protocol takes exactly one statement, so nothing can follow the query's end.
         await tx.query(`declare answer no scroll cursor without hold for ${text}`, undefined, { extended: true });
-        const { rows, columns } = await tx.query<unknown[]>(`fetch ${limit + 1} from answer`, undefined, {
-          array: true,
-        });
-        const types = await tx.query<{ oid: number; name: string }>(
-          'select oid::integer as oid, format_type(oid, null) as name from pg_type where oid = any($1::oid[])',
-          [[...new Set(columns.map((column) => column.type))]],
-        );
-        const names = new Map(types.rows.map((row) => [row.oid, row.name]));
-        undo.answer = {
-          columns: columns.map((column) => ({ name: column.name, type: names.get(column.type) ?? 'unknown' })),
-          rows: rows.slice(0, limit),
-          truncated: rows.length > limit,
-        };
+        undo.answer = await read(tx, text);
         // A committed transaction could deliver notifications or keep settings: it never is.
         throw undo;
       },
@@ -63,8 +74,17 @@ export async function ask(db: Db, sql: string, { limit = 10_000, timeoutMs = 30_
   return undo.answer!;
 }
 
-class Rollback extends Error {
-  answer: SqlAnswer | undefined;
+/** Names of the columns' types as SQL writes them, by their number. */
+export async function typeNames(tx: Session, columns: readonly Column[]): Promise<ReadonlyMap<number, string>> {
+  const { rows } = await tx.query<{ oid: number; name: string }>(
+    'select oid::integer as oid, format_type(oid, null) as name from pg_type where oid = any($1::oid[])',
+    [[...new Set(columns.map((column) => column.type))]],
+  );
+  return new Map(rows.map((row) => [row.oid, row.name]));
+}
+
+class Rollback<T> extends Error {
+  answer: T | undefined;
 }
 
 function translated(error: unknown): TroupeError {

@@ -33,7 +33,8 @@ export class RowBuffer {
 /** As PostgreSQL compares: by bytes of UTF-8, which is not the order of JavaScript's code units. */
 const isNewer = (a: unknown, b: unknown): boolean => Buffer.compare(Buffer.from(`${a}`), Buffer.from(`${b}`)) > 0;
 
-const keyText = (target: Target, row: Row): string =>
+/** The key of a row as one text. */
+export const keyText = (target: Target, row: Row): string =>
   Object.keys(target.keys)
     .map((key) => row[key])
     .join('\u0000');

@@ -7,6 +7,7 @@ import { openReader } from '../../store/db/reader.ts';
 import { rebuild } from '../../store/rebuild.ts';
 import { reconcile } from '../../store/reconcile.ts';
 import { ask } from '../../store/sql.ts';
+import { bytesText } from '../bytes.ts';
 import { projectCommand, wholeNumber } from '../command.ts';
 import { conversation, type EpisodeFacts } from '../conversation.ts';
 import { print, printJson, progressBar, say, table } from '../output.ts';
@@ -36,19 +37,31 @@ export function askCommands(program: Command): void {
       .command('sql')
       .description('ask one read-only question in SQL over the views of schema traj')
       .argument('<query>', 'a single SELECT, VALUES or WITH')
-      .option('--limit <n>', 'rows at most', wholeNumber('limit'), 10_000)
-      .option('--timeout <ms>', 'milliseconds at most', wholeNumber('timeout'), 30_000)
+      .option('--limit <n>', 'rows at most (10000; with --out all)', wholeNumber('limit'))
+      .option('--timeout <ms>', 'milliseconds at most (30000; with --out an hour)', wholeNumber('timeout'))
+      .option('--out <file>', 'write the rows into this Arrow file, however many there are')
       .addHelpText(
         'after',
-        `\nExamples:\n  troupe sql "select avg(reward) from traj.episodes"\n  troupe sql "select agent, count(*) from traj.steps group by 1" --json`,
+        `\nAn Arrow file (.arrow) is read by pandas, polars, DuckDB and pyarrow. Types without one of their own there, such as json and numeric, are text in it.\n\nExamples:\n  troupe sql "select avg(reward) from traj.episodes"\n  troupe sql "select agent, count(*) from traj.steps group by 1" --json\n  troupe sql "select * from traj.steps" --out steps.arrow`,
       ),
     async ({ db, database }, [query], flags) => {
+      const out = flags.out as string | undefined;
+      if (out !== undefined && !out.endsWith('.arrow'))
+        throw new TroupeError('usage', `--out should name a file that ends in .arrow, got ${out}.`);
+      const timeout = flags.timeout === undefined ? {} : { timeoutMs: Number(flags.timeout) };
+      const limit = flags.limit === undefined ? {} : { limit: Number(flags.limit) };
       // A login of its own that can read the views and nothing else; where the server does not let us make one, ours, read only.
       const reader = await openReader(database);
-      const answer = await ask(reader ?? db, query!, {
-        limit: Number(flags.limit),
-        timeoutMs: Number(flags.timeout),
-      }).finally(() => reader?.close());
+      if (out !== undefined) {
+        const { askIntoFile } = await import('../../store/sql-file.ts');
+        const written = await askIntoFile(reader ?? db, query!, out, { ...limit, ...timeout }).finally(() =>
+          reader?.close(),
+        );
+        if (flags.json) printJson({ file: out, ...written });
+        else print(`${written.rows} rows of ${written.columns.length} columns in ${out}, ${bytesText(written.bytes)}.`);
+        return EXIT.done;
+      }
+      const answer = await ask(reader ?? db, query!, { ...limit, ...timeout }).finally(() => reader?.close());
       if (flags.json) printJson(answer);
       else {
         print(

@@ -1,0 +1,102 @@
+/** The answer to a question as a file: the same as the answer itself, or no file. */
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { postgresLog } from '../../ingest/log/postgres.ts';
+import { readArrow } from '../../store/datasets/arrow.ts';
+import { openReader } from '../../store/db/reader.ts';
+import { projectAll } from '../../store/projector.ts';
+import { ask } from '../../store/sql.ts';
+import { askIntoFile } from '../../store/sql-file.ts';
+import { freshDatabase, type TestDatabase } from '../support/database.ts';
+import { aStory } from './support/events.ts';
+
+let fresh: TestDatabase;
+const folder = mkdtempSync(join(tmpdir(), 'troupe-sql-file-'));
+const path = join(folder, 'answer.arrow');
+beforeAll(async () => {
+  fresh = await freshDatabase();
+  await postgresLog(fresh.db).append(aStory());
+  await projectAll(fresh.db);
+});
+afterAll(async () => {
+  await fresh.close();
+  rmSync(folder, { recursive: true });
+});
+
+const rowsIn = (file: string) => [...readArrow(readFileSync(file)).each()];
+
+describe('An answer in a file', () => {
+  it('has the columns and rows of the answer, in its order', async () => {
+    const sql = 'select step_id, turn, text, chosen, token_ids from traj.steps order by step_id desc -- as they came';
+    const { rows, columns } = await ask(fresh.db, sql);
+    const written = await askIntoFile(fresh.db, sql, path);
+    expect(written).toMatchObject({ rows: rows.length, columns, bytes: readFileSync(path).length });
+    const plain = (value: unknown) => (ArrayBuffer.isView(value) ? [...(value as Int32Array)] : value);
+    expect(rowsIn(path).map((row) => Object.values(row).map(plain))).toEqual(rows);
+    expect(rows.length).toBeGreaterThan(3);
+  });
+
+  it('keeps each type that Arrow has, takes the others as text, and columns of one name beside each other', async () => {
+    const sql = `select 7::smallint as a, 1099511627776::bigint as b, 0.25::real as c, true as d, '2026-01-02 03:04:05.000006Z'::timestamptz as e,
+      '{"x":1}'::json as f, 1.10::numeric as g, array[1,null]::integer[] as h, null::text as i, 'x' as "a b"`;
+    expect((await askIntoFile(fresh.db, sql, path)).rows).toBe(1);
+    expect(rowsIn(path)).toEqual([
+      {
+        a: 7,
+        b: 2n ** 40n,
+        c: 0.25,
+        d: true,
+        e: 1767323045000006n,
+        f: '{"x":1}',
+        g: '1.10',
+        h: [1, null],
+        i: null,
+        'a b': 'x',
+      },
+    ]);
+    await askIntoFile(fresh.db, 'select 1 as n, 2 as n', path);
+    expect(readArrow(readFileSync(path)).columns).toEqual(['n', 'n']);
+  });
+
+  it('of no rows is a file with columns, and a limit ends it', async () => {
+    expect(await askIntoFile(fresh.db, 'select episode_id from traj.episodes where false', path)).toMatchObject({
+      rows: 0,
+    });
+    expect(readArrow(readFileSync(path))).toMatchObject({ rows: 0, columns: ['episode_id'] });
+    await askIntoFile(fresh.db, 'select n from generate_series(1, 200000) n', path, { limit: 100_000 });
+    expect(readArrow(readFileSync(path)).rows).toBe(100_000);
+  });
+});
+
+describe('A question that gets no file', () => {
+  it.each([
+    [`select 1) to stdout; drop table troupe.events; copy (select 1`, 'sql_refused'],
+    [`select 1) to program 'id' --`, 'sql_refused'],
+    [`delete from traj.episodes`, 'sql_refused'],
+    [`with d as (delete from troupe.events returning 1) select * from d`, 'sql_refused'],
+    [`select 1; select 2`, 'sql_refused'],
+    [`select from traj.episodes`, 'sql_refused'],
+    [`select 1 / n from generate_series(100000, 0, -1) n`, 'sql_failed'],
+  ])('%s is refused, and what stood there stays', async (sql, code) => {
+    const reader = await openReader({ db: fresh.db, url: fresh.url, embedded: true });
+    writeFileSync(path, 'as it was');
+    try {
+      for (const db of [fresh.db, reader!]) {
+        await expect(askIntoFile(db, sql, path)).rejects.toMatchObject({ code });
+      }
+    } finally {
+      await reader?.close();
+    }
+    expect(readFileSync(path, 'utf8')).toBe('as it was');
+    expect(readdirSync(folder)).toEqual(['answer.arrow']);
+  });
+
+  it('a place that cannot be written is told before anything is asked', async () => {
+    await expect(askIntoFile(fresh.db, 'select 1', join(folder, 'no/such.arrow'))).rejects.toMatchObject({
+      code: 'home_unwritable',
+      message: expect.stringContaining('no/such.arrow'),
+    });
+  });
+});

@@ -1,0 +1,153 @@
+/** Rows of a large batch are copied, and say what the same rows upserted one by one say. */
+import fc from 'fast-check';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { postgresLog } from '../../ingest/log/postgres.ts';
+import { checksum } from '../../store/checksum.ts';
+import { copyText } from '../../store/copy-text.ts';
+import type { Db } from '../../store/db/pool.ts';
+import { CALLS_REQUESTED, STEPS } from '../../store/projections/calls.ts';
+import type { Row, Target } from '../../store/projections/projection.ts';
+import { projectAll } from '../../store/projector.ts';
+import { writeBatch } from '../../store/write-batch.ts';
+import { RowBuffer, upsert } from '../../store/write-rows.ts';
+import { freshDatabase, type TestDatabase } from '../support/database.ts';
+import '../support/replay.ts';
+import { anEpisode, aStory, at, event } from './support/events.ts';
+
+let fresh: TestDatabase;
+let db: Db;
+beforeAll(async () => {
+  fresh = await freshDatabase();
+  db = fresh.db;
+});
+afterAll(() => fresh.close());
+beforeEach(() =>
+  db.query(
+    `truncate troupe.events, troupe.positions, troupe.dead_letters, facts.calls, facts.steps, facts.episodes, facts.agents, facts.tasks,
+       facts.messages, facts.message_bodies, facts.tool_calls, facts.feedback;
+     update troupe.log_partitions set next_position = 0`,
+  ),
+);
+
+const strange = fc.oneof(
+  fc.string({ unit: 'binary' }),
+  fc.constantFrom('', '\\N', '\\.', '\t', 'a\nb\r\\c', '{"a"}', 'NULL', '"'),
+);
+const text = strange.filter((value) => !value.includes('\u0000') && value.isWellFormed());
+const plain = fc.oneof(text, fc.integer(), fc.double({ noNaN: true, noDefaultInfinity: true }), fc.boolean());
+const json = fc.oneof(plain, fc.array(plain), fc.dictionary(text, plain));
+/** What a column of 32-bit floats takes. */
+const real = fc
+  .float({ min: Math.fround(-1e6), max: Math.fround(1e6), noNaN: true })
+  .filter((value) => value === 0 || Math.abs(value) > 1e-30);
+const perhaps = <T>(value: fc.Arbitrary<T>) => fc.option(value, { nil: null });
+
+const requested = fc.record({
+  model: perhaps(text),
+  params: perhaps(json),
+  input: perhaps(fc.array(text)),
+  copied: perhaps(fc.boolean()),
+  requested_seq: perhaps(fc.maxSafeInteger()),
+  requested_at: perhaps(fc.integer({ min: 0, max: 4e12 }).map((ms) => new Date(ms).toISOString())),
+});
+const step = fc.record({
+  text: perhaps(text),
+  content: perhaps(json),
+  token_ids: perhaps(fc.array(fc.integer({ min: 0, max: 2 ** 31 - 1 }))),
+  logprobs: perhaps(fc.array(real)),
+  chosen: perhaps(fc.boolean()),
+});
+
+/** Enough rows of a table to be copied, the made-up ones among them. */
+const many = (rows: readonly object[], version: string): Row[] =>
+  Array.from({ length: Math.max(70, rows.length) }, (_, i) => ({
+    episode_id: `e${i % 7}`,
+    call_id: `c${i}`,
+    ...(rows[i] ?? {}),
+    [version]: 'v|1',
+  }));
+
+const tableAfter = async (schemaWork: () => Promise<void>) => {
+  await db.query('truncate facts.calls, facts.steps');
+  await schemaWork();
+  const { calls, steps } = (await checksum(db)).tables;
+  return { calls, steps };
+};
+
+const inFacts = (work: Parameters<Db['transaction']>[0]) =>
+  db.transaction(async (tx) => {
+    await tx.query('set local search_path = facts, pg_catalog');
+    await work(tx);
+  });
+
+describe('A batch', () => {
+  it('copied holds what it holds upserted, whatever text, lists and JSON are in it', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(requested, { maxLength: 9 }),
+        fc.array(step, { maxLength: 9 }),
+        async (calls, steps) => {
+          const rows: readonly (readonly [Target, Row[]])[] = [
+            [CALLS_REQUESTED, many(calls, 'requested_version')],
+            [STEPS, many(steps, 'version').map((row) => ({ ...row, candidate: 0 }))],
+          ];
+          const buffer = new RowBuffer();
+          buffer.add(rows);
+          const copied = await tableAfter(() => inFacts((tx) => writeBatch(tx, buffer)));
+          const upserted = await tableAfter(() =>
+            inFacts(async (tx) => {
+              for (const [target, list] of rows) await upsert(tx, target, list);
+            }),
+          );
+          expect(copied).toEqual(upserted);
+          expect(copied.calls?.rows).toBeGreaterThanOrEqual(70);
+        },
+      ),
+      { numRuns: 25 },
+    );
+  });
+
+  it('text that no UTF-8 can hold is refused rather than changed', () => {
+    const columns = [{ name: 'text', type: 'text', part: 0 }] as const;
+    expect(() => [...copyText([[{ text: 'a\ud800' }]], columns)]).toThrow(RangeError);
+  });
+});
+
+describe('The projector', () => {
+  const crowd = () => [...aStory(), ...Array.from({ length: 40 }, (_, i) => anEpisode(`crowd-${i}`)).flat()];
+
+  it('gives the same tables in large batches as one event at a time, and when all of it comes a second time', async () => {
+    const story = crowd();
+    await postgresLog(db).append(story);
+    await projectAll(db);
+    const large = await checksum(db);
+    await db.query('delete from troupe.positions');
+    await projectAll(db);
+    expect(await checksum(db)).toEqual(large);
+    const other = await freshDatabase();
+    try {
+      await postgresLog(other.db).append(story.toReversed());
+      await projectAll(other.db, { perPartition: 1 });
+      expect(await checksum(other.db)).toEqual(large);
+    } finally {
+      await other.close();
+    }
+  });
+
+  it('an event that no table can hold does not stop a large batch: the others are there and it is a dead letter', async () => {
+    const bad = event(
+      'message.sent',
+      { episode_id: 'crowd-1', message_id: 'late', content: 'at a time that no calendar has' },
+      { id: 'bad', time: at(3) },
+    );
+    await postgresLog(db).append([...crowd(), bad]);
+    await db.query(
+      `update troupe.events set time = 'infinity', data = '{"episode_id":"crowd-1","message_id":"late","turn":1e30}' where id = 'bad'`,
+    );
+    await projectAll(db);
+    const { rows: letters } = await db.query(`select door, code from troupe.dead_letters`);
+    expect(letters).toEqual([{ door: 'projector', code: 'bad_shape' }]);
+    const { rows } = await db.query(`select count(*)::integer as n from traj.episodes where episode_id like 'crowd-%'`);
+    expect(rows).toEqual([{ n: 40 }]);
+  });
+});
