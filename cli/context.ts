@@ -2,7 +2,6 @@
 import { type Config, loadConfig } from '../config.ts';
 import { TroupeError } from '../errors.ts';
 import { fileArtifacts } from '../ingest/artifacts.ts';
-import { kafkaAccess } from '../ingest/log/kafka-access.ts';
 import type { ArtifactStore, DoorBook, EventLog } from '../ingest/log/log.ts';
 import { postgresBook, postgresLog } from '../ingest/log/postgres.ts';
 import type { LogSource } from '../ingest/log/source.ts';
@@ -13,6 +12,7 @@ import { type Database, openDatabase } from '../store/db/database.ts';
 import { type Home, openHome } from '../store/db/home.ts';
 import type { Db } from '../store/db/pool.ts';
 import { projectAll } from '../store/projector.ts';
+import { kafkaAccess } from './kafka-access.ts';
 
 export type Context = {
   readonly config: Config;

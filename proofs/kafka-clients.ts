@@ -1,8 +1,8 @@
 /** Clients of proofs, which have nothing to do with ours: for producing strange records, and for looking. They log in as Troupe does. */
 import kafkajs from 'kafkajs';
+import { kafkaAccess } from '../cli/kafka-access.ts';
 import { loadConfig } from '../config.ts';
 import type { KafkaOptions } from '../ingest/log/kafka.ts';
-import { kafkaAccess } from '../ingest/log/kafka-access.ts';
 
 /** TLS and login of the brokers in `KAFKA_BROKERS`, from the same variables that Troupe reads. */
 export const accessOf = (env: Readonly<Record<string, string | undefined>>): Pick<KafkaOptions, 'tls' | 'sasl'> =>

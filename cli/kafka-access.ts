@@ -1,7 +1,7 @@
 /** How the brokers are spoken to, from the settings: without loading the client. */
-import type { Config } from '../../config.ts';
-import { TroupeError } from '../../errors.ts';
-import type { KafkaOptions } from './kafka.ts';
+import type { Config } from '../config.ts';
+import { TroupeError } from '../errors.ts';
+import type { KafkaOptions } from '../ingest/log/kafka.ts';
 
 /** @throws TroupeError `config_invalid` where a way to log in is named without a user and a password. */
 export function kafkaAccess(config: Config): Pick<KafkaOptions, 'tls' | 'sasl'> {
