@@ -1,66 +1,14 @@
-/** The benchmarks as programs: what they print, what they do without a peer, and how they refuse. No time is judged. */
-import { spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { createRequire } from 'node:module';
-import { tmpdir } from 'node:os';
+/** The benchmarks as programs: how they refuse, and what they are made of. */
 import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
 import { afterAll, describe, expect, it } from 'vitest';
 import { realLengths } from '../../bench/lengths.ts';
 import { batchesOf, parameterCount, SIZES, sizesNamed, stepOperations } from '../../bench/models.ts';
 import { findPython } from '../../bench/python.ts';
 import { startOurs } from '../../bench/worker.ts';
+import { benchProgram, loader } from './support/program.ts';
 
-const empty = mkdtempSync(join(tmpdir(), 'troupe-bench-test-'));
-afterAll(() => rmSync(empty, { recursive: true }));
-
-const loader = pathToFileURL(createRequire(import.meta.url).resolve('tsx')).href;
-const { PATH = '', HOME = '' } = process.env;
-/** A machine on which no Python has what peers need. */
-const bare = { PATH, HOME, XDG_CACHE_HOME: empty, TROUPE_BENCH_PYTHON: join(empty, 'python') };
-const bench = (...args: string[]) =>
-  spawnSync(process.execPath, ['--import', loader, join(import.meta.dirname, '../../bench/run.ts'), ...args], {
-    encoding: 'utf8',
-    env: bare,
-  });
-
-describe('A benchmark without its peer', () => {
-  it.each(['train', 'sample'])('%s measures ours alone, says how to get the peer and exits 0', (name) => {
-    const { status, stdout, stderr } = bench(name, '--sizes', '0.5m', '--rounds', '5', '--steps', '1', '--json');
-    expect(stderr).toMatch(/round 1, \d of 5 undisturbed: ours/);
-    expect(status).toBe(0);
-    const report = JSON.parse(stdout);
-    expect(report).toMatchObject({ name, machine: { node: process.version } });
-    expect(report.machine.cores).toBeGreaterThan(0);
-    for (const result of report.results) {
-      expect(result).toMatchObject({
-        case: expect.stringMatching(/^0\.5m.*1 thread$/),
-        ours: { median: expect.any(Number), spread: [expect.any(Number), expect.any(Number)], unit: 'tokens/s' },
-        other: null,
-        ratio: null,
-        cpu_seconds: { ours: expect.any(Number), other: null },
-        rounds: 5,
-      });
-      expect(result.skipped).toMatch(/cannot be run .*say: python3 -m venv .*bench\/requirements\.txt/);
-    }
-    expect(report.results).toHaveLength(name === 'train' ? 1 : 2);
-  });
-});
-
-describe('A benchmark with a ceiling of its own', () => {
-  it('checkpoint compares what it reads back before it says a ratio', () => {
-    const { status, stdout } = bench('checkpoint', '--sizes', '0.5m', '--rounds', '5', '--json', '--quiet');
-    expect(status).toBe(0);
-    const [result] = JSON.parse(stdout).results;
-    expect(result).toMatchObject({
-      ours: { unit: 'MB/s' },
-      other: { what: expect.any(String), median: expect.any(Number) },
-      ratio: { median: expect.any(Number), spread: [expect.any(Number), expect.any(Number)] },
-      cpu_seconds: { ours: expect.any(Number), other: expect.any(Number) },
-      outputs: 'read back as saved, bit for bit',
-    });
-  });
-});
+const { bench, empty, remove } = benchProgram();
+afterAll(remove);
 
 describe('What is asked wrongly', () => {
   it.each([

@@ -16,7 +16,6 @@ import {
 import { decodeCheckpoint, encodeCheckpoint } from '../../trainer/checkpoint-format.ts';
 import { type Disk, disk } from '../../trainer/disk.ts';
 import { exportOnnx } from '../../trainer/onnx-export.ts';
-import { killedSaves } from './killed-saves.ts';
 import { tinyContents } from './tiny-checkpoint.ts';
 
 let root: string;
@@ -296,14 +295,4 @@ describe('publishing', () => {
     expect((await sweepTemporary(folder)).sort()).toEqual(names.slice(0, 2).sort());
     expect((await readdir(folder)).sort()).toEqual(names.slice(2).sort());
   });
-});
-
-describe('a process that is killed while it saves', () => {
-  it('P25, P26: leaves a latest that loads, nothing visible that does not, and no temporary after a sweep', async () => {
-    const { step, swept, wrong } = await killedSaves(await newFolder(), 12, 7);
-    expect(wrong).toEqual([]);
-    expect(step).toBeGreaterThan(3);
-    // Some of the kills must have hit a save, or this test would not show anything.
-    expect(swept).toBeGreaterThan(0);
-  }, 120_000);
 });
