@@ -73,6 +73,9 @@ export function untilInterrupted(): AbortSignal {
   if (process.channel) {
     process.once('disconnect', () => controller.abort());
     process.channel.unref();
+  } else if (process.send) {
+    // Who started it was gone before it could hear of that.
+    controller.abort();
   }
   return controller.signal;
 }

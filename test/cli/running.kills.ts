@@ -1,3 +1,5 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
@@ -10,6 +12,7 @@ import { projectAll } from '../../store/projector.ts';
 import { newModelDirectory } from '../../trainer/model-directory.ts';
 import { wordTokenizer } from '../../trainer/tokenizer.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
+import { builtProgram } from './support/built.ts';
 import { chats, lines } from './support/chats.ts';
 import { plays, WORDS } from './support/plays.ts';
 import { document, type Running, type Shell, shell } from './support/troupe.ts';
@@ -237,6 +240,19 @@ describe('the processes', () => {
     await until(async () => !pids.some(alive));
   });
 });
+
+it('a process whose starter is gone before it listens ends by itself', async () => {
+  const at = shell();
+  const child = spawn(process.execPath, [builtProgram(), 'run', 'project', '--json'], {
+    cwd: at.folder,
+    env: { PATH: process.env.PATH, HOME: process.env.HOME, TROUPE_HOME: join(at.folder, 'home') },
+    stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
+  });
+  child.disconnect();
+  const [code] = await once(child, 'exit');
+  expect(code).toBe(0);
+  at.remove();
+}, 60_000);
 
 describe('a home of its own', () => {
   const at = shell();
