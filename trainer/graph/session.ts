@@ -89,8 +89,13 @@ export async function openSession(
   };
 }
 
-/** Loads ONNX Runtime when it is first needed. @throws TroupeError `platform_unsupported` with the way to get it. */
+/**
+ * Loads ONNX Runtime when it is first needed. Since 1.29 its builds send telemetry to Microsoft and keep an identifier of the machine below
+ * the user's cache, unless this variable stands in the environment before it is loaded.
+ * @throws TroupeError `platform_unsupported` with the way to get it.
+ */
 export async function runtime(): Promise<typeof Runtime> {
+  process.env.ORT_DISABLE_TELEMETRY = '1';
   try {
     return await import('onnxruntime-node');
   } catch (cause) {
