@@ -20,7 +20,7 @@ import type { Container } from './compose/file.ts';
 import { type Wrong, wrongVariables } from './compose/wrong-variables.ts';
 import { findKafkaJars } from './kafka.ts';
 import type { Outcome, Proof, Setting } from './proof.ts';
-import { until } from './sending.ts';
+import { envelopesOf, until } from './sending.ts';
 
 /** What must be among those that the short form tries. */
 const ALWAYS = ['DATABASE_URL', 'KAFKA_BROKERS'];
@@ -166,13 +166,7 @@ function attempt(id: string, value: number): object[] {
     ],
     ['episode.finished', { ...about, outcome: 'success', answer: id }],
   ];
-  return events.map(([name, data], i) => ({
-    specversion: '1.0',
-    id: `${id}/${i}`,
-    source: '/proof',
-    type: `troupe.${name}.v1`,
-    data,
-  }));
+  return envelopesOf(id, events);
 }
 
 /** A command in that container, as `docker compose exec` would run it. */

@@ -34,14 +34,18 @@ export function episodeOf(id: string): Envelope[] {
     ],
     ['episode.finished', { episode_id: id, outcome: 'success' }],
   ];
-  return events.map(([name, data], i) => ({
+  return envelopesOf(id, events);
+}
+
+/** These events as a program sends them, their ids counted behind a common part. */
+export const envelopesOf = (id: string, events: readonly (readonly [name: string, data: object])[]): Envelope[] =>
+  events.map(([name, data], i) => ({
     specversion: '1.0',
     id: `${id}/${i}`,
     source: '/proof',
     type: `troupe.${name}.v1`,
     data,
   }));
-}
 
 /** Posts events and waits for the answer, whatever it is. */
 export async function post(url: string, events: readonly Envelope[], timeoutMs = 15_000): Promise<Answer> {

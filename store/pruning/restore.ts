@@ -38,7 +38,7 @@ export type Restored = {
  * The archives that a path names: an archive's folder, a file in one, or a folder of archives.
  * @throws TroupeError `not_found` where there is none.
  */
-export async function archivesAt(path: string): Promise<string[]> {
+async function archivesAt(path: string): Promise<string[]> {
   const full = resolve(path);
   const found = await stat(full).catch(() => null);
   if (found?.isFile()) return archivesAt(dirname(full));

@@ -13,7 +13,7 @@ import { freshDatabase } from '../../support/database.ts';
 import { at, event } from './events.ts';
 
 /** The builders of events say that everything happened in the first minutes of the day before. */
-export const BOUND = new Date('2026-09-11T00:00:00Z');
+const BOUND = new Date('2026-09-11T00:00:00Z');
 export const now = () => new Date('2026-11-21T12:00:00Z');
 
 export async function aProject() {
