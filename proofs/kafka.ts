@@ -72,7 +72,8 @@ async function startNode(jars: string, folder: string): Promise<Broker> {
   const cluster = Buffer.from(randomUUID().replaceAll('-', ''), 'hex').toString('base64url');
   const formatted = spawnSync(
     'java',
-    [...options, 'kafka.tools.StorageTool', 'format', '-t', cluster, '-c', settings],
+    // One identifier in 64 begins with "-": as a word of its own it would be read as an option.
+    [...options, 'kafka.tools.StorageTool', 'format', `--cluster-id=${cluster}`, '-c', settings],
     { encoding: 'utf8' },
   );
   if (formatted.status !== 0)
