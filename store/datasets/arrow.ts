@@ -26,7 +26,7 @@ import {
   tableToIPC,
   Utf8,
 } from 'apache-arrow';
-import { type Buffers, columnBuffer } from './column-buffers.ts';
+import { type Buffers, columnBuffer, type Wire } from './column-buffers.ts';
 import type { Column, ColumnKind } from './columns.ts';
 import { type CopyOptions, copyBatches } from './copy-binary.ts';
 
@@ -150,20 +150,28 @@ const WIRE = {
 
 export type RowColumn = { readonly name: string; readonly kind: keyof typeof WIRE | 'timestamptz' };
 
+/** Values as they would have come, one behind the other. */
+function wireOf(values: readonly (Uint8Array | null)[]): Wire {
+  const lengths = Int32Array.from(values, (value) => value?.length ?? -1);
+  const bytes = new Uint8Array(lengths.reduce((sum, length) => sum + Math.max(length, 0), 0));
+  let end = 0;
+  const starts = Int32Array.from(values, (value) => {
+    const at = end;
+    if (value !== null) bytes.set(value, at);
+    end += value?.length ?? 0;
+    return at;
+  });
+  return { bytes, view: new DataView(bytes.buffer), scratch: bytes.length, starts, lengths };
+}
+
 /** Rows as an Arrow IPC file in memory: what `readArrow` reads, values as it gives them. */
 export async function arrowOfRows(columns: readonly RowColumn[], rows: readonly Row[]): Promise<Uint8Array> {
   const batch = columns.map(({ name, kind }) => {
     // A timestamp is counted from 1970 already, where the wire counts from 2000.
     const buffer = columnBuffer(kind === 'timestamptz' ? 'int8' : kind);
     const wire = WIRE[kind === 'timestamptz' ? 'int8' : kind];
-    for (const row of rows) {
-      const value = row[name] ?? null;
-      if (value === null) buffer.appendNull();
-      else {
-        const bytes = wire(value);
-        buffer.append(bytes, new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength), 0, bytes.byteLength);
-      }
-    }
+    const values = rows.map((row) => ((row[name] ?? null) === null ? null : wire(row[name]!)));
+    buffer.append(wireOf(values), 0, rows.length);
     return buffer.take();
   });
   const parts: Uint8Array[] = [];

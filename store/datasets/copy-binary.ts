@@ -5,7 +5,7 @@
  */
 import { hash } from 'node:crypto';
 import { TroupeError } from '../../errors.ts';
-import { type Buffers, columnBuffer } from './column-buffers.ts';
+import { type Buffers, columnBuffer, type Wire } from './column-buffers.ts';
 import type { Column } from './columns.ts';
 
 /** A batch ends after so many rows or bytes, whichever comes first: by content alone, so that its cut is the same each time. */
@@ -23,6 +23,11 @@ export type CopyOptions = {
 
 const SIGNATURE = Buffer.from('PGCOPY\n\xff\r\n\0', 'latin1');
 
+/** Rows are decoded so many at a time, column by column; after each such slice it is looked whether the batch is full. */
+const SLICE = 64;
+/** Unread bytes that are held, unless a row is longer, and as many again to move text in. */
+const ROOM = 256 * 1024;
+
 /**
  * Turns the bytes of a COPY into batches of columns. `columns` says the kind of each field in order; only its kinds are used.
  * @throws TroupeError `sql_failed` where the bytes are not such a COPY, end early, or have another number of fields.
@@ -34,102 +39,138 @@ export async function* copyBatches(
 ): AsyncGenerator<readonly Buffers[], void, undefined> {
   const { onRow, extra = 0, batchRows = BATCH_ROWS, batchBytes = BATCH_BYTES } = options;
   const buffers = columns.map((column) => columnBuffer(column.kind));
-  const width = columns.length;
-  const fields = width + extra;
+  const input = rowInput(columns.length, extra);
   let rows = 0;
-  let started = false;
-  let ended = false;
-  let waiting: Uint8Array[] = [];
-  let held = 0;
-  /** So many bytes must be there before it is worth looking again: a long row does not get joined once for each chunk. */
-  let needed = SIGNATURE.length + 8;
+
+  /** Decodes what is there; true where a batch is full. */
+  const decode = (): boolean => {
+    for (;;) {
+      const found = input.rows(Math.min(SLICE - (rows % SLICE), batchRows - rows));
+      if (found === 0) return false;
+      for (let i = 0; i < buffers.length; i++) buffers[i]!.append(input.wire(), i * SLICE, i * SLICE + found);
+      if (onRow) for (let row = 0; row < found; row++) onRow(input.digest(row), input.extra(row));
+      rows += found;
+      if (rows === batchRows) return true;
+      if (rows % SLICE === 0 && buffers.reduce((sum, buffer) => sum + buffer.size(), 0) >= batchBytes) return true;
+    }
+  };
+  const taken = () => {
+    rows = 0;
+    return buffers.map((buffer) => buffer.take());
+  };
 
   for await (const chunk of source) {
-    waiting.push(chunk);
-    held += chunk.length;
-    if (held < needed) continue;
-    const bytes =
-      waiting.length === 1 ? Buffer.from(chunk.buffer, chunk.byteOffset, chunk.length) : Buffer.concat(waiting, held);
-    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
-    let at = 0;
-    if (!started) {
-      if (!bytes.subarray(0, SIGNATURE.length).equals(SIGNATURE))
-        throw broken('a COPY in binary format', bytes.subarray(0, 11).toString('latin1'));
-      const header = SIGNATURE.length + 8 + view.getInt32(SIGNATURE.length + 4);
-      if (bytes.length < header) {
-        needed = header;
-        waiting = [bytes];
-        continue;
-      }
-      at = header;
-      started = true;
+    for (let at = 0; at < chunk.length; ) {
+      at += input.feed(chunk, at);
+      if (!input.isFull()) continue;
+      while (decode()) yield taken();
     }
-    for (;;) {
-      if (ended) break;
-      const end = rowEnd(view, at, fields);
-      if (end < 0) {
-        ended = true;
-        at += 2;
-        break;
-      }
-      if (end > bytes.length) {
-        needed = end - at;
-        break;
-      }
-      let from = at + 2;
-      for (let i = 0; i < width; i++) {
-        const length = view.getInt32(from);
-        from += 4;
-        if (length < 0) buffers[i]!.appendNull();
-        else {
-          buffers[i]!.append(bytes, view, from, length);
-          from += length;
-        }
-      }
-      if (onRow) onRow(hash('sha256', bytes.subarray(at + 2, from), 'buffer'), textsAt(bytes, view, from, extra));
-      at = end;
-      if (
-        ++rows === batchRows ||
-        (rows % 64 === 0 && buffers.reduce((sum, buffer) => sum + buffer.size(), 0) >= batchBytes)
-      ) {
-        yield buffers.map((buffer) => buffer.take());
-        rows = 0;
-      }
-    }
-    held = bytes.length - at;
-    waiting = held === 0 ? [] : [bytes.subarray(at)];
-    if (held === 0) needed = 2;
   }
-  if (!ended) throw broken('the end of the COPY', 'the end of the connection');
-  if (rows > 0) yield buffers.map((buffer) => buffer.take());
+  while (decode()) yield taken();
+  if (!input.ended()) throw broken('the end of the COPY', 'the end of the connection');
+  if (rows > 0) yield taken();
 }
 
-/** Where the row at `at` ends, at least: beyond the bytes when it is not all there, -1 at the end mark. */
-function rowEnd(view: DataView, at: number, fields: number): number {
-  const size = view.byteLength;
-  if (at + 2 > size) return at + 2;
-  const count = view.getInt16(at);
-  if (count === -1) return -1;
-  if (count !== fields) throw broken(`rows of ${fields} fields`, `a row of ${count}`);
-  let end = at + 2;
-  for (let i = 0; i < fields; i++) {
-    if (end + 4 > size) return end + 4;
-    const length = view.getInt32(end);
-    end += 4 + Math.max(length, 0);
-  }
-  return end;
+/** The unread bytes of a COPY, in which rows are found; those of a slice stay where they are until more is fed. */
+function rowInput(width: number, extra: number) {
+  const fields = width + extra;
+  const [starts, lengths] = [new Int32Array(SLICE * fields), new Int32Array(SLICE * fields)];
+  const [firsts, lasts] = [new Int32Array(SLICE), new Int32Array(SLICE)];
+  let room = ROOM;
+  let wire = wireOf(room, starts, lengths);
+  let [from, to] = [0, 0];
+  let started = false;
+  let ended = false;
+
+  const start = () => {
+    const begin = SIGNATURE.length + 8;
+    if (to < begin) return false;
+    if (!Buffer.from(wire.bytes.buffer, 0, SIGNATURE.length).equals(SIGNATURE))
+      throw broken('a COPY in binary format', Buffer.from(wire.bytes.buffer, 0, 11).toString('latin1'));
+    const header = begin + wire.view.getInt32(begin - 4);
+    if (to < header) return false;
+    from = header;
+    started = true;
+    return true;
+  };
+  /** Where the row at `at` ends; 0 where it is not all there. Notes its fields as those of row `row`. */
+  const readRow = (at: number, row: number): number => {
+    const { view } = wire;
+    if (at + 2 > to) return 0;
+    const count = view.getInt16(at);
+    if (count === -1) {
+      ended = true;
+      return 0;
+    }
+    if (count !== fields) throw broken(`rows of ${fields} fields`, `a row of ${count}`);
+    let end = at + 2;
+    firsts[row] = end;
+    lasts[row] = end;
+    for (let i = 0, place = row; i < fields; i++, place += SLICE) {
+      if (end + 4 > to) return 0;
+      const length = view.getInt32(end);
+      end += 4;
+      starts[place] = end;
+      lengths[place] = length;
+      if (length > 0) end += length;
+      if (i === width - 1) lasts[row] = end;
+    }
+    return end > to ? 0 : end;
+  };
+
+  return {
+    wire: () => wire,
+    ended: () => ended,
+    isFull: () => to === room,
+    /** Takes bytes of `chunk` from `at` on, as many as there is room for, and answers how many. */
+    feed(chunk: Uint8Array, at: number): number {
+      if (ended) return chunk.length - at;
+      if (from > 0) {
+        wire.bytes.copyWithin(0, from, to);
+        to -= from;
+        from = 0;
+      } else if (to === room) {
+        room *= 2;
+        const larger = wireOf(room, starts, lengths);
+        larger.bytes.set(wire.bytes.subarray(0, to));
+        wire = larger;
+      }
+      const more = Math.min(chunk.length - at, room - to);
+      wire.bytes.set(chunk.subarray(at, at + more), to);
+      to += more;
+      return more;
+    },
+    /** Finds the next rows, at most so many, and answers how many there are. Field i of row j is value `i * SLICE + j` of the wire. */
+    rows(most: number): number {
+      if (ended || (!started && !start())) return 0;
+      let found = 0;
+      while (found < most) {
+        const end = readRow(from, found);
+        if (end === 0) break;
+        from = end;
+        found++;
+      }
+      return found;
+    },
+    /** SHA-256 of the columns of a row as they came. */
+    digest: (row: number): Buffer => hash('sha256', wire.bytes.subarray(firsts[row], lasts[row]), 'buffer'),
+    /** The text of the columns behind them. */
+    extra: (row: number): (string | null)[] =>
+      Array.from({ length: extra }, (_, i) => {
+        const place = (width + i) * SLICE + row;
+        const [at, length] = [starts[place]!, lengths[place]!];
+        return length < 0 ? null : Buffer.from(wire.bytes.buffer, at, length).toString('utf8');
+      }),
+  };
 }
 
-function textsAt(bytes: Buffer, view: DataView, at: number, count: number): (string | null)[] {
-  const texts: (string | null)[] = [];
-  let from = at;
-  for (let i = 0; i < count; i++) {
-    const length = view.getInt32(from);
-    from += 4;
-    texts.push(length < 0 ? null : bytes.toString('utf8', from, from + length));
-    if (length > 0) from += length;
-  }
-  return texts;
+function wireOf(
+  room: number,
+  starts: Int32Array,
+  lengths: Int32Array,
+): Wire & { readonly bytes: Uint8Array<ArrayBuffer> } {
+  const bytes = new Uint8Array(room + ROOM);
+  return { bytes, view: new DataView(bytes.buffer), scratch: room, starts, lengths };
 }
 
 const broken = (expected: string, came: string): TroupeError =>

@@ -12,6 +12,7 @@ import pg from 'pg';
 import copy from 'pg-copy-streams';
 import Cursor from 'pg-cursor';
 import { TroupeError } from '../../errors.ts';
+import { type CopyOut, copyOut } from './copy-out.ts';
 import { connectError, parseAddress, sqlState } from './faults.ts';
 import { parserOf } from './values.ts';
 
@@ -178,10 +179,10 @@ async function copyInto(client: Client, sql: string, source: AsyncIterable<Uint8
 }
 
 async function* copyFrom(client: Client, sql: string): AsyncGenerator<Buffer, void, undefined> {
-  const bytes = client.query(copy.to(sql));
+  const out = client.query(copyOut(sql) as unknown as pg.Submittable & CopyOut);
   let complete = false;
   try {
-    for await (const chunk of bytes) yield chunk as Buffer;
+    yield* out.chunks();
     complete = true;
   } finally {
     // The server goes on sending into a stream nobody reads, so the connection can never be used again.

@@ -272,6 +272,20 @@ describe('streams', () => {
     await close();
   });
 
+  test('a copy out waits for a slow reader, and notices between its rows stay out of it', async () => {
+    const { db, close } = await freshDatabase({ max: 1 });
+    await db.query(`create function told(n int) returns text language plpgsql as
+      $$ begin if n % 1000 = 0 then raise notice 'at %', n; end if; return repeat(n || ' ', 100); end $$`);
+    const pieces: Buffer[] = [];
+    for await (const piece of db.copyOut('copy (select told(n) from generate_series(1, 20000) n) to stdout')) {
+      if (pieces.push(piece) % 8 === 0) await sleep(20);
+    }
+    const lines = Array.from({ length: 20_000 }, (_, i) => `${`${i + 1} `.repeat(100)}\n`);
+    expect(Buffer.concat(pieces).equals(Buffer.from(lines.join('')))).toBe(true);
+    expect((await db.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
+    await close();
+  });
+
   test('a copy out dropped inside a transaction ends the transaction instead of blocking it', async () => {
     const { db, close } = await freshDatabase({ max: 1 });
     const work = db.transaction(async (tx) => {
