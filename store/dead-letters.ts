@@ -4,7 +4,8 @@ import { decodeText } from '../ingest/decode.ts';
 import { type EventLog, prunedRefusal } from '../ingest/log/log.ts';
 import { sqlState } from './db/faults.ts';
 import type { Db } from './db/pool.ts';
-import { projectAll, reprojectKeys } from './projector.ts';
+import { projectAll } from './projector.ts';
+import { reprojectKeys } from './reproject.ts';
 
 export type Letter = {
   readonly dead_letter_id: number;

@@ -17,7 +17,8 @@ import { eraseAmendment, eraseText } from './erase-text.ts';
 import { judgingsAbout } from './judging/judgings-about.ts';
 import { waitForJudges } from './judging/lock.ts';
 import { groupBy } from './methods/statistics.ts';
-import { projectBatchIn, reprojectKeys } from './projector.ts';
+import { projectBatchIn } from './projector.ts';
+import { reprojectKeys } from './reproject.ts';
 import { toldBy } from './traces.ts';
 
 export type EraseOptions = {

@@ -6,7 +6,7 @@ import { TroupeError } from '../errors.ts';
 import { sqlState } from './db/faults.ts';
 import type { Db, Session } from './db/pool.ts';
 import { waitForJudges } from './judging/lock.ts';
-import { projectBatch, projectBatchIn } from './projector.ts';
+import { batches, projectBatchIn } from './projector.ts';
 import { EMBEDDED } from './read-news.ts';
 
 export type RebuildOptions = {
@@ -48,9 +48,10 @@ async function rebuildUnderLock(
   });
 
   const options = { schema: NEXT, projection: PROJECTION, perPartition };
+  const { next } = batches(db, options);
   let applied = 0;
   for (;;) {
-    const batch = await projectBatch(db, options);
+    const batch = await next();
     applied += batch;
     onProgress?.({ applied, total });
     if (batch === 0) break;

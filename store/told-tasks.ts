@@ -7,7 +7,8 @@ import type { Session } from './db/pool.ts';
 import { rowsOf } from './projections/catalogue.ts';
 import { TASKS } from './projections/episodes.ts';
 import { type Effective, type Row, versionOf } from './projections/projection.ts';
-import { RowBuffer, remove, upsert } from './write-rows.ts';
+import { RowBuffer } from './row-buffer.ts';
+import { remove, upsert } from './write-rows.ts';
 
 /** Keeps what these traces, by key, tell of their tasks now, and mends the tasks of which one of them told something else before. */
 export async function keepTasks(tx: Session, traces: ReadonlyMap<string, readonly Stored[]>): Promise<void> {

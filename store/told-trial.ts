@@ -4,8 +4,9 @@ import { isAboutData } from './db/faults.ts';
 import type { Session } from './db/pool.ts';
 import { rowsOf, TARGETS } from './projections/catalogue.ts';
 import { effective } from './projections/effective.ts';
+import { RowBuffer } from './row-buffer.ts';
 import type { Retelling } from './traces.ts';
-import { RowBuffer, upsert } from './write-rows.ts';
+import { upsert } from './write-rows.ts';
 
 /** The same retelling without the events that the tables cannot hold: these are refused. */
 export async function holdable(tx: Session, { said, unsaid, refused, now, toldAgain }: Retelling): Promise<Retelling> {

@@ -5,87 +5,83 @@
  * as a whole and be applied one by one.
  */
 import { Readable } from 'node:stream';
-import { arrayText, type CopyColumn, copyText } from './copy-text.ts';
+import { type CopyColumn, copyRows } from './copy-rows.ts';
 import type { Session } from './db/pool.ts';
-import { groupBy } from './methods/statistics.ts';
-import { TARGETS } from './projections/catalogue.ts';
-import type { ColumnType, Row, Target } from './projections/projection.ts';
-import { keyText, type RowBuffer, upsert } from './write-rows.ts';
+import type { ColumnType, Row } from './projections/projection.ts';
+import { keyText, type Parts, partsAt, type RowBuffer, TABLES, type Table } from './row-buffer.ts';
+import { upsert } from './write-rows.ts';
 
 /** Below so many rows of a table the two round trips more are not worth it. */
 const FEWEST = 64;
 
-/** Targets of one table; all of them have the same key. Of a row the first part is the key, the others are what each target says. */
-type Table = { readonly name: string; readonly targets: readonly Target[]; readonly columns: readonly CopyColumn[] };
-
-const TABLES: readonly Table[] = [...groupBy(TARGETS, ({ table }) => table)].map(([name, targets]) => ({
-  name,
-  targets,
-  columns: [
-    ...columnsOf(targets[0]!.keys, 0),
-    ...targets.flatMap(({ columns, version }, i) =>
-      columnsOf({ ...columns, ...(version ? { [version]: 'text' } : {}) }, i + 1),
-    ),
-  ],
-}));
+const COLUMNS: ReadonlyMap<Table, readonly CopyColumn[]> = new Map(
+  TABLES.map((table) => [
+    table,
+    [
+      ...columnsOf(table.targets[0]!.keys, 0),
+      ...table.targets.flatMap(({ columns, version }, i) =>
+        columnsOf({ ...columns, ...(version ? { [version]: 'text' } : {}) }, i + 1),
+      ),
+    ],
+  ]),
+);
 
 function columnsOf(types: Readonly<Record<string, ColumnType>>, part: number): CopyColumn[] {
   return Object.entries(types).map(([column, type]) => ({ name: column, type, part }));
 }
 
-/** Writes all rows of the buffer into the schema that the transaction's search_path names. */
-export async function writeBatch(tx: Session, buffer: RowBuffer): Promise<void> {
+/**
+ * Writes all rows of the buffer into the schema that the transaction's search_path names. Of episodes that begin with this batch no
+ * table knows a row, so none is looked for.
+ */
+export async function writeBatch(tx: Session, buffer: RowBuffer, beginning: ReadonlySet<string>): Promise<void> {
   for (const table of TABLES) {
-    const rows = table.targets.map((target) => buffer.rowsFor(target));
-    const most = Math.max(...rows.map(({ length }) => length));
-    if (most < FEWEST) for (const [i, target] of table.targets.entries()) await upsert(tx, target, rows[i]!);
-    else await writeMany(tx, table, rows);
+    const rows = buffer.rowsOf(table);
+    if (rows.size < FEWEST) await upsertAll(tx, table, [...rows.values()]);
+    else await writeMany(tx, table, { rows, beginning });
   }
 }
 
-async function writeMany(tx: Session, { name, targets, columns }: Table, rows: readonly (readonly Row[])[]) {
-  const keyOf = (row: Row) => keyText(targets[0]!, row);
-  const together = new Map<string, (Row | undefined)[]>();
-  for (const [i, list] of rows.entries()) {
-    for (const row of list) {
-      const key = keyOf(row);
-      let parts = together.get(key);
-      if (parts === undefined) {
-        parts = new Array<Row | undefined>(targets.length + 1).fill(undefined);
-        parts[0] = row;
-        together.set(key, parts);
-      }
-      parts[i + 1] = row;
-    }
+async function upsertAll(tx: Session, { targets }: Table, rows: readonly Parts[]): Promise<void> {
+  for (const [i, target] of targets.entries()) await upsert(tx, target, partsAt(rows, i + 1));
+}
+
+type Many = { readonly rows: ReadonlyMap<string, Parts>; readonly beginning: ReadonlySet<string> };
+
+async function writeMany(tx: Session, table: Table, { rows, beginning }: Many): Promise<void> {
+  const isNew = table.keys.includes('episode_id')
+    ? ([row]: Parts) => beginning.has(row!.episode_id as string)
+    : () => false;
+  const doubtful = [...rows.values()].flatMap((parts) => (isNew(parts) ? [] : [parts[0]!]));
+  const known = await knownKeys(tx, table, doubtful);
+  const fresh = known.size === 0 ? rows.values() : without(rows, known);
+  const columns = COLUMNS.get(table)!;
+  const names = columns.map((column) => `"${column.name}"`).join(', ');
+  if (known.size < rows.size) {
+    const bytes = Readable.from(copyRows(fresh, columns), { objectMode: false });
+    await tx.copyIn(`copy ${table.name} (${names}) from stdin (format binary)`, bytes);
   }
-  const known = await knownKeys(
+  await upsertAll(
     tx,
-    targets[0]!,
-    Array.from(together.values(), (parts) => parts[0]!),
+    table,
+    [...known].map((key) => rows.get(key)!),
   );
-  for (const key of known) together.delete(key);
-  if (together.size > 0) {
-    const text = Readable.from(copyText(together.values(), columns), { objectMode: false });
-    await tx.copyIn(`copy ${name} (${columns.map((column) => `"${column.name}"`).join(', ')}) from stdin`, text);
-  }
-  if (known.size === 0) return;
-  for (const [i, target] of targets.entries())
-    await upsert(
-      tx,
-      target,
-      rows[i]!.filter((row) => known.has(keyOf(row))),
-    );
+}
+
+function* without(rows: ReadonlyMap<string, Parts>, keys: ReadonlySet<string>): Generator<Parts, void, undefined> {
+  for (const [key, parts] of rows) if (!keys.has(key)) yield parts;
 }
 
 /** Which of these keys the table has. */
-async function knownKeys(tx: Session, target: Target, rows: readonly Row[]): Promise<ReadonlySet<string>> {
-  const keys = Object.entries(target.keys);
+async function knownKeys(tx: Session, table: Table, rows: readonly Row[]): Promise<ReadonlySet<string>> {
+  if (rows.length === 0) return new Set();
+  const keys = Object.entries(table.targets[0]!.keys);
   const names = keys.map(([key]) => `"${key}"`).join(', ');
   const { rows: found } = await tx.query<Row>(
     `select ${names} from unnest(${keys.map(([, type], i) => `$${i + 1}::${type}[]`).join(', ')}) as k (${names})
-     join ${target.table} t using (${names})`,
-    keys.map(([key]) => arrayText(rows.map((row) => row[key]))),
-    { name: `known_${target.table}` },
+     join ${table.name} t using (${names})`,
+    keys.map(([key]) => rows.map((row) => row[key])),
+    { name: `known_${table.name}` },
   );
-  return new Set(found.map((row) => keyText(target, row)));
+  return new Set(found.map((row) => keyText(table, row)));
 }

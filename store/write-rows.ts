@@ -3,41 +3,7 @@
  * and batch. Table names are unqualified: the schema is the transaction's search_path, so a rebuild writes beside the live tables.
  */
 import type { Session } from './db/pool.ts';
-import type { Row, Rows, Target } from './projections/projection.ts';
-
-/** Collects the rows of a batch; of several rows with one key only the last version stays, since a statement may touch a row once. */
-export class RowBuffer {
-  readonly #rows = new Map<Target, Map<string, Row>>();
-
-  add(rows: Rows): void {
-    for (const [target, list] of rows) {
-      let known = this.#rows.get(target);
-      if (!known) {
-        known = new Map();
-        this.#rows.set(target, known);
-      }
-      for (const row of list) {
-        const key = keyText(target, row);
-        const before = known.get(key);
-        if (before && target.version !== null && isNewer(before[target.version], row[target.version])) continue;
-        known.set(key, row);
-      }
-    }
-  }
-
-  rowsFor(target: Target): readonly Row[] {
-    return [...(this.#rows.get(target)?.values() ?? [])];
-  }
-}
-
-/** As PostgreSQL compares: by bytes of UTF-8, which is not the order of JavaScript's code units. */
-const isNewer = (a: unknown, b: unknown): boolean => Buffer.compare(Buffer.from(`${a}`), Buffer.from(`${b}`)) > 0;
-
-/** The key of a row as one text. */
-export const keyText = (target: Target, row: Row): string =>
-  Object.keys(target.keys)
-    .map((key) => row[key])
-    .join('\u0000');
+import type { Row, Target } from './projections/projection.ts';
 
 /** Inserts new rows and updates those whose version is not newer than what comes. Returns how many rows were touched. */
 export async function upsert(tx: Session, target: Target, rows: readonly Row[]): Promise<number> {

@@ -2,4 +2,13 @@
 import type { Stored } from '../amend.ts';
 import { type Effective, versionOf } from './projection.ts';
 
-export const effective = (event: Stored): Effective => ({ ...event, version: versionOf(event) }) as Effective;
+export const effective = (event: Stored): Effective =>
+  ({
+    name: event.name,
+    source: event.source,
+    id: event.id,
+    time: event.time,
+    key: event.key,
+    data: event.data,
+    version: versionOf(event),
+  }) as Effective;

@@ -4,7 +4,8 @@
  */
 import type { Session } from '../db/pool.ts';
 import { waitForJudges } from '../judging/lock.ts';
-import { forgetKeys, projectBatchIn } from '../projector.ts';
+import { projectBatchIn } from '../projector.ts';
+import { forgetKeys } from '../reproject.ts';
 import { keep, type Written } from './archives.ts';
 import { bodiesOf, CONTENT_SQL } from './files.ts';
 import { heldEpisodes } from './held.ts';

@@ -5,8 +5,9 @@
 import { readdir, stat } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { TroupeError } from '../../errors.ts';
+import { applyAt } from '../apply.ts';
 import type { Db, Session } from '../db/pool.ts';
-import { applyAt, PROJECTED_CHANNEL } from '../projector.ts';
+import { PROJECTED_CHANNEL } from '../projector.ts';
 import { takeLock } from '../rebuild.ts';
 import { sweepArchives } from './archives.ts';
 import { type ArchivedEvent, type ArchiveManifest, artifactsIn, eventsIn, isArchive, readManifest } from './files.ts';

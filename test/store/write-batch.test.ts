@@ -3,13 +3,14 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { postgresLog } from '../../ingest/log/postgres.ts';
 import { checksum } from '../../store/checksum.ts';
-import { copyText } from '../../store/copy-text.ts';
+import { copyRows } from '../../store/copy-rows.ts';
 import type { Db } from '../../store/db/pool.ts';
-import { CALLS_REQUESTED, STEPS } from '../../store/projections/calls.ts';
+import { CALLS_COMPLETED, CALLS_REQUESTED, STEPS } from '../../store/projections/calls.ts';
 import type { Row, Target } from '../../store/projections/projection.ts';
-import { projectAll } from '../../store/projector.ts';
+import { batches, projectAll, projectBatch } from '../../store/projector.ts';
+import { RowBuffer } from '../../store/row-buffer.ts';
 import { writeBatch } from '../../store/write-batch.ts';
-import { RowBuffer, upsert } from '../../store/write-rows.ts';
+import { upsert } from '../../store/write-rows.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import '../support/replay.ts';
 import { anEpisode, aStory, at, event } from './support/events.ts';
@@ -42,19 +43,32 @@ const real = fc
   .filter((value) => value === 0 || Math.abs(value) > 1e-30);
 const perhaps = <T>(value: fc.Arbitrary<T>) => fc.option(value, { nil: null });
 
+/** To the microsecond, before and after the year that the server counts from, with or without zeros at the end. */
+const time = fc
+  .tuple(fc.date({ min: new Date('0001-01-01'), max: new Date('9999-12-31'), noInvalidDate: true }), fc.nat(999))
+  .map(([date, micros]) => `${date.toISOString().slice(0, -1)}${micros === 0 ? '' : String(micros).padStart(3, '0')}Z`);
+
 const requested = fc.record({
   model: perhaps(text),
   params: perhaps(json),
   input: perhaps(fc.array(text)),
   copied: perhaps(fc.boolean()),
+  requested_turn: perhaps(fc.integer()),
   requested_seq: perhaps(fc.maxSafeInteger()),
-  requested_at: perhaps(fc.integer({ min: 0, max: 4e12 }).map((ms) => new Date(ms).toISOString())),
+  requested_at: perhaps(time),
+});
+const completed = fc.record({
+  latency_ms: perhaps(fc.double({ noNaN: true, noDefaultInfinity: true })),
+  cached: perhaps(fc.boolean()),
+  seed: perhaps(fc.oneof(fc.maxSafeInteger(), fc.bigInt(-(2n ** 63n), 2n ** 63n - 1n).map(String))),
+  completed_at: perhaps(time),
 });
 const step = fc.record({
   text: perhaps(text),
   content: perhaps(json),
   token_ids: perhaps(fc.array(fc.integer({ min: 0, max: 2 ** 31 - 1 }))),
-  logprobs: perhaps(fc.array(real)),
+  logprobs: perhaps(fc.array(perhaps(real))),
+  loss_mask: perhaps(fc.array(fc.integer({ min: -(2 ** 15), max: 2 ** 15 - 1 }))),
   chosen: perhaps(fc.boolean()),
 });
 
@@ -85,15 +99,17 @@ describe('A batch', () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(requested, { maxLength: 9 }),
+        fc.array(completed, { maxLength: 9 }),
         fc.array(step, { maxLength: 9 }),
-        async (calls, steps) => {
+        async (calls, ends, steps) => {
           const rows: readonly (readonly [Target, Row[]])[] = [
             [CALLS_REQUESTED, many(calls, 'requested_version')],
+            [CALLS_COMPLETED, many(ends, 'completed_version')],
             [STEPS, many(steps, 'version').map((row) => ({ ...row, candidate: 0 }))],
           ];
           const buffer = new RowBuffer();
           buffer.add(rows);
-          const copied = await tableAfter(() => inFacts((tx) => writeBatch(tx, buffer)));
+          const copied = await tableAfter(() => inFacts((tx) => writeBatch(tx, buffer, new Set(['e1']))));
           const upserted = await tableAfter(() =>
             inFacts(async (tx) => {
               for (const [target, list] of rows) await upsert(tx, target, list);
@@ -107,9 +123,22 @@ describe('A batch', () => {
     );
   });
 
-  it('text that no UTF-8 can hold is refused rather than changed', () => {
-    const columns = [{ name: 'text', type: 'text', part: 0 }] as const;
-    expect(() => [...copyText([[{ text: 'a\ud800' }]], columns)]).toThrow(RangeError);
+  it.each([
+    ['text that no UTF-8 can hold', 'text', 'a\ud800'],
+    ['a whole number beyond its column', 'integer', 2 ** 31],
+    ['a fraction where a whole number goes', 'bigint', 0.5],
+    ['a number beyond 64 bits', 'bigint', '9223372036854775808'],
+    ['a float beyond 32 bits', 'real[]', [1e39]],
+    ['a float too small for 32 bits', 'real[]', [1e-60]],
+    ['a number in the middle between two floats', 'real[]', [1 + 2 ** -24]],
+    ['a day that no calendar has', 'timestamptz', '2026-02-30T00:00:00Z'],
+    ['a time without a zone', 'timestamptz', '2026-02-03T00:00:00'],
+    ['a text where a number goes', 'double precision', '1.5'],
+    ['a list within a list', 'integer[]', [[1]]],
+    ['no list where one goes', 'text[]', 'a'],
+  ] as const)('%s is left to the server rather than changed', (_, type, value) => {
+    const columns = [{ name: 'value', type, part: 0 }] as const;
+    expect(() => [...copyRows([[{ value }]], columns)]).toThrow(RangeError);
   });
 });
 
@@ -132,6 +161,18 @@ describe('The projector', () => {
     } finally {
       await other.close();
     }
+  });
+
+  it('gives the same tables when others project what it has read ahead', async () => {
+    await postgresLog(db).append(crowd());
+    await projectAll(db);
+    const expected = await checksum(db);
+    await db.query('delete from troupe.positions');
+    const { next } = batches(db, { perPartition: 3 });
+    for (let round = 0; (await next()) > 0; round++) {
+      if (round % 2 === 1) await projectBatch(db, { perPartition: 2 });
+    }
+    expect(await checksum(db)).toEqual(expected);
   });
 
   it('an event that no table can hold does not stop a large batch: the others are there and it is a dead letter', async () => {
