@@ -1,6 +1,6 @@
 /** How acts are stated: ids that tell readings apart and sort the later and the fuller one last, and an order that needs no other act. */
-import type { Draft, EventData, EventName } from '../events.ts';
-import { hashId, writeOnce } from '../json.ts';
+import { CANONICAL, type Draft, type EventData, type EventName } from '../events.ts';
+import { canonicalJson, hashWritten } from '../json.ts';
 
 export type Speak = <N extends EventName>(
   name: N,
@@ -11,16 +11,23 @@ export type Speak = <N extends EventName>(
 ) => Draft;
 
 /** Ids of a later update and of a fuller reading sort after those of an earlier and a poorer one. */
-export const speaker =
-  (source: string): Speak =>
-  (name, place, data, time, { revision = '', full = true } = {}) =>
-    ({
+export function speaker(source: string): Speak {
+  const first = canonicalJson(source);
+  return (name, place, data, time, { revision = '', full = true } = {}) => {
+    const json = canonicalJson(data);
+    let before = `${first},"${name}"`;
+    for (const part of place) before += `,${canonicalJson(part)}`;
+    const id = hashWritten(`${before},${json},${canonicalJson(time)}`);
+    return {
       name,
       source,
-      id: `${revision === '' ? '' : `${revision}/`}${full ? '1' : '0'}${hashId(source, name, ...place, writeOnce(data), time)}`,
+      id: (revision === '' ? '' : `${revision}/`) + (full ? '1' : '0') + id,
       time,
       data,
-    }) as unknown as Draft;
+      [CANONICAL]: { of: data, json },
+    } as unknown as Draft;
+  };
+}
 
 /** Microseconds since 1970: the order of an act in its episode that no other act is needed for. */
 export const seqOf = (time: string | null): { seq?: number } => {
