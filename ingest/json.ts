@@ -204,7 +204,8 @@ function isInOrder(record: object, ordered: readonly string[]): boolean {
   return i === ordered.length;
 }
 
-function put(record: Record<string, unknown>, key: string, value: unknown): void {
+/** Adds a member; the key `__proto__` is one like any other. */
+export function put(record: Record<string, unknown>, key: string, value: unknown): void {
   if (key === '__proto__') {
     Object.defineProperty(record, key, { value, writable: true, enumerable: true, configurable: true });
   } else record[key] = value;
