@@ -4,7 +4,7 @@
  */
 import { Compile } from 'typebox/compile';
 import { got, type Refusal } from '../errors.ts';
-import { type Draft, type Event, type EventName, keyOf, typeOf, VOCABULARY } from './events.ts';
+import { CANONICAL, type Draft, type Event, type EventName, keyOf, typeOf, VOCABULARY } from './events.ts';
 import { canonicalJson, isRecord, MAX_DATA_DEPTH, notJson, parseRecord, sha256 } from './json.ts';
 import { holdsSecret } from './redact-rules.ts';
 import { ESCAPED_FLAG, escapeText, mapStrings, needsEscape, unescapeText } from './text.ts';
@@ -63,6 +63,17 @@ export function decodeEnvelope(value: unknown): Decoded {
 
 /** Checks a draft field by field and gives it its key and digest. Never throws. */
 export function decodeDraft(draft: Draft): Decoded {
+  const { event, refusal } = checkDraft(draft);
+  if (refusal) return { refusal };
+  return { event: { ...event, digest: digestOf(event.name, event.time, event.json) } as Event };
+}
+
+type Checked =
+  | { readonly event: Omit<Event, 'digest'>; readonly refusal?: never }
+  | { readonly refusal: Refusal; readonly event?: never };
+
+/** The same for what never enters the log: nothing there tells a duplicate from a conflict, and the digest is most of the work. */
+export function checkDraft(draft: Draft): Checked {
   for (const field of ['id', 'source'] as const) {
     const problem = badIdentifier(draft[field]);
     if (problem) return refuse('bad_identifier', field, problem, draft[field]);
@@ -79,7 +90,8 @@ export function decodeDraft(draft: Draft): Decoded {
   let data = draft.data as Record<string, unknown>;
   const badName = names?.(data, 'data') ?? null;
   if (badName) return { refusal: badName };
-  let json = canonicalJson(data);
+  const canonical = draft[CANONICAL];
+  let json = canonical?.of === data ? canonical.json : canonicalJson(data);
   if (mightNeedEscape(json)) {
     const badKey = findBadKey(data, 'data');
     if (badKey) return refuse('bad_identifier', badKey, STORABLE, 'a key with one of them');
@@ -97,8 +109,7 @@ export function decodeDraft(draft: Draft): Decoded {
   if (badKey) return refuse('bad_identifier', 'data', badKey, key);
   if (holdsSecret(`${draft.source}\n${draft.id}\n${key}`))
     return refuse('bad_identifier', 'id', 'ids that hold no secret', 'an id with the shape of one');
-  const digest = digestOf(draft.name, time, json);
-  return { event: { name: draft.name, source: draft.source, id: draft.id, time, key, data, json, digest } as Event };
+  return { event: { name: draft.name, source: draft.source, id: draft.id, time, key, data, json } as Event };
 }
 
 /** What tells a repeated event from a conflicting one; `json` is its canonical data. */

@@ -408,9 +408,13 @@ export type Event<N extends EventName = EventName> = {
   readonly digest: string;
 };
 
+/** Under this a draft carries the canonical JSON of its data, where it was written for the id; `of` tells of which data. */
+export const CANONICAL: unique symbol = Symbol('canonical data');
+
 /** What a producer hands in before the door: without key and digest. */
 export type Draft<N extends EventName = EventName> = {
   readonly [K in N]: {
+    readonly [CANONICAL]?: { readonly of: unknown; readonly json: string };
     readonly name: K;
     readonly source: string;
     readonly id: string;
@@ -424,21 +428,20 @@ export type Draft<N extends EventName = EventName> = {
  * `e/` episode, `t/` task, `g/` group, `j/` job, `c/` checkpoint, `x/` anything else.
  */
 export function keyOf(name: EventName, data: Record<string, unknown>): string {
-  const text = (field: string): string | null => (typeof data[field] === 'string' ? (data[field] as string) : null);
   switch (name) {
     case 'task.defined':
-      return `t/${text('task_id')}`;
+      return `t/${text(data.task_id)}`;
     case 'team.defined':
-      return `x/${text('team_id')}`;
+      return `x/${text(data.team_id)}`;
     case 'record.amended':
-      return `${text('key')}`;
+      return `${text(data.key)}`;
     case 'job.requested':
     case 'job.started':
     case 'job.progressed':
     case 'job.finished':
-      return `j/${text('job_id')}`;
+      return `j/${text(data.job_id)}`;
     case 'checkpoint.saved':
-      return `c/${text('checkpoint_id')}`;
+      return `c/${text(data.checkpoint_id)}`;
     case 'policy.released':
       return 'x/releases';
     case 'judge.completed':
@@ -446,11 +449,13 @@ export function keyOf(name: EventName, data: Record<string, unknown>): string {
     case 'feedback.recorded':
       return keyOfTarget(data.target as Static<typeof Target>);
     case 'artifact.attached':
-      return text('episode_id') === null ? `x/${text('artifact_id')}` : `e/${text('episode_id')}`;
+      return text(data.episode_id) === null ? `x/${text(data.artifact_id)}` : `e/${text(data.episode_id)}`;
     default:
-      return `e/${text('episode_id')}`;
+      return `e/${text(data.episode_id)}`;
   }
 }
+
+const text = (value: unknown): string | null => (typeof value === 'string' ? value : null);
 
 function keyOfTarget(target: Static<typeof Target>): string {
   if (target.kind === 'foreign') return `x/${target.id}`;

@@ -149,7 +149,24 @@ const textJson = (text: string): string => (ESCAPED_IN_JSON.test(text) ? JSON.st
 /** In code-unit order. What was canonical once comes back in it, so sorting is rare. */
 function keysInOrder(record: object): readonly string[] {
   const keys = Object.keys(record);
-  for (let i = 1; i < keys.length; i++) if (keys[i - 1]! > keys[i]!) return keys.sort();
+  for (let i = 1; i < keys.length; i++) {
+    if (keys[i - 1]! <= keys[i]!) continue;
+    return keys.length > FEW ? keys.sort() : insertionSort(keys, i);
+  }
+  return keys;
+}
+
+/** Up to so many keys are sorted in less time by hand. */
+const FEW = 24;
+
+/** Sorts, in place, keys of which those before `from` are in order. */
+function insertionSort(keys: string[], from: number): readonly string[] {
+  for (let i = from; i < keys.length; i++) {
+    const key = keys[i]!;
+    let at = i;
+    for (; at > 0 && keys[at - 1]! > key; at--) keys[at] = keys[at - 1]!;
+    keys[at] = key;
+  }
   return keys;
 }
 
@@ -160,21 +177,38 @@ export function inCanonicalOrder(value: unknown): unknown {
     let copy: unknown[] | null = null;
     for (let i = 0; i < value.length; i++) {
       const item = inCanonicalOrder(value[i]);
-      if (item !== value[i] && !Object.is(item, value[i])) copy ??= [...value];
+      if (item !== value[i]) copy ??= [...value];
       if (copy) copy[i] = item;
     }
     return copy ?? value;
   }
   const record = value as Record<string, unknown>;
-  const keys = Object.keys(record);
   const ordered = keysInOrder(record);
-  const members = ordered.map((key) => inCanonicalOrder(record[key]));
-  const same = ordered.every(
-    (key, i) => key === keys[i] && members[i] !== undefined && Object.is(members[i], record[key]),
-  );
-  return same
-    ? value
-    : Object.fromEntries(ordered.flatMap((key, i) => (members[i] === undefined ? [] : [[key, members[i]]])));
+  let copy: Record<string, unknown> | null = isInOrder(record, ordered) ? null : {};
+  for (let i = 0; i < ordered.length; i++) {
+    const key = ordered[i]!;
+    const member = inCanonicalOrder(record[key]);
+    if (copy === null && (member === undefined || member !== record[key])) {
+      copy = {};
+      for (let k = 0; k < i; k++) put(copy, ordered[k]!, record[ordered[k]!]);
+    }
+    if (copy && member !== undefined) put(copy, key, member);
+  }
+  return copy ?? value;
+}
+
+/** True where the keys of the record come in this order. */
+function isInOrder(record: object, ordered: readonly string[]): boolean {
+  let i = 0;
+  for (const key in record) if (key !== ordered[i++]) return false;
+  return i === ordered.length;
+}
+
+/** Adds a member; the key `__proto__` is one like any other. */
+export function put(record: Record<string, unknown>, key: string, value: unknown): void {
+  if (key === '__proto__') {
+    Object.defineProperty(record, key, { value, writable: true, enumerable: true, configurable: true });
+  } else record[key] = value;
 }
 
 /** Where a value that is written many times keeps what it is written as; empty until the first time. No copy has it. */
@@ -280,6 +314,9 @@ export const sha256 = (text: string | Uint8Array): string => hash('sha256', text
 
 /** A deterministic id: the first 32 hex digits of the SHA-256 over the parts as a canonical JSON array. */
 export const hashId = (...parts: readonly unknown[]): string => sha256(canonicalJson(parts)).slice(0, 32);
+
+/** The same of parts that are canonical JSON already, with commas between them. */
+export const hashWritten = (parts: string): string => sha256(`[${parts}]`).slice(0, 32);
 
 export const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);

@@ -12,8 +12,13 @@ const MARK = '\uFFFE';
 const NEEDS_ESCAPE = /[\u0000\uFFFE]|[\uD800-\uDBFF](?![\uDC00-\uDFFF])|(?<![\uD800-\uDBFF])[\uDC00-\uDFFF]/g;
 const ESCAPED = /\uFFFE([0-9A-F]{4})/g;
 
+/** What may need it, found without looking around: a surrogate may be one of a pair. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: as above
+const MIGHT_NEED_ESCAPE = /[\u0000\uFFFE\uD800-\uDFFF]/;
+
 /** True where a string could not be stored as it is. */
 export const needsEscape = (text: string): boolean => {
+  if (!MIGHT_NEED_ESCAPE.test(text)) return false;
   NEEDS_ESCAPE.lastIndex = 0;
   return NEEDS_ESCAPE.test(text);
 };

@@ -3,7 +3,7 @@
  * whenever more of them are read, and the tables change by the difference: what is said for the first time is written, what is said
  * no longer is taken away. The same spans give the same rows, in whatever order and however many at a time they were read.
  */
-import { asSent, decodeDraft } from '../ingest/decode.ts';
+import { asSent, checkDraft } from '../ingest/decode.ts';
 import { type Draft, VOCABULARY } from '../ingest/events.ts';
 import { type SpanItem, tellTrace } from '../ingest/formats/live-traces.ts';
 import { inCanonicalOrder, isRecord } from '../ingest/json.ts';
@@ -24,7 +24,7 @@ export function toldBy(spans: readonly Stored[]): Told {
   const events: Stored[] = [];
   const { told, refused } = tellable(spans);
   for (const draft of told) {
-    const { event, refusal } = decodeDraft(draft);
+    const { event, refusal } = checkDraft(draft);
     // As the log would give it back, keys in order: columns of JSON keep the order they are given.
     if (event) events.push({ ...event, data: inCanonicalOrder(event.data) as Stored['data'] });
     else refused.push({ draft, reason: `${refusal.field}: expected ${refusal.expected}, got ${refusal.got}` });

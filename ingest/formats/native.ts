@@ -1,7 +1,7 @@
 /** How formats read native records and state facts: identifiers, refusals by native field, and ids that depend on content alone. */
 import { got, type Refusal } from '../../errors.ts';
 import type { Draft, EventData, EventName } from '../events.ts';
-import { hashId, sha256 } from '../json.ts';
+import { hashId, put, sha256 } from '../json.ts';
 import { needsEscape } from '../text.ts';
 import type { Converted, NativeRecord } from './format.ts';
 
@@ -39,8 +39,13 @@ export function without(
   record: Readonly<Record<string, unknown>>,
   ...known: readonly string[]
 ): Record<string, unknown> | undefined {
-  const rest = Object.entries(record).filter(([key, value]) => value !== undefined && !known.includes(key));
-  return rest.length === 0 ? undefined : Object.fromEntries(rest);
+  let rest: Record<string, unknown> | undefined;
+  for (const key of Object.keys(record)) {
+    if (record[key] === undefined || known.includes(key)) continue;
+    rest ??= {};
+    put(rest, key, record[key]);
+  }
+  return rest;
 }
 
 /** `{ name: value }`, or nothing where the value is undefined. */

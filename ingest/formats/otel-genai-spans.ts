@@ -204,10 +204,10 @@ function errorOf(span: OtlpSpan): { error?: unknown } {
 
 /** Events of a span, its resource and scope, where they say something. */
 export function restOf(span: OtlpSpan): Record<string, unknown> {
+  const rest: Record<string, unknown> = {};
   const events = span.events.filter(({ name }) => name !== 'exception' && !isContentEvent(name) && !isEvaluation(name));
-  return {
-    ...(events.length > 0 ? { events } : {}),
-    ...(Object.keys(span.resource).length > 0 ? { resource: span.resource } : {}),
-    ...(span.scope === '' ? {} : { scope: span.scope }),
-  };
+  if (events.length > 0) rest.events = events;
+  if (Object.keys(span.resource).length > 0) rest.resource = span.resource;
+  if (span.scope !== '') rest.scope = span.scope;
+  return rest;
 }

@@ -114,6 +114,7 @@ function tell(
 const callKey = (trace: string | null, span: string | null): string => `${trace}/${span}`;
 
 function logsByCall(logs: readonly OtlpLog[], spans: readonly OtlpSpan[]): ReadonlyMap<string, OtlpLog[]> {
+  if (logs.length === 0) return new Map();
   const found = new Map<string, OtlpLog[]>(spans.map((span) => [callKey(span.traceId, span.spanId), []]));
   for (const log of logs) if (isContentEvent(log.name)) found.get(callKey(log.traceId, log.spanId))?.push(log);
   return found;
@@ -121,6 +122,7 @@ function logsByCall(logs: readonly OtlpLog[], spans: readonly OtlpSpan[]): Reado
 
 /** A span with the content that was told beside it, in logs or in its own events. Attributes of the span itself win. */
 function withContent(span: OtlpSpan, logs: readonly OtlpLog[]): OtlpSpan {
+  if (span.events.length === 0 && logs.length === 0) return span;
   const told = [
     ...span.events.filter(({ name }) => isContentEvent(name)).map((event) => ({ ...event, body: null })),
     ...[...logs].sort((a, b) => ((a.time ?? '') < (b.time ?? '') ? -1 : a.time === b.time ? 0 : 1)),

@@ -1,6 +1,6 @@
 /** Reading attributes of spans: JSON in text, lists that were flattened into names, and what is left over. */
 import type { Message, Part } from '../events.ts';
-import { isRecord, notJson, parseRecord } from '../json.ts';
+import { isRecord, notJson, parseRecord, put } from '../json.ts';
 import type { Attributes } from '../otlp/span.ts';
 import { needsEscape } from '../text.ts';
 import { given, isIdentifier } from './native.ts';
@@ -45,10 +45,13 @@ export function flattened(attributes: Attributes, prefix: string): Record<string
 
 /** Attributes under a prefix, without it; undefined where there are none. */
 export function under(attributes: Attributes, prefix: string): Record<string, unknown> | undefined {
-  const found = Object.entries(attributes).filter(([key]) => key.startsWith(prefix));
-  return found.length === 0
-    ? undefined
-    : Object.fromEntries(found.map(([key, value]) => [key.slice(prefix.length), value]));
+  let found: Record<string, unknown> | undefined;
+  for (const key of Object.keys(attributes)) {
+    if (!key.startsWith(prefix)) continue;
+    found ??= {};
+    put(found, key.slice(prefix.length), attributes[key]);
+  }
+  return found;
 }
 
 /** Attributes that nothing was made of, by name; undefined where there are none. */
@@ -56,8 +59,13 @@ export function leftover(
   attributes: Attributes,
   mapped: (key: string) => boolean,
 ): Record<string, unknown> | undefined {
-  const rest = Object.entries(attributes).filter(([key]) => !mapped(key) && !needsEscape(key));
-  return rest.length === 0 ? undefined : Object.fromEntries(rest);
+  let rest: Record<string, unknown> | undefined;
+  for (const key of Object.keys(attributes)) {
+    if (mapped(key) || needsEscape(key)) continue;
+    rest ??= {};
+    put(rest, key, attributes[key]);
+  }
+  return rest;
 }
 
 export const textAt = (attributes: Attributes, ...names: readonly string[]): string | undefined =>
@@ -74,9 +82,9 @@ export const roleOf = (role: unknown): string =>
 export function messageOf(role: unknown, parts: readonly Part[], rest: Record<string, unknown> = {}): Message {
   const { name, ...more } = rest;
   return {
-    role: roleOf(role),
     ...given('content', contentOf(parts)),
     ...(isIdentifier(name) ? { name } : name == null ? {} : { native_name: name }),
+    role: roleOf(role),
     ...more,
   } as Message;
 }

@@ -4,133 +4,133 @@ import { given, without } from './native.ts';
 import type { Act } from './trace.ts';
 import { generationDrafts, toolDrafts } from './trace-calls.ts';
 import type { TraceTree } from './trace-tree.ts';
-import { type Speak, seqOf } from './trace-voice.ts';
+import { type Kept, type Speak, seqOf } from './trace-voice.ts';
 
 export function actDrafts(speak: Speak, act: Act, tree: TraceTree): Draft[] {
   const { what, trace, id, start, end, revision } = act;
   const agent = tree.agentOf(act);
-  const saysError =
-    what.kind === 'tool' ||
-    (what.kind === 'generation' && tree.isLeaf(act)) ||
-    (what.kind === 'agent' && typeof act.error === 'string');
-  const unsaid = act.error === undefined || saysError ? {} : { error: act.error };
-  const kept = {
-    native: {
-      format: act.format,
-      ids: { trace_id: trace, span_id: id },
-      ...(act.name === '' ? {} : { name: act.name }),
-    },
-    ...given('unmapped', without({ ...act.unmapped, ...unsaid, ...(act.native ? { otlp: act.native } : {}) })),
-    ...(act.flags?.length ? { flags: [...act.flags] } : {}),
-  };
-  const here = {
-    episode_id: trace,
-    ...seqOf(start ?? end),
-    ...(act.parent ? { parent_id: act.parent } : {}),
-  };
+  const kept = keptOf(act, tree);
+  const seq = seqOf(start ?? end);
+  const parent = act.parent || undefined;
   const full = { revision, full: agent !== null };
   switch (what.kind) {
     case 'generation':
       return tree.isLeaf(act)
         ? generationDrafts(speak, act, agent, tree, kept)
-        : [observed(speak, act, here, kept, 'span')];
+        : [observed(speak, act, kept, 'span', { name: act.name })];
     case 'tool':
       return toolDrafts(speak, act, agent, tree, kept);
     case 'agent': {
-      if (act.agent == null) return [observed(speak, act, here, kept, 'span')];
-      const changed = { ...here, agent_id: act.agent };
+      if (act.agent == null) return [observed(speak, act, kept, 'span', { name: act.name })];
       const parentAgent = tree.parentAgentOf(act);
-      return [
-        speak(
-          'agent.defined',
-          [trace, id],
-          {
-            episode_id: trace,
-            agent_id: act.agent,
-            name: act.agent,
-            ...(parentAgent === null ? {} : { parent_agent_id: parentAgent }),
-            ...given('model', what.model),
-            ...given('system_instructions', what.instructions),
-            ...given('tools', what.tools),
-            ...given('unmapped', what.description),
-          },
-          start ?? end,
-          { revision, full: act.parent === null || parentAgent !== null },
-        ),
-        speak('agent.changed', [trace, id, 0], { ...changed, state: 'started', ...kept }, start, { revision }),
-        ...(end === null
-          ? []
-          : [
-              speak(
-                'agent.changed',
-                [trace, id, 1],
-                {
-                  ...changed,
-                  ...seqOf(end),
-                  state: act.error === undefined ? 'stopped' : 'errored',
-                  ...(typeof act.error === 'string' && act.error !== '' ? { reason: act.error } : {}),
-                },
-                end,
-                { revision },
-              ),
-            ]),
+      const defined = {
+        agent_id: act.agent,
+        episode_id: trace,
+        model: what.model,
+        name: act.agent,
+        parent_agent_id: parentAgent ?? undefined,
+        system_instructions: what.instructions,
+        tools: what.tools,
+        unmapped: what.description,
+      };
+      const started = {
+        agent_id: act.agent,
+        episode_id: trace,
+        flags: kept.flags,
+        native: kept.native,
+        parent_id: parent,
+        seq,
+        state: 'started',
+        unmapped: kept.unmapped,
+      } as const;
+      const changed = [
+        speak('agent.defined', [trace, id], defined, start ?? end, {
+          revision,
+          full: act.parent === null || parentAgent !== null,
+        }),
+        speak('agent.changed', [trace, id, 0], started, start, { revision }),
       ];
+      if (end === null) return changed;
+      const stopped = {
+        agent_id: act.agent,
+        episode_id: trace,
+        parent_id: parent,
+        reason: typeof act.error === 'string' && act.error !== '' ? act.error : undefined,
+        seq: seqOf(end) ?? seq,
+        state: act.error === undefined ? 'stopped' : 'errored',
+      } as const;
+      return [...changed, speak('agent.changed', [trace, id, 1], stopped, end, { revision })];
     }
-    case 'handoff':
-      return [
-        speak(
-          'control.transferred',
-          [trace, id],
-          {
-            ...here,
-            ...given('from_agent', what.from ?? agent ?? undefined),
-            to_agent: what.to,
-            kind: 'handoff',
-            ...kept,
-          },
-          start,
-          full,
-        ),
-      ];
-    case 'decision':
-      return [
-        speak(
-          'decision.made',
-          [trace, id],
-          { ...here, ...given('by', agent ?? undefined), kind: what.decided, decision: what.decision, ...kept },
-          end ?? start,
-          full,
-        ),
-      ];
+    case 'handoff': {
+      const transferred = {
+        episode_id: trace,
+        flags: kept.flags,
+        from_agent: what.from ?? agent ?? undefined,
+        kind: 'handoff',
+        native: kept.native,
+        parent_id: parent,
+        seq,
+        to_agent: what.to,
+        unmapped: kept.unmapped,
+      } as const;
+      return [speak('control.transferred', [trace, id], transferred, start, full)];
+    }
+    case 'decision': {
+      const made = {
+        by: agent ?? undefined,
+        decision: what.decision,
+        episode_id: trace,
+        flags: kept.flags,
+        kind: what.decided,
+        native: kept.native,
+        parent_id: parent,
+        seq,
+        unmapped: kept.unmapped,
+      };
+      return [speak('decision.made', [trace, id], made, end ?? start, full)];
+    }
     case 'observation':
-      return [
-        speak(
-          'environment.observed',
-          [trace, id],
-          { ...here, kind: what.seen, ...given('content', what.content), ...kept },
-          start ?? end,
-          { revision },
-        ),
-      ];
+      return [observed(speak, act, kept, what.seen, what.content)];
     case 'wrapper':
-      return [observed(speak, act, here, kept, 'span')];
+      return [observed(speak, act, kept, 'span', { name: act.name })];
     case 'episode':
-      return kept.unmapped ? [observed(speak, act, here, kept, 'trace')] : [];
+      return kept.unmapped ? [observed(speak, act, kept, 'trace', { name: act.name })] : [];
   }
 }
 
-/** A span that stands around others: kept, so that nothing of it is lost, and counted as nothing. */
-const observed = (
-  speak: Speak,
-  act: Act,
-  here: { readonly episode_id: string },
-  kept: Record<string, unknown>,
-  kind: string,
-): Draft =>
-  speak(
-    'environment.observed',
-    [act.trace, act.id],
-    { ...here, kind, content: { name: act.name }, ...kept },
-    act.start ?? act.end,
-    { revision: act.revision },
-  );
+function keptOf(act: Act, tree: TraceTree): Kept {
+  const { what, error } = act;
+  const saysError =
+    what.kind === 'tool' ||
+    (what.kind === 'generation' && tree.isLeaf(act)) ||
+    (what.kind === 'agent' && typeof error === 'string');
+  const unsaid = saysError ? undefined : error;
+  return {
+    flags: act.flags?.length ? [...act.flags] : undefined,
+    native: {
+      format: act.format,
+      ids: { span_id: act.id, trace_id: act.trace },
+      name: act.name === '' ? undefined : act.name,
+    },
+    unmapped:
+      unsaid === undefined && !act.native
+        ? act.unmapped && without(act.unmapped)
+        : without({ ...act.unmapped, ...given('error', unsaid), ...(act.native ? { otlp: act.native } : {}) }),
+  };
+}
+
+/** Something seen; or a span that stands around others: kept, so that nothing of it is lost, and counted as nothing. */
+function observed(speak: Speak, act: Act, kept: Kept, kind: string, content: unknown): Draft {
+  const { trace, id, start, end, revision } = act;
+  const seen = {
+    content,
+    episode_id: trace,
+    flags: kept.flags,
+    kind,
+    native: kept.native,
+    parent_id: act.parent || undefined,
+    seq: seqOf(start ?? end),
+    unmapped: kept.unmapped,
+  };
+  return speak('environment.observed', [trace, id], seen, start ?? end, { revision });
+}

@@ -1,147 +1,128 @@
 /** Model calls and tool runs as their events. */
-import type { Draft, EventData } from '../events.ts';
+import type { Draft } from '../events.ts';
 import { readArguments } from './chat-message.ts';
-import { given } from './native.ts';
 import type { Act } from './trace.ts';
 import type { TraceTree } from './trace-tree.ts';
-import { millisecondsBetween, type Speak, seqOf } from './trace-voice.ts';
+import { type Kept, millisecondsBetween, type Speak, seqOf } from './trace-voice.ts';
 
-export function generationDrafts(
-  speak: Speak,
-  act: Act,
-  agent: string | null,
-  tree: TraceTree,
-  kept: Record<string, unknown>,
-): Draft[] {
+export function generationDrafts(speak: Speak, act: Act, agent: string | null, tree: TraceTree, kept: Kept): Draft[] {
   const { what, trace, id, start, end, revision } = act;
   if (what.kind !== 'generation') return [];
-  const call = {
-    episode_id: trace,
-    call_id: id,
-    ...given('agent_id', agent ?? undefined),
-    ...seqOf(start ?? end),
-    ...(act.parent ? { parent_id: act.parent } : {}),
-  };
   const said = { revision, full: agent !== null };
+  const seq = seqOf(start ?? end);
+  const parent = act.parent || undefined;
   const { seed, temperature } = (what.params ?? {}) as Record<string, unknown>;
   const answered = what.answered !== false;
-  const requested: EventData<'generation.requested'> = {
-    ...call,
-    ...given('model', what.model),
-    ...given('params', what.params),
-    ...(what.input ? { input: [...what.input] } : {}),
-    ...given('tools', what.tools),
-    ...(answered ? { native: { format: act.format } } : kept),
-  };
-  const flags = [
-    ...(act.flags ?? []),
-    ...asFlag(
-      tree.askedBy(act).some((asked) => asked.parse_error !== null),
-      'unparsed_arguments',
-    ),
-  ];
-  const completed: EventData<'generation.completed'> = {
-    ...call,
-    choices: [...what.choices],
-    ...given('prompt_token_ids', what.promptTokenIds ? [...what.promptTokenIds] : undefined),
-    ...given('response_id', what.responseId),
-    ...given('response_model', what.responseModel),
-    ...given('model_version', what.modelVersion),
-    ...(Number.isSafeInteger(seed) ? { seed: seed as number } : {}),
-    ...(typeof temperature === 'number' ? { temperature } : {}),
-    ...given('usage', what.usage),
-    ...given('latency_ms', what.latencyMs ?? millisecondsBetween(start, end)),
-    ...given('error', act.error),
-    ...kept,
-    ...(flags.length > 0 ? { flags } : {}),
-  };
-  return [
-    ...(what.asked === false ? [] : [speak('generation.requested', [trace, id], requested, start, said)]),
-    ...(answered ? [speak('generation.completed', [trace, id], completed, end, said)] : []),
-    ...tree.askedBy(act).map((asked) => {
-      const { id: toolCallId, nativeId, call: _, candidate, ...rest } = asked;
-      return speak(
-        'tool.called',
-        [trace, id, candidate, asked.index],
-        {
-          ...call,
-          ...seqOf(end ?? start),
-          tool_call_id: toolCallId,
-          ...rest,
-          native: { format: act.format, ...given('tool_call_id', nativeId ?? undefined), choice: candidate },
-        },
-        end ?? start,
-        said,
-      );
-    }),
-  ];
+  const asking = tree.askedBy(act);
+  const drafts: Draft[] = [];
+  if (what.asked !== false) {
+    const requested = {
+      agent_id: agent ?? undefined,
+      call_id: id,
+      episode_id: trace,
+      flags: answered ? undefined : kept.flags,
+      input: what.input && [...what.input],
+      model: what.model,
+      native: answered ? { format: act.format } : kept.native,
+      params: what.params,
+      parent_id: parent,
+      seq,
+      tools: what.tools,
+      unmapped: answered ? undefined : kept.unmapped,
+    };
+    drafts.push(speak('generation.requested', [trace, id], requested, start, said));
+  }
+  if (answered) {
+    const unparsed = asking.some((asked) => asked.parse_error !== null);
+    const completed = {
+      agent_id: agent ?? undefined,
+      call_id: id,
+      choices: [...what.choices],
+      episode_id: trace,
+      error: act.error,
+      flags: unparsed ? [...(kept.flags ?? []), 'unparsed_arguments'] : kept.flags,
+      latency_ms: what.latencyMs ?? millisecondsBetween(start, end),
+      model_version: what.modelVersion,
+      native: kept.native,
+      parent_id: parent,
+      prompt_token_ids: what.promptTokenIds && [...what.promptTokenIds],
+      response_id: what.responseId,
+      response_model: what.responseModel,
+      seed: Number.isSafeInteger(seed) ? (seed as number) : undefined,
+      seq,
+      temperature: typeof temperature === 'number' ? temperature : undefined,
+      unmapped: kept.unmapped,
+      usage: what.usage,
+    };
+    drafts.push(speak('generation.completed', [trace, id], completed, end, said));
+  }
+  for (const asked of asking) {
+    const called = {
+      agent_id: agent ?? undefined,
+      arguments: asked.arguments,
+      arguments_raw: asked.arguments_raw,
+      call_id: id,
+      episode_id: trace,
+      index: asked.index,
+      name: asked.name,
+      native: { choice: asked.candidate, format: act.format, tool_call_id: asked.nativeId ?? undefined },
+      parent_id: parent,
+      parse_error: asked.parse_error,
+      seq: seqOf(end ?? start) ?? seq,
+      tool_call_id: asked.id,
+      type: asked.type,
+    };
+    drafts.push(speak('tool.called', [trace, id, asked.candidate, asked.index], called, end ?? start, said));
+  }
+  return drafts;
 }
 
-const asFlag = (holds: boolean, flag: string): string[] => (holds ? [flag] : []);
-
-export function toolDrafts(
-  speak: Speak,
-  act: Act,
-  agent: string | null,
-  tree: TraceTree,
-  kept: Record<string, unknown>,
-): Draft[] {
+export function toolDrafts(speak: Speak, act: Act, agent: string | null, tree: TraceTree, kept: Kept): Draft[] {
   const { what, trace, id, start, end, revision } = act;
   if (what.kind !== 'tool') return [];
   const asked = tree.answers(act);
-  const toolCallId = asked?.id ?? what.callId ?? id;
-  const caller = asked ? tree.agentOf(asked.call) : agent;
   const around = act.parent === null ? undefined : tree.byId.get(act.parent);
   const callId = asked?.call.id ?? (around?.what.kind === 'generation' && tree.isLeaf(around) ? around.id : undefined);
-  const here = {
-    episode_id: trace,
-    tool_call_id: toolCallId,
-    ...given('call_id', callId),
-    ...(act.parent ? { parent_id: act.parent } : {}),
-  };
-  const called = asked
-    ? []
-    : [
-        speak(
-          'tool.called',
-          [trace, id],
-          {
-            ...here,
-            ...seqOf(start),
-            ...given('agent_id', caller ?? undefined),
-            name: what.tool,
-            type: what.type ?? 'function',
-            ...(what.asked === undefined ? {} : readArguments(what.asked)),
-            native: { format: act.format, ...given('tool_call_id', what.callId ?? undefined) },
-            flags: ['asked_elsewhere'],
-          },
-          // Where a model call that is not at hand asked for it, what that call says shows: an unknown time comes first.
-          what.callId === null ? start : null,
-          { revision, full: false },
-        ),
-      ];
-  const status = what.status ?? (act.error === undefined ? 'ok' : 'error');
-  return [
-    ...called,
-    ...(end === null && what.output === undefined
-      ? []
-      : [
-          speak(
-            'tool.returned',
-            [trace, id],
-            {
-              ...here,
-              ...seqOf(end ?? start),
-              status,
-              ...given('output', what.output),
-              ...given('error', act.error),
-              ...given('duration_ms', millisecondsBetween(start, end)),
-              ...kept,
-              native: { ...(kept.native as object), ...given('tool_call_id', what.callId ?? undefined) },
-            },
-            end,
-            { revision, full: asked !== null },
-          ),
-        ]),
-  ];
+  const nativeId = what.callId ?? undefined;
+  const here = { call_id: callId, id: asked?.id ?? what.callId ?? id, parent_id: act.parent || undefined };
+  const drafts: Draft[] = [];
+  if (!asked) {
+    const read = what.asked === undefined ? null : readArguments(what.asked);
+    const called = {
+      agent_id: agent ?? undefined,
+      arguments: read ? read.arguments : undefined,
+      arguments_raw: read?.arguments_raw,
+      call_id: here.call_id,
+      episode_id: trace,
+      flags: ['asked_elsewhere'],
+      name: what.tool,
+      native: { format: act.format, tool_call_id: nativeId },
+      parent_id: here.parent_id,
+      parse_error: read?.parse_error,
+      seq: seqOf(start),
+      tool_call_id: here.id,
+      type: what.type ?? 'function',
+    };
+    // Where a model call that is not at hand asked for it, what that call says shows: an unknown time comes first.
+    const time = what.callId === null ? start : null;
+    drafts.push(speak('tool.called', [trace, id], called, time, { revision, full: false }));
+  }
+  if (end !== null || what.output !== undefined) {
+    const returned = {
+      call_id: here.call_id,
+      duration_ms: millisecondsBetween(start, end),
+      episode_id: trace,
+      error: act.error,
+      flags: kept.flags,
+      native: { ...kept.native, tool_call_id: nativeId },
+      output: what.output,
+      parent_id: here.parent_id,
+      seq: seqOf(end ?? start),
+      status: what.status ?? (act.error === undefined ? 'ok' : 'error'),
+      tool_call_id: here.id,
+      unmapped: kept.unmapped,
+    } as const;
+    drafts.push(speak('tool.returned', [trace, id], returned, end, { revision, full: asked !== null }));
+  }
+  return drafts;
 }

@@ -4,7 +4,7 @@ import { sha256 } from '../json.ts';
 import { textIn } from './chat-message.ts';
 import { given } from './native.ts';
 import { NO_TOKEN_IDS, taskOf } from './run.ts';
-import type { About } from './trace.ts';
+import type { About, Act } from './trace.ts';
 import type { TraceTree } from './trace-tree.ts';
 import type { Speak } from './trace-voice.ts';
 
@@ -33,55 +33,56 @@ export function episodeDrafts(speak: Speak, trace: string, tree: TraceTree, whol
     facts.taskId,
   );
   const known = roots.length > 0;
-  const times = acts.flatMap((act) => [act.end, act.start]).filter((time) => time !== null);
-  const failed = roots.some((act) => act.error !== undefined);
   const tokens = acts.some(({ what }) => what.kind === 'generation' && what.choices.some((choice) => choice.token_ids));
   const flags = [...(tokens ? [] : [NO_TOKEN_IDS]), ...(known ? [] : ['no_root'])];
-  return [
-    ...(task ? [speak('task.defined', [], task, null)] : []),
-    speak(
-      'episode.started',
-      [trace],
-      {
-        episode_id: trace,
-        ...given('task_id', task?.task_id),
-        ...given('session_id', facts.sessionId),
-        ...given('group_id', facts.groupId),
-        ...given('attempt', facts.attempt),
-        ...given('tags', facts.tags),
-        native: { format, ids: { trace_id: trace } },
-        flags,
-      },
-      known ? (roots.map(({ start }) => start).find((start) => start !== null) ?? null) : null,
-      { full: known },
-    ),
-    ...(whole || roots.some(({ end }) => end !== null) ? [finished()] : []),
-  ];
-
-  function finished(): Draft {
-    return speak(
-      'episode.finished',
-      [trace],
-      {
-        episode_id: trace,
-        outcome: facts.outcome ?? (failed ? 'error' : 'unknown'),
-        ...given('answer', facts.answer),
-        ...given('stop_reason', facts.stopReason ?? (known ? undefined : 'no_root')),
-      },
-      known ? (times.sort().at(-1) ?? null) : null,
-      { full: known },
-    );
+  const began = known ? (roots.find(({ start }) => start !== null)?.start ?? null) : null;
+  const drafts: Draft[] = task ? [speak('task.defined', [], task, null)] : [];
+  const started = {
+    attempt: facts.attempt,
+    episode_id: trace,
+    flags,
+    group_id: facts.groupId,
+    native: { format, ids: { trace_id: trace } },
+    session_id: facts.sessionId,
+    tags: facts.tags,
+    task_id: task?.task_id,
+  };
+  drafts.push(speak('episode.started', [trace], started, began, { full: known }));
+  if (whole || roots.some(({ end }) => end !== null)) {
+    const failed = roots.some((act) => act.error !== undefined);
+    const finished = {
+      answer: facts.answer,
+      episode_id: trace,
+      outcome: facts.outcome ?? (failed ? 'error' : 'unknown'),
+      stop_reason: facts.stopReason ?? (known ? undefined : 'no_root'),
+    } as const;
+    drafts.push(speak('episode.finished', [trace], finished, known ? lastTime(acts) : null, { full: known }));
   }
+  return drafts;
+}
+
+function lastTime(acts: readonly Act[]): string | null {
+  let last: string | null = null;
+  for (const { start, end } of acts) {
+    if (end !== null && (last === null || end > last)) last = end;
+    if (start !== null && (last === null || start > last)) last = start;
+  }
+  return last;
 }
 
 /** What the acts say about their episode: of each fact the first, roots before others; tags together. */
 function factsOf({ acts, roots }: TraceTree): About {
-  const said = [...roots, ...acts.filter((act) => act.parent !== null)].flatMap(({ about }) => (about ? [about] : []));
   const facts: Record<string, unknown> = {};
-  for (const about of said) {
-    for (const [name, value] of Object.entries(about)) if (value !== undefined) facts[name] ??= value;
-  }
-  const tags = Object.assign({}, ...said.map(({ tags }) => tags ?? {}).reverse());
+  const allTags: Record<string, unknown>[] = [];
+  const take = (about: Readonly<Record<string, unknown>>): void => {
+    for (const name of Object.keys(about)) {
+      if (about[name] !== undefined) facts[name] ??= about[name];
+    }
+    if (about.tags) allTags.push(about.tags as Record<string, unknown>);
+  };
+  for (const { about } of roots) if (about) take(about);
+  for (const { about, parent } of acts) if (about && parent !== null) take(about);
+  const tags = Object.assign({}, ...allTags.reverse());
   return { ...facts, tags: Object.keys(tags).length > 0 ? tags : undefined };
 }
 

@@ -71,11 +71,17 @@ export function treeOf(unordered: readonly Act[]): TraceTree {
     }
     return found;
   }
-  const agentOf = (act: Act): string | null => act.agent ?? around(act).find((outer) => outer.agent)?.agent ?? null;
-  const parentAgentOf = (act: Act): string | null => {
-    const own = agentOf(act);
-    return around(act).find((outer) => outer.agent && outer.agent !== own)?.agent ?? null;
+  /** The agent of the nearest act around this one that names another than `own`. A circle is only gone round, as far as any way out. */
+  const agentAround = (act: Act, own: string | null): string | null => {
+    let outer = parentOf(act);
+    for (let n = 0; outer && n < MAX_AROUND; n++) {
+      if (outer.agent && outer.agent !== own) return outer.agent;
+      outer = parentOf(outer);
+    }
+    return null;
   };
+  const agentOf = (act: Act): string | null => act.agent ?? agentAround(act, null);
+  const parentAgentOf = (act: Act): string | null => agentAround(act, agentOf(act));
 
   const repeats = new Set<Act>();
   for (const act of acts) {

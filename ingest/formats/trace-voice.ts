@@ -1,38 +1,76 @@
 /** How acts are stated: ids that tell readings apart and sort the later and the fuller one last, and an order that needs no other act. */
-import type { Draft, EventData, EventName } from '../events.ts';
-import { hashId, writeOnce } from '../json.ts';
+import { CANONICAL, type Draft, type EventData, type EventName } from '../events.ts';
+import { canonicalJson, hashWritten } from '../json.ts';
 
+/** Data of an event in which a member without a value may be undefined: it counts as absent. */
+export type Said<N extends EventName> = {
+  readonly [K in keyof EventData<N>]: EventData<N>[K] | (object extends Pick<EventData<N>, K> ? undefined : never);
+};
+
+/**
+ * States an event. Literals of data name their members in the order of canonical JSON, those without a value as undefined: they all
+ * have one shape and need no sorting, which is most of what building and writing them would take.
+ */
 export type Speak = <N extends EventName>(
   name: N,
   place: readonly (string | number)[],
-  data: EventData<N>,
+  data: Said<N>,
   time: string | null,
   said?: { readonly revision?: string | undefined; readonly full?: boolean },
 ) => Draft;
 
-/** Ids of a later update and of a fuller reading sort after those of an earlier and a poorer one. */
-export const speaker =
-  (source: string): Speak =>
-  (name, place, data, time, { revision = '', full = true } = {}) =>
-    ({
-      name,
-      source,
-      id: `${revision === '' ? '' : `${revision}/`}${full ? '1' : '0'}${hashId(source, name, ...place, writeOnce(data), time)}`,
-      time,
-      data,
-    }) as unknown as Draft;
-
-/** Microseconds since 1970: the order of an act in its episode that no other act is needed for. */
-export const seqOf = (time: string | null): { seq?: number } => {
-  if (time === null) return {};
-  const fraction = (/\.(\d+)/.exec(time)?.[1] ?? '').padEnd(6, '0');
-  const milliseconds = Date.parse(time);
-  return Number.isNaN(milliseconds)
-    ? {}
-    : { seq: Math.floor(milliseconds / 1000) * 1e6 + Number(fraction.slice(0, 6)) };
+/** What every event of an act says beside its own: where it came from, and what has no place. */
+export type Kept = {
+  readonly flags: string[] | undefined;
+  readonly native: Record<string, unknown>;
+  readonly unmapped: Record<string, unknown> | undefined;
 };
 
+/** Ids of a later update and of a fuller reading sort after those of an earlier and a poorer one. */
+export function speaker(source: string): Speak {
+  const first = canonicalJson(source);
+  return (name, place, data, time, { revision = '', full = true } = {}) => {
+    const json = canonicalJson(data);
+    let before = `${first},"${name}"`;
+    for (const part of place) before += `,${canonicalJson(part)}`;
+    const id = hashWritten(`${before},${json},${canonicalJson(time)}`);
+    return {
+      name,
+      source,
+      id: (revision === '' ? '' : `${revision}/`) + (full ? '1' : '0') + id,
+      time,
+      data,
+      [CANONICAL]: { of: data, json },
+    } as unknown as Draft;
+  };
+}
+
+/** Microseconds since 1970: the order of an act in its episode that no other act is needed for. Undefined where the time is unknown. */
+export function seqOf(time: string | null): number | undefined {
+  if (time === null) return undefined;
+  if (PLAIN.test(time)) {
+    const seq = secondOf(time.slice(0, 19)) * 1e6 + microsecondsOf(time.slice(20, -1));
+    return Number.isNaN(seq) ? undefined : seq;
+  }
+  const milliseconds = Date.parse(time);
+  if (Number.isNaN(milliseconds)) return undefined;
+  return Math.floor(milliseconds / 1000) * 1e6 + microsecondsOf(/\.(\d+)/.exec(time)?.[1] ?? '');
+}
+
+/** The form in which most times come. */
+const PLAIN = /^\d{4}-\d\d-\d\dT(?:[01]\d|2[0-3]):\d\d:\d\d\.\d+Z$/;
+
+const microsecondsOf = (fraction: string): number => Number(fraction.slice(0, 6).padEnd(6, '0'));
+
+/** Times of one trace lie together: the last second is asked for again and again. */
+let last = { text: '', second: 0 };
+
+function secondOf(text: string): number {
+  if (text !== last.text) last = { text, second: Date.parse(`${text}Z`) / 1000 };
+  return last.second;
+}
+
 export const millisecondsBetween = (start: string | null, end: string | null): number | undefined => {
-  const [from, to] = [seqOf(start).seq, seqOf(end).seq];
+  const [from, to] = [seqOf(start), seqOf(end)];
   return from === undefined || to === undefined || to < from ? undefined : (to - from) / 1000;
 };

@@ -1,5 +1,5 @@
 /** Attribute values of OTLP as plain JSON and back. */
-import { isRecord } from '../json.ts';
+import { isRecord, put } from '../json.ts';
 import type { Attributes } from './span.ts';
 
 /** Lists in lists, in one attribute. */
@@ -26,15 +26,15 @@ export function attributesOf(list: unknown, field: string, depth = 0): Attribute
   if (list === undefined || list === null) return {};
   if (!Array.isArray(list)) throw new BadValue(field, 'a list of attributes', list);
   if (list.length > MAX_ATTRIBUTES) throw new BadValue(field, `at most ${MAX_ATTRIBUTES} attributes`, list.length);
-  const found: [string, unknown][] = [];
+  const found: Record<string, unknown> = {};
   for (let i = 0; i < list.length; i++) {
     const one: unknown = list[i];
     if (!isRecord(one) || typeof one.key !== 'string') throw new BadValue(`${field}[${i}]`, 'key and value', one);
     // Nearly all are texts: of these no path is written.
     const text = isRecord(one.value) ? one.value.stringValue : undefined;
-    found.push([one.key, typeof text === 'string' ? text : valueIn(one.value, `${field}[${i}].value`, depth)]);
+    put(found, one.key, typeof text === 'string' ? text : valueIn(one.value, `${field}[${i}].value`, depth));
   }
-  return Object.fromEntries(found);
+  return found;
 }
 
 /**

@@ -1,6 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { canonicalJson, guardJson, MAX_DEPTH, MAX_RECORD_BYTES, notJson, parseRecord } from '../../ingest/json.ts';
+import {
+  canonicalJson,
+  guardJson,
+  inCanonicalOrder,
+  MAX_DEPTH,
+  MAX_RECORD_BYTES,
+  notJson,
+  parseRecord,
+} from '../../ingest/json.ts';
 
 const codeOf = (text: string): string | null => {
   const parsed = parseRecord(text);
@@ -115,6 +123,24 @@ describe('canonical JSON', () => {
     expect(canonicalJson([-0, 0])).toBe('[-0,0]');
     expect(canonicalJson(JSON.parse('{"b":1,"__proto__":{"a":2}}'))).toBe('{"__proto__":{"a":2},"b":1}');
     expect(canonicalJson({ a: undefined, b: null })).toBe('{"b":null}');
+  });
+
+  it('gives the order of the canonical text to a value without writing it, and leaves alone what has it', () => {
+    const value = fc.oneof(fc.jsonValue({ depthSize: 'large' }), fc.dictionary(fc.string(), fc.option(fc.jsonValue())));
+    fc.assert(
+      fc.property(value, fc.boolean(), (made, odd) => {
+        // Keys that are numbers come before others, and in their own order, in every object.
+        const given = odd
+          ? { z: [made, { '10': 1, '9': made, ['__proto__']: made }], absent: undefined, a: made }
+          : made;
+        const ordered = inCanonicalOrder(given);
+        const read = JSON.parse(canonicalJson(given));
+        expect(JSON.stringify(ordered)).toBe(JSON.stringify(read));
+        expect(JSON.stringify(inCanonicalOrder(read))).toBe(JSON.stringify(read));
+      }),
+    );
+    const inOrder = { a: [{ b: 1, c: { d: null } }], e: 'f' };
+    expect(inCanonicalOrder(inOrder)).toBe(inOrder);
   });
 
   it('names where a value of a program is not JSON', () => {
