@@ -19,9 +19,11 @@ export type CopyOut = {
   chunks(): AsyncGenerator<Buffer, void, undefined>;
 };
 
-/** A piece that is handed on, and how many may wait before the socket does. */
+/** Short reads are gathered in pieces of this size; a read of at least `LONG` bytes is handed on as it is. */
 const PIECE = 256 * 1024;
-const WAITING = 2;
+const LONG = 32 * 1024;
+/** So many bytes wait to be read before the socket waits. */
+const WAITING = 512 * 1024;
 
 /** A message is its code, its length with these four bytes of length, and its content. */
 const HEAD = 5;
@@ -33,7 +35,8 @@ const ERROR_RESPONSE = 0x45;
 /** Submit it by the driver's `client.query` and read `chunks` to the end; a connection left before that is of no use any more. */
 export function copyOut(sql: string): CopyOut {
   const ready: Buffer[] = [];
-  let piece = Buffer.allocUnsafeSlow(PIECE);
+  let waiting = 0;
+  let piece = Buffer.alloc(0);
   let filled = 0;
   /** Bytes that the row under way still has. */
   let left = 0;
@@ -45,26 +48,35 @@ export function copyOut(sql: string): CopyOut {
   let failure: Error | null = null;
   let wake = () => {};
 
-  const handOn = () => {
-    if (filled > 0) ready.push(piece.subarray(0, filled));
-    piece = Buffer.allocUnsafeSlow(PIECE);
-    filled = 0;
+  const handOn = (bytes: Buffer) => {
+    if (bytes.length === 0) return;
+    ready.push(bytes);
+    waiting += bytes.length;
+    if (waiting >= WAITING) stream?.pause();
     wake();
-    if (ready.length >= WAITING) stream?.pause();
+  };
+  const handOnPiece = () => {
+    handOn(piece.subarray(0, filled));
+    piece = piece.subarray(filled);
+    filled = 0;
   };
   const keep = (bytes: Buffer) => {
-    for (let at = 0; at < bytes.length; ) {
-      const more = Math.min(bytes.length - at, PIECE - filled);
-      piece.set(bytes.subarray(at, at + more), filled);
-      filled += more;
-      at += more;
-      if (filled === PIECE) handOn();
+    if (bytes.length >= LONG) {
+      handOnPiece();
+      handOn(bytes);
+      return;
     }
+    if (bytes.length > piece.length - filled) {
+      handOnPiece();
+      piece = Buffer.allocUnsafeSlow(PIECE);
+    }
+    piece.set(bytes, filled);
+    filled += bytes.length;
   };
   /** Gives the socket back to the driver, which reads on from `rest`. */
   const detach = (rest: Buffer) => {
     const socket = stream!;
-    handOn();
+    handOnPiece();
     ended = true;
     socket.off('data', hear);
     socket.on('data', driver);
@@ -129,8 +141,10 @@ export function copyOut(sql: string): CopyOut {
     async *chunks() {
       for (;;) {
         while (ready.length > 0) {
-          yield ready.shift()!;
-          if (ready.length < WAITING && stream?.isPaused()) stream.resume();
+          const bytes = ready.shift()!;
+          waiting -= bytes.length;
+          yield bytes;
+          if (waiting < WAITING && stream?.isPaused()) stream.resume();
         }
         if (failure !== null) throw failure;
         if (ended) return;
