@@ -255,9 +255,8 @@ function isJson(value: unknown, depth: number): boolean {
     return true;
   }
   if (typeof (value as { toJSON?: unknown }).toJSON === 'function') return false;
-  for (const key of Object.keys(value)) {
-    if (!isJson((value as Record<string, unknown>)[key], depth - 1)) return false;
-  }
+  // Without a list of the keys; what a prototype adds, which no JSON has, is looked at as well.
+  for (const key in value) if (!isJson((value as Record<string, unknown>)[key], depth - 1)) return false;
   return true;
 }
 
