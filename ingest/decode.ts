@@ -263,7 +263,8 @@ let lastSecond = 'none';
 /** RFC 3339 in any zone to UTC with six digits of a second (further digits are dropped); undefined when it is not a time. */
 export function normaliseTime(text: unknown): string | undefined {
   if (typeof text !== 'string') return undefined;
-  if (text.startsWith(lastSecond) && FRACTION.test(text.slice(19))) return inMicroseconds(lastSecond, text.slice(20, -1));
+  if (text.startsWith(lastSecond) && FRACTION.test(text.slice(19)))
+    return inMicroseconds(lastSecond, text.slice(20, -1));
   const match = TIME.exec(text);
   if (!match) return undefined;
   const [, year, month, day, hour, minute, second, fraction = '', zone = 'Z'] = match;
