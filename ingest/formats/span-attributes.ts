@@ -1,6 +1,6 @@
 /** Reading attributes of spans: JSON in text, lists that were flattened into names, and what is left over. */
 import type { Message, Part } from '../events.ts';
-import { isRecord, notJson, parseRecord, put } from '../json.ts';
+import { notJson, parseRecord, put } from '../json.ts';
 import type { Attributes } from '../otlp/span.ts';
 import { needsEscape } from '../text.ts';
 import { given, isIdentifier } from './native.ts';
