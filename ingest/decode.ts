@@ -202,8 +202,16 @@ function namesIn(schema: Schema): Walk | null {
     return walk ? [{ name, walk }] : [];
   });
   if (members.length === 0) return null;
-  return (value, path) =>
-    isRecord(value) ? firstOf(members, ({ name, walk }) => walk(value[name], `${path}.${name}`)) : null;
+  return (value, path) => {
+    if (!isRecord(value)) return null;
+    for (const { name, walk } of members) {
+      const member = value[name];
+      if (member === undefined || member === null) continue;
+      const found = walk(member, `${path}.${name}`);
+      if (found) return found;
+    }
+    return null;
+  };
 }
 
 function firstOf<T>(items: readonly T[], find: (item: T, i: number) => Refusal | null): Refusal | null {
@@ -242,24 +250,30 @@ function findBadKey(value: unknown, path: string): string | null {
 function badIdentifier(value: unknown): string | null {
   if (typeof value !== 'string' || value.length === 0) return 'a non-empty text';
   if (needsEscape(value)) return STORABLE;
-  if (Buffer.byteLength(value) > 600) return 'at most 600 bytes';
+  if (value.length * 3 > 600 && Buffer.byteLength(value) > 600) return 'at most 600 bytes';
   return null;
 }
 
 const TIME = /^(\d{4})-(\d{2})-(\d{2})[Tt ](\d{2}):(\d{2}):(\d{2})(?:\.(\d{1,9}))?([Zz]|[+-]\d{2}:\d{2})$/;
 
+const FRACTION = /^(?:\.\d{1,9})?[Zz]$/;
+/** The last second in UTC that was found to be one: times of a trace lie together. */
+let lastSecond = 'none';
+
 /** RFC 3339 in any zone to UTC with six digits of a second (further digits are dropped); undefined when it is not a time. */
 export function normaliseTime(text: unknown): string | undefined {
   if (typeof text !== 'string') return undefined;
+  if (text.startsWith(lastSecond) && FRACTION.test(text.slice(19)))
+    return inMicroseconds(lastSecond, text.slice(20, -1));
   const match = TIME.exec(text);
   if (!match) return undefined;
   const [, year, month, day, hour, minute, second, fraction = '', zone = 'Z'] = match;
   if (Number(hour) > 23) return undefined;
-  const parts = `.${fraction.slice(0, 6).padEnd(6, '0')}Z`;
   if (zone === 'Z' || zone === 'z') {
     const isTime = Number(minute) < 60 && Number(second) < 60 && year !== '0000';
     if (!isTime || !isCalendarDay(Number(year), Number(month), Number(day))) return undefined;
-    return `${year}-${month}-${day}T${hour}:${minute}:${second}${parts}`;
+    lastSecond = `${year}-${month}-${day}T${hour}:${minute}:${second}`;
+    return inMicroseconds(lastSecond, fraction);
   }
   const whole = new Date(`${year}-${month}-${day}T${hour}:${minute}:${second}${zone.toUpperCase()}`);
   if (Number.isNaN(whole.getTime())) return undefined;
@@ -267,8 +281,11 @@ export function normaliseTime(text: unknown): string | undefined {
   // Outside 0001–9999 toISOString changes its form, and a day that does not exist (31 April) rolls over.
   if (utc.length !== 24 || utc.startsWith('0000') || !isCalendarDay(Number(year), Number(month), Number(day)))
     return undefined;
-  return `${utc.slice(0, 19)}${parts}`;
+  return inMicroseconds(utc.slice(0, 19), fraction);
 }
+
+const inMicroseconds = (second: string, fraction: string): string =>
+  `${second}.${fraction.slice(0, 6).padEnd(6, '0')}Z`;
 
 const DAYS = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 

@@ -133,7 +133,7 @@ export function canonicalJson(value: unknown): string {
   for (const key of keysInOrder(record)) {
     const member = record[key];
     if (member === undefined) continue;
-    text += (text === '' ? '{' : ',') + keyText(key) + canonicalJson(member);
+    text += (text === '' ? textOf(key).first : textOf(key).next) + canonicalJson(member);
   }
   text = text === '' ? '{}' : `${text}}`;
   if (known === '') (record as Written)[WRITTEN] = text;
@@ -224,14 +224,17 @@ export function writeOnce<T extends object>(value: T): T {
 }
 
 /** Names of members as JSON; the same few come again and again. */
-const keys = new Map<string, string>();
+const keys = new Map<string, KeyText>();
 const MAX_KEYS = 10_000;
 
-/** With the colon. */
-function keyText(key: string): string {
+/** What stands before the value of a member: of the first with the brace, of the next with the comma. */
+type KeyText = { readonly first: string; readonly next: string };
+
+function textOf(key: string): KeyText {
   let text = keys.get(key);
   if (text === undefined) {
-    text = `${JSON.stringify(key)}:`;
+    const written = JSON.stringify(key);
+    text = { first: `{${written}:`, next: `,${written}:` };
     if (keys.size < MAX_KEYS && key.length < 100) keys.set(key, text);
   }
   return text;
@@ -255,9 +258,8 @@ function isJson(value: unknown, depth: number): boolean {
     return true;
   }
   if (typeof (value as { toJSON?: unknown }).toJSON === 'function') return false;
-  for (const key of Object.keys(value)) {
-    if (!isJson((value as Record<string, unknown>)[key], depth - 1)) return false;
-  }
+  // Without a list of the keys; what a prototype adds, which no JSON has, is looked at as well.
+  for (const key in value) if (!isJson((value as Record<string, unknown>)[key], depth - 1)) return false;
   return true;
 }
 

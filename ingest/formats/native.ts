@@ -24,7 +24,10 @@ export const recordId = (format: string, record: NativeRecord): string =>
 export const taskIdOfText = (text: string): string => `text/${sha256(text.normalize('NFC').trim()).slice(0, 32)}`;
 
 export const isIdentifier = (value: unknown): value is string =>
-  typeof value === 'string' && value.length > 0 && Buffer.byteLength(value) <= 512 && !needsEscape(value);
+  typeof value === 'string' &&
+  value.length > 0 &&
+  (value.length * 3 <= 512 || Buffer.byteLength(value) <= 512) &&
+  !needsEscape(value);
 
 /** Why a value cannot be an identifier; null where it can. */
 export function badIdentifier(value: unknown, field: string): Refusal | null {

@@ -53,23 +53,30 @@ const genaiAgent = (attributes: Attributes): string | undefined =>
   (attributes['gen_ai.operation.name'] === 'invoke_agent' ? idAt(attributes, 'gen_ai.agent.id') : undefined);
 
 /** A model call, from its attributes; the older names where the newer are absent. */
-export function generationOf(attributes: Attributes): Deed {
+export const generationOf = (attributes: Attributes): Deed => readGeneration(attributes).what;
+
+/** `unread` is true where content is there and is no list of messages: the native span keeps it. */
+function readGeneration(attributes: Attributes): { readonly what: Deed; readonly unread: boolean } {
   const input = messagesIn(attributes['gen_ai.input.messages']);
   const instructions = instructionsIn(attributes['gen_ai.system_instructions']);
   const reasons = reasonsIn(attributes);
   const output = choicesIn(attributes['gen_ai.output.messages'], reasons);
   const told = [...(instructions === undefined ? [] : [{ role: 'system', content: instructions }]), ...(input ?? [])];
-  return {
+  const what: Deed = {
     kind: 'generation',
-    ...given('model', textAt(attributes, 'gen_ai.request.model')),
-    ...given('params', paramsOf(attributes)),
-    ...(input === undefined && instructions === undefined ? {} : { input: told }),
-    ...given('tools', jsonIn(attributes['gen_ai.tool.definitions'])),
+    model: textAt(attributes, 'gen_ai.request.model'),
+    params: paramsOf(attributes),
+    input: input === undefined && instructions === undefined ? undefined : told,
+    tools: jsonIn(attributes['gen_ai.tool.definitions']),
     choices: output ?? unseen(reasons),
-    ...given('usage', usageOf(attributes)),
-    ...given('responseId', idAt(attributes, 'gen_ai.response.id')),
-    ...given('responseModel', textAt(attributes, 'gen_ai.response.model')),
+    usage: usageOf(attributes),
+    responseId: idAt(attributes, 'gen_ai.response.id'),
+    responseModel: textAt(attributes, 'gen_ai.response.model'),
   };
+  const unread =
+    (input === undefined && attributes['gen_ai.input.messages'] !== undefined) ||
+    (output === undefined && attributes['gen_ai.output.messages'] !== undefined);
+  return { what, unread };
 }
 
 /** Candidates of which only the end is known, since the content was not captured. */
@@ -107,9 +114,9 @@ function toolOf(attributes: Attributes, tool: string): Deed {
     kind: 'tool',
     tool,
     callId: idAt(attributes, 'gen_ai.tool.call.id') ?? null,
-    ...given('type', textAt(attributes, 'gen_ai.tool.type')),
-    ...given('asked', attributes['gen_ai.tool.call.arguments']),
-    ...given('output', output),
+    type: textAt(attributes, 'gen_ai.tool.type'),
+    asked: attributes['gen_ai.tool.call.arguments'],
+    output,
     ...(typeof failure === 'string' && TIMED_OUT.test(failure) ? { status: 'timeout' as const } : {}),
   };
 }
@@ -160,25 +167,32 @@ export const isGenaiMapped = (key: string): boolean =>
 
 /** A span by itself as an act. */
 export function genaiAct(span: OtlpSpan): Act {
-  const what = genaiDeed(span);
-  const leaves = leftover(span.attributes, (key) => what.kind !== 'wrapper' && isGenaiMapped(key));
+  const { attributes } = span;
+  const asksModel = GENERATIONS.has(attributes['gen_ai.operation.name'] as string);
+  const { what, unread } = asksModel ? readGeneration(attributes) : { what: genaiDeed(span), unread: false };
+  const leaves = leftover(attributes, what.kind === 'wrapper' ? isNothing : isGenaiMapped);
+  const rest = restOf(span);
+  if (leaves) rest.attributes = leaves;
   return {
-    ...placeOf(span, OTEL_GENAI),
+    format: OTEL_GENAI,
+    trace: span.traceId,
+    id: span.spanId,
+    parent: span.parentId,
+    name: span.name,
+    start: span.start,
+    end: span.end,
+    error: errorOf(span).error,
     what,
-    agent: genaiAgent(span.attributes) ?? null,
-    about: aboutGenai(span.attributes),
-    ...(unread(span, what) ? { flags: ['unread_content'] } : {}),
-    ...given('unmapped', without({ attributes: leaves, ...restOf(span) })),
+    agent: genaiAgent(attributes) ?? null,
+    about: aboutGenai(attributes),
+    flags: unread ? UNREAD : undefined,
+    unmapped: without(rest),
     native: span.native,
   };
 }
 
-/** True where content is there and is no list of messages: the native span keeps it. */
-const unread = ({ attributes }: OtlpSpan, what: Deed): boolean =>
-  what.kind === 'generation' &&
-  ['gen_ai.input.messages', 'gen_ai.output.messages'].some(
-    (name) => attributes[name] !== undefined && !Array.isArray(jsonIn(attributes[name])),
-  );
+const UNREAD = ['unread_content'];
+const isNothing = (): boolean => false;
 
 /** What every span says whatever its conventions. */
 export function placeOf(span: OtlpSpan, format: string): Omit<Act, 'what'> {

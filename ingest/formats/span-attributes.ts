@@ -1,6 +1,6 @@
 /** Reading attributes of spans: JSON in text, lists that were flattened into names, and what is left over. */
 import type { Message, Part } from '../events.ts';
-import { isRecord, notJson, parseRecord, put } from '../json.ts';
+import { notJson, parseRecord, put } from '../json.ts';
 import type { Attributes } from '../otlp/span.ts';
 import { needsEscape } from '../text.ts';
 import { given, isIdentifier } from './native.ts';
@@ -24,8 +24,10 @@ export const jsonOrText = (value: unknown): unknown => {
 };
 
 function hasOddKey(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false;
   if (Array.isArray(value)) return value.some(hasOddKey);
-  return isRecord(value) && Object.entries(value).some(([key, member]) => needsEscape(key) || hasOddKey(member));
+  for (const key in value) if (needsEscape(key) || hasOddKey((value as Record<string, unknown>)[key])) return true;
+  return false;
 }
 
 /** The members of a flattened list: `prefix.10.a.b` is member `a.b` of entry 10. Numbers order it, gaps do not count. */
@@ -68,11 +70,21 @@ export function leftover(
   return rest;
 }
 
-export const textAt = (attributes: Attributes, ...names: readonly string[]): string | undefined =>
-  names.map((name) => attributes[name]).find((value): value is string => typeof value === 'string' && value !== '');
+export function textAt(attributes: Attributes, ...names: readonly string[]): string | undefined {
+  for (const name of names) {
+    const value = attributes[name];
+    if (typeof value === 'string' && value !== '') return value;
+  }
+  return undefined;
+}
 
-export const idAt = (attributes: Attributes, ...names: readonly string[]): string | undefined =>
-  names.map((name) => attributes[name]).find(isIdentifier);
+export function idAt(attributes: Attributes, ...names: readonly string[]): string | undefined {
+  for (const name of names) {
+    const value = attributes[name];
+    if (value !== undefined && isIdentifier(value)) return value;
+  }
+  return undefined;
+}
 
 /** A role that can be kept as one; `unknown` where the source has none, so that what was said is kept all the same. */
 export const roleOf = (role: unknown): string =>

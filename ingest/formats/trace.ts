@@ -28,7 +28,7 @@ export type Act = {
   readonly what: Deed;
   /** What it says about its episode. */
   readonly about?: About;
-  readonly flags?: readonly string[];
+  readonly flags?: readonly string[] | undefined;
   readonly unmapped?: Record<string, unknown> | undefined;
   /** The whole item, where the format can be written again. */
   readonly native?: Native;

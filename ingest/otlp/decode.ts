@@ -244,5 +244,9 @@ function timeOf(value: unknown, field: string): string | null {
   const padded = text.padStart(10, '0');
   const seconds = Number(padded.slice(0, -9));
   if (seconds > 253402300799) throw new BadValue(field, 'nanoseconds since 1970 before the year 10000', value);
-  return `${new Date(seconds * 1000).toISOString().slice(0, 19)}.${padded.slice(-9)}Z`;
+  // Spans of one request lie together: the last second is asked for again and again.
+  if (seconds !== last.seconds) last = { seconds, text: new Date(seconds * 1000).toISOString().slice(0, 19) };
+  return `${last.text}.${padded.slice(-9)}Z`;
 }
+
+let last = { seconds: -1, text: '' };

@@ -9,6 +9,7 @@ import {
   encodeEnvelope,
   normaliseTime,
 } from '../../ingest/decode.ts';
+import { CANONICAL, type Draft } from '../../ingest/events.ts';
 import { canonicalJson } from '../../ingest/json.ts';
 
 type Json = Record<string, unknown>;
@@ -279,6 +280,41 @@ describe('the door for facts', () => {
       ['1757498400', undefined],
     ];
     for (const [text, time] of cases) expect(normaliseTime(text), text).toBe(time);
+  });
+
+  it('reads a time the same whichever time it read before', () => {
+    const second = fc.constantFrom(
+      '2026-09-10T10:00:00',
+      '2026-09-10t10:00:00',
+      '1969-12-31T23:59:59',
+      '2026-02-30T00:00:00',
+    );
+    const rest = fc.oneof(
+      fc.constantFrom('Z', 'z', '', '.Z', '.5', '+02:00', '.25-01:00', 'ZZ', '.1234567891Z', ' Z'),
+      fc.nat(999_999_999).map((fraction) => `.${fraction}Z`),
+    );
+    const afresh = (text: string): string | undefined => {
+      normaliseTime('2000-01-01T00:00:00Z');
+      return normaliseTime(text);
+    };
+    fc.assert(
+      fc.property(fc.array(fc.tuple(second, rest), { minLength: 2, maxLength: 6 }), (times) => {
+        const texts = times.map((parts) => parts.join(''));
+        expect(texts.map(normaliseTime)).toEqual(texts.map(afresh));
+      }),
+    );
+  });
+
+  it('takes the text that a draft carries for the data that it was written of, and for no others', () => {
+    const data = { task_id: 't', query: 'before' };
+    const bare: Draft = { name: 'task.defined', source: '/s', id: 'i', time: null, data };
+    const carrying: Draft = { ...bare, [CANONICAL]: { of: data, json: canonicalJson(data) } };
+    expect(decodeDraft(carrying)).toEqual(decodeDraft(bare));
+    const changed = { ...data, query: 'after' };
+    expect(decodeDraft({ ...carrying, data: changed })).toEqual(decodeDraft({ ...bare, data: changed }));
+    // As anybody may send it.
+    const sent = JSON.parse(JSON.stringify({ ...envelope('task.defined', changed), CANONICAL: carrying[CANONICAL] }));
+    expect(eventOf(decodeEnvelope(sent)).json).toContain('after');
   });
 
   it('takes an unknown time as null, whether it is null or absent', () => {
