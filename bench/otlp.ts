@@ -3,27 +3,21 @@
  * durable, against other trace stores on the same PostgreSQL.
  */
 import { join } from 'node:path';
-import { buildApp } from '../api/app.ts';
-import { openKeyRing } from '../api/key-ring.ts';
-import { serve } from '../api/serve.ts';
-import type { Speakers } from '../api/speakers.ts';
-import { fileArtifacts } from '../ingest/artifacts.ts';
 import { decodeDraft } from '../ingest/decode.ts';
 import type { Draft, Event } from '../ingest/events.ts';
 import { cutOtlp } from '../ingest/formats/live-traces.ts';
 import { eventsOfSpans } from '../ingest/formats/otlp-traces.ts';
-import { postgresBook, postgresLog } from '../ingest/log/postgres.ts';
 import { decodeOtlp } from '../ingest/otlp/decode.ts';
 import { protobufToJson } from '../ingest/otlp/protobuf.ts';
 import type { OtlpSpan } from '../ingest/otlp/span.ts';
 import { createRedactor, type Redactor } from '../ingest/redact.ts';
-import { runProjector } from '../store/projector.ts';
+import { runTroupe, type TroupeProcess } from '../proofs/troupe-process.ts';
 import type { Bench, Settings } from './bench.ts';
 import { compared, interleave, oursOnly, type Result, type Side } from './harness.ts';
 import { findPeers, type StartedPeer } from './otlp-peers.ts';
 import { decodeTraces } from './otlp-proto.ts';
 import { type SpanBatch, spanBatches } from './otlp-spans.ts';
-import { type BenchServer, startBenchServer } from './server.ts';
+import { type BenchServer, cpuSecondsOf, startBenchServer } from './server.ts';
 
 /** Spans of a round: a peer takes about two seconds for them. */
 const SPANS = 2000;
@@ -112,11 +106,6 @@ async function readingCases({ rounds, say }: Settings): Promise<Result[]> {
   ];
 }
 
-const NOBODY: Speakers = {
-  models: async () => [],
-  speak: () => Promise.reject(new Error('nobody speaks here')),
-};
-
 /** Posts all batches, one after the other on one connection. */
 async function postAll(url: string, headers: Record<string, string>, batches: readonly SpanBatch[]): Promise<void> {
   for (const { body } of batches) {
@@ -140,28 +129,18 @@ async function untilCounted(count: () => Promise<number>, wanted: number): Promi
 
 async function postedCases({ rounds, scratch, say }: Settings): Promise<Result[]> {
   const server = await startBenchServer(scratch);
-  const stop = new AbortController();
-  const { db } = server;
-  const app = await buildApp({
-    db,
-    log: postgresLog(db),
-    book: postgresBook(db),
-    artifacts: fileArtifacts(join(scratch, 'artifacts')),
-    speakers: NOBODY,
-    project: 'bench',
-    version: '0',
-    keys: openKeyRing(db),
-    ingestOnly: true,
-  });
-  const { url, close } = await serve(app, { host: '127.0.0.1', port: 0 });
-  const projecting = runProjector(db, { signal: stop.signal });
+  const started: TroupeProcess[] = [];
+  for (const role of ['ingest', 'project']) {
+    started.push(await runTroupe(role, { home: join(scratch, 'home'), env: { DATABASE_URL: server.url } }));
+  }
+  const { url } = started[0]!;
   const peers: StartedPeer[] = [];
   try {
     const { found, missing } = findPeers(process.env);
     for (const peer of found) peers.push(await peer.start(server.url, scratch));
     const own = { name: 'ours', url, headers: {}, resource: {}, count: () => spansTold(server) };
-    const ours = postingSide(server, own, 1);
-    const sides = peers.map((peer, i) => postingSide(server, peer, i + 2));
+    const ours = postingSide(server, own, 1, started);
+    const sides = peers.map((peer, i) => postingSide(server, peer, i + 2, []));
     for (const side of [ours, ...sides]) for (let warm = 0; warm < 2; warm++) await side.round(1000 + warm);
     const { measured, disturbed } = await interleave([ours, ...sides], {
       rounds,
@@ -172,7 +151,7 @@ async function postedCases({ rounds, scratch, say }: Settings): Promise<Result[]
       case: `posted until readable in SQL, ${SPANS} spans${other}`,
       unit: 'spans/s',
       disturbed,
-      more: { latency: 'batches of 100 on one connection; door and projector in one process' },
+      more: { work: 'batches of 100 on one connection; door and projector are processes of their own' },
     });
     const results = peers.map(({ name }, i) =>
       compared(
@@ -187,10 +166,7 @@ async function postedCases({ rounds, scratch, say }: Settings): Promise<Result[]
     );
     return [...results, ...missing.map((why) => oursOnly(about(''), measured[0]!, why))];
   } finally {
-    stop.abort();
-    await projecting;
-    await close();
-    await Promise.all(peers.map((peer) => peer.stop()));
+    await Promise.all([...started.map((one) => one.end('SIGTERM')), ...peers.map((peer) => peer.stop())]);
     await server.close();
   }
 }
@@ -198,7 +174,7 @@ async function postedCases({ rounds, scratch, say }: Settings): Promise<Result[]
 /** A span can be read when its rows are there: each span of these traces has one. */
 async function spansTold({ db }: BenchServer): Promise<number> {
   const { rows } = await db.query<{ n: number }>(
-    'select coalesce(sum(steps + tool_calls + agents + closed::integer), 0)::integer as n from traj.episodes',
+    'select coalesce(sum(steps + tool_calls + agents + closed::integer), 0)::integer as n from facts.episodes',
   );
   return rows[0]!.n;
 }
@@ -212,18 +188,22 @@ function postingSide(
   server: BenchServer,
   { name, url, headers, resource, count }: Omit<StartedPeer, 'stop'>,
   number: number,
+  processes: readonly TroupeProcess[],
 ): PostingSide {
   let posted = 0;
+  const spent = (): number => processes.reduce((sum, one) => sum + cpuSecondsOf(one.pid()), 0);
   return {
     name,
     held: async () => ({ posted, readable: await count() }),
     round: async (round) => {
       const batches = spanBatches(number * 10_000 + round, SPANS, resource);
       posted += SPANS;
-      return server.measure(SPANS, async () => {
+      const before = spent();
+      const measured = await server.measure(SPANS, async () => {
         await postAll(url, headers, batches);
         await untilCounted(count, posted);
       });
+      return { ...measured, cpuSeconds: measured.cpuSeconds + spent() - before };
     },
   };
 }

@@ -7,6 +7,7 @@ import { type Refusal, TroupeError } from '../errors.ts';
 import { encodeEnvelope } from '../ingest/decode.ts';
 import type { Event } from '../ingest/events.ts';
 import { type LogRecord, rawOf, readRecord, recordDigest } from '../ingest/log/kafka-record.ts';
+import { KEYED } from '../ingest/log/keyed.ts';
 import { type Appended, ERASED_REFUSAL, prunedRefusal } from '../ingest/log/log.ts';
 import { appendIn, writeLetters } from '../ingest/log/postgres.ts';
 import type { Reading } from '../ingest/log/source.ts';
@@ -22,6 +23,9 @@ export type Archived = {
   readonly skipped: number;
 };
 
+/** Settings of a transaction that archives. */
+export const ARCHIVING = `${AWAKE}; ${KEYED}`;
+
 /** Name of the projection under which positions in the outer log are kept. */
 export const ARCHIVE = 'archive';
 
@@ -33,13 +37,12 @@ type Place = {
 };
 
 /**
- * Applies what was read, inside the caller's transaction, and projects it.
+ * Applies what was read, inside the caller's transaction, which has the settings `ARCHIVING`, and projects it.
  * @throws TroupeError `fenced` when a partition's stored position does not lie within what the reader knew of it: before what was read,
  * and between them something would be lost; or behind the log's end, which the reader must ask for anew. `log_truncated` when the log is
  * not the one that was read before.
  */
 export async function archiveIn(tx: Session, log: string, readings: readonly Reading[]): Promise<Archived> {
-  await tx.query(AWAKE);
   const places = await lockPlaces(tx, log, readings);
   const fresh: { readonly record: LogRecord; readonly place: string; readonly partition: number }[] = [];
   let skipped = 0;

@@ -2,10 +2,11 @@
  * What a set of episodes shows about the team that played them: the scores over execution reports, recomputed from the tables. Nothing
  * here knows what a program or a test is.
  */
+
+import { KEYED } from '../ingest/log/keyed.ts';
 import type { Db, Session } from './db/pool.ts';
 import { executionReports, stepContents } from './judging/facts.ts';
 import { findMethod, runMethod } from './methods/run.ts';
-import { KEYED } from './planning.ts';
 
 export type Evaluation = {
   readonly episodes: number;

@@ -4,7 +4,7 @@ import { TroupeError } from '../errors.ts';
 import { repartitioned } from '../ingest/log/kafka-log.ts';
 import type { LogPartition } from '../ingest/log/log.ts';
 import type { LogSource, Reading } from '../ingest/log/source.ts';
-import { ARCHIVE, archiveIn, truncated } from './archive.ts';
+import { ARCHIVE, ARCHIVING, archiveIn, truncated } from './archive.ts';
 import { isTransient } from './db/faults.ts';
 import type { Db } from './db/pool.ts';
 
@@ -105,7 +105,7 @@ const reading = (db: Db, source: LogSource, signal: AbortSignal, onTrouble: (err
     for (let pause = RETRY_MS.least; ; pause = Math.min(RETRY_MS.most, pause * 2)) {
       try {
         return await db
-          .transaction((tx) => archiveIn(tx, source.name, readings))
+          .transaction((tx) => archiveIn(tx, source.name, readings), { settings: ARCHIVING })
           .then(
             () => NOWHERE,
             (error) => {

@@ -6,6 +6,7 @@
 import { TroupeError } from '../errors.ts';
 import { decodeDraft } from '../ingest/decode.ts';
 import { hashId } from '../ingest/json.ts';
+import { KEYED } from '../ingest/log/keyed.ts';
 import type { EventLog } from '../ingest/log/log.ts';
 import type { Db, Session } from './db/pool.ts';
 import { readingsOf, requireAssembler, runOver, tablesOf } from './judging/assemble.ts';
@@ -21,7 +22,6 @@ import { clear, nameMethod, put } from './judging/writing.ts';
 import { METHODS } from './methods/catalogue.ts';
 import { findMethod, methodParams } from './methods/run.ts';
 import { groupBy } from './methods/statistics.ts';
-import { KEYED } from './planning.ts';
 
 /** What to run, as a recipe, a plan or the command line says it. `reads`: the reward method whose rewards a credit method takes. */
 export type MethodAsked = {

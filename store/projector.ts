@@ -3,12 +3,12 @@
  * under the lock of the positions it started from, so a second projector waits or finds nothing to do, and a dead one leaves no trace.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { KEYED } from '../ingest/log/keyed.ts';
 import { LOG_CHANNEL } from '../ingest/log/postgres.ts';
 import { type ApplyOptions, applyOrBury } from './apply.ts';
 import { isTransient } from './db/faults.ts';
 import type { Db, Session } from './db/pool.ts';
 import { onNews } from './news.ts';
-import { KEYED } from './planning.ts';
 import { type Prepared, prepare } from './prepare.ts';
 import { EMBEDDED, type News, type Positions, type Read, readNews } from './read-news.ts';
 
@@ -26,17 +26,16 @@ const PER_PARTITION = 250;
 
 /** Applies one batch. Returns how many events it applied; 0 means that everything committed before the call is in the tables. */
 export const projectBatch = (db: Db, options: ProjectorOptions = {}): Promise<number> =>
-  db.transaction(async (tx) => {
-    await tx.query(AWAKE);
-    return projectBatchIn(tx, options);
-  });
+  db.transaction((tx) => applyNext(tx, options, null, () => {}), { settings: `${AWAKE}; ${settingsOf(options)}` });
 
 /** A process that is stopped in the middle of a batch holds its locks; after so long its transaction ends, and another goes on. */
 export const AWAKE = `set local idle_in_transaction_session_timeout = '8s'`;
 
 /** The same inside a transaction of the caller, whose search_path is left at the schema. */
-export const projectBatchIn = (tx: Session, options: ProjectorOptions = {}): Promise<number> =>
-  applyNext(tx, options, null, () => {});
+export async function projectBatchIn(tx: Session, options: ProjectorOptions = {}): Promise<number> {
+  await tx.query(settingsOf(options));
+  return applyNext(tx, options, null, () => {});
+}
 
 /** A batch that was read before its turn, from these positions on, and what was made of it. */
 type Ahead = { readonly from: Positions; readonly news: News; readonly prepared: Prepared };
@@ -48,12 +47,11 @@ export function batches(db: Db, options: ProjectorOptions = {}): { readonly next
     next: async () => {
       const ahead = await reading;
       reading = null;
-      return db.transaction(async (tx) => {
-        await tx.query(AWAKE);
-        return applyNext(tx, options, ahead, (positions) => {
-          reading = readAhead(db, options, positions);
-        });
-      });
+      const onward = (positions: Positions) => {
+        reading = readAhead(db, options, positions);
+      };
+      const settings = `${AWAKE}; ${settingsOf(options)}`;
+      return db.transaction((tx) => applyNext(tx, options, ahead, onward), { settings });
     },
   };
 }
@@ -62,20 +60,16 @@ export function batches(db: Db, options: ProjectorOptions = {}): { readonly next
 const MOST_AHEAD_BYTES = 32 * 1024 * 1024;
 
 /** Never throws: what cannot be read or prepared now is so in its turn, where something can be done about it. */
-const readAhead = (
-  db: Db,
-  { schema = FACTS, perPartition = PER_PARTITION }: ProjectorOptions,
-  from: Positions,
-): Promise<Ahead | null> =>
-  db
-    .transaction(async (tx) => {
-      await tx.query(settings(schema));
-      const news = await readNews(tx, from, perPartition);
-      return { from, news, prepared: await prepare(tx, news.events) };
-    })
-    .catch(() => null);
+async function readAhead(db: Db, options: ProjectorOptions, from: Positions): Promise<Ahead | null> {
+  const read = async (tx: Session): Promise<Ahead> => {
+    const news = await readNews(tx, from, options.perPartition ?? PER_PARTITION);
+    return { from, news, prepared: await prepare(tx, news.events) };
+  };
+  return db.transaction(read, { settings: settingsOf(options) }).catch(() => null);
+}
 
-const settings = (schema: string): string => `set local search_path = ${schema}, pg_catalog; ${KEYED}`;
+const settingsOf = ({ schema = FACTS }: ProjectorOptions): string =>
+  `set local search_path = ${schema}, pg_catalog; ${KEYED}`;
 
 /** Applies the next batch; where more waits, `onward` is told from where, before the batch is written. */
 async function applyNext(
@@ -84,8 +78,7 @@ async function applyNext(
   ahead: Ahead | null,
   onward: (positions: Positions) => void,
 ): Promise<number> {
-  const { schema = FACTS, projection = FACTS, perPartition = PER_PARTITION } = options;
-  await tx.query(settings(schema));
+  const { projection = FACTS, perPartition = PER_PARTITION } = options;
   const positions = await lockPositions(tx, projection);
   // Positions move by projecting alone, and nothing before the log's end is changed while they stand: what was read from here still holds.
   const usable = ahead !== null && samePositions(ahead.from, positions) ? ahead : null;

@@ -5,14 +5,14 @@
  * as a whole and be applied one by one.
  */
 import { Readable } from 'node:stream';
-import { type CopyColumn, copyRows } from './copy-rows.ts';
+import { type ColumnType, type CopyColumn, copyRows } from '../ingest/log/copy-rows.ts';
 import type { Session } from './db/pool.ts';
-import type { ColumnType, Row } from './projections/projection.ts';
+import type { Row } from './projections/projection.ts';
 import { keyText, type Parts, partsAt, type RowBuffer, TABLES, type Table } from './row-buffer.ts';
 import { upsert } from './write-rows.ts';
 
 /** Below so many rows of a table the two round trips more are not worth it. */
-const FEWEST = 64;
+const FEWEST = 16;
 
 const COLUMNS: ReadonlyMap<Table, readonly CopyColumn[]> = new Map(
   TABLES.map((table) => [

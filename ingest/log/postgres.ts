@@ -3,7 +3,10 @@
  * partition they commit in order and without gaps, and a reader that has seen position p has seen all before it.
  */
 import { createHash } from 'node:crypto';
+import { Readable } from 'node:stream';
 import type { Event } from '../events.ts';
+import { type CopyColumn, copyRows } from './copy-rows.ts';
+import { KEYED } from './keyed.ts';
 import type { Appended, DeadLetter, DoorBook, DoorReport, EventLog, Pruned } from './log.ts';
 import { partitionOf } from './partition.ts';
 
@@ -14,8 +17,12 @@ export type SqlClient = {
     params?: readonly unknown[],
     options?: { readonly name?: string },
   ): Promise<{ readonly rows: Row[]; readonly count: number }>;
+  /** Feeds a `COPY … FROM STDIN`. */
+  copyIn(sql: string, source: Readable): Promise<number>;
 };
-export type SqlDatabase = SqlClient & { transaction<T>(work: (tx: SqlClient) => Promise<T>): Promise<T> };
+export type SqlDatabase = SqlClient & {
+  transaction<T>(work: (tx: SqlClient) => Promise<T>, options?: { readonly settings?: string }): Promise<T>;
+};
 
 /** Told on this channel that something was appended; the payload says nothing, readers look for themselves. */
 export const LOG_CHANNEL = 'troupe_log';
@@ -23,12 +30,13 @@ export const LOG_CHANNEL = 'troupe_log';
 export function postgresLog(db: SqlDatabase): EventLog {
   return {
     name: 'embedded',
-    append: (events) => (events.length === 0 ? Promise.resolve([]) : db.transaction((tx) => appendIn(tx, events))),
+    append: (events) =>
+      events.length === 0 ? Promise.resolve([]) : db.transaction((tx) => appendIn(tx, events), { settings: KEYED }),
     close: async () => {},
   };
 }
 
-/** The same inside a transaction of the caller. */
+/** The same inside a transaction of the caller, which has the settings `KEYED`. */
 export async function appendIn(tx: SqlClient, events: readonly Event[]): Promise<Appended[]> {
   const partitions = events.map((event) => partitionOf(event.key));
   const locked = await tx.query<{ partition: number; next_position: number }>(
@@ -48,7 +56,7 @@ export async function appendIn(tx: SqlClient, events: readonly Event[]): Promise
   );
   const digests = new Map(known.rows.map((row) => [identity(row), row.digest]));
 
-  const rows: string[] = [];
+  const rows: Record<string, unknown>[] = [];
   const answers = events.map((event, i): Appended => {
     const went = gone.get(event.key);
     if (went !== undefined && !(went === 'erased' && saysErased(event))) return went;
@@ -59,29 +67,46 @@ export async function appendIn(tx: SqlClient, events: readonly Event[]): Promise
     const partition = partitions[i]!;
     const position = next.get(partition)!;
     next.set(partition, position + 1);
-    // The data is canonical JSON already: it is spliced in as it is, never parsed and written again.
-    const head = JSON.stringify([event.key, event.source, event.id, event.name, event.time, event.digest]);
-    rows.push(`{"h":${head},"p":${partition},"n":${position},"d":${event.json}}`);
+    const { key, source, id, name: type, time, digest } = event;
+    // The data is canonical JSON already, and goes as the text that it is.
+    rows.push({ key, source, id, name: type, time, digest, partition, position, data: event.json });
     return 'accepted';
   });
   if (rows.length === 0) return answers;
 
-  await tx.query(
-    `insert into troupe.events (key, source, id, name, time, digest, partition, position, data)
-     select h ->> 0, h ->> 1, h ->> 2, h ->> 3, (h ->> 4)::timestamptz, h ->> 5, p, n, d
-     from json_to_recordset($1::json) as r (h json, p smallint, n bigint, d json)`,
-    [`[${rows.join(',')}]`],
-    { name: 'log_insert' },
+  const bytes = copyRows(
+    rows.map((row) => [row]),
+    COLUMNS,
+  );
+  await tx.copyIn(
+    `copy troupe.events (${NAMES}) from stdin (format binary)`,
+    Readable.from(bytes, { objectMode: false }),
   );
   await tx.query(
-    `update troupe.log_partitions l set next_position = n.position
-     from unnest($1::smallint[], $2::bigint[]) as n (partition, position) where l.partition = n.partition`,
+    `with advanced as (
+       update troupe.log_partitions l set next_position = n.position
+       from unnest($1::smallint[], $2::bigint[]) as n (partition, position) where l.partition = n.partition
+     )
+     select pg_notify('${LOG_CHANNEL}', '')`,
     [[...next.keys()], [...next.values()]],
     { name: 'log_advance' },
   );
-  await tx.query(`select pg_notify('${LOG_CHANNEL}', '')`, [], { name: 'log_notify' });
   return answers;
 }
+
+/** `data` is JSON whose text is made already: to COPY the two are the same. */
+const COLUMNS: readonly CopyColumn[] = Object.entries({
+  key: 'text',
+  source: 'text',
+  id: 'text',
+  name: 'text',
+  time: 'timestamptz',
+  digest: 'text',
+  partition: 'smallint',
+  position: 'bigint',
+  data: 'text',
+} as const).map(([name, type]) => ({ name, type, part: 0 }));
+const NAMES = COLUMNS.map(({ name }) => name).join(', ');
 
 /** Keys of the events about which nothing more is taken, with the reason. What was erased stays erased, wherever it lay. */
 async function goneAmong(

@@ -8,10 +8,10 @@ import { TroupeError } from '../../errors.ts';
 import { decodeDraft } from '../../ingest/decode.ts';
 import type { EventData } from '../../ingest/events.ts';
 import { hashId } from '../../ingest/json.ts';
+import { KEYED } from '../../ingest/log/keyed.ts';
 import type { Db } from '../db/pool.ts';
 import { checkedSpec, type Handler, type JobContext } from '../jobs.ts';
 import { textOfTruth } from '../judging/answers.ts';
-import { KEYED } from '../planning.ts';
 import { askModes, MAST_PROMPT_VERSION, MAST_TAXONOMY } from './ask-mast.ts';
 import {
   type AskedRun,

@@ -1,8 +1,8 @@
 /** Everything that blames somebody, scored against what people said, over all labelled episodes and by group. */
 import { TroupeError } from '../../errors.ts';
+import { KEYED } from '../../ingest/log/keyed.ts';
 import type { Db, Session } from '../db/pool.ts';
 import { groupBy } from '../methods/statistics.ts';
-import { KEYED } from '../planning.ts';
 import {
   type Attribution,
   annotatedAttributions,

@@ -55,6 +55,8 @@ export type Session = {
 export type TransactionOptions = {
   readonly isolation?: 'read committed' | 'repeatable read' | 'serializable';
   readonly readOnly?: boolean;
+  /** Statements that go with BEGIN, without a round trip of their own: what is set for this transaction alone. */
+  readonly settings?: string;
 };
 
 export type Subscription = { close(): Promise<void> };
@@ -206,8 +208,8 @@ function sessionOn(client: Client, open: () => boolean = () => true): Session {
   };
 }
 
-const begin = (options: TransactionOptions): string =>
-  ['BEGIN', options.isolation && `ISOLATION LEVEL ${options.isolation}`, options.readOnly && 'READ ONLY']
+const begin = ({ isolation, readOnly, settings }: TransactionOptions): string =>
+  ['BEGIN', isolation && `ISOLATION LEVEL ${isolation}`, readOnly && 'READ ONLY', settings && `; ${settings}`]
     .filter(Boolean)
     .join(' ');
 

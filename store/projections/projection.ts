@@ -4,21 +4,7 @@
  * No projection reads the clock, randomness or another projection.
  */
 import type { EventData, EventName } from '../../ingest/events.ts';
-
-/** PostgreSQL type of a column, as `json_to_recordset` reads it. */
-export type ColumnType =
-  | 'text'
-  | 'json'
-  | 'integer'
-  | 'bigint'
-  | 'smallint'
-  | 'double precision'
-  | 'boolean'
-  | 'timestamptz'
-  | 'text[]'
-  | 'integer[]'
-  | 'smallint[]'
-  | 'real[]';
+import type { ColumnType } from '../../ingest/log/copy-rows.ts';
 
 /** A group of columns of one table that one event type owns. `version` is null for stubs and bodies, which only ever appear. */
 export type Target = {

@@ -1,9 +1,9 @@
 /** Rows of a large batch are copied, and say what the same rows upserted one by one say. */
 import fc from 'fast-check';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { copyRows } from '../../ingest/log/copy-rows.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
 import { checksum } from '../../store/checksum.ts';
-import { copyRows } from '../../store/copy-rows.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { CALLS_COMPLETED, CALLS_REQUESTED, STEPS } from '../../store/projections/calls.ts';
 import type { Row, Target } from '../../store/projections/projection.ts';
