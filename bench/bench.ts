@@ -7,6 +7,8 @@ export type Settings = {
   readonly rounds: number;
   /** Names of sizes separated by commas, or null for the benchmark's own choice. */
   readonly sizes: string | null;
+  /** Names of parts of the benchmark separated by commas, or null for all. */
+  readonly only: string | null;
   /** Training steps of a round, or null for as many as take about a second. */
   readonly steps: number | null;
   /** `--compile`, `--fused` …: further peers, as the benchmark names them. */

@@ -5,6 +5,7 @@
  */
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { TroupeError } from '../errors.ts';
 import { postgresLog } from '../ingest/log/postgres.ts';
 import { freeze } from '../store/datasets/freeze.ts';
 import { judge } from '../store/judge.ts';
@@ -20,11 +21,17 @@ import { emptyFacts, fillLog } from './tables.ts';
 
 const SIZES = [10_000, 100_000, 1_000_000];
 
+/** What a database is filled with: a log that nobody has read, or stored steps. Neither may find the rows of the other. */
+const FILLED = {
+  events: ({ db }: BenchServer, size: number) => fillLog(db, size),
+  steps: ({ db }: BenchServer, size: number) => fillSteps(db, size),
+};
+
 /** One kind of work at one size: what is there before it, the work, and how many units it did. */
 type Work = {
   readonly name: string;
   readonly unit: string;
-  readonly prepare: (server: BenchServer, size: number) => Promise<void>;
+  readonly on: keyof typeof FILLED;
   readonly before: (server: BenchServer, folder: string) => Promise<unknown>;
   readonly work: (server: BenchServer, size: number, folder: string) => Promise<number>;
 };
@@ -37,14 +44,14 @@ const WORKS: readonly Work[] = [
   {
     name: 'ingest',
     unit: 'events/s',
-    prepare: ({ db }, size) => fillLog(db, size),
+    on: 'events',
     before: ({ db }) => emptyFacts(db),
     work: ({ db }) => projectAll(db),
   },
   {
     name: 'judge',
     unit: 'steps/s',
-    prepare: ({ db }, size) => fillSteps(db, size),
+    on: 'steps',
     before: unjudged,
     work: async ({ db }, size) => {
       const episodes = Array.from({ length: size / STEPS_AN_EPISODE }, (_, e) => episodeId(e));
@@ -56,7 +63,7 @@ const WORKS: readonly Work[] = [
   {
     name: 'export',
     unit: 'rows/s',
-    prepare: async () => {},
+    on: 'steps',
     before: ({ db }) => db.query('checkpoint'),
     work: async ({ db }, _, folder) => {
       const query = 'select step_id, episode_id, agent, role, turn, text, input_tokens, completed_at from traj.steps';
@@ -66,7 +73,7 @@ const WORKS: readonly Work[] = [
   {
     name: 'freeze',
     unit: 'rows/s',
-    prepare: async () => {},
+    on: 'steps',
     before: (_, folder) => rm(join(folder, 'datasets'), { recursive: true, force: true }),
     work: async ({ db }, _, folder) => {
       const recipe = {
@@ -85,12 +92,22 @@ export const bench: Bench = {
   about: 'ingest, judge, export and freeze: what a unit costs among a million, against among ten thousand',
   async run(settings) {
     const sizes = countsNamed(settings.sizes, SIZES);
+    const works = namedIn(settings.only);
     const server = await startBenchServer(settings.scratch);
     try {
       const results: Result[] = [];
-      const databases = new Map<number, BenchServer>();
-      for (const size of sizes) databases.set(size, await server.another(`size_${size}`));
-      for (const work of WORKS) results.push(...(await growthOf(work, databases, settings)));
+      for (const on of ['events', 'steps'] as const) {
+        const those = works.filter((work) => work.on === on);
+        if (those.length === 0) continue;
+        const databases = new Map<number, BenchServer>();
+        for (const size of sizes) {
+          const database = await server.another(`${on}_${size}`);
+          await FILLED[on](database, size);
+          settings.say(`growth: ${size} ${on} are there`);
+          databases.set(size, database);
+        }
+        for (const work of those) results.push(...(await growthOf(work, databases, settings)));
+      }
       return results;
     } finally {
       await server.close();
@@ -98,8 +115,18 @@ export const bench: Bench = {
   },
 };
 
+function namedIn(only: string | null): readonly Work[] {
+  if (only === null) return WORKS;
+  return only.split(',').map((asked) => {
+    const work = WORKS.find(({ name }) => name === asked);
+    if (work) return work;
+    const known = WORKS.map(({ name }) => name).join(', ');
+    throw new TroupeError('usage', `--only names kinds of work (${known}), but ${JSON.stringify(asked)} is none.`);
+  });
+}
+
 async function growthOf(
-  { name, unit, prepare, before, work }: Work,
+  { name, unit, before, work }: Work,
   databases: ReadonlyMap<number, BenchServer>,
   { rounds, scratch, say }: Settings,
 ): Promise<Result[]> {
@@ -107,7 +134,6 @@ async function growthOf(
   const least = Math.min(...sizes);
   const sides: Side[] = [];
   for (const [size, server] of databases) {
-    await prepare(server, size);
     // Small ones as often as it takes to do the work of the next larger size, so that a round of them is long enough to be measured.
     const times = Math.min(10, Math.max(1, Math.round(Math.max(...sizes) / size / 10)));
     sides.push({
