@@ -8,6 +8,12 @@ import type { Db } from '../store/db/pool.ts';
 
 const PROGRAM = fileURLToPath(new URL(import.meta.url.endsWith('.ts') ? '../cli.ts' : '../cli.js', import.meta.url));
 
+/**
+ * Room for young objects, in MiB. Events and rows live for one batch: in Node's 16 MiB many of them are copied before they die, which
+ * takes a projector a fifth of its time.
+ */
+export const YOUNG = '--max-semi-space-size=32';
+
 export type Child = {
   readonly name: string;
   readonly process: ChildProcess;
@@ -49,7 +55,7 @@ export function startRole(
   onDeath: (error: TroupeError) => void,
 ): Child {
   const name = `run ${role}`;
-  return startProgram(name, [...process.execArgv, PROGRAM, 'run', role, ...args, ...more], { onDeath, env });
+  return startProgram(name, [...process.execArgv, YOUNG, PROGRAM, 'run', role, ...args, ...more], { onDeath, env });
 }
 
 /**

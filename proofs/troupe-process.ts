@@ -2,6 +2,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
+import { YOUNG } from '../cli/children.ts';
 import { freePort } from '../store/db/free-port.ts';
 
 const ROOT = join(import.meta.dirname, '..');
@@ -23,7 +24,7 @@ export type TroupeProcess = {
   readonly said: () => string;
 };
 
-/** `troupe run ROLE` with this environment, started. An API role answers at a port that stays. */
+/** `troupe run ROLE` with this environment, as `troupe up` starts it. An API role answers at a port that stays. */
 export async function runTroupe(
   role: string,
   { home, env }: { readonly home: string; readonly env: Readonly<Record<string, string>> },
@@ -38,7 +39,7 @@ export async function runTroupe(
   };
   const start = async (): Promise<void> => {
     const args = ['run', role, '--home', home, '--json', ...(answers ? ['--port', String(port)] : [])];
-    const fresh = spawn(process.execPath, ['--import', 'tsx', 'cli.ts', ...args], {
+    const fresh = spawn(process.execPath, ['--import', 'tsx', YOUNG, 'cli.ts', ...args], {
       cwd: ROOT,
       env: { ...process.env, ...env, NO_COLOR: '1' },
       stdio: ['ignore', 'pipe', 'pipe'],

@@ -97,8 +97,7 @@ export async function archiveIn(tx: Session, log: string, readings: readonly Rea
   for (const counts of ends.values()) {
     for (const name of ['accepted', 'duplicates', 'dead'] as const) sum[name] += counts[name];
   }
-  // All that was archived before is in the tables, so this batch holds all that is not.
-  if (sum.accepted > 0) await projectBatchIn(tx, { perPartition: Math.max(250, sum.accepted) });
+  if (sum.accepted > 0) while ((await projectBatchIn(tx)) > 0);
   await movePlaces(tx, log, readings, places, ends);
   return { ...sum, skipped };
 }

@@ -22,7 +22,7 @@ export type ProjectorOptions = ApplyOptions & {
 };
 
 const FACTS = 'facts';
-const PER_PARTITION = 250;
+const PER_PARTITION = 500;
 
 /** Applies one batch. Returns how many events it applied; 0 means that everything committed before the call is in the tables. */
 export const projectBatch = (db: Db, options: ProjectorOptions = {}): Promise<number> =>

@@ -45,6 +45,9 @@ export async function readNews(tx: Session, positions: Positions, perPartition: 
 /** Events of a partition in the largest batch: a transaction stays within seconds, and its rows within memory. */
 const MOST_AT_ONCE = 4000;
 
+/** Bytes of one partition in a batch, as they are stored; one event more may be taken. A batch stays within memory, however large its events. */
+const MOST_BYTES = 2 * 1024 * 1024;
+
 /** By COPY: rows of the wire protocol cost the server and the reader twice as much. */
 async function read(tx: Session, positions: Positions, perPartition: number): Promise<News> {
   const places = [...positions].map(
@@ -53,19 +56,26 @@ async function read(tx: Session, positions: Positions, perPartition: number): Pr
   if (places.length === 0) return { events: [], bytes: 0, all: true };
   const copy = tx.copyOut(
     `copy (
-       select e.key, e.source, e.id, e.name, e.time::text, e.data, e.partition::text, e.position::text
+       select e.key, e.source, e.id, e.name, e.time::text, e.data, e.partition::text, e.position::text, e.until::text
        from (values ${places.join(', ')}) p (partition, position)
        cross join lateral (
-         select key, source, id, name, time, data, partition, position from troupe.events e
-         where e.partition = p.partition and e.position >= p.position order by e.position limit ${Number(perPartition)}
+         select *, pg_column_size(data) as size, sum(pg_column_size(data)) over (order by position) as until
+         from (
+           select key, source, id, name, time, data, partition, position from troupe.events e
+           where e.partition = p.partition and e.position >= p.position order by e.position limit ${Number(perPartition)}
+         ) e
        ) e
+       where e.until - e.size < ${MOST_BYTES}
      ) to stdout (format binary)`,
   );
   const { rows, bytes } = await copiedRows(copy);
   const counts = new Map<number, number>();
-  const events = rows.map(([key, source, id, name, time, data, inPartition, at]): Read => {
+  let full = false;
+  const events = rows.map(([key, source, id, name, time, data, inPartition, at, until]): Read => {
     const partition = Number(inPartition);
-    counts.set(partition, (counts.get(partition) ?? 0) + 1);
+    const count = (counts.get(partition) ?? 0) + 1;
+    counts.set(partition, count);
+    full ||= count === perPartition || Number(until) >= MOST_BYTES;
     return {
       key: key!,
       source: source!,
@@ -78,5 +88,5 @@ async function read(tx: Session, positions: Positions, perPartition: number): Pr
     };
   });
   events.sort((a, b) => a.partition - b.partition || a.position - b.position);
-  return { events, bytes, all: [...counts.values()].every((count) => count < perPartition) };
+  return { events, bytes, all: !full };
 }

@@ -36,7 +36,7 @@ export const rebuild = (db: Db, options: RebuildOptions): Promise<{ readonly eve
 async function rebuildUnderLock(
   db: Db,
   last: Session,
-  { judge, perPartition = 250, onProgress }: RebuildOptions,
+  { judge, perPartition, onProgress }: RebuildOptions,
 ): Promise<{ readonly events: number }> {
   const { rows } = await db.query<{ total: number }>('select count(*)::integer as total from troupe.events');
   const total = rows[0]?.total ?? 0;
@@ -47,7 +47,11 @@ async function rebuildUnderLock(
     await cloneTables(tx);
   });
 
-  const options = { schema: NEXT, projection: PROJECTION, perPartition };
+  const options = {
+    schema: NEXT,
+    projection: PROJECTION,
+    ...(perPartition === undefined ? {} : { perPartition }),
+  };
   const { next } = batches(db, options);
   let applied = 0;
   for (;;) {

@@ -5,6 +5,7 @@ import { constants } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import type { Command } from 'commander';
 import { EXIT, TroupeError } from '../../errors.ts';
+import { YOUNG } from '../children.ts';
 import { type Flags, plainCommand, wholeNumber } from '../command.ts';
 
 const PROGRAM = fileURLToPath(new URL('../../bench/run.ts', import.meta.url));
@@ -53,7 +54,7 @@ async function runBench(name: string | undefined, flags: Flags): Promise<number>
     ...VALUES.flatMap((flag) => (flags[flag] === undefined ? [] : [`--${flag}`, String(flags[flag])])),
     ...SWITCHES.filter((flag) => flags[flag] === true).map((flag) => `--${flag}`),
   ];
-  const child = spawn(process.execPath, [...process.execArgv, PROGRAM, ...args], {
+  const child = spawn(process.execPath, [...process.execArgv, YOUNG, PROGRAM, ...args], {
     stdio: ['ignore', 'inherit', 'inherit'],
   });
   // Ctrl-C reaches it from the terminal; a signal to us alone is handed on. Either way it ends first.
