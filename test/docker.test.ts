@@ -3,6 +3,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Command } from 'commander';
 import { describe, expect, it } from 'vitest';
+import { YOUNG } from '../cli/children.ts';
 import { COMMAND_FILES } from '../cli/commands.ts';
 import { refuseUnknownVariables } from '../cli/variables.ts';
 import { loadConfig } from '../config.ts';
@@ -49,7 +50,8 @@ describe('docker/compose.yaml', async () => {
     expect(() => refuseUnknownVariables(environment)).not.toThrow();
     const { origins } = loadConfig({}, environment, join(ROOT, 'absent.yaml'));
     const settings = Object.values(origins).filter((origin) => origin === 'environment').length;
-    expect(settings).toBe(Object.keys(environment).length - ('TROUPE_API_KEY' in environment ? 1 : 0));
+    const others = ['TROUPE_API_KEY', 'NODE_OPTIONS'].filter((name) => name in environment);
+    expect(settings).toBe(Object.keys(environment).length - others.length);
   });
 
   it('waits only for what is there and has something to wait for, and for nothing in a circle', () => {
@@ -126,7 +128,7 @@ describe('docker/Dockerfile', () => {
   });
 
   it('keeps the home where the volume is mounted, and says its version', () => {
-    expect(environmentOf(last)).toEqual({ TROUPE_HOME: '/data' });
+    expect(environmentOf(last)).toEqual({ TROUPE_HOME: '/data', NODE_OPTIONS: YOUNG });
     for (const { volumes } of ours) expect(volumes.map(({ target }) => target)).toEqual(['/data']);
     expect(lastOf(last, 'ARG') === null).toBe(false);
     expect(files.dockerfile).toContain(`ARG VERSION=${version}\n`);
