@@ -37,7 +37,7 @@ export const DEFAULT_MAX_BYTES = 1_048_588;
 const CONNECT_MS = 900;
 const REQUEST_MS = 4000;
 /** Of a fetch. A partition's share is a quarter of it, so that one that is far behind does not keep the others out. */
-const FETCH_BYTES = 2 * 1024 * 1024;
+const FETCH_BYTES = 4 * 1024 * 1024;
 /** How long a reader may be silent before its partitions go to others; the least that brokers allow by default. */
 const SESSION_MS = 6000;
 /** How long dividing the partitions anew waits for a member that does not come: a batch takes much less. */
