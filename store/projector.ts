@@ -80,8 +80,9 @@ async function applyNext(
 ): Promise<number> {
   const { projection = FACTS, perPartition = PER_PARTITION } = options;
   const positions = await lockPositions(tx, projection);
-  // Positions move by projecting alone, and nothing before the log's end is changed while they stand: what was read from here still holds.
-  const usable = ahead !== null && samePositions(ahead.from, positions) ? ahead : null;
+  // Positions move by projecting alone, and nothing beyond them is changed: what was read from here still holds, but more may have come.
+  const holds = ahead !== null && ahead.news.events.length > 0 && samePositions(ahead.from, positions);
+  const usable = holds ? ahead : null;
   const news = usable?.news ?? (await readNews(tx, positions, perPartition));
   const { events } = news;
   if (events.length === 0) return 0;

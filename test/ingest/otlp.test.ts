@@ -114,7 +114,9 @@ describe('OTLP in JSON', () => {
   it('gives an attribute back as it was', () => {
     fc.assert(
       fc.property(fc.jsonValue({ maxDepth: 3 }), (value) => {
-        expect(valueIn(JSON.parse(JSON.stringify(toValue(value))), '')).toEqual(value);
+        // The value as JSON can say it: JSON.stringify writes -0 as 0.
+        const written = JSON.parse(JSON.stringify(value));
+        expect(valueIn(JSON.parse(JSON.stringify(toValue(value))), '')).toEqual(written);
       }),
       { numRuns: 100 },
     );
