@@ -13,7 +13,7 @@ import { appendIn, writeLetters } from '../ingest/log/postgres.ts';
 import type { Reading } from '../ingest/log/source.ts';
 import { sqlState } from './db/faults.ts';
 import type { Session } from './db/pool.ts';
-import { AWAKE, projectBatchIn } from './projector.ts';
+import { APPLYING, projectBatchIn } from './projector.ts';
 
 export type Archived = {
   readonly accepted: number;
@@ -23,8 +23,8 @@ export type Archived = {
   readonly skipped: number;
 };
 
-/** Settings of a transaction that archives. */
-export const ARCHIVING = `${AWAKE}; ${KEYED}`;
+/** Settings of a transaction that archives. What the server loses of it is read again from the stored positions: the log has it. */
+export const ARCHIVING = `${APPLYING}; ${KEYED}`;
 
 /** Name of the projection under which positions in the outer log are kept. */
 export const ARCHIVE = 'archive';

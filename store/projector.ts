@@ -26,10 +26,14 @@ const PER_PARTITION = 500;
 
 /** Applies one batch. Returns how many events it applied; 0 means that everything committed before the call is in the tables. */
 export const projectBatch = (db: Db, options: ProjectorOptions = {}): Promise<number> =>
-  db.transaction((tx) => applyNext(tx, options, null, () => {}), { settings: `${AWAKE}; ${settingsOf(options)}` });
+  db.transaction((tx) => applyNext(tx, options, null, () => {}), { settings: `${APPLYING}; ${settingsOf(options)}` });
 
-/** A process that is stopped in the middle of a batch holds its locks; after so long its transaction ends, and another goes on. */
-export const AWAKE = `set local idle_in_transaction_session_timeout = '8s'`;
+/**
+ * Settings of a transaction that applies a batch. A process that is stopped in the middle holds its locks: after so long the transaction
+ * ends, and another goes on. Its commit does not wait for the disk: rows and positions are lost together or not at all, and are made
+ * again from the log, whose own commits do wait; and whatever is committed on top of it, a judgement or a dataset, takes it to the disk.
+ */
+export const APPLYING = `set local idle_in_transaction_session_timeout = '8s'; set local synchronous_commit = off`;
 
 /** The same inside a transaction of the caller, whose search_path is left at the schema. */
 export async function projectBatchIn(tx: Session, options: ProjectorOptions = {}): Promise<number> {
@@ -50,7 +54,7 @@ export function batches(db: Db, options: ProjectorOptions = {}): { readonly next
       const onward = (positions: Positions) => {
         reading = readAhead(db, options, positions);
       };
-      const settings = `${AWAKE}; ${settingsOf(options)}`;
+      const settings = `${APPLYING}; ${settingsOf(options)}`;
       return db.transaction((tx) => applyNext(tx, options, ahead, onward), { settings });
     },
   };
