@@ -6,13 +6,15 @@ import { TroupeError } from '../errors.ts';
 import { sqlState } from './db/faults.ts';
 import type { Db, Session } from './db/pool.ts';
 import { waitForJudges } from './judging/lock.ts';
+import { projectByKey } from './project-by-key.ts';
 import { batches, projectBatchIn } from './projector.ts';
 import { EMBEDDED } from './read-news.ts';
 
 export type RebuildOptions = {
   /** Computes the judgements that the rebuilt `judgings` name, into the schema that the transaction's search_path points at. */
   readonly judge: (tx: Session, judgings: readonly string[]) => Promise<void>;
-  readonly perPartition?: number;
+  /** Events of a transaction while the new tables are filled. */
+  readonly portion?: number;
   readonly onProgress?: (progress: { readonly applied: number; readonly total: number }) => void;
 };
 
@@ -36,7 +38,7 @@ export const rebuild = (db: Db, options: RebuildOptions): Promise<{ readonly eve
 async function rebuildUnderLock(
   db: Db,
   last: Session,
-  { judge, perPartition, onProgress }: RebuildOptions,
+  { judge, portion, onProgress }: RebuildOptions,
 ): Promise<{ readonly events: number }> {
   const { rows } = await db.query<{ total: number }>('select count(*)::integer as total from troupe.events');
   const total = rows[0]?.total ?? 0;
@@ -47,18 +49,18 @@ async function rebuildUnderLock(
     await cloneTables(tx);
   });
 
-  const options = {
-    schema: NEXT,
-    projection: PROJECTION,
-    ...(perPartition === undefined ? {} : { perPartition }),
-  };
-  const { next } = batches(db, options);
   let applied = 0;
+  const onApplied = (events: number): void => {
+    applied += events;
+    onProgress?.({ applied, total });
+  };
+  const options = { schema: NEXT, projection: PROJECTION };
+  await projectByKey(db, { ...options, ...(portion === undefined ? {} : { portion }), onApplied });
+  const { next } = batches(db, options);
   for (;;) {
     const batch = await next();
-    applied += batch;
-    onProgress?.({ applied, total });
     if (batch === 0) break;
+    onApplied(batch);
   }
   const done = await db.transaction(async (tx) => {
     await tx.query(`set local search_path = ${NEXT}, pg_catalog`);
@@ -203,10 +205,29 @@ async function lockOut(tx: Session, views: readonly string[]): Promise<void> {
   }
 }
 
-/** By this number the judge knows what changed since it looked; it must go on from where the old tables were. */
+/**
+ * By this number the judge knows what changed since it looked. It goes on from where the old tables were, and one further where the new
+ * ones hold what the old ones had not yet: an event of the episode, another word about its task, feedback that came or went.
+ */
 async function keepTouches(tx: Session): Promise<void> {
   await tx.query(
-    `update ${NEXT}.episodes n set touched_position = o.touched_position
-     from facts.episodes o where o.episode_id = n.episode_id and o.touched_position > n.touched_position`,
+    `with news as (
+       select distinct e.key from troupe.positions p join troupe.events e on e.partition = p.partition and e.position >= p.position
+       where p.projection = 'facts' and p.log = $1
+     ), changed as (
+       select substr(key, 3) as episode_id from news where key like 'e/%'
+       union select resolved_episode_id from ${NEXT}.feedback join news using (key) where resolved_episode_id is not null
+       union select o.resolved_episode_id from facts.feedback o join ${NEXT}.feedback n using (key, feedback_id)
+         where o.target_kind = 'foreign' and o.resolved_episode_id is distinct from n.resolved_episode_id
+       union select episode_id from ${NEXT}.episodes where task_id in (
+         select substr(key, 3) from news where key like 't/%'
+         union select task_id from ${NEXT}.told_tasks t join news on news.key = 'e/' || t.episode_id
+       )
+     )
+     update ${NEXT}.episodes n set touched_position = now.position
+     from facts.episodes o left join changed using (episode_id)
+     cross join lateral (select o.touched_position + (changed.episode_id is not null)::integer as position) now
+     where o.episode_id = n.episode_id and n.touched_position <> now.position`,
+    [EMBEDDED],
   );
 }

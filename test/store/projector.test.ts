@@ -129,7 +129,7 @@ describe('rebuilding', () => {
       await log.append(story());
       await projectAll(fresh.db);
       const before = await checksum(fresh.db);
-      await rebuild(fresh.db, { judge: noJudge, perPartition: 3 });
+      await rebuild(fresh.db, { judge: noJudge, portion: 3 });
       expect(await checksum(fresh.db)).toEqual(before);
       const { rows } = await fresh.db.query<{ tables: string }>(
         `select string_agg('facts.' || relname, ', ') as tables from pg_class where relnamespace = 'facts'::regnamespace and relkind in ('r', 'p') and not relispartition`,

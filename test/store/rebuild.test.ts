@@ -58,7 +58,7 @@ describe('a rebuild', () => {
     for (const table of ['rewards', 'credits', 'verdicts', 'scores', 'judgings'])
       expect(before.tables[table]?.rows, table).toBeGreaterThan(0);
 
-    await rebuild(fresh.db, { judge: judgeAgain, perPartition: 2 });
+    await rebuild(fresh.db, { judge: judgeAgain, portion: 2 });
     expect(await checksum(fresh.db)).toEqual(before);
     expect(await unjudged(fresh.db, METHODS, { now: now() })).toEqual([]);
 
@@ -97,7 +97,7 @@ describe('a rebuild', () => {
     const projecting = (async () => {
       while (going) await projectAll(fresh.db);
     })();
-    await rebuild(fresh.db, { judge: judgeAgain, perPartition: 3 });
+    await rebuild(fresh.db, { judge: judgeAgain, portion: 40 });
     await rebuild(fresh.db, { judge: judgeAgain });
     await writing;
     going = false;
@@ -119,7 +119,7 @@ describe('a rebuild', () => {
     const judging = (async () => {
       for (let i = 0; i < 12; i++) await judge(fresh.db, log, { methods: METHODS, episodes: [`e${i}`], now });
     })();
-    await rebuild(fresh.db, { judge: judgeAgain, perPartition: 2 });
+    await rebuild(fresh.db, { judge: judgeAgain, portion: 2 });
     await judging;
     await projectAll(fresh.db);
     const after = await checksum(fresh.db);
@@ -128,13 +128,28 @@ describe('a rebuild', () => {
     expect(await checksum(fresh.db)).toEqual(after);
   });
 
+  it('tells the judge of the episodes that only the new tables know to be changed, and of no other', async () => {
+    const log = postgresLog(fresh.db);
+    await log.append([...anExecution('e1'), ...anExecution('e2'), ...anExecution('e3', { task: 'task-3' })]);
+    await projectAll(fresh.db);
+    const episodes = await unjudged(fresh.db, METHODS, { now: now() });
+    await judge(fresh.db, log, { methods: METHODS, episodes, now });
+    await projectAll(fresh.db);
+    expect(await unjudged(fresh.db, METHODS, { now: now() })).toEqual([]);
+    await fresh.db.query('update facts.episodes set touched_position = touched_position + 50');
+    await fresh.db.query('update troupe.judged_positions set position = position + 50');
+    await log.append([event('task.defined', { task_id: 'task-3', query: 'otherwise' }, { id: 'again', time: at(90) })]);
+    await rebuild(fresh.db, { judge: judgeAgain });
+    expect(await unjudged(fresh.db, METHODS, { now: now() })).toEqual(['e3']);
+  });
+
   it('is refused while another one runs, from its first moment to its last', async () => {
     await postgresLog(fresh.db).append(Array.from({ length: 20 }, (_, i) => anEpisode(`e${i}`)).flat());
     const other = openPool(fresh.url, { max: 3 });
     const refused: unknown[] = [];
     await rebuild(fresh.db, {
       judge: async () => void refused.push(await rebuild(other, { judge: judgeAgain }).catch((error) => error.code)),
-      perPartition: 2,
+      portion: 2,
     });
     await other.close();
     expect(refused).toEqual(['conflict', 'conflict']);

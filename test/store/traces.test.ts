@@ -114,7 +114,7 @@ describe('amendments and rebuilds', () => {
       for (const event of [...spans.slice(0, 4), rejection, ...spans.slice(4)]) await log.append([event]);
       await projectAll(fresh.db, { perPartition: 1 });
       const before = await checksum(fresh.db);
-      await rebuild(fresh.db, { judge: async () => {}, perPartition: 3 });
+      await rebuild(fresh.db, { judge: async () => {}, portion: 3 });
       expect(await checksum(fresh.db)).toEqual(before);
     } finally {
       await fresh.close();
