@@ -128,7 +128,7 @@ export function canonicalJson(value: unknown): string {
   }
   const record = value as Record<string, unknown>;
   const known = (record as Written)[WRITTEN];
-  if (known) return known;
+  if (known !== undefined && known.json !== '') return known.json;
   let text = '';
   for (const key of keysInOrder(record)) {
     const member = record[key];
@@ -136,7 +136,7 @@ export function canonicalJson(value: unknown): string {
     text += (text === '' ? textOf(key).first : textOf(key).next) + canonicalJson(member);
   }
   text = text === '' ? '{}' : `${text}}`;
-  if (known === '') (record as Written)[WRITTEN] = text;
+  if (known !== undefined) known.json = text;
   return text;
 }
 
@@ -173,6 +173,7 @@ function insertionSort(keys: string[], from: number): readonly string[] {
 /** What `JSON.parse` makes of the canonical JSON of a JSON value, without writing it: parts that are in order are not copied. */
 export function inCanonicalOrder(value: unknown): unknown {
   if (typeof value !== 'object' || value === null) return value;
+  if (isPlain(value)) return value;
   if (Array.isArray(value)) {
     let copy: unknown[] | null = null;
     for (let i = 0; i < value.length; i++) {
@@ -211,16 +212,69 @@ export function put(record: Record<string, unknown>, key: string, value: unknown
   } else record[key] = value;
 }
 
-/** Where a value that is written many times keeps what it is written as; empty until the first time. No copy has it. */
+/** Where a value keeps what it is written as. No copy has it. */
 const WRITTEN = Symbol('written');
-type Written = { [WRITTEN]?: string };
+type Written = { [WRITTEN]?: Known };
+type Known = {
+  /** Its canonical JSON; empty until it was written. */
+  json: string;
+  /** More than 0 where it is no deeper than so many levels and holds nothing that JSON writes otherwise: its keys are in order, no number is -0. */
+  depth: number;
+};
 
 /** Has the canonical JSON of a value that never changes kept with it: a span stands in each event that it tells. */
 export function writeOnce<T extends object>(value: T): T {
-  if ((value as Written)[WRITTEN] === undefined) {
-    Object.defineProperty(value, WRITTEN, { value: '', writable: true, enumerable: false });
-  }
+  if ((value as Written)[WRITTEN] === undefined) keep(value, { json: '', depth: 0 });
   return value;
+}
+
+/** Keeps with a value the canonical JSON that it was parsed from. */
+export const readFrom = (value: object, json: string): void => keep(value, { json, depth: 0 });
+
+const keep = (value: object, known: Known): void =>
+  void Object.defineProperty(value, WRITTEN, { value: known, enumerable: false });
+
+/**
+ * True for a value that was {@link readFrom} its text and is no deeper than `depth` levels, if its keys come in the order of canonical JSON
+ * (those that are numbers never do). From then on nothing walks through it: it is known to be JSON, to be in order, and how it is written.
+ */
+export function settled(value: object, depth: number): boolean {
+  const known = (value as Written)[WRITTEN];
+  if (known === undefined || known.json === '') return false;
+  if (known.depth === 0 && isOrdered(value, depth)) known.depth = depth;
+  return known.depth > 0 && known.depth <= depth;
+}
+
+function isOrdered(value: unknown, depth: number): boolean {
+  if (typeof value === 'number') return Number.isFinite(value) && !Object.is(value, -0);
+  if (typeof value !== 'object' || value === null) return true;
+  if (depth === 0) return false;
+  if (Array.isArray(value)) {
+    for (let i = 0; i < value.length; i++) if (!isOrdered(value[i], depth - 1)) return false;
+    return true;
+  }
+  let before = '';
+  for (const key in value) {
+    if (key < before || !isOrdered((value as Record<string, unknown>)[key], depth - 1)) return false;
+    before = key;
+  }
+  return true;
+}
+
+const isPlain = (value: object): boolean => ((value as Written)[WRITTEN]?.depth ?? 0) > 0;
+
+/** What `JSON.stringify` makes of a value; a member that is {@link settled} is not written again. */
+export function stringify(value: unknown): string {
+  if (!isRecord(value)) return JSON.stringify(value);
+  const known = Object.keys(value).some((key) => isRecord(value[key]) && isPlain(value[key]));
+  if (!known) return JSON.stringify(value);
+  let text = '';
+  for (const key of Object.keys(value)) {
+    const member = value[key];
+    const written = isRecord(member) && isPlain(member) ? (member as Written)[WRITTEN]!.json : JSON.stringify(member);
+    if (written !== undefined) text += (text === '' ? textOf(key).first : textOf(key).next) + written;
+  }
+  return `${text}}`;
 }
 
 /** Names of members as JSON; the same few come again and again. */
@@ -257,6 +311,7 @@ function isJson(value: unknown, depth: number): boolean {
     for (let i = 0; i < value.length; i++) if (!isJson(value[i], depth - 1)) return false;
     return true;
   }
+  if (isPlain(value) && (value as Written)[WRITTEN]!.depth <= depth) return true;
   if (typeof (value as { toJSON?: unknown }).toJSON === 'function') return false;
   // Without a list of the keys; what a prototype adds, which no JSON has, is looked at as well.
   for (const key in value) if (!isJson((value as Record<string, unknown>)[key], depth - 1)) return false;
@@ -317,8 +372,8 @@ export const sha256 = (text: string | Uint8Array): string => hash('sha256', text
 /** A deterministic id: the first 32 hex digits of the SHA-256 over the parts as a canonical JSON array. */
 export const hashId = (...parts: readonly unknown[]): string => sha256(canonicalJson(parts)).slice(0, 32);
 
-/** The same of parts that are canonical JSON already, with commas between them. */
-export const hashWritten = (parts: string): string => sha256(`[${parts}]`).slice(0, 32);
+/** The same of the parts as the canonical JSON array that they are. */
+export const hashOfWritten = (parts: string): string => sha256(parts).slice(0, 32);
 
 export const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);

@@ -108,7 +108,11 @@ export async function retell(tx: Session, batch: readonly Placed[]): Promise<Ret
     const now = toldBy([...earlier, ...spans]);
     refused.push(...now.refused);
     all.set(key, now.events);
-    const before = earlier.length === 0 ? [] : toldBy(earlier).events;
+    if (earlier.length === 0) {
+      said.push(...now.events);
+      continue;
+    }
+    const before = toldBy(earlier).events;
     const idsNow = new Set(now.events.map(identity));
     const gone = before.filter((event) => !idsNow.has(identity(event)));
     const idsBefore = new Set(gone.length > 0 ? [] : before.map(identity));

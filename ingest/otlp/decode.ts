@@ -4,7 +4,7 @@
  * that cannot be read is refused alone.
  */
 import { got, type Refusal } from '../../errors.ts';
-import { isRecord, MAX_RECORD_BYTES, notJson, parseRecord, writeOnce } from '../json.ts';
+import { isRecord, MAX_RECORD_BYTES, notJson, parseRecord, settled, writeOnce } from '../json.ts';
 import { attributesOf, BadValue, valueIn } from './any-value.ts';
 import { normal } from './normal.ts';
 import type { Attributes, Native, OtlpLog, OtlpSpan, SpanEvent } from './span.ts';
@@ -125,13 +125,26 @@ export function decodeNative(native: unknown): { readonly span: OtlpSpan } | { r
       native: { ...shared('resource', native.resource), ...shared('scope', native.scope) },
     };
     return native.log === undefined
-      ? { span: spanOf(native.span, around, 'span') }
+      ? { span: spanOf(native.span, around, 'span', isWhole(native) ? native : null) }
       : { log: logOf(native.log, around, 'log') };
   } catch (error) {
     if (error instanceof BadValue) return null;
     throw error;
   }
 }
+
+/** True for what the log gave back as it was kept, and nothing was put beside it: there is nothing to check, and nothing would change. */
+function isWhole(native: Fields): boolean {
+  if (!settled(native, MAX_SPAN_DEPTH + 1)) return false;
+  for (const key in native) {
+    if (!PARTS.has(key)) return false;
+    const part = native[key];
+    if (!isRecord(part) || Object.keys(part).length === 0) return false;
+  }
+  return normal(native.span) === native.span;
+}
+
+const PARTS = new Set(['resource', 'scope', 'span']);
 
 type Around = { readonly resource: Attributes; readonly scope: string; readonly native: Native };
 
@@ -153,9 +166,10 @@ function aroundOf(group: Fields, inner: Fields, place: string, inside: string): 
 const shared = (name: string, value: unknown): Record<string, unknown> =>
   isRecord(value) && Object.keys(value).length > 0 ? { [name]: value } : {};
 
-function spanOf(item: unknown, around: Around, field: string): OtlpSpan {
+/** `whole` is what the span is kept as, where that is known already. */
+function spanOf(item: unknown, around: Around, field: string, whole: Native | null = null): OtlpSpan {
   if (!isRecord(item)) throw new BadValue(field, 'a span object', item);
-  bounded(item, field);
+  if (whole === null) bounded(item, field);
   const { name, kind, status } = item;
   if (name !== undefined && typeof name !== 'string') throw new BadValue(`${field}.name`, 'a text', name);
   enumeration(kind, `${field}.kind`);
@@ -179,7 +193,7 @@ function spanOf(item: unknown, around: Around, field: string): OtlpSpan {
     error: Number(status?.code) === 2 ? (typeof status?.message === 'string' ? status.message : '') : null,
     scope: around.scope,
     resource: around.resource,
-    native: writeOnce({ ...around.native, span: normal(item) as Fields }),
+    native: whole ?? writeOnce({ ...around.native, span: normal(item) as Fields }),
   };
 }
 
