@@ -127,7 +127,7 @@ export function canonicalJson(value: unknown): string {
     return `${text}]`;
   }
   const record = value as Record<string, unknown>;
-  const known = (record as Written)[WRITTEN];
+  const known = (record as Marked)[KNOWN];
   if (known !== undefined && known.json !== '') return known.json;
   let text = '';
   for (const key of keysInOrder(record)) {
@@ -173,7 +173,7 @@ function insertionSort(keys: string[], from: number): readonly string[] {
 /** What `JSON.parse` makes of the canonical JSON of a JSON value, without writing it: parts that are in order are not copied. */
 export function inCanonicalOrder(value: unknown): unknown {
   if (typeof value !== 'object' || value === null) return value;
-  if (isPlain(value)) return value;
+  if (isSettled(value)) return value;
   if (Array.isArray(value)) {
     let copy: unknown[] | null = null;
     for (let i = 0; i < value.length; i++) {
@@ -212,37 +212,49 @@ export function put(record: Record<string, unknown>, key: string, value: unknown
   } else record[key] = value;
 }
 
-/** Where a value keeps what it is written as. No copy has it. */
-const WRITTEN = Symbol('written');
-type Written = { [WRITTEN]?: Known };
+/** Where a value keeps what is known of it. No copy has it. */
+const KNOWN = Symbol('known');
 type Known = {
   /** Its canonical JSON; empty until it was written. */
   json: string;
-  /** More than 0 where it is no deeper than so many levels and holds nothing that JSON writes otherwise: its keys are in order, no number is -0. */
+  /** It is JSON of no more than so many levels; 0 where nobody has looked. */
   depth: number;
+  /** `JSON.stringify` writes its canonical JSON: keys come in order, no number is -0. */
+  ordered: boolean;
 };
 
-/** Has the canonical JSON of a value that never changes kept with it: a span stands in each event that it tells. */
-export function writeOnce<T extends object>(value: T): T {
-  if ((value as Written)[WRITTEN] === undefined) keep(value, { json: '', depth: 0 });
+/**
+ * Has the canonical JSON of a value that never changes kept with it: a span stands in each event that it tells. `depth` says that it was
+ * found to be JSON of no more than so many levels.
+ */
+export function writeOnce<T extends object>(value: T, depth = 0): T {
+  if ((value as Marked)[KNOWN] === undefined) mark(value, { json: '', depth, ordered: false });
   return value;
 }
 
-/** Keeps with a value the canonical JSON that it was parsed from. */
-export const readFrom = (value: object, json: string): void => keep(value, { json, depth: 0 });
+/** Keeps with a value the canonical JSON that it was parsed from, or was written as. */
+export function keepWritten(value: object, json: string): void {
+  const known = (value as Marked)[KNOWN];
+  if (known) known.json = json;
+  else mark(value, { json, depth: 0, ordered: false });
+}
 
-const keep = (value: object, known: Known): void =>
-  void Object.defineProperty(value, WRITTEN, { value: known, enumerable: false });
+type Marked = { [KNOWN]?: Known };
+const mark = (value: object, known: Known): void =>
+  void Object.defineProperty(value, KNOWN, { value: known, enumerable: false });
 
 /**
- * True for a value that was {@link readFrom} its text and is no deeper than `depth` levels, if its keys come in the order of canonical JSON
- * (those that are numbers never do). From then on nothing walks through it: it is known to be JSON, to be in order, and how it is written.
+ * True for a value whose text was kept and that is no deeper than `depth` levels, if its keys come in the order of canonical JSON (those
+ * that are numbers never do). From then on nothing walks through it: it is known to be JSON, to be in order, and how it is written.
  */
 export function settled(value: object, depth: number): boolean {
-  const known = (value as Written)[WRITTEN];
+  const known = (value as Marked)[KNOWN];
   if (known === undefined || known.json === '') return false;
-  if (known.depth === 0 && isOrdered(value, depth)) known.depth = depth;
-  return known.depth > 0 && known.depth <= depth;
+  if (!known.ordered && isOrdered(value, depth)) {
+    known.depth = depth;
+    known.ordered = true;
+  }
+  return known.ordered && known.depth <= depth;
 }
 
 function isOrdered(value: unknown, depth: number): boolean {
@@ -261,17 +273,17 @@ function isOrdered(value: unknown, depth: number): boolean {
   return true;
 }
 
-const isPlain = (value: object): boolean => ((value as Written)[WRITTEN]?.depth ?? 0) > 0;
+const isSettled = (value: object): boolean => (value as Marked)[KNOWN]?.ordered === true;
 
 /** What `JSON.stringify` makes of a value; a member that is {@link settled} is not written again. */
 export function stringify(value: unknown): string {
   if (!isRecord(value)) return JSON.stringify(value);
-  const known = Object.keys(value).some((key) => isRecord(value[key]) && isPlain(value[key]));
-  if (!known) return JSON.stringify(value);
+  const keys = Object.keys(value);
+  if (!keys.some((key) => isRecord(value[key]) && isSettled(value[key]))) return JSON.stringify(value);
   let text = '';
-  for (const key of Object.keys(value)) {
+  for (const key of keys) {
     const member = value[key];
-    const written = isRecord(member) && isPlain(member) ? (member as Written)[WRITTEN]!.json : JSON.stringify(member);
+    const written = isRecord(member) && isSettled(member) ? (member as Marked)[KNOWN]!.json : JSON.stringify(member);
     if (written !== undefined) text += (text === '' ? textOf(key).first : textOf(key).next) + written;
   }
   return `${text}}`;
@@ -311,7 +323,8 @@ function isJson(value: unknown, depth: number): boolean {
     for (let i = 0; i < value.length; i++) if (!isJson(value[i], depth - 1)) return false;
     return true;
   }
-  if (isPlain(value) && (value as Written)[WRITTEN]!.depth <= depth) return true;
+  const known = (value as Marked)[KNOWN];
+  if (known !== undefined && known.depth > 0 && known.depth <= depth) return true;
   if (typeof (value as { toJSON?: unknown }).toJSON === 'function') return false;
   // Without a list of the keys; what a prototype adds, which no JSON has, is looked at as well.
   for (const key in value) if (!isJson((value as Record<string, unknown>)[key], depth - 1)) return false;

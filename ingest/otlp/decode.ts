@@ -25,6 +25,8 @@ export const isOtlp = (value: unknown): value is Fields =>
 
 /** Deepest nesting of a span, below what an event may have. */
 const MAX_SPAN_DEPTH = 96;
+/** And of what it is kept as, with its resource and scope. */
+const MAX_NATIVE_DEPTH = MAX_SPAN_DEPTH + 1;
 
 /**
  * A request as text. Integers beyond 2^53, which OTLP allows as numbers, are read as the decimal text that they may be as well.
@@ -123,6 +125,7 @@ export function decodeNative(native: unknown): { readonly span: OtlpSpan } | { r
       resource: attributesOf(resource.attributes, 'resource.attributes'),
       scope: typeof scope.name === 'string' ? scope.name : '',
       native: { ...shared('resource', native.resource), ...shared('scope', native.scope) },
+      depth: 0,
     };
     return native.log === undefined
       ? { span: spanOf(native.span, around, 'span', isWhole(native) ? native : null) }
@@ -135,7 +138,7 @@ export function decodeNative(native: unknown): { readonly span: OtlpSpan } | { r
 
 /** True for what the log gave back as it was kept, and nothing was put beside it: there is nothing to check, and nothing would change. */
 function isWhole(native: Fields): boolean {
-  if (!settled(native, MAX_SPAN_DEPTH + 1)) return false;
+  if (!settled(native, MAX_NATIVE_DEPTH)) return false;
   for (const key in native) {
     if (!PARTS.has(key)) return false;
     const part = native[key];
@@ -146,20 +149,25 @@ function isWhole(native: Fields): boolean {
 
 const PARTS = new Set(['resource', 'scope', 'span']);
 
-type Around = { readonly resource: Attributes; readonly scope: string; readonly native: Native };
+type Around = {
+  readonly resource: Attributes;
+  readonly scope: string;
+  readonly native: Native;
+  /** Levels of a native span around which this stands; 0 where that is not known. */
+  readonly depth: number;
+};
 
 /** What all spans of a scope share. */
 function aroundOf(group: Fields, inner: Fields, place: string, inside: string): Around {
   const resource = isRecord(group.resource) ? group.resource : {};
   const scope = isRecord(inner.scope) ? inner.scope : {};
   attributesOf(scope.attributes, `${inside}.scope.attributes`);
+  const native = { ...shared('resource', normal(resource)), ...shared('scope', normal(scope)) };
   return {
     resource: attributesOf(resource.attributes, `${place}.resource.attributes`),
     scope: typeof scope.name === 'string' ? scope.name : '',
-    native: {
-      ...shared('resource', normal(resource)),
-      ...shared('scope', normal(scope)),
-    },
+    native,
+    depth: notJson(native, '', MAX_NATIVE_DEPTH) === null ? MAX_NATIVE_DEPTH : 0,
   };
 }
 
@@ -193,7 +201,7 @@ function spanOf(item: unknown, around: Around, field: string, whole: Native | nu
     error: Number(status?.code) === 2 ? (typeof status?.message === 'string' ? status.message : '') : null,
     scope: around.scope,
     resource: around.resource,
-    native: whole ?? writeOnce({ ...around.native, span: normal(item) as Fields }),
+    native: whole ?? writeOnce({ ...around.native, span: normal(item) as Fields }, around.depth),
   };
 }
 
@@ -211,7 +219,7 @@ function logOf(item: unknown, around: Around, field: string): OtlpLog {
       timeOf(item.observedTimeUnixNano, `${field}.observedTimeUnixNano`),
     body: valueIn(item.body, `${field}.body`),
     attributes,
-    native: writeOnce({ ...around.native, log: normal(item) as Fields }),
+    native: writeOnce({ ...around.native, log: normal(item) as Fields }, around.depth),
   };
 }
 
