@@ -65,7 +65,8 @@ export function decodeEnvelope(value: unknown): Decoded {
 export function decodeDraft(draft: Draft): Decoded {
   const { event, refusal } = checkDraft(draft);
   if (refusal) return { refusal };
-  return { event: { ...event, digest: digestOf(event.name, event.time, event.json) } as Event };
+  // It was made for this call, and a copy would take as long as a tenth of what is checked.
+  return { event: Object.assign(event, { digest: digestOf(event.name, event.time, event.json) }) as Event };
 }
 
 type Checked =

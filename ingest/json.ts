@@ -127,8 +127,8 @@ export function canonicalJson(value: unknown): string {
     return `${text}]`;
   }
   const record = value as Record<string, unknown>;
-  const known = (record as Written)[WRITTEN];
-  if (known) return known;
+  const known = (record as Marked)[KNOWN];
+  if (known !== undefined && known.json !== '') return known.json;
   let text = '';
   for (const key of keysInOrder(record)) {
     const member = record[key];
@@ -136,7 +136,7 @@ export function canonicalJson(value: unknown): string {
     text += (text === '' ? textOf(key).first : textOf(key).next) + canonicalJson(member);
   }
   text = text === '' ? '{}' : `${text}}`;
-  if (known === '') (record as Written)[WRITTEN] = text;
+  if (known !== undefined) known.json = text;
   return text;
 }
 
@@ -173,6 +173,7 @@ function insertionSort(keys: string[], from: number): readonly string[] {
 /** What `JSON.parse` makes of the canonical JSON of a JSON value, without writing it: parts that are in order are not copied. */
 export function inCanonicalOrder(value: unknown): unknown {
   if (typeof value !== 'object' || value === null) return value;
+  if (isSettled(value)) return value;
   if (Array.isArray(value)) {
     let copy: unknown[] | null = null;
     for (let i = 0; i < value.length; i++) {
@@ -211,16 +212,81 @@ export function put(record: Record<string, unknown>, key: string, value: unknown
   } else record[key] = value;
 }
 
-/** Where a value that is written many times keeps what it is written as; empty until the first time. No copy has it. */
-const WRITTEN = Symbol('written');
-type Written = { [WRITTEN]?: string };
+/** Where a value keeps what is known of it. No copy has it. */
+const KNOWN = Symbol('known');
+type Known = {
+  /** Its canonical JSON; empty until it was written. */
+  json: string;
+  /** It is JSON of no more than so many levels; 0 where nobody has looked. */
+  depth: number;
+  /** `JSON.stringify` writes its canonical JSON: keys come in order, no number is -0. */
+  ordered: boolean;
+};
 
-/** Has the canonical JSON of a value that never changes kept with it: a span stands in each event that it tells. */
-export function writeOnce<T extends object>(value: T): T {
-  if ((value as Written)[WRITTEN] === undefined) {
-    Object.defineProperty(value, WRITTEN, { value: '', writable: true, enumerable: false });
-  }
+/**
+ * Has the canonical JSON of a value that never changes kept with it: a span stands in each event that it tells. `depth` says that it was
+ * found to be JSON of no more than so many levels.
+ */
+export function writeOnce<T extends object>(value: T, depth = 0): T {
+  if ((value as Marked)[KNOWN] === undefined) mark(value, { json: '', depth, ordered: false });
   return value;
+}
+
+/** Keeps with a value the canonical JSON that it was parsed from, or was written as. */
+export function keepWritten(value: object, json: string): void {
+  const known = (value as Marked)[KNOWN];
+  if (known) known.json = json;
+  else mark(value, { json, depth: 0, ordered: false });
+}
+
+type Marked = { [KNOWN]?: Known };
+const mark = (value: object, known: Known): void =>
+  void Object.defineProperty(value, KNOWN, { value: known, enumerable: false });
+
+/**
+ * True for a value whose text was kept and that is no deeper than `depth` levels, if its keys come in the order of canonical JSON (those
+ * that are numbers never do). From then on nothing walks through it: it is known to be JSON, to be in order, and how it is written.
+ */
+export function settled(value: object, depth: number): boolean {
+  const known = (value as Marked)[KNOWN];
+  if (known === undefined || known.json === '') return false;
+  if (!known.ordered && isOrdered(value, depth)) {
+    known.depth = depth;
+    known.ordered = true;
+  }
+  return known.ordered && known.depth <= depth;
+}
+
+function isOrdered(value: unknown, depth: number): boolean {
+  if (typeof value === 'number') return Number.isFinite(value) && !Object.is(value, -0);
+  if (typeof value !== 'object' || value === null) return true;
+  if (depth === 0) return false;
+  if (Array.isArray(value)) {
+    for (let i = 0; i < value.length; i++) if (!isOrdered(value[i], depth - 1)) return false;
+    return true;
+  }
+  let before = '';
+  for (const key in value) {
+    if (key < before || !isOrdered((value as Record<string, unknown>)[key], depth - 1)) return false;
+    before = key;
+  }
+  return true;
+}
+
+const isSettled = (value: object): boolean => (value as Marked)[KNOWN]?.ordered === true;
+
+/** What `JSON.stringify` makes of a value; a member that is {@link settled} is not written again. */
+export function stringify(value: unknown): string {
+  if (!isRecord(value)) return JSON.stringify(value);
+  const keys = Object.keys(value);
+  if (!keys.some((key) => isRecord(value[key]) && isSettled(value[key]))) return JSON.stringify(value);
+  let text = '';
+  for (const key of keys) {
+    const member = value[key];
+    const written = isRecord(member) && isSettled(member) ? (member as Marked)[KNOWN]!.json : JSON.stringify(member);
+    if (written !== undefined) text += (text === '' ? textOf(key).first : textOf(key).next) + written;
+  }
+  return `${text}}`;
 }
 
 /** Names of members as JSON; the same few come again and again. */
@@ -257,6 +323,8 @@ function isJson(value: unknown, depth: number): boolean {
     for (let i = 0; i < value.length; i++) if (!isJson(value[i], depth - 1)) return false;
     return true;
   }
+  const known = (value as Marked)[KNOWN];
+  if (known !== undefined && known.depth > 0 && known.depth <= depth) return true;
   if (typeof (value as { toJSON?: unknown }).toJSON === 'function') return false;
   // Without a list of the keys; what a prototype adds, which no JSON has, is looked at as well.
   for (const key in value) if (!isJson((value as Record<string, unknown>)[key], depth - 1)) return false;
@@ -317,8 +385,8 @@ export const sha256 = (text: string | Uint8Array): string => hash('sha256', text
 /** A deterministic id: the first 32 hex digits of the SHA-256 over the parts as a canonical JSON array. */
 export const hashId = (...parts: readonly unknown[]): string => sha256(canonicalJson(parts)).slice(0, 32);
 
-/** The same of parts that are canonical JSON already, with commas between them. */
-export const hashWritten = (parts: string): string => sha256(`[${parts}]`).slice(0, 32);
+/** The same of the parts as the canonical JSON array that they are. */
+export const hashOfWritten = (parts: string): string => sha256(parts).slice(0, 32);
 
 export const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);

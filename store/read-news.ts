@@ -1,5 +1,6 @@
 /** What the log holds beyond the positions: the events of the next batch. */
 import type { EventName } from '../ingest/events.ts';
+import { readRecorded } from '../ingest/formats/live-traces.ts';
 import type { Stored } from './amend.ts';
 import { copiedRows } from './copied-rows.ts';
 import type { Session } from './db/pool.ts';
@@ -82,7 +83,7 @@ async function read(tx: Session, positions: Positions, perPartition: number): Pr
       id: id!,
       name: name as EventName,
       time: time == null ? null : parseTimestamptz(time),
-      data: JSON.parse(data!),
+      data: name === 'span.recorded' ? readRecorded(data!) : JSON.parse(data!),
       partition,
       position: Number(at),
     };

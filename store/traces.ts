@@ -25,9 +25,11 @@ export function toldBy(spans: readonly Stored[]): Told {
   const { told, refused } = tellable(spans);
   for (const draft of told) {
     const { event, refusal } = checkDraft(draft);
-    // As the log would give it back, keys in order: columns of JSON keep the order they are given.
-    if (event) events.push({ ...event, data: inCanonicalOrder(event.data) as Stored['data'] });
-    else refused.push({ draft, reason: `${refusal.field}: expected ${refusal.expected}, got ${refusal.got}` });
+    if (event) {
+      const { key, source, id, name, time } = event;
+      // As the log would give it back, keys in order: columns of JSON keep the order they are given. Without its text, which would live as long as the batch.
+      events.push({ key, source, id, name, time, data: inCanonicalOrder(event.data) });
+    } else refused.push({ draft, reason: `${refusal.field}: expected ${refusal.expected}, got ${refusal.got}` });
   }
   return { events, refused };
 }
@@ -108,7 +110,11 @@ export async function retell(tx: Session, batch: readonly Placed[]): Promise<Ret
     const now = toldBy([...earlier, ...spans]);
     refused.push(...now.refused);
     all.set(key, now.events);
-    const before = earlier.length === 0 ? [] : toldBy(earlier).events;
+    if (earlier.length === 0) {
+      said.push(...now.events);
+      continue;
+    }
+    const before = toldBy(earlier).events;
     const idsNow = new Set(now.events.map(identity));
     const gone = before.filter((event) => !idsNow.has(identity(event)));
     const idsBefore = new Set(gone.length > 0 ? [] : before.map(identity));

@@ -4,7 +4,7 @@
  * agent named by a span that comes later is known to every span inside it.
  */
 import type { Draft } from '../events.ts';
-import { hashId, isRecord } from '../json.ts';
+import { canonicalJson, hashOfWritten, isRecord, keepWritten } from '../json.ts';
 import { decodeNative, type Otlp } from '../otlp/decode.ts';
 import type { OtlpLog, OtlpSpan } from '../otlp/span.ts';
 import type { NativeRefusal } from './format.ts';
@@ -95,10 +95,27 @@ export function cutOtlp({
 const recorded = (trace: string, time: string | null, { format, item }: SpanItem): Draft => ({
   name: 'span.recorded',
   source: `/trace/${format}`,
-  id: hashId(item),
+  id: idOf(item),
   time,
   data: { episode_id: trace, format, item },
 });
+
+/** `hashId` of an item, which keeps its text: hashing has put it together, from some hundred pieces, and the event is written of it next. */
+function idOf(item: unknown): string {
+  const json = `[${canonicalJson(item)}]`;
+  const id = hashOfWritten(json);
+  if (isRecord(item)) keepWritten(item, json.slice(1, -1));
+  return id;
+}
+
+/** The data of `span.recorded` from their canonical JSON, which is how the log holds them. The item keeps what of it is its own. */
+export function readRecorded(json: string): unknown {
+  const data: unknown = JSON.parse(json);
+  if (!isRecord(data) || !isRecord(data.item) || Object.keys(data).length !== 3) return data;
+  const before = `{"episode_id":${JSON.stringify(data.episode_id)},"format":${JSON.stringify(data.format)},"item":`;
+  if (json.startsWith(before)) keepWritten(data.item, json.slice(before.length, -1));
+  return data;
+}
 
 /** The events of one trace, told from all its items that have come, whatever their order. Items of unknown formats say nothing. */
 export function tellTrace(items: readonly SpanItem[]): readonly Draft[] {

@@ -21,19 +21,8 @@ import { isVercelAi, VERCEL_AI, vercelAct } from './vercel-ai-spans.ts';
 const SOURCE = '/otlp';
 export const LANGFUSE = 'langfuse';
 
-/** The conventions of a span; null where it speaks of no agent and no model. Found once for each span. */
+/** The conventions of a span; null where it speaks of no agent and no model. */
 function dialectOf(span: OtlpSpan): string | null {
-  let dialect = dialects.get(span);
-  if (dialect === undefined) {
-    dialect = findDialect(span);
-    dialects.set(span, dialect);
-  }
-  return dialect;
-}
-
-const dialects = new WeakMap<OtlpSpan, string | null>();
-
-function findDialect(span: OtlpSpan): string | null {
   if (isOpeninference(span)) return OPENINFERENCE;
   if (isVercelAi(span)) return VERCEL_AI;
   if (isLangfuseSpan(span)) return LANGFUSE;
@@ -41,8 +30,8 @@ function findDialect(span: OtlpSpan): string | null {
   return Object.keys(span.attributes).some((key) => key.startsWith('gen_ai.')) ? OTEL_GENAI : null;
 }
 
-function actOf(span: OtlpSpan): Act {
-  switch (dialectOf(span)) {
+function actOf(span: OtlpSpan, dialect: string | null): Act {
+  switch (dialect) {
     case OPENINFERENCE:
       return openinferenceAct(span);
     case VERCEL_AI:
@@ -80,12 +69,15 @@ function tell(
   const all = [...context, ...spans];
   const told = new Set<Act>();
   const contents = logsByCall(logs, spans);
+  const dialects = all.map(dialectOf);
   const acts = all.map((span, i) => {
-    const act = actOf(withContent(span, contents.get(callKey(span.traceId, span.spanId)) ?? []));
+    const logged = contents.size === 0 ? [] : (contents.get(callKey(span.traceId, span.spanId)) ?? []);
+    const full = withContent(span, logged);
+    const act = actOf(full, full === span ? dialects[i]! : dialectOf(full));
     if (i >= context.length) told.add(act);
     return act;
   });
-  const known = new Set(all.map((span) => callKey(span.traceId, span.spanId)));
+  const known = new Set(logs.length === 0 ? [] : all.map((span) => callKey(span.traceId, span.spanId)));
   const loose = logs
     .filter((log) => isContentEvent(log.name))
     .filter(({ traceId, spanId }) => !known.has(callKey(traceId, spanId)));
@@ -93,10 +85,10 @@ function tell(
     acts.push(act);
     told.add(act);
   }
-  const speaking = new Set(all.filter((span) => dialectOf(span) !== null).map(({ traceId }) => traceId));
+  const speaking = new Set(all.filter((_, i) => dialects[i] !== null).map(({ traceId }) => traceId));
   for (const { trace } of acts) if (loose.some(({ traceId }) => traceId === trace)) speaking.add(trace);
   const judgements: Judgement[] = [
-    ...spans.filter((span) => dialectOf(span) === OPENINFERENCE).flatMap(openinferenceJudgements),
+    ...spans.filter((_, i) => dialects[context.length + i] === OPENINFERENCE).flatMap(openinferenceJudgements),
     ...spans.flatMap((span) =>
       span.events
         .filter(({ name }) => isEvaluation(name))

@@ -1,6 +1,6 @@
 /** How acts are stated: ids that tell readings apart and sort the later and the fuller one last, and an order that needs no other act. */
 import { CANONICAL, type Draft, type EventData, type EventName } from '../events.ts';
-import { canonicalJson, hashWritten } from '../json.ts';
+import { canonicalJson, hashOfWritten } from '../json.ts';
 
 /** Data of an event in which a member without a value may be undefined: it counts as absent. */
 export type Said<N extends EventName> = {
@@ -30,10 +30,13 @@ export type Kept = {
 export function speaker(source: string): Speak {
   const first = canonicalJson(source);
   return (name, place, data, time, { revision = '', full = true } = {}) => {
-    const json = canonicalJson(data);
     let before = `${first},"${name}"`;
     for (const part of place) before += `,${canonicalJson(part)}`;
-    const id = hashWritten(`${before},${json},${canonicalJson(time)}`);
+    const written = canonicalJson(data);
+    const whole = `[${before},${written},${canonicalJson(time)}]`;
+    const id = hashOfWritten(whole);
+    // Hashing put the pieces of the whole together: a part of it is there already, the pieces would be put together once more.
+    const json = whole.slice(before.length + 2, before.length + 2 + written.length);
     return {
       name,
       source,

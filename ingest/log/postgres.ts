@@ -135,18 +135,25 @@ const identity = (e: { readonly key: string; readonly source: string; readonly i
 /** Keeps what every door received and refused, in the same database. A letter refused again is counted, not kept twice. */
 export function postgresBook(db: SqlDatabase): DoorBook {
   return {
-    report: (report) => db.transaction((tx) => writeReport(tx, report)),
+    // What one statement writes is a transaction of its own: two round trips fewer, and most requests have nothing refused.
+    report: (report) =>
+      report.rejected.length === 0 ? writeCounts(db, report) : db.transaction((tx) => writeReport(tx, report)),
   };
 }
 
 async function writeReport(tx: SqlClient, report: DoorReport): Promise<void> {
+  await writeCounts(tx, report);
+  await writeLetters(tx, report.door, report.rejected);
+}
+
+async function writeCounts(tx: SqlClient, report: DoorReport): Promise<void> {
   await tx.query(
     `insert into troupe.door_counts as c (door, received, acknowledged, duplicates, rejected) values ($1, $2, $3, $4, $5)
      on conflict (door) do update set received = c.received + excluded.received, acknowledged = c.acknowledged + excluded.acknowledged,
        duplicates = c.duplicates + excluded.duplicates, rejected = c.rejected + excluded.rejected`,
     [report.door, report.received, report.acknowledged, report.duplicates, report.rejected.length],
+    { name: 'door_count' },
   );
-  await writeLetters(tx, report.door, report.rejected);
 }
 
 /** Keeps refused records inside a transaction of the caller. */

@@ -4,7 +4,7 @@
  * that cannot be read is refused alone.
  */
 import { got, type Refusal } from '../../errors.ts';
-import { isRecord, MAX_RECORD_BYTES, notJson, parseRecord, writeOnce } from '../json.ts';
+import { isRecord, MAX_RECORD_BYTES, notJson, parseRecord, settled, writeOnce } from '../json.ts';
 import { attributesOf, BadValue, valueIn } from './any-value.ts';
 import { normal } from './normal.ts';
 import type { Attributes, Native, OtlpLog, OtlpSpan, SpanEvent } from './span.ts';
@@ -25,6 +25,8 @@ export const isOtlp = (value: unknown): value is Fields =>
 
 /** Deepest nesting of a span, below what an event may have. */
 const MAX_SPAN_DEPTH = 96;
+/** And of what it is kept as, with its resource and scope. */
+const MAX_NATIVE_DEPTH = MAX_SPAN_DEPTH + 1;
 
 /**
  * A request as text. Integers beyond 2^53, which OTLP allows as numbers, are read as the decimal text that they may be as well.
@@ -123,9 +125,10 @@ export function decodeNative(native: unknown): { readonly span: OtlpSpan } | { r
       resource: attributesOf(resource.attributes, 'resource.attributes'),
       scope: typeof scope.name === 'string' ? scope.name : '',
       native: { ...shared('resource', native.resource), ...shared('scope', native.scope) },
+      depth: 0,
     };
     return native.log === undefined
-      ? { span: spanOf(native.span, around, 'span') }
+      ? { span: spanOf(native.span, around, 'span', isWhole(native) ? native : null) }
       : { log: logOf(native.log, around, 'log') };
   } catch (error) {
     if (error instanceof BadValue) return null;
@@ -133,29 +136,48 @@ export function decodeNative(native: unknown): { readonly span: OtlpSpan } | { r
   }
 }
 
-type Around = { readonly resource: Attributes; readonly scope: string; readonly native: Native };
+/** True for what the log gave back as it was kept, and nothing was put beside it: there is nothing to check, and nothing would change. */
+function isWhole(native: Fields): boolean {
+  if (!settled(native, MAX_NATIVE_DEPTH)) return false;
+  for (const key in native) {
+    if (!PARTS.has(key)) return false;
+    const part = native[key];
+    if (!isRecord(part) || Object.keys(part).length === 0) return false;
+  }
+  return normal(native.span) === native.span;
+}
+
+const PARTS = new Set(['resource', 'scope', 'span']);
+
+type Around = {
+  readonly resource: Attributes;
+  readonly scope: string;
+  readonly native: Native;
+  /** Levels of a native span around which this stands; 0 where that is not known. */
+  readonly depth: number;
+};
 
 /** What all spans of a scope share. */
 function aroundOf(group: Fields, inner: Fields, place: string, inside: string): Around {
   const resource = isRecord(group.resource) ? group.resource : {};
   const scope = isRecord(inner.scope) ? inner.scope : {};
   attributesOf(scope.attributes, `${inside}.scope.attributes`);
+  const native = { ...shared('resource', normal(resource)), ...shared('scope', normal(scope)) };
   return {
     resource: attributesOf(resource.attributes, `${place}.resource.attributes`),
     scope: typeof scope.name === 'string' ? scope.name : '',
-    native: {
-      ...shared('resource', normal(resource)),
-      ...shared('scope', normal(scope)),
-    },
+    native,
+    depth: notJson(native, '', MAX_NATIVE_DEPTH) === null ? MAX_NATIVE_DEPTH : 0,
   };
 }
 
 const shared = (name: string, value: unknown): Record<string, unknown> =>
   isRecord(value) && Object.keys(value).length > 0 ? { [name]: value } : {};
 
-function spanOf(item: unknown, around: Around, field: string): OtlpSpan {
+/** `whole` is what the span is kept as, where that is known already. */
+function spanOf(item: unknown, around: Around, field: string, whole: Native | null = null): OtlpSpan {
   if (!isRecord(item)) throw new BadValue(field, 'a span object', item);
-  bounded(item, field);
+  if (whole === null) bounded(item, field);
   const { name, kind, status } = item;
   if (name !== undefined && typeof name !== 'string') throw new BadValue(`${field}.name`, 'a text', name);
   enumeration(kind, `${field}.kind`);
@@ -179,7 +201,7 @@ function spanOf(item: unknown, around: Around, field: string): OtlpSpan {
     error: Number(status?.code) === 2 ? (typeof status?.message === 'string' ? status.message : '') : null,
     scope: around.scope,
     resource: around.resource,
-    native: writeOnce({ ...around.native, span: normal(item) as Fields }),
+    native: whole ?? writeOnce({ ...around.native, span: normal(item) as Fields }, around.depth),
   };
 }
 
@@ -197,7 +219,7 @@ function logOf(item: unknown, around: Around, field: string): OtlpLog {
       timeOf(item.observedTimeUnixNano, `${field}.observedTimeUnixNano`),
     body: valueIn(item.body, `${field}.body`),
     attributes,
-    native: writeOnce({ ...around.native, log: normal(item) as Fields }),
+    native: writeOnce({ ...around.native, log: normal(item) as Fields }, around.depth),
   };
 }
 

@@ -4,10 +4,13 @@ import {
   canonicalJson,
   guardJson,
   inCanonicalOrder,
+  keepWritten,
   MAX_DEPTH,
   MAX_RECORD_BYTES,
   notJson,
   parseRecord,
+  settled,
+  stringify,
 } from '../../ingest/json.ts';
 
 const codeOf = (text: string): string | null => {
@@ -141,6 +144,32 @@ describe('canonical JSON', () => {
     );
     const inOrder = { a: [{ b: 1, c: { d: null } }], e: 'f' };
     expect(inCanonicalOrder(inOrder)).toBe(inOrder);
+  });
+
+  it('writes, orders and checks a value whose text is known as one whose text is not', () => {
+    fc.assert(
+      fc.property(fc.dictionary(fc.string(), fc.jsonValue()), fc.boolean(), fc.nat(8), (made, odd, depth) => {
+        const text = canonicalJson(odd ? { ...made, '10': -0, '9': { b: 1, a: made } } : made);
+        const [known, plain] = [JSON.parse(text), JSON.parse(text)];
+        keepWritten(known, text);
+        const isSettled = settled(known, depth);
+        if (odd || notJson(plain, '', depth) !== null) expect(isSettled).toBe(false);
+        const around = { a: 1, known, none: undefined, z: ['x'] };
+        expect(stringify(around)).toBe(JSON.stringify({ ...around, known: plain }));
+        expect(canonicalJson(around)).toBe(canonicalJson({ ...around, known: plain }));
+        expect(JSON.stringify(inCanonicalOrder(around))).toBe(
+          JSON.stringify(inCanonicalOrder({ ...around, known: plain })),
+        );
+        for (const limit of [depth, depth + 1, depth + 2])
+          expect(notJson({ known }, '', limit)).toEqual(notJson({ known: plain }, '', limit));
+      }),
+    );
+    const known = { a: { b: 'c' } };
+    keepWritten(known, '{"a":{"b":"c"}}');
+    expect(settled(known, 1)).toBe(false);
+    expect(settled(known, 2)).toBe(true);
+    expect(inCanonicalOrder(known)).toBe(known);
+    expect(settled(JSON.parse('{"a":1}'), 2)).toBe(false);
   });
 
   it('names where a value of a program is not JSON', () => {
