@@ -5,6 +5,7 @@
  */
 import { hash } from 'node:crypto';
 import type { Refusal } from '../errors.ts';
+import { isSettled, knownOf } from './known-json.ts';
 
 /** Deepest nesting that is taken, in arrays and objects together. */
 export const MAX_DEPTH = 128;
@@ -127,7 +128,7 @@ export function canonicalJson(value: unknown): string {
     return `${text}]`;
   }
   const record = value as Record<string, unknown>;
-  const known = (record as Marked)[KNOWN];
+  const known = knownOf(record);
   if (known !== undefined && known.json !== '') return known.json;
   let text = '';
   for (const key of keysInOrder(record)) {
@@ -212,69 +213,6 @@ export function put(record: Record<string, unknown>, key: string, value: unknown
   } else record[key] = value;
 }
 
-/** Where a value keeps what is known of it. No copy has it. */
-const KNOWN = Symbol('known');
-type Known = {
-  /** Its canonical JSON; empty until it was written. */
-  json: string;
-  /** It is JSON of no more than so many levels; 0 where nobody has looked. */
-  depth: number;
-  /** `JSON.stringify` writes its canonical JSON: keys come in order, no number is -0. */
-  ordered: boolean;
-};
-
-/**
- * Has the canonical JSON of a value that never changes kept with it: a span stands in each event that it tells. `depth` says that it was
- * found to be JSON of no more than so many levels.
- */
-export function writeOnce<T extends object>(value: T, depth = 0): T {
-  if ((value as Marked)[KNOWN] === undefined) mark(value, { json: '', depth, ordered: false });
-  return value;
-}
-
-/** Keeps with a value the canonical JSON that it was parsed from, or was written as. */
-export function keepWritten(value: object, json: string): void {
-  const known = (value as Marked)[KNOWN];
-  if (known) known.json = json;
-  else mark(value, { json, depth: 0, ordered: false });
-}
-
-type Marked = { [KNOWN]?: Known };
-const mark = (value: object, known: Known): void =>
-  void Object.defineProperty(value, KNOWN, { value: known, enumerable: false });
-
-/**
- * True for a value whose text was kept and that is no deeper than `depth` levels, if its keys come in the order of canonical JSON (those
- * that are numbers never do). From then on nothing walks through it: it is known to be JSON, to be in order, and how it is written.
- */
-export function settled(value: object, depth: number): boolean {
-  const known = (value as Marked)[KNOWN];
-  if (known === undefined || known.json === '') return false;
-  if (!known.ordered && isOrdered(value, depth)) {
-    known.depth = depth;
-    known.ordered = true;
-  }
-  return known.ordered && known.depth <= depth;
-}
-
-function isOrdered(value: unknown, depth: number): boolean {
-  if (typeof value === 'number') return Number.isFinite(value) && !Object.is(value, -0);
-  if (typeof value !== 'object' || value === null) return true;
-  if (depth === 0) return false;
-  if (Array.isArray(value)) {
-    for (let i = 0; i < value.length; i++) if (!isOrdered(value[i], depth - 1)) return false;
-    return true;
-  }
-  let before = '';
-  for (const key in value) {
-    if (key < before || !isOrdered((value as Record<string, unknown>)[key], depth - 1)) return false;
-    before = key;
-  }
-  return true;
-}
-
-const isSettled = (value: object): boolean => (value as Marked)[KNOWN]?.ordered === true;
-
 /** What `JSON.stringify` makes of a value; a member that is {@link settled} is not written again. */
 export function stringify(value: unknown): string {
   if (!isRecord(value)) return JSON.stringify(value);
@@ -283,7 +221,7 @@ export function stringify(value: unknown): string {
   let text = '';
   for (const key of keys) {
     const member = value[key];
-    const written = isRecord(member) && isSettled(member) ? (member as Marked)[KNOWN]!.json : JSON.stringify(member);
+    const written = isRecord(member) && isSettled(member) ? knownOf(member)!.json : JSON.stringify(member);
     if (written !== undefined) text += (text === '' ? textOf(key).first : textOf(key).next) + written;
   }
   return `${text}}`;
@@ -323,7 +261,7 @@ function isJson(value: unknown, depth: number): boolean {
     for (let i = 0; i < value.length; i++) if (!isJson(value[i], depth - 1)) return false;
     return true;
   }
-  const known = (value as Marked)[KNOWN];
+  const known = knownOf(value);
   if (known !== undefined && known.depth > 0 && known.depth <= depth) return true;
   if (typeof (value as { toJSON?: unknown }).toJSON === 'function') return false;
   // Without a list of the keys; what a prototype adds, which no JSON has, is looked at as well.

@@ -2,15 +2,13 @@
  * The log into empty tables, key by key instead of in the order of arrival. However the events of a key lie among those of others, its
  * rows are made once: nothing that was written is looked for, told again or summed up again. What is appended meanwhile is left alone.
  */
-import type { EventName } from '../ingest/events.ts';
 import { KEYED } from '../ingest/log/keyed.ts';
 import { applyOrBury } from './apply.ts';
 import { copiedRows } from './copied-rows.ts';
 import type { Db, Session } from './db/pool.ts';
-import { parseTimestamptz } from './db/values.ts';
 import { type Prepared, prepare } from './prepare.ts';
 import { APPLYING } from './projector.ts';
-import { EMBEDDED, type Positions, type Read } from './read-news.ts';
+import { EMBEDDED, eventOf, type Positions, type Read } from './read-news.ts';
 
 export type ByKeyOptions = {
   /** Schema that holds the empty tables. */
@@ -106,18 +104,7 @@ async function readPortion(tx: Session, from: Place, { end, most }: Bounds): Pro
      ) to stdout (format binary)`,
   );
   const { rows } = await copiedRows(copy);
-  const read = rows.map(
-    ([key, source, id, name, time, data, partition, position]): Read => ({
-      key: key!,
-      source: source!,
-      id: id!,
-      name: name as EventName,
-      time: time == null ? null : parseTimestamptz(time),
-      data: JSON.parse(data!),
-      partition: Number(partition),
-      position: Number(position),
-    }),
-  );
+  const read = rows.map(eventOf);
   const more = rows.length === most || Number(rows.at(-1)?.[8] ?? 0) >= MOST_BYTES;
   const whole = more ? withoutLastKey(read) : read;
   const last = whole.at(-1);

@@ -72,22 +72,27 @@ async function read(tx: Session, positions: Positions, perPartition: number): Pr
   const { rows, bytes } = await copiedRows(copy);
   const counts = new Map<number, number>();
   let full = false;
-  const events = rows.map(([key, source, id, name, time, data, inPartition, at, until]): Read => {
-    const partition = Number(inPartition);
-    const count = (counts.get(partition) ?? 0) + 1;
-    counts.set(partition, count);
-    full ||= count === perPartition || Number(until) >= MOST_BYTES;
-    return {
-      key: key!,
-      source: source!,
-      id: id!,
-      name: name as EventName,
-      time: time == null ? null : parseTimestamptz(time),
-      data: name === 'span.recorded' ? readRecorded(data!) : JSON.parse(data!),
-      partition,
-      position: Number(at),
-    };
+  const events = rows.map((row): Read => {
+    const event = eventOf(row);
+    const count = (counts.get(event.partition) ?? 0) + 1;
+    counts.set(event.partition, count);
+    full ||= count === perPartition || Number(row.at(-1)) >= MOST_BYTES;
+    return event;
   });
   events.sort((a, b) => a.partition - b.partition || a.position - b.position);
   return { events, bytes, all: !full };
+}
+
+/** An event from the columns key, source, id, name, time, data, partition and position, as texts. */
+export function eventOf([key, source, id, name, time, data, partition, position]: readonly (string | null)[]): Read {
+  return {
+    key: key!,
+    source: source!,
+    id: id!,
+    name: name as EventName,
+    time: time == null ? null : parseTimestamptz(time),
+    data: name === 'span.recorded' ? readRecorded(data!) : JSON.parse(data!),
+    partition: Number(partition),
+    position: Number(position),
+  };
 }

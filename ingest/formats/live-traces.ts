@@ -4,7 +4,8 @@
  * agent named by a span that comes later is known to every span inside it.
  */
 import type { Draft } from '../events.ts';
-import { canonicalJson, hashOfWritten, isRecord, keepWritten } from '../json.ts';
+import { canonicalJson, hashOfWritten, isRecord } from '../json.ts';
+import { keepWritten } from '../known-json.ts';
 import { decodeNative, type Otlp } from '../otlp/decode.ts';
 import type { OtlpLog, OtlpSpan } from '../otlp/span.ts';
 import type { NativeRefusal } from './format.ts';

@@ -4,7 +4,8 @@
  * that cannot be read is refused alone.
  */
 import { got, type Refusal } from '../../errors.ts';
-import { isRecord, MAX_RECORD_BYTES, notJson, parseRecord, settled, writeOnce } from '../json.ts';
+import { isRecord, MAX_RECORD_BYTES, notJson, parseRecord } from '../json.ts';
+import { settled, writeOnce } from '../known-json.ts';
 import { attributesOf, BadValue, valueIn } from './any-value.ts';
 import { normal } from './normal.ts';
 import type { Attributes, Native, OtlpLog, OtlpSpan, SpanEvent } from './span.ts';

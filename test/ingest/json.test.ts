@@ -4,14 +4,13 @@ import {
   canonicalJson,
   guardJson,
   inCanonicalOrder,
-  keepWritten,
   MAX_DEPTH,
   MAX_RECORD_BYTES,
   notJson,
   parseRecord,
-  settled,
   stringify,
 } from '../../ingest/json.ts';
+import { keepWritten, settled } from '../../ingest/known-json.ts';
 
 const codeOf = (text: string): string | null => {
   const parsed = parseRecord(text);
