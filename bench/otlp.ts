@@ -89,6 +89,10 @@ async function readingCases({ rounds, say }: Settings): Promise<Result[]> {
   const decoding = { what: 'decoding alone (@bufbuild/protobuf)', measured: measured[3]! };
   const agree = same ? 'both read the same names and attributes' : 'the readers differ';
   return [
+    compared(about('decoded and mapped to spans, against decoding alone'), measured[2]!, decoding, {
+      equal: same,
+      how: agree,
+    }),
     compared(about('read and told as checked, redacted events, against decoding alone'), measured[0]!, decoding, {
       equal: same && counts.told > READ,
       how: `${agree}; ${counts.told} events of ${READ} spans`,
