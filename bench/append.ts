@@ -5,14 +5,13 @@
 import { Agent, request } from 'node:http';
 import { join } from 'node:path';
 import kafkajs from 'kafkajs';
-import { findKafkaJars, startKafka } from '../proofs/kafka.ts';
+import { type Broker, findKafkaJars, startKafka } from '../proofs/kafka.ts';
 import { clientOf } from '../proofs/kafka-clients.ts';
-import { startPostgres } from '../proofs/postgres.ts';
 import { runTroupe, type TroupeProcess } from '../proofs/troupe-process.ts';
-import { openPool } from '../store/db/pool.ts';
 import type { Bench, Settings } from './bench.ts';
+import { cpuSecondsOf } from './cpu-seconds.ts';
 import { compared, interleave, type Result, type Side, unmeasured } from './harness.ts';
-import { cpuSecondsOf } from './server.ts';
+import { type BenchServer, startBenchServer } from './server.ts';
 import type { Measured } from './statistics.ts';
 
 const BATCH = 100;
@@ -29,8 +28,8 @@ export const bench: Bench = {
     const found = findKafkaJars(process.env);
     if ('missing' in found) return [unmeasured('append', { skipped: found.missing })];
     const broker = await startKafka(found, join(settings.scratch, 'broker'));
-    const postgres = await startPostgres(join(settings.scratch, 'postgres'), 'bench');
-    const env = { DATABASE_URL: postgres.url('bench'), KAFKA_PARTITIONS: String(PARTITIONS) };
+    const server = await startBenchServer(settings.scratch);
+    const env = { DATABASE_URL: server.url, KAFKA_PARTITIONS: String(PARTITIONS) };
     const results: Result[] = [];
     try {
       for (const log of ['kafka', 'embedded'] as const) {
@@ -40,32 +39,32 @@ export const bench: Bench = {
           env: { ...env, KAFKA_BROKERS: brokers, KAFKA_TOPIC: 'ours' },
         });
         try {
-          results.push(await appendTo(log, api, broker.address, postgres.url('bench'), settings));
+          results.push(await appendTo(log, { api, broker, server }, settings));
         } finally {
           await api.end('SIGTERM');
         }
       }
       return results;
     } finally {
-      await Promise.all([broker.stop(), postgres.stop()]);
+      await Promise.all([broker.stop(), server.close()]);
     }
   },
 };
 
+type Started = { readonly api: TroupeProcess; readonly broker: Broker; readonly server: BenchServer };
+
 async function appendTo(
   log: 'kafka' | 'embedded',
-  api: TroupeProcess,
-  address: string,
-  databaseUrl: string,
+  { api, broker, server: { db, pid } }: Started,
   { rounds, say }: Settings,
 ): Promise<Result> {
+  const { address } = broker;
   const admin = clientOf(address).admin();
   const producer = clientOf(address).producer({
     idempotent: true,
     maxInFlightRequests: 1,
     createPartitioner: kafkajs.Partitioners.DefaultPartitioner,
   });
-  const db = openPool(databaseUrl);
   const topic = `peer-${log}`;
   await Promise.all([admin.connect(), producer.connect()]);
   await admin.createTopics({ topics: [{ topic, numPartitions: PARTITIONS }], waitForLeaders: true });
@@ -78,11 +77,12 @@ async function appendTo(
   };
   const agent = new Agent({ keepAlive: true, maxSockets: LANES });
   const timed = async (work: number, task: () => Promise<void>): Promise<Measured> => {
-    const [own, its, began] = [process.cpuUsage(), cpuSecondsOf(api.pid()), performance.now()];
+    const theirs = () => [api.pid(), pid, broker.node?.pid() ?? 0].reduce((sum, one) => sum + cpuSecondsOf(one), 0);
+    const [own, before, began] = [process.cpuUsage(), theirs(), performance.now()];
     await task();
     const seconds = (performance.now() - began) / 1000;
     const { user, system } = process.cpuUsage(own);
-    return { work, seconds, cpuSeconds: (user + system) / 1e6 + cpuSecondsOf(api.pid()) - its };
+    return { work, seconds, cpuSeconds: (user + system) / 1e6 + theirs() - before };
   };
   let sent = 0;
   const ours = (round: number): Promise<Measured> => {
@@ -137,7 +137,7 @@ async function appendTo(
     );
   } finally {
     agent.destroy();
-    await Promise.all([admin.disconnect(), producer.disconnect(), db.close()]);
+    await Promise.all([admin.disconnect(), producer.disconnect()]);
   }
 }
 

@@ -52,12 +52,14 @@ type Case = {
   /** Tables that are written besides those of facts. */
   readonly more?: readonly string[];
   readonly about?: string;
+  /** Processes that work for it, besides the server. */
+  readonly processes?: readonly number[];
 };
 
 async function againstCopy(
   server: BenchServer,
   { rounds, say }: Settings,
-  { log, events, empty, bring, more = [], about }: Case,
+  { log, events, empty, bring, more = [], about, processes = [] }: Case,
 ): Promise<Result> {
   let copies: Copies = [];
   const sums: Record<string, Readonly<Record<string, string>>> = {};
@@ -65,7 +67,7 @@ async function againstCopy(
     name,
     round: async (round) => {
       await empty();
-      const measured = await server.measure(events, async () => void (await work()));
+      const measured = await server.measure(events, async () => void (await work()), processes);
       if (round === -1 || round === rounds - 1) sums[name] = await sumsOf(server.db);
       return measured;
     },
@@ -123,6 +125,7 @@ async function kafkaCase(server: BenchServer, settings: Settings, events: number
         return applied;
       },
       more: ['troupe.events'],
+      processes: broker.node ? [broker.node.pid()] : [],
       about: `${PARTITIONS} partitions; with the archive of events, ${duplicates} duplicates told apart, and joining the topic`,
     });
   } finally {

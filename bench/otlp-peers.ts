@@ -12,6 +12,7 @@ import { openPool } from '../store/db/pool.ts';
 export type StartedPeer = {
   readonly name: string;
   readonly url: string;
+  readonly pid: number;
   readonly headers: Record<string, string>;
   /** What the resource of its spans must say besides their service. */
   readonly resource: Readonly<Record<string, string>>;
@@ -128,7 +129,7 @@ async function start(about: About, venv: string, database: string, scratch: stri
     // It starts workers of its own, which end with its group.
     detached: true,
   });
-  const url = `http://127.0.0.1:${port}`;
+  const [url, pid] = [`http://127.0.0.1:${port}`, child.pid ?? 0];
   const stop = async (): Promise<void> => {
     if (child.exitCode !== null || child.pid === undefined) return;
     const gone = once(child, 'exit');
@@ -149,12 +150,13 @@ async function start(about: About, venv: string, database: string, scratch: stri
     await new Promise((resolve) => setTimeout(resolve, 200));
   }
   if (about.inMemory) {
-    return { name: about.name, url, headers: about.headers, stop, ...(await about.inMemory(url)) };
+    return { name: about.name, url, pid, headers: about.headers, stop, ...(await about.inMemory(url)) };
   }
   const db = openPool(own.href);
   return {
     name: about.name,
     url,
+    pid,
     headers: about.headers,
     resource: {},
     count: async () => Number((await db.query<{ n: string }>('select count(*) as n from spans')).rows[0]!.n),

@@ -1,18 +1,21 @@
 /** A throw-away PostgreSQL for benchmarks, durable as in use, whose processor time can be counted with that of the process that asks it. */
-import { readdirSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { migrate } from '../migrations/migrate.ts';
 import { prepareBinaries } from '../store/db/binaries.ts';
 import { ensureCluster } from '../store/db/cluster.ts';
 import { startServer } from '../store/db/launcher.ts';
 import { type Db, openPool } from '../store/db/pool.ts';
+import { cpuSecondsOf } from './cpu-seconds.ts';
 import type { Measured } from './statistics.ts';
 
 export type BenchServer = {
   readonly db: Db;
   readonly url: string;
-  /** Work done by this process and the server together, until everything that was committed is on the disk. */
-  measure(work: number, task: () => Promise<void>): Promise<Measured>;
+  /** The server's first process. */
+  readonly pid: number;
+  /** Work done by this process, the server and these other ones together, until everything that was committed is on the disk. */
+  measure(work: number, task: () => Promise<void>, others?: readonly number[]): Promise<Measured>;
   /** One more database on the same server; it ends with the first. */
   another(name: string): Promise<BenchServer>;
   close(): Promise<void>;
@@ -36,14 +39,16 @@ export async function startBenchServer(folder: string): Promise<BenchServer> {
     return {
       db,
       url,
-      measure: async (work, task) => {
-        const [own, its, start] = [process.cpuUsage(), cpuSecondsOf(postmaster), performance.now()];
+      pid: postmaster,
+      measure: async (work, task, others = []) => {
+        const theirs = () => [postmaster, ...others].reduce((sum, pid) => sum + cpuSecondsOf(pid), 0);
+        const [own, before, start] = [process.cpuUsage(), theirs(), performance.now()];
         await task();
         // Only a commit that wrote something waits for the disk, and with it for all before it.
         await db.query(`select pg_logical_emit_message(true, 'bench', '')`);
         const seconds = (performance.now() - start) / 1000;
         const { user, system } = process.cpuUsage(own);
-        return { work, seconds, cpuSeconds: (user + system) / 1e6 + cpuSecondsOf(postmaster) - its };
+        return { work, seconds, cpuSeconds: (user + system) / 1e6 + theirs() - before };
       },
       another: open,
       close: async () => {
@@ -53,42 +58,4 @@ export async function startBenchServer(folder: string): Promise<BenchServer> {
     };
   };
   return open('bench');
-}
-
-/** Ticks in which Linux counts processor time. */
-const TICKS_A_SECOND = 100;
-
-/** Seconds of a process, of its children that run, and of those that have ended. 0 where there is no /proc. */
-export function cpuSecondsOf(parent: number): number {
-  let ticks = 0;
-  try {
-    for (const entry of readdirSync('/proc')) {
-      if (!/^\d+$/.test(entry)) continue;
-      const stat = statOf(entry);
-      if (stat === null) continue;
-      const [, ppid, utime, stime, cutime, cstime] = stat;
-      if (Number(entry) === parent) ticks += utime + stime + cutime + cstime;
-      else if (ppid === parent) ticks += utime + stime;
-    }
-  } catch {
-    return 0;
-  }
-  return ticks / TICKS_A_SECOND;
-}
-
-type Stat = readonly [state: number, ppid: number, utime: number, stime: number, cutime: number, cstime: number];
-
-/** Fields 3, 4 and 14 to 17 of /proc/PID/stat; the name before them may hold anything. */
-function statOf(pid: string): Stat | null {
-  let text: string;
-  try {
-    text = readFileSync(`/proc/${pid}/stat`, 'utf8');
-  } catch {
-    return null;
-  }
-  const fields = text
-    .slice(text.lastIndexOf(')') + 2)
-    .split(' ')
-    .map(Number);
-  return [0, fields[1]!, fields[11]!, fields[12]!, fields[13]!, fields[14]!];
 }

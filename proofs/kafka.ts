@@ -34,6 +34,7 @@ export function findKafkaJars(env: Env): { readonly jars: string } | { readonly 
 
 /** A broker that is ours to kill. */
 export type Node = {
+  readonly pid: () => number;
   readonly kill: () => Promise<void>;
   readonly pause: () => void;
   readonly resume: () => void;
@@ -109,6 +110,7 @@ async function startNode(jars: string, folder: string): Promise<Broker> {
   return {
     address,
     node: {
+      pid: () => child?.pid ?? 0,
       kill: () => ended('SIGKILL'),
       pause: () => void child?.kill('SIGSTOP'),
       resume: () => void child?.kill('SIGCONT'),

@@ -9,11 +9,13 @@ import type { Event } from '../ingest/events.ts';
 import { type LogRecord, rawOf, readRecord, recordDigest } from '../ingest/log/kafka-record.ts';
 import { KEYED } from '../ingest/log/keyed.ts';
 import { type Appended, ERASED_REFUSAL, prunedRefusal } from '../ingest/log/log.ts';
-import { appendIn, writeLetters } from '../ingest/log/postgres.ts';
+import { appendIn, placeIn, writeLetters, writePlaced } from '../ingest/log/postgres.ts';
 import type { Reading } from '../ingest/log/source.ts';
-import { sqlState } from './db/faults.ts';
+import { isAboutData } from './db/faults.ts';
 import type { Session } from './db/pool.ts';
-import { APPLYING, projectBatchIn } from './projector.ts';
+import { type Prepared, prepare } from './prepare.ts';
+import { APPLYING, projectAppendedIn, projectBatchIn } from './projector.ts';
+import { asRead, type Read } from './read-news.ts';
 
 export type Archived = {
   readonly accepted: number;
@@ -71,7 +73,7 @@ export async function archiveIn(tx: Session, log: string, readings: readonly Rea
       letters.push({ place, raw: rawOf(record), refusal });
     }
   }
-  const answers = await appendOrBury(
+  const { answers, read, prepared } = await appendOrBury(
     tx,
     events.map(({ event }) => event),
   );
@@ -97,7 +99,10 @@ export async function archiveIn(tx: Session, log: string, readings: readonly Rea
   for (const counts of ends.values()) {
     for (const name of ['accepted', 'duplicates', 'dead'] as const) sum[name] += counts[name];
   }
-  if (sum.accepted > 0) while ((await projectBatchIn(tx)) > 0);
+  if (sum.accepted > 0) {
+    await projectAppendedIn(tx, read, prepared);
+    while ((await projectBatchIn(tx)) > 0);
+  }
   await movePlaces(tx, log, readings, places, ends);
   return { ...sum, skipped };
 }
@@ -154,17 +159,34 @@ export function truncated(
   return new TroupeError('log_truncated', `Partition ${partition} of ${log} ${lost}. ${WHAT_TO_DO}`);
 }
 
+type Appending = {
+  readonly answers: readonly (Appended | Refusal)[];
+  /** What was accepted, where all of it was appended at once, and what was made of it meanwhile. */
+  readonly read: readonly Read[];
+  readonly prepared: Prepared | null;
+};
+
 /** A record that the database cannot hold must not stop the others: then each is appended alone, and it gets its reason. */
-async function appendOrBury(tx: Session, events: readonly Event[]): Promise<readonly (Appended | Refusal)[]> {
-  if (events.length === 0) return [];
-  const whole = await attempt(tx, () => appendIn(tx, events));
+async function appendOrBury(tx: Session, events: readonly Event[]): Promise<Appending> {
+  if (events.length === 0) return { answers: [], read: [], prepared: null };
+  const whole = await attempt(tx, () => appendAndPrepare(tx, events));
   if (!('reason' in whole)) return whole.value;
   const answers: (Appended | Refusal)[] = [];
   for (const event of events) {
     const one = await attempt(tx, () => appendIn(tx, [event]));
     answers.push('reason' in one ? unstorable(one.reason) : one.value[0]!);
   }
-  return answers;
+  return { answers, read: [], prepared: null };
+}
+
+/** While the server takes the events their rows are made here. */
+async function appendAndPrepare(tx: Session, events: readonly Event[]): Promise<Appending> {
+  const { answers, placed } = await placeIn(tx, events);
+  const read = asRead(placed);
+  const [written, prepared] = await Promise.allSettled([writePlaced(tx, placed), prepare(tx, read)]);
+  if (written.status === 'rejected') throw written.reason;
+  if (prepared.status === 'rejected') throw prepared.reason;
+  return { answers, read, prepared: prepared.value };
 }
 
 async function attempt<T>(
@@ -177,8 +199,8 @@ async function attempt<T>(
     await tx.query('release savepoint archiving');
     return { value };
   } catch (error) {
-    // Data exceptions, broken constraints, limits of an index row; what the environment fails at is tried again as a whole.
-    if (!/^(?:22|23|54)/.test(sqlState(error) ?? '')) throw error;
+    // What the environment fails at is tried again as a whole.
+    if (!isAboutData(error)) throw error;
     await tx.query('rollback to savepoint archiving');
     return { reason: (error as Error).message };
   }

@@ -41,6 +41,23 @@ export async function projectBatchIn(tx: Session, options: ProjectorOptions = {}
   return applyNext(tx, options, null, () => {});
 }
 
+/**
+ * Events that this transaction appended become rows without being read again, where the tables hold all that lies before them in their
+ * partitions. Where they do not, nothing is done here: `projectBatchIn` takes them in their turn. The search_path is left at the schema.
+ */
+export async function projectAppendedIn(
+  tx: Session,
+  events: readonly Read[],
+  prepared: Prepared | null,
+): Promise<void> {
+  await tx.query(settingsOf({}));
+  const positions = await lockPositions(tx, FACTS);
+  const firsts = new Map<number, number>();
+  for (const { partition, position } of events) if (!firsts.has(partition)) firsts.set(partition, position);
+  if (events.length === 0 || [...firsts].some(([partition, first]) => positions.get(partition) !== first)) return;
+  await applyAndMove(tx, { events, prepared }, {});
+}
+
 /** A batch that was read before its turn, from these positions on, and what was made of it. */
 type Ahead = { readonly from: Positions; readonly news: News; readonly prepared: Prepared };
 
@@ -93,10 +110,17 @@ async function applyNext(
   const after = new Map(positions);
   for (const { partition, position } of events) after.set(partition, position + 1);
   if (!news.all && news.bytes < MOST_AHEAD_BYTES) onward(after);
-  const dead = await applyOrBury(tx, events, { ...options, prepared: usable?.prepared ?? null });
-  await movePositions(tx, projection, { events, dead });
-  await tx.query(`select pg_notify('${PROJECTED_CHANNEL}', '')`, [], { name: 'projected_notify' });
+  await applyAndMove(tx, { events, prepared: usable?.prepared ?? null }, options);
   return events.length;
+}
+
+type Next = { readonly events: readonly Read[]; readonly prepared: Prepared | null };
+
+/** Applies what comes next after the positions, which the transaction has locked, and moves them. */
+async function applyAndMove(tx: Session, { events, prepared }: Next, options: ProjectorOptions): Promise<void> {
+  const dead = await applyOrBury(tx, events, { ...options, prepared });
+  await movePositions(tx, options.projection ?? FACTS, { events, dead });
+  await tx.query(`select pg_notify('${PROJECTED_CHANNEL}', '')`, [], { name: 'projected_notify' });
 }
 
 /** Told on this channel when the tables moved. */

@@ -1,6 +1,8 @@
 /** What the log holds beyond the positions: the events of the next batch. */
 import type { EventName } from '../ingest/events.ts';
 import { readRecorded } from '../ingest/formats/live-traces.ts';
+import { inCanonicalOrder } from '../ingest/json.ts';
+import type { PlacedEvent } from '../ingest/log/postgres.ts';
 import type { Stored } from './amend.ts';
 import { copiedRows } from './copied-rows.ts';
 import type { Session } from './db/pool.ts';
@@ -79,9 +81,25 @@ async function read(tx: Session, positions: Positions, perPartition: number): Pr
     full ||= count === perPartition || Number(row.at(-1)) >= MOST_BYTES;
     return event;
   });
-  events.sort((a, b) => a.partition - b.partition || a.position - b.position);
+  events.sort(inLogOrder);
   return { events, bytes, all: !full };
 }
+
+/** Events that were just placed, as the log would give them back, in its order. */
+export const asRead = (placed: readonly PlacedEvent[]): readonly Read[] =>
+  placed
+    .map(({ event, partition, position }): Read => {
+      const { key, source, id, name, json } = event;
+      const data = name === 'span.recorded' ? readRecorded(json) : inCanonicalOrder(event.data);
+      return { key, source, id, name, time: keptTime(event.time), data, partition, position };
+    })
+    .sort(inLogOrder);
+
+/** PostgreSQL leaves out zeros at the end of a second. */
+const keptTime = (time: string | null): string | null =>
+  time?.replace(/\.(\d*?)0*Z$/, (_, digits: string) => (digits === '' ? 'Z' : `.${digits}Z`)) ?? null;
+
+const inLogOrder = (a: Read, b: Read): number => a.partition - b.partition || a.position - b.position;
 
 /** An event from the columns key, source, id, name, time, data, partition and position, as texts. */
 export function eventOf([key, source, id, name, time, data, partition, position]: readonly (string | null)[]): Read {

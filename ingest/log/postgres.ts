@@ -37,47 +37,69 @@ export function postgresLog(db: SqlDatabase): EventLog {
 }
 
 /** The same inside a transaction of the caller, which has the settings `KEYED`. */
-export async function appendIn(tx: SqlClient, events: readonly Event[]): Promise<Appended[]> {
-  const partitions = events.map((event) => partitionOf(event.key));
+export async function appendIn(tx: SqlClient, events: readonly Event[]): Promise<readonly Appended[]> {
+  const { answers, placed } = await placeIn(tx, events);
+  await writePlaced(tx, placed);
+  return answers;
+}
+
+/** An event that is new, and where it lies in the log. */
+export type PlacedEvent = { readonly event: Event; readonly partition: number; readonly position: number };
+
+export type Places = {
+  /** What becomes of each event. */
+  readonly answers: readonly Appended[];
+  /** Those that were accepted, in the order they came. */
+  readonly placed: readonly PlacedEvent[];
+};
+
+/** Gives the new ones among these events their places, which the transaction keeps locked; `writePlaced` must follow. */
+export async function placeIn(tx: SqlClient, events: readonly Event[]): Promise<Places> {
+  const keys = [...new Set(events.map(({ key }) => key))];
+  const partitions = new Map(keys.map((key) => [key, partitionOf(key)]));
   const locked = await tx.query<{ partition: number; next_position: number }>(
     'select partition, next_position from troupe.log_partitions where partition = any($1::smallint[]) order by partition for update',
-    [[...new Set(partitions)]],
+    [[...new Set(partitions.values())]],
     { name: 'log_lock' },
   );
-  const gone = await goneAmong(tx, events);
+  const gone = await goneAmong(tx, keys);
   const next = new Map(locked.rows.map((row) => [row.partition, Number(row.next_position)]));
 
-  // Under the lock nobody else writes these keys, so what is known now is all there is to know.
+  // Under the lock nobody else writes these keys, so what is known now is all there is to know. Most keys of a batch are new.
   const known = await tx.query<{ key: string; source: string; id: string; digest: string }>(
-    `select e.key, e.source, e.id, e.digest
-     from unnest($1::text[], $2::text[], $3::text[]) as k (key, source, id) join troupe.events e using (key, source, id)`,
-    [events.map((e) => e.key), events.map((e) => e.source), events.map((e) => e.id)],
+    `with begun as materialized (
+       select b.key from unnest($4::text[]) as b (key) where exists (select from troupe.events e where e.key = b.key)
+     )
+     select e.key, e.source, e.id, e.digest
+     from begun join unnest($1::text[], $2::text[], $3::text[]) as k (key, source, id) using (key)
+     join troupe.events e using (key, source, id)`,
+    [events.map((e) => e.key), events.map((e) => e.source), events.map((e) => e.id), keys],
     { name: 'log_known' },
   );
   const digests = new Map(known.rows.map((row) => [identity(row), row.digest]));
 
-  const rows: Record<string, unknown>[] = [];
-  const answers = events.map((event, i): Appended => {
+  const placed: PlacedEvent[] = [];
+  const answers = events.map((event): Appended => {
     const went = gone.get(event.key);
     if (went !== undefined && !(went === 'erased' && saysErased(event))) return went;
     const name = identity(event);
     const before = digests.get(name);
     if (before !== undefined) return before === event.digest ? 'duplicate' : 'conflict';
     digests.set(name, event.digest);
-    const partition = partitions[i]!;
+    const partition = partitions.get(event.key)!;
     const position = next.get(partition)!;
     next.set(partition, position + 1);
-    const { key, source, id, name: type, time, digest } = event;
-    // The data is canonical JSON already, and goes as the text that it is.
-    rows.push({ key, source, id, name: type, time, digest, partition, position, data: event.json });
+    placed.push({ event, partition, position });
     return 'accepted';
   });
-  if (rows.length === 0) return answers;
+  return { answers, placed };
+}
 
-  const bytes = copyRows(
-    rows.map((row) => [row]),
-    COLUMNS,
-  );
+/** Writes what `placeIn` placed in this transaction. */
+export async function writePlaced(tx: SqlClient, placed: readonly PlacedEvent[]): Promise<void> {
+  if (placed.length === 0) return;
+  const next = new Map(placed.map(({ partition, position }) => [partition, position + 1]));
+  const bytes = copyRows(placed.map(rowOf), COLUMNS);
   await tx.copyIn(
     `copy troupe.events (${NAMES}) from stdin (format binary)`,
     Readable.from(bytes, { objectMode: false }),
@@ -91,8 +113,12 @@ export async function appendIn(tx: SqlClient, events: readonly Event[]): Promise
     [[...next.keys()], [...next.values()]],
     { name: 'log_advance' },
   );
-  return answers;
 }
+
+/** The data is canonical JSON already, and goes as the text that it is. */
+const rowOf = ({ event: { key, source, id, name, time, digest, json }, partition, position }: PlacedEvent) => [
+  { key, source, id, name, time, digest, partition, position, data: json },
+];
 
 /** `data` is JSON whose text is made already: to COPY the two are the same. */
 const COLUMNS: readonly CopyColumn[] = Object.entries({
@@ -111,14 +137,14 @@ const NAMES = COLUMNS.map(({ name }) => name).join(', ');
 /** Keys of the events about which nothing more is taken, with the reason. What was erased stays erased, wherever it lay. */
 async function goneAmong(
   tx: SqlClient,
-  events: readonly Event[],
+  keys: readonly string[],
 ): Promise<ReadonlyMap<string, Extract<Appended, 'erased' | Pruned>>> {
   const { rows } = await tx.query<{ key: string; uri: string | null }>(
     `select key, null as uri from troupe.erased where key = any($1::text[])
      union all
      select p.key, a.uri from troupe.pruned p join troupe.archives a using (archive_id)
      where p.key = any($1::text[]) and not exists (select from troupe.erased e where e.key = p.key)`,
-    [[...new Set(events.map((event) => event.key))]],
+    [keys],
     { name: 'log_gone' },
   );
   return new Map(rows.map(({ key, uri }) => [key, uri === null ? 'erased' : { pruned: uri }]));

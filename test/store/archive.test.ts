@@ -1,6 +1,7 @@
 /** From a log outside the database into the archive, shown on records made by hand: what a broker may give, it gives here. */
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { digestOf } from '../../ingest/decode.ts';
 import type { Event } from '../../ingest/events.ts';
 import { type LogRecord, writeRecord } from '../../ingest/log/kafka-record.ts';
 import type { Reading } from '../../ingest/log/source.ts';
@@ -153,13 +154,20 @@ describe('What is read of a log outside the database', () => {
       headers: { ...own.headers, ce_id: 'a\u0000b' },
       value: Buffer.from(own.value),
     };
-    const records = [odd, ...recordsOf(anEpisode('e2'), 1)];
-    expect(await take(readingOf(records))).toMatchObject({ accepted: 12, dead: 1 });
+    const time = 'yesterday';
+    const late = {
+      ...odd,
+      offset: 1,
+      headers: { ...own.headers, ce_time: time, troupe_digest: digestOf('episode.started', time, own.value) },
+    };
+    expect(own.headers.ce_type).toBe('troupe.episode.started.v1');
+    const records = [odd, late, ...recordsOf(anEpisode('e2'), 2)];
+    expect(await take(readingOf(records))).toMatchObject({ accepted: 12, dead: 2 });
     await fresh.db.query('alter table troupe.events rename to events_away');
-    await expect(take(readingOf(recordsOf(anEpisode('e3'), 13)))).rejects.toThrow('events');
+    await expect(take(readingOf(recordsOf(anEpisode('e3'), 14)))).rejects.toThrow('events');
     await fresh.db.query('alter table troupe.events_away rename to events');
-    expect(await position()).toBe(13);
-    expect(await take(readingOf(recordsOf(anEpisode('e3'), 13)))).toMatchObject({ accepted: 12, dead: 0 });
+    expect(await position()).toBe(14);
+    expect(await take(readingOf(recordsOf(anEpisode('e3'), 14)))).toMatchObject({ accepted: 12, dead: 0 });
   });
 
   it('P4, P9: gives the tables of the embedded log, however the records are cut, repeated and spread', async () => {

@@ -1,0 +1,81 @@
+/** Events that were just placed in the log, and the same events when they are read from it. */
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { decodeDraft } from '../../ingest/decode.ts';
+import type { Draft, Event } from '../../ingest/events.ts';
+import { PARTITIONS } from '../../ingest/log/partition.ts';
+import { placeIn, writePlaced } from '../../ingest/log/postgres.ts';
+import { asRead, readNews } from '../../store/read-news.ts';
+import { freshDatabase, type TestDatabase } from '../support/database.ts';
+import '../support/replay.ts';
+
+describe('Events that were just placed', () => {
+  let fresh: TestDatabase;
+  beforeAll(async () => {
+    fresh = await freshDatabase();
+  });
+  afterAll(() => fresh.close());
+
+  const undone = new Error('Every run begins with an empty log.');
+  const time = fc.option(
+    fc
+      .tuple(fc.date({ min: new Date('0001-01-01'), max: new Date('9999-12-31'), noInvalidDate: true }), fc.nat(999999))
+      .map(([date, micros]) => `${date.toISOString().slice(0, 19)}.${String(micros).padStart(6, '0')}Z`),
+  );
+  const round = fc.constantFrom('2026-01-02T10:00:10Z', '2026-01-02T10:00:10.5Z', '2026-01-02T10:00:00.000010Z');
+  const json = fc.jsonValue({ noUnicodeString: false }) as fc.Arbitrary<never>;
+  const drafts = fc.array(
+    fc.record({
+      name: fc.constantFrom('task.defined', 'span.recorded', 'episode.started'),
+      time: fc.oneof(time, round),
+      odd: fc.dictionary(fc.string(), json),
+    }),
+    { minLength: 1, maxLength: 12 },
+  );
+
+  const dataOf = (name: string, odd: object, id: string): object => {
+    if (name === 'task.defined') return { task_id: id, query: 'q', unmapped: odd };
+    if (name === 'episode.started') return { episode_id: id, unmapped: odd };
+    return { item: odd, format: 'made-up', episode_id: id };
+  };
+
+  it('are what the log gives back, to the last digit and key, in its order', async () => {
+    await fc.assert(
+      fc.asyncProperty(drafts, async (some) => {
+        const events = some.flatMap(({ name, time, odd }, i): Event[] => {
+          const id = `a${i}`;
+          const { event } = decodeDraft({
+            name,
+            source: '/t',
+            id,
+            time,
+            data: dataOf(name, odd, id),
+          } as unknown as Draft);
+          return event ? [event] : [];
+        });
+        // A door refuses U+0000.
+        fc.pre(events.length > 0);
+        await fresh.db
+          .transaction(async (tx) => {
+            const { rows } = await tx.query<{ partition: number; next_position: number }>(
+              'select partition, next_position from troupe.log_partitions',
+            );
+            expect(rows).toHaveLength(PARTITIONS);
+            const before = new Map(rows.map(({ partition, next_position }) => [partition, Number(next_position)]));
+            const { answers, placed } = await placeIn(tx, events);
+            expect(answers.every((answer) => answer === 'accepted')).toBe(true);
+            await writePlaced(tx, placed);
+            const read = asRead(placed);
+            const { events: news } = await readNews(tx, before, 100);
+            expect(JSON.stringify(read)).toBe(JSON.stringify(news));
+            expect(read).toEqual(news);
+            throw undone;
+          })
+          .catch((error) => {
+            if (error !== undone) throw error;
+          });
+      }),
+      { numRuns: 60 },
+    );
+  });
+});
