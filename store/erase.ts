@@ -18,6 +18,7 @@ import { judgingsAbout } from './judging/judgings-about.ts';
 import { waitForJudges } from './judging/lock.ts';
 import { groupBy } from './methods/statistics.ts';
 import { projectBatchIn } from './projector.ts';
+import { dropRemains } from './rebuild.ts';
 import { reprojectKeys } from './reproject.ts';
 import { toldBy } from './traces.ts';
 
@@ -73,6 +74,8 @@ async function eraseIn(
   change: Omit<Change, 'now'> & { readonly now: string },
 ): Promise<Done> {
   await waitForJudges(tx);
+  // What an interrupted rebuild left holds the text too; one that runs is told by the amendments.
+  await dropRemains(tx);
   // Nobody appends and nobody projects meanwhile: an event of theirs would bring text back beside us.
   await tx.query('select 1 from troupe.log_partitions order by partition for update');
   while ((await projectBatchIn(tx)) > 0);

@@ -1,6 +1,6 @@
 /**
  * All tables made again from the log alone. The new tables are filled in a schema of their own beside live ingest; the last events,
- * and the swap, are one transaction: readers see the old tables or the new ones, never half.
+ * and the swap, are one transaction: readers see the old tables or the new ones, never half. The old ones go when nobody waits for it.
  */
 import { TroupeError } from '../errors.ts';
 import { sqlState } from './db/faults.ts';
@@ -19,6 +19,7 @@ export type RebuildOptions = {
 };
 
 const NEXT = 'facts_next';
+const OLD = 'facts_old';
 const PROJECTION = 'rebuild';
 /** How long the swap waits for readers that hold the old tables. */
 const SWAP_PATIENCE_MS = 600_000;
@@ -28,12 +29,21 @@ const SWAP_PATIENCE_MS = 600_000;
  * @throws TroupeError `conflict` while another rebuild runs and where views of others would be lost; `busy` when readers do not let
  * go of the old tables. Nothing is changed then.
  */
-export const rebuild = (db: Db, options: RebuildOptions): Promise<{ readonly events: number }> =>
+export async function rebuild(db: Db, options: RebuildOptions): Promise<{ readonly events: number }> {
   // The lock is held by the transaction that swaps: if it is lost, so is the right to swap.
-  db.transaction(async (last) => {
+  const done = await db.transaction(async (last) => {
     await takeLock(last);
     return rebuildUnderLock(db, last, options);
   });
+  // Taking away the files of old tables can take seconds, in which nobody could read the new ones.
+  await db.transaction(dropRemains);
+  return done;
+}
+
+/** Drops the tables that a rebuild left behind: those it replaced, or, where it was interrupted, those it was making. Not while one runs. */
+export async function dropRemains(tx: Session): Promise<void> {
+  if (await tryLock(tx)) await tx.query(`drop schema if exists ${NEXT}, ${OLD} cascade`);
+}
 
 async function rebuildUnderLock(
   db: Db,
@@ -44,7 +54,7 @@ async function rebuildUnderLock(
   const total = rows[0]?.total ?? 0;
   await db.transaction(async (tx) => {
     await refuseStrangers(tx);
-    await tx.query(`drop schema if exists ${NEXT} cascade`);
+    await tx.query(`drop schema if exists ${NEXT}, ${OLD} cascade`);
     await tx.query('delete from troupe.positions where projection = $1', [PROJECTION]);
     await cloneTables(tx);
   });
@@ -94,15 +104,19 @@ async function judgingsOf(tx: Session): Promise<string[]> {
 
 /** Held until the transaction ends. Whoever takes events out of the log, or puts them back, needs it too: a rebuild has read them. */
 export async function takeLock(tx: Session): Promise<void> {
-  const { rows } = await tx.query<{ taken: boolean }>(
-    `select pg_try_advisory_xact_lock(hashtext('troupe rebuild')) as taken`,
-  );
-  if (!rows[0]?.taken) {
+  if (!(await tryLock(tx))) {
     throw new TroupeError(
       'conflict',
       'Another rebuild, prune or restore of this project is running; wait for it to end, or stop it, and try again.',
     );
   }
+}
+
+async function tryLock(tx: Session): Promise<boolean> {
+  const { rows } = await tx.query<{ taken: boolean }>(
+    `select pg_try_advisory_xact_lock(hashtext('troupe rebuild')) as taken`,
+  );
+  return rows[0]!.taken;
 }
 
 /** Views of other people on our tables would be dropped with the old schema; the documented place to read is schema traj. */
@@ -158,10 +172,9 @@ async function swap(tx: Session): Promise<void> {
     views.map((view) => `traj.${view.name}`),
   );
   await keepTouches(tx);
-  await tx.query('alter schema facts rename to facts_old');
+  await tx.query(`alter schema facts rename to ${OLD}`);
   await tx.query(`alter schema ${NEXT} rename to facts`);
   for (const view of views) await tx.query(`create or replace view traj.${view.name} as ${view.definition}`);
-  await tx.query('drop schema facts_old cascade');
   // Updated in place: a projector that waits for these rows must find them again. What was pruned counts
   // as applied, which it was, and where it was the last of a partition the position stays behind it.
   await tx.query(

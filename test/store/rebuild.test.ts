@@ -143,7 +143,7 @@ describe('a rebuild', () => {
     expect(await unjudged(fresh.db, METHODS, { now: now() })).toEqual(['e3']);
   });
 
-  it('is refused while another one runs, from its first moment to its last', async () => {
+  it('is refused while another one runs, from its first moment to its last, and leaves one set of tables', async () => {
     await postgresLog(fresh.db).append(Array.from({ length: 20 }, (_, i) => anEpisode(`e${i}`)).flat());
     const other = openPool(fresh.url, { max: 3 });
     const refused: unknown[] = [];
@@ -153,6 +153,8 @@ describe('a rebuild', () => {
     });
     await other.close();
     expect(refused).toEqual(['conflict', 'conflict']);
+    const { rows } = await fresh.db.query(`select nspname from pg_namespace where nspname like 'facts%'`);
+    expect(rows).toEqual([{ nspname: 'facts' }]);
   });
 
   it('waits for a reader that holds the old tables, and does not deadlock with it', async () => {
