@@ -65,14 +65,15 @@ export async function placeIn(tx: SqlClient, events: readonly Event[]): Promise<
   const gone = await goneAmong(tx, keys);
   const next = new Map(locked.rows.map((row) => [row.partition, Number(row.next_position)]));
 
-  // Under the lock nobody else writes these keys, so what is known now is all there is to know. Most keys of a batch are new.
+  // Under the lock nobody else writes these keys, so what is known now is all there is to know. Most keys of a batch are new. One event
+  // at a time, since statistics of a table that was empty a moment ago talk a join into reading all of it.
   const known = await tx.query<{ key: string; source: string; id: string; digest: string }>(
     `with begun as materialized (
-       select b.key from unnest($4::text[]) as b (key) where exists (select from troupe.events e where e.key = b.key)
+       select b.key from unnest($4::text[]) as b (key) cross join lateral (select from troupe.events e where e.key = b.key limit 1) e
      )
      select e.key, e.source, e.id, e.digest
      from begun join unnest($1::text[], $2::text[], $3::text[]) as k (key, source, id) using (key)
-     join troupe.events e using (key, source, id)`,
+     cross join lateral (select * from troupe.events e where e.key = k.key and e.source = k.source and e.id = k.id offset 0) e`,
     [events.map((e) => e.key), events.map((e) => e.source), events.map((e) => e.id), keys],
     { name: 'log_known' },
   );
