@@ -73,16 +73,34 @@ async function read(tx: Session, positions: Positions, perPartition: number): Pr
   );
   const { rows, bytes } = await copiedRows(copy);
   const counts = new Map<number, number>();
-  let full = false;
+  const full = new Set<number>();
   const events = rows.map((row): Read => {
     const event = eventOf(row);
     const count = (counts.get(event.partition) ?? 0) + 1;
     counts.set(event.partition, count);
-    full ||= count === perPartition || Number(row.at(-1)) >= MOST_BYTES;
+    if (count === perPartition || Number(row.at(-1)) >= MOST_BYTES) full.add(event.partition);
     return event;
   });
   events.sort(inLogOrder);
-  return { events, bytes, all: !full };
+  return { events: withoutCut(events, full), bytes, all: full.size === 0 };
+}
+
+/**
+ * Without the events at the end of these partitions that have one key, of which more may follow: what is written once need not be looked
+ * for, told again and summed up again. A key that fills the batch of its partition is cut.
+ */
+function withoutCut(events: readonly Read[], full: ReadonlySet<number>): readonly Read[] {
+  if (full.size === 0) return events;
+  const kept: Read[] = [];
+  for (let end = events.length; end > 0; ) {
+    const { partition, key } = events[end - 1]!;
+    let [begin, cut] = [end, end];
+    while (begin > 0 && events[begin - 1]!.partition === partition) begin--;
+    if (full.has(partition)) while (cut > begin && events[cut - 1]!.key === key) cut--;
+    kept.push(...events.slice(begin, cut === begin ? end : cut).reverse());
+    end = begin;
+  }
+  return kept.reverse();
 }
 
 /** Events that were just placed, as the log would give them back, in its order. */

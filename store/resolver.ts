@@ -27,7 +27,7 @@ export async function resolveForeign(tx: Session, ids: ReadonlySet<string>): Pro
        ) t on true
      )
      update feedback f set resolved_episode_id = found.episode_id, resolved_call_id = found.call_id
-     from found where f.key = found.key and f.feedback_id = found.feedback_id
+     from found where f.key = any(array(select key from found)) and f.key = found.key and f.feedback_id = found.feedback_id
      returning found.episode_id as now, found.before`,
     [[...ids]],
     { name: 'resolve_foreign' },

@@ -53,7 +53,7 @@ async function touchPlayed(tx: Session, before: ReadonlyMap<string, string>, tas
   if (changed.length === 0) return;
   await tx.query(
     `update episodes e set touched_position = e.touched_position + 1
-     where e.task_id = any($1::text[]) and exists (select from troupe.judged_positions j where j.episode_id = e.episode_id)`,
+     where e.task_id = any($1::text[]) and exists (select from troupe.judged_positions j where j.episode_id = e.episode_id offset 0)`,
     [changed],
     { name: 'touch_played' },
   );

@@ -14,7 +14,7 @@ insert into episodes as e (episode_id, reward, agents, calls, steps, tool_calls,
 select t.episode_id, r.value, a.n, c.n, s.n, tc.n, m.n, f.n, c.input_tokens, c.output_tokens,
        f0.finished_version is not null and (f0.finished_at is null or last.at is null or last.at <= f0.finished_at), last.at, t.position
 from unnest($1::text[], $2::bigint[], $3::text[]) as t (episode_id, position, key)
-left join lateral (select finished_at, finished_version from episodes where episode_id = t.episode_id) f0 on true
+left join lateral (select finished_at, finished_version from episodes where episode_id = t.episode_id offset 0) f0 on true
 cross join lateral (select count(*)::integer as n from agents where episode_id = t.episode_id) a
 cross join lateral (select count(*)::integer as n, sum(input_tokens)::bigint as input_tokens, sum(output_tokens)::bigint as output_tokens,
                            greatest(max(requested_at), max(completed_at)) as at from calls where episode_id = t.episode_id) c

@@ -155,8 +155,9 @@ const identity = ({ key, source, id }: Stored): string => `${key}\u0000${source}
 async function spansBefore(tx: Session, firsts: ReadonlyMap<string, number>): Promise<ReadonlyMap<string, Stored[]>> {
   const { rows } = await tx.query<Stored>(
     `select e.key, e.source, e.id, e.name, e.time, e.data
-     from unnest($1::text[], $2::bigint[]) as t (key, first)
-     join troupe.events e on e.key = t.key and e.position < t.first and e.name = 'span.recorded' order by e.position`,
+     from unnest($1::text[], $2::bigint[]) as t (key, first) cross join lateral (
+       select * from troupe.events e where e.key = t.key and e.position < t.first and e.name = 'span.recorded' offset 0
+     ) e order by e.position`,
     [[...firsts.keys()], [...firsts.values()]],
     { name: 'spans_before' },
   );
@@ -172,8 +173,9 @@ async function spansBefore(tx: Session, firsts: ReadonlyMap<string, number>): Pr
 async function othersUntil(tx: Session, lasts: ReadonlyMap<string, number>): Promise<readonly Stored[]> {
   const { rows } = await tx.query<Stored>(
     `select e.key, e.source, e.id, e.name, e.time, e.data
-     from unnest($1::text[], $2::bigint[]) as t (key, last)
-     join troupe.events e on e.key = t.key and e.position <= t.last and e.name <> 'span.recorded' order by e.position`,
+     from unnest($1::text[], $2::bigint[]) as t (key, last) cross join lateral (
+       select * from troupe.events e where e.key = t.key and e.position <= t.last and e.name <> 'span.recorded' offset 0
+     ) e order by e.position`,
     [[...lasts.keys()], [...lasts.values()]],
     { name: 'events_beside_spans' },
   );

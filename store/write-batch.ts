@@ -79,7 +79,7 @@ async function knownKeys(tx: Session, table: Table, rows: readonly Row[]): Promi
   const names = keys.map(([key]) => `"${key}"`).join(', ');
   const { rows: found } = await tx.query<Row>(
     `select ${names} from unnest(${keys.map(([, type], i) => `$${i + 1}::${type}[]`).join(', ')}) as k (${names})
-     join ${table.name} t using (${names})`,
+     cross join lateral (select from ${table.name} t where ${keys.map(([key]) => `t."${key}" = k."${key}"`).join(' and ')} offset 0) t`,
     keys.map(([key]) => rows.map((row) => row[key])),
     { name: `known_${table.name}` },
   );

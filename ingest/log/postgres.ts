@@ -143,8 +143,9 @@ async function goneAmong(
   const { rows } = await tx.query<{ key: string; uri: string | null }>(
     `select key, null as uri from troupe.erased where key = any($1::text[])
      union all
-     select p.key, a.uri from troupe.pruned p join troupe.archives a using (archive_id)
-     where p.key = any($1::text[]) and not exists (select from troupe.erased e where e.key = p.key)`,
+     select p.key, a.uri from (select * from troupe.pruned where key = any($1::text[]) offset 0) p
+     join troupe.archives a using (archive_id)
+     where not exists (select from troupe.erased e where e.key = p.key offset 0)`,
     [keys],
     { name: 'log_gone' },
   );
