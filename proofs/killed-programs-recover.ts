@@ -14,10 +14,13 @@ export const proof: Proof = {
   needs: [],
   async run({ say }: Setting): Promise<Outcome> {
     const root = join(import.meta.dirname, '..');
-    const { passed, failed } = await runTests(root, ['--config', 'vitest.proofs.config.ts', '.kills.ts', '.whole.ts']);
+    const run = ['--config', 'vitest.proofs.config.ts', '.kills.ts', '.whole.ts'];
+    const { passed, failed, why } = await runTests(root, run);
     const lines = [
       ...passed.map((title) => `ok  ${title}`),
-      ...failed.map((title) => `NOT OK  ${title}; see npx vitest run --config vitest.proofs.config.ts`),
+      ...failed.map(
+        (title) => `NOT OK  ${title}: ${why.get(title)}; see npx vitest run --config vitest.proofs.config.ts`,
+      ),
     ];
     for (const line of lines) say(line);
     return { ok: failed.length === 0 && passed.length >= LEAST, lines };

@@ -1,7 +1,12 @@
 /** Tests run by their own runner, from a proof. */
 import { spawn } from 'node:child_process';
 
-export type Tried = { readonly passed: readonly string[]; readonly failed: readonly string[] };
+/** Titles; of those that failed, `why` has the first line. */
+export type Tried = {
+  readonly passed: readonly string[];
+  readonly failed: readonly string[];
+  readonly why: ReadonlyMap<string, string>;
+};
 
 /** Runs vitest in a checkout with these arguments. @throws Error where it did not come to run any test */
 export function runTests(checkout: string, args: readonly string[]): Promise<Tried> {
@@ -20,11 +25,12 @@ export function runTests(checkout: string, args: readonly string[]): Promise<Tri
       const from = out.indexOf('{"numTotalTestSuites"');
       if (from < 0) return reject(new Error(`The tests did not run: ${said}`));
       const { testResults } = JSON.parse(out.slice(from)) as {
-        testResults: { assertionResults: { status: string; fullName: string }[] }[];
+        testResults: { assertionResults: { status: string; fullName: string; failureMessages: string[] }[] }[];
       };
       const all = testResults.flatMap(({ assertionResults }) => assertionResults);
       const named = (wanted: string) => all.filter(({ status }) => status === wanted).map(({ fullName }) => fullName);
-      resolve({ passed: named('passed'), failed: named('failed') });
+      const why = all.map(({ fullName, failureMessages: [said = ''] }) => [fullName, said.split('\n')[0]!] as const);
+      resolve({ passed: named('passed'), failed: named('failed'), why: new Map(why) });
     });
   });
 }

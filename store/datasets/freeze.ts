@@ -24,7 +24,7 @@ import {
   type Positions,
 } from './manifest.ts';
 import { parquetOf } from './parquet.ts';
-import { type Draft, draftIn, type FileSink, sweepDrafts, writeError } from './publish.ts';
+import { type Draft, draftAt, draftPath, type FileSink, sweepDrafts, writeError } from './publish.ts';
 import {
   type Chosen,
   chosenOf,
@@ -73,7 +73,7 @@ export async function freeze(db: Db, recipe: unknown, options: FreezeOptions): P
   const canonical = parseRecipe(recipe);
   const parent = resolve(options.directory);
   await sweepDrafts(parent);
-  const draft = await draftIn(parent);
+  const draft = await draftAt(draftPath(parent));
   let frozen: Frozen;
   try {
     const read = await db.transaction((tx) => readInto(draft, tx, canonical, options), {

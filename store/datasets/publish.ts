@@ -4,7 +4,7 @@
  */
 import { createHash, randomUUID } from 'node:crypto';
 import { type FileHandle, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { TroupeError } from '../../errors.ts';
 
 export type FileFacts = { readonly name: string; readonly sha256: string; readonly bytes: number };
@@ -68,12 +68,16 @@ async function flushFolder(path: string): Promise<void> {
   }
 }
 
+/** A path inside `parent` for a draft that nobody has begun. */
+export const draftPath = (parent: string): string =>
+  join(parent, `${TEMPORARY}${process.pid}-${randomUUID().slice(0, 8)}`);
+
 /**
- * Starts a folder inside `parent`, which is made where missing.
+ * Begins the draft at a path of `draftPath`; the folder around it is made where missing.
  * @throws TroupeError `home_unwritable` where the folder cannot be made.
  */
-export async function draftIn(parent: string): Promise<Draft> {
-  const path = join(parent, `${TEMPORARY}${process.pid}-${randomUUID().slice(0, 8)}`);
+export async function draftAt(path: string): Promise<Draft> {
+  const parent = dirname(path);
   try {
     await mkdir(path, { recursive: true });
   } catch (cause) {

@@ -1,7 +1,7 @@
 /** The archives of a project, and the folders that a killed process left between what the database and the disk say. */
 import { rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type Draft, draftIn, writeError } from '../datasets/publish.ts';
+import { draftAt, draftPath, writeError } from '../datasets/publish.ts';
 import type { Db, Session } from '../db/pool.ts';
 import {
   type ArchivedEvent,
@@ -51,8 +51,8 @@ export type Written = ArchiveFacts & {
 };
 
 /**
- * Writes an archive to `<parent>/<archive_id>` and reads it back: when this answers it is durable and whole. The database knows of it
- * from the beginning, as `writing`; whoever uses it says otherwise in the transaction that makes it needed.
+ * Writes an archive to `<parent>/<archive_id>` and reads it back: when this answers it is durable and whole. The database knows of it,
+ * as `writing`, before the disk has anything of it; whoever uses it says otherwise in the transaction that makes it needed.
  */
 export async function keepArchive(
   db: Db,
@@ -64,11 +64,12 @@ export async function keepArchive(
   },
 ): Promise<Written> {
   const folder = join(parent, facts.archive_id);
-  const draft: Draft = await draftIn(parent);
+  const path = draftPath(parent);
   await db.query(
     `insert into troupe.archives (archive_id, uri, draft, state, written_at) values ($1, $2, $3, 'writing', $4)`,
-    [facts.archive_id, folder, draft.path, facts.written_at],
+    [facts.archive_id, folder, path, facts.written_at],
   );
+  const draft = await draftAt(path);
   try {
     const { sha256 } = await writeArchive(draft, facts, source.events, source.body);
     await draft.publish(folder);

@@ -53,6 +53,18 @@ describe('an archive of pruned episodes', () => {
     );
   });
 
+  it('P42: is known to the database before the disk has anything of it, so that no folder can be left that nothing names', async () => {
+    const { db, record, to } = project;
+    await record(anEpisode('a'));
+    writeFileSync(to, 'a file is in the way');
+    await expect(project.prune()).rejects.toMatchObject({ code: 'home_unwritable' });
+    const { rows } = await db.query<{ state: string; draft: string }>('select state, draft from troupe.archives');
+    expect(rows).toEqual([{ state: 'writing', draft: expect.stringContaining(join(to, '.tmp-')) }]);
+    rmSync(to);
+    expect(await project.prune()).toMatchObject({ episodes: 1 });
+    expect(folders()).toHaveLength(1);
+  });
+
   it('P42: is cleared away where the process ended before the removal, and the next run makes it anew', async () => {
     const { db, record } = project;
     await record([...anEpisode('a'), ...anEpisode('b', { task: 'task-2' })]);
