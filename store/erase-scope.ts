@@ -17,7 +17,7 @@ export type Scope = {
 
 /**
  * An episode is erased whole. A subject's are the keys of all events that name it in `subject`, or in a member `subject` of `tags`:
- * episodes, tasks, feedback. A task that no other episode plays goes with its episodes, and so does feedback that was attached to them
+ * episodes, tasks, feedback; what the spans of a trace tell counts as well, and is looked for in the tables. A task that no other episode plays goes with its episodes, and so does feedback that was attached to them
  * by a foreign id. `archived`: keys of theirs that were pruned.
  */
 export async function scopeOf(tx: Session, what: EraseWhat, archived: readonly string[] = []): Promise<Scope> {
@@ -64,7 +64,8 @@ export async function scopeOf(tx: Session, what: EraseWhat, archived: readonly s
 async function keysOfSubject(tx: Session, subject: string): Promise<string[]> {
   const { rows } = await tx.query<{ key: string }>(
     `select distinct key from troupe.events
-     where data ->> 'subject' = $1 or case when json_typeof(data -> 'tags') = 'object' then data -> 'tags' ->> 'subject' end = $1`,
+     where data ->> 'subject' = $1 or case when json_typeof(data -> 'tags') = 'object' then data -> 'tags' ->> 'subject' end = $1
+     union select 'e/' || episode_id from facts.episodes where case when json_typeof(tags) = 'object' then tags ->> 'subject' end = $1`,
     [subject],
   );
   return rows.map((row) => row.key);

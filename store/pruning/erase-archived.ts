@@ -5,10 +5,12 @@
 import { dirname } from 'node:path';
 import { TroupeError } from '../../errors.ts';
 import { isRecord } from '../../ingest/json.ts';
+import type { Stored } from '../amend.ts';
 import type { Db } from '../db/pool.ts';
 import { type EraseOptions, type Erasure, erase } from '../erase.ts';
 import type { EraseWhat } from '../erase-scope.ts';
 import { takeLock } from '../rebuild.ts';
+import { toldBy } from '../traces.ts';
 import { type ArchiveRow, archivesOf, keep, keepArchive, sweepArchives } from './archives.ts';
 import { type ArchivedEvent, type ArchiveManifest, artifactsIn, eventsIn, readManifest } from './files.ts';
 import { archiveId, schemaOf } from './prune.ts';
@@ -68,16 +70,27 @@ async function keysIn({ uri }: ArchiveRow, what: EraseWhat): Promise<{ keys: str
   const counts = new Map<string, number>();
   const answers: { readonly key: string; readonly id: string }[] = [];
   const played: { readonly key: string; readonly task: string }[] = [];
+  const spans = new Map<string, Stored[]>();
+  const note = (key: string, data: unknown): void => {
+    if (!isRecord(data)) return;
+    const { subject, tags, response_id, task_id } = data;
+    if ('subject' in what && (subject === what.subject || (isRecord(tags) && tags.subject === what.subject)))
+      found.add(key);
+    if (typeof response_id === 'string') answers.push({ key, id: response_id });
+    if (typeof task_id === 'string' && key.startsWith('e/')) played.push({ key, task: `t/${task_id}` });
+  };
   for await (const rows of eventsIn(uri, manifest)) {
-    for (const { key, data } of rows) {
+    for (const { key, source, id, name, data: json } of rows) {
       counts.set(key, (counts.get(key) ?? 0) + 1);
-      const { subject, tags, response_id, task_id } = JSON.parse(data) as Record<string, unknown>;
-      if ('subject' in what && (subject === what.subject || (isRecord(tags) && tags.subject === what.subject)))
-        found.add(key);
-      if (typeof response_id === 'string') answers.push({ key, id: response_id });
-      if (typeof task_id === 'string' && key.startsWith('e/')) played.push({ key, task: `t/${task_id}` });
+      const data: unknown = JSON.parse(json);
+      note(key, data);
+      if (name !== 'span.recorded') continue;
+      const trace = spans.get(key) ?? [];
+      trace.push({ key, source, id, name, time: null, data });
+      spans.set(key, trace);
     }
   }
+  for (const trace of spans.values()) for (const { key, data } of toldBy(trace).events) note(key, data);
   for (const { key, id } of answers) if (found.has(key)) found.add(`x/${id}`);
   for (const key of [...found]) if (key.startsWith('e/')) found.add(`x/${key.slice(2)}`);
   const keys = [...found].filter((key) => counts.has(key));

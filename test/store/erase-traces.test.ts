@@ -3,14 +3,18 @@ import { describe, expect, it } from 'vitest';
 import { decodeDraft } from '../../ingest/decode.ts';
 import { cutOtlp } from '../../ingest/formats/live-traces.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
+import { toAttributes } from '../../ingest/otlp/any-value.ts';
 import { decodeOtlp } from '../../ingest/otlp/decode.ts';
 import { checksum } from '../../store/checksum.ts';
-import { erase } from '../../store/erase.ts';
+import { erase, planErasure } from '../../store/erase.ts';
 import { judgeAgain } from '../../store/judge.ts';
 import { projectAll } from '../../store/projector.ts';
+import { eraseEverywhere } from '../../store/pruning/erase-archived.ts';
 import { rebuild } from '../../store/rebuild.ts';
 import { aTrace, request, TRACE } from '../ingest/support/spans.ts';
 import { freshDatabase } from '../support/database.ts';
+import { anEpisode, event } from './support/events.ts';
+import { aProject } from './support/pruning.ts';
 
 const SAID = ['How far?', 'Ask the solver.', 'three'];
 
@@ -62,5 +66,40 @@ describe('an erased trace', () => {
     expect(await checksum(db)).toEqual(sums);
     expect(await log.append(events)).toEqual(events.map(() => 'erased'));
     await close();
+  });
+
+  it('P49: is found by a subject that only its spans name, in the log and in archives', async () => {
+    const project = await aProject();
+    const { db, log } = project;
+    const named = aTrace().map((one) => ({
+      ...one,
+      attributes: [...one.attributes, ...toAttributes({ 'traceloop.association.properties.subject': 'ann' })],
+    }));
+    const events = cutOtlp(decodeOtlp(request(named))).flatMap(({ drafts }) =>
+      drafts.map((draft) => decodeDraft(draft).event!),
+    );
+    const closed = event(
+      'episode.finished',
+      { episode_id: TRACE, outcome: 'success' },
+      { time: '2026-09-10T12:00:00Z' },
+    );
+    await project.record([...events, closed, ...anEpisode('other')]);
+    expect(await planErasure(db, { subject: 'ann' })).toMatchObject({ episodes: [TRACE], events: events.length + 1 });
+    expect(await planErasure(db, { subject: 'nobody' })).toMatchObject({ keys: [] });
+    expect(await project.prune()).toMatchObject({ episodes: 2 });
+    expect(await planErasure(db, { subject: 'ann' })).toMatchObject({ keys: [] });
+    const done = await eraseEverywhere(
+      db,
+      { subject: 'ann' },
+      {
+        ...{ log, now: () => new Date(0), judge: judgeAgain, codeVersion: '0' },
+        ...{ removeBody: async () => false, removeDataset: async () => false },
+      },
+    );
+    expect(done).toMatchObject({ episodes: [TRACE], archives: [{ rewritten: true }] });
+    expect(await project.restore()).toMatchObject({ episodes: 1 });
+    expect(await project.episodes()).toEqual(['other']);
+    expect(await log.append(events)).toEqual(events.map(() => 'erased'));
+    await project.close();
   });
 });
