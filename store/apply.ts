@@ -100,7 +100,7 @@ async function historyOf(tx: Session, events: readonly Read[]): Promise<History>
   for (const { key, position } of events) if (!firsts.has(key)) firsts.set(key, Number(position));
   const { rows } = await tx.query<{ key: string; corrected: boolean; begun: boolean }>(
     `select key, exists (select from troupe.events e where e.key = b.key and e.name = 'record.amended' offset 0) as corrected,
-       not exists (select from troupe.events e where e.key = b.key and e.position < b.first offset 0) as begun
+       not exists (select from (select position from troupe.events e where e.key = b.key offset 0) e where e.position < b.first) as begun
      from unnest($1::text[], $2::bigint[]) as b (key, first)`,
     [[...firsts.keys()], [...firsts.values()]],
     { name: 'key_history' },

@@ -34,11 +34,12 @@ export async function readNews(tx: Session, positions: Positions, perPartition: 
   if (news.all) return news;
   const spans = news.events.filter(({ name }) => name === 'span.recorded');
   if (spans.length === 0) return news;
+  const keys = new Map(spans.map(({ key, partition }) => [key, positions.get(partition)!]));
   const { rows } = await tx.query<{ earlier: string }>(
-    `select count(*) as earlier from unnest($1::smallint[], $2::bigint[]) p (partition, position)
-     join troupe.events e on e.partition = p.partition and e.position < p.position
-     where e.key = any($3::text[]) and e.name = 'span.recorded'`,
-    [[...positions.keys()], [...positions.values()], [...new Set(spans.map(({ key }) => key))]],
+    `select count(*) as earlier from unnest($1::text[], $2::bigint[]) as t (key, first) cross join lateral (
+       select e.position from troupe.events e where e.key = t.key and e.name = 'span.recorded' offset 0
+     ) e where e.position < t.first`,
+    [[...keys.keys()], [...keys.values()]],
     { name: 'spans_told' },
   );
   const most = Math.min(Number(rows[0]!.earlier), MOST_AT_ONCE);
@@ -90,17 +91,19 @@ async function read(tx: Session, positions: Positions, perPartition: number): Pr
  * for, told again and summed up again. A key that fills the batch of its partition is cut.
  */
 function withoutCut(events: readonly Read[], full: ReadonlySet<number>): readonly Read[] {
-  if (full.size === 0) return events;
-  const kept: Read[] = [];
-  for (let end = events.length; end > 0; ) {
-    const { partition, key } = events[end - 1]!;
-    let [begin, cut] = [end, end];
-    while (begin > 0 && events[begin - 1]!.partition === partition) begin--;
-    if (full.has(partition)) while (cut > begin && events[cut - 1]!.key === key) cut--;
-    kept.push(...events.slice(begin, cut === begin ? end : cut).reverse());
-    end = begin;
+  const firsts = new Map<number, number>();
+  // Where the last run of events of one key begins.
+  const runs = new Map<number, number>();
+  let before: Read | undefined;
+  for (const event of events) {
+    const { partition, position, key } = event;
+    if (before?.partition !== partition) firsts.set(partition, position);
+    if (before?.partition !== partition || before.key !== key) runs.set(partition, position);
+    before = event;
   }
-  return kept.reverse();
+  const isCut = ({ partition, position }: Read): boolean =>
+    full.has(partition) && runs.get(partition) !== firsts.get(partition) && position >= runs.get(partition)!;
+  return events.filter((event) => !isCut(event));
 }
 
 /** Events that were just placed, as the log would give them back, in its order. */

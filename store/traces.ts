@@ -156,8 +156,8 @@ async function spansBefore(tx: Session, firsts: ReadonlyMap<string, number>): Pr
   const { rows } = await tx.query<Stored>(
     `select e.key, e.source, e.id, e.name, e.time, e.data
      from unnest($1::text[], $2::bigint[]) as t (key, first) cross join lateral (
-       select * from troupe.events e where e.key = t.key and e.position < t.first and e.name = 'span.recorded' offset 0
-     ) e order by e.position`,
+       select * from troupe.events e where e.key = t.key and e.name = 'span.recorded' offset 0
+     ) e where e.position < t.first order by e.position`,
     [[...firsts.keys()], [...firsts.values()]],
     { name: 'spans_before' },
   );
@@ -174,8 +174,8 @@ async function othersUntil(tx: Session, lasts: ReadonlyMap<string, number>): Pro
   const { rows } = await tx.query<Stored>(
     `select e.key, e.source, e.id, e.name, e.time, e.data
      from unnest($1::text[], $2::bigint[]) as t (key, last) cross join lateral (
-       select * from troupe.events e where e.key = t.key and e.position <= t.last and e.name <> 'span.recorded' offset 0
-     ) e order by e.position`,
+       select * from troupe.events e where e.key = t.key and e.name <> 'span.recorded' offset 0
+     ) e where e.position <= t.last order by e.position`,
     [[...lasts.keys()], [...lasts.values()]],
     { name: 'events_beside_spans' },
   );

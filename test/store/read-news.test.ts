@@ -3,11 +3,12 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { decodeDraft } from '../../ingest/decode.ts';
 import type { Draft, Event } from '../../ingest/events.ts';
-import { PARTITIONS } from '../../ingest/log/partition.ts';
-import { placeIn, writePlaced } from '../../ingest/log/postgres.ts';
+import { PARTITIONS, partitionOf } from '../../ingest/log/partition.ts';
+import { placeIn, postgresLog, writePlaced } from '../../ingest/log/postgres.ts';
 import { asRead, readNews } from '../../store/read-news.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import '../support/replay.ts';
+import { event } from './support/events.ts';
 
 describe('Events that were just placed', () => {
   let fresh: TestDatabase;
@@ -77,5 +78,31 @@ describe('Events that were just placed', () => {
       }),
       { numRuns: 60 },
     );
+  });
+});
+
+describe('A batch that does not take all of a partition', () => {
+  it('ends between keys, and within one only where that fills it', async () => {
+    const { db, close } = await freshDatabase();
+    try {
+      const ids = Array.from({ length: 200 }, (_, i) => `a${i}`).filter((id) => partitionOf(`e/${id}`) === 0);
+      const [one, two, long] = ids as [string, string, string];
+      const said = (episode_id: string, times: number): Event[] =>
+        Array.from({ length: times }, (_, i) =>
+          event('message.sent', { episode_id, message_id: `m${i}`, content: 'x' }, { id: `${episode_id}-${i}` }),
+        );
+      await postgresLog(db).append([...said(one, 3), ...said(two, 4), ...said(long, 9)]);
+      const keysFrom = async (position: number) => {
+        const { events, all } = await db.transaction((tx) => readNews(tx, new Map([[0, position]]), 5));
+        return { keys: events.map(({ key }) => key.slice(2)), all };
+      };
+      const times = (id: string, n: number) => new Array<string>(n).fill(id);
+      expect(await keysFrom(0)).toEqual({ keys: times(one, 3), all: false });
+      expect(await keysFrom(3)).toEqual({ keys: times(two, 4), all: false });
+      expect(await keysFrom(7)).toEqual({ keys: times(long, 5), all: false });
+      expect(await keysFrom(12)).toEqual({ keys: times(long, 4), all: true });
+    } finally {
+      await close();
+    }
   });
 });
