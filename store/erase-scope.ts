@@ -17,8 +17,9 @@ export type Scope = {
 
 /**
  * An episode is erased whole. A subject's are the keys of all events that name it in `subject`, or in a member `subject` of `tags`:
- * episodes, tasks, feedback; what the spans of a trace tell counts as well, and is looked for in the tables. A task that no other episode plays goes with its episodes, and so does feedback that was attached to them
- * by a foreign id. `archived`: keys of theirs that were pruned.
+ * episodes, tasks, feedback; what the spans of a trace tell counts as well, and is looked for in the tables. A task that no other
+ * episode plays goes with its episodes, and so does feedback that was attached to them by a foreign id. `archived`: keys of theirs
+ * that were pruned.
  */
 export async function scopeOf(tx: Session, what: EraseWhat, archived: readonly string[] = []): Promise<Scope> {
   const named = 'episode' in what ? [`e/${what.episode}`] : await keysOfSubject(tx, what.subject);

@@ -70,7 +70,7 @@ async function keysIn({ uri }: ArchiveRow, what: EraseWhat): Promise<{ keys: str
   const counts = new Map<string, number>();
   const answers: { readonly key: string; readonly id: string }[] = [];
   const played: { readonly key: string; readonly task: string }[] = [];
-  const spans = new Map<string, Stored[]>();
+  const spans = new Map<string, ArchivedEvent[]>();
   const note = (key: string, data: unknown): void => {
     if (!isRecord(data)) return;
     const { subject, tags, response_id, task_id } = data;
@@ -80,17 +80,16 @@ async function keysIn({ uri }: ArchiveRow, what: EraseWhat): Promise<{ keys: str
     if (typeof task_id === 'string' && key.startsWith('e/')) played.push({ key, task: `t/${task_id}` });
   };
   for await (const rows of eventsIn(uri, manifest)) {
-    for (const { key, source, id, name, data: json } of rows) {
-      counts.set(key, (counts.get(key) ?? 0) + 1);
-      const data: unknown = JSON.parse(json);
-      note(key, data);
-      if (name !== 'span.recorded') continue;
-      const trace = spans.get(key) ?? [];
-      trace.push({ key, source, id, name, time: null, data });
-      spans.set(key, trace);
+    for (const row of rows) {
+      counts.set(row.key, (counts.get(row.key) ?? 0) + 1);
+      note(row.key, JSON.parse(row.data));
+      if (row.name !== 'span.recorded') continue;
+      const trace = spans.get(row.key);
+      if (trace) trace.push(row);
+      else spans.set(row.key, [row]);
     }
   }
-  for (const trace of spans.values()) for (const { key, data } of toldBy(trace).events) note(key, data);
+  for (const trace of spans.values()) for (const { key, data } of toldBy(trace.map(storedOf)).events) note(key, data);
   for (const { key, id } of answers) if (found.has(key)) found.add(`x/${id}`);
   for (const key of [...found]) if (key.startsWith('e/')) found.add(`x/${key.slice(2)}`);
   const keys = [...found].filter((key) => counts.has(key));
@@ -99,6 +98,12 @@ async function keysIn({ uri }: ArchiveRow, what: EraseWhat): Promise<{ keys: str
   const events = keys.reduce((sum, key) => sum + counts.get(key)!, 0);
   return { keys: keys.length === 0 ? [] : [...keys, ...tasks], events };
 }
+
+/** What spans tell does not rest on when they were recorded. */
+const storedOf = ({ key, source, id, name, data }: ArchivedEvent): Stored => ({
+  ...{ key, source, id, name: name as Stored['name'], time: null },
+  data: JSON.parse(data),
+});
 
 export type ErasedEverywhere = Erasure & {
   /** Archives that held it. Where `rewritten` is false it still lies there, and `why` says what to do. */

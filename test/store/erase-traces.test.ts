@@ -68,38 +68,41 @@ describe('an erased trace', () => {
     await close();
   });
 
-  it('P49: is found by a subject that only its spans name, in the log and in archives', async () => {
-    const project = await aProject();
-    const { db, log } = project;
-    const named = aTrace().map((one) => ({
-      ...one,
-      attributes: [...one.attributes, ...toAttributes({ 'traceloop.association.properties.subject': 'ann' })],
-    }));
-    const events = cutOtlp(decodeOtlp(request(named))).flatMap(({ drafts }) =>
-      drafts.map((draft) => decodeDraft(draft).event!),
-    );
-    const closed = event(
-      'episode.finished',
-      { episode_id: TRACE, outcome: 'success' },
-      { time: '2026-09-10T12:00:00Z' },
-    );
-    await project.record([...events, closed, ...anEpisode('other')]);
-    expect(await planErasure(db, { subject: 'ann' })).toMatchObject({ episodes: [TRACE], events: events.length + 1 });
-    expect(await planErasure(db, { subject: 'nobody' })).toMatchObject({ keys: [] });
-    expect(await project.prune()).toMatchObject({ episodes: 2 });
-    expect(await planErasure(db, { subject: 'ann' })).toMatchObject({ keys: [] });
-    const done = await eraseEverywhere(
-      db,
-      { subject: 'ann' },
-      {
-        ...{ log, now: () => new Date(0), judge: judgeAgain, codeVersion: '0' },
-        ...{ removeBody: async () => false, removeDataset: async () => false },
-      },
-    );
-    expect(done).toMatchObject({ episodes: [TRACE], archives: [{ rewritten: true }] });
-    expect(await project.restore()).toMatchObject({ episodes: 1 });
-    expect(await project.episodes()).toEqual(['other']);
-    expect(await log.append(events)).toEqual(events.map(() => 'erased'));
-    await project.close();
-  });
+  it.each(['traceloop.association.properties.subject', 'ai.telemetry.metadata.subject'])(
+    'P49: is found by a subject that only its spans name, as %s, in the log and in archives',
+    async (attribute) => {
+      const project = await aProject();
+      const { db, log } = project;
+      const named = aTrace().map((one) => ({
+        ...one,
+        attributes: [...one.attributes, ...toAttributes({ [attribute]: 'ann' })],
+      }));
+      const events = cutOtlp(decodeOtlp(request(named))).flatMap(({ drafts }) =>
+        drafts.map((draft) => decodeDraft(draft).event!),
+      );
+      const closed = event(
+        'episode.finished',
+        { episode_id: TRACE, outcome: 'success' },
+        { time: '2026-09-10T12:00:00Z' },
+      );
+      await project.record([...events, closed, ...anEpisode('other')]);
+      expect(await planErasure(db, { subject: 'ann' })).toMatchObject({ episodes: [TRACE], events: events.length + 1 });
+      expect(await planErasure(db, { subject: 'nobody' })).toMatchObject({ keys: [] });
+      expect(await project.prune()).toMatchObject({ episodes: 2 });
+      expect(await planErasure(db, { subject: 'ann' })).toMatchObject({ keys: [] });
+      const done = await eraseEverywhere(
+        db,
+        { subject: 'ann' },
+        {
+          ...{ log, now: () => new Date(0), judge: judgeAgain, codeVersion: '0' },
+          ...{ removeBody: async () => false, removeDataset: async () => false },
+        },
+      );
+      expect(done).toMatchObject({ episodes: [TRACE], archives: [{ rewritten: true }] });
+      expect(await project.restore()).toMatchObject({ episodes: 1 });
+      expect(await project.episodes()).toEqual(['other']);
+      expect(await log.append(events)).toEqual(events.map(() => 'erased'));
+      await project.close();
+    },
+  );
 });
