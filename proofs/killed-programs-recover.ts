@@ -14,12 +14,11 @@ export const proof: Proof = {
   needs: [],
   async run({ say }: Setting): Promise<Outcome> {
     const root = join(import.meta.dirname, '..');
-    const run = ['--config', 'vitest.proofs.config.ts', '.kills.ts', '.whole.ts'];
-    const { passed, failed, why } = await runTests(root, run);
+    const { passed, failed } = await runTests(root, ['--config', 'vitest.proofs.config.ts', '.kills.ts', '.whole.ts']);
     const lines = [
       ...passed.map((title) => `ok  ${title}`),
       ...failed.map(
-        (title) => `NOT OK  ${title}: ${why.get(title)}; see npx vitest run --config vitest.proofs.config.ts`,
+        ({ title, why }) => `NOT OK  ${title}: ${why}; see npx vitest run --config vitest.proofs.config.ts`,
       ),
     ];
     for (const line of lines) say(line);

@@ -1,12 +1,12 @@
 /** Tests run by their own runner, from a proof. */
 import { spawn } from 'node:child_process';
 
-/** Titles; of those that failed, `why` has the first line. */
-export type Tried = {
-  readonly passed: readonly string[];
-  readonly failed: readonly string[];
-  readonly why: ReadonlyMap<string, string>;
+export type Failed = {
+  readonly title: string;
+  /** The first line of what was said. */
+  readonly why: string;
 };
+export type Tried = { readonly passed: readonly string[]; readonly failed: readonly Failed[] };
 
 /** Runs vitest in a checkout with these arguments. @throws Error where it did not come to run any test */
 export function runTests(checkout: string, args: readonly string[]): Promise<Tried> {
@@ -28,9 +28,14 @@ export function runTests(checkout: string, args: readonly string[]): Promise<Tri
         testResults: { assertionResults: { status: string; fullName: string; failureMessages: string[] }[] }[];
       };
       const all = testResults.flatMap(({ assertionResults }) => assertionResults);
-      const named = (wanted: string) => all.filter(({ status }) => status === wanted).map(({ fullName }) => fullName);
-      const why = all.map(({ fullName, failureMessages: [said = ''] }) => [fullName, said.split('\n')[0]!] as const);
-      resolve({ passed: named('passed'), failed: named('failed'), why: new Map(why) });
+      const ended = (wanted: string) => all.filter(({ status }) => status === wanted);
+      resolve({
+        passed: ended('passed').map(({ fullName }) => fullName),
+        failed: ended('failed').map(({ fullName, failureMessages: [said = ''] }) => ({
+          title: fullName,
+          why: said.split('\n')[0]!,
+        })),
+      });
     });
   });
 }

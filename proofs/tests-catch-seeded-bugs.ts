@@ -6,7 +6,7 @@ import { cpSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import type { Outcome, Proof, Setting } from './proof.ts';
 import { BUGS } from './seeded-bugs.ts';
-import { runTests, type Tried } from './test-run.ts';
+import { type Failed, runTests, type Tried } from './test-run.ts';
 
 export const proof: Proof = {
   name: 'tests-catch-seeded-bugs',
@@ -46,7 +46,7 @@ export const proof: Proof = {
       const began = performance.now();
       const { failed } = await tried(copy, [caught[0]], [caught[1]]);
       writeFileSync(path, text);
-      const by = failed.find((title) => title.includes(caught[1]));
+      const by = failed.find(({ title }) => title.includes(caught[1]))?.title;
       tell(
         `${what}: caught in ${((performance.now() - began) / 1000).toFixed(0)} s by ${by ?? 'nothing'}`,
         by !== undefined,
@@ -59,12 +59,12 @@ export const proof: Proof = {
 const SKIPPED = /^(node_modules|dist|coverage|\.git|\.troupe)(\/|$)|\/node_modules(\/|$)/;
 
 /** Runs the tests of these files whose titles hold one of these pieces. Those that wait for kills have a configuration of their own. */
-async function tried(folder: string, files: readonly string[], titles: readonly string[]): Promise<Omit<Tried, 'why'>> {
+async function tried(folder: string, files: readonly string[], titles: readonly string[]): Promise<Tried> {
   const pattern = [...new Set(titles)].map((title) => title.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&')).join('|');
   const kills = files.filter((file) => file.endsWith('.kills.ts'));
   const others = files.filter((file) => !kills.includes(file));
   const passed: string[] = [];
-  const failed: string[] = [];
+  const failed: Failed[] = [];
   for (const args of [others, kills.length > 0 ? ['--config', 'vitest.proofs.config.ts', ...kills] : []]) {
     if (args.length === 0) continue;
     const found = await runTests(folder, [...args, '-t', pattern]);
