@@ -15,12 +15,12 @@ export { type Frozen, freeze } from './store/datasets/freeze.ts';
 export { type OpenedDataset, openDataset } from './store/datasets/read.ts';
 export { type Recipe, readRecipe, recipeSchema } from './store/datasets/recipe.ts';
 export { type Database, type DatabaseOptions, openDatabase } from './store/db/database.ts';
-export { judge, type MethodAsked } from './store/judge.ts';
+export { judge, type MethodAsked } from './store/judging/judge.ts';
 export { METHODS } from './store/methods/catalogue.ts';
 export type { Method, MethodKind } from './store/methods/method.ts';
 export { findMethod, runMethod } from './store/methods/run.ts';
-export { projectAll } from './store/projector.ts';
-export { ask, type SqlAnswer } from './store/sql.ts';
+export { projectAll } from './store/projecting/projector.ts';
+export { ask, type SqlAnswer } from './store/sql/sql.ts';
 // trainer: facts become weights
-export { type OpenModel, openModel } from './trainer/model-directory.ts';
-export { Policy } from './trainer/policy.ts';
+export { type OpenModel, openModel } from './trainer/models/model-directory.ts';
+export { Policy } from './trainer/sampling/policy.ts';

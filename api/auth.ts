@@ -4,7 +4,7 @@
  */
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { TroupeError } from '../errors.ts';
-import type { Scope } from '../store/api-key.ts';
+import type { Scope } from '../store/keys/api-key.ts';
 import type { Identity, KeyRing } from './key-ring.ts';
 import { isLoopback } from './origin.ts';
 

@@ -1,5 +1,5 @@
 /** An answer in the shapes of the OpenAI interface, with the token ids and the ids of what was recorded beside it. */
-import type { Choice, SampleAnswer } from '../trainer/infer-wire.ts';
+import type { Choice, SampleAnswer } from '../trainer/sampling/infer-wire.ts';
 import type { CompletionRequest } from './gateway-request.ts';
 
 export type Recorded = { readonly callId: string; readonly episodeId: string };

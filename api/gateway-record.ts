@@ -2,7 +2,7 @@
 import { TroupeError } from '../errors.ts';
 import type { Draft } from '../ingest/events.ts';
 import { toMessage } from '../ingest/formats/chat-message.ts';
-import type { SampleAnswer } from '../trainer/infer-wire.ts';
+import type { SampleAnswer } from '../trainer/sampling/infer-wire.ts';
 import type { CallContext, CompletionRequest, Prompt } from './gateway-request.ts';
 import type { Sampling } from './gateway-sampling.ts';
 

@@ -4,7 +4,7 @@ import { TroupeError } from '../errors.ts';
 import { badMessage, type ChatMessage } from '../ingest/formats/chat-message.ts';
 import { isIdentifier } from '../ingest/formats/native.ts';
 import { isRecord } from '../ingest/json.ts';
-import type { SampleAsk } from '../trainer/infer-wire.ts';
+import type { SampleAsk } from '../trainer/sampling/infer-wire.ts';
 import { flag, readSampling, refuse, refuseUnsupported, type Sampling, whole } from './gateway-sampling.ts';
 import type { Spoken } from './speakers.ts';
 

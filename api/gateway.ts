@@ -6,7 +6,7 @@ import { randomInt, randomUUID } from 'node:crypto';
 import { ERRORS, TroupeError } from '../errors.ts';
 import { decodeDraft } from '../ingest/decode.ts';
 import type { Draft } from '../ingest/events.ts';
-import type { SampleAnswer } from '../trainer/infer-wire.ts';
+import type { SampleAnswer } from '../trainer/sampling/infer-wire.ts';
 import type { Door, DoorItem } from './door.ts';
 import type { AnswerBody } from './gateway-answer.ts';
 import { draftsOf, type RecordedCall } from './gateway-record.ts';

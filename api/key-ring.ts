@@ -4,9 +4,9 @@
  */
 import { timingSafeEqual } from 'node:crypto';
 import { TroupeError } from '../errors.ts';
-import { digestOf, KEY_PREFIX, lookupOf, type Scope } from '../store/api-key.ts';
-import { type KnownKey, knownKeys } from '../store/api-keys.ts';
 import type { Db } from '../store/db/pool.ts';
+import { digestOf, KEY_PREFIX, lookupOf, type Scope } from '../store/keys/api-key.ts';
+import { type KnownKey, knownKeys } from '../store/keys/api-keys.ts';
 
 /** Who asks, as far as a key says. */
 export type Identity = { readonly key: string; readonly scopes: readonly Scope[] };

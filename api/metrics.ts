@@ -2,7 +2,7 @@
 import type { EventLog } from '../ingest/log/log.ts';
 import type { Redactor } from '../ingest/redact.ts';
 import type { Db } from '../store/db/pool.ts';
-import { lag, partitionLags } from '../store/positions.ts';
+import { lag, partitionLags } from '../store/projecting/positions.ts';
 
 type Sample = { readonly labels: Readonly<Record<string, string>>; readonly value: number };
 type Metric = {

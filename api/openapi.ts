@@ -1,6 +1,6 @@
 /** The OpenAPI 3.1 document, made of what each route says about itself. TypeBox schemas are JSON Schema, so they stand in it as they are. */
 import type { TObject, TSchema } from 'typebox';
-import type { Scope } from '../store/api-key.ts';
+import type { Scope } from '../store/keys/api-key.ts';
 
 /** What a route says about itself, in `config.doc`. */
 export type RouteDoc = {

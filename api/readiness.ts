@@ -3,7 +3,7 @@ import { TroupeError } from '../errors.ts';
 import type { EventLog } from '../ingest/log/log.ts';
 import { checkSchema, type readMigrations } from '../migrations/migrate.ts';
 import type { Db } from '../store/db/pool.ts';
-import { lag, partitionLags } from '../store/positions.ts';
+import { lag, partitionLags } from '../store/projecting/positions.ts';
 
 export type Readiness = {
   readonly status: 'ready' | 'degraded' | 'not_ready';

@@ -4,8 +4,8 @@
  */
 import { got, TroupeError } from '../errors.ts';
 import type { Db } from '../store/db/pool.ts';
-import type { InferClient } from '../trainer/infer-client.ts';
-import type { SampleAnswer, SampleAsk } from '../trainer/infer-wire.ts';
+import type { InferClient } from '../trainer/sampling/infer-client.ts';
+import type { SampleAnswer, SampleAsk } from '../trainer/sampling/infer-wire.ts';
 
 /** An own model, as requests name it: the weights a policy has now, or one checkpoint. */
 export type Spoken = { readonly kind: 'policy' | 'checkpoint'; readonly name: string };

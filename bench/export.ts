@@ -3,7 +3,7 @@
  * the same query and server. Both files are flushed; pyarrow reads both and compares them column by column.
  */
 import { join } from 'node:path';
-import { askIntoFile } from '../store/sql-file.ts';
+import { askIntoFile } from '../store/sql/sql-file.ts';
 import type { Bench, Settings } from './bench.ts';
 import { compared, interleave, oursOnly, type Result, type Side } from './harness.ts';
 import { findPython } from './python.ts';

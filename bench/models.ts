@@ -2,13 +2,13 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { got, TroupeError } from '../errors.ts';
-import { adapterFiles } from '../trainer/adapter-directory.ts';
-import { ALL_LINEAR, initialAdapter } from '../trainer/lora.ts';
-import { newModelDirectory } from '../trainer/model-directory.ts';
+import { adapterFiles } from '../trainer/models/adapter-directory.ts';
+import { ALL_LINEAR, initialAdapter } from '../trainer/models/lora.ts';
+import { newModelDirectory } from '../trainer/models/model-directory.ts';
 import { parameterShapes } from '../trainer/models/parameters.ts';
+import type { ModelConfig } from '../trainer/models/weights.ts';
 import { type RandomStream, randomStream } from '../trainer/random.ts';
-import { wordTokenizer } from '../trainer/tokenizer.ts';
-import type { ModelConfig } from '../trainer/weights.ts';
+import { wordTokenizer } from '../trainer/tokens/tokenizer.ts';
 
 export type Size = {
   readonly name: string;

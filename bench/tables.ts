@@ -1,8 +1,8 @@
 /** The tables of a throw-away database as benchmarks need them: filled from a log, emptied, and copied as fast as they can be. */
 import { Readable } from 'node:stream';
 import { postgresLog } from '../ingest/log/postgres.ts';
-import { checksum } from '../store/checksum.ts';
 import type { Db } from '../store/db/pool.ts';
+import { checksum } from '../store/rebuilding/checksum.ts';
 import type { Verdict } from './harness.ts';
 import { teamEvents } from './team-events.ts';
 

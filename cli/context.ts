@@ -11,7 +11,7 @@ import { redacting } from '../ingest/redact-ports.ts';
 import { type Database, openDatabase } from '../store/db/database.ts';
 import { type Home, openHome } from '../store/db/home.ts';
 import type { Db } from '../store/db/pool.ts';
-import { projectAll } from '../store/projector.ts';
+import { projectAll } from '../store/projecting/projector.ts';
 import { kafkaAccess } from './kafka-access.ts';
 
 export type Context = {
@@ -68,7 +68,7 @@ export async function withContext<T>(
       source,
       catchUp: async (options = {}) => {
         if (source === null) return projectAll(db);
-        const { bringIn } = await import('../store/follow.ts');
+        const { bringIn } = await import('../store/log/follow.ts');
         await bringIn(db, source, options);
         return projectAll(db);
       },

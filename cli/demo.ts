@@ -10,14 +10,14 @@ import { MODEL_SPEC } from '../examples/coder-verifier/model-spec.ts';
 import { decodeDraft } from '../ingest/decode.ts';
 import type { Draft } from '../ingest/events.ts';
 import { importFiles } from '../ingest/import.ts';
-import type { Evaluation } from '../store/evaluate.ts';
-import { episodesTagged, evaluateEpisodes } from '../store/evaluate.ts';
-import { requestJob, waitForJob } from '../store/jobs.ts';
+import { requestJob, waitForJob } from '../store/jobs/jobs.ts';
+import type { Evaluation } from '../store/judging/evaluate.ts';
+import { episodesTagged, evaluateEpisodes } from '../store/judging/evaluate.ts';
 import { findMethod, runMethod } from '../store/methods/run.ts';
-import { waitProjected } from '../store/positions.ts';
-import { connectInfer, type InferClient } from '../trainer/infer-client.ts';
-import { newModelDirectory } from '../trainer/model-directory.ts';
-import { wordTokenizer } from '../trainer/tokenizer.ts';
+import { waitProjected } from '../store/projecting/positions.ts';
+import { newModelDirectory } from '../trainer/models/model-directory.ts';
+import { connectInfer, type InferClient } from '../trainer/sampling/infer-client.ts';
+import { wordTokenizer } from '../trainer/tokens/tokenizer.ts';
 import {
   addressOf,
   askingLines,

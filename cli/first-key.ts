@@ -1,6 +1,6 @@
 /** What the environment and the settings say about API keys. */
 import { got, TroupeError } from '../errors.ts';
-import { digestOf } from '../store/api-key.ts';
+import { digestOf } from '../store/keys/api-key.ts';
 
 const SHORTEST = 32;
 

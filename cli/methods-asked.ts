@@ -1,6 +1,6 @@
 /** Methods as people write them in one line: names, with parameters in braces, separated by commas. */
 import { got, TroupeError } from '../errors.ts';
-import type { MethodAsked } from '../store/judge.ts';
+import type { MethodAsked } from '../store/judging/judge.ts';
 
 /**
  * `a,b{"x":1}`: what stands in braces is JSON; its `reads` names the reward method whose rewards the method takes.

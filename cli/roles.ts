@@ -7,11 +7,11 @@ import { join } from 'node:path';
 import { isLoopback, readHosts } from '../api/origin.ts';
 import { EXIT, TroupeError } from '../errors.ts';
 import type { LogSource } from '../ingest/log/source.ts';
-import { type Handler, handBack, runJobs } from '../store/jobs.ts';
-import type { MethodAsked } from '../store/judge.ts';
-import { waitProjected } from '../store/positions.ts';
-import { registerProcess } from '../store/processes.ts';
-import { runProjector } from '../store/projector.ts';
+import { type Handler, handBack, runJobs } from '../store/jobs/jobs.ts';
+import { registerProcess } from '../store/jobs/processes.ts';
+import type { MethodAsked } from '../store/judging/judge.ts';
+import { waitProjected } from '../store/projecting/positions.ts';
+import { runProjector } from '../store/projecting/projector.ts';
 import { type Context, VERSION } from './context.ts';
 import { loopbackIsOpen, takeFirstKey } from './first-key.ts';
 import { parseMethods } from './methods-asked.ts';
@@ -51,7 +51,7 @@ export const ROLES: Readonly<Record<string, Role>> = {
   },
   judge: async (context, options) => {
     const [{ storeHandlers }, { annotateHandler }, { abortableWait, chatEndpoint }] = await Promise.all([
-      import('../store/handlers.ts'),
+      import('../store/jobs/handlers.ts'),
       import('../store/attribution/annotate.ts'),
       import('./chat-endpoint.ts'),
     ]);
@@ -67,7 +67,7 @@ export const ROLES: Readonly<Record<string, Role>> = {
     await standing;
   },
   work: async (context, options) => {
-    const { trainerHandlers } = await import('../trainer/handlers.ts');
+    const { trainerHandlers } = await import('../trainer/jobs/handlers.ts');
     const settings = {
       checkpoints: context.home.checkpoints,
       threads: context.config.threads,
@@ -81,7 +81,7 @@ export const ROLES: Readonly<Record<string, Role>> = {
 };
 
 async function follow(db: Context['db'], source: LogSource, signal: AbortSignal): Promise<void> {
-  const { followLog } = await import('../store/follow.ts');
+  const { followLog } = await import('../store/log/follow.ts');
   await followLog(db, source, { signal, onTrouble: tellTrouble() });
 }
 
@@ -109,7 +109,7 @@ async function answer(context: Context, { signal, onReady }: RoleOptions, role: 
     import('../api/key-ring.ts'),
     import('../api/serve.ts'),
     import('../api/speakers.ts'),
-    import('../trainer/infer-client.ts'),
+    import('../trainer/sampling/infer-client.ts'),
     import('../api/upstream/upstreams.ts'),
     import('../api/upstream/settings.ts'),
   ]);
@@ -152,7 +152,7 @@ async function answer(context: Context, { signal, onReady }: RoleOptions, role: 
 /** The methods of the setting `judge`. @throws TroupeError `config_invalid` for what cannot always run */
 async function standingMethods(judge: string | null): Promise<readonly MethodAsked[]> {
   if (judge === null) return [];
-  const { compareEverything, resolveMethods } = await import('../store/judge.ts');
+  const { compareEverything, resolveMethods } = await import('../store/judging/judge.ts');
   const wrong = (why: string) =>
     new TroupeError('config_invalid', `The setting judge (TROUPE_JUDGE) cannot run: ${why}`, { field: 'judge' });
   let methods: readonly MethodAsked[];
@@ -181,7 +181,7 @@ async function judgeAlways(
 
 /** Closes what nobody closes, looking a few times in the time after which something counts as idle. */
 async function closeAlways({ db, log, now, config }: Context, signal: AbortSignal): Promise<void> {
-  const { closeIdle } = await import('../store/closing.ts');
+  const { closeIdle } = await import('../store/projecting/closing.ts');
   const closeAfter = config.close_after;
   while (!signal.aborted) {
     try {
@@ -222,8 +222,8 @@ async function infer({ db, home, config }: Context, { policy, model, signal, onR
     throw new TroupeError('usage', 'Which policy shall speak? Say: troupe run infer --policy NAME [--model DIR].');
   }
   const [{ startInfer }, { Policy }] = await Promise.all([
-    import('../trainer/infer.ts'),
-    import('../trainer/policy.ts'),
+    import('../trainer/sampling/infer.ts'),
+    import('../trainer/sampling/policy.ts'),
   ]);
   const name = `infer-${policy.slice(0, 24)}-${hostname().slice(0, 16)}-${process.pid}.sock`;
   const inHome = join(home.run, name);

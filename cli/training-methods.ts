@@ -1,13 +1,8 @@
 /** What `train sft`, `train dpo` and `train rl` do with their flags. */
 import { TroupeError } from '../errors.ts';
-import { orderedBatches } from '../trainer/losses/ordered-batches.ts';
-import { fileOrder, listedOrder, type Order, shuffledOrder, stepsFor } from '../trainer/orders.ts';
-import { DEFAULT_KL, type PolicyLossName } from '../trainer/policy-losses.ts';
-import { type PreferenceRow, preference, type ReferenceScore, referenceScores } from '../trainer/preference.ts';
-import { cutPair, preferenceLine, preferenceRows } from '../trainer/preference-rows.ts';
-import { policyPlan, rlPass, withReference } from '../trainer/rl.ts';
-import { type SftMean, sft } from '../trainer/sft.ts';
-import { readRows, supervisedLine } from '../trainer/training-files.ts';
+import { fileOrder, listedOrder, type Order, shuffledOrder, stepsFor } from '../trainer/data/orders.ts';
+import { cutPair, preferenceLine, preferenceRows } from '../trainer/data/preference-rows.ts';
+import { readRows, supervisedLine } from '../trainer/data/training-files.ts';
 import {
   cutRow,
   policyRow,
@@ -15,7 +10,17 @@ import {
   supervisedRow,
   type TokenRow,
   type TrainingRow,
-} from '../trainer/training-rows.ts';
+} from '../trainer/data/training-rows.ts';
+import { orderedBatches } from '../trainer/losses/ordered-batches.ts';
+import { DEFAULT_KL, type PolicyLossName } from '../trainer/training/policy-losses.ts';
+import {
+  type PreferenceRow,
+  preference,
+  type ReferenceScore,
+  referenceScores,
+} from '../trainer/training/preference.ts';
+import { policyPlan, rlPass, withReference } from '../trainer/training/rl.ts';
+import { type SftMean, sft } from '../trainer/training/sft.ts';
 import type { Flags } from './command.ts';
 import { adamOf, prepared, requireMemory, runTraining, scheduleOf, withReferenceModel } from './training.ts';
 

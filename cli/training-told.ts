@@ -1,10 +1,10 @@
 /** What is said of a run while it trains and once it has: the note beside the bar, the speed, the document, the curves. */
 import { join, resolve } from 'node:path';
-import { publishFile } from '../trainer/atomic.ts';
-import type { Progress, Settings } from '../trainer/run-state.ts';
-import type { TrainingData } from '../trainer/training-data.ts';
-import type { StepDone } from '../trainer/training-loop.ts';
-import { trainingReport } from '../trainer/training-report.ts';
+import type { TrainingData } from '../trainer/data/training-data.ts';
+import { publishFile } from '../trainer/files/atomic.ts';
+import type { Progress, Settings } from '../trainer/training/run-state.ts';
+import type { StepDone } from '../trainer/training/training-loop.ts';
+import { trainingReport } from '../trainer/training/training-report.ts';
 import type { Flags } from './command.ts';
 import { print, printJson } from './output.ts';
 

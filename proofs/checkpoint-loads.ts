@@ -5,15 +5,15 @@
  */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { adapterFiles, openAdapter } from '../trainer/adapter-directory.ts';
-import { type Adapter, ALL_LINEAR, initialAdapter, mergeAdapter } from '../trainer/lora.ts';
-import { newModelDirectory, type OpenModel, openModel } from '../trainer/model-directory.ts';
+import { adapterFiles, openAdapter } from '../trainer/models/adapter-directory.ts';
+import { type Adapter, ALL_LINEAR, initialAdapter, mergeAdapter } from '../trainer/models/lora.ts';
+import { newModelDirectory, type OpenModel, openModel } from '../trainer/models/model-directory.ts';
 import { initialWeights, withScoreHead } from '../trainer/models/parameters.ts';
-import { Policy, type ScoreRow } from '../trainer/policy.ts';
+import type { ModelConfig, RopeScaling, Weights } from '../trainer/models/weights.ts';
 import { type RandomStream, randomStream } from '../trainer/random.ts';
-import type { ChatMessage } from '../trainer/template.ts';
-import { wordTokenizer } from '../trainer/tokenizer.ts';
-import type { ModelConfig, RopeScaling, Weights } from '../trainer/weights.ts';
+import { Policy, type ScoreRow } from '../trainer/sampling/policy.ts';
+import type { ChatMessage } from '../trainer/tokens/template.ts';
+import { wordTokenizer } from '../trainer/tokens/tokenizer.ts';
 import { furthest, within } from './distance.ts';
 import type { Outcome, Proof, Setting } from './proof.ts';
 import { type PythonWorker, startPython } from './python-worker.ts';

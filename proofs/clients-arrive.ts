@@ -5,8 +5,8 @@
 import { join } from 'node:path';
 import { addressOf, roleSettings, startRole } from '../cli/children.ts';
 import { type Context, withContext } from '../cli/context.ts';
-import { checksum } from '../store/checksum.ts';
-import { waitProjected } from '../store/positions.ts';
+import { waitProjected } from '../store/projecting/positions.ts';
+import { checksum } from '../store/rebuilding/checksum.ts';
 import { PROGRAMS, runClient } from './clients.ts';
 import type { Outcome, Proof, Setting } from './proof.ts';
 import { recordingProxy, type Sent, send } from './recording-proxy.ts';

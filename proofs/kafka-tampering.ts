@@ -5,7 +5,7 @@ import { kafkaLog } from '../ingest/log/kafka-log.ts';
 import { kafkaSource } from '../ingest/log/kafka-source.ts';
 import type { LogPartition } from '../ingest/log/log.ts';
 import type { Db } from '../store/db/pool.ts';
-import { bringIn } from '../store/follow.ts';
+import { bringIn } from '../store/log/follow.ts';
 import { anEpisode } from '../test/store/support/events.ts';
 
 import type { Broker } from './kafka.ts';

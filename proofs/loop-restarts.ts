@@ -7,12 +7,12 @@ import { join } from 'node:path';
 import { roleSettings } from '../cli/children.ts';
 import { type Context, withContext } from '../cli/context.ts';
 import { type DemoResult, runDemo } from '../cli/demo.ts';
-import { checksum } from '../store/checksum.ts';
 import { openDataset } from '../store/datasets/read.ts';
-import { judgeAgain } from '../store/judge.ts';
-import { projectAll } from '../store/projector.ts';
-import { rebuild } from '../store/rebuild.ts';
-import { reconcile } from '../store/reconcile.ts';
+import { judgeAgain } from '../store/judging/judge.ts';
+import { reconcile } from '../store/log/reconcile.ts';
+import { projectAll } from '../store/projecting/projector.ts';
+import { checksum } from '../store/rebuilding/checksum.ts';
+import { rebuild } from '../store/rebuilding/rebuild.ts';
 import type { Outcome, Proof, Setting } from './proof.ts';
 
 type Check = readonly [what: string, fine: boolean];

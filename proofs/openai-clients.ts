@@ -16,15 +16,15 @@ import { registeredSpeakers } from '../api/speakers.ts';
 import { readUpstreams } from '../api/upstream/settings.ts';
 import { openUpstreams } from '../api/upstream/upstreams.ts';
 import { type Context, withContext } from '../cli/context.ts';
-import { createKey } from '../store/api-keys.ts';
-import { registerProcess } from '../store/processes.ts';
-import { projectAll } from '../store/projector.ts';
+import { registerProcess } from '../store/jobs/processes.ts';
+import { createKey } from '../store/keys/api-keys.ts';
+import { projectAll } from '../store/projecting/projector.ts';
 import { openaiServer } from '../test/api/support/openai-server.ts';
 import { tinyContents } from '../test/trainer/tiny-checkpoint.ts';
-import { saveCheckpoint } from '../trainer/checkpoint.ts';
-import { startInfer } from '../trainer/infer.ts';
-import { connectInfer } from '../trainer/infer-client.ts';
-import { Policy } from '../trainer/policy.ts';
+import { saveCheckpoint } from '../trainer/checkpoints/checkpoint.ts';
+import { startInfer } from '../trainer/sampling/infer.ts';
+import { connectInfer } from '../trainer/sampling/infer-client.ts';
+import { Policy } from '../trainer/sampling/policy.ts';
 import type { Outcome, Proof, Setting } from './proof.ts';
 
 /** A client of somebody else, installed in a folder named by what it is made of. */

@@ -11,8 +11,8 @@ import { openKeyRing } from '../api/key-ring.ts';
 import { serve } from '../api/serve.ts';
 import { type Context, withContext } from '../cli/context.ts';
 import { createRecorder } from '../ingest/recorder.ts';
-import { projectAll } from '../store/projector.ts';
-import { reconcile } from '../store/reconcile.ts';
+import { reconcile } from '../store/log/reconcile.ts';
+import { projectAll } from '../store/projecting/projector.ts';
 import type { Outcome, Proof, Setting } from './proof.ts';
 
 const FOLDER = join(import.meta.dirname, '..', 'examples', 'recorder');

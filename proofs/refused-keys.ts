@@ -7,8 +7,8 @@ import { buildApp } from '../api/app.ts';
 import { openKeyRing } from '../api/key-ring.ts';
 import { serve } from '../api/serve.ts';
 import { type Context, withContext } from '../cli/context.ts';
-import { newKey } from '../store/api-key.ts';
-import { createKey, revokeKey } from '../store/api-keys.ts';
+import { newKey } from '../store/keys/api-key.ts';
+import { createKey, revokeKey } from '../store/keys/api-keys.ts';
 import type { Outcome, Proof, Setting } from './proof.ts';
 
 export const proof: Proof = {

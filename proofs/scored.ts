@@ -1,11 +1,11 @@
 /** What a model under training says of given rows: the way for adapters beside the weights, and for heads that do not speak. */
 
-import type { Adapter } from '../trainer/lora.ts';
 import { sftLoss } from '../trainer/losses/sft.ts';
 import { valueMseLoss } from '../trainer/losses/value-regression.ts';
-import type { ScoreRow } from '../trainer/policy.ts';
-import { closeTrainable, evaluate, trainable } from '../trainer/step.ts';
-import type { ModelConfig, Weights } from '../trainer/weights.ts';
+import type { Adapter } from '../trainer/models/lora.ts';
+import type { ModelConfig, Weights } from '../trainer/models/weights.ts';
+import type { ScoreRow } from '../trainer/sampling/policy.ts';
+import { closeTrainable, evaluate, trainable } from '../trainer/training/step.ts';
 
 export type Scored = {
   readonly config: ModelConfig;

@@ -15,7 +15,7 @@ const FAULTS = 'test/store/projector-faults.kills.ts';
 export const BUGS: readonly Bug[] = [
   {
     what: 'the fencing check is dropped',
-    file: 'store/archive.ts',
+    file: 'store/log/archive.ts',
     find: 'place === undefined || place.position < reading.from',
     replace: 'place === undefined',
     caught: [ARCHIVE, 'P11'],
@@ -51,35 +51,35 @@ export const BUGS: readonly Bug[] = [
   },
   {
     what: 'what lies below the position is applied again',
-    file: 'store/archive.ts',
+    file: 'store/log/archive.ts',
     find: 'if (record.offset < place.position) skipped++;',
     replace: 'if (record.offset < 0) skipped++;',
     caught: [ARCHIVE, 'a second time changes nothing'],
   },
   {
     what: 'a position may move back',
-    file: 'store/archive.ts',
+    file: 'store/log/archive.ts',
     find: 'if (next <= position) return [];',
     replace: '',
     caught: [ARCHIVE, 'P10'],
   },
   {
     what: 'the last record is not compared',
-    file: 'store/archive.ts',
+    file: 'store/log/archive.ts',
     find: 'recordDigest(again) === place.last_digest',
     replace: 'recordDigest(again) !== null',
     caught: [ARCHIVE, 'P14'],
   },
   {
     what: 'the end of the log is not looked at',
-    file: 'store/archive.ts',
+    file: 'store/log/archive.ts',
     find: ' || reading.end < place.position',
     replace: '',
     caught: [ARCHIVE, 'P11: is fenced'],
   },
   {
     what: 'a refused record is not laid aside',
-    file: 'store/archive.ts',
+    file: 'store/log/archive.ts',
     find: 'letters.push({ place, raw: rawOf(record), refusal });\n    }\n  }\n  const',
     replace: '}\n  }\n  const',
     caught: [ARCHIVE, 'P22'],
@@ -93,7 +93,7 @@ export const BUGS: readonly Bug[] = [
   },
   {
     what: 'positions are committed before the rows',
-    file: 'store/projector.ts',
+    file: 'store/projecting/projector.ts',
     find: 'const dead = await applyOrBury(tx, events, {',
     replace: `await tx.query(
     \`update troupe.positions p set position = l.next_position from troupe.log_partitions l

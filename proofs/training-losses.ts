@@ -2,7 +2,8 @@
  * Rows as `training_in_pytorch.py` draws them, made into the rows and the loss that Troupe trains with, in the way its commands make
  * them: means and advantages become weights, turns and pairs become segments.
  */
-import type { Row } from '../trainer/batch.ts';
+import type { Row } from '../trainer/data/batch.ts';
+import type { TokenRow } from '../trainer/data/training-rows.ts';
 import { dpoLoss, dpoRobustLoss } from '../trainer/losses/dpo.ts';
 import type { Loss } from '../trainer/losses/loss.ts';
 import { lastTokenPreference } from '../trainer/losses/preference-segments.ts';
@@ -13,12 +14,11 @@ import { turnRatioLoss } from '../trainer/losses/turn-ratio.ts';
 import { turnSegments } from '../trainer/losses/turn-segments.ts';
 import { valueClipLoss } from '../trainer/losses/value-clip.ts';
 import { valueCrossEntropyLoss, valueHuberLoss, valueMseLoss } from '../trainer/losses/value-regression.ts';
-import { type PolicyLossName, type PolicyLossOptions, policyLoss } from '../trainer/policy-losses.ts';
-import { type PreferenceRow, preferenceBatch, referenceScores } from '../trainer/preference.ts';
-import { type SftMean, supervisedBatch } from '../trainer/sft.ts';
-import { closeTrainable, trainable } from '../trainer/step.ts';
-import type { TokenRow } from '../trainer/training-rows.ts';
-import type { ModelConfig, Weights } from '../trainer/weights.ts';
+import type { ModelConfig, Weights } from '../trainer/models/weights.ts';
+import { type PolicyLossName, type PolicyLossOptions, policyLoss } from '../trainer/training/policy-losses.ts';
+import { type PreferenceRow, preferenceBatch, referenceScores } from '../trainer/training/preference.ts';
+import { type SftMean, supervisedBatch } from '../trainer/training/sft.ts';
+import { closeTrainable, trainable } from '../trainer/training/step.ts';
 
 export type DrawnCompletion = {
   readonly token_ids: readonly number[];

@@ -10,12 +10,12 @@ import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
-import { latestCheckpoint } from '../trainer/checkpoint.ts';
-import { newModelDirectory, openModel } from '../trainer/model-directory.ts';
+import { latestCheckpoint } from '../trainer/checkpoints/checkpoint.ts';
+import { newModelDirectory, openModel } from '../trainer/models/model-directory.ts';
+import type { ModelConfig } from '../trainer/models/weights.ts';
 import { randomStream } from '../trainer/random.ts';
-import { readRunState } from '../trainer/run-state.ts';
-import { wordTokenizer } from '../trainer/tokenizer.ts';
-import type { ModelConfig } from '../trainer/weights.ts';
+import { wordTokenizer } from '../trainer/tokens/tokenizer.ts';
+import { readRunState } from '../trainer/training/run-state.ts';
 import type { Outcome, Proof, Setting } from './proof.ts';
 
 const loader = pathToFileURL(createRequire(import.meta.url).resolve('tsx')).href;

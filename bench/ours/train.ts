@@ -1,12 +1,12 @@
 /** Troupe's side of the training benchmarks: opens a model directory, takes steps on the rows it is told, says their losses. */
 
-import { openAdapter } from '../../trainer/adapter-directory.ts';
-import type { Row } from '../../trainer/batch.ts';
+import type { Row } from '../../trainer/data/batch.ts';
 import { runtime } from '../../trainer/graph/session.ts';
 import { sftLoss } from '../../trainer/losses/sft.ts';
-import { openModel } from '../../trainer/model-directory.ts';
-import { type AdamOptions, initAdam } from '../../trainer/optimizer.ts';
-import { closeTrainable, type TrainableModel, trainable, trainStep } from '../../trainer/step.ts';
+import { openAdapter } from '../../trainer/models/adapter-directory.ts';
+import { openModel } from '../../trainer/models/model-directory.ts';
+import { type AdamOptions, initAdam } from '../../trainer/training/optimizer.ts';
+import { closeTrainable, type TrainableModel, trainable, trainStep } from '../../trainer/training/step.ts';
 import { memory, serve, timed } from './lines.ts';
 
 await runtime();

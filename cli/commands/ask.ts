@@ -1,12 +1,12 @@
 /** Looking: SQL, episodes, one episode, lineage, and whether log and tables agree. */
 import type { Command } from 'commander';
 import { EXIT, TroupeError } from '../../errors.ts';
-import { checksum } from '../../store/checksum.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { openReader } from '../../store/db/reader.ts';
-import { rebuild } from '../../store/rebuild.ts';
-import { reconcile } from '../../store/reconcile.ts';
-import { ask } from '../../store/sql.ts';
+import { reconcile } from '../../store/log/reconcile.ts';
+import { checksum } from '../../store/rebuilding/checksum.ts';
+import { rebuild } from '../../store/rebuilding/rebuild.ts';
+import { ask } from '../../store/sql/sql.ts';
 import { bytesText } from '../bytes.ts';
 import { projectCommand, wholeNumber } from '../command.ts';
 import { conversation, type EpisodeFacts } from '../conversation.ts';
@@ -53,7 +53,7 @@ export function askCommands(program: Command): void {
       // A login of its own that can read the views and nothing else; where the server does not let us make one, ours, read only.
       const reader = await openReader(database);
       if (out !== undefined) {
-        const { askIntoFile } = await import('../../store/sql-file.ts');
+        const { askIntoFile } = await import('../../store/sql/sql-file.ts');
         const written = await askIntoFile(reader ?? db, query!, out, { ...limit, ...timeout }).finally(() =>
           reader?.close(),
         );
@@ -196,7 +196,7 @@ export function askCommands(program: Command): void {
     async ({ db }, _, flags) => {
       const bar = progressBar('Rebuilding', { quiet: flags.quiet === true || flags.json === true });
       const began = performance.now();
-      const { judgeAgain } = await import('../../store/judge.ts');
+      const { judgeAgain } = await import('../../store/judging/judge.ts');
       const { events } = await rebuild(db, {
         judge: judgeAgain,
         onProgress: ({ applied, total }) => bar.update(applied, Math.max(applied, total)),

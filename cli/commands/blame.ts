@@ -5,7 +5,7 @@ import { EXIT, TroupeError } from '../../errors.ts';
 import { ANNOTATIONS, type Annotated, annotateHandler, annotateSpec } from '../../store/attribution/annotate.ts';
 import { evaluateAttributions, evaluateModes, GROUPINGS, type Grouping } from '../../store/attribution/evaluate.ts';
 import type { Match } from '../../store/attribution/score.ts';
-import { requestJob, runJobs, waitForJob } from '../../store/jobs.ts';
+import { requestJob, runJobs, waitForJob } from '../../store/jobs/jobs.ts';
 import { annotatedText, modesText, scoresText } from '../blame-text.ts';
 import { abortableWait, chatEndpoint, checkedEndpoint } from '../chat-endpoint.ts';
 import { type Flags, projectCommand, untilInterrupted, wholeNumber } from '../command.ts';

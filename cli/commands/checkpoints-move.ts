@@ -5,7 +5,7 @@ import { type Command, InvalidArgumentError } from 'commander';
 import { loadConfig } from '../../config.ts';
 import { EXIT, TroupeError } from '../../errors.ts';
 import { homeAt } from '../../store/db/home.ts';
-import type { PruneRule } from '../../trainer/prune.ts';
+import type { PruneRule } from '../../trainer/checkpoints/prune.ts';
 import { bytesText } from '../bytes.ts';
 import { checkpointAt, storeAt } from '../checkpoint-places.ts';
 import { type Flags, plainCommand, wholeNumber } from '../command.ts';
@@ -39,7 +39,7 @@ Examples:
     async ([dir], flags) => {
       const folder = resolve(dir!);
       if (!existsSync(folder)) throw new TroupeError('not_found', `There is no folder ${folder}.`);
-      const { pruneCheckpoints } = await import('../../trainer/prune.ts');
+      const { pruneCheckpoints } = await import('../../trainer/checkpoints/prune.ts');
       const dryRun = flags.dryRun === true;
       const released = await releasedIds(flags);
       const rule: PruneRule = {
@@ -135,7 +135,7 @@ Examples:
         );
       }
       const { dir, bytes } = await store.get(id, resolve(into!));
-      if (flags.latest) await (await import('../../trainer/checkpoint.ts')).pointLatest(resolve(into!), id);
+      if (flags.latest) await (await import('../../trainer/checkpoints/checkpoint.ts')).pointLatest(resolve(into!), id);
       if (flags.json)
         printJson({ checkpoint_id: id, store: store.address, directory: dir, bytes, latest: flags.latest === true });
       else print(`${id} is in ${dir} (${bytesText(bytes)})`);

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import type { Command } from 'commander';
 import { EXIT, TroupeError } from '../../errors.ts';
 import { importFiles } from '../../ingest/import.ts';
-import { letterOf, replay } from '../../store/dead-letters.ts';
+import { letterOf, replay } from '../../store/log/dead-letters.ts';
 import { projectCommand, wholeNumber } from '../command.ts';
 import type { Context } from '../context.ts';
 import { print, printJson, say, table } from '../output.ts';

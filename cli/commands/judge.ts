@@ -1,7 +1,7 @@
 /** Judging: run methods over episodes. */
 import type { Command } from 'commander';
 import { EXIT, got, TroupeError } from '../../errors.ts';
-import { compareEverything, judge, type MethodAsked, resolveMethods, unjudged } from '../../store/judge.ts';
+import { compareEverything, judge, type MethodAsked, resolveMethods, unjudged } from '../../store/judging/judge.ts';
 import { ALL_SHARES } from '../../store/judging/lock.ts';
 import { closedEpisodes } from '../../store/judging/unjudged.ts';
 import { type Filter, looksAt, parseFilter } from '../../store/select.ts';

@@ -5,7 +5,7 @@ import { dirname, resolve } from 'node:path';
 import { createInterface } from 'node:readline/promises';
 import type { Command } from 'commander';
 import { EXIT, TroupeError } from '../../errors.ts';
-import type { EraseWhat } from '../../store/erase-scope.ts';
+import type { EraseWhat } from '../../store/retention/erase-scope.ts';
 import { projectCommand } from '../command.ts';
 import { VERSION } from '../context.ts';
 import { print, printJson, say } from '../output.ts';
@@ -30,9 +30,9 @@ export function keepCommands(program: Command): void {
     async ({ db, catchUp, log, home, artifacts, now }, _, flags) => {
       const what = whatOf(flags);
       const [{ planErasure }, { archivedScope, eraseEverywhere }, { judgeAgain }] = await Promise.all([
-        import('../../store/erase.ts'),
-        import('../../store/pruning/erase-archived.ts'),
-        import('../../store/judge.ts'),
+        import('../../store/retention/erase.ts'),
+        import('../../store/retention/erase-archived.ts'),
+        import('../../store/judging/judge.ts'),
       ]);
       await catchUp();
       const archived = await archivedScope(db, what);

@@ -1,8 +1,8 @@
 /** API keys: made, shown once, listed, revoked. */
 import type { Command } from 'commander';
 import { EXIT, got, TroupeError } from '../../errors.ts';
-import { SCOPES, type Scope } from '../../store/api-key.ts';
-import { createKey, type ListedKey, listKeys, revokeKey } from '../../store/api-keys.ts';
+import { SCOPES, type Scope } from '../../store/keys/api-key.ts';
+import { createKey, type ListedKey, listKeys, revokeKey } from '../../store/keys/api-keys.ts';
 import { projectCommand } from '../command.ts';
 import { print, printJson, say, table } from '../output.ts';
 

@@ -18,11 +18,11 @@ export function modelMergeCommand(model: Command): void {
     async (_, flags) => {
       const [{ openModel }, { openAdapter }, { mergeAdapter }, { saveCheckpointAt }, { emptyMeta }] = await Promise.all(
         [
-          import('../../trainer/model-directory.ts'),
-          import('../../trainer/adapter-directory.ts'),
-          import('../../trainer/lora.ts'),
-          import('../../trainer/checkpoint.ts'),
-          import('../../trainer/checkpoint-format.ts'),
+          import('../../trainer/models/model-directory.ts'),
+          import('../../trainer/models/adapter-directory.ts'),
+          import('../../trainer/models/lora.ts'),
+          import('../../trainer/checkpoints/checkpoint.ts'),
+          import('../../trainer/checkpoints/checkpoint-format.ts'),
         ],
       );
       const base = await openModel(resolve(String(flags.model)));

@@ -3,8 +3,8 @@ import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { type Command, InvalidArgumentError } from 'commander';
 import { EXIT, got, TroupeError } from '../../errors.ts';
-import type { TokenizerFiles } from '../../trainer/tokenizer.ts';
-import type { ModelConfig } from '../../trainer/weights.ts';
+import type { ModelConfig } from '../../trainer/models/weights.ts';
+import type { TokenizerFiles } from '../../trainer/tokens/tokenizer.ts';
 import { bytesText } from '../bytes.ts';
 import { type Flags, plainCommand, wholeNumber } from '../command.ts';
 import { VERSION } from '../context.ts';
@@ -76,8 +76,8 @@ Examples:
       const document = await documentOf(flags);
       const text = flags.text === undefined ? await wordSide(flags, document) : await trainedSide(flags, document);
       const [{ newModelDirectory }, { countParameters, estimateTrainingMemory }] = await Promise.all([
-        import('../../trainer/model-directory.ts'),
-        import('../../trainer/memory.ts'),
+        import('../../trainer/models/model-directory.ts'),
+        import('../../trainer/training/memory.ts'),
       ]);
       const config: ModelConfig = {
         ...sizesOf(document.sizes, flags, { context: flags.text === undefined ? 256 : 1024 }),
@@ -136,7 +136,7 @@ async function wordSide(flags: Flags, { words: listed, chatTemplate }: Document)
       hint: 'Or train a tokenizer on text: --text FILE.',
     });
   }
-  const { wordTokenizer } = await import('../../trainer/tokenizer.ts');
+  const { wordTokenizer } = await import('../../trainer/tokens/tokenizer.ts');
   const special = [WORD_SPECIAL.pad, WORD_SPECIAL.eos];
   const kept = [...new Set(words as string[])].filter((word) => !special.includes(word));
   return {
@@ -154,10 +154,10 @@ async function trainedSide(flags: Flags, { words, chatTemplate }: Document): Pro
   if (flags.words !== undefined || words !== undefined)
     throw new TroupeError('usage', 'A tokenizer is either trained (--text) or a list of words; leave one of them out.');
   const [{ trainBpe }, { openTokenizer }, template, chatml] = await Promise.all([
-    import('../../trainer/tokenizer-training.ts'),
-    import('../../trainer/tokenizer.ts'),
-    import('../../trainer/template.ts'),
-    import('../../trainer/chatml.ts'),
+    import('../../trainer/tokens/tokenizer-training.ts'),
+    import('../../trainer/tokens/tokenizer.ts'),
+    import('../../trainer/tokens/template.ts'),
+    import('../../trainer/tokens/chatml.ts'),
   ]);
   const { CHATML_SPECIAL: special, CHATML_ROLES: roles, CHATML_TEMPLATE } = chatml;
   const source = chatTemplate === undefined ? CHATML_TEMPLATE : chatTemplate;

@@ -1,6 +1,6 @@
 /** How large a new model is: what the flags say, else what --config says, else what follows from its width. */
 import { got, TroupeError } from '../../errors.ts';
-import type { ModelConfig } from '../../trainer/weights.ts';
+import type { ModelConfig } from '../../trainer/models/weights.ts';
 import type { Flags } from '../command.ts';
 
 type Config = Omit<ModelConfig, 'vocab_size' | 'bos_token_id' | 'pad_token_id' | 'eos_token_id'>;

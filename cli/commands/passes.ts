@@ -7,8 +7,8 @@ import { homeAt } from '../../store/db/home.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { groupBy } from '../../store/methods/statistics.ts';
 import { looksAt, lowerFilter, parseFilter } from '../../store/select.ts';
-import type { Pass, RefusedStep } from '../../trainer/passes.ts';
-import type { StepRow } from '../../trainer/training-rows.ts';
+import type { StepRow } from '../../trainer/data/training-rows.ts';
+import type { Pass, RefusedStep } from '../../trainer/sampling/passes.ts';
 import { type Flags, plainCommand, wholeNumber } from '../command.ts';
 import { withContext } from '../context.ts';
 import { print, printJson, progressBar, table } from '../output.ts';
@@ -56,7 +56,7 @@ export function passesCommands(program: Command): void {
       if (flags.data !== undefined && flags.record)
         throw new TroupeError('usage', 'Only what is said of recorded steps can be recorded: say --episodes WHICH.');
       if (flags.data !== undefined) return ofFile(flags);
-      const { LOGPROB_PASSES } = await import('../../trainer/passes.ts');
+      const { LOGPROB_PASSES } = await import('../../trainer/sampling/passes.ts');
       return overEpisodes(flags, LOGPROB_PASSES.find(({ name }) => name === flags.as)!);
     },
   );
@@ -69,7 +69,7 @@ export function passesCommands(program: Command): void {
       .option('--record', RECORD)
       .option('--threads <n>', 'threads (TROUPE_THREADS, 1)', wholeNumber('threads'))
       .addHelpText('after', '\nExample:\n  troupe values --model ./value-model --episodes ep-1,ep-2 --record'),
-    async (_, flags) => overEpisodes(flags, (await import('../../trainer/passes.ts')).valuesPass),
+    async (_, flags) => overEpisodes(flags, (await import('../../trainer/sampling/passes.ts')).valuesPass),
   );
   const passes = program.command('passes').description('what other models say of what was recorded: embed');
   plainCommand(
@@ -89,8 +89,8 @@ const TASKS_AT_ONCE = 500;
 
 async function embedTasks(flags: Flags): Promise<number> {
   const [{ openEmbedder }, embeddings] = await Promise.all([
-    import('../../trainer/embedding.ts'),
-    import('../../trainer/task-embeddings.ts'),
+    import('../../trainer/embedding/embedding.ts'),
+    import('../../trainer/embedding/task-embeddings.ts'),
   ]);
   return withContext(flags, async ({ db, log, config, now, catchUp }) => {
     await catchUp();
@@ -164,7 +164,7 @@ type Printed = {
 };
 
 async function overEpisodes(flags: Flags, pass: Pass): Promise<number> {
-  const passes = await import('../../trainer/passes.ts');
+  const passes = await import('../../trainer/sampling/passes.ts');
   return withContext(flags, async ({ db, log, config, now, catchUp }) => {
     await catchUp();
     const episodes = await chosenEpisodes(db, String(flags.episodes));
@@ -307,8 +307,8 @@ function* inParts<Row extends { readonly promptIds: readonly number[]; readonly 
 /** A model directory and its policy, opened. */
 export async function speaker(dir: string, threads: number) {
   const [{ openModel }, { Policy }] = await Promise.all([
-    import('../../trainer/model-directory.ts'),
-    import('../../trainer/policy.ts'),
+    import('../../trainer/models/model-directory.ts'),
+    import('../../trainer/sampling/policy.ts'),
   ]);
   const model = await openModel(dir);
   return { model, policy: await Policy.load(model.config, model.weights, { threads }) };
@@ -316,7 +316,7 @@ export async function speaker(dir: string, threads: number) {
 
 async function tokenRows(data: string, datasets: string): Promise<number[][]> {
   if (!data.endsWith('.jsonl')) {
-    const { policyRow } = await import('../../trainer/training-rows.ts');
+    const { policyRow } = await import('../../trainer/data/training-rows.ts');
     const dataset = await opened(datasets, data);
     return ([...dataset.rows('train')] as unknown as StepRow[]).map((row) => {
       const { promptIds, tokenIds } = policyRow({ ...row, logprobs: row.logprobs ?? [] });

@@ -2,7 +2,7 @@
 import type { Command } from 'commander';
 import { EXIT, got, TroupeError } from '../../errors.ts';
 import { fileArtifacts } from '../../ingest/artifacts.ts';
-import type { Pruning } from '../../store/pruning/prune.ts';
+import type { Pruning } from '../../store/retention/prune.ts';
 import { bytesText } from '../bytes.ts';
 import { type Flags, projectCommand, wholeNumber } from '../command.ts';
 import { type Context, VERSION } from '../context.ts';
@@ -50,8 +50,8 @@ export function pruneCommands(program: Command): void {
 
 async function pruned({ db, home, now, config, artifacts }: Context, flags: Flags): Promise<number> {
   const [{ planPrune, prune }, { judgeAgain }] = await Promise.all([
-    import('../../store/pruning/prune.ts'),
-    import('../../store/judge.ts'),
+    import('../../store/retention/prune.ts'),
+    import('../../store/judging/judge.ts'),
   ]);
   const what = {
     before: boundOf(String(flags.olderThan), now()),
@@ -109,8 +109,8 @@ function onlyIfGone(error: unknown): null {
 
 async function restored({ db, home }: Context, path: string, flags: Flags): Promise<number> {
   const [{ restore }, { judgeAgain }] = await Promise.all([
-    import('../../store/pruning/restore.ts'),
-    import('../../store/judge.ts'),
+    import('../../store/retention/restore.ts'),
+    import('../../store/judging/judge.ts'),
   ]);
   const bar = progressBar('Restoring', { quiet: flags.quiet === true || flags.json === true });
   const done = await restore(db, path, {

@@ -8,8 +8,8 @@ import { exportEpisodes, exportEvents } from '../../ingest/export.ts';
 import { FORMATS } from '../../ingest/formats/catalogue.ts';
 import { importFiles } from '../../ingest/import.ts';
 import type { Db } from '../../store/db/pool.ts';
-import { projectBatch } from '../../store/projector.ts';
-import { toldBy } from '../../store/traces.ts';
+import { projectBatch } from '../../store/projecting/projector.ts';
+import { toldBy } from '../../store/projecting/traces.ts';
 import { projectCommand, untilInterrupted } from '../command.ts';
 import { print, printJson, progressBar, say } from '../output.ts';
 import { deadLetterCommands } from './dead-letters.ts';
@@ -43,7 +43,7 @@ export function recordCommands(program: Command): void {
       if (!flags.dryRun) {
         if (source !== null) await catchUp({ signal });
         await projectNow(db, report.events.accepted, { quiet, signal });
-        const { closeImported } = await import('../../store/closing.ts');
+        const { closeImported } = await import('../../store/projecting/closing.ts');
         const closed = await closeImported(db, log);
         if (source !== null) await catchUp({ signal });
         await projectNow(db, closed, { quiet: true, signal });

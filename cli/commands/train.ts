@@ -1,9 +1,9 @@
 /** Training by hand: supervised, on preferences, by policy gradient. What trains is loaded when it is needed. */
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { got } from '../../errors.ts';
-import type { PolicyLossName } from '../../trainer/policy-losses.ts';
-import type { ScheduleName } from '../../trainer/schedules.ts';
-import type { SftMean } from '../../trainer/sft.ts';
+import type { PolicyLossName } from '../../trainer/training/policy-losses.ts';
+import type { ScheduleName } from '../../trainer/training/schedules.ts';
+import type { SftMean } from '../../trainer/training/sft.ts';
 import { byteSize } from '../bytes.ts';
 import { number, plainCommand, wholeNumber } from '../command.ts';
 import type { LoraFlag } from '../training.ts';

@@ -10,7 +10,7 @@ import type { EventData } from '../../ingest/events.ts';
 import { hashId } from '../../ingest/json.ts';
 import { KEYED } from '../../ingest/log/keyed.ts';
 import type { Db } from '../db/pool.ts';
-import { checkedSpec, type Handler, type JobContext } from '../jobs.ts';
+import { checkedSpec, type Handler, type JobContext } from '../jobs/jobs.ts';
 import { textOfTruth } from '../judging/answers.ts';
 import { askModes, MAST_PROMPT_VERSION, MAST_TAXONOMY } from './ask-mast.ts';
 import {

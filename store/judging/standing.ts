@@ -3,10 +3,10 @@
  * divide the groups: each takes a share that nobody else is judging.
  */
 import type { EventLog } from '../../ingest/log/log.ts';
+import { onNews } from '../db/news.ts';
 import type { Db } from '../db/pool.ts';
-import { judge, type MethodAsked, unjudged } from '../judge.ts';
-import { onNews } from '../news.ts';
-import { PROJECTED_CHANNEL } from '../projector.ts';
+import { PROJECTED_CHANNEL } from '../projecting/projector.ts';
+import { judge, type MethodAsked, unjudged } from './judge.ts';
 import { ALL_SHARES } from './lock.ts';
 import { CLOSE_AFTER } from './unjudged.ts';
 

@@ -2,8 +2,8 @@ import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { registeredSpeakers } from '../../api/speakers.ts';
 import { TroupeError } from '../../errors.ts';
-import { registerProcess } from '../../store/processes.ts';
-import type { SampleAsk } from '../../trainer/infer-wire.ts';
+import { registerProcess } from '../../store/jobs/processes.ts';
+import type { SampleAsk } from '../../trainer/sampling/infer-wire.ts';
 import { fixedSpeakers, post, type TestApp, testApp } from './support/app.ts';
 
 const CHAT = '/v1/chat/completions';

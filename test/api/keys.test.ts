@@ -7,8 +7,8 @@ import type { AppOptions } from '../../api/app.ts';
 import { openKeyRing } from '../../api/key-ring.ts';
 import { serve } from '../../api/serve.ts';
 import { createRecorder } from '../../ingest/recorder.ts';
-import { digestOf, lookupOf, newKey, SCOPES, type Scope } from '../../store/api-key.ts';
-import { createKey, listKeys, revokeKey } from '../../store/api-keys.ts';
+import { digestOf, lookupOf, newKey, SCOPES, type Scope } from '../../store/keys/api-key.ts';
+import { createKey, listKeys, revokeKey } from '../../store/keys/api-keys.ts';
 import { anEvent, post, type TestApp, testApp } from './support/app.ts';
 
 const DAY = 86_400_000;

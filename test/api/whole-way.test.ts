@@ -9,12 +9,12 @@ import { serve } from '../../api/serve.ts';
 import { registeredSpeakers } from '../../api/speakers.ts';
 import { fileArtifacts } from '../../ingest/artifacts.ts';
 import { postgresBook, postgresLog } from '../../ingest/log/postgres.ts';
-import { registerProcess } from '../../store/processes.ts';
-import { projectBatch } from '../../store/projector.ts';
-import { type SavedCheckpoint, saveCheckpoint } from '../../trainer/checkpoint.ts';
-import { startInfer } from '../../trainer/infer.ts';
-import { connectInfer } from '../../trainer/infer-client.ts';
-import { Policy } from '../../trainer/policy.ts';
+import { registerProcess } from '../../store/jobs/processes.ts';
+import { projectBatch } from '../../store/projecting/projector.ts';
+import { type SavedCheckpoint, saveCheckpoint } from '../../trainer/checkpoints/checkpoint.ts';
+import { startInfer } from '../../trainer/sampling/infer.ts';
+import { connectInfer } from '../../trainer/sampling/infer-client.ts';
+import { Policy } from '../../trainer/sampling/policy.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { tinyContents } from '../trainer/tiny-checkpoint.ts';
 

@@ -10,7 +10,7 @@ import { afterAll, describe, expect, it } from 'vitest';
 import { countsNamed } from '../../bench/sizes.ts';
 import { copiesOf, copyBack, emptyFacts, fillLog, sameTables, sumsOf } from '../../bench/tables.ts';
 import { teamEvents } from '../../bench/team-events.ts';
-import { projectAll } from '../../store/projector.ts';
+import { projectAll } from '../../store/projecting/projector.ts';
 import { freshDatabase } from '../support/database.ts';
 
 const empty = mkdtempSync(join(tmpdir(), 'troupe-bench-tables-'));

@@ -2,7 +2,12 @@ import { existsSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'n
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { bestSpec } from '../../cli/commands/checkpoints-move.ts';
-import { loadCheckpoint, pointLatest, type SavedCheckpoint, saveCheckpoint } from '../../trainer/checkpoint.ts';
+import {
+  loadCheckpoint,
+  pointLatest,
+  type SavedCheckpoint,
+  saveCheckpoint,
+} from '../../trainer/checkpoints/checkpoint.ts';
 import { freshDatabase } from '../support/database.ts';
 import { tinyContents } from '../trainer/tiny-checkpoint.ts';
 import { type Bucket, startBucket } from './support/bucket.ts';

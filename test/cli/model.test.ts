@@ -4,10 +4,10 @@ import { Command } from 'commander';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { modelCommands } from '../../cli/commands/model.ts';
 import { readSizes, sizesOf } from '../../cli/commands/model-sizes.ts';
-import { adapterFiles } from '../../trainer/adapter-directory.ts';
 import { runtime } from '../../trainer/graph/session.ts';
-import { initialAdapter, mergeAdapter } from '../../trainer/lora.ts';
-import { openModel } from '../../trainer/model-directory.ts';
+import { adapterFiles } from '../../trainer/models/adapter-directory.ts';
+import { initialAdapter, mergeAdapter } from '../../trainer/models/lora.ts';
+import { openModel } from '../../trainer/models/model-directory.ts';
 import { randomStream } from '../../trainer/random.ts';
 import { document, type Shell, shell } from './support/troupe.ts';
 

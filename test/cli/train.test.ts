@@ -2,8 +2,8 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { loraSpec } from '../../cli/commands/train.ts';
-import { loadCheckpoint } from '../../trainer/checkpoint.ts';
-import { exportOnnx } from '../../trainer/onnx-export.ts';
+import { loadCheckpoint } from '../../trainer/checkpoints/checkpoint.ts';
+import { exportOnnx } from '../../trainer/models/onnx-export.ts';
 import { lines } from './support/chats.ts';
 import { document, type Shell, shell } from './support/troupe.ts';
 

@@ -4,7 +4,7 @@ import { openKafka } from '../../ingest/log/kafka.ts';
 import { kafkaLog } from '../../ingest/log/kafka-log.ts';
 import { kafkaSource } from '../../ingest/log/kafka-source.ts';
 import { accessOf } from '../../proofs/kafka-clients.ts';
-import { bringIn } from '../../store/follow.ts';
+import { bringIn } from '../../store/log/follow.ts';
 import { freshDatabase } from '../support/database.ts';
 import { archived, logContract } from './support/log-contract.ts';
 

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { encodeEnvelope } from '../../ingest/decode.ts';
 import type { Event, EventData } from '../../ingest/events.ts';
-import { amended, mergePatch, type Stored, setAt } from '../../store/amend.ts';
+import { amended, mergePatch, type Stored, setAt } from '../../store/projecting/amend.ts';
 import { event } from './support/events.ts';
 
 const stored = (one: Event): Stored => ({ ...one, data: JSON.parse(one.json) });

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { postgresLog } from '../../ingest/log/postgres.ts';
-import { closeIdle, closeImported } from '../../store/closing.ts';
-import { projectAll } from '../../store/projector.ts';
+import { closeIdle, closeImported } from '../../store/projecting/closing.ts';
+import { projectAll } from '../../store/projecting/projector.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { anEpisode, at, event } from './support/events.ts';
 

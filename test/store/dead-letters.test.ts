@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { decodeText, encodeEnvelope } from '../../ingest/decode.ts';
 import { postgresBook, postgresLog } from '../../ingest/log/postgres.ts';
-import { checksum } from '../../store/checksum.ts';
-import { letterOf, replay } from '../../store/dead-letters.ts';
-import { projectAll } from '../../store/projector.ts';
-import { reconcile } from '../../store/reconcile.ts';
+import { letterOf, replay } from '../../store/log/dead-letters.ts';
+import { reconcile } from '../../store/log/reconcile.ts';
+import { projectAll } from '../../store/projecting/projector.ts';
+import { checksum } from '../../store/rebuilding/checksum.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { anEpisode } from './support/events.ts';
 import { tablesOf } from './support/tables.ts';

@@ -6,12 +6,12 @@ import { fileArtifacts } from '../../ingest/artifacts.ts';
 import type { Event } from '../../ingest/events.ts';
 import { sha256 } from '../../ingest/json.ts';
 import { postgresBook, postgresLog } from '../../ingest/log/postgres.ts';
-import { checksum } from '../../store/checksum.ts';
 import { freeze } from '../../store/datasets/freeze.ts';
-import { type Erasure, erase, planErasure } from '../../store/erase.ts';
-import { judge, judgeAgain } from '../../store/judge.ts';
-import { projectAll } from '../../store/projector.ts';
-import { rebuild } from '../../store/rebuild.ts';
+import { judge, judgeAgain } from '../../store/judging/judge.ts';
+import { projectAll } from '../../store/projecting/projector.ts';
+import { checksum } from '../../store/rebuilding/checksum.ts';
+import { rebuild } from '../../store/rebuilding/rebuild.ts';
+import { type Erasure, erase, planErasure } from '../../store/retention/erase.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { anEpisode, aStory, at, event } from './support/events.ts';
 

@@ -5,8 +5,8 @@ import { describe, expect, it } from 'vitest';
 import { decodeText } from '../../ingest/decode.ts';
 import { typeOf, VOCABULARY } from '../../ingest/events.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
-import { checksum } from '../../store/checksum.ts';
-import { projectAll } from '../../store/projector.ts';
+import { projectAll } from '../../store/projecting/projector.ts';
+import { checksum } from '../../store/rebuilding/checksum.ts';
 import { freshDatabase } from '../support/database.ts';
 
 const FOLDER = join(import.meta.dirname, 'golden');

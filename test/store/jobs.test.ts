@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { postgresLog } from '../../ingest/log/postgres.ts';
-import { type Handler, type JobContext, MAX_ATTEMPTS, requestJob, runJobs, waitForJob } from '../../store/jobs.ts';
-import { projectAll } from '../../store/projector.ts';
+import { type Handler, type JobContext, MAX_ATTEMPTS, requestJob, runJobs, waitForJob } from '../../store/jobs/jobs.ts';
+import { projectAll } from '../../store/projecting/projector.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { startProgram } from './support/process.ts';
 

@@ -1,11 +1,11 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { EventData } from '../../ingest/events.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
-import { checksum } from '../../store/checksum.ts';
-import { judge, judgeAgain, type MethodAsked } from '../../store/judge.ts';
+import { judge, judgeAgain, type MethodAsked } from '../../store/judging/judge.ts';
 import { findMethod, runMethod } from '../../store/methods/run.ts';
-import { projectAll } from '../../store/projector.ts';
-import { rebuild } from '../../store/rebuild.ts';
+import { projectAll } from '../../store/projecting/projector.ts';
+import { checksum } from '../../store/rebuilding/checksum.ts';
+import { rebuild } from '../../store/rebuilding/rebuild.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { at, event } from './support/events.ts';
 

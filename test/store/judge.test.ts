@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { postgresLog } from '../../ingest/log/postgres.ts';
-import { judge, type MethodAsked, unjudged } from '../../store/judge.ts';
+import { judge, type MethodAsked, unjudged } from '../../store/judging/judge.ts';
 import { findMethod, runMethod } from '../../store/methods/run.ts';
-import { projectAll } from '../../store/projector.ts';
+import { projectAll } from '../../store/projecting/projector.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { anEpisode, anExecution, at, event } from './support/events.ts';
 

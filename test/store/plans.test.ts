@@ -7,7 +7,7 @@ import { KEYED } from '../../ingest/log/keyed.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
 import { decodeOtlp } from '../../ingest/otlp/decode.ts';
 import type { Db, Session } from '../../store/db/pool.ts';
-import { projectAll } from '../../store/projector.ts';
+import { projectAll } from '../../store/projecting/projector.ts';
 import { freshDatabase } from '../support/database.ts';
 import { anEpisode, event } from './support/events.ts';
 

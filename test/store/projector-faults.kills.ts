@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import type { Event } from '../../ingest/events.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
-import { checksum } from '../../store/checksum.ts';
-import { projectAll } from '../../store/projector.ts';
-import { rebuild } from '../../store/rebuild.ts';
-import { reconcile } from '../../store/reconcile.ts';
+import { reconcile } from '../../store/log/reconcile.ts';
+import { projectAll } from '../../store/projecting/projector.ts';
+import { checksum } from '../../store/rebuilding/checksum.ts';
+import { rebuild } from '../../store/rebuilding/rebuild.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { anEpisode, at, event, aStory as story } from './support/events.ts';
 import { startProgram } from './support/process.ts';

@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { postgresLog } from '../../ingest/log/postgres.ts';
-import { checksum } from '../../store/checksum.ts';
-import { projectAll } from '../../store/projector.ts';
-import { rebuild } from '../../store/rebuild.ts';
+import { projectAll } from '../../store/projecting/projector.ts';
+import { checksum } from '../../store/rebuilding/checksum.ts';
+import { rebuild } from '../../store/rebuilding/rebuild.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { anEpisode, event, aStory as story } from './support/events.ts';
 import { tablesOf } from './support/tables.ts';

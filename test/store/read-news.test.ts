@@ -5,7 +5,7 @@ import { decodeDraft } from '../../ingest/decode.ts';
 import type { Draft, Event } from '../../ingest/events.ts';
 import { PARTITIONS, partitionOf } from '../../ingest/log/partition.ts';
 import { placeIn, postgresLog, writePlaced } from '../../ingest/log/postgres.ts';
-import { asRead, readNews } from '../../store/read-news.ts';
+import { asRead, readNews } from '../../store/projecting/read-news.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import '../support/replay.ts';
 import { event } from './support/events.ts';

@@ -1,11 +1,11 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { postgresLog } from '../../ingest/log/postgres.ts';
-import { checksum } from '../../store/checksum.ts';
 import { openPool } from '../../store/db/pool.ts';
-import { judge, judgeAgain, unjudged } from '../../store/judge.ts';
-import { projectAll } from '../../store/projector.ts';
-import { rebuild } from '../../store/rebuild.ts';
-import { reconcile } from '../../store/reconcile.ts';
+import { judge, judgeAgain, unjudged } from '../../store/judging/judge.ts';
+import { reconcile } from '../../store/log/reconcile.ts';
+import { projectAll } from '../../store/projecting/projector.ts';
+import { checksum } from '../../store/rebuilding/checksum.ts';
+import { rebuild } from '../../store/rebuilding/rebuild.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { anEpisode, anExecution, at, event } from './support/events.ts';
 

@@ -3,8 +3,8 @@ import { decodeText } from '../../ingest/decode.ts';
 import type { Event } from '../../ingest/events.ts';
 import type { DeadLetter } from '../../ingest/log/log.ts';
 import { postgresBook, postgresLog } from '../../ingest/log/postgres.ts';
-import { projectAll } from '../../store/projector.ts';
-import { reconcile } from '../../store/reconcile.ts';
+import { reconcile } from '../../store/log/reconcile.ts';
+import { projectAll } from '../../store/projecting/projector.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { anEpisode, event } from './support/events.ts';
 

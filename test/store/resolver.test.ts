@@ -2,8 +2,8 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Event } from '../../ingest/events.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
-import { checksum } from '../../store/checksum.ts';
-import { projectAll } from '../../store/projector.ts';
+import { projectAll } from '../../store/projecting/projector.ts';
+import { checksum } from '../../store/rebuilding/checksum.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { at, event } from './support/events.ts';
 

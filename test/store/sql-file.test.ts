@@ -6,9 +6,9 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { postgresLog } from '../../ingest/log/postgres.ts';
 import { readArrow } from '../../store/datasets/arrow.ts';
 import { openReader } from '../../store/db/reader.ts';
-import { projectAll } from '../../store/projector.ts';
-import { ask } from '../../store/sql.ts';
-import { askIntoFile } from '../../store/sql-file.ts';
+import { projectAll } from '../../store/projecting/projector.ts';
+import { ask } from '../../store/sql/sql.ts';
+import { askIntoFile } from '../../store/sql/sql-file.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { aStory } from './support/events.ts';
 

@@ -3,8 +3,8 @@ import { TroupeError } from '../../errors.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { openReader } from '../../store/db/reader.ts';
-import { projectAll } from '../../store/projector.ts';
-import { ask } from '../../store/sql.ts';
+import { projectAll } from '../../store/projecting/projector.ts';
+import { ask } from '../../store/sql/sql.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { anEpisode } from './support/events.ts';
 

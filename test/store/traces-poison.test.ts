@@ -5,11 +5,11 @@ import type { Draft, Event } from '../../ingest/events.ts';
 import { cutOtlp } from '../../ingest/formats/live-traces.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
 import { decodeOtlp } from '../../ingest/otlp/decode.ts';
-import { checksum } from '../../store/checksum.ts';
-import { projectAll, projectBatch } from '../../store/projector.ts';
-import { rebuild } from '../../store/rebuild.ts';
-import { reconcile } from '../../store/reconcile.ts';
-import { toldBy } from '../../store/traces.ts';
+import { reconcile } from '../../store/log/reconcile.ts';
+import { projectAll, projectBatch } from '../../store/projecting/projector.ts';
+import { toldBy } from '../../store/projecting/traces.ts';
+import { checksum } from '../../store/rebuilding/checksum.ts';
+import { rebuild } from '../../store/rebuilding/rebuild.ts';
 import { agent, aTrace, chat, message, request, TRACE, text } from '../ingest/support/spans.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 

@@ -9,9 +9,9 @@ import { cutOtlp, cutRequest, type LiveFormat, tellTrace } from '../../ingest/fo
 import { convertOtlp } from '../../ingest/formats/otlp-traces.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
 import { decodeOtlp, isOtlp } from '../../ingest/otlp/decode.ts';
-import { checksum } from '../../store/checksum.ts';
-import { projectAll } from '../../store/projector.ts';
-import { rebuild } from '../../store/rebuild.ts';
+import { projectAll } from '../../store/projecting/projector.ts';
+import { checksum } from '../../store/rebuilding/checksum.ts';
+import { rebuild } from '../../store/rebuilding/rebuild.ts';
 import {
   aTrace,
   chat,

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { CHATML_ROLES, CHATML_SPECIAL, CHATML_TEMPLATE } from '../../trainer/chatml.ts';
-import { type ChatMessage, chatTemplate } from '../../trainer/template.ts';
-import { openTokenizer } from '../../trainer/tokenizer.ts';
-import { trainBpe } from '../../trainer/tokenizer-training.ts';
+import { CHATML_ROLES, CHATML_SPECIAL, CHATML_TEMPLATE } from '../../trainer/tokens/chatml.ts';
+import { type ChatMessage, chatTemplate } from '../../trainer/tokens/template.ts';
+import { openTokenizer } from '../../trainer/tokens/tokenizer.ts';
+import { trainBpe } from '../../trainer/tokens/tokenizer-training.ts';
 
 const tokenizer = openTokenizer(
   trainBpe(['a conversation about tools and tools'], {

@@ -4,7 +4,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { publishFile, removeWhole, sweepTemporary } from '../../trainer/atomic.ts';
 import {
   latestCheckpoint,
   listCheckpoints,
@@ -12,10 +11,11 @@ import {
   pointLatest,
   saveCheckpoint,
   saveCheckpointAt,
-} from '../../trainer/checkpoint.ts';
-import { decodeCheckpoint, encodeCheckpoint } from '../../trainer/checkpoint-format.ts';
-import { type Disk, disk } from '../../trainer/disk.ts';
-import { exportOnnx } from '../../trainer/onnx-export.ts';
+} from '../../trainer/checkpoints/checkpoint.ts';
+import { decodeCheckpoint, encodeCheckpoint } from '../../trainer/checkpoints/checkpoint-format.ts';
+import { publishFile, removeWhole, sweepTemporary } from '../../trainer/files/atomic.ts';
+import { type Disk, disk } from '../../trainer/files/disk.ts';
+import { exportOnnx } from '../../trainer/models/onnx-export.ts';
 import { tinyContents } from './tiny-checkpoint.ts';
 
 let root: string;

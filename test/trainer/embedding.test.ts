@@ -5,16 +5,16 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { postgresLog } from '../../ingest/log/postgres.ts';
 import { similarByVectors } from '../../store/consistency/similar-vectors.ts';
 import { TASK_EMBEDDING, taskVectors } from '../../store/consistency/task-embeddings.ts';
-import { projectAll } from '../../store/projector.ts';
-import { meanOfTokens, openEmbedder } from '../../trainer/embedding.ts';
-import { randomStream } from '../../trainer/random.ts';
+import { projectAll } from '../../store/projecting/projector.ts';
+import { meanOfTokens, openEmbedder } from '../../trainer/embedding/embedding.ts';
 import {
   embeddingDraft,
   embeddingId,
   recordEmbeddings,
   storedTasks,
   unembedded,
-} from '../../trainer/task-embeddings.ts';
+} from '../../trainer/embedding/task-embeddings.ts';
+import { randomStream } from '../../trainer/random.ts';
 import { type Shell, shell } from '../cli/support/troupe.ts';
 import { event } from '../store/support/events.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';

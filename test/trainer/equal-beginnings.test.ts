@@ -1,15 +1,15 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { Row } from '../../trainer/batch.ts';
-import { equalBeginnings } from '../../trainer/equal-beginnings.ts';
+import type { Row } from '../../trainer/data/batch.ts';
+import { equalBeginnings } from '../../trainer/data/equal-beginnings.ts';
+import type { TokenRow } from '../../trainer/data/training-rows.ts';
 import { sftLoss } from '../../trainer/losses/sft.ts';
 import { sftEntropyLoss } from '../../trainer/losses/sft-entropy.ts';
 import { initialWeights } from '../../trainer/models/parameters.ts';
 import { randomStream } from '../../trainer/random.ts';
-import { supervisedBatch } from '../../trainer/sft.ts';
-import { closeTrainable, trainable, trainStep } from '../../trainer/step.ts';
-import { ADAM } from '../../trainer/training-loop.ts';
-import type { TokenRow } from '../../trainer/training-rows.ts';
+import { supervisedBatch } from '../../trainer/training/sft.ts';
+import { closeTrainable, trainable, trainStep } from '../../trainer/training/step.ts';
+import { ADAM } from '../../trainer/training/training-loop.ts';
 import { ids, TINY } from './tiny-model.ts';
 
 /** Conversations that begin alike, go on with a prompt of their own, and are learnt in part. */

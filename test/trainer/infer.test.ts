@@ -6,12 +6,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { type SavedCheckpoint, saveCheckpoint } from '../../trainer/checkpoint.ts';
-import { type InferServer, startInfer } from '../../trainer/infer.ts';
-import type { BatchOptions, LoadPolicy } from '../../trainer/infer-batches.ts';
-import { connectInfer, type InferClient } from '../../trainer/infer-client.ts';
-import { Policy } from '../../trainer/policy.ts';
-import { openTokenizer } from '../../trainer/tokenizer.ts';
+import { type SavedCheckpoint, saveCheckpoint } from '../../trainer/checkpoints/checkpoint.ts';
+import { type InferServer, startInfer } from '../../trainer/sampling/infer.ts';
+import type { BatchOptions, LoadPolicy } from '../../trainer/sampling/infer-batches.ts';
+import { connectInfer, type InferClient } from '../../trainer/sampling/infer-client.ts';
+import { Policy } from '../../trainer/sampling/policy.ts';
+import { openTokenizer } from '../../trainer/tokens/tokenizer.ts';
 import { tinyConfig, tinyContents, tinyTokenizer } from './tiny-checkpoint.ts';
 
 let root: string;

@@ -4,8 +4,8 @@ import { once } from 'node:events';
 import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { sweepTemporary } from '../../trainer/atomic.ts';
-import { latestCheckpoint, listCheckpoints, loadCheckpoint } from '../../trainer/checkpoint.ts';
+import { latestCheckpoint, listCheckpoints, loadCheckpoint } from '../../trainer/checkpoints/checkpoint.ts';
+import { sweepTemporary } from '../../trainer/files/atomic.ts';
 import { randomStream } from '../../trainer/random.ts';
 
 export type KilledSaves = {

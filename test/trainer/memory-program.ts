@@ -4,12 +4,12 @@
  * Argument: JSON with a configuration's sizes, rows, length and optionally adapter and recompute.
  */
 import { readFileSync } from 'node:fs';
-import { ALL_LINEAR, initialAdapter, mergeAdapter } from '../../trainer/lora.ts';
 import { sftLoss } from '../../trainer/losses/sft.ts';
-import { estimateTrainingMemory } from '../../trainer/memory.ts';
+import { ALL_LINEAR, initialAdapter, mergeAdapter } from '../../trainer/models/lora.ts';
 import { initialWeights } from '../../trainer/models/parameters.ts';
-import { trainable, trainStep } from '../../trainer/step.ts';
-import type { ModelConfig } from '../../trainer/weights.ts';
+import type { ModelConfig } from '../../trainer/models/weights.ts';
+import { estimateTrainingMemory } from '../../trainer/training/memory.ts';
+import { trainable, trainStep } from '../../trainer/training/step.ts';
 
 export type Measured = {
   readonly sizes: Pick<

@@ -4,13 +4,13 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import type { TroupeError } from '../../errors.ts';
+import { initialWeights } from '../../trainer/models/parameters.ts';
 import {
   checkTrainingMemory,
   countParameters,
   estimateTrainingMemory,
   type MemoryOptions,
-} from '../../trainer/memory.ts';
-import { initialWeights } from '../../trainer/models/parameters.ts';
+} from '../../trainer/training/memory.ts';
 import type { Measured } from './memory-program.ts';
 import { tinyConfig } from './tiny-checkpoint.ts';
 

@@ -2,13 +2,13 @@ import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promis
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { loadCheckpoint, saveCheckpoint } from '../../trainer/checkpoint.ts';
-import { modelConfigJson, readModelConfig } from '../../trainer/model-config.ts';
-import { newModelDirectory, openModel } from '../../trainer/model-directory.ts';
+import { loadCheckpoint, saveCheckpoint } from '../../trainer/checkpoints/checkpoint.ts';
+import { encodeSafetensors } from '../../trainer/files/safetensors.ts';
+import { modelConfigJson, readModelConfig } from '../../trainer/models/model-config.ts';
+import { newModelDirectory, openModel } from '../../trainer/models/model-directory.ts';
 import { initialWeights } from '../../trainer/models/parameters.ts';
-import { encodeSafetensors } from '../../trainer/safetensors.ts';
-import { wordTokenizer } from '../../trainer/tokenizer.ts';
-import type { Weights } from '../../trainer/weights.ts';
+import type { Weights } from '../../trainer/models/weights.ts';
+import { wordTokenizer } from '../../trainer/tokens/tokenizer.ts';
 import { tinyConfig, tinyContents, tinyTemplate, tinyTokenizer } from './tiny-checkpoint.ts';
 
 let root: string;

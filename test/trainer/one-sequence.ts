@@ -15,11 +15,11 @@ import {
   transpose,
 } from '../../trainer/graph/operations.ts';
 import { type Feeds, openSession } from '../../trainer/graph/session.ts';
-import type { Adapter } from '../../trainer/lora.ts';
 import { headSize } from '../../trainer/models/families.ts';
 import { head, layer, type Parameters, parameterInputs, valueHead } from '../../trainer/models/layer.ts';
+import type { Adapter } from '../../trainer/models/lora.ts';
 import { causalMask, rotaryTable } from '../../trainer/models/positions.ts';
-import type { ModelConfig, Weights } from '../../trainer/weights.ts';
+import type { ModelConfig, Weights } from '../../trainer/models/weights.ts';
 
 /** The residual stream [S, d] after the last layer. */
 function tower(config: ModelConfig, parameters: Parameters, S: number): Value {

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { runtime } from '../../trainer/graph/session.ts';
+import { exportOnnx } from '../../trainer/models/onnx-export.ts';
 import { initialWeights, withScoreHead } from '../../trainer/models/parameters.ts';
-import { exportOnnx } from '../../trainer/onnx-export.ts';
-import { Policy } from '../../trainer/policy.ts';
+import type { ModelConfig } from '../../trainer/models/weights.ts';
 import { randomStream } from '../../trainer/random.ts';
-import type { ModelConfig } from '../../trainer/weights.ts';
+import { Policy } from '../../trainer/sampling/policy.ts';
 import { GROUPED, ids, TINY } from './tiny-model.ts';
 
 const QWEN2: ModelConfig = { ...GROUPED, model_type: 'qwen2' };

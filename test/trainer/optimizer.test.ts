@@ -1,9 +1,16 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type Arena, makeArena } from '../../trainer/arena.ts';
-import { type AdamOptions, adamUpdate, addGradients, globalNorm, initAdam, loadAdam } from '../../trainer/optimizer.ts';
+import type { Weights } from '../../trainer/models/weights.ts';
 import { randomStream } from '../../trainer/random.ts';
-import type { Weights } from '../../trainer/weights.ts';
+import { type Arena, makeArena } from '../../trainer/training/arena.ts';
+import {
+  type AdamOptions,
+  adamUpdate,
+  addGradients,
+  globalNorm,
+  initAdam,
+  loadAdam,
+} from '../../trainer/training/optimizer.ts';
 
 const start = (): Weights =>
   new Map([

@@ -14,8 +14,8 @@ import {
   type TokenStep,
   unrecorded,
   valuesPass,
-} from '../../trainer/passes.ts';
-import { Policy } from '../../trainer/policy.ts';
+} from '../../trainer/sampling/passes.ts';
+import { Policy } from '../../trainer/sampling/policy.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { tinyConfig } from './tiny-checkpoint.ts';
 

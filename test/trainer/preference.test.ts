@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest';
+import { fileOrder } from '../../trainer/data/orders.ts';
+import { candidatePairs, cutPair, preferenceLine } from '../../trainer/data/preference-rows.ts';
+import { readLines } from '../../trainer/data/training-files.ts';
 import { initialWeights } from '../../trainer/models/parameters.ts';
-import { fileOrder } from '../../trainer/orders.ts';
-import { type PreferenceRow, preference, referenceScores } from '../../trainer/preference.ts';
-import { candidatePairs, cutPair, preferenceLine } from '../../trainer/preference-rows.ts';
-import { closeTrainable, trainable } from '../../trainer/step.ts';
-import { chatTemplate } from '../../trainer/template.ts';
-import { openTokenizer } from '../../trainer/tokenizer.ts';
-import { readLines } from '../../trainer/training-files.ts';
-import { ADAM } from '../../trainer/training-loop.ts';
+import { chatTemplate } from '../../trainer/tokens/template.ts';
+import { openTokenizer } from '../../trainer/tokens/tokenizer.ts';
+import { type PreferenceRow, preference, referenceScores } from '../../trainer/training/preference.ts';
+import { closeTrainable, trainable } from '../../trainer/training/step.ts';
+import { ADAM } from '../../trainer/training/training-loop.ts';
 import { tinyConfig, tinyTemplate, tinyTokenizer } from './tiny-checkpoint.ts';
 import { TINY } from './tiny-model.ts';
 

@@ -9,8 +9,8 @@ import {
   loadCheckpoint,
   pointLatest,
   saveCheckpoint,
-} from '../../trainer/checkpoint.ts';
-import { type Candidate, chooseKept, type PruneRule, pruneCheckpoints } from '../../trainer/prune.ts';
+} from '../../trainer/checkpoints/checkpoint.ts';
+import { type Candidate, chooseKept, type PruneRule, pruneCheckpoints } from '../../trainer/checkpoints/prune.ts';
 import { tinyContents } from './tiny-checkpoint.ts';
 
 let root: string;

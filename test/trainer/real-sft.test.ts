@@ -1,19 +1,19 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { CHATML_ROLES, CHATML_SPECIAL, CHATML_TEMPLATE } from '../../trainer/chatml.ts';
+import { shuffledOrder } from '../../trainer/data/orders.ts';
+import { holdOut } from '../../trainer/data/training-data.ts';
+import { supervisedLine } from '../../trainer/data/training-files.ts';
+import { cutRow } from '../../trainer/data/training-rows.ts';
 import { initialWeights } from '../../trainer/models/parameters.ts';
-import { shuffledOrder } from '../../trainer/orders.ts';
-import { sft } from '../../trainer/sft.ts';
-import { closeTrainable, trainable } from '../../trainer/step.ts';
-import { type ChatMessage, chatTemplate } from '../../trainer/template.ts';
-import { openTokenizer } from '../../trainer/tokenizer.ts';
-import { trainBpe } from '../../trainer/tokenizer-training.ts';
-import { holdOut } from '../../trainer/training-data.ts';
-import { supervisedLine } from '../../trainer/training-files.ts';
-import { ADAM } from '../../trainer/training-loop.ts';
-import { cutRow } from '../../trainer/training-rows.ts';
-import type { ModelConfig } from '../../trainer/weights.ts';
+import type { ModelConfig } from '../../trainer/models/weights.ts';
+import { CHATML_ROLES, CHATML_SPECIAL, CHATML_TEMPLATE } from '../../trainer/tokens/chatml.ts';
+import { type ChatMessage, chatTemplate } from '../../trainer/tokens/template.ts';
+import { openTokenizer } from '../../trainer/tokens/tokenizer.ts';
+import { trainBpe } from '../../trainer/tokens/tokenizer-training.ts';
+import { sft } from '../../trainer/training/sft.ts';
+import { closeTrainable, trainable } from '../../trainer/training/step.ts';
+import { ADAM } from '../../trainer/training/training-loop.ts';
 
 const LONGEST = 256;
 

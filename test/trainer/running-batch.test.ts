@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { initialWeights } from '../../trainer/models/parameters.ts';
-import { Policy } from '../../trainer/policy.ts';
+import type { Sample, SampleRequest } from '../../trainer/models/weights.ts';
 import { randomStream } from '../../trainer/random.ts';
-import { keep } from '../../trainer/sampling.ts';
-import type { Sample, SampleRequest } from '../../trainer/weights.ts';
+import { Policy } from '../../trainer/sampling/policy.ts';
+import { keep } from '../../trainer/sampling/sampling.ts';
 import { GROUPED, ids, TINY } from './tiny-model.ts';
 
 const random = randomStream(77);

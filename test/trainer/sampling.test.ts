@@ -8,7 +8,7 @@ import {
   rawLogprob,
   type Truncation,
   truncates,
-} from '../../trainer/sampling.ts';
+} from '../../trainer/sampling/sampling.ts';
 
 /** Token ids that a truncation keeps, by sorting: best first, lower ids before higher ones that are as probable. */
 function keptBySorting(p: Float32Array, { topK = 0, topP = 1, minP = 0 }: Truncation): number[] {

@@ -1,14 +1,14 @@
 import { describe, expect, it } from 'vitest';
+import { fileOrder } from '../../trainer/data/orders.ts';
+import { readLines, supervisedLine } from '../../trainer/data/training-files.ts';
+import { cutRow, maskedRow, type TrainingRow } from '../../trainer/data/training-rows.ts';
 import { initialWeights } from '../../trainer/models/parameters.ts';
-import { fileOrder } from '../../trainer/orders.ts';
-import { rolePlan, roleWiseSft } from '../../trainer/role-wise-sft.ts';
-import { type SftMean, sft, supervisedBatch } from '../../trainer/sft.ts';
-import { closeTrainable, trainable } from '../../trainer/step.ts';
-import { chatTemplate } from '../../trainer/template.ts';
-import { openTokenizer } from '../../trainer/tokenizer.ts';
-import { readLines, supervisedLine } from '../../trainer/training-files.ts';
-import { ADAM } from '../../trainer/training-loop.ts';
-import { cutRow, maskedRow, type TrainingRow } from '../../trainer/training-rows.ts';
+import { chatTemplate } from '../../trainer/tokens/template.ts';
+import { openTokenizer } from '../../trainer/tokens/tokenizer.ts';
+import { rolePlan, roleWiseSft } from '../../trainer/training/role-wise-sft.ts';
+import { type SftMean, sft, supervisedBatch } from '../../trainer/training/sft.ts';
+import { closeTrainable, trainable } from '../../trainer/training/step.ts';
+import { ADAM } from '../../trainer/training/training-loop.ts';
 import { tinyConfig, tinyTemplate, tinyTokenizer } from './tiny-checkpoint.ts';
 import { TINY } from './tiny-model.ts';
 

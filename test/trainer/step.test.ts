@@ -1,12 +1,13 @@
 import { afterAll, describe, expect, it } from 'vitest';
-import type { Row } from '../../trainer/batch.ts';
+import type { Row } from '../../trainer/data/batch.ts';
 import { clippedPolicyLoss } from '../../trainer/losses/clipped-policy.ts';
 import type { Loss } from '../../trainer/losses/loss.ts';
 import { sftLoss, tokenMeanWeights } from '../../trainer/losses/sft.ts';
 import { initialWeights } from '../../trainer/models/parameters.ts';
-import { globalNorm } from '../../trainer/optimizer.ts';
-import { Policy } from '../../trainer/policy.ts';
+import type { ModelConfig } from '../../trainer/models/weights.ts';
 import { randomStream } from '../../trainer/random.ts';
+import { Policy } from '../../trainer/sampling/policy.ts';
+import { globalNorm } from '../../trainer/training/optimizer.ts';
 import {
   closeTrainable,
   evaluate,
@@ -14,8 +15,7 @@ import {
   type TrainableModel,
   trainable,
   trainStep,
-} from '../../trainer/step.ts';
-import type { ModelConfig } from '../../trainer/weights.ts';
+} from '../../trainer/training/step.ts';
 import { GROUPED, ids, mixedRows, TINY } from './tiny-model.ts';
 
 const open: TrainableModel[] = [];

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type ChatMessage, chatTemplate, templateSource } from '../../trainer/template.ts';
-import { openTokenizer, wordTokenizer } from '../../trainer/tokenizer.ts';
+import { type ChatMessage, chatTemplate, templateSource } from '../../trainer/tokens/template.ts';
+import { openTokenizer, wordTokenizer } from '../../trainer/tokens/tokenizer.ts';
 
 const words = ['hi', 'there', 'how', 'are', 'you', 'fine', 'thanks', 'assistant', 'user', 'system'];
 const tokenizer = openTokenizer(

@@ -4,7 +4,7 @@ import { type Dim, times, type Value } from '../../trainer/graph/node.ts';
 import { writeOnnx } from '../../trainer/graph/onnx.ts';
 import { constant, divide, expand, gatherRows, input, multiply, reshape, sum } from '../../trainer/graph/operations.ts';
 import { randomStream } from '../../trainer/random.ts';
-import { wordTokenizer } from '../../trainer/tokenizer.ts';
+import { wordTokenizer } from '../../trainer/tokens/tokenizer.ts';
 
 export const WORDS = ['what', 'is', 'one', 'two', 'three', 'plus', 'minus', 'tank', 'pipe'];
 const SPECIAL = ['[PAD]', '[UNK]', '[CLS]', '[SEP]'];

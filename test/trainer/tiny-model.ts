@@ -1,7 +1,7 @@
 /** Small models and rows for the numerical tests, all from seeds. */
-import type { Row } from '../../trainer/batch.ts';
+import type { Row } from '../../trainer/data/batch.ts';
+import type { ModelConfig } from '../../trainer/models/weights.ts';
 import { type RandomStream, randomStream } from '../../trainer/random.ts';
-import type { ModelConfig } from '../../trainer/weights.ts';
 
 export const TINY: ModelConfig = {
   model_type: 'llama',

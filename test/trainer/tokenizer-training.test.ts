@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { countPieces, PIECE_PATTERN, safeCut } from '../../trainer/byte-pieces.ts';
-import { openTokenizer } from '../../trainer/tokenizer.ts';
-import { type BpeOptions, trainBpe } from '../../trainer/tokenizer-training.ts';
+import { countPieces, PIECE_PATTERN, safeCut } from '../../trainer/tokens/byte-pieces.ts';
+import { openTokenizer } from '../../trainer/tokens/tokenizer.ts';
+import { type BpeOptions, trainBpe } from '../../trainer/tokens/tokenizer-training.ts';
 
 const SPECIAL = ['<|pad|>', '<|im_start|>', '<|im_end|>'];
 const train = (texts: readonly string[], options: Partial<BpeOptions> = {}) =>

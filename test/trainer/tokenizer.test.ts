@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { openTokenizer, wordTokenizer } from '../../trainer/tokenizer.ts';
+import { openTokenizer, wordTokenizer } from '../../trainer/tokens/tokenizer.ts';
 
 const words = ['alpha', 'beta', 'gamma', "don't", '.', '1', '0', '__proto__', 'é'];
 const special = ['<pad>', '<end>', '<bos>', '<go>'];

@@ -1,13 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { fileOrder, listedOrder, shuffledOrder, stepsFor } from '../../trainer/data/orders.ts';
+import { maskedRow, type TokenRow } from '../../trainer/data/training-rows.ts';
 import { sftLoss } from '../../trainer/losses/sft.ts';
 import { initialWeights } from '../../trainer/models/parameters.ts';
-import { fileOrder, listedOrder, shuffledOrder, stepsFor } from '../../trainer/orders.ts';
-import { namedSchedule } from '../../trainer/schedules.ts';
-import { supervisedBatch } from '../../trainer/sft.ts';
-import { closeTrainable, trainable } from '../../trainer/step.ts';
-import { ADAM, type Course, type StepDone, trainingLoop } from '../../trainer/training-loop.ts';
-import { maskedRow, type TokenRow } from '../../trainer/training-rows.ts';
+import { namedSchedule } from '../../trainer/training/schedules.ts';
+import { supervisedBatch } from '../../trainer/training/sft.ts';
+import { closeTrainable, trainable } from '../../trainer/training/step.ts';
+import { ADAM, type Course, type StepDone, trainingLoop } from '../../trainer/training/training-loop.ts';
 import { TINY } from './tiny-model.ts';
 
 const counting = (from: number, length: number): TokenRow =>

@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { CHATML_ROLES, CHATML_SPECIAL, CHATML_TEMPLATE } from '../../trainer/chatml.ts';
-import type { OpenModel } from '../../trainer/model-directory.ts';
-import { type ChatMessage, chatTemplate } from '../../trainer/template.ts';
-import { openTokenizer } from '../../trainer/tokenizer.ts';
-import { trainBpe } from '../../trainer/tokenizer-training.ts';
-import { readRows, supervisedLine } from '../../trainer/training-files.ts';
-import { type StepRow, supervisedRow, type TokenRow } from '../../trainer/training-rows.ts';
+import { readRows, supervisedLine } from '../../trainer/data/training-files.ts';
+import { type StepRow, supervisedRow, type TokenRow } from '../../trainer/data/training-rows.ts';
+import type { OpenModel } from '../../trainer/models/model-directory.ts';
+import { CHATML_ROLES, CHATML_SPECIAL, CHATML_TEMPLATE } from '../../trainer/tokens/chatml.ts';
+import { type ChatMessage, chatTemplate } from '../../trainer/tokens/template.ts';
+import { openTokenizer } from '../../trainer/tokens/tokenizer.ts';
+import { trainBpe } from '../../trainer/tokens/tokenizer-training.ts';
 
 const tokenizer = openTokenizer(
   trainBpe(['weather in Rome and in Oslo'], { vocabSize: 300, special: CHATML_SPECIAL, roles: CHATML_ROLES }),

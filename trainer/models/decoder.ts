@@ -17,9 +17,9 @@ import {
   split,
   transpose,
 } from '../graph/operations.ts';
-import type { ModelConfig } from '../weights.ts';
 import { attentionWidth, headSize } from './families.ts';
 import { layer, type Parameters, type Rotation } from './layer.ts';
+import type { ModelConfig } from './weights.ts';
 
 /** Keys and values of one layer, [Q, H, P, D]. */
 export type PromptCache = { readonly k: Value; readonly v: Value };

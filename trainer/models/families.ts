@@ -4,7 +4,7 @@
  * differs in nothing but these columns is added by a row; `model_type` in weights.ts lists the names.
  */
 import { TroupeError } from '../../errors.ts';
-import type { ModelConfig } from '../weights.ts';
+import type { ModelConfig } from './weights.ts';
 
 export type Family = {
   /** What its classes in transformers begin with: `LlamaForCausalLM`. */

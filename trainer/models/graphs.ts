@@ -1,5 +1,5 @@
 /** The graphs that train a model and that measure it: a tower, the K tokens that matter, a head, a loss, and the gradients. */
-import type { Layout } from '../batch.ts';
+import type { Layout } from '../data/batch.ts';
 import { gradients } from '../graph/gradient.ts';
 import type { Value } from '../graph/node.ts';
 import {
@@ -21,12 +21,12 @@ import {
   sum,
   tokenLogprobs,
 } from '../graph/operations.ts';
-import type { Adapter } from '../lora.ts';
 import type { Loss, LossTokens, LossValues } from '../losses/loss.ts';
-import type { ModelConfig } from '../weights.ts';
 import { completionTower, promptTower } from './decoder.ts';
 import { head, normed, outputMatrix, type Parameters, parameterInputs, valueHead } from './layer.ts';
+import type { Adapter } from './lora.ts';
 import { sequenceTower, type Tower } from './sequence.ts';
+import type { ModelConfig } from './weights.ts';
 
 export type Outputs = Readonly<Record<string, Value>>;
 

@@ -5,10 +5,10 @@
 import { TroupeError } from '../../errors.ts';
 import { type Dim, times, type Value } from '../graph/node.ts';
 import { add, input, linear, matmul, multiply, reshape, rmsNorm, rotary, silu } from '../graph/operations.ts';
-import { type Adapter, adaptedMaps, adapterShapes } from '../lora.ts';
-import type { ModelConfig } from '../weights.ts';
 import { FAMILIES, headSize } from './families.ts';
+import { type Adapter, adaptedMaps, adapterShapes } from './lora.ts';
 import { type ParameterShape, parameterShapes } from './parameters.ts';
+import type { ModelConfig } from './weights.ts';
 
 type Named = readonly [name: string, value: Value];
 

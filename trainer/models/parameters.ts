@@ -1,8 +1,8 @@
 /** Names, shapes and first values of a model's parameters, and what is added when it is to score instead of speak. */
 import { TroupeError } from '../../errors.ts';
 import { randomStream } from '../random.ts';
-import type { ModelConfig, Tensor, Weights } from '../weights.ts';
 import { FAMILIES, headMap, headSize, type LinearMap, layerMaps } from './families.ts';
+import type { ModelConfig, Tensor, Weights } from './weights.ts';
 
 export type ParameterShape = readonly [name: string, shape: readonly number[]];
 

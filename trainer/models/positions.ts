@@ -1,8 +1,8 @@
 /** What a graph is fed about positions: rotary tables and additive masks, as plain arrays. */
 import { TroupeError } from '../../errors.ts';
 import type { Feed } from '../graph/session.ts';
-import type { ModelConfig } from '../weights.ts';
 import { rotaryFrequencies } from './rotary-frequencies.ts';
+import type { ModelConfig } from './weights.ts';
 
 /** Added to a score that must not count: finite, so that a row of nothing but padding stays finite too. */
 export const MASKED = -1e9;

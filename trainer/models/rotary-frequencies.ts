@@ -3,8 +3,8 @@
  * huggingface/transformers src/transformers/modeling_rope_utils.py, in double precision. One function a scaling.
  */
 import { got, TroupeError } from '../../errors.ts';
-import type { ModelConfig, RopeScaling } from '../weights.ts';
 import { headSize } from './families.ts';
+import type { ModelConfig, RopeScaling } from './weights.ts';
 
 export type RotaryFrequencies = {
   /** Radians a position, [D/2]. */

@@ -5,9 +5,9 @@
  */
 import { times, type Value } from '../graph/node.ts';
 import { attention, distinctRows, gatherRows, input, reshape, takeRows } from '../graph/operations.ts';
-import type { ModelConfig } from '../weights.ts';
 import { attentionWidth, headSize } from './families.ts';
 import { layer, type Parameters } from './layer.ts';
+import type { ModelConfig } from './weights.ts';
 
 export type Tower = {
   /** The residual stream of each token, [N, d]. */

@@ -17,10 +17,10 @@ import {
   sum,
   transpose,
 } from '../graph/operations.ts';
-import type { ModelConfig, Tensor, Weights } from '../weights.ts';
 import { attentionWidth, headSize } from './families.ts';
 import type { Outputs } from './graphs.ts';
 import { head, layer, type Parameters, parametersFrom } from './layer.ts';
+import type { ModelConfig, Tensor, Weights } from './weights.ts';
 
 /**
  * The weights as constants of the graph: ONNX Runtime lays them out for its products once, when the session opens. Against

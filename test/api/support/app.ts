@@ -8,8 +8,8 @@ import type { Speakers, Spoken } from '../../../api/speakers.ts';
 import { unknownModel } from '../../../api/speakers.ts';
 import { fileArtifacts } from '../../../ingest/artifacts.ts';
 import { postgresBook, postgresLog } from '../../../ingest/log/postgres.ts';
-import { projectBatch } from '../../../store/projector.ts';
-import type { SampleAnswer, SampleAsk } from '../../../trainer/infer-wire.ts';
+import { projectBatch } from '../../../store/projecting/projector.ts';
+import type { SampleAnswer, SampleAsk } from '../../../trainer/sampling/infer-wire.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
 
 export type TestApp = TestDatabase & {

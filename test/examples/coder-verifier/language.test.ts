@@ -19,8 +19,8 @@ import {
 } from '../../../examples/coder-verifier/prompts.ts';
 import { createRandom } from '../../../examples/coder-verifier/random.ts';
 import { parseTrace, type TraceStep, writeTrace } from '../../../examples/coder-verifier/trace.ts';
-import { chatTemplate } from '../../../trainer/template.ts';
-import { openTokenizer, wordTokenizer } from '../../../trainer/tokenizer.ts';
+import { chatTemplate } from '../../../trainer/tokens/template.ts';
+import { openTokenizer, wordTokenizer } from '../../../trainer/tokens/tokenizer.ts';
 
 const operation = fc.constantFrom<Operation[]>(...OPERATION_NAMES);
 const program = fc.array(operation, { minLength: 1, maxLength: 3 });

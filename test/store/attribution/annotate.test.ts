@@ -3,7 +3,7 @@ import { chatEndpoint } from '../../../cli/chat-endpoint.ts';
 import { postgresLog } from '../../../ingest/log/postgres.ts';
 import { type Annotated, annotateHandler, failedEpisodes } from '../../../store/attribution/annotate.ts';
 import { evaluateModes } from '../../../store/attribution/evaluate.ts';
-import { projectAll } from '../../../store/projector.ts';
+import { projectAll } from '../../../store/projecting/projector.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
 import { type Asked, type Endpoint, type Reply, startEndpoint } from './support/endpoint.ts';
 import { lostRun } from './support/lost-runs.ts';

@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { postgresLog } from '../../../ingest/log/postgres.ts';
-import { judge, unjudged } from '../../../store/judge.ts';
+import { judge, unjudged } from '../../../store/judging/judge.ts';
 import { ALL_SHARES } from '../../../store/judging/lock.ts';
 import { portionsOf } from '../../../store/judging/portions.ts';
 import { runJudge } from '../../../store/judging/standing.ts';
-import { projectAll } from '../../../store/projector.ts';
+import { projectAll } from '../../../store/projecting/projector.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
 import { anEpisode } from '../support/events.ts';
 

@@ -1,6 +1,6 @@
 /** Projects small batches until it is killed. Argument: address of the database. */
 import { openPool } from '../../../store/db/pool.ts';
-import { projectBatch } from '../../../store/projector.ts';
+import { projectBatch } from '../../../store/projecting/projector.ts';
 
 const db = openPool(process.argv[2]!, { max: 1 });
 for (;;) {

@@ -5,10 +5,10 @@ import { join } from 'node:path';
 import { fileArtifacts } from '../../../ingest/artifacts.ts';
 import type { Event } from '../../../ingest/events.ts';
 import { postgresLog } from '../../../ingest/log/postgres.ts';
-import { judgeAgain } from '../../../store/judge.ts';
-import { projectAll } from '../../../store/projector.ts';
-import { type PruneOptions, prune } from '../../../store/pruning/prune.ts';
-import { restore } from '../../../store/pruning/restore.ts';
+import { judgeAgain } from '../../../store/judging/judge.ts';
+import { projectAll } from '../../../store/projecting/projector.ts';
+import { type PruneOptions, prune } from '../../../store/retention/prune.ts';
+import { restore } from '../../../store/retention/restore.ts';
 import { freshDatabase } from '../../support/database.ts';
 import { at, event } from './events.ts';
 

@@ -1,8 +1,8 @@
 /** What the tables are after events came in a given order. */
 import type { Event } from '../../../ingest/events.ts';
 import { postgresLog } from '../../../ingest/log/postgres.ts';
-import { checksum } from '../../../store/checksum.ts';
-import { projectAll } from '../../../store/projector.ts';
+import { projectAll } from '../../../store/projecting/projector.ts';
+import { checksum } from '../../../store/rebuilding/checksum.ts';
 import { freshDatabase } from '../../support/database.ts';
 
 /** Appends in the given order and batch size, projecting after every batch, and gives the checksum of all tables. */

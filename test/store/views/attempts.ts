@@ -2,7 +2,7 @@
 import type { Event, EventData } from '../../../ingest/events.ts';
 import { postgresLog } from '../../../ingest/log/postgres.ts';
 import type { Db } from '../../../store/db/pool.ts';
-import { projectAll } from '../../../store/projector.ts';
+import { projectAll } from '../../../store/projecting/projector.ts';
 import { at, event } from '../support/events.ts';
 
 type Finished = EventData<'episode.finished'>;

@@ -2,11 +2,11 @@
 import { expect } from 'vitest';
 import type { Event } from '../../../../ingest/events.ts';
 import { postgresLog } from '../../../../ingest/log/postgres.ts';
-import { checksum } from '../../../../store/checksum.ts';
-import { judge, judgeAgain, type MethodAsked } from '../../../../store/judge.ts';
+import { judge, judgeAgain, type MethodAsked } from '../../../../store/judging/judge.ts';
 import { findMethod, runMethod } from '../../../../store/methods/run.ts';
-import { projectAll } from '../../../../store/projector.ts';
-import { rebuild } from '../../../../store/rebuild.ts';
+import { projectAll } from '../../../../store/projecting/projector.ts';
+import { checksum } from '../../../../store/rebuilding/checksum.ts';
+import { rebuild } from '../../../../store/rebuilding/rebuild.ts';
 import { freshDatabase } from '../../../support/database.ts';
 
 export type SeenStep = {

@@ -1,0 +1,252 @@
+/**
+ * Runs methods over episodes and whole groups, and writes what they say: verdicts, scores, rewards, credits, each with method,
+ * version, parameters and reason, side by side. It can be run again at any time: rows of the same method and parameters are replaced.
+ * The event judge.completed says what was run over what, so that a rebuild recomputes every row.
+ */
+import { TroupeError } from '../../errors.ts';
+import { decodeDraft } from '../../ingest/decode.ts';
+import { hashId } from '../../ingest/json.ts';
+import { KEYED } from '../../ingest/log/keyed.ts';
+import type { EventLog } from '../../ingest/log/log.ts';
+import type { Db, Session } from '../db/pool.ts';
+import { METHODS } from '../methods/catalogue.ts';
+import { findMethod, methodParams } from '../methods/run.ts';
+import { groupBy } from '../methods/statistics.ts';
+import { readingsOf, requireAssembler, runOver, tablesOf } from './assemble.ts';
+import type { Assembled } from './assembler.ts';
+import { type StepFacts, stepKey } from './facts.ts';
+import type { MethodRun } from './judgement.ts';
+import { ALL_SHARES, takeTurn } from './lock.ts';
+import { type Portion, portionsOf } from './portions.ts';
+import { type JudgedFacts, readFacts } from './reading.ts';
+import { SaidBefore } from './said-before.ts';
+import { closedEpisodes, markJudged, type UnjudgedOptions, unjudgedEpisodes } from './unjudged.ts';
+import { clear, nameMethod, put } from './writing.ts';
+
+/** What to run, as a recipe, a plan or the command line says it. `reads`: the reward method whose rewards a credit method takes. */
+export type MethodAsked = {
+  readonly method: string;
+  readonly params?: Readonly<Record<string, unknown>>;
+  readonly reads?: string;
+};
+
+export type Judging = {
+  /** One for each portion. */
+  readonly judge_ids: readonly string[];
+  readonly methods: readonly MethodRun[];
+  readonly episodes: number;
+  readonly rows: Readonly<Record<string, number>>;
+};
+
+/** Fills in versions and defaults. Throws `method_unknown` and `method_input` before anything is written. */
+export function resolveMethods(asked: readonly MethodAsked[]): MethodRun[] {
+  return asked.map(({ method: name, params = {}, reads }) => {
+    const method = findMethod(name);
+    const full = methodParams(method, params) as Record<string, unknown>;
+    if (reads) findMethod(reads);
+    const key = `${method.name}@${method.version}#${hashId(full, reads ?? null).slice(0, 8)}`;
+    return { name: method.name, version: method.version, params: full, reads: reads ?? null, key };
+  });
+}
+
+/** Why these methods cannot be run together, said before anything is written: a recorded judging must be one that can be repeated. */
+function requireRunnable(runs: readonly MethodRun[]): void {
+  for (const [i, run] of runs.entries()) {
+    requireAssembler(findMethod(run.name));
+    if (run.reads !== null && !runs.slice(0, i).some((other) => other.name === run.reads)) {
+      throw new TroupeError(
+        'method_input',
+        `${run.name} reads the rewards of ${run.reads}, which is not among the methods before it in this judging.`,
+      );
+    }
+  }
+}
+
+export type JudgeOptions = {
+  readonly methods: readonly MethodAsked[];
+  readonly episodes: readonly string[];
+  readonly now: () => Date;
+  readonly onProgress?: (progress: { readonly judged: number; readonly total: number }) => void;
+};
+
+/**
+ * Judges these episodes, and the others of their groups, now. What is too much for one transaction is judged portion by portion, each
+ * with an event of its own, one of each lane at a time: interrupted, what was judged stays judged.
+ * @throws TroupeError `method_unknown` and `method_input` before anything is written.
+ */
+export async function judge(db: Db, log: EventLog, options: JudgeOptions): Promise<Judging> {
+  const runs = resolveMethods(options.methods);
+  requireRunnable(runs);
+  const portions = await portionsOf(db, options.episodes, { together: judgedTogether(runs) });
+  const total = portions.reduce((sum, { episodes }) => sum + episodes.length, 0);
+  const rows: Record<string, number> = {};
+  const judge_ids: string[] = [];
+  let judged = 0;
+  let failed = false;
+  const judgeLane = async (lane: readonly Portion[]): Promise<void> => {
+    for (const portion of lane) {
+      if (failed) return;
+      const now = options.now().toISOString();
+      judge_ids.push(await announce(log, runs, portion.episodes, now));
+      for (const [table, count] of Object.entries(await judgePortion(db, runs, portion))) {
+        rows[table] = (rows[table] ?? 0) + count;
+      }
+      judged += portion.episodes.length;
+      options.onProgress?.({ judged, total });
+    }
+  };
+  await nameMethods(db, runs);
+  const lanes = [...groupBy(portions, ({ lane }) => lane).values()].map((lane) =>
+    judgeLane(lane).catch((error: unknown) => {
+      failed = true;
+      throw error;
+    }),
+  );
+  // The other lane finishes what it has begun before the failure of the one is told.
+  for (const ended of await Promise.allSettled(lanes)) if (ended.status === 'rejected') throw ended.reason;
+  return { judge_ids, methods: runs, episodes: total, rows };
+}
+
+/** In a transaction of its own: two lanes that name a method for the first time would wait for each other's end. */
+const nameMethods = (db: Db, runs: readonly MethodRun[]): Promise<void> =>
+  db.transaction(async (tx) => {
+    await tx.query('set local search_path = facts, pg_catalog');
+    for (const run of runs) await nameMethod(tx, run, findMethod(run.name).kind);
+  });
+
+/** The event goes first: should the rows be lost with this process, judging again or a rebuild makes them. */
+async function announce(
+  log: EventLog,
+  runs: readonly MethodRun[],
+  episodes: readonly string[],
+  time: string,
+): Promise<string> {
+  const keys = runs.map((run) => run.key);
+  const judgeId = hashId(keys, episodes, time);
+  const decoded = decodeDraft({
+    name: 'judge.completed',
+    source: '/judge',
+    id: judgeId,
+    time,
+    data: {
+      judge_id: judgeId,
+      methods: runs.map(({ name, version, params, reads }) => ({ name, version, params, reads })),
+      episodes: [...episodes],
+    },
+  });
+  if (decoded.refusal)
+    throw new TroupeError('internal', `The judge's own event was refused: ${JSON.stringify(decoded.refusal)}`);
+  await log.append([decoded.event]);
+  return judgeId;
+}
+
+const judgePortion = (db: Db, runs: readonly MethodRun[], { episodes, shares }: Portion) =>
+  db.transaction(async (tx) => {
+    const keys = runs.map((run) => run.key);
+    await takeTurn(tx, keys, shares);
+    await tx.query(`set local search_path = facts, pg_catalog; ${KEYED}`);
+    const { counts, touched } = await writeJudgements(tx, runs, episodes);
+    await markJudged(tx, keys, touched);
+    return counts;
+  });
+
+/**
+ * Closed episodes of complete groups that changed since these methods last judged them; all of them when they never did, and all again
+ * where one of the methods compares everything with everything and anything changed.
+ */
+export async function unjudged(db: Db, methods: readonly MethodAsked[], options: UnjudgedOptions): Promise<string[]> {
+  const runs = resolveMethods(methods);
+  const keys = runs.map((run) => run.key);
+  const changed = await unjudgedEpisodes(db, keys, options);
+  return changed.length > 0 && judgedTogether(runs) ? closedEpisodes(db, options) : changed;
+}
+
+/** True for methods that cannot be run group by group: they compare everything that is judged with everything. */
+export const compareEverything = (methods: readonly MethodAsked[]): boolean => judgedTogether(resolveMethods(methods));
+
+/** True where an answer about an episode depends on all others that are judged with it. */
+const judgedTogether = (runs: readonly MethodRun[]): boolean =>
+  runs.some((run) => {
+    const { scope } = requireAssembler(findMethod(run.name));
+    return (typeof scope === 'function' ? scope(run.params) : scope) === 'set';
+  });
+
+/**
+ * Recomputes what recorded judgings said, into the schema of the transaction's search_path. A method that this release does not have
+ * in that version is left out: it would be another estimator under the same name, and `unjudged` finds its episodes for the new one.
+ * `only`: whole groups to which it is limited, where none of the methods compares everything with everything.
+ */
+export async function judgeAgain(
+  tx: Session,
+  judgings: readonly string[],
+  only: ReadonlySet<string> | null = null,
+): Promise<void> {
+  for (const id of judgings) {
+    const { rows } = await tx.query<{
+      methods: { name: string; version: number; params: Record<string, unknown>; reads?: string | null }[];
+      episodes: string[];
+    }>('select methods, episodes from judgings where judge_id = $1', [id]);
+    const judging = rows[0];
+    if (!judging) continue;
+    const runs = resolveMethods(
+      judging.methods
+        .filter(({ name, version }) => METHODS.some((known) => known.name === name && known.version === version))
+        .map(({ name, params, reads }) => ({ method: name, params, ...(reads ? { reads } : {}) })),
+    );
+    const readable = runs.filter((run) => run.reads === null || runs.some((other) => other.name === run.reads));
+    await takeTurn(
+      tx,
+      readable.map((run) => run.key),
+      ALL_SHARES,
+    );
+    await writeJudgements(
+      tx,
+      readable,
+      only === null ? judging.episodes : judging.episodes.filter((id) => only.has(id)),
+    );
+  }
+}
+
+/** Runs the methods in their order; each sees the verdicts and the rewards of those before it. */
+async function writeJudgements(
+  tx: Session,
+  runs: readonly MethodRun[],
+  ids: readonly string[],
+): Promise<{ readonly counts: Record<string, number>; readonly touched: ReadonlyMap<string, number> }> {
+  const readings = new Set(runs.flatMap(({ name, params }) => readingsOf(findMethod(name), params)));
+  const facts = await readFacts(tx, ids, readings);
+  const said = new SaidBefore();
+  const counts: Record<string, number> = {};
+  for (const run of runs) {
+    const method = findMethod(run.name);
+    const rewards = run.reads === null ? null : said.rewardsOf(run.reads);
+    const judgements = runOver(method, run.params, assembled(facts, said, rewards));
+    said.note(run.name, judgements);
+    await nameMethod(tx, run, method.kind);
+    await clear(tx, tablesOf(method), run.key, facts.episodes);
+    for (const [table, rows] of Object.entries(await put(tx, run.key, judgements))) {
+      counts[table] = (counts[table] ?? 0) + rows;
+    }
+  }
+  return { counts, touched: new Map(facts.episodes.map((episode) => [episode.episode_id, episode.touched])) };
+}
+
+/** The facts, with what this method sees of the methods before it. */
+function assembled(
+  facts: JudgedFacts,
+  said: SaidBefore,
+  rewards: ReadonlyMap<string, number | null> | null,
+): Assembled {
+  const ofEpisodes = new Map(facts.episodes.map((episode) => [episode.episode_id, episode.reward]));
+  const own = {
+    // A credit method that reads computed rewards compares the steps that have one.
+    steps: rewards ? facts.steps.filter((step) => rewards.has(stepKey(step.episode_id, step.step_id))) : facts.steps,
+    rewardOf: (step: StepFacts) =>
+      (rewards ? rewards.get(stepKey(step.episode_id, step.step_id)) : ofEpisodes.get(step.episode_id)) ?? null,
+    ownRewards: rewards !== null,
+    survives: (episodeId: string, stepId: string) => said.survives(episodeId, stepId),
+    verdictOf: (method: string, episodeId: string) => said.verdictOf(method, episodeId),
+  };
+  // Facts that were not read throw when they are looked at, so they are inherited and not copied.
+  return Object.assign(Object.create(facts) as JudgedFacts, own);
+}

@@ -1,0 +1,248 @@
+/**
+ * From a log outside the database into `troupe.events`, the archive of record, exactly once in effect. What was read of some partitions
+ * is applied in ONE transaction: the events, what became of them in the tables, the dead letters and the positions, under the lock of
+ * the positions it started from. So a record that comes again is skipped, and a reader that lost its partition writes nothing.
+ */
+import { type Refusal, TroupeError } from '../../errors.ts';
+import { encodeEnvelope } from '../../ingest/decode.ts';
+import type { Event } from '../../ingest/events.ts';
+import { type LogRecord, rawOf, readRecord, recordDigest } from '../../ingest/log/kafka-record.ts';
+import { KEYED } from '../../ingest/log/keyed.ts';
+import { type Appended, ERASED_REFUSAL, prunedRefusal } from '../../ingest/log/log.ts';
+import { appendIn, placeIn, writeLetters, writePlaced } from '../../ingest/log/postgres.ts';
+import type { Reading } from '../../ingest/log/source.ts';
+import { isAboutData } from '../db/faults.ts';
+import type { Session } from '../db/pool.ts';
+import { type Prepared, prepare } from '../projecting/prepare.ts';
+import { APPLYING, projectAppendedIn, projectBatchIn } from '../projecting/projector.ts';
+import { asRead, type Read } from '../projecting/read-news.ts';
+
+export type Archived = {
+  readonly accepted: number;
+  readonly duplicates: number;
+  readonly dead: number;
+  /** Records below the stored position: they were applied before. */
+  readonly skipped: number;
+};
+
+/** Settings of a transaction that archives. What the server loses of it is read again from the stored positions: the log has it. */
+export const ARCHIVING = `${APPLYING}; ${KEYED}`;
+
+/** Name of the projection under which positions in the outer log are kept. */
+export const ARCHIVE = 'archive';
+
+type Place = {
+  readonly partition: number;
+  readonly position: number;
+  readonly last_offset: number | null;
+  readonly last_digest: string | null;
+};
+
+/**
+ * Applies what was read, inside the caller's transaction, which has the settings `ARCHIVING`, and projects it.
+ * @throws TroupeError `fenced` when a partition's stored position does not lie within what the reader knew of it: before what was read,
+ * and between them something would be lost; or behind the log's end, which the reader must ask for anew. `log_truncated` when the log is
+ * not the one that was read before.
+ */
+export async function archiveIn(tx: Session, log: string, readings: readonly Reading[]): Promise<Archived> {
+  const places = await lockPlaces(tx, log, readings);
+  const fresh: { readonly record: LogRecord; readonly place: string; readonly partition: number }[] = [];
+  let skipped = 0;
+  for (const reading of readings) {
+    const { partition, records } = reading;
+    const place = places.get(partition);
+    // An end below the position is no proof that the log was cut: a reader that slept holds what it fetched before others went on.
+    if (place === undefined || place.position < reading.from || reading.end < place.position)
+      throw fenced(log, reading, place);
+    checkSame(log, reading, place);
+    for (const record of records) {
+      if (record.offset < place.position) skipped++;
+      else fresh.push({ record, place: `${log.slice(log.indexOf(':') + 1)}/${partition}/${record.offset}`, partition });
+    }
+  }
+  const ends = new Map<number, { dead: number; accepted: number; duplicates: number }>();
+  for (const { partition } of readings) ends.set(partition, { dead: 0, accepted: 0, duplicates: 0 });
+
+  const events: { event: Event; place: string; partition: number; record: LogRecord }[] = [];
+  const letters: { place: string; raw: Uint8Array; refusal: Refusal }[] = [];
+  for (const { record, place, partition } of fresh) {
+    const { event, refusal } = readRecord(record);
+    if (refusal === undefined) events.push({ event, place, partition, record });
+    else {
+      ends.get(partition)!.dead++;
+      letters.push({ place, raw: rawOf(record), refusal });
+    }
+  }
+  const { answers, read, prepared } = await appendOrBury(
+    tx,
+    events.map(({ event }) => event),
+  );
+  for (const [i, answer] of answers.entries()) {
+    const { event, place, partition, record } = events[i]!;
+    const counts = ends.get(partition)!;
+    if (answer === 'accepted') counts.accepted++;
+    else if (answer === 'duplicate') counts.duplicates++;
+    else {
+      counts.dead++;
+      if (answer === 'conflict') {
+        const raw = Buffer.from(JSON.stringify(encodeEnvelope(event)));
+        letters.push({ place, raw, refusal: otherBody(event.id) });
+      } else if (answer === 'erased') letters.push({ place, raw: new Uint8Array(), refusal: ERASED_REFUSAL });
+      else {
+        const refusal = 'pruned' in answer ? prunedRefusal(answer) : answer;
+        letters.push({ place, raw: rawOf(record), refusal });
+      }
+    }
+  }
+  if (letters.length > 0) await writeLetters(tx, 'kafka', letters);
+  const sum = { accepted: 0, duplicates: 0, dead: 0 };
+  for (const counts of ends.values()) {
+    for (const name of ['accepted', 'duplicates', 'dead'] as const) sum[name] += counts[name];
+  }
+  if (sum.accepted > 0) {
+    await projectAppendedIn(tx, read, prepared);
+    while ((await projectBatchIn(tx)) > 0);
+  }
+  await movePlaces(tx, log, readings, places, ends);
+  return { ...sum, skipped };
+}
+
+async function lockPlaces(tx: Session, log: string, readings: readonly Reading[]): Promise<ReadonlyMap<number, Place>> {
+  const { rows } = await tx.query<Place>(
+    `select partition, position, last_offset, last_digest from troupe.positions
+     where projection = $1 and log = $2 and partition = any($3::smallint[]) order by partition for update`,
+    [ARCHIVE, log, readings.map(({ partition }) => partition)],
+    { name: 'archive_lock' },
+  );
+  return new Map(
+    rows.map((row) => [
+      row.partition,
+      {
+        ...row,
+        position: Number(row.position),
+        last_offset: row.last_offset === null ? null : Number(row.last_offset),
+      },
+    ]),
+  );
+}
+
+const fenced = (log: string, { partition, from }: Reading, place: Place | undefined): TroupeError =>
+  new TroupeError(
+    'fenced',
+    `Partition ${partition} of ${log} was read from offset ${from}, but its stored position is ${place?.position ?? 'gone'}; nothing of it was applied.`,
+  );
+
+/** The record that was applied last must still be the same. */
+function checkSame(log: string, { partition, records }: Reading, place: Place): void {
+  const again = records.find(({ offset }) => offset === place.last_offset);
+  if (again === undefined || recordDigest(again) === place.last_digest) return;
+  throw new TroupeError(
+    'log_truncated',
+    `The record at offset ${again.offset} of partition ${partition} of ${log} is not the one that was applied there: the topic was deleted and made anew, or another cluster answers. ${WHAT_TO_DO}`,
+  );
+}
+
+const WHAT_TO_DO =
+  'Nothing was skipped or applied. Point kafka_brokers and kafka_topic at the right topic; or, if the old one is really gone, choose a new name for kafka_topic: what is in the tables stays, and reading begins there.';
+
+/** What is said where a partition no longer holds what comes next, with how many offsets are lost. */
+export function truncated(
+  log: string,
+  partition: number,
+  position: number,
+  { begin, end }: { readonly begin: number | null; readonly end: number },
+): TroupeError {
+  const lost =
+    begin !== null && begin > position
+      ? `begins at offset ${begin}, after the stored position ${position}: ${begin - position} offsets were removed by retention before they were read`
+      : `ends at offset ${end}, before the stored position ${position}: it lost ${position - end} offsets, or was deleted and made anew`;
+  return new TroupeError('log_truncated', `Partition ${partition} of ${log} ${lost}. ${WHAT_TO_DO}`);
+}
+
+type Appending = {
+  readonly answers: readonly (Appended | Refusal)[];
+  /** What was accepted, where all of it was appended at once, and what was made of it meanwhile. */
+  readonly read: readonly Read[];
+  readonly prepared: Prepared | null;
+};
+
+/** A record that the database cannot hold must not stop the others: then each is appended alone, and it gets its reason. */
+async function appendOrBury(tx: Session, events: readonly Event[]): Promise<Appending> {
+  if (events.length === 0) return { answers: [], read: [], prepared: null };
+  const whole = await attempt(tx, () => appendAndPrepare(tx, events));
+  if (!('reason' in whole)) return whole.value;
+  const answers: (Appended | Refusal)[] = [];
+  for (const event of events) {
+    const one = await attempt(tx, () => appendIn(tx, [event]));
+    answers.push('reason' in one ? unstorable(one.reason) : one.value[0]!);
+  }
+  return { answers, read: [], prepared: null };
+}
+
+/** While the server takes the events their rows are made here. */
+async function appendAndPrepare(tx: Session, events: readonly Event[]): Promise<Appending> {
+  const { answers, placed } = await placeIn(tx, events);
+  const read = asRead(placed);
+  const [written, prepared] = await Promise.allSettled([writePlaced(tx, placed), prepare(tx, read)]);
+  if (written.status === 'rejected') throw written.reason;
+  if (prepared.status === 'rejected') throw prepared.reason;
+  return { answers, read, prepared: prepared.value };
+}
+
+async function attempt<T>(
+  tx: Session,
+  work: () => Promise<T>,
+): Promise<{ readonly value: T } | { readonly reason: string }> {
+  await tx.query('savepoint archiving');
+  try {
+    const value = await work();
+    await tx.query('release savepoint archiving');
+    return { value };
+  } catch (error) {
+    // What the environment fails at is tried again as a whole.
+    if (!isAboutData(error)) throw error;
+    await tx.query('rollback to savepoint archiving');
+    return { reason: (error as Error).message };
+  }
+}
+
+const unstorable = (reason: string): Refusal => ({
+  code: 'bad_shape',
+  field: 'data',
+  expected: 'an event that the tables can hold',
+  got: reason,
+});
+
+const otherBody = (id: string): Refusal => ({
+  code: 'id_conflict',
+  field: 'id',
+  expected: 'an id that was not used before, or the same event again',
+  got: `${JSON.stringify(id)} with another body`,
+});
+
+async function movePlaces(
+  tx: Session,
+  log: string,
+  readings: readonly Reading[],
+  places: ReadonlyMap<number, Place>,
+  ends: ReadonlyMap<number, { readonly dead: number; readonly accepted: number; readonly duplicates: number }>,
+): Promise<void> {
+  const moved = readings.flatMap(({ partition, next, records }) => {
+    const { position, last_offset, last_digest } = places.get(partition)!;
+    if (next <= position) return [];
+    const last = records.at(-1);
+    const kept =
+      last === undefined ? { last_offset, last_digest } : { last_offset: last.offset, last_digest: recordDigest(last) };
+    const { accepted: applied, duplicates, dead } = ends.get(partition)!;
+    return [{ partition, position: next, ...kept, applied, duplicates, dead }];
+  });
+  if (moved.length === 0) return;
+  await tx.query(
+    `update troupe.positions p set position = n.position, last_offset = n.last_offset, last_digest = n.last_digest,
+            applied = p.applied + n.applied, duplicates = p.duplicates + n.duplicates, dead = p.dead + n.dead
+     from json_to_recordset($3::json) as n (partition smallint, position bigint, last_offset bigint, last_digest text, applied bigint, duplicates bigint, dead bigint)
+     where p.projection = $1 and p.log = $2 and p.partition = n.partition`,
+    [ARCHIVE, log, JSON.stringify(moved)],
+    { name: 'archive_move' },
+  );
+}

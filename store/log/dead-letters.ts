@@ -1,0 +1,111 @@
+/** Records that were refused: one of them with its bytes, and all of them tried again once what refused them has been put right. */
+import { TroupeError } from '../../errors.ts';
+import { decodeText } from '../../ingest/decode.ts';
+import { type EventLog, prunedRefusal } from '../../ingest/log/log.ts';
+import { sqlState } from '../db/faults.ts';
+import type { Db } from '../db/pool.ts';
+import { projectAll } from '../projecting/projector.ts';
+import { reprojectKeys } from '../projecting/reproject.ts';
+
+export type Letter = {
+  readonly dead_letter_id: number;
+  readonly door: string;
+  /** File and line, item of a request, or log, partition and position. */
+  readonly place: string | null;
+  readonly code: string;
+  readonly field: string;
+  readonly expected: string;
+  readonly got: string;
+  readonly attempts: number;
+  /** RFC 3339. */
+  readonly first_at: string;
+  readonly last_at: string;
+  readonly replayed_at: string | null;
+  readonly raw: Buffer;
+};
+
+const COLUMNS =
+  'dead_letter_id::float8 as dead_letter_id, door, place, code, field, expected, got, attempts, first_at, last_at, replayed_at, raw';
+
+/** @throws TroupeError `not_found` */
+export async function letterOf(db: Db, id: number): Promise<Letter> {
+  const { rows } = await db.query<Letter>(`select ${COLUMNS} from troupe.dead_letters where dead_letter_id = $1`, [id]);
+  if (rows[0]) return rows[0];
+  throw new TroupeError('not_found', `There is no dead letter ${id}.`, { hint: '`troupe deadletters` lists them.' });
+}
+
+export type Replay = {
+  readonly tried: number;
+  readonly replayed: readonly number[];
+  /** Those that are still refused, with the reason of today. */
+  readonly refused: readonly { readonly dead_letter_id: number; readonly code: string; readonly why: string }[];
+};
+
+export type ReplayOptions = {
+  readonly log: EventLog;
+  readonly now: () => Date;
+  /** These letters, or without it all that were not replayed yet. */
+  readonly ids?: readonly number[] | null;
+  /** Only those refused for this reason. */
+  readonly code?: string | null;
+  /** Takes a native record as an import does; answers why it is still refused, or null. */
+  readonly importRecord: (raw: Uint8Array) => Promise<string | null>;
+};
+
+/** Takes the letters through the door again, oldest first; one that passes is marked and never tried again. */
+export async function replay(
+  db: Db,
+  { log, now, ids = null, code = null, importRecord }: ReplayOptions,
+): Promise<Replay> {
+  const { rows } = await db.query<{ id: number }>(
+    `select dead_letter_id::float8 as id from troupe.dead_letters
+     where ($1::bigint[] is null or dead_letter_id = any($1)) and ($2::text is null or code = $2) and replayed_at is null and code <> 'erased'
+     order by dead_letter_id`,
+    [ids, code],
+  );
+  const replayed: number[] = [];
+  const refused: Replay['refused'][number][] = [];
+  for (const { id } of rows) {
+    const letter = await letterOf(db, id);
+    const why = await retry(db, log, letter, importRecord);
+    if (why === null) replayed.push(id);
+    else refused.push({ dead_letter_id: id, ...why });
+    await db.query(
+      `update troupe.dead_letters set replayed_at = case when $2 then $3::timestamptz end, last_at = $3 where dead_letter_id = $1`,
+      [id, why === null, now().toISOString()],
+    );
+  }
+  return { tried: rows.length, replayed, refused };
+}
+
+type Why = { readonly code: string; readonly why: string } | null;
+
+async function retry(db: Db, log: EventLog, letter: Letter, importRecord: ReplayOptions['importRecord']): Promise<Why> {
+  const { event, refusal } = decodeText(letter.raw.toString('utf8'));
+  if (letter.door === 'projector' && event) return applyAgain(db, event.key);
+  if (event) {
+    const [became] = await log.append([event]);
+    if (became === 'accepted' || became === 'duplicate') return null;
+    if (typeof became === 'object') return { code: 'pruned', why: prunedRefusal(became).expected };
+    return { code: became === 'erased' ? 'erased' : 'id_conflict', why: `the log answered ${became}` };
+  }
+  if (letter.door !== 'import') return { code: refusal.code, why: `${refusal.field} should be ${refusal.expected}` };
+  const why = await importRecord(letter.raw);
+  return why === null ? null : { code: letter.code, why };
+}
+
+/** The event is in the log; its key is projected anew, so that the tables are as if it had never failed. */
+async function applyAgain(db: Db, key: string): Promise<Why> {
+  await projectAll(db);
+  try {
+    await db.transaction(async (tx) => {
+      await tx.query('set local search_path = facts, pg_catalog');
+      await tx.query(`select 1 from troupe.positions where projection = 'facts' order by partition for update`);
+      await reprojectKeys(tx, [key]);
+    });
+    return null;
+  } catch (error) {
+    if (!/^(?:22|23|54)/.test(sqlState(error) ?? '')) throw error;
+    return { code: 'bad_shape', why: (error as Error).message };
+  }
+}

@@ -1,0 +1,164 @@
+/**
+ * Recounts from the log and the tables what the doors and the projector claim: received = acknowledged + duplicates + rejected at
+ * every door, consumed = applied + dead, and one identity under two keys is named.
+ */
+import type { LogPartition } from '../../ingest/log/log.ts';
+import type { Db, Session } from '../db/pool.ts';
+import { lag } from '../projecting/positions.ts';
+import { ARCHIVE } from './archive.ts';
+
+export type Reconciliation = {
+  readonly ok: boolean;
+  readonly doors: readonly {
+    readonly door: string;
+    readonly received: number;
+    readonly acknowledged: number;
+    readonly duplicates: number;
+    readonly rejected: number;
+    readonly balanced: boolean;
+  }[];
+  /** `pruned`: positions whose events lie in archives. A partition with a gap lacks others too, or holds what is said to be pruned. */
+  readonly log: { readonly events: number; readonly positions: number; readonly pruned: number; readonly gaps: number };
+  readonly tables: { readonly applied: number; readonly dead: number; readonly lag: number };
+  /** Each partition of a log outside the database: what was read of it, and what it holds. */
+  readonly topics: readonly {
+    readonly log: string;
+    readonly partition: number;
+    readonly began: number;
+    readonly position: number;
+    readonly accepted: number;
+    readonly duplicates: number;
+    readonly dead: number;
+    /** Offsets that no event has: marks of transactions, and what compaction took. */
+    readonly gaps: number;
+    /** Null where the topic was not asked. */
+    readonly begin: number | null;
+    readonly end: number | null;
+    readonly lag: number | null;
+    readonly balanced: boolean;
+  }[];
+  readonly dead_letters: number;
+  /** Times that a record was laid aside; as many as the doors rejected. */
+  readonly laid_aside: number;
+  /** Rows that no event stands behind, by table; none where everything is well. */
+  readonly orphans: Readonly<Record<string, number>>;
+  /** The same (source, id) under several keys: legal, but usually a producer's mistake. */
+  readonly split_identities: readonly {
+    readonly source: string;
+    readonly id: string;
+    readonly keys: readonly string[];
+  }[];
+};
+
+/**
+ * Counts everything in one snapshot, so that it adds up while events come in. `topic` is what the log outside the database, if there is
+ * one, says of itself at that time.
+ */
+export const reconcile = (db: Db, topic?: Topic): Promise<Reconciliation> =>
+  db.transaction((tx) => reconcileIn(tx, topic), { isolation: 'repeatable read', readOnly: true });
+
+export type Topic = { readonly name: string; readonly partitions: readonly LogPartition[] };
+
+async function reconcileIn(db: Session, topic?: Topic): Promise<Reconciliation> {
+  const doors = await db.query<{
+    door: string;
+    received: number;
+    acknowledged: number;
+    duplicates: number;
+    rejected: number;
+  }>(
+    'select door, received::float8 as received, acknowledged::float8 as acknowledged, duplicates::float8 as duplicates, rejected::float8 as rejected from troupe.door_counts order by door',
+  );
+  const log = await db.query<Reconciliation['log']>(
+    `select coalesce(sum(e.events), 0)::float8 as events, coalesce(sum(l.next_position), 0)::float8 as positions, coalesce(sum(p.events), 0)::float8 as pruned,
+            count(*) filter (where coalesce(e.next, 0) > coalesce(l.next_position, 0)
+              or coalesce(l.next_position, 0) <> coalesce(e.events, 0) + coalesce(p.events, 0))::float8 as gaps
+     from (select partition, count(*) as events, max(position) + 1 as next from troupe.events group by 1) e
+     full join troupe.log_partitions l using (partition) full join troupe.pruned_positions p using (partition)`,
+  );
+  const applied = await db.query<{ applied: number; dead: number }>(
+    `select coalesce(sum(applied), 0)::float8 as applied, coalesce(sum(dead), 0)::float8 as dead from troupe.positions where projection = 'facts'`,
+  );
+  const letters = await db.query<{ n: number; times: number }>(
+    `select count(*)::float8 as n, coalesce(sum(attempts) filter (where door not in ('projector', 'kafka')), 0)::float8 as times from troupe.dead_letters`,
+  );
+  const orphans = await orphanRows(db);
+  const split = await db.query<{ source: string; id: string; keys: string[] }>(
+    `select source, id, array_agg(key order by key) as keys from troupe.events group by source, id having count(*) > 1 order by 1, 2 limit 100`,
+  );
+  const behind = await lag(db);
+  const topics = await topicsIn(db, topic);
+  const checked = doors.rows.map((door) => ({
+    ...door,
+    balanced: door.received === door.acknowledged + door.duplicates + door.rejected,
+  }));
+  const facts = log.rows[0] ?? { events: 0, positions: 0, pruned: 0, gaps: 0 };
+  const tables = { applied: applied.rows[0]?.applied ?? 0, dead: applied.rows[0]?.dead ?? 0, lag: behind };
+  const rejected = checked.reduce((sum, door) => sum + door.rejected, 0);
+  return {
+    ok:
+      Object.keys(orphans).length === 0 &&
+      rejected === (letters.rows[0]?.times ?? 0) &&
+      checked.every((door) => door.balanced) &&
+      topics.every((one) => one.balanced) &&
+      facts.gaps === 0 &&
+      facts.events + facts.pruned === facts.positions &&
+      tables.applied + tables.dead + tables.lag === facts.events + facts.pruned,
+    doors: checked,
+    log: facts,
+    tables,
+    topics,
+    dead_letters: letters.rows[0]?.n ?? 0,
+    laid_aside: letters.rows[0]?.times ?? 0,
+    orphans,
+    split_identities: split.rows,
+  };
+}
+
+/** Rows about an episode whose key holds no event, and steps without their call: nothing that the projector writes is either. */
+async function orphanRows(db: Session): Promise<Record<string, number>> {
+  const about = ['episodes', 'agents', 'calls', 'steps', 'messages', 'tool_calls', 'decisions', 'observations'];
+  const counts = about.map(
+    (table) =>
+      `select '${table}' as name, count(*)::float8 as rows from (select distinct episode_id from facts.${table}) t
+       where not exists (select from troupe.events where key = 'e/' || t.episode_id)`,
+  );
+  const { rows } = await db.query<{ name: string; rows: number }>(
+    `${counts.join(' union all ')} union all
+     select 'steps without a call', count(*)::float8 from facts.steps s
+     where not exists (select from facts.calls c where c.episode_id = s.episode_id and c.call_id = s.call_id)`,
+  );
+  return Object.fromEntries(rows.filter((row) => row.rows > 0).map((row) => [row.name, row.rows]));
+}
+
+/** Offsets read = accepted + duplicates + dead + gaps, and the log holds no less than was read. */
+async function topicsIn(db: Session, topic: Topic | undefined): Promise<Reconciliation['topics']> {
+  const { rows } = await db.query<{
+    log: string;
+    partition: number;
+    began: number;
+    position: number;
+    accepted: number;
+    duplicates: number;
+    dead: number;
+  }>(
+    `select log, partition, began::float8 as began, position::float8 as position, applied::float8 as accepted, duplicates::float8 as duplicates, dead::float8 as dead
+     from troupe.positions where projection = $1 order by log, partition`,
+    [ARCHIVE],
+  );
+  return rows.map((row) => {
+    const now =
+      row.log === topic?.name ? topic.partitions.find(({ partition }) => partition === row.partition) : undefined;
+    const gaps = row.position - row.began - row.accepted - row.duplicates - row.dead;
+    const held = now === undefined || (now.begin <= row.position && row.position <= now.end);
+    const [begin, end] = [now?.begin ?? null, now?.end ?? null];
+    return {
+      ...row,
+      gaps,
+      begin,
+      end,
+      lag: end === null ? null : Math.max(0, end - row.position),
+      balanced: gaps >= 0 && held,
+    };
+  });
+}

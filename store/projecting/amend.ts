@@ -1,0 +1,72 @@
+/**
+ * What an event says once all its amendments are known. Both the event and the amendments stay in the log; the tables show this.
+ * Amendments apply in the order of (time, id), whatever the order of arrival.
+ */
+import { asSent, decodeDraft } from '../../ingest/decode.ts';
+import type { Draft, EventData, EventName } from '../../ingest/events.ts';
+import { isRecord } from '../../ingest/json.ts';
+import { versionOf } from '../projections/projection.ts';
+
+export type Stored = {
+  readonly key: string;
+  readonly source: string;
+  readonly id: string;
+  readonly name: EventName;
+  readonly time: string | null;
+  readonly data: unknown;
+};
+
+/** The corrected event, or null where it was rejected. An amendment that would make the event invalid is left out. */
+export function amended(event: Stored, amendments: readonly Stored[]): Stored | null {
+  const mine = amendments
+    .filter((a) => {
+      const target = (a.data as EventData<'record.amended'>).target;
+      return target.source === event.source && target.id === event.id;
+    })
+    .sort((a, b) => (versionOf(a) < versionOf(b) ? -1 : 1));
+  let data = event.data;
+  for (const amendment of mine) {
+    const { op, patch, set } = asSent(amendment.data) as EventData<'record.amended'>;
+    // What was erased is gone from the event itself.
+    if (op === 'erase') continue;
+    if (op === 'reject') return null;
+    const next =
+      op === 'merge'
+        ? mergePatch(asSent(data), patch)
+        : op === 'supersede'
+          ? patch
+          : (set ?? []).reduce<unknown>((d, s) => setAt(d, s.path, s.value), asSent(data));
+    const decoded = decodeDraft({ ...event, data: next } as unknown as Draft);
+    if (decoded.event && decoded.event.key === event.key) data = decoded.event.data;
+  }
+  return { ...event, data };
+}
+
+/** RFC 7396. */
+export function mergePatch(target: unknown, patch: unknown): unknown {
+  if (!isRecord(patch)) return patch;
+  // A Map, since a key may be `__proto__`, which an assignment would not take as a key.
+  const result = new Map(isRecord(target) ? Object.entries(target) : []);
+  for (const [key, value] of Object.entries(patch)) {
+    if (value === null) result.delete(key);
+    else result.set(key, mergePatch(result.get(key), value));
+  }
+  return Object.fromEntries(result);
+}
+
+/** The value with one place, named by a JSON pointer (RFC 6901), replaced or, for the last name, added; unchanged where there is no such place. */
+export function setAt(target: unknown, pointer: string, value: unknown): unknown {
+  if (pointer === '') return value;
+  const [, head = '', ...rest] = pointer.split('/');
+  const name = head.replaceAll('~1', '/').replaceAll('~0', '~');
+  const tail = rest.length === 0 ? '' : `/${rest.join('/')}`;
+  if (Array.isArray(target)) {
+    const index = Number(name);
+    return /^\d+$/.test(name) && index < target.length
+      ? target.map((item, i) => (i === index ? setAt(item, tail, value) : item))
+      : target;
+  }
+  if (!isRecord(target)) return target;
+  if (tail !== '' && !Object.hasOwn(target, name)) return target;
+  return { ...target, [name]: setAt(Object.hasOwn(target, name) ? target[name] : undefined, tail, value) };
+}

@@ -1,0 +1,164 @@
+/** A batch of events becomes rows, whatever is among them: what the tables cannot hold becomes a dead letter, the others are written. */
+import { createHash } from 'node:crypto';
+import { encodeEnvelope } from '../../ingest/decode.ts';
+import { isAboutData } from '../db/faults.ts';
+import type { Session } from '../db/pool.ts';
+import { rowsOf, TARGETS } from '../projections/catalogue.ts';
+import { effective } from '../projections/effective.ts';
+import type { Stored } from './amend.ts';
+import { type Prepared, prepare } from './prepare.ts';
+import { EMBEDDED, type Read } from './read-news.ts';
+import { episodesOf, positionsOf, reproject } from './reproject.ts';
+import { RowBuffer } from './row-buffer.ts';
+import { episodesWithForeign, noteForeign, settle, tasksOf, toldOf } from './settle.ts';
+import { holdable } from './trial-rows.ts';
+import { writeBatch } from './write-batch.ts';
+import { remove } from './write-rows.ts';
+
+export type ApplyOptions = {
+  /** Told how many spans of earlier batches a batch had to tell again. */
+  readonly onToldAgain?: (spans: number) => void;
+};
+
+/**
+ * Applies a batch; `prepared` is what was made of it before, if anything. An event that the tables cannot hold must not stop the others:
+ * the batch is then applied one by one, and the event becomes a dead letter. What fails for the environment's sake (connection, disk,
+ * lock, deadlock) is thrown and tried again. Answers with the events that became dead letters.
+ */
+export async function applyOrBury(
+  tx: Session,
+  events: readonly Read[],
+  { prepared, onToldAgain = () => {} }: ApplyOptions & { readonly prepared: Prepared | null },
+): Promise<ReadonlySet<Read>> {
+  const dead = new Set<Read>();
+  const told = async (work: Promise<number>) => onToldAgain(await work);
+  if ((await failure(tx, () => told(applyEvents(tx, events, prepared)))) === null) return dead;
+  for (const event of events) {
+    let reason = await failure(tx, () => told(applyEvents(tx, [event], null)));
+    // What one span tells must not keep the others of its trace out of the tables.
+    if (reason !== null && event.name === 'span.recorded') {
+      reason = await failure(tx, () => told(applyCarefully(tx, event)));
+    }
+    if (reason === null) continue;
+    dead.add(event);
+    await keepLetter(tx, `${EMBEDDED}/${event.partition}/${event.position}`, encodeEnvelope(event), reason);
+  }
+  return dead;
+}
+
+async function failure(tx: Session, work: () => Promise<void>): Promise<string | null> {
+  await tx.query('savepoint attempt');
+  try {
+    await work();
+    await tx.query('release savepoint attempt');
+    return null;
+  } catch (error) {
+    if (!isAboutData(error)) throw error;
+    await tx.query('rollback to savepoint attempt');
+    return (error as Error).message;
+  }
+}
+
+async function keepLetter(tx: Session, place: string, envelope: object, reason: string): Promise<void> {
+  const raw = Buffer.from(JSON.stringify(envelope));
+  await tx.query(
+    `insert into troupe.dead_letters as d (door, place, raw, code, field, expected, got, digest)
+     values ('projector', $1, $2, 'bad_shape', 'data', 'an event that the tables can hold', $3, $4)
+     on conflict (digest, code, field) do update set attempts = d.attempts + 1, last_at = clock_timestamp()`,
+    [place, raw, reason, createHash('sha256').update(raw).digest('hex')],
+  );
+}
+
+/** Applies events; answers how many spans of earlier batches were told again. */
+async function applyEvents(tx: Session, events: readonly Read[], prepared: Prepared | null): Promise<number> {
+  const history = await historyOf(tx, events);
+  const { corrected } = history;
+  // What was prepared knew nothing of amendments.
+  const usable = corrected.size === 0 ? prepared : null;
+  return write(tx, events, history, usable ?? (await prepare(tx, without(events, corrected))));
+}
+
+/** Each event that spans tell is tried by itself first, and refused where the tables cannot hold it. */
+async function applyCarefully(tx: Session, event: Read): Promise<number> {
+  const history = await historyOf(tx, [event]);
+  const mended = await prepare(tx, without([event], history.corrected), (traces) => holdable(tx, traces));
+  return write(tx, [event], history, mended);
+}
+
+const without = (events: readonly Read[], keys: ReadonlySet<string>): readonly Read[] =>
+  keys.size === 0 ? events : events.filter(({ key }) => !keys.has(key));
+
+type History = {
+  /** Keys with amendments. */
+  readonly corrected: ReadonlySet<string>;
+  /** Keys that no event before this batch has. */
+  readonly begun: ReadonlySet<string>;
+};
+
+async function historyOf(tx: Session, events: readonly Read[]): Promise<History> {
+  const firsts = new Map<string, number>();
+  for (const { key, position } of events) if (!firsts.has(key)) firsts.set(key, Number(position));
+  const { rows } = await tx.query<{ key: string; corrected: boolean; begun: boolean }>(
+    `select key, exists (select from troupe.events e where e.key = b.key and e.name = 'record.amended' offset 0) as corrected,
+       not exists (select from (select position from troupe.events e where e.key = b.key offset 0) e where e.position < b.first) as begun
+     from unnest($1::text[], $2::bigint[]) as b (key, first)`,
+    [[...firsts.keys()], [...firsts.values()]],
+    { name: 'key_history' },
+  );
+  return {
+    corrected: new Set(rows.filter((row) => row.corrected).map(({ key }) => key)),
+    begun: new Set(rows.filter((row) => row.begun).map(({ key }) => key)),
+  };
+}
+
+async function write(
+  tx: Session,
+  events: readonly Read[],
+  { corrected, begun }: History,
+  { buffer, traces, foreign: named }: Prepared,
+): Promise<number> {
+  const keys = [...new Set(events.map((event) => event.key))];
+  const touched = new Map<string, number>();
+  for (const { key, position } of events) if (key.startsWith('e/')) touched.set(key.slice(2), Number(position));
+  const foreign = new Set([...named, ...touched.keys()]);
+  const tasks = tasksOf([...keys, ...traces.said.map(({ key }) => key), ...traces.unsaid.map(({ key }) => key)]);
+  const toldBefore = await toldOf(tx, tasks);
+  await takeAway(tx, traces.unsaid, foreign);
+  await writeBatch(tx, buffer, new Set(episodesOf(begun)));
+  for (const { draft, reason } of traces.refused) await keepLetter(tx, 'trace', encodeEnvelope(draft), reason);
+  const orphaned = await episodesWithForeign(tx, corrected);
+  for (const [id, position] of await positionsOf(tx, corrected)) {
+    touched.set(id, Math.max(touched.get(id) ?? 0, position + 1));
+  }
+  const told = new Map(traces.now);
+  for (const key of corrected) {
+    const now = await reproject(tx, key, foreign, events);
+    if (now) told.set(key, now);
+  }
+  await settle(tx, { told, touched, tasks, toldBefore, foreign, orphaned });
+  return traces.toldAgain;
+}
+
+/** Removes what these events said. A task stays: `keepTasks` knows whether others told it too. */
+async function takeAway(tx: Session, unsaid: readonly Stored[], foreign: Set<string>): Promise<void> {
+  if (unsaid.length === 0) return;
+  const gone = new RowBuffer();
+  for (const event of unsaid) {
+    if (event.name === 'task.defined') continue;
+    noteForeign(foreign, event);
+    gone.add(rowsOf(effective(event)));
+  }
+  for (const target of [...TARGETS].reverse()) await remove(tx, target, gone.rowsFor(target));
+}
+
+/** Applies events that were put back into the log at these places, in their order. The transaction's search_path names the schema. */
+export async function applyAt(tx: Session, partitions: readonly number[], positions: readonly string[]): Promise<void> {
+  const { rows } = await tx.query<Read>(
+    `select e.key, e.source, e.id, e.name, e.time, e.data, e.partition, e.position
+     from unnest($1::smallint[], $2::bigint[]) p (partition, position) join troupe.events e using (partition, position)
+     order by e.partition, e.position`,
+    [partitions, positions],
+    { name: 'apply_at' },
+  );
+  if (rows.length > 0) await applyEvents(tx, rows, null);
+}

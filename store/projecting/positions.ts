@@ -1,0 +1,83 @@
+/** How far the tables are behind the log, and waiting until they have caught up. */
+import { TroupeError } from '../../errors.ts';
+import type { EventLog, LogPartition } from '../../ingest/log/log.ts';
+import type { Session } from '../db/pool.ts';
+import { ARCHIVE } from '../log/archive.ts';
+import { EMBEDDED } from './read-news.ts';
+
+/** Next position to be written to each partition of the log. */
+export async function logPositions(db: Session): Promise<Record<string, number>> {
+  const { rows } = await db.query<{ partition: number; next_position: number }>(
+    'select partition, next_position from troupe.log_partitions order by partition',
+    [],
+    { name: 'log_positions' },
+  );
+  return Object.fromEntries(rows.map((row) => [row.partition, Number(row.next_position)]));
+}
+
+/** Events that are in the log and not in the tables yet. */
+export async function lag(db: Session, positions?: Readonly<Record<string, number>>): Promise<number> {
+  const wanted = positions ?? (await logPositions(db));
+  const { rows } = await db.query<{ partition: number; position: number }>(
+    'select partition, position from troupe.positions where projection = $1 and log = $2',
+    ['facts', EMBEDDED],
+    { name: 'table_positions' },
+  );
+  const read = new Map(rows.map((row) => [row.partition, Number(row.position)]));
+  return Object.entries(wanted).reduce(
+    (sum, [partition, next]) => sum + Math.max(0, next - (read.get(Number(partition)) ?? 0)),
+    0,
+  );
+}
+
+/** How far each partition of a log outside the database is from being archived. */
+export type PartitionLag = LogPartition & { readonly position: number; readonly lag: number };
+
+export async function partitionLags(
+  db: Session,
+  log: string,
+  partitions: readonly LogPartition[],
+): Promise<readonly PartitionLag[]> {
+  const { rows } = await db.query<{ partition: number; position: number }>(
+    'select partition, position from troupe.positions where projection = $1 and log = $2',
+    [ARCHIVE, log],
+    { name: 'table_positions' },
+  );
+  const read = new Map(rows.map((row) => [row.partition, Number(row.position)]));
+  return partitions.map((one) => {
+    const position = read.get(one.partition) ?? one.begin;
+    return { ...one, position, lag: Math.max(0, one.end - position) };
+  });
+}
+
+/**
+ * Waits until everything that is in the log now is in the tables.
+ * @throws TroupeError `busy` when the tables have not caught up within `timeoutMs`.
+ */
+export async function waitProjected(
+  db: Session,
+  { timeoutMs = 60_000, log }: { readonly timeoutMs?: number; readonly log?: EventLog } = {},
+): Promise<Record<string, number>> {
+  const deadline = performance.now() + timeoutMs;
+  const outer = (await log?.partitions?.()) ?? [];
+  await untilNone(deadline, timeoutMs, async () =>
+    outer.length === 0 ? 0 : (await partitionLags(db, log!.name, outer)).reduce((sum, one) => sum + one.lag, 0),
+  );
+  const wanted = await logPositions(db);
+  await untilNone(deadline, timeoutMs, () => lag(db, wanted));
+  return wanted;
+}
+
+async function untilNone(deadline: number, timeoutMs: number, behindNow: () => Promise<number>): Promise<void> {
+  for (let pause = 2; ; pause = Math.min(50, pause * 1.5)) {
+    const behind = await behindNow();
+    if (behind === 0) return;
+    if (performance.now() > deadline) {
+      throw new TroupeError(
+        'busy',
+        `The tables are still ${behind} events behind the log after ${timeoutMs / 1000} s; is \`troupe run project\` running?`,
+      );
+    }
+    await new Promise((resolve) => setTimeout(resolve, pause));
+  }
+}

@@ -1,0 +1,41 @@
+/** What a batch of events says, before anything is written: the rows of each, and what the traces of its spans tell now. */
+import { setImmediate as pause } from 'node:timers/promises';
+import type { Session } from '../db/pool.ts';
+import { rowsOf } from '../projections/catalogue.ts';
+import { effective } from '../projections/effective.ts';
+import type { Stored } from './amend.ts';
+import type { Read } from './read-news.ts';
+import { RowBuffer } from './row-buffer.ts';
+import { noteForeign } from './settle.ts';
+import { type Retelling, retell } from './traces.ts';
+
+export type Prepared = {
+  readonly buffer: RowBuffer;
+  readonly traces: Retelling;
+  /** Ids by which feedback from elsewhere may find its target. */
+  readonly foreign: ReadonlySet<string>;
+};
+
+/** Events after which whatever else waits in this process has its turn. */
+const AT_A_TIME = 100;
+
+/** Reads no more than the log, so it may be done for events whose time has not come. `mend` may leave out some of what spans tell. */
+export async function prepare(
+  tx: Session,
+  events: readonly Read[],
+  mend: (traces: Retelling) => Promise<Retelling> = async (traces) => traces,
+): Promise<Prepared> {
+  const buffer = new RowBuffer();
+  const foreign = new Set<string>();
+  const addAll = async (some: readonly Stored[]) => {
+    for (const [i, event] of some.entries()) {
+      if (i % AT_A_TIME === AT_A_TIME - 1) await pause();
+      noteForeign(foreign, event);
+      buffer.add(rowsOf(effective(event)));
+    }
+  };
+  await addAll(events);
+  const traces = await mend(await retell(tx, events));
+  await addAll(traces.said);
+  return { buffer, traces, foreign };
+}

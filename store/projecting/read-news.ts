@@ -1,0 +1,137 @@
+/** What the log holds beyond the positions: the events of the next batch. */
+import type { EventName } from '../../ingest/events.ts';
+import { readRecorded } from '../../ingest/formats/live-traces.ts';
+import { inCanonicalOrder } from '../../ingest/json.ts';
+import type { PlacedEvent } from '../../ingest/log/postgres.ts';
+import { copiedRows } from '../db/copied-rows.ts';
+import type { Session } from '../db/pool.ts';
+import { parseTimestamptz } from '../db/values.ts';
+import type { Stored } from './amend.ts';
+
+/** The embedded log's name in `troupe.positions`. */
+export const EMBEDDED = 'embedded';
+
+export type Read = Stored & { readonly partition: number; readonly position: number };
+
+/** By partition, the next position that is to be read. */
+export type Positions = ReadonlyMap<number, number>;
+
+export type News = {
+  /** In the order of partition and position. */
+  readonly events: readonly Read[];
+  /** Of what was read, as it came. */
+  readonly bytes: number;
+  /** False where some partition may hold more. */
+  readonly all: boolean;
+};
+
+/**
+ * What comes after the positions. A batch tells the traces of its spans from the beginning, so of a partition that has more to read
+ * as many events are taken as these traces have spans already: batches double, and n spans that wait are told n log n times, not n².
+ */
+export async function readNews(tx: Session, positions: Positions, perPartition: number): Promise<News> {
+  const news = await read(tx, positions, perPartition);
+  if (news.all) return news;
+  const spans = news.events.filter(({ name }) => name === 'span.recorded');
+  if (spans.length === 0) return news;
+  const keys = new Map(spans.map(({ key, partition }) => [key, positions.get(partition)!]));
+  const { rows } = await tx.query<{ earlier: string }>(
+    `select count(*) as earlier from unnest($1::text[], $2::bigint[]) as t (key, first) cross join lateral (
+       select e.position from troupe.events e where e.key = t.key and e.name = 'span.recorded' offset 0
+     ) e where e.position < t.first`,
+    [[...keys.keys()], [...keys.values()]],
+    { name: 'spans_told' },
+  );
+  const most = Math.min(Number(rows[0]!.earlier), MOST_AT_ONCE);
+  return most > perPartition ? read(tx, positions, most) : news;
+}
+
+/** Events of a partition in the largest batch: a transaction stays within seconds, and its rows within memory. */
+const MOST_AT_ONCE = 4000;
+
+/** Bytes of one partition in a batch, as they are stored; one event more may be taken. A batch stays within memory, however large its events. */
+const MOST_BYTES = 2 * 1024 * 1024;
+
+/** By COPY: rows of the wire protocol cost the server and the reader twice as much. */
+async function read(tx: Session, positions: Positions, perPartition: number): Promise<News> {
+  const places = [...positions].map(
+    ([partition, position]) => `(${Number(partition)}::smallint, ${Number(position)}::bigint)`,
+  );
+  if (places.length === 0) return { events: [], bytes: 0, all: true };
+  const copy = tx.copyOut(
+    `copy (
+       select e.key, e.source, e.id, e.name, e.time::text, e.data, e.partition::text, e.position::text, e.until::text
+       from (values ${places.join(', ')}) p (partition, position)
+       cross join lateral (
+         select *, pg_column_size(data) as size, sum(pg_column_size(data)) over (order by position) as until
+         from (
+           select key, source, id, name, time, data, partition, position from troupe.events e
+           where e.partition = p.partition and e.position >= p.position order by e.position limit ${Number(perPartition)}
+         ) e
+       ) e
+       where e.until - e.size < ${MOST_BYTES}
+     ) to stdout (format binary)`,
+  );
+  const { rows, bytes } = await copiedRows(copy);
+  const counts = new Map<number, number>();
+  const full = new Set<number>();
+  const events = rows.map((row): Read => {
+    const event = eventOf(row);
+    const count = (counts.get(event.partition) ?? 0) + 1;
+    counts.set(event.partition, count);
+    if (count === perPartition || Number(row.at(-1)) >= MOST_BYTES) full.add(event.partition);
+    return event;
+  });
+  events.sort(inLogOrder);
+  return { events: withoutCut(events, full), bytes, all: full.size === 0 };
+}
+
+/**
+ * Without the events at the end of these partitions that have one key, of which more may follow: what is written once need not be looked
+ * for, told again and summed up again. A key that fills the batch of its partition is cut.
+ */
+function withoutCut(events: readonly Read[], full: ReadonlySet<number>): readonly Read[] {
+  const firsts = new Map<number, number>();
+  // Where the last run of events of one key begins.
+  const runs = new Map<number, number>();
+  let before: Read | undefined;
+  for (const event of events) {
+    const { partition, position, key } = event;
+    if (before?.partition !== partition) firsts.set(partition, position);
+    if (before?.partition !== partition || before.key !== key) runs.set(partition, position);
+    before = event;
+  }
+  const isCut = ({ partition, position }: Read): boolean =>
+    full.has(partition) && runs.get(partition) !== firsts.get(partition) && position >= runs.get(partition)!;
+  return events.filter((event) => !isCut(event));
+}
+
+/** Events that were just placed, as the log would give them back, in its order. */
+export const asRead = (placed: readonly PlacedEvent[]): readonly Read[] =>
+  placed
+    .map(({ event, partition, position }): Read => {
+      const { key, source, id, name, json } = event;
+      const data = name === 'span.recorded' ? readRecorded(json) : inCanonicalOrder(event.data);
+      return { key, source, id, name, time: keptTime(event.time), data, partition, position };
+    })
+    .sort(inLogOrder);
+
+/** PostgreSQL leaves out zeros at the end of a second. */
+const keptTime = (time: string | null): string | null =>
+  time?.replace(/\.(\d*?)0*Z$/, (_, digits: string) => (digits === '' ? 'Z' : `.${digits}Z`)) ?? null;
+
+const inLogOrder = (a: Read, b: Read): number => a.partition - b.partition || a.position - b.position;
+
+/** An event from the columns key, source, id, name, time, data, partition and position, as texts. */
+export function eventOf([key, source, id, name, time, data, partition, position]: readonly (string | null)[]): Read {
+  return {
+    key: key!,
+    source: source!,
+    id: id!,
+    name: name as EventName,
+    time: time == null ? null : parseTimestamptz(time),
+    data: name === 'span.recorded' ? readRecorded(data!) : JSON.parse(data!),
+    partition: Number(partition),
+    position: Number(position),
+  };
+}

@@ -1,0 +1,246 @@
+/**
+ * All tables made again from the log alone. The new tables are filled in a schema of their own beside live ingest; the last events,
+ * and the swap, are one transaction: readers see the old tables or the new ones, never half. The old ones go when nobody waits for it.
+ */
+import { TroupeError } from '../../errors.ts';
+import { sqlState } from '../db/faults.ts';
+import type { Db, Session } from '../db/pool.ts';
+import { waitForJudges } from '../judging/lock.ts';
+import { projectByKey } from '../projecting/project-by-key.ts';
+import { batches, projectBatchIn } from '../projecting/projector.ts';
+import { EMBEDDED } from '../projecting/read-news.ts';
+
+export type RebuildOptions = {
+  /** Computes the judgements that the rebuilt `judgings` name, into the schema that the transaction's search_path points at. */
+  readonly judge: (tx: Session, judgings: readonly string[]) => Promise<void>;
+  /** Events of a transaction while the new tables are filled. */
+  readonly portion?: number;
+  readonly onProgress?: (progress: { readonly applied: number; readonly total: number }) => void;
+};
+
+const NEXT = 'facts_next';
+const OLD = 'facts_old';
+const PROJECTION = 'rebuild';
+/** How long the swap waits for readers that hold the old tables. */
+const SWAP_PATIENCE_MS = 600_000;
+
+/**
+ * Rebuilds every table of facts and judgements. Returns how many events were applied. Needs a pool of two connections or more.
+ * @throws TroupeError `conflict` while another rebuild runs and where views of others would be lost; `busy` when readers do not let
+ * go of the old tables. Nothing is changed then.
+ */
+export async function rebuild(db: Db, options: RebuildOptions): Promise<{ readonly events: number }> {
+  // The lock is held by the transaction that swaps: if it is lost, so is the right to swap.
+  const done = await db.transaction(async (last) => {
+    await takeLock(last);
+    return rebuildUnderLock(db, last, options);
+  });
+  // Taking away the files of old tables can take seconds, in which nobody could read the new ones.
+  await db.transaction(dropRemains);
+  return done;
+}
+
+/** Drops the tables that a rebuild left behind: those it replaced, or, where it was interrupted, those it was making. Not while one runs. */
+export async function dropRemains(tx: Session): Promise<void> {
+  if (await tryLock(tx)) await tx.query(`drop schema if exists ${NEXT}, ${OLD} cascade`);
+}
+
+async function rebuildUnderLock(
+  db: Db,
+  last: Session,
+  { judge, portion, onProgress }: RebuildOptions,
+): Promise<{ readonly events: number }> {
+  const { rows } = await db.query<{ total: number }>('select count(*)::integer as total from troupe.events');
+  const total = rows[0]?.total ?? 0;
+  await db.transaction(async (tx) => {
+    await refuseStrangers(tx);
+    await tx.query(`drop schema if exists ${NEXT}, ${OLD} cascade`);
+    await tx.query('delete from troupe.positions where projection = $1', [PROJECTION]);
+    await cloneTables(tx);
+  });
+
+  let applied = 0;
+  const onApplied = (events: number): void => {
+    applied += events;
+    onProgress?.({ applied, total });
+  };
+  const options = { schema: NEXT, projection: PROJECTION };
+  await projectByKey(db, { ...options, ...(portion === undefined ? {} : { portion }), onApplied });
+  const { next } = batches(db, options);
+  for (;;) {
+    const batch = await next();
+    if (batch === 0) break;
+    onApplied(batch);
+  }
+  const done = await db.transaction(async (tx) => {
+    await tx.query(`set local search_path = ${NEXT}, pg_catalog`);
+    const judgings = await judgingsOf(tx);
+    await judge(tx, judgings);
+    return new Set(judgings);
+  });
+
+  await waitForJudges(last);
+  // The live projector waits here until the swap is committed, then goes on from the position it finds.
+  await last.query('select 1 from troupe.positions where projection = $1 order by partition for update', ['facts']);
+  for (;;) {
+    const batch = await projectBatchIn(last, options);
+    applied += batch;
+    if (batch === 0) break;
+  }
+  await last.query(`set local search_path = ${NEXT}, pg_catalog`);
+  await judge(
+    last,
+    (await judgingsOf(last)).filter((id) => !done.has(id)),
+  );
+  await refuseStrangers(last);
+  await swap(last);
+  return { events: applied };
+}
+
+async function judgingsOf(tx: Session): Promise<string[]> {
+  const { rows } = await tx.query<{ judge_id: string }>('select judge_id from judgings order by version');
+  return rows.map((row) => row.judge_id);
+}
+
+/** Held until the transaction ends. Whoever takes events out of the log, or puts them back, needs it too: a rebuild has read them. */
+export async function takeLock(tx: Session): Promise<void> {
+  if (!(await tryLock(tx))) {
+    throw new TroupeError(
+      'conflict',
+      'Another rebuild, prune or restore of this project is running; wait for it to end, or stop it, and try again.',
+    );
+  }
+}
+
+async function tryLock(tx: Session): Promise<boolean> {
+  const { rows } = await tx.query<{ taken: boolean }>(
+    `select pg_try_advisory_xact_lock(hashtext('troupe rebuild')) as taken`,
+  );
+  return rows[0]!.taken;
+}
+
+/** Views of other people on our tables would be dropped with the old schema; the documented place to read is schema traj. */
+async function refuseStrangers(tx: Session): Promise<void> {
+  const { rows } = await tx.query<{ view: string }>(
+    `select distinct v.oid::regclass::text as view
+     from pg_depend d
+     join pg_rewrite r on r.oid = d.objid and d.classid = 'pg_rewrite'::regclass
+     join pg_class v on v.oid = r.ev_class
+     join pg_class t on t.oid = d.refobjid and d.refclassid = 'pg_class'::regclass
+     where t.relnamespace = 'facts'::regnamespace and v.oid <> t.oid
+       and not (v.relnamespace = 'traj'::regnamespace and v.relkind = 'v')`,
+  );
+  if (rows.length > 0) {
+    throw new TroupeError(
+      'conflict',
+      `These views read the tables of schema facts directly and would be lost: ${rows.map((row) => row.view).join(', ')}. Let them read the views of schema traj instead, or drop them, and try again.`,
+    );
+  }
+}
+
+async function cloneTables(tx: Session): Promise<void> {
+  await tx.query(`create schema ${NEXT}`);
+  const { rows: tables } = await tx.query<{ oid: number; name: string; partitioning: string | null }>(
+    `select c.oid::bigint as oid, quote_ident(c.relname) as name, pg_get_partkeydef(c.oid) as partitioning
+     from pg_class c where c.relnamespace = 'facts'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition order by c.relname`,
+  );
+  for (const table of tables) {
+    const by = table.partitioning === null ? '' : ` partition by ${table.partitioning}`;
+    await tx.query(`create table ${NEXT}.${table.name} (like facts.${table.name} including all)${by}`);
+    if (table.partitioning === null) continue;
+    const { rows: parts } = await tx.query<{ name: string; bound: string }>(
+      `select quote_ident(c.relname) as name, pg_get_expr(c.relpartbound, c.oid) as bound
+       from pg_inherits i join pg_class c on c.oid = i.inhrelid where i.inhparent = $1::oid order by c.relname`,
+      [table.oid],
+    );
+    for (const part of parts)
+      await tx.query(`create table ${NEXT}.${part.name} partition of ${NEXT}.${table.name} ${part.bound}`);
+  }
+}
+
+async function swap(tx: Session): Promise<void> {
+  await tx.query('set local search_path = pg_catalog');
+  const { rows: views } = await tx.query<{ name: string; definition: string }>(
+    `select quote_ident(c.relname) as name, pg_get_viewdef(c.oid) as definition
+     from pg_class c where c.relnamespace = 'traj'::regnamespace and c.relkind = 'v' and exists (
+       select from pg_rewrite r join pg_depend d on d.objid = r.oid and d.classid = 'pg_rewrite'::regclass
+       join pg_class t on t.oid = d.refobjid and d.refclassid = 'pg_class'::regclass
+       where r.ev_class = c.oid and t.relnamespace = 'facts'::regnamespace)`,
+  );
+  await lockOut(
+    tx,
+    views.map((view) => `traj.${view.name}`),
+  );
+  await keepTouches(tx);
+  await tx.query(`alter schema facts rename to ${OLD}`);
+  await tx.query(`alter schema ${NEXT} rename to facts`);
+  for (const view of views) await tx.query(`create or replace view traj.${view.name} as ${view.definition}`);
+  // Updated in place: a projector that waits for these rows must find them again. What was pruned counts
+  // as applied, which it was, and where it was the last of a partition the position stays behind it.
+  await tx.query(
+    `insert into troupe.positions as p (projection, log, partition, position, applied, dead)
+     select 'facts', r.log, r.partition, r.position, r.applied + coalesce(w.events, 0), r.dead
+     from troupe.positions r left join troupe.pruned_positions w using (partition) where r.projection = $1 and r.log = $2
+     on conflict (projection, log, partition) do update set position = greatest(p.position, excluded.position), applied = excluded.applied, dead = excluded.dead`,
+    [PROJECTION, EMBEDDED],
+  );
+  await tx.query('delete from troupe.positions where projection = $1', [PROJECTION]);
+}
+
+/**
+ * Takes the old tables and their views for this transaction alone. Each try waits shorter than the server's deadlock check, so that a
+ * reader which holds one table and wants the next goes first, and new readers never queue for long behind an old one.
+ */
+async function lockOut(tx: Session, views: readonly string[]): Promise<void> {
+  const { rows } = await tx.query<{ name: string }>(
+    `select 'facts.' || quote_ident(relname) as name from pg_class
+     where relnamespace = 'facts'::regnamespace and relkind in ('r', 'p') and not relispartition order by 1`,
+  );
+  const wanted = [...views, ...rows.map((row) => row.name)].join(', ');
+  const deadline = performance.now() + SWAP_PATIENCE_MS;
+  for (;;) {
+    await tx.query(`savepoint before_lock; set local lock_timeout = '200ms'`);
+    try {
+      await tx.query(`lock table ${wanted} in access exclusive mode`);
+      return;
+    } catch (error) {
+      if (!['55P03', '40P01'].includes(sqlState(error) ?? '')) throw error;
+      await tx.query('rollback to savepoint before_lock');
+      if (performance.now() > deadline) {
+        throw new TroupeError(
+          'busy',
+          'Readers hold the old tables, so the new ones could not be put in their place; end the long queries and try again.',
+          { cause: error },
+        );
+      }
+    }
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
+
+/**
+ * By this number the judge knows what changed since it looked. It goes on from where the old tables were, and one further where the new
+ * ones hold what the old ones had not yet: an event of the episode, another word about its task, feedback that came or went.
+ */
+async function keepTouches(tx: Session): Promise<void> {
+  await tx.query(
+    `with news as (
+       select distinct e.key from troupe.positions p join troupe.events e on e.partition = p.partition and e.position >= p.position
+       where p.projection = 'facts' and p.log = $1
+     ), changed as (
+       select substr(key, 3) as episode_id from news where key like 'e/%'
+       union select resolved_episode_id from ${NEXT}.feedback join news using (key) where resolved_episode_id is not null
+       union select o.resolved_episode_id from facts.feedback o join ${NEXT}.feedback n using (key, feedback_id)
+         where o.target_kind = 'foreign' and o.resolved_episode_id is distinct from n.resolved_episode_id
+       union select episode_id from ${NEXT}.episodes where task_id in (
+         select substr(key, 3) from news where key like 't/%'
+         union select task_id from ${NEXT}.told_tasks t join news on news.key = 'e/' || t.episode_id
+       )
+     )
+     update ${NEXT}.episodes n set touched_position = now.position
+     from facts.episodes o left join changed using (episode_id)
+     cross join lateral (select o.touched_position + (changed.episode_id is not null)::integer as position) now
+     where o.episode_id = n.episode_id and n.touched_position <> now.position`,
+    [EMBEDDED],
+  );
+}

@@ -1,0 +1,211 @@
+/**
+ * Erasing what lies in archives: the archive is written anew without it, and the old files go. Where a folder is not there, or not as
+ * it was written, that is said by name: it still holds what should be gone, and nothing of it will be restored.
+ */
+import { dirname } from 'node:path';
+import { TroupeError } from '../../errors.ts';
+import { isRecord } from '../../ingest/json.ts';
+import type { Db } from '../db/pool.ts';
+import type { Stored } from '../projecting/amend.ts';
+import { toldBy } from '../projecting/traces.ts';
+import { takeLock } from '../rebuilding/rebuild.ts';
+import { type ArchiveRow, archivesOf, keep, keepArchive, sweepArchives } from './archives.ts';
+import { type EraseOptions, type Erasure, erase } from './erase.ts';
+import type { EraseWhat } from './erase-scope.ts';
+import { type ArchivedEvent, type ArchiveManifest, artifactsIn, eventsIn, readManifest } from './files.ts';
+import { archiveId, schemaOf } from './prune.ts';
+
+export type ArchivedScope = {
+  readonly keys: readonly string[];
+  readonly events: number;
+  /** Archives that hold some of it. */
+  readonly archives: readonly { readonly archive: ArchiveRow; readonly keys: readonly string[] }[];
+  /** Archives that hold some of it, or may, and cannot be read. */
+  readonly unread: readonly { readonly archive: ArchiveRow; readonly why: string }[];
+};
+
+/** What of an episode or a person lies in archives. A person is looked for in all of them. */
+export async function archivedScope(db: Db, what: EraseWhat): Promise<ArchivedScope> {
+  const rows = await archivesOf(db, ['kept', 'restored']);
+  const named = 'episode' in what ? await archiveOf(db, `e/${what.episode}`) : null;
+  const archives: ArchivedScope['archives'][number][] = [];
+  const unread: ArchivedScope['unread'][number][] = [];
+  let events = 0;
+  for (const archive of rows) {
+    if ('episode' in what && archive.state === 'kept' && archive.archive_id !== named) continue;
+    try {
+      const found = await keysIn(archive, what);
+      events += archive.state === 'kept' ? found.events : 0;
+      if (found.keys.length > 0) archives.push({ archive, keys: found.keys });
+    } catch (error) {
+      if (!(error instanceof TroupeError)) throw error;
+      // What was restored is in the database again; whoever removed the folder has done right.
+      if (archive.state === 'kept' || error.code !== 'not_found') unread.push({ archive, why: error.message });
+    }
+  }
+  const own = named === null || !('episode' in what) ? [] : [`e/${what.episode}`];
+  const keys = [...new Set([...own, ...archives.flatMap((one) => one.keys)])].sort();
+  return { keys: await unplayed(db, keys), events, archives, unread };
+}
+
+async function archiveOf(db: Db, key: string): Promise<string | null> {
+  const { rows } = await db.query<{ archive_id: string }>('select archive_id from troupe.pruned where key = $1', [key]);
+  return rows[0]?.archive_id ?? null;
+}
+
+/** Tasks that an episode of the database plays stay. */
+async function unplayed(db: Db, keys: readonly string[]): Promise<string[]> {
+  const { rows } = await db.query<{ key: string }>(
+    `select 't/' || task_id as key from facts.episodes where 't/' || task_id = any($1::text[])`,
+    [keys.filter((key) => key.startsWith('t/'))],
+  );
+  const played = new Set(rows.map((row) => row.key));
+  return keys.filter((key) => !played.has(key));
+}
+
+/** The keys of one archive that belong to them, and tasks that none of its other episodes plays. */
+async function keysIn({ uri }: ArchiveRow, what: EraseWhat): Promise<{ keys: string[]; events: number }> {
+  const { manifest } = await readManifest(uri);
+  const found = new Set<string>('episode' in what ? [`e/${what.episode}`] : []);
+  const counts = new Map<string, number>();
+  const answers: { readonly key: string; readonly id: string }[] = [];
+  const played: { readonly key: string; readonly task: string }[] = [];
+  const spans = new Map<string, ArchivedEvent[]>();
+  const note = (key: string, data: unknown): void => {
+    if (!isRecord(data)) return;
+    const { subject, tags, response_id, task_id } = data;
+    if ('subject' in what && (subject === what.subject || (isRecord(tags) && tags.subject === what.subject)))
+      found.add(key);
+    if (typeof response_id === 'string') answers.push({ key, id: response_id });
+    if (typeof task_id === 'string' && key.startsWith('e/')) played.push({ key, task: `t/${task_id}` });
+  };
+  for await (const rows of eventsIn(uri, manifest)) {
+    for (const row of rows) {
+      counts.set(row.key, (counts.get(row.key) ?? 0) + 1);
+      note(row.key, JSON.parse(row.data));
+      if (row.name !== 'span.recorded') continue;
+      const trace = spans.get(row.key);
+      if (trace) trace.push(row);
+      else spans.set(row.key, [row]);
+    }
+  }
+  for (const trace of spans.values()) for (const { key, data } of toldBy(trace.map(storedOf)).events) note(key, data);
+  for (const { key, id } of answers) if (found.has(key)) found.add(`x/${id}`);
+  for (const key of [...found]) if (key.startsWith('e/')) found.add(`x/${key.slice(2)}`);
+  const keys = [...found].filter((key) => counts.has(key));
+  const others = new Set(played.filter(({ key }) => !found.has(key)).map(({ task }) => task));
+  const tasks = new Set(played.filter(({ key, task }) => found.has(key) && !others.has(task)).map(({ task }) => task));
+  const events = keys.reduce((sum, key) => sum + counts.get(key)!, 0);
+  return { keys: keys.length === 0 ? [] : [...keys, ...tasks], events };
+}
+
+/** What spans tell does not rest on when they were recorded. */
+const storedOf = ({ key, source, id, name, data }: ArchivedEvent): Stored => ({
+  ...{ key, source, id, name: name as Stored['name'], time: null },
+  data: JSON.parse(data),
+});
+
+export type ErasedEverywhere = Erasure & {
+  /** Archives that held it. Where `rewritten` is false it still lies there, and `why` says what to do. */
+  readonly archives: readonly {
+    readonly archive_id: string;
+    readonly uri: string;
+    readonly rewritten: boolean;
+    readonly why: string | null;
+  }[];
+};
+
+/** `erase`, and what lies in archives. Needs a pool of two connections or more. @throws TroupeError as `erase` does, and `conflict`. */
+export const eraseEverywhere = (
+  db: Db,
+  what: EraseWhat,
+  options: Omit<EraseOptions, 'archived'> & { readonly codeVersion: string },
+): Promise<ErasedEverywhere> =>
+  db.transaction(async (lock) => {
+    await takeLock(lock);
+    await sweepArchives(db);
+    const scope = await archivedScope(db, what);
+    // First, since from then on it is refused and never restored, whatever happens to the files.
+    const erasure = await erase(db, what, { ...options, archived: scope.keys }).catch((error: unknown) => {
+      throw alsoUnread(error, scope);
+    });
+    const archives: ErasedEverywhere['archives'][number][] = [];
+    for (const { archive, keys } of scope.archives) {
+      const uri = await rewrite(db, archive, keys, options);
+      archives.push({ archive_id: archive.archive_id, uri, rewritten: true, why: null });
+    }
+    for (const { archive, why } of scope.unread)
+      archives.push({ archive_id: archive.archive_id, uri: archive.uri, rewritten: false, why });
+    await sweepArchives(db);
+    return { ...erasure, archives };
+  });
+
+/** Nothing was found, as far as could be seen. */
+function alsoUnread(error: unknown, { unread }: ArchivedScope): unknown {
+  if (!(error instanceof TroupeError) || error.code !== 'not_found' || unread.length === 0) return error;
+  const folders = unread.map(({ archive }) => archive.uri).join(', ');
+  return new TroupeError('not_found', `${error.message} These archives could not be looked into: ${folders}.`);
+}
+
+/** Answers with the folder that took its place; the old one where nothing was left to keep. */
+async function rewrite(
+  db: Db,
+  old: ArchiveRow,
+  keys: readonly string[],
+  { now, codeVersion }: { readonly now: () => Date; readonly codeVersion: string },
+): Promise<string> {
+  const { manifest } = await readManifest(old.uri);
+  const gone = new Set(keys);
+  const left = manifest.episodes - keys.filter((key) => key.startsWith('e/')).length;
+  const facts = {
+    archive_id: archiveId(now()),
+    code_version: codeVersion,
+    schema: await schemaOf(db),
+    written_at: now().toISOString(),
+    episodes: left,
+    groups: Math.min(manifest.groups, left),
+  };
+  const source = { events: without(eventsIn(old.uri, manifest), gone), body: bodyFrom(old.uri, manifest) };
+  const written = await keepArchive(db, dirname(old.uri), facts, source);
+  const empty = written.manifest.events === 0;
+  await db.transaction(async (tx) => {
+    await tx.query('delete from troupe.pruned where archive_id = $1 and ($3 or key = any($2::text[]))', [
+      old.archive_id,
+      keys,
+      empty,
+    ]);
+    if (!empty) {
+      await keep(tx, written);
+      await tx.query('update troupe.archives set state = $2 where archive_id = $1', [written.archive_id, old.state]);
+      await tx.query('update troupe.pruned set archive_id = $2 where archive_id = $1', [
+        old.archive_id,
+        written.archive_id,
+      ]);
+    }
+    await tx.query(`update troupe.archives set state = 'replaced' where archive_id = $1`, [old.archive_id]);
+  });
+  return empty ? old.uri : written.folder;
+}
+
+async function* without(
+  events: AsyncIterable<readonly ArchivedEvent[]>,
+  keys: ReadonlySet<string>,
+): AsyncGenerator<ArchivedEvent[]> {
+  for await (const rows of events) yield rows.filter(({ key }) => !keys.has(key));
+}
+
+/** Bodies of an archive, which must be asked for in the order of their hashes: one file at a time is held. */
+function bodyFrom(uri: string, manifest: ArchiveManifest): (sha256: string) => Promise<Uint8Array | null> {
+  const files = artifactsIn(uri, manifest);
+  let held = new Map<string, Uint8Array>();
+  let last = '';
+  return async (sha256) => {
+    while (last < sha256) {
+      const next = await files.next();
+      if (next.done) break;
+      held = new Map(next.value.map((row) => [row.sha256, row.body]));
+      last = next.value.at(-1)!.sha256;
+    }
+    return held.get(sha256) ?? null;
+  };
+}

@@ -1,0 +1,222 @@
+/**
+ * Erasure: the one lawful change of an event. In one transaction the text of the events is replaced in place and the tables about
+ * them are made again; identity, type, time and order stay. What was erased is refused when it comes again. Hashes that are left are
+ * keyed with a key that nobody keeps, so that they confirm no guess.
+ */
+import { createHmac, randomBytes } from 'node:crypto';
+import { TroupeError } from '../../errors.ts';
+import { decodeDraft } from '../../ingest/decode.ts';
+import type { Draft, EventName } from '../../ingest/events.ts';
+import { erasedItem, type SpanItem } from '../../ingest/formats/live-traces.ts';
+import { canonicalJson, sha256 } from '../../ingest/json.ts';
+import type { EventLog } from '../../ingest/log/log.ts';
+import type { Db, Session } from '../db/pool.ts';
+import { judgingsAbout } from '../judging/judgings-about.ts';
+import { waitForJudges } from '../judging/lock.ts';
+import { groupBy } from '../methods/statistics.ts';
+import type { Stored } from '../projecting/amend.ts';
+import { projectBatchIn } from '../projecting/projector.ts';
+import { reprojectKeys } from '../projecting/reproject.ts';
+import { toldBy } from '../projecting/traces.ts';
+import { dropRemains } from '../rebuilding/rebuild.ts';
+import { type EraseWhat, type Scope, scopeOf } from './erase-scope.ts';
+import { eraseAmendment, eraseText } from './erase-text.ts';
+
+export type EraseOptions = {
+  readonly log: EventLog;
+  readonly now: () => Date;
+  readonly reason?: string | null;
+  /** Keys of theirs whose events lie in archives, which the caller rewrites. */
+  readonly archived?: readonly string[];
+  /** Computes these judgings again, into the schema of the transaction's search_path. */
+  readonly judge: (tx: Session, judgings: readonly string[]) => Promise<void>;
+  /** Removes a body from the artifacts; false where it was not there. */
+  readonly removeBody: (sha256: string) => Promise<boolean>;
+  /** Removes the files of a dataset; false where they are not ours to remove. */
+  readonly removeDataset: (dataset: Scope['datasets'][number]) => Promise<boolean>;
+};
+
+export type Erasure = Omit<Scope, 'keys' | 'datasets'> & {
+  readonly erasure_id: string;
+  readonly bodies: number;
+  readonly datasets: readonly { readonly dataset_id: string; readonly removed: boolean }[];
+};
+
+/** What an erasure would touch; changes nothing. */
+export const planErasure = (db: Db, what: EraseWhat, archived: readonly string[] = []): Promise<Scope> =>
+  db.transaction((tx) => scopeOf(tx, what, archived), { isolation: 'repeatable read', readOnly: true });
+
+/** @throws TroupeError `not_found` where nothing in the log belongs to the episode or subject. */
+export async function erase(db: Db, what: EraseWhat, options: EraseOptions): Promise<Erasure> {
+  const erasureId = randomBytes(8).toString('hex');
+  const now = options.now().toISOString();
+  const done = await db.transaction((tx) => eraseIn(tx, what, { ...options, erasureId, now }));
+  // The amendments go through the log like every event; they say that, not what, was erased.
+  const decoded = done.amended.map(({ key, source, id }) =>
+    decodeDraft({
+      name: 'record.amended',
+      source: '/erase',
+      id: `${erasureId}/${sha256(key).slice(0, 16)}`,
+      time: now,
+      data: { key, target: { source, id }, op: 'erase', reason: options.reason ?? null },
+    }),
+  );
+  await options.log.append(decoded.flatMap(({ event }) => (event ? [event] : [])));
+  return done.erasure;
+}
+
+type Change = Omit<EraseOptions, 'now'> & { readonly erasureId: string; readonly now: string };
+type Done = { readonly erasure: Erasure; readonly amended: readonly Pick<Stored, 'key' | 'source' | 'id'>[] };
+
+async function eraseIn(
+  tx: Session,
+  what: EraseWhat,
+  change: Omit<Change, 'now'> & { readonly now: string },
+): Promise<Done> {
+  await waitForJudges(tx);
+  // What an interrupted rebuild left holds the text too; one that runs is told by the amendments.
+  await dropRemains(tx);
+  // Nobody appends and nobody projects meanwhile: an event of theirs would bring text back beside us.
+  await tx.query('select 1 from troupe.log_partitions order by partition for update');
+  while ((await projectBatchIn(tx)) > 0);
+  const scope = await scopeOf(tx, what, change.archived);
+  if (scope.events === 0 && scope.letters.length === 0 && (change.archived ?? []).length === 0) {
+    const name = 'subject' in what ? `subject ${what.subject}` : `episode ${what.episode}`;
+    throw new TroupeError('not_found', `Nothing in the log belongs to the ${name}; nothing was changed.`);
+  }
+  const key = randomBytes(32);
+  const digest = (hash: string): string => createHmac('sha256', key).update(hash).digest('hex');
+  const { events, bodies } = await scrub(tx, scope.keys, digest);
+  await scrubLetters(tx, scope.letters, digest);
+
+  await tx.query('set local search_path = facts, pg_catalog');
+  const judgings = await judgingsAbout(tx, scope.episodes);
+  await reprojectKeys(tx, scope.keys);
+  await change.judge(tx, judgings);
+
+  // Before the commit: should that fail, what is left is erased by erasing again, while scrubbed events no longer name their bodies.
+  let removedBodies = 0;
+  for (const body of bodies) if (await change.removeBody(body)) removedBodies++;
+  const datasets: Erasure['datasets'][number][] = [];
+  for (const dataset of scope.datasets) {
+    datasets.push({ dataset_id: dataset.dataset_id, removed: await change.removeDataset(dataset) });
+  }
+  await note(tx, what, { ...scope, change, datasets });
+  const first = new Map(events.map((event) => [event.key, event] as const).reverse());
+  const { keys: _, ...told } = scope;
+  return {
+    erasure: { ...told, erasure_id: change.erasureId, bodies: removedBodies, datasets },
+    amended: [...first.values()].map(({ key, source, id }) => ({ key, source, id })),
+  };
+}
+
+type Scrubbed = { readonly events: readonly Stored[]; readonly bodies: ReadonlySet<string> };
+
+async function scrub(tx: Session, keys: readonly string[], digest: (hash: string) => string): Promise<Scrubbed> {
+  const { rows: events } = await tx.query<Stored & { digest: string }>(
+    'select key, source, id, name, time, data, digest from troupe.events where key = any($1::text[]) order by key, position for update',
+    [keys],
+  );
+  const bodies = new Set<string>();
+  const byIdentity = new Map(events.map((event) => [`${event.source}\n${event.id}`, event.name as EventName]));
+  const traces = erasedTraces(events, digest);
+  const rows = events.map((event) => {
+    const data = event.data as Record<string, unknown>;
+    const raw = (data.raw as { artifact_id?: unknown } | null | undefined)?.artifact_id;
+    for (const body of [data.sha256, raw]) if (typeof body === 'string') bodies.add(body);
+    const target = data.target as { source?: string; id?: string } | undefined;
+    const span = traces.get(event);
+    const erased =
+      span !== undefined
+        ? { episode_id: data.episode_id, ...span }
+        : event.name === 'record.amended'
+          ? eraseAmendment(data, byIdentity.get(`${target?.source}\n${target?.id}`) ?? null, digest)
+          : eraseText(event.name, data, digest);
+    const { key, source, id } = event;
+    return {
+      key,
+      source,
+      id,
+      digest: `${ERASED_DIGEST}${digest(event.digest)}`,
+      data: canonicalJson(requireValid(event, erased)),
+    };
+  });
+  await tx.query(
+    `update troupe.events e set data = r.data::json, digest = r.digest
+     from json_to_recordset($1::json) as r (key text, source text, id text, digest text, data text)
+     where e.key = r.key and e.source = r.source and e.id = r.id`,
+    [JSON.stringify(rows)],
+  );
+  return { events, bodies };
+}
+
+/** Spans are of many formats, so what they told is erased and takes their place: rows and ids stay as they were. */
+function erasedTraces(events: readonly Stored[], digest: (hash: string) => string): ReadonlyMap<Stored, SpanItem> {
+  const spans = groupBy(
+    events.filter(({ name }) => name === 'span.recorded'),
+    ({ key }) => key,
+  );
+  const items = new Map<Stored, SpanItem>();
+  for (const [first, ...others] of spans.values()) {
+    const told = toldBy([first!, ...others]).events.map(({ name, source, id, time, data }) => {
+      const text = eraseText(name, data, digest);
+      return { name, source, id, time, data: text } as unknown as Draft;
+    });
+    items.set(first!, erasedItem(told));
+    for (const other of others) items.set(other, erasedItem([]));
+  }
+  return items;
+}
+
+/** Begins the digest of an erased event. */
+const ERASED_DIGEST = 'erased:';
+
+/** An event that its own door would refuse could not be read again. */
+function requireValid(event: Stored, data: Record<string, unknown>): unknown {
+  const decoded = decodeDraft({ ...event, data } as unknown as Draft);
+  if (decoded.event && decoded.event.key === event.key) return decoded.event.data;
+  const why = decoded.refusal ? `${decoded.refusal.field} should be ${decoded.refusal.expected}` : 'its key changed';
+  throw new TroupeError(
+    'internal',
+    `The event ${event.id} of ${event.source} cannot be erased: ${why}. Nothing was changed.`,
+  );
+}
+
+async function scrubLetters(tx: Session, letters: readonly number[], digest: (hash: string) => string): Promise<void> {
+  const { rows } = await tx.query<{ id: number; digest: string }>(
+    'select dead_letter_id::float8 as id, digest from troupe.dead_letters where dead_letter_id = any($1::bigint[]) for update',
+    [letters],
+  );
+  for (const letter of rows) {
+    await tx.query(
+      `update troupe.dead_letters set raw = '', place = null, field = '', got = 'erased', digest = $2 where dead_letter_id = $1`,
+      [letter.id, digest(letter.digest)],
+    );
+  }
+}
+
+type Noted = Omit<Scope, 'datasets'> & { readonly change: Change; readonly datasets: Erasure['datasets'] };
+
+async function note(
+  tx: Session,
+  what: EraseWhat,
+  { keys, events, episodes, checkpoints, datasets, change: { erasureId, now, reason = null } }: Noted,
+): Promise<void> {
+  await tx.query(
+    'insert into troupe.erasures (erasure_id, kind, reason, events, episodes, erased_at) values ($1, $2, $3, $4, $5, $6)',
+    [erasureId, 'subject' in what ? 'subject' : 'episode', reason, events, episodes.length, now],
+  );
+  await tx.query(
+    'insert into troupe.erased (key, erasure_id) select key, $2 from unnest($1::text[]) k (key) on conflict do nothing',
+    [keys, erasureId],
+  );
+  const used = [
+    ...datasets.map(({ dataset_id, removed }) => ({ kind: 'dataset', id: dataset_id, removed })),
+    ...checkpoints.map((id) => ({ kind: 'checkpoint', id, removed: false })),
+  ];
+  await tx.query(
+    `insert into troupe.erased_use (erasure_id, kind, id, removed)
+     select $1, kind, id, removed from json_to_recordset($2::json) as u (kind text, id text, removed boolean)`,
+    [erasureId, JSON.stringify(used)],
+  );
+}

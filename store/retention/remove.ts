@@ -1,0 +1,100 @@
+/**
+ * Takes archived events out of the database: in one transaction the events, the rows that were made of them, what the judge said of
+ * them, and the note where they lie now. Nobody appends, projects or judges meanwhile.
+ */
+import type { Session } from '../db/pool.ts';
+import { waitForJudges } from '../judging/lock.ts';
+import { projectBatchIn } from '../projecting/projector.ts';
+import { forgetKeys } from '../projecting/reproject.ts';
+import { keep, type Written } from './archives.ts';
+import { bodiesOf, CONTENT_SQL } from './files.ts';
+import { heldEpisodes } from './held.ts';
+import { judgingsWithout } from './judged-again.ts';
+import { type PrunableGroup, type PruneWhat, prunableGroups } from './scope.ts';
+
+/** Computes these judgings again, of these episodes only where some are given, into the schema of the transaction's search_path. */
+export type JudgeAgain = (tx: Session, judgings: readonly string[], only?: ReadonlySet<string> | null) => Promise<void>;
+
+/** Nobody appends, projects or judges until the transaction ends, and the tables hold what the log holds. */
+export async function standStill(tx: Session): Promise<void> {
+  await waitForJudges(tx);
+  await tx.query('select 1 from troupe.log_partitions order by partition for update');
+  while ((await projectBatchIn(tx)) > 0);
+  await tx.query('set local search_path = facts, pg_catalog');
+}
+
+/**
+ * False, and nothing was removed, where the groups or their events are not what was archived any more: something came, or a job asked
+ * for them.
+ */
+export async function removeArchived(
+  tx: Session,
+  groups: readonly PrunableGroup[],
+  archive: Written,
+  what: PruneWhat,
+  judge: JudgeAgain,
+): Promise<boolean> {
+  await standStill(tx);
+  const keys = groups.flatMap((group) => group.keys);
+  const still = await prunableGroups(tx, what, {
+    held: await heldEpisodes(tx),
+    groups: groups.map((group) => group.group_id),
+  });
+  const same = still.flatMap((group) => group.keys);
+  if (keys.toSorted().join('\n') !== same.sort().join('\n')) return false;
+  const { rows: content } = await tx.query<{ sha256: string }>(
+    `select ${CONTENT_SQL} as sha256 from troupe.events e where e.key = any($1::text[])`,
+    [keys],
+  );
+  if (content[0]!.sha256 !== archive.manifest.content_sha256) return false;
+
+  await noteKeys(tx, groups, archive);
+  await noteBodies(tx, keys);
+  const episodes = groups.flatMap((group) => group.episodes);
+  await tx.query('delete from troupe.judged_positions where episode_id = any($1::text[])', [episodes]);
+  await tx.query(
+    `with gone as (delete from troupe.events where key = any($1::text[]) returning partition)
+     insert into troupe.pruned_positions as p (partition, events) select partition, count(*) from gone group by 1
+     on conflict (partition) do update set events = p.events + excluded.events`,
+    [keys],
+  );
+  await forgetKeys(
+    tx,
+    keys,
+    groups.map((group) => group.group_id),
+  );
+  await judge(tx, await judgingsWithout(tx, episodes));
+  await keep(tx, archive);
+  return true;
+}
+
+async function noteKeys(
+  tx: Session,
+  groups: readonly PrunableGroup[],
+  { archive_id, written_at }: Written,
+): Promise<void> {
+  const pairs = groups.flatMap(({ group_id, keys }) => keys.map((key) => ({ key, group_id })));
+  await tx.query(
+    `insert into troupe.pruned (key, archive_id, group_id, events, first_at, last_at, touched, judged, erased, pruned_at)
+     select k.key, $2, k.group_id, s.n, s.first, s.last, e.touched_position, j.judged, x.key is not null, $3
+     from json_to_recordset($1::json) as k (key text, group_id text)
+     cross join lateral (select count(*) as n, min(time) as first, max(time) as last from troupe.events v where v.key = k.key) s
+     left join facts.episodes e on 'e/' || e.episode_id = k.key
+     left join troupe.erased x on x.key = k.key
+     cross join lateral (select json_agg(json_build_array(p.judge_set, p.position)) as judged
+       from troupe.judged_positions p where p.episode_id = e.episode_id) j`,
+    [JSON.stringify(pairs), archive_id, written_at],
+  );
+}
+
+async function noteBodies(tx: Session, keys: readonly string[]): Promise<void> {
+  const names = new Set<string>();
+  const said = tx.stream<{ data: string }>(
+    `select data::text as data from troupe.events where key = any($1::text[]) and (data ->> 'sha256' is not null or data -> 'raw' is not null)`,
+    [keys],
+  );
+  for await (const rows of said) for (const { data } of rows) for (const name of bodiesOf(data)) names.add(name);
+  await tx.query('insert into troupe.unneeded_bodies (sha256) select unnest($1::text[]) on conflict do nothing', [
+    [...names],
+  ]);
+}

@@ -1,0 +1,188 @@
+/**
+ * Puts archived events back at the positions they had, and makes the tables say again what they said. What was erased since stays gone.
+ * The archive stays where it is.
+ */
+import { readdir, stat } from 'node:fs/promises';
+import { dirname, join, resolve } from 'node:path';
+import { TroupeError } from '../../errors.ts';
+import type { Db, Session } from '../db/pool.ts';
+import { applyAt } from '../projecting/apply.ts';
+import { PROJECTED_CHANNEL } from '../projecting/projector.ts';
+import { takeLock } from '../rebuilding/rebuild.ts';
+import { sweepArchives } from './archives.ts';
+import { type ArchivedEvent, type ArchiveManifest, artifactsIn, eventsIn, isArchive, readManifest } from './files.ts';
+import { judgingsWith } from './judged-again.ts';
+import { type JudgeAgain, standStill } from './remove.ts';
+
+export type RestoreOptions = {
+  readonly judge: JudgeAgain;
+  /** Makes these bodies durable, as they are. */
+  readonly putBodies: (bodies: readonly Uint8Array[]) => Promise<unknown>;
+  readonly onProgress?: (progress: { readonly events: number; readonly total: number }) => void;
+};
+
+export type Restored = {
+  readonly archives: readonly {
+    readonly archive_id: string;
+    readonly uri: string;
+    readonly episodes: number;
+    readonly events: number;
+    /** Keys of the archive that are in the database already, or were erased. */
+    readonly left_out: number;
+  }[];
+  readonly episodes: number;
+  readonly events: number;
+  readonly artifacts: number;
+};
+
+/**
+ * The archives that a path names: an archive's folder, a file in one, or a folder of archives.
+ * @throws TroupeError `not_found` where there is none.
+ */
+async function archivesAt(path: string): Promise<string[]> {
+  const full = resolve(path);
+  const found = await stat(full).catch(() => null);
+  if (found?.isFile()) return archivesAt(dirname(full));
+  if (found !== null && (await isArchive(full))) return [full];
+  const names = found === null ? [] : (await readdir(full)).filter((name) => !name.startsWith('.')).sort();
+  const folders: string[] = [];
+  for (const name of names) if (await isArchive(join(full, name))) folders.push(join(full, name));
+  if (folders.length > 0) return folders;
+  throw new TroupeError(
+    'not_found',
+    `There is no archive of pruned episodes at ${full}; it should be a folder with a manifest.json, or a folder of such folders.`,
+    { hint: 'The view traj.pruned names the folder of each episode.' },
+  );
+}
+
+/**
+ * Restores the archives at a path, each in one transaction. Needs a pool of two connections or more.
+ * @throws TroupeError `dataset_damaged` for a file that is not as it was written, `conflict` for an archive of another database and
+ * while a rebuild or prune runs. What was restored before stays.
+ */
+export const restore = (db: Db, path: string, options: RestoreOptions): Promise<Restored> =>
+  db.transaction(async (lock) => {
+    await takeLock(lock);
+    await sweepArchives(db);
+    const folders = await archivesAt(path);
+    const manifests = await Promise.all(folders.map(async (folder) => (await readManifest(folder)).manifest));
+    const total = manifests.reduce((sum, one) => sum + one.events, 0);
+    const archives: Restored['archives'][number][] = [];
+    let [events, artifacts] = [0, 0];
+    for (const [i, manifest] of manifests.entries()) {
+      const folder = folders[i]!;
+      for await (const rows of artifactsIn(folder, manifest)) {
+        await options.putBodies(rows.map((row) => row.body));
+        artifacts += rows.length;
+      }
+      archives.push(await db.transaction((tx) => restoreIn(tx, folder, manifest, options.judge)));
+      events += manifest.events;
+      options.onProgress?.({ events, total });
+    }
+    const sum = (of: 'episodes' | 'events') => archives.reduce((all, one) => all + one[of], 0);
+    return { archives, episodes: sum('episodes'), events: sum('events'), artifacts };
+  });
+
+async function restoreIn(
+  tx: Session,
+  folder: string,
+  manifest: ArchiveManifest,
+  judge: JudgeAgain,
+): Promise<Restored['archives'][number]> {
+  await standStill(tx);
+  const { archive_id } = manifest;
+  await requireOurs(tx, archive_id, folder);
+  const { rows: pruned } = await tx.query<{ key: string }>(
+    `select key from troupe.pruned p where archive_id = $1 and (p.erased or not exists (select from troupe.erased e where e.key = p.key))`,
+    [archive_id],
+  );
+  const keys = new Set(pruned.map((row) => row.key));
+  const seen = new Set<string>();
+  const counts = new Map<number, number>();
+  for await (const rows of eventsIn(folder, manifest)) {
+    for (const { key } of rows) seen.add(key);
+    const back = rows.filter(({ key }) => keys.has(key));
+    for (const { partition } of back) counts.set(partition, (counts.get(partition) ?? 0) + 1);
+    await putBack(tx, back);
+  }
+  const events = [...counts.values()].reduce((sum, n) => sum + n, 0);
+  const episodes = [...keys].flatMap((key) => (key.startsWith('e/') ? [key.slice(2)] : []));
+  await countBack(tx, counts);
+  await forgetNotes(tx, archive_id, [...keys]);
+  const again = await judgingsWith(tx, episodes);
+  await judge(tx, again.judgings, again.only);
+  await tx.query(`select pg_notify('${PROJECTED_CHANNEL}', '')`);
+  const left_out = [...seen].filter((key) => !keys.has(key)).length;
+  return { archive_id, uri: folder, episodes: episodes.length, events, left_out };
+}
+
+async function requireOurs(tx: Session, archiveId: string, folder: string): Promise<void> {
+  const { rows } = await tx.query(
+    `select 1 from troupe.archives where archive_id = $1 and state in ('kept', 'restored')`,
+    [archiveId],
+  );
+  if (rows.length > 0) return;
+  throw new TroupeError(
+    'conflict',
+    `The archive ${archiveId} in ${folder} was not pruned from this database, or was replaced since; choose the project that it came from with --project.`,
+  );
+}
+
+/** Events in one statement, and applied at once. */
+const AT_ONCE = 1000;
+
+async function putBack(tx: Session, events: readonly ArchivedEvent[]): Promise<void> {
+  for (let from = 0; from < events.length; from += AT_ONCE) {
+    const rows = events.slice(from, from + AT_ONCE);
+    const column = <K extends keyof ArchivedEvent>(name: K): unknown[] => rows.map((row) => row[name]);
+    const digits = (name: 'position' | 'time' | 'recorded_at') => rows.map((row) => row[name]?.toString() ?? null);
+    await tx.query(
+      `insert into troupe.events (partition, position, key, source, id, name, data, digest, time, recorded_at)
+       select p, n, k, s, i, t, d::json, h, ${fromMicroseconds('at')}, ${fromMicroseconds('came')}
+       from unnest($1::smallint[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::bigint[], $10::bigint[])
+         as r (p, n, k, s, i, t, d, h, at, came)`,
+      [
+        column('partition'),
+        digits('position'),
+        ...(['key', 'source', 'id', 'name', 'data', 'digest'] as const).map(column),
+        digits('time'),
+        digits('recorded_at'),
+      ],
+      { name: 'restore_events' },
+    );
+    await applyAt(
+      tx,
+      rows.map((row) => row.partition),
+      rows.map((row) => String(row.position)),
+    );
+  }
+}
+
+/** In two steps, since the product of an interval is computed in floating point. */
+const fromMicroseconds = (us: string): string =>
+  `timestamptz 'epoch' + (${us} / 1000000) * interval '1 second' + (${us} % 1000000) * interval '1 microsecond'`;
+
+async function countBack(tx: Session, counts: ReadonlyMap<number, number>): Promise<void> {
+  await tx.query(
+    `update troupe.pruned_positions p set events = p.events - b.n from unnest($1::smallint[], $2::bigint[]) as b (partition, n)
+     where p.partition = b.partition`,
+    [[...counts.keys()], [...counts.values()]],
+  );
+}
+
+/** They are in the log again, and were judged as far as they had been. */
+async function forgetNotes(tx: Session, archiveId: string, keys: readonly string[]): Promise<void> {
+  await tx.query(
+    `with back as (delete from troupe.pruned where key = any($1::text[]) returning key, touched, judged),
+       touched as (update facts.episodes e set touched_position = b.touched from back b
+                   where b.touched is not null and 'e/' || e.episode_id = b.key)
+     insert into troupe.judged_positions (episode_id, judge_set, position)
+     select substr(b.key, 3), j ->> 0, (j ->> 1)::bigint from back b cross join lateral json_array_elements(b.judged) j
+     where b.judged is not null on conflict do nothing`,
+    [keys],
+  );
+  await tx.query(
+    `update troupe.archives a set state = 'restored' where archive_id = $1 and not exists (select from troupe.pruned p where p.archive_id = a.archive_id)`,
+    [archiveId],
+  );
+}

@@ -1,0 +1,121 @@
+/**
+ * Pairs of answers to one prompt: from JSON lines, from a dataset whose rows are pairs, or from one of steps, where the best and the worst
+ * answer to one prompt are a pair.
+ */
+import { TroupeError } from '../../errors.ts';
+import { isRecord } from '../../ingest/json.ts';
+import type { OpenModel } from '../models/model-directory.ts';
+import type { PreferenceRow } from '../training/preference.ts';
+import { type RowModel, record, refuse, replyRow } from './training-files.ts';
+import { type StepRow, supervisedRow, type TokenRow } from './training-rows.ts';
+
+/**
+ * One pair: `{"prompt","chosen","rejected"}` as text or messages, or as OpenAI writes it, `{"input":{"messages"},"preferred_output",
+ * "non_preferred_output"}`.
+ * @throws TroupeError `input_refused` naming the field.
+ */
+export function preferenceLine(value: unknown, model: RowModel): PreferenceRow {
+  const line = record(value);
+  const openai = isRecord(line.input) ? line.input.messages : undefined;
+  const [prompt, chosen, rejected] =
+    openai === undefined
+      ? (['prompt', 'chosen', 'rejected'] as const)
+      : (['input', 'preferred_output', 'non_preferred_output'] as const);
+  for (const field of [prompt, chosen, rejected]) {
+    if (line[field] === undefined) refuse(field, `there, beside ${prompt}, ${chosen} and ${rejected}`, undefined);
+  }
+  const asked = openai ?? line.prompt;
+  return pairOf(
+    replyRow(asked, afterPrompt(asked, line[chosen]), chosen, model),
+    replyRow(asked, afterPrompt(asked, line[rejected]), rejected, model),
+  );
+}
+
+/** Files that repeat the prompt in both answers are common; what follows it is the answer. */
+function afterPrompt(prompt: unknown, answer: unknown): unknown {
+  if (!Array.isArray(prompt) || !Array.isArray(answer) || answer.length <= prompt.length) return answer;
+  const repeats = prompt.every((message, i) => JSON.stringify(message) === JSON.stringify(answer[i]));
+  return repeats ? answer.slice(prompt.length) : answer;
+}
+
+function pairOf(chosen: TokenRow, rejected: TokenRow): PreferenceRow {
+  if (chosen.tokenIds.join() === rejected.tokenIds.join()) refuse('rejected', 'another answer than chosen', 'the same');
+  return { promptIds: chosen.promptIds, chosen, rejected };
+}
+
+/** The pairs of a dataset's split. @throws TroupeError `training_failed` where it has none. */
+export function preferenceRows(
+  dataset: { readonly rows: (split: string) => Iterable<Readonly<Record<string, unknown>>> },
+  model: OpenModel,
+  split = 'train',
+): PreferenceRow[] {
+  const rows = [...dataset.rows(split)];
+  const pairs = rows.some((row) => 'chosen' in row)
+    ? rows.map((row) =>
+        preferenceLine(
+          {
+            prompt: textOrMessages(row.prompt),
+            chosen: textOrMessages(row.chosen),
+            rejected: textOrMessages(row.rejected),
+          },
+          model,
+        ),
+      )
+    : candidatePairs(rows as unknown as RewardedStep[], model);
+  if (pairs.length > 0) return pairs;
+  throw new TroupeError(
+    'training_failed',
+    'The dataset has no pair of answers: no rows with chosen and rejected, and no prompt whose answers differ in reward or advantage.',
+  );
+}
+
+/** Datasets hold messages as JSON text. */
+function textOrMessages(value: unknown): unknown {
+  if (typeof value !== 'string' || !/^\s*\[/.test(value)) return value;
+  try {
+    const parsed: unknown = JSON.parse(value);
+    return Array.isArray(parsed) && parsed.every(isRecord) ? parsed : value;
+  } catch {
+    return value;
+  }
+}
+
+type RewardedStep = StepRow & { readonly reward: number | null };
+
+/**
+ * One pair for each prompt of a group: the first best and the first worst of the answers to it, candidates of one call or of several, by
+ * advantage, or by reward where that is unknown.
+ */
+export function candidatePairs(rows: readonly RewardedStep[], model: OpenModel): PreferenceRow[] {
+  const prompts = new Map<string, RewardedStep[]>();
+  for (const row of rows) {
+    if (worth(row) === null) continue;
+    const asked = row.prompt_token_ids ? Array.from(row.prompt_token_ids).join() : row.prompt;
+    const key = JSON.stringify([row.group_id ?? row.task_id ?? row.episode_id, row.role, asked]);
+    const answers = prompts.get(key);
+    if (answers) answers.push(row);
+    else prompts.set(key, [row]);
+  }
+  return [...prompts.values()].flatMap((answers) => {
+    const best = answers.reduce((a, b) => (worth(b)! > worth(a)! ? b : a));
+    const worst = answers.reduce((a, b) => (worth(b)! < worth(a)! ? b : a));
+    if (worth(best) === worth(worst)) return [];
+    const [chosen, rejected] = [supervisedRow(best, model), supervisedRow(worst, model)];
+    if (chosen.tokenIds.join() === rejected.tokenIds.join()) return [];
+    return [{ promptIds: chosen.promptIds, chosen, rejected }];
+  });
+}
+
+const worth = ({ advantage, reward }: RewardedStep): number | null => advantage ?? reward ?? null;
+
+/** A pair whose answers are cut to a length; null where one of them has nothing left. */
+export function cutPair({ promptIds, chosen, rejected }: PreferenceRow, longest: number): PreferenceRow | null {
+  const room = Math.max(0, longest - promptIds.length);
+  const short = ({ tokenIds, trained }: PreferenceRow['chosen']) => ({
+    tokenIds: tokenIds.slice(0, room),
+    trained: trained.slice(0, room),
+  });
+  const [first, second] = [short(chosen), short(rejected)];
+  const left = first.trained.includes(true) && second.trained.includes(true);
+  return left ? { promptIds, chosen: first, rejected: second } : null;
+}

@@ -1,0 +1,203 @@
+/**
+ * Training data in JSON lines, as people have it: ids with a mask, a prompt with its completion, a chat whose assistant turns are
+ * learnt, or a recorded call. A line that does not fit is refused with its number and reason, and the others are kept.
+ */
+import { got, type Refusal, TroupeError } from '../../errors.ts';
+import { isRecord } from '../../ingest/json.ts';
+import type { OpenModel } from '../models/model-directory.ts';
+import type { ChatMessage, ToolOptions } from '../tokens/template.ts';
+import { maskedRow, type TokenRow } from './training-rows.ts';
+
+/** What a row's text is turned into ids with. */
+export type RowModel = Pick<OpenModel, 'tokenizer' | 'template' | 'eosIds'> & {
+  readonly config: { readonly vocab_size: number };
+};
+
+/** Why a line was not taken. */
+export type LineRefusal = Omit<Refusal, 'code'> & { readonly line: number };
+
+/** Which of a dataset's rows were not taken: its number in the split, from 1, and why. */
+export function readRows<S, R>(all: Iterable<S>, row: (value: S) => R): ReadLines<R> {
+  const rows: R[] = [];
+  const refused: LineRefusal[] = [];
+  let number = 0;
+  for (const value of all) {
+    number++;
+    try {
+      rows.push(row(value));
+    } catch (error) {
+      refused.push({ line: number, ...refusalOf(error) });
+    }
+  }
+  return { rows, refused };
+}
+
+export type ReadLines<R> = { readonly rows: readonly R[]; readonly refused: readonly LineRefusal[] };
+
+/** One JSON value a line; empty lines are no rows. */
+export function readLines<R>(text: string, row: (value: unknown) => R): ReadLines<R> {
+  const rows: R[] = [];
+  const refused: LineRefusal[] = [];
+  for (const [i, line] of text.split('\n').entries()) {
+    if (line.trim() === '') continue;
+    try {
+      rows.push(row(parsed(line)));
+    } catch (error) {
+      refused.push({ line: i + 1, ...refusalOf(error) });
+    }
+  }
+  return { rows, refused };
+}
+
+/**
+ * One row for supervised learning: `{"input_ids":[…],"loss_mask":[…]}` (1: to be learnt; no mask: all but the first),
+ * `{"messages":[…],"tools"?}` (what the assistant says, its calls of tools too; `weight` 0 leaves a turn out), `{"prompt","completion",
+ * "tools"?}` as text or messages, or a recorded call `{"request":{"messages","tools"?},"response":{"choices"}}`, whose first choice is learnt.
+ * @throws TroupeError `input_refused` naming the field.
+ */
+export function supervisedLine(value: unknown, model: RowModel): TokenRow {
+  const line = record(value);
+  const row =
+    line.input_ids !== undefined
+      ? ofIds(line, model)
+      : line.messages !== undefined
+        ? ofChat(line, model)
+        : line.prompt !== undefined
+          ? replyRow(line.prompt, line.completion, 'completion', model, toolsOf(line))
+          : line.request !== undefined
+            ? ofRecordedCall(line, model)
+            : refuse('', 'input_ids, messages, prompt with completion, or request with response', Object.keys(line));
+  return row ?? refuse('', 'at least one token to learn after the first', 'none');
+}
+
+/** A prompt and one answer to it, all of which is learnt; its end is the token that ends a turn. */
+export function replyRow(
+  prompt: unknown,
+  reply: unknown,
+  field: string,
+  model: RowModel,
+  options: ToolOptions = {},
+): TokenRow {
+  if (typeof prompt === 'string') {
+    if (typeof reply !== 'string') return refuse(field, 'text, as the prompt is', reply);
+    const end = model.eosIds[0];
+    const promptIds = model.tokenizer.encodePrompt(prompt);
+    const tokenIds = [...model.tokenizer.encode(reply), ...(end === undefined ? [] : [end])];
+    return answered(promptIds, tokenIds, field);
+  }
+  const [said, ...more] = typeof reply === 'string' ? [{ role: 'assistant', content: reply }] : messages(reply, field);
+  if (said === undefined || more.length > 0) return refuse(field, 'one message', reply);
+  const { promptIds, replyIds } = templateOf(model).replyIds(messages(prompt, 'prompt'), said, options);
+  return answered(promptIds, replyIds, field);
+}
+
+function ofIds(line: Readonly<Record<string, unknown>>, { config }: RowModel): TokenRow | null {
+  const ids = numbers(line.input_ids, 'input_ids', (id) => id >= 0 && id < config.vocab_size, {
+    expected: `a list of token ids below ${config.vocab_size}`,
+  });
+  if (ids.length < 2) refuse('input_ids', 'at least two token ids', ids);
+  if (line.loss_mask === undefined || line.loss_mask === null) return maskedRow(ids, null);
+  const mask = numbers(line.loss_mask, 'loss_mask', (on) => on === 0 || on === 1, { expected: 'a list of 0 and 1' });
+  if (mask.length !== ids.length) {
+    refuse('loss_mask', `${ids.length} numbers, one for each token`, `${mask.length} numbers`);
+  }
+  return maskedRow(ids, mask);
+}
+
+function ofChat(line: Readonly<Record<string, unknown>>, model: RowModel): TokenRow | null {
+  const chat = messages(line.messages, 'messages');
+  if (!chat.some(({ role }) => role === 'assistant'))
+    refuse('messages', 'messages of which the assistant says one', chat);
+  const { ids, lossMask } = templateOf(model).maskedIds(chat, toolsOf(line));
+  return maskedRow(ids, withoutTurns(lossMask, chat));
+}
+
+/** A call as `export --format openai-chat` writes it. */
+function ofRecordedCall({ request, response }: Readonly<Record<string, unknown>>, model: RowModel): TokenRow {
+  if (!isRecord(request)) return refuse('request', 'an object with messages', request);
+  const [choice] = isRecord(response) && Array.isArray(response.choices) ? response.choices : [];
+  const field = 'response.choices[0].message';
+  if (!isRecord(choice) || !isRecord(choice.message)) return refuse(field, 'what was said', response);
+  const asked = messages(request.messages, 'request.messages');
+  return replyRow(asked, [{ role: 'assistant', ...choice.message }], field, model, toolsOf(request));
+}
+
+/** The tools that were offered in a row: function schemas, or nothing. */
+function toolsOf({ tools }: Readonly<Record<string, unknown>>): ToolOptions {
+  if (tools === undefined || tools === null) return {};
+  if (Array.isArray(tools) && tools.every(isRecord)) return { tools };
+  return refuse('tools', 'a list of objects, each a tool', tools);
+}
+
+/** The mask without the turns that say `weight` 0, as fine-tuning files of OpenAI do. */
+function withoutTurns(mask: Uint8Array, chat: readonly ChatMessage[]): Uint8Array {
+  const spoken = chat.filter(({ role }) => role === 'assistant');
+  if (!spoken.some(({ weight }) => weight === 0)) return mask;
+  const turns: [number, number][] = [];
+  for (let at = 0; at < mask.length; at++) {
+    if (mask[at] !== 1) continue;
+    const end = mask.indexOf(0, at);
+    turns.push([at, end < 0 ? mask.length : end]);
+    at = turns.at(-1)![1];
+  }
+  if (turns.length !== spoken.length) {
+    refuse('messages', 'turns that the template keeps apart, where one has weight 0', chat);
+  }
+  const kept = mask.slice();
+  for (const [i, [from, to]] of turns.entries()) if (spoken[i]!.weight === 0) kept.fill(0, from, to);
+  return kept;
+}
+
+function answered(promptIds: readonly number[], tokenIds: readonly number[], field: string): TokenRow {
+  if (promptIds.length === 0) return refuse('prompt', 'a prompt of at least one token', 'an empty one');
+  if (tokenIds.length === 0) return refuse(field, 'at least one token', 'none');
+  return { promptIds, tokenIds, trained: tokenIds.map(() => true) };
+}
+
+function templateOf({ template }: RowModel): NonNullable<RowModel['template']> {
+  if (template) return template;
+  throw new TroupeError('model_unsupported', 'The rows are chats and this model has no chat template.', {
+    hint: 'Give text rows {"prompt","completion"}, or a model with chat_template in its tokenizer_config.json.',
+  });
+}
+
+function messages(value: unknown, field: string): ChatMessage[] {
+  const fits = (each: unknown) => isRecord(each) && typeof each.role === 'string';
+  if (!Array.isArray(value) || value.length === 0) return refuse(field, 'a list of messages with a role each', value);
+  const odd = value.findIndex((each) => !fits(each));
+  if (odd >= 0) refuse(`${field}[${odd}]`, 'a message with a role', value[odd]);
+  return value as ChatMessage[];
+}
+
+function numbers(value: unknown, field: string, fits: (each: number) => boolean, { expected }: { expected: string }) {
+  if (!Array.isArray(value)) return refuse(field, expected, value);
+  const wrong = value.findIndex((each) => !Number.isSafeInteger(each) || !fits(each));
+  if (wrong >= 0) refuse(`${field}[${wrong}]`, expected, value[wrong]);
+  return value as number[];
+}
+
+export function record(value: unknown): Readonly<Record<string, unknown>> {
+  return isRecord(value) ? value : refuse('', 'a JSON object', value);
+}
+
+function parsed(line: string): unknown {
+  try {
+    return JSON.parse(line);
+  } catch {
+    return refuse('', 'one JSON object', line);
+  }
+}
+
+/** @throws TroupeError `input_refused` with what was expected of the field and what came. */
+export function refuse(field: string, expected: string, value: unknown): never {
+  const what = field === '' ? 'the row' : field;
+  const detail = { field, expected, got: got(value) };
+  throw new TroupeError('input_refused', `${what} should be ${expected}, it is ${detail.got}`, detail);
+}
+
+/** What the tokenizer or the template refuses is a fault of the row; a model without a template is not. */
+function refusalOf(error: unknown): Omit<LineRefusal, 'line'> {
+  if (!(error instanceof TroupeError) || error.code !== 'input_refused') throw error;
+  const { field = '', expected = 'text this model can read', got: came } = error.detail;
+  return { field, expected, got: came ?? error.message };
+}

@@ -1,0 +1,104 @@
+/**
+ * Records what an embedding model says of the texts of tasks: one event a task, so that whoever compares tasks by meaning reads the
+ * log, and a rebuild repeats it without the model.
+ */
+import { TroupeError } from '../../errors.ts';
+import { decodeDraft } from '../../ingest/decode.ts';
+import type { Draft } from '../../ingest/events.ts';
+import { hashId } from '../../ingest/json.ts';
+import type { EventLog } from '../../ingest/log/log.ts';
+import { TASK_EMBEDDING } from '../../store/consistency/task-embeddings.ts';
+import type { Db } from '../../store/db/pool.ts';
+import { SOURCE } from '../sampling/passes.ts';
+
+export type StoredTask = { readonly task_id: string; readonly text: string | null };
+export type TextTask = { readonly task_id: string; readonly text: string };
+
+/** A condition over tasks `t` and episodes `e`, as `lowerFilter` of a typed filter makes it. */
+export type Condition = { readonly sql: string; readonly params: readonly unknown[] };
+
+const met = (where: Condition | null): string =>
+  where === null ? 'true' : `exists (select 1 from facts.episodes e where e.task_id = t.task_id and (${where.sql}))`;
+
+/** Tasks in all, or those of which some episode meets the condition. */
+export async function countTasks(db: Pick<Db, 'query'>, where: Condition | null): Promise<number> {
+  const { rows } = await db.query<{ count: number }>(
+    `select count(*)::integer as count from facts.tasks t where ${met(where)}`,
+    [...(where?.params ?? [])],
+  );
+  return rows[0]!.count;
+}
+
+/** Up to `limit` of them after that id, in the order of ids. */
+export async function storedTasks(
+  db: Pick<Db, 'query'>,
+  where: Condition | null,
+  after: string | null,
+  limit: number,
+): Promise<StoredTask[]> {
+  const params = [...(where?.params ?? []), after ?? ''];
+  const { rows } = await db.query<StoredTask>(
+    `select t.task_id, t.query as text from facts.tasks t
+     where ${met(where)} and t.task_id > $${params.length}::text collate "C" order by t.task_id limit ${limit}`,
+    params,
+  );
+  return rows;
+}
+
+/** The same model over the same text of the same task is the same event, whenever it is asked. */
+export const embeddingId = ({ task_id, text }: TextTask, model: string): string =>
+  hashId(TASK_EMBEDDING, model, task_id, text);
+
+/** The tasks of whose text the log has no vector by this model. */
+export async function unembedded(
+  db: Pick<Db, 'query'>,
+  tasks: readonly TextTask[],
+  model: string,
+): Promise<TextTask[]> {
+  const ids = tasks.map((task) => embeddingId(task, model));
+  const { rows } = await db.query<{ id: string }>(
+    'select id from troupe.events where key = any($1::text[]) and source = $2 and id = any($3::text[])',
+    [tasks.map(({ task_id }) => `t/${task_id}`), SOURCE, ids],
+  );
+  const there = new Set(rows.map(({ id }) => id));
+  return tasks.filter((_, i) => !there.has(ids[i]!));
+}
+
+/** Feedback about the task. Nine digits name a 32-bit float exactly. */
+export function embeddingDraft(
+  task: TextTask,
+  vector: Float32Array,
+  model: string,
+  time: string,
+): Draft<'feedback.recorded'> {
+  const id = embeddingId(task, model);
+  return {
+    name: 'feedback.recorded',
+    source: SOURCE,
+    id,
+    time,
+    data: {
+      feedback_id: id,
+      target: { kind: 'task', id: task.task_id },
+      kind: 'score',
+      name: TASK_EMBEDDING,
+      value: Array.from(vector, (x) => Number(x.toPrecision(9))),
+      by: 'model',
+      annotator: model,
+    },
+  };
+}
+
+/** Appends vectors. Another who recorded the same meanwhile was first; both said it by the same model. Returns how many were new. */
+export async function recordEmbeddings(
+  log: Pick<EventLog, 'append'>,
+  drafts: readonly Draft<'feedback.recorded'>[],
+): Promise<number> {
+  const events = drafts.map((draft) => {
+    const decoded = decodeDraft(draft);
+    if (decoded.refusal)
+      throw new TroupeError('internal', `The embedding's own event was refused: ${JSON.stringify(decoded.refusal)}`);
+    return decoded.event;
+  });
+  return (await log.append(events)).filter((outcome) => outcome === 'accepted').length;
+}

@@ -1,0 +1,291 @@
+/**
+ * The kinds of work the trainer does. A training job knows a checkpoint, a frozen dataset and its numbers, and nothing of who played
+ * or judged. It keeps the learner in memory for the next job; one that starts cold reads the same state from the checkpoint.
+ */
+import { readdir, rm, stat } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { TroupeError } from '../../errors.ts';
+import { decodeDraft } from '../../ingest/decode.ts';
+import { hashId } from '../../ingest/json.ts';
+import { type OpenedDataset, openDataset } from '../../store/datasets/read.ts';
+import { checkedSpec, type Handler, type Job, type JobContext } from '../../store/jobs/jobs.ts';
+import type { SavedCheckpoint } from '../checkpoints/checkpoint.ts';
+import { shuffledOrder } from '../data/orders.ts';
+import { preferenceRows } from '../data/preference-rows.ts';
+import { policyRow, type StepRow, supervisedRow, type TrainingRow } from '../data/training-rows.ts';
+import { closeLearner, type Learner, openLearner, resetOptimizer, saveLearner } from '../training/learner.ts';
+import { DEFAULT_KL } from '../training/policy-losses.ts';
+import { preference, referenceScores } from '../training/preference.ts';
+import { rlPass, withReference } from '../training/rl.ts';
+import { roleWiseSft } from '../training/role-wise-sft.ts';
+import { namedSchedule } from '../training/schedules.ts';
+import { ADAM, type Adam, type StepDone, type Watch } from '../training/training-loop.ts';
+import { jobMemory } from './job-memory.ts';
+import { DpoSpec, RlSpec, SftSpec, type TrainSpec } from './job-specs.ts';
+
+export type TrainerSettings = {
+  readonly checkpoints: string;
+  readonly threads: number;
+  readonly codeVersion: string;
+  /** Bytes that may still be taken; what the machine has if left out. */
+  readonly freeMemory?: () => number;
+};
+
+/** Second moments of a job forget faster than torch's: its runs are short, and beta2 0.99 is what they were measured with. */
+const adamOf = ({ beta1, beta2, weight_decay, clip }: TrainSpec): Adam => ({
+  ...ADAM,
+  beta1: beta1 ?? ADAM.beta1,
+  beta2: beta2 ?? 0.99,
+  weightDecay: weight_decay ?? ADAM.weightDecay,
+  clip: clip ?? ADAM.clip,
+});
+
+/** Steps from one report of a job to the next. */
+const REPORT_EVERY = 10;
+
+type Report = Parameters<Handler>[1];
+
+/** What a job says of its steps: every tenth and the last. */
+const reporting = (report: Report, { accuracy = false }: TrainSpec): Watch => ({
+  accuracy,
+  onStep: async (done) => {
+    if (done.step % REPORT_EVERY === 0 || done.step === done.steps) await report(done.step, stepMetrics(done));
+  },
+});
+
+/** The numbers of a step by the names they have in `traj.job_metrics`. */
+export const stepMetrics = (done: StepDone): Record<string, number> => ({
+  ...done.metrics,
+  loss: done.loss,
+  gradient_norm: done.gradientNorm,
+  learning_rate: done.learningRate,
+  tokens_per_second: (1000 * done.tokens) / Math.max(1e-3, done.milliseconds),
+  share: done.step / done.steps,
+  ...(done.heldOut === null ? {} : { held_out_loss: done.heldOut }),
+});
+
+/** Live weights kept on disk: what is spoken now, and what was spoken before, for readers that are still at it. */
+const LIVE_KEPT = 3;
+
+export function trainerHandlers(context: JobContext, settings: TrainerSettings): Readonly<Record<string, Handler>> {
+  let held: Learner | null = null;
+  const memory = jobMemory(settings.freeMemory);
+
+  async function learnerAt(dir: string): Promise<Learner> {
+    if (held && dir.endsWith(held.id)) return held;
+    if (held) await closeLearner(held);
+    held = await openLearner(dir, { threads: settings.threads });
+    return held;
+  }
+
+  /** Trains and saves; whatever goes wrong, the weights in memory are not trusted again. */
+  async function training<Metrics extends object>(
+    job: Job,
+    spec: TrainSpec,
+    train: (learner: Learner, dataset: OpenedDataset) => Promise<Metrics>,
+  ) {
+    const dataset = await openDataset(spec.dataset);
+    const learner = await learnerAt(spec.base);
+    try {
+      if (spec.reset_optimizer) resetOptimizer(learner);
+      const parent = learner.id;
+      const metrics = flat(await train(learner, dataset));
+      const keep = spec.keep ?? true;
+      const saved = await saveLearner(
+        learner,
+        keep ? settings.checkpoints : join(settings.checkpoints, 'live'),
+        {
+          datasets: [dataset.manifest.content_sha256],
+          plan_hash: hashId(job.spec),
+          seed: Number(job.spec.seed),
+          log_positions: dataset.manifest.positions['facts/embedded'] ?? {},
+          code_version: settings.codeVersion,
+          metrics,
+        },
+        { durable: keep },
+      );
+      await announce(context, {
+        job,
+        saved,
+        parent,
+        policy: spec.policy,
+        datasetId: dataset.manifest.dataset_id,
+        keep,
+        metrics,
+        settings,
+      });
+      if (!keep) await prune(dirname(saved.dir));
+      return { checkpoint_id: saved.id, directory: saved.dir, metrics };
+    } catch (error) {
+      held = null;
+      await closeLearner(learner);
+      throw error;
+    }
+  }
+
+  return {
+    sft: (job, report) => {
+      const spec = checkedSpec(SftSpec, job.spec);
+      return training(job, spec, (learner, dataset) => {
+        const rows = stepRows(dataset).map((row) => supervisedRow(row, learner.open));
+        memory.require(learner, { tokens: rows.map(length), rowsPerStep: spec.batch, what: 'rows a step (batch)' });
+        return roleWiseSft(
+          learner.model,
+          rows,
+          {
+            steps: spec.steps,
+            batch: spec.batch,
+            learningRate: spec.learning_rate,
+            warmup: spec.warmup,
+            entropy: spec.entropy,
+            seed: spec.seed,
+            adam: adamOf(spec),
+          },
+          reporting(report, spec),
+        );
+      });
+    },
+    dpo: (job, report) => {
+      const spec = checkedSpec(DpoSpec, job.spec);
+      return training(job, spec, async (learner, dataset) => {
+        const { model, open } = learner;
+        const rows = preferenceRows(dataset, open);
+        memory.require(learner, {
+          tokens: rows.map(
+            ({ promptIds, chosen, rejected }) =>
+              length({ promptIds, tokenIds: chosen.tokenIds }) + rejected.tokenIds.length,
+          ),
+          rowsPerStep: spec.batch,
+          what: 'pairs a step (batch)',
+          sharedPrompts: true,
+        });
+        const { curves } = await preference(
+          model,
+          rows,
+          {
+            steps: spec.steps,
+            order: shuffledOrder(rows.length, { batch: spec.batch }, spec.seed),
+            beta: spec.beta ?? 0.1,
+            labelSmoothing: spec.label_smoothing ?? 0,
+            schedule: namedSchedule('linear', { rate: spec.learning_rate, steps: spec.steps, warmup: spec.warmup }),
+            adam: adamOf(spec),
+            reference: await referenceScores(model, rows),
+          },
+          reporting(report, spec),
+        );
+        return Object.fromEntries(
+          Object.entries({ loss: curves.loss, ...curves.metrics }).map(([name, values]) => [name, values.at(-1) ?? 0]),
+        );
+      });
+    },
+    rl: (job, report) => {
+      const spec = checkedSpec(RlSpec, job.spec);
+      return training(job, spec, async (learner, dataset) => {
+        const { model } = learner;
+        const rows = stepRows(dataset).map(policyRow);
+        memory.require(learner, {
+          tokens: rows.map(length),
+          rowsPerStep: rowsOfStep(rows, spec.roles),
+          what: 'rows a step (groups)',
+        });
+        const loss = spec.loss ?? 'clipped-policy';
+        const kl = spec.kl ?? DEFAULT_KL[loss] ?? 0;
+        const { roles } = await rlPass(
+          model,
+          kl > 0 ? await withReference(model, rows) : rows,
+          {
+            roles: spec.roles.map(({ role, groups, learning_rate, entropy }) => ({
+              role,
+              groups,
+              learningRate: learning_rate,
+              entropy,
+            })),
+            loss,
+            kl,
+            epochs: spec.epochs ?? 1,
+            clip: { clipLow: spec.clip_low, clipHigh: spec.clip_high },
+            // The rate rises after the optimizer was reset, however many jobs ago that was.
+            schedule: () => () => Math.min(1, (model.optimizer.step + 1) / Math.max(1, spec.warmup)),
+            adam: adamOf(spec),
+            seed: spec.seed,
+          },
+          reporting(report, spec),
+        );
+        return roles;
+      });
+    },
+  };
+}
+
+const length = ({ promptIds, tokenIds }: Pick<TrainingRow, 'promptIds' | 'tokenIds'>): number =>
+  promptIds.length + tokenIds.length;
+
+/** Rows of a step at most: as many groups of each role as are asked for, each as large as the largest. */
+function rowsOfStep(rows: readonly TrainingRow[], roles: readonly { readonly groups: number }[]): number {
+  const sizes = new Map<string, number>();
+  for (const { group } of rows) sizes.set(group, (sizes.get(group) ?? 0) + 1);
+  const groups = roles.reduce((sum, one) => sum + one.groups, 0);
+  return Math.min(rows.length, groups * Math.max(1, ...sizes.values()));
+}
+
+const stepRows = (dataset: OpenedDataset): StepRow[] => [...dataset.rows('train')] as unknown as StepRow[];
+
+/** Keeps the newest live weights, those of a process before this one included. */
+async function prune(folder: string): Promise<void> {
+  const ids = await readdir(folder);
+  const aged = await Promise.all(
+    ids.map(async (id) => ({ dir: join(folder, id), at: (await stat(join(folder, id))).mtimeMs })),
+  );
+  const old = aged.sort((a, b) => b.at - a.at).slice(LIVE_KEPT);
+  for (const { dir } of old) await rm(dir, { recursive: true, force: true });
+}
+
+type Announcement = {
+  readonly job: Job;
+  readonly saved: SavedCheckpoint;
+  readonly parent: string;
+  readonly policy: string;
+  readonly datasetId: string;
+  readonly keep: boolean;
+  readonly metrics: Record<string, number>;
+  readonly settings: TrainerSettings;
+};
+
+async function announce(
+  { log, now }: JobContext,
+  { job, saved, parent, policy, datasetId, keep, metrics, settings }: Announcement,
+): Promise<void> {
+  const decoded = decodeDraft({
+    name: 'checkpoint.saved',
+    source: '/trainer',
+    id: `${job.job_id}/${saved.id}`,
+    time: now().toISOString(),
+    data: {
+      checkpoint_id: saved.id,
+      parent_id: parent === saved.id ? null : parent,
+      policy,
+      uri: saved.dir,
+      sha256: saved.sha256,
+      step: Number(metrics.step ?? 0),
+      dataset_ids: [datasetId],
+      job_id: job.job_id,
+      kept: keep,
+      metrics,
+      code_version: settings.codeVersion,
+    },
+  });
+  if (decoded.refusal)
+    throw new TroupeError('internal', `The trainer's own event was refused: ${JSON.stringify(decoded.refusal)}`);
+  await log.append([decoded.event]);
+}
+
+/** Nested metrics by dotted names: `coder.entropy`. */
+function flat(metrics: object, prefix = ''): Record<string, number> {
+  return Object.fromEntries(
+    Object.entries(metrics).flatMap(([name, value]): [string, number][] =>
+      typeof value === 'number'
+        ? [[`${prefix}${name}`, value]]
+        : Object.entries(flat(value as object, `${prefix}${name}.`)),
+    ),
+  );
+}

@@ -1,0 +1,72 @@
+/** What a job of each kind of training says: additive, since jobs of yesterday are run again tomorrow. */
+import { Type } from 'typebox';
+import { Compile } from 'typebox/compile';
+import { POLICY_LOSSES } from '../training/policy-losses.ts';
+
+const Common = {
+  base: Type.String({ description: 'directory of the checkpoint to go on from' }),
+  dataset: Type.String({ description: 'directory of the frozen dataset' }),
+  policy: Type.String(),
+  seed: Type.Integer(),
+  reset_optimizer: Type.Optional(Type.Boolean()),
+  keep: Type.Optional(Type.Boolean({ description: 'false: live weights, which the next ones replace' })),
+  beta1: Type.Optional(Type.Number()),
+  beta2: Type.Optional(Type.Number()),
+  weight_decay: Type.Optional(Type.Number()),
+  clip: Type.Optional(Type.Number({ description: 'largest norm of the gradients; 0: any' })),
+  accuracy: Type.Optional(Type.Boolean({ description: 'token accuracy among the metrics' })),
+};
+export const SftSpec = Compile(
+  Type.Object({
+    ...Common,
+    steps: Type.Record(Type.String(), Type.Integer({ minimum: 0 })),
+    batch: Type.Integer({ minimum: 1 }),
+    learning_rate: Type.Number(),
+    warmup: Type.Integer({ minimum: 0 }),
+    entropy: Type.Number(),
+  }),
+);
+export const RlSpec = Compile(
+  Type.Object({
+    ...Common,
+    roles: Type.Array(
+      Type.Object({
+        role: Type.String(),
+        groups: Type.Integer({ minimum: 1 }),
+        learning_rate: Type.Number(),
+        entropy: Type.Number(),
+      }),
+    ),
+    clip_low: Type.Number(),
+    clip_high: Type.Number(),
+    warmup: Type.Integer({ minimum: 0 }),
+    loss: Type.Optional(Type.Enum([...POLICY_LOSSES])),
+    kl: Type.Optional(Type.Number({ minimum: 0, description: 'coefficient of the divergence to the base' })),
+    epochs: Type.Optional(Type.Integer({ minimum: 1 })),
+  }),
+);
+export const DpoSpec = Compile(
+  Type.Object({
+    ...Common,
+    steps: Type.Integer({ minimum: 1 }),
+    batch: Type.Integer({ minimum: 1 }),
+    learning_rate: Type.Number(),
+    warmup: Type.Integer({ minimum: 0 }),
+    beta: Type.Optional(Type.Number({ exclusiveMinimum: 0 })),
+    label_smoothing: Type.Optional(Type.Number({ minimum: 0, maximum: 0.5 })),
+  }),
+);
+
+/** What every kind has. */
+export type TrainSpec = {
+  readonly base: string;
+  readonly dataset: string;
+  readonly policy: string;
+  readonly reset_optimizer?: boolean;
+  readonly keep?: boolean;
+  readonly beta1?: number;
+  readonly beta2?: number;
+  readonly weight_decay?: number;
+  readonly clip?: number;
+  readonly accuracy?: boolean;
+};

@@ -1,0 +1,214 @@
+/**
+ * Requests to the models of a process. Each is spoken to from the moment it comes, together with those under way. Order is
+ * that of arrival, and a load is a border: what came before it is spoken by the weights before, what came after by the new ones.
+ */
+import { got, TroupeError } from '../../errors.ts';
+import { type OpenModel, openModel } from '../models/model-directory.ts';
+import type { ModelConfig, Sample, SampleRequest, Weights } from '../models/weights.ts';
+import { prepareLogprobs, prepareSample, type ScoreRow, toChoice } from './infer-request.ts';
+import type {
+  LoadAnswer,
+  LoadAsk,
+  LogprobsAnswer,
+  LogprobsAsk,
+  SampleAnswer,
+  SampleAsk,
+  StatusAnswer,
+} from './infer-wire.ts';
+
+/** What is needed of a policy here. */
+export type Speaker = {
+  /** For each request its n samples; calls may overlap, and end early where `signal` is aborted. */
+  sample(
+    requests: readonly SampleRequest[],
+    options?: { readonly signal?: AbortSignal },
+  ): Promise<readonly (readonly Sample[])[]>;
+  /** For each row the log-probability of each of its tokens after the prompt. */
+  logprobs(rows: readonly ScoreRow[]): Promise<readonly (readonly number[])[]>;
+  /** Takes weights of the same names and shapes; calls under way end with those they began with. */
+  setWeights(weights: Weights): void | Promise<void>;
+  close(): void | Promise<void>;
+};
+
+export type LoadPolicy = (
+  config: ModelConfig,
+  weights: Weights,
+  options: { readonly threads: number },
+) => Speaker | Promise<Speaker>;
+
+export type BatchOptions = {
+  readonly threads: number;
+  /** Samples of one request, at most. */
+  readonly maxRows?: number;
+  /** Requests under way, at most; one more is refused as `busy`. */
+  readonly maxWaiting?: number;
+};
+
+/** What is asked, and what ends it early. */
+export type Asked = { readonly signal?: AbortSignal } & (
+  | { readonly op: 'sample'; readonly ask: SampleAsk }
+  | { readonly op: 'logprobs'; readonly ask: LogprobsAsk }
+  | { readonly op: 'load'; readonly ask: LoadAsk }
+);
+
+export type Batches = {
+  /** Answers when it is done; rejects with a `TroupeError` that concerns this request alone. */
+  submit(asked: Asked): Promise<SampleAnswer | LogprobsAnswer | LoadAnswer>;
+  status(): StatusAnswer;
+  /** Ends within one run of a model; what has no answer yet is rejected as `interrupted`. */
+  close(): Promise<void>;
+};
+
+/** A loaded model without its weights, which the speaker has. */
+type Loaded = Omit<OpenModel, 'weights' | 'optimizer' | 'state'> & {
+  readonly name: string;
+  readonly shapes: string;
+  readonly speaker: Speaker;
+};
+
+const shapesOf = ({ config, weights }: Pick<OpenModel, 'config' | 'weights'>): string =>
+  JSON.stringify([config, [...weights].map(([name, { shape }]) => [name, shape]).sort()]);
+
+/** Starts taking requests. */
+export function startBatches(
+  { threads, maxRows = 4096, maxWaiting = 10_000 }: BatchOptions,
+  loadPolicy: LoadPolicy,
+): Batches {
+  const models = new Map<string, Loaded>();
+  /** One for each request without an answer. */
+  const withdrawals = new Set<AbortController>();
+  let closed = false;
+  /** Everything that came before and was begun; loads are done. */
+  let begun: Promise<unknown> = Promise.resolve();
+  const underWay = new Set<Promise<unknown>>();
+  const counts = { requests: 0, samples: 0, tokens: 0 };
+
+  const modelFor = (name: string | undefined): Loaded => {
+    const model = name === undefined && models.size === 1 ? [...models.values()][0] : models.get(name ?? '');
+    if (model) return model;
+    const names = [...models.keys()].join(', ') || 'none';
+    throw new TroupeError('not_found', `No model ${name === undefined ? 'is named' : got(name)}; loaded: ${names}.`, {
+      field: 'model',
+      hint: models.size === 0 ? 'Load a checkpoint first.' : 'Name one of the loaded models.',
+    });
+  };
+
+  async function load({ dir, name }: LoadAsk): Promise<LoadAnswer> {
+    if (typeof dir !== 'string' || typeof name !== 'string' || name === '') {
+      throw new TroupeError('input_refused', `A load needs dir and name, it has ${got({ dir, name })}.`, {
+        field: 'dir',
+      });
+    }
+    const before = models.get(name);
+    const { weights, optimizer: _, state: __, ...model } = await openModel(dir, before);
+    const shapes = shapesOf({ config: model.config, weights });
+    let speaker = before?.speaker;
+    if (before && before.id === model.id) {
+      // The same weights speak already.
+    } else if (before && speaker && before.shapes === shapes) {
+      // Should this fail, half of the weights may be new: the model is not there until a load has come through.
+      models.delete(name);
+      try {
+        await speaker.setWeights(weights);
+      } catch (error) {
+        await speaker.close();
+        throw error;
+      }
+    } else {
+      speaker = await loadPolicy(model.config, weights, { threads });
+      // Those who are spoken to by the model before are heard out; nobody waits for that.
+      if (before) track(Promise.resolve(before.speaker.close()));
+    }
+    models.set(name, { ...model, name, shapes, speaker: speaker! });
+    return { model: name, checkpoint: model.id };
+  }
+
+  async function sample(ask: SampleAsk, signal: AbortSignal): Promise<SampleAnswer> {
+    const model = modelFor(ask.model);
+    const prepared = prepareSample(ask, model, { maxRows });
+    const [spoken = []] = await model.speaker.sample([prepared.request], { signal });
+    const choices = spoken.map((each) => toChoice(each, prepared, model.tokenizer));
+    const completion = choices.reduce((sum, choice) => sum + choice.token_ids.length, 0);
+    counts.requests++;
+    counts.samples += choices.length;
+    counts.tokens += completion;
+    return {
+      choices,
+      prompt_token_ids: prepared.request.promptIds,
+      model: model.name,
+      checkpoint: model.id,
+      usage: { prompt_tokens: prepared.request.promptIds.length, completion_tokens: completion },
+    };
+  }
+
+  async function logprobs(ask: LogprobsAsk): Promise<LogprobsAnswer> {
+    const model = modelFor(ask.model);
+    const rows = await model.speaker.logprobs(prepareLogprobs(ask, model));
+    return { rows, model: model.name, checkpoint: model.id };
+  }
+
+  function track<T>(work: Promise<T>): Promise<T> {
+    const settled = work.then(
+      () => {},
+      () => {},
+    );
+    underWay.add(settled);
+    void settled.then(() => underWay.delete(settled));
+    return work;
+  }
+
+  /** Begins a request in its turn: after what came before has begun, and loads are done. */
+  function begin({ op, ask }: Asked, { signal }: AbortController): Promise<object> {
+    const answered = begun.then((): Promise<object> => {
+      if (signal.aborted) throw interrupted();
+      if (op === 'load') return load(ask);
+      return op === 'sample' ? sample(ask, signal) : logprobs(ask);
+    });
+    if (op === 'load') begun = answered.catch(() => {});
+    return answered;
+  }
+
+  return {
+    submit: async (asked) => {
+      if (closed) throw interrupted();
+      if (underWay.size >= maxWaiting) {
+        throw new TroupeError('busy', `${underWay.size} requests are under way already; ask again later.`);
+      }
+      const withdrawal = new AbortController();
+      const withdraw = () => withdrawal.abort();
+      withdrawals.add(withdrawal);
+      if (asked.signal?.aborted) withdraw();
+      asked.signal?.addEventListener('abort', withdraw, { once: true });
+      try {
+        return (await track(begin(asked, withdrawal))) as SampleAnswer | LogprobsAnswer | LoadAnswer;
+      } catch (error) {
+        throw closed ? interrupted() : error;
+      } finally {
+        asked.signal?.removeEventListener('abort', withdraw);
+        withdrawals.delete(withdrawal);
+      }
+    },
+    status: () => ({
+      pid: process.pid,
+      models: [...models.values()].map(({ name, id, dir, config }) => ({
+        name,
+        checkpoint: id,
+        dir,
+        vocab_size: config.vocab_size,
+        max_tokens: config.max_position_embeddings,
+      })),
+      waiting: underWay.size,
+      ...counts,
+    }),
+    async close() {
+      closed = true;
+      for (const withdrawal of withdrawals) withdrawal.abort();
+      while (underWay.size > 0) await Promise.all(underWay);
+      for (const { speaker } of models.values()) await speaker.close();
+      models.clear();
+    },
+  };
+}
+
+const interrupted = (): TroupeError =>
+  new TroupeError('interrupted', 'The sampling process stops; ask again once it is back.');

@@ -1,0 +1,188 @@
+/**
+ * One sampling request between the wire and the policy: what a client asked, checked and made into token ids, and what
+ * the policy drew, made into text. Pure, so that a bad request is refused before it shares a batch with good ones.
+ */
+import { got, TroupeError } from '../../errors.ts';
+import type { OpenModel } from '../models/model-directory.ts';
+import type { Sample, SampleRequest } from '../models/weights.ts';
+import type { ChatMessage } from '../tokens/template.ts';
+import type { Tokenizer } from '../tokens/tokenizer.ts';
+import type { Choice, LogprobsAsk, SampleAsk } from './infer-wire.ts';
+
+/** What of a model a request needs. */
+export type Voice = Pick<OpenModel, 'config' | 'tokenizer' | 'template' | 'eosIds'>;
+
+/** As many as the OpenAI interface allows. */
+const MAX_TOP_LOGPROBS = 20;
+
+/** A request ready for a batch, and the texts its samples are cut at. */
+export type PreparedSample = { readonly request: SampleRequest; readonly stops: readonly string[] };
+
+/** A prompt and the tokens after it whose probabilities are asked for. */
+export type ScoreRow = { readonly promptIds: readonly number[]; readonly tokenIds: readonly number[] };
+
+const refuse = (field: string, expected: string, value: unknown): TroupeError =>
+  new TroupeError('input_refused', `${field} must be ${expected}, it is ${got(value)}.`, {
+    field,
+    expected,
+    got: got(value),
+  });
+
+const whole = (field: string, value: unknown, least: number, most: number): number => {
+  if (Number.isSafeInteger(value) && (value as number) >= least && (value as number) <= most) return value as number;
+  throw refuse(field, `a whole number from ${least} to ${most}`, value);
+};
+
+function tokenIds(field: string, value: unknown, vocabSize: number): readonly number[] {
+  if (!Array.isArray(value)) throw refuse(field, 'a list of token ids', value);
+  const wrong = value.findIndex((id) => !(Number.isSafeInteger(id) && id >= 0 && id < vocabSize));
+  if (wrong >= 0) throw refuse(`${field}[${wrong}]`, `a token id from 0 to ${vocabSize - 1}`, value[wrong]);
+  return value;
+}
+
+/** Makes a request of what a client asked. Throws `input_refused` naming the field; `maxRows` bounds `n`. */
+export function prepareSample(ask: SampleAsk, voice: Voice, { maxRows }: { readonly maxRows: number }): PreparedSample {
+  const { config, tokenizer, eosIds } = voice;
+  const promptIds = promptOf(ask, voice);
+  if (promptIds.length === 0) throw refuse('prompt', 'at least one token', 'nothing');
+  const room = config.max_position_embeddings - promptIds.length;
+  if (room < 1) {
+    throw refuse('prompt', `shorter than the model's ${config.max_position_embeddings} tokens`, promptIds.length);
+  }
+  const temperature = ask.temperature ?? 1;
+  if (typeof temperature !== 'number' || !(temperature >= 0 && temperature < Infinity)) {
+    throw refuse('temperature', 'a number of at least 0', temperature);
+  }
+  const { top_p: topP, min_p: minP } = ask;
+  if (topP !== undefined && !(typeof topP === 'number' && topP > 0 && topP <= 1)) {
+    throw refuse('top_p', 'a number above 0 and at most 1', topP);
+  }
+  if (minP !== undefined && !(typeof minP === 'number' && minP >= 0 && minP <= 1)) {
+    throw refuse('min_p', 'a number from 0 to 1', minP);
+  }
+  if (ask.raw_logprobs !== undefined && typeof ask.raw_logprobs !== 'boolean') {
+    throw refuse('raw_logprobs', 'true or false', ask.raw_logprobs);
+  }
+  const stops = ask.stop ?? [];
+  if (!Array.isArray(stops) || !stops.every((stop) => typeof stop === 'string' && stop !== '')) {
+    throw refuse('stop', 'a list of texts that are not empty', stops);
+  }
+  const ends = ask.stop_ids === undefined ? eosIds : tokenIds('stop_ids', ask.stop_ids, config.vocab_size);
+  return {
+    request: {
+      promptIds,
+      n: whole('n', ask.n ?? 1, 1, maxRows),
+      maxTokens: Math.min(whole('max_tokens', ask.max_tokens ?? room, 1, Number.MAX_SAFE_INTEGER), room),
+      temperature,
+      seed: whole('seed', ask.seed ?? 0, 0, Number.MAX_SAFE_INTEGER),
+      stopIds: [...new Set([...ends, ...stops.flatMap((stop) => singleToken(stop, tokenizer))])],
+      topK: whole('top_k', ask.top_k ?? 0, 0, Number.MAX_SAFE_INTEGER),
+      ...(topP === undefined ? {} : { topP }),
+      ...(minP === undefined ? {} : { minP }),
+      ...(ask.raw_logprobs ? { rawLogprobs: true } : {}),
+      topLogprobs: whole('top_logprobs', ask.top_logprobs ?? 0, 0, MAX_TOP_LOGPROBS),
+      ...(stops.length === 0 ? {} : { ended: endsWithin(stops, tokenizer) }),
+    },
+    stops,
+  };
+}
+
+/** How many tokens a sample may go on after a stop text: to look for it after every token would cost more than they do. */
+const LOOK_EVERY = 4;
+
+/**
+ * Whether a sample holds a stop text by now, looked for in the text of its last tokens. `toChoice` cuts it where it begins.
+ * A character has at most four tokens; eight more give a decoder that looks at neighbours what it needs.
+ */
+function endsWithin(stops: readonly string[], tokenizer: Tokenizer): (tokenIds: readonly number[]) => boolean {
+  const window = 4 * Math.max(...stops.map((stop) => stop.length)) + LOOK_EVERY + 8;
+  return (tokenIds) => {
+    if (tokenIds.length % LOOK_EVERY !== 0) return false;
+    const holds = (text: string): boolean => stops.some((stop) => text.includes(stop));
+    return holds(textOf(tokenIds.slice(-window), tokenizer)) && holds(textOf(tokenIds, tokenizer));
+  };
+}
+
+/** A model may have more ids than its tokenizer has tokens; such an id has no text. */
+const textOf = (tokenIds: readonly number[], tokenizer: Tokenizer): string =>
+  tokenizer.decode(tokenIds.filter((id) => tokenizer.token(id) !== null));
+
+/** A stop text that is one whole token ends the sample at once; any other is found afterwards in the text. */
+function singleToken(stop: string, tokenizer: Tokenizer): number[] {
+  const id = tokenizer.id(stop);
+  return id === null || tokenizer.decode([id]) !== stop ? [] : [id];
+}
+
+function promptOf(ask: SampleAsk, { config, tokenizer, template }: Voice): readonly number[] {
+  const given = (['messages', 'prompt_ids', 'prompt'] as const).filter((field) => ask[field] !== undefined);
+  if (given.length !== 1)
+    throw refuse('prompt', 'one of messages, prompt_ids and prompt', given.join(' and ') || undefined);
+  if (ask.prompt_ids !== undefined) return tokenIds('prompt_ids', ask.prompt_ids, config.vocab_size);
+  if (ask.prompt !== undefined) {
+    if (typeof ask.prompt !== 'string') throw refuse('prompt', 'a text', ask.prompt);
+    return tokenizer.encodePrompt(ask.prompt);
+  }
+  const { messages, tools } = ask;
+  const isMessage = (each: unknown): each is ChatMessage => typeof (each as ChatMessage | null)?.role === 'string';
+  if (!Array.isArray(messages) || messages.length === 0 || !messages.every(isMessage)) {
+    throw refuse('messages', 'a list of messages, each with a role', messages);
+  }
+  if (tools !== undefined && !Array.isArray(tools)) throw refuse('tools', 'a list of function schemas', tools);
+  if (template === null) {
+    throw new TroupeError('model_unsupported', 'This model has no chat template; ask with prompt or prompt_ids.', {
+      field: 'messages',
+    });
+  }
+  return template.promptIds(messages, { addGenerationPrompt: true, ...(tools ? { tools } : {}) });
+}
+
+/** Rows of a log-probability request, checked. Throws `input_refused` naming the field. */
+export function prepareLogprobs(ask: LogprobsAsk, { config }: Voice): ScoreRow[] {
+  if (!Array.isArray(ask.rows)) throw refuse('rows', 'a list of rows', ask.rows);
+  return ask.rows.map((row, i) => {
+    const promptIds = tokenIds(`rows[${i}].prompt_ids`, row?.prompt_ids, config.vocab_size);
+    const completion = tokenIds(`rows[${i}].completion_ids`, row?.completion_ids, config.vocab_size);
+    if (promptIds.length === 0) throw refuse(`rows[${i}].prompt_ids`, 'at least one token', 'nothing');
+    const length = promptIds.length + completion.length;
+    const most = config.max_position_embeddings;
+    if (length > most) throw refuse(`rows[${i}]`, `at most the model's ${most} tokens`, length);
+    return { promptIds, tokenIds: completion };
+  });
+}
+
+/** A sample as a client reads it: cut at the first stop text, and with its text, which a stop token is no part of. */
+export function toChoice(sample: Sample, { request, stops }: PreparedSample, tokenizer: Tokenizer): Choice {
+  const { tokenIds, finish } = sample;
+  const before = (end: number): string => textOf(tokenIds.slice(0, end), tokenizer);
+  const holds = (text: string): boolean => stops.some((stop) => text.includes(stop));
+  const byToken = finish === 'stop' && request.stopIds.includes(tokenIds.at(-1) as number);
+  const spoken = byToken ? tokenIds.length - 1 : tokenIds.length;
+  const whole = before(spoken);
+  if (!holds(whole)) return { ...upTo(sample, tokenIds.length), text: whole, finish_reason: finish };
+  // The shortest run of tokens whose text holds a stop text; holding one is monotone in the length.
+  let [least, most] = [1, spoken];
+  while (least < most) {
+    const middle = (least + most) >> 1;
+    if (holds(before(middle))) most = middle;
+    else least = middle + 1;
+  }
+  const cut = Math.min(...stops.map((stop) => whole.indexOf(stop)).filter((at) => at >= 0));
+  return { ...upTo(sample, least), text: whole.slice(0, cut), finish_reason: 'stop' };
+}
+
+/** The first tokens of a sample and what belongs to them. */
+function upTo(sample: Sample, end: number): Omit<Choice, 'text' | 'finish_reason'> {
+  const { tokenIds, logprobs, rawLogprobs, topLogprobs } = sample;
+  return {
+    token_ids: tokenIds.slice(0, end),
+    logprobs: logprobs.slice(0, end),
+    ...(rawLogprobs === undefined ? {} : { raw_logprobs: rawLogprobs.slice(0, end) }),
+    ...(topLogprobs === undefined
+      ? {}
+      : {
+          top_logprobs: topLogprobs
+            .slice(0, end)
+            .map((best) => best.map(({ token, logprob }) => ({ token_id: token, logprob }))),
+        }),
+  };
+}

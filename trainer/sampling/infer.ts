@@ -1,0 +1,163 @@
+/**
+ * The sampling process: models that speak, behind a Unix domain socket. A run of a model blocks the event loop, so this
+ * process does nothing else; what arrives during a run waits in the socket and joins the next one.
+ */
+import { chmod, rm } from 'node:fs/promises';
+import { connect, createServer, type Server, type Socket } from 'node:net';
+import { got, TroupeError } from '../../errors.ts';
+import { type Asked, type BatchOptions, type LoadPolicy, startBatches } from './infer-batches.ts';
+import {
+  type CancelAnswer,
+  checkSocketPath,
+  type ErrorReply,
+  type LoadAnswer,
+  type LoadAsk,
+  readLines,
+  type StatusAnswer,
+} from './infer-wire.ts';
+
+export type InferOptions = BatchOptions & {
+  /** Path of the socket, at most 100 bytes. Only this user can open it. */
+  readonly socket: string;
+};
+
+/** What a client has asked and has no answer yet, with its id as JSON. */
+type UnderWay = Map<AbortController, string>;
+
+export type InferServer = {
+  /** Loads or replaces a model, as the `load` request does. */
+  load(ask: LoadAsk): Promise<LoadAnswer>;
+  status(): StatusAnswer;
+  /** Ends after the run of a model that is under way; requests without an answer are answered `interrupted`. */
+  close(): Promise<void>;
+};
+
+/**
+ * Listens and answers; resolves once clients can connect. `loadPolicy` makes a policy of a model's weights.
+ * Throws `config_invalid` for a socket path that is too long, `port_taken` where another process answers there already.
+ */
+export async function startInfer(
+  { socket: path, ...options }: InferOptions,
+  loadPolicy: LoadPolicy,
+): Promise<InferServer> {
+  checkSocketPath(path);
+  const batches = startBatches(options, loadPolicy);
+  const sockets = new Set<Socket>();
+  const server = createServer((socket) => {
+    sockets.add(socket);
+    const asked: UnderWay = new Map();
+    socket.on('close', () => {
+      sockets.delete(socket);
+      for (const request of asked.keys()) request.abort();
+    });
+    socket.on('error', () => socket.destroy());
+    readLines(socket, (line) => void answer(socket, asked, line));
+  });
+
+  async function answer(socket: Socket, asked: UnderWay, line: string): Promise<void> {
+    let id: unknown = null;
+    let reply: object;
+    const request = new AbortController();
+    try {
+      const { op, ...ask } = parse(line);
+      id = ask.id ?? null;
+      if (op === 'cancel') reply = { id, ...cancel(asked, ask) };
+      else {
+        asked.set(request, JSON.stringify(id));
+        reply = { id, ...(await perform(op, ask, request.signal)) };
+      }
+    } catch (error) {
+      reply = errorReply(id, error);
+    }
+    asked.delete(request);
+    // Replies of one batch leave together: they are written in one turn of the event loop.
+    if (socket.destroyed) return;
+    if (socket.writableCorked === 0) {
+      socket.cork();
+      setImmediate(() => socket.uncork());
+    }
+    socket.write(`${JSON.stringify(reply)}\n`);
+  }
+
+  function cancel(asked: UnderWay, { request }: Record<string, unknown>): CancelAnswer {
+    const found = [...asked].filter(([, id]) => id === JSON.stringify(request));
+    for (const [each] of found) each.abort();
+    return { cancelled: found.length > 0 };
+  }
+
+  function perform(op: unknown, ask: Record<string, unknown>, signal: AbortSignal): Promise<object> | object {
+    if (op === 'status') return batches.status();
+    if (op === 'sample' || op === 'load' || op === 'logprobs') {
+      return batches.submit({ op, ask, signal } as unknown as Asked);
+    }
+    throw new TroupeError('input_refused', `op must be sample, load, logprobs, cancel or status, it is ${got(op)}.`, {
+      field: 'op',
+    });
+  }
+
+  await listen(server, path);
+  return {
+    load: (ask) => batches.submit({ op: 'load', ask }) as Promise<LoadAnswer>,
+    status: batches.status,
+    async close() {
+      const ended = new Promise<void>((resolve) => server.close(() => resolve()));
+      await batches.close();
+      await new Promise(setImmediate);
+      for (const socket of sockets) socket.destroySoon();
+      await ended;
+    },
+  };
+}
+
+function parse(line: string): Record<string, unknown> {
+  let request: unknown;
+  try {
+    request = JSON.parse(line);
+  } catch (cause) {
+    throw new TroupeError('input_refused', `This line is not JSON: ${got(line)}.`, { cause });
+  }
+  if (typeof request === 'object' && request !== null && !Array.isArray(request))
+    return request as Record<string, unknown>;
+  throw new TroupeError('input_refused', `A request must be a JSON object, it is ${got(request)}.`);
+}
+
+function errorReply(id: unknown, error: unknown): ErrorReply {
+  if (!(error instanceof TroupeError))
+    return { id, error: { code: 'internal', message: String((error as Error)?.message ?? error) } };
+  const { code, message, detail } = error;
+  return { id, error: { code, message, ...(detail.field === undefined ? {} : { field: detail.field }) } };
+}
+
+/** Listens at a path; the socket file of a process that died is taken over, that of a living one is not. */
+async function listen(server: Server, path: string): Promise<void> {
+  const attempt = (): Promise<NodeJS.ErrnoException | null> =>
+    new Promise((resolve) => {
+      server.once('error', resolve);
+      server.listen(path, () => {
+        server.off('error', resolve);
+        resolve(null);
+      });
+    });
+  let error = await attempt();
+  if (error?.code === 'EADDRINUSE') {
+    if (await answers(path)) {
+      throw new TroupeError('port_taken', `Another process answers at ${path}; stop it or choose another socket.`);
+    }
+    await rm(path, { force: true });
+    error = await attempt();
+  }
+  if (error) {
+    throw new TroupeError('config_invalid', `The socket ${path} cannot be opened: ${error.message}.`, { cause: error });
+  }
+  await chmod(path, 0o600);
+}
+
+const answers = (path: string): Promise<boolean> =>
+  new Promise((resolve) => {
+    const socket = connect(path);
+    socket.once('connect', () => {
+      socket.destroy();
+      resolve(true);
+    });
+    socket.once('error', () => resolve(false));
+  });

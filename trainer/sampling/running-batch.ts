@@ -1,0 +1,315 @@
+/**
+ * Speaks for whoever asks, one token of each sample a step. Requests join and leave between steps (Yu et al. 2022, OSDI,
+ * "iteration-level scheduling"): prompts are read in bounded pieces between two steps, rows go to the waiting requests in
+ * turn, and no request holds all of them, so neither a long prompt, nor a long sample, nor many samples hold up a short one.
+ */
+import { TroupeError } from '../../errors.ts';
+import type { Feed, Feeds, Session } from '../graph/session.ts';
+import type { Sample, SampleRequest } from '../models/weights.ts';
+import {
+  type Distributions,
+  finished,
+  type GrowingSample,
+  inverseTemperature,
+  needsLogits,
+  newSample,
+  takeToken,
+} from './growing-sample.ts';
+import { cacheNames, KeyValueCache, rowFloats } from './key-value-cache.ts';
+import { type PromptReader, type ReadPart, readPrompts } from './prompt-reader.ts';
+
+export type Speaker = PromptReader & {
+  readonly step: () => Promise<Session>;
+  /** What the step is fed of the weights; nothing where they are constants. */
+  readonly stepParameters: Feeds;
+  readonly vocabulary: number;
+};
+
+export type BatchLimits = {
+  /** Samples that grow at once, at most. */
+  readonly rows: number;
+  /** Tokens of prompts that are read between two steps, about. */
+  readonly readTokens: number;
+  /** Floats of all keys and values, at most; one sample may have more. */
+  readonly cacheFloats: number;
+};
+
+export type RunningBatch = {
+  /**
+   * The n samples of a request that has been checked: n and maxTokens above 0.
+   * @throws TroupeError `checkpoint_damaged` when the weights give no probabilities, `interrupted` when `signal` is aborted.
+   */
+  speak(request: SampleRequest, signal?: AbortSignal): Promise<Sample[]>;
+  /** Resolves when nobody speaks or waits. */
+  idle(): Promise<void>;
+};
+
+type Asked = {
+  readonly request: SampleRequest;
+  readonly samples: GrowingSample[];
+  readonly done: (outcome: Sample[] | Error) => void;
+  readonly signal: AbortSignal | undefined;
+  read: ReadPart | null;
+  first: Distributions | null;
+  /** Rows it has in the batch now. */
+  rows: number;
+  open: boolean;
+};
+
+type Row = { readonly asked: Asked; readonly sample: GrowingSample };
+
+/** Share of the rows that one request may have: the rest is for those who come later. */
+const SHARE = 0.75;
+
+export function startBatch(speaker: Speaker, limits: BatchLimits): RunningBatch {
+  const { sizes, vocabulary } = speaker;
+  const cache = new KeyValueCache(sizes);
+  const rows: Row[] = [];
+  /** In order of arrival; those that have not been read, and those that have samples left to join. */
+  let unread: Asked[] = [];
+  let joining: Asked[] = [];
+  let held = 0;
+  let running: Promise<void> | null = null;
+
+  const end = (asked: Asked, outcome: Sample[] | Error): void => {
+    if (!asked.open) return;
+    asked.open = false;
+    asked.done(outcome);
+  };
+
+  const endIfComplete = (asked: Asked): void => {
+    if (asked.rows > 0 || asked.samples.length < asked.request.n) return;
+    end(asked, asked.samples.map(finished));
+  };
+
+  const isOpen = (asked: Asked): boolean => {
+    if (asked.open && asked.signal?.aborted) end(asked, gone());
+    return asked.open;
+  };
+
+  const floatsOf = ({ request }: Asked) => rowFloats(sizes, request.promptIds.length + request.maxTokens);
+
+  /** Runs `body`; if it fails, so do those it was for. */
+  const guarded = async (whose: readonly Asked[], body: () => Promise<void>): Promise<void> => {
+    try {
+      await body();
+    } catch (error) {
+      for (const asked of whose) end(asked, error as Error);
+    }
+  };
+
+  /** Next token of a sample; a request whose weights give none ends alone. */
+  const take = (asked: Asked, sample: GrowingSample, from: Distributions, row: number): void => {
+    try {
+      takeToken(sample, from, row);
+    } catch (error) {
+      end(asked, error as Error);
+    }
+  };
+
+  /** Reads prompts of the first length that waits, or one piece of a long prompt. */
+  async function read(): Promise<void> {
+    unread = unread.filter(isOpen);
+    const short = unread.filter(({ request }) => request.promptIds.length <= limits.readTokens);
+    const long = unread.find(({ request }) => request.promptIds.length > limits.readTokens);
+    if (long !== undefined) await guarded([long], () => readPiece(long));
+    let budget = limits.readTokens;
+    while (short.length > 0 && joining.length < limits.rows) {
+      const P = (short[0] as Asked).request.promptIds.length;
+      if (P > budget) return;
+      // A prompt of one token is read alone, as a product of one row.
+      const most = P === 1 ? 1 : Math.max(1, Math.floor(budget / P));
+      const group = short.filter(({ request }) => request.promptIds.length === P).slice(0, most);
+      for (const asked of group) short.splice(short.indexOf(asked), 1);
+      budget -= Math.max(P * group.length, limits.readTokens / 16);
+      await guarded(group, () => readWhole(group));
+    }
+  }
+
+  async function readWhole(group: readonly Asked[]): Promise<void> {
+    unread = unread.filter((asked) => !group.includes(asked));
+    const readings = group.map(({ request }) => ({
+      ids: request.promptIds,
+      inverseTemperature: inverseTemperature(request),
+      past: null,
+    }));
+    const { probabilities, logits, parts } = await readPrompts(
+      speaker,
+      readings,
+      group.some(({ request }) => needsLogits(request)),
+    );
+    for (const [q, asked] of group.entries()) {
+      const row = (data: Float32Array) => data.subarray(q * vocabulary, (q + 1) * vocabulary);
+      asked.read = parts[q] as ReadPart;
+      asked.first = { probabilities: row(probabilities), logits: logits && row(logits), vocabulary };
+      joining.push(asked);
+    }
+  }
+
+  async function readPiece(asked: Asked): Promise<void> {
+    const { promptIds } = asked.request;
+    const from = asked.read?.tokens ?? 0;
+    const left = promptIds.length - from;
+    // Two tokens at least stay for the last piece: one row would be summed in another order.
+    const length = left <= limits.readTokens ? left : Math.min(limits.readTokens, left - 2);
+    const reading = {
+      ids: promptIds.slice(from, from + length),
+      inverseTemperature: inverseTemperature(asked.request),
+      past: asked.read,
+    };
+    const { probabilities, logits, parts } = await readPrompts(speaker, [reading], needsLogits(asked.request));
+    asked.read = parts[0] as ReadPart;
+    if (length < left) return;
+    asked.first = { probabilities, logits, vocabulary };
+    unread = unread.filter((other) => other !== asked);
+    joining.push(asked);
+  }
+
+  /** Gives free rows to those who wait, one each in turn. */
+  function join(): void {
+    joining = joining.filter(isOpen);
+    const most = Math.max(1, Math.floor(limits.rows * SHARE));
+    const wanted = joining.reduce((sum, { request, samples }) => sum + request.n - samples.length, 0);
+    const longest = joining.reduce((P, { request }) => Math.max(P, request.promptIds.length), 0);
+    const free = Math.min(wanted, limits.rows - rows.length);
+    if (free > 1 && held + free * rowFloats(sizes, longest) <= limits.cacheFloats) cache.reserve(free, longest);
+    let turn = joining;
+    while (turn.length > 0) {
+      const next: Asked[] = [];
+      for (const asked of turn) {
+        const fits = rows.length === 0 || held + floatsOf(asked) <= limits.cacheFloats;
+        if (rows.length >= limits.rows || asked.rows >= most || !fits) continue;
+        const sample = newSample(asked.request, asked.samples.length);
+        asked.samples.push(sample);
+        take(asked, sample, asked.first as Distributions, 0);
+        if (asked.open && sample.finish === null) {
+          rows.push({ asked, sample });
+          cache.add((asked.read as ReadPart).arrays);
+          asked.rows += 1;
+          held += floatsOf(asked);
+        }
+        if (asked.open && asked.samples.length < asked.request.n) next.push(asked);
+      }
+      turn = next;
+    }
+    for (const asked of joining) {
+      if (asked.samples.length < asked.request.n) continue;
+      asked.read = null;
+      asked.first = null;
+      endIfComplete(asked);
+    }
+    joining = joining.filter((asked) => asked.open && asked.samples.length < asked.request.n);
+  }
+
+  function leave(): void {
+    for (let i = rows.length - 1; i >= 0; i--) {
+      const { asked, sample } = rows[i] as Row;
+      if (isOpen(asked) && sample.finish === null) continue;
+      const last = rows.pop() as Row;
+      if (i < rows.length) rows[i] = last;
+      cache.remove(i);
+      asked.rows -= 1;
+      held -= floatsOf(asked);
+      endIfComplete(asked);
+    }
+  }
+
+  async function step(): Promise<void> {
+    const session = await speaker.step();
+    const B = rows.length;
+    const logits = rows.some(({ asked }) => needsLogits(asked.request));
+    const names = cacheNames(sizes);
+    const wanted = ['probabilities', ...(logits ? ['logits'] : []), ...names];
+    const out = await session.run(
+      { ...speaker.stepParameters, ...cache.feeds(), ...positionFeeds() },
+      Object.fromEntries(wanted.map((name) => [name, null])),
+    );
+    const result = (name: string) => (out[name] as Feed).data as Float32Array;
+    cache.append(names.map(result));
+    const from = { probabilities: result('probabilities'), logits: logits ? result('logits') : null, vocabulary };
+    for (let row = 0; row < B; row++) {
+      const { asked, sample } = rows[row] as Row;
+      if (asked.open) take(asked, sample, from, row);
+    }
+  }
+
+  function positionFeeds(): Feeds {
+    const B = rows.length;
+    const half = sizes.D / 2;
+    const scale = 1 / Math.sqrt(sizes.D);
+    const ids = new Int32Array(B);
+    const inverse = new Float32Array(B);
+    const tables = Array.from({ length: 4 }, () => new Float32Array(B * half));
+    const [cos, sin, queryCos, querySin] = tables as [Float32Array, Float32Array, Float32Array, Float32Array];
+    for (const [row, { asked, sample }] of rows.entries()) {
+      ids[row] = sample.tokenIds.at(-1) as number;
+      inverse[row] = inverseTemperature(asked.request);
+      const at = speaker.rotary.rows(asked.request.promptIds.length + sample.tokenIds.length - 1, 1);
+      for (let i = 0; i < half; i++) {
+        const [c, s] = [at.cos.data[i] as number, at.sin.data[i] as number];
+        cos[row * half + i] = c;
+        sin[row * half + i] = s;
+        queryCos[row * half + i] = c * scale;
+        querySin[row * half + i] = s * scale;
+      }
+    }
+    const table = (data: Float32Array): Feed => ({ shape: [B, half], data });
+    return {
+      'step.ids': { shape: [B], data: ids },
+      'step.cos': table(cos),
+      'step.sin': table(sin),
+      'query.cos': table(queryCos),
+      'query.sin': table(querySin),
+      'inverse.temperature': { shape: [B], data: inverse },
+    };
+  }
+
+  async function run(): Promise<void> {
+    while (unread.length + joining.length + rows.length > 0) {
+      if (unread.length > 0 && rows.length < limits.rows) await read();
+      join();
+      leave();
+      if (rows.length > 0) {
+        const whose = [...new Set(rows.map(({ asked }) => asked))];
+        await guarded(whose, step);
+        leave();
+      }
+    }
+  }
+
+  return {
+    speak: (request, signal) =>
+      new Promise((resolve, reject) => {
+        const onAbort = () => end(asked, gone());
+        const asked: Asked = {
+          request,
+          samples: [],
+          signal,
+          read: null,
+          first: null,
+          rows: 0,
+          open: true,
+          done: (outcome) => {
+            signal?.removeEventListener('abort', onAbort);
+            if (Array.isArray(outcome)) resolve(outcome);
+            else reject(outcome);
+          },
+        };
+        if (signal?.aborted) return onAbort();
+        signal?.addEventListener('abort', onAbort, { once: true });
+        unread.push(asked);
+        // The first run begins a microtask later, so that all who ask in one turn begin together.
+        running ??= Promise.resolve()
+          .then(run)
+          .finally(() => {
+            running = null;
+          });
+      }),
+    idle: async () => {
+      while (running !== null) await running;
+    },
+  };
+}
+
+const gone = (): TroupeError =>
+  new TroupeError('interrupted', 'The request was withdrawn before its samples were spoken.');

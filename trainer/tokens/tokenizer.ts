@@ -1,0 +1,174 @@
+/**
+ * Text to token ids and back, with the model's own tokenizer.json. The only file that knows @huggingface/tokenizers.
+ * Also writes the files of a tiny word-level tokenizer, for models small enough to be trained in a test.
+ */
+import { Tokenizer as HuggingFaceTokenizer } from '@huggingface/tokenizers';
+import { got, TroupeError } from '../../errors.ts';
+
+/** What a model directory says about text: the contents of tokenizer.json and tokenizer_config.json. */
+export type TokenizerFiles = { readonly tokenizer: JsonObject; readonly config: JsonObject };
+type JsonObject = Readonly<Record<string, unknown>>;
+
+/** What the library gives, unlike its types: an unknown word of a model without an unknown token has no id. */
+type Encoded = { readonly ids: readonly (number | undefined)[]; readonly tokens: readonly string[] };
+
+export type Tokenizer = {
+  /** Token ids of a text as it stands; special tokens written in it count as such, none is added. */
+  encode(text: string): number[];
+  /** As `encode`, with the tokens a model wants around a raw prompt (a `<s>` in front, say). */
+  encodePrompt(text: string): number[];
+  /** Text of token ids, special tokens included. Throws `input_refused` for an id outside the vocabulary. */
+  decode(ids: readonly number[]): string;
+  /** Number of ids: the highest one + 1, added tokens included. */
+  readonly vocabSize: number;
+  /** The token of an id, or null. */
+  token(id: number): string | null;
+  /** Id of one token, or null. */
+  id(token: string): number | null;
+  readonly bos: number | null;
+  readonly eos: number | null;
+  readonly pad: number | null;
+  /** The named tokens as text, as chat templates read them (`eos_token`, …). */
+  readonly named: Readonly<Record<string, string>>;
+};
+
+const NAMED = ['bos_token', 'eos_token', 'pad_token', 'unk_token', 'sep_token', 'cls_token', 'mask_token'] as const;
+
+/** A tokenizer from its two files. Throws `model_unsupported` where the library cannot read them. */
+export function openTokenizer(files: TokenizerFiles): Tokenizer {
+  let inner: HuggingFaceTokenizer;
+  const named = namedTokens(files.config);
+  try {
+    // The library reads the named tokens as text; files written by transformers may hold them as objects.
+    inner = new HuggingFaceTokenizer({ added_tokens: [], ...files.tokenizer }, { ...files.config, ...named });
+  } catch (cause) {
+    throw new TroupeError('model_unsupported', `This tokenizer.json cannot be read: ${(cause as Error).message}.`, {
+      expected: 'a tokenizer.json of the BPE, Unigram, WordPiece or WordLevel kind',
+      cause,
+    });
+  }
+  const vocabulary = inner.get_vocab();
+  const vocabSize = 1 + [...vocabulary.values()].reduce((a, b) => Math.max(a, b), -1);
+  const cleanUp = files.config.clean_up_tokenization_spaces === true;
+  const encode = (text: string, add: boolean): number[] => {
+    if (text === '' && !add) return [];
+    const { ids, tokens } = inner.encode(text, { add_special_tokens: add }) as Encoded;
+    const unknown = ids.indexOf(undefined);
+    if (unknown >= 0) {
+      throw new TroupeError(
+        'input_refused',
+        `${got(tokens[unknown])} is not a word of this model, which has no token for unknown words.`,
+        {
+          expected: `one of its ${vocabSize} words`,
+          got: got(tokens[unknown]),
+        },
+      );
+    }
+    return ids as number[];
+  };
+  const id = (token: string | undefined): number | null =>
+    token === undefined ? null : (inner.token_to_id(token) ?? null);
+  return {
+    encode: (text) => encode(text, false),
+    encodePrompt: (text) => encode(text, true),
+    decode(ids) {
+      if (ids.length === 0) return '';
+      const wrong = ids.find((each) => inner.id_to_token(each) === undefined);
+      if (wrong !== undefined) {
+        throw new TroupeError('input_refused', `Token id ${wrong} is not in the vocabulary of ${vocabSize} tokens.`);
+      }
+      return inner.decode([...ids], { skip_special_tokens: false, clean_up_tokenization_spaces: cleanUp });
+    },
+    vocabSize,
+    token: (each) => inner.id_to_token(each) ?? null,
+    id,
+    bos: id(named.bos_token),
+    eos: id(named.eos_token),
+    pad: id(named.pad_token),
+    named,
+  };
+}
+
+function namedTokens(config: JsonObject): Readonly<Record<string, string>> {
+  const named: Record<string, string> = {};
+  for (const name of NAMED) {
+    const token = config[name];
+    const text = typeof token === 'object' && token !== null ? (token as JsonObject).content : token;
+    if (typeof text === 'string') named[name] = text;
+  }
+  return named;
+}
+
+/** Which special tokens of a word-level tokenizer begin, end and fill a text; `unk`, if given, stands for unknown words. */
+export type WordRoles = {
+  readonly bos?: string;
+  readonly eos?: string;
+  readonly pad?: string;
+  readonly unk?: string;
+};
+
+/** What a tokenizer.json says of special tokens, whose ids begin at 0. */
+export const addedTokens = (special: readonly string[]): readonly object[] =>
+  special.map((content, id) => ({
+    id,
+    content,
+    single_word: false,
+    lstrip: false,
+    rstrip: false,
+    normalized: false,
+    special: true,
+  }));
+
+/**
+ * The files of a word-level tokenizer: special tokens have the ids from 0, then the words in the order given. Text is cut
+ * at white space, special tokens also without it; `decode` puts one space between tokens, so encode(decode(ids)) = ids.
+ * Without `unk` an unknown word is refused. transformers' PreTrainedTokenizerFast reads the same files.
+ * Throws `usage` for a word that is empty, doubled, holds white space or a special token.
+ */
+export function wordTokenizer(
+  words: readonly string[],
+  special: readonly string[],
+  { bos, eos, pad, unk }: WordRoles = {},
+): TokenizerFiles {
+  const all = [...special, ...words];
+  const ids = new Map(all.map((token, id) => [token, id]));
+  for (const [index, token] of all.entries()) {
+    // U+0085 and U+FEFF are white space to only one of the two readers of these files.
+    const wrong =
+      token === '' || /[\s\u0085\ufeff\p{Cs}]/u.test(token)
+        ? 'is empty or holds white space'
+        : ids.get(token) !== index
+          ? 'occurs twice'
+          : all.some((other, at) => at < special.length && at !== index && token.includes(other))
+            ? 'holds a special token'
+            : null;
+    if (wrong)
+      throw new TroupeError('usage', `A word-level tokenizer cannot have the word ${got(token)}: it ${wrong}.`);
+  }
+  const roles = { bos_token: bos, eos_token: eos, pad_token: pad, unk_token: unk };
+  const named = Object.fromEntries(Object.entries(roles).filter(([, token]) => token !== undefined));
+  for (const [role, token] of Object.entries(named)) {
+    if (!special.includes(token!))
+      throw new TroupeError('usage', `${role} ${got(token)} is not one of the special tokens.`);
+  }
+  return {
+    tokenizer: {
+      version: '1.0',
+      truncation: null,
+      padding: null,
+      added_tokens: addedTokens(special),
+      normalizer: null,
+      pre_tokenizer: { type: 'WhitespaceSplit' },
+      post_processor: null,
+      decoder: null,
+      // Readers want a name here; one that is not in the vocabulary makes them refuse unknown words.
+      model: { type: 'WordLevel', vocab: Object.fromEntries(ids), unk_token: unk ?? '<unk>' },
+    },
+    config: {
+      tokenizer_class: 'PreTrainedTokenizerFast',
+      clean_up_tokenization_spaces: false,
+      model_max_length: 1_000_000,
+      ...named,
+    },
+  };
+}

@@ -1,0 +1,142 @@
+/** The policy gradients that `rl` knows by name: a loss, and the rows of a batch with the weights that go with it. */
+import type { Row } from '../data/batch.ts';
+import type { TrainingRow } from '../data/training-rows.ts';
+import { type AggregationMode, aggregationWeights } from '../losses/aggregation.ts';
+import { clippedPolicyLoss } from '../losses/clipped-policy.ts';
+import { withEntropyBonus } from '../losses/entropy-bonus.ts';
+import { withReferenceKl } from '../losses/kl.ts';
+import type { Loss } from '../losses/loss.ts';
+import { dapo, drGrpo, grpo, ppo } from '../losses/policy-presets.ts';
+import { ppoClipLoss } from '../losses/ppo-clip.ts';
+import { turnRatioLoss } from '../losses/turn-ratio.ts';
+import { NO_TURN, turnSegments } from '../losses/turn-segments.ts';
+
+export const POLICY_LOSSES = ['clipped-policy', 'ppo', 'grpo', 'dr-grpo', 'dapo', 'turn-ratio'] as const;
+export type PolicyLossName = (typeof POLICY_LOSSES)[number];
+
+/** A row with its log-probabilities under the reference, where a divergence is asked for. */
+export type PolicyRow = TrainingRow & { readonly reference?: readonly number[] };
+
+export type PolicyLossOptions = {
+  readonly clipLow?: number;
+  readonly clipHigh?: number;
+  /** Weight of the entropy bonus. */
+  readonly entropy?: number;
+  /** Coefficient of the divergence to the reference (k3). */
+  readonly kl?: number;
+};
+
+export type PolicyLoss = {
+  readonly loss: Loss;
+  /** Rows whose completions share what prompt they can, for one step. */
+  readonly rowsOf: (rows: readonly PolicyRow[]) => Row[];
+};
+
+/** What GRPO's paper takes (arXiv:2402.03300, section 4.2); the others have no divergence. */
+export const DEFAULT_KL: Readonly<Partial<Record<PolicyLossName, number>>> = { grpo: 0.04 };
+
+export function policyLoss(name: PolicyLossName, options: PolicyLossOptions = {}): PolicyLoss {
+  const { clipLow = 0.2, entropy = 0, kl = 0 } = options;
+  const { clipHigh = name === 'dapo' || name === 'clipped-policy' ? 0.28 : 0.2 } = options;
+  const bounds = { clipLow, clipHigh };
+  const plain =
+    name === 'clipped-policy'
+      ? clippedPolicyLoss(bounds)
+      : name === 'turn-ratio'
+        ? turnRatioLoss(bounds)
+        : ppoClipLoss(bounds);
+  // The clipped surrogate has the bonus in itself.
+  const withBonus = entropy > 0 && name !== 'clipped-policy' ? withEntropyBonus(plain) : plain;
+  const loss = kl > 0 ? withReferenceKl(withBonus) : withBonus;
+  return {
+    loss,
+    rowsOf: (rows) => batchOf(rows, name === 'turn-ratio' ? byTurns(rows) : byTokens(rows, name), { entropy, kl }),
+  };
+}
+
+/** What a completion and its row get from the aggregation; a row's segments are told apart once completions share it. */
+type Weighed = {
+  /** Advantage and mean in one, for each token. */
+  readonly weights: readonly number[];
+  /** The mean alone: what bonus and divergence are taken with. */
+  readonly share: readonly number[];
+  /** Where a turn is one number: the weight of the turn that the completion is. */
+  readonly turn: number | null;
+};
+
+const AGGREGATION: Readonly<Record<Exclude<PolicyLossName, 'clipped-policy' | 'turn-ratio'>, AggregationMode>> = {
+  ppo: ppo().aggregation,
+  grpo: grpo().aggregation,
+  'dr-grpo': drGrpo().aggregation,
+  dapo: dapo().aggregation,
+};
+
+function byTokens(rows: readonly PolicyRow[], name: Exclude<PolicyLossName, 'turn-ratio'>): Weighed[] {
+  const shares =
+    name === 'clipped-policy'
+      ? rows.map(({ trained }) => {
+          const per = 1 / (rows.length * Math.max(1, trained.filter(Boolean).length));
+          return trained.map((on) => (on ? per : 0));
+        })
+      : aggregationWeights(
+          AGGREGATION[name],
+          rows.map(({ trained }) => trained),
+        );
+  return rows.map(({ advantage }, i) => ({
+    weights: shares[i]!.map((share) => advantage! * share),
+    share: shares[i]!,
+    turn: null,
+  }));
+}
+
+/** A row is one turn: one answer of one agent. */
+function byTurns(rows: readonly PolicyRow[]): Weighed[] {
+  const turns = turnSegments(
+    rows.map(({ trained, advantage }) => [
+      { turn: trained.map((on) => (on ? 0 : NO_TURN)), advantage: trained.map(() => advantage!) },
+    ]),
+    { aggregation: 'turn' },
+  );
+  const shares = aggregationWeights(
+    'seq-mean-token-mean',
+    rows.map(({ trained }) => trained),
+  );
+  return turns.map(({ completions, segmentWeights }, i) => ({
+    weights: completions[0]!.weights,
+    share: shares[i]!,
+    turn: segmentWeights[0] ?? 0,
+  }));
+}
+
+/** Completions of one call share its prompt. */
+function batchOf(
+  rows: readonly PolicyRow[],
+  weighed: readonly Weighed[],
+  { entropy, kl }: { readonly entropy: number; readonly kl: number },
+): Row[] {
+  const calls = new Map<string, number[]>();
+  for (const [i, { callId }] of rows.entries()) {
+    const call = calls.get(callId);
+    if (call) call.push(i);
+    else calls.set(callId, [i]);
+  }
+  return [...calls.values()].map((call) => {
+    const turns = call.map((i) => weighed[i]!.turn).filter((turn) => turn !== null);
+    return {
+      promptIds: rows[call[0]!]!.promptIds,
+      ...(turns.length > 0 ? { segmentWeights: turns } : {}),
+      completions: call.map((i, place) => {
+        const { tokenIds, logprobs, reference } = rows[i]!;
+        const { weights, share, turn } = weighed[i]!;
+        return {
+          tokenIds,
+          weights,
+          oldLogprobs: logprobs!,
+          entropyWeights: share.map((each) => entropy * each),
+          ...(turn === null ? {} : { segments: tokenIds.map(() => place) }),
+          ...(kl > 0 ? { klWeights: share.map((each) => kl * each), refLogprobs: reference! } : {}),
+        };
+      }),
+    };
+  });
+}
