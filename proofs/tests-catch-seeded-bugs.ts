@@ -67,7 +67,7 @@ async function tried(folder: string, files: readonly string[], titles: readonly 
   const failed: Failed[] = [];
   for (const args of [others, kills.length > 0 ? ['--config', 'vitest.proofs.config.ts', ...kills] : []]) {
     if (args.length === 0) continue;
-    const found = await runTests(folder, [...args, '-t', pattern]);
+    const found = await runTests(folder, [...args, '--retry=0', '-t', pattern]);
     passed.push(...found.passed);
     failed.push(...found.failed);
   }
