@@ -1,0 +1,138 @@
+/**
+ * The only file that knows kysely, which composes statements and compiles them to text; the pool runs them. Nothing here holds a
+ * connection, so a statement can be made, shown and tested without a database.
+ */
+import {
+  type Compilable,
+  DummyDriver,
+  type Expression,
+  Kysely,
+  PostgresAdapter,
+  PostgresIntrospector,
+  PostgresQueryCompiler,
+  sql,
+} from 'kysely';
+import { escapeText } from '../../ingest/text.ts';
+import type { Params, QueryOptions, Session } from './pool.ts';
+import type { Database, FactTables } from './schema.ts';
+
+export { type Compilable, type Expression, type ExpressionBuilder, type RawBuilder, type SqlBool, sql } from 'kysely';
+
+const composer = <Tables>(createQueryCompiler: () => PostgresQueryCompiler): Kysely<Tables> =>
+  new Kysely<Tables>({
+    dialect: {
+      createAdapter: () => new PostgresAdapter(),
+      createDriver: () => new DummyDriver(),
+      createIntrospector: (db) => new PostgresIntrospector(db),
+      createQueryCompiler,
+    },
+  });
+
+/** Composes statements over all tables and views, by their qualified names. */
+export const query = composer<Database>(() => new PostgresQueryCompiler());
+
+/** Composes statements over the tables of facts wherever they lie: in the schema of the transaction's search_path, or in `.withSchema(…)`. */
+export const facts = composer<FactTables>(() => new PostgresQueryCompiler());
+
+/** Runs the statement and returns its rows. */
+export async function rowsOf<Row>(
+  session: Pick<Session, 'query'>,
+  statement: Compilable<Row>,
+  options?: QueryOptions,
+): Promise<Row[]> {
+  const { sql, parameters } = statement.compile();
+  return (await session.query<Row>(sql, parameters, options)).rows;
+}
+
+/** Runs the statement and returns its first row, undefined where it has none. */
+export const firstOf = async <Row>(
+  session: Pick<Session, 'query'>,
+  statement: Compilable<Row>,
+  options?: QueryOptions,
+): Promise<Row | undefined> => (await rowsOf(session, statement, options))[0];
+
+/** Runs the statement and returns how many rows it wrote or removed. */
+export async function countOf(
+  session: Pick<Session, 'query'>,
+  statement: Compilable,
+  options?: QueryOptions,
+): Promise<number> {
+  const { sql, parameters } = statement.compile();
+  return (await session.query(sql, parameters, options)).count;
+}
+
+/** Rows of the statement through a cursor, a batch at a time, as `Session.stream`. */
+export function streamOf<Row>(
+  session: Pick<Session, 'stream'>,
+  statement: Compilable<Row>,
+  options?: { readonly batch?: number },
+): AsyncGenerator<Row[], void, undefined> {
+  const { sql, parameters } = statement.compile();
+  return session.stream<Row>(sql, parameters, options);
+}
+
+/** Stands for a value that a prepared statement gets each time it runs. */
+class Placeholder {
+  readonly name: string;
+  constructor(name: string) {
+    this.name = name;
+  }
+}
+
+/** A statement that is compiled once, and prepared under its name on each connection. */
+export type Prepared<Values, Row> = {
+  readonly text: string;
+  readonly options: QueryOptions;
+  readonly params: (values: Values) => Params;
+  /** Never set: carries the type of a row. */
+  readonly row?: Row;
+};
+
+/**
+ * Compiles a statement whose text is always the same: composing it costs about 50 µs each time, which counts where it runs for every
+ * request. `build` gets a function that stands for each value by its name.
+ */
+export function prepare<Values extends Readonly<Record<string, unknown>>>(name: string) {
+  return <Row>(
+    build: (value: <Name extends keyof Values & string>(name: Name) => Values[Name]) => Compilable<Row>,
+  ): Prepared<Values, Row> => {
+    const { sql: text, parameters } = build((value) => new Placeholder(value) as never).compile();
+    return {
+      text,
+      options: { name },
+      params: (values) => parameters.map((one) => (one instanceof Placeholder ? values[one.name] : one)),
+    };
+  };
+}
+
+/** Runs a prepared statement with these values and returns its rows. */
+export const rowsOfPrepared = async <Values, Row>(
+  session: Pick<Session, 'query'>,
+  { text, options, params }: Prepared<Values, Row>,
+  values: Values,
+): Promise<Row[]> => (await session.query<Row>(text, params(values), options)).rows;
+
+/** A text as SQL literal that is safe whatever the server's setting of standard_conforming_strings. */
+export function quoteText(text: string): string {
+  const escaped = escapeText(text).replaceAll("'", "''");
+  return escaped.includes('\\') ? ` E'${escaped.replaceAll('\\', '\\\\')}'` : `'${escaped}'`;
+}
+
+function literalOf(value: unknown): string {
+  if (value === null) return 'null';
+  if (Array.isArray(value)) return value.length === 0 ? `'{}'` : `array[${value.map(literalOf).join(', ')}]`;
+  if (typeof value === 'string') return quoteText(value);
+  if (value instanceof Date) return quoteText(value.toISOString());
+  return String(Object.is(value, -0) ? 0 : value);
+}
+
+class LiteralCompiler extends PostgresQueryCompiler {
+  protected override appendValue(value: unknown): void {
+    this.append(literalOf(value));
+  }
+}
+
+const literal = composer<Database>(() => new LiteralCompiler());
+
+/** The statement or condition with its values as literals: for people, and for COPY, which takes no parameters. */
+export const literalSql = (expression: Expression<unknown>): string => sql`${expression}`.compile(literal).sql;

@@ -1,0 +1,88 @@
+/** The types of all tables and views, as TypeScript, from the catalogue of a migrated database. `npm run schema` writes them. */
+import { TroupeError } from '../../errors.ts';
+import { NARROWER } from './corrections.ts';
+import type { Session } from './pool.ts';
+
+const SCHEMAS = { troupe: 'LogTables', facts: 'FactTables', traj: 'Views' } as const;
+
+type Column = {
+  readonly schema: keyof typeof SCHEMAS;
+  readonly table: string;
+  readonly column: string;
+  readonly type: string;
+  readonly required: boolean;
+  readonly filled: boolean;
+};
+
+const TYPES: Readonly<Record<string, string>> = {
+  text: 'string',
+  varchar: 'string',
+  name: 'string',
+  uuid: 'string',
+  numeric: 'string',
+  interval: 'string',
+  bool: 'boolean',
+  int2: 'number',
+  int4: 'number',
+  oid: 'number',
+  float4: 'number',
+  float8: 'number',
+  int8: 'Int8',
+  timestamptz: 'Time',
+  json: 'Json',
+  jsonb: 'Json',
+  bytea: 'Bytes',
+};
+
+/** @throws TroupeError `internal` for a type without a line above, and for a correction of a column that there is not */
+export async function schemaText(db: Session): Promise<string> {
+  const { rows: columns } = await db.query<Column>(COLUMNS);
+  const named = new Set(columns.map(({ schema, table, column }) => `${schema}.${table}.${column}`));
+  for (const name of Object.keys(NARROWER)) {
+    if (!named.has(name))
+      throw new TroupeError('internal', `store/db/corrections.ts names ${name}, and there is no such column.`);
+  }
+  const schemas = Object.entries(SCHEMAS).map(([schema, name]) => {
+    const own = columns.filter((column) => column.schema === schema);
+    const tables = [...new Set(own.map(({ table }) => table))].map((table) => {
+      const lines = own.filter((column) => column.table === table).map((one) => `    ${one.column}: ${typeOf(one)};\n`);
+      return `  ${table}: {\n${lines.join('')}  };\n`;
+    });
+    return `/** Schema ${schema}. */\nexport interface ${name} {\n${tables.join('')}}\n`;
+  });
+  const members = Object.entries(SCHEMAS).map(([schema, name]) => `In<'${schema}', ${name}>`);
+  return `${HEAD}\n${schemas.join('\n')}
+type In<Schema extends string, Tables> = { [Name in keyof Tables & string as \`\${Schema}.\${Name}\`]: Tables[Name] };
+
+/** Every table and view by its qualified name. */
+export type Database = ${members.join(' & ')};
+`;
+}
+
+const HEAD = `/** The tables and views as types. Written by \`npm run schema\` from a migrated database: change \`corrections.ts\` instead. */
+import type { Bytes, Filled, Int8, Json, Time } from './corrections.ts';
+`;
+
+function typeOf({ schema, table, column, type, required, filled }: Column): string {
+  const narrower = NARROWER[`${schema}.${table}.${column}`];
+  if (narrower !== undefined) return filled ? `Filled<${narrower}>` : narrower;
+  const element = TYPES[type.replace(/^_/, '')];
+  if (element === undefined)
+    throw new TroupeError(
+      'internal',
+      `store/db/schema-text.ts has no type for ${type} (${schema}.${table}.${column}).`,
+    );
+  const value = type.startsWith('_') ? `${element}[]` : element;
+  const nullable = required ? value : `${value} | null`;
+  return filled ? `Filled<${nullable}>` : nullable;
+}
+
+const COLUMNS = `
+  select n.nspname as schema, c.relname as table, a.attname as column, t.typname as type, a.attnotnull as required,
+         a.atthasdef or a.attidentity <> '' as filled
+  from pg_class c
+  join pg_namespace n on n.oid = c.relnamespace
+  join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+  join pg_type t on t.oid = a.atttypid
+  where n.nspname in ('troupe', 'facts', 'traj') and c.relkind in ('r', 'p', 'v') and not c.relispartition
+  order by n.nspname, c.relname collate "C", a.attnum`;
