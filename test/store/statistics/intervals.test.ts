@@ -1,0 +1,208 @@
+import fc from 'fast-check';
+import { uniformInt } from 'pure-rand/distribution/uniformInt';
+import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
+import { describe, expect, it } from 'vitest';
+import { bettor } from '../../../store/statistics/betting.ts';
+import { meanInterval } from '../../../store/statistics/bootstrap.ts';
+import { mcnemar } from '../../../store/statistics/mcnemar.ts';
+import { outcomeOf } from '../../../store/statistics/outcome.ts';
+import { pairedDifference } from '../../../store/statistics/paired.ts';
+import { meanPassAtK, passAtK } from '../../../store/statistics/pass-at-k.ts';
+import { tasksNeeded } from '../../../store/statistics/tasks-needed.ts';
+import { wilson } from '../../../store/statistics/wilson.ts';
+
+/** A stream of numbers from 0 to 1. */
+function uniform(seed: number): () => number {
+  const random = xoroshiro128plus(seed);
+  return () => uniformInt(random, 0, 2 ** 30 - 1) / 2 ** 30;
+}
+
+describe('McNemar', () => {
+  // scipy.stats.binomtest(min(b, c), b + c).pvalue
+  it.each([
+    [5, 15, 0.04138946533203125],
+    [0, 7, 0.015625],
+    [10, 10, 1],
+    [121, 59, 4.4344492637551645e-6],
+    [0, 0, 1],
+  ])('of %i and %i is exact as scipy has it', (first, second, wanted) => {
+    expect(mcnemar(first, second).exact).toBeCloseTo(wanted, 12);
+    expect(mcnemar(second, first).exact).toBeCloseTo(wanted, 12);
+  });
+
+  it('mid-p never exceeds the exact value', () => {
+    fc.assert(
+      fc.property(fc.nat(60), fc.nat(60), (first, second) => {
+        const { exact, mid_p } = mcnemar(first, second);
+        expect(mid_p).toBeLessThanOrEqual(exact + 1e-12);
+      }),
+    );
+  });
+});
+
+describe('Wilson', () => {
+  // statsmodels proportion_confint(…, method='wilson')
+  it.each([
+    [0, 10, 0, 0.27753279986288926],
+    [10, 10, 0.7224672001371106, 1],
+    [43, 140, 0.23673031590244442, 0.3878563613829006],
+  ])('%i of %i is what statsmodels has', (solved, n, low, high) => {
+    expect(wilson(solved, n, 0.95)!.low).toBeCloseTo(low, 12);
+    expect(wilson(solved, n, 0.95)!.high).toBeCloseTo(high, 12);
+  });
+
+  it('says nothing of no trial', () => expect(wilson(0, 0, 0.95)).toBeNull());
+});
+
+describe('The bootstrap interval over tasks', () => {
+  it('holds the true mean of small skewed samples in 93 to 97.5 of 100 cases', () => {
+    const next = uniform(7);
+    let held = 0;
+    const cases = 600;
+    for (let i = 0; i < cases; i++) {
+      // Differences of two shares of 4 attempts: from −1 to 1, true mean 0.1.
+      const values = Array.from({ length: 25 }, () => {
+        const share = (p: number): number => [0, 0, 0, 0].filter(() => next() < p).length / 4;
+        return share(0.55) - share(0.45);
+      });
+      const { low, high } = meanInterval(values, 0.95, i, 1000)!;
+      if (low <= 0.1 && 0.1 <= high) held++;
+    }
+    expect(held / cases).toBeGreaterThan(0.93);
+    expect(held / cases).toBeLessThan(0.985);
+  });
+
+  it('is the same for the same seed, and says nothing of one task', () => {
+    const values = [0, 0.25, 1, 1, 0.5, 0];
+    expect(meanInterval(values, 0.95, 3)).toEqual(meanInterval(values, 0.95, 3));
+    expect(meanInterval([1], 0.95, 3)).toBeNull();
+    expect(meanInterval([], 0.95, 3)).toBeNull();
+  });
+
+  it('lies within the values and turns round with their sign', () => {
+    fc.assert(
+      fc.property(fc.array(fc.integer({ min: -4, max: 4 }), { minLength: 2, maxLength: 30 }), (quarters) => {
+        const values = quarters.map((quarter) => quarter / 4);
+        const { low, high } = meanInterval(values, 0.9, 1, 500)!;
+        expect(low).toBeLessThanOrEqual(high);
+        expect(low).toBeGreaterThanOrEqual(Math.min(...values));
+        expect(high).toBeLessThanOrEqual(Math.max(...values));
+      }),
+    );
+  });
+});
+
+describe('Two candidates on the same tasks', () => {
+  it('give the second less the first, and count tasks that only one solves', () => {
+    const pairs = [
+      { first: 0, second: 1 },
+      { first: 0.25, second: 0.75 },
+      { first: 1, second: 1 },
+      { first: 0.5, second: 0 },
+    ];
+    const found = pairedDifference(pairs, 0.95, 1);
+    expect(found).toMatchObject({ tasks: 4, first: 0.4375, second: 0.6875, difference: 0.25 });
+    expect(found.mcnemar).toMatchObject({ only_first: 0, only_second: 2 });
+  });
+
+  it('of no task know nothing', () => {
+    expect(pairedDifference([], 0.95, 1)).toMatchObject({ tasks: 0, first: null, difference: null, interval: null });
+  });
+});
+
+describe('pass@k', () => {
+  it('is the share of the draws of k attempts that hold a solved one, counted out', () => {
+    const counted = (n: number, solved: number, k: number): number => {
+      let [draws, hits] = [0, 0];
+      for (let set = 0; set < 1 << n; set++) {
+        if ([...set.toString(2)].filter((bit) => bit === '1').length !== k) continue;
+        draws++;
+        if ((set & ((1 << solved) - 1)) !== 0) hits++;
+      }
+      return hits / draws;
+    };
+    for (let n = 1; n <= 8; n++)
+      for (let solved = 0; solved <= n; solved++)
+        for (let k = 1; k <= n; k++) expect(passAtK({ n, solved }, k)).toBeCloseTo(counted(n, solved, k), 12);
+  });
+
+  it('leaves out tasks that were tried fewer times, and says so', () => {
+    const found = meanPassAtK(
+      [
+        { n: 4, solved: 4 },
+        { n: 1, solved: 0 },
+        { n: 2, solved: 1 },
+      ],
+      2,
+      0.95,
+      1,
+    );
+    expect(found).toMatchObject({ tasks: 2, left_out: 1, value: 1 });
+    expect(meanPassAtK([{ n: 1, solved: 1 }], 2, 0.95, 1)).toMatchObject({ tasks: 0, value: null, interval: null });
+  });
+});
+
+describe('An outcome', () => {
+  it.each([
+    [{ low: 0.01, high: 0.1 }, 0.05, 'better'],
+    [{ low: -0.04, high: 0.1 }, 0.05, 'not_worse'],
+    [{ low: -0.2, high: -0.01 }, 0.05, 'worse'],
+    [{ low: -0.2, high: 0.1 }, 0.05, 'inconclusive'],
+    [{ low: 0, high: 0 }, 0, 'inconclusive'],
+    [{ low: 0, high: 0 }, 0.01, 'not_worse'],
+    [null, 0.05, 'no_data'],
+  ] as const)('of %o with margin %f is %s', (interval, margin, wanted) =>
+    expect(outcomeOf(interval, margin)).toBe(wanted),
+  );
+});
+
+describe('The tasks that a comparison needs', () => {
+  it('are those of the paired t test without its small-sample correction', () => {
+    // statsmodels TTestPower().solve_power(0.2, alpha=0.05, power=0.8) = 198.15, which adds z²/2 for the estimated deviation
+    expect(tasksNeeded(0.5, 0.1, 0.95, 0.8)).toBe(197);
+  });
+});
+
+describe('A bettor', () => {
+  it('whose game is fair reaches 20 in at most 5 of 100 games, looked at after every value', () => {
+    const next = uniform(11);
+    let reached = 0;
+    const games = 1000;
+    for (let game = 0; game < games; game++) {
+      const one = bettor(0.5, 0.05);
+      for (let i = 0; i < 200; i++)
+        if (one.see(next() < 0.5 ? 1 : 0) >= 20) {
+          reached++;
+          break;
+        }
+    }
+    expect(reached / games).toBeLessThan(0.05);
+  });
+
+  it('finds a mean of 0.6 against 0.5 within 600 values in 80 of 100 games', () => {
+    const next = uniform(12);
+    let reached = 0;
+    for (let game = 0; game < 200; game++) {
+      const one = bettor(0.5, 0.05);
+      for (let i = 0; i < 600; i++)
+        if (one.see(next() < 0.6 ? 1 : 0) >= 20) {
+          reached++;
+          break;
+        }
+    }
+    expect(reached / 200).toBeGreaterThan(0.8);
+  });
+
+  it('never owes: the capital stays above 0', () => {
+    fc.assert(
+      fc.property(
+        fc.array(fc.constantFrom(0, 0.5, 1), { maxLength: 100 }),
+        fc.double({ min: 0.05, max: 0.95, noNaN: true }),
+        (values, bound) => {
+          const one = bettor(bound, 0.05);
+          for (const value of values) expect(one.see(value)).toBeGreaterThan(0);
+        },
+      ),
+    );
+  });
+});
