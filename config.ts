@@ -88,6 +88,12 @@ export const SETTINGS = {
     map: true,
     about: 'patterns of secrets of your own, by name, that are replaced before anything is stored',
   },
+  patience: {
+    env: 'TROUPE_PATIENCE',
+    fallback: 120,
+    range: [0, 86_400],
+    about: 'seconds a command goes on trying when the database, the broker or the disk fails in the middle of its work',
+  },
   close_after: {
     env: 'TROUPE_CLOSE_AFTER',
     fallback: 1800,

@@ -34,6 +34,7 @@ export const ERRORS = {
   upstream_failed: facts(502, EXIT.unreachable, true),
   upstream_timeout: facts(504, EXIT.unreachable, true),
   busy: facts(503, EXIT.failed, true),
+  disk_full: facts(503, EXIT.failed, true),
   home_unwritable: facts(500, EXIT.failed),
   port_taken: facts(500, EXIT.failed),
   schema_newer: facts(500, EXIT.failed),

@@ -1,7 +1,7 @@
 /** Every error of the API as problem+json (RFC 9457) with a stable code: what was expected, what came, what to do about it. */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { ERRORS, type ErrorCode, type Refusal, type RefusalCode, TroupeError } from '../errors.ts';
-import { isTransient } from '../store/db/faults.ts';
+import { isFullDisk, isTransient } from '../store/db/faults.ts';
 
 export type Problem = {
   readonly type: string;
@@ -67,6 +67,11 @@ function fromFramework(error: unknown): TroupeError {
   const { statusCode, message = '' } = (error ?? {}) as { readonly statusCode?: number; readonly message?: string };
   if (statusCode === 413) return new TroupeError('too_large', 'The body is larger than this server takes.');
   if (statusCode === 415) return new TroupeError('unsupported_media', 'The media type of the body cannot be read.');
+  if (isFullDisk(error))
+    return new TroupeError(
+      'disk_full',
+      'The disk is full; nothing of this was written. Try again once there is space.',
+    );
   if (isTransient(error))
     return new TroupeError('unreachable', 'The database cannot be reached; try again in a moment.');
   if (statusCode !== undefined && statusCode >= 400 && statusCode < 500) return new TroupeError('usage', message);

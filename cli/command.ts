@@ -1,6 +1,7 @@
 /** How every command is written: flags that all share, errors as one clear line, exit codes from the table in errors.ts. */
 import { type Command, CommanderError, InvalidArgumentError } from 'commander';
 import { EXIT, TroupeError } from '../errors.ts';
+import { environmentError } from '../store/db/faults.ts';
 import { type Context, withContext } from './context.ts';
 import { printJson, say } from './output.ts';
 import { refuseUnknownVariables } from './variables.ts';
@@ -34,7 +35,7 @@ async function guarded(flags: Flags, work: () => Promise<number | undefined>): P
     refuseUnknownVariables(process.env);
     return (await work()) ?? EXIT.done;
   } catch (error) {
-    const known = error instanceof TroupeError ? error : null;
+    const known = error instanceof TroupeError ? error : environmentError(error);
     const message = known?.message ?? (error instanceof Error ? error.message : String(error));
     if (flags.json)
       printJson({ error: { code: known?.code ?? 'internal', message, ...(known && plainDetail(known)) } });

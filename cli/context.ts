@@ -10,9 +10,11 @@ import { ownRules } from '../ingest/redact-own.ts';
 import { redacting } from '../ingest/redact-ports.ts';
 import { type Database, openDatabase } from '../store/db/database.ts';
 import { type Home, openHome } from '../store/db/home.ts';
+import { type Patiently, patiently } from '../store/db/patience.ts';
 import type { Db } from '../store/db/pool.ts';
 import { projectAll } from '../store/projecting/projector.ts';
 import { kafkaAccess } from './kafka-access.ts';
+import { tellTrouble } from './output.ts';
 
 export type Context = {
   readonly config: Config;
@@ -24,6 +26,8 @@ export type Context = {
   readonly source: LogSource | null;
   /** Brings the tables up to what the log holds now. Returns how many events were applied. */
   readonly catchUp: (options?: { readonly signal?: AbortSignal }) => Promise<number>;
+  /** Runs work that may be run again until the database, the broker and the disk let it, for as long as the setting patience says. */
+  readonly patiently: Patiently;
   readonly book: DoorBook;
   readonly artifacts: ArtifactStore;
   /** What log, book and artifacts are behind. */
@@ -55,6 +59,7 @@ export async function withContext<T>(
     const source = kafka?.source ?? null;
     // Only now: a server that cannot be reached must leave no folders behind.
     const home = openHome(config.home);
+    const retrying = { forMs: config.patience * 1000, onTrouble: tellTrouble('It') };
     return await work({
       config,
       home,
@@ -66,12 +71,18 @@ export async function withContext<T>(
       ),
       redactor,
       source,
-      catchUp: async (options = {}) => {
-        if (source === null) return projectAll(db);
-        const { bringIn } = await import('../store/log/follow.ts');
-        await bringIn(db, source, options);
-        return projectAll(db);
-      },
+      catchUp: ({ signal } = {}) =>
+        patiently(
+          async () => {
+            if (source !== null) {
+              const { bringIn } = await import('../store/log/follow.ts');
+              await bringIn(db, source, signal ? { signal } : {});
+            }
+            return projectAll(db);
+          },
+          { ...retrying, ...(signal ? { signal } : {}) },
+        ),
+      patiently: (again) => patiently(again, retrying),
       now: () => new Date(),
     });
   } finally {

@@ -3,6 +3,7 @@
  */
 import cliProgress from 'cli-progress';
 import pc from 'picocolors';
+import { environmentError } from '../store/db/faults.ts';
 
 const { NO_COLOR, FORCE_COLOR, TERM } = process.env;
 /** Colours only where a person looks: a pipe, NO_COLOR and a dumb terminal have none. */
@@ -21,6 +22,17 @@ export function toleratePipes(): void {
 export const say = (text: string): void => {
   process.stderr.write(`${text}\n`);
 };
+
+/** Says what is waited out, once a minute at most. `who`: The projector. */
+export function tellTrouble(who: string): (error: unknown) => void {
+  let last = Number.NEGATIVE_INFINITY;
+  return (error) => {
+    if (error === undefined || performance.now() - last < 60_000) return;
+    last = performance.now();
+    const known = environmentError(error) ?? error;
+    say(`${who} waits and tries again: ${known instanceof Error ? known.message : known}`);
+  };
+}
 
 export const printJson = (value: unknown): void => {
   process.stdout.write(`${JSON.stringify(value, null, process.stdout.isTTY ? 2 : 0)}\n`);

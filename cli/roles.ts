@@ -15,7 +15,7 @@ import { runProjector } from '../store/projecting/projector.ts';
 import { type Context, VERSION } from './context.ts';
 import { loopbackIsOpen, takeFirstKey } from './first-key.ts';
 import { parseMethods } from './methods-asked.ts';
-import { say } from './output.ts';
+import { say, tellTrouble } from './output.ts';
 import { processId } from './process-id.ts';
 
 export type RoleOptions = {
@@ -40,7 +40,10 @@ export const ROLES: Readonly<Record<string, Role>> = {
     onReady({ role: 'project' });
     // What was in the database before there was another log, or is written to it beside, is projected all the same.
     const stop = new AbortController();
-    const own = runProjector(db, { signal: AbortSignal.any([signal, stop.signal]), onTrouble: tellTrouble() });
+    const own = runProjector(db, {
+      signal: AbortSignal.any([signal, stop.signal]),
+      onTrouble: tellTrouble('The projector'),
+    });
     try {
       await (source === null ? own : follow(db, source, signal));
     } finally {
@@ -82,17 +85,7 @@ export const ROLES: Readonly<Record<string, Role>> = {
 
 async function follow(db: Context['db'], source: LogSource, signal: AbortSignal): Promise<void> {
   const { followLog } = await import('../store/log/follow.ts');
-  await followLog(db, source, { signal, onTrouble: tellTrouble() });
-}
-
-/** What is waited out is told once a minute at most. */
-function tellTrouble(): (error: unknown) => void {
-  let told = Number.NEGATIVE_INFINITY;
-  return (error) => {
-    if (error === undefined || performance.now() - told < 60_000) return;
-    told = performance.now();
-    say(`The projector waits and tries again: ${error instanceof Error ? error.message : error}`);
-  };
+  await followLog(db, source, { signal, onTrouble: tellTrouble('The projector') });
 }
 
 async function answer(context: Context, { signal, onReady }: RoleOptions, role: 'ingest' | 'serve'): Promise<void> {

@@ -156,6 +156,8 @@ const MEANING: Readonly<Record<ErrorCode, string>> = {
   upstream_failed: 'A configured model server could not be reached, or its address is one that is not allowed.',
   upstream_timeout: 'A configured model server did not answer in time.',
   busy: 'It is in use, or more waits than can be held; try again.',
+  disk_full:
+    'The disk of PostgreSQL or of the home is full. Nothing was half written; it is tried again, and works once there is space.',
   home_unwritable: 'The home folder cannot be written; the message names the reason.',
   port_taken: 'Another program listens on the port.',
   schema_newer: 'The database was made by a newer Troupe.',

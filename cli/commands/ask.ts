@@ -170,9 +170,9 @@ export function askCommands(program: Command): void {
         'after',
         '\nThe same facts have the same sums, in whatever order and in however many parts they came.\n\nExample:\n  troupe checksum --json',
       ),
-    async ({ db, catchUp }, _, flags) => {
+    async ({ db, catchUp, patiently }, _, flags) => {
       await catchUp();
-      const sums = await checksum(db);
+      const sums = await patiently(() => checksum(db));
       if (flags.json) printJson(sums);
       else
         print(
@@ -193,14 +193,16 @@ export function askCommands(program: Command): void {
         'after',
         '\nJudgements are computed again as the log says they were asked for. Readers see the old tables until the swap.\n\nExample:\n  troupe rebuild',
       ),
-    async ({ db }, _, flags) => {
+    async ({ db, patiently }, _, flags) => {
       const bar = progressBar('Rebuilding', { quiet: flags.quiet === true || flags.json === true });
       const began = performance.now();
       const { judgeAgain } = await import('../../store/judging/judge.ts');
-      const { events } = await rebuild(db, {
-        judge: judgeAgain,
-        onProgress: ({ applied, total }) => bar.update(applied, Math.max(applied, total)),
-      }).finally(bar.stop);
+      const { events } = await patiently(() =>
+        rebuild(db, {
+          judge: judgeAgain,
+          onProgress: ({ applied, total }) => bar.update(applied, Math.max(applied, total)),
+        }),
+      ).finally(bar.stop);
       const seconds = Math.round((performance.now() - began) / 100) / 10;
       if (flags.json) printJson({ events, seconds });
       else print(`${events} events applied in ${seconds} s; the tables were swapped.`);

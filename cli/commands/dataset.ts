@@ -21,19 +21,15 @@ export function datasetCommands(program: Command): void {
         'after',
         '\nExample recipe:\n  name: good-solvers\n  where: {field: reward, op: ">=", value: 1}\n  unit: step\n  roles: [solver]\n  layout: [arrow, jsonl]',
       ),
-    async ({ db, log, home, now, catchUp }, [file], flags) => {
+    async ({ db, log, home, now, catchUp, patiently }, [file], flags) => {
       await catchUp();
       const [{ readRecipe }, { freeze }] = await Promise.all([
         import('../../store/datasets/recipe.ts'),
         import('../../store/datasets/freeze.ts'),
       ]);
       const recipe = readRecipe(await textOf(file!));
-      const frozen = await freeze(db, recipe, {
-        directory: home.datasets,
-        codeVersion: VERSION,
-        log,
-        at: now().toISOString(),
-      });
+      const options = { directory: home.datasets, codeVersion: VERSION, log, at: now().toISOString() };
+      const frozen = await patiently(() => freeze(db, recipe, options));
       await catchUp();
       if (flags.json) printJson(frozen.manifest);
       else {

@@ -41,7 +41,7 @@ export function judgeCommands(program: Command): void {
       .option('--share <k/n>', 'only the k-th of n shares of the groups, so that n processes divide the work')
       .option('--all', 'also episodes that did not change since they were judged')
       .addHelpText('after', HELP),
-    async ({ db, log, now, config, catchUp }, _, flags) => {
+    async ({ db, log, now, config, catchUp, patiently }, _, flags) => {
       const methods = flags.methods
         ? parseMethods(String(flags.methods))
         : config.judge === null
@@ -57,21 +57,18 @@ export function judgeCommands(program: Command): void {
         );
       }
       await catchUp();
-      const episodes =
-        (flags.episode as string[] | undefined) ??
-        (flags.all
-          ? await closedEpisodes(db, { where, ...(shares ? { shares } : {}) })
-          : await unjudged(db, methods, {
-              now: now(),
-              closeAfter: config.close_after,
-              where,
-              ...(shares ? { shares } : {}),
-            }));
+      const chosen = { where, ...(shares ? { shares } : {}) };
+      const found = () =>
+        flags.all
+          ? closedEpisodes(db, chosen)
+          : unjudged(db, methods, { now: now(), closeAfter: config.close_after, ...chosen });
+      const episodes = (flags.episode as string[] | undefined) ?? (await patiently(found));
       const bar = progressBar('Judging', { quiet: flags.quiet === true || flags.json === true });
       const judging = await judge(db, log, {
         methods,
         episodes,
         now,
+        patiently,
         onProgress: ({ judged, total }) => bar.update(judged, total),
       }).finally(() => bar.stop());
       await catchUp();

@@ -27,7 +27,7 @@ export function keepCommands(program: Command): void {
         'after',
         '\nIds, kinds, counts and order stay; text, arguments, outputs and token ids go, and the same events are refused when they come\nagain. Datasets and checkpoints that used it are marked (view traj.erasures); the files of the datasets are removed.\n\nExamples:\n  troupe erase --subject customer-17 --dry-run\n  troupe erase --subject customer-17 --reason "asked for on 2026-11-20" --yes\n  troupe erase --episode run-1 --yes --json',
       ),
-    async ({ db, catchUp, log, home, artifacts, now }, _, flags) => {
+    async ({ db, catchUp, patiently, log, home, artifacts, now }, _, flags) => {
       const what = whatOf(flags);
       const [{ planErasure }, { archivedScope, eraseEverywhere }, { judgeAgain }] = await Promise.all([
         import('../../store/retention/erase.ts'),
@@ -35,8 +35,8 @@ export function keepCommands(program: Command): void {
         import('../../store/judging/judge.ts'),
       ]);
       await catchUp();
-      const archived = await archivedScope(db, what);
-      const { keys: _keys, ...live } = await planErasure(db, what, archived.keys);
+      const archived = await patiently(() => archivedScope(db, what));
+      const { keys: _keys, ...live } = await patiently(() => planErasure(db, what, archived.keys));
       const places = [...archived.archives, ...archived.unread].map(({ archive }) => archive.uri);
       const plan = { ...live, archives: places, archived_events: archived.events };
       const lying = places.length === 0 ? '' : `, ${archived.events} events in ${places.length} archives`;
@@ -57,6 +57,7 @@ export function keepCommands(program: Command): void {
         log,
         now,
         judge: judgeAgain,
+        patiently,
         reason: (flags.reason as string | undefined) ?? null,
         removeBody: artifacts.remove,
         removeDataset: async ({ uri }) =>

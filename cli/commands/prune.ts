@@ -48,7 +48,7 @@ export function pruneCommands(program: Command): void {
   );
 }
 
-async function pruned({ db, home, now, config, artifacts }: Context, flags: Flags): Promise<number> {
+async function pruned({ db, home, now, config, artifacts, patiently }: Context, flags: Flags): Promise<number> {
   const [{ planPrune, prune }, { judgeAgain }] = await Promise.all([
     import('../../store/retention/prune.ts'),
     import('../../store/judging/judge.ts'),
@@ -60,7 +60,7 @@ async function pruned({ db, home, now, config, artifacts }: Context, flags: Flag
     closeAfter: config.close_after,
   };
   const limit = (flags.limit as number | undefined) ?? null;
-  const plan = await planPrune(db, what, limit);
+  const plan = await patiently(() => planPrune(db, what, limit));
   const sentence = `${plan.episodes} episodes of ${plan.groups} groups, ${plan.events} events, ${bytesText(plan.bytes)}`;
   if (flags.dryRun) {
     if (flags.json) printJson({ before: what.before.toISOString(), ...plan });
@@ -75,18 +75,21 @@ async function pruned({ db, home, now, config, artifacts }: Context, flags: Flag
     throw new TroupeError('usage', `Nothing was pruned (${sentence}). Say --yes to do it.`);
   }
   const bar = progressBar('Pruning', { quiet: flags.quiet === true || flags.json === true });
-  const done = await prune(db, {
+  const options = {
     ...what,
     limit,
     to: (flags.to as string | undefined) ?? home.archives,
     codeVersion: VERSION,
     judge: judgeAgain,
     bodies: {
-      get: (sha256) => artifacts.get(sha256).catch(onlyIfGone),
+      get: (sha256: string) => artifacts.get(sha256).catch(onlyIfGone),
       remove: artifacts.remove,
     },
-    onProgress: ({ events, total }) => bar.update(events, total, `${events} events`),
-  }).finally(bar.stop);
+    onProgress: ({ events, total }: { readonly events: number; readonly total: number }) =>
+      bar.update(events, total, `${events} events`),
+  };
+  // Run again it goes on where it was, and counts what was left.
+  const done = await patiently(() => prune(db, options)).finally(bar.stop);
   if (flags.json) printJson(done);
   else tell(done);
   return EXIT.done;
@@ -107,18 +110,20 @@ function onlyIfGone(error: unknown): null {
   throw error;
 }
 
-async function restored({ db, home }: Context, path: string, flags: Flags): Promise<number> {
+async function restored({ db, home, patiently }: Context, path: string, flags: Flags): Promise<number> {
   const [{ restore }, { judgeAgain }] = await Promise.all([
     import('../../store/retention/restore.ts'),
     import('../../store/judging/judge.ts'),
   ]);
   const bar = progressBar('Restoring', { quiet: flags.quiet === true || flags.json === true });
-  const done = await restore(db, path, {
-    judge: judgeAgain,
-    // As they were: rules that came since would make other bodies of them.
-    putBodies: fileArtifacts(home.artifacts).put,
-    onProgress: ({ events, total }) => bar.update(events, total, `${events} events`),
-  }).finally(bar.stop);
+  const done = await patiently(() =>
+    restore(db, path, {
+      judge: judgeAgain,
+      // As they were: rules that came since would make other bodies of them.
+      putBodies: fileArtifacts(home.artifacts).put,
+      onProgress: ({ events, total }) => bar.update(events, total, `${events} events`),
+    }),
+  ).finally(bar.stop);
   if (flags.json) printJson(done);
   else {
     for (const { uri, episodes, events, left_out } of done.archives)

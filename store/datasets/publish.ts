@@ -3,9 +3,11 @@
  * place, and the parent is flushed. A published directory never changes.
  */
 import { createHash, randomUUID } from 'node:crypto';
-import { type FileHandle, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
+import { type FileHandle, open, readdir, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { TroupeError } from '../../errors.ts';
+import { makeFolder } from '../../ingest/make-folder.ts';
+import { isFullDisk } from '../db/faults.ts';
 
 export type FileFacts = { readonly name: string; readonly sha256: string; readonly bytes: number };
 
@@ -79,9 +81,10 @@ export const draftPath = (parent: string): string =>
 export async function draftAt(path: string): Promise<Draft> {
   const parent = dirname(path);
   try {
-    await mkdir(path, { recursive: true });
+    makeFolder(path);
   } catch (cause) {
-    throw new TroupeError('home_unwritable', `Nothing can be written under ${parent}: ${(cause as Error).message}.`, {
+    const code = isFullDisk(cause) ? 'disk_full' : 'home_unwritable';
+    throw new TroupeError(code, `Nothing can be written under ${parent}: ${(cause as Error).message}.`, {
       cause,
     });
   }
@@ -134,7 +137,7 @@ export function writeError(error: unknown, what: string, parent: string): unknow
   const { code, message } = error as NodeJS.ErrnoException;
   if (error instanceof TroupeError || !DISK.includes(String(code))) return error;
   return new TroupeError(
-    'home_unwritable',
+    isFullDisk(error) ? 'disk_full' : 'home_unwritable',
     `${what} could not be written under ${parent}: ${message}. Nothing was published.`,
     { cause: error },
   );

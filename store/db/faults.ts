@@ -21,10 +21,35 @@ const LOST =
  */
 export function isTransient(error: unknown): boolean {
   if (error instanceof TroupeError) return error.retriable;
+  if (isFullDisk(error)) return true;
   const state = sqlState(error);
   if (state !== null)
     return /^(08|53|58)/.test(state) || /^(57P0[1-5]|57014|55P03|40001|40P01|40003|25P03)$/.test(state);
   return error instanceof Error && (LOST.test(error.message) || LOST.test(String((error as { code?: string }).code)));
+}
+
+/** Of the server (53100) or of this process (ENOSPC, EDQUOT). */
+export const isFullDisk = (error: unknown): boolean =>
+  ['53100', 'ENOSPC', 'EDQUOT'].includes(String((error as { code?: unknown } | null)?.code));
+
+/**
+ * What a person is told of a failure of the environment, null for any other error. Codes: `disk_full`, `busy`, `unreachable`.
+ * Nothing that failed so was half done: a transaction is whole or not there.
+ */
+export function environmentError(error: unknown): TroupeError | null {
+  if (error instanceof TroupeError || !isTransient(error)) return null;
+  const { message, path } = error as { readonly message: string; readonly path?: string };
+  const [said] = message.split('\n', 1);
+  const detail = { cause: error, got: sqlState(error) ?? String((error as { code?: string }).code ?? said) };
+  const again = 'What was committed stays; run the command again.';
+  if (isFullDisk(error)) {
+    const where = sqlState(error) === null ? (path ?? 'this machine') : 'PostgreSQL';
+    return new TroupeError('disk_full', `The disk of ${where} is full: ${said}. Free some space. ${again}`, detail);
+  }
+  const state = sqlState(error) ?? '';
+  if (/^(53|40|55)|^57014$/.test(state))
+    return new TroupeError('busy', `PostgreSQL could not do it now: ${said}. ${again}`, detail);
+  return new TroupeError('unreachable', `The connection to PostgreSQL was lost: ${said}. ${again}`, detail);
 }
 
 /** Host, port, user and database of a database address, for messages. The password is left out. */

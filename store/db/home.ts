@@ -1,7 +1,8 @@
 /** Where one installation keeps what is its own: the folder `TROUPE_HOME`, by default `.troupe`. */
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { rmSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { TroupeError } from '../../errors.ts';
+import { makeFolder } from '../../ingest/make-folder.ts';
 
 export type Home = {
   readonly root: string;
@@ -38,6 +39,7 @@ const REASONS: Readonly<Record<string, string>> = {
   EDQUOT: 'the disk quota is used up',
   ENOTDIR: 'a file is in the way',
   EEXIST: 'a file is in the way',
+  ENOENT: 'no folder can be made there',
 };
 
 /**
@@ -48,7 +50,7 @@ export function openHome(dir: string): Home {
   const home = homeAt(dir);
   try {
     for (const folder of [home.root, home.artifacts, home.datasets, home.checkpoints, home.run]) {
-      mkdirSync(folder, { recursive: true, mode: 0o700 });
+      makeFolder(folder, 0o700);
     }
     const proof = join(home.run, `.writable-${process.pid}`);
     writeFileSync(proof, '');

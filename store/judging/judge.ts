@@ -8,6 +8,7 @@ import { decodeDraft } from '../../ingest/decode.ts';
 import { hashId } from '../../ingest/json.ts';
 import { KEYED } from '../../ingest/log/keyed.ts';
 import type { EventLog } from '../../ingest/log/log.ts';
+import type { Patiently } from '../db/patience.ts';
 import type { Db, Session } from '../db/pool.ts';
 import { METHODS } from '../methods/catalogue.ts';
 import { findMethod, methodParams } from '../methods/run.ts';
@@ -67,6 +68,8 @@ export type JudgeOptions = {
   readonly episodes: readonly string[];
   readonly now: () => Date;
   readonly onProgress?: (progress: { readonly judged: number; readonly total: number }) => void;
+  /** Tries a portion again that the environment failed at; once only if omitted. */
+  readonly patiently?: Patiently;
 };
 
 /**
@@ -75,9 +78,10 @@ export type JudgeOptions = {
  * @throws TroupeError `method_unknown` and `method_input` before anything is written.
  */
 export async function judge(db: Db, log: EventLog, options: JudgeOptions): Promise<Judging> {
+  const { patiently = (work) => work() } = options;
   const runs = resolveMethods(options.methods);
   requireRunnable(runs);
-  const portions = await portionsOf(db, options.episodes, { together: judgedTogether(runs) });
+  const portions = await patiently(() => portionsOf(db, options.episodes, { together: judgedTogether(runs) }));
   const total = portions.reduce((sum, { episodes }) => sum + episodes.length, 0);
   const rows: Record<string, number> = {};
   const judge_ids: string[] = [];
@@ -87,15 +91,15 @@ export async function judge(db: Db, log: EventLog, options: JudgeOptions): Promi
     for (const portion of lane) {
       if (failed) return;
       const now = options.now().toISOString();
-      judge_ids.push(await announce(log, runs, portion.episodes, now));
-      for (const [table, count] of Object.entries(await judgePortion(db, runs, portion))) {
+      judge_ids.push(await patiently(() => announce(log, runs, portion.episodes, now)));
+      for (const [table, count] of Object.entries(await patiently(() => judgePortion(db, runs, portion)))) {
         rows[table] = (rows[table] ?? 0) + count;
       }
       judged += portion.episodes.length;
       options.onProgress?.({ judged, total });
     }
   };
-  await nameMethods(db, runs);
+  await patiently(() => nameMethods(db, runs));
   const lanes = [...groupBy(portions, ({ lane }) => lane).values()].map((lane) =>
     judgeLane(lane).catch((error: unknown) => {
       failed = true;

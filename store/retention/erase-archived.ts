@@ -5,7 +5,7 @@
 import { dirname } from 'node:path';
 import { TroupeError } from '../../errors.ts';
 import { isRecord } from '../../ingest/json.ts';
-import type { Db } from '../db/pool.ts';
+import type { Db, Session } from '../db/pool.ts';
 import type { Stored } from '../projecting/amend.ts';
 import { toldBy } from '../projecting/traces.ts';
 import { takeLock } from '../rebuilding/rebuild.ts';
@@ -120,13 +120,16 @@ export const eraseEverywhere = (
   db: Db,
   what: EraseWhat,
   options: Omit<EraseOptions, 'archived'> & { readonly codeVersion: string },
-): Promise<ErasedEverywhere> =>
-  db.transaction(async (lock) => {
+): Promise<ErasedEverywhere> => {
+  const { patiently = (work) => work() } = options;
+  // Once it is done, what another attempt looks for is no longer there to be found.
+  let erased: Erasure | null = null;
+  const attempt = async (lock: Session): Promise<ErasedEverywhere> => {
     await takeLock(lock);
     await sweepArchives(db);
     const scope = await archivedScope(db, what);
     // First, since from then on it is refused and never restored, whatever happens to the files.
-    const erasure = await erase(db, what, { ...options, archived: scope.keys }).catch((error: unknown) => {
+    erased ??= await erase(db, what, { ...options, archived: scope.keys }).catch((error: unknown) => {
       throw alsoUnread(error, scope);
     });
     const archives: ErasedEverywhere['archives'][number][] = [];
@@ -137,8 +140,10 @@ export const eraseEverywhere = (
     for (const { archive, why } of scope.unread)
       archives.push({ archive_id: archive.archive_id, uri: archive.uri, rewritten: false, why });
     await sweepArchives(db);
-    return { ...erasure, archives };
-  });
+    return { ...erased, archives };
+  };
+  return patiently(() => db.transaction(attempt));
+};
 
 /** Nothing was found, as far as could be seen. */
 function alsoUnread(error: unknown, { unread }: ArchivedScope): unknown {

@@ -10,6 +10,7 @@ import type { Draft, EventName } from '../../ingest/events.ts';
 import { erasedItem, type SpanItem } from '../../ingest/formats/live-traces.ts';
 import { canonicalJson, sha256 } from '../../ingest/json.ts';
 import type { EventLog } from '../../ingest/log/log.ts';
+import type { Patiently } from '../db/patience.ts';
 import type { Db, Session } from '../db/pool.ts';
 import { judgingsAbout } from '../judging/judgings-about.ts';
 import { waitForJudges } from '../judging/lock.ts';
@@ -34,6 +35,8 @@ export type EraseOptions = {
   readonly removeBody: (sha256: string) => Promise<boolean>;
   /** Removes the files of a dataset; false where they are not ours to remove. */
   readonly removeDataset: (dataset: Scope['datasets'][number]) => Promise<boolean>;
+  /** Tries again what the environment failed at; once only if omitted. */
+  readonly patiently?: Patiently;
 };
 
 export type Erasure = Omit<Scope, 'keys' | 'datasets'> & {
@@ -50,9 +53,18 @@ export const planErasure = (db: Db, what: EraseWhat, archived: readonly string[]
 export async function erase(db: Db, what: EraseWhat, options: EraseOptions): Promise<Erasure> {
   const erasureId = randomBytes(8).toString('hex');
   const now = options.now().toISOString();
-  const done = await db.transaction((tx) => eraseIn(tx, what, { ...options, erasureId, now }));
+  const { patiently = (work) => work() } = options;
+  let done: Done | null = null;
+  await patiently(async () => {
+    // A commit whose answer was lost has happened, or not.
+    if (done !== null && (await isNoted(db, erasureId))) return;
+    await db.transaction(async (tx) => {
+      done = await eraseIn(tx, what, { ...options, erasureId, now });
+    });
+  });
+  const { erasure, amended } = done! as Done;
   // The amendments go through the log like every event; they say that, not what, was erased.
-  const decoded = done.amended.map(({ key, source, id }) =>
+  const decoded = amended.map(({ key, source, id }) =>
     decodeDraft({
       name: 'record.amended',
       source: '/erase',
@@ -61,8 +73,12 @@ export async function erase(db: Db, what: EraseWhat, options: EraseOptions): Pro
       data: { key, target: { source, id }, op: 'erase', reason: options.reason ?? null },
     }),
   );
-  await options.log.append(decoded.flatMap(({ event }) => (event ? [event] : [])));
-  return done.erasure;
+  await patiently(() => options.log.append(decoded.flatMap(({ event }) => (event ? [event] : []))));
+  return erasure;
+}
+
+async function isNoted(db: Db, erasureId: string): Promise<boolean> {
+  return (await db.query('select 1 from troupe.erasures where erasure_id = $1', [erasureId])).rows.length > 0;
 }
 
 type Change = Omit<EraseOptions, 'now'> & { readonly erasureId: string; readonly now: string };
