@@ -73,7 +73,7 @@ export async function tableCases({ rounds, scratch, sizes, say }: Settings): Pro
 /** What no judge can leave out: each step with its agent and turn, the reward of its episode, and a number for it in the table of credits. */
 async function copyThrough(db: Db): Promise<void> {
   await db.transaction(async (tx) => {
-    await tx.query(`set local jit = off; set local enable_partitionwise_join = on; set local work_mem = '128MB'`);
+    await tx.query(`set local jit = off; set local work_mem = '128MB'`);
     const { rows } = await tx.query<[string, number]>('select episode_id, reward from facts.episodes', [], {
       array: true,
     });

@@ -39,7 +39,7 @@ export async function emptyArchive(db: Db): Promise<void> {
 async function tablesOf(db: Db): Promise<string[]> {
   const { rows } = await db.query<{ name: string }>(
     `select 'facts.' || quote_ident(relname) as name from pg_class
-     where relnamespace = 'facts'::regnamespace and relkind in ('r', 'p') and not relispartition order by 1`,
+     where relnamespace = 'facts'::regnamespace and relkind = 'r' order by 1`,
   );
   const filled = [];
   for (const { name } of rows) {

@@ -84,5 +84,5 @@ const COLUMNS = `
   join pg_namespace n on n.oid = c.relnamespace
   join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
   join pg_type t on t.oid = a.atttypid
-  where n.nspname in ('troupe', 'facts', 'traj') and c.relkind in ('r', 'p', 'v') and not c.relispartition
+  where n.nspname in ('troupe', 'facts', 'traj') and c.relkind in ('r', 'v')
   order by n.nspname, c.relname collate "C", a.attnum`;

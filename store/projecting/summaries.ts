@@ -5,9 +5,8 @@
 import type { Session } from '../db/pool.ts';
 
 /**
- * Episode by episode: a key that is known when a table is asked leads to the one partition that holds it, where a set of keys asks each
- * of 16. One episode takes half the time of that, 67 a twentieth less. Feedback is asked for once by key and once by what it was resolved to, since
- * an `or` between the two would read all of it. What it costs is mostly planning, which `planning.ts` does once.
+ * Episode by episode. Feedback is asked for once by key and once by what it was resolved to, since an `or` between the two would read
+ * all of it.
  */
 const SUMMARY = `
 insert into episodes as e (episode_id, reward, agents, calls, steps, tool_calls, messages, feedback, input_tokens, output_tokens, closed, last_at, touched_position)

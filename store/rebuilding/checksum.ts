@@ -22,7 +22,7 @@ async function checksumIn(db: Session): Promise<Checksum> {
      from pg_class c
      join pg_namespace n on n.oid = c.relnamespace
      join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attname <> all($1::text[])
-     where (n.nspname = 'facts' or n.nspname = 'troupe' and c.relname = 'events') and c.relkind in ('r', 'p') and not c.relispartition
+     where (n.nspname = 'facts' or n.nspname = 'troupe' and c.relname = 'events') and c.relkind = 'r'
      group by 1, 2 order by 1, 2`,
     [ARRIVAL],
   );

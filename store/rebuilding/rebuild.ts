@@ -140,22 +140,17 @@ async function refuseStrangers(tx: Session): Promise<void> {
 
 async function cloneTables(tx: Session): Promise<void> {
   await tx.query(`create schema ${NEXT}`);
-  const { rows: tables } = await tx.query<{ oid: number; name: string; partitioning: string | null }>(
-    `select c.oid::bigint as oid, quote_ident(c.relname) as name, pg_get_partkeydef(c.oid) as partitioning
-     from pg_class c where c.relnamespace = 'facts'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition order by c.relname`,
-  );
-  for (const table of tables) {
-    const by = table.partitioning === null ? '' : ` partition by ${table.partitioning}`;
-    await tx.query(`create table ${NEXT}.${table.name} (like facts.${table.name} including all)${by}`);
-    if (table.partitioning === null) continue;
-    const { rows: parts } = await tx.query<{ name: string; bound: string }>(
-      `select quote_ident(c.relname) as name, pg_get_expr(c.relpartbound, c.oid) as bound
-       from pg_inherits i join pg_class c on c.oid = i.inhrelid where i.inhparent = $1::oid order by c.relname`,
-      [table.oid],
-    );
-    for (const part of parts)
-      await tx.query(`create table ${NEXT}.${part.name} partition of ${NEXT}.${table.name} ${part.bound}`);
+  for (const table of await tablesOf(tx)) {
+    await tx.query(`create table ${NEXT}.${table} (like facts.${table} including all)`);
   }
+}
+
+/** Names of the tables of schema facts, quoted. */
+async function tablesOf(tx: Session): Promise<readonly string[]> {
+  const { rows } = await tx.query<{ name: string }>(
+    `select quote_ident(relname) as name from pg_class where relnamespace = 'facts'::regnamespace and relkind = 'r' order by 1`,
+  );
+  return rows.map(({ name }) => name);
 }
 
 async function swap(tx: Session): Promise<void> {
@@ -192,11 +187,7 @@ async function swap(tx: Session): Promise<void> {
  * reader which holds one table and wants the next goes first, and new readers never queue for long behind an old one.
  */
 async function lockOut(tx: Session, views: readonly string[]): Promise<void> {
-  const { rows } = await tx.query<{ name: string }>(
-    `select 'facts.' || quote_ident(relname) as name from pg_class
-     where relnamespace = 'facts'::regnamespace and relkind in ('r', 'p') and not relispartition order by 1`,
-  );
-  const wanted = [...views, ...rows.map((row) => row.name)].join(', ');
+  const wanted = [...views, ...(await tablesOf(tx)).map((table) => `facts.${table}`)].join(', ');
   const deadline = performance.now() + SWAP_PATIENCE_MS;
   for (;;) {
     await tx.query(`savepoint before_lock; set local lock_timeout = '200ms'`);

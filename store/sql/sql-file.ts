@@ -38,11 +38,8 @@ const KINDS: Readonly<Record<string, readonly [kind: ColumnKind, cast: string]>>
 /** Small enough that the last batch, which nobody waits beside, is soon written; readers have no use for larger ones. */
 const BATCH = { batchRows: 16_384, batchBytes: 8 * 1024 * 1024 };
 
-/**
- * Tables of episodes are cut by episode, and nearly every join is by episode: joined part by part, 100,000 rows of the view of steps
- * took three quarters of the server's time. Compiling costs more than it saves.
- */
-const SETTINGS = 'set local enable_partitionwise_join = on; set local jit = off';
+/** Compiling costs more than it saves. */
+const SETTINGS = 'set local jit = off';
 
 /**
  * Writes the answer to `path`, which is there completely, flushed, or as it was before; at most `limit` rows where one is given.

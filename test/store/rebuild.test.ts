@@ -63,7 +63,7 @@ describe('a rebuild', () => {
     expect(await unjudged(fresh.db, METHODS, { now: now() })).toEqual([]);
 
     const { rows } = await fresh.db.query<{ tables: string }>(
-      `select string_agg('facts.' || relname, ', ') as tables from pg_class where relnamespace = 'facts'::regnamespace and relkind in ('r', 'p') and not relispartition`,
+      `select string_agg('facts.' || relname, ', ') as tables from pg_class where relnamespace = 'facts'::regnamespace and relkind = 'r'`,
     );
     await fresh.db.query(`truncate ${rows[0]?.tables}`);
     await rebuild(fresh.db, { judge: judgeAgain });
