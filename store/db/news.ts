@@ -1,6 +1,7 @@
 /** Work that waits for news: woken by a notification, and looking by itself now and then in case one was lost. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Db } from './pool.ts';
+import type { Db, Session } from './pool.ts';
+import { scalarOf, sql } from './query.ts';
 
 export type NewsOptions = {
   readonly signal: AbortSignal;
@@ -9,6 +10,10 @@ export type NewsOptions = {
   /** After news, waits so long for more of it: one larger piece of work is cheaper than several small ones. */
   readonly gatherMs?: number;
 };
+
+/** Wakes whoever waits on the channel, once the transaction is committed. */
+export const notify = (session: Pick<Session, 'query'>, channel: string, payload = ''): Promise<unknown> =>
+  scalarOf(session, sql`pg_notify(${channel}, ${payload})`, { name: 'notify' });
 
 /** Calls `work` until the signal fires: at once, after each piece of news on the channel, and again while it answers true. */
 export async function onNews(

@@ -10,6 +10,7 @@ import {
   PostgresAdapter,
   PostgresIntrospector,
   PostgresQueryCompiler,
+  type RawBuilder,
   sql,
 } from 'kysely';
 import { escapeText } from '../../ingest/text.ts';
@@ -59,6 +60,16 @@ export async function countOf(
 ): Promise<number> {
   const { sql, parameters } = statement.compile();
   return (await session.query(sql, parameters, options)).count;
+}
+
+/** The value of one expression: a function of the server that is called, a question with one answer. */
+export async function scalarOf<T>(
+  session: Pick<Session, 'query'>,
+  expression: Expression<T>,
+  options?: QueryOptions,
+): Promise<T> {
+  const [row] = await rowsOf(session, query.selectNoFrom(sql<T>`${expression}`.as('value')), options);
+  return row!.value as T;
 }
 
 /** Rows of the statement through a cursor, a batch at a time, as `Session.stream`. */
@@ -111,6 +122,12 @@ export const rowsOfPrepared = async <Values, Row>(
   { text, options, params }: Prepared<Values, Row>,
   values: Values,
 ): Promise<Row[]> => (await session.query<Row>(text, params(values), options)).rows;
+
+/** For `where(column, '=', anyOf(values))`: one parameter, so that the statement's text is the same for lists of any length, none included. */
+export const anyOf = <T extends string | number>(
+  values: readonly T[],
+  type: T extends number ? 'integer' | 'bigint' | 'smallint' : 'text' = 'text' as never,
+): RawBuilder<T> => sql<T>`any(${values}::${sql.raw(type)}[])`;
 
 /** A text as SQL literal that is safe whatever the server's setting of standard_conforming_strings. */
 export function quoteText(text: string): string {

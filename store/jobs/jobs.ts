@@ -7,8 +7,9 @@ import { TroupeError } from '../../errors.ts';
 import { decodeDraft } from '../../ingest/decode.ts';
 import type { Draft } from '../../ingest/events.ts';
 import type { EventLog } from '../../ingest/log/log.ts';
-import { onNews } from '../db/news.ts';
+import { notify, onNews } from '../db/news.ts';
 import type { Db } from '../db/pool.ts';
+import { anyOf, countOf, firstOf, prepare, query, rowsOf, rowsOfPrepared, sql } from '../db/query.ts';
 
 export type Job<Spec = Record<string, unknown>> = {
   readonly job_id: string;
@@ -54,24 +55,29 @@ export async function requestJob(
     name: 'job.requested',
     data: { job_id, kind, spec, parent_job_id: parent ?? null },
   });
-  await db.query('insert into troupe.job_queue (job_id, kind, spec) values ($1, $2, $3) on conflict do nothing', [
-    job_id,
-    kind,
-    JSON.stringify(spec),
-  ]);
-  await db.query(`select pg_notify('${JOB_CHANNEL}', $1)`, [kind]);
+  const row = { job_id, kind, spec: JSON.stringify(spec) };
+  await countOf(
+    db,
+    query
+      .insertInto('troupe.job_queue')
+      .values(row)
+      .onConflict((conflict) => conflict.doNothing()),
+  );
+  await notify(db, JOB_CHANNEL, kind);
 }
+
+const jobState = prepare<{ jobId: string }>('job_state')((value) =>
+  query
+    .selectFrom('troupe.job_queue')
+    .select(['state', 'outcome', 'result', 'error'])
+    .where('job_id', '=', value('jobId')),
+);
 
 /** Waits for the end of a job. @throws TroupeError `training_failed` with the job's own error when it did not end well. */
 export async function waitForJob(db: Db, jobId: string, { timeoutMs = 600_000 } = {}): Promise<unknown> {
   const deadline = performance.now() + timeoutMs;
   for (let pause = 2; performance.now() < deadline; pause = Math.min(50, pause * 1.3)) {
-    const { rows } = await db.query<JobResult & { state: string }>(
-      'select state, outcome, result, error from troupe.job_queue where job_id = $1',
-      [jobId],
-      { name: 'job_state' },
-    );
-    const job = rows[0];
+    const [job] = await rowsOfPrepared(db, jobState, { jobId });
     if (!job) throw new TroupeError('not_found', `There is no job ${jobId}.`);
     if (job.state === 'finished') {
       if (job.outcome === 'done') return job.result;
@@ -110,28 +116,59 @@ export async function runJobs(
 
 /** Puts the jobs of a worker that leaves back into the queue, as if they had not been tried. Returns their ids. */
 export async function handBack(db: Db, worker: string): Promise<string[]> {
-  const { rows } = await db.query<{ job_id: string }>(
-    `update troupe.job_queue set state = 'waiting', worker = null, leased_until = null, token = token + 1, attempts = greatest(attempts - 1, 0)
-     where worker = $1 and state = 'running' returning job_id`,
-    [worker],
+  const rows = await rowsOf(
+    db,
+    query
+      .updateTable('troupe.job_queue')
+      .set((job) => ({
+        state: 'waiting',
+        worker: null,
+        leased_until: null,
+        token: job('token', '+', 1),
+        attempts: sql<number>`greatest(attempts - 1, 0)`,
+      }))
+      .where('worker', '=', worker)
+      .where('state', '=', 'running')
+      .returning('job_id'),
   );
   return rows.map((row) => row.job_id);
 }
 
+const leaseEnd = (leaseMs: number) => sql<string>`clock_timestamp() + make_interval(secs => ${leaseMs}::float8 / 1000)`;
+
+const claimJob = prepare<{ kinds: readonly string[]; worker: string; leaseMs: number }>('job_claim')((value) =>
+  query
+    .updateTable('troupe.job_queue')
+    .set((job) => ({
+      state: 'running',
+      worker: value('worker'),
+      token: job('token', '+', 1),
+      attempts: job('attempts', '+', 1),
+      leased_until: leaseEnd(value('leaseMs')),
+    }))
+    .where('job_id', '=', (job) =>
+      job
+        .selectFrom('troupe.job_queue')
+        .select('job_id')
+        .where('kind', '=', anyOf(value('kinds')))
+        .where((one) =>
+          one.or([
+            one('state', '=', 'waiting'),
+            one.and([one('state', '=', 'running'), one('leased_until', '<', sql<string>`clock_timestamp()`)]),
+          ]),
+        )
+        .orderBy('requested_at')
+        .orderBy('job_id')
+        .limit(1)
+        .forUpdate()
+        .skipLocked(),
+    )
+    .returning(['job_id', 'kind', 'spec', 'token']),
+);
+
 async function claim(db: Db, kinds: readonly string[], worker: string, leaseMs: number): Promise<Job | null> {
-  const { rows } = await db.query<Job>(
-    `update troupe.job_queue q set state = 'running', worker = $2, token = token + 1, attempts = attempts + 1,
-            leased_until = clock_timestamp() + make_interval(secs => $3::float8 / 1000)
-     where job_id = (
-       select job_id from troupe.job_queue
-       where kind = any($1::text[]) and (state = 'waiting' or state = 'running' and leased_until < clock_timestamp())
-       order by requested_at, job_id for update skip locked limit 1
-     ) returning job_id, kind, spec, token`,
-    [kinds, worker, leaseMs],
-    { name: 'job_claim' },
-  );
-  const job = rows[0];
-  return job ? { ...job, token: Number(job.token) } : null;
+  const [job] = await rowsOfPrepared(db, claimJob, { kinds, worker, leaseMs });
+  return job ? { ...job, spec: job.spec as Job['spec'] } : null;
 }
 
 async function perform(
@@ -142,21 +179,23 @@ async function perform(
 ): Promise<void> {
   let lost = false;
   const beat = async () => {
-    const { count } = await db.query(
-      `update troupe.job_queue set leased_until = clock_timestamp() + make_interval(secs => $3::float8 / 1000)
-       where job_id = $1 and token = $2 and state = 'running'`,
-      [job.job_id, job.token, leaseMs],
-    );
-    lost = count === 0;
+    const renewed = query
+      .updateTable('troupe.job_queue')
+      .set('leased_until', leaseEnd(leaseMs))
+      .where('job_id', '=', job.job_id)
+      .where('token', '=', job.token)
+      .where('state', '=', 'running');
+    lost = (await countOf(db, renewed)) === 0;
   };
   // A beat that the database missed is made up by the next one.
   const renew = setInterval(() => void beat().catch(() => {}), leaseMs / 3);
   let ended: JobResult;
   try {
-    const { rows } = await db.query<{ attempts: number }>('select attempts from troupe.job_queue where job_id = $1', [
-      job.job_id,
-    ]);
-    if ((rows[0]?.attempts ?? 1) > MAX_ATTEMPTS) {
+    const row = await firstOf(
+      db,
+      query.selectFrom('troupe.job_queue').select('attempts').where('job_id', '=', job.job_id),
+    );
+    if ((row?.attempts ?? 1) > MAX_ATTEMPTS) {
       throw new TroupeError('training_failed', `It was tried ${MAX_ATTEMPTS} times and its worker died each time.`);
     }
     await record(log, now, job.job_id, `started-${job.token}`, {
@@ -184,18 +223,29 @@ async function perform(
 /** A worker whose lease went to another has an old token: it finds no row and says nothing. While it speaks, nobody can take the job. */
 const finish = ({ db, log, now }: JobContext, job: Job, ended: JobResult): Promise<void> =>
   db.transaction(async (tx) => {
-    const { rows } = await tx.query(
-      `select 1 from troupe.job_queue where job_id = $1 and token = $2 and state = 'running' for update`,
-      [job.job_id, job.token],
-    );
-    if (rows.length === 0) return;
+    const held = query
+      .selectFrom('troupe.job_queue')
+      .select('job_id')
+      .where('job_id', '=', job.job_id)
+      .where('token', '=', job.token)
+      .where('state', '=', 'running');
+    if ((await firstOf(tx, held.forUpdate())) === undefined) return;
     await record(log, now, job.job_id, `finished-${job.token}`, {
       name: 'job.finished',
       data: { job_id: job.job_id, ...ended },
     });
-    await tx.query(
-      `update troupe.job_queue set state = 'finished', outcome = $2, result = $3, error = $4, leased_until = null where job_id = $1`,
-      [job.job_id, ended.outcome, JSON.stringify(ended.result), JSON.stringify(ended.error)],
+    const end = {
+      outcome: ended.outcome,
+      result: JSON.stringify(ended.result),
+      error: JSON.stringify(ended.error),
+      leased_until: null,
+    };
+    await countOf(
+      tx,
+      query
+        .updateTable('troupe.job_queue')
+        .set({ state: 'finished', ...end })
+        .where('job_id', '=', job.job_id),
     );
   });
 

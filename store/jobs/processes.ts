@@ -1,5 +1,6 @@
 /** Which processes of a project run now: they register, beat, and are forgotten when they stop beating. */
 import type { Db } from '../db/pool.ts';
+import { countOf, query, sql } from '../db/query.ts';
 
 export type ProcessFacts = {
   readonly processId: string;
@@ -13,12 +14,22 @@ const BEAT_MS = 3000;
 
 /** Registers this process and keeps its heartbeat; the returned function takes it off the list. */
 export async function registerProcess(db: Db, facts: ProcessFacts): Promise<() => Promise<void>> {
-  await db.query(`delete from troupe.processes where heartbeat_at < clock_timestamp() - interval '1 minute'`);
+  await countOf(
+    db,
+    query
+      .deleteFrom('troupe.processes')
+      .where('heartbeat_at', '<', sql<string>`clock_timestamp() - interval '1 minute'`),
+  );
+  const heard = { policy: facts.policy ?? null, address: facts.address ?? null };
   const beat = () =>
-    db.query(
-      `insert into troupe.processes as p (process_id, role, policy, address, pid) values ($1, $2, $3, $4, $5)
-       on conflict (process_id) do update set heartbeat_at = clock_timestamp(), policy = excluded.policy, address = excluded.address`,
-      [facts.processId, facts.role, facts.policy ?? null, facts.address ?? null, process.pid],
+    countOf(
+      db,
+      query
+        .insertInto('troupe.processes')
+        .values({ process_id: facts.processId, role: facts.role, pid: process.pid, ...heard })
+        .onConflict((known) =>
+          known.column('process_id').doUpdateSet({ heartbeat_at: sql<string>`clock_timestamp()`, ...heard }),
+        ),
     );
   await beat();
   // A missed beat is made up by the next one; a database that is away is noticed by whoever works with it.
@@ -26,6 +37,6 @@ export async function registerProcess(db: Db, facts: ProcessFacts): Promise<() =
   timer.unref();
   return async () => {
     clearInterval(timer);
-    await db.query('delete from troupe.processes where process_id = $1', [facts.processId]);
+    await countOf(db, query.deleteFrom('troupe.processes').where('process_id', '=', facts.processId));
   };
 }

@@ -1,6 +1,7 @@
 /** The API keys of a project in its database: made, listed, revoked. What is kept cannot be turned back into a key. */
 import { got, TroupeError } from '../../errors.ts';
 import type { Session } from '../db/pool.ts';
+import { countOf, query, rowsOf, sql } from '../db/query.ts';
 import { newKey, SCOPES, type Scope } from './api-key.ts';
 
 export type KeyAsked = { readonly name: string; readonly scopes: readonly Scope[]; readonly expiresAt: Date | null };
@@ -8,14 +9,15 @@ export type KeyAsked = { readonly name: string; readonly scopes: readonly Scope[
 export type ListedKey = {
   readonly lookup: string;
   readonly name: string;
-  readonly scopes: readonly Scope[];
+  readonly scopes: readonly string[];
   readonly created_at: string;
   readonly expires_at: string | null;
   readonly revoked_at: string | null;
 };
 
 /** A key as it is recognised. */
-export type KnownKey = Pick<ListedKey, 'lookup' | 'scopes' | 'expires_at' | 'revoked_at'> & {
+export type KnownKey = Pick<ListedKey, 'lookup' | 'expires_at' | 'revoked_at'> & {
+  readonly scopes: readonly Scope[];
   readonly sha256: Uint8Array;
 };
 
@@ -25,20 +27,21 @@ export async function createKey(
   { name, scopes, expiresAt }: KeyAsked,
 ): Promise<{ readonly text: string; readonly lookup: string }> {
   const { text, lookup, digest } = newKey();
-  await db.query(
-    'insert into troupe.api_keys (lookup, name, sha256, scopes, expires_at) values ($1, $2, $3, $4, $5::timestamptz)',
-    [lookup, name, digest, [...scopes], expiresAt?.toISOString() ?? null],
-  );
+  const row = { lookup, name, sha256: digest, scopes: [...scopes], expires_at: expiresAt?.toISOString() ?? null };
+  await countOf(db, query.insertInto('troupe.api_keys').values(row));
   return { text, lookup };
 }
 
 /** All keys, the newest first, also those that are no longer of use. */
-export async function listKeys(db: Session): Promise<readonly ListedKey[]> {
-  const { rows } = await db.query<ListedKey>(
-    'select lookup, name, scopes, created_at, expires_at, revoked_at from troupe.api_keys order by created_at desc, lookup',
+export const listKeys = (db: Session): Promise<readonly ListedKey[]> =>
+  rowsOf(
+    db,
+    query
+      .selectFrom('troupe.api_keys')
+      .select(['lookup', 'name', 'scopes', 'created_at', 'expires_at', 'revoked_at'])
+      .orderBy('created_at', 'desc')
+      .orderBy('lookup'),
   );
-  return rows;
-}
 
 /**
  * Revokes the key of that lookup, or the only live one of that name. Revoking again changes nothing.
@@ -58,16 +61,25 @@ export async function revokeKey(db: Session, lookupOrName: string): Promise<List
       `${named.length} keys are called ${got(lookupOrName)}; name one of ${lookups} instead.`,
     );
   }
-  await db.query('update troupe.api_keys set revoked_at = clock_timestamp() where lookup = $1 and revoked_at is null', [
-    found.lookup,
-  ]);
+  await countOf(
+    db,
+    query
+      .updateTable('troupe.api_keys')
+      .set('revoked_at', sql<string>`clock_timestamp()`)
+      .where('lookup', '=', found.lookup)
+      .where('revoked_at', 'is', null),
+  );
   return found;
 }
 
 /** Every key as it is recognised. Scopes of a newer Troupe are left out: what is not known is not allowed. */
 export async function knownKeys(db: Pick<Session, 'query'>): Promise<readonly KnownKey[]> {
-  const { rows } = await db.query<KnownKey>(
-    'select lookup, sha256, scopes, expires_at, revoked_at from troupe.api_keys',
+  const rows = await rowsOf(
+    db,
+    query.selectFrom('troupe.api_keys').select(['lookup', 'sha256', 'scopes', 'expires_at', 'revoked_at']),
   );
-  return rows.map((row) => ({ ...row, scopes: row.scopes.filter((scope) => SCOPES.includes(scope)) }));
+  return rows.map((row) => ({
+    ...row,
+    scopes: row.scopes.filter((scope): scope is Scope => (SCOPES as readonly string[]).includes(scope)),
+  }));
 }

@@ -4,6 +4,7 @@ import { decodeText } from '../../ingest/decode.ts';
 import { type EventLog, prunedRefusal } from '../../ingest/log/log.ts';
 import { sqlState } from '../db/faults.ts';
 import type { Db } from '../db/pool.ts';
+import { anyOf, countOf, firstOf, query, rowsOf } from '../db/query.ts';
 import { projectAll } from '../projecting/projector.ts';
 import { reprojectKeys } from '../projecting/reproject.ts';
 
@@ -24,13 +25,28 @@ export type Letter = {
   readonly raw: Buffer;
 };
 
-const COLUMNS =
-  'dead_letter_id::float8 as dead_letter_id, door, place, code, field, expected, got, attempts, first_at, last_at, replayed_at, raw';
+const COLUMNS = [
+  'dead_letter_id',
+  'door',
+  'place',
+  'code',
+  'field',
+  'expected',
+  'got',
+  'attempts',
+  'first_at',
+  'last_at',
+  'replayed_at',
+  'raw',
+] as const;
 
 /** @throws TroupeError `not_found` */
 export async function letterOf(db: Db, id: number): Promise<Letter> {
-  const { rows } = await db.query<Letter>(`select ${COLUMNS} from troupe.dead_letters where dead_letter_id = $1`, [id]);
-  if (rows[0]) return rows[0];
+  const letter = await firstOf(
+    db,
+    query.selectFrom('troupe.dead_letters').select(COLUMNS).where('dead_letter_id', '=', id),
+  );
+  if (letter) return letter;
   throw new TroupeError('not_found', `There is no dead letter ${id}.`, { hint: '`troupe deadletters` lists them.' });
 }
 
@@ -57,25 +73,34 @@ export async function replay(
   db: Db,
   { log, now, ids = null, code = null, importRecord }: ReplayOptions,
 ): Promise<Replay> {
-  const { rows } = await db.query<{ id: number }>(
-    `select dead_letter_id::float8 as id from troupe.dead_letters
-     where ($1::bigint[] is null or dead_letter_id = any($1)) and ($2::text is null or code = $2) and replayed_at is null and code <> 'erased'
-     order by dead_letter_id`,
-    [ids, code],
+  const waiting = await rowsOf(
+    db,
+    query
+      .selectFrom('troupe.dead_letters')
+      .select('dead_letter_id as id')
+      .$if(ids !== null, (letters) => letters.where('dead_letter_id', '=', anyOf(ids!, 'bigint')))
+      .$if(code !== null, (letters) => letters.where('code', '=', code))
+      .where('replayed_at', 'is', null)
+      .where('code', '<>', 'erased')
+      .orderBy('dead_letter_id'),
   );
   const replayed: number[] = [];
   const refused: Replay['refused'][number][] = [];
-  for (const { id } of rows) {
+  for (const { id } of waiting) {
     const letter = await letterOf(db, id);
     const why = await retry(db, log, letter, importRecord);
     if (why === null) replayed.push(id);
     else refused.push({ dead_letter_id: id, ...why });
-    await db.query(
-      `update troupe.dead_letters set replayed_at = case when $2 then $3::timestamptz end, last_at = $3 where dead_letter_id = $1`,
-      [id, why === null, now().toISOString()],
+    const last_at = now().toISOString();
+    await countOf(
+      db,
+      query
+        .updateTable('troupe.dead_letters')
+        .set({ replayed_at: why === null ? last_at : null, last_at })
+        .where('dead_letter_id', '=', id),
     );
   }
-  return { tried: rows.length, replayed, refused };
+  return { tried: waiting.length, replayed, refused };
 }
 
 type Why = { readonly code: string; readonly why: string } | null;
