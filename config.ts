@@ -32,6 +32,12 @@ export const SETTINGS = {
     secret: true,
     about: 'PostgreSQL server to use instead of the embedded one',
   },
+  database_port: {
+    env: 'TROUPE_DATABASE_PORT',
+    fallback: 0,
+    range: [0, 65535],
+    about: 'TCP port of 127.0.0.1 that the embedded database listens on besides its socket; 0: none',
+  },
   kafka_brokers: {
     env: 'KAFKA_BROKERS',
     fallback: null,

@@ -122,6 +122,7 @@ async function start(about: About, venv: string, database: string, scratch: stri
   await admin.close();
   const own = new URL(database);
   own.pathname = `/${name}`;
+  own.hostname = '127.0.0.1'; // SQLAlchemy does not read the address of a socket.
   const child = spawn(join(venv, 'bin', about.program), [...about.args(port, own.href)], {
     cwd: folder,
     env: { ...process.env, ...about.env(port, own.href, folder) },

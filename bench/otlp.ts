@@ -12,6 +12,7 @@ import { protobufToJson } from '../ingest/otlp/protobuf.ts';
 import type { OtlpSpan } from '../ingest/otlp/span.ts';
 import { createRedactor, type Redactor } from '../ingest/redact.ts';
 import { runTroupe, type TroupeProcess } from '../proofs/troupe-process.ts';
+import { freePort } from '../store/db/free-port.ts';
 import type { Bench, Settings } from './bench.ts';
 import { compared, interleave, oursOnly, type Result, type Side } from './harness.ts';
 import { findPeers, type StartedPeer } from './otlp-peers.ts';
@@ -138,7 +139,7 @@ async function untilCounted(count: () => Promise<number>, wanted: number): Promi
 }
 
 async function postedCases({ rounds, scratch, say }: Settings): Promise<Result[]> {
-  const server = await startBenchServer(scratch);
+  const server = await startBenchServer(scratch, await freePort());
   const started: TroupeProcess[] = [];
   for (const role of ['ingest', 'project']) {
     started.push(await runTroupe(role, { home: join(scratch, 'home'), env: { DATABASE_URL: server.url } }));

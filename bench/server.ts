@@ -21,11 +21,11 @@ export type BenchServer = {
   close(): Promise<void>;
 };
 
-/** Starts it in a folder that the benchmark removes, with every migration applied. */
-export async function startBenchServer(folder: string): Promise<BenchServer> {
+/** Starts it in a folder that the benchmark removes, with every migration applied; `port` for peers that know only TCP. */
+export async function startBenchServer(folder: string, port?: number): Promise<BenchServer> {
   const binaries = prepareBinaries();
   const cluster = await ensureCluster(binaries, join(folder, 'data'), false);
-  const server = await startServer(binaries, cluster);
+  const server = await startServer(binaries, cluster, port === undefined ? {} : { port });
   const postmaster = Number(readFileSync(join(cluster.folder, 'cluster', 'postmaster.pid'), 'utf8').split('\n')[0]);
   const opened: Db[] = [];
   const open = async (name: string): Promise<BenchServer> => {

@@ -29,6 +29,7 @@ export const roleSettings = (config: Config, project: string | null): RoleSettin
   env: {
     TROUPE_THREADS: String(config.threads),
     ...(config.database_url === null ? {} : { DATABASE_URL: config.database_url }),
+    ...(config.database_port === 0 ? {} : { TROUPE_DATABASE_PORT: String(config.database_port) }),
     ...kafkaEnvironment(config),
   },
 });

@@ -48,6 +48,7 @@ export async function withContext<T>(
     home: config.home,
     ...(config.origins.project === 'default' && config.database_url ? {} : { project: config.project }),
     ...(config.database_url === null ? {} : { databaseUrl: config.database_url }),
+    ...(config.database_port === 0 ? {} : { embedded: { port: config.database_port } }),
     applicationName: 'troupe',
   }).catch((error) => {
     throw naming(error, config);

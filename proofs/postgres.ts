@@ -20,7 +20,6 @@ export async function startPostgres(folder: string, database: string): Promise<P
   const binaries = prepareBinaries();
   const cluster = await ensureCluster(binaries, folder, true);
   let server: Server = await startServer(binaries, cluster);
-  const { port } = server;
   const admin = openPool(server.url('postgres'), { max: 1 });
   await admin.query(`create database ${database}`);
   await admin.close();
@@ -32,9 +31,9 @@ export async function startPostgres(folder: string, database: string): Promise<P
     },
     start: async () => {
       for (let attempt = 0; ; attempt++) {
-        clearLock(cluster);
+        clearLock(binaries, cluster);
         try {
-          server = await startServer(binaries, cluster, { port, samePort: true });
+          server = await startServer(binaries, cluster);
           return;
         } catch (error) {
           // The last processes of the one that was killed are just ending.

@@ -57,7 +57,7 @@ export async function startPostgresImage(container: Container, here: Here): Prom
   const binaries = prepareBinaries();
   const data = join(folder, 'data');
   const cluster = await ensureCluster(binaries, data, true);
-  const server = await startServer(binaries, cluster, { port: here.port(container.name, 5432), samePort: true });
+  const server = await startServer(binaries, cluster, { port: here.port(container.name, 5432) });
   const admin = openPool(server.url('postgres'), { max: 1 });
   await admin.query(`create role "${user}" superuser login password '${password.replaceAll("'", "''")}'`);
   if (database !== 'postgres') await admin.query(`create database "${database}" owner "${user}"`);

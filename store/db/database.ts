@@ -95,10 +95,10 @@ async function prepare(db: Db, server: string, project: string, bringUpToDate: b
   }
   const { state, pending } = await checkSchema(db);
   if (state === 'current') return;
-  const { host, port } = addressOf(server);
+  const { at } = addressOf(server);
   throw new TroupeError(
     'schema_missing',
-    `Database "${project}" at ${host}:${port} lacks ${pending.length} migrations from ${pending[0]!.number} (${pending[0]!.name}) on; start it once with migrations allowed.`,
+    `Database "${project}" at ${at} lacks ${pending.length} migrations from ${pending[0]!.number} (${pending[0]!.name}) on; start it once with migrations allowed.`,
   );
 }
 
@@ -107,13 +107,13 @@ async function checkServer(db: Db, server: string): Promise<void> {
     `select current_setting('server_version_num')::int as version, current_setting('server_encoding') as encoding`,
   );
   const { version, encoding } = rows[0]!;
-  const { host, port } = addressOf(server);
+  const { at } = addressOf(server);
   if (version < OLDEST_SERVER) {
-    const text = `PostgreSQL at ${host}:${port} has version ${Math.floor(version / 10_000)}; Troupe needs 15 or later.`;
+    const text = `PostgreSQL at ${at} has version ${Math.floor(version / 10_000)}; Troupe needs 15 or later.`;
     throw new TroupeError('config_invalid', text, { field: 'DATABASE_URL' });
   }
   if (encoding !== 'UTF8') {
-    const text = `The database at ${host}:${port} has encoding ${encoding}; Troupe needs UTF8.`;
+    const text = `The database at ${at} has encoding ${encoding}; Troupe needs UTF8.`;
     throw new TroupeError('config_invalid', text, { field: 'DATABASE_URL' });
   }
 }
@@ -143,9 +143,9 @@ async function createDatabase(server: string, project: string): Promise<void> {
       await admin.close();
     }
   }
-  const { host, port, user } = addressOf(server);
+  const { at, user } = addressOf(server);
   throw new TroupeError(
     'not_found',
-    `PostgreSQL at ${host}:${port} has no database "${project}" and user "${user}" may not create it; ask for: CREATE DATABASE "${project}".`,
+    `PostgreSQL at ${at} has no database "${project}" and user "${user}" may not create it; ask for: CREATE DATABASE "${project}".`,
   );
 }

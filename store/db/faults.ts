@@ -52,12 +52,13 @@ export function environmentError(error: unknown): TroupeError | null {
   return new TroupeError('unreachable', `The connection to PostgreSQL was lost: ${said}. ${again}`, detail);
 }
 
-/** Host, port, user and database of a database address, for messages. The password is left out. */
-export function addressOf(url: string): { host: string; port: string; user: string; database: string } {
+/** Where a database address points, its user and database, for messages. `at` is host:port or the path of a socket. The password is left out. */
+export function addressOf(url: string): { at: string; user: string; database: string } {
   const parsed = parseAddress(url);
+  const host = parsed.searchParams.get('host') || decodeURIComponent(parsed.hostname) || 'localhost';
+  const port = parsed.searchParams.get('port') || parsed.port || '5432';
   return {
-    host: parsed.hostname || parsed.searchParams.get('host') || 'localhost',
-    port: parsed.port || '5432',
+    at: host.startsWith('/') ? `${host}/.s.PGSQL.${port}` : `${host}:${port}`,
     user: decodeURIComponent(parsed.username),
     database: decodeURIComponent(parsed.pathname.slice(1)),
   };
@@ -79,8 +80,8 @@ export function parseAddress(url: string): URL {
 /** The error of a failed connect, as one line. Codes: `unreachable`, `not_found` (no such database), `busy` (no connection slot left). */
 export function connectError(error: unknown, url: string): TroupeError {
   if (error instanceof TroupeError) return error;
-  const { host, port, user, database } = addressOf(url);
-  const at = `PostgreSQL at ${host}:${port}`;
+  const { at: place, user, database } = addressOf(url);
+  const at = `PostgreSQL at ${place}`;
   const code = String((error as { code?: unknown }).code ?? '');
   const message = error instanceof Error ? error.message.split('\n', 1)[0] : String(error);
   const detail = { cause: error, got: code || String(message) };
@@ -93,6 +94,7 @@ export function connectError(error: unknown, url: string): TroupeError {
     case '28000':
       return new TroupeError('unreachable', `${at} refused the login of user "${user}": ${message}.`, detail);
     case 'ECONNREFUSED':
+    case 'ENOENT':
       return new TroupeError('unreachable', `Cannot reach ${at}: nothing answers there. Is the server up?`, detail);
     case 'ENOTFOUND':
     case 'EAI_AGAIN':

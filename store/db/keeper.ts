@@ -6,11 +6,10 @@
  * One home never has two servers, because PostgreSQL locks its cluster; a keeper that finds it locked by the server
  * of a living keeper gives up, and by one that is just stopping waits.
  */
-import { createHash, randomBytes } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import { appendFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { TroupeError } from '../../errors.ts';
 import { prepareBinaries } from './binaries.ts';
@@ -25,6 +24,7 @@ import {
   type ServerAddress,
 } from './keeping.ts';
 import { clearLock, InUse, type Server, startServer } from './launcher.ts';
+import { socketFolder } from './sockets.ts';
 
 const FIRST_USER_MS = 15_000;
 const LOCKED_MS = 60_000;
@@ -52,9 +52,6 @@ function onLog(text: string): void {
   }
 }
 
-/** The same for the same home, so that addresses stay valid over restarts while the port is free. */
-const homePort = (): number => 20_000 + (createHash('sha256').update(home.root).digest().readUInt16BE() % 10_000);
-
 type Launched = { server: Server; restart: () => Promise<Server> };
 
 /** Null when another keeper holds the cluster. */
@@ -62,12 +59,12 @@ async function launch(): Promise<Launched | null> {
   const binaries = prepareBinaries(order.base);
   const durable = order.durable ?? true;
   const cluster = await ensureCluster(binaries, home.data, durable);
-  const start = (port: number, samePort = false) => startServer(binaries, cluster, { durable, port, samePort, onLog });
+  const start = () => startServer(binaries, cluster, { durable, ...(order.port ? { port: order.port } : {}), onLog });
   const deadline = performance.now() + LOCKED_MS;
-  const patiently = async (port: number): Promise<Server | null> => {
+  const patiently = async (): Promise<Server | null> => {
     for (;;) {
       try {
-        return await start(port);
+        return await start();
       } catch (error) {
         if (!(error instanceof InUse)) throw error;
       }
@@ -80,20 +77,20 @@ async function launch(): Promise<Launched | null> {
           `Another server holds ${cluster.folder} and does not answer; stop it and try again.`,
         );
       }
-      clearLock(cluster);
+      clearLock(binaries, cluster);
       await sleep(100);
     }
   };
-  const server = await patiently(homePort());
-  return server && { server, restart: () => restarted(start, server.port) };
+  const server = await patiently();
+  return server && { server, restart: () => restarted(start) };
 }
 
-/** After a crash the last processes of the dead server may hold its memory and its port for a moment. */
-async function restarted(start: (port: number, samePort: boolean) => Promise<Server>, port: number): Promise<Server> {
+/** After a crash the last processes of the dead server may hold its memory for a moment. */
+async function restarted(start: () => Promise<Server>): Promise<Server> {
   const deadline = performance.now() + LOCKED_MS;
   for (;;) {
     try {
-      return await start(port, true);
+      return await start();
     } catch (error) {
       if (!(error instanceof InUse) || performance.now() > deadline) throw error;
       await sleep(100);
@@ -118,12 +115,17 @@ async function keep({ server: first, restart }: Launched): Promise<void> {
       if (sockets.size === 0 && !stopping) idle = setTimeout(stop, order.idleMs);
     });
     const stranger = setTimeout(() => socket.destroy(), 5000);
-    createInterface({ input: socket }).once('line', (line) => {
-      if (line !== token) return socket.destroy();
+    let received = '';
+    const greet = (text: string) => {
+      received += text;
+      if (received.length <= token.length && !received.endsWith('\n')) return;
+      socket.off('data', greet).resume();
+      if (received !== `${token}\n`) return socket.destroy();
       clearTimeout(stranger);
       const address: ServerAddress = { url: server.url('postgres') };
       socket.write(`${JSON.stringify(address)}\n`);
-    });
+    };
+    socket.setEncoding('latin1').on('data', greet);
   });
 
   async function stop(): Promise<void> {
@@ -148,10 +150,11 @@ async function keep({ server: first, restart }: Launched): Promise<void> {
     }
   }
 
-  await new Promise<void>((resolve, reject) => desk.once('error', reject).listen(0, '127.0.0.1', resolve));
-  const { port } = desk.address() as { port: number };
+  const path = join(socketFolder(home.run, 'keeper.sock'), 'keeper.sock');
+  rmSync(path, { force: true }); // Left by a keeper that was killed: only the one that holds the cluster comes here.
+  await new Promise<void>((resolve, reject) => desk.once('error', reject).listen(path, resolve));
   const file = keeperFile(home);
-  writeFileSync(`${file}.${process.pid}`, JSON.stringify({ port, token, pid: process.pid }), { mode: 0o600 });
+  writeFileSync(`${file}.${process.pid}`, JSON.stringify({ path, token, pid: process.pid }), { mode: 0o600 });
   renameSync(`${file}.${process.pid}`, file);
   process.on('SIGTERM', () => void stop());
   idle = setTimeout(stop, FIRST_USER_MS);

@@ -9,6 +9,8 @@ import type { Home } from './home.ts';
 export type KeeperOrder = {
   readonly home: string;
   readonly durable?: boolean;
+  /** A TCP port of 127.0.0.1 that the server listens on besides its socket. */
+  readonly port?: number;
   /** How long the server outlives its last user. */
   readonly idleMs: number;
   /** The folder of `defaultBase`, where another is wanted. */
@@ -23,10 +25,11 @@ export type KeeperReport =
 /** What a keeper tells each user. */
 export type ServerAddress = { readonly url: string };
 
-/** The port and token of the keeper; it may be left over from one that was killed, so only its answer counts. */
+/** The socket and token of the keeper; it may be left over from one that was killed, so only its answer counts. */
 export const keeperFile = (home: Home): string => join(home.run, 'keeper.json');
 
-type KeeperFile = { readonly port: number; readonly token: string; readonly pid: number };
+/** A keeper of an earlier version that still runs listens on a `port` of 127.0.0.1. */
+type KeeperFile = { readonly path?: string; readonly port?: number; readonly token: string; readonly pid: number };
 
 const ANSWER_MS = 3000;
 
@@ -46,7 +49,7 @@ export function joinKeeper(home: Home): Promise<{ socket: Socket; address: Serve
   const keeper = readKeeperFile(home);
   if (keeper === null) return Promise.resolve(null);
   return new Promise((resolve) => {
-    const socket = connect(keeper.port, '127.0.0.1');
+    const socket = keeper.path === undefined ? connect(keeper.port ?? 0, '127.0.0.1') : connect(keeper.path);
     let said = '';
     const give = (address: ServerAddress | null) => {
       clearTimeout(patience);

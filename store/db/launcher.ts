@@ -1,25 +1,24 @@
 /**
- * Runs one PostgreSQL server on a cluster, on 127.0.0.1 only, as a child that cannot outlive this process.
+ * Runs one PostgreSQL server on a cluster as a child that cannot outlive this process. It listens on a Unix socket that only its
+ * owner can reach, so that nobody else can use up its connections; TCP only where a port is asked for.
  *
  * PostgreSQL's own lock on the cluster (postmaster.pid and its shared memory) is the only lock there is: it is right
  * also after kill -9, and a second server on the same cluster is refused by it.
  */
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
-import { readFileSync, rmSync } from 'node:fs';
+import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Readable, Writable } from 'node:stream';
 import { TroupeError } from '../../errors.ts';
-import type { Binaries } from './binaries.ts';
+import type { Binaries, Identity } from './binaries.ts';
 import { type Cluster, SERVER_ENV, SUPERUSER } from './cluster.ts';
-import { freePort } from './free-port.ts';
+import { socketFolder } from './sockets.ts';
 
 export type ServerOptions = {
   /** False gives up crash safety for speed: for tests only. */
   readonly durable?: boolean;
-  /** The port to try first; any free one is taken when it is not free. */
+  /** A TCP port of 127.0.0.1 to listen on besides the socket, for programs that know only TCP; none by default. */
   readonly port?: number;
-  /** No other port will do, because users have the address already. */
-  readonly samePort?: boolean;
   /** Settings over the defaults. */
   readonly settings?: Readonly<Record<string, string>>;
   /** What the server writes to its log. */
@@ -27,8 +26,7 @@ export type ServerOptions = {
 };
 
 export type Server = {
-  readonly port: number;
-  /** The address of a database, with the password. */
+  /** The address of a database at the socket, with the password; the same for every server of a cluster that is given the same port. */
   url(database: string): string;
   /** Resolves when the server has ended, for whatever reason. */
   readonly ended: Promise<void>;
@@ -36,14 +34,14 @@ export type Server = {
   stop(): Promise<void>;
 };
 
-/** The cluster, or the only port that will do, is in use by a server that is running or whose last process is just ending. */
+/** The cluster is in use by a server that is running or whose last process is just ending. */
 export class InUse extends Error {
   override readonly name = 'InUse';
 }
 
 const DEFAULTS: Readonly<Record<string, string>> = {
-  listen_addresses: '127.0.0.1',
-  unix_socket_directories: '',
+  listen_addresses: '',
+  unix_socket_permissions: '0700',
   password_encryption: 'scram-sha-256',
   max_connections: '200',
   shared_buffers: '256MB',
@@ -79,40 +77,46 @@ wait $server`;
 
 const READY = 'database system is ready to accept connections';
 const STOP_MS = 30_000;
-const ATTEMPTS = 5;
+
+/** PostgreSQL names its socket `.s.PGSQL.<port>`, also where it listens on no port. */
+const SOCKET_PORT = 5432;
+const LONGEST_NAME = '.s.PGSQL.65535';
+
+const socketsOf = (cluster: Cluster, identity: Identity | null): string =>
+  socketFolder(cluster.folder, LONGEST_NAME, identity);
 
 /**
  * Starts the server and waits until it takes connections, however long its recovery takes.
- * @throws InUse when another server holds the cluster; TroupeError `internal` when it does not start
+ * @throws InUse when another server holds the cluster; TroupeError `internal` when it does not start, `conflict` when there is no safe
+ * folder for its socket
  */
 export async function startServer(binaries: Binaries, cluster: Cluster, options: ServerOptions = {}): Promise<Server> {
-  let port = options.port ?? (await freePort());
-  for (let attempt = 1; ; attempt++) {
-    const child = launch(binaries, cluster, port, options);
-    const failure = await untilReady(child);
-    if (failure === null) return serverOf(child, cluster, port);
-    const portTaken = /could not create any TCP\/IP sockets/.test(failure);
-    if (HELD.test(failure) || (portTaken && options.samePort)) {
-      throw new InUse(`${cluster.folder} or port ${port} is in use: ${reasonIn(failure)}`);
-    }
-    if (!portTaken || attempt === ATTEMPTS) {
-      const text = `The embedded PostgreSQL did not start: ${reasonIn(failure) || 'it said nothing'}.`;
-      throw new TroupeError('internal', text, { got: failure });
-    }
-    port = await freePort();
-  }
+  const port = options.port ?? SOCKET_PORT;
+  const folder = socketsOf(cluster, binaries.identity);
+  const child = launch(binaries, cluster, folder, options);
+  const failure = await untilReady(child);
+  if (failure === null) return serverOf(child, cluster, folder, port);
+  if (HELD.test(failure)) throw new InUse(`${cluster.folder} is in use: ${reasonIn(failure)}`);
+  const text = `The embedded PostgreSQL did not start: ${reasonIn(failure) || 'it said nothing'}.`;
+  throw new TroupeError('internal', text, { got: failure });
 }
 
-const HELD = /lock file "postmaster.pid" already exists|pre-existing shared memory block/;
+const HELD = /lock file "[^"]*" already exists|pre-existing shared memory block/;
 
 const reasonIn = (said: string): string | undefined =>
   /(?:FATAL|PANIC): *(.*)/.exec(said)?.[1] ?? said.trim().split('\n').at(-1);
 
 type Child = ChildProcessByStdio<Writable, null, Readable>;
 
-function launch(binaries: Binaries, cluster: Cluster, port: number, options: ServerOptions): Child {
-  const settings = { ...DEFAULTS, ...(options.durable === false ? CARELESS : {}), ...options.settings };
-  const args = ['-D', join(cluster.folder, 'cluster'), '-p', String(port)];
+function launch(binaries: Binaries, cluster: Cluster, sockets: string, options: ServerOptions): Child {
+  const settings = {
+    ...DEFAULTS,
+    ...(options.port === undefined ? {} : { listen_addresses: '127.0.0.1' }),
+    unix_socket_directories: `"${sockets.replaceAll('"', '""')}"`,
+    ...(options.durable === false ? CARELESS : {}),
+    ...options.settings,
+  };
+  const args = ['-D', join(cluster.folder, 'cluster'), '-p', String(options.port ?? SOCKET_PORT)];
   for (const [name, value] of Object.entries(settings)) args.push('-c', `${name}=${value}`);
   const child = spawn('/bin/sh', ['-c', DEAD_MAN, join(binaries.bin, 'postgres'), ...args], {
     ...binaries.identity,
@@ -143,13 +147,13 @@ function untilReady(child: Child): Promise<string | null> {
   });
 }
 
-function serverOf(child: Child, cluster: Cluster, port: number): Server {
+function serverOf(child: Child, cluster: Cluster, sockets: string, port: number): Server {
   const ended = new Promise<void>((resolve) => child.once('exit', () => resolve()));
   const release = () => child.stdin.end();
   void ended.then(release);
+  const at = `${encodeURIComponent(sockets)}:${port}`;
   return {
-    port,
-    url: (database) => `postgres://${SUPERUSER}:${cluster.password}@127.0.0.1:${port}/${encodeURIComponent(database)}`,
+    url: (database) => `postgres://${SUPERUSER}:${cluster.password}@${at}/${encodeURIComponent(database)}`,
     ended,
     stop: async () => {
       release();
@@ -166,9 +170,12 @@ function stopAtOnce(cluster: Cluster): void {
   if (pid !== null) process.kill(pid, 'SIGQUIT');
 }
 
-function lockOwner(cluster: Cluster): number | null {
+const lockOwner = (cluster: Cluster): number | null => ownerOf(join(cluster.folder, 'cluster', 'postmaster.pid'));
+
+/** The process id in the first line of a lock file, or null. */
+function ownerOf(lock: string): number | null {
   try {
-    const pid = Number.parseInt(readFileSync(join(cluster.folder, 'cluster', 'postmaster.pid'), 'utf8'), 10);
+    const pid = Number.parseInt(readFileSync(lock, 'utf8'), 10);
     return pid > 0 ? pid : null;
   } catch {
     return null;
@@ -176,16 +183,20 @@ function lockOwner(cluster: Cluster): number | null {
 }
 
 /**
- * Clears what can hold a cluster though no keeper lives: a lock file whose process id now belongs to another program,
- * which PostgreSQL cannot tell from a server, and a server whose dead man's shell was killed with its keeper, which is
+ * Clears what can hold a cluster though no keeper lives: lock files (of the cluster and of its socket) whose process id now belongs to
+ * another program, which PostgreSQL cannot tell from a server, and a server whose dead man's shell was killed with its keeper, which is
  * told to stop. Where /proc is missing nothing is done.
  */
-export function clearLock(cluster: Cluster): void {
-  const pid = lockOwner(cluster);
-  const command = pid === null ? null : commandOf(pid);
-  if (pid === null || command === null) return;
-  if (!command.includes('bin/postgres')) rmSync(join(cluster.folder, 'cluster', 'postmaster.pid'), { force: true });
-  else if (!commandOf(parentOf(pid))?.includes(cluster.folder)) process.kill(pid, 'SIGINT');
+export function clearLock({ identity }: Pick<Binaries, 'identity'>, cluster: Cluster): void {
+  const sockets = socketsOf(cluster, identity);
+  const names = readdirSync(sockets).filter((name) => /^\.s\.PGSQL\.\d+\.lock$/.test(name));
+  for (const lock of [join(cluster.folder, 'cluster', 'postmaster.pid'), ...names.map((name) => join(sockets, name))]) {
+    const pid = ownerOf(lock);
+    const command = pid === null ? null : commandOf(pid);
+    if (pid === null || command === null) continue;
+    if (!command.includes('bin/postgres')) rmSync(lock, { force: true });
+    else if (!commandOf(parentOf(pid))?.includes(cluster.folder)) process.kill(pid, 'SIGINT');
+  }
 }
 
 /** Null where it cannot be known; PostgreSQL itself sees when a process is gone. */

@@ -9,6 +9,8 @@ import { joinKeeper, type KeeperOrder, type KeeperReport } from './keeping.ts';
 export type ShareOptions = {
   /** False only for tests, and only heeded by the one that starts the server. */
   readonly durable?: boolean;
+  /** A TCP port of 127.0.0.1 to listen on besides the socket, only heeded by the one that starts the server. Default: none. */
+  readonly port?: number;
   /** How long the server outlives its last user; 2000 ms. */
   readonly idleMs?: number;
   /** Where binaries and data go that cannot lie in the checkout or the home. */
@@ -26,7 +28,7 @@ const PATIENCE_MS = 90_000;
 
 /**
  * Makes this process a user of the home's server, starting it if nobody has. If its keeper is killed while the lease
- * is held, another is started; the address stays the same as long as its port can be had again.
+ * is held, another is started; the address stays the same.
  * @throws TroupeError `platform_unsupported`, `conflict`, `busy` or `internal` when the server cannot be started
  */
 export async function shareServer(home: Home, options: ShareOptions = {}): Promise<Lease> {

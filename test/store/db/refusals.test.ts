@@ -74,7 +74,7 @@ describe('P54: refused with one line, a code that is not 0, and nothing changed'
     const url = new URL(await testServerUrl());
     url.password = 'a-wrong-secret';
     const { exit, line } = await refusal({ databaseUrl: url.href });
-    expect(line).toMatch(/^unreachable: PostgreSQL at 127.0.0.1:\d+ refused the login of user "troupe"/);
+    expect(line).toMatch(/^unreachable: PostgreSQL at \/\S+ refused the login of user "troupe"/);
     expect(line).not.toContain('a-wrong-secret');
     expect(exit).toBe(5);
   });
@@ -109,7 +109,7 @@ describe('P54: refused with one line, a code that is not 0, and nothing changed'
     const name = `behind_${randomBytes(4).toString('hex')}`;
     await administer(`create database ${name}`);
     const { exit, line } = await refusal({ databaseUrl: await testServerUrl(name), migrate: false });
-    expect(line).toMatch(/^schema_missing: Database "behind_\w+" at 127.0.0.1:\d+ lacks \d+ migrations from 1 /);
+    expect(line).toMatch(/^schema_missing: Database "behind_\w+" at \/\S+ lacks \d+ migrations from 1 /);
     expect(exit).toBe(1);
     const db = openPool(await testServerUrl(name));
     expect((await db.query(`select 1 from pg_namespace where nspname = 'troupe'`)).count).toBe(0);
@@ -120,7 +120,7 @@ describe('P54: refused with one line, a code that is not 0, and nothing changed'
   test('a database that is missing, when migrating is not allowed', async () => {
     const before = await databases();
     const { exit, line } = await refusal({ databaseUrl: await testServerUrl(), project: 'absent', migrate: false });
-    expect(line).toMatch(/^not_found: PostgreSQL at 127.0.0.1:\d+ has no database "absent"\.$/);
+    expect(line).toMatch(/^not_found: PostgreSQL at \/\S+ has no database "absent"\.$/);
     expect(exit).toBe(1);
     expect(await databases()).toEqual(before);
   });
