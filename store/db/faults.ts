@@ -4,10 +4,10 @@
  */
 import { TroupeError } from '../../errors.ts';
 
-/** The five-character SQLSTATE of an error, or null when it did not come from the server. */
+/** The five-character SQLSTATE of an error, or null when it did not come from the server. None begins with E, as EPIPE of a socket does. */
 export function sqlState(error: unknown): string | null {
   const code = (error as { code?: unknown } | null)?.code;
-  return typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code) ? code : null;
+  return typeof code === 'string' && /^(?!E)[0-9A-Z]{5}$/.test(code) ? code : null;
 }
 
 const LOST =

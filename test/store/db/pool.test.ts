@@ -180,6 +180,12 @@ describe('transactions', () => {
     );
   });
 
+  test('a socket that breaks under a statement is a lost connection, not an error of the server', () => {
+    const broken = Object.assign(new Error('write EPIPE'), { code: 'EPIPE' });
+    expect(sqlState(broken)).toBe(null);
+    expect(isTransient(broken)).toBe(true);
+  });
+
   test('a backend that is killed fails the transaction as transient, and the pool goes on', async () => {
     const { db, close } = await freshDatabase();
     const error = await db
