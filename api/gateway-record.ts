@@ -54,7 +54,6 @@ export function callDrafts(
 ): Draft[] {
   const { task, group, agent, role, turn } = context;
   const who = { agent_id: agent, role, turn };
-  const place = group !== null || task !== null ? { unmapped: { task_id: task, group_id: group } } : {};
   const say = (name: Draft['name'], time: string, data: object): Draft =>
     ({
       name,
@@ -69,8 +68,9 @@ export function callDrafts(
     say('generation.requested', requestedAt, {
       call_id: callId,
       ...who,
+      ...(task === null ? {} : { task_id: task }),
+      ...(group === null ? {} : { group_id: group }),
       ...requested,
-      ...(alone ? {} : place),
     }),
     say('generation.completed', completedAt, { call_id: callId, ...who, ...completed }),
     ...beside,

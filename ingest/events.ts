@@ -202,6 +202,8 @@ export const VOCABULARY = {
     agent_id: maybe(Id('who called')),
     role: maybe(Id('the role it played')),
     turn: maybe(Count('round of the environment, from 0')),
+    task_id: maybe(Id('the task of the episode, where its episode.started names none')),
+    group_id: maybe(Id('the group of the episode, where its episode.started names none')),
     model: maybe(Text('model or policy asked for')),
     params: maybe(Plain('sampling parameters')),
     input: maybe(list(Message, 'the messages as sent')),

@@ -231,6 +231,8 @@ export interface FactTables {
     completed_unmapped: Json | null;
     completed_at: Time | null;
     completed_version: string | null;
+    task_id: string | null;
+    group_id: string | null;
   };
   checkpoints: {
     checkpoint_id: string;
@@ -324,6 +326,8 @@ export interface FactTables {
     closed: boolean | null;
     last_at: Time | null;
     touched_position: Int8 | null;
+    started_task_id: string | null;
+    started_group_id: string | null;
   };
   feedback: {
     key: string;

@@ -10,6 +10,8 @@ export const CALLS_REQUESTED: Target = {
     requested_agent_id: 'text',
     requested_role: 'text',
     requested_turn: 'integer',
+    task_id: 'text',
+    group_id: 'text',
     model: 'text',
     params: 'json',
     input: 'text[]',
@@ -90,7 +92,7 @@ export const AGENT_STUBS: Target = {
 export const agentStub = (episodeId: string, agentId: string | null | undefined): Rows =>
   agentId ? [[AGENT_STUBS, [{ episode_id: episodeId, agent_id: agentId }]]] : [];
 
-export const generationRequested: Projection<'generation.requested'> = ({ data, time, version }) => {
+export const generationRequested: Projection<'generation.requested'> = ({ data, source, time, version }) => {
   const bodies: Row[] = [];
   const hashes = data.input?.map((message) => {
     const hash = hashId(message);
@@ -110,6 +112,8 @@ export const generationRequested: Projection<'generation.requested'> = ({ data, 
           requested_agent_id: data.agent_id ?? null,
           requested_role: data.role ?? null,
           requested_turn: data.turn ?? null,
+          task_id: data.task_id ?? fromHeader(source, data.unmapped?.task_id),
+          group_id: data.group_id ?? fromHeader(source, data.unmapped?.group_id),
           model: data.model ?? null,
           params: json(data.params),
           input: hashes ?? null,
@@ -127,6 +131,10 @@ export const generationRequested: Projection<'generation.requested'> = ({ data, 
     ...agentStub(data.episode_id, data.agent_id),
   ];
 };
+
+/** The gateway of early 0.1.0 recorded the headers Troupe-Task and Troupe-Group as fields without a column. */
+const fromHeader = (source: string, value: unknown): string | null =>
+  source === '/gateway' && typeof value === 'string' ? value : null;
 
 export const generationCompleted: Projection<'generation.completed'> = ({ data, time, version }) => [
   [

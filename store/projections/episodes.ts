@@ -43,9 +43,9 @@ export const EPISODES_STARTED: Target = {
   table: 'episodes',
   keys: { episode_id: 'text' },
   columns: {
-    task_id: 'text',
+    started_task_id: 'text',
     attempt: 'integer',
-    group_id: 'text',
+    started_group_id: 'text',
     group_size: 'integer',
     session_id: 'text',
     team_id: 'text',
@@ -146,9 +146,9 @@ export const episodeStarted: Projection<'episode.started'> = ({ data, time, vers
     [
       {
         episode_id: data.episode_id,
-        task_id: data.task_id ?? null,
+        started_task_id: data.task_id ?? null,
         attempt: data.attempt ?? null,
-        group_id: data.group_id ?? null,
+        started_group_id: data.group_id ?? null,
         group_size: data.group_size ?? null,
         session_id: data.session_id ?? null,
         team_id: data.team_id ?? null,

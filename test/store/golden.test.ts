@@ -16,6 +16,9 @@ const linesOf = (release: string): string[] =>
     .trim()
     .split('\n');
 
+/** Columns that came after these releases, by table. */
+const LATER = { calls: ['task_id', 'group_id'], episodes: ['started_task_id', 'started_group_id'] };
+
 describe('A log recorded with an earlier release', () => {
   it('is there, with every event that this release knows', () => {
     const types = new Set(releases.flatMap(linesOf).map((line) => JSON.parse(line).type));
@@ -39,8 +42,11 @@ describe('A log recorded with an earlier release', () => {
     try {
       await postgresLog(fresh.db).append(events);
       await projectAll(fresh.db);
+      for (const [table, columns] of Object.entries(LATER)) {
+        await fresh.db.query(`alter table facts.${table} ${columns.map((one) => `drop column ${one}`).join(', ')}`);
+      }
       const now: typeof kept = JSON.parse(JSON.stringify(await checksum(fresh.db)));
-      // A table that came later is none of its business; judgements are made by judging again.
+      // A table or column that came later is none of its business; judgements are made by judging again.
       for (const [name, table] of Object.entries(kept.tables)) expect([name, now.tables[name]]).toEqual([name, table]);
       expect(Object.values(kept.tables).filter(({ rows }) => rows > 0).length).toBeGreaterThan(12);
     } finally {
