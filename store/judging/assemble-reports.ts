@@ -1,6 +1,6 @@
 /** From execution reports to filters, scores and rewards of the candidates in them. */
 import { TroupeError } from '../../errors.ts';
-import type { ExecutionReport } from '../methods/execution-report.ts';
+import { type ExecutionReport, nobodyRight, readReport } from '../methods/execution-report.ts';
 import { runMethod } from '../methods/run.ts';
 import { groupBy } from '../methods/statistics.ts';
 import { attempt, missing } from './answers.ts';
@@ -58,9 +58,14 @@ function rewardRows(episode: EpisodeFacts, report: ExecutionReport, output: Rewa
       table: 'scores',
       key: `e/${episode.episode_id}`,
       value: output.upheld,
-      reason: output.upheld === null ? 'nobody_right' : null,
+      reason: output.upheld === null ? noShare(report) : null,
     },
   ];
+}
+
+function noShare(report: ExecutionReport): string {
+  const read = readReport(report);
+  return read.tests.length === 0 ? 'no_tests' : nobodyRight(report, read);
 }
 
 /** CURE's own shapes: programs in rows; ground-truth columns apart from generated ones; malformed and unrun cells do not pass. */
@@ -86,7 +91,9 @@ const byMatrix: Assemble = (method, params, { episodes, reports }) =>
     if (output instanceof TroupeError) return [missing(method, episode, output.message)];
     if (method.kind === 'score') {
       const key = `e/${episode.episode_id}`;
-      if (output === null) return [{ table: 'scores', key, value: null, reason: 'nobody_right' }];
+      if (output === null) {
+        return [{ table: 'scores', key, value: null, reason: tests.length === 0 ? 'no_tests' : 'nobody_right' }];
+      }
       const { precision } = output as { precision?: number };
       if (precision !== undefined) return [{ table: 'scores', key, value: precision, reason: null, detail: output }];
       const choice = output as { index: number; gt_rate: number | null };

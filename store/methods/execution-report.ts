@@ -94,6 +94,13 @@ export function readReport(report: ExecutionReport, at = ''): ReadReport {
   };
 }
 
+/** Why no candidate of a report is known to be right: without ground-truth tests that were run, nobody is known to be wrong either. */
+export function nobodyRight(report: ExecutionReport, { programs, wrong }: ReadReport): string {
+  if (report.tests.length === 0) return 'no_tests';
+  if (!report.tests.some((test) => test.ground_truth === true)) return 'no_ground_truth';
+  return wrong.length < programs.length ? 'truth_unknown' : 'nobody_right';
+}
+
 /** The reports of an evaluation with their place in error messages. */
 export function readReports(reports: readonly ExecutionReport[]): { report: ExecutionReport; read: ReadReport }[] {
   return reports.map((report, i) => ({ report, read: readReport(report, `reports[${i}].`) }));

@@ -3,11 +3,12 @@
  *
  * Source: ours, after role-wise selection from successful trajectories (SWE-Dev and most SFT baselines).
  * Programs: right by ground truth, and each exact output once (`tokens_key`, the first wins; without one, every output is its own).
- * Tests: their working holds and follows the behaviour of a right program of the same episode. Nobody right: nothing is kept.
+ * Tests: their working holds and follows the behaviour of a right program of the same episode. Nobody right: nothing is kept, and
+ * the reason says whether somebody could have been: `no_tests` and `no_ground_truth` are not `nobody_right`.
  * Programs first, then tests, in the order of the report.
  */
 
-import { type ExecutionReport, ExecutionReport as Input, readReport } from '../execution-report.ts';
+import { type ExecutionReport, ExecutionReport as Input, nobodyRight, readReport } from '../execution-report.ts';
 import type { Method } from '../method.ts';
 import { type Verdict, verdict } from '../verdict.ts';
 
@@ -22,25 +23,31 @@ export const ownSuccessFilter: Method<ExecutionReport, Record<never, never>, Ver
   input: Input,
   run: (report) => {
     const read = readReport(report);
+    const none = nobodyRight(report, read);
     const seen = new Set<string>();
     const programs = read.programs.map((i) => {
       const { id, valid, tokens_key } = report.programs[i]!;
       if (!valid) return verdict(id, 'malformed');
-      if (!read.right.includes(i)) return verdict(id, read.wrong.includes(i) ? 'wrong' : 'truth_unknown');
+      if (read.wrong.includes(i)) return verdict(id, 'wrong');
+      if (!read.right.includes(i)) return verdict(id, none === 'nobody_right' ? 'truth_unknown' : none);
       if (tokens_key === undefined) return verdict(id, null);
       const again = seen.has(tokens_key);
       seen.add(tokens_key);
       return verdict(id, again ? 'said_before' : null);
     });
     const behaviours = read.right.map((i) => report.programs[i]!.behaviour);
-    const tests = read.tests.map((k) => verdict(report.tests[k]!.id, testFault(report.tests[k]!, behaviours)));
+    const tests = read.tests.map((k) => verdict(report.tests[k]!.id, testFault(report.tests[k]!, behaviours, none)));
     return [...programs, ...tests];
   },
 };
 
-function testFault(test: ExecutionReport['tests'][number], right: readonly (string | null)[]): string | null {
+function testFault(
+  test: ExecutionReport['tests'][number],
+  right: readonly (string | null)[],
+  none: string,
+): string | null {
   if (!test.valid) return 'malformed';
   if (test.holds !== true) return test.holds === false ? 'working_does_not_hold' : 'working_unknown';
-  if (right.length === 0) return 'nobody_right';
+  if (right.length === 0) return none;
   return right.some((known) => known !== null && known === test.behaviour) ? null : 'follows_no_right_program';
 }

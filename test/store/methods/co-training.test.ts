@@ -268,6 +268,20 @@ describe('filters for training data', () => {
     expect(verdicts.some(({ keep }) => keep)).toBe(false);
     expect(dropped(verdicts).good).toBe('nobody_right');
   });
+
+  test('own success: without tests, without ground truth, or where it was not run, nobody is known to be right or wrong', () => {
+    const truthless = { ...EPISODE, tests: EPISODE.tests.map(({ ground_truth: _, ...rest }) => rest) };
+    expect(dropped(run('own_success_filter', truthless))).toMatchObject({
+      right: 'no_ground_truth',
+      good: 'no_ground_truth',
+    });
+    const testless = { ...EPISODE, tests: [], pass: EPISODE.pass.map(() => []), tokens: undefined };
+    expect(dropped(run('own_success_filter', JSON.parse(JSON.stringify(testless))))).toMatchObject({
+      right: 'no_tests',
+      malformed: 'malformed',
+    });
+    expect(dropped(run('own_success_filter', withCell(EPISODE, 0, 0, null)))).toMatchObject({ good: 'truth_unknown' });
+  });
 });
 
 describe('trust_update', () => {
