@@ -6,13 +6,16 @@
 import type { Session } from '../db/pool.ts';
 
 /**
+ * An end is compared at the precision of its own time: where it names whole seconds, an event within that second is not later.
  * Episode by episode. Feedback is asked for once by key and once by what it was resolved to, since an `or` between the two would read
  * all of it.
  */
 const SUMMARY = `
 insert into episodes as e (episode_id, task_id, group_id, reward, agents, calls, steps, tool_calls, messages, feedback, input_tokens, output_tokens, closed, last_at, touched_position)
 select t.episode_id, coalesce(f0.started_task_id, c.task_id), coalesce(f0.started_group_id, c.group_id), r.value, a.n, c.n, s.n, tc.n, m.n, f.n, c.input_tokens, c.output_tokens,
-       f0.finished_version is not null and (f0.finished_at is null or last.at is null or last.at <= f0.finished_at), last.at, t.position
+       f0.finished_version is not null and (f0.finished_at is null or last.at is null or date_trunc(
+         case when f0.finished_at = date_trunc('second', f0.finished_at) then 'second'
+              when f0.finished_at = date_trunc('milliseconds', f0.finished_at) then 'milliseconds' else 'microseconds' end, last.at) <= f0.finished_at), last.at, t.position
 from unnest($1::text[], $2::bigint[], $3::text[]) as t (episode_id, position, key)
 left join lateral (select started_task_id, started_group_id, finished_at, finished_version from episodes where episode_id = t.episode_id offset 0) f0 on true
 cross join lateral (select count(*)::integer as n from agents where episode_id = t.episode_id) a

@@ -94,18 +94,34 @@ describe('a database of an earlier release', () => {
     await at.db.query(`drop database ${name} with (force)`);
   });
 
-  it('has task and group of its gateway calls after migration', async () => {
+  it('has task and group of its gateway calls, and its ends in whole seconds, after migration', async () => {
     const files = readMigrations();
-    await migrate(db, files.slice(0, 14));
+    await migrate(
+      db,
+      files.slice(
+        0,
+        files.findIndex(({ name }) => name === 'task and group of calls'),
+      ),
+    );
     await db.query(`
       insert into facts.episodes (episode_id, task_id, started_version, touched_position) values ('a', null, 'v', 4), ('b', 'own', 'v', 4), ('c', 'c', 'v', 4);
       insert into facts.calls (episode_id, call_id, requested_version, requested_unmapped)
       select id, '1', ' |x' || chr(1) || '/gateway', '{"task_id":"sum","group_id":"g"}'::json from unnest(array['a', 'b']) id;
       insert into facts.calls (episode_id, call_id, requested_version, requested_unmapped)
       values ('c', '1', ' |x' || chr(1) || '/import/x', '{"task_id":"sum","group_id":"g"}'::json)`);
+    await db.query(`
+      insert into facts.episodes (episode_id, closed, finished_at, last_at, touched_position)
+      values ('d', false, '2026-09-10T10:00:05Z', '2026-09-10T10:00:05.4Z', 1), ('e', false, '2026-09-10T10:00:05Z', '2026-09-10T10:00:06Z', 1)`);
     await migrate(db, files);
+    const { rows: closed } = await db.query(
+      `select episode_id, closed, touched_position::integer as touched from facts.episodes where closed is not null order by 1`,
+    );
+    expect(closed).toEqual([
+      { episode_id: 'd', closed: true, touched: 2 },
+      { episode_id: 'e', closed: false, touched: 1 },
+    ]);
     const { rows } = await db.query(
-      'select episode_id, task_id, group_id, touched_position::integer as touched from facts.episodes order by 1',
+      'select episode_id, task_id, group_id, touched_position::integer as touched from facts.episodes where closed is null order by 1',
     );
     expect(rows).toEqual([
       { episode_id: 'a', task_id: 'sum', group_id: 'g', touched: 5 },

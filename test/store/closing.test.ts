@@ -43,6 +43,21 @@ describe('episodes that nobody closes', () => {
     expect(await close(9000)).toBe(0);
   });
 
+  it.each([
+    ['whole seconds', '2026-09-10T10:00:05Z', '2026-09-10T10:00:05.412345Z', true],
+    ['milliseconds', '2026-09-10T10:00:05.412Z', '2026-09-10T10:00:05.412345Z', true],
+    ['microseconds', '2026-09-10T10:00:05.412345Z', '2026-09-10T10:00:05.412345Z', true],
+    ['whole seconds, and more came in the next', '2026-09-10T10:00:05Z', '2026-09-10T10:00:06Z', false],
+    ['milliseconds, and more came in the next', '2026-09-10T10:00:05.412Z', '2026-09-10T10:00:05.413Z', false],
+    ['microseconds, and more came in the next', '2026-09-10T10:00:05.412345Z', '2026-09-10T10:00:05.412346Z', false],
+  ])('are closed by an end whose time has %s', async (_, end, last, closed) => {
+    await bring(
+      event('message.sent', { episode_id: 'p', message_id: 'm', content: 'hi' }, { time: last }),
+      event('episode.finished', { episode_id: 'p', outcome: 'success' }, { time: end }),
+    );
+    expect(await episodes()).toMatchObject([{ episode_id: 'p', closed }]);
+  });
+
   it('are closed once by two workers, opened by a later event, and closed again with what was known', async () => {
     await bring(...open('a'));
     const now = new Date(Date.now() + 1e7);
