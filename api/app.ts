@@ -15,6 +15,7 @@ import { type DocumentedRoute, documented, openapiDocument } from './openapi.ts'
 import { foreignOrigin, type OriginOptions } from './origin.ts';
 import { patientBook } from './patient-book.ts';
 import { sendProblem } from './problem.ts';
+import { compareRoutes } from './routes/compare.ts';
 import { episodeRoutes } from './routes/episodes.ts';
 import { eventRoutes } from './routes/events.ts';
 import { gatewayRoutes } from './routes/gateway.ts';
@@ -132,6 +133,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
     episodeRoutes(app, db);
     listRoutes(app, db);
     roundRoutes(app, db);
+    compareRoutes(app, db);
     pageRoutes(app);
   }
   app.get(

@@ -20,6 +20,7 @@ export const COMMAND_FILES: readonly CommandFile[] = [
     names: ['sql', 'episodes', 'show', 'lineage', 'rebuild', 'checksum', 'reconcile'],
     load: async () => (await import('./commands/ask.ts')).askCommands,
   },
+  { names: ['compare'], load: async () => (await import('./commands/compare.ts')).compareCommands },
   { names: ['erase'], load: async () => (await import('./commands/keep.ts')).keepCommands },
   { names: ['prune'], load: async () => (await import('./commands/prune.ts')).pruneCommands },
   { names: ['judge'], load: async () => (await import('./commands/judge.ts')).judgeCommands },

@@ -1,0 +1,109 @@
+/** Which of two is better: checkpoints, models or teams on the same tasks. */
+import type { Command } from 'commander';
+import { EXIT, TroupeError } from '../../errors.ts';
+import { type Compared, type Comparison, compare } from '../../store/comparing/compare.ts';
+import { number, projectCommand } from '../command.ts';
+import { print, printJson, table } from '../output.ts';
+
+export function compareCommands(program: Command): void {
+  projectCommand(
+    program
+      .command('compare')
+      .description('compare two checkpoints, models or teams on the tasks that both tried')
+      .argument('<first>', 'a checkpoint or team by its id, a team by its name, or a model as its calls name it')
+      .argument('<second>', 'what is compared with it: differences are second minus first')
+      .option('--level <share>', 'share of intervals that hold the true difference', number('level'), 0.95)
+      .addHelpText(
+        'after',
+        '\nOnly tasks that both tried count; an interval is over tasks (bootstrap), since attempts at one task are alike.\n\nExamples:\n  troupe compare ab12cd34ef56ab78 0123456789abcdef\n  troupe compare gpt-4o gpt-4o-mini --json',
+      ),
+    async ({ db, catchUp }, [first, second], flags) => {
+      const level = flags.level as number;
+      if (!(level > 0.5 && level < 1))
+        throw new TroupeError('usage', `--level should be a share between 0.5 and 1, got ${level}.`);
+      await catchUp();
+      const found = await compare(db, first!, second!, level);
+      if (flags.json) printJson(found);
+      else print(comparisonText(found));
+      return EXIT.done;
+    },
+  );
+}
+
+/** The comparison as a page of text. */
+export function comparisonText(found: Comparison): string {
+  const { first, second, mixed, level, measures, roles, families, pass_at_k: passes } = found;
+  const side = (which: string, { kind, id, name, episodes, solved, unknown }: Comparison['first']): string =>
+    `${which}  ${kind} ${id}${name === null ? '' : ` (${name})`}: ${episodes} episodes, ${solved} solved${unknown === 0 ? '' : `, ${unknown} of which nobody said whether they were`}`;
+  const head = [
+    'over',
+    'measure',
+    'tasks',
+    'first',
+    'second',
+    'difference',
+    `${100 * level} % interval`,
+    'p (McNemar)',
+  ];
+  const line = (over: string, one: Compared): unknown[] => [
+    over,
+    one.measure === 'episodes' ? 'episodes solved' : 'right candidates',
+    one.tasks,
+    share(one.first),
+    share(one.second),
+    points(one.difference),
+    one.interval === null ? 'too few tasks' : `${points(one.interval.low)} to ${points(one.interval.high)}`,
+    chance(one.mcnemar.mid_p),
+  ];
+  const lines = [
+    ...measures.map((one) => line('all tasks', one)),
+    ...roles.map((one) => line(`role ${one.role}`, one)),
+    ...families.map((one) => line(one.family === null ? 'no domain' : `domain ${one.family}`, one)),
+  ];
+  const left = measures.filter(({ only_in_first: a, only_in_second: b }) => a + b > 0);
+  return [
+    side('first ', first),
+    side('second', second),
+    ...(mixed === 0 ? [] : [`${mixed} episodes in which both spoke are left out.`]),
+    ...left.map(
+      ({ measure, only_in_first: a, only_in_second: b }) =>
+        `By ${measure}, ${a} tasks were tried by the first alone and ${b} by the second alone; they are left out.`,
+    ),
+    '',
+    lines.length === 0 ? 'Nobody said of any of these episodes whether it was solved.' : table(head, lines),
+    ...(passes.length === 0
+      ? []
+      : [
+          '',
+          table(
+            ['pass@k', 'measure', 'tasks', 'first', 'second'],
+            passes.map(({ measure, first: a, second: b }) => [
+              a.k,
+              measure,
+              Math.min(a.tasks, b.tasks),
+              share(a.value),
+              share(b.value),
+            ]),
+          ),
+        ]),
+    '',
+    table(
+      ['cost', 'tokens per solved episode', 'USD per solved episode'],
+      [
+        ['first', first.tokens_per_solved, first.usd_per_solved],
+        ['second', second.tokens_per_solved, second.usd_per_solved],
+      ],
+    ),
+  ].join('\n');
+}
+
+const share = (value: number | null): string | null => (value === null ? null : `${(100 * value).toFixed(1)} %`);
+
+/** Percentage points with their sign. */
+function points(value: number | null): string | null {
+  if (value === null) return null;
+  const text = (100 * value).toFixed(1);
+  return value > 0 ? `+${text}` : text;
+}
+
+const chance = (p: number): string => (p < 0.001 ? '< 0.001' : p.toFixed(3));
