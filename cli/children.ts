@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { type Config, SETTINGS, type SettingName } from '../config.ts';
-import { TroupeError } from '../errors.ts';
+import { ERRORS, type ErrorCode, TroupeError } from '../errors.ts';
 import type { Db } from '../store/db/pool.ts';
 
 const PROGRAM = fileURLToPath(new URL(import.meta.url.endsWith('.ts') ? '../cli.ts' : '../cli.js', import.meta.url));
@@ -14,12 +14,18 @@ const PROGRAM = fileURLToPath(new URL(import.meta.url.endsWith('.ts') ? '../cli.
  */
 export const YOUNG = '--max-semi-space-size=32';
 
+/** What a role says once it works. */
+export type RoleFacts = { readonly role: string; readonly address?: string };
+
 export type Child = {
   readonly name: string;
   readonly process: ChildProcess;
   /** Ends it by SIGTERM, or by the signal given; resolves when it is gone. */
   readonly stop: (signal?: NodeJS.Signals) => Promise<void>;
 };
+
+/** A role of ours; `ready` resolves once it works, and never for one that ends before. */
+export type RoleChild = Child & { readonly ready: Promise<RoleFacts> };
 
 /** What a role must be told to work on the same project; the address, which may hold a password, never stands in its arguments. */
 export type RoleSettings = { readonly args: readonly string[]; readonly env: Readonly<Record<string, string>> };
@@ -44,19 +50,39 @@ const kafkaEnvironment = (config: Config): Record<string, string> =>
 
 type Start = {
   readonly onDeath: (error: TroupeError) => void;
+  /** The code of its own error, as far as it said one. */
+  readonly code?: () => ErrorCode;
   readonly stdin?: 'ignore' | 'pipe';
   readonly env?: Readonly<Record<string, string>>;
 };
 
-/** Starts `troupe run ROLE` in the same home and project. Its last words are kept for the error if it dies. */
+/** Starts `troupe run ROLE` in the same home and project. If it ends, the error has its last words and the code of its own error. */
 export function startRole(
   role: string,
   { args, env }: RoleSettings,
   more: readonly string[],
   onDeath: (error: TroupeError) => void,
-): Child {
+): RoleChild {
   const name = `run ${role}`;
-  return startProgram(name, [...process.execArgv, YOUNG, PROGRAM, 'run', role, ...args, ...more], { onDeath, env });
+  let code: ErrorCode = 'internal';
+  const program = [...process.execArgv, YOUNG, PROGRAM, 'run', role, ...args, ...more, '--json'];
+  const child = startProgram(name, program, { onDeath, env, code: () => code });
+  const ready = new Promise<RoleFacts>((resolve) =>
+    createInterface({ input: child.process.stdout! }).on('line', (line) => {
+      const said = saidBy(line);
+      if (said.error !== undefined && Object.hasOwn(ERRORS, said.error.code)) code = said.error.code;
+      if (said.role !== undefined) resolve({ ...said, role: said.role });
+    }),
+  );
+  return { ...child, ready };
+}
+
+function saidBy(line: string): Partial<RoleFacts> & { readonly error?: { readonly code: ErrorCode } } {
+  try {
+    return JSON.parse(line) ?? {};
+  } catch {
+    return {};
+  }
 }
 
 /**
@@ -66,7 +92,7 @@ export function startRole(
 export function startProgram(
   name: string,
   args: readonly string[],
-  { onDeath, stdin = 'ignore', env = {} }: Start,
+  { onDeath, code = () => 'internal', stdin = 'ignore', env = {} }: Start,
 ): Child {
   const child = spawn(process.execPath, args, {
     stdio: [stdin, 'pipe', 'pipe', 'ipc'],
@@ -83,7 +109,7 @@ export function startProgram(
   let stopping = false;
   const ended = new Promise<void>((resolve) => {
     const end = (how: string) => {
-      if (!stopping) onDeath(new TroupeError('internal', `The process \`${name}\` ended (${how})${lastWords(words)}`));
+      if (!stopping) onDeath(new TroupeError(code(), `The process \`${name}\` ended (${how})${lastWords(words)}`));
       resolve();
     };
     child.once('error', (error) => end(error.message));

@@ -195,12 +195,13 @@ async function working(
   const id = processId(role);
   const leave = await registerProcess(db, { processId: id, role });
   onReady({ role });
-  const ended = runJobs({ db, log, now }, { worker: id, handlers, signal }).then(() => true);
+  const onTrouble = tellTrouble(`The process \`run ${role}\``);
+  const ended = runJobs({ db, log, now }, { worker: id, handlers, signal, onTrouble }).then(() => true);
   const late = untilAborted(signal).then(
     () => new Promise<false>((resolve) => setTimeout(() => resolve(false), GRACE_MS).unref()),
   );
   const finished = await Promise.race([ended, late]);
-  if (!finished) for (const job of await handBack(db, id)) say(`Job ${job} was handed back.`);
+  if (!finished) for (const job of await handBack(db, id).catch(() => [])) say(`Job ${job} was handed back.`);
   await leave();
   // A step of a model cannot be stopped; its job has another token by now, so nothing it still does counts.
   if (!finished) process.exit(EXIT.done);

@@ -1,8 +1,12 @@
-/** Everything at once: a process for each role, one more for each policy that was released, started again when one dies. */
-import { TroupeError } from '../errors.ts';
-import { addressOf, type Child, type RoleSettings, startRole } from './children.ts';
+/**
+ * Everything at once: a process for each role, one more for each policy that was released, each started again whenever it ends. What
+ * the supervisor must know it remembers itself: the database may be away when a role ends.
+ */
+import type { ErrorCode, TroupeError } from '../errors.ts';
+import { type Child, type RoleSettings, startRole } from './children.ts';
 import type { Context } from './context.ts';
 import { say } from './output.ts';
+import { claimHome } from './single-up.ts';
 
 export type UpOptions = {
   readonly settings: RoleSettings;
@@ -13,91 +17,105 @@ export type UpOptions = {
 };
 
 const LOOK_MS = 3000;
-/** A policy whose weights cannot be loaded must not take the others down; it is tried again after this. */
-const RETRY_MS = 30_000;
+/** Pauses before a role is started again; one that worked for so long begins with the least. */
+const PAUSE_MS = { least: 250, most: 15_000, settled: 60_000 };
 
-/** Runs until the signal; then stops all. @throws TroupeError with the last words of a process that cannot live. */
-export async function runUp({ db }: Context, { settings, port, host, signal, onReady }: UpOptions): Promise<void> {
+/** What starting again cannot mend: settings, and what the machine or the home is. Anything else is tried for ever. */
+const PERMANENT: readonly ErrorCode[] = [
+  'usage',
+  'config_invalid',
+  'port_taken',
+  'home_unwritable',
+  'schema_newer',
+  'schema_missing',
+  'platform_unsupported',
+  'conflict',
+];
+
+/**
+ * Runs until the signal; then stops all.
+ * @throws TroupeError `conflict` where another `troupe up` has this home and project; with the sentence of a role that was never ready and
+ * ended for a reason that starting again cannot mend.
+ */
+export async function runUp(
+  { db, home, database }: Context,
+  { settings, port, host, signal, onReady }: UpOptions,
+): Promise<void> {
+  const release = await claimHome(home, database.project);
   const children = new Set<Child>();
+  const ended = new AbortController();
   let failure: TroupeError | null = null;
-  let wake: () => void = () => {};
   const fail = (error: TroupeError) => {
     failure ??= error;
-    wake();
+    ended.abort();
   };
-  signal.addEventListener('abort', () => wake());
+  const stopping = AbortSignal.any([signal, ended.signal]);
 
-  const start = (
-    role: string,
-    more: readonly string[],
-    onDeath: (error: TroupeError, worked: boolean) => void,
-  ): Child => {
-    const began = performance.now();
-    const child = startRole(role, settings, more, async (error) => {
-      children.delete(child);
-      if (signal.aborted) return;
-      const worked = await registered(db, child, performance.now() - began).catch(() => false);
-      onDeath(error, worked);
-    });
-    children.add(child);
-    return child;
-  };
-  const keep = (role: string, more: readonly string[] = []): Child =>
-    start(role, more, (error, worked) => {
-      // One that never came to work would not the next time either: its fault is told instead.
-      if (!worked) return fail(error);
-      say(`${error.message}\n  It is started again.`);
-      keep(role, more);
-    });
-
-  /** When a policy's process may be started; absent for one never seen, infinite while it runs. */
-  const speaking = new Map<string, number>();
-  const speak = (policy: string) => {
-    speaking.set(policy, Number.POSITIVE_INFINITY);
-    start('infer', ['--policy', policy], (error, worked) => {
-      say(`${error.message}\n  Policy ${policy} does not speak until it is started again.`);
-      speaking.set(policy, worked ? 0 : performance.now() + RETRY_MS);
-    });
+  /** Keeps a role running. `needed`: where it cannot work at all, nothing can. */
+  const keep = (role: string, args: () => readonly string[], { needed }: { readonly needed: boolean }): void => {
+    let worked = false;
+    let pause = PAUSE_MS.least;
+    const start = (): void => {
+      if (stopping.aborted) return;
+      let readyAt = Number.POSITIVE_INFINITY;
+      const child = startRole(role, settings, args(), (error) => {
+        children.delete(child);
+        if (stopping.aborted) return;
+        if (needed && !worked && PERMANENT.includes(error.code)) return fail(error);
+        if (performance.now() - readyAt > PAUSE_MS.settled) pause = PAUSE_MS.least;
+        say(`${error.message}\n  It is started again${pause < 1000 ? '' : ` in ${pause / 1000} s`}.`);
+        setTimeout(start, pause);
+        pause = Math.min(PAUSE_MS.most, pause * 2);
+      });
+      children.add(child);
+      void child.ready.then(({ address }) => {
+        worked = true;
+        readyAt = performance.now();
+        if (role === 'serve' && address !== undefined) served(address);
+      });
+    };
+    start();
   };
 
-  const sleep = (ms: number): Promise<void> =>
-    new Promise((resolve) => {
-      const timer = setTimeout(resolve, ms);
-      wake = () => {
-        clearTimeout(timer);
-        resolve();
-      };
-      if (failure || signal.aborted) wake();
-    });
+  let url: string | null = null;
+  const served = (address: string) => {
+    if (url === null) onReady(address);
+    url ??= address;
+  };
+  // Port 0 is any free one; once chosen it stays, so that whoever calls it finds it again.
+  const servePort = () => (url === null ? String(port) : new URL(url).port);
+  const speaking = new Set<string>();
 
   try {
-    // The one that can fail for what the user said (a port that is taken) comes first.
-    const serving = keep('serve', ['--host', host, '--port', String(port)]);
-    for (const role of ['project', 'judge', 'work']) keep(role);
-    const stopped = () => failure ?? (signal.aborted ? new TroupeError('interrupted', 'It was stopped.') : null);
-    const url = await addressOf(db, serving, stopped).catch((error) => {
-      if (signal.aborted) return null;
-      throw error;
-    });
-    if (url !== null) onReady(url);
-    while (!stopped()) {
+    keep('serve', () => ['--host', host, '--port', servePort()], { needed: true });
+    for (const role of ['project', 'judge', 'work']) keep(role, () => [], { needed: true });
+    while (!stopping.aborted) {
       const { rows } = await db
         .query<{ policy: string }>('select distinct policy from traj.releases')
         .catch(() => ({ rows: [] }));
-      for (const { policy } of rows) if ((speaking.get(policy) ?? 0) <= performance.now()) speak(policy);
-      await sleep(LOOK_MS);
+      for (const { policy } of rows) {
+        if (speaking.has(policy)) continue;
+        speaking.add(policy);
+        keep('infer', () => ['--policy', policy], { needed: false });
+      }
+      await pauseOf(LOOK_MS, stopping);
     }
     if (failure) throw failure;
   } finally {
+    ended.abort();
     await Promise.all([...children].map((child) => child.stop()));
+    release();
   }
 }
 
-/** Whether a process came so far as to register; a process with the same number that ran before does not count. */
-async function registered(db: Context['db'], { process }: Child, livedMs: number): Promise<boolean> {
-  const { rows } = await db.query(
-    'select 1 from troupe.processes where pid = $1 and started_at > clock_timestamp() - make_interval(secs => $2)',
-    [process.pid, livedMs / 1000 + 1],
-  );
-  return rows.length > 0;
-}
+const pauseOf = (ms: number, signal: AbortSignal): Promise<void> =>
+  new Promise((resolve) => {
+    const timer = setTimeout(done, ms);
+    function done() {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', done);
+      resolve();
+    }
+    signal.addEventListener('abort', done);
+    if (signal.aborted) done();
+  });

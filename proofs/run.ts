@@ -27,6 +27,7 @@ import { proof as pythonRecorder } from './python-recorder.ts';
 import { proof as refusedKeys } from './refused-keys.ts';
 import { findVersitygw } from './s3.ts';
 import { proof as savesSurviveKills } from './saves-survive-kills.ts';
+import { proof as staysUp } from './stays-up.ts';
 import { proof as testsCatchSeededBugs } from './tests-catch-seeded-bugs.ts';
 import { proof as trainingMatchesPytorch } from './training-matches-pytorch.ts';
 import { proof as trainingResumes } from './training-resumes.ts';
@@ -41,6 +42,7 @@ const PROOFS: readonly Proof[] = [
   trainingResumes,
   checkpointsInS3,
   loopRestarts,
+  staysUp,
   openaiClients,
   refusedKeys,
   filesArrive,

@@ -3,6 +3,7 @@ import { rmSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { TroupeError } from '../../errors.ts';
 import { makeFolder } from '../../ingest/make-folder.ts';
+import { isFullDisk } from './faults.ts';
 
 export type Home = {
   readonly root: string;
@@ -58,7 +59,7 @@ export function openHome(dir: string): Home {
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code ?? '';
     throw new TroupeError(
-      'home_unwritable',
+      isFullDisk(error) ? 'disk_full' : 'home_unwritable',
       `Cannot write the home ${home.root}: ${REASONS[code] ?? code}. Set TROUPE_HOME or --home to a folder this user can write.`,
       { field: 'TROUPE_HOME', got: code, cause: error },
     );

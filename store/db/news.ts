@@ -1,5 +1,6 @@
 /** Work that waits for news: woken by a notification, and looking by itself now and then in case one was lost. */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { patiently } from './patience.ts';
 import type { Db, Session } from './pool.ts';
 import { scalarOf, sql } from './query.ts';
 
@@ -9,7 +10,11 @@ export type NewsOptions = {
   readonly pollMs?: number;
   /** After news, waits so long for more of it: one larger piece of work is cheaper than several small ones. */
   readonly gatherMs?: number;
+  /** Called with what the environment failed at, which is tried again for ever. */
+  readonly onTrouble?: (error: unknown) => void;
 };
+
+const MOST_PAUSE_MS = 2000;
 
 /** Wakes whoever waits on the channel, once the transaction is committed. */
 export const notify = (session: Pick<Session, 'query'>, channel: string, payload = ''): Promise<unknown> =>
@@ -19,21 +24,27 @@ export const notify = (session: Pick<Session, 'query'>, channel: string, payload
 export async function onNews(
   db: Db,
   channel: string,
-  { signal, pollMs = 500, gatherMs = 0 }: NewsOptions,
+  { signal, pollMs = 500, gatherMs = 0, onTrouble = () => {} }: NewsOptions,
   work: () => Promise<boolean>,
 ): Promise<void> {
+  const patience = { signal, onTrouble, mostMs: MOST_PAUSE_MS };
+  const unlessStopped = (error: unknown): null => {
+    if (!signal.aborted) throw error;
+    return null;
+  };
   let wake: () => void = () => {};
   let news = true;
-  const subscription = await db.listen(channel, () => {
+  const heard = () => {
     news = true;
     wake();
-  });
+  };
+  const subscription = await patiently(() => db.listen(channel, heard), patience).catch(unlessStopped);
   const stop = () => wake();
   signal.addEventListener('abort', stop);
   try {
     while (!signal.aborted) {
       news = false;
-      if (await work()) continue;
+      if (await patiently(work, patience).catch(unlessStopped)) continue;
       if (!news && !signal.aborted) {
         await new Promise<void>((resolve) => {
           const timer = setTimeout(resolve, pollMs);
@@ -47,6 +58,6 @@ export async function onNews(
     }
   } finally {
     signal.removeEventListener('abort', stop);
-    await subscription.close();
+    await subscription?.close().catch(() => {});
   }
 }

@@ -1,6 +1,7 @@
 /** How a command comes to the embedded server of its home: it joins the keeper that lives, or starts one. */
 import { spawn } from 'node:child_process';
 import { createRequire } from 'node:module';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { TroupeError } from '../../errors.ts';
 import type { Home } from './home.ts';
@@ -19,7 +20,7 @@ export type ShareOptions = {
 
 /** The right to use the server. It ends with `close` or with the process. */
 export type Lease = {
-  /** Address of the server's maintenance database, with the password. */
+  /** Address of the server's maintenance database now, with the password. */
   readonly url: string;
   close(): void;
 };
@@ -28,7 +29,7 @@ const PATIENCE_MS = 90_000;
 
 /**
  * Makes this process a user of the home's server, starting it if nobody has. If its keeper is killed while the lease
- * is held, another is started; the address stays the same.
+ * is held, another is started, and tried for as long as it does not start; the address stays the same.
  * @throws TroupeError `platform_unsupported`, `conflict`, `busy` or `internal` when the server cannot be started
  */
 export async function shareServer(home: Home, options: ShareOptions = {}): Promise<Lease> {
@@ -38,16 +39,21 @@ export async function shareServer(home: Home, options: ShareOptions = {}): Promi
   const guard = () => {
     socket.unref();
     socket.once('close', () => {
-      if (closed) return;
-      enter(home, order).then(
-        (entered) => {
-          ({ socket, address } = entered);
-          if (closed) socket.destroy();
-          else guard();
-        },
-        () => {}, // Then statements fail as unreachable, which is what the user is told.
-      );
+      if (!closed) void again();
     });
+  };
+  /** For ever: meanwhile statements fail as unreachable, and whoever waits them out goes on once there is a server again. */
+  const again = async () => {
+    for (let pause = 200; !closed; pause = Math.min(5000, pause * 2)) {
+      const entered = await enter(home, order).catch(() => null);
+      if (entered !== null) {
+        ({ socket, address } = entered);
+        if (closed) socket.destroy();
+        else guard();
+        return;
+      }
+      await sleep(pause, undefined, { ref: false });
+    }
   };
   guard();
   return {

@@ -3,11 +3,14 @@
  * progressed, finished. A worker holds a job under a lease with a fencing token; only the holder of the newest token can finish it,
  * and a job whose worker died is given to another, at most {@link MAX_ATTEMPTS} times.
  */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { TroupeError } from '../../errors.ts';
 import { decodeDraft } from '../../ingest/decode.ts';
 import type { Draft } from '../../ingest/events.ts';
 import type { EventLog } from '../../ingest/log/log.ts';
+import { environmentError, isTransient } from '../db/faults.ts';
 import { notify, onNews } from '../db/news.ts';
+import { patiently } from '../db/patience.ts';
 import type { Db } from '../db/pool.ts';
 import { anyOf, countOf, firstOf, prepare, query, rowsOf, rowsOfPrepared, sql } from '../db/query.ts';
 
@@ -33,6 +36,8 @@ export type Handler = (
 export const JOB_CHANNEL = 'troupe_jobs';
 export const MAX_ATTEMPTS = 3;
 const LEASE_MS = 30_000;
+/** Before a job that the environment failed is put back, times the attempts it had. */
+const PUT_BACK_MS = 1000;
 
 export type JobContext = { readonly db: Db; readonly log: EventLog; readonly now: () => Date };
 
@@ -88,28 +93,26 @@ export async function waitForJob(db: Db, jobId: string, { timeoutMs = 600_000 } 
   throw new TroupeError('busy', `Job ${jobId} did not end within ${timeoutMs / 1000} s.`);
 }
 
-/** Does jobs of these kinds until stopped, one after the other. */
+export type RunJobsOptions = {
+  readonly worker: string;
+  readonly handlers: Readonly<Record<string, Handler>>;
+  readonly signal: AbortSignal;
+  readonly pollMs?: number;
+  /** How long after its last sign of life a worker is taken for dead; it gives one three times in that time. */
+  readonly leaseMs?: number;
+  /** Called with what the environment failed at, which is tried again. */
+  readonly onTrouble?: (error: unknown) => void;
+};
+
+/** Does jobs of these kinds until stopped, one after the other. A job that the environment failed is tried again, as often as one whose worker died. */
 export async function runJobs(
   context: JobContext,
-  {
-    worker,
-    handlers,
-    signal,
-    pollMs = 500,
-    leaseMs = LEASE_MS,
-  }: {
-    readonly worker: string;
-    readonly handlers: Readonly<Record<string, Handler>>;
-    readonly signal: AbortSignal;
-    readonly pollMs?: number;
-    /** How long after its last sign of life a worker is taken for dead; it gives one three times in that time. */
-    readonly leaseMs?: number;
-  },
+  { worker, handlers, signal, pollMs = 500, leaseMs = LEASE_MS, onTrouble = () => {} }: RunJobsOptions,
 ): Promise<void> {
   const { db } = context;
-  await onNews(db, JOB_CHANNEL, { signal, pollMs }, async () => {
+  await onNews(db, JOB_CHANNEL, { signal, pollMs, onTrouble }, async () => {
     const job = await claim(db, Object.keys(handlers), worker, leaseMs);
-    if (job) await perform(context, job, { worker, leaseMs }, handlers[job.kind]!);
+    if (job) await perform(context, job, { worker, leaseMs, signal, onTrouble }, handlers[job.kind]!);
     return job !== null;
   });
 }
@@ -174,10 +177,12 @@ async function claim(db: Db, kinds: readonly string[], worker: string, leaseMs: 
 async function perform(
   { db, log, now }: JobContext,
   job: Job,
-  { worker, leaseMs }: { readonly worker: string; readonly leaseMs: number },
+  { worker, leaseMs, signal, onTrouble }: Required<Pick<RunJobsOptions, 'worker' | 'leaseMs' | 'signal' | 'onTrouble'>>,
   handler: Handler,
 ): Promise<void> {
   let lost = false;
+  // While it is asked to stop once is enough: whoever leaves hands back what it holds.
+  const untilDone = <T>(work: () => Promise<T>) => (signal.aborted ? work() : patiently(work, { signal, onTrouble }));
   const beat = async () => {
     const renewed = query
       .updateTable('troupe.job_queue')
@@ -190,13 +195,17 @@ async function perform(
   // A beat that the database missed is made up by the next one.
   const renew = setInterval(() => void beat().catch(() => {}), leaseMs / 3);
   let ended: JobResult;
+  let attempts = 1;
   try {
     const row = await firstOf(
       db,
-      query.selectFrom('troupe.job_queue').select('attempts').where('job_id', '=', job.job_id),
+      query.selectFrom('troupe.job_queue').select(['attempts', 'error']).where('job_id', '=', job.job_id),
     );
-    if ((row?.attempts ?? 1) > MAX_ATTEMPTS) {
-      throw new TroupeError('training_failed', `It was tried ${MAX_ATTEMPTS} times and its worker died each time.`);
+    attempts = row?.attempts ?? 1;
+    if (attempts > MAX_ATTEMPTS) {
+      const last = row?.error as { readonly message: string } | null | undefined;
+      const why = last ? `ended each time: ${last.message}` : 'its worker died each time.';
+      throw new TroupeError('training_failed', `It was tried ${MAX_ATTEMPTS} times and ${why}`);
     }
     await record(log, now, job.job_id, `started-${job.token}`, {
       name: 'job.started',
@@ -211,14 +220,39 @@ async function perform(
     };
     ended = { outcome: 'done', result: (await handler(job, report)) ?? null, error: null };
   } catch (error) {
-    const message = error instanceof Error ? error.message : String(error);
-    const code = error instanceof TroupeError ? error.code : 'internal';
-    ended = { outcome: 'failed', result: null, error: { code, message } };
+    const known = error instanceof TroupeError ? error : environmentError(error);
+    const message = known?.message ?? (error instanceof Error ? error.message : String(error));
+    const told = { code: known?.code ?? 'internal', message };
+    if (isTransient(error)) {
+      onTrouble(error);
+      await sleep(PUT_BACK_MS * attempts, undefined, { signal }).catch(() => {});
+      await untilDone(() => putBack(db, job, told));
+      return;
+    }
+    ended = { outcome: 'failed', result: null, error: told };
   } finally {
     clearInterval(renew);
   }
-  await finish({ db, log, now }, job, ended);
+  await untilDone(() => finish({ db, log, now }, job, ended));
 }
+
+/** The environment failed it, not what it is: it waits again, and keeps the attempt and the reason. */
+const putBack = (db: Db, { job_id, token }: Job, error: { readonly code: string; readonly message: string }) =>
+  countOf(
+    db,
+    query
+      .updateTable('troupe.job_queue')
+      .set((row) => ({
+        state: 'waiting',
+        worker: null,
+        leased_until: null,
+        token: row('token', '+', 1),
+        error: JSON.stringify(error),
+      }))
+      .where('job_id', '=', job_id)
+      .where('token', '=', token)
+      .where('state', '=', 'running'),
+  );
 
 /** A worker whose lease went to another has an old token: it finds no row and says nothing. While it speaks, nobody can take the job. */
 const finish = ({ db, log, now }: JobContext, job: Job, ended: JobResult): Promise<void> =>

@@ -5,7 +5,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { KEYED } from '../../ingest/log/keyed.ts';
 import { LOG_CHANNEL } from '../../ingest/log/postgres.ts';
-import { isTransient } from '../db/faults.ts';
 import { onNews } from '../db/news.ts';
 import type { Db, Session } from '../db/pool.ts';
 import { type ApplyOptions, applyOrBury } from './apply.ts';
@@ -186,7 +185,6 @@ export type RunOptions = {
   readonly onTrouble?: (error: unknown) => void;
 };
 
-const RETRY_MS = { least: 100, most: 2000 };
 const MOST_REST_MS = 1000;
 
 /**
@@ -195,23 +193,13 @@ const MOST_REST_MS = 1000;
  * left to whatever else runs, up to a second: a trace that comes span by span never takes more than half of a processor.
  */
 export function runProjector(db: Db, { signal, onTrouble = () => {} }: RunOptions): Promise<void> {
-  let pause = RETRY_MS.least;
   let rest = 0;
-  return onNews(db, LOG_CHANNEL, { signal, gatherMs: 15 }, async () => {
-    try {
-      if (rest > 0) await sleep(rest, undefined, { signal }).catch(() => {});
-      let again = 0;
-      const start = performance.now();
-      const applied = await projectAll(db, { onToldAgain: (spans) => (again += spans) });
-      rest = again > applied ? Math.min(MOST_REST_MS, performance.now() - start) : 0;
-      pause = RETRY_MS.least;
-      return false;
-    } catch (error) {
-      if (!isTransient(error)) throw error;
-      onTrouble(error);
-      await sleep(pause, undefined, { signal }).catch(() => {});
-      pause = Math.min(RETRY_MS.most, pause * 2);
-      return true;
-    }
+  return onNews(db, LOG_CHANNEL, { signal, gatherMs: 15, onTrouble }, async () => {
+    if (rest > 0) await sleep(rest, undefined, { signal }).catch(() => {});
+    let again = 0;
+    const start = performance.now();
+    const applied = await projectAll(db, { onToldAgain: (spans) => (again += spans) });
+    rest = again > applied ? Math.min(MOST_REST_MS, performance.now() - start) : 0;
+    return false;
   });
 }

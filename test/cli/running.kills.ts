@@ -25,7 +25,7 @@ async function end({ child, ended }: Running, signal: NodeJS.Signals) {
 }
 
 async function until<T>(look: () => Promise<T | undefined | false>): Promise<T> {
-  for (let tries = 0; tries < 600; tries++) {
+  for (let tries = 0; tries < 2400; tries++) {
     const found = await look();
     if (found) return found;
     await new Promise((resolve) => setTimeout(resolve, 50));
@@ -219,7 +219,20 @@ describe('the processes', () => {
     expect(ended.seconds).toBeLessThan(10);
     for (const pid of pids) expect(() => process.kill(pid, 0)).toThrow(/ESRCH/);
     expect((await db.query('select 1 from troupe.processes')).rows).toEqual([]);
-  });
+  }, 300_000);
+
+  it("a second up on the same home says so and ends, and the first goes on; one that was killed is in nobody's way", async () => {
+    const first = at.start(['up', '--port', '0', '--json']);
+    const { url } = JSON.parse((await first.said(/\}\n/)).split('\n').find((line) => line.startsWith('{'))!);
+    const second = await at.run(['up', '--port', '0']);
+    expect([second.code, second.out]).toEqual([1, '']);
+    expect(second.err).toMatch(/^troupe: Another `troupe up` runs on the home .* already/);
+    expect((await fetch(`${url}/healthz`)).status).toBe(200);
+    expect((await end(first, 'SIGKILL')).signal).toBe('SIGKILL');
+    const third = at.start(['up', '--port', '0']);
+    await third.said(/is up/);
+    expect(await end(third, 'SIGTERM')).toMatchObject({ code: 0 });
+  }, 300_000);
 
   it('the processes of up end with it when it is killed', async () => {
     const up = at.start(['up', '--port', '0']);
@@ -238,7 +251,7 @@ describe('the processes', () => {
       }
     };
     await until(async () => !pids.some(alive));
-  });
+  }, 300_000);
 });
 
 it('a process whose starter is gone before it listens ends by itself', async () => {

@@ -93,6 +93,40 @@ describe('the queue of jobs', () => {
     expect(await row('j')).toMatchObject({ state: 'finished', outcome: 'done', token: 2, worker: 'heir' });
   });
 
+  it('tries a job again that the environment failed, and fails it in the end with the reason', async () => {
+    let tries = 0;
+    const full = Object.assign(new Error('could not extend file: No space left on device'), { code: '53100' });
+    const handlers: Record<string, Handler> = {
+      once: async () => {
+        if (++tries === 1) throw full;
+        return tries;
+      },
+      always: async () => {
+        throw full;
+      },
+    };
+    work('w1', handlers);
+    await request('soon', 'once');
+    expect(await waitForJob(fresh.db, 'soon')).toBe(2);
+    await request('never', 'always');
+    await expect(waitForJob(fresh.db, 'never')).rejects.toThrow(
+      /tried 3 times and ended each time: The disk of PostgreSQL is full/,
+    );
+    expect(await row('never')).toMatchObject({ attempts: MAX_ATTEMPTS + 1 });
+  });
+
+  it('P31: a worker lives on when its connections are cut, and does what is asked for afterwards', async () => {
+    work('w1', { sum: async () => 'done' });
+    await request('before', 'sum');
+    await waitForJob(fresh.db, 'before');
+    await fresh.db
+      .query('select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database()')
+      .catch(() => {});
+    const ask = async (): Promise<void> => request('after', 'sum').catch(ask);
+    await ask();
+    expect(await waitForJob(fresh.db, 'after')).toBe('done');
+  });
+
   it('P33: does not try a job that kills its workers without limit', async () => {
     await request('j', 'crash');
     for (let i = 0; i < MAX_ATTEMPTS; i++) {
