@@ -2,7 +2,8 @@
 import { type Command, CommanderError, InvalidArgumentError } from 'commander';
 import { EXIT, TroupeError } from '../errors.ts';
 import { environmentError } from '../store/db/faults.ts';
-import { type Context, withContext } from './context.ts';
+import type { Context } from './context.ts';
+import type { Opened } from './database.ts';
 import { printJson, say } from './output.ts';
 import { refuseUnknownVariables } from './variables.ts';
 
@@ -13,7 +14,21 @@ export function projectCommand(
   command: Command,
   work: (context: Context, args: readonly string[], flags: Flags) => Promise<number | undefined>,
 ): Command {
-  return plainCommand(command, (args, flags) => withContext(flags, (context) => work(context, args, flags)));
+  return plainCommand(command, async (args, flags) => {
+    const { withContext } = await import('./context.ts');
+    return withContext(flags, (context) => work(context, args, flags));
+  });
+}
+
+/** A command that only reads the database of a project, or writes what does not pass the log. */
+export function databaseCommand(
+  command: Command,
+  work: (opened: Opened, args: readonly string[], flags: Flags) => Promise<number | undefined>,
+): Command {
+  return plainCommand(command, async (args, flags) => {
+    const { withDatabase } = await import('./database.ts');
+    return withDatabase(flags, (opened) => work(opened, args, flags));
+  });
 }
 
 /** A command that needs no project. */

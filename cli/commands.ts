@@ -1,16 +1,91 @@
 /**
- * Which file knows which commands. Only the file of the command that is asked for is loaded: all of them cost more than a second of
- * processor time at every start.
+ * Every command by group, with the sentence of its help, and which file implements it. Only the file of the command that is run is
+ * loaded: all of them cost more than a second of processor time at every start.
  */
 import type { Command } from 'commander';
 
+type Group = {
+  /** The page that documents these commands. */
+  readonly page: string;
+  readonly commands: Readonly<Record<string, string>>;
+};
+
+/** In the order of the help. */
+export const GROUPS: Readonly<Record<string, Group>> = {
+  'Set up': {
+    page: 'docs/settings.md',
+    commands: {
+      demo: 'train a coder and a verifier from recorded episodes: the whole loop, on this machine',
+      up: 'run everything: API, web page, projector, judge, trainer and a sampling process for each released policy',
+      doctor: 'show each setting with its origin, and check what Troupe needs',
+      project: 'create and list projects, each a database of its own',
+      key: 'create, list and revoke API keys',
+      reset: 'delete a home: its embedded database, datasets, checkpoints, artifacts and archives',
+    },
+  },
+  Record: {
+    page: 'docs/formats.md',
+    commands: {
+      import: 'import trajectories from files or folders; the format is detected from the content',
+      export: 'write the log, or episodes in a two-way format, as JSON lines',
+      deadletters: 'list, show and replay records that were rejected',
+    },
+  },
+  Query: {
+    page: 'docs/sql.md',
+    commands: {
+      sql: 'run one read-only SQL query over the views of schema traj',
+      episodes: 'list episodes',
+      show: 'show one episode as a conversation with its tool calls, feedback and credits',
+      lineage: 'show which episodes trained a checkpoint, or which checkpoint generated a step',
+    },
+  },
+  Judge: {
+    page: 'docs/methods.md',
+    commands: {
+      judge: 'run methods over closed episodes and store their results',
+      method: 'list, show and run the methods of the catalogue',
+      blame: 'attribute failures to agents and steps; evaluate and annotate attributions',
+      teams: 'list teams, or those most similar to one',
+      pool: 'choose a team for each kind of query, and write training triplets',
+      passes: 'compute embeddings of recorded tasks with a model of yours',
+    },
+  },
+  Train: {
+    page: 'docs/training.md',
+    commands: {
+      recipe: 'print the JSON Schema of a recipe',
+      dataset: 'freeze, list, show and compare datasets',
+      train: 'train a model: sft, dpo, rl',
+      sample: 'generate text with a model or checkpoint',
+      logprobs: 'compute the log-probability of each token of rows or recorded steps',
+      values: 'compute value estimates for recorded steps with a model that has a value head',
+      model: 'create, inspect, merge and export model directories',
+      checkpoints: 'list, verify, move and prune checkpoints',
+      release: 'release checkpoints: an atomic map from policies to checkpoints',
+    },
+  },
+  Operate: {
+    page: 'docs/docker.md',
+    commands: {
+      run: 'run one process of Troupe: ingest, project, judge, work, infer or serve',
+      jobs: 'list jobs, newest first',
+      rebuild: 'rebuild every table from the log, beside live ingestion, and swap them in',
+      checksum: 'print a SHA-256 for each table of facts and judgements',
+      reconcile: 'recount log and tables, and check that every received event is accounted for',
+      prune: 'move old episodes from the database into Parquet archives, and back',
+      erase: 'erase the text of an episode or a person, and list what used it',
+      bench: 'measure Troupe against a peer or a ceiling in one run (needs a checkout)',
+    },
+  },
+};
+
 export type CommandFile = {
-  /** The commands it adds, as they are typed. */
+  /** The commands it adds. */
   readonly names: readonly string[];
   readonly load: () => Promise<(program: Command) => void>;
 };
 
-/** In the order of the help. */
 export const COMMAND_FILES: readonly CommandFile[] = [
   {
     names: ['import', 'export', 'deadletters'],
@@ -37,15 +112,37 @@ export const COMMAND_FILES: readonly CommandFile[] = [
     load: async () => (await import('./commands/run.ts')).runCommands,
   },
   { names: ['key'], load: async () => (await import('./commands/key.ts')).keyCommands },
+  { names: ['project'], load: async () => (await import('./commands/project.ts')).projectCommands },
   { names: ['bench'], load: async () => (await import('./commands/bench.ts')).benchCommands },
 ];
 
 /** Options before the command that are followed by a value. */
 const WITH_VALUE = ['--home', '--project', '--database-url'];
 
-/** Adds the commands that these arguments may mean: one file's, or all where no command is named, or none of that name is known. */
+/**
+ * Adds the commands that these arguments may mean: those of one file, or, for help and for an unknown name, only the names and
+ * sentences of all.
+ */
 export async function addCommands(program: Command, args: readonly string[]): Promise<void> {
-  const word = args.find((arg, i) => !arg.startsWith('-') && !WITH_VALUE.includes(args[i - 1] ?? ''));
-  const asked = COMMAND_FILES.filter(({ names }) => names.includes(word ?? ''));
-  for (const { load } of asked.length > 0 ? asked : COMMAND_FILES) (await load())(program);
+  const words = args.filter((arg, i) => !arg.startsWith('-') && !WITH_VALUE.includes(args[i - 1] ?? ''));
+  const word = words[0] === 'help' ? words[1] : words[0];
+  const file = COMMAND_FILES.find(({ names }) => names.includes(word ?? ''));
+  if (file) (await file.load())(program);
+  for (const [group, { page, commands }] of Object.entries(GROUPS)) {
+    for (const [name, about] of Object.entries(commands)) {
+      const command = program.commands.find((one) => one.name() === name) ?? (file ? null : program.command(name));
+      if (!command) continue;
+      command.description(about).helpGroup(`${group}:`);
+      finish(command, `troupe ${name}`, page);
+    }
+  }
+}
+
+/** What the help of every command and subcommand ends with, and what a wrong option is answered with. */
+function finish(command: Command, path: string, page: string): void {
+  command
+    .exitOverride()
+    .showHelpAfterError(`(${path} --help shows its arguments and options)`)
+    .addHelpText('after', `\nOptions of every command: troupe --help. Documentation: ${page}`);
+  for (const inner of command.commands) finish(inner, `${path} ${inner.name()}`, page);
 }

@@ -1,6 +1,5 @@
 /** What a command works with: the project's database, its log, its artifacts. Opened once, closed at the end, in the one place where rooms meet. */
-import { type Config, loadConfig } from '../config.ts';
-import { TroupeError } from '../errors.ts';
+import type { Config } from '../config.ts';
 import { fileArtifacts } from '../ingest/artifacts.ts';
 import type { ArtifactStore, DoorBook, EventLog } from '../ingest/log/log.ts';
 import { postgresBook, postgresLog } from '../ingest/log/postgres.ts';
@@ -8,19 +7,15 @@ import type { LogSource } from '../ingest/log/source.ts';
 import { createRedactor, type Redactor } from '../ingest/redact.ts';
 import { ownRules } from '../ingest/redact-own.ts';
 import { redacting } from '../ingest/redact-ports.ts';
-import { type Database, openDatabase } from '../store/db/database.ts';
 import { type Home, openHome } from '../store/db/home.ts';
 import { type Patiently, patiently } from '../store/db/patience.ts';
-import type { Db } from '../store/db/pool.ts';
 import { projectAll } from '../store/projecting/projector.ts';
+import { type Opened, withDatabase } from './database.ts';
 import { kafkaAccess } from './kafka-access.ts';
 import { tellTrouble } from './output.ts';
 
-export type Context = {
-  readonly config: Config;
+export type Context = Opened & {
   readonly home: Home;
-  readonly database: Database;
-  readonly db: Db;
   readonly log: EventLog;
   /** Where the log is read, if it lies outside the database. */
   readonly source: LogSource | null;
@@ -32,40 +27,29 @@ export type Context = {
   readonly artifacts: ArtifactStore;
   /** What log, book and artifacts are behind. */
   readonly redactor: Redactor;
-  readonly now: () => Date;
 };
 
-export const VERSION = '0.1.0';
-
-/** Opens the project, runs the work, and closes whatever happens. */
-export async function withContext<T>(
+/** Opens the project with its log, runs the work, and closes whatever happens. */
+export function withContext<T>(
   flags: Readonly<Record<string, unknown>>,
   work: (context: Context) => Promise<T>,
+  options: { readonly create?: boolean } = {},
 ): Promise<T> {
-  const config = loadConfig(flags, process.env);
+  return withDatabase(flags, (opened) => withLog(opened, work), options);
+}
+
+async function withLog<T>(opened: Opened, work: (context: Context) => Promise<T>): Promise<T> {
+  const { config, database, db } = opened;
   const redactor = createRedactor(ownRules(config.redact ?? {}));
-  const database = await openDatabase({
-    home: config.home,
-    ...(config.origins.project === 'default' && config.database_url ? {} : { project: config.project }),
-    ...(config.database_url === null ? {} : { databaseUrl: config.database_url }),
-    ...(config.database_port === 0 ? {} : { embedded: { port: config.database_port } }),
-    applicationName: 'troupe',
-  }).catch((error) => {
-    throw naming(error, config);
-  });
-  const { db } = database;
-  let kafka: Awaited<ReturnType<typeof openKafkaLog>> | null = null;
+  const kafka = config.kafka_brokers === null ? null : await openKafkaLog(config, database.project);
   try {
-    if (config.kafka_brokers !== null) kafka = await openKafkaLog(config, database.project);
     const source = kafka?.source ?? null;
     // Only now: a server that cannot be reached must leave no folders behind.
     const home = openHome(config.home);
     const retrying = { forMs: config.patience * 1000, onTrouble: tellTrouble('It') };
     return await work({
-      config,
+      ...opened,
       home,
-      database,
-      db,
       ...redacting(
         { log: kafka?.log ?? postgresLog(db), book: postgresBook(db), artifacts: fileArtifacts(home.artifacts) },
         redactor,
@@ -84,24 +68,11 @@ export async function withContext<T>(
           { ...retrying, ...(signal ? { signal } : {}) },
         ),
       patiently: (again) => patiently(again, retrying),
-      now: () => new Date(),
     });
   } finally {
     await kafka?.log.close();
     await kafka?.source.close();
-    await database.close();
   }
-}
-
-/** Of a server that was configured, an error says where its address came from. */
-function naming(error: unknown, { database_url: url, origins }: Config): unknown {
-  if (!(error instanceof TroupeError) || url === null || error.message.includes('DATABASE_URL')) return error;
-  const origin = { flag: '--database-url', environment: 'DATABASE_URL', 'troupe.yaml': 'troupe.yaml', default: '' };
-  return new TroupeError(
-    error.code,
-    `${error.message} The address is that of ${origin[origins.database_url]}.`,
-    error.detail,
-  );
 }
 
 /** The project's topic, as a log and as its source. The client is loaded only where it is used. */

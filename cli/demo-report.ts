@@ -37,10 +37,10 @@ export function demoReport(
     `Filters of the lessons: ${funnelLine(result.funnel)}`,
     `Loss of the warm start: ${sparkline(result.warm_start)}`,
     `\nLook further:`,
-    `  npm run -s troupe -- sql "select reason, round((metrics ->> 'pass_at_1')::numeric, 3) as pass_at_1 from traj.releases order by released_at"${where}`,
-    `  npm run -s troupe -- sql "select checkpoint_id, count(distinct episode_id) as episodes from traj.lineage where relation = 'trained on' group by 1 limit 5"${where}`,
-    `  npm run -s troupe -- sql "select method, role, round(avg(value)::numeric, 3) as mean, count(*) as steps from traj.rewards join traj.steps using (episode_id, step_id) group by 1, 2"${where}`,
-    `  npm run -s troupe -- up${where}     # then open the page it names`,
+    `  npx troupe sql "select reason, round((metrics ->> 'pass_at_1')::numeric, 3) as pass_at_1 from traj.releases order by released_at"${where}`,
+    `  npx troupe sql "select checkpoint_id, count(distinct episode_id) as episodes from traj.lineage where relation = 'trained on' group by 1 limit 5"${where}`,
+    `  npx troupe sql "select method, role, round(avg(value)::numeric, 3) as mean, count(*) as steps from traj.rewards join traj.steps using (episode_id, step_id) group by 1, 2"${where}`,
+    `  npx troupe up${where}     # then open the page it names`,
   ].join('\n');
 }
 

@@ -27,10 +27,11 @@ import {
   startProgram,
   startRole,
 } from './children.ts';
-import { type Context, VERSION } from './context.ts';
+import type { Context } from './context.ts';
 import { familySeconds } from './cpu.ts';
 import { ITERATIONS, PLAN, POLICY } from './demo-plan.ts';
 import type { Bar } from './output.ts';
+import { VERSION } from './version.ts';
 
 export type DemoOptions = {
   readonly seed: number;

@@ -1,9 +1,10 @@
 /** What `troupe doctor` looks at: the settings, and whether what Troupe needs is there. */
 import { loadConfig, SETTINGS, type SettingName, shown } from '../config.ts';
 import { EXIT, TroupeError } from '../errors.ts';
-import { type Context, VERSION, withContext } from './context.ts';
+import { type Context, withContext } from './context.ts';
 import { paint, print, printJson, table } from './output.ts';
 import { processesHere } from './process-id.ts';
+import { VERSION } from './version.ts';
 
 type Check = { readonly check: string; readonly ok: boolean; readonly detail: string };
 type Flags = Readonly<Record<string, unknown>>;

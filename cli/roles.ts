@@ -12,11 +12,12 @@ import { registerProcess } from '../store/jobs/processes.ts';
 import type { MethodAsked } from '../store/judging/judge.ts';
 import { waitProjected } from '../store/projecting/positions.ts';
 import { runProjector } from '../store/projecting/projector.ts';
-import { type Context, VERSION } from './context.ts';
+import type { Context } from './context.ts';
 import { loopbackIsOpen, takeFirstKey } from './first-key.ts';
 import { parseMethods } from './methods-asked.ts';
 import { say, tellTrouble } from './output.ts';
 import { processId } from './process-id.ts';
+import { VERSION } from './version.ts';
 
 export type RoleOptions = {
   readonly policy?: string;

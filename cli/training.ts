@@ -19,9 +19,9 @@ import { closeTrainable, type TrainableModel, trainable } from '../trainer/train
 import type { Adam, Watch } from '../trainer/training/training-loop.ts';
 import { runOutput } from './checkpoint-places.ts';
 import { type Flags, untilInterrupted } from './command.ts';
-import { VERSION } from './context.ts';
 import { progressBar, say } from './output.ts';
 import { noteOf, speedometer, tell, writeReport } from './training-told.ts';
+import { VERSION } from './version.ts';
 
 /** What --lora says; no targets: every linear map of a layer. */
 export type LoraFlag = { readonly r: number; readonly alpha: number; readonly targets: readonly string[] | null };

@@ -43,7 +43,7 @@ export const proof: Proof = {
     };
     const all = readAll(() => randomBytes(32).toString('hex'));
     // The short form takes the program as the tests do, the full form as the image has it.
-    const app = short ? { '/app/dist': dirname(builtProgram()) } : { '/app': imageOf(join(scratch, 'image'), told) };
+    const app = short ? { '/app/dist': dirname(builtProgram) } : { '/app': imageOf(join(scratch, 'image'), told) };
     const up = await startAll(all, {
       scratch,
       jars: found.jars,

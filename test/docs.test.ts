@@ -106,7 +106,7 @@ describe('README.md can be followed', async () => {
     .option('--quiet');
   for (const { load } of COMMAND_FILES) (await load())(program);
 
-  const shown = [...read('README.md').matchAll(/npm run -s troupe -- ([^\n`]+)/g)].map(([, words]) => words as string);
+  const shown = [...read('README.md').matchAll(/npx troupe ([^\n`]+)/g)].map(([, words]) => words as string);
 
   it('shows commands', () => expect(shown.length).toBeGreaterThan(8));
 
@@ -126,7 +126,7 @@ describe('README.md can be followed', async () => {
 
   it('lists every setting with its variable and default', () => {
     // However wide the table's columns are.
-    const rows = read('README.md').replace(/ +/g, ' ');
+    const rows = read('docs/settings.md').replace(/ +/g, ' ');
     const wanted = Object.entries(SETTINGS).map(
       ([name, { env, fallback }]) => `| \`${name}\` | \`${env}\` | ${fallback === null ? 'none' : `\`${fallback}\``} |`,
     );

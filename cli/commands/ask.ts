@@ -2,13 +2,8 @@
 import type { Command } from 'commander';
 import { EXIT, TroupeError } from '../../errors.ts';
 import type { Db } from '../../store/db/pool.ts';
-import { openReader } from '../../store/db/reader.ts';
-import { reconcile } from '../../store/log/reconcile.ts';
-import { checksum } from '../../store/rebuilding/checksum.ts';
-import { rebuild } from '../../store/rebuilding/rebuild.ts';
-import { ask } from '../../store/sql/sql.ts';
 import { bytesText } from '../bytes.ts';
-import { projectCommand, wholeNumber } from '../command.ts';
+import { databaseCommand, projectCommand, wholeNumber } from '../command.ts';
 import { conversation, type EpisodeFacts } from '../conversation.ts';
 import { print, printJson, progressBar, say, table } from '../output.ts';
 
@@ -32,10 +27,9 @@ const ABOUT_EPISODE = {
 } as const;
 
 export function askCommands(program: Command): void {
-  projectCommand(
+  databaseCommand(
     program
       .command('sql')
-      .description('ask one read-only question in SQL over the views of schema traj')
       .argument('<query>', 'a single SELECT, VALUES or WITH')
       .option('--limit <n>', 'rows at most (10000; with --out all)', wholeNumber('limit'))
       .option('--timeout <ms>', 'milliseconds at most (30000; with --out an hour)', wholeNumber('timeout'))
@@ -51,6 +45,10 @@ export function askCommands(program: Command): void {
       const timeout = flags.timeout === undefined ? {} : { timeoutMs: Number(flags.timeout) };
       const limit = flags.limit === undefined ? {} : { limit: Number(flags.limit) };
       // A login of its own that can read the views and nothing else; where the server does not let us make one, ours, read only.
+      const [{ openReader }, { ask }] = await Promise.all([
+        import('../../store/db/reader.ts'),
+        import('../../store/sql/sql.ts'),
+      ]);
       const reader = await openReader(database);
       if (out !== undefined) {
         const { askIntoFile } = await import('../../store/sql/sql-file.ts');
@@ -76,10 +74,9 @@ export function askCommands(program: Command): void {
     },
   );
 
-  projectCommand(
+  databaseCommand(
     program
       .command('episodes')
-      .description('list episodes')
       .option('--limit <n>', 'at most so many', wholeNumber('limit'), 20)
       .option('--task <id>', 'of this task')
       .addHelpText('after', '\nExamples:\n  troupe episodes --limit 5\n  troupe episodes --task maths-17 --json'),
@@ -102,10 +99,9 @@ export function askCommands(program: Command): void {
     },
   );
 
-  projectCommand(
+  databaseCommand(
     program
       .command('show')
-      .description('one episode as a conversation: what was said, done and judged')
       .argument('<episode>')
       .option('--full', 'whole texts, however long')
       .addHelpText(
@@ -125,10 +121,9 @@ export function askCommands(program: Command): void {
     },
   );
 
-  projectCommand(
+  databaseCommand(
     program
       .command('lineage')
-      .description('what trained a checkpoint, or which checkpoint spoke a step')
       .argument('<id>', 'a checkpoint, step or episode')
       .addHelpText('after', '\nExamples:\n  troupe lineage ab12cd34ef56ab78\n  troupe lineage run-1'),
     async ({ db }, [id], flags) => {
@@ -165,13 +160,13 @@ export function askCommands(program: Command): void {
   projectCommand(
     program
       .command('checksum')
-      .description('a SHA-256 for each table of facts and judgements')
       .addHelpText(
         'after',
         '\nThe same facts have the same sums, in whatever order and in however many parts they came.\n\nExample:\n  troupe checksum --json',
       ),
     async ({ db, catchUp, patiently }, _, flags) => {
       await catchUp();
+      const { checksum } = await import('../../store/rebuilding/checksum.ts');
       const sums = await patiently(() => checksum(db));
       if (flags.json) printJson(sums);
       else
@@ -188,7 +183,6 @@ export function askCommands(program: Command): void {
   projectCommand(
     program
       .command('rebuild')
-      .description('make every table again from the log alone, beside live work, and swap')
       .addHelpText(
         'after',
         '\nJudgements are computed again as the log says they were asked for. Readers see the old tables until the swap.\n\nExample:\n  troupe rebuild',
@@ -197,6 +191,7 @@ export function askCommands(program: Command): void {
       const bar = progressBar('Rebuilding', { quiet: flags.quiet === true || flags.json === true });
       const began = performance.now();
       const { judgeAgain } = await import('../../store/judging/judge.ts');
+      const { rebuild } = await import('../../store/rebuilding/rebuild.ts');
       const { events } = await patiently(() =>
         rebuild(db, {
           judge: judgeAgain,
@@ -213,13 +208,13 @@ export function askCommands(program: Command): void {
   projectCommand(
     program
       .command('reconcile')
-      .description('recount from log and tables what the doors and the projector claim')
       .addHelpText(
         'after',
         '\nreceived = acknowledged + rejected; what is in the log is in the tables or counted. It ends with 1 where that is not so.\n\nExample:\n  troupe reconcile --json',
       ),
     async ({ db, source, catchUp }, _, flags) => {
       await catchUp();
+      const { reconcile } = await import('../../store/log/reconcile.ts');
       const found = await reconcile(db, source ? { name: source.name, ...(await source.facts()) } : undefined);
       if (flags.json) printJson(found);
       else {

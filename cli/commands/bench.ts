@@ -1,20 +1,23 @@
 /** Benchmarks: programs of the repository, started from the command line. They are no part of the package. */
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { constants } from 'node:os';
-import { fileURLToPath } from 'node:url';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 import type { Command } from 'commander';
 import { EXIT, TroupeError } from '../../errors.ts';
 import { YOUNG } from '../children.ts';
 import { type Flags, plainCommand, wholeNumber } from '../command.ts';
 
-const PROGRAM = fileURLToPath(new URL('../../bench/run.ts', import.meta.url));
+/** Of the checkout, also where this file is its output in dist. */
+const PROGRAM = fileURLToPath(
+  new URL(import.meta.url.endsWith('.ts') ? '../../bench/run.ts' : '../../../bench/run.ts', import.meta.url),
+);
 
 export function benchCommands(program: Command): void {
   plainCommand(
     program
       .command('bench')
-      .description('measure Troupe against a peer or a ceiling, in turns in one run (needs a checkout)')
       .argument('[name]', 'which benchmark; without a name they are listed')
       .option('--threads <n>', 'threads of each side (1)', wholeNumber('threads'))
       .option('--rounds <n>', 'rounds of each side, at least 5 (6)', wholeNumber('rounds'))
@@ -43,9 +46,9 @@ async function runBench(name: string | undefined, flags: Flags): Promise<number>
   if (!existsSync(PROGRAM)) {
     throw new TroupeError(
       'platform_unsupported',
-      'Benchmarks need a checkout of the repository; the package has none.',
+      'Benchmarks need a checkout of the repository; they are not part of the package.',
       {
-        hint: 'Clone the repository, run `npm install` in it, and say there: npm run -s troupe -- bench',
+        hint: 'Clone the repository, and run in it: npm ci && npx troupe bench',
       },
     );
   }
@@ -54,7 +57,8 @@ async function runBench(name: string | undefined, flags: Flags): Promise<number>
     ...VALUES.flatMap((flag) => (flags[flag] === undefined ? [] : [`--${flag}`, String(flags[flag])])),
     ...SWITCHES.filter((flag) => flags[flag] === true).map((flag) => `--${flag}`),
   ];
-  const child = spawn(process.execPath, [...process.execArgv, YOUNG, PROGRAM, ...args], {
+  const loader = pathToFileURL(createRequire(import.meta.url).resolve('tsx')).href;
+  const child = spawn(process.execPath, ['--import', loader, YOUNG, PROGRAM, ...args], {
     stdio: ['ignore', 'inherit', 'inherit'],
   });
   // Ctrl-C reaches it from the terminal; a signal to us alone is handed on. Either way it ends first.

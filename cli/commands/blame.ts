@@ -13,7 +13,9 @@ import type { Context } from '../context.ts';
 import { print, printJson, say, table } from '../output.ts';
 
 export function blameCommands(program: Command): void {
-  const blame = program.command('blame').description('who lost the runs that failed: list, evaluate, annotate');
+  const blame = program
+    .command('blame')
+    .addHelpText('after', '\nExamples:\n  troupe blame list\n  troupe blame evaluate');
   projectCommand(
     blame
       .command('list')

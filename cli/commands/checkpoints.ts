@@ -12,7 +12,6 @@ import { checkpointMoveCommands } from './checkpoints-move.ts';
 export function checkpointsCommands(program: Command): void {
   const checkpoints = program
     .command('checkpoints')
-    .description('saved weights: those the project knows, newest first, and what can be done with folders of them')
     .option('--all', 'also live weights between two checkpoints')
     .addHelpText(
       'after',

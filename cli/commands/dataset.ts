@@ -7,11 +7,13 @@ import { EXIT, TroupeError } from '../../errors.ts';
 import type { Manifest } from '../../store/datasets/manifest.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { plainCommand, projectCommand } from '../command.ts';
-import { VERSION } from '../context.ts';
 import { print, printJson, say, table } from '../output.ts';
+import { VERSION } from '../version.ts';
 
 export function datasetCommands(program: Command): void {
-  const dataset = program.command('dataset').description('frozen datasets: freeze, list, show, diff');
+  const dataset = program
+    .command('dataset')
+    .addHelpText('after', '\nExamples:\n  troupe dataset freeze recipe.yaml\n  troupe dataset list');
   projectCommand(
     dataset
       .command('freeze')
@@ -19,7 +21,7 @@ export function datasetCommands(program: Command): void {
       .argument('<recipe>', 'YAML or JSON file; - for standard input')
       .addHelpText(
         'after',
-        '\nExample recipe:\n  name: good-solvers\n  where: {field: reward, op: ">=", value: 1}\n  unit: step\n  roles: [solver]\n  layout: [arrow, jsonl]',
+        '\nExample recipe:\n  name: good-solvers\n  where: {field: reward, op: ">=", value: 1}\n  unit: step\n  roles: [solver]\n  layout: [arrow, jsonl]\n\nExample:\n  troupe dataset freeze recipe.yaml',
       ),
     async ({ db, log, home, now, catchUp, patiently }, [file], flags) => {
       await catchUp();
@@ -50,25 +52,31 @@ export function datasetCommands(program: Command): void {
       return EXIT.done;
     },
   );
-  projectCommand(dataset.command('list').description('datasets of this home'), async ({ home }, _, flags) => {
-    const { listDatasets } = await import('../../store/datasets/read.ts');
-    const found = await listDatasets(home.datasets);
-    if (flags.json) printJson({ datasets: found });
-    else if (found.length === 0) print('No datasets yet. Freeze one: troupe dataset freeze RECIPE');
-    else
-      print(
-        table(
-          ['dataset', 'name', 'rows', 'folder'],
-          found.map(({ manifest, directory, problem }) => [
-            manifest?.dataset_id ?? basename(directory),
-            manifest?.name ?? problem,
-            manifest ? Object.values(manifest.rows).reduce((sum, rows) => sum + rows, 0) : null,
-            relative('.', directory),
-          ]),
-        ),
-      );
-    return EXIT.done;
-  });
+  projectCommand(
+    dataset
+      .command('list')
+      .description('list the datasets of this home')
+      .addHelpText('after', '\nExample:\n  troupe dataset list --json'),
+    async ({ home }, _, flags) => {
+      const { listDatasets } = await import('../../store/datasets/read.ts');
+      const found = await listDatasets(home.datasets);
+      if (flags.json) printJson({ datasets: found });
+      else if (found.length === 0) print('No datasets yet. Freeze one: troupe dataset freeze RECIPE');
+      else
+        print(
+          table(
+            ['dataset', 'name', 'rows', 'folder'],
+            found.map(({ manifest, directory, problem }) => [
+              manifest?.dataset_id ?? basename(directory),
+              manifest?.name ?? problem,
+              manifest ? Object.values(manifest.rows).reduce((sum, rows) => sum + rows, 0) : null,
+              relative('.', directory),
+            ]),
+          ),
+        );
+      return EXIT.done;
+    },
+  );
   projectCommand(
     dataset
       .command('show')
@@ -97,10 +105,7 @@ export function datasetCommands(program: Command): void {
     },
   );
   plainCommand(
-    program
-      .command('recipe')
-      .description('the JSON Schema of a recipe')
-      .addHelpText('after', '\nExample:\n  troupe recipe > recipe.schema.json'),
+    program.command('recipe').addHelpText('after', '\nExample:\n  troupe recipe > recipe.schema.json'),
     async () => {
       const { recipeSchema } = await import('../../store/datasets/recipe.ts');
       printJson(recipeSchema);

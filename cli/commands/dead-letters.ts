@@ -13,7 +13,7 @@ import { print, printJson, say, table } from '../output.ts';
 export function deadLetterCommands(program: Command): void {
   const letters = program
     .command('deadletters')
-    .description('what was refused, where it came from and why; list, show, replay');
+    .addHelpText('after', '\nExamples:\n  troupe deadletters --limit 5\n  troupe deadletters show 17');
 
   projectCommand(
     letters

@@ -34,7 +34,6 @@ export function judgeCommands(program: Command): void {
   projectCommand(
     program
       .command('judge')
-      .description('run methods over closed episodes and write what they say beside the facts')
       .option('--methods <list>', 'names, with parameters in braces: grpo_advantage{"scale_std":false},drmas_advantage')
       .option('--where <filter>', 'only these episodes and their groups: a filter as in a recipe, as JSON')
       .option('--episode <id...>', 'only these episodes and their groups')

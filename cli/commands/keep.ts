@@ -7,16 +7,13 @@ import type { Command } from 'commander';
 import { EXIT, TroupeError } from '../../errors.ts';
 import type { EraseWhat } from '../../store/retention/erase-scope.ts';
 import { projectCommand } from '../command.ts';
-import { VERSION } from '../context.ts';
 import { print, printJson, say } from '../output.ts';
+import { VERSION } from '../version.ts';
 
 export function keepCommands(program: Command): void {
   projectCommand(
     program
       .command('erase')
-      .description(
-        'make what somebody said unreadable, in the log, the tables, the artifacts, the datasets and the archives',
-      )
       .option('--subject <id>', 'everything that names this person in its field subject')
       .option('--episode <id>', 'one episode')
       .option('--reason <text>', 'kept with the erasure; name nobody in it')

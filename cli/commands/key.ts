@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import { EXIT, got, TroupeError } from '../../errors.ts';
 import { SCOPES, type Scope } from '../../store/keys/api-key.ts';
 import { createKey, type ListedKey, listKeys, revokeKey } from '../../store/keys/api-keys.ts';
-import { projectCommand } from '../command.ts';
+import { databaseCommand } from '../command.ts';
 import { print, printJson, say, table } from '../output.ts';
 
 const UNITS = { m: 60, h: 3600, d: 86_400, w: 604_800, y: 31_536_000 } as const;
@@ -13,10 +13,12 @@ const LONGEST_DAYS = 36_500;
 export function keyCommands(program: Command): void {
   const key = program
     .command('key')
-    .description('API keys: once there is one, every request but /healthz needs one')
-    .addHelpText('after', '\nWhile there is no key, Troupe answers this machine only, and asks for none.');
+    .addHelpText(
+      'after',
+      '\nUntil the first key is created, only this machine may connect, and it needs no key.\n\nExamples:\n  troupe key create --scopes ingest --name agents\n  troupe key list',
+    );
 
-  projectCommand(
+  databaseCommand(
     key
       .command('create')
       .description('make a key; it is shown once')
@@ -42,7 +44,7 @@ export function keyCommands(program: Command): void {
     },
   );
 
-  projectCommand(
+  databaseCommand(
     key
       .command('list')
       .description('all keys, without what opens')
@@ -63,7 +65,7 @@ export function keyCommands(program: Command): void {
     },
   );
 
-  projectCommand(
+  databaseCommand(
     key
       .command('revoke')
       .description('end a key: every process refuses it within 30 seconds')

@@ -20,7 +20,6 @@ function speakCommands(program: Command): void {
   plainCommand(
     program
       .command('sample')
-      .description('let a checkpoint continue a prompt')
       .requiredOption('--model <dir>', 'directory of the model or checkpoint')
       .option('--prompt-ids <ids>', 'token ids, separated by commas', ids)
       .option('--prompt <text>', 'text instead of ids')

@@ -3,8 +3,8 @@ import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { EXIT } from '../../errors.ts';
 import { plainCommand } from '../command.ts';
-import { VERSION } from '../context.ts';
 import { print, printJson } from '../output.ts';
+import { VERSION } from '../version.ts';
 
 export function modelMergeCommand(model: Command): void {
   plainCommand(

@@ -7,9 +7,9 @@ import type { ModelConfig } from '../../trainer/models/weights.ts';
 import type { TokenizerFiles } from '../../trainer/tokens/tokenizer.ts';
 import { bytesText } from '../bytes.ts';
 import { type Flags, plainCommand, wholeNumber } from '../command.ts';
-import { VERSION } from '../context.ts';
 import { print, printJson, progressBar, say } from '../output.ts';
 import { type RefusedLine, type TextFile, trainingText } from '../training-text.ts';
+import { VERSION } from '../version.ts';
 import { readSizes, SIZE_NAMES, type Sizes, sizesOf } from './model-sizes.ts';
 
 const WORD_SPECIAL = { pad: '<pad>', eos: '<end>' };

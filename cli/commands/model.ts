@@ -6,7 +6,7 @@ import { modelMergeCommand } from './model-merge.ts';
 import { modelNewCommand } from './model-new.ts';
 
 export function modelCommands(program: Command): void {
-  const model = program.command('model').description('models as directories: new, info, merge, export');
+  const model = program.command('model').addHelpText('after', '\nExample:\n  troupe model info ./checkpoint');
   modelNewCommand(model);
   modelInfoCommand(model);
   modelMergeCommand(model);

@@ -29,7 +29,6 @@ export function passesCommands(program: Command): void {
   plainCommand(
     program
       .command('logprobs')
-      .description('the log-probability of each token of rows or of recorded steps')
       .requiredOption('--model <dir>', 'directory of the model or checkpoint')
       .option(
         '--data <file>',
@@ -63,7 +62,6 @@ export function passesCommands(program: Command): void {
   plainCommand(
     program
       .command('values')
-      .description('the value of what came before each token of recorded steps, by a model with a value head')
       .requiredOption('--model <dir>', 'directory of the model or checkpoint')
       .requiredOption('--episodes <which>', EPISODES)
       .option('--record', RECORD)
@@ -71,7 +69,9 @@ export function passesCommands(program: Command): void {
       .addHelpText('after', '\nExample:\n  troupe values --model ./value-model --episodes ep-1,ep-2 --record'),
     async (_, flags) => overEpisodes(flags, (await import('../../trainer/sampling/passes.ts')).valuesPass),
   );
-  const passes = program.command('passes').description('what other models say of what was recorded: embed');
+  const passes = program
+    .command('passes')
+    .addHelpText('after', '\nExample:\n  troupe passes embed --model ./embedding-model');
   plainCommand(
     passes
       .command('embed')

@@ -25,11 +25,7 @@ Examples:
 
 export function poolCommands(program: Command): void {
   projectCommand(
-    program
-      .command('teams')
-      .description('list teams, or those that are most like one')
-      .argument('[team]', 'a team id')
-      .addHelpText('after', TEAMS_HELP),
+    program.command('teams').argument('[team]', 'a team id').addHelpText('after', TEAMS_HELP),
     async ({ db, catchUp }, [team], flags) => {
       await catchUp();
       if (team !== undefined) {
@@ -70,7 +66,6 @@ export function poolCommands(program: Command): void {
   projectCommand(
     program
       .command('pool')
-      .description('which team each kind of query gets, and the triplets that can be learnt from')
       .option('--embedding-model <name>', 'queries are alike by the vectors of this model: troupe passes embed')
       .option('--min-score <number>', 'mean reward from which a query is kept with its team; none keeps all', score, 1)
       .option('--triplets <file>', 'write the triplets there, one JSON object a line')

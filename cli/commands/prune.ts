@@ -5,8 +5,9 @@ import { fileArtifacts } from '../../ingest/artifacts.ts';
 import type { Pruning } from '../../store/retention/prune.ts';
 import { bytesText } from '../bytes.ts';
 import { type Flags, projectCommand, wholeNumber } from '../command.ts';
-import { type Context, VERSION } from '../context.ts';
+import type { Context } from '../context.ts';
 import { print, printJson, progressBar, say } from '../output.ts';
+import { VERSION } from '../version.ts';
 import { filterOf } from './judge.ts';
 import { agreed } from './keep.ts';
 
@@ -26,7 +27,6 @@ export function pruneCommands(program: Command): void {
   projectCommand(
     program
       .command('prune')
-      .description('move old episodes from the database into Parquet files, or back')
       .option('--older-than <time>', 'nothing of their group happened since: 90d, 12h, 4w, 1y ago, or a date')
       .option('--where <filter>', 'only groups whose every episode meets it: a filter as in a recipe, as JSON')
       .option('--to <dir>', 'folder that gets a folder for each archive (archives in the home)')

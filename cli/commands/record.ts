@@ -18,7 +18,6 @@ export function recordCommands(program: Command): void {
   projectCommand(
     program
       .command('import')
-      .description('import trajectories from files or folders; the format is recognised by content')
       .argument('<path...>', 'files or folders')
       .option('--format <name>', `instead of recognising it: ${FORMATS.map((format) => format.name).join(', ')}`)
       .option('--dry-run', 'change nothing; say what would be imported and where each field goes')
@@ -57,7 +56,6 @@ export function recordCommands(program: Command): void {
   projectCommand(
     program
       .command('export')
-      .description('write the log, or episodes in a two-way format, as JSON lines')
       .option('--format <name>', 'troupe-events (all events), or a two-way format', 'troupe-events')
       .option('--episode <id...>', 'only these episodes')
       .option('--out <file>', 'file to write; standard output if left out')

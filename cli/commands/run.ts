@@ -4,23 +4,21 @@ import { rm, rmdir } from 'node:fs/promises';
 import { type Command, Option } from 'commander';
 import { loadConfig } from '../../config.ts';
 import { EXIT, got, TroupeError } from '../../errors.ts';
-import { decodeDraft } from '../../ingest/decode.ts';
-import { hashId } from '../../ingest/json.ts';
 import { type Home, homeAt } from '../../store/db/home.ts';
 import { type RoleSettings, roleSettings } from '../children.ts';
-import { number, plainCommand, projectCommand, untilInterrupted, wholeNumber } from '../command.ts';
+import { databaseCommand, number, plainCommand, projectCommand, untilInterrupted, wholeNumber } from '../command.ts';
+import type { Context } from '../context.ts';
 import { print, printJson, progressBar, say, table } from '../output.ts';
 import { checkpointsCommands } from './checkpoints.ts';
 
-/** The roles of `troupe run`. Their rooms are loaded when one is asked for, so that looking stays quick. */
-const ROLE_NAMES = ['ingest', 'project', 'judge', 'work', 'infer', 'serve'];
+/** The roles of `troupe run`. */
+export const ROLE_NAMES = ['ingest', 'project', 'judge', 'work', 'infer', 'serve'];
 
 export function runCommands(program: Command): void {
   projectCommand(
     program
       .command('run')
-      .description(`run one process: ${ROLE_NAMES.join(', ')}`)
-      .argument('<role>')
+      .argument('<role>', ROLE_NAMES.join(', '))
       .option('--policy <name>', 'infer: the policy to speak for')
       .option('--model <dir>', 'infer: the checkpoint to begin with')
       .option('--port <n>', 'serve, ingest: port to listen on, 0 for any free one', wholeNumber('port'))
@@ -50,7 +48,6 @@ export function runCommands(program: Command): void {
   projectCommand(
     program
       .command('up')
-      .description('run everything: API, projector, judge, trainer, and a sampling process for each released policy')
       .option('--port <n>', 'port of the API, 0 for any free one', wholeNumber('port'))
       .addHelpText('after', '\nExamples:\n  troupe up\n  troupe up --port 8080 --home /var/lib/troupe'),
     async (context, _, flags) => {
@@ -73,9 +70,6 @@ export function runCommands(program: Command): void {
   plainCommand(
     program
       .command('demo')
-      .description(
-        'a coder and a verifier get better at their work because of what was recorded: the whole loop, on this machine',
-      )
       .option('--rounds <n>', 'rounds of reinforcement learning', wholeNumber('rounds'), 3)
       .option('--seed <n>', 'seed of everything that is drawn', wholeNumber('seed'), 0)
       .addOption(
@@ -93,7 +87,6 @@ export function runCommands(program: Command): void {
   projectCommand(
     program
       .command('release')
-      .description('let a policy speak with a checkpoint: one atomic map for all policies named')
       .argument('<policy=checkpoint...>', 'such as team=ab12cd34ef56ab78')
       .option('--reason <text>', 'why')
       .addHelpText(
@@ -101,6 +94,10 @@ export function runCommands(program: Command): void {
         '\nProcesses that speak for the policies change to them within a second. Rolling back is releasing the earlier checkpoint.\n\nExamples:\n  troupe release solver=ab12cd34ef56ab78 --reason "better on held-out tasks"\n  troupe sql "select policy, checkpoint_id, reason from traj.releases order by released_at"',
       ),
     async ({ db, log, now, catchUp }, pairs, flags) => {
+      const [{ decodeDraft }, { hashId }] = await Promise.all([
+        import('../../ingest/decode.ts'),
+        import('../../ingest/json.ts'),
+      ]);
       await catchUp();
       const policies = Object.fromEntries(pairs.map(policyAndCheckpoint));
       for (const [policy, id] of Object.entries(policies)) {
@@ -143,10 +140,9 @@ export function runCommands(program: Command): void {
 
   checkpointsCommands(program);
 
-  projectCommand(
+  databaseCommand(
     program
       .command('jobs')
-      .description('work asked for and done, newest first')
       .option('--limit <n>', 'at most so many', wholeNumber('limit'), 20)
       .addHelpText('after', '\nExample:\n  troupe jobs --limit 5'),
     async ({ db }, _, flags) => {
@@ -171,7 +167,6 @@ export function runCommands(program: Command): void {
   plainCommand(
     program
       .command('doctor')
-      .description('each setting with its origin, and whether what Troupe needs is there')
       .addOption(
         new Option('--role <role>', 'only whether a process of this role works on this machine').choices(ROLE_NAMES),
       )
@@ -182,7 +177,6 @@ export function runCommands(program: Command): void {
   plainCommand(
     program
       .command('reset')
-      .description('remove a home: its embedded database, datasets, checkpoints, artifacts and archives')
       .option('--yes', 'do not ask, do it')
       .addHelpText(
         'after',
@@ -217,7 +211,7 @@ async function demo(flags: Readonly<Record<string, unknown>>): Promise<number> {
     import('../demo-report.ts'),
   ]);
   const project = flags.project === undefined ? await freeProject(flags) : String(flags.project);
-  return withContext({ ...flags, project }, async (context) => {
+  const run = async (context: Context) => {
     const bar = progressBar('Demo', { quiet: flags.quiet === true || flags.json === true });
     say(`The demo runs in project ${project} of ${context.home.root}.`);
     const result = await runDemo(context, {
@@ -231,7 +225,8 @@ async function demo(flags: Readonly<Record<string, unknown>>): Promise<number> {
     if (flags.json) printJson(result);
     else print(demoReport(result, { home: context.config.home, project }));
     return EXIT.done;
-  });
+  };
+  return withContext({ ...flags, project }, run, { create: true });
 }
 
 /** The demo's team is started without a key, on this machine alone. */
@@ -245,10 +240,9 @@ async function freeProject(flags: Readonly<Record<string, unknown>>): Promise<st
   const { withContext } = await import('../context.ts');
   for (let n = 1; ; n++) {
     const project = n === 1 ? 'demo' : `demo_${n}`;
-    const empty = await withContext({ ...flags, project }, async ({ db }) => {
-      const { rows } = await db.query('select 1 from troupe.events limit 1');
-      return rows.length === 0;
-    });
+    const holdsNothing = async ({ db }: Context) =>
+      (await db.query('select 1 from troupe.events limit 1')).rows.length === 0;
+    const empty = await withContext({ ...flags, project }, holdsNothing, { create: true });
     if (empty) return project;
   }
 }

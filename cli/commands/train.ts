@@ -17,7 +17,9 @@ A run that was interrupted goes on where it ended: say the same command again. W
 very ones it would have had.`;
 
 export function trainCommands(program: Command): void {
-  const train = program.command('train').description('train a model: sft, dpo, rl');
+  const train = program
+    .command('train')
+    .addHelpText('after', '\nExample:\n  troupe train sft --model ./model --data chats.jsonl --out checkpoints');
   plainCommand(
     withOrder(withCommon(train.command('sft').description('supervised fine-tuning')))
       .addOption(

@@ -2,6 +2,7 @@
 
 import { TroupeError } from '../../errors.ts';
 import { checkSchema, migrate } from '../../migrations/migrate.ts';
+import { nearest } from '../methods/nearest.ts';
 import { addressOf, parseAddress, sqlState } from './faults.ts';
 import { openHome } from './home.ts';
 import { type Db, openPool } from './pool.ts';
@@ -15,6 +16,8 @@ export type DatabaseOptions = {
   readonly databaseUrl?: string;
   /** False: refuse a schema that is behind, instead of bringing it up to date. */
   readonly migrate?: boolean;
+  /** False: refuse a project that does not exist, naming the nearest one, instead of creating it. */
+  readonly create?: boolean;
   /** How the embedded server is started, where it is. */
   readonly embedded?: ShareOptions;
   readonly max?: number;
@@ -55,7 +58,7 @@ export async function openDatabase(options: DatabaseOptions): Promise<Database> 
     lease?.close();
   };
   try {
-    await prepare(db, server, project, options.migrate ?? true);
+    await prepare(db, server, project, { bringUpToDate: options.migrate ?? true, create: options.create ?? true });
   } catch (error) {
     await close();
     throw error;
@@ -82,11 +85,14 @@ function checkName(project: string): string {
   );
 }
 
-async function prepare(db: Db, server: string, project: string, bringUpToDate: boolean): Promise<void> {
+type Preparing = { readonly bringUpToDate: boolean; readonly create: boolean };
+
+async function prepare(db: Db, server: string, project: string, { bringUpToDate, create }: Preparing): Promise<void> {
   try {
     await checkServer(db, server);
   } catch (error) {
     if (!(error instanceof TroupeError) || error.code !== 'not_found' || !bringUpToDate) throw error;
+    if (!create) throw await unknownProject(server, project);
     await createDatabase(server, project);
   }
   if (bringUpToDate) {
@@ -115,6 +121,52 @@ async function checkServer(db: Db, server: string): Promise<void> {
   if (encoding !== 'UTF8') {
     const text = `The database at ${at} has encoding ${encoding}; Troupe needs UTF8.`;
     throw new TroupeError('config_invalid', text, { field: 'DATABASE_URL' });
+  }
+}
+
+async function unknownProject(server: string, project: string): Promise<TroupeError> {
+  const names = await databasesOn(server).catch(() => []);
+  const meant = nearest(project, names);
+  return new TroupeError(
+    'not_found',
+    `There is no project "${project}".${meant === null ? '' : ` Did you mean ${meant}?`} Create it with: troupe project create ${project}`,
+    { field: 'project', got: project },
+  );
+}
+
+/** Databases of the server that this user may enter and that are not PostgreSQL's own, by name. */
+async function databasesOn(server: string): Promise<string[]> {
+  const admin = openPool(withDatabase(server, databaseIn(server) ?? 'postgres'), { max: 1 });
+  try {
+    const { rows } = await admin.query<{ name: string }>(
+      `select datname as name from pg_database where datallowconn and not datistemplate and datname <> 'postgres'
+         and has_database_privilege(datname, 'connect') order by 1`,
+    );
+    return rows.map(({ name }) => name);
+  } finally {
+    await admin.close();
+  }
+}
+
+/** The projects of the server: databases with Troupe's tables, by name. */
+export async function listProjects(
+  options: Pick<DatabaseOptions, 'home' | 'databaseUrl' | 'embedded'>,
+): Promise<string[]> {
+  const lease =
+    options.databaseUrl === undefined ? await shareServer(openHome(options.home ?? '.troupe'), options.embedded) : null;
+  try {
+    const server = lease?.url ?? options.databaseUrl!;
+    const projects: string[] = [];
+    for (const name of await databasesOn(server)) {
+      const db = openPool(withDatabase(server, name), { max: 1 });
+      const { rows } = await db
+        .query<{ ours: boolean }>(`select to_regclass('troupe.events') is not null as ours`)
+        .finally(() => db.close());
+      if (rows[0]?.ours) projects.push(name);
+    }
+    return projects;
+  } finally {
+    lease?.close();
   }
 }
 

@@ -1,11 +1,11 @@
 import { execFile } from 'node:child_process';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { Command } from 'commander';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { addCommands, COMMAND_FILES } from '../../cli/commands.ts';
+import { addCommands, COMMAND_FILES, GROUPS } from '../../cli/commands.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { chats, lines } from './support/chats.ts';
 import { document, type Ended, type Shell, shell } from './support/troupe.ts';
@@ -296,26 +296,57 @@ describe('commands that record and look', () => {
     };
     expect(await added('--home', 'sql', 'judge', '--all')).toEqual(['judge']);
     expect(await added('--json', 'method', 'list')).toEqual(['method']);
+    expect(await added('help', 'judge')).toEqual(['judge']);
     const all = COMMAND_FILES.flatMap(({ names }) => names).sort();
     expect((await added('--help')).sort()).toEqual(all);
     expect((await added('jugde')).sort()).toEqual(all);
+    const grouped = Object.values(GROUPS).flatMap(({ commands }) => Object.keys(commands));
+    expect(grouped.sort()).toEqual(all);
   });
 
-  it('every command shows an example of itself', async () => {
-    const program = new Command('troupe');
-    for (const { load } of COMMAND_FILES) (await load())(program);
-    const leaves = (command: Command, path: string): [string, Command][] =>
-      command.commands.length === 0
-        ? [[path, command]]
-        : command.commands.flatMap((inner) => leaves(inner, `${path} ${inner.name()}`));
-    const all = leaves(program, 'troupe');
-    expect(all.length).toBeGreaterThan(25);
-    const withoutArguments = ['troupe method list', 'troupe dataset list'];
-    for (const [path, command] of all.filter(([name]) => !withoutArguments.includes(name))) {
+  it('every page of help shows an example of its command, and ends with the page that documents it', async () => {
+    const pages = (command: Command, path: string): [string, Command][] => [
+      [path, command],
+      ...command.commands.flatMap((inner) => pages(inner, `${path} ${inner.name()}`)),
+    ];
+    const all: [string, Command][] = [];
+    for (const { names } of COMMAND_FILES) {
+      const program = new Command('troupe');
+      await addCommands(program, [names[0]!]);
+      all.push(...program.commands.flatMap((command) => pages(command, `troupe ${command.name()}`)));
+    }
+    expect(all.length).toBeGreaterThan(60);
+    for (const [path, command] of all) {
       let text = '';
-      command.configureOutput({ writeOut: (said) => (text += said) }).outputHelp();
-      expect([path, /Examples?[^\n]*:\n/.test(text), text.includes(command.name())]).toEqual([path, true, true]);
+      command.configureOutput({ writeOut: (part) => (text += part) }).outputHelp();
+      expect([path, /Examples?[^\n]*:\n/.test(text)]).toEqual([path, true]);
       if (!/Example recipe/.test(text)) expect(text).toMatch(new RegExp(`\\n  .*${path}`));
+      const [, page] = /Documentation: (\S+)\n$/.exec(text) ?? [];
+      expect([path, page, existsSync(new URL(`../../${page}`, import.meta.url))]).toEqual([path, page, true]);
+    }
+  });
+
+  it('a wrong option is answered with the help of its command', async () => {
+    expect((await at.run(['key', 'list', '--al'])).err).toContain('(troupe key list --help shows');
+  });
+
+  it('a project that does not exist is refused with the nearest name, when it is read too, and created by its command', async () => {
+    const server = new URL(database.url);
+    const project = `made-${server.pathname.slice(1)}`.slice(0, 48);
+    const read = ['episodes', '--json', '--project'];
+    const refused = await at.run([...read, project]);
+    expect([refused.code, document(refused).error.code]).toEqual([1, 'not_found']);
+    expect(refused.err).toContain(`Create it with: troupe project create ${project}`);
+    const created = await at.run(['project', 'create', project, '--json']);
+    try {
+      expect(document(created)).toEqual({ project, created: true });
+      expect(document(await at.run(['project', 'create', project, '--json']))).toEqual({ project, created: false });
+      expect(document(await at.run(['project', 'list', '--json'])).projects).toContain(project);
+      expect(document(await at.run([...read, project]))).toEqual({ episodes: [] });
+      const misspelt = await at.run([...read, `${project.slice(0, -1)}_`]);
+      expect(misspelt.err).toContain(`Did you mean ${project}?`);
+    } finally {
+      await database.db.query(`drop database if exists "${project}"`);
     }
   });
 });

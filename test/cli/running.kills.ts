@@ -256,7 +256,7 @@ describe('the processes', () => {
 
 it('a process whose starter is gone before it listens ends by itself', async () => {
   const at = shell();
-  const child = spawn(process.execPath, [builtProgram(), 'run', 'project', '--json'], {
+  const child = spawn(process.execPath, [builtProgram, 'run', 'project', '--json'], {
     cwd: at.folder,
     env: { PATH: process.env.PATH, HOME: process.env.HOME, TROUPE_HOME: join(at.folder, 'home') },
     stdio: ['ignore', 'ignore', 'ignore', 'ipc'],

@@ -34,7 +34,7 @@ export function shell(env: Readonly<Record<string, string>> = {}): Shell {
   const started = new Set<ChildProcessByStdio<Writable, Readable, Readable>>();
 
   const start = (args: readonly string[]): Running => {
-    const child = spawn(process.execPath, [builtProgram(), ...args], {
+    const child = spawn(process.execPath, [builtProgram, ...args], {
       cwd: folder,
       env: { PATH, HOME, TROUPE_HOME: join(folder, 'home'), ...env },
       stdio: ['pipe', 'pipe', 'pipe'],

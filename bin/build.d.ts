@@ -1,0 +1,2 @@
+/** Brings `dist` up to the sources, and returns the path of its cli.js. */
+export function ensureBuilt(): Promise<string>;

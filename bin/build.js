@@ -1,0 +1,121 @@
+/**
+ * The program as plain JavaScript. In a checkout `dist` follows the sources: a file is compiled where its output is missing or has another
+ * modification time than its source. An output is written beside its place and renamed, so commands that start at once, or are killed,
+ * never leave or meet half a file. An installed package has no sources, and nothing to do here.
+ */
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
+import { dirname, join, relative } from 'node:path';
+
+const ROOT = join(import.meta.dirname, '..');
+const FOLDERS = ['api', 'cli', 'examples', 'ingest', 'migrations', 'store', 'trainer'];
+const UI = join('api', 'ui');
+
+/** Brings `dist` up to the sources, and returns the path of its cli.js. */
+export async function ensureBuilt() {
+  const program = join(ROOT, 'dist', 'cli.js');
+  if (!existsSync(join(ROOT, 'cli.ts'))) return program;
+  await bundleTypebox();
+  const stale = sources().filter((path) => timeOf(outputOf(path)) !== timeOf(path));
+  if (stale.length > 0) await build(stale);
+  return program;
+}
+
+function sources() {
+  const modules = [
+    ...readdirSync(ROOT).filter((name) => !name.startsWith('vitest')),
+    ...FOLDERS.flatMap((folder) =>
+      readdirSync(join(ROOT, folder), { recursive: true }).map((name) => join(folder, name)),
+    ),
+  ].filter((path) => path.endsWith('.ts'));
+  return [...modules, ...readdirSync(join(ROOT, UI)).map((name) => join(UI, name))];
+}
+
+const outputOf = (path) => join('dist', path.replace(/\.ts$/, '.js'));
+
+/** Whole milliseconds, which both sides can hold exactly. */
+const timeOf = (path) => Math.round(statSync(join(ROOT, path), { throwIfNoEntry: false })?.mtimeMs ?? 0);
+
+async function build(stale) {
+  const { build: compile } = await esbuild();
+  // Read before compiling: a source that changes meanwhile is compiled again next time.
+  const times = new Map(stale.map((path) => [path, timeOf(path)]));
+  const { outputFiles } = await compile({
+    absWorkingDir: ROOT,
+    entryPoints: stale.filter((path) => path.endsWith('.ts')),
+    outdir: 'dist',
+    outbase: '.',
+    write: false,
+    bundle: true,
+    plugins: [eachFileAlone],
+    ...OUTPUT,
+  });
+  const compiled = new Map(outputFiles.map(({ path, contents }) => [path, contents]));
+  for (const [path, time] of times) {
+    const to = join(ROOT, outputOf(path));
+    put(to, compiled.get(to) ?? readFileSync(join(ROOT, path)), time);
+  }
+}
+
+/** Every import stays an import, of the output instead of the source. */
+const eachFileAlone = {
+  name: 'each-file-alone',
+  setup({ onResolve }) {
+    onResolve({ filter: /./ }, ({ kind, path, importer }) => {
+      if (kind === 'entry-point') return undefined;
+      const [name, part = 'index'] = path.split('/');
+      if (name !== 'typebox') return { path: path.replace(/^(\..*)\.ts$/, '$1.js'), external: true };
+      return { path: `./${relative(dirname(importer), join(ROOT, 'typebox', `${part}.js`))}`, external: true };
+    });
+  },
+};
+
+/** One file in place of the 300 of this package, which take half a second of processor time to load. */
+async function bundleTypebox() {
+  const folder = join(ROOT, 'dist', 'typebox');
+  const installed = join(ROOT, 'node_modules', 'typebox');
+  const done = join(folder, 'built-from.json');
+  if (!existsSync(join(installed, 'package.json'))) throw notInstalled();
+  const description = readFileSync(join(installed, 'package.json'), 'utf8');
+  if (existsSync(done) && readFileSync(done, 'utf8') === description) return;
+  const { build: compile } = await esbuild();
+  const { outputFiles } = await compile({
+    absWorkingDir: ROOT,
+    entryPoints: { index: 'typebox', compile: 'typebox/compile', value: 'typebox/value' },
+    outdir: folder,
+    write: false,
+    bundle: true,
+    splitting: true,
+    ...OUTPUT,
+  });
+  for (const { path, contents } of outputFiles) put(path, contents);
+  put(join(folder, 'LICENSE'), readFileSync(join(installed, 'license')));
+  // Last: it says that the rest is whole.
+  put(done, description);
+}
+
+function put(path, contents, time) {
+  const draft = `${path}.${process.pid}`;
+  mkdirSync(dirname(path), { recursive: true });
+  writeFileSync(draft, contents);
+  if (time !== undefined) utimesSync(draft, time / 1000, time / 1000);
+  renameSync(draft, path);
+}
+
+const OUTPUT = { format: 'esm', platform: 'node', target: 'node20', logLevel: 'silent' };
+
+const esbuild = () =>
+  import('esbuild').catch(() => {
+    throw notInstalled();
+  });
+
+const notInstalled = () =>
+  new Error('dist is older than the sources, and the packages that build it are missing. Run: npm ci');
