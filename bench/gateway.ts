@@ -25,7 +25,7 @@ export const bench: Bench = {
     const { DATABASE_URL: before } = process.env;
     delete process.env.DATABASE_URL;
     try {
-      return await withContext({ home: join(settings.scratch, 'home'), project: 'bench' }, async (context) => {
+      return await withContext({ home: join(settings.scratch, 'home') }, async (context) => {
         const { db, log, book, artifacts } = context;
         const speakers = { models: async () => [], speak: () => Promise.reject(new Error('no policy is asked')) };
         const parts = { db, log, book, artifacts, speakers, upstreams, keys: openKeyRing(db) };

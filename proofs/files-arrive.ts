@@ -130,7 +130,7 @@ export const proof: Proof = {
     delete process.env.DATABASE_URL;
     try {
       // The embedded server runs as long as somebody works with it: here from the first command to the last.
-      await withContext({ home, project: 'nothing' }, all);
+      await withContext({ home }, all);
     } finally {
       if (elsewhere !== undefined) process.env.DATABASE_URL = elsewhere;
     }
@@ -145,9 +145,12 @@ type Report = {
 
 /** One project of a home, imported into by the command and read in this process. */
 function projectIn(home: string, name: string) {
-  const ask = <T>(work: (context: Context) => Promise<T>) => withContext({ home, project: name }, work);
+  const ask = <T>(work: (context: Context) => Promise<T>) =>
+    withContext({ home, project: name }, work, { create: true });
   return {
     import: async (paths: readonly string[]): Promise<{ code: number; report: Report }> => {
+      // The command refuses a project that does not exist.
+      await ask(async () => {});
       const args = ['import', ...paths, '--home', home, '--project', name, '--json'];
       const child = spawn(process.execPath, ['--import', 'tsx', 'cli.ts', ...args], {
         cwd: ROOT,

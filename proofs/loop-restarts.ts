@@ -28,9 +28,7 @@ export const proof: Proof = {
     const { DATABASE_URL: before } = process.env;
     delete process.env.DATABASE_URL;
     try {
-      return await withContext({ home: join(setting.scratch, 'home'), project: 'loop' }, (context) =>
-        prove(context, setting),
-      );
+      return await withContext({ home: join(setting.scratch, 'home') }, (context) => prove(context, setting));
     } finally {
       if (before !== undefined) process.env.DATABASE_URL = before;
     }

@@ -105,7 +105,7 @@ export const proof: Proof = {
     const { DATABASE_URL: before } = process.env;
     delete process.env.DATABASE_URL;
     try {
-      const outcome = await withContext({ home: join(setting.scratch, 'home'), project: 'clients' }, (context) =>
+      const outcome = await withContext({ home: join(setting.scratch, 'home') }, (context) =>
         prove(context, setting, there),
       );
       return { ...outcome, skipped };

@@ -31,9 +31,7 @@ export const proof: Proof = {
     const { DATABASE_URL: before } = process.env;
     delete process.env.DATABASE_URL;
     try {
-      return await withContext({ home: join(setting.scratch, 'home'), project: 'recorder' }, (context) =>
-        prove(context, python, setting),
-      );
+      return await withContext({ home: join(setting.scratch, 'home') }, (context) => prove(context, python, setting));
     } finally {
       if (before !== undefined) process.env.DATABASE_URL = before;
     }

@@ -18,9 +18,7 @@ export const proof: Proof = {
     const { DATABASE_URL: before } = process.env;
     delete process.env.DATABASE_URL;
     try {
-      return await withContext({ home: join(setting.scratch, 'home'), project: 'keys' }, (context) =>
-        measure(context, setting),
-      );
+      return await withContext({ home: join(setting.scratch, 'home') }, (context) => measure(context, setting));
     } finally {
       if (before !== undefined) process.env.DATABASE_URL = before;
     }
