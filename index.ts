@@ -16,9 +16,9 @@ export { type OpenedDataset, openDataset } from './store/datasets/read.ts';
 export { type Recipe, readRecipe, recipeSchema } from './store/datasets/recipe.ts';
 export { type Database, type DatabaseOptions, openDatabase } from './store/db/database.ts';
 export { judge, type MethodAsked } from './store/judging/judge.ts';
-export { METHODS } from './store/methods/catalogue.ts';
+export { findMethod, METHODS } from './store/methods/find.ts';
 export type { Method, MethodKind } from './store/methods/method.ts';
-export { findMethod, runMethod } from './store/methods/run.ts';
+export { runMethod } from './store/methods/run.ts';
 export { projectAll } from './store/projecting/projector.ts';
 export { ask, type SqlAnswer } from './store/sql/sql.ts';
 // trainer: facts become weights

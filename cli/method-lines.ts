@@ -2,9 +2,10 @@
 import { got, type Refusal, TroupeError } from '../errors.ts';
 import { guardJson, isRecord, MAX_RECORD_BYTES, parseRecord } from '../ingest/json.ts';
 import { splitLines } from '../ingest/split-records.ts';
+import { findMethod } from '../store/methods/find.ts';
 import type { Method } from '../store/methods/method.ts';
 import { nearest } from '../store/methods/nearest.ts';
-import { findMethod, runMethod } from '../store/methods/run.ts';
+import { runMethod } from '../store/methods/run.ts';
 
 export type Answer = {
   /** Which line was answered, counted from 1 with the empty ones. */

@@ -1,5 +1,8 @@
-/** The JSON Schemas of a method in words, for people: a row for each parameter and each field of the input. */
+/** A method in words, for people: what the judge reads for it, a row for each parameter and for each field of the input. */
+import { readingsOf, readsRewards } from '../store/judging/judged.ts';
 import type { Method } from '../store/methods/method.ts';
+
+const READS = 'in a judging: name of a reward method before it, whose rewards it takes; null for the recorded ones';
 
 type Schema = {
   readonly type?: string;
@@ -19,13 +22,28 @@ type Schema = {
   readonly $defs?: Readonly<Record<string, Schema>>;
 };
 
+/** What the judge reads before it runs the method with its defaults; null for a method that runs only on an input of its own. */
+export const judgeReads = (method: Method): readonly string[] | null =>
+  method.judged === undefined
+    ? null
+    : ['episodes', 'steps', ...readingsOf(method, method.params as Readonly<Record<string, unknown>>)];
+
+/** The same as one text. */
+export const judgeReadsText = (method: Method): string => judgeReads(method)?.join(', ') ?? 'nothing: by hand only';
+
+/** Every parameter with its default. In a judging, `reads` names the reward method whose rewards are taken in place of the recorded ones. */
+export const parametersOf = (method: Method): Readonly<Record<string, unknown>> => ({
+  ...(method.params as Readonly<Record<string, unknown>>),
+  ...(readsRewards(method) ? { reads: null } : {}),
+});
+
 /** Name, default and what is taken of each parameter. */
-export function parameterRows({ params, limits }: Method): [string, string, string][] {
-  const limitOf = limits as Readonly<Record<string, Schema | undefined>> | undefined;
-  return Object.entries(params as Record<string, unknown>).map(([name, value]) => [
+export function parameterRows(method: Method): [string, string, string][] {
+  const limitOf = method.limits as Readonly<Record<string, Schema | undefined>> | undefined;
+  return Object.entries(parametersOf(method)).map(([name, value]) => [
     name,
     JSON.stringify(value),
-    words(limitOf?.[name] ?? { type: typeof value }),
+    name === 'reads' ? READS : words(limitOf?.[name] ?? { type: typeof value }),
   ]);
 }
 

@@ -1,4 +1,6 @@
 /** The pages of reference that are made from the code: events, errors, methods, SQL. Each is a pure function of what it describes. */
+
+import { judgeReadsText, parametersOf } from '../cli/method-schema.ts';
 import { ERRORS, type ErrorCode, EXIT, type RefusalCode } from '../errors.ts';
 import {
   Choice,
@@ -14,7 +16,7 @@ import {
 } from '../ingest/events.ts';
 import type { Session } from '../store/db/pool.ts';
 import { NAMED_FEEDBACK } from '../store/judging/named-feedback.ts';
-import { METHODS } from '../store/methods/catalogue.ts';
+import { METHODS } from '../store/methods/find.ts';
 import type { Method, MethodKind } from '../store/methods/method.ts';
 import { LOSS_METHODS } from '../trainer/losses/catalogue.ts';
 
@@ -264,17 +266,17 @@ export function methodsPage(): string {
   return page(
     '# Methods',
     `${ALL.length} methods, each a pure function in a file of its own. \`troupe method show NAME\` prints one with the JSON Schema of its input, ` +
-      '`troupe method run NAME < input.json` runs it; `troupe method run --ndjson` runs one a line. **Needs** says what the judge assembles from the tables before it can run; `input` means that it takes its data from a file only. ' +
+      '`troupe method run NAME < input.json` runs it; `troupe method run --ndjson` runs one a line. **Judge reads** says what the judge reads of what is stored before it runs the method; a method without it takes its data from a file only. A method with the parameter `reads` can take, in a judging, the rewards of the reward method of that name in place of the recorded ones. ' +
       '**Source** says how far it was checked against: the code, the text, or a secondary account.',
     ...kinds.flatMap(([kind, title]) => [
       `## ${title}`,
       table(
-        ['method', 'what it says', 'needs', 'parameters', 'source'],
+        ['method', 'what it says', 'judge reads', 'parameters', 'source'],
         ALL.filter((method) => method.kind === kind).map((method) => [
           `[\`${method.name}\`](../${methodFile(method)})`,
           method.summary,
-          method.needs,
-          parametersText(method.params),
+          judgeReadsText(method),
+          parametersText(parametersOf(method)),
           method.source,
         ]),
       ),

@@ -9,7 +9,7 @@ import { SETTINGS } from '../config.ts';
 import { errorsPage, eventsPage, methodFile, methodsPage, sqlPage } from '../docs/pages.ts';
 import { createRecorder } from '../ingest/recorder.ts';
 import { PROGRAMS } from '../proofs/clients.ts';
-import { METHODS } from '../store/methods/catalogue.ts';
+import { METHODS } from '../store/methods/find.ts';
 import { freshDatabase } from './support/database.ts';
 
 const ROOT = join(import.meta.dirname, '..');

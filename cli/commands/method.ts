@@ -5,14 +5,14 @@ import { buffer } from 'node:stream/consumers';
 import { type Command, Option } from 'commander';
 import { EXIT, got, TroupeError } from '../../errors.ts';
 import { MAX_RECORD_BYTES } from '../../ingest/json.ts';
-import { METHODS } from '../../store/methods/catalogue.ts';
+import { findMethod, METHODS } from '../../store/methods/find.ts';
 import type { Method } from '../../store/methods/method.ts';
-import { findMethod, runMethod } from '../../store/methods/run.ts';
+import { runMethod } from '../../store/methods/run.ts';
 import { LOSS_METHODS } from '../../trainer/losses/catalogue.ts';
 import { plainCommand } from '../command.ts';
 import { METHOD_EXAMPLES } from '../method-examples.ts';
 import { answerLines, jsonText, readInput } from '../method-lines.ts';
-import { methodFields, parameterRows } from '../method-schema.ts';
+import { judgeReads, judgeReadsText, methodFields, parameterRows, parametersOf } from '../method-schema.ts';
 import { paint, print, printJson, say, table } from '../output.ts';
 
 /** The judge's methods and the trainer's losses: what can be run by name on data from a file. */
@@ -27,19 +27,17 @@ export function methodCommands(program: Command): void {
   plainCommand(
     method
       .command('list')
-      .description('every method: name, kind, what it needs, source')
+      .description('every method: name, kind, what the judge reads for it, source')
       .addOption(new Option('--kind <kind>', 'only those of one kind').choices(KINDS))
       .addHelpText('after', '\nExamples:\n  troupe method list --kind credit\n  troupe method list --json'),
     async (_, flags) => {
-      const rows = ALL_METHODS.filter(({ kind }) => flags.kind === undefined || flags.kind === kind).map(
-        ({ name, kind, needs, source, version, summary }) => ({ name, kind, needs, source, version, summary }),
-      );
+      const rows = ALL_METHODS.filter(({ kind }) => flags.kind === undefined || flags.kind === kind).map(described);
       if (flags.json) printJson({ methods: rows });
       else
         print(
           table(
-            ['method', 'kind', 'needs', 'source'],
-            rows.map((m) => [m.name, m.kind, m.needs, m.source]),
+            ['method', 'kind', 'reads', 'source'],
+            rows.map((m) => [m.name, m.kind, m.reads?.join(', ') ?? 'its input', m.source]),
           ),
         );
       return EXIT.done;
@@ -53,9 +51,16 @@ export function methodCommands(program: Command): void {
       .addHelpText('after', '\nExamples:\n  troupe method show grpo_advantage\n  troupe method show gae --json'),
     async ([name], flags) => {
       const found = findMethod(name!, ALL_METHODS);
-      const { run: _, ...facts } = found;
+      const { limits, input } = found;
       const example = METHOD_EXAMPLES[found.name];
-      if (flags.json) printJson({ ...facts, ...(example !== undefined && { example: JSON.parse(example) }) });
+      if (flags.json)
+        printJson({
+          ...described(found),
+          params: parametersOf(found),
+          limits,
+          input,
+          ...(example !== undefined && { example: JSON.parse(example) }),
+        });
       else print(shown(found, example));
       return EXIT.done;
     },
@@ -115,11 +120,22 @@ async function opened(path: string): Promise<ReadStream> {
   return stream;
 }
 
+/** What a list says of a method. */
+const described = (method: Method) => {
+  const { name, kind, source, version, summary } = method;
+  return { name, kind, reads: judgeReads(method), source, version, summary };
+};
+
 function shown(method: Method, example: string | undefined): string {
-  const { name, kind, version, summary, source, needs } = method;
+  const { name, kind, version, summary, source } = method;
   const title = (text: string) => `\n${paint.bold(text)}`;
   const parameters = parameterRows(method);
-  const lines = [`${name} (${kind}, version ${version})`, summary, `Source: ${source}`, `Needs: ${needs}`];
+  const lines = [
+    `${name} (${kind}, version ${version})`,
+    summary,
+    `Source: ${source}`,
+    `Judge reads: ${judgeReadsText(method)}`,
+  ];
   lines.push(
     title('Parameters'),
     parameters.length === 0 ? 'none' : table(['parameter', 'default', 'takes'], parameters),

@@ -11,7 +11,7 @@ import { hashId } from '../../ingest/json.ts';
 import { KEYED } from '../../ingest/log/keyed.ts';
 import type { Db } from '../db/pool.ts';
 import { checkedSpec, type Handler, type JobContext } from '../jobs/jobs.ts';
-import { textOfTruth } from '../judging/answers.ts';
+import { textOfTruth } from '../judging/facts.ts';
 import { askModes, MAST_PROMPT_VERSION, MAST_TAXONOMY } from './ask-mast.ts';
 import {
   type AskedRun,

@@ -1,6 +1,6 @@
 /** Fits the coefficients of failure signs on labelled cases, and says how right they are on cases that they were not fitted to. Pure. */
 import { hashId } from '../../ingest/json.ts';
-import { textOfTruth } from '../judging/answers.ts';
+import { textOfTruth } from '../judging/facts.ts';
 import { type Candidate, REFERENCE_SIGNS, SIGNS, signsOf, signsWithReference } from '../methods/failure-signs.ts';
 import { rankBlame } from '../methods/ranked-blame.ts';
 import { type Attribution, type Blame, type LabelledCase, numberOf } from './cases.ts';

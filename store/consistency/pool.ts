@@ -3,8 +3,8 @@
  * the one team that each cluster of similar queries gets, and the pairs of query and team that can be learnt from. Secondary: the paper's
  * text; its pipeline is not published. Filling the matrix is work of the teams: a cell nobody played is null and never 0.
  */
-import { interConsistencySelect } from '../methods/filters/inter-consistency-select.ts';
-import { runMethod } from '../methods/run.ts';
+import { selectSystem } from '../methods/mas-gpt.ts';
+import { requireFinite } from '../methods/run.ts';
 import { groupBy, mean } from '../methods/statistics.ts';
 import type { Placed } from './clusters.ts';
 
@@ -124,11 +124,7 @@ function choose(
   };
   if (competing.length === 0) return { ...about, team: null, total: null, kept: [], reason: 'no_team_on_all_queries' };
   const scores = rows.map((row) => competing.map((team) => cells[row]![team]!.score));
-  const { cluster } = runMethod(interConsistencySelect, {
-    scores,
-    clusters: { cluster: [...rows.keys()] },
-    min_score: minScore,
-  });
-  const { mas, total, kept } = cluster!;
+  const { mas, total, kept } = selectSystem([...rows.keys()], scores, minScore);
+  requireFinite(total, 'total');
   return { ...about, team: teams[competing[mas]!]!, total, kept: kept.map((i) => queries[rows[i]!]!), reason: null };
 }

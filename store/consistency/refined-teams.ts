@@ -3,8 +3,7 @@
  * and what can be learnt from a pool then: query, reasoning, team. The rewrite and its reasoning are a model's work and are recorded;
  * only the decision is made here.
  */
-import { intraConsistencyAccept } from '../methods/filters/intra-consistency-accept.ts';
-import { runMethod } from '../methods/run.ts';
+import { acceptsRewrite } from '../methods/mas-gpt.ts';
 import { mean } from '../methods/statistics.ts';
 import type { PlayedEpisode, Pool } from './pool.ts';
 
@@ -80,7 +79,7 @@ export function refinedPairs(episodes: readonly RanEpisode[], teams: readonly Te
       const refinedScore = scoreOf(own);
       const executable = own.some(({ outcome, reward }) => ran(outcome, reward));
       const decided = { base_score: baseScore, refined_score: refinedScore, executable };
-      const accepted = runMethod(intraConsistencyAccept, decided);
+      const accepted = acceptsRewrite(decided);
       return [{ task_id: task, base_team_id: base, team_id: team.team_id, ...decided, accepted }];
     });
   });

@@ -5,7 +5,8 @@
 
 import { KEYED } from '../../ingest/log/keyed.ts';
 import type { Db, Session } from '../db/pool.ts';
-import { findMethod, runMethod } from '../methods/run.ts';
+import { findMethod } from '../methods/find.ts';
+import { runMethod } from '../methods/run.ts';
 import { executionReports, stepContents } from './facts.ts';
 
 export type Evaluation = {

@@ -7,7 +7,7 @@ import type { Matrix } from '../../ingest/events.ts';
 import { unescapeText } from '../../ingest/text.ts';
 import type { Session } from '../db/pool.ts';
 import type { ExecutionReport } from '../methods/execution-report.ts';
-import type { StepContent } from './assembler.ts';
+import type { StepContent } from './assembled.ts';
 
 export type EpisodeFacts = {
   readonly episode_id: string;
@@ -53,6 +53,12 @@ export const stepKey = (episodeId: string, stepId: string): string => `${episode
 
 /** What is compared with each other: the announced group, else the episodes of one task, else the episode alone. */
 export const groupOf = (episode: EpisodeFacts): string => episode.group_id ?? episode.task_id ?? episode.episode_id;
+
+/** A reference as an answer would be written; null where there is none. */
+export function textOfTruth(value: unknown): string | null {
+  if (value === null || value === undefined) return null;
+  return typeof value === 'string' ? value : JSON.stringify(value);
+}
 
 export async function episodeFacts(tx: Session, episodes: readonly string[]): Promise<EpisodeFacts[]> {
   const { rows } = await tx.query<EpisodeFacts>(

@@ -10,16 +10,17 @@ import { KEYED } from '../../ingest/log/keyed.ts';
 import type { EventLog } from '../../ingest/log/log.ts';
 import type { Patiently } from '../db/patience.ts';
 import type { Db, Session } from '../db/pool.ts';
-import { METHODS } from '../methods/catalogue.ts';
-import { findMethod, methodParams } from '../methods/run.ts';
+import { findMethod, METHODS } from '../methods/find.ts';
+import type { Method } from '../methods/method.ts';
+import { methodParams } from '../methods/run.ts';
 import { groupBy } from '../methods/statistics.ts';
-import { readingsOf, requireAssembler, runOver, tablesOf } from './assemble.ts';
-import type { Assembled } from './assembler.ts';
+import type { Assembled } from './assembled.ts';
 import { type StepFacts, stepKey } from './facts.ts';
+import { readingsOf, readsRewards, requireJudged, runOver, tablesOf } from './judged.ts';
 import type { MethodRun } from './judgement.ts';
 import { ALL_SHARES, takeTurn } from './lock.ts';
 import { type Portion, portionsOf } from './portions.ts';
-import { type JudgedFacts, readFacts } from './reading.ts';
+import { type JudgedFacts, readFacts, unread } from './reading.ts';
 import { SaidBefore } from './said-before.ts';
 import { closedEpisodes, markJudged, type UnjudgedOptions, unjudgedEpisodes } from './unjudged.ts';
 import { clear, nameMethod, put } from './writing.ts';
@@ -53,7 +54,14 @@ export function resolveMethods(asked: readonly MethodAsked[]): MethodRun[] {
 /** Why these methods cannot be run together, said before anything is written: a recorded judging must be one that can be repeated. */
 function requireRunnable(runs: readonly MethodRun[]): void {
   for (const [i, run] of runs.entries()) {
-    requireAssembler(findMethod(run.name));
+    const method = findMethod(run.name);
+    requireJudged(method);
+    if (run.reads !== null && !readsRewards(method)) {
+      throw new TroupeError(
+        'method_input',
+        `${run.name} compares no rewards of steps, so it cannot read those of ${run.reads}.`,
+      );
+    }
     if (run.reads !== null && !runs.slice(0, i).some((other) => other.name === run.reads)) {
       throw new TroupeError(
         'method_input',
@@ -170,10 +178,7 @@ export const compareEverything = (methods: readonly MethodAsked[]): boolean => j
 
 /** True where an answer about an episode depends on all others that are judged with it. */
 const judgedTogether = (runs: readonly MethodRun[]): boolean =>
-  runs.some((run) => {
-    const { scope } = requireAssembler(findMethod(run.name));
-    return (typeof scope === 'function' ? scope(run.params) : scope) === 'set';
-  });
+  runs.some((run) => requireJudged(findMethod(run.name)).scope?.(run.params) === 'set');
 
 /**
  * Recomputes what recorded judgings said, into the schema of the transaction's search_path. A method that this release does not have
@@ -224,7 +229,7 @@ async function writeJudgements(
   for (const run of runs) {
     const method = findMethod(run.name);
     const rewards = run.reads === null ? null : said.rewardsOf(run.reads);
-    const judgements = runOver(method, run.params, assembled(facts, said, rewards));
+    const judgements = runOver(method, run.params, assembled(method, facts, said, rewards));
     said.note(run.name, judgements);
     await nameMethod(tx, run, method.kind);
     await clear(tx, tablesOf(method), run.key, facts.episodes);
@@ -237,20 +242,24 @@ async function writeJudgements(
 
 /** The facts, with what this method sees of the methods before it. */
 function assembled(
+  method: Method,
   facts: JudgedFacts,
   said: SaidBefore,
   rewards: ReadonlyMap<string, number | null> | null,
 ): Assembled {
   const ofEpisodes = new Map(facts.episodes.map((episode) => [episode.episode_id, episode.reward]));
+  const rewardOf = (step: StepFacts) =>
+    (rewards ? rewards.get(stepKey(step.episode_id, step.step_id)) : ofEpisodes.get(step.episode_id)) ?? null;
   const own = {
     // A credit method that reads computed rewards compares the steps that have one.
     steps: rewards ? facts.steps.filter((step) => rewards.has(stepKey(step.episode_id, step.step_id))) : facts.steps,
-    rewardOf: (step: StepFacts) =>
-      (rewards ? rewards.get(stepKey(step.episode_id, step.step_id)) : ofEpisodes.get(step.episode_id)) ?? null,
+    get rewardOf() {
+      return readsRewards(method) ? rewardOf : unread('rewards');
+    },
     ownRewards: rewards !== null,
     survives: (episodeId: string, stepId: string) => said.survives(episodeId, stepId),
     verdictOf: (method: string, episodeId: string) => said.verdictOf(method, episodeId),
   };
   // Facts that were not read throw when they are looked at, so they are inherited and not copied.
-  return Object.assign(Object.create(facts) as JudgedFacts, own);
+  return Object.create(facts, Object.getOwnPropertyDescriptors(own)) as Assembled;
 }

@@ -1,7 +1,7 @@
 /** What a method said, in the shape of the table it goes to. */
 import type { StepFacts } from './facts.ts';
 
-type OnStep = {
+type Place = {
   readonly episode_id: string;
   /** '' for the whole episode. */
   readonly step_id: string;
@@ -11,8 +11,8 @@ type OnStep = {
 };
 
 export type Judgement =
-  | ({ readonly table: 'verdicts'; readonly keep: boolean | null } & OnStep)
-  | ({ readonly table: 'rewards' | 'credits'; readonly value: number | null } & OnStep)
+  | ({ readonly table: 'verdicts'; readonly keep: boolean | null } & Place)
+  | ({ readonly table: 'rewards' | 'credits'; readonly value: number | null } & Place)
   | {
       readonly table: 'scores';
       /** `e/<episode>`, `g/<group>` or, about everything judged together, `s/<name>`. */
@@ -47,22 +47,33 @@ export type MethodRun = {
   readonly key: string;
 };
 
-type Place = Pick<StepFacts, 'episode_id' | 'step_id'>;
+/** `reward` or `credit`: a row about a step. */
+export type OnStep = (
+  step: Pick<StepFacts, 'episode_id' | 'step_id'>,
+  value: number | null,
+  reason: string | null,
+  detail?: unknown,
+) => Judgement;
+
 const beside = (detail: unknown) => (detail === undefined ? {} : { detail });
 
-export const credit = (
-  { episode_id, step_id }: Place,
-  value: number | null,
-  reason: string | null,
-  detail?: unknown,
-): Judgement => ({ table: 'credits', episode_id, step_id, value, reason, ...beside(detail) });
+export const credit: OnStep = ({ episode_id, step_id }, value, reason, detail) => ({
+  table: 'credits',
+  episode_id,
+  step_id,
+  value,
+  reason,
+  ...beside(detail),
+});
 
-export const reward = (
-  { episode_id, step_id }: Place,
-  value: number | null,
-  reason: string | null,
-  detail?: unknown,
-): Judgement => ({ table: 'rewards', episode_id, step_id, value, reason, ...beside(detail) });
+export const reward: OnStep = ({ episode_id, step_id }, value, reason, detail) => ({
+  table: 'rewards',
+  episode_id,
+  step_id,
+  value,
+  reason,
+  ...beside(detail),
+});
 
 export const verdictOn = (
   { episode_id, step_id = '' }: { readonly episode_id: string; readonly step_id?: string },

@@ -2,7 +2,7 @@
  * What methods read that has no column of its own: feedback by its name, on the kind of target that the name speaks of. The last that
  * was said, by (time, id), counts; a truth value counts as 1 or 0; feedback without a value says nothing.
  */
-import type { Assembled } from './assembler.ts';
+import type { Assembled } from './assembled.ts';
 import type { FeedbackFact } from './episode-facts.ts';
 import { type StepFacts, stepKey } from './facts.ts';
 

@@ -1,36 +1,24 @@
-/** What assemblers do that look at one episode, or at one group, at a time. */
-import { TroupeError } from '../../errors.ts';
-import type { Method } from '../methods/method.ts';
+/** What methods do that look at one episode, or at one group, at a time. */
 import { groupBy } from '../methods/statistics.ts';
-import { attempt } from './answers.ts';
-import type { Assembled } from './assembler.ts';
+import type { Assembled } from './assembled.ts';
 import { type EpisodeFacts, groupOf, type StepFacts } from './facts.ts';
-import { credit, type Judgement, reward, score } from './judgement.ts';
-
-/** What a method says of a step, in the table of its kind. */
-export const onStep = (
-  method: Method,
-  step: StepFacts,
-  value: number | null,
-  reason: string | null,
-  detail?: unknown,
-): Judgement => (method.kind === 'reward' ? reward : credit)(step, value, reason, detail);
+import { type Judgement, type OnStep, reward, score } from './judgement.ts';
 
 /** What an episode without steps has: its reason, in a score. */
 export const noSteps = ({ episode_id }: EpisodeFacts, reason = 'no_steps'): Judgement =>
   score(`e/${episode_id}`, null, reason);
 
 /** One reason for all of these steps. */
-export const unsaid = (method: Method, steps: readonly StepFacts[], reason: string): Judgement[] =>
-  steps.map((step) => onStep(method, step, null, reason));
+const without = (row: OnStep, steps: readonly StepFacts[], reason: string): Judgement[] =>
+  steps.map((step) => row(step, null, reason));
 
 /**
- * Judges each episode by itself. A text is the reason why nothing can be said of any of its steps. An episode without steps has
+ * Judges each episode by itself; `row` is `reward` or `credit`. A text is the reason why none of its steps has a value. An episode without steps has
  * its reason in a score.
  */
 export function overEpisodes(
-  method: Method,
   facts: Assembled,
+  row: OnStep,
   say: (episode: EpisodeFacts, steps: readonly StepFacts[]) => readonly Judgement[] | string,
 ): Judgement[] {
   const steps = groupBy(facts.steps, (step) => step.episode_id);
@@ -38,7 +26,7 @@ export function overEpisodes(
     const own = steps.get(episode.episode_id);
     if (own === undefined) return [noSteps(episode, facts.ownRewards ? 'missing_reward' : 'no_steps')];
     const said = say(episode, own);
-    return typeof said === 'string' ? unsaid(method, own, said) : said;
+    return typeof said === 'string' ? without(row, own, said) : said;
   });
 }
 
@@ -46,21 +34,21 @@ export type Member = { readonly episode: EpisodeFacts; readonly steps: readonly 
 
 /** Judges each group by itself; its episodes with their steps, which may be none. */
 export function overGroups(
-  method: Method,
   facts: Assembled,
+  row: OnStep,
   say: (members: readonly Member[], group: string) => readonly Judgement[] | string,
 ): Judgement[] {
   const steps = groupBy(facts.steps, (step) => step.episode_id);
   return [...groupBy(facts.episodes, groupOf)].flatMap(([group, episodes]) => {
     const members = episodes.map((episode) => ({ episode, steps: steps.get(episode.episode_id) ?? [] }));
     const said = say(members, group);
-    return typeof said === 'string' ? members.flatMap((member) => onEpisode(method, member, null, said)) : said;
+    return typeof said === 'string' ? members.flatMap((member) => onEpisode(row, member, null, said)) : said;
   });
 }
 
 /** A value of an episode is copied to its steps; of one without steps it stands in a score. */
 export const onEpisode = (
-  method: Method,
+  row: OnStep,
   { episode, steps }: Member,
   value: number | null,
   reason: string | null,
@@ -68,16 +56,46 @@ export const onEpisode = (
 ): Judgement[] =>
   steps.length === 0
     ? [noSteps(episode, value === null && reason !== null ? reason : 'no_steps')]
-    : steps.map((step) => onStep(method, step, value, reason, detail));
-
-/** The method's answer, or in a text why it refused the input. */
-export function answerTo<T extends object | number | boolean | null>(method: Method, input: unknown): T | string {
-  const output = attempt(method, input);
-  return output instanceof TroupeError ? output.message : (output as T);
-}
+    : steps.map((step) => row(step, value, reason, detail));
 
 /** The steps that an episode went on from: the chosen candidate of each call, or its only one. */
 export function onwardOf(steps: readonly StepFacts[]): StepFacts[] {
   const candidates = groupBy(steps, (step) => step.call_id);
   return steps.filter(({ chosen, call_id }) => chosen ?? candidates.get(call_id)?.length === 1);
+}
+
+/** A row for every step: those whose role earned something have it, the others say why not. */
+export function rewardsByRole(
+  steps: readonly StepFacts[],
+  rewards: Readonly<Record<string, number>> | string,
+): Judgement[] {
+  const onward = new Set(onwardOf(steps));
+  return steps.map((step) => {
+    if (typeof rewards === 'string') return reward(step, null, rewards);
+    if (step.role === null || !Object.hasOwn(rewards, step.role)) return reward(step, null, 'other_role');
+    return onward.has(step) ? reward(step, rewards[step.role] ?? null, null) : reward(step, null, 'not_chosen');
+  });
+}
+
+/** The rewards of these steps in their order, and a reason for each other step of the episode. */
+export function along(
+  steps: readonly StepFacts[],
+  chain: readonly StepFacts[],
+  values: readonly (number | null)[] | string,
+  reasons: { readonly none: string; readonly other: (step: StepFacts) => string },
+): Judgement[] {
+  if (typeof values === 'string') return steps.map((step) => reward(step, null, values));
+  const places = new Map(chain.map((step, i) => [step, i]));
+  return steps.map((step) => {
+    const place = places.get(step);
+    if (place === undefined) return reward(step, null, reasons.other(step));
+    const value = values[place] ?? null;
+    return reward(step, value, value === null ? reasons.none : null);
+  });
+}
+
+/** The values, or null where one of them is missing. */
+export function complete<T>(values: readonly (T | null | undefined)[]): T[] | null {
+  const known = values.filter((value) => value !== null && value !== undefined);
+  return known.length === values.length ? known : null;
 }

@@ -1,5 +1,5 @@
 /** Which groups were sampled from more than one version of a policy: their rewards are compared, but not those of one policy. */
-import type { Assembled } from './assembler.ts';
+import type { Assembled } from './assembled.ts';
 import { groupOf, type StepFacts } from './facts.ts';
 
 /**

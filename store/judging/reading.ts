@@ -2,7 +2,7 @@
 import { readEntries } from '../attribution/entries.ts';
 import { taskVectors } from '../consistency/task-embeddings.ts';
 import type { Session } from '../db/pool.ts';
-import type { Assembled, Reading, StepContent } from './assembler.ts';
+import type { Assembled, Reading, StepContent } from './assembled.ts';
 import { decisionFacts, feedbackFacts, observationFacts, teamFacts, toolFacts } from './episode-facts.ts';
 import { type EpisodeFacts, episodeFacts, executionReports, type StepFacts, stepContents, stepKey } from './facts.ts';
 import { stepFacts } from './step-facts.ts';
@@ -74,6 +74,6 @@ export async function readFacts(
 
 const NO_CONTENT: StepContent = { text: null, tokens: null, tokens_key: '', length: null, finish_reason: null };
 
-function unread(reading: Reading): never {
-  throw new Error(`An assembler reads ${reading} without saying so.`);
+export function unread(reading: Reading): never {
+  throw new Error(`A method reads ${reading} without saying so in its definition.`);
 }

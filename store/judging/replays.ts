@@ -5,7 +5,7 @@
  * `repaired`. A replay may be of another group, so what reads replays is run over everything that is judged together.
  */
 import { groupBy } from '../methods/statistics.ts';
-import type { Assembled } from './assembler.ts';
+import type { Assembled } from './assembled.ts';
 import type { EpisodeFacts, StepFacts } from './facts.ts';
 import { onwardOf } from './over-episodes.ts';
 
@@ -70,3 +70,12 @@ export function placeOf(steps: readonly StepFacts[], { step_id, step }: Tags): P
   const found = typeof index === 'number' ? steps[index] : undefined;
   return found === undefined ? null : { index: index as number, step: found };
 }
+
+export const ofKind = (run: Run, kind: string): Replay[] =>
+  run.replays.filter(({ intervention }) => intervention.kind === kind);
+
+export const bit = (success: boolean): 0 | 1 => (success ? 1 : 0);
+
+/** The agent that the intervention names, else that of the step it changed. */
+export const agentAt = ({ intervention, place }: Pick<Replay, 'intervention' | 'place'>): string | null =>
+  typeof intervention.agent === 'string' ? intervention.agent : (place?.step.agent ?? null);

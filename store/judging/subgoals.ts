@@ -2,7 +2,7 @@
  * Which subgoals of a task a run met. Each is an observation of kind `progress`: its content is a list with an entry for each subgoal, 1 or
  * true where it is met at that moment, or an object with that list under `subgoals_done`.
  */
-import type { Assembled } from './assembler.ts';
+import type { Assembled } from './assembled.ts';
 import type { ObservationFact } from './episode-facts.ts';
 
 type Bits = readonly (0 | 1)[];

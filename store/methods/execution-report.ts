@@ -7,6 +7,7 @@
  */
 
 import { type Static, Type } from 'typebox';
+import type { Given } from './method.ts';
 import { refuseInput, requireRows } from './refuse.ts';
 import { Bit, Key, nullable } from './shapes.ts';
 
@@ -49,7 +50,7 @@ export const ExecutionReport = Type.Object({
 
 export const ExecutionReports = Type.Object({ reports: Type.Array(ExecutionReport) });
 
-export type ExecutionReport = Static<typeof ExecutionReport>;
+export type ExecutionReport = Given<Static<typeof ExecutionReport>>;
 type Cell = ExecutionReport['pass'][number][number];
 
 /** The positions of a report by what they are, and what is known of each candidate program. */

@@ -1,112 +1,73 @@
 /**
- * A method is a pure function over plain data with a name, a version and a source: no clock, no I/O, no randomness that was not
- * handed in, and no knowledge of any other method. The judge assembles its input from the tables; `troupe method run` takes it from a file.
+ * A method is one file: a pure function over plain data with a name, a version and a source, and beside it what the judge reads of the
+ * stored facts, how they become its input and how its output becomes rows. No clock, no I/O, no randomness that was not passed in, and
+ * no knowledge of any other method.
  */
+import type { Static, TSchema } from 'typebox';
+import type { Assembled, Reading } from '../judging/assembled.ts';
+import type { Judgement, JudgementTable } from '../judging/judgement.ts';
 
 /**
- * What the answer is: keep or drop, a number about a trajectory or group, a number for each candidate, a number for each step … A loss is
+ * What the output is: keep or drop, a number about a trajectory or group, a number for each candidate, a number for each step … A loss is
  * the trainer's and stands in its own catalogue; the judge runs none.
  */
 export type MethodKind = 'filter' | 'score' | 'reward' | 'credit' | 'process' | 'blame' | 'loss';
 
-/** What the judge must assemble before a method can run. `input` means: only by hand, from a file. */
-export type MethodNeeds =
-  | 'answers'
-  | 'answer and reference'
-  | 'messages'
-  | 'critic rounds'
-  | 'execution matrix'
-  | 'execution report'
-  | 'execution reports'
-  | 'surviving candidates'
-  | 'rewards by group'
-  | 'rewards by group and agent'
-  | 'rewards by environment, turn and agent'
-  | 'token values'
-  | 'masked log-probabilities'
-  | 'rewards of a batch'
-  | 'rewards of candidates'
-  | 'lengths'
-  | 'retrieval roles'
-  | 'solutions and verdicts'
-  | 'outcome and roles'
-  | 'team and local rewards'
-  | 'team and local rewards by group'
-  | 'rewards by turn'
-  | 'outcome and format scores'
-  | 'pass rates by turn'
-  | 'answer scores by turn'
-  | 'rewards along a chain'
-  | 'rewards of a tree'
-  | 'refinement tree'
-  | 'designs and executions'
-  | 'planner and workers'
-  | 'joint actions'
-  | 'joint rewards'
-  | 'turn rewards by player'
-  | 'action values'
-  | 'embeddings'
-  | 'masked log-probabilities of the answer'
-  | 'outcome, influence and restart'
-  | 'search tree'
-  | 'nodes of a search tree'
-  | 'root of a search tree'
-  | 'values along a path'
-  | 'peer ratings'
-  | 'peer ratings and agreement'
-  | 'answers by round'
-  | 'failed run'
-  | 'failed run and reference'
-  | 'critic messages'
-  | 'earlier verdicts'
-  | 'categories and scores'
-  | 'team scores by query'
-  | 'base and refinement'
-  | 'judge scores by query'
-  | 'rewards and penalties'
-  | 'blueprint checks'
-  | 'final state and true state'
-  | 'runs and regenerations'
-  | 'outcomes and roles'
-  | 'last message'
-  | 'final answer'
-  | 'teams by cluster'
-  | 'log-probabilities with and without the prompt'
-  | 'difficulties and referee'
-  | 'subgoals'
-  | 'milestones by agent'
-  | 'tool responses'
-  | 'answer tags'
-  | 'blamed steps and truth'
-  | 'blamed modes and truth'
-  | 'labels of two annotators'
-  | 'failure modes'
-  | 'corrected replays'
-  | 'perturbed replays'
-  | 'subgoals before and after'
-  | 'replays of an intervention'
-  | 'repaired coalitions'
-  | 'data dependencies'
-  | 'traced failure'
-  | 'diagnosed modes'
-  | 'input';
+/** Data that is read and left as it is. */
+export type Given<T> = unknown extends T ? T : { readonly [Key in keyof T]: Given<T[Key]> };
 
-export type Method<Input = unknown, Params = unknown, Output = unknown> = {
-  readonly name: string;
+/** A method with the parameters of this judging, for `Judged.rows`. */
+export type Ask<Input, Params, Output> = {
+  readonly params: Params;
+  /** @throws TroupeError `method_input` for what the method refuses; the judge then writes rows without a value for all that it judges. */
+  run(input: Input): Output;
+  /** The output, or the message of the refusal. For methods whose output is never a text. */
+  answer(input: Input): Output | string;
+};
+
+/** `set` for a method whose output about an episode depends on every other that is judged with it, not on its group alone. */
+export type Scope = 'group' | 'set';
+
+/** How the judge runs a method over stored facts. */
+export type Judged<Input = unknown, Params = unknown, Output = unknown> = {
+  /** What is read beside episodes and steps. */
+  reads?: readonly Reading[];
+  /** What is read only with these parameters. */
+  readsWith?(params: Params): readonly Reading[];
+  /** The tables it writes to, where that is not the one table of its kind. */
+  readonly writes?: readonly JudgementTable[];
+  /** `group` where it is not given. */
+  scope?(params: Params): Scope;
+  /** From facts to the input of the method, and from its output to rows. */
+  rows(facts: Assembled, ask: Ask<Input, Params, Output>): Judgement[];
+};
+
+// `run`, `rows` and their like are written as methods, so that a list can hold methods over different inputs; whoever calls through the
+// list checks the input first.
+export type Method<Name extends string = string, Input = unknown, Params = unknown, Output = unknown> = {
+  readonly name: Name;
   readonly kind: MethodKind;
   /** Paper and section, or repository and file; and how far it was verified. */
   readonly source: string;
-  /** Raised when the same input gives another output. */
+  /** Raised when the same input, or the same facts, give another output. */
   readonly version: number;
-  readonly needs: MethodNeeds;
   /** One sentence for the list. */
   readonly summary: string;
   /** Parameters with their defaults; a parameter that is not here is refused by name. */
   readonly params: Params;
   /** JSON Schema (TypeBox) of each parameter whose default does not say enough: a choice, a bound, or null beside something else. */
-  readonly limits?: { readonly [Name in keyof Params]?: object };
-  /** JSON Schema of the input (TypeBox), checked before `run` by whoever calls from outside. */
+  readonly limits?: { readonly [Param in keyof Params]?: object };
+  /** JSON Schema (TypeBox) of the input, checked before `run`. */
   readonly input: object;
-  // Written as a method, so that a list can hold methods over different inputs; whoever calls through the list checks the input first.
   run(input: Input, params: Params): Output;
+  /** Absent for a method that can only be run by hand, with an input of its own. */
+  readonly judged?: Judged<Input, Params, Output>;
 };
+
+/** A method whose types are read off its definition. */
+export const method = <const Name extends string, Schema extends TSchema, Params extends object, Output>(
+  definition: Omit<Method<Name, Given<Static<Schema>>, Params, Output>, 'input' | 'limits'> & {
+    readonly input: Schema;
+    readonly limits?: { readonly [Param in keyof NoInfer<Params>]?: object };
+  },
+): Method<Name, Given<Static<Schema>>, Params, Output> => definition;

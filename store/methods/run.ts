@@ -6,39 +6,29 @@
 import type { TSchema } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { got, TroupeError } from '../../errors.ts';
-import { METHODS } from './catalogue.ts';
-import type { Method } from './method.ts';
+import type { Ask, Method } from './method.ts';
 import { nearest } from './nearest.ts';
 import { refuseInput } from './refuse.ts';
 
 type Complaint = { keyword: string; instancePath: string; message: string; params: { requiredProperties?: string[] } };
 type Checker = { Check(value: unknown): boolean; Errors(value: unknown): Complaint[] };
 
-const checkers = new WeakMap<object, Checker>();
+/** Data of a method with parameters beside it; anything at all where nobody knows which method it is. */
+export type Data<Input, Params> = unknown extends Input ? unknown : Input & Partial<Params>;
 
-/** The method of that name among the judge's, or among those given. Throws TroupeError `method_unknown`, with the nearest name where one is near. */
-export function findMethod(name: string, methods: readonly Method[] = METHODS): Method {
-  const method = methods.find((one) => one.name === name);
-  if (method !== undefined) return method;
-  const near = nearest(
-    name,
-    methods.map((one) => one.name),
-  );
-  const hint = near === null ? '`troupe method list` names them all.' : `Did you mean ${near}?`;
-  throw new TroupeError('method_unknown', `There is no method named ${got(name)}. ${hint}`, {
-    field: 'method',
-    expected: 'the name of a method in the catalogue',
-    got: got(name),
-    hint,
-  });
-}
+type Described = Pick<Method, 'name' | 'params' | 'limits' | 'input'>;
+
+const checkers = new WeakMap<object, Checker>();
 
 /**
  * Runs a method on one JSON-like object that holds data and parameters together; parameters are the keys of `method.params`,
  * and those not given have their defaults. Throws TroupeError `method_input` for a missing or wrong field, a number that is not
  * finite, a name the method does not know, and for rewards so large that the answer would not be finite.
  */
-export function runMethod<Input, Params, Output>(method: Method<Input, Params, Output>, input: unknown): Output {
+export function runMethod<Input, Params, Output>(
+  method: Method<string, Input, Params, Output>,
+  input: Data<Input, Params>,
+): Output {
   if (!isRecord(input)) refuseInput('input', `an object with ${list(fieldsOf(method.input))}`, input);
   const names = parameterNames(method);
   // Without a prototype, so that a field named __proto__ is a field like any other, and refused.
@@ -48,16 +38,41 @@ export function runMethod<Input, Params, Output>(method: Method<Input, Params, O
   for (const name of Object.keys(data)) {
     if (!fieldsOf(method.input).includes(name)) refuseName(method, name, [...fieldsOf(method.input), ...names]);
   }
-  const params = methodParams(method, given);
+  return checkedRun(method, data as Input, methodParams(method, given));
+}
+
+/** Runs a method over data and parameters that are known to be its own. Throws TroupeError `method_input` as `runMethod` does. */
+function checkedRun<Input, Params, Output>(
+  method: Method<string, Input, Params, Output>,
+  data: Input,
+  params: Params,
+): Output {
   check(method.input, data, '');
-  const output = method.run(data as Input, params);
+  const output = method.run(data, params);
   requireFinite(output, 'output');
   return output;
 }
 
+/** The method with these parameters, ready to be asked. */
+export function askOf<Input, Params, Output>(
+  method: Method<string, Input, Params, Output>,
+  params: Params,
+): Ask<Input, Params, Output> {
+  const run = (input: Input): Output => checkedRun(method, input, params);
+  const answer = (input: Input): Output | string => {
+    try {
+      return run(input);
+    } catch (error) {
+      if (error instanceof TroupeError && error.code === 'method_input') return error.message;
+      throw error;
+    }
+  };
+  return { params, run, answer };
+}
+
 /** The method's defaults with the given ones put over them, each checked. Throws TroupeError `method_input`. */
-export function methodParams<Input, Params, Output>(
-  method: Method<Input, Params, Output>,
+export function methodParams<Params>(
+  method: Described & { readonly params: Params },
   given: Readonly<Record<string, unknown>>,
 ): Params {
   const defaults = method.params as Readonly<Record<string, unknown>>;
@@ -74,7 +89,7 @@ export function methodParams<Input, Params, Output>(
   return { ...defaults, ...given } as Params;
 }
 
-function parameterNames(method: Method<never, unknown, unknown>): string[] {
+function parameterNames(method: Described): string[] {
   return Object.keys(method.params as object);
 }
 
@@ -82,7 +97,7 @@ function fieldsOf(schema: object): string[] {
   return Object.keys((schema as { properties?: object }).properties ?? {});
 }
 
-function refuseName(method: Method<never, unknown, unknown>, name: string, known: readonly string[]): never {
+function refuseName(method: Described, name: string, known: readonly string[]): never {
   const near = nearest(name, known);
   const hint = near === null ? `It takes ${list(known)}.` : `Did you mean ${near}?`;
   throw new TroupeError('method_input', `${method.name} has no input or parameter named ${got(name)}. ${hint}`, {
@@ -138,8 +153,9 @@ function unescapePart(part: string): string {
   return part.replaceAll('~1', '/').replaceAll('~0', '~');
 }
 
+/** Throws TroupeError `method_input` where a number is not finite. */
 // Names of places are made only where one is wrong: for a column of a million numbers they would cost more than the method.
-function requireFinite(value: unknown, at: string): void {
+export function requireFinite(value: unknown, at: string): void {
   if (isFiniteThroughout(value)) return;
   if (typeof value === 'number') {
     refuseInput(at, 'finite; the numbers of the input are too large to compute with', String(value));

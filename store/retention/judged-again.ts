@@ -2,7 +2,7 @@
 import type { Session } from '../db/pool.ts';
 import { compareEverything } from '../judging/judge.ts';
 import { judgingsAbout } from '../judging/judgings-about.ts';
-import { METHODS } from '../methods/catalogue.ts';
+import { METHODS } from '../methods/find.ts';
 
 type Recorded = {
   readonly judge_id: string;

@@ -1,12 +1,15 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { postgresLog } from '../../ingest/log/postgres.ts';
 import { judge, type MethodAsked, unjudged } from '../../store/judging/judge.ts';
-import { findMethod, runMethod } from '../../store/methods/run.ts';
+import { findMethod } from '../../store/methods/find.ts';
+import { runMethod } from '../../store/methods/run.ts';
 import { projectAll } from '../../store/projecting/projector.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { anEpisode, anExecution, at, event } from './support/events.ts';
 
 type Value = { readonly step_id: string; readonly value: number | null; readonly reason: string | null };
+
+const said = (name: string, input: object): unknown => runMethod(findMethod(name), input);
 
 describe('the judge', () => {
   let fresh: TestDatabase;
@@ -56,17 +59,17 @@ describe('the judge', () => {
     );
     const byStep = (rowOf: (step: (typeof steps)[number]) => object) => ({ steps: steps.map(rowOf) });
     const expected: Record<string, (number | null)[]> = {
-      drmas_advantage: runMethod(
-        findMethod('drmas_advantage'),
+      drmas_advantage: said(
+        'drmas_advantage',
         byStep((s) => ({ query: s.task_id, traj: s.episode_id, agent: s.agent_id, reward: s.reward })),
       ) as number[],
-      at_grpo_advantage: runMethod(
-        findMethod('at_grpo_advantage'),
+      at_grpo_advantage: said(
+        'at_grpo_advantage',
         byStep((s) => ({ env: s.task_id, turn: s.turn, agent: s.agent_id, reward: s.reward })),
       ) as number[],
     };
     for (const name of ['grpo_advantage', 'rloo_advantage']) {
-      const values = runMethod(findMethod(name), {
+      const values = said(name, {
         group: episodes.map((e) => e.task_id),
         reward: episodes.map((e) => e.reward),
       }) as number[];
@@ -109,10 +112,10 @@ describe('the judge', () => {
     const rewards = async (method: string) =>
       rows(`select step_id, value, reason from traj.rewards where method = '${method}' order by 1`);
     expect((await rewards('cure_code_reward')).map((r) => r.value)).toEqual(
-      (runMethod(findMethod('cure_code_reward'), { gt_pass }) as number[] | null) ?? [null, null],
+      (said('cure_code_reward', { gt_pass }) as number[] | null) ?? [null, null],
     );
     expect((await rewards('cure_code_reward')).map((r) => r.step_id)).toEqual(['x-coder/0', 'x-coder/1']);
-    const ofTests = runMethod(findMethod('cure_test_reward'), { gt_pass, generated_pass }) as {
+    const ofTests = said('cure_test_reward', { gt_pass, generated_pass }) as {
       reward: number[] | null;
     };
     expect((await rewards('cure_test_reward')).map((r) => r.value)).toEqual(ofTests.reward ?? [null, null]);
@@ -124,18 +127,18 @@ describe('the judge', () => {
     );
     expect(scores.get('bon_select')).toMatchObject({
       key: 'e/x',
-      value: (runMethod(findMethod('bon_select'), { gt_pass, generated_pass }) as { gt_rate: number }).gt_rate,
+      value: (said('bon_select', { gt_pass, generated_pass }) as { gt_rate: number }).gt_rate,
     });
     expect(scores.get('cure_precision')).toMatchObject({
       key: 'e/x',
-      value: (runMethod(findMethod('cure_precision'), { gt_pass, generated_pass }) as { precision: number }).precision,
+      value: (said('cure_precision', { gt_pass, generated_pass }) as { precision: number }).precision,
     });
     expect(scores.get('pass_at_1')).toMatchObject({ key: 'g/task-x', value: 0.5 });
     const cosigned = await rewards('cosigned_rewards');
     expect(cosigned.map((r) => r.step_id)).toEqual(['x-coder/0', 'x-coder/1', 'x-verifier/0', 'x-verifier/1']);
     const floored = await credits('floored_advantage');
     expect(floored.map((r) => r.step_id)).toEqual(cosigned.map((r) => r.step_id));
-    const again = runMethod(findMethod('floored_advantage'), {
+    const again = said('floored_advantage', {
       steps: cosigned.map((r) => ({
         query: 'task-x',
         traj: 'x',

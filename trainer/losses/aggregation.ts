@@ -107,7 +107,6 @@ export const aggLoss: LossMethod<Static<typeof Input>, Params, number> = {
   kind: 'loss',
   source: 'verl/trainer/ppo/core_algos.py (agg_loss) and trl/trainer/grpo_trainer.py; verified (code)',
   version: 1,
-  needs: 'input',
   summary: 'Losses of tokens as one number, in the way of the mode.',
   params,
   limits: { mode: AggregationModes, norm: nullable(Type.Number({ exclusiveMinimum: 0 })) },

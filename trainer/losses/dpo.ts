@@ -99,7 +99,6 @@ export const dpo: LossMethod<Static<typeof Input>, typeof params, number> = {
   kind: 'loss',
   source: 'DPO: arXiv:2305.18290; trl/trainer/dpo_trainer.py; verified (code)',
   version: 1,
-  needs: 'input',
   summary: 'The loss of one preference from the log-probabilities of both answers under policy and reference.',
   params,
   limits: { beta: Type.Number({ exclusiveMinimum: 0 }), label_smoothing: Type.Number({ minimum: 0, maximum: 0.5 }) },

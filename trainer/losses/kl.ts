@@ -64,7 +64,6 @@ export const klEstimators: LossMethod<Static<typeof Input>, Record<never, never>
   kind: 'loss',
   source: 'verl/trainer/ppo/core_algos.py (kl_penalty); verified (code)',
   version: 1,
-  needs: 'input',
   summary: 'Four estimates of the divergence to a reference from one sampled token.',
   params: {},
   input: Input,

@@ -4,6 +4,6 @@
  */
 import type { Method } from '../../store/methods/method.ts';
 
-export type LossMethod<Input = unknown, Params = unknown, Output = unknown> = Method<Input, Params, Output> & {
+export type LossMethod<Input = unknown, Params = unknown, Output = unknown> = Method<string, Input, Params, Output> & {
   readonly kind: 'loss';
 };

@@ -19,7 +19,6 @@ export const orderedBatches: LossMethod<Static<typeof Input>, Record<never, neve
   kind: 'loss',
   source: 'M1-32B: arXiv:2504.09772; verified (text)',
   version: 1,
-  needs: 'input',
   summary: 'One batch for each problem, its steps in reasoning order.',
   params: {},
   input: Input,

@@ -89,7 +89,6 @@ export const ppoClip: LossMethod<Static<typeof Input>, Params, Output> = {
   kind: 'loss',
   source: 'PPO with dual clip: verl/trainer/ppo/core_algos.py; verified (code)',
   version: 1,
-  needs: 'input',
   summary: 'The clipped policy loss of each token and their aggregate.',
   params,
   limits: {

@@ -14,7 +14,6 @@ export const sftSequenceMean: LossMethod<Static<typeof Likelihoods>, Record<neve
   kind: 'loss',
   source: 'M1-32B: arXiv:2504.09772, training objective; verified (text)',
   version: 1,
-  needs: 'input',
   summary: 'Mean over sequences of the mean negative log-probability of their trained tokens.',
   params: {},
   input: Likelihoods,

@@ -96,7 +96,6 @@ export const turnRatio: LossMethod<Static<typeof Input>, Params, Output> = {
   kind: 'loss',
   source: 'ReMA: arXiv:2503.09501, its fork of verl (compute_policy_loss, clip_mode turn); verified (code)',
   version: 1,
-  needs: 'input',
   summary: 'The clipped policy loss of each turn of a sequence, and their mean.',
   params,
   limits: {

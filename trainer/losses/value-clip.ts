@@ -61,7 +61,6 @@ export const valueClip: LossMethod<Static<typeof Input>, typeof params, number> 
   kind: 'loss',
   source: 'verl/trainer/ppo/core_algos.py (compute_value_loss); verified (code)',
   version: 1,
-  needs: 'input',
   summary: 'Half the mean over tokens of the larger squared error, of the value or of the value held near what it was.',
   params,
   limits: { clip: Type.Number({ minimum: 0 }) },

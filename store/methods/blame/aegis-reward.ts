@@ -8,7 +8,9 @@
  */
 
 import { type Static, Type } from 'typebox';
-import type { Method } from '../method.ts';
+import { score } from '../../judging/judgement.ts';
+import { lastTextOf } from '../../judging/messages.ts';
+import { method } from '../method.ts';
 import { refuseInput } from '../refuse.ts';
 import { nullable } from '../shapes.ts';
 
@@ -30,17 +32,16 @@ const Coefficients = Type.Object({
 });
 const params: { coef: Static<typeof Coefficients> | null } = { coef: null };
 
-export const aegisReward: Method<Static<typeof Input>, typeof params, number> = {
+export const aegisReward = method({
   name: 'aegis_reward',
   kind: 'blame',
   source: 'Aegis: arXiv 2509.14295 §5.2; structure verified (text), coefficients unpublished',
   version: 1,
-  needs: 'diagnosed modes',
   summary: 'Marks for right pairs, agents and modes, less false, repeated and too many predictions.',
   params,
   limits: { coef: nullable(Coefficients) },
   input: Input,
-  run: ({ malformed, gold, pred }, { coef }) => {
+  run: ({ malformed, gold, pred }, { coef }): number => {
     if (coef === null) refuseInput('coef', 'the coefficients, which the paper does not publish', coef);
     if (malformed) return coef.malformed;
     const wanted = new Set(gold.map(nameOf));
@@ -67,8 +68,49 @@ export const aegisReward: Method<Static<typeof Input>, typeof params, number> = 
     }
     return (score - coef.quant * Math.max(0, pred.length - 2 * wanted.size)) / best;
   },
-};
+  judged: {
+    reads: ['content'],
+    writes: ['scores'],
+    /** Both are lists of pairs as JSON: the ground truth, and the answer, or the last message where the episode names no answer. */
+    rows: (facts, ask) => {
+      const textOf = lastTextOf(facts);
+      return facts.episodes.map((episode) => {
+        const key = `e/${episode.episode_id}`;
+        const gold = pairsOf(episode.ground_truth);
+        if (gold === null) return score(key, null, 'no_truth');
+        const text = episode.answer ?? textOf(episode);
+        if (text === null) return score(key, null, 'no_diagnosis');
+        const pred = pairsOf(parsed(text));
+        const output = ask.answer({ malformed: pred === null, gold, pred: pred ?? [] });
+        if (typeof output === 'string') return score(key, null, output);
+        return score(key, output as number, pred === null ? 'bad_format' : null, { predicted: pred });
+      });
+    },
+  },
+});
 
 function nameOf(pair: readonly [string, string]): string {
   return JSON.stringify(pair);
+}
+
+type NamedMode = readonly [agent: string, mode: string];
+
+/** A list of `[agent, mode]` or of objects with `agent` and `mode`; null for anything else. */
+function pairsOf(value: unknown): NamedMode[] | null {
+  if (!Array.isArray(value)) return null;
+  const pairs = value.map((one: unknown) => {
+    const [agent, mode] = Array.isArray(one) ? one : [(one as Json)?.agent, (one as Json)?.mode];
+    return typeof agent === 'string' && typeof mode === 'string' ? ([agent, mode] as const) : null;
+  });
+  return pairs.every((pair) => pair !== null) ? pairs : null;
+}
+
+type Json = { readonly agent?: unknown; readonly mode?: unknown } | null;
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
 }

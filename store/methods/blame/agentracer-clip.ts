@@ -6,8 +6,8 @@
  * Run by hand: it is about a moment of a training run, and no episode holds one.
  */
 
-import { type Static, Type } from 'typebox';
-import type { Method } from '../method.ts';
+import { Type } from 'typebox';
+import { method } from '../method.ts';
 
 const Input = Type.Object({
   b0: Type.Number({ minimum: 0 }),
@@ -15,14 +15,13 @@ const Input = Type.Object({
   total: Type.Number({ exclusiveMinimum: 0 }),
 });
 
-export const agentracerClip: Method<Static<typeof Input>, Record<never, never>, number> = {
+export const agentracerClip = method({
   name: 'agentracer_clip',
   kind: 'blame',
   source: 'AgenTracer: arXiv 2509.03312; verified (text)',
   version: 1,
-  needs: 'input',
   summary: 'b0 shrinking linearly over training, at least 0.2 · b0.',
   params: {},
   input: Input,
-  run: ({ b0, step, total }) => Math.max(0.2 * b0, b0 * (1 - step / total)),
-};
+  run: ({ b0, step, total }): number => Math.max(0.2 * b0, b0 * (1 - step / total)),
+});

@@ -8,12 +8,16 @@
  */
 
 import { type Static, Type } from 'typebox';
-import type { Method } from '../method.ts';
+import type { FeedbackFact } from '../../judging/episode-facts.ts';
+import { score } from '../../judging/judgement.ts';
+import { agentIn, agentsBySteps, isMode, labelled } from '../../judging/labelled.ts';
+import { mastCode } from '../mast.ts';
+import { type Given, method } from '../method.ts';
 import { mean, sum } from '../statistics.ts';
 
 const Pair = Type.Tuple([Type.String(), Type.String()]);
 const Input = Type.Object({ cases: Type.Array(Type.Object({ gold: Type.Array(Pair), pred: Type.Array(Pair) })) });
-type Case = Static<typeof Input>['cases'][number];
+type Case = Given<Static<typeof Input>>['cases'][number];
 type Pair = Case['gold'][number];
 
 type F1 = { readonly micro: number; readonly macro: number };
@@ -24,21 +28,43 @@ const LEVELS: Record<'pair' | 'agent' | 'error', (pair: Pair) => string> = {
   error: ([, error]) => error,
 };
 
-export const attributionF1: Method<Static<typeof Input>, Record<never, never>, Record<keyof typeof LEVELS, F1>> = {
+export const attributionF1 = method({
   name: 'attribution_f1',
   kind: 'blame',
   source: 'Aegis: arXiv 2509.14295 §5.2; verified (text)',
   version: 1,
-  needs: 'blamed modes and truth',
   summary: 'Micro and macro F1 over pairs, agents and error modes.',
   params: {},
   input: Input,
-  run: ({ cases }) => ({
+  run: ({ cases }): Record<keyof typeof LEVELS, F1> => ({
     pair: f1At(cases, LEVELS.pair),
     agent: f1At(cases, LEVELS.agent),
     error: f1At(cases, LEVELS.error),
   }),
-};
+  judged: {
+    reads: ['feedback'],
+    writes: ['scores'],
+    scope: () => 'set',
+    /** A case is an episode with a true failure mode. The value is the micro F1 of pairs of agent and mode; the others stand beside it. */
+    rows: (facts, ask) => {
+      const agents = agentsBySteps(facts);
+      const pairs = (said: readonly FeedbackFact[]) =>
+        said.flatMap((fact): Pair[] => {
+          const agent = agentIn(agents, fact);
+          return agent === null ? [] : [[agent, modeOf(fact)]];
+        });
+      const { cases, annotators } = labelled(facts, isMode);
+      const known = cases.map(({ gold, said }) => ({ gold: pairs(gold), said })).filter(({ gold }) => gold.length > 0);
+      const reason = known.length === 0 ? 'no_truth' : annotators.length === 0 ? 'no_predictions' : null;
+      if (reason !== null) return [score('s/modes', null, reason)];
+      return annotators.map((annotator) => {
+        const rows = known.map(({ gold, said }) => ({ gold, pred: pairs(said.get(annotator) ?? []) }));
+        const output = ask.run({ cases: rows });
+        return score(`s/${annotator}`, output.pair.micro, null, { ...output, cases: rows.length });
+      });
+    },
+  },
+});
 
 function f1At(cases: readonly Case[], classOf: (pair: Pair) => string): F1 {
   const hits = new Map<string, number>();
@@ -56,3 +82,5 @@ function f1At(cases: readonly Case[], classOf: (pair: Pair) => string): F1 {
     macro: classes.length === 0 ? 0 : mean(classes),
   };
 }
+
+const modeOf = ({ name }: FeedbackFact): string => mastCode(name) ?? name;

@@ -6,26 +6,45 @@
  * in a secondary account only.
  */
 
-import { type Static, Type } from 'typebox';
-import type { Method } from '../method.ts';
+import { Type } from 'typebox';
+import { score } from '../../judging/judgement.ts';
+import { runsOf } from '../../judging/replays.ts';
+import { subgoalsOf } from '../../judging/subgoals.ts';
+import { method } from '../method.ts';
+import { milestonesGained } from '../milestones.ts';
 import { requireRows } from '../refuse.ts';
 import { Bit } from '../shapes.ts';
-import { sum } from '../statistics.ts';
 
 const Milestones = Type.Array(Bit, { minItems: 1 });
 const Input = Type.Object({ before: Milestones, after: Milestones });
 
-export const doverProgress: Method<Static<typeof Input>, Record<never, never>, number> = {
+export const doverProgress = method({
   name: 'dover_progress',
   kind: 'blame',
   source: 'DoVer: arXiv 2512.06749; secondary',
   version: 1,
-  needs: 'subgoals before and after',
   summary: 'Milestones gained by an intervention, as a share of all.',
   params: {},
   input: Input,
-  run: ({ before, after }) => {
+  run: ({ before, after }): number => {
     requireRows('after', after, before.length, 'the milestones of before');
-    return (sum(after) - sum(before)) / before.length;
+    return milestonesGained(before, after);
   },
-};
+  judged: {
+    reads: ['observations'],
+    writes: ['scores'],
+    scope: () => 'set',
+    /** Milestones of the run and of its replay, both from what was observed. The number is about the replay. */
+    rows: (facts, ask) => {
+      const subgoals = subgoalsOf(facts.observations);
+      return runsOf(facts).map((run) => {
+        const key = `e/${run.episode.episode_id}`;
+        if (run.of === null) return score(key, null, 'not_a_replay');
+        const [before, after] = [subgoals.met(run.of), subgoals.met(run.episode.episode_id)];
+        if (before === null || after === null) return score(key, null, 'no_subgoals');
+        const output = ask.answer({ before, after });
+        return typeof output === 'string' ? score(key, null, output) : score(key, output as number, null);
+      });
+    },
+  },
+});

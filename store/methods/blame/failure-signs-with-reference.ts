@@ -7,8 +7,9 @@
  */
 
 import { Type } from 'typebox';
+import { blameEntries } from '../../judging/blame-entries.ts';
+import { textOfTruth } from '../../judging/facts.ts';
 import {
-  type FailedRun,
   REFERENCE_SIGNS,
   type ReferenceSign,
   SIGNS,
@@ -16,7 +17,7 @@ import {
   SpokenEntry,
   signsWithReference,
 } from '../failure-signs.ts';
-import type { Method } from '../method.ts';
+import { method } from '../method.ts';
 import { type Blamed, rankBlame } from '../ranked-blame.ts';
 import { nullable } from '../shapes.ts';
 
@@ -43,20 +44,27 @@ const params: Record<Sign | ReferenceSign, number> = {
   after_reference: 1.67,
 };
 
-export const failureSignsWithReference: Method<FailedRun & { readonly reference: string }, typeof params, Blamed[]> = {
+export const failureSignsWithReference = method({
   name: 'failure_signs_with_reference',
   kind: 'blame',
   source: 'this project; task of Who&When: arXiv 2505.00212; coefficients fitted to labelled runs',
   version: 1,
-  needs: 'failed run and reference',
   summary: 'Agents ranked by how much their entries look like decisive mistakes, the right answer being known.',
   params,
   input: Input,
-  run: ({ reference, ...run }, weights) => {
+  run: ({ reference, ...run }, weights): Blamed[] => {
     const candidates = signsWithReference(run, reference);
     return rankBlame(
       candidates,
       candidates.map(({ signs }) => ALL_SIGNS.reduce((sum, name) => sum + weights[name] * signs[name], 0)),
     );
   },
-};
+  judged: {
+    reads: ['entries'],
+    rows: (facts, ask) =>
+      blameEntries(facts, ({ ground_truth }, run) => {
+        const reference = textOfTruth(ground_truth);
+        return reference === null ? 'no_reference' : ask.answer({ ...run, reference });
+      }),
+  },
+});

@@ -9,8 +9,9 @@
  */
 
 import { Type } from 'typebox';
-import { type FailedRun, SIGNS, type Sign, SpokenEntry, signsOf } from '../failure-signs.ts';
-import type { Method } from '../method.ts';
+import { blameEntries } from '../../judging/blame-entries.ts';
+import { SIGNS, type Sign, SpokenEntry, signsOf } from '../failure-signs.ts';
+import { method } from '../method.ts';
 import { type Blamed, rankBlame } from '../ranked-blame.ts';
 import { nullable } from '../shapes.ts';
 
@@ -30,20 +31,23 @@ const params: Record<Sign, number> = {
   after_success: -0.97,
 };
 
-export const failureSigns: Method<FailedRun, typeof params, Blamed[]> = {
+export const failureSigns = method({
   name: 'failure_signs',
   kind: 'blame',
   source: 'this project; task of Who&When: arXiv 2505.00212; coefficients fitted to labelled runs',
   version: 1,
-  needs: 'failed run',
   summary: 'Agents ranked by how much their entries look like decisive mistakes, each with its worst entry.',
   params,
   input: Input,
-  run: (run, weights) => {
+  run: (run, weights): Blamed[] => {
     const candidates = signsOf(run);
     return rankBlame(
       candidates,
       candidates.map(({ signs }) => SIGNS.reduce((sum, name) => sum + weights[name] * signs[name], 0)),
     );
   },
-};
+  judged: {
+    reads: ['entries'],
+    rows: (facts, ask) => blameEntries(facts, (_, run) => ask.answer(run)),
+  },
+});

@@ -8,10 +8,13 @@
  * the paper.
  */
 
-import { type Static, Type } from 'typebox';
-import type { Method } from '../method.ts';
+import { Type } from 'typebox';
+import { blame, nobody } from '../../judging/blamed.ts';
+import type { Judgement } from '../../judging/judgement.ts';
+import { bit, ofKind, runsOf, succeeded } from '../../judging/replays.ts';
+import { method } from '../method.ts';
 import { refuseInput } from '../refuse.ts';
-import { sum } from '../statistics.ts';
+import { groupBy, mean, sum } from '../statistics.ts';
 
 const Input = Type.Object({
   agents: Type.Array(Type.String(), { minItems: 1, maxItems: 16 }),
@@ -23,16 +26,15 @@ type Attribution = {
   readonly blame: Readonly<Record<string, number>>;
 };
 
-export const shapley: Method<Static<typeof Input>, Record<never, never>, Attribution> = {
+export const shapley = method({
   name: 'shapley',
   kind: 'blame',
   source: 'CDC-MAS: arXiv 2509.08682; secondary',
   version: 1,
-  needs: 'repaired coalitions',
   summary: 'Shapley value of repairing each agent, and its share of the blame.',
   params: {},
   input: Input,
-  run: ({ agents, values }) => {
+  run: ({ agents, values }): Attribution => {
     if (new Set(agents).size !== agents.length) refuseInput('agents', 'names that differ', agents);
     const unclear = agents.findIndex((agent) => agent === '' || agent.includes('+'));
     if (unclear >= 0)
@@ -44,7 +46,48 @@ export const shapley: Method<Static<typeof Input>, Record<never, never>, Attribu
     const named = (column: readonly number[]) => Object.fromEntries(agents.map((agent, i) => [agent, column[i]!]));
     return { phi: named(phi), blame: named(blame) };
   },
-};
+  judged: {
+    scope: () => 'set',
+    /**
+     * The value of a coalition is the share of successes among the replays of kind repair whose `repaired` names exactly its agents; that of
+     * nobody is the run's own outcome beside those that repaired nobody. Agents are those that took a step.
+     */
+    rows: (facts, ask) =>
+      runsOf(facts).flatMap((run): Judgement[] => {
+        const { episode } = run;
+        if (run.of !== null) return [nobody(episode, 'is_a_replay')];
+        const agents = [...new Set(run.steps.flatMap(({ agent }) => agent ?? []))].sort();
+        if (agents.length === 0) return [nobody(episode, 'no_agents')];
+        if (agents.length > MOST_AGENTS) return [nobody(episode, 'too_many_agents', { agents: agents.length })];
+        const tried = ofKind(run, 'repair').flatMap(({ episode: replay, intervention }) => {
+          const success = succeeded(replay);
+          const repaired = intervention.repaired;
+          return success === null || !Array.isArray(repaired)
+            ? []
+            : [{ key: [...new Set(repaired.map(String))].sort().join('+'), success }];
+        });
+        const own = succeeded(episode);
+        const all = own === null ? tried : [{ key: '', success: own }, ...tried];
+        const values = Object.fromEntries(
+          [...groupBy(all, ({ key }) => key)].map(([key, same]) => [
+            key,
+            mean(same.map(({ success }) => bit(success))),
+          ]),
+        );
+        const lacking = 2 ** agents.length - coalitionsOf(agents).filter((key) => Object.hasOwn(values, key)).length;
+        if (lacking > 0)
+          return [nobody(episode, tried.length === 0 ? 'no_replays' : 'missing_coalitions', { lacking })];
+        const output = ask.answer({ agents, values });
+        if (typeof output === 'string') return [nobody(episode, output)];
+        const { phi, blame: shares } = output as Record<'phi' | 'blame', Record<string, number>>;
+        return agents
+          .toSorted((a, b) => shares[b]! - shares[a]!)
+          .map((agent_id, rank) =>
+            blame(episode, { agent_id, step_id: null }, { phi: phi[agent_id] }, { rank, value: shares[agent_id]! }),
+          );
+      }),
+  },
+});
 
 /** The value of each coalition, at the index whose bits are its members. */
 function coalitionValues(agents: readonly string[], values: Readonly<Record<string, number>>): Float64Array {
@@ -81,3 +124,9 @@ function bitsOf(coalition: number): number {
   for (let rest = coalition; rest > 0; rest &= rest - 1) count += 1;
   return count;
 }
+
+/** Coalitions of more agents than these are not looked through before the method refuses them. */
+const MOST_AGENTS = 16;
+
+const coalitionsOf = (agents: readonly string[]): string[] =>
+  Array.from({ length: 2 ** agents.length }, (_, members) => agents.filter((_, i) => (members >> i) & 1).join('+'));

@@ -7,8 +7,11 @@
  * Kept: agent and step counted apart. Dropped: nothing. Open: nothing known.
  */
 
-import { type Static, Type } from 'typebox';
-import type { Method } from '../method.ts';
+import { Type } from 'typebox';
+import type { FeedbackFact } from '../../judging/episode-facts.ts';
+import { score } from '../../judging/judgement.ts';
+import { agentIn, agentsBySteps, labelled, MISTAKE } from '../../judging/labelled.ts';
+import { method } from '../method.ts';
 import { Key, nullable } from '../shapes.ts';
 
 const Prediction = Type.Optional(nullable(Key));
@@ -20,17 +23,16 @@ const params: { match: Match } = { match: 'exact' };
 
 type Accuracy = { readonly agent: number | null; readonly step: number | null };
 
-export const whoWhenAccuracy: Method<Static<typeof Input>, typeof params, Accuracy> = {
+export const whoWhenAccuracy = method({
   name: 'who_when_accuracy',
   kind: 'blame',
   source: 'Who&When / AgenTracer: arXiv 2509.03312; verified (text)',
   version: 1,
-  needs: 'blamed steps and truth',
   summary: 'Share of cases with the right agent, and with the right step.',
   params,
   limits: { match: Type.Union([Type.Literal('exact'), Type.Literal('contains')]) },
   input: Input,
-  run: ({ cases }, { match }) => {
+  run: ({ cases }, { match }): Accuracy => {
     const share = (right: (one: (typeof cases)[number]) => boolean) =>
       cases.length === 0 ? null : cases.filter(right).length / cases.length;
     return {
@@ -38,7 +40,41 @@ export const whoWhenAccuracy: Method<Static<typeof Input>, typeof params, Accura
       step: share((one) => matches(one.pred_step, one.true_step, match)),
     };
   },
-};
+  judged: {
+    reads: ['feedback'],
+    writes: ['scores'],
+    scope: () => 'set',
+    /**
+     * A case is an episode with a true mistake; the last one counts, on both sides. The step is the number of the entry where the record counts
+     * entries, else the step that is the target. The value is the share of right agents; the share of right steps stands beside it.
+     */
+    rows: (facts, ask) => {
+      const agents = agentsBySteps(facts);
+      const placeOf = (fact: FeedbackFact) => fact.entry ?? (fact.target_kind === 'step' ? fact.target_id : null);
+      const { cases, annotators } = labelled(facts, ({ name }) => name === MISTAKE);
+      const known = cases.flatMap(({ gold, said }) => {
+        const fact = gold.at(-1)!;
+        const [true_agent, true_step] = [agentIn(agents, fact), placeOf(fact)];
+        return true_agent === null || true_step === null ? [] : [{ true_agent, true_step, said }];
+      });
+      const reason = known.length === 0 ? 'no_truth' : annotators.length === 0 ? 'no_predictions' : null;
+      if (reason !== null) return [score(`s/${MISTAKE}`, null, reason)];
+      return annotators.map((annotator) => {
+        const rows = known.map(({ true_agent, true_step, said }) => {
+          const fact = said.get(annotator)?.at(-1);
+          return {
+            true_agent,
+            true_step,
+            pred_agent: fact ? agentIn(agents, fact) : null,
+            pred_step: fact ? placeOf(fact) : null,
+          };
+        });
+        const output = ask.run({ cases: rows });
+        return score(`s/${annotator}`, output.agent, null, { ...output, cases: rows.length });
+      });
+    },
+  },
+});
 
 function matches(predicted: string | number | null | undefined, truth: string | number, match: Match): boolean {
   if (predicted === null || predicted === undefined) return false;

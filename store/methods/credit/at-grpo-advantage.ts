@@ -9,9 +9,10 @@
  * advantage 0 where other groups are larger; here it is verl's, the reward.
  */
 
-import { type Static, Type } from 'typebox';
+import { Type } from 'typebox';
+import { creditByEnvironment } from '../../judging/reward-groups.ts';
 import { VERL_PARAMS, verlAdvantage } from '../group-relative.ts';
-import type { Method } from '../method.ts';
+import { method } from '../method.ts';
 import { Key, Reward } from '../shapes.ts';
 import { groupRows } from '../statistics.ts';
 
@@ -19,17 +20,16 @@ const Input = Type.Object({
   steps: Type.Array(Type.Object({ env: Key, turn: Key, agent: Key, reward: Reward })),
 });
 
-export const atGrpoAdvantage: Method<Static<typeof Input>, typeof VERL_PARAMS, (number | null)[]> = {
+export const atGrpoAdvantage = method({
   name: 'at_grpo_advantage',
   kind: 'credit',
   source: 'AT-GRPO: PettingLLMs, multi_agents_ppo_trainer.py; verified (code)',
   version: 1,
-  needs: 'rewards by environment, turn and agent',
   summary: 'GRPO within each environment, turn and agent.',
   params: VERL_PARAMS,
   limits: { eps: Type.Number({ minimum: 0 }) },
   input: Input,
-  run: ({ steps }, params) =>
+  run: ({ steps }, params): (number | null)[] =>
     verlAdvantage(
       groupRows(
         steps.map(({ env }) => env),
@@ -39,4 +39,8 @@ export const atGrpoAdvantage: Method<Static<typeof Input>, typeof VERL_PARAMS, (
       steps.map(({ reward }) => reward),
       params,
     ),
-};
+  judged: {
+    reads: ['rewards'],
+    rows: (facts, ask) => creditByEnvironment(facts, ask.run),
+  },
+});

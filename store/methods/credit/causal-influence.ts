@@ -7,27 +7,41 @@
  * step crosses trajectories: here it is what `cluster` says.
  */
 
-import { type Static, Type } from 'typebox';
-import type { Method } from '../method.ts';
+import { Type } from 'typebox';
+import { influencesOf } from '../../judging/influence.ts';
+import { credit } from '../../judging/judgement.ts';
+import { method } from '../method.ts';
 import { requireRows } from '../refuse.ts';
 import { Key } from '../shapes.ts';
-import { groupRows, groupStatistics } from '../statistics.ts';
+import { meanByCluster } from '../step-influence.ts';
 
 const Input = Type.Object({ cluster: Type.Array(Key), delta: Type.Array(Type.Number()) });
 
-export const causalInfluence: Method<Static<typeof Input>, Record<never, never>, number[]> = {
+export const causalInfluence = method({
   name: 'causal_influence',
   kind: 'credit',
   source: 'Dr. MAMR: arXiv 2511.02303; secondary',
   version: 1,
-  needs: 'masked log-probabilities',
   summary: 'Mean change of the next step’s log-probability over the steps of a group.',
   params: {},
   input: Input,
-  run: ({ cluster, delta }) => {
+  run: ({ cluster, delta }): number[] => {
     requireRows('delta', delta, cluster.length, 'cluster');
-    const groups = groupRows(cluster);
-    const { mean } = groupStatistics(groups, delta, 0);
-    return Array.from(groups.numbers, (group) => mean[group]!);
+    return meanByCluster(cluster, delta);
   },
-};
+  judged: {
+    reads: ['passes', 'content'],
+    rows: (facts, ask) => {
+      const influences = influencesOf(facts);
+      const known = influences.flatMap(({ cluster, change }) =>
+        typeof change === 'string' ? [] : [{ cluster, delta: change.kept - change.masked }],
+      );
+      const values = ask.run({ cluster: known.map((one) => one.cluster), delta: known.map((one) => one.delta) });
+      let place = 0;
+      return facts.steps.map((step, i) => {
+        const { change } = influences[i]!;
+        return typeof change === 'string' ? credit(step, null, change) : credit(step, values[place++] ?? null, null);
+      });
+    },
+  },
+});

@@ -8,25 +8,25 @@
  * Dropped: the spread over tokens. Open: nothing known.
  */
 
-import { type Static, Type } from 'typebox';
+import { Type } from 'typebox';
+import { creditByAgent } from '../../judging/reward-groups.ts';
 import { VERL_PARAMS, verlAdvantage } from '../group-relative.ts';
-import type { Method } from '../method.ts';
+import { method } from '../method.ts';
 import { AgentSteps } from '../shapes.ts';
 import { groupRows } from '../statistics.ts';
 
 const Input = Type.Object({ steps: AgentSteps });
 
-export const drmasAdvantage: Method<Static<typeof Input>, typeof VERL_PARAMS, (number | null)[]> = {
+export const drmasAdvantage = method({
   name: 'drmas_advantage',
   kind: 'credit',
   source: 'Dr. MAS: langfengQ/DrMAS, core_algos.py and ray_trainer.py; verified (code)',
   version: 1,
-  needs: 'rewards by group and agent',
   summary: 'GRPO within each query and agent; every step of the agent is one sample.',
   params: VERL_PARAMS,
   limits: { eps: Type.Number({ minimum: 0 }) },
   input: Input,
-  run: ({ steps }, params) =>
+  run: ({ steps }, params): (number | null)[] =>
     verlAdvantage(
       groupRows(
         steps.map(({ query }) => query),
@@ -35,4 +35,8 @@ export const drmasAdvantage: Method<Static<typeof Input>, typeof VERL_PARAMS, (n
       steps.map(({ reward }) => reward),
       params,
     ),
-};
+  judged: {
+    reads: ['rewards'],
+    rows: (facts, ask) => creditByAgent(facts, ask.run),
+  },
+});

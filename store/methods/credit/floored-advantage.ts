@@ -8,25 +8,25 @@
  * A null reward has a null advantage and no part in the statistics.
  */
 
-import { type Static, Type } from 'typebox';
-import type { Method } from '../method.ts';
+import { Type } from 'typebox';
+import { creditByAgent } from '../../judging/reward-groups.ts';
+import { method } from '../method.ts';
 import { AgentSteps } from '../shapes.ts';
 import { groupRows, groupStatistics } from '../statistics.ts';
 
 const Input = Type.Object({ steps: AgentSteps });
 const params = { floor: 0.1 };
 
-export const flooredAdvantage: Method<Static<typeof Input>, typeof params, (number | null)[]> = {
+export const flooredAdvantage = method({
   name: 'floored_advantage',
   kind: 'credit',
   source: 'ours, after Dr. MAS (langfengQ/DrMAS, core_algos.py)',
   version: 1,
-  needs: 'rewards by group and agent',
   summary: 'Reward minus the mean of its query and agent, divided by the larger of the std and a floor.',
   params,
   limits: { floor: Type.Number({ exclusiveMinimum: 0 }) },
   input: Input,
-  run: ({ steps }, { floor }) => {
+  run: ({ steps }, { floor }): (number | null)[] => {
     const groups = groupRows(
       steps.map(({ query }) => query),
       steps.map(({ agent }) => agent),
@@ -38,4 +38,8 @@ export const flooredAdvantage: Method<Static<typeof Input>, typeof params, (numb
       return reward === null ? null : (reward - mean[group]!) / Math.max(deviation[group]!, floor);
     });
   },
-};
+  judged: {
+    reads: ['rewards'],
+    rows: (facts, ask) => creditByAgent(facts, ask.run),
+  },
+});

@@ -8,27 +8,31 @@
  * Open: nothing known.
  */
 
-import { type Static, Type } from 'typebox';
+import { Type } from 'typebox';
+import { creditByGroup } from '../../judging/reward-groups.ts';
 import { VERL_PARAMS, verlAdvantage } from '../group-relative.ts';
-import type { Method } from '../method.ts';
+import { method } from '../method.ts';
 import { requireRows } from '../refuse.ts';
 import { Key, Reward } from '../shapes.ts';
 import { groupRows } from '../statistics.ts';
 
 const Input = Type.Object({ group: Type.Array(Key), reward: Type.Array(Reward) });
 
-export const grpoAdvantage: Method<Static<typeof Input>, typeof VERL_PARAMS, (number | null)[]> = {
+export const grpoAdvantage = method({
   name: 'grpo_advantage',
   kind: 'credit',
   source: 'GRPO, Dr. GRPO: verl/trainer/ppo/core_algos.py; verified (code)',
   version: 1,
-  needs: 'rewards by group',
   summary: 'Reward minus the mean of its group, divided by the group’s std (Dr. GRPO: not divided).',
   params: VERL_PARAMS,
   limits: { eps: Type.Number({ minimum: 0 }) },
   input: Input,
-  run: ({ group, reward }, params) => {
+  run: ({ group, reward }, params): (number | null)[] => {
     requireRows('reward', reward, group.length, 'group');
     return verlAdvantage(groupRows(group), reward, params);
   },
-};
+  judged: {
+    reads: ['rewards'],
+    rows: (facts, ask) => creditByGroup(facts, ask.run),
+  },
+});

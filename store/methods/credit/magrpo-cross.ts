@@ -6,10 +6,14 @@
  * Kept: the sum over tuples, the mean of the agent as baseline. Dropped: nothing. Open: nothing known.
  */
 
-import { type Static, Type } from 'typebox';
-import type { Method } from '../method.ts';
+import { Type } from 'typebox';
+import { stepKey } from '../../judging/facts.ts';
+import { credit } from '../../judging/judgement.ts';
+import { listsOn } from '../../judging/named-feedback.ts';
+import { overEpisodes } from '../../judging/over-episodes.ts';
+import { method } from '../method.ts';
 import { refuseInput } from '../refuse.ts';
-import { mean } from '../statistics.ts';
+import { groupBy, mean } from '../statistics.ts';
 
 const Input = Type.Object({
   k: Type.Integer({ minimum: 1 }),
@@ -19,16 +23,15 @@ const Input = Type.Object({
 
 type AgentCredit = { readonly sums: readonly number[]; readonly advantages: readonly number[] };
 
-export const magrpoCross: Method<Static<typeof Input>, Record<never, never>, AgentCredit[]> = {
+export const magrpoCross = method({
   name: 'magrpo_cross',
   kind: 'credit',
   source: 'MAGRPO: OpenMLRL/CoMLRL, trainers/reinforce/magrpo.py; verified (code)',
   version: 1,
-  needs: 'joint rewards',
   summary: 'Sums joint rewards over all combinations of a completion and subtracts its agent’s mean.',
   params: {},
   input: Input,
-  run: ({ k, agents, rewards }) => {
+  run: ({ k, agents, rewards }): AgentCredit[] => {
     const tuples = k ** agents;
     if (rewards.length !== tuples)
       refuseInput('rewards', `${tuples} entries, k to the power of agents`, rewards.length);
@@ -42,4 +45,29 @@ export const magrpoCross: Method<Static<typeof Input>, Record<never, never>, Age
       return { sums, advantages: sums.map((value) => value - centre) };
     });
   },
-};
+  judged: {
+    reads: ['feedback'],
+    writes: ['credits', 'scores'],
+    /**
+     * MAGRPO's crossed form: each agent has one call with the same number of candidates; `joint_rewards` on the episode has an entry for
+     * every combination of them, the agent that spoke first being the slowest to change.
+     */
+    rows: (facts, ask) => {
+      const joint = listsOn(facts.feedback, 'episode', 'joint_rewards');
+      return overEpisodes(facts, credit, ({ episode_id }, steps) => {
+        const rewards = joint.get(stepKey(episode_id, ''));
+        if (rewards === undefined) return 'no_joint_rewards';
+        const agents = [...groupBy(steps, (step) => step.agent ?? '').values()];
+        if (agents.some((own) => own.some((step) => step.call_id !== own[0]!.call_id))) return 'several_calls';
+        const k = agents[0]!.length;
+        if (agents.some((own) => own.length !== k)) return 'uneven_candidates';
+        if (rewards.length !== k ** agents.length) return 'uneven_joint_rewards';
+        const output = ask.answer({ k, agents: agents.length, rewards });
+        if (typeof output === 'string') return output;
+        return agents.flatMap((own, a) =>
+          own.map((step, i) => credit(step, output[a]!.advantages[i]!, null, { sum: output[a]!.sums[i]! })),
+        );
+      });
+    },
+  },
+});

@@ -10,7 +10,10 @@
  */
 
 import { Type } from 'typebox';
-import type { Method } from '../method.ts';
+import { credit } from '../../judging/judgement.ts';
+import { launches, launchRows, rewardOf, type Said, withPolicies } from '../../judging/launches.ts';
+import { type Member, overGroups } from '../../judging/over-episodes.ts';
+import { method } from '../method.ts';
 import { refuseInput } from '../refuse.ts';
 import { largest, mean } from '../statistics.ts';
 
@@ -35,12 +38,11 @@ type NodeReturns = {
   readonly advantages: readonly number[];
 };
 
-export const magrpoReturns: Method<{ readonly tree: Node }, typeof params, NodeReturns[]> = {
+export const magrpoReturns = method({
   name: 'magrpo_returns',
   kind: 'credit',
   source: 'MAGRPO: OpenMLRL/CoMLRL, trainers/reinforce/magrpo.py; verified (code)',
   version: 1,
-  needs: 'joint actions',
   summary:
     'Discounted returns of joint actions in a tree, minus the mean of their node; stored on each step of the episode.',
   params,
@@ -49,8 +51,68 @@ export const magrpoReturns: Method<{ readonly tree: Node }, typeof params, NodeR
     mode: Type.Union([Type.Literal('mean'), Type.Literal('raw'), Type.Literal('max'), Type.Literal('rloo')]),
   },
   input: Input,
-  run: ({ tree }, { gamma, mode }) => visit(tree, '0', gamma, mode),
-};
+  run: ({ tree }, { gamma, mode }): NodeReturns[] => visit(tree, '0', gamma, mode),
+  judged: {
+    writes: ['credits', 'scores'],
+    /**
+     * MAGRPO: an episode is a joint action, the group's episodes that nobody launched are those of the root's joint prompt, and the episodes
+     * that one launched are those of the prompt it led to. Without such links every group is one node.
+     *
+     * An action's return is known when its reward is and, where it led on, some return below it is; the others leave their node. The node
+     * that an unknown action led to is a root of its own: what is compared there does not depend on what came before.
+     */
+    rows: (facts, ask) => {
+      const reasonIn = withPolicies(facts);
+      return overGroups(facts, credit, (members) => {
+        const tree = launches(members);
+        if (tree.nodes.some((member) => tree.pathTo(member).length > DEEPEST)) return 'too_deep';
+        const known = new Set<Member>();
+        const knownOf = (family: readonly Member[]) => family.filter((member) => known.has(member));
+        // Children before their parents.
+        for (const member of [...tree.nodes].sort((a, b) => tree.pathTo(b).length - tree.pathTo(a).length)) {
+          const below = tree.childrenOf(member);
+          if (rewardOf(member) !== null && (below.length === 0 || knownOf(below).length > 0)) known.add(member);
+        }
+        const families = new Map<Node, readonly Member[]>();
+        const nodeOf = (family: readonly Member[]): Node | null => {
+          if (family.length === 0) return null;
+          const node = {
+            rewards: family.map((member) => rewardOf(member)!),
+            children: family.map((member) => nodeOf(knownOf(tree.childrenOf(member)))),
+          };
+          families.set(node, family);
+          return node;
+        };
+        const said = new Map<Member, Said>();
+        const starts = [
+          tree.roots,
+          ...tree.nodes.filter((member) => !known.has(member)).map((member) => tree.childrenOf(member)),
+        ];
+        for (const family of starts) {
+          const root = nodeOf(knownOf(family));
+          if (root === null) continue;
+          const output = ask.answer({ tree: root });
+          if (typeof output === 'string') return output;
+          for (const [i, node] of inOrder(root).entries()) {
+            const { node: name, returns, advantages } = output[i]!;
+            const equal = returns.every((one) => one === returns[0]);
+            const flag = returns.length === 1 ? 'group_of_one' : equal ? 'zero_variance' : null;
+            for (const [k, member] of families.get(node)!.entries())
+              said.set(member, {
+                value: advantages[k]!,
+                reason: reasonIn(member, flag),
+                detail: { node: name, return: returns[k] },
+              });
+          }
+        }
+        return launchRows(credit, members, tree, (member) => {
+          const reason = rewardOf(member) === null ? 'missing_reward' : 'missing_reward_below';
+          return said.get(member) ?? { value: null, reason };
+        });
+      });
+    },
+  },
+});
 
 /** The node, then its descendants in order. */
 function visit(node: Node, name: string, gamma: number, mode: Mode): [NodeReturns, ...NodeReturns[]] {
@@ -84,3 +146,12 @@ function advantagesOf(returns: readonly number[], mode: Mode): number[] {
       return returns.map((value) => (n === 1 ? 0 : ((value - centre) * n) / (n - 1)));
   }
 }
+
+/** Deeper trees of joint actions than this are not walked: a method may call itself for each level. */
+const DEEPEST = 500;
+
+/** A node, then its descendants in order: as the method names them. */
+const inOrder = (node: Node): Node[] => [
+  node,
+  ...(node.children ?? []).flatMap((child) => (child === null ? [] : inOrder(child))),
+];

@@ -8,8 +8,13 @@
  * (SFT all three, DPO without the generator). Open: nothing known.
  */
 
-import { type Static, Type } from 'typebox';
-import type { Method } from '../method.ts';
+import { Type } from 'typebox';
+import { type StepFacts, stepKey } from '../../judging/facts.ts';
+import { credit, type Judgement } from '../../judging/judgement.ts';
+import { truthsOn } from '../../judging/named-feedback.ts';
+import { overEpisodes } from '../../judging/over-episodes.ts';
+import { stepTree } from '../../judging/search-tree.ts';
+import { method } from '../method.ts';
 import { Bit } from '../shapes.ts';
 import { mean, sum } from '../statistics.ts';
 
@@ -28,16 +33,15 @@ type Values = {
   readonly n_pairs_refiner: number;
 };
 
-export const maltValues: Method<Static<typeof Input>, Record<never, never>, Values> = {
+export const maltValues = method({
   name: 'malt_values',
   kind: 'credit',
   source: 'MALT: arXiv 2412.01928 §4.2–4.3; verified (text)',
   version: 1,
-  needs: 'refinement tree',
   summary: 'Values, labels and preference pairs of a generate–verify–refine tree.',
   params: {},
   input: Input,
-  run: ({ refinements }) => {
+  run: ({ refinements }): Values => {
     const V_verifier = refinements.map((verifications) => verifications.map(mean));
     const V_generator = V_verifier.map(mean);
     const label_verifier = V_verifier.map((values) => values.map(positive));
@@ -57,7 +61,59 @@ export const maltValues: Method<Static<typeof Input>, Record<never, never>, Valu
       ),
     };
   },
-};
+  judged: {
+    reads: ['feedback'],
+    writes: ['credits', 'scores'],
+    /**
+     * MALT: roles generator, verifier and refiner, each expanded from the one before. `correct` on a refiner's step is its outcome; what
+     * was not graded, and what has nothing graded below it, is left out. Beside the value stand the label and the siblings that the step
+     * is preferred to.
+     */
+    rows: (facts, ask) => {
+      const correct = truthsOn(facts.feedback, 'step', 'correct');
+      return overEpisodes(facts, credit, (_, steps) => {
+        const tree = stepTree(steps);
+        if (!tree.grown) return 'no_tree';
+        const outcomeOf = (step: StepFacts) => correct.get(stepKey(step.episode_id, step.step_id));
+        const below = (node: StepFacts, role: string) => tree.childrenOf(node).filter((child) => child.role === role);
+        const refinersOf = (node: StepFacts) =>
+          below(node, 'refiner').filter((child) => outcomeOf(child) !== undefined);
+        const verifiersOf = (node: StepFacts) =>
+          below(node, 'verifier').filter((child) => refinersOf(child).length > 0);
+        const generators = tree.roots.filter((node) => node.role === 'generator' && verifiersOf(node).length > 0);
+        const refinements = generators.map((generator) =>
+          verifiersOf(generator).map((verifier) => refinersOf(verifier).map((refiner) => (outcomeOf(refiner) ? 1 : 0))),
+        );
+        const output = ask.answer({ refinements });
+        if (typeof output === 'string') return output;
+        const said = new Map<StepFacts, Judgement>();
+        const say = (
+          family: readonly StepFacts[],
+          values: readonly number[],
+          labels: readonly boolean[],
+          pairs: readonly (readonly [number, number])[],
+        ) => {
+          for (const [i, step] of family.entries()) {
+            const preferred_to = pairs.flatMap(([better, worse]) => (better === i ? [family[worse]!.step_id] : []));
+            said.set(step, credit(step, values[i] ?? null, null, { label: labels[i], preferred_to }));
+          }
+        };
+        say(generators, output.V_generator, output.label_generator, output.pairs_generator);
+        for (const [g, generator] of generators.entries()) {
+          const verifiers = verifiersOf(generator);
+          say(verifiers, output.V_verifier[g]!, output.label_verifier[g]!, output.pairs_verifier[g]!);
+          for (const [v, verifier] of verifiers.entries()) {
+            const outcomes = refinements[g]![v]!;
+            const labels = outcomes.map((outcome) => outcome === 1);
+            for (const [r, refiner] of refinersOf(verifier).entries())
+              said.set(refiner, credit(refiner, outcomes[r]!, null, { label: labels[r] }));
+          }
+        }
+        return steps.map((step) => said.get(step) ?? credit(step, null, tree.apart.get(step) ?? reasonOf(step)));
+      });
+    },
+  },
+});
 
 function positive(value: number): boolean {
   return value > 0.5 + 1e-12;
@@ -67,3 +123,8 @@ function pairsOf(labels: readonly boolean[]): Pair[] {
   const wanted = (label: boolean) => labels.flatMap((one, i) => (one === label ? [i] : []));
   return wanted(true).flatMap((better) => wanted(false).map((worse): Pair => [better, worse]));
 }
+
+const reasonOf = ({ role }: StepFacts): string => {
+  if (role === 'refiner') return 'not_graded';
+  return role === 'generator' || role === 'verifier' ? 'no_graded_refinement' : 'other_role';
+};

@@ -9,8 +9,13 @@
  * Dropped: whitening of the token rewards, a positive factor that the last whitening removes. Open: nothing known.
  */
 
-import { type Static, Type } from 'typebox';
-import type { Method } from '../method.ts';
+import { Type } from 'typebox';
+import { type StepFacts, stepKey } from '../../judging/facts.ts';
+import { credit, type Judgement } from '../../judging/judgement.ts';
+import { ownRewardsOf } from '../../judging/named-feedback.ts';
+import { complete, noSteps, onwardOf, overGroups } from '../../judging/over-episodes.ts';
+import { mixedIn } from '../../judging/policy-versions.ts';
+import { method } from '../method.ts';
 import { refuseInput } from '../refuse.ts';
 import { Key } from '../shapes.ts';
 import { groupBy, groupRows, groupStatistics, mean, standardDeviation } from '../statistics.ts';
@@ -29,12 +34,11 @@ const Input = Type.Object({
 type Params = { readonly gamma: number; readonly advantage_norm: 'mean' | 'mean_std' | null };
 const params: Params = { gamma: 1, advantage_norm: null };
 
-export const marsTurnAdvantage: Method<Static<typeof Input>, Params, Record<string, number[]>> = {
+export const marsTurnAdvantage = method({
   name: 'mars_turn_advantage',
   kind: 'credit',
   source: 'MARS / MARSHAL: thu-nics/MARS, roll/utils/functionals.py; verified (code)',
   version: 1,
-  needs: 'turn rewards by player',
   summary: 'Turn rewards less the player’s mean, summed from each turn to the end.',
   params,
   limits: {
@@ -42,7 +46,7 @@ export const marsTurnAdvantage: Method<Static<typeof Input>, Params, Record<stri
     advantage_norm: Type.Union([Type.Literal('mean'), Type.Literal('mean_std'), Type.Null()]),
   },
   input: Input,
-  run: ({ trajectories }, { gamma, advantage_norm }) => {
+  run: ({ trajectories }, { gamma, advantage_norm }): Record<string, number[]> => {
     const seen = new Set(trajectories.map(({ id }) => String(id)));
     if (seen.size !== trajectories.length)
       refuseInput('trajectories', 'with an id of its own each', trajectories.length);
@@ -74,7 +78,54 @@ export const marsTurnAdvantage: Method<Static<typeof Input>, Params, Record<stri
       advantage_norm === null ? advantages : normByPlayer(players, advantages, advantage_norm === 'mean_std');
     return Object.fromEntries(trajectories.map(({ id }, i) => [String(id), final[i]!]));
   },
-};
+  judged: {
+    reads: ['rewards', 'feedback'],
+    writes: ['credits', 'scores'],
+    /**
+     * MARS: a trajectory is what one agent did in one episode, its turns are the steps that the episode went on from. The game is the tag
+     * `game` of the episode, or of its task. The source's batch is the group, which is what is compared with each other: a mean over
+     * whatever is judged together would change with the order of work.
+     */
+    rows: (facts, ask) => {
+      const ownReward = ownRewardsOf(facts);
+      const mixed = mixedIn(facts);
+      return overGroups(facts, credit, (members) => {
+        const trajectories = members.flatMap(({ episode, steps }) => {
+          const onward = onwardOf(steps);
+          const tag = gameOf(episode.tags) ?? gameOf(episode.task_tags);
+          return [...groupBy(onward, (step) => step.agent ?? '')].map(([player, turns]) => ({
+            turns,
+            id: stepKey(episode.episode_id, player),
+            player,
+            tag: tag === null ? {} : { tag },
+            turn_rewards: complete(turns.map(ownReward)),
+          }));
+        });
+        const output = ask.answer({
+          trajectories: trajectories.flatMap(({ id, player, tag, turn_rewards }) =>
+            turn_rewards === null ? [] : [{ id, player, ...tag, turn_rewards }],
+          ),
+        });
+        if (typeof output === 'string') return output;
+        const said = new Map<StepFacts, Judgement>();
+        for (const { turns, id, turn_rewards } of trajectories) {
+          for (const [i, step] of turns.entries()) {
+            const reason = mixed(step.episode_id) ? 'mixed_policies' : null;
+            said.set(
+              step,
+              turn_rewards === null ? credit(step, null, 'missing_reward') : credit(step, output[id]![i]!, reason),
+            );
+          }
+        }
+        return members.flatMap(({ episode, steps }) =>
+          steps.length === 0
+            ? [noSteps(episode)]
+            : steps.map((step) => said.get(step) ?? credit(step, null, 'not_chosen')),
+        );
+      });
+    },
+  },
+});
 
 function fromTheEnd(rewards: readonly number[], gamma: number): number[] {
   let after = 0;
@@ -101,3 +152,6 @@ function normByPlayer(
   }
   return advantages.map((values, i) => values.map(norms.get(players[i]!)!));
 }
+
+const gameOf = (tags: Readonly<Record<string, unknown>> | null): string | null =>
+  typeof tags?.game === 'string' ? tags.game : null;

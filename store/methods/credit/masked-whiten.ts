@@ -8,23 +8,22 @@
  * Kept: n/(n − 1), both eps. Dropped: the variant that keeps the mean. Open: nothing known.
  */
 
-import { type Static, Type } from 'typebox';
-import type { Method } from '../method.ts';
+import { Type } from 'typebox';
+import { method } from '../method.ts';
 import { refuseInput, requireRows } from '../refuse.ts';
 import { Bit } from '../shapes.ts';
 
 const Input = Type.Object({ values: Type.Array(Type.Number()), mask: Type.Array(Bit) });
 
-export const maskedWhiten: Method<Static<typeof Input>, Record<never, never>, number[]> = {
+export const maskedWhiten = method({
   name: 'masked_whiten',
   kind: 'credit',
   source: 'verl/utils/torch_functional.py; verified (code)',
   version: 1,
-  needs: 'input',
   summary: 'Subtracts the masked mean and divides by the masked std.',
   params: {},
   input: Input,
-  run: ({ values, mask }) => {
+  run: ({ values, mask }): number[] => {
     requireRows('mask', mask, values.length, 'values');
     let n = 0;
     let total = 0;
@@ -49,4 +48,4 @@ export const maskedWhiten: Method<Static<typeof Input>, Record<never, never>, nu
     for (let i = 0; i < values.length; i++) whitened[i] = mask[i] === 1 ? (values[i]! - centre) / deviation : 0;
     return whitened;
   },
-};
+});

@@ -7,8 +7,8 @@
  * Kept: rows over planner roll-outs, at least one. Dropped: the loss itself. Open: nothing known.
  */
 
-import { type Static, Type } from 'typebox';
-import type { Method } from '../method.ts';
+import { Type } from 'typebox';
+import { method } from '../method.ts';
 
 const Input = Type.Object({
   loss: Type.Number(),
@@ -18,12 +18,11 @@ const Input = Type.Object({
 type Aggregation = 'seq-mean-token-mean' | 'seq-mean-token-sum' | 'token-mean';
 const params: { aggregation: Aggregation } = { aggregation: 'seq-mean-token-mean' };
 
-export const matpoLossScale: Method<Static<typeof Input>, typeof params, number> = {
+export const matpoLossScale = method({
   name: 'matpo_loss_scale',
   kind: 'credit',
   source: 'MATPO: mzf666/MATPO, core_algos.py; verified (code)',
   version: 1,
-  needs: 'input',
   summary: 'Multiplies a sequence-mean loss by rows per planner roll-out.',
   params,
   limits: {
@@ -34,6 +33,6 @@ export const matpoLossScale: Method<Static<typeof Input>, typeof params, number>
     ]),
   },
   input: Input,
-  run: ({ loss, batch_size, num_main }, { aggregation }) =>
+  run: ({ loss, batch_size, num_main }, { aggregation }): number =>
     aggregation === 'token-mean' ? loss : (loss * batch_size) / Math.max(1, num_main),
-};
+});

@@ -8,9 +8,11 @@
  * advantage 0 where other groups are larger; here it is verl's, the reward.
  */
 
-import { type Static, Type } from 'typebox';
+import { Type } from 'typebox';
+import { credit } from '../../judging/judgement.ts';
+import { overDesigns } from '../../judging/launches.ts';
 import { VERL_PARAMS, verlAdvantage } from '../group-relative.ts';
-import type { Method } from '../method.ts';
+import { method } from '../method.ts';
 import { requireRectangle } from '../refuse.ts';
 import { Reward } from '../shapes.ts';
 import { groupRows, mean } from '../statistics.ts';
@@ -21,12 +23,11 @@ const params: Params = { ...VERL_PARAMS, executor_group: null };
 
 type Advantages = { readonly designer: readonly (number | null)[]; readonly executor: readonly (number | null)[] };
 
-export const metaagentxAdvantage: Method<Static<typeof Input>, Params, Advantages> = {
+export const metaagentxAdvantage = method({
   name: 'metaagentx_advantage',
   kind: 'credit',
   source: 'MetaAgent-X: PettingLLMs, multi_agents_execution_engine_autoevol.py; verified (code)',
   version: 1,
-  needs: 'designs and executions',
   summary:
     'GRPO over designs by their mean, and over executions by problem or design; stored on each step of the episode.',
   params,
@@ -35,7 +36,7 @@ export const metaagentxAdvantage: Method<Static<typeof Input>, Params, Advantage
     executor_group: Type.Union([Type.Literal('question'), Type.Literal('design'), Type.Null()]),
   },
   input: Input,
-  run: ({ exec_rewards }, params) => {
+  run: ({ exec_rewards }, params): Advantages => {
     const executions = requireRectangle('exec_rewards', exec_rewards);
     const byDesign = (params.executor_group ?? (executions <= 2 ? 'question' : 'design')) === 'design';
     const worth = exec_rewards.map((row) => {
@@ -48,4 +49,8 @@ export const metaagentxAdvantage: Method<Static<typeof Input>, Params, Advantage
       executor: verlAdvantage(groupRows(groups), exec_rewards.flat(), params),
     };
   },
-};
+  judged: {
+    writes: ['credits', 'scores'],
+    rows: (facts, ask) => overDesigns(facts, credit, ask.answer, { credited: true }),
+  },
+});

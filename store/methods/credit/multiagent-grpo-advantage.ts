@@ -7,25 +7,25 @@
  * Dropped: the spread over tokens. Open: nothing known.
  */
 
-import { type Static, Type } from 'typebox';
+import { Type } from 'typebox';
+import { creditByAgent } from '../../judging/reward-groups.ts';
 import { VERL_PARAMS, verlAdvantage } from '../group-relative.ts';
-import type { Method } from '../method.ts';
+import { method } from '../method.ts';
 import { AgentSteps } from '../shapes.ts';
 import { groupRows, groupStatistics } from '../statistics.ts';
 
 const Input = Type.Object({ steps: AgentSteps });
 
-export const multiagentGrpoAdvantage: Method<Static<typeof Input>, typeof VERL_PARAMS, (number | null)[]> = {
+export const multiagentGrpoAdvantage = method({
   name: 'multiagent_grpo_advantage',
   kind: 'credit',
   source: 'Dr. MAS baseline: langfengQ/DrMAS, core_algos.py; verified (code)',
   version: 1,
-  needs: 'rewards by group and agent',
   summary: 'GRPO over the average step reward of each trajectory; all its steps get the same value.',
   params: VERL_PARAMS,
   limits: { eps: Type.Number({ minimum: 0 }) },
   input: Input,
-  run: ({ steps }, params) => {
+  run: ({ steps }, params): (number | null)[] => {
     const queries = steps.map(({ query }) => query);
     const rewards = steps.map(({ reward }) => reward);
     const trajectories = groupRows(
@@ -41,4 +41,8 @@ export const multiagentGrpoAdvantage: Method<Static<typeof Input>, typeof VERL_P
     const advantages = verlAdvantage(groupRows(query), worth, params);
     return rewards.map((reward, step) => (reward === null ? null : advantages[trajectories.numbers[step]!]!));
   },
-};
+  judged: {
+    reads: ['rewards'],
+    rows: (facts, ask) => creditByAgent(facts, ask.run),
+  },
+});

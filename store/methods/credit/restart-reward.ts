@@ -6,8 +6,12 @@
  * Kept: the sign only; no difference gives 0. Dropped: the two forward passes. Open: read in a secondary account only.
  */
 
-import { type Static, Type } from 'typebox';
-import type { Method } from '../method.ts';
+import { Type } from 'typebox';
+import { answerChangesOf, rightOf } from '../../judging/influence.ts';
+import { credit } from '../../judging/judgement.ts';
+import { overEpisodes } from '../../judging/over-episodes.ts';
+import { method } from '../method.ts';
+import { restartSign } from '../step-influence.ts';
 
 const Input = Type.Object({
   correct: Type.Boolean(),
@@ -15,17 +19,32 @@ const Input = Type.Object({
   logp_with_history: Type.Number(),
 });
 
-export const restartReward: Method<Static<typeof Input>, Record<never, never>, number> = {
+export const restartReward = method({
   name: 'restart_reward',
   kind: 'credit',
   source: 'Dr. MAMR: arXiv 2511.02303; secondary',
   version: 1,
-  needs: 'masked log-probabilities of the answer',
   summary: '1 if masking the history makes a right answer likelier or a wrong one less likely, −1 for the contrary.',
   params: {},
   input: Input,
-  run: ({ correct, logp_without_history, logp_with_history }) => {
-    const sign = Math.sign(logp_without_history - logp_with_history);
-    return correct || sign === 0 ? sign : -sign;
+  run: ({ correct, logp_without_history, logp_with_history }): number =>
+    restartSign(correct, logp_without_history, logp_with_history),
+  judged: {
+    reads: ['passes'],
+    writes: ['credits', 'scores'],
+    rows: (facts, ask) => {
+      const changeOf = answerChangesOf(facts);
+      return overEpisodes(facts, credit, (episode, own) => {
+        const correct = rightOf(episode);
+        if (correct === null) return 'unknown_outcome';
+        return own.map((step) => {
+          const change = changeOf(step);
+          if (typeof change === 'string') return credit(step, null, change);
+          const { masked: logp_without_history, kept: logp_with_history } = change;
+          const value = ask.answer({ correct, logp_without_history, logp_with_history });
+          return typeof value === 'string' ? credit(step, null, value) : credit(step, value, null);
+        });
+      });
+    },
   },
-};
+});

@@ -6,24 +6,24 @@
  * Kept: no division. Dropped: the spread over tokens. Open: nothing known.
  */
 
-import { type Static, Type } from 'typebox';
-import type { Method } from '../method.ts';
+import { Type } from 'typebox';
+import { creditByGroup } from '../../judging/reward-groups.ts';
+import { method } from '../method.ts';
 import { requireRows } from '../refuse.ts';
 import { Key, Reward } from '../shapes.ts';
 import { groupRows, groupStatistics } from '../statistics.ts';
 
 const Input = Type.Object({ group: Type.Array(Key), reward: Type.Array(Reward) });
 
-export const rlooAdvantage: Method<Static<typeof Input>, Record<never, never>, (number | null)[]> = {
+export const rlooAdvantage = method({
   name: 'rloo_advantage',
   kind: 'credit',
   source: 'RLOO: verl/trainer/ppo/core_algos.py; verified (code)',
   version: 1,
-  needs: 'rewards by group',
   summary: 'Reward minus the mean reward of the other samples of its group.',
   params: {},
   input: Input,
-  run: ({ group, reward }) => {
+  run: ({ group, reward }): (number | null)[] => {
     requireRows('reward', reward, group.length, 'group');
     const groups = groupRows(group);
     const { size, mean } = groupStatistics(groups, reward, 0);
@@ -35,4 +35,8 @@ export const rlooAdvantage: Method<Static<typeof Input>, Record<never, never>, (
       return n === 1 ? one : ((one - mean[at]!) * n) / (n - 1);
     });
   },
-};
+  judged: {
+    reads: ['rewards'],
+    rows: (facts, ask) => creditByGroup(facts, ask.run),
+  },
+});

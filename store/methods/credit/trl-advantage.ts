@@ -11,7 +11,8 @@
  */
 
 import { type Static, Type } from 'typebox';
-import type { Method } from '../method.ts';
+import { creditByGroup } from '../../judging/reward-groups.ts';
+import { type Given, method } from '../method.ts';
 import { refuseInput, requireRows } from '../refuse.ts';
 import { Key, Reward } from '../shapes.ts';
 import { columnOf, type Groups, groupRows, groupStatistics } from '../statistics.ts';
@@ -28,12 +29,11 @@ type Params = {
 };
 const params: Params = { scale: 'group', combine: 'sum_then_normalize', weights: null, eps: 1e-4 };
 
-export const trlAdvantage: Method<Static<typeof Input>, Params, number[]> = {
+export const trlAdvantage = method({
   name: 'trl_advantage',
   kind: 'credit',
   source: 'GRPO: trl/trainer/grpo_trainer.py; verified (code)',
   version: 1,
-  needs: 'rewards of a batch',
   summary: 'Reward minus the mean of its group, over the std of group or batch or not divided, as TRL does it.',
   params,
   limits: {
@@ -43,7 +43,7 @@ export const trlAdvantage: Method<Static<typeof Input>, Params, number[]> = {
     eps: Type.Number({ exclusiveMinimum: 0 }),
   },
   input: Input,
-  run: ({ group, reward }, { scale, combine, weights, eps }) => {
+  run: ({ group, reward }, { scale, combine, weights, eps }): number[] => {
     requireRows('reward', reward, group.length, 'group');
     const groups = groupRows(group);
     const functions = columnsOf(reward);
@@ -58,10 +58,16 @@ export const trlAdvantage: Method<Static<typeof Input>, Params, number[]> = {
     );
     return counted(centred(oneGroup(sums.length), sums, 'group', eps));
   },
-};
+  judged: {
+    reads: ['rewards'],
+    // It can scale by the std of the whole batch, and normalise over it: its batch is everything that is judged together.
+    scope: ({ scale, combine }) => (scale === 'group' && combine !== 'normalize_then_sum' ? 'group' : 'set'),
+    rows: (facts, ask) => creditByGroup(facts, ask.run),
+  },
+});
 
 /** One column for each reward function, NaN where it gave null. */
-function columnsOf(reward: Static<typeof Input>['reward']): Float64Array[] {
+function columnsOf(reward: Given<Static<typeof Input>>['reward']): Float64Array[] {
   if (!reward.some(Array.isArray)) return [columnOf(reward as (number | null)[])];
   const rows = reward.map((one) => (Array.isArray(one) ? one : [one]));
   const width = rows[0]!.length;

@@ -8,9 +8,13 @@
  * Dropped: the outer turns and the CEO that recruits agents and gives a budget. Open: nothing known.
  */
 
-import { type Static, Type } from 'typebox';
-import { criticismText } from '../criticism.ts';
-import type { Method } from '../method.ts';
+import { Type } from 'typebox';
+import type { StepFacts } from '../../judging/facts.ts';
+import { verdictOn } from '../../judging/judgement.ts';
+import { isCritic, messagesOf } from '../../judging/messages.ts';
+import { agrees, criticismText } from '../criticism.ts';
+import { method } from '../method.ts';
+import { groupBy } from '../statistics.ts';
 
 const Input = Type.Object({
   rounds: Type.Array(Type.Array(Type.Object({ agree: Type.Boolean(), content: Type.String() }))),
@@ -23,20 +27,53 @@ type Consensus = {
   readonly round: number | null;
 };
 
-export const consensusFilter: Method<Static<typeof Input>, typeof params, Consensus> = {
+export const consensusFilter = method({
   name: 'consensus_filter',
   kind: 'filter',
   source: 'M1-32B / M500: jincan333/MAS-TTS, vertical_solver_first.py; verified (code)',
   version: 1,
-  needs: 'critic rounds',
   summary: 'Passes a run whose critics reach a round without a blocking criticism.',
   params,
   limits: { max_critic_iterations: Type.Integer({ minimum: 0 }) },
   input: Input,
-  run: ({ rounds }, { max_critic_iterations }) => {
+  run: ({ rounds }, { max_critic_iterations }): Consensus => {
     const free = rounds
       .slice(0, max_critic_iterations)
       .findIndex((critics) => critics.every(({ agree, content }) => agree || criticismText(content) === ''));
     return free < 0 ? { pass: false, round: null } : { pass: true, round: free + 1 };
   },
-};
+  judged: {
+    reads: ['content'],
+    /**
+     * Critics are the messages of role critic. A round is a turn; in an episode that does not number all of them, the n-th message of each
+     * critic belongs to round n.
+     */
+    rows: ({ episodes, steps, contentOf }, ask) => {
+      const messages = messagesOf({ steps });
+      return episodes.map((episode) => {
+        const critics = (messages.get(episode.episode_id) ?? []).filter(isCritic);
+        if (critics.length === 0) return verdictOn(episode, null, 'no_critics');
+        const rounds = criticRounds(critics).map((round) =>
+          round.map((step) => {
+            const content = contentOf(step).text ?? '';
+            return { agree: agrees(content), content };
+          }),
+        );
+        const output = ask.run({ rounds });
+        return verdictOn(episode, output.pass, output.pass ? null : 'no_consensus', output);
+      });
+    },
+  },
+});
+
+function criticRounds(critics: readonly StepFacts[]): StepFacts[][] {
+  const numbered = critics.every((step) => step.turn !== null);
+  const spoken = new Map<string, number>();
+  const roundOf = (step: StepFacts): number => {
+    if (numbered) return step.turn!;
+    const nth = spoken.get(step.agent ?? '') ?? 0;
+    spoken.set(step.agent ?? '', nth + 1);
+    return nth;
+  };
+  return [...groupBy(critics, roundOf)].sort(([a], [b]) => a - b).map(([, round]) => round);
+}

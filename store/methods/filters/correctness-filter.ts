@@ -8,9 +8,12 @@
  * Open: the normaliser of the paper.
  */
 
-import { type Static, Type } from 'typebox';
+import { Type } from 'typebox';
+import { textOfTruth } from '../../judging/facts.ts';
+import { verdictOn } from '../../judging/judgement.ts';
+import { answersOf, isChoice } from '../../judging/messages.ts';
 import { normaliseAnswer, sameAnswer } from '../answer.ts';
-import type { Method } from '../method.ts';
+import { method } from '../method.ts';
 import { nullable } from '../shapes.ts';
 
 const Input = Type.Object({
@@ -23,18 +26,32 @@ const Input = Type.Object({
   ),
 });
 
-export const correctnessFilter: Method<Static<typeof Input>, Record<never, never>, boolean[]> = {
+export const correctnessFilter = method({
   name: 'correctness_filter',
   kind: 'filter',
   source: 'M500: jincan333/MAS-TTS, acceptance test verified (code); comparison ours',
   version: 1,
-  needs: 'answer and reference',
   summary: 'For each answer whether it equals the reference as text, as a number, or as a choice.',
   params: {},
   input: Input,
-  run: ({ pairs }) =>
+  run: ({ pairs }): boolean[] =>
     pairs.map(
       ({ answer, reference, choices }) =>
         answer !== null && sameAnswer(normaliseAnswer(answer), normaliseAnswer(reference), choices === true),
     ),
-};
+  judged: {
+    reads: ['content'],
+    rows: (facts, ask) => {
+      const answerOf = answersOf(facts);
+      return facts.episodes.map((episode) => {
+        const reference = textOfTruth(episode.ground_truth);
+        if (reference === null) return verdictOn(episode, null, 'no_reference');
+        const answer = answerOf(episode);
+        const pair = { answer: answer?.text ?? null, reference, ...(isChoice(episode) ? { choices: true } : {}) };
+        const [right] = ask.run({ pairs: [pair] });
+        const reason = right ? null : answer === null ? 'no_answer' : 'wrong';
+        return verdictOn(episode, right ?? null, reason, answer === null ? undefined : { answer_from: answer.from });
+      });
+    },
+  },
+});

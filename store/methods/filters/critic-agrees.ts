@@ -6,20 +6,39 @@
  * Dropped: nothing. Open: nothing known.
  */
 
-import { type Static, Type } from 'typebox';
+import { Type } from 'typebox';
+import { type Judgement, verdictOn } from '../../judging/judgement.ts';
+import { isCritic } from '../../judging/messages.ts';
 import { agrees } from '../criticism.ts';
-import type { Method } from '../method.ts';
+import { method } from '../method.ts';
+import { groupBy } from '../statistics.ts';
 
 const Input = Type.Object({ text: Type.String() });
 
-export const criticAgrees: Method<Static<typeof Input>, Record<never, never>, boolean> = {
+export const criticAgrees = method({
   name: 'critic_agrees',
   kind: 'filter',
   source: 'M1-32B / M500: jincan333/MAS-TTS, vertical_solver_first.py and critic output parser; verified (code)',
   version: 1,
-  needs: 'critic messages',
   summary: 'True iff the critic message holds the marker [Agree].',
   params: {},
   input: Input,
-  run: ({ text }) => agrees(text),
-};
+  run: ({ text }): boolean => agrees(text),
+  judged: {
+    reads: ['content'],
+    /** A verdict on each critic's message; an episode without critics has its reason. */
+    rows: ({ episodes, steps, contentOf }, ask) => {
+      const critics = groupBy(steps.filter(isCritic), (step) => step.episode_id);
+      return episodes.flatMap((episode): Judgement[] => {
+        const own = critics.get(episode.episode_id);
+        if (own === undefined) return [verdictOn(episode, null, 'no_critics')];
+        return own.map((step) => {
+          const { text } = contentOf(step);
+          if (text === null) return verdictOn(step, null, 'no_text');
+          const agreed = ask.run({ text });
+          return verdictOn(step, agreed, agreed ? null : 'disagrees');
+        });
+      });
+    },
+  },
+});

@@ -6,8 +6,10 @@
  * sometimes not; with them, lo ≤ rate ≤ hi, a bound that is null being open. Samples without an outcome are not kept and not counted.
  */
 
-import { type Static, Type } from 'typebox';
-import type { Method } from '../method.ts';
+import { Type } from 'typebox';
+import { groupOf } from '../../judging/facts.ts';
+import { verdictsByReward } from '../../judging/reward-groups.ts';
+import { method } from '../method.ts';
 import { requireRows } from '../refuse.ts';
 import { Bit, Key, nullable } from '../shapes.ts';
 import { groupRows, groupStatistics } from '../statistics.ts';
@@ -16,17 +18,16 @@ const Input = Type.Object({ group: Type.Array(Key), outcome: Type.Array(nullable
 const params: { lo: number | null; hi: number | null } = { lo: null, hi: null };
 const Bound = nullable(Type.Number({ minimum: 0, maximum: 1 }));
 
-export const difficultyBand: Method<Static<typeof Input>, typeof params, number[]> = {
+export const difficultyBand = method({
   name: 'difficulty_band',
   kind: 'filter',
   source: 'ours',
   version: 1,
-  needs: 'rewards by group',
   summary: 'Keeps the rows of queries whose solve rate lies in a band; by default those solved sometimes.',
   params,
   limits: { lo: Bound, hi: Bound },
   input: Input,
-  run: ({ group, outcome }, { lo, hi }) => {
+  run: ({ group, outcome }, { lo, hi }): number[] => {
     requireRows('outcome', outcome, group.length, 'group');
     const groups = groupRows(group);
     const { mean } = groupStatistics(groups, outcome, 0);
@@ -34,4 +35,11 @@ export const difficultyBand: Method<Static<typeof Input>, typeof params, number[
       lo === null && hi === null ? rate > 0 && rate < 1 : rate >= (lo ?? 0) && rate <= (hi ?? 1);
     return outcome.flatMap((one, row) => (one !== null && keep(mean[groups.numbers[row]!]!) ? [row] : []));
   },
-};
+  judged: {
+    /** Rewards other than 0 and 1 are no outcomes. */
+    rows: ({ episodes }, ask) => {
+      const outcome = episodes.map(({ reward }) => (reward === 0 || reward === 1 ? reward : null));
+      return verdictsByReward(episodes, outcome, ask.run({ group: episodes.map(groupOf), outcome }));
+    },
+  },
+});

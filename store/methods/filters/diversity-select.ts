@@ -6,8 +6,10 @@
  * Kept: the criterion. Dropped: nothing. Open: the algorithm.
  */
 
-import { type Static, Type } from 'typebox';
-import type { Method } from '../method.ts';
+import { Type } from 'typebox';
+import { verdictOn } from '../../judging/judgement.ts';
+import { survivors, textTag } from '../../judging/played.ts';
+import { method } from '../method.ts';
 import { Key } from '../shapes.ts';
 import { groupBy, stableOrder } from '../statistics.ts';
 
@@ -16,17 +18,16 @@ const Input = Type.Object({
 });
 const params = { n: 500 };
 
-export const diversitySelect: Method<Static<typeof Input>, typeof params, (string | number)[]> = {
+export const diversitySelect = method({
   name: 'diversity_select',
   kind: 'filter',
   source: 'ours, for the diversity criterion of M500 (MAS-TTS); unverified',
   version: 1,
-  needs: 'categories and scores',
   summary: 'Takes the best of each category in turn until n are taken.',
   params,
   limits: { n: Type.Integer({ minimum: 0 }) },
   input: Input,
-  run: ({ items }, { n }) => {
+  run: ({ items }, { n }): (string | number)[] => {
     const byCategory = groupBy(items, ({ category }) => category);
     const queues = [...byCategory.keys()].sort(byCodeUnits).map((category) => {
       const members = byCategory.get(category)!;
@@ -38,7 +39,40 @@ export const diversitySelect: Method<Static<typeof Input>, typeof params, (strin
     );
     return rounds.flat().slice(0, n);
   },
-};
+  judged: {
+    scope: () => 'set',
+    /**
+     * Chooses among the episodes that every filter before kept. The category is the tag `category` of the task, else its domain; the score
+     * is the reward of the episode. Over the set: a category's turn depends on all others.
+     */
+    rows: (facts, ask) => {
+      const known = survivors(facts);
+      const rows = facts.episodes.map((episode) => {
+        const category = textTag(episode.task_tags, 'category') ?? episode.domain;
+        const reason = !known.has(episode.episode_id)
+          ? 'dropped_before'
+          : category === null
+            ? 'no_category'
+            : episode.reward === null
+              ? 'missing_reward'
+              : null;
+        return { episode, category, reason };
+      });
+      const items = rows.flatMap(({ episode: { episode_id: id, reward: score }, category, reason }) =>
+        reason !== null || category === null || score === null ? [] : [{ id, category, score }],
+      );
+      const taken = new Map(ask.run({ items }).map((id, place) => [id, place]));
+      return rows.map(({ episode, category, reason }) => {
+        if (reason !== null) return verdictOn(episode, reason === 'dropped_before' ? false : null, reason);
+        const place = taken.get(episode.episode_id);
+        return verdictOn(episode, place !== undefined, place === undefined ? 'not_taken' : null, {
+          category,
+          ...(place === undefined ? {} : { place }),
+        });
+      });
+    },
+  },
+});
 
 function byCodeUnits(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;

@@ -7,9 +7,11 @@
  * that a thought is not blank.
  */
 
-import { type Static, Type } from 'typebox';
+import { Type } from 'typebox';
+import { verdictOn } from '../../judging/judgement.ts';
+import { messagesOf } from '../../judging/messages.ts';
 import { hasBox } from '../boxed.ts';
-import type { Method } from '../method.ts';
+import { method } from '../method.ts';
 
 const Input = Type.Object({
   messages: Type.Array(Type.Object({ text: Type.String(), needs_box: Type.Optional(Type.Boolean()) })),
@@ -21,20 +23,33 @@ type Format = {
   readonly bad: readonly number[];
 };
 
-export const formatFilter: Method<Static<typeof Input>, Record<never, never>, Format> = {
+export const formatFilter = method({
   name: 'format_filter',
   kind: 'filter',
   source: 'M500: MAS-TTS, data description; rule secondary, exactly-once and non-blank unverified',
   version: 1,
-  needs: 'messages',
   summary: 'Passes a run whose messages each have one thought, and a boxed answer where needed.',
   params: {},
   input: Input,
-  run: ({ messages }) => {
+  run: ({ messages }): Format => {
     const bad = messages.flatMap(({ text, needs_box }, i) => (wellFormed(text, needs_box === true) ? [] : [i]));
     return { pass: bad.length === 0, bad };
   },
-};
+  judged: {
+    reads: ['content'],
+    /** The last message must box its answer. */
+    rows: ({ episodes, steps, contentOf }, ask) => {
+      const messages = messagesOf({ steps });
+      return episodes.map((episode) => {
+        const texts = (messages.get(episode.episode_id) ?? []).map((step) => contentOf(step).text ?? '');
+        if (texts.length === 0) return verdictOn(episode, null, 'no_messages');
+        const marked = texts.map((text, i) => ({ text, needs_box: i === texts.length - 1 }));
+        const output = ask.run({ messages: marked });
+        return verdictOn(episode, output.pass, output.pass ? null : 'bad_format', output);
+      });
+    },
+  },
+});
 
 function wellFormed(text: string, needsBox: boolean): boolean {
   const open = onlyIndexOf(text, '<think>');

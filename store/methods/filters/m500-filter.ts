@@ -6,8 +6,9 @@
  * Dropped: the pipeline that makes the marks. Open: how diverse the set is: see `diversity_select`.
  */
 
-import { type Static, Type } from 'typebox';
-import type { Method } from '../method.ts';
+import { Type } from 'typebox';
+import { verdictOn } from '../../judging/judgement.ts';
+import { method } from '../method.ts';
 import { Key } from '../shapes.ts';
 
 const Input = Type.Object({
@@ -24,17 +25,16 @@ const Input = Type.Object({
 });
 const params = { min_tokens: 1024, require_interdisciplinary: true };
 
-export const m500Filter: Method<Static<typeof Input>, typeof params, (string | number)[]> = {
+export const m500Filter = method({
   name: 'm500_filter',
   kind: 'filter',
   source: 'M500: MAS-TTS, conditions verified (text)',
   version: 1,
-  needs: 'earlier verdicts',
   summary: 'Keeps traces that are long, interdisciplinary where required, agreed on, well formed and correct.',
   params,
   limits: { min_tokens: Type.Integer({ minimum: 0 }) },
   input: Input,
-  run: ({ traces }, { min_tokens, require_interdisciplinary }) =>
+  run: ({ traces }, { min_tokens, require_interdisciplinary }): (string | number)[] =>
     traces
       .filter(
         (trace) =>
@@ -45,4 +45,45 @@ export const m500Filter: Method<Static<typeof Input>, typeof params, (string | n
           trace.correct,
       )
       .map(({ id }) => id),
-};
+  judged: {
+    /**
+     * Verdicts of the three filters earlier in the same judging. The task's tags say `interdisciplinary` (true or false) and
+     * `answer_tokens`, the length of the reference answer; a reference with a `usage` says it by its `output_tokens`.
+     */
+    rows: ({ episodes, verdictOf }, ask) =>
+      episodes.map((episode) => {
+        const { episode_id, task_tags } = episode;
+        const earlier = {
+          consensus: verdictOf('consensus_filter', episode_id),
+          format: verdictOf('format_filter', episode_id),
+          correct: verdictOf('correctness_filter', episode_id),
+        };
+        for (const [name, keep] of Object.entries(earlier)) {
+          if (keep === undefined) return verdictOn(episode, null, `no_${name}_verdict`);
+          if (keep === null) return verdictOn(episode, null, `unknown_${name}`);
+        }
+        const answer_tokens = task_tags?.answer_tokens ?? usedTokens(episode.reference);
+        if (!isInteger(answer_tokens)) return verdictOn(episode, null, 'no_answer_tokens');
+        const interdisciplinary = task_tags?.interdisciplinary;
+        if (typeof interdisciplinary !== 'boolean' && ask.params.require_interdisciplinary !== false)
+          return verdictOn(episode, null, 'no_interdisciplinary_tag');
+        const trace = {
+          id: episode_id,
+          answer_tokens,
+          ...(typeof interdisciplinary === 'boolean' ? { interdisciplinary } : {}),
+          consensus: earlier.consensus === true,
+          format: earlier.format === true,
+          correct: earlier.correct === true,
+        };
+        const kept = ask.run({ traces: [trace] }).length === 1;
+        return verdictOn(episode, kept, kept ? null : 'dropped', trace);
+      }),
+  },
+});
+
+function usedTokens(reference: unknown): unknown {
+  const { usage } = (reference ?? {}) as { usage?: { output_tokens?: unknown } | null };
+  return usage?.output_tokens;
+}
+
+const isInteger = (value: unknown): value is number => Number.isSafeInteger(value);

@@ -5,8 +5,9 @@
  * A null behaviour counts towards the size of its group and agrees with nobody.
  */
 
-import { type Static, Type } from 'typebox';
-import type { Method } from '../method.ts';
+import { Type } from 'typebox';
+import { stepKey } from '../../judging/facts.ts';
+import { method } from '../method.ts';
 import { Key, nullable } from '../shapes.ts';
 import { groupBy } from '../statistics.ts';
 import { type Verdict, verdict } from '../verdict.ts';
@@ -15,16 +16,15 @@ const Input = Type.Object({
   candidates: Type.Array(Type.Object({ id: Key, group: Key, behaviour: nullable(Type.String()) })),
 });
 
-export const majorityFilter: Method<Static<typeof Input>, Record<never, never>, Verdict[]> = {
+export const majorityFilter = method({
   name: 'majority_filter',
   kind: 'filter',
   source: 'ours, after the consensus filter of M500 (jincan333/MAS-TTS)',
   version: 1,
-  needs: 'surviving candidates',
   summary: 'Keeps candidates whose behaviour is that of more than half of their group.',
   params: {},
   input: Input,
-  run: ({ candidates }) => {
+  run: ({ candidates }): Verdict[] => {
     const majorities = new Map<string | number, string | null>();
     for (const [group, members] of groupBy(candidates, (one) => one.group)) {
       const behaviours = groupBy(members, (one) => one.behaviour);
@@ -37,4 +37,27 @@ export const majorityFilter: Method<Static<typeof Input>, Record<never, never>, 
       return verdict(id, behaviour === majority ? null : 'minority');
     });
   },
-};
+  judged: {
+    reads: ['content', 'reports'],
+    rows: ({ episodes, steps, reports, survives }, ask) => {
+      const facts = new Map(episodes.map((episode) => [episode.episode_id, episode]));
+      const roles = new Map(steps.map((step) => [stepKey(step.episode_id, step.step_id), step.role]));
+      const candidates = [...reports].flatMap(([episodeId, report]) =>
+        [...report.programs.filter((p) => !p.reference), ...report.tests.filter((t) => !t.ground_truth && !t.public)]
+          .filter((member) => survives(episodeId, String(member.id)))
+          .map((member) => ({
+            id: stepKey(episodeId, String(member.id)),
+            group: stepKey(
+              facts.get(episodeId)?.task_id ?? episodeId,
+              roles.get(stepKey(episodeId, String(member.id))) ?? '',
+            ),
+            behaviour: member.behaviour ?? null,
+          })),
+      );
+      return ask.run({ candidates }).map(({ id, keep, reason }) => {
+        const [episode_id = '', step_id = ''] = String(id).split('\u0000');
+        return { table: 'verdicts', episode_id, step_id, keep, reason };
+      });
+    },
+  },
+});

@@ -8,20 +8,20 @@
  * Programs first, then tests, in the order of the report.
  */
 
+import { verdictsByReport } from '../../judging/reports.ts';
 import { type ExecutionReport, ExecutionReport as Input, nobodyRight, readReport } from '../execution-report.ts';
-import type { Method } from '../method.ts';
+import { method } from '../method.ts';
 import { type Verdict, verdict } from '../verdict.ts';
 
-export const ownSuccessFilter: Method<ExecutionReport, Record<never, never>, Verdict[]> = {
+export const ownSuccessFilter = method({
   name: 'own_success_filter',
   kind: 'filter',
   source: 'ours, after role-wise selection from successful trajectories',
   version: 1,
-  needs: 'execution report',
   summary: 'Keeps distinct right programs, and tests whose working holds and follows a right program.',
   params: {},
   input: Input,
-  run: (report) => {
+  run: (report): Verdict[] => {
     const read = readReport(report);
     const none = nobodyRight(report, read);
     const seen = new Set<string>();
@@ -39,7 +39,11 @@ export const ownSuccessFilter: Method<ExecutionReport, Record<never, never>, Ver
     const tests = read.tests.map((k) => verdict(report.tests[k]!.id, testFault(report.tests[k]!, behaviours, none)));
     return [...programs, ...tests];
   },
-};
+  judged: {
+    reads: ['content', 'reports'],
+    rows: (facts, ask) => verdictsByReport(facts, ask.answer),
+  },
+});
 
 function testFault(
   test: ExecutionReport['tests'][number],

@@ -10,8 +10,11 @@
  * Kept: all four modes, the cut towards zero. Dropped: that a ratio of 0 switches `dapo` off. Open: nothing known.
  */
 
-import { type Static, Type } from 'typebox';
-import type { Method } from '../method.ts';
+import { Type } from 'typebox';
+import { groupOf } from '../../judging/facts.ts';
+import { verdictOn } from '../../judging/judgement.ts';
+import { groupFlags } from '../group-flags.ts';
+import { method } from '../method.ts';
 import { rangeNormalizedVarianceOf } from '../petting.ts';
 import { requireRows } from '../refuse.ts';
 import { Key, Reward } from '../shapes.ts';
@@ -21,12 +24,11 @@ const Input = Type.Object({ group: Type.Array(Key), reward: Type.Array(Reward) }
 type Mode = 'dapo' | 'std' | 'mean' | 'uid';
 const params: { mode: Mode; filter_ratio: number } = { mode: 'dapo', filter_ratio: 0 };
 
-export const pettingGroupFilter: Method<Static<typeof Input>, typeof params, number[]> = {
+export const pettingGroupFilter = method({
   name: 'petting_group_filter',
   kind: 'filter',
   source: 'PettingLLMs: pettingllms-ai/PettingLLMs, core_algo.py; verified (code)',
   version: 1,
-  needs: 'rewards by environment, turn and agent',
   summary:
     'Keeps the rows of groups with spread (dapo), of the groups ranked highest (std, mean), or near their mean (uid).',
   params,
@@ -35,14 +37,40 @@ export const pettingGroupFilter: Method<Static<typeof Input>, typeof params, num
     filter_ratio: Type.Number({ minimum: 0, maximum: 1 }),
   },
   input: Input,
-  run: ({ group, reward }, { mode, filter_ratio }) => {
+  run: ({ group, reward }, { mode, filter_ratio }): number[] => {
     requireRows('reward', reward, group.length, 'group');
     const rows = [...reward.keys()].filter((row) => reward[row] !== null);
     const groups = [...groupBy(rows, (row) => group[row]!).values()];
     const kept = keepRows(groups, (row) => reward[row]!, mode, filter_ratio);
     return kept.flat().sort((a, b) => a - b);
   },
-};
+  judged: {
+    reads: ['rewards'],
+    scope: () => 'set',
+    /**
+     * Groups are environment × turn × agent, rows are steps, as AT-GRPO compares them. Over the set: two of the modes rank all groups
+     * against each other.
+     */
+    rows: ({ episodes, steps, rewardOf }, ask) => {
+      const envs = new Map(episodes.map((episode) => [episode.episode_id, episode.env_id ?? groupOf(episode)]));
+      const known = steps.filter((step) => step.turn !== null && step.agent !== null && rewardOf(step) !== null);
+      const group = known.map(({ episode_id, turn, agent }) => JSON.stringify([envs.get(episode_id), turn, agent]));
+      const reward = known.map(rewardOf);
+      const kept = new Set(ask.run({ group, reward }).map((i) => known[i]!));
+      const flags = new Map(groupFlags(group, reward).map((flag, i) => [known[i]!, flag]));
+      const acted = new Set(steps.map((step) => step.episode_id));
+      return [
+        ...steps.map((step) => {
+          if (step.turn === null) return verdictOn(step, null, 'no_turn');
+          if (step.agent === null) return verdictOn(step, null, 'no_agent');
+          if (rewardOf(step) === null) return verdictOn(step, null, 'missing_reward');
+          return verdictOn(step, kept.has(step), kept.has(step) ? null : (flags.get(step) ?? 'dropped'));
+        }),
+        ...episodes.filter(({ episode_id }) => !acted.has(episode_id)).map((one) => verdictOn(one, null, 'no_steps')),
+      ];
+    },
+  },
+});
 
 function keepRows(
   groups: readonly number[][],

@@ -6,27 +6,31 @@
  * follows must not be known to fail the public tests. Programs first, then tests, in the order of the report.
  */
 
+import { verdictsByReport } from '../../judging/reports.ts';
 import { type ExecutionReport, ExecutionReport as Input, type ReadReport, readReport } from '../execution-report.ts';
-import type { Method } from '../method.ts';
+import { method } from '../method.ts';
 import { type Verdict, verdict } from '../verdict.ts';
 
-export const publicTestsFilter: Method<ExecutionReport, Record<never, never>, Verdict[]> = {
+export const publicTestsFilter = method({
   name: 'public_tests_filter',
   kind: 'filter',
   source: 'ours, after the correctness filter of M500 (jincan333/MAS-TTS)',
   version: 1,
-  needs: 'execution report',
   summary: 'Keeps programs that pass the public tests, and tests whose working holds and does not contradict them.',
   params: {},
   input: Input,
-  run: (report) => {
+  run: (report): Verdict[] => {
     const read = readReport(report);
     return [
       ...read.programs.map((i) => verdict(report.programs[i]!.id, programFault(report, read, i))),
       ...read.tests.map((k) => verdict(report.tests[k]!.id, testFault(report.tests[k]!))),
     ];
   },
-};
+  judged: {
+    reads: ['content', 'reports'],
+    rows: (facts, ask) => verdictsByReport(facts, ask.answer),
+  },
+});
 
 function programFault(report: ExecutionReport, read: ReadReport, program: number): string | null {
   if (!report.programs[program]!.valid) return 'malformed';

@@ -7,8 +7,10 @@
  * Open: nothing known.
  */
 
-import { type Static, Type } from 'typebox';
-import type { Method } from '../method.ts';
+import { Type } from 'typebox';
+import { groupOf } from '../../judging/facts.ts';
+import { verdictsByReward } from '../../judging/reward-groups.ts';
+import { method } from '../method.ts';
 import { requireRows } from '../refuse.ts';
 import { Key, Reward } from '../shapes.ts';
 import { groupRows } from '../statistics.ts';
@@ -17,17 +19,16 @@ const Input = Type.Object({ group: Type.Array(Key), reward: Type.Array(Reward) }
 const params = { atol: 1e-8, rtol: 1e-5 };
 const Tolerance = Type.Number({ minimum: 0 });
 
-export const rejectEqualReward: Method<Static<typeof Input>, typeof params, number[]> = {
+export const rejectEqualReward = method({
   name: 'reject_equal_reward',
   kind: 'filter',
   source: 'rStar2-Agent: microsoft/rStar, down_sample/reject_sampling.py; verified (code)',
   version: 1,
-  needs: 'rewards by group',
   summary: 'Keeps the rows of groups whose rewards differ.',
   params,
   limits: { atol: Tolerance, rtol: Tolerance },
   input: Input,
-  run: ({ group, reward }, { atol, rtol }) => {
+  run: ({ group, reward }, { atol, rtol }): number[] => {
     requireRows('reward', reward, group.length, 'group');
     const { numbers, count } = groupRows(group);
     const first: (number | undefined)[] = new Array(count);
@@ -41,4 +42,10 @@ export const rejectEqualReward: Method<Static<typeof Input>, typeof params, numb
     });
     return reward.flatMap((one, row) => (one !== null && differs[numbers[row]!] === 1 ? [row] : []));
   },
-};
+  judged: {
+    rows: ({ episodes }, ask) => {
+      const reward = episodes.map((episode) => episode.reward);
+      return verdictsByReward(episodes, reward, ask.run({ group: episodes.map(groupOf), reward }));
+    },
+  },
+});

@@ -11,11 +11,15 @@
 
 import { uniformInt } from 'pure-rand/distribution/uniformInt';
 import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
-import { type Static, Type } from 'typebox';
-import type { Method } from '../method.ts';
+import { Type } from 'typebox';
+import { groupOf } from '../../judging/facts.ts';
+import { type Judgement, verdictOn } from '../../judging/judgement.ts';
+import { stepsOf, tagInput, toolInput } from '../../judging/penalties.ts';
+import { method } from '../method.ts';
 import { refuseInput, requireRows } from '../refuse.ts';
+import { formatPenalty, toolPenalty } from '../roc.ts';
 import { Reward } from '../shapes.ts';
-import { roundHalfEven, stableOrder } from '../statistics.ts';
+import { groupBy, roundHalfEven, stableOrder } from '../statistics.ts';
 
 const Input = Type.Object({ rewards: Type.Array(Reward), penalties: Type.Array(Type.Number()) });
 const params: { n: number; min_zero: number; min_nonzero: number; failure_order: 'first' | 'seeded'; seed: number } = {
@@ -27,12 +31,11 @@ const params: { n: number; min_zero: number; min_nonzero: number; failure_order:
 };
 const Count = Type.Integer({ minimum: 0 });
 
-export const rocSelect: Method<Static<typeof Input>, typeof params, number[]> = {
+export const rocSelect = method({
   name: 'roc_select',
   kind: 'filter',
   source: 'GRPO-RoC: microsoft/rStar, down_sample/roc.py; verified (code)',
   version: 1,
-  needs: 'rewards and penalties',
   summary: 'Keeps n rows of a group: the successes with the lowest penalties, then failures.',
   params,
   limits: {
@@ -43,7 +46,7 @@ export const rocSelect: Method<Static<typeof Input>, typeof params, number[]> = 
     seed: Type.Integer(),
   },
   input: Input,
-  run: ({ rewards, penalties }, { n, min_zero, min_nonzero, failure_order, seed }) => {
+  run: ({ rewards, penalties }, { n, min_zero, min_nonzero, failure_order, seed }): number[] => {
     requireRows('penalties', penalties, rewards.length, 'rewards');
     const rows = [...rewards.keys()].filter((row) => rewards[row] !== null);
     const size = rows.length;
@@ -77,7 +80,38 @@ export const rocSelect: Method<Static<typeof Input>, typeof params, number[]> = 
     const chosen = failure_order === 'first' ? failures : shuffled(failures, seed);
     return [...cleanest.slice(0, positives), ...chosen.slice(0, zeros)];
   },
-};
+  judged: {
+    reads: ['tools', 'content'],
+    /** The penalty of an episode is the sum of both penalties; one that has not both, or no reward, leaves its group. */
+    rows: (facts, ask) => {
+      const own = stepsOf(facts);
+      return [...groupBy(facts.episodes, groupOf)].flatMap(([, members]): Judgement[] => {
+        const rows = members.map((episode) => {
+          const [tool, tags] = [toolInput(facts, episode), tagInput(facts, own(episode))];
+          if (episode.reward === null) return { episode, reason: 'missing_reward' };
+          if (typeof tool === 'string' || typeof tags === 'string')
+            return { episode, reason: typeof tool === 'string' ? tool : (tags as string) };
+          const penalties = {
+            tool_penalty: toolPenalty(tool.tool_responses),
+            format_penalty: formatPenalty(tags),
+          };
+          return { episode, penalties };
+        });
+        const known = rows.flatMap(({ episode, penalties }) => (penalties ? [{ episode, penalties }] : []));
+        const output = ask.answer({
+          rewards: known.map(({ episode }) => episode.reward),
+          penalties: known.map(({ penalties }) => penalties.tool_penalty + penalties.format_penalty),
+        });
+        const kept = new Set(typeof output === 'string' ? [] : (output as number[]).map((i) => known[i]!.episode));
+        return rows.map(({ episode, reason, penalties }) => {
+          if (reason !== undefined) return verdictOn(episode, null, reason);
+          if (typeof output === 'string') return verdictOn(episode, null, output, penalties);
+          return verdictOn(episode, kept.has(episode), kept.has(episode) ? null : 'dropped', penalties);
+        });
+      });
+    },
+  },
+});
 
 function shuffled(rows: readonly number[], seed: number): number[] {
   const random = xoroshiro128plus(seed);

@@ -6,8 +6,10 @@
  * essay only.
  */
 
-import { type Static, Type } from 'typebox';
-import type { Method } from '../method.ts';
+import { Type } from 'typebox';
+import { collected, idOf, runsWithSteps } from '../../judging/collected.ts';
+import { succeeded } from '../../judging/replays.ts';
+import { method } from '../method.ts';
 import { Key } from '../shapes.ts';
 import { groupBy } from '../statistics.ts';
 
@@ -17,23 +19,32 @@ const Input = Type.Object({
   ),
 });
 
-export const rolewiseSftSelect: Method<
-  Static<typeof Input>,
-  Record<never, never>,
-  Record<string, (string | number)[]>
-> = {
+export const rolewiseSftSelect = method({
   name: 'rolewise_sft_select',
   kind: 'filter',
   source: 'SWE-Dev and most SFT baselines; unverified',
   version: 1,
-  needs: 'outcomes and roles',
   summary: 'Groups the steps of successful trajectories by role.',
   params: {},
   input: Input,
-  run: ({ trajectories }) => {
+  run: ({ trajectories }): Record<string, (string | number)[]> => {
     const steps = trajectories.filter(({ success }) => success).flatMap((run) => run.steps);
     return Object.fromEntries(
       [...groupBy(steps, ({ role }) => role)].map(([role, own]) => [role, own.map(({ id }) => id)]),
     );
   },
-};
+  judged: {
+    /** The outcome of the episode says whether it was successful. */
+    rows: (facts, ask) =>
+      runsWithSteps(facts).flatMap((row) => {
+        const success = succeeded(row.episode);
+        const steps = [...row.onward].flatMap((step) =>
+          step.role === null ? [] : [{ role: step.role, id: idOf(step) }],
+        );
+        const trajectories = success === null ? [] : [{ success, steps }];
+        const output = ask.run({ trajectories });
+        const reason = success === null ? 'outcome_unknown' : success ? null : 'not_a_success';
+        return collected(row, 'role', new Set(Object.values(output).flat()), reason);
+      }),
+  },
+});

@@ -7,8 +7,11 @@
  * Open: nothing known.
  */
 
-import { type Static, Type } from 'typebox';
-import type { Method } from '../method.ts';
+import { Type } from 'typebox';
+import { collected, idOf, type Run, runsWithSteps } from '../../judging/collected.ts';
+import type { Judgement } from '../../judging/judgement.ts';
+import { succeeded, tagged } from '../../judging/replays.ts';
+import { method } from '../method.ts';
 import { Key, Reward } from '../shapes.ts';
 import { groupBy } from '../statistics.ts';
 
@@ -32,16 +35,15 @@ type Library = {
   readonly augmented: readonly (string | number)[];
 };
 
-export const siriusLibrary: Method<Static<typeof Input>, typeof params, Library> = {
+export const siriusLibrary = method({
   name: 'sirius_library',
   kind: 'filter',
   source: 'SiriuS: zou-group/sirius; verified (code)',
   version: 1,
-  needs: 'runs and regenerations',
   summary: 'Collects, for each agent, the steps of successful runs and of repaired failures.',
   params,
   input: Input,
-  run: ({ trajectories }, { epsilon }) => {
+  run: ({ trajectories }, { epsilon }): Library => {
     const graded = trajectories.filter(({ reward }) => reward !== null);
     const repaired = graded.filter(({ reward, regenerated }) => reward! <= epsilon && regenerated?.correct === true);
     const steps = graded.flatMap((run) => {
@@ -51,4 +53,53 @@ export const siriusLibrary: Method<Static<typeof Input>, typeof params, Library>
     const byAgent = [...groupBy(steps, ({ agent }) => agent)].map(([agent, own]) => [agent, own.map(({ id }) => id)]);
     return { library: Object.fromEntries(byAgent), augmented: repaired.map(({ id }) => id) };
   },
-};
+  judged: {
+    scope: () => 'set',
+    /**
+     * A run that was made again after feedback is an episode whose tag `regenerated_from` names the failed one; its outcome says whether it is
+     * correct now. Of several that of the lowest id counts that is correct, else that of the lowest id. A step is a message that the
+     * episode went on from. Over the set: both runs must be judged together, whatever groups they are of.
+     */
+    rows: (facts, ask) => {
+      const rows = runsWithSteps(facts);
+      const base = (row: Run) => tagged(row.episode, 'regenerated_from');
+      const stepsOf = (row: Run) =>
+        [...row.onward].flatMap((step) => (step.agent === null ? [] : [{ agent: step.agent, id: idOf(step) }]));
+      const again = groupBy(
+        rows.filter((row) => base(row) !== null && succeeded(row.episode) !== null),
+        (row) => base(row)!,
+      );
+      const usedFor = (id: string) => {
+        const own = again.get(id);
+        return own?.find((row) => succeeded(row.episode)) ?? own?.[0];
+      };
+      const first = rows.filter((row) => base(row) === null);
+      const trajectories = first.map((row) => {
+        const repair = usedFor(row.episode.episode_id);
+        return {
+          id: row.episode.episode_id,
+          reward: row.episode.reward,
+          steps: stepsOf(row),
+          ...(repair ? { regenerated: { correct: succeeded(repair.episode)!, steps: stepsOf(repair) } } : {}),
+        };
+      });
+      const output = ask.run({ trajectories });
+      const kept = new Set(Object.values(output.library).flat());
+      const known = new Set(first.map((row) => row.episode.episode_id));
+      const reasonOf = (row: Run): string | null => {
+        const from = base(row);
+        if (from === null) return row.episode.reward === null ? 'missing_reward' : 'not_a_success';
+        if (!known.has(from)) return 'no_base';
+        const right = succeeded(row.episode);
+        if (right === null) return 'outcome_unknown';
+        return !right ? 'still_wrong' : usedFor(from) === row ? 'base_not_failed' : 'another_regeneration';
+      };
+      return rows.flatMap((row) => {
+        const contributes = row.steps.some((step) => kept.has(idOf(step)));
+        const said = collected(row, 'agent', kept, contributes ? null : reasonOf(row));
+        const repaired = output.augmented.includes(row.episode.episode_id);
+        return repaired ? [{ ...said[0]!, reason: 'repaired' } as Judgement, ...said.slice(1)] : said;
+      });
+    },
+  },
+});

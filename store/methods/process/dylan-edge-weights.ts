@@ -6,29 +6,44 @@
  * Kept: the uniform fallback. Dropped: reading ratings out of a message. Open: nothing known.
  */
 
-import { type Static, Type } from 'typebox';
-import type { Method } from '../method.ts';
-import { sum } from '../statistics.ts';
+import { Type } from 'typebox';
+import { credit } from '../../judging/judgement.ts';
+import { overEpisodes } from '../../judging/over-episodes.ts';
+import { listening, onRounds } from '../../judging/rounds.ts';
+import { method } from '../method.ts';
+import { edgeWeights } from '../peer-ratings.ts';
 
 const Input = Type.Object({
   ratings: Type.Array(Type.Number()),
   n_peers: Type.Integer({ minimum: 0, maximum: 100_000 }),
 });
 
-export const dylanEdgeWeights: Method<Static<typeof Input>, Record<never, never>, number[]> = {
+export const dylanEdgeWeights = method({
   name: 'dylan_edge_weights',
   kind: 'process',
   source: 'DyLAN: SALT-NLP/DyLAN, code/demo/LLM_Neuron.py; verified (code)',
   version: 1,
-  needs: 'peer ratings',
   summary:
     'Peer ratings as weights that sum to 1; stored on each message as the mean weight it had, with each listener’s beside it.',
   params: {},
   input: Input,
-  run: ({ ratings, n_peers }) => {
-    const rated = ratings.length === n_peers ? ratings : [];
-    const weights = rated.map((rating) => (rating < 1 ? 0 : Math.min(rating / 5, 1)));
-    const total = sum(weights);
-    return Array.from({ length: n_peers }, (_, peer) => (total === 0 ? 1 / n_peers : weights[peer]! / total));
+  run: ({ ratings, n_peers }): number[] => edgeWeights(ratings, n_peers),
+  judged: {
+    reads: ['feedback'],
+    writes: ['credits', 'scores'],
+    /** The credit of a message is the mean weight that it had in those who listened to it, each of which stands beside it. */
+    rows: (facts, ask) => {
+      const edgesIn = listening(facts, (input) => ask.answer(input));
+      return overEpisodes(facts, credit, ({ episode_id }, steps) => {
+        const found = edgesIn(episode_id, steps);
+        if (typeof found === 'string') return found;
+        return onRounds(steps, found.rounds, (agent, t, step) => {
+          const weights = found.edges[t]?.[agent];
+          if (weights === undefined) return credit(step, null, 'last_round');
+          const all = Object.values(weights);
+          return credit(step, all.reduce((sum, one) => sum + one, 0) / all.length, null, { weights });
+        });
+      });
+    },
   },
-};
+});

@@ -9,7 +9,13 @@
  */
 
 import { type Static, Type } from 'typebox';
-import type { Method } from '../method.ts';
+import { type StepFacts, stepKey } from '../../judging/facts.ts';
+import { credit, score } from '../../judging/judgement.ts';
+import { truthsOn } from '../../judging/named-feedback.ts';
+import { overEpisodes } from '../../judging/over-episodes.ts';
+import { listening, onRounds } from '../../judging/rounds.ts';
+import { method } from '../method.ts';
+import { edgeWeights } from '../peer-ratings.ts';
 import { requireRows } from '../refuse.ts';
 import { sum } from '../statistics.ts';
 
@@ -24,17 +30,16 @@ type Importance = {
   readonly total: Readonly<Record<string, number>>;
 };
 
-export const dylanImportance: Method<Input, Record<never, never>, Importance> = {
+export const dylanImportance = method({
   name: 'dylan_importance',
   kind: 'process',
   source: 'DyLAN: SALT-NLP/DyLAN, code/demo/LLMLP.py; verified (code)',
   version: 1,
-  needs: 'peer ratings and agreement',
   summary:
     'Importance of each agent in each round and in all, passed back from the final answer; stored on each step of the agent’s round.',
   params: {},
   input: Input,
-  run: ({ rounds, edges }) => {
+  run: ({ rounds, edges }): Importance => {
     requireRows('edges', edges, Math.max(rounds.length - 1, 0), 'the steps from one round to the next');
     const agents = [...new Set(rounds.flatMap((round) => Object.keys(round)))];
     const end = rounds.findLastIndex((round) => Object.values(round).some(({ active }) => active));
@@ -51,7 +56,44 @@ export const dylanImportance: Method<Input, Record<never, never>, Importance> = 
       total: named(agents.map((_, i) => sum(importance.map((round) => round[i]!)))),
     };
   },
-};
+  judged: {
+    reads: ['feedback'],
+    writes: ['credits', 'scores'],
+    /** `agrees` is asked of those who spoke in the last round. The episode's score is the sum over its agents, each beside it. */
+    rows: (facts, ask) => {
+      const agrees = truthsOn(facts.feedback, 'step', 'agrees');
+      const edgesIn = listening(facts, ({ ratings, n_peers }) => edgeWeights(ratings, n_peers));
+      return overEpisodes(facts, credit, ({ episode_id }, steps) => {
+        const found = edgesIn(episode_id, steps);
+        if (typeof found === 'string') return found;
+        const { rounds, edges } = found;
+        const said = (own: readonly StepFacts[]) =>
+          own.map((step) => agrees.get(stepKey(step.episode_id, step.step_id))).findLast((one) => one !== undefined);
+        if ([...rounds.at(-1)!.values()].some((own) => said(own) === undefined)) return 'no_agreement';
+        const agents = new Set(rounds.flatMap((round) => [...round.keys()]));
+        const output = ask.answer({
+          rounds: rounds.map((round) =>
+            Object.fromEntries(
+              [...agents].map((agent) => {
+                const own = round.get(agent);
+                return [agent, { active: own !== undefined, agrees: own !== undefined && (said(own) ?? false) }];
+              }),
+            ),
+          ),
+          edges,
+        });
+        if (typeof output === 'string') return output;
+        const total = Object.values(output.total).reduce((sum, one) => sum + one, 0);
+        return [
+          score(`e/${episode_id}`, total, null, { by_agent: output.total }),
+          ...onRounds(steps, rounds, (agent, t, step) =>
+            credit(step, output.per_round[t]![agent]!, null, { total: output.total[agent] }),
+          ),
+        ];
+      });
+    },
+  },
+});
 
 function sharedByAgreeing(round: Input['rounds'][number], agents: readonly string[]): number[] {
   const agree = agents.map((agent) => round[agent]?.active === true && round[agent].agrees);

@@ -6,33 +6,43 @@
  * Kept: ±1 and the mean. Dropped: nothing else of the search; `uct` chooses. Open: nothing known.
  */
 
-import { type Static, Type } from 'typebox';
-import type { Method } from '../method.ts';
+import { Type } from 'typebox';
+import { credit, score } from '../../judging/judgement.ts';
+import { overEpisodes } from '../../judging/over-episodes.ts';
+import { onNodes, ROOT, valued } from '../../judging/search-tree.ts';
+import { method } from '../method.ts';
+import { backedUp, type NodeValue } from '../search-tree.ts';
 
 const Input = Type.Object({
   rollouts: Type.Array(Type.Object({ path: Type.Array(Type.String()), correct: Type.Boolean() })),
 });
 
-type NodeValue = { readonly visits: number; readonly q: number };
-
-export const masprmBackprop: Method<Static<typeof Input>, Record<never, never>, Record<string, NodeValue>> = {
+export const masprmBackprop = method({
   name: 'masprm_backprop',
   kind: 'process',
   source: 'MASPRM: milad1378yz/MASPRM, src/mcts.py; verified (code)',
   version: 1,
-  needs: 'search tree',
   summary: 'Visits and mean outcome of each node of a search tree.',
   params: {},
   input: Input,
-  run: ({ rollouts }) => {
-    const visits = new Map<string, number>();
-    const total = new Map<string, number>();
-    for (const { path, correct } of rollouts) {
-      for (const node of path) {
-        visits.set(node, (visits.get(node) ?? 0) + 1);
-        total.set(node, (total.get(node) ?? 0) + (correct ? 1 : -1));
-      }
-    }
-    return Object.fromEntries([...visits].map(([node, n]) => [node, { visits: n, q: total.get(node)! / n }]));
+  run: (input): Record<string, NodeValue> => backedUp(input),
+  judged: {
+    reads: ['feedback'],
+    writes: ['credits', 'scores'],
+    rows: (facts, ask) => {
+      const valuesOf = valued(facts, (input) => ask.answer(input));
+      return overEpisodes(facts, credit, (episode, steps) => {
+        const found = valuesOf(steps);
+        if (typeof found === 'string') return found;
+        const { q, visits } = found.values[ROOT]!;
+        return [
+          score(`e/${episode.episode_id}`, q, null, { visits }),
+          ...onNodes(steps, found.tree, (step) => {
+            const value = found.values[step.step_id];
+            return value === undefined ? null : credit(step, value.q, null, { visits: value.visits });
+          }),
+        ];
+      });
+    },
   },
-};
+});

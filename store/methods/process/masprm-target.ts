@@ -6,21 +6,27 @@
  * Kept: the clamp 0.95. Dropped: the losses, see `trainer/losses/value-regression.ts`. Open: nothing known.
  */
 
-import { type Static, Type } from 'typebox';
-import type { Method } from '../method.ts';
+import { Type } from 'typebox';
+import { overNodes } from '../../judging/search-tree.ts';
+import { method } from '../method.ts';
+import { backedUp } from '../search-tree.ts';
 
 const Input = Type.Object({ q: Type.Number({ minimum: -1, maximum: 1 }) });
 const params = { clamp: 0.95 };
 
-export const masprmTarget: Method<Static<typeof Input>, typeof params, number> = {
+export const masprmTarget = method({
   name: 'masprm_target',
   kind: 'process',
   source: 'MASPRM: milad1378yz/MASPRM, src/train/trainer.py; verified (code)',
   version: 1,
-  needs: 'nodes of a search tree',
   summary: 'atanh of q clamped to ±0.95.',
   params,
   limits: { clamp: Type.Number({ exclusiveMinimum: 0, exclusiveMaximum: 1 }) },
   input: Input,
-  run: ({ q }, { clamp }) => Math.atanh(Math.min(Math.max(q, -clamp), clamp)),
-};
+  run: ({ q }, { clamp }): number => Math.atanh(Math.min(Math.max(q, -clamp), clamp)),
+  judged: {
+    reads: ['feedback'],
+    writes: ['credits', 'scores'],
+    rows: (facts, ask) => overNodes(facts, backedUp, ({ q }) => ask.answer({ q })),
+  },
+});

@@ -6,21 +6,44 @@
  * Kept: ±0.7. Dropped: nothing. Open: nothing known.
  */
 
-import { type Static, Type } from 'typebox';
-import type { Method } from '../method.ts';
+import { Type } from 'typebox';
+import { verdictOn } from '../../judging/judgement.ts';
+import { ROOT, valued } from '../../judging/search-tree.ts';
+import { method } from '../method.ts';
+import { backedUp } from '../search-tree.ts';
+import { groupBy } from '../statistics.ts';
 
 const Input = Type.Object({ root_q: Type.Number(), leaf_q: Type.Optional(Type.Array(Type.Number())) });
 const params = { limit: 0.7 };
 
-export const masprmTreeKeep: Method<Static<typeof Input>, typeof params, boolean> = {
+export const masprmTreeKeep = method({
   name: 'masprm_tree_keep',
   kind: 'process',
   source: 'MASPRM: milad1378yz/MASPRM, src/train/preprocess_data.py; verified (code)',
   version: 1,
-  needs: 'root of a search tree',
   summary: 'Keeps a tree whose root value is within ±0.7 and whose leaves are decided.',
   params,
   limits: { limit: Type.Number({ minimum: 0 }) },
   input: Input,
-  run: ({ root_q, leaf_q }, { limit }) => Math.abs(root_q) <= limit && (leaf_q ?? []).every((q) => Math.abs(q) === 1),
-};
+  run: ({ root_q, leaf_q }, { limit }): boolean =>
+    Math.abs(root_q) <= limit && (leaf_q ?? []).every((q) => Math.abs(q) === 1),
+  judged: {
+    reads: ['feedback'],
+    writes: ['verdicts'],
+    /** Whether an episode's tree is worth training on: a verdict, so that a recipe can require it. */
+    rows: (facts, ask) => {
+      const valuesOf = valued(facts, backedUp);
+      const own = groupBy(facts.steps, (step) => step.episode_id);
+      return facts.episodes.map((episode) => {
+        const found = valuesOf(own.get(episode.episode_id) ?? []);
+        if (typeof found === 'string') return verdictOn(episode, null, found);
+        const leaves = new Set(found.rollouts.map(({ path }) => path.at(-1)!));
+        const root_q = found.values[ROOT]!.q;
+        const leaf_q = [...leaves].map((id) => found.values[id]!.q);
+        const keep = ask.answer({ root_q, leaf_q });
+        if (typeof keep === 'string') return verdictOn(episode, null, keep);
+        return verdictOn(episode, keep, keep ? null : 'root_decided', { root_q });
+      });
+    },
+  },
+});

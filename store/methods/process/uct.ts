@@ -5,22 +5,31 @@
  * Kept: c 2. Dropped: choosing the child, which is the caller’s. Open: nothing known.
  */
 
-import { type Static, Type } from 'typebox';
-import type { Method } from '../method.ts';
+import { Type } from 'typebox';
+import { overNodes } from '../../judging/search-tree.ts';
+import { method } from '../method.ts';
+import { backedUp } from '../search-tree.ts';
 
 const Visits = Type.Integer({ minimum: 0 });
 const Input = Type.Object({ q: Type.Number(), parent_visits: Visits, child_visits: Visits });
 const params = { c: 2 };
 
-export const uct: Method<Static<typeof Input>, typeof params, number> = {
+export const uct = method({
   name: 'uct',
   kind: 'process',
   source: 'MASPRM: milad1378yz/MASPRM, src/mcts.py; verified (code)',
   version: 1,
-  needs: 'nodes of a search tree',
   summary: 'q plus c times the root of ln(parent visits) over child visits.',
   params,
   input: Input,
-  run: ({ q, parent_visits, child_visits }, { c }) =>
+  run: ({ q, parent_visits, child_visits }, { c }): number =>
     q + c * Math.sqrt(Math.log(Math.max(parent_visits, 1)) / Math.max(child_visits, 1)),
-};
+  judged: {
+    reads: ['feedback'],
+    writes: ['credits', 'scores'],
+    rows: (facts, ask) =>
+      overNodes(facts, backedUp, ({ q, visits: child_visits }, { visits: parent_visits }) =>
+        ask.answer({ q, parent_visits, child_visits }),
+      ),
+  },
+});

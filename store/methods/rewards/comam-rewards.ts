@@ -7,8 +7,12 @@
  * Kept: ranking agreement as weight. Dropped: GRPO by agent, which follows. Open: gain, discount, mixing.
  */
 
-import { type Static, Type } from 'typebox';
-import type { Method } from '../method.ts';
+import { Type } from 'typebox';
+import { type StepFacts, stepKey } from '../../judging/facts.ts';
+import { type Judgement, reward } from '../../judging/judgement.ts';
+import { numbersOn, ownRewardsOf } from '../../judging/named-feedback.ts';
+import { complete, noSteps, overGroups } from '../../judging/over-episodes.ts';
+import { method } from '../method.ts';
 import { requireRows } from '../refuse.ts';
 import { stableOrder, sum } from '../statistics.ts';
 
@@ -23,17 +27,16 @@ type Rewards = {
   readonly reward: Readonly<Record<string, readonly number[]>>;
 };
 
-export const comamRewards: Method<Static<typeof Input>, Record<never, never>, Rewards> = {
+export const comamRewards = method({
   name: 'comam_rewards',
   kind: 'reward',
   source: 'CoMAM: arXiv 2603.12631; secondary',
   version: 1,
-  needs: 'team and local rewards by group',
   summary:
     'Adds to each agent’s reward the team’s outcome, weighted by how well the agent’s ranking agrees with it; stored on each of its steps.',
   params: {},
   input: Input,
-  run: ({ global, local }) => {
+  run: ({ global, local }): Rewards => {
     const agents = Object.entries(local);
     for (const [agent, own] of agents) requireRows(`local.${agent}`, own, global.length, 'global');
     const ideal = discountedGain(global, global);
@@ -47,7 +50,56 @@ export const comamRewards: Method<Static<typeof Input>, Record<never, never>, Re
       reward: named(agents.map(([, own], i) => own.map((one, row) => one + weight[i]! * global[row]!))),
     };
   },
-};
+  judged: {
+    reads: ['rewards', 'feedback'],
+    writes: ['rewards', 'scores'],
+    /**
+     * CoMAM: the trajectories are the episodes of a group. An agent's own reward in one is feedback on the agent, else the mean of what its
+     * steps earned. A trajectory that lacks one of them leaves the ranking. The agent's reward is copied to its steps; its agreement
+     * and weight stand beside it.
+     */
+    rows: (facts, ask) => {
+      const ownReward = ownRewardsOf(facts);
+      const ofAgent = facts.ownRewards ? new Map<string, number>() : numbersOn(facts.feedback, 'agent', 'reward');
+      const local = (episode: string, agent: string, steps: readonly StepFacts[]) => {
+        const said = ofAgent.get(stepKey(episode, agent));
+        if (said !== undefined) return said;
+        const known = steps.filter((step) => (step.agent ?? '') === agent).flatMap((step) => ownReward(step) ?? []);
+        return known.length === 0 ? null : known.reduce((sum, one) => sum + one, 0) / known.length;
+      };
+      return overGroups(facts, reward, (members) => {
+        const agents = [...new Set(members.flatMap(({ steps }) => steps.map(({ agent }) => agent ?? '')))].sort();
+        const rows = members.map((member) => ({
+          ...member,
+          own: agents.map((agent) => local(member.episode.episode_id, agent, member.steps)),
+        }));
+        const known = rows.flatMap((row) => {
+          const [global, local] = [row.episode.reward, complete(row.own)];
+          return global === null || local === null ? [] : [{ row, global, local }];
+        });
+        const output = ask.answer({
+          global: known.map((one) => one.global),
+          local: Object.fromEntries(agents.map((agent, a) => [agent, known.map((one) => one.local[a]!)])),
+        });
+        if (typeof output === 'string') return output;
+        return rows.flatMap((row): Judgement[] => {
+          const at = known.findIndex((one) => one.row === row);
+          const reason = row.episode.reward === null ? 'missing_reward' : 'no_local_reward';
+          if (row.steps.length === 0) return [noSteps(row.episode)];
+          return row.steps.map((step) => {
+            const agent = step.agent ?? '';
+            return at < 0
+              ? reward(step, null, reason)
+              : reward(step, output.reward[agent]![at]!, null, {
+                  ndcg: output.ndcg[agent],
+                  weight: output.weight[agent],
+                });
+          });
+        });
+      });
+    },
+  },
+});
 
 function discountedGain(gains: readonly number[], ranking: readonly number[]): number {
   const order = stableOrder(ranking, (value) => value, 'descending');

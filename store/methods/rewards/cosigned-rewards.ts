@@ -18,14 +18,17 @@
  */
 
 import { Type } from 'typebox';
+import { reward, score } from '../../judging/judgement.ts';
+import { noScore, overReports } from '../../judging/reports.ts';
 import {
   type ExecutionReport,
   ExecutionReport as Input,
+  nobodyRight,
   type ReadReport,
   readReport,
   testLengths,
 } from '../execution-report.ts';
-import type { Method } from '../method.ts';
+import { method } from '../method.ts';
 
 const params = {
   lambda_ver: 0.3,
@@ -45,17 +48,16 @@ type Cosigned = {
   readonly upheld: number | null;
 };
 
-export const cosignedRewards: Method<ExecutionReport, Params, Cosigned> = {
+export const cosignedRewards = method({
   name: 'cosigned_rewards',
   kind: 'reward',
   source: 'ours, after CURE (arXiv 2506.03136; Gen-Verse/CURE, optimization/reward.py)',
   version: 1,
-  needs: 'execution report',
   summary: 'Rewards of coder and verifier in which a test counts only as far as right programs uphold it.',
   params,
   limits: { max_len: Type.Number({ exclusiveMinimum: 0 }), trust: Type.Number({ minimum: 0, maximum: 1 }) },
   input: Input,
-  run: (report, params) => {
+  run: (report, params): Cosigned => {
     const read = readReport(report);
     const weights = new Map(read.tests.map((test) => [test, weightOf(report, read, test, params.trust)]));
     const lengths = params.lambda_len === 0 ? report.tests.map(() => 0) : testLengths(report);
@@ -69,7 +71,25 @@ export const cosignedRewards: Method<ExecutionReport, Params, Cosigned> = {
       upheld: upheldShare(report, read),
     };
   },
-};
+  judged: {
+    reads: ['content', 'reports'],
+    writes: ['rewards', 'scores'],
+    rows: (facts, ask) =>
+      overReports(facts, noScore, (report, { episode_id }) => {
+        const output = ask.answer(report);
+        if (typeof output === 'string') return output;
+        const rewardOn = (id: string | number, value: number | null = null) =>
+          reward({ episode_id, step_id: String(id) }, value, value === null ? 'not_run' : null);
+        return [
+          ...report.programs.flatMap(({ id, reference }, i) => (reference ? [] : [rewardOn(id, output.programs[i])])),
+          ...report.tests.flatMap((test, k) =>
+            test.ground_truth || test.public ? [] : [rewardOn(test.id, output.tests[k])],
+          ),
+          score(`e/${episode_id}`, output.upheld, output.upheld === null ? noShare(report) : null),
+        ];
+      }),
+  },
+});
 
 /** Whether every right candidate that ran the test passes it; null when none did. */
 function cosigned(read: ReadReport, test: number): boolean | null {
@@ -117,4 +137,9 @@ function upheldShare(report: ExecutionReport, read: ReadReport): number | null {
   if (read.right.length === 0 || read.tests.length === 0) return null;
   const upheld = read.tests.filter((test) => report.tests[test]!.valid && cosigned(read, test) === true);
   return upheld.length / read.tests.length;
+}
+
+function noShare(report: ExecutionReport): string {
+  const read = readReport(report);
+  return read.tests.length === 0 ? 'no_tests' : nobodyRight(report, read);
 }

@@ -6,20 +6,32 @@
  * Dropped: nothing. Open: nothing known.
  */
 
-import { type Static, Type } from 'typebox';
+import { Type } from 'typebox';
+import { rewardsBySet } from '../../judging/candidate-sets.ts';
 import { cureBalanceOf } from '../cure.ts';
-import type { Method } from '../method.ts';
+import { method } from '../method.ts';
 
 const Input = Type.Object({ x: Type.Array(Type.Number()) });
 
-export const cureBalance: Method<Static<typeof Input>, Record<never, never>, number[] | null> = {
+export const cureBalance = method({
   name: 'cure_balance',
   kind: 'reward',
   source: 'CURE: Gen-Verse/CURE, optimization/reward.py; arXiv 2506.03136; verified (code)',
   version: 1,
-  needs: 'rewards of candidates',
   summary: 'Scales the positive rewards to weigh as much as the negative ones, then divides by the std.',
   params: {},
   input: Input,
-  run: ({ x }) => cureBalanceOf(x),
-};
+  run: ({ x }): number[] | null => cureBalanceOf(x),
+  judged: {
+    reads: ['rewards'],
+    rows: (facts, ask) =>
+      rewardsBySet(
+        facts,
+        (step) => {
+          const value = facts.rewardOf(step);
+          return value === null ? 'missing_reward' : { value };
+        },
+        (known) => ask.answer({ x: known.map(({ value }) => value) }),
+      ),
+  },
+});

@@ -7,9 +7,11 @@
  * Dropped: running the programs. Open: nothing known.
  */
 
-import { type Static, Type } from 'typebox';
+import { Type } from 'typebox';
+import { reward } from '../../judging/judgement.ts';
+import { matricesOf, noScore, overReports } from '../../judging/reports.ts';
 import { cureNormalise } from '../cure.ts';
-import type { Method } from '../method.ts';
+import { method } from '../method.ts';
 import { refuseInput, requireRectangle } from '../refuse.ts';
 import { PassMatrix } from '../shapes.ts';
 import { mean } from '../statistics.ts';
@@ -17,18 +19,32 @@ import { mean } from '../statistics.ts';
 const Input = Type.Object({ gt_pass: PassMatrix });
 const params = { efficient: false };
 
-export const cureCodeReward: Method<Static<typeof Input>, typeof params, number[] | null> = {
+export const cureCodeReward = method({
   name: 'cure_code_reward',
   kind: 'reward',
   source: 'CURE: Gen-Verse/CURE, optimization/reward.py; arXiv 2506.03136; verified (code)',
   version: 1,
-  needs: 'execution matrix',
   summary: 'z-score of each program’s ground-truth pass rate within its task; null when they are all equal.',
   params,
   input: Input,
-  run: ({ gt_pass }, { efficient }) => {
+  run: ({ gt_pass }, { efficient }): number[] | null => {
     const tests = requireRectangle('gt_pass', gt_pass);
     if (gt_pass.length > 0 && tests === 0) refuseInput('gt_pass', 'at least one ground-truth column', gt_pass);
     return cureNormalise(gt_pass.map(mean), efficient);
   },
-};
+  judged: {
+    reads: ['content', 'reports'],
+    writes: ['rewards', 'scores'],
+    rows: (facts, ask) =>
+      overReports(facts, noScore, (report, { episode_id }) => {
+        const matrices = matricesOf(report);
+        if (typeof matrices === 'string') return matrices;
+        const rewards = ask.answer({ gt_pass: matrices.gt_pass });
+        if (typeof rewards === 'string') return rewards;
+        const reason = rewards === null ? 'zero_variance' : null;
+        return matrices.programs.map(({ id }, i) =>
+          reward({ episode_id, step_id: String(id) }, rewards?.[i] ?? null, reason),
+        );
+      }),
+  },
+});

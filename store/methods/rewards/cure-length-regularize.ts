@@ -8,26 +8,26 @@
  * Dropped: nothing. Open: nothing known.
  */
 
-import { type Static, Type } from 'typebox';
+import { Type } from 'typebox';
+import { rewardsBySet } from '../../judging/candidate-sets.ts';
 import { cureBalanceOf } from '../cure.ts';
-import type { Method } from '../method.ts';
+import { method } from '../method.ts';
 import { requireRows } from '../refuse.ts';
 import { median } from '../statistics.ts';
 
 const Input = Type.Object({ reward: Type.Array(Type.Number()), length: Type.Array(Type.Number({ minimum: 0 })) });
 const params = { min_len: 1000, max_len: 8000 };
 
-export const cureLengthRegularize: Method<Static<typeof Input>, typeof params, number[] | null> = {
+export const cureLengthRegularize = method({
   name: 'cure_length_regularize',
   kind: 'reward',
   source: 'CURE: Gen-Verse/CURE, optimization/reward.py; arXiv 2506.03136; verified (code)',
   version: 1,
-  needs: 'rewards of candidates',
   summary: 'Replaces positive rewards by how far below the median length they stay, then balances both sides.',
   params,
   limits: { min_len: Type.Number({ minimum: 0 }), max_len: Type.Number({ minimum: 0 }) },
   input: Input,
-  run: ({ reward, length }, { min_len, max_len }) => {
+  run: ({ reward, length }, { min_len, max_len }): number[] | null => {
     requireRows('length', length, reward.length, 'reward');
     const lengths = length.filter((_, i) => reward[i]! > 0);
     if (lengths.length === 0) return null;
@@ -37,4 +37,17 @@ export const cureLengthRegularize: Method<Static<typeof Input>, typeof params, n
     const least = values.reduce((a, b) => Math.min(a, b), 0);
     return cureBalanceOf(values.map((value, i) => (reward[i]! < 0 ? least : value)));
   },
-};
+  judged: {
+    reads: ['rewards', 'content'],
+    rows: (facts, ask) =>
+      rewardsBySet(
+        facts,
+        (step) => {
+          const [value, { length }] = [facts.rewardOf(step), facts.contentOf(step)];
+          if (value === null) return 'missing_reward';
+          return length === null ? 'no_length' : { value, length };
+        },
+        (known) => ask.answer({ reward: known.map(({ value }) => value), length: known.map(({ length }) => length) }),
+      ),
+  },
+});

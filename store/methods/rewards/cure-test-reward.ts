@@ -8,9 +8,11 @@
  * Dropped: the count form, equal but for the scale. Open: nothing known.
  */
 
-import { type Static, Type } from 'typebox';
+import { Type } from 'typebox';
+import { reward } from '../../judging/judgement.ts';
+import { matricesOf, noScore, overReports } from '../../judging/reports.ts';
 import { cureNormalise, splitByTruth } from '../cure.ts';
-import type { Method } from '../method.ts';
+import { method } from '../method.ts';
 import { refuseInput, requireRectangle, requireRows } from '../refuse.ts';
 import { PassMatrix } from '../shapes.ts';
 
@@ -23,16 +25,15 @@ type TestReward = {
   readonly reward: readonly number[] | null;
 };
 
-export const cureTestReward: Method<Static<typeof Input>, typeof params, TestReward | null> = {
+export const cureTestReward = method({
   name: 'cure_test_reward',
   kind: 'reward',
   source: 'CURE: Gen-Verse/CURE, optimization/reward.py; arXiv 2506.03136; verified (code)',
   version: 1,
-  needs: 'execution matrix',
   summary: 'z-score of how precisely each generated test separates right programs from wrong ones.',
   params,
   input: Input,
-  run: ({ generated_pass, gt_pass }, { post_stage, efficient }) => {
+  run: ({ generated_pass, gt_pass }, { post_stage, efficient }): TestReward | null => {
     const tests = requireRectangle('generated_pass', generated_pass);
     const truths = requireRectangle('gt_pass', gt_pass);
     requireRows('gt_pass', gt_pass, generated_pass.length, 'the programs of generated_pass');
@@ -46,7 +47,22 @@ export const cureTestReward: Method<Static<typeof Input>, typeof params, TestRew
     });
     return { raw, reward: cureNormalise(raw, efficient) };
   },
-};
+  judged: {
+    reads: ['content', 'reports'],
+    writes: ['rewards', 'scores'],
+    rows: (facts, ask) =>
+      overReports(facts, noScore, (report, { episode_id }) => {
+        const matrices = matricesOf(report);
+        if (typeof matrices === 'string') return matrices;
+        const { gt_pass, generated_pass, tests } = matrices;
+        const output = ask.answer({ gt_pass, generated_pass });
+        if (typeof output === 'string') return output;
+        const rewards = output?.reward ?? null;
+        const reason = rewards === null ? 'zero_variance' : null;
+        return tests.map(({ id }, k) => reward({ episode_id, step_id: String(id) }, rewards?.[k] ?? null, reason));
+      }),
+  },
+});
 
 function signedScale(upheld: boolean, fooled: number, wrong: number, postStage: boolean): number {
   if (wrong === 0) return upheld ? 1 : -1;

@@ -6,24 +6,39 @@
  * Kept: no floor. Dropped: MARTI’s floor at the buffer. Open: nothing known.
  */
 
-import { type Static, Type } from 'typebox';
-import type { Method } from '../method.ts';
+import { Type } from 'typebox';
+import { reward } from '../../judging/judgement.ts';
+import { overEpisodes } from '../../judging/over-episodes.ts';
+import { method } from '../method.ts';
 
 const Input = Type.Object({ length: Type.Number({ minimum: 0 }) });
 const params = { max_len: 20480, buffer: 4096, factor: 1 };
 
-export const dapoOverlong: Method<Static<typeof Input>, typeof params, number> = {
+export const dapoOverlong = method({
   name: 'dapo_overlong',
   kind: 'reward',
   source: 'DAPO: verl/workers/reward_manager/dapo.py; verified (code)',
   version: 1,
-  needs: 'lengths',
   summary: 'A penalty that grows with the tokens beyond max_len − buffer.',
   params,
   limits: { max_len: Type.Number({ minimum: 0 }), buffer: Type.Number({ exclusiveMinimum: 0 }) },
   input: Input,
-  run: ({ length }, { max_len, buffer, factor }) => {
+  run: ({ length }, { max_len, buffer, factor }): number => {
     const excess = length - (max_len - buffer);
     return excess <= 0 ? 0 : Math.min((-excess / buffer) * factor, 0);
   },
-};
+  judged: {
+    reads: ['content'],
+    writes: ['rewards', 'scores'],
+    /** Length in tokens: the token ids of the step, else what its call is said to have used. */
+    rows: (facts, ask) =>
+      overEpisodes(facts, reward, (_, steps) =>
+        steps.map((step) => {
+          const length = facts.contentOf(step).length ?? null;
+          if (length === null) return reward(step, null, 'no_length');
+          const value = ask.answer({ length });
+          return typeof value === 'string' ? reward(step, null, value) : reward(step, value, null);
+        }),
+      ),
+  },
+});

@@ -7,9 +7,11 @@
  * Kept: both lines of the notation. Dropped: nothing. Open: what each term means, and the factors.
  */
 
-import { type Static, Type } from 'typebox';
+import { Type } from 'typebox';
+import { reward } from '../../judging/judgement.ts';
+import { matricesOf, noScore, overReports } from '../../judging/reports.ts';
 import { splitByTruth } from '../cure.ts';
-import type { Method } from '../method.ts';
+import { method } from '../method.ts';
 import { refuseInput, requireRectangle, requireRows } from '../refuse.ts';
 import { PassMatrix } from '../shapes.ts';
 import { mean } from '../statistics.ts';
@@ -24,16 +26,15 @@ const params = { lambda_ver: 0.5, lambda_len: 0.001 };
 
 type Rewards = { readonly R_C: readonly number[]; readonly R_V: readonly number[] };
 
-export const essayRewards: Method<Static<typeof Input>, typeof params, Rewards> = {
+export const essayRewards = method({
   name: 'essay_rewards',
   kind: 'reward',
   source: 'ours, after the essays’ notation for CURE; unverified',
   version: 1,
-  needs: 'execution matrix',
   summary: 'Pass rates for programs, and how well tests tell right from wrong less their length.',
   params,
   input: Input,
-  run: ({ gt_pass, generated_pass, length }, { lambda_ver, lambda_len }) => {
+  run: ({ gt_pass, generated_pass, length }, { lambda_ver, lambda_len }): Rewards => {
     const truths = requireRectangle('gt_pass', gt_pass);
     const tests = requireRectangle('generated_pass', generated_pass);
     requireRows('generated_pass', generated_pass, gt_pass.length, 'the programs of gt_pass');
@@ -47,4 +48,23 @@ export const essayRewards: Method<Static<typeof Input>, typeof params, Rewards> 
       R_V: length.map((tokens, test) => told(test) - lambda_len * tokens),
     };
   },
-};
+  judged: {
+    reads: ['content', 'reports'],
+    writes: ['rewards', 'scores'],
+    rows: (facts, ask) =>
+      overReports(facts, noScore, (report, { episode_id }) => {
+        if (report.tokens === undefined) return 'no_token_ids';
+        const matrices = matricesOf(report);
+        if (typeof matrices === 'string') return matrices;
+        const { gt_pass, generated_pass, length, programs, tests } = matrices;
+        const output = ask.answer({ gt_pass, generated_pass, length: length! });
+        if (typeof output === 'string') return output;
+        const rewardOn = (id: string | number, value: number | undefined) =>
+          reward({ episode_id, step_id: String(id) }, value ?? null, null);
+        return [
+          ...programs.map(({ id }, i) => rewardOn(id, output.R_C[i])),
+          ...tests.map(({ id }, k) => rewardOn(id, output.R_V[k])),
+        ];
+      }),
+  },
+});

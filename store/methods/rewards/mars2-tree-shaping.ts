@@ -8,8 +8,13 @@
  * Dropped: the search that grows the tree. Open: nothing known.
  */
 
-import { type Static, Type } from 'typebox';
-import type { Method } from '../method.ts';
+import { Type } from 'typebox';
+import type { StepFacts } from '../../judging/facts.ts';
+import { reward } from '../../judging/judgement.ts';
+import { ownRewardsOf } from '../../judging/named-feedback.ts';
+import { overEpisodes } from '../../judging/over-episodes.ts';
+import { stepTree } from '../../judging/search-tree.ts';
+import { method } from '../method.ts';
 import { refuseInput, requireRows } from '../refuse.ts';
 import { nullable, Reward } from '../shapes.ts';
 import { groupBy, mean } from '../statistics.ts';
@@ -17,16 +22,15 @@ import { groupBy, mean } from '../statistics.ts';
 const Input = Type.Object({ rewards: Type.Array(Reward), parent: Type.Array(nullable(Type.Integer({ minimum: -1 }))) });
 const params = { gamma: 0.5, lam: 0.5 };
 
-export const mars2TreeShaping: Method<Static<typeof Input>, typeof params, (number | null)[]> = {
+export const mars2TreeShaping = method({
   name: 'mars2_tree_shaping',
   kind: 'reward',
   source: 'MARS²: TsinghuaC3I/MARTI, agent_workflows/ab_mcts_processor.py; verified (code)',
   version: 1,
-  needs: 'rewards of a tree',
   summary: 'Adds to each node’s reward a share of what it has over its parent and siblings.',
   params,
   input: Input,
-  run: ({ rewards, parent }, { gamma, lam }) => {
+  run: ({ rewards, parent }, { gamma, lam }): (number | null)[] => {
     requireRows('parent', parent, rewards.length, 'rewards');
     const own = parent.findIndex((above, node) => above === node);
     if (own >= 0) refuseInput(`parent[${own}]`, 'another node, −1 or null', own);
@@ -45,7 +49,29 @@ export const mars2TreeShaping: Method<Static<typeof Input>, typeof params, (numb
     }
     return shaped;
   },
-};
+  judged: {
+    reads: ['rewards', 'feedback'],
+    writes: ['rewards', 'scores'],
+    /** MARS²: the step's own reward is that of its node. A node that hangs from nothing belongs to no family. */
+    rows: (facts, ask) => {
+      const ownReward = ownRewardsOf(facts);
+      return overEpisodes(facts, reward, (_, steps) => {
+        const tree = stepTree(steps);
+        if (!tree.grown) return 'no_tree';
+        const places = new Map(tree.nodes.map((node, i) => [node, i]));
+        const parent = tree.nodes.map((node) => places.get(tree.parentOf(node) as StepFacts) ?? -1);
+        const values = ask.answer({ rewards: tree.nodes.map(ownReward), parent });
+        if (typeof values === 'string') return values;
+        return steps.map((step) => {
+          const place = places.get(step);
+          if (place === undefined) return reward(step, null, tree.apart.get(step) ?? null);
+          const value = values[place] ?? null;
+          return reward(step, value, value === null ? 'missing_reward' : null);
+        });
+      });
+    },
+  },
+});
 
 function baselineOf(parent: number | null, siblings: readonly number[], lam: number): number | null {
   if (siblings.length === 0) return parent;

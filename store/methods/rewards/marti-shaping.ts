@@ -7,19 +7,21 @@
  * Kept: α = β = 0.5, the raw rewards in Q. Dropped: the forms for debates and mixtures. Open: nothing known.
  */
 
-import { type Static, Type } from 'typebox';
-import type { Method } from '../method.ts';
+import { Type } from 'typebox';
+import { reward } from '../../judging/judgement.ts';
+import { ownRewardsOf } from '../../judging/named-feedback.ts';
+import { along, complete, onwardOf, overEpisodes } from '../../judging/over-episodes.ts';
+import { method } from '../method.ts';
 
 const Input = Type.Object({ rewards: Type.Array(Type.Number()) });
 type Name = 'quality' | 'margin' | 'quality_with_outcome' | 'margin_with_outcome';
 const params: { name: Name; alpha: number; beta: number } = { name: 'quality', alpha: 0.5, beta: 0.5 };
 
-export const martiShaping: Method<Static<typeof Input>, typeof params, number[]> = {
+export const martiShaping = method({
   name: 'marti_shaping',
   kind: 'reward',
   source: 'MARTI: TsinghuaC3I/MARTI, verifiers/auto_reward_alloc.py; verified (code)',
   version: 1,
-  needs: 'rewards along a chain',
   summary: 'Shapes each turn’s reward by the mean reward of the turns before it.',
   params,
   limits: {
@@ -31,7 +33,7 @@ export const martiShaping: Method<Static<typeof Input>, typeof params, number[]>
     ]),
   },
   input: Input,
-  run: ({ rewards }, { name, alpha, beta }) => {
+  run: ({ rewards }, { name, alpha, beta }): number[] => {
     const outcome = name.endsWith('_with_outcome') ? beta * (rewards.at(-1) ?? 0) : 0;
     let earlier = 0;
     return rewards.map((reward, turn) => {
@@ -42,4 +44,19 @@ export const martiShaping: Method<Static<typeof Input>, typeof params, number[]>
       return reward + alpha * shape + outcome;
     });
   },
-};
+  judged: {
+    reads: ['rewards', 'feedback'],
+    writes: ['rewards', 'scores'],
+    /** MARTI: the steps that the episode went on from are the chain; each must have a reward of its own. */
+    rows: (facts, ask) => {
+      const ownReward = ownRewardsOf(facts);
+      return overEpisodes(facts, reward, (_, steps) => {
+        const chain = onwardOf(steps);
+        const rewards = complete(chain.map(ownReward));
+        if (rewards === null) return 'missing_reward';
+        const values = ask.answer({ rewards });
+        return along(steps, chain, values, { none: 'missing_reward', other: () => 'not_chosen' });
+      });
+    },
+  },
+});

@@ -7,8 +7,10 @@
  * Kept: the mean over executions. Open: nothing known.
  */
 
-import { type Static, Type } from 'typebox';
-import type { Method } from '../method.ts';
+import { Type } from 'typebox';
+import { reward } from '../../judging/judgement.ts';
+import { overDesigns } from '../../judging/launches.ts';
+import { method } from '../method.ts';
 import { Reward } from '../shapes.ts';
 import { mean } from '../statistics.ts';
 
@@ -19,21 +21,24 @@ type Rewards = {
   readonly executor: readonly (readonly (number | null)[])[];
 };
 
-export const metaagentxRewards: Method<Static<typeof Input>, Record<never, never>, Rewards> = {
+export const metaagentxRewards = method({
   name: 'metaagentx_rewards',
   kind: 'reward',
   source: 'MetaAgent-X: PettingLLMs, multi_agents_execution_engine_autoevol.py; verified (code)',
   version: 1,
-  needs: 'designs and executions',
   summary:
     'Executors keep their reward; a designer gets the mean over its executions; stored on each step of the episode.',
   params: {},
   input: Input,
-  run: ({ exec_rewards }) => ({
+  run: ({ exec_rewards }): Rewards => ({
     designer: exec_rewards.map((row) => {
       const known = row.filter((reward) => reward !== null);
       return known.length === 0 ? null : mean(known);
     }),
     executor: exec_rewards,
   }),
-};
+  judged: {
+    writes: ['rewards', 'scores'],
+    rows: (facts, ask) => overDesigns(facts, reward, ask.answer, { credited: false }),
+  },
+});

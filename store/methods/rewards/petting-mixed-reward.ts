@@ -5,21 +5,42 @@
  * Kept: α 1. Dropped: how team and local rewards are found. Open: the mixture rule.
  */
 
-import { type Static, Type } from 'typebox';
-import type { Method } from '../method.ts';
+import { Type } from 'typebox';
+import { stepKey } from '../../judging/facts.ts';
+import { reward } from '../../judging/judgement.ts';
+import { numbersOn, ownRewardsOf } from '../../judging/named-feedback.ts';
+import { along, overEpisodes } from '../../judging/over-episodes.ts';
+import { method } from '../method.ts';
 import { Reward } from '../shapes.ts';
 
 const Input = Type.Object({ team: Type.Number(), local: Type.Array(Reward) });
 const params = { alpha: 1 };
 
-export const pettingMixedReward: Method<Static<typeof Input>, typeof params, (number | null)[]> = {
+export const pettingMixedReward = method({
   name: 'petting_mixed_reward',
   kind: 'reward',
   source: 'AT-GRPO: PettingLLMs; mixture secondary',
   version: 1,
-  needs: 'team and local rewards',
   summary: 'alpha times the team’s reward plus the agent’s own.',
   params,
   input: Input,
-  run: ({ team, local }, { alpha }) => local.map((own) => (own === null ? null : alpha * team + own)),
-};
+  run: ({ team, local }, { alpha }): (number | null)[] =>
+    local.map((own) => (own === null ? null : alpha * team + own)),
+  judged: {
+    reads: ['rewards', 'feedback'],
+    writes: ['rewards', 'scores'],
+    /** AT-GRPO's mixture: the episode's reward for the team, and the step's own, or the one its agent was given for the whole episode. */
+    rows: (facts, ask) => {
+      const ownReward = ownRewardsOf(facts);
+      const ofAgent = numbersOn(facts.feedback, 'agent', 'reward');
+      return overEpisodes(facts, reward, (episode, steps) => {
+        if (episode.reward === null) return 'missing_reward';
+        const local = steps.map(
+          (step) => ownReward(step) ?? ofAgent.get(stepKey(step.episode_id, step.agent ?? '')) ?? null,
+        );
+        const values = ask.answer({ team: episode.reward, local });
+        return along(steps, steps, values, { none: 'no_local_reward', other: () => 'no_local_reward' });
+      });
+    },
+  },
+});

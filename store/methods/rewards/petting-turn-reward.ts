@@ -6,8 +6,10 @@
  * Kept: four variants, T 8, γ 0.99. Dropped: nothing. Open: nothing known.
  */
 
-import { type Static, Type } from 'typebox';
-import type { Method } from '../method.ts';
+import { Type } from 'typebox';
+import { reward } from '../../judging/judgement.ts';
+import { along, overEpisodes } from '../../judging/over-episodes.ts';
+import { method } from '../method.ts';
 
 const Input = Type.Object({ final: Type.Number(), turns: Type.Array(Type.Integer({ minimum: 0 })) });
 type Mode = 'turn_weighted' | 'discount' | 'binary' | 'normalized';
@@ -20,12 +22,11 @@ const REWARD: Record<Mode, (final: number, turn: number, turns: number, gamma: n
   normalized: (final) => Math.min(Math.max(final, -1), 1),
 };
 
-export const pettingTurnReward: Method<Static<typeof Input>, typeof params, number[]> = {
+export const pettingTurnReward = method({
   name: 'petting_turn_reward',
   kind: 'reward',
   source: 'AT-GRPO: PettingLLMs; verified (code)',
   version: 1,
-  needs: 'rewards by turn',
   summary: 'A reward for each turn from the final one: weighted by turn, discounted, binary or clipped.',
   params,
   limits: {
@@ -39,6 +40,18 @@ export const pettingTurnReward: Method<Static<typeof Input>, typeof params, numb
     gamma: Type.Number({ minimum: 0, maximum: 1 }),
   },
   input: Input,
-  run: ({ final, turns }, { mode, max_turns, gamma }) =>
+  run: ({ final, turns }, { mode, max_turns, gamma }): number[] =>
     turns.map((turn) => REWARD[mode](final, turn, max_turns, gamma)),
-};
+  judged: {
+    writes: ['rewards', 'scores'],
+    /** The episode's reward, for each step that says its turn. */
+    rows: (facts, ask) =>
+      overEpisodes(facts, reward, (episode, steps) => {
+        if (episode.reward === null) return 'missing_reward';
+        const counted = steps.filter(({ turn }) => turn !== null && turn >= 0);
+        const turns = counted.map(({ turn }) => turn!);
+        const values = ask.answer({ final: episode.reward, turns });
+        return along(steps, counted, values, { none: 'no_turn', other: () => 'no_turn' });
+      }),
+  },
+});

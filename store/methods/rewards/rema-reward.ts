@@ -8,8 +8,11 @@
  * Dropped: where on the last turn the reward is put. Open: nothing known.
  */
 
-import { type Static, Type } from 'typebox';
-import type { Method } from '../method.ts';
+import { Type } from 'typebox';
+import type { StepFacts } from '../../judging/facts.ts';
+import { reward } from '../../judging/judgement.ts';
+import { onwardOf, overEpisodes, rewardsByRole } from '../../judging/over-episodes.ts';
+import { method } from '../method.ts';
 
 const Input = Type.Object({
   score: Type.Number(),
@@ -21,17 +24,16 @@ const params = { mask_unfinished: false };
 
 type Rewards = { readonly 'meta-thinking': number; readonly reasoning: number };
 
-export const remaReward: Method<Static<typeof Input>, typeof params, Rewards> = {
+export const remaReward = method({
   name: 'rema_reward',
   kind: 'reward',
   source: 'ReMA: ziyuwan/ReMA-public, reward_manager/rema.py; verified (code)',
   version: 1,
-  needs: 'outcome and roles',
   summary:
     'The outcome for both roles, 0 for one whose turns did not end when such roles are masked; stored on each step of the role.',
   params,
   input: Input,
-  run: ({ score, finished, max_turns, boxed }, { mask_unfinished }) => {
+  run: ({ score, finished, max_turns, boxed }, { mask_unfinished }): Rewards => {
     const after = (now: number, role: keyof Rewards, shift: number) => {
       if (mask_unfinished) return finished[role] ? now : 0;
       return max_turns === 1 && boxed ? now + shift : now;
@@ -39,4 +41,34 @@ export const remaReward: Method<Static<typeof Input>, typeof params, Rewards> = 
     const meta = after(score, 'meta-thinking', -0.25);
     return { 'meta-thinking': meta, reasoning: after(meta, 'reasoning', 0.25) };
   },
-};
+  judged: {
+    reads: ['content'],
+    writes: ['rewards', 'scores'],
+    /**
+     * ReMA. A role finished when each of its calls stopped by itself, which is asked for only where unfinished roles are masked. The
+     * number of turns is the episode's budget `max_turns`. The source puts a role's reward on its last turn; here it is copied to all.
+     */
+    rows: (facts, ask) =>
+      overEpisodes(facts, reward, (episode, steps) => {
+        if (episode.reward === null) return 'missing_reward';
+        const max_turns = episode.budgets?.max_turns;
+        if (typeof max_turns !== 'number' || !Number.isInteger(max_turns)) return 'no_max_turns';
+        const onward = onwardOf(steps);
+        const ofRole = (role: string) => onward.filter((step) => step.role === role);
+        const [thinking, reasoning] = [ofRole('meta-thinking'), ofRole('reasoning')];
+        if (thinking.length === 0 || reasoning.length === 0) return 'no_such_roles';
+        const endOf = (step: StepFacts) => facts.contentOf(step).finish_reason ?? null;
+        if (ask.params.mask_unfinished && [...thinking, ...reasoning].some((step) => endOf(step) === null))
+          return 'no_finish_reason';
+        const ended = (own: readonly StepFacts[]) =>
+          own.every((step) => [null, 'stop', 'tool_call'].includes(endOf(step)));
+        const input = {
+          score: episode.reward,
+          finished: { 'meta-thinking': ended(thinking), reasoning: ended(reasoning) },
+          max_turns,
+          boxed: reasoning.some((step) => facts.contentOf(step).text?.includes('boxed') ?? false),
+        };
+        return rewardsByRole(steps, ask.answer(input));
+      }),
+  },
+});

@@ -6,8 +6,12 @@
  * Kept: differences of clipped rates. Open: nothing known.
  */
 
-import { type Static, Type } from 'typebox';
-import type { Method } from '../method.ts';
+import { Type } from 'typebox';
+import { stepKey } from '../../judging/facts.ts';
+import { reward } from '../../judging/judgement.ts';
+import { numbersOn } from '../../judging/named-feedback.ts';
+import { complete, onwardOf, overEpisodes } from '../../judging/over-episodes.ts';
+import { method } from '../method.ts';
 
 const Input = Type.Object({
   pass_rate: Type.Array(Type.Number()),
@@ -16,16 +20,15 @@ const Input = Type.Object({
 
 type Rewards = { readonly planner_coder: readonly number[]; readonly reflection: readonly number[] };
 
-export const unitymasCodeRewards: Method<Static<typeof Input>, Record<never, never>, Rewards> = {
+export const unitymasCodeRewards = method({
   name: 'unitymas_code_rewards',
   kind: 'reward',
   source: 'UnityMAS-O: chenyiqun/UnityMAS-O, reward_allocators/code_turn_level.py; verified (code)',
   version: 1,
-  needs: 'pass rates by turn',
   summary: 'The change of the pass rate for each turn, and the next turn’s change for each reflection.',
   params: {},
   input: Input,
-  run: ({ pass_rate, reflections }) => {
+  run: ({ pass_rate, reflections }): Rewards => {
     const rates = pass_rate.map((rate) => Math.min(Math.max(rate, 0), 1));
     const gains = rates.map((rate, turn) => rate - (rates[turn - 1] ?? 0));
     return {
@@ -33,4 +36,43 @@ export const unitymasCodeRewards: Method<Static<typeof Input>, Record<never, nev
       reflection: Array.from({ length: reflections }, (_, turn) => gains[turn + 1] ?? 0),
     };
   },
-};
+  judged: {
+    reads: ['feedback'],
+    writes: ['rewards', 'scores'],
+    /** UnityMAS-O for code: the turn's pass rate is what was last said of one of its steps. Every turn with a planner or coder has one. */
+    rows: (facts, ask) => {
+      const rates = numbersOn(facts.feedback, 'step', 'pass_rate');
+      return overEpisodes(facts, reward, (_, steps) => {
+        const onward = onwardOf(steps).filter(({ turn }) => turn !== null);
+        const writing = onward.filter(({ role }) => role === 'planner' || role === 'coder');
+        const turns = [...new Set(writing.map(({ turn }) => turn!))].sort((a, b) => a - b);
+        if (turns.length === 0) return 'no_such_roles';
+        const pass_rate = complete(
+          turns.map((turn) =>
+            onward
+              .filter((step) => step.turn === turn)
+              .map((step) => rates.get(stepKey(step.episode_id, step.step_id)))
+              .findLast((rate) => rate !== undefined),
+          ),
+        );
+        if (pass_rate === null) return 'no_pass_rate';
+        const output = ask.answer({
+          pass_rate,
+          reflections: turns.length,
+        });
+        if (typeof output === 'string') return output;
+        return steps.map((step) => {
+          if (!onward.includes(step)) return reward(step, null, step.turn === null ? 'no_turn' : 'not_chosen');
+          const earned = writing.includes(step)
+            ? output.planner_coder
+            : step.role === 'reflection'
+              ? output.reflection
+              : null;
+          if (earned === null) return reward(step, null, 'other_role');
+          const value = earned[turns.indexOf(step.turn!)] ?? null;
+          return reward(step, value, value === null ? 'no_pass_rate' : null);
+        });
+      });
+    },
+  },
+});

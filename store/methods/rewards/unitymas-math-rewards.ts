@@ -7,8 +7,9 @@
  * each role. Open: nothing known.
  */
 
-import { type Static, Type } from 'typebox';
-import type { Method } from '../method.ts';
+import { Type } from 'typebox';
+import { rewardsByFormat } from '../../judging/formatted-turns.ts';
+import { method } from '../method.ts';
 import { Reward } from '../shapes.ts';
 
 const Input = Type.Object({
@@ -19,15 +20,19 @@ const Input = Type.Object({
 });
 const params = { format_weight: 1 };
 
-export const unitymasMathRewards: Method<Static<typeof Input>, typeof params, (number | null)[]> = {
+export const unitymasMathRewards = method({
   name: 'unitymas_math_rewards',
   kind: 'reward',
   source: 'UnityMAS-O: chenyiqun/UnityMAS-O, reward_allocators/math_final_answer.py; verified (code)',
   version: 1,
-  needs: 'outcome and format scores',
   summary: 'The final accuracy for every turn, and a weight times the turn’s own format reward.',
   params,
   input: Input,
-  run: ({ accuracy, format }, { format_weight }) =>
+  run: ({ accuracy, format }, { format_weight }): (number | null)[] =>
     format.map((own) => (accuracy === null || own === null ? null : accuracy + format_weight * own)),
-};
+  judged: {
+    reads: ['feedback'],
+    writes: ['rewards', 'scores'],
+    rows: (facts, ask) => rewardsByFormat(facts, ({ outcome: accuracy, format }) => ask.answer({ accuracy, format })),
+  },
+});

@@ -7,8 +7,9 @@
  * Dropped: the fallback for a missing format reward, 1 for any text, because a null is not a reward. Open: nothing known.
  */
 
-import { type Static, Type } from 'typebox';
-import type { Method } from '../method.ts';
+import { Type } from 'typebox';
+import { rewardsByFormat } from '../../judging/formatted-turns.ts';
+import { method } from '../method.ts';
 import { Reward } from '../shapes.ts';
 
 const Input = Type.Object({
@@ -18,17 +19,21 @@ const Input = Type.Object({
 });
 const params = { emit_intermediate: true };
 
-export const unitymasTerminalRewards: Method<Static<typeof Input>, typeof params, (number | null)[]> = {
+export const unitymasTerminalRewards = method({
   name: 'unitymas_terminal_rewards',
   kind: 'reward',
   source: 'UnityMAS-O: chenyiqun/UnityMAS-O, ray_trainer.py; verified (code)',
   version: 1,
-  needs: 'outcome and format scores',
   summary: 'The outcome and all format rewards for the last turn, their own format reward for those before.',
   params,
   input: Input,
-  run: ({ outcome, format }, { emit_intermediate }) => {
+  run: ({ outcome, format }, { emit_intermediate }): (number | null)[] => {
     const total = [outcome, ...format].reduce((sum, part) => (sum === null || part === null ? null : sum + part), 0);
     return format.map((own, turn) => (turn === format.length - 1 ? total : emit_intermediate ? own : 0));
   },
-};
+  judged: {
+    reads: ['feedback'],
+    writes: ['rewards', 'scores'],
+    rows: (facts, ask) => rewardsByFormat(facts, ask.answer),
+  },
+});

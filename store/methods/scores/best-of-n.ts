@@ -6,21 +6,20 @@
  * Candidates whose truth is unknown leave the share; episodes without a known one among the chosen are left out; null when none is left.
  */
 
-import type { Static } from 'typebox';
+import { scoreByReports } from '../../judging/reports.ts';
 import { ExecutionReports, readReports } from '../execution-report.ts';
-import type { Method } from '../method.ts';
+import { method } from '../method.ts';
 import { largest, mean } from '../statistics.ts';
 
-export const bestOfN: Method<Static<typeof ExecutionReports>, Record<never, never>, number | null> = {
+export const bestOfN = method({
   name: 'best_of_n',
   kind: 'score',
   source: 'ours, after CURE (arXiv 2506.03136; Gen-Verse/CURE, evaluation/eval.py)',
   version: 1,
-  needs: 'execution reports',
   summary: 'Mean correctness of the program that passes most generated tests; ties share the credit.',
   params: {},
   input: ExecutionReports,
-  run: ({ reports }) => {
+  run: ({ reports }): number | null => {
     const shares = readReports(reports).flatMap(({ report, read }) => {
       const tests = read.tests.filter((test) => report.tests[test]!.valid);
       const passes = read.programs.map((program) => tests.filter((test) => read.cell(program, test) === 1).length);
@@ -32,4 +31,8 @@ export const bestOfN: Method<Static<typeof ExecutionReports>, Record<never, neve
     });
     return shares.length === 0 ? null : mean(shares);
   },
-};
+  judged: {
+    reads: ['content', 'reports'],
+    rows: (facts, ask) => scoreByReports(facts, ask.run),
+  },
+});

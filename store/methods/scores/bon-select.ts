@@ -6,8 +6,10 @@
  * Kept: most passes, then the lowest index. Dropped: running the programs. Open: nothing known.
  */
 
-import { type Static, Type } from 'typebox';
-import type { Method } from '../method.ts';
+import { Type } from 'typebox';
+import { score } from '../../judging/judgement.ts';
+import { matricesOf, noScore, overReports } from '../../judging/reports.ts';
+import { method } from '../method.ts';
 import { refuseInput, requireRectangle, requireRows } from '../refuse.ts';
 import { PassMatrix } from '../shapes.ts';
 import { largest, mean, sum } from '../statistics.ts';
@@ -21,16 +23,15 @@ type Choice = {
   readonly gt_rate: number | null;
 };
 
-export const bonSelect: Method<Static<typeof Input>, Record<never, never>, Choice> = {
+export const bonSelect = method({
   name: 'bon_select',
   kind: 'score',
   source: 'CURE: Gen-Verse/CURE, evaluation/eval.py; arXiv 2506.03136; verified (code)',
   version: 1,
-  needs: 'execution matrix',
   summary: 'Picks the program that passes most generated tests and reports it on ground truth.',
   params: {},
   input: Input,
-  run: ({ generated_pass, gt_pass }) => {
+  run: ({ generated_pass, gt_pass }): Choice => {
     if (generated_pass.length === 0) refuseInput('generated_pass', 'at least one program', generated_pass);
     requireRectangle('generated_pass', generated_pass);
     requireRectangle('gt_pass', gt_pass);
@@ -46,4 +47,17 @@ export const bonSelect: Method<Static<typeof Input>, Record<never, never>, Choic
       gt_rate: truth.length === 0 ? null : mean(truth),
     };
   },
-};
+  judged: {
+    reads: ['content', 'reports'],
+    rows: (facts, ask) =>
+      overReports(facts, noScore, (report, { episode_id }) => {
+        const matrices = matricesOf(report);
+        if (typeof matrices === 'string') return matrices;
+        const { gt_pass, generated_pass, programs } = matrices;
+        const choice = ask.answer({ gt_pass, generated_pass });
+        if (typeof choice === 'string') return choice;
+        const chosen = programs[choice.index]?.id ?? null;
+        return [score(`e/${episode_id}`, choice.gt_rate, null, { ...choice, chosen })];
+      }),
+  },
+});

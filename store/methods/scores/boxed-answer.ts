@@ -5,20 +5,38 @@
  * Kept: the last box, braces counted. Dropped: nothing. Open: what the paper does where the last box never closes.
  */
 
-import { type Static, Type } from 'typebox';
+import { Type } from 'typebox';
+import { score } from '../../judging/judgement.ts';
+import { messagesOf, textScore } from '../../judging/messages.ts';
 import { lastBox } from '../boxed.ts';
-import type { Method } from '../method.ts';
+import { method } from '../method.ts';
 
 const Input = Type.Object({ text: Type.String() });
 
-export const boxedAnswer: Method<Static<typeof Input>, Record<never, never>, string | null> = {
+export const boxedAnswer = method({
   name: 'boxed_answer',
   kind: 'score',
   source: 'M500: MAS-TTS, data description; secondary',
   version: 1,
-  needs: 'last message',
   summary: 'The inside of the last \\boxed{…}, null when there is none or it never closes.',
   params: {},
   input: Input,
-  run: ({ text }) => lastBox(text),
-};
+  run: ({ text }): string | null => lastBox(text),
+  judged: {
+    reads: ['content'],
+    rows: ({ episodes, steps, contentOf }, ask) => {
+      const messages = messagesOf({ steps });
+      return episodes.map((episode) => {
+        const key = `e/${episode.episode_id}`;
+        const last = messages.get(episode.episode_id)?.at(-1);
+        if (last === undefined) return score(key, null, 'no_messages');
+        const { text } = contentOf(last);
+        if (text === null) return score(key, null, 'no_text');
+        const found = ask.run({ text });
+        return found === null
+          ? score(key, null, 'no_boxed_answer', { step_id: last.step_id })
+          : textScore(episode, found, { step_id: last.step_id });
+      });
+    },
+  },
+});

@@ -8,9 +8,11 @@
  * Kept: the three shares and their combination. Dropped: nothing. Open: the notation.
  */
 
-import { type Static, Type } from 'typebox';
+import { Type } from 'typebox';
+import { score } from '../../judging/judgement.ts';
+import { matricesOf, noScore, overReports } from '../../judging/reports.ts';
 import { splitByTruth } from '../cure.ts';
-import type { Method } from '../method.ts';
+import { method } from '../method.ts';
 import { refuseInput, requireRectangle, requireRows } from '../refuse.ts';
 import { PassMatrix } from '../shapes.ts';
 import { mean } from '../statistics.ts';
@@ -19,16 +21,15 @@ const Input = Type.Object({ generated_pass: PassMatrix, gt_pass: PassMatrix });
 
 type Precision = { readonly p_u: number; readonly p_01: number; readonly p_00: number; readonly precision: number };
 
-export const curePrecision: Method<Static<typeof Input>, Record<never, never>, Precision | null> = {
+export const curePrecision = method({
   name: 'cure_precision',
   kind: 'score',
   source: 'CURE: arXiv 2506.03136; count form secondary, notation unverified',
   version: 1,
-  needs: 'execution matrix',
   summary: 'How well passing the generated tests implies being right, estimated from one task.',
   params: {},
   input: Input,
-  run: ({ generated_pass, gt_pass }) => {
+  run: ({ generated_pass, gt_pass }): Precision | null => {
     const tests = requireRectangle('generated_pass', generated_pass);
     const truths = requireRectangle('gt_pass', gt_pass);
     requireRows('gt_pass', gt_pass, generated_pass.length, 'the programs of generated_pass');
@@ -47,4 +48,17 @@ export const curePrecision: Method<Static<typeof Input>, Record<never, never>, P
     const p_00 = others.length === 0 ? 0 : mean(others);
     return { p_u, p_01, p_00, precision: p_u * (1 - p_01) - (1 - p_u) * p_00 };
   },
-};
+  judged: {
+    reads: ['content', 'reports'],
+    rows: (facts, ask) =>
+      overReports(facts, noScore, (report, { episode_id }) => {
+        const matrices = matricesOf(report);
+        if (typeof matrices === 'string') return matrices;
+        const { gt_pass, generated_pass, tests } = matrices;
+        const output = ask.answer({ gt_pass, generated_pass });
+        if (typeof output === 'string') return output;
+        if (output === null) return tests.length === 0 ? 'no_tests' : 'nobody_right';
+        return [score(`e/${episode_id}`, output.precision, null, output)];
+      }),
+  },
+});

@@ -8,22 +8,23 @@
  */
 
 import { type Static, Type } from 'typebox';
-import type { Method } from '../method.ts';
+import { groupOf } from '../../judging/facts.ts';
+import { score } from '../../judging/judgement.ts';
+import { type Given, method } from '../method.ts';
 import { AgentSteps } from '../shapes.ts';
 import { groupBy, mean, standardDeviation } from '../statistics.ts';
 
 const Input = Type.Object({ steps: AgentSteps });
 
-export const drmasScaleRatio: Method<Static<typeof Input>, Record<never, never>, Record<string, number | null>> = {
+export const drmasScaleRatio = method({
   name: 'drmas_scale_ratio',
   kind: 'score',
   source: 'Dr. MAS: langfengQ/DrMAS; derived, unverified',
   version: 1,
-  needs: 'rewards by group and agent',
   summary: 'For each agent, how far normalising over the whole team misjudges the size of its gradients.',
   params: {},
   input: Input,
-  run: ({ steps }) => {
+  run: ({ steps }): Record<string, number | null> => {
     const rewards = known(steps);
     const [centre, deviation] = [mean(rewards), standardDeviation(rewards, 0)];
     const ratioOf = (own: readonly number[]) =>
@@ -34,8 +35,37 @@ export const drmasScaleRatio: Method<Static<typeof Input>, Record<never, never>,
       [...groupBy(steps, ({ agent }) => String(agent))].map(([agent, own]) => [agent, ratioOf(known(own))]),
     );
   },
-};
+  judged: {
+    reads: ['rewards'],
+    /**
+     * A number for each agent of a group stands in the detail. The value is that of the agent that is furthest above: the one whose
+     * gradients the team's own scale would inflate most.
+     */
+    rows: ({ episodes, steps, rewardOf }, ask) => {
+      const own = groupBy(steps, (step) => step.episode_id);
+      return [...groupBy(episodes, groupOf)].map(([group, members]) => {
+        const rows = members.flatMap(({ episode_id }) =>
+          (own.get(episode_id) ?? []).map((step) => ({
+            query: group,
+            traj: episode_id,
+            agent: step.agent ?? '',
+            reward: rewardOf(step),
+          })),
+        );
+        if (rows.length === 0) return score(`g/${group}`, null, 'no_steps');
+        if (rows.every(({ reward }) => reward === null)) return score(`g/${group}`, null, 'missing_reward');
+        const output = ask.answer({ steps: rows });
+        if (typeof output === 'string') return score(`g/${group}`, null, output);
+        const ratios = output as Record<string, number | null>;
+        const known = Object.values(ratios).filter((ratio) => ratio !== null);
+        return known.length === 0
+          ? score(`g/${group}`, null, 'zero_variance', ratios)
+          : score(`g/${group}`, Math.max(...known), null, ratios);
+      });
+    },
+  },
+});
 
-function known(steps: Static<typeof AgentSteps>): number[] {
+function known(steps: Given<Static<typeof AgentSteps>>): number[] {
   return steps.flatMap(({ reward }) => (reward === null ? [] : [reward]));
 }

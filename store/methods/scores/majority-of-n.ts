@@ -6,21 +6,20 @@
  * Episodes whose choice is of unknown truth are left out; null when none is left.
  */
 
-import type { Static } from 'typebox';
+import { scoreByReports } from '../../judging/reports.ts';
 import { type ExecutionReport, ExecutionReports, readReports } from '../execution-report.ts';
-import type { Method } from '../method.ts';
+import { method } from '../method.ts';
 import { groupBy, mean } from '../statistics.ts';
 
-export const majorityOfN: Method<Static<typeof ExecutionReports>, Record<never, never>, number | null> = {
+export const majorityOfN = method({
   name: 'majority_of_n',
   kind: 'score',
   source: 'ours',
   version: 1,
-  needs: 'execution reports',
   summary: 'Share of episodes whose largest group of equal behaviour is right.',
   params: {},
   input: ExecutionReports,
-  run: ({ reports }) => {
+  run: ({ reports }): number | null => {
     const outcomes = readReports(reports).flatMap(({ report, read }) => {
       const groups = [...groupBy(read.programs, (program) => behaviourOf(report, program)).values()];
       const largest = groups.reduce<number[]>((best, group) => (group.length > best.length ? group : best), []);
@@ -30,7 +29,11 @@ export const majorityOfN: Method<Static<typeof ExecutionReports>, Record<never, 
     });
     return outcomes.length === 0 ? null : mean(outcomes);
   },
-};
+  judged: {
+    reads: ['content', 'reports'],
+    rows: (facts, ask) => scoreByReports(facts, ask.run),
+  },
+});
 
 function behaviourOf(report: ExecutionReport, program: number): string {
   const { valid, behaviour } = report.programs[program]!;

@@ -4,20 +4,33 @@
  * Source: ours, for the correctness test of MAS-TTS; each step is done once, in this order, and the dollar signs need not be a pair.
  */
 
-import { type Static, Type } from 'typebox';
+import { Type } from 'typebox';
+import { score } from '../../judging/judgement.ts';
+import { answersOf, textScore } from '../../judging/messages.ts';
 import { normaliseAnswer as normalise } from '../answer.ts';
-import type { Method } from '../method.ts';
+import { method } from '../method.ts';
 
 const Input = Type.Object({ text: Type.String() });
 
-export const normaliseAnswer: Method<Static<typeof Input>, Record<never, never>, string> = {
+export const normaliseAnswer = method({
   name: 'normalise_answer',
   kind: 'score',
   source: 'ours',
   version: 1,
-  needs: 'final answer',
   summary: 'The answer without surrounding space, final full stop, dollar signs and doubled spaces.',
   params: {},
   input: Input,
-  run: ({ text }) => normalise(text),
-};
+  run: ({ text }): string => normalise(text),
+  judged: {
+    reads: ['content'],
+    rows: (facts, ask) => {
+      const answerOf = answersOf(facts);
+      return facts.episodes.map((episode) => {
+        const answer = answerOf(episode);
+        if (answer === null) return score(`e/${episode.episode_id}`, null, 'no_answer');
+        const text = ask.run({ text: answer.text });
+        return textScore(episode, text, { answer_from: answer.from });
+      });
+    },
+  },
+});

@@ -5,24 +5,27 @@
  * any other, are left out; null when nothing is left.
  */
 
-import type { Static } from 'typebox';
+import { scoreByReports } from '../../judging/reports.ts';
 import { ExecutionReports, readReports } from '../execution-report.ts';
-import type { Method } from '../method.ts';
+import { method } from '../method.ts';
 import { mean } from '../statistics.ts';
 
-export const passAt1: Method<Static<typeof ExecutionReports>, Record<never, never>, number | null> = {
+export const passAt1 = method({
   name: 'pass_at_1',
   kind: 'score',
   source: 'ours',
   version: 1,
-  needs: 'execution reports',
   summary: 'Mean share of right candidates.',
   params: {},
   input: ExecutionReports,
-  run: ({ reports }) => {
+  run: ({ reports }): number | null => {
     const shares = readReports(reports).flatMap(({ read: { right, wrong } }) =>
       right.length + wrong.length === 0 ? [] : [right.length / (right.length + wrong.length)],
     );
     return shares.length === 0 ? null : mean(shares);
   },
-};
+  judged: {
+    reads: ['content', 'reports'],
+    rows: (facts, ask) => scoreByReports(facts, ask.run),
+  },
+});

@@ -6,27 +6,45 @@
  * Kept: the best step so far. Dropped: the release’s adding up and its extra slot. Open: the formula.
  */
 
-import { type Static, Type } from 'typebox';
-import type { Method } from '../method.ts';
+import { Type } from 'typebox';
+import { score } from '../../judging/judgement.ts';
+import { subgoalsOf } from '../../judging/subgoals.ts';
+import { method } from '../method.ts';
 import { Bit } from '../shapes.ts';
 import { mean } from '../statistics.ts';
 
 const Input = Type.Object({ subgoals_done: Type.Array(Type.Array(Bit, { minItems: 1 })) });
 
-export const progressRate: Method<Static<typeof Input>, Record<never, never>, number[]> = {
+export const progressRate = method({
   name: 'progress_rate',
   kind: 'score',
   source: 'AgentBoard; formula unverified',
   version: 1,
-  needs: 'subgoals',
   summary: 'For each step the largest share of subgoals met at any step so far.',
   params: {},
   input: Input,
-  run: ({ subgoals_done }) => {
+  run: ({ subgoals_done }): number[] => {
     let best = 0;
     return subgoals_done.map((met) => {
       best = Math.max(best, mean(met));
       return best;
     });
   },
-};
+  judged: {
+    reads: ['observations'],
+    /** The value is how far the run had come at its last moment; every moment stands in the detail. */
+    rows: ({ episodes, observations }, ask) => {
+      const subgoals = subgoalsOf(observations);
+      return episodes.map(({ episode_id }) => {
+        const key = `e/${episode_id}`;
+        const subgoals_done = subgoals.moments(episode_id);
+        if (subgoals_done === null) return score(key, null, 'unreadable_progress');
+        if (subgoals_done.length === 0) return score(key, null, 'no_progress');
+        const output = ask.answer({ subgoals_done });
+        if (typeof output === 'string') return score(key, null, output);
+        const rates = output as number[];
+        return score(key, rates.at(-1)!, null, { moments: rates });
+      });
+    },
+  },
+});

@@ -5,24 +5,38 @@
  * Kept: ddof 0. Dropped: nothing. Open: nothing known.
  */
 
-import { type Static, Type } from 'typebox';
-import type { Method } from '../method.ts';
+import { Type } from 'typebox';
+import { groupOf } from '../../judging/facts.ts';
+import { score } from '../../judging/judgement.ts';
+import { groupFlags } from '../group-flags.ts';
+import { method } from '../method.ts';
 import { rangeNormalizedVarianceOf } from '../petting.ts';
 import { Reward } from '../shapes.ts';
+import { groupBy } from '../statistics.ts';
 
 const Input = Type.Object({ rewards: Type.Array(Reward) });
 
-export const rangeNormalizedVariance: Method<Static<typeof Input>, Record<never, never>, number | null> = {
+export const rangeNormalizedVariance = method({
   name: 'range_normalized_variance',
   kind: 'score',
   source: 'PettingLLMs: pettingllms-ai/PettingLLMs, core_algo.py; verified (code)',
   version: 1,
-  needs: 'rewards by group',
   summary: 'Variance (ddof 0) divided by the squared range; 0 for equal rewards.',
   params: {},
   input: Input,
-  run: ({ rewards }) => {
+  run: ({ rewards }): number | null => {
     const known = rewards.filter((reward) => reward !== null);
     return known.length === 0 ? null : rangeNormalizedVarianceOf(known);
   },
-};
+  judged: {
+    rows: ({ episodes }, ask) =>
+      [...groupBy(episodes, groupOf)].map(([group, members]) => {
+        const rewards = members.map((member) => member.reward);
+        if (rewards.every((reward) => reward === null)) return score(`g/${group}`, null, 'missing_reward');
+        const value = ask.answer({ rewards });
+        if (typeof value === 'string') return score(`g/${group}`, null, value);
+        const flag = groupFlags(members.map(groupOf), rewards).find((one) => one !== 'missing_reward') ?? null;
+        return score(`g/${group}`, value as number, flag);
+      }),
+  },
+});

@@ -5,20 +5,19 @@
  * episodes together. A malformed program is rejected by every test; a wrong one that was not run is left out; null when nothing is left.
  */
 
-import type { Static } from 'typebox';
+import { scoreByReports } from '../../judging/reports.ts';
 import { ExecutionReports, readReports, rightByReference } from '../execution-report.ts';
-import type { Method } from '../method.ts';
+import { method } from '../method.ts';
 
-export const rejectionRate: Method<Static<typeof ExecutionReports>, Record<never, never>, number | null> = {
+export const rejectionRate = method({
   name: 'rejection_rate',
   kind: 'score',
   source: 'ours',
   version: 1,
-  needs: 'execution reports',
   summary: 'Share of wrong candidates that the right generated tests reject.',
   params: {},
   input: ExecutionReports,
-  run: ({ reports }) => {
+  run: ({ reports }): number | null => {
     let asked = 0;
     let rejected = 0;
     for (const { report, read } of readReports(reports)) {
@@ -31,4 +30,8 @@ export const rejectionRate: Method<Static<typeof ExecutionReports>, Record<never
     }
     return asked === 0 ? null : rejected / asked;
   },
-};
+  judged: {
+    reads: ['content', 'reports'],
+    rows: (facts, ask) => scoreByReports(facts, ask.run),
+  },
+});

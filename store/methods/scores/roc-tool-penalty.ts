@@ -5,22 +5,31 @@
  * Kept: the word, in any case, anywhere. Dropped: nothing. Open: nothing known.
  */
 
-import { type Static, Type } from 'typebox';
-import type { Method } from '../method.ts';
+import { Type } from 'typebox';
+import { score } from '../../judging/judgement.ts';
+import { toolInput } from '../../judging/penalties.ts';
+import { method } from '../method.ts';
+import { toolPenalty } from '../roc.ts';
 
 const Input = Type.Object({ tool_responses: Type.Array(Type.String()) });
 
-export const rocToolPenalty: Method<Static<typeof Input>, Record<never, never>, number> = {
+export const rocToolPenalty = method({
   name: 'roc_tool_penalty',
   kind: 'score',
   source: 'GRPO-RoC: microsoft/rStar, down_sample/roc.py; verified (code)',
   version: 1,
-  needs: 'tool responses',
   summary: 'Share of tool responses that contain “error” in any case; 0.5 without tool calls.',
   params: {},
   input: Input,
-  run: ({ tool_responses }) =>
-    tool_responses.length === 0
-      ? 0.5
-      : tool_responses.filter((text) => text.toLowerCase().includes('error')).length / tool_responses.length,
-};
+  run: ({ tool_responses }): number => toolPenalty(tool_responses),
+  judged: {
+    reads: ['tools'],
+    rows: (facts, ask) =>
+      facts.episodes.map((episode) => {
+        const input = toolInput(facts, episode);
+        const key = `e/${episode.episode_id}`;
+        if (typeof input === 'string') return score(key, null, input);
+        return score(key, ask.run(input), null);
+      }),
+  },
+});

@@ -6,8 +6,8 @@
  * Run by hand: its input is the probabilities that the last round left, and a judging keeps no state.
  */
 
-import { type Static, Type } from 'typebox';
-import type { Method } from '../method.ts';
+import { Type } from 'typebox';
+import { method } from '../method.ts';
 import { refuseInput } from '../refuse.ts';
 import { sum } from '../statistics.ts';
 
@@ -18,20 +18,19 @@ const Input = Type.Object({
 });
 const params = { beta: 0.5 };
 
-export const starAgentsEvolve: Method<Static<typeof Input>, typeof params, number[]> = {
+export const starAgentsEvolve = method({
   name: 'star_agents_evolve',
   kind: 'score',
   source: 'Star-Agents: arXiv 2411.14497; verified (text)',
   version: 1,
-  needs: 'input',
   summary: 'Adds beta times the score to the chosen pair’s probability and normalises.',
   params,
   input: Input,
-  run: ({ p, pair, score }, { beta }) => {
+  run: ({ p, pair, score }, { beta }): number[] => {
     if (pair >= p.length) refuseInput('pair', `a position in p, 0 to ${p.length - 1}`, pair);
     const moved = p.map((value, i) => (i === pair ? value + beta * score : value));
     const total = sum(moved);
     if (moved[pair]! < 0 || total <= 0) refuseInput('score', 'one that leaves probabilities', score);
     return moved.map((value) => value / total);
   },
-};
+});

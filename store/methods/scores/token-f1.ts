@@ -6,29 +6,55 @@
  * Kept: bags of words. Dropped: the normalisation of the texts. Open: nothing known.
  */
 
-import { type Static, Type } from 'typebox';
-import type { Method } from '../method.ts';
+import { Type } from 'typebox';
+import { textOfTruth } from '../../judging/facts.ts';
+import { score } from '../../judging/judgement.ts';
+import { answersOf } from '../../judging/messages.ts';
+import { method } from '../method.ts';
 import { groupBy } from '../statistics.ts';
 
 const Input = Type.Object({ pred: Type.String(), gold: Type.String() });
 
-export const tokenF1: Method<Static<typeof Input>, Record<never, never>, number> = {
+export const tokenF1 = method({
   name: 'token_f1',
   kind: 'score',
   source: 'MMOA-RAG: chenyiqun/MMOA-RAG, trainer_qr_s_g.py; verified (code)',
   version: 1,
-  needs: 'answer and reference',
   summary: 'Harmonic mean of precision and recall over words.',
   params: {},
   input: Input,
-  run: ({ pred, gold }) => {
+  run: ({ pred, gold }): number => {
     const [said, wanted] = [words(pred), words(gold)];
     const left = groupBy(wanted, (word) => word);
     const shared = said.filter((word) => left.get(word)?.pop() !== undefined).length;
     return shared === 0 ? 0 : (2 * shared) / (said.length + wanted.length);
   },
-};
+  judged: {
+    reads: ['content'],
+    rows: (facts, ask) => {
+      const answerOf = answersOf(facts);
+      return facts.episodes.map((episode) => {
+        const key = `e/${episode.episode_id}`;
+        const reference = textOfTruth(episode.ground_truth);
+        if (reference === null) return score(key, null, 'no_reference');
+        const answer = answerOf(episode);
+        if (answer === null) return score(key, null, 'no_answer');
+        const value = ask.run({ pred: asWords(answer.text), gold: asWords(reference) });
+        return score(key, value, null, { answer_from: answer.from });
+      });
+    },
+  },
+});
 
 function words(text: string): string[] {
   return text.split(/\s+/).filter((word) => word !== '');
 }
+
+/** As the overlap of words is measured: lower case, without punctuation and articles. */
+const asWords = (text: string): string =>
+  text
+    .toLowerCase()
+    .replace(/[\p{P}\p{S}]/gu, '')
+    .replace(/\b(?:a|an|the)\b/g, ' ')
+    .replace(/\s+/g, ' ')
+    .trim();

@@ -6,24 +6,23 @@
  * It is run by hand: a judging keeps no state from one to the next.
  */
 
-import { type Static, Type } from 'typebox';
-import type { Method } from '../method.ts';
+import { Type } from 'typebox';
+import { method } from '../method.ts';
 import { nullable } from '../shapes.ts';
 
 const Share = Type.Number({ minimum: 0, maximum: 1 });
 const Input = Type.Object({ trust: Share, upheld: Type.Array(nullable(Share)) });
 const params = { rate: 0.02 };
 
-export const trustUpdate: Method<Static<typeof Input>, typeof params, number> = {
+export const trustUpdate = method({
   name: 'trust_update',
   kind: 'score',
   source: 'ours',
   version: 1,
-  needs: 'input',
   summary: 'Moves the trust in a verifier towards the squared share of its tests that right programs upheld.',
   params,
   limits: { rate: Share },
   input: Input,
-  run: ({ trust, upheld }, { rate }) =>
+  run: ({ trust, upheld }, { rate }): number =>
     upheld.reduce<number>((now, share) => (share === null ? now : (1 - rate) * now + rate * share * share), trust),
-};
+});

@@ -6,23 +6,26 @@
  * shown to the learner.
  */
 
-import type { Static } from 'typebox';
+import { scoreByReports } from '../../judging/reports.ts';
 import { ExecutionReports, readReports, rightByReference } from '../execution-report.ts';
-import type { Method } from '../method.ts';
+import { method } from '../method.ts';
 
-export const verifierPrecision: Method<Static<typeof ExecutionReports>, Record<never, never>, number | null> = {
+export const verifierPrecision = method({
   name: 'verifier_precision',
   kind: 'score',
   source: 'ours',
   version: 1,
-  needs: 'execution reports',
   summary: 'Share of generated tests that the reference programs pass.',
   params: {},
   input: ExecutionReports,
-  run: ({ reports }) => {
+  run: ({ reports }): number | null => {
     const known = readReports(reports).flatMap(({ report, read }) =>
       read.tests.map((test) => rightByReference(report, read, test)).filter((right) => right !== null),
     );
     return known.length === 0 ? null : known.filter((right) => right).length / known.length;
   },
-};
+  judged: {
+    reads: ['content', 'reports'],
+    rows: (facts, ask) => scoreByReports(facts, ask.run),
+  },
+});

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { requireAssembler } from '../../../store/judging/assemble.ts';
+import { requireJudged } from '../../../store/judging/judged.ts';
 import { NAMED_FEEDBACK } from '../../../store/judging/named-feedback.ts';
-import { METHODS } from '../../../store/methods/catalogue.ts';
+import { METHODS } from '../../../store/methods/find.ts';
 import { played, randomEpisodes, say } from './support/episodes.ts';
 import { type JudgedDatabase, judgedDatabase } from './support/judged.ts';
 
@@ -12,8 +12,8 @@ const names = OURS.map(({ name }) => name).filter((name) => !BY_HAND.includes(na
 describe('every reward, credit and process of the catalogue', () => {
   it('can be judged over what is stored, but for two that are run by hand', () => {
     for (const method of OURS) {
-      if (BY_HAND.includes(method.name)) expect(() => requireAssembler(method)).toThrow(/by hand|method run/);
-      else expect(requireAssembler(method).over, method.name).toBeTypeOf('function');
+      if (BY_HAND.includes(method.name)) expect(() => requireJudged(method)).toThrow(/by hand|method run/);
+      else expect(requireJudged(method).rows, method.name).toBeTypeOf('function');
     }
   });
 

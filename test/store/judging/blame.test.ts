@@ -1,7 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { EventData } from '../../../ingest/events.ts';
-import { isJudged } from '../../../store/judging/assemble.ts';
-import { METHODS } from '../../../store/methods/catalogue.ts';
+import { METHODS } from '../../../store/methods/find.ts';
 import { at, event } from '../support/events.ts';
 import { seeded } from './support/episodes.ts';
 import { answer, grouped, type JudgedDatabase, judgedDatabase } from './support/judged.ts';
@@ -84,7 +83,7 @@ describe('blame that the judge computes from what is stored', () => {
 
   it('are all of the catalogue, but for one that is about a training run', () => {
     for (const method of METHODS.filter(({ kind }) => kind === 'blame'))
-      expect(isJudged(method), method.name).toBe(method.name !== 'agentracer_clip');
+      expect(method.judged !== undefined, method.name).toBe(method.name !== 'agentracer_clip');
   });
 
   it('blames the earliest step whose correction made a failed run succeed, whatever the order of the replays', async () => {

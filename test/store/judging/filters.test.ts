@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { requireAssembler } from '../../../store/judging/assemble.ts';
-import { METHODS } from '../../../store/methods/catalogue.ts';
+import { METHODS } from '../../../store/methods/find.ts';
 import { event } from '../support/events.ts';
 import { answer, grouped, type JudgedDatabase, judgedDatabase } from './support/judged.ts';
 import {
@@ -33,13 +32,14 @@ describe('filters that the judge runs over what is stored', () => {
     const early = ['consensus_filter', 'format_filter', 'correctness_filter'];
     await base.run(early);
     await base.run(
-      METHODS.filter(({ kind, needs, name }) => kind === 'filter' && needs !== 'input' && !early.includes(name)).map(
-        ({ name }) =>
-          name === 'roc_select'
-            ? { method: name, params: { n: 4, min_zero: 1, min_nonzero: 1 } }
-            : name === 'diversity_select'
-              ? { method: name, params: { n: 1 } }
-              : { method: name },
+      METHODS.filter(
+        ({ kind, judged, name }) => kind === 'filter' && judged !== undefined && !early.includes(name),
+      ).map(({ name }) =>
+        name === 'roc_select'
+          ? { method: name, params: { n: 4, min_zero: 1, min_nonzero: 1 } }
+          : name === 'diversity_select'
+            ? { method: name, params: { n: 1 } }
+            : { method: name },
       ),
     );
   });
@@ -47,7 +47,7 @@ describe('filters that the judge runs over what is stored', () => {
 
   it('are all of the catalogue', () => {
     for (const method of METHODS.filter(({ kind }) => kind === 'filter'))
-      expect(requireAssembler(method).over, method.name).toBeTypeOf('function');
+      expect(method.judged?.rows, method.name).toBeTypeOf('function');
   });
 
   it('gives a verdict on each message of a critic', async () => {
@@ -459,7 +459,9 @@ describe('filters that the judge runs over what is stored', () => {
   });
 
   it('says the same when it is run again, and after a rebuild', async () => {
-    const names = METHODS.filter(({ kind, needs }) => kind === 'filter' && needs !== 'input').map(({ name }) => name);
+    const names = METHODS.filter(({ kind, judged }) => kind === 'filter' && judged !== undefined).map(
+      ({ name }) => name,
+    );
     await base.run(names);
     const before = (await base.checksum()).tables.verdicts;
     await base.run(names);

@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { isJudged } from '../../../store/judging/assemble.ts';
-import { METHODS } from '../../../store/methods/catalogue.ts';
+import { METHODS } from '../../../store/methods/find.ts';
 import { event } from '../support/events.ts';
 import { say } from './support/episodes.ts';
 import { answer, grouped, type JudgedDatabase, judgedDatabase } from './support/judged.ts';
@@ -43,7 +42,7 @@ describe('scores that the judge computes from what is stored', () => {
 
   it('are all of the catalogue, but for two whose state no episode holds', () => {
     for (const method of METHODS.filter(({ kind }) => kind === 'score'))
-      expect(isJudged(method), method.name).toBe(!BY_HAND.includes(method.name));
+      expect(method.judged !== undefined, method.name).toBe(!BY_HAND.includes(method.name));
   });
 
   it('reads the box of the last message, as a number where it is one', async () => {

@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { ExecutionReport } from '../../../store/methods/execution-report.ts';
-import { findMethod, runMethod } from '../../../store/methods/run.ts';
+import { findMethod } from '../../../store/methods/find.ts';
+import { runMethod } from '../../../store/methods/run.ts';
 import { expectClose } from './close.ts';
 import { EPISODE, withCell, withTest } from './reports.ts';
 

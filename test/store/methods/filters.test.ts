@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { criticismText } from '../../../store/methods/criticism.ts';
-import { findMethod, runMethod } from '../../../store/methods/run.ts';
+import { findMethod } from '../../../store/methods/find.ts';
+import { runMethod } from '../../../store/methods/run.ts';
 
 const run = (name: string, input: unknown) => runMethod(findMethod(name), input);
 

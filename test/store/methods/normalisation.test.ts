@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { findMethod, runMethod } from '../../../store/methods/run.ts';
+import { findMethod } from '../../../store/methods/find.ts';
+import { runMethod } from '../../../store/methods/run.ts';
 import { expectClose } from './close.ts';
 
 type Column = (number | null)[];

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { TroupeError } from '../../../errors.ts';
-import { findMethod, methodParams, runMethod } from '../../../store/methods/run.ts';
+import { findMethod } from '../../../store/methods/find.ts';
+import { methodParams, runMethod } from '../../../store/methods/run.ts';
 
 function errorOf(run: () => unknown): TroupeError {
   try {

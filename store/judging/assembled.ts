@@ -1,21 +1,17 @@
-/**
- * What an assembler is: it turns facts into the input of a method, and the method's answer into rows. It knows the shapes of the
- * catalogue, never a single method's arithmetic.
- */
+/** The facts of one judging, as methods see them. */
 import type { Entry } from '../attribution/entries.ts';
 import type { TaskVectors } from '../consistency/task-embeddings.ts';
 import type { ExecutionReport } from '../methods/execution-report.ts';
-import type { Method, MethodKind, MethodNeeds } from '../methods/method.ts';
 import type { DecisionFact, FeedbackFact, ObservationFact, TeamFact, ToolFact } from './episode-facts.ts';
 import type { EpisodeFacts, StepFacts } from './facts.ts';
-import type { Judgement, JudgementTable } from './judgement.ts';
 import type { TokenFacts } from './token-facts.ts';
 
 /**
- * What is read only where an assembler says that it wants it: what steps said, execution reports, what forward passes said, feedback,
+ * What is read only for methods that name it: rewards of steps, what steps said, execution reports, what forward passes said, feedback,
  * tool calls, decisions, observations, teams, everything that was said and shown, the vectors of tasks.
  */
 export type Reading =
+  | 'rewards'
   | 'content'
   | 'reports'
   | 'passes'
@@ -43,15 +39,15 @@ export type Assembled = {
   readonly episodes: readonly EpisodeFacts[];
   /** By episode, and in the order in which an episode took them. */
   readonly steps: readonly StepFacts[];
-  /** Reward of a step: computed by the method that is read, or the recorded reward of its episode. */
-  readonly rewardOf: (step: StepFacts) => number | null;
-  /** True where `rewardOf` gives each step a reward of its own, false where it gives that of the episode. */
+  /** True where the rewards of another method are read: `rewardOf` gives each step its own, `steps` are those that have one. */
   readonly ownRewards: boolean;
   /** True for a step, or a whole episode, that every filter run before in the same judging kept. */
   readonly survives: (episodeId: string, stepId: string) => boolean;
   /** What a filter that ran before in the same judging said of an episode; undefined where it did not run. */
   readonly verdictOf: (method: string, episodeId: string) => boolean | null | undefined;
-  // What follows throws where the assembler does not say that it reads it.
+  // What follows throws where the method does not say that it reads it.
+  /** Reward of a step: computed by the method that is read, or the recorded reward of its episode. */
+  readonly rewardOf: (step: StepFacts) => number | null;
   readonly contentOf: (step: StepFacts) => StepContent;
   /** By episode; each of these lists in the order of what happened. */
   readonly reports: ReadonlyMap<string, ExecutionReport>;
@@ -66,23 +62,3 @@ export type Assembled = {
   /** By embedding model, then by task. */
   readonly vectors: TaskVectors;
 };
-
-export type Params = Readonly<Record<string, unknown>>;
-export type Assemble = (method: Method, params: Params, facts: Assembled) => Judgement[];
-
-type Scope = 'group' | 'set';
-
-export type Assembler = {
-  readonly over: Assemble;
-  readonly reads?: readonly Reading[] | ((params: Params) => readonly Reading[]);
-  /** The tables it writes to, where that is not the one table of its kind. */
-  readonly writes?: readonly JudgementTable[];
-  /**
-   * `set` for a method whose answer about an episode depends on every other that is judged with it, not on its group alone: such a
-   * method is run over everything that was asked at once.
-   */
-  readonly scope?: Scope | ((params: Params) => Scope);
-};
-
-/** Assemblers by what a method needs and what its answer is for. */
-export type Assemblers = Partial<Record<MethodNeeds, Partial<Record<MethodKind, Assembler>>>>;

@@ -1,0 +1,75 @@
+/**
+ * Values of a search tree that the steps of an episode form. Its root is the episode itself, so that candidates of the first call are
+ * siblings. Every leaf is one roll-out; one of which nobody said whether it is `correct` is left out, not taken for wrong.
+ */
+import type { NodeValue } from '../methods/search-tree.ts';
+import type { Assembled } from './assembled.ts';
+import { type StepFacts, stepKey } from './facts.ts';
+import { credit, type Judgement } from './judgement.ts';
+import { truthsOn } from './named-feedback.ts';
+import { overEpisodes } from './over-episodes.ts';
+import { type Tree, treeOf } from './tree.ts';
+
+export const stepTree = (steps: readonly StepFacts[]): Tree<StepFacts> =>
+  treeOf(
+    steps,
+    (step) => step.step_id,
+    (step) => step.parent_step_id,
+  );
+
+/** No step has this id. */
+export const ROOT = '';
+
+type Rollout = { readonly path: readonly string[]; readonly correct: boolean };
+
+function rolloutsOf(tree: Tree<StepFacts>, correct: ReadonlyMap<string, boolean>): Rollout[] {
+  return tree.nodes.flatMap((node) => {
+    const outcome = correct.get(stepKey(node.episode_id, node.step_id));
+    if (outcome === undefined || tree.childrenOf(node).length > 0) return [];
+    return [{ path: [ROOT, ...tree.pathTo(node).map(({ step_id }) => step_id)], correct: outcome }];
+  });
+}
+
+/** Of each episode its tree, and what the roll-outs that were graded make of it; a text says why there is nothing. */
+export function valued(
+  facts: Assembled,
+  over: (input: { readonly rollouts: readonly Rollout[] }) => Readonly<Record<string, NodeValue>> | string,
+) {
+  const correct = truthsOn(facts.feedback, 'step', 'correct');
+  return (steps: readonly StepFacts[]) => {
+    const tree = stepTree(steps);
+    if (!tree.grown) return 'no_tree';
+    const rollouts = rolloutsOf(tree, correct);
+    if (rollouts.length === 0) return 'not_graded';
+    const values = over({ rollouts });
+    return typeof values === 'string' ? values : { tree, rollouts, values };
+  };
+}
+
+export const onNodes = (
+  steps: readonly StepFacts[],
+  { apart }: Tree<StepFacts>,
+  say: (step: StepFacts) => Judgement | null,
+): Judgement[] =>
+  steps.map((step) =>
+    apart.has(step) ? credit(step, null, apart.get(step)!) : (say(step) ?? credit(step, null, 'not_graded')),
+  );
+
+/** A number for each node that was graded, from its value and visits and those of its parent. */
+export const overNodes = (
+  facts: Assembled,
+  backup: Parameters<typeof valued>[1],
+  say: (own: NodeValue, parent: NodeValue) => number | string,
+): Judgement[] => {
+  const valuesOf = valued(facts, backup);
+  return overEpisodes(facts, credit, (_, steps) => {
+    const found = valuesOf(steps);
+    if (typeof found === 'string') return found;
+    return onNodes(steps, found.tree, (step) => {
+      const own = found.values[step.step_id];
+      if (own === undefined) return null;
+      const value = say(own, found.values[found.tree.parentOf(step)?.step_id ?? ROOT]!);
+      return typeof value === 'string' ? credit(step, null, value) : credit(step, value, null);
+    });
+  });
+};
