@@ -31,10 +31,12 @@ export const NAMED_FEEDBACK: readonly NamedFeedback[] = [
     'comam_rewards',
     'mars_turn_advantage',
     'marft_gae',
+    'drmas_advantage',
   ]),
   named('agent', 'reward', 'number', 'what an agent earned in the episode, where its steps do not say', [
     'petting_mixed_reward',
     'comam_rewards',
+    'drmas_advantage',
   ]),
   named('step', 'correct', 'truth', 'whether the answer of this step is right', [
     'marsrl_rewards',
@@ -162,4 +164,12 @@ export function ownRewardsOf(facts: Assembled): (step: StepFacts) => number | nu
   if (facts.ownRewards) return facts.rewardOf;
   const recorded = numbersOn(facts.feedback, 'step', 'reward');
   return ({ episode_id, step_id }) => recorded.get(stepKey(episode_id, step_id)) ?? null;
+}
+
+/** What the agent of a step earned: recorded on the step, else on the agent for the whole episode. */
+export function agentRewardsOf({ feedback }: Assembled): (step: StepFacts) => number | null {
+  const ofStep = numbersOn(feedback, 'step', 'reward');
+  const ofAgent = numbersOn(feedback, 'agent', 'reward');
+  return ({ episode_id, step_id, agent }) =>
+    ofStep.get(stepKey(episode_id, step_id)) ?? ofAgent.get(stepKey(episode_id, agent ?? '')) ?? null;
 }

@@ -230,15 +230,18 @@ describe('troupe method run NAME', () => {
 });
 
 describe('troupe method list and show', () => {
-  it('lists every method with its kind, needs and source, the losses too, or those of one kind', async () => {
+  it('lists every method with its kind, what the judge reads and source, the losses too, or those of one kind', async () => {
     const { methods } = document(await at.run(['method', 'list', '--json'])) as {
-      methods: { name: string; kind: string; needs: string; source: string }[];
+      methods: { name: string; kind: string; reads: string[] | null; source: string }[];
     };
     expect(methods.map(({ name }) => name)).toEqual(ALL_METHODS.map(({ name }) => name));
     expect(methods.filter(({ kind }) => kind === 'loss').map(({ name }) => name)).toEqual(
       LOSS_EXAMPLES.map(({ method }) => method).toSorted((a, b) => names.indexOf(a) - names.indexOf(b)),
     );
-    for (const { needs, source } of methods) expect([needs, source].every((text) => text.length > 2)).toBe(true);
+    const readBy = (name: string) => methods.find((method) => method.name === name)?.reads;
+    expect(readBy('grpo_advantage')).toEqual(['episodes', 'steps', 'rewards']);
+    expect(readBy('masked_whiten')).toBeNull();
+    for (const { source } of methods) expect(source.length).toBeGreaterThan(2);
     const losses = await at.run(['method', 'list', '--kind', 'loss']);
     expect(losses.out.trim().split('\n').length).toBe(1 + LOSS_EXAMPLES.length);
     const wrong = await at.run(['method', 'list', '--kind', 'lossy']);
@@ -255,7 +258,10 @@ describe('troupe method list and show', () => {
     const gae = (await at.run(['method', 'show', 'gae'])).out;
     expect(gae).toMatch(/gamma +1 +number from 0 to 1\n/);
     expect(gae).toMatch(/mask +list of \(0 or 1\)\n/);
-    const none = (await at.run(['method', 'show', 'cure_balance'])).out;
+    const balance = (await at.run(['method', 'show', 'cure_balance'])).out;
+    expect(balance).toMatch(/reads +null +in a judging: name of a reward method/);
+    expect(balance).toContain('Judge reads: episodes, steps, rewards\n');
+    const none = (await at.run(['method', 'show', 'agreement_score'])).out;
     expect(none).toContain('Parameters\nnone\n');
   });
 

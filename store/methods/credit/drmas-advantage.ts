@@ -5,10 +5,14 @@
  * Source: langfengQ/DrMAS, verl/trainer/ppo/core_algos.py and ray_trainer.py, option group_by_agent_id. Verified (code).
  * Kept: every step of an agent is a sample, so one that acts more often weighs more in its own statistics; ddof 1; a group of one
  * as in verl's GRPO. A null reward has a null advantage.
+ * In a judging the reward of a step is the agent's own where it was recorded (on the step, else on the agent), else the team's, which is
+ * that of the episode; `reward: "team"` takes the team's alone, `"mixed"` adds the agent's own to it.
  * Dropped: the spread over tokens. Open: nothing known.
  */
 
 import { Type } from 'typebox';
+import type { StepFacts } from '../../judging/facts.ts';
+import { agentRewardsOf } from '../../judging/named-feedback.ts';
 import { creditByAgent } from '../../judging/reward-groups.ts';
 import { VERL_PARAMS, verlAdvantage } from '../group-relative.ts';
 import { method } from '../method.ts';
@@ -16,15 +20,21 @@ import { AgentSteps } from '../shapes.ts';
 import { groupRows } from '../statistics.ts';
 
 const Input = Type.Object({ steps: AgentSteps });
+type RewardTaken = 'own' | 'team' | 'mixed';
+/** `reward`: what the judge takes as the reward of a step. */
+const params: typeof VERL_PARAMS & { reward: RewardTaken } = { ...VERL_PARAMS, reward: 'own' };
 
 export const drmasAdvantage = method({
   name: 'drmas_advantage',
   kind: 'credit',
   source: 'Dr. MAS: langfengQ/DrMAS, core_algos.py and ray_trainer.py; verified (code)',
-  version: 1,
+  version: 2,
   summary: 'GRPO within each query and agent; every step of the agent is one sample.',
-  params: VERL_PARAMS,
-  limits: { eps: Type.Number({ minimum: 0 }) },
+  params,
+  limits: {
+    eps: Type.Number({ minimum: 0 }),
+    reward: Type.Union([Type.Literal('own'), Type.Literal('team'), Type.Literal('mixed')]),
+  },
   input: Input,
   run: ({ steps }, params): (number | null)[] =>
     verlAdvantage(
@@ -36,7 +46,20 @@ export const drmasAdvantage = method({
       params,
     ),
   judged: {
-    reads: ['rewards'],
-    rows: (facts, ask) => creditByAgent(facts, ask.run),
+    reads: ['rewards', 'feedback'],
+    rows: (facts, ask) => {
+      const { episodes, steps, rewardOf: teamReward } = facts;
+      // Rewards of another method stand for all that is recorded.
+      const ownReward = facts.ownRewards ? () => null : agentRewardsOf(facts);
+      const rewardOf = {
+        own: (step: StepFacts) => ownReward(step) ?? teamReward(step),
+        team: teamReward,
+        mixed: (step: StepFacts) => added(teamReward(step), ownReward(step)),
+      }[ask.params.reward];
+      return creditByAgent({ episodes, steps, rewardOf }, ask.run);
+    },
   },
 });
+
+/** An agent without a reward of its own has the team's; a team without one has none to add to. */
+const added = (team: number | null, own: number | null): number | null => (team === null ? null : team + (own ?? 0));

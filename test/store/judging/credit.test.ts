@@ -41,6 +41,34 @@ describe('credit that the judge computes from what is stored', () => {
     return mixed ? 'mixed_policies' : null;
   };
 
+  it('takes in Dr. MAS the reward that an agent earned itself, the team’s where none is recorded, or their sum', async () => {
+    const episode = (id: string, reward: number, own: number) =>
+      played(id, {
+        group: 'g',
+        reward,
+        agents: { tester: own },
+        calls: [
+          { agent: 'coder', choices: [{}] },
+          { agent: 'tester', choices: [{}] },
+          { agent: 'tester', choices: [{ says: { reward: own + 1 } }] },
+        ],
+      });
+    await base.load(episode('a', 1, 4), episode('b', 0, 4));
+    const credit = async (reward: string) => {
+      const method = { method: 'drmas_advantage', params: { reward, scale_std: false } };
+      await base.run([method]);
+      const rows = await base.rows<{ value: number }>(
+        `select value from traj.credits where method = 'drmas_advantage' and params ->> 'reward' = '${reward}' order by episode_id, step_id`,
+      );
+      return rows.map(({ value }) => value);
+    };
+    // Coder: team 1 and 0. Tester: own 4 and 5 in both episodes; with the team's added 5, 6 and 4, 5.
+    expect(await credit('own')).toEqual([0.5, -0.5, 0.5, -0.5, -0.5, 0.5]);
+    expect(await credit('team')).toEqual([0.5, 0.5, 0.5, -0.5, -0.5, -0.5]);
+    expect(await credit('mixed')).toEqual([0.5, 0, 1, -0.5, -1, 0]);
+    await expect(credit('theirs')).rejects.toThrow(/reward should be/);
+  });
+
   it('compares episodes, agents and turns of a group, and says where versions of a policy were mixed', async () => {
     await base.load(
       randomEpisodes(11, { episodes: 40, extra: (r) => (r.chance(0.5) ? { env: `room ${r.below(3)}` } : {}) }),

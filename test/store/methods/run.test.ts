@@ -15,6 +15,19 @@ function errorOf(run: () => unknown): TroupeError {
 
 const run = (name: string, input: unknown) => runMethod(findMethod(name), input);
 
+test('a method found by its name has the types of its input, parameters and output', () => {
+  const values: (number | null)[] = runMethod(findMethod('grpo_advantage'), {
+    group: ['q', 'q'],
+    reward: [1, null],
+    scale_std: false,
+  });
+  expect(values).toEqual([1, null]);
+  // @ts-expect-error a reward is a number or null
+  expect(() => runMethod(findMethod('grpo_advantage'), { group: ['q'], reward: ['1'] })).toThrow(/reward\[0\]/);
+  // @ts-expect-error a truth value is no number
+  expect(() => runMethod(findMethod('grpo_advantage'), { group: [], reward: [], eps: true })).toThrow(/eps/);
+});
+
 describe('finding a method', () => {
   test('an unknown name is answered with the nearest one', () => {
     for (const wrong of ['grpo_advantag', 'grpo-advantage', 'GRPO_advantage']) {
