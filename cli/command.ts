@@ -15,6 +15,17 @@ export function projectCommand(
   work: (context: Context, args: readonly string[], flags: Flags) => Promise<number | undefined>,
 ): Command {
   return plainCommand(command, async (args, flags) => {
+    const { enduring, withContext } = await import('./context.ts');
+    return withContext(flags, (context) => work(enduring(context), args, flags));
+  });
+}
+
+/** A command that is a process: it runs until it is stopped, and waits for the database in its own loops. */
+export function processCommand(
+  command: Command,
+  work: (context: Context, args: readonly string[], flags: Flags) => Promise<number | undefined>,
+): Command {
+  return plainCommand(command, async (args, flags) => {
     const { withContext } = await import('./context.ts');
     return withContext(flags, (context) => work(context, args, flags));
   });
@@ -26,8 +37,8 @@ export function databaseCommand(
   work: (opened: Opened, args: readonly string[], flags: Flags) => Promise<number | undefined>,
 ): Command {
   return plainCommand(command, async (args, flags) => {
-    const { withDatabase } = await import('./database.ts');
-    return withDatabase(flags, (opened) => work(opened, args, flags));
+    const { patientReads, withDatabase } = await import('./database.ts');
+    return withDatabase(flags, (opened) => work({ ...opened, db: patientReads(opened) }, args, flags));
   });
 }
 

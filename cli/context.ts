@@ -8,9 +8,9 @@ import { createRedactor, type Redactor } from '../ingest/redact.ts';
 import { ownRules } from '../ingest/redact-own.ts';
 import { redacting } from '../ingest/redact-ports.ts';
 import { type Home, openHome } from '../store/db/home.ts';
-import { type Patiently, patiently } from '../store/db/patience.ts';
+import { patiently } from '../store/db/patience.ts';
 import { projectAll } from '../store/projecting/projector.ts';
-import { type Opened, withDatabase } from './database.ts';
+import { type Opened, patientReads, withDatabase } from './database.ts';
 import { kafkaAccess } from './kafka-access.ts';
 import { tellTrouble } from './output.ts';
 
@@ -21,8 +21,6 @@ export type Context = Opened & {
   readonly source: LogSource | null;
   /** Brings the tables up to what the log holds now. Returns how many events were applied. */
   readonly catchUp: (options?: { readonly signal?: AbortSignal }) => Promise<number>;
-  /** Runs work that may be run again until the database, the broker and the disk let it, for as long as the setting patience says. */
-  readonly patiently: Patiently;
   readonly book: DoorBook;
   readonly artifacts: ArtifactStore;
   /** What log, book and artifacts are behind. */
@@ -67,12 +65,22 @@ async function withLog<T>(opened: Opened, work: (context: Context) => Promise<T>
           },
           { ...retrying, ...(signal ? { signal } : {}) },
         ),
-      patiently: (again) => patiently(again, retrying),
     });
   } finally {
     await kafka?.log.close();
     await kafka?.source.close();
   }
+}
+
+/** The same for a command that runs to its end: what it appends, reports and selects is tried again. */
+export function enduring(context: Context): Context {
+  const { log, book, patiently: tried } = context;
+  return {
+    ...context,
+    db: patientReads(context),
+    log: { ...log, append: (events) => tried(() => log.append(events)) },
+    book: { ...book, report: (report) => tried(() => book.report(report)) },
+  };
 }
 
 /** The project's topic, as a log and as its source. The client is loaded only where it is used. */

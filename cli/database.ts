@@ -2,13 +2,17 @@
 import { type Config, loadConfig } from '../config.ts';
 import { TroupeError } from '../errors.ts';
 import { type Database, DEFAULT_PROJECT, openDatabase } from '../store/db/database.ts';
+import { type Patiently, patiently } from '../store/db/patience.ts';
 import type { Db } from '../store/db/pool.ts';
+import { tellTrouble } from './output.ts';
 
 export type Opened = {
   readonly config: Config;
   readonly database: Database;
   readonly db: Db;
   readonly now: () => Date;
+  /** Runs work that may be run again until the database, the broker and the disk let it, for as long as the setting patience says. */
+  readonly patiently: Patiently;
 };
 
 /** Where the databases of all projects are. */
@@ -37,11 +41,26 @@ export async function withDatabase<T>(
     throw naming(error, config);
   });
   try {
-    return await work({ config, database, db: database.db, now: () => new Date() });
+    return await work({
+      config,
+      database,
+      db: database.db,
+      now: () => new Date(),
+      patiently: (again) => patiently(again, { forMs: config.patience * 1000, onTrouble: tellTrouble('It') }),
+    });
   } finally {
     await database.close();
   }
 }
+
+/** The same database, where a `select` is tried again when the environment failed. Not for a process, whose clients must not wait. */
+export const patientReads = ({ db, patiently: tried }: Opened): Db => ({
+  ...db,
+  query: (sql, params, options) => {
+    const ask = () => db.query(sql, params, options);
+    return (/^\s*select\b/i.test(sql) ? tried(ask) : ask()) as ReturnType<typeof db.query<never>>;
+  },
+});
 
 /** Of a server that was configured, an error says where its address came from. */
 function naming(error: unknown, { database_url: url, origins }: Config): unknown {

@@ -38,7 +38,7 @@ export function askCommands(program: Command): void {
         'after',
         `\nAn Arrow file (.arrow) is read by pandas, polars, DuckDB and pyarrow. Types without one of their own there, such as json and numeric, are text in it.\n\nExamples:\n  troupe sql "select avg(reward) from traj.episodes"\n  troupe sql "select agent, count(*) from traj.steps group by 1" --json\n  troupe sql "select * from traj.steps" --out steps.arrow`,
       ),
-    async ({ db, database }, [query], flags) => {
+    async ({ db, database, patiently }, [query], flags) => {
       const out = flags.out as string | undefined;
       if (out !== undefined && !out.endsWith('.arrow'))
         throw new TroupeError('usage', `--out should name a file that ends in .arrow, got ${out}.`);
@@ -59,7 +59,9 @@ export function askCommands(program: Command): void {
         else print(`${written.rows} rows of ${written.columns.length} columns in ${out}, ${bytesText(written.bytes)}.`);
         return EXIT.done;
       }
-      const answer = await ask(reader ?? db, query!, { ...limit, ...timeout }).finally(() => reader?.close());
+      const answer = await patiently(() => ask(reader ?? db, query!, { ...limit, ...timeout })).finally(() =>
+        reader?.close(),
+      );
       if (flags.json) printJson(answer);
       else {
         print(

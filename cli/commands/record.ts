@@ -7,6 +7,7 @@ import type { Event } from '../../ingest/events.ts';
 import { exportEpisodes, exportEvents } from '../../ingest/export.ts';
 import { FORMATS } from '../../ingest/formats/catalogue.ts';
 import { importFiles } from '../../ingest/import.ts';
+import type { Patiently } from '../../store/db/patience.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { projectBatch } from '../../store/projecting/projector.ts';
 import { toldBy } from '../../store/projecting/traces.ts';
@@ -25,7 +26,7 @@ export function recordCommands(program: Command): void {
         'after',
         '\nExamples:\n  troupe import results.json\n  troupe import logs/ --format openai-chat --dry-run',
       ),
-    async ({ db, log, source, book, artifacts, redactor, catchUp }, paths, flags) => {
+    async ({ db, log, source, book, artifacts, redactor, catchUp, patiently }, paths, flags) => {
       const quiet = flags.quiet === true || flags.json === true;
       const signal = untilInterrupted();
       const bar = progressBar('Importing', { quiet });
@@ -41,11 +42,11 @@ export function recordCommands(program: Command): void {
       }).finally(bar.stop);
       if (!flags.dryRun) {
         if (source !== null) await catchUp({ signal });
-        await projectNow(db, report.events.accepted, { quiet, signal });
+        await projectNow(db, report.events.accepted, { quiet, signal, patiently });
         const { closeImported } = await import('../../store/projecting/closing.ts');
-        const closed = await closeImported(db, log);
+        const closed = await patiently(() => closeImported(db, log));
         if (source !== null) await catchUp({ signal });
-        await projectNow(db, closed, { quiet: true, signal });
+        await projectNow(db, closed, { quiet: true, signal, patiently });
       }
       if (flags.json) printJson(report);
       else printImport(report);
@@ -105,7 +106,11 @@ async function fileToWrite(file: string): Promise<WriteStream> {
 }
 
 /** Brings the tables up to the log, in batches, so that Ctrl-C is heard; what is left the next command that needs it brings. */
-async function projectNow(db: Db, expected: number, { quiet, signal }: { quiet: boolean; signal: AbortSignal }) {
+async function projectNow(
+  db: Db,
+  expected: number,
+  { quiet, signal, patiently }: { quiet: boolean; signal: AbortSignal; patiently: Patiently },
+) {
   const bar = progressBar('Projecting', { quiet });
   try {
     for (let done = 0, applied = 1; applied > 0; done += applied) {
@@ -115,7 +120,7 @@ async function projectNow(db: Db, expected: number, { quiet, signal }: { quiet: 
           'The import was interrupted: everything is in the log, the tables are not all written. Import again to go on.',
         );
       }
-      applied = await projectBatch(db);
+      applied = await patiently(() => projectBatch(db));
       bar.update(done + applied, Math.max(done + applied, expected));
     }
   } finally {

@@ -6,7 +6,15 @@ import { loadConfig } from '../../config.ts';
 import { EXIT, got, TroupeError } from '../../errors.ts';
 import { type Home, homeAt } from '../../store/db/home.ts';
 import { type RoleSettings, roleSettings } from '../children.ts';
-import { databaseCommand, number, plainCommand, projectCommand, untilInterrupted, wholeNumber } from '../command.ts';
+import {
+  databaseCommand,
+  number,
+  plainCommand,
+  processCommand,
+  projectCommand,
+  untilInterrupted,
+  wholeNumber,
+} from '../command.ts';
 import type { Context } from '../context.ts';
 import { print, printJson, progressBar, say, table } from '../output.ts';
 import { checkpointsCommands } from './checkpoints.ts';
@@ -15,7 +23,7 @@ import { checkpointsCommands } from './checkpoints.ts';
 export const ROLE_NAMES = ['ingest', 'project', 'judge', 'work', 'infer', 'serve'];
 
 export function runCommands(program: Command): void {
-  projectCommand(
+  processCommand(
     program
       .command('run')
       .argument('<role>', ROLE_NAMES.join(', '))
@@ -45,7 +53,7 @@ export function runCommands(program: Command): void {
     },
   );
 
-  projectCommand(
+  processCommand(
     program
       .command('up')
       .option('--port <n>', 'port of the API, 0 for any free one', wholeNumber('port'))
