@@ -2,6 +2,7 @@
 import type { EventLog } from '../ingest/log/log.ts';
 import type { Redactor } from '../ingest/redact.ts';
 import type { Db } from '../store/db/pool.ts';
+import { query, rowsOf, sql } from '../store/db/query.ts';
 import { lag, partitionLags } from '../store/projecting/positions.ts';
 
 type Sample = { readonly labels: Readonly<Record<string, string>>; readonly value: number };
@@ -46,33 +47,44 @@ export function requestCounts(): RequestCounts {
   };
 }
 
-type DoorCount = {
-  readonly door: string;
-  readonly received: number;
-  readonly acknowledged: number;
-  readonly duplicates: number;
-  readonly rejected: number;
-};
-type Projected = {
-  readonly projection: string;
-  readonly applied: number;
-  readonly duplicates: number;
-  readonly dead: number;
-};
-
 /** What the database knows of the project. */
 export async function projectMetrics(db: Db, eventLog: EventLog): Promise<readonly Metric[]> {
   const [doors, log, projections, letters, behind, outer] = await Promise.all([
-    db.query<DoorCount>(
-      'select door, received, acknowledged, duplicates, rejected from troupe.door_counts order by door',
+    rowsOf(
+      db,
+      query
+        .selectFrom('troupe.door_counts')
+        .select(['door', 'received', 'acknowledged', 'duplicates', 'rejected'])
+        .orderBy('door'),
     ),
-    db.query<{ events: number }>('select coalesce(sum(next_position), 0)::float8 as events from troupe.log_partitions'),
-    db.query<Projected>(
-      `select projection, sum(applied)::float8 as applied, sum(duplicates)::float8 as duplicates, sum(dead)::float8 as dead
-       from troupe.positions group by projection order by projection`,
+    rowsOf(
+      db,
+      query
+        .selectFrom('troupe.log_partitions')
+        .select(sql<number>`coalesce(sum(next_position), 0)::float8`.as('events')),
     ),
-    db.query<{ door: string; code: string; letters: number }>(
-      `select door, code, count(*)::float8 as letters from traj.dead_letters where replayed_at is null group by door, code order by door, code`,
+    rowsOf(
+      db,
+      query
+        .selectFrom('troupe.positions')
+        .select([
+          'projection',
+          sql<number>`sum(applied)::float8`.as('applied'),
+          sql<number>`sum(duplicates)::float8`.as('duplicates'),
+          sql<number>`sum(dead)::float8`.as('dead'),
+        ])
+        .groupBy('projection')
+        .orderBy('projection'),
+    ),
+    rowsOf(
+      db,
+      query
+        .selectFrom('troupe.dead_letters')
+        .select(['door', 'code', sql<number>`count(*)::float8`.as('letters')])
+        .where('replayed_at', 'is', null)
+        .groupBy(['door', 'code'])
+        .orderBy('door')
+        .orderBy('code'),
     ),
     lag(db),
     outerLags(db, eventLog),
@@ -83,15 +95,13 @@ export async function projectMetrics(db: Db, eventLog: EventLog): Promise<readon
     counter(
       'troupe_door_events_total',
       'Events at each door; received = acknowledged + duplicates + rejected.',
-      doors.rows.flatMap((row) =>
-        kinds.map((kind) => ({ labels: { door: row.door, kind }, value: Number(row[kind]) })),
-      ),
+      doors.flatMap((row) => kinds.map((kind) => ({ labels: { door: row.door, kind }, value: row[kind] }))),
     ),
-    counter('troupe_log_events_total', 'Events in the log.', [{ labels: {}, value: log.rows[0]!.events }]),
+    counter('troupe_log_events_total', 'Events in the log.', [{ labels: {}, value: log[0]!.events }]),
     counter(
       'troupe_projected_events_total',
       'Events that a projection consumed; consumed = applied + duplicates + dead.',
-      projections.rows.flatMap((row) =>
+      projections.flatMap((row) =>
         outcomes.map((outcome) => ({ labels: { projection: row.projection, outcome }, value: row[outcome] })),
       ),
     ),
@@ -113,7 +123,7 @@ export async function projectMetrics(db: Db, eventLog: EventLog): Promise<readon
     gauge(
       'troupe_dead_letters',
       'Refused records that were not replayed.',
-      letters.rows.map(({ door, code, letters }) => ({ labels: { door, code }, value: letters })),
+      letters.map(({ door, code, letters }) => ({ labels: { door, code }, value: letters })),
     ),
   ];
 }

@@ -3,6 +3,7 @@ import { TroupeError } from '../errors.ts';
 import type { EventLog } from '../ingest/log/log.ts';
 import { checkSchema, type readMigrations } from '../migrations/migrate.ts';
 import type { Db } from '../store/db/pool.ts';
+import { query, rowsOf, sql } from '../store/db/query.ts';
 import { lag, partitionLags } from '../store/projecting/positions.ts';
 
 export type Readiness = {
@@ -65,9 +66,17 @@ async function databaseState(db: Db, known: Asked['known']) {
 
 /** Records that are refused now and then are normal; what was refused in the last hour is worth a look. */
 async function deadLetters(db: Db): Promise<readonly string[]> {
-  const { rows } = await db.query<{ door: string; code: string; letters: number }>(
-    `select door, code, count(*)::float8 as letters from troupe.dead_letters
-     where last_at > clock_timestamp() - interval '1 hour' and replayed_at is null group by door, code order by door, code limit 20`,
+  const rows = await rowsOf(
+    db,
+    query
+      .selectFrom('troupe.dead_letters')
+      .select(['door', 'code', sql<number>`count(*)::float8`.as('letters')])
+      .where('last_at', '>', sql<string>`clock_timestamp() - interval '1 hour'`)
+      .where('replayed_at', 'is', null)
+      .groupBy(['door', 'code'])
+      .orderBy('door')
+      .orderBy('code')
+      .limit(20),
   );
   return rows.map(
     ({ door, code, letters }) =>

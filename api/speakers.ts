@@ -4,6 +4,7 @@
  */
 import { got, TroupeError } from '../errors.ts';
 import type { Db } from '../store/db/pool.ts';
+import { type NotNull, query, rowsOf, scalarOf, sql } from '../store/db/query.ts';
 import type { InferClient } from '../trainer/sampling/infer-client.ts';
 import type { SampleAnswer, SampleAsk } from '../trainer/sampling/infer-wire.ts';
 
@@ -115,12 +116,19 @@ export function registeredSpeakers(
 }
 
 async function lookUp(db: Pick<Db, 'query'>): Promise<readonly Registered[]> {
-  const { rows } = await db.query<Registered>(
-    `select policy, address from troupe.processes
-     where role = 'infer' and policy is not null and address is not null and heartbeat_at > clock_timestamp() - interval '${HEARTBEAT}'
-     order by started_at desc, process_id`,
+  return rowsOf(
+    db,
+    query
+      .selectFrom('troupe.processes')
+      .select(['policy', 'address'])
+      .where('role', '=', 'infer')
+      .where('policy', 'is not', null)
+      .where('address', 'is not', null)
+      .where('heartbeat_at', '>', sql<string>`clock_timestamp() - ${HEARTBEAT}::interval`)
+      .orderBy('started_at', 'desc')
+      .orderBy('process_id')
+      .$narrowType<{ policy: NotNull; address: NotNull }>(),
   );
-  return rows;
 }
 
 async function modelWith(client: SpeakerClient, checkpoint: string): Promise<string | null> {
@@ -130,15 +138,25 @@ async function modelWith(client: SpeakerClient, checkpoint: string): Promise<str
 
 /** Nobody answered: is the name unknown, or is its process away? */
 async function silence(db: Pick<Db, 'query'>, { kind, name }: Spoken, models: readonly string[]): Promise<TroupeError> {
-  const { rows } = await db.query<{ known: boolean }>(
-    kind === 'policy'
-      ? `select exists (select from troupe.processes where role = 'infer' and policy = $1)
-           or exists (select from facts.checkpoints where policy = $1) or exists (select from traj.releases where policy = $1) as known`
-      : 'select exists (select from facts.checkpoints where checkpoint_id = $1) as known',
-    [name],
+  const one = sql.lit(1).as('one');
+  const checkpoints = query.selectFrom('facts.checkpoints').select(one);
+  const places =
+    kind === 'checkpoint'
+      ? [checkpoints.where('checkpoint_id', '=', name)]
+      : [
+          query.selectFrom('troupe.processes').select(one).where('role', '=', 'infer').where('policy', '=', name),
+          checkpoints.where('policy', '=', name),
+          query.selectFrom('traj.releases').select(one).where('policy', '=', name),
+        ];
+  const known = await scalarOf(
+    db,
+    sql<boolean>`${sql.join(
+      places.map((rows) => sql`exists (${rows})`),
+      sql` or `,
+    )}`,
   );
   const answered = models.length === 0 ? 'none' : models.join(', ');
-  if (rows[0]?.known) {
+  if (known) {
     const hint =
       kind === 'policy'
         ? `Start it with: troupe run infer --policy ${name}`

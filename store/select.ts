@@ -1,7 +1,6 @@
 /**
- * The typed filter: a small JSON tree over named fields of episodes and steps, lowered to SQL.
+ * The typed filter: a small JSON tree over named fields of episodes and steps, lowered to a condition of SQL.
  *
- * One tree, two spellings: with parameters for the server, with quoted literals for people and for COPY, which takes no parameters.
  * Logic is two-valued: a comparison with a missing value is false, `!=` is exactly `not =`, and `not` turns false into true. So
  * `{"not": {"field": "reward", "op": ">", "value": 0}}` also finds the episodes without a reward; add `is null` where that is not meant.
  */
@@ -9,6 +8,7 @@ import { Type } from 'typebox';
 import { got, TroupeError } from '../errors.ts';
 import { isRecord } from '../ingest/json.ts';
 import { escapeText } from '../ingest/text.ts';
+import { literalSql, type RawBuilder, type SqlBool, sql, typed } from './db/query.ts';
 import { nearest } from './methods/nearest.ts';
 
 export const OPERATORS = ['=', '!=', '<', '<=', '>', '>=', 'in', 'like', 'is null', 'has'] as const;
@@ -231,22 +231,6 @@ function scalarOf(facts: FieldFacts & { readonly tag?: Tag }, value: unknown, at
   }
 }
 
-/** Puts a value into the SQL: as a parameter or as a literal. */
-type Bind = (value: Scalar | readonly Scalar[], type: 'text' | 'float8' | 'boolean' | 'timestamptz') => string;
-
-/** A text as SQL literal that is safe whatever the server's setting of standard_conforming_strings. */
-export function quoteText(text: string): string {
-  const escaped = escapeText(text).replaceAll("'", "''");
-  return escaped.includes('\\') ? ` E'${escaped.replaceAll('\\', '\\\\')}'` : `'${escaped}'`;
-}
-
-const literal: Bind = (value, type) => {
-  if (Array.isArray(value))
-    return `array[${value.map((member) => literal(member as Scalar, type)).join(', ')}]::${type}[]`;
-  if (typeof value === 'string') return type === 'timestamptz' ? `${quoteText(value)}::timestamptz` : quoteText(value);
-  return String(Object.is(value, -0) ? 0 : value);
-};
-
 const typeName = (value: Scalar, kind: FieldKind) =>
   kind === 'time'
     ? 'timestamptz'
@@ -256,84 +240,87 @@ const typeName = (value: Scalar, kind: FieldKind) =>
         ? 'boolean'
         : 'text';
 
-const JSON_TYPE = { string: 'string', number: 'number', boolean: 'boolean' } as const;
+const JSON_TYPE = { string: '', number: '::float8', boolean: '::boolean' } as const;
 
-function tagSql({ json, key }: Tag, type: keyof typeof JSON_TYPE, bind: Bind): string {
-  const name = bind(key, 'text');
-  const cast = type === 'string' ? '' : type === 'number' ? '::float8' : '::boolean';
-  return `case when json_typeof(${json} -> ${name}) = '${JSON_TYPE[type]}' then (${json} ->> ${name})${cast} end`;
+const text = (value: Scalar) => typed(value as string, 'text');
+
+function tagSql({ json, key }: Tag, type: keyof typeof JSON_TYPE): RawBuilder<unknown> {
+  const tags = sql.raw(json);
+  return sql`case when json_typeof(${tags} -> ${text(key)}) = ${sql.lit(type)} then (${tags} ->> ${text(key)})${sql.raw(JSON_TYPE[type])} end`;
 }
 
-function comparisonSql(comparison: Comparison, bind: Bind): string {
+/** A list holds the texts among its members; an object its keys. */
+function hasSql(json: RawBuilder<unknown>, member: RawBuilder<unknown>): RawBuilder<unknown> {
+  const list = sql`json_array_elements_text(case json_typeof(${json}) when 'array' then ${json} end)`;
+  return sql`case json_typeof(${json}) when 'object' then ${json} -> ${member} is not null when 'array' then exists (select 1 from ${list} m where m = ${member}) end`;
+}
+
+function comparisonSql(comparison: Comparison): RawBuilder<unknown> {
   const { field, op, value } = comparison;
-  const { kind, sql, tag } = resolve(field, 'where');
-  const operand = (type: keyof typeof JSON_TYPE): string => {
-    if (tag) return type === 'string' ? `(${tagSql(tag, type, bind)}) collate "C"` : tagSql(tag, type, bind);
-    return kind === 'text' && op !== '=' && op !== '!=' && op !== 'in' && op !== 'like' ? `${sql} collate "C"` : sql;
+  const { kind, sql: column, tag } = resolve(field, 'where');
+  const plain = sql.raw(column);
+  const operand = (type: keyof typeof JSON_TYPE): RawBuilder<unknown> => {
+    if (tag) return type === 'string' ? sql`(${tagSql(tag, type)}) collate "C"` : tagSql(tag, type);
+    return kind === 'text' && op !== '=' && op !== '!=' && op !== 'in' && op !== 'like'
+      ? sql`${plain} collate "C"`
+      : plain;
   };
   switch (op) {
     case 'is null':
       // A tag whose value is JSON null is as missing as one that is not there.
-      return tag ? `(${tag.json} ->> ${bind(tag.key, 'text')}) is null` : `${sql} is null`;
+      return tag ? sql`(${sql.raw(tag.json)} ->> ${text(tag.key)}) is null` : sql`${plain} is null`;
     case 'has':
-      return `case json_typeof(${sql}) when 'object' then ${sql} -> ${bind(value as string, 'text')} is not null
-        when 'array' then exists (select 1 from json_array_elements_text(case json_typeof(${sql}) when 'array' then ${sql} end) m where m = ${bind(value as string, 'text')}) end`.replace(
-        /\s+/gu,
-        ' ',
-      );
+      return hasSql(plain, text(escapeScalar(value as string)));
     case 'like':
-      return `${operand('string')} like ${bind(value as string, 'text')}`;
+      return sql`${operand('string')} like ${text(escapeScalar(value as string))}`;
     case 'in': {
       const members = value as readonly Scalar[];
       const parts = (['string', 'number', 'boolean'] as const).flatMap((type) => {
         const alike = members.filter((member) => typeof member === type);
-        return alike.length === 0 ? [] : [`${operand(type)} = any (${bind(alike, typeName(alike[0]!, kind))})`];
+        if (alike.length === 0) return [];
+        const list = typed(alike.map(escapeScalar), `${typeName(alike[0]!, kind)}[]`);
+        return [sql`${operand(type)} = any (${list})`];
       });
-      return parts.length === 0 ? 'false' : parts.length === 1 ? parts[0]! : `(${parts.join(' or ')})`;
+      if (parts.length === 0) return sql`false`;
+      return parts.length === 1 ? parts[0]! : sql`(${sql.join(parts, sql` or `)})`;
     }
     default: {
       const scalar = value as Scalar;
-      return `${operand(typeof scalar as keyof typeof JSON_TYPE)} ${op === '!=' ? '=' : op} ${bind(scalar, typeName(scalar, kind))}`;
+      const sign = sql.raw(op === '!=' ? '=' : op);
+      return sql`${operand(typeof scalar as keyof typeof JSON_TYPE)} ${sign} ${typed(escapeScalar(scalar), typeName(scalar, kind))}`;
     }
   }
 }
+
+const escapeScalar = (value: Scalar): Scalar => (typeof value === 'string' ? escapeText(value) : value);
 
 /**
  * In a positive place null counts as false by itself; only below a `not` it has to be said, which also would hide a column
  * from its index.
  */
-function lower(filter: Filter, bind: Bind, below: boolean): string {
-  if ('and' in filter)
-    return filter.and.length === 0 ? 'true' : `(${filter.and.map((f) => lower(f, bind, below)).join(' and ')})`;
-  if ('or' in filter)
-    return filter.or.length === 0 ? 'false' : `(${filter.or.map((f) => lower(f, bind, below)).join(' or ')})`;
-  if ('not' in filter) return `not ${lower(filter.not, bind, true)}`;
-  const sql = comparisonSql(filter, bind);
-  if (filter.op === '!=') return `(${sql}) is not true`;
-  return below ? `coalesce(${sql}, false)` : `(${sql})`;
+function lower(filter: Filter, below: boolean): RawBuilder<SqlBool> {
+  const all = (members: readonly Filter[], word: RawBuilder<unknown>) =>
+    sql<SqlBool>`(${sql.join(
+      members.map((member) => lower(member, below)),
+      word,
+    )})`;
+  if ('and' in filter) return filter.and.length === 0 ? sql`true` : all(filter.and, sql` and `);
+  if ('or' in filter) return filter.or.length === 0 ? sql`false` : all(filter.or, sql` or `);
+  if ('not' in filter) return sql`not ${lower(filter.not, true)}`;
+  const comparison = comparisonSql(filter);
+  if (filter.op === '!=') return sql`(${comparison}) is not true`;
+  return below ? sql`coalesce(${comparison}, false)` : sql`(${comparison})`;
 }
 
 /**
  * The filter as a condition over the aliases `e` (facts.episodes), `t` (facts.tasks), `c` (facts.calls), `s` (facts.steps) and
- * `a` (facts.agents), with parameters `$first`, `$first+1` …
+ * `a` (facts.agents); without a filter it is true.
  */
-export function lowerFilter(
-  filter: Filter,
-  options: { readonly first?: number } = {},
-): { readonly sql: string; readonly params: readonly unknown[] } {
-  const params: unknown[] = [];
-  const bind: Bind = (value, type) => {
-    const escaped = Array.isArray(value) ? value.map(escapeScalar) : escapeScalar(value as Scalar);
-    params.push(escaped);
-    return `$${(options.first ?? 1) + params.length - 1}::${type}${Array.isArray(value) ? '[]' : ''}`;
-  };
-  return { sql: lower(filter, bind, false), params };
-}
-
-const escapeScalar = (value: Scalar): Scalar => (typeof value === 'string' ? escapeText(value) : value);
+export const lowerFilter = (filter: Filter | null): RawBuilder<SqlBool> =>
+  filter === null ? sql`true` : lower(filter, false);
 
 /** The filter as readable SQL with every literal quoted: the same condition as `lowerFilter`. */
-export const showSql = (filter: Filter): string => lower(filter, literal, false);
+export const showSql = (filter: Filter): string => literalSql(lowerFilter(filter));
 
 /** True where the filter, at any depth, looks at this scope. */
 export function looksAt(filter: Filter, scope: FieldScope): boolean {

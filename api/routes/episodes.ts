@@ -3,11 +3,21 @@ import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
 import { got, TroupeError } from '../../errors.ts';
 import type { Db } from '../../store/db/pool.ts';
-import { conversation, type Row } from '../conversation.ts';
+import {
+  type Compilable,
+  firstOf,
+  type OrderByItemBuilder,
+  query,
+  rowsOf,
+  type SqlBool,
+  sql,
+  typed,
+} from '../../store/db/query.ts';
+import { conversation } from '../conversation.ts';
 import { matricesOf } from '../executions.ts';
 import { documented } from '../openapi.ts';
 import { PAGE, readId, readQuery } from '../query.ts';
-import { type Condition, equals, type Listing, readPage } from '../rows.ts';
+import { type Order, readPage } from '../rows.ts';
 import { Rows } from './lists.ts';
 
 const FILTERS = ['task_id', 'group_id', 'team_id', 'session_id', 'outcome'] as const;
@@ -41,35 +51,20 @@ const Episode = Type.Object({
   truncated: Type.Array(Type.String(), { description: `lists that were cut at ${10_000} rows` }),
 });
 
-const LISTING: Listing = {
-  from: 'traj.episodes',
-  columns: [
-    'episode_id',
-    'task_id',
-    '(select left(t.query, 300) from traj.tasks t where t.task_id = traj.episodes.task_id) as task',
-    'attempt',
-    'group_id',
-    'team_id',
-    'outcome',
-    'reward',
-    'closed',
-    'agents',
-    'calls',
-    'steps',
-    'tool_calls',
-    'feedback',
-    'input_tokens',
-    'output_tokens',
-    'started_at',
-    'finished_at',
-    'last_at',
-    'stop_reason',
-    'tags',
-    'flags',
-  ],
-  time: 'coalesce(started_at, last_at)',
-  id: 'episode_id',
-};
+const LIST = query
+  .selectFrom('traj.episodes as e')
+  .select(['episode_id', 'task_id'])
+  .select((episode) =>
+    episode
+      .selectFrom('traj.tasks as t')
+      .whereRef('t.task_id', '=', 'e.task_id')
+      .select(sql<string | null>`left(t.query, 300)`.as('query'))
+      .as('task'),
+  )
+  .select(['attempt', 'group_id', 'team_id', 'outcome', 'reward', 'closed', 'agents', 'calls', 'steps', 'tool_calls'])
+  .select(['feedback', 'input_tokens', 'output_tokens', 'started_at', 'finished_at', 'last_at', 'stop_reason'])
+  .select(['tags', 'flags']);
+const ORDER: Order = { time: sql`coalesce(started_at, last_at)`, id: sql`episode_id` };
 
 /** Rows of one list of one episode; more of them are cut, and the answer says so. */
 const MOST = 10_000;
@@ -87,17 +82,12 @@ export function episodeRoutes(app: FastifyInstance, db: Db): void {
     async (request) => {
       const { values, tags } = readQuery(request.query, Query);
       const { limit, after, closed } = values;
-      const conditions: Condition[] = [
-        ...FILTERS.flatMap((name) => (values[name] === undefined ? [] : [equals(name, values[name])])),
-        ...(closed === undefined ? [] : [{ sql: (p: string) => `coalesce(closed, false) = ${p}`, value: closed }]),
-        ...Object.entries(tags).map(
-          ([key, value]): Condition => ({
-            sql: (p) => `tags ->> (${p}::text[])[1] = (${p}::text[])[2]`,
-            value: [key, value],
-          }),
-        ),
-      ];
-      return readPage(db, LISTING, { limit, after }, conditions);
+      let list = LIST;
+      for (const name of FILTERS) if (values[name] !== undefined) list = list.where(name, '=', values[name]);
+      if (closed !== undefined) list = list.where(sql<SqlBool>`coalesce(closed, false) = ${closed}`);
+      for (const [key, value] of Object.entries(tags))
+        list = list.where(sql<SqlBool>`tags ->> ${typed(key, 'text')} = ${value}`);
+      return readPage(db, list, ORDER, { limit, after });
     },
   );
 
@@ -115,7 +105,7 @@ export function episodeRoutes(app: FastifyInstance, db: Db): void {
 }
 
 async function readEpisode(db: Db, id: string, tokens: boolean): Promise<Record<string, unknown>> {
-  const [episode] = (await db.query<Row>('select * from traj.episodes where episode_id = $1', [id])).rows;
+  const episode = await firstOf(db, query.selectFrom('traj.episodes').selectAll().where('episode_id', '=', id));
   if (!episode) {
     const detail = {
       field: 'id',
@@ -125,8 +115,8 @@ async function readEpisode(db: Db, id: string, tokens: boolean): Promise<Record<
     throw new TroupeError('not_found', `There is no episode ${got(id)}.`, detail);
   }
   const truncated: string[] = [];
-  const read = async (name: string, sql: string): Promise<readonly Row[]> => {
-    const { rows } = await db.query<Row>(`${sql} limit ${MOST + 1}`, [id]);
+  const read = async <One>(name: string, list: { limit(most: number): Compilable<One> }): Promise<readonly One[]> => {
+    const rows = await rowsOf(db, list.limit(MOST + 1));
     if (rows.length > MOST) truncated.push(name);
     return rows.slice(0, MOST);
   };
@@ -147,37 +137,98 @@ async function readEpisode(db: Db, id: string, tokens: boolean): Promise<Record<
   ] = await Promise.all([
     episode.task_id === null
       ? []
-      : db.query<Row>('select * from traj.tasks where task_id = $1', [episode.task_id]).then(({ rows }) => rows),
-    read('agents', 'select * from traj.agents where episode_id = $1 order by agent_id'),
+      : rowsOf(db, query.selectFrom('traj.tasks').selectAll().where('task_id', '=', episode.task_id)),
+    read('agents', query.selectFrom('traj.agents').selectAll().where('episode_id', '=', id).orderBy('agent_id')),
     read(
       'messages',
-      'select * from traj.messages where episode_id = $1 order by at nulls last, seq nulls last, call_id, place, message_id',
+      query
+        .selectFrom('traj.messages')
+        .selectAll()
+        .where('episode_id', '=', id)
+        .orderBy('at', nullsLast)
+        .orderBy('seq', nullsLast)
+        .orderBy('call_id')
+        .orderBy('place')
+        .orderBy('message_id'),
     ),
-    read(
-      'steps',
-      `select ${stepColumns(tokens)} from traj.steps where episode_id = $1 order by seq nulls last, requested_at nulls last, call_id, candidate`,
-    ),
+    read('steps', stepsOf(id, tokens)),
     read(
       'tool_calls',
-      'select * from traj.tool_calls where episode_id = $1 order by seq nulls last, called_at nulls last, tool_call_id',
+      query
+        .selectFrom('traj.tool_calls')
+        .selectAll()
+        .where('episode_id', '=', id)
+        .orderBy('seq', nullsLast)
+        .orderBy('called_at', nullsLast)
+        .orderBy('tool_call_id'),
     ),
     read(
       'decisions',
-      'select * from traj.decisions where episode_id = $1 order by seq nulls last, at nulls last, decision_id',
+      query
+        .selectFrom('traj.decisions')
+        .selectAll()
+        .where('episode_id', '=', id)
+        .orderBy('seq', nullsLast)
+        .orderBy('at', nullsLast)
+        .orderBy('decision_id'),
     ),
-    read('feedback', 'select * from traj.feedback where episode_id = $1 order by at nulls last, feedback_id'),
-    read('matrices', 'select * from traj.executions where episode_id = $1 order by feedback_id, program, test'),
+    read(
+      'feedback',
+      query
+        .selectFrom('traj.feedback')
+        .selectAll()
+        .where('episode_id', '=', id)
+        .orderBy('at', nullsLast)
+        .orderBy('feedback_id'),
+    ),
+    read(
+      'matrices',
+      query
+        .selectFrom('traj.executions')
+        .selectAll()
+        .where('episode_id', '=', id)
+        .orderBy('feedback_id')
+        .orderBy('program')
+        .orderBy('test'),
+    ),
     read(
       'verdicts',
-      'select * from traj.verdicts where episode_id = $1 order by method, step_id nulls first, method_key',
+      query
+        .selectFrom('traj.verdicts')
+        .selectAll()
+        .where('episode_id', '=', id)
+        .orderBy('method')
+        .orderBy('step_id', nullsFirst)
+        .orderBy('method_key'),
     ),
-    read('scores', `select * from traj.scores where key = 'e/' || $1::text order by method, method_key`),
+    read(
+      'scores',
+      query.selectFrom('traj.scores').selectAll().where('key', '=', `e/${id}`).orderBy('method').orderBy('method_key'),
+    ),
     read(
       'rewards',
-      'select * from traj.rewards where episode_id = $1 order by method, step_id nulls first, method_key',
+      query
+        .selectFrom('traj.rewards')
+        .selectAll()
+        .where('episode_id', '=', id)
+        .orderBy('method')
+        .orderBy('step_id', nullsFirst)
+        .orderBy('method_key'),
     ),
-    read('credits', 'select * from traj.credits where episode_id = $1 order by method, step_id, method_key'),
-    read('blames', 'select * from traj.blames where episode_id = $1 order by method, method_key'),
+    read(
+      'credits',
+      query
+        .selectFrom('traj.credits')
+        .selectAll()
+        .where('episode_id', '=', id)
+        .orderBy('method')
+        .orderBy('step_id')
+        .orderBy('method_key'),
+    ),
+    read(
+      'blames',
+      query.selectFrom('traj.blames').selectAll().where('episode_id', '=', id).orderBy('method').orderBy('method_key'),
+    ),
   ]);
   return {
     episode,
@@ -197,38 +248,20 @@ async function readEpisode(db: Db, id: string, tokens: boolean): Promise<Record<
   };
 }
 
-const STEP = [
-  'step_id',
-  'call_id',
-  'candidate',
-  'agent_id',
-  'agent',
-  'role',
-  'turn',
-  'seq',
-  'text',
-  'content',
-  'finish_reason',
-  'chosen',
-  'parent_step_id',
-];
-const CALL = [
-  'model',
-  'response_model',
-  'policy',
-  'checkpoint_id',
-  'model_version',
-  'temperature',
-  'seed',
-  'input_tokens',
-  'output_tokens',
-  'latency_ms',
-  'error',
-  'requested_at',
-  'completed_at',
-];
-const TOKENS = ['token_ids', 'logprobs', 'loss_mask', 'prompt_token_ids'];
+const nullsLast = (order: OrderByItemBuilder) => order.asc().nullsLast();
+const nullsFirst = (order: OrderByItemBuilder) => order.asc().nullsFirst();
 
 /** Token ids are most of the bytes, so they come only when asked for; how many there are comes always. */
-const stepColumns = (tokens: boolean): string =>
-  [...STEP, ...CALL, 'cardinality(token_ids) as tokens', ...(tokens ? TOKENS : [])].join(', ');
+const stepsOf = (id: string, tokens: boolean) =>
+  query
+    .selectFrom('traj.steps')
+    .select(['step_id', 'call_id', 'candidate', 'agent_id', 'agent', 'role', 'turn', 'seq', 'text', 'content'])
+    .select(['finish_reason', 'chosen', 'parent_step_id', 'model', 'response_model', 'policy', 'checkpoint_id'])
+    .select(['model_version', 'temperature', 'seed', 'input_tokens', 'output_tokens', 'latency_ms', 'error'])
+    .select(['requested_at', 'completed_at', sql<number | null>`cardinality(token_ids)`.as('tokens')])
+    .$if(tokens, (steps) => steps.select(['token_ids', 'logprobs', 'loss_mask', 'prompt_token_ids']))
+    .where('episode_id', '=', id)
+    .orderBy('seq', nullsLast)
+    .orderBy('requested_at', nullsLast)
+    .orderBy('call_id')
+    .orderBy('candidate');

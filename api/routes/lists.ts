@@ -3,9 +3,10 @@ import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
 import { got, TroupeError } from '../../errors.ts';
 import type { Db } from '../../store/db/pool.ts';
+import { firstOf, query, type SelectQueryBuilder, sql } from '../../store/db/query.ts';
 import { documented } from '../openapi.ts';
 import { PAGE, readId, readQuery } from '../query.ts';
-import { equals, type Listing, readPage } from '../rows.ts';
+import { readPage } from '../rows.ts';
 
 export const Rows = Type.Object({
   items: Type.Array(Type.Object({}, { additionalProperties: true })),
@@ -14,27 +15,14 @@ export const Rows = Type.Object({
   }),
 });
 
-type ListRoute = Listing & { readonly url: string; readonly summary: string; readonly filters: readonly string[] };
-
-const LISTS: readonly ListRoute[] = [
+const LISTS = [
   {
     url: '/v1/checkpoints',
     summary: 'Weights with their lineage.',
-    from: 'traj.checkpoints',
-    columns: [
-      'checkpoint_id',
-      'parent_id',
-      'policy',
-      'uri',
-      'sha256',
-      'step',
-      'dataset_ids',
-      'job_id',
-      'kept',
-      'metrics',
-      'code_version',
-      'saved_at',
-    ],
+    list: query
+      .selectFrom('traj.checkpoints')
+      .select(['checkpoint_id', 'parent_id', 'policy', 'uri', 'sha256', 'step', 'dataset_ids', 'job_id', 'kept'])
+      .select(['metrics', 'code_version', 'saved_at']),
     time: 'saved_at',
     id: 'checkpoint_id',
     filters: ['policy', 'job_id', 'parent_id'],
@@ -42,8 +30,9 @@ const LISTS: readonly ListRoute[] = [
   {
     url: '/v1/releases',
     summary: 'Which checkpoint each policy was given, and when.',
-    from: 'facts.releases',
-    columns: ['release_id', 'policies', 'reason', '"by"', 'metrics', 'released_at'],
+    list: query
+      .selectFrom('facts.releases')
+      .select(['release_id', 'policies', 'reason', 'by', 'metrics', 'released_at']),
     time: 'released_at',
     id: 'release_id',
     filters: [],
@@ -51,22 +40,10 @@ const LISTS: readonly ListRoute[] = [
   {
     url: '/v1/jobs',
     summary: 'Training runs and other work.',
-    from: 'traj.jobs',
-    columns: [
-      'job_id',
-      'kind',
-      'state',
-      'outcome',
-      'plan',
-      'parent_job_id',
-      'spec',
-      'result',
-      'error',
-      'worker',
-      'requested_at',
-      'started_at',
-      'finished_at',
-    ],
+    list: query
+      .selectFrom('traj.jobs')
+      .select(['job_id', 'kind', 'state', 'outcome', 'plan', 'parent_job_id', 'spec', 'result', 'error', 'worker'])
+      .select(['requested_at', 'started_at', 'finished_at']),
     time: 'requested_at',
     id: 'job_id',
     filters: ['kind', 'state', 'outcome', 'plan'],
@@ -74,17 +51,17 @@ const LISTS: readonly ListRoute[] = [
   {
     url: '/v1/datasets',
     summary: 'Frozen recipes.',
-    from: 'traj.datasets',
-    columns: ['dataset_id', 'name', 'sha256', 'uri', 'frozen_at'],
+    list: query.selectFrom('traj.datasets').select(['dataset_id', 'name', 'sha256', 'uri', 'frozen_at']),
     time: 'frozen_at',
     id: 'dataset_id',
     filters: ['name'],
   },
-];
+] as const;
 
 export function listRoutes(app: FastifyInstance, db: Db): void {
-  for (const { url, summary, filters, ...listing } of LISTS) {
-    const query = Type.Object({
+  for (const { url, summary, filters, time, id, ...route } of LISTS) {
+    const list = route.list as unknown as SelectQueryBuilder<object, never, Record<string, unknown>>;
+    const asked = Type.Object({
       ...PAGE,
       ...Object.fromEntries(
         filters.map((name) => [name, Type.Optional(Type.String({ description: `only rows with this ${name}` }))]),
@@ -96,17 +73,20 @@ export function listRoutes(app: FastifyInstance, db: Db): void {
         summary,
         tag: 'reads',
         scope: 'read',
-        query,
+        query: asked,
         answers: { 200: { about: 'one page, newest first', schema: Rows } },
       }),
       async (request) => {
-        const values = readQuery(request.query, query).values as Record<string, string | number | undefined>;
-        const conditions = filters.flatMap((name) => (values[name] === undefined ? [] : [equals(name, values[name])]));
+        const values = readQuery(request.query, asked).values as Record<string, string | number | undefined>;
+        const chosen = filters.reduce(
+          (rows, name) => (values[name] === undefined ? rows : rows.where(sql.ref(name), '=', values[name])),
+          list,
+        );
         return readPage(
           db,
-          listing,
+          chosen,
+          { time: sql.ref(time), id: sql.ref(id) },
           { limit: values.limit as number | undefined, after: values.after as string | undefined },
-          conditions,
         );
       },
     );
@@ -122,11 +102,14 @@ export function listRoutes(app: FastifyInstance, db: Db): void {
     }),
     async (request) => {
       const id = readId(request.params.id);
-      const { rows } = await db.query(
-        'select dataset_id, name, sha256, uri, manifest, frozen_at from traj.datasets where dataset_id = $1',
-        [id],
+      const dataset = await firstOf(
+        db,
+        query
+          .selectFrom('traj.datasets')
+          .select(['dataset_id', 'name', 'sha256', 'uri', 'manifest', 'frozen_at'])
+          .where('dataset_id', '=', id),
       );
-      if (rows[0]) return rows[0];
+      if (dataset) return dataset;
       throw new TroupeError('not_found', `There is no dataset ${got(id)}.`, {
         field: 'id',
         got: got(id),

@@ -5,6 +5,7 @@
 import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
 import type { Db } from '../../store/db/pool.ts';
+import { query, rowsOf, type SqlBool, sql, typed } from '../../store/db/query.ts';
 import { documented } from '../openapi.ts';
 import { readQuery } from '../query.ts';
 
@@ -27,16 +28,6 @@ const Rounds = Type.Object({ items: Type.Array(Round) });
 /** The newest so many releases are shown. */
 const MOST = 1000;
 
-type Row = {
-  readonly release_id: string;
-  readonly name: string | null;
-  readonly by: string | null;
-  readonly policies: Record<string, string>;
-  readonly metrics: unknown;
-  readonly released_at: string | null;
-  readonly checkpoint_metrics: readonly unknown[] | null;
-};
-
 export function roundRoutes(app: FastifyInstance, db: Db): void {
   app.get(
     '/v1/rounds',
@@ -49,13 +40,26 @@ export function roundRoutes(app: FastifyInstance, db: Db): void {
     }),
     async (request) => {
       const { policy } = readQuery(request.query, Query).values;
-      const { rows } = await db.query<Row>(
-        `select r.release_id, r.reason as name, r."by", r.policies, r.metrics, r.released_at,
-           (select json_agg(c.metrics order by c.checkpoint_id) from traj.releases t join traj.checkpoints c using (checkpoint_id)
-            where t.release_id = r.release_id and c.metrics is not null) as checkpoint_metrics
-         from facts.releases r where $1::text is null or r.policies ->> $1 is not null
-         order by coalesce(r.released_at, '-infinity'::timestamptz) desc, r.release_id desc limit ${MOST}`,
-        [policy ?? null],
+      const rows = await rowsOf(
+        db,
+        query
+          .selectFrom('facts.releases as r')
+          .select(['r.release_id', 'r.reason as name', 'r.by', 'r.policies', 'r.metrics', 'r.released_at'])
+          .select((release) =>
+            release
+              .selectFrom('traj.releases as t')
+              .innerJoin('traj.checkpoints as c', 'c.checkpoint_id', 't.checkpoint_id')
+              .whereRef('t.release_id', '=', 'r.release_id')
+              .where('c.metrics', 'is not', null)
+              .select(sql<unknown[] | null>`json_agg(c.metrics order by c.checkpoint_id)`.as('metrics'))
+              .as('checkpoint_metrics'),
+          )
+          .$if(policy !== undefined, (releases) =>
+            releases.where(sql<SqlBool>`r.policies ->> ${typed(policy!, 'text')} is not null`),
+          )
+          .orderBy(sql`coalesce(r.released_at, '-infinity'::timestamptz)`, 'desc')
+          .orderBy('r.release_id', 'desc')
+          .limit(MOST),
       );
       const items = rows.reverse().map(({ checkpoint_metrics, metrics, ...row }, round) => ({
         round,

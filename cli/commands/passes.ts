@@ -5,6 +5,7 @@ import { loadConfig } from '../../config.ts';
 import { EXIT, got, TroupeError } from '../../errors.ts';
 import { homeAt } from '../../store/db/home.ts';
 import type { Db } from '../../store/db/pool.ts';
+import { anyOf, query, rowsOf } from '../../store/db/query.ts';
 import { groupBy } from '../../store/methods/statistics.ts';
 import { looksAt, lowerFilter, parseFilter } from '../../store/select.ts';
 import type { StepRow } from '../../trainer/data/training-rows.ts';
@@ -237,10 +238,14 @@ async function overEpisodes(flags: Flags, pass: Pass): Promise<number> {
 /** Ids of episodes that there are, in order. @throws TroupeError `not_found` for an id nobody has, `recipe_invalid` for a filter that is none. */
 async function chosenEpisodes(db: Db, which: string): Promise<string[]> {
   if (which.trimStart().startsWith('{')) {
-    const { sql, params } = episodeFilter(which);
-    const { rows } = await db.query<{ episode_id: string }>(
-      `select e.episode_id from facts.episodes e left join facts.tasks t using (task_id) where ${sql} order by 1`,
-      [...params],
+    const rows = await rowsOf(
+      db,
+      query
+        .selectFrom('facts.episodes as e')
+        .leftJoin('facts.tasks as t', 't.task_id', 'e.task_id')
+        .select('e.episode_id')
+        .where(episodeFilter(which))
+        .orderBy('e.episode_id'),
     );
     return rows.map(({ episode_id }) => episode_id);
   }
@@ -252,9 +257,9 @@ async function chosenEpisodes(db: Db, which: string): Promise<string[]> {
         .filter(Boolean),
     ),
   ];
-  const { rows } = await db.query<{ episode_id: string }>(
-    'select episode_id from facts.episodes where episode_id = any($1::text[]) order by 1',
-    [ids],
+  const rows = await rowsOf(
+    db,
+    query.selectFrom('facts.episodes').select('episode_id').where('episode_id', '=', anyOf(ids)).orderBy('episode_id'),
   );
   const found = new Set(rows.map(({ episode_id }) => episode_id));
   const absent = ids.find((id) => !found.has(id));

@@ -10,6 +10,7 @@ import type { EventData } from '../../ingest/events.ts';
 import { hashId } from '../../ingest/json.ts';
 import { KEYED } from '../../ingest/log/keyed.ts';
 import type { Db } from '../db/pool.ts';
+import { facts, firstOf, query, rowsOf } from '../db/query.ts';
 import { checkedSpec, type Handler, type JobContext } from '../jobs/jobs.ts';
 import { textOfTruth } from '../judging/facts.ts';
 import { askModes, MAST_PROMPT_VERSION, MAST_TAXONOMY } from './ask-mast.ts';
@@ -139,11 +140,12 @@ async function annotateOne(
   const tokens = spec.conversation_tokens ?? CONVERSATION_TOKENS;
   const content = contentHash(episode.query, reference, entries);
   const feedbackId = hashId('annotate', spec.model, spec.method, promptVersion, tokens, content, id);
-  const known = await db.query('select 1 from facts.feedback where key = $1 and feedback_id = $2', [
-    `e/${id}`,
-    feedbackId,
-  ]);
-  if (known.rows.length > 0) return { as: 'cached' };
+  const known = query
+    .selectFrom('facts.feedback')
+    .select('feedback_id')
+    .where('key', '=', `e/${id}`)
+    .where('feedback_id', '=', feedbackId);
+  if ((await firstOf(db, known)) !== undefined) return { as: 'cached' };
 
   const transcript = transcriptOf(entries, tokens);
   const spoken = entries.flatMap(({ kind, agent }, at) => (kind === 'agent' && agent !== null ? [at] : []));
@@ -192,11 +194,14 @@ async function readEpisode(db: Db, id: string): Promise<{ episode: Episode; entr
   return db.transaction(
     async (tx) => {
       await tx.query(`set local search_path = facts, pg_catalog; ${KEYED}`);
-      const { rows } = await tx.query<Episode>(
-        'select e.episode_id, t.query, t.ground_truth from episodes e left join tasks t using (task_id) where e.episode_id = $1',
-        [id],
+      const episode = await firstOf(
+        tx,
+        facts
+          .selectFrom('episodes as e')
+          .leftJoin('tasks as t', 't.task_id', 'e.task_id')
+          .select(['e.episode_id', 't.query', 't.ground_truth'])
+          .where('e.episode_id', '=', id),
       );
-      const [episode] = rows;
       if (episode === undefined) throw new TroupeError('not_found', `There is no episode ${id}.`);
       return { episode, entries: (await readEntries(tx, [id])).get(id) ?? [] };
     },
@@ -206,8 +211,9 @@ async function readEpisode(db: Db, id: string): Promise<{ episode: Episode; entr
 
 /** Those that failed, as their outcome or, where it says nothing, their reward says. */
 export async function failedEpisodes(db: Db): Promise<string[]> {
-  const { rows } = await db.query<{ episode_id: string }>(
-    `select episode_id from facts.episodes where ${HAS_FAILED} order by episode_id`,
+  const rows = await rowsOf(
+    db,
+    query.selectFrom('facts.episodes').select('episode_id').where(HAS_FAILED).orderBy('episode_id'),
   );
   return rows.map((row) => row.episode_id);
 }

@@ -3,6 +3,7 @@
  * the schema.
  */
 import type { Session } from '../db/pool.ts';
+import { anyOf, facts, firstOf, type NotNull, rowsOf, type SqlBool, sql } from '../db/query.ts';
 import { groupBy } from '../methods/statistics.ts';
 import { type Entry, readEntries } from './entries.ts';
 import { HAS_FAILED } from './failed.ts';
@@ -45,24 +46,34 @@ export const numberOf = (entries: readonly Entry[], at: number): number => entri
 
 /** Episodes that people labelled with an agent and an entry. `gold` is one annotator to be taken as right; null takes whatever no model said. */
 export async function labelledCases(tx: Session, gold: string | null): Promise<Labelled> {
-  const { rows: labels } = await tx.query<Label>(
-    `${LABELS} and ${gold === null ? `coalesce(f.by, '') <> 'model' and $1::text is null` : 'f.annotator = $1'} order by f.key, f.version`,
-    [gold],
-  );
+  const said = gold === null ? sql<SqlBool>`coalesce(f.by, '') <> 'model'` : sql<SqlBool>`f.annotator = ${gold}`;
+  const labels = await rowsOf(tx, LABELS.where(said).orderBy('f.key').orderBy('f.version'));
   const byEpisode = groupBy(labels, (label) => label.episode_id);
   const ids = [...byEpisode.keys()].sort();
   const entries = await readEntries(tx, ids);
-  const { rows: episodes } = await tx.query<Omit<LabelledCase, 'entries' | 'truth' | 'mismatch'>>(
-    `select e.episode_id, coalesce(e.task_id, e.episode_id) as task, t.query as question, t.ground_truth as reference,
-            coalesce(t.origin, '(none)') as origin, coalesce(t.difficulty, '(none)') as difficulty
-     from episodes e left join tasks t using (task_id) where e.episode_id = any($1::text[]) order by e.episode_id`,
-    [ids],
+  const episodes = await rowsOf(
+    tx,
+    facts
+      .selectFrom('episodes as e')
+      .leftJoin('tasks as t', 't.task_id', 'e.task_id')
+      .select(['e.episode_id', 't.query as question', 't.ground_truth as reference'])
+      .select([
+        sql<string>`coalesce(e.task_id, e.episode_id)`.as('task'),
+        sql<string>`coalesce(t.origin, '(none)')`.as('origin'),
+        sql<string>`coalesce(t.difficulty, '(none)')`.as('difficulty'),
+      ])
+      .where('e.episode_id', '=', anyOf(ids))
+      .orderBy('e.episode_id'),
   );
-  const { rows: failed } = await tx.query<{ n: number }>(
-    `select count(*)::integer as n from episodes where ${HAS_FAILED} and not episode_id = any($1::text[])`,
-    [ids],
+  const failed = await firstOf(
+    tx,
+    facts
+      .selectFrom('episodes')
+      .select(sql<number>`count(*)::integer`.as('n'))
+      .where(HAS_FAILED)
+      .where((episode) => episode.not(episode('episode_id', '=', anyOf(ids)))),
   );
-  let [ambiguous, unlabelled] = [0, failed[0]?.n ?? 0];
+  let [ambiguous, unlabelled] = [0, failed?.n ?? 0];
   const cases = episodes.flatMap((episode): LabelledCase[] => {
     const own = entries.get(episode.episode_id) ?? [];
     const said = (byEpisode.get(episode.episode_id) ?? []).map((label) => ({ label, blame: blameOf(label, own) }));
@@ -79,11 +90,20 @@ export async function labelledCases(tx: Session, gold: string | null): Promise<L
 }
 
 /** Which failure it was, by a taxonomy of modes, is no answer to who and when. */
-const LABELS = `select coalesce(f.episode_id, f.resolved_episode_id) as episode_id, f.flags, f.annotator, f.unmapped ->> 'method' as method,
-    case when f.target_kind = 'agent' then f.target_id end as agent, f.entry,
-    case when f.target_kind = 'step' then f.target_id end as step_id
-  from feedback f where f.kind = 'failure' and lower(coalesce(f.taxonomy ->> 'name', '')) <> 'mast'
-    and coalesce(f.episode_id, f.resolved_episode_id) is not null`;
+const LABELS = facts
+  .selectFrom('feedback as f')
+  .select([
+    sql<string>`coalesce(f.episode_id, f.resolved_episode_id)`.as('episode_id'),
+    'f.flags',
+    'f.annotator',
+    sql<string | null>`f.unmapped ->> 'method'`.as('method'),
+    sql<string | null>`case when f.target_kind = 'agent' then f.target_id end`.as('agent'),
+    'f.entry',
+    sql<string | null>`case when f.target_kind = 'step' then f.target_id end`.as('step_id'),
+  ])
+  .where('f.kind', '=', 'failure')
+  .where(sql`lower(coalesce(f.taxonomy ->> 'name', ''))`, '<>', 'mast')
+  .where(sql`coalesce(f.episode_id, f.resolved_episode_id)`, 'is not', null);
 
 function blameOf({ agent, entry, step_id }: Label, entries: readonly Entry[]): Blame {
   const at = entries.findIndex((one) => one.step_id !== null && one.step_id === step_id);
@@ -99,21 +119,20 @@ export type Attribution = { readonly name: string; readonly blames: ReadonlyMap<
  * all lines where the method says how sure each is, else that of rank 0.
  */
 export async function judgedAttributions(tx: Session, method: string | null): Promise<Attribution[]> {
-  type Line = {
-    readonly method: string;
-    readonly method_key: string;
-    readonly episode_id: string;
-    readonly agent_id: string | null;
-    readonly step_id: string | null;
-    readonly entry: number | null;
-    readonly detail: { readonly entry_value?: number } | null;
-  };
-  const { rows } = await tx.query<Line>(
-    `select m.method, b.method_key, b.episode_id, b.agent_id, b.step_id, b.entry, b.detail
-     from blames b join judged_methods m using (method_key)
-     where b.agent_id is not null and ($1::text is null or m.method = $1) order by b.method_key, b.episode_id, b.rank`,
-    [method],
+  const rows = await rowsOf(
+    tx,
+    facts
+      .selectFrom('blames as b')
+      .innerJoin('judged_methods as m', 'm.method_key', 'b.method_key')
+      .select(['m.method', 'b.method_key', 'b.episode_id', 'b.agent_id', 'b.step_id', 'b.entry'])
+      .select(sql<{ readonly entry_value?: number } | null>`b.detail`.as('detail'))
+      .where('b.agent_id', 'is not', null)
+      .$if(method !== null, (blames) => blames.where('m.method', '=', method!))
+      .orderBy('b.method_key')
+      .orderBy('b.episode_id')
+      .orderBy('b.rank'),
   );
+  type Line = (typeof rows)[number];
   const uncounted = new Set(
     rows.filter((row) => row.entry === null && row.step_id !== null).map((row) => row.episode_id),
   );
@@ -140,10 +159,14 @@ export async function judgedAttributions(tx: Session, method: string | null): Pr
 
 /** What annotators say in feedback of kind failure: the last of each, for one of them or for all but those taken as right. */
 export async function annotatedAttributions(tx: Session, annotator: string | null): Promise<Attribution[]> {
-  const { rows } = await tx.query<Label & { readonly annotator: string; readonly method: string | null }>(
-    `${LABELS} and f.annotator is not null and ${annotator === null ? `f.by = 'model' and $1::text is null` : 'f.annotator = $1'}
-     order by f.annotator, f.version`,
-    [annotator],
+  const said = annotator === null ? sql<SqlBool>`f.by = 'model'` : sql<SqlBool>`f.annotator = ${annotator}`;
+  const rows = await rowsOf(
+    tx,
+    LABELS.where('f.annotator', 'is not', null)
+      .where(said)
+      .orderBy('f.annotator')
+      .orderBy('f.version')
+      .$narrowType<{ annotator: NotNull }>(),
   );
   const entries = await readEntries(tx, [...new Set(rows.map((row) => row.episode_id))]);
   const named = groupBy(rows, (row) => (row.method === null ? row.annotator : `${row.annotator} (${row.method})`));

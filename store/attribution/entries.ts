@@ -4,6 +4,7 @@
  */
 import { unescapeText } from '../../ingest/text.ts';
 import type { Session } from '../db/pool.ts';
+import { anyOf, facts, prepare, type RawBuilder, rowsOfPrepared, sql } from '../db/query.ts';
 import type { SpokenEntry } from '../methods/failure-signs.ts';
 import { groupBy } from '../methods/statistics.ts';
 
@@ -15,8 +16,6 @@ export type Entry = SpokenEntry & {
   readonly step_id: string | null;
 };
 
-type Row = Omit<Entry, 'seq'> & { readonly seq: string | null; readonly at: string | null; readonly place: string };
-
 /**
  * By episode. Entries stand in the order in which the source counts them; where one of the episode has no number, in the order of their
  * times. A message that repeats what a call said is left out, and so is the agent's own word for a tool call, which stands in the text
@@ -26,62 +25,160 @@ export async function readEntries(
   tx: Session,
   episodes: readonly string[],
 ): Promise<ReadonlyMap<string, readonly Entry[]>> {
-  const { rows } = await tx.query<Row>(
-    `${STEPS} union all ${MESSAGES} union all ${TOOLS} union all ${OBSERVATIONS}`,
-    [episodes],
-    {
-      name: 'attribution_entries',
-    },
-  );
+  const rows = await rowsOfPrepared(tx, ENTRIES, { episodes });
   return new Map([...groupBy(rows, (row) => row.episode_id)].map(([id, own]) => [id, inOrder(own)]));
 }
 
-const STEPS = `select s.episode_id, 'agent' as kind, s.agent, concat_ws(E'\\n', nullif(s.text, ''), t.calls) as text, null::boolean as failed,
-    s.step_id, s.seq, s.at, s.call_id as place, d.by is not null as hands_over
-  from (
-    select distinct on (s.episode_id, s.call_id) s.episode_id, s.call_id, s.text, s.call_id || '/' || s.candidate as step_id,
-      coalesce(c.completed_agent_id, c.requested_agent_id) as agent, coalesce(c.completed_seq, c.requested_seq) as seq,
-      coalesce(c.completed_at, c.requested_at) as at
-    from steps s join calls c using (episode_id, call_id) where s.episode_id = any($1::text[])
-    order by s.episode_id, s.call_id, s.chosen desc nulls last, s.candidate
-  ) s
-  left join lateral (
-    select string_agg(t.name || coalesce(' ' || coalesce(t.arguments_raw, t.arguments::text), ''), E'\\n' order by t.index, t.tool_call_id) as calls
-    from tool_calls t where t.episode_id = s.episode_id and t.call_id = s.call_id
-  ) t on true
-  left join lateral (
-    select d.by from decisions d where d.episode_id = s.episode_id and d.kind in ('delegate', 'handoff', 'select')
-      and d.by = s.agent and d.seq = s.seq limit 1
-  ) d on true`;
+type Asked = RawBuilder<string>;
 
-const MESSAGES = `select m.episode_id, case when a.agent_id is null then 'user' else 'agent' end, a.agent_id, coalesce(m.text, ''), null,
-    null, m.seq, m.sent_at, m.message_id, d.by is not null
-  from messages m left join agents a on a.episode_id = m.episode_id and a.agent_id = m.sender
-  left join lateral (
-    select d.by from decisions d where d.episode_id = m.episode_id and d.kind in ('delegate', 'handoff', 'select')
-      and d.by = m.sender and d.seq = m.seq limit 1
-  ) d on true
-  where m.episode_id = any($1::text[])
-    and not exists (select 1 from calls c where c.episode_id = m.episode_id and c.call_id = m.call_id)`;
+/** Whether `agent` handed over at `seq`: what it says there is a decision, too. */
+const handsOver = (episode: string, agent: string, seq: string) =>
+  facts
+    .selectFrom('decisions as d')
+    .select('d.by')
+    .where('d.episode_id', '=', sql.ref<string>(episode))
+    .where('d.kind', 'in', ['delegate', 'handoff', 'select'])
+    .where('d.by', '=', sql.ref<string>(agent))
+    .where('d.seq', '=', sql.ref<number>(seq))
+    .limit(1)
+    .as('d');
 
-const TOOLS = `select episode_id, 'environment', name,
-    case when json_typeof(output) = 'string' then output #>> '{}' else coalesce(output::text, error::text, '') end,
-    case when status is null then null else status <> 'ok' end, null, returned_seq, returned_at, tool_call_id, false
-  from tool_calls where episode_id = any($1::text[]) and (status is not null or output is not null)`;
+const steps = (asked: Asked) =>
+  facts
+    .selectFrom((all) =>
+      all
+        .selectFrom('steps as s')
+        .innerJoin('calls as c', (on) =>
+          on.onRef('c.episode_id', '=', 's.episode_id').onRef('c.call_id', '=', 's.call_id'),
+        )
+        .distinctOn(['s.episode_id', 's.call_id'])
+        .select(['s.episode_id', 's.call_id', 's.text', sql<string>`s.call_id || '/' || s.candidate`.as('step_id')])
+        .select([
+          sql<string | null>`coalesce(c.completed_agent_id, c.requested_agent_id)`.as('agent'),
+          sql<number | null>`coalesce(c.completed_seq, c.requested_seq)`.as('seq'),
+          sql<string | null>`coalesce(c.completed_at, c.requested_at)`.as('at'),
+        ])
+        .where('s.episode_id', '=', asked)
+        .orderBy('s.episode_id')
+        .orderBy('s.call_id')
+        .orderBy('s.chosen', (order) => order.desc().nullsLast())
+        .orderBy('s.candidate')
+        .as('s'),
+    )
+    .leftJoinLateral(
+      (step) =>
+        step
+          .selectFrom('tool_calls as t')
+          .whereRef('t.episode_id', '=', 's.episode_id')
+          .whereRef('t.call_id', '=', 's.call_id')
+          .select(
+            sql<
+              string | null
+            >`string_agg(t.name || coalesce(' ' || coalesce(t.arguments_raw, t.arguments::text), ''), E'\\n' order by t.index, t.tool_call_id)`.as(
+              'calls',
+            ),
+          )
+          .as('t'),
+      (on) => on.onTrue(),
+    )
+    .leftJoinLateral(handsOver('s.episode_id', 's.agent', 's.seq'), (on) => on.onTrue())
+    .select([
+      's.episode_id',
+      sql<Entry['kind']>`'agent'`.as('kind'),
+      's.agent',
+      sql<string>`concat_ws(E'\\n', nullif(s.text, ''), t.calls)`.as('text'),
+      sql<boolean | null>`null::boolean`.as('failed'),
+      sql<string | null>`s.step_id`.as('step_id'),
+      's.seq',
+      's.at',
+      's.call_id as place',
+      sql<boolean>`d.by is not null`.as('hands_over'),
+    ]);
 
-const OBSERVATIONS = `select episode_id, 'environment', state ->> 'name',
-    case when json_typeof(content) = 'string' then content #>> '{}' else coalesce(content::text, '') end,
-    case when kind = 'error' then true end, null, seq, at, event_id, false
-  from observations where episode_id = any($1::text[])`;
+const messages = (asked: Asked) =>
+  facts
+    .selectFrom('messages as m')
+    .leftJoin('agents as a', (on) => on.onRef('a.episode_id', '=', 'm.episode_id').onRef('a.agent_id', '=', 'm.sender'))
+    .leftJoinLateral(handsOver('m.episode_id', 'm.sender', 'm.seq'), (on) => on.onTrue())
+    .select([
+      'm.episode_id',
+      sql<Entry['kind']>`case when a.agent_id is null then 'user' else 'agent' end`.as('kind'),
+      'a.agent_id as agent',
+      sql<string>`coalesce(m.text, '')`.as('text'),
+      sql<boolean | null>`null::boolean`.as('failed'),
+      sql<string | null>`null::text`.as('step_id'),
+      'm.seq',
+      'm.sent_at as at',
+      'm.message_id as place',
+      sql<boolean>`d.by is not null`.as('hands_over'),
+    ])
+    .where('m.episode_id', '=', asked)
+    .where((message) =>
+      message.not(
+        message.exists(
+          message
+            .selectFrom('calls as c')
+            .select('c.call_id')
+            .whereRef('c.episode_id', '=', 'm.episode_id')
+            .whereRef('c.call_id', '=', 'm.call_id'),
+        ),
+      ),
+    );
+
+const tools = (asked: Asked) =>
+  facts
+    .selectFrom('tool_calls')
+    .select([
+      'episode_id',
+      sql<Entry['kind']>`'environment'`.as('kind'),
+      'name as agent',
+      sql<string>`case when json_typeof(output) = 'string' then output #>> '{}' else coalesce(output::text, error::text, '') end`.as(
+        'text',
+      ),
+      sql<boolean | null>`case when status is null then null else status <> 'ok' end`.as('failed'),
+      sql<string | null>`null::text`.as('step_id'),
+      'returned_seq as seq',
+      'returned_at as at',
+      'tool_call_id as place',
+      sql<boolean>`false`.as('hands_over'),
+    ])
+    .where('episode_id', '=', asked)
+    .where((tool) => tool.or([tool('status', 'is not', null), tool('output', 'is not', null)]));
+
+const observations = (asked: Asked) =>
+  facts
+    .selectFrom('observations')
+    .select([
+      'episode_id',
+      sql<Entry['kind']>`'environment'`.as('kind'),
+      sql<string | null>`state ->> 'name'`.as('agent'),
+      sql<string>`case when json_typeof(content) = 'string' then content #>> '{}' else coalesce(content::text, '') end`.as(
+        'text',
+      ),
+      sql<boolean | null>`case when kind = 'error' then true end`.as('failed'),
+      sql<string | null>`null::text`.as('step_id'),
+      'seq',
+      'at',
+      'event_id as place',
+      sql<boolean>`false`.as('hands_over'),
+    ])
+    .where('episode_id', '=', asked);
+
+const ENTRIES = prepare<{ episodes: readonly string[] }>('attribution_entries')((value) => {
+  const asked = anyOf(value('episodes'));
+  return steps(asked).unionAll(messages(asked)).unionAll(tools(asked)).unionAll(observations(asked));
+});
+
+type Row = Omit<Entry, 'seq'> & { readonly seq: number | null; readonly at: string | null; readonly place: string };
 
 function inOrder(rows: readonly Row[]): Entry[] {
   const counted = rows.every((row) => row.seq !== null);
   const time = ({ at }: Row) => (at === null ? Number.NEGATIVE_INFINITY : new Date(at).getTime());
   const before = (a: Row, b: Row) =>
-    (counted ? Number(a.seq) - Number(b.seq) : time(a) - time(b) || 0) || (a.place < b.place ? -1 : 1);
+    (counted ? a.seq! - b.seq! : time(a) - time(b) || 0) || (a.place < b.place ? -1 : 1);
   return [...rows].sort(before).map(({ at: _, place: __, seq, text, ...entry }) => ({
     ...entry,
-    seq: seq === null ? null : Number(seq),
+    seq,
     text: unescapeText(text),
   }));
 }

@@ -1,8 +1,10 @@
 /** Whether an episode failed, as far as anybody said. */
+import { type SqlBool, sql } from '../db/query.ts';
+
 const FAILED: readonly string[] = ['failure', 'error', 'timeout', 'aborted'];
 
 /** The same as a condition on rows of `episodes`. */
-export const HAS_FAILED = `(outcome in (${FAILED.map((outcome) => `'${outcome}'`).join(', ')})
+export const HAS_FAILED = sql<SqlBool>`(outcome in (${sql.join(FAILED.map((outcome) => sql.lit(outcome)))})
   or coalesce(outcome, 'unknown') = 'unknown' and reward <= 0)`;
 
 /**

@@ -1,5 +1,6 @@
 /** Which failure modes of MAST annotators found, and how far two of them agree. The transaction's search_path names the schema. */
 import type { Session } from '../db/pool.ts';
+import { facts, rowsOf, sql } from '../db/query.ts';
 import { cohenKappa } from '../methods/blame/cohen-kappa.ts';
 import { mastDistribution } from '../methods/blame/mast-distribution.ts';
 import { MAST_MODES, type MastCode, mastCode } from '../methods/mast.ts';
@@ -10,18 +11,23 @@ export type ModesByAnnotator = ReadonlyMap<string, ReadonlyMap<string, ReadonlyS
 
 /** Modes stand in the value (a list of codes), the label or the name; a label that says it was refused is no annotation. */
 export async function readModes(tx: Session): Promise<ModesByAnnotator> {
-  const { rows } = await tx.query<{
-    annotator: string;
-    episode_id: string;
-    name: string;
-    label: string | null;
-    value_json: unknown;
-  }>(
-    `select coalesce(f.annotator, f.by, '(nobody)') as annotator, coalesce(f.episode_id, f.resolved_episode_id) as episode_id, f.name,
-            f.label, f.value_json
-     from feedback f
-     where f.kind in ('label', 'failure') and lower(f.taxonomy ->> 'name') = 'mast' and coalesce(f.label, '') <> 'refused'
-       and coalesce(f.episode_id, f.resolved_episode_id) is not null order by f.key, f.version`,
+  const rows = await rowsOf(
+    tx,
+    facts
+      .selectFrom('feedback as f')
+      .select([
+        sql<string>`coalesce(f.annotator, f.by, '(nobody)')`.as('annotator'),
+        sql<string>`coalesce(f.episode_id, f.resolved_episode_id)`.as('episode_id'),
+        'f.name',
+        'f.label',
+        'f.value_json',
+      ])
+      .where('f.kind', 'in', ['label', 'failure'])
+      .where(sql`lower(f.taxonomy ->> 'name')`, '=', 'mast')
+      .where(sql`coalesce(f.label, '')`, '<>', 'refused')
+      .where(sql`coalesce(f.episode_id, f.resolved_episode_id)`, 'is not', null)
+      .orderBy('f.key')
+      .orderBy('f.version'),
   );
   const found = new Map<string, Map<string, Set<MastCode>>>();
   for (const { annotator, episode_id, name, label, value_json } of rows) {

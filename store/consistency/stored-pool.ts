@@ -1,6 +1,7 @@
 /** The pool of teams over queries as it is stored, and what can be learnt from it; and which teams are alike. */
 import { TroupeError } from '../../errors.ts';
 import type { Db } from '../db/pool.ts';
+import { facts, query, rowsOf } from '../db/query.ts';
 import { type Pool, poolOf } from './pool.ts';
 import {
   type RanEpisode,
@@ -12,7 +13,7 @@ import {
 } from './refined-teams.ts';
 import { taskClusters } from './task-clusters.ts';
 import { taskVectors } from './task-embeddings.ts';
-import { type Team, type TeamSimilarity, teamSimilarity } from './team-similarity.ts';
+import { type TeamSimilarity, teamSimilarity } from './team-similarity.ts';
 
 export type StoredPoolOptions = {
   /** By whose vectors queries are alike; null for the character n-grams of their texts. */
@@ -35,11 +36,18 @@ export const storedPool = (db: Db, { embeddingModel, minScore }: StoredPoolOptio
   db.transaction(
     async (tx) => {
       await tx.query('set local search_path = facts, pg_catalog');
-      const { rows: episodes } = await tx.query<RanEpisode>(
-        `select e.episode_id, e.task_id, t.query as task_text, e.team_id, e.reward, e.outcome
-         from episodes e left join tasks t using (task_id) where e.closed`,
+      const episodes: RanEpisode[] = await rowsOf(
+        tx,
+        facts
+          .selectFrom('episodes as e')
+          .leftJoin('tasks as t', 't.task_id', 'e.task_id')
+          .select(['e.episode_id', 'e.task_id', 't.query as task_text', 'e.team_id', 'e.reward', 'e.outcome'])
+          .where('e.closed', '=', true),
       );
-      const { rows: teams } = await tx.query<TeamRow>('select team_id, name, tags, unmapped from teams');
+      const teams: TeamRow[] = await rowsOf(
+        tx,
+        facts.selectFrom('teams').select(['team_id', 'name', 'tags', 'unmapped']),
+      );
       const texts = new Map(
         episodes.flatMap(({ task_id, task_text }) => (task_id === null ? [] : [[task_id, task_text]])),
       );
@@ -66,8 +74,9 @@ export type LikeTeam = TeamSimilarity & { readonly team_id: string; readonly nam
 
 /** Every other team, the most alike first; those that cannot be compared come last, with the reason. */
 export async function teamsLike(db: Db, teamId: string): Promise<LikeTeam[]> {
-  const { rows } = await db.query<Team & { readonly team_id: string; readonly name: string | null }>(
-    'select team_id, name, agents, edges from traj.teams order by team_id',
+  const rows = await rowsOf(
+    db,
+    query.selectFrom('facts.teams').select(['team_id', 'name', 'agents', 'edges']).orderBy('team_id'),
   );
   const own = rows.find(({ team_id }) => team_id === teamId);
   if (!own) {

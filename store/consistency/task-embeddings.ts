@@ -1,5 +1,6 @@
 /** The vectors of tasks that an embedding model gave, read back from the feedback that recorded them. */
 import type { Session } from '../db/pool.ts';
+import { anyOf, facts, type NotNull, rowsOf, sql } from '../db/query.ts';
 
 /** Name of the feedback on a task that carries its vector. Its annotator is the model. */
 export const TASK_EMBEDDING = 'embedding';
@@ -12,12 +13,23 @@ export type TaskVectors = ReadonlyMap<string, ReadonlyMap<string, readonly numbe
  * holds anything but numbers is no vector. The transaction's search_path names the schema of the facts.
  */
 export async function taskVectors(tx: Session, tasks: readonly string[]): Promise<TaskVectors> {
-  const { rows } = await tx.query<{ model: string; task: string; vector: readonly unknown[] }>(
-    `select distinct on (f.annotator, f.key) f.annotator as model, substr(f.key, 3) as task, f.value_json as vector from feedback f
-     where f.key = any($1::text[]) and f.target_kind = 'task' and f.kind = 'score' and f.name = $2 and f.annotator is not null
-       and json_typeof(f.value_json) = 'array'
-     order by f.annotator, f.key, f.version desc`,
-    [tasks.map((id) => `t/${id}`), TASK_EMBEDDING],
+  const rows = await rowsOf(
+    tx,
+    facts
+      .selectFrom('feedback as f')
+      .distinctOn(['f.annotator', 'f.key'])
+      .select(['f.annotator as model', sql<string>`substr(f.key, 3)`.as('task')])
+      .select(sql<readonly unknown[]>`f.value_json`.as('vector'))
+      .where('f.key', '=', anyOf(tasks.map((id) => `t/${id}`)))
+      .where('f.target_kind', '=', 'task')
+      .where('f.kind', '=', 'score')
+      .where('f.name', '=', TASK_EMBEDDING)
+      .where('f.annotator', 'is not', null)
+      .where(sql`json_typeof(f.value_json)`, '=', 'array')
+      .orderBy('f.annotator')
+      .orderBy('f.key')
+      .orderBy('f.version', 'desc')
+      .$narrowType<{ model: NotNull }>(),
   );
   const vectors = new Map<string, Map<string, readonly number[]>>();
   for (const { model, task, vector } of rows) {

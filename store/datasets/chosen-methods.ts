@@ -2,6 +2,7 @@
 import { TroupeError } from '../../errors.ts';
 import { canonicalJson } from '../../ingest/json.ts';
 import type { Session } from '../db/pool.ts';
+import { query, rowsOf } from '../db/query.ts';
 import { nearest } from '../methods/nearest.ts';
 import type { MethodChoice } from './recipe.ts';
 
@@ -14,14 +15,14 @@ export type ChosenMethod = {
 };
 
 /** Every method that was ever judged; there are a few dozen. */
-export async function judgedMethods(tx: Session): Promise<readonly ChosenMethod[]> {
-  const { rows } = await tx.query<ChosenMethod>(
-    'select method_key, method, version, kind, params from facts.judged_methods order by method_key',
-    [],
-    { name: 'dataset_methods' },
+export const judgedMethods = (tx: Session): Promise<readonly ChosenMethod[]> =>
+  rowsOf(
+    tx,
+    query
+      .selectFrom('facts.judged_methods')
+      .select(['method_key', 'method', 'version', 'kind', 'params'])
+      .orderBy('method_key'),
   );
-  return rows;
-}
 
 /**
  * The method that `choice` means: exactly `method_key`; else the one with this name, the given or latest version, and the given

@@ -56,8 +56,8 @@ export const PROMPT = promptFrom(
 export const PROMPT_FROM_BODIES = promptFrom(
   'unnest(bodies.hashes, bodies.messages) as m (hash, message) on m.hash = i.hash',
 );
-export const BODIES = `cross join lateral (select array_agg(b.hash) as hashes, array_agg(${MESSAGE}) as messages
-      from facts.message_bodies b where b.episode_id = e.episode_id offset 0) bodies`;
+export const BODIES = `(select array_agg(b.hash) as hashes, array_agg(${MESSAGE}) as messages
+      from facts.message_bodies b where b.episode_id = e.episode_id offset 0)`;
 
 const STEP: readonly Column[] = [
   { name: 'task_id', kind: 'text', sql: 'e.task_id' },

@@ -10,6 +10,7 @@ import { decodeDraft } from '../../ingest/decode.ts';
 import { canonicalJson } from '../../ingest/json.ts';
 import type { EventLog } from '../../ingest/log/log.ts';
 import type { Db, Session } from '../db/pool.ts';
+import { query, rowsOf, sql } from '../db/query.ts';
 import { arrowStream, copyToArrow, readArrow } from './arrow.ts';
 import { chooseMethod, judgedMethods } from './chosen-methods.ts';
 import { jsonLines } from './jsonl.ts';
@@ -29,6 +30,7 @@ import {
   type Chosen,
   chosenOf,
   columnsOf,
+  droppedQuery,
   episodeCondition,
   episodesQuery,
   funnelQuery,
@@ -141,16 +143,19 @@ async function readInto(draft: Draft, tx: Session, recipe: Recipe, options: Free
 }
 
 async function readPositions(tx: Session): Promise<Positions> {
-  const { rows } = await tx.query<{ log: string; partition: number; position: number }>(
-    `select projection || '/' || log as log, partition, position from troupe.positions
-     where projection = 'facts' order by log collate "C", partition`,
-    [],
-    { name: 'dataset_positions' },
+  const rows = await rowsOf(
+    tx,
+    query
+      .selectFrom('troupe.positions')
+      .select([sql<string>`projection || '/' || log`.as('log'), 'partition', 'position'])
+      .where('projection', '=', 'facts')
+      .orderBy(sql`log collate "C"`)
+      .orderBy('partition'),
   );
   const positions: Record<string, Record<string, number>> = {};
   for (const { log, partition, position } of rows) {
     positions[log] ??= {};
-    positions[log][partition] = Number(position);
+    positions[log][partition] = position;
   }
   return positions;
 }
@@ -170,10 +175,13 @@ const EXAMPLES = 3;
 
 async function chooseEpisodes(tx: Session, recipe: Recipe): Promise<{ chosen: Chosen; stage: FunnelStage }> {
   const condition = episodeCondition(recipe);
-  const { rows } = await tx.query<{ ids: readonly string[] | null; total: number | null }>(episodesQuery(recipe));
-  const { ids: found, total } = rows[0]!;
-  const ids = found ?? [];
-  const dropped = total !== null && total > ids.length ? await droppedEpisodes(tx, recipe) : [];
+  const [found] = await rowsOf(tx, episodesQuery(recipe));
+  const { total } = found!;
+  const ids = found!.ids ?? [];
+  const dropped =
+    total !== null && total > ids.length
+      ? (await rowsOf(tx, droppedQuery(recipe, EXAMPLES))).map((row) => row.episode_id)
+      : [];
   const stage: FunnelStage = {
     name: `episodes where ${condition.readable}`,
     of: 'episodes',
@@ -184,24 +192,13 @@ async function chooseEpisodes(tx: Session, recipe: Recipe): Promise<{ chosen: Ch
   return { chosen: chosenOf(ids, total), stage };
 }
 
-async function droppedEpisodes(tx: Session, recipe: Recipe): Promise<readonly string[]> {
-  const { sql, task } = episodeCondition(recipe);
-  const { rows } = await tx.query<{ episode_id: string }>(
-    `select e.episode_id from facts.episodes e ${task ? 'left join facts.tasks t on t.task_id = e.task_id' : ''}
-     where (${sql}) is not true order by e.episode_id limit ${EXAMPLES}`,
-  );
-  return rows.map((row) => row.episode_id);
-}
-
 async function countStages(
   tx: Session,
   recipe: Recipe,
   methods: MethodsUsed,
   chosen: Chosen,
 ): Promise<readonly FunnelStage[]> {
-  const { rows } = await tx.query<{ stage: number; rows: number; examples: readonly string[] | null }>(
-    funnelQuery(recipe, methods, chosen),
-  );
+  const rows = await rowsOf(tx, funnelQuery(recipe, methods, chosen));
   const byStage = new Map(rows.map((row) => [row.stage, row]));
   let left = rows.reduce((sum, row) => sum + row.rows, 0);
   return stagesOf(recipe, methods).map(({ name }, i) => {

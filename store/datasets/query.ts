@@ -2,7 +2,20 @@
  * A recipe as SQL. First the episodes are chosen, then everything else is joined to them by primary key, so that the cost follows
  * what is chosen and not what is stored. The order is total and made of keys and recorded times, never of arrival.
  */
-import { type Filter, fieldSql, looksAtTask, quoteText, showSql, splitFilter } from '../select.ts';
+
+import { escapeText } from '../../ingest/text.ts';
+import {
+  type Expression,
+  type Kysely,
+  literalSql,
+  query,
+  type RawBuilder,
+  type SelectQueryBuilder,
+  type SqlBool,
+  type Statement,
+  sql,
+} from '../db/query.ts';
+import { type Filter, fieldSql, looksAtTask, lowerFilter, showSql, splitFilter } from '../select.ts';
 import type { ChosenMethod } from './chosen-methods.ts';
 import { BODIES, COLUMNS, type Column, PROMPT, PROMPT_FROM_BODIES } from './columns.ts';
 import type { Recipe } from './recipe.ts';
@@ -15,18 +28,29 @@ export type MethodsUsed = {
 };
 
 /** One condition a row has to meet, with the name it has in the funnel. */
-export type Stage = { readonly name: string; readonly sql: string };
+export type Stage = { readonly name: string; readonly sql: RawBuilder<SqlBool> };
+
+/** Which tables are joined, under which names, depends on the recipe: what is selected of them is checked by its columns alone. */
+type Tables = Record<string, Record<string, unknown>>;
+type Rows = SelectQueryBuilder<Tables, string, object>;
+const tables = query as unknown as Kysely<Tables>;
 
 /** Above this many ids the condition is repeated instead of the ids listed; so few are always listed. */
 const LISTED_IDS = 20_000;
 const FEW_IDS = 1000;
 
-const STEP_ID = fieldSql('step_id');
-const andAll = (conditions: readonly string[]): string => conditions.map((sql) => `(${sql})`).join(' and ') || 'true';
+const STEP_ID = sql.raw<string>(fieldSql('step_id'));
+const andAll = (conditions: readonly Expression<SqlBool>[]): RawBuilder<SqlBool> =>
+  conditions.length === 0
+    ? sql`true`
+    : sql.join(
+        conditions.map((one) => sql`(${one})`),
+        sql` and `,
+      );
 
 /** The condition on whole episodes: the parts of the filter that look at episodes and tasks, and an entry by index where a part on calls has one. */
 export function episodeCondition(recipe: Recipe): {
-  readonly sql: string;
+  readonly sql: RawBuilder<SqlBool>;
   readonly readable: string;
   readonly byKey: boolean;
   readonly task: boolean;
@@ -34,7 +58,7 @@ export function episodeCondition(recipe: Recipe): {
   const { episode, step } = splitFilter(recipe.where);
   const entries = step.flatMap(callEntry);
   return {
-    sql: andAll([...episode.map(showSql), ...entries]),
+    sql: andAll([...episode.map(lowerFilter), ...entries]),
     readable: episode.map(showSql).join(' and ') || 'true',
     byKey: entries.length > 0 || episode.some(isKeyed),
     task: episode.some(looksAtTask),
@@ -46,18 +70,38 @@ const isKeyed = (filter: Filter): boolean =>
   'field' in filter && KEYED.includes(filter.field) && (filter.op === '=' || filter.op === 'in');
 
 /** calls.checkpoint_id has an index: steps of a checkpoint are found through it. */
-function callEntry(filter: Filter): readonly string[] {
+function callEntry(filter: Filter): readonly Expression<SqlBool>[] {
   if (!('field' in filter) || filter.field !== 'checkpoint_id' || (filter.op !== '=' && filter.op !== 'in')) return [];
-  return [`e.episode_id in (select c.episode_id from facts.calls c where ${showSql(filter)})`];
+  const calls = query.selectFrom('facts.calls as c').select('c.episode_id').where(lowerFilter(filter));
+  return [sql`e.episode_id in (${calls})`];
 }
 
+const episodes = (task: boolean) =>
+  query
+    .selectFrom('facts.episodes as e')
+    .$if(task, (all) => all.leftJoin('facts.tasks as t', 't.task_id', 'e.task_id'));
+
 /** One row: the ids that fit, and how many episodes there are, which comes from the same pass; null where a key let us skip it. */
-export function episodesQuery(recipe: Recipe): string {
-  const { sql, byKey, task } = episodeCondition(recipe);
-  const from = `facts.episodes e${task ? ' left join facts.tasks t on t.task_id = e.task_id' : ''}`;
+export function episodesQuery(recipe: Recipe): Statement<{ ids: string[] | null; total: number | null }> {
+  const { sql: fits, byKey, task } = episodeCondition(recipe);
   return byKey
-    ? `select array_agg(e.episode_id) as ids, null::float8 as total from ${from} where ${sql}`
-    : `select array_agg(e.episode_id) filter (where ${sql}) as ids, count(*)::float8 as total from ${from}`;
+    ? episodes(task)
+        .select([sql<string[] | null>`array_agg(e.episode_id)`.as('ids'), sql<number | null>`null::float8`.as('total')])
+        .where(fits)
+    : episodes(task).select([
+        sql<string[] | null>`array_agg(e.episode_id) filter (where ${fits})`.as('ids'),
+        sql<number | null>`count(*)::float8`.as('total'),
+      ]);
+}
+
+/** The first episodes by id that do not fit. */
+export function droppedQuery(recipe: Recipe, most: number): Statement<{ episode_id: string }> {
+  const { sql: fits, task } = episodeCondition(recipe);
+  return episodes(task)
+    .select('e.episode_id')
+    .where(sql<SqlBool>`(${fits}) is not true`)
+    .orderBy('e.episode_id')
+    .limit(most);
 }
 
 /** Chosen episodes: by their ids, or all that meet the condition (`all`: every one there is) where listing them would not pay. */
@@ -69,26 +113,26 @@ export function chosenOf(ids: readonly string[], total: number | null): Chosen {
   return few ? { ids, all: false } : { ids: null, all: total === ids.length };
 }
 
-/** An array literal inside a text literal: constant for the planner, and read much faster than an array constructor. */
-const idList = (ids: readonly string[]): string =>
-  `${quoteText(`{${ids.map((id) => `"${id.replaceAll('\\', '\\\\').replaceAll('"', '\\"')}"`).join(',')}}`)}::text[]`;
+/** An array literal inside a text: constant for the planner, and read much faster than an array constructor. */
+const idList = (ids: readonly string[]): RawBuilder<string[]> =>
+  sql`${`{${ids.map((id) => `"${id.replaceAll('\\', '\\\\').replaceAll('"', '\\"')}"`).join(',')}}`}::text[]`;
 
 /** What a row has to meet, beyond its episode being chosen, in the order of the funnel. */
 export function stagesOf(recipe: Recipe, used: MethodsUsed): readonly Stage[] {
   return [
-    { name: 'not copied from another context', sql: 'c.copied is not true' },
-    ...splitFilter(recipe.where).step.map((filter) => ({ name: `where ${showSql(filter)}`, sql: showSql(filter) })),
+    { name: 'not copied from another context', sql: sql`c.copied is not true` },
+    ...splitFilter(recipe.where).step.map((filter) => ({ name: `where ${showSql(filter)}`, sql: lowerFilter(filter) })),
     ...(recipe.roles === null
       ? []
       : [
           {
             name: `role in ${recipe.roles.join(', ')}`,
-            sql: `${fieldSql('role')} in (${recipe.roles.map(quoteText).join(', ') || 'null'})`,
+            sql: sql<SqlBool>`${sql.raw(fieldSql('role'))} in (${sql.join(recipe.roles.length === 0 ? [null] : recipe.roles.map(escapeText))})`,
           },
         ]),
     ...recipe.verdicts.map(({ keep }, i) => ({
       name: `${used.verdicts[i]!.method} says ${keep ? 'keep' : 'drop'}`,
-      sql: `coalesce(vs${i}.keep, ve${i}.keep) = ${keep}`,
+      sql: sql<SqlBool>`coalesce(${sql.ref(`vs${i}.keep`)}, ${sql.ref(`ve${i}.keep`)}) = ${sql.lit(keep)}`,
     })),
   ];
 }
@@ -99,9 +143,14 @@ export function stagesOf(recipe: Recipe, used: MethodsUsed): readonly Stage[] {
  */
 export const LISTED_SETTINGS = 'set local enable_nestloop = off; set local enable_seqscan = off';
 
-/** Goes before every query over chosen episodes. */
-const withChosen = ({ ids }: Chosen): string =>
-  ids === null ? '' : `with chosen as materialized (select unnest(${idList(ids)}) as id) `;
+/** What every query over chosen episodes begins with: where they are listed, they are the table `chosen`. */
+const beginning = ({ ids }: Chosen): Kysely<Tables> =>
+  ids === null
+    ? tables
+    : (tables.with(
+        (table) => table('chosen').materialized(),
+        (q) => q.selectNoFrom(sql`unnest(${idList(ids)})`.as('id')),
+      ) as unknown as Kysely<Tables>);
 
 /**
  * The tables a row is read from. Where the episodes are listed, every table is read by fenced lookups of its primary key (OFFSET 0
@@ -109,55 +158,100 @@ const withChosen = ({ ids }: Chosen): string =>
  * 2,688 of 53,760 steps took 1.3 s, because all steps were read first. Judgements are looked up by episode and hashed, which is
  * three times as fast as a lookup for each step. A verdict on the step itself goes before one on its episode; so does a reward.
  */
-function joins(recipe: Recipe, used: MethodsUsed, chosen: Chosen, extra: 'conditions' | 'values'): string {
+function joins(recipe: Recipe, used: MethodsUsed, chosen: Chosen, extra: 'conditions' | 'values'): Rows {
   const listed = chosen.ids !== null;
   const { step } = splitFilter(recipe.where);
-  const joined = (kind: 'join' | 'left join', table: string, alias: string, on: string, more = '') =>
-    listed
-      ? `${kind} lateral (select ${alias}.*${more} from facts.${table} ${alias} where ${on} offset 0) ${alias} on true`
-      : `${kind} ${more ? `(select ${alias}.*${more} from facts.${table} ${alias})` : `facts.${table}`} ${alias} on ${on}`;
-  const judged = (table: string, alias: string, stepId: string, method: ChosenMethod) => {
-    const key = `method_key = ${quoteText(method.method_key)}`;
-    const on = `${alias}.episode_id = s.episode_id and ${alias}.step_id = ${stepId}`;
-    if (!listed) return `left join facts.${table} ${alias} on ${on} and ${alias}.${key}`;
-    return `left join (select j.* from chosen cross join lateral (select * from facts.${table} where episode_id = chosen.id and ${key} offset 0) j offset 0) ${alias} on ${on}`;
+  const whole = (table: string, alias: string): Rows =>
+    tables.selectFrom(`facts.${table} as ${alias}`).selectAll(alias);
+  const fenced = (rows: Rows, alias: string) => rows.offset(sql.lit(0)).as(alias);
+  const joined = (
+    rows: Rows,
+    kind: 'join' | 'left join',
+    table: string,
+    alias: string,
+    on: RawBuilder<SqlBool>,
+    more: RawBuilder<unknown> | null = null,
+  ): Rows => {
+    const own = more === null ? whole(table, alias) : whole(table, alias).select(more.as('prompt'));
+    if (listed) {
+      const looked = fenced(own.where(on), alias);
+      return kind === 'join'
+        ? rows.innerJoinLateral(looked, (join) => join.onTrue())
+        : rows.leftJoinLateral(looked, (join) => join.onTrue());
+    }
+    const from = more === null ? (`facts.${table} as ${alias}` as const) : own.as(alias);
+    return kind === 'join' ? rows.innerJoin(from, (join) => join.on(on)) : rows.leftJoin(from, (join) => join.on(on));
+  };
+  const judged = (rows: Rows, table: string, alias: string, stepId: RawBuilder<string>, method: ChosenMethod): Rows => {
+    const on = sql<SqlBool>`${sql.ref(`${alias}.episode_id`)} = s.episode_id and ${sql.ref(`${alias}.step_id`)} = ${stepId}`;
+    if (!listed) {
+      return rows.leftJoin(`facts.${table} as ${alias}`, (join) =>
+        join.on(on).on(`${alias}.method_key`, '=', method.method_key),
+      );
+    }
+    const own = tables
+      .selectFrom(`facts.${table}`)
+      .selectAll()
+      .where(sql.ref('episode_id'), '=', sql.ref('chosen.id'))
+      .where('method_key', '=', method.method_key);
+    const lookedUp = tables.selectFrom('chosen').crossJoinLateral(fenced(own, 'j')).selectAll('j');
+    return rows.leftJoin(fenced(lookedUp, alias), (join) => join.on(on));
   };
   const prompted = extra === 'values' && recipe.columns.includes('prompt');
-  const prompt = !prompted ? '' : `, ${listed ? PROMPT_FROM_BODIES : PROMPT} as prompt`;
-  const parts = [
-    listed ? `chosen\n    ${joined('join', 'episodes', 'e', 'e.episode_id = chosen.id')}` : 'facts.episodes e',
-    ...(prompted && listed ? [BODIES] : []),
-    joined('join', 'calls', 'c', 'c.episode_id = e.episode_id', prompt),
-    joined('left join', 'agents', 'a', `a.episode_id = c.episode_id and a.agent_id = ${fieldSql('agent_id')}`),
-    joined('join', 'steps', 's', 's.episode_id = c.episode_id and s.call_id = c.call_id'),
-  ];
-  if (step.some(looksAtTask) || (!listed && episodeCondition(recipe).task)) {
-    parts.push(joined('left join', 'tasks', 't', 't.task_id = e.task_id'));
-  }
+  const prompt = prompted ? sql.raw(listed ? PROMPT_FROM_BODIES : PROMPT) : null;
+  const onEpisode = sql.raw<SqlBool>(`a.episode_id = c.episode_id and a.agent_id = ${fieldSql('agent_id')}`);
+  const onTask = sql<SqlBool>`t.task_id = e.task_id`;
+  const none = sql<string>`''`;
+
+  let rows = listed
+    ? joined(beginning(chosen).selectFrom('chosen'), 'join', 'episodes', 'e', sql`e.episode_id = chosen.id`)
+    : (tables.selectFrom('facts.episodes as e') as Rows);
+  if (prompted && listed) rows = rows.innerJoinLateral(sql`${sql.raw(BODIES)}`.as('bodies'), (join) => join.onTrue());
+  rows = joined(rows, 'join', 'calls', 'c', sql`c.episode_id = e.episode_id`, prompt);
+  rows = joined(rows, 'left join', 'agents', 'a', onEpisode);
+  rows = joined(rows, 'join', 'steps', 's', sql`s.episode_id = c.episode_id and s.call_id = c.call_id`);
+  if (step.some(looksAtTask) || (!listed && episodeCondition(recipe).task))
+    rows = joined(rows, 'left join', 'tasks', 't', onTask);
   for (const [i, method] of used.verdicts.entries()) {
-    parts.push(judged('verdicts', `vs${i}`, STEP_ID, method), judged('verdicts', `ve${i}`, "''", method));
+    rows = judged(rows, 'verdicts', `vs${i}`, STEP_ID, method);
+    rows = judged(rows, 'verdicts', `ve${i}`, none, method);
   }
-  if (extra === 'values') {
-    if (used.reward)
-      parts.push(judged('rewards', 'rs', STEP_ID, used.reward), judged('rewards', 're', "''", used.reward));
-    if (used.credit) parts.push(judged('credits', 'k', STEP_ID, used.credit));
+  if (extra === 'values' && used.reward) {
+    rows = judged(rows, 'rewards', 'rs', STEP_ID, used.reward);
+    rows = judged(rows, 'rewards', 're', none, used.reward);
   }
-  return `from ${parts.join('\n    ')}\n    where ${listed || chosen.all ? 'true' : episodeCondition(recipe).sql}`;
+  if (extra === 'values' && used.credit) rows = judged(rows, 'credits', 'k', STEP_ID, used.credit);
+  return listed || chosen.all ? rows : rows.where(episodeCondition(recipe).sql);
 }
 
 /** For each stage (numbered from 1; 0 is kept) how many rows it was the first to drop, and the first three of them by id. */
-export function funnelQuery(recipe: Recipe, used: MethodsUsed, chosen: Chosen): string {
-  const cases = stagesOf(recipe, used).map(({ sql }, i) => `when (${sql}) is not true then ${i + 1}`);
-  return `${withChosen(chosen)}select stage, count(*)::float8 as rows, (array_agg(id order by id) filter (where stage > 0))[1:3] as examples
-    from (select case ${cases.join(' ')} else 0 end as stage, s.episode_id || ' ' || ${STEP_ID} as id ${joins(recipe, used, chosen, 'conditions')}) r
-    group by stage order by stage`;
+export function funnelQuery(
+  recipe: Recipe,
+  used: MethodsUsed,
+  chosen: Chosen,
+): Statement<{ stage: number; rows: number; examples: string[] | null }> {
+  const cases = stagesOf(recipe, used).map(({ sql: met }, i) => sql`when (${met}) is not true then ${sql.lit(i + 1)}`);
+  const staged = joins(recipe, used, chosen, 'conditions').select([
+    sql<number>`case ${sql.join(cases, sql` `)} else 0 end`.as('stage'),
+    sql<string>`s.episode_id || ' ' || ${STEP_ID}`.as('id'),
+  ]);
+  return tables
+    .selectFrom(staged.as('r'))
+    .select([
+      sql<number>`stage`.as('stage'),
+      sql<number>`count(*)::float8`.as('rows'),
+      sql<string[] | null>`(array_agg(id order by id) filter (where stage > 0))[1:3]`.as('examples'),
+    ])
+    .groupBy('stage')
+    .orderBy('stage');
 }
 
 /** Held-out tasks are those whose hash falls below the share; an episode without a task stands for itself. */
-function splitCondition(split: NonNullable<Recipe['split']>, name: SplitName): string {
-  const hash = `sha256(convert_to(${quoteText(`${split.seed}/`)} || coalesce('t/' || e.task_id, 'e/' || e.episode_id), 'UTF8'))`;
-  const bits = `(('x' || left(encode(${hash}, 'hex'), 8))::bit(32)::bigint & 4294967295)`;
-  return `${bits} ${name === 'held_out' ? '<' : '>='} ${Math.round(split.held_out * 2 ** 32)}`;
+function splitCondition(split: NonNullable<Recipe['split']>, name: SplitName): RawBuilder<SqlBool> {
+  const seed = escapeText(`${split.seed}/`);
+  const hash = sql`sha256(convert_to(${seed} || coalesce('t/' || e.task_id, 'e/' || e.episode_id), 'UTF8'))`;
+  const bits = sql`(('x' || left(encode(${hash}, 'hex'), 8))::bit(32)::bigint & 4294967295)`;
+  return sql`${bits} ${sql.raw(name === 'held_out' ? '<' : '>=')} ${Math.round(split.held_out * 2 ** 32)}`;
 }
 
 export type SplitName = 'train' | 'held_out';
@@ -193,9 +287,11 @@ const LINEAGE_SQL = {
 export const columnsOf = (recipe: Recipe): readonly Column[] =>
   recipe.columns.map((name) => COLUMNS[recipe.unit].find((column) => column.name === name)!);
 
-/** The rows of one split in order: the columns of the recipe, then those of `LINEAGE`. */
+const ordered = (rows: Rows, order: readonly string[]): Rows =>
+  order.reduce((sorted, term) => sorted.orderBy(sql.raw(term)), rows);
+
+/** The rows of one split in order, as text for COPY: the columns of the recipe, then those of `LINEAGE`. */
 export function rowsQuery(recipe: Recipe, used: MethodsUsed, chosen: Chosen, split: SplitName): string {
-  const conditions = andAll(stagesOf(recipe, used).map(({ sql }) => sql));
   const values = {
     reward: used.reward ? 'case when rs.step_id is null then re.value else rs.value end' : 'e.reward',
     advantage: used.credit ? 'k.value' : 'null::float8',
@@ -203,57 +299,65 @@ export function rowsQuery(recipe: Recipe, used: MethodsUsed, chosen: Chosen, spl
     group_index: `(dense_rank() over (order by ${GROUP_ORDER.join(', ')}) - 1)::integer`,
   };
   const sqlOf = ({ sql }: Column) => values[sql as keyof typeof values] ?? sql;
-  const source = `${joins(recipe, used, chosen, 'values')} and ${conditions}`;
-  const inSplit = recipe.split === null ? 'true' : splitCondition(recipe.split, split);
+  const source = joins(recipe, used, chosen, 'values').where(andAll(stagesOf(recipe, used).map(({ sql }) => sql)));
+  const inSplit = recipe.split === null ? sql<SqlBool>`true` : splitCondition(recipe.split, split);
   const columns = columnsOf(recipe);
   const order = [...EPISODES[recipe.order], ...IN_EPISODE];
 
   if (recipe.unit === 'episode') {
-    const grouped = [
-      'e.task_id',
-      'e.episode_id',
-      'e.group_id',
-      'e.team_id',
-      'e.attempt',
-      'e.outcome',
-      'e.answer',
-      'e.reward',
-      'e.started_at',
-      'e.finished_at',
-      'e.started_version',
-      'e.finished_version',
-    ];
-    const steps = (sql: string) => {
-      const step = sql
+    const grouped = (rows: Rows): Rows => ordered(rows.groupBy(EPISODE_COLUMNS), EPISODES[recipe.order]);
+    const steps = (text: string) => {
+      const step = text
         .replaceAll('@reward', values.reward)
         .replaceAll('@advantage', values.advantage)
         .replaceAll('@reason', values.reason);
       return `'[' || string_agg(${step}, ',' order by ${IN_EPISODE.join(', ')}) || ']'`;
     };
-    const selected = columns.map(
-      (column) => `${column.name === 'steps' ? steps(column.sql) : sqlOf(column)} as "${column.name}"`,
+    const selected = columns.map((column) =>
+      sql.raw(column.name === 'steps' ? steps(column.sql) : sqlOf(column)).as(column.name),
     );
-    const where =
-      recipe.limit === null
-        ? inSplit
-        : `${inSplit} and e.episode_id in (
-      select e.episode_id ${source} group by ${grouped.join(', ')} order by ${EPISODES[recipe.order].join(', ')} limit ${recipe.limit})`;
-    return `${withChosen(chosen)}select ${[...selected, ...LINEAGE_SQL.episode].join(', ')} ${source} and ${where}
-      group by ${grouped.join(', ')} order by ${EPISODES[recipe.order].join(', ')}`;
+    const lineage = LINEAGE_SQL.episode.map((text, i) => sql.raw(text).as(`l${i}`));
+    const rows = source.where(inSplit);
+    const first = grouped(rows.select('e.episode_id')).limit(sql.lit(recipe.limit ?? 0));
+    return literalSql(
+      grouped(
+        (recipe.limit === null ? rows : rows.where('e.episode_id', 'in', first)).select([...selected, ...lineage]),
+      ),
+    );
   }
 
   const isGroup = recipe.unit === 'group';
   const orderBy = isGroup ? [...GROUP_ORDER, ...order] : order;
+  const selected = columns.map((column, i) => sql.raw(sqlOf(column)).as(`c${i}`));
+  const lineage = LINEAGE_SQL.step.map((text, i) => sql.raw(text).as(`l${i}`));
   if (recipe.limit === null && !isGroup) {
-    return `${withChosen(chosen)}select ${[...columns.map(sqlOf), ...LINEAGE_SQL.step].join(', ')} ${source} and ${inSplit} order by ${orderBy.join(', ')}`;
+    return literalSql(ordered(source.where(inSplit).select([...selected, ...lineage]), orderBy));
   }
   // Limit and group numbers are over all splits, so they come first and the split after.
-  const selected = columns.map((column, i) => `${sqlOf(column)} as c${i}`);
-  const lineage = LINEAGE_SQL.step.map((sql, i) => `${sql} as l${i}`);
-  const inner = `select ${[...selected, ...lineage].join(', ')}, row_number() over (order by ${orderBy.join(', ')}) as place,
-      ${isGroup ? values.group_index : '0'} as place_of_group, ${inSplit} as in_split ${source}`;
+  const numbered = source.select([
+    ...selected,
+    ...lineage,
+    sql.raw(`row_number() over (order by ${orderBy.join(', ')})`).as('place'),
+    sql.raw(isGroup ? values.group_index : '0').as('place_of_group'),
+    inSplit.as('in_split'),
+  ]);
+  const kept = tables.selectFrom(numbered.as('r')).select([...selected, ...lineage].map(({ alias }) => String(alias)));
   const limit =
-    recipe.limit === null ? 'true' : isGroup ? `place_of_group < ${recipe.limit}` : `place <= ${recipe.limit}`;
-  const names = [...columns.map((_, i) => `c${i}`), ...LINEAGE_SQL.step.map((_, i) => `l${i}`)];
-  return `${withChosen(chosen)}select ${names.join(', ')} from (${inner}) r where in_split and ${limit} order by place`;
+    recipe.limit === null ? sql`true` : isGroup ? sql`place_of_group < ${recipe.limit}` : sql`place <= ${recipe.limit}`;
+  return literalSql(kept.where(sql<SqlBool>`in_split and ${limit}`).orderBy('place'));
 }
+
+const EPISODE_COLUMNS = [
+  'e.task_id',
+  'e.episode_id',
+  'e.group_id',
+  'e.team_id',
+  'e.attempt',
+  'e.outcome',
+  'e.answer',
+  'e.reward',
+  'e.started_at',
+  'e.finished_at',
+  'e.started_version',
+  'e.finished_version',
+];

@@ -17,14 +17,42 @@ export type Int8 = ColumnType<number, number | string, number | string>;
 export type Time = ColumnType<string, string | Date, string | Date>;
 
 /** Read as a value, written as JSON text: the driver would write a list as an array of PostgreSQL. */
-export type Json = ColumnType<unknown, string, string>;
+export type Json<Value = unknown> = ColumnType<Value, string, string>;
+
+/** A plain object of JSON. */
+export type Fields = Readonly<Record<string, unknown>>;
+
+/** A method as a recorded judging names it. */
+export type JudgedMethod = {
+  readonly name: string;
+  readonly version: number;
+  readonly params: Record<string, unknown>;
+  readonly reads?: string | null;
+};
+
+export type { Matrix } from '../../ingest/events.ts';
 
 /** Read as a Buffer. */
 export type Bytes = ColumnType<Buffer, Uint8Array, Uint8Array>;
 
+/** What a JSON column of a table of facts holds, by its name; a column that is not here may hold anything. */
+export const SHAPES: Readonly<Record<string, string>> = {
+  tags: 'Fields',
+  unmapped: 'Fields',
+  budgets: 'Fields',
+  params: 'Fields',
+  taxonomy: 'Fields',
+  matrix: 'Matrix',
+  flags: 'string[]',
+};
+
 /** Types of columns that the code knows better than the catalogue, by `schema.table.column`. A view's column may be null unless it is here. */
 export const NARROWER: Readonly<Record<string, string>> = {
   'facts.calls.seed': 'number | string | null',
+  'facts.judgings.episodes': 'Json<string[]>',
+  'facts.judgings.methods': 'Json<readonly JudgedMethod[]>',
+  'facts.teams.agents': 'Json<readonly Fields[]> | null',
+  'facts.teams.edges': 'Json<readonly (readonly string[])[]> | null',
   'troupe.job_queue.state': `'waiting' | 'running' | 'finished'`,
   'troupe.job_queue.outcome': `'done' | 'failed' | 'cancelled' | null`,
 };

@@ -1,6 +1,6 @@
 /** The types of all tables and views, as TypeScript, from the catalogue of a migrated database. `npm run schema` writes them. */
 import { TroupeError } from '../../errors.ts';
-import { NARROWER } from './corrections.ts';
+import { NARROWER, SHAPES } from './corrections.ts';
 import type { Session } from './pool.ts';
 
 const SCHEMAS = { troupe: 'LogTables', facts: 'FactTables', traj: 'Views' } as const;
@@ -60,7 +60,7 @@ export type Database = ${members.join(' & ')};
 }
 
 const HEAD = `/** The tables and views as types. Written by \`npm run schema\` from a migrated database: change \`corrections.ts\` instead. */
-import type { Bytes, Filled, Int8, Json, Time } from './corrections.ts';
+import type { Bytes, Fields, Filled, Int8, Json, JudgedMethod, Matrix, Time } from './corrections.ts';
 `;
 
 function typeOf({ schema, table, column, type, required, filled }: Column): string {
@@ -72,7 +72,8 @@ function typeOf({ schema, table, column, type, required, filled }: Column): stri
       'internal',
       `store/db/schema-text.ts has no type for ${type} (${schema}.${table}.${column}).`,
     );
-  const value = type.startsWith('_') ? `${element}[]` : element;
+  const shape = schema === 'facts' && element === 'Json' ? SHAPES[column] : undefined;
+  const value = type.startsWith('_') ? `${element}[]` : shape ? `Json<${shape}>` : element;
   const nullable = required ? value : `${value} | null`;
   return filled ? `Filled<${nullable}>` : nullable;
 }

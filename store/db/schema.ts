@@ -1,5 +1,5 @@
 /** The tables and views as types. Written by `npm run schema` from a migrated database: change `corrections.ts` instead. */
-import type { Bytes, Filled, Int8, Json, Time } from './corrections.ts';
+import type { Bytes, Fields, Filled, Int8, Json, JudgedMethod, Matrix, Time } from './corrections.ts';
 
 /** Schema troupe. */
 export interface LogTables {
@@ -165,8 +165,8 @@ export interface FactTables {
     policy: string | null;
     system_instructions: string | null;
     tools: Json | null;
-    params: Json | null;
-    unmapped: Json | null;
+    params: Json<Fields> | null;
+    unmapped: Json<Fields> | null;
     version: string | null;
   };
   artifacts: {
@@ -200,7 +200,7 @@ export interface FactTables {
     requested_role: string | null;
     requested_turn: number | null;
     model: string | null;
-    params: Json | null;
+    params: Json<Fields> | null;
     input: string[] | null;
     tools: Json | null;
     parent_call_id: string | null;
@@ -285,7 +285,7 @@ export interface FactTables {
     turn: number | null;
     seq: Int8 | null;
     at: Time | null;
-    unmapped: Json | null;
+    unmapped: Json<Fields> | null;
     version: string;
   };
   episodes: {
@@ -299,10 +299,10 @@ export interface FactTables {
     env_id: string | null;
     parent_episode_id: string | null;
     policies: Json | null;
-    budgets: Json | null;
-    tags: Json | null;
-    flags: Json | null;
-    unmapped: Json | null;
+    budgets: Json<Fields> | null;
+    tags: Json<Fields> | null;
+    flags: Json<string[]> | null;
+    unmapped: Json<Fields> | null;
     raw_artifact_id: string | null;
     started_at: Time | null;
     started_version: string | null;
@@ -342,14 +342,14 @@ export interface FactTables {
     value: number | null;
     value_json: Json | null;
     label: string | null;
-    matrix: Json | null;
-    taxonomy: Json | null;
+    matrix: Json<Matrix> | null;
+    taxonomy: Json<Fields> | null;
     by: string | null;
     annotator: string | null;
     explanation: string | null;
     confidence: number | null;
-    flags: Json | null;
-    unmapped: Json | null;
+    flags: Json<string[]> | null;
+    unmapped: Json<Fields> | null;
     at: Time | null;
     version: string;
     resolved_episode_id: string | null;
@@ -386,12 +386,12 @@ export interface FactTables {
     method: string;
     version: number;
     kind: string;
-    params: Json;
+    params: Json<Fields>;
   };
   judgings: {
     judge_id: string;
-    methods: Json;
-    episodes: Json;
+    methods: Json<readonly JudgedMethod[]>;
+    episodes: Json<string[]>;
     judged_at: Time | null;
     version: string;
   };
@@ -417,8 +417,8 @@ export interface FactTables {
     turn: number | null;
     seq: Int8 | null;
     sent_at: Time | null;
-    flags: Json | null;
-    unmapped: Json | null;
+    flags: Json<string[]> | null;
+    unmapped: Json<Fields> | null;
     version: string;
   };
   observations: {
@@ -432,7 +432,7 @@ export interface FactTables {
     turn: number | null;
     seq: Int8 | null;
     at: Time | null;
-    unmapped: Json | null;
+    unmapped: Json<Fields> | null;
     version: string;
   };
   releases: {
@@ -485,19 +485,19 @@ export interface FactTables {
     split: string | null;
     difficulty: string | null;
     domain: string | null;
-    tags: Json | null;
-    unmapped: Json | null;
+    tags: Json<Fields> | null;
+    unmapped: Json<Fields> | null;
     version: string;
   };
   teams: {
     team_id: string;
     name: string | null;
     team_version: string | null;
-    agents: Json | null;
-    edges: Json | null;
+    agents: Json<readonly Fields[]> | null;
+    edges: Json<readonly (readonly string[])[]> | null;
     content_hash: string | null;
-    tags: Json | null;
-    unmapped: Json | null;
+    tags: Json<Fields> | null;
+    unmapped: Json<Fields> | null;
     version: string;
   };
   told_tasks: {

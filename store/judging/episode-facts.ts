@@ -1,5 +1,6 @@
 /** What else is known about episodes: feedback, tool calls, decisions, observations, teams. Read in bulk, each by episode in order. */
 import type { Session } from '../db/pool.ts';
+import { anyOf, facts, prepare, rowsOf, rowsOfPrepared, sql } from '../db/query.ts';
 import { groupBy } from '../methods/statistics.ts';
 
 export type FeedbackFact = {
@@ -65,57 +66,82 @@ type ByEpisode<Fact> = ReadonlyMap<string, readonly Fact[]>;
 const byEpisode = <Fact extends { readonly episode_id: string }>(rows: readonly Fact[]): ByEpisode<Fact> =>
   groupBy(rows, (row) => row.episode_id);
 
+const FEEDBACK = prepare<{ keys: readonly string[]; episodes: readonly string[] }>('judge_feedback')((value) =>
+  facts
+    .selectFrom('feedback as f')
+    .select([
+      sql<string>`coalesce(f.episode_id, f.resolved_episode_id)`.as('episode_id'),
+      'f.feedback_id',
+      sql<string>`case when f.target_kind = 'foreign' then 'call' else f.target_kind end`.as('target_kind'),
+      sql<string | null>`coalesce(f.resolved_call_id, f.target_id)`.as('target_id'),
+    ])
+    .select(['f.entry', 'f.kind', 'f.name', 'f.value', 'f.value_json', 'f.label', 'f.taxonomy', 'f.by', 'f.annotator'])
+    .select('f.unmapped')
+    .where((row) =>
+      row.or([row('f.key', '=', anyOf(value('keys'))), row('f.resolved_episode_id', '=', anyOf(value('episodes')))]),
+    )
+    .orderBy(sql`1`)
+    .orderBy('f.version')
+    .orderBy('f.feedback_id'),
+);
+
 /** All feedback that travels with these episodes, the oldest first, and that which was resolved to them. */
-export async function feedbackFacts(tx: Session, episodes: readonly string[]): Promise<ByEpisode<FeedbackFact>> {
-  const { rows } = await tx.query<FeedbackFact>(
-    `select coalesce(f.episode_id, f.resolved_episode_id) as episode_id, f.feedback_id,
-            case when f.target_kind = 'foreign' then 'call' else f.target_kind end as target_kind,
-            coalesce(f.resolved_call_id, f.target_id) as target_id, f.entry, f.kind, f.name, f.value, f.value_json, f.label, f.taxonomy,
-            f."by", f.annotator, f.unmapped
-     from feedback f where f.key = any($1::text[]) or f.resolved_episode_id = any($2::text[])
-     order by 1, f.version, f.feedback_id`,
-    [episodes.map((id) => `e/${id}`), episodes],
-    { name: 'judge_feedback' },
-  );
-  return byEpisode(rows);
-}
+export const feedbackFacts = async (tx: Session, episodes: readonly string[]): Promise<ByEpisode<FeedbackFact>> =>
+  byEpisode(await rowsOfPrepared(tx, FEEDBACK, { keys: episodes.map((id) => `e/${id}`), episodes }));
 
-export async function toolFacts(tx: Session, episodes: readonly string[]): Promise<ByEpisode<ToolFact>> {
-  const { rows } = await tx.query<ToolFact>(
-    `select episode_id, tool_call_id, call_id, agent_id as agent, name, arguments, status, output, error, turn
-     from tool_calls where episode_id = any($1::text[])
-     order by episode_id, coalesce(seq, returned_seq), coalesce(called_at, returned_at), tool_call_id`,
-    [episodes],
-    { name: 'judge_tools' },
-  );
-  return byEpisode(rows);
-}
+const TOOLS = prepare<{ episodes: readonly string[] }>('judge_tools')((value) =>
+  facts
+    .selectFrom('tool_calls')
+    .select(['episode_id', 'tool_call_id', 'call_id', 'agent_id as agent', 'name', 'arguments', 'status', 'output'])
+    .select(['error', 'turn'])
+    .where('episode_id', '=', anyOf(value('episodes')))
+    .orderBy('episode_id')
+    .orderBy(sql`coalesce(seq, returned_seq)`)
+    .orderBy(sql`coalesce(called_at, returned_at)`)
+    .orderBy('tool_call_id'),
+);
 
-export async function decisionFacts(tx: Session, episodes: readonly string[]): Promise<ByEpisode<DecisionFact>> {
-  const { rows } = await tx.query<DecisionFact>(
-    `select episode_id, "by", kind, decision, turn from decisions where episode_id = any($1::text[])
-     order by episode_id, seq, at, event_source, event_id`,
-    [episodes],
-    { name: 'judge_decisions' },
-  );
-  return byEpisode(rows);
-}
+export const toolFacts = async (tx: Session, episodes: readonly string[]): Promise<ByEpisode<ToolFact>> =>
+  byEpisode(await rowsOfPrepared(tx, TOOLS, { episodes }));
 
-export async function observationFacts(tx: Session, episodes: readonly string[]): Promise<ByEpisode<ObservationFact>> {
-  const { rows } = await tx.query<ObservationFact>(
-    `select episode_id, kind, content, state, turn from observations where episode_id = any($1::text[])
-     order by episode_id, seq, at, event_source, event_id`,
-    [episodes],
-    { name: 'judge_observations' },
-  );
-  return byEpisode(rows);
-}
+const DECISIONS = prepare<{ episodes: readonly string[] }>('judge_decisions')((value) =>
+  facts
+    .selectFrom('decisions')
+    .select(['episode_id', 'by', 'kind', 'decision', 'turn'])
+    .where('episode_id', '=', anyOf(value('episodes')))
+    .orderBy('episode_id')
+    .orderBy('seq')
+    .orderBy('at')
+    .orderBy('event_source')
+    .orderBy('event_id'),
+);
+
+export const decisionFacts = async (tx: Session, episodes: readonly string[]): Promise<ByEpisode<DecisionFact>> =>
+  byEpisode(await rowsOfPrepared(tx, DECISIONS, { episodes }));
+
+const OBSERVATIONS = prepare<{ episodes: readonly string[] }>('judge_observations')((value) =>
+  facts
+    .selectFrom('observations')
+    .select(['episode_id', 'kind', 'content', 'state', 'turn'])
+    .where('episode_id', '=', anyOf(value('episodes')))
+    .orderBy('episode_id')
+    .orderBy('seq')
+    .orderBy('at')
+    .orderBy('event_source')
+    .orderBy('event_id'),
+);
+
+export const observationFacts = async (tx: Session, episodes: readonly string[]): Promise<ByEpisode<ObservationFact>> =>
+  byEpisode(await rowsOfPrepared(tx, OBSERVATIONS, { episodes }));
 
 export async function teamFacts(tx: Session, teams: readonly string[]): Promise<ReadonlyMap<string, TeamFact>> {
-  const { rows } = await tx.query<TeamFact>(
-    'select team_id, name, team_version, agents, edges, tags, unmapped from teams where team_id = any($1::text[]) order by team_id',
-    [teams],
-    { name: 'judge_teams' },
+  const rows = await rowsOf(
+    tx,
+    facts
+      .selectFrom('teams')
+      .select(['team_id', 'name', 'team_version', 'agents', 'edges', 'tags', 'unmapped'])
+      .where('team_id', '=', anyOf(teams))
+      .orderBy('team_id'),
   );
   return new Map(rows.map((row) => [row.team_id, row]));
 }

@@ -5,6 +5,7 @@
 
 import { KEYED } from '../../ingest/log/keyed.ts';
 import type { Db, Session } from '../db/pool.ts';
+import { query, rowsOf, type SqlBool, sql, typed } from '../db/query.ts';
 import { findMethod } from '../methods/find.ts';
 import { runMethod } from '../methods/run.ts';
 import { executionReports, stepContents } from './facts.ts';
@@ -44,10 +45,9 @@ export async function evaluateEpisodes(db: Db, episodes: readonly string[]): Pro
 
 /** Episodes whose tags have these values. */
 export async function episodesTagged(db: Session, tags: Readonly<Record<string, string | number>>): Promise<string[]> {
-  const names = Object.keys(tags);
-  const { rows } = await db.query<{ episode_id: string }>(
-    `select episode_id from facts.episodes where ${names.map((_, i) => `tags ->> $${2 * i + 1} = $${2 * i + 2}`).join(' and ') || 'true'} order by episode_id`,
-    names.flatMap((name) => [name, String(tags[name])]),
-  );
+  let episodes = query.selectFrom('facts.episodes').select('episode_id').orderBy('episode_id');
+  for (const [name, value] of Object.entries(tags))
+    episodes = episodes.where(sql<SqlBool>`tags ->> ${typed(name, 'text')} = ${String(value)}`);
+  const rows = await rowsOf(db, episodes);
   return rows.map((row) => row.episode_id);
 }

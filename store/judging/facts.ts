@@ -6,6 +6,7 @@
 import type { Matrix } from '../../ingest/events.ts';
 import { unescapeText } from '../../ingest/text.ts';
 import type { Session } from '../db/pool.ts';
+import { anyOf, facts, type NotNull, prepare, rowsOfPrepared, sql } from '../db/query.ts';
 import type { ExecutionReport } from '../methods/execution-report.ts';
 import type { StepContent } from './assembled.ts';
 
@@ -60,30 +61,55 @@ export function textOfTruth(value: unknown): string | null {
   return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
-export async function episodeFacts(tx: Session, episodes: readonly string[]): Promise<EpisodeFacts[]> {
-  const { rows } = await tx.query<EpisodeFacts>(
-    `select e.episode_id, e.task_id, e.group_id, e.group_size, e.team_id, e.env_id, e.parent_episode_id, e.outcome, e.answer, e.reward,
-            e.tags, e.budgets, e.final, t.query, t.ground_truth, t.reference, t.domain, t.tags as task_tags, coalesce(e.touched_position, 0) as touched
-     from episodes e left join tasks t using (task_id) where e.episode_id = any($1::text[]) order by e.episode_id`,
-    [episodes],
-    { name: 'judge_episodes' },
-  );
-  return rows;
-}
+const EPISODES = prepare<{ episodes: readonly string[] }>('judge_episodes')((value) =>
+  facts
+    .selectFrom('episodes as e')
+    .leftJoin('tasks as t', 't.task_id', 'e.task_id')
+    .select(['e.episode_id', 'e.task_id', 'e.group_id', 'e.group_size', 'e.team_id', 'e.env_id', 'e.parent_episode_id'])
+    .select(['e.outcome', 'e.answer', 'e.reward', 'e.tags', 'e.budgets', 'e.final', 't.query', 't.ground_truth'])
+    .select(['t.reference', 't.domain', 't.tags as task_tags'])
+    .select(sql<number>`coalesce(e.touched_position, 0)`.as('touched'))
+    .where('e.episode_id', '=', anyOf(value('episodes')))
+    .orderBy('e.episode_id'),
+);
+
+export const episodeFacts = (tx: Session, episodes: readonly string[]): Promise<EpisodeFacts[]> =>
+  rowsOfPrepared(tx, EPISODES, { episodes });
+
+const STEP_ID = sql<string>`s.call_id || '/' || s.candidate`.as('step_id');
+
+const CONTENTS = prepare<{ episodes: readonly string[] }>('judge_contents')((value) =>
+  facts
+    .selectFrom('steps as s')
+    .innerJoin('calls as c', (on) => on.onRef('c.episode_id', '=', 's.episode_id').onRef('c.call_id', '=', 's.call_id'))
+    .select(['s.episode_id', STEP_ID, 's.text', sql<number | null>`cardinality(s.token_ids)`.as('tokens')])
+    .select([sql<string>`coalesce(s.token_ids::text, s.text, '')`.as('tokens_key'), 's.finish_reason'])
+    .select(
+      sql<number | null>`coalesce(cardinality(s.token_ids),
+        case when count(*) over (partition by s.episode_id, s.call_id) = 1 then c.output_tokens end)`.as('length'),
+    )
+    .where('s.episode_id', '=', anyOf(value('episodes'))),
+);
 
 /** What steps said, by `stepKey`. */
 export async function stepContents(tx: Session, episodes: readonly string[]): Promise<Map<string, StepContent>> {
-  const { rows } = await tx.query<StepContent & { readonly episode_id: string; readonly step_id: string }>(
-    `select s.episode_id, s.call_id || '/' || s.candidate as step_id, s.text, cardinality(s.token_ids) as tokens,
-            coalesce(s.token_ids::text, s.text, '') as tokens_key, s.finish_reason,
-            coalesce(cardinality(s.token_ids), case when count(*) over (partition by s.episode_id, s.call_id) = 1 then c.output_tokens end)
-              as length
-     from steps s join calls c using (episode_id, call_id) where s.episode_id = any($1::text[])`,
-    [episodes],
-    { name: 'judge_contents' },
-  );
+  const rows = await rowsOfPrepared(tx, CONTENTS, { episodes });
   return new Map(rows.map(({ episode_id, step_id, ...content }) => [stepKey(episode_id, step_id), content]));
 }
+
+const MATRICES = prepare<{ keys: readonly string[] }>('judge_reports')((value) =>
+  facts
+    .selectFrom('feedback as f')
+    .distinctOn('f.key')
+    .select(['f.episode_id', 'f.matrix'])
+    .where('f.key', '=', anyOf(value('keys')))
+    .where('f.kind', '=', 'execution')
+    .where('f.matrix', 'is not', null)
+    .where('f.episode_id', 'is not', null)
+    .orderBy('f.key')
+    .orderBy('f.version', 'desc')
+    .$narrowType<{ episode_id: NotNull; matrix: NotNull }>(),
+);
 
 /** The execution report of each episode that has one: its last matrix by (time, id). */
 export async function executionReports(
@@ -91,13 +117,7 @@ export async function executionReports(
   episodes: readonly string[],
   contents: ReadonlyMap<string, StepContent>,
 ): Promise<Map<string, ExecutionReport>> {
-  const { rows } = await tx.query<{ episode_id: string; matrix: Matrix }>(
-    `select distinct on (f.key) f.episode_id, f.matrix from feedback f
-     where f.key = any($1::text[]) and f.kind = 'execution' and f.matrix is not null
-     order by f.key, f.version desc`,
-    [episodes.map((id) => `e/${id}`)],
-    { name: 'judge_reports' },
-  );
+  const rows = await rowsOfPrepared(tx, MATRICES, { keys: episodes.map((id) => `e/${id}`) });
   return new Map(
     rows.map((row) => [row.episode_id, reportOf(row.matrix, (id) => contents.get(stepKey(row.episode_id, id)))]),
   );

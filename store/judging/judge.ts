@@ -10,6 +10,7 @@ import { KEYED } from '../../ingest/log/keyed.ts';
 import type { EventLog } from '../../ingest/log/log.ts';
 import type { Patiently } from '../db/patience.ts';
 import type { Db, Session } from '../db/pool.ts';
+import { facts, firstOf } from '../db/query.ts';
 import { findMethod, METHODS } from '../methods/find.ts';
 import type { Method } from '../methods/method.ts';
 import { methodParams } from '../methods/run.ts';
@@ -191,11 +192,10 @@ export async function judgeAgain(
   only: ReadonlySet<string> | null = null,
 ): Promise<void> {
   for (const id of judgings) {
-    const { rows } = await tx.query<{
-      methods: { name: string; version: number; params: Record<string, unknown>; reads?: string | null }[];
-      episodes: string[];
-    }>('select methods, episodes from judgings where judge_id = $1', [id]);
-    const judging = rows[0];
+    const judging = await firstOf(
+      tx,
+      facts.selectFrom('judgings').select(['methods', 'episodes']).where('judge_id', '=', id),
+    );
     if (!judging) continue;
     const runs = resolveMethods(
       judging.methods

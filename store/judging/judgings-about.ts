@@ -1,14 +1,13 @@
 /** Which recorded judgings must be computed again, in their order, when the facts about some episodes changed. */
 import type { Session } from '../db/pool.ts';
+import { facts, rowsOf } from '../db/query.ts';
 
 /**
  * Judgings that judged one of the episodes, and those that judged what these judged: computing one again replaces rows that a later
  * one had replaced. The transaction's search_path names the schema.
  */
 export async function judgingsAbout(tx: Session, episodes: readonly string[]): Promise<string[]> {
-  const { rows } = await tx.query<{ judge_id: string; episodes: string[] }>(
-    'select judge_id, episodes from judgings order by version',
-  );
+  const rows = await rowsOf(tx, facts.selectFrom('judgings').select(['judge_id', 'episodes']).orderBy('version'));
   const about = new Set(episodes);
   const found = new Set<string>();
   for (let before = -1; before !== found.size; ) {

@@ -3,7 +3,8 @@
  * that while the rows of one are written another is read and judged.
  */
 import type { Db } from '../db/pool.ts';
-import { shareSql } from './lock.ts';
+import { query, rowsOf, sql } from '../db/query.ts';
+import { GROUP, SHARE } from './lock.ts';
 
 export type Portion = {
   /** In the order of their groups. */
@@ -27,25 +28,51 @@ export async function portionsOf(
   episodes: readonly string[],
   { together = false }: { readonly together?: boolean } = {},
 ): Promise<Portion[]> {
-  const { rows } = await db.query<[episodeId: string, group: string, steps: number, share: number]>(
-    `with asked as (select unnest($1::text[]) as episode_id),
-       groups as (select distinct e.group_id, case when e.group_id is null then e.task_id end as task_id,
-                         case when e.group_id is null and e.task_id is null then e.episode_id end as episode_id
-                  from asked join facts.episodes e using (episode_id))
-     select e.episode_id, coalesce(e.group_id, e.task_id, e.episode_id), coalesce(e.steps, 0), ${shareSql('e')}
-     from (
-       select e.* from groups g join facts.episodes e on e.group_id = g.group_id
-       union all
-       select e.* from groups g join facts.episodes e on e.task_id = g.task_id and e.group_id is null
-       union all
-       select e.* from groups g join facts.episodes e on e.episode_id = g.episode_id
-     ) e order by ${together ? '' : `${shareSql('e')} % ${LANES}, `}2, 1`,
-    [episodes],
-    { array: true },
+  const rows = await rowsOf(
+    db,
+    query
+      .with('asked', (q) => q.selectNoFrom(sql<string>`unnest(${episodes}::text[])`.as('episode_id')))
+      .with('groups', (q) =>
+        q
+          .selectFrom('asked')
+          .innerJoin('facts.episodes as e', 'e.episode_id', 'asked.episode_id')
+          .distinct()
+          .select([
+            'e.group_id',
+            sql<string | null>`case when e.group_id is null then e.task_id end`.as('task_id'),
+            sql<string | null>`case when e.group_id is null and e.task_id is null then e.episode_id end`.as(
+              'episode_id',
+            ),
+          ]),
+      )
+      .selectFrom((q) =>
+        q
+          .selectFrom('groups as g')
+          .innerJoin('facts.episodes as e', 'e.group_id', 'g.group_id')
+          .selectAll('e')
+          .unionAll((all) =>
+            all
+              .selectFrom('groups as g')
+              .innerJoin('facts.episodes as e', 'e.task_id', 'g.task_id')
+              .where('e.group_id', 'is', null)
+              .selectAll('e'),
+          )
+          .unionAll((all) =>
+            all
+              .selectFrom('groups as g')
+              .innerJoin('facts.episodes as e', 'e.episode_id', 'g.episode_id')
+              .selectAll('e'),
+          )
+          .as('e'),
+      )
+      .select(['e.episode_id', GROUP.as('group'), sql<number>`coalesce(e.steps, 0)`.as('steps'), SHARE.as('share')])
+      .$if(!together, (q) => q.orderBy(sql`${SHARE} % ${sql.lit(LANES)}`))
+      .orderBy('group')
+      .orderBy('e.episode_id'),
   );
   const portions: { episodes: string[]; shares: Set<number>; steps: number; lane: number }[] = [];
   let group: string | undefined;
-  for (const [episodeId, itsGroup, steps, share] of rows) {
+  for (const { episode_id: episodeId, group: itsGroup, steps, share } of rows) {
     const last = portions.at(-1);
     const lane = share % LANES;
     const full = last && (last.lane !== lane || last.steps >= MOST_STEPS || last.episodes.length >= MOST_EPISODES);

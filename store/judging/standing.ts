@@ -5,6 +5,7 @@
 import type { EventLog } from '../../ingest/log/log.ts';
 import { onNews } from '../db/news.ts';
 import type { Db } from '../db/pool.ts';
+import { scalarOf, sql } from '../db/query.ts';
 import { PROJECTED_CHANNEL } from '../projecting/projector.ts';
 import { judge, type MethodAsked, unjudged } from './judge.ts';
 import { ALL_SHARES } from './lock.ts';
@@ -47,11 +48,11 @@ async function judgeNews(
   for (const share of [...ALL_SHARES.slice(first), ...ALL_SHARES.slice(0, first)]) {
     if (signal.aborted) return;
     await db.transaction(async (claim) => {
-      const { rows } = await claim.query<{ taken: boolean }>(
-        `select pg_try_advisory_xact_lock(hashtext('troupe standing judge'), $1) as taken`,
-        [share],
+      const taken = await scalarOf(
+        claim,
+        sql<boolean>`pg_try_advisory_xact_lock(hashtext('troupe standing judge'), ${share})`,
       );
-      if (!rows[0]?.taken) return;
+      if (!taken) return;
       const episodes = await unjudged(db, methods, { now: now(), closeAfter, shares: [share] });
       if (episodes.length > 0) await judge(db, log, { methods, episodes, now });
     });

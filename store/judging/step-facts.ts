@@ -4,6 +4,7 @@
  * end to end, of which planning over the array was half.
  */
 import type { Session } from '../db/pool.ts';
+import { arraysOf, facts, sql } from '../db/query.ts';
 import type { StepFacts } from './facts.ts';
 
 type Row = readonly [
@@ -20,14 +21,37 @@ type Row = readonly [
   at: number | null,
 ];
 
-const STEPS = `select x.* from unnest($1::text[]) as w (id) cross join lateral (
-    select s.episode_id, s.call_id, s.candidate, s.chosen, s.parent_step_id, coalesce(c.completed_agent_id, c.requested_agent_id),
-      coalesce(c.completed_role, c.requested_role), coalesce(c.completed_turn, c.requested_turn), coalesce(c.checkpoint_id, c.model_version),
-      coalesce(c.requested_seq, c.completed_seq), extract(epoch from coalesce(c.requested_at, c.completed_at))::double precision
-    from steps s join calls c on c.call_id = s.call_id and c.episode_id = w.id collate "C"
-    where s.episode_id = w.id collate "C" offset 0) x`;
-const ROLES = `select a.episode_id, a.agent_id, a.role from unnest($1::text[]) as w (id)
-  join agents a on a.episode_id = w.id collate "C" where a.role is not null`;
+const asked = (episodes: readonly string[]) =>
+  facts.selectFrom(sql<{ id: string }>`unnest(${episodes}::text[])`.as<'w'>(sql`w (id)`));
+const ID = sql<string>`w.id collate "C"`;
+
+/** The columns of `Row`. */
+const stepRows = (episodes: readonly string[]) =>
+  asked(episodes)
+    .crossJoinLateral((one) =>
+      one
+        .selectFrom('steps as s')
+        .innerJoin('calls as c', (on) => on.onRef('c.call_id', '=', 's.call_id').on('c.episode_id', '=', ID))
+        .select(['s.episode_id', 's.call_id', 's.candidate', 's.chosen', 's.parent_step_id'])
+        .select([
+          sql`coalesce(c.completed_agent_id, c.requested_agent_id)`.as('agent'),
+          sql`coalesce(c.completed_role, c.requested_role)`.as('role'),
+          sql`coalesce(c.completed_turn, c.requested_turn)`.as('turn'),
+          sql`coalesce(c.checkpoint_id, c.model_version)`.as('policy_version'),
+          sql`coalesce(c.requested_seq, c.completed_seq)`.as('seq'),
+          sql`extract(epoch from coalesce(c.requested_at, c.completed_at))::double precision`.as('at'),
+        ])
+        .where('s.episode_id', '=', ID)
+        .offset(sql.lit(0))
+        .as('x'),
+    )
+    .selectAll('x');
+
+const roleRows = (episodes: readonly string[]) =>
+  asked(episodes)
+    .innerJoin('agents as a', (on) => on.on('a.episode_id', '=', ID))
+    .select(['a.episode_id', 'a.agent_id', 'a.role'])
+    .where('a.role', 'is not', null);
 
 /** Rows that are fetched at a time. */
 const BATCH = 5000;
@@ -36,7 +60,7 @@ const BATCH = 5000;
 export async function stepFacts(tx: Session, episodes: readonly string[]): Promise<StepFacts[]> {
   const taken = new Map<string, Row[]>(episodes.map((id) => [id, []]));
   let missesRole = false;
-  for await (const rows of tx.stream<Row>(STEPS, [[...taken.keys()]], { array: true, batch: BATCH })) {
+  for await (const rows of arraysOf<Row>(tx, stepRows([...taken.keys()]), BATCH)) {
     for (const row of rows) {
       missesRole ||= row[ROLE] === null;
       taken.get(row[0])?.push(row);
@@ -44,10 +68,7 @@ export async function stepFacts(tx: Session, episodes: readonly string[]): Promi
   }
   const roles = new Map<string, Map<string, string>>();
   if (missesRole) {
-    for await (const rows of tx.stream<[string, string, string]>(ROLES, [[...taken.keys()]], {
-      array: true,
-      batch: BATCH,
-    })) {
+    for await (const rows of arraysOf<[string, string, string]>(tx, roleRows([...taken.keys()]), BATCH)) {
       for (const [episode, agent, role] of rows) {
         const known = roles.get(episode);
         if (known) known.set(agent, role);

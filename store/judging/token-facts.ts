@@ -4,6 +4,7 @@
  * of two models are never mixed.
  */
 import type { Session } from '../db/pool.ts';
+import { anyOf, facts, type NotNull, prepare, rowsOfPrepared, sql } from '../db/query.ts';
 import { stepKey } from './facts.ts';
 
 /** Names of the feedback that carries one number for each token of a step. Its label is the kind of pass, its annotator the checkpoint. */
@@ -37,16 +38,38 @@ export type TokenFacts = {
 
 export const NO_TOKEN_FACTS: TokenFacts = { passes: new Map(), tokens: new Map() };
 
+const PASSES = prepare<{ keys: readonly string[] }>('judge_passes')((value) =>
+  facts
+    .selectFrom('feedback as f')
+    .select(['f.target_id as step_id', 'f.label as pass', 'f.annotator as checkpoint', 'f.other_id as without'])
+    .select(['f.episode_id', sql<readonly number[]>`f.value_json`.as('numbers')])
+    .where('f.key', '=', anyOf(value('keys')))
+    .where('f.target_kind', '=', 'step')
+    .where('f.kind', '=', 'score')
+    .where('f.name', 'in', [TOKEN_VALUES, TOKEN_LOGPROBS])
+    .where('f.episode_id', 'is not', null)
+    .where('f.target_id', 'is not', null)
+    .where('f.label', 'is not', null)
+    .where('f.annotator', 'is not', null)
+    .where(sql`json_typeof(f.value_json)`, '=', 'array')
+    .orderBy('f.key')
+    .orderBy('f.version')
+    .$narrowType<{ episode_id: NotNull; step_id: NotNull; pass: NotNull; checkpoint: NotNull }>(),
+);
+
+const STEPS = prepare<{ episodes: readonly string[] }>('judge_tokens')((value) =>
+  facts
+    .selectFrom('steps as s')
+    .select(['s.episode_id', sql<string>`s.call_id || '/' || s.candidate`.as('step_id'), 's.loss_mask'])
+    .select([
+      sql<number | null>`cardinality(s.token_ids)`.as('tokens'),
+      sql<boolean>`coalesce(s.chosen, count(*) over (partition by s.episode_id, s.call_id) = 1)`.as('onward'),
+    ])
+    .where('s.episode_id', '=', anyOf(value('episodes'))),
+);
+
 export async function tokenFacts(tx: Session, episodes: readonly string[]): Promise<TokenFacts> {
-  const { rows: recorded } = await tx.query<RecordedPass & { readonly episode_id: string }>(
-    `select f.episode_id, f.target_id as step_id, f.label as pass, f.annotator as checkpoint, f.other_id as without, f.value_json as numbers
-     from feedback f
-     where f.key = any($1::text[]) and f.target_kind = 'step' and f.kind = 'score' and f.name = any($2::text[])
-       and f.target_id is not null and f.label is not null and f.annotator is not null and json_typeof(f.value_json) = 'array'
-     order by f.key, f.version`,
-    [episodes.map((id) => `e/${id}`), [TOKEN_VALUES, TOKEN_LOGPROBS]],
-    { name: 'judge_passes' },
-  );
+  const recorded = await rowsOfPrepared(tx, PASSES, { keys: episodes.map((id) => `e/${id}`) });
   const passes = new Map<string, RecordedPass[]>();
   for (const { episode_id, ...pass } of recorded) {
     if (!pass.numbers.every((number) => typeof number === 'number')) continue;
@@ -54,20 +77,8 @@ export async function tokenFacts(tx: Session, episodes: readonly string[]): Prom
     if (known) known.push(pass);
     else passes.set(episode_id, [pass]);
   }
-  const { rows: steps } = await tx.query<{
-    episode_id: string;
-    step_id: string;
-    tokens: number | null;
-    onward: boolean;
-    loss_mask: (0 | 1)[] | null;
-  }>(
-    `select s.episode_id, s.call_id || '/' || s.candidate as step_id, cardinality(s.token_ids) as tokens, s.loss_mask,
-            coalesce(s.chosen, count(*) over (partition by s.episode_id, s.call_id) = 1) as onward
-     from steps s where s.episode_id = any($1::text[])`,
-    [episodes],
-    { name: 'judge_tokens' },
-  );
-  const maskOf = (length: number, mask: readonly (0 | 1)[] | null) =>
+  const steps = await rowsOfPrepared(tx, STEPS, { episodes });
+  const maskOf = (length: number, mask: readonly number[] | null) =>
     Array.from({ length }, (_, t): 0 | 1 => (mask === null || mask[t] === 1 ? 1 : 0));
   const tokens = steps.map(({ episode_id, step_id, tokens: length, onward, loss_mask }): [string, StepTokens] => [
     stepKey(episode_id, step_id),

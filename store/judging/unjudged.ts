@@ -1,8 +1,9 @@
 /** What is to be judged: closed episodes of complete groups that changed since the same methods last looked at them. */
 import { hashId } from '../../ingest/json.ts';
 import type { Db, Session } from '../db/pool.ts';
+import { anyOf, countOf, query, rowsOf, type SqlBool, sql } from '../db/query.ts';
 import { type Filter, lowerFilter } from '../select.ts';
-import { shareSql } from './lock.ts';
+import { GROUP, SHARE } from './lock.ts';
 
 export type UnjudgedOptions = {
   readonly now: Date;
@@ -22,46 +23,57 @@ const ALL = 10_000_000;
 const judgeSet = (methodKeys: readonly string[]): string => hashId([...methodKeys].sort());
 
 /**
- * A group is complete when as many of its episodes as were announced are closed and none is open; one that stays silent for
- * `closeAfter` seconds is not waited for. Without an announced size, none may be open.
+ * Groups that are waited for. A group is complete when as many of its episodes as were announced are closed and none is open; one that
+ * stays silent for `closeAfter` seconds is not waited for. Without an announced size, none may be open.
  */
-const AWAITED = `
-  select group_id from facts.episodes where group_id is not null group by group_id
-  having (count(*) filter (where closed is not true) > 0 or count(*) filter (where closed) < coalesce(max(group_size), 0))
-     and coalesce(max(last_at), 'infinity') > $3::timestamptz - make_interval(secs => $4)`;
+const awaitedGroups = (now: Date, closeAfter: number) =>
+  query
+    .selectFrom('facts.episodes')
+    .select('group_id')
+    .where('group_id', 'is not', null)
+    .groupBy('group_id')
+    .having(
+      sql<SqlBool>`(count(*) filter (where closed is not true) > 0 or count(*) filter (where closed) < coalesce(max(group_size), 0))`,
+    )
+    .having(
+      sql<SqlBool>`coalesce(max(last_at), 'infinity') > ${now.toISOString()}::timestamptz - make_interval(secs => ${closeAfter})`,
+    );
+
+/** Closed episodes `e` that meet the filter, of groups in these shares. */
+const closed = ({ where = null, shares }: Pick<UnjudgedOptions, 'where' | 'shares'>) =>
+  query
+    .selectFrom('facts.episodes as e')
+    .leftJoin('facts.tasks as t', 't.task_id', 'e.task_id')
+    .select('e.episode_id')
+    .where('e.closed', '=', true)
+    .where(lowerFilter(where))
+    .$if(shares !== undefined, (episodes) => episodes.where(SHARE, '=', anyOf(shares!, 'integer')));
 
 /** Ids of the episodes, the members of one group side by side. */
 export async function unjudgedEpisodes(
   db: Db,
   methodKeys: readonly string[],
-  { now, where = null, shares, limit = ALL, closeAfter = CLOSE_AFTER }: UnjudgedOptions,
+  { now, limit = ALL, closeAfter = CLOSE_AFTER, ...which }: UnjudgedOptions,
 ): Promise<string[]> {
-  const filter = where === null ? { sql: 'true', params: [] } : lowerFilter(where, { first: 6 });
-  const { rows } = await db.query<{ episode_id: string }>(
-    `select e.episode_id from facts.episodes e
-     left join facts.tasks t on t.task_id = e.task_id
-     left join troupe.judged_positions j on j.episode_id = e.episode_id and j.judge_set = $1
-     left join (${AWAITED}) awaited on awaited.group_id = e.group_id
-     where e.closed and (j.position is null or j.position < e.touched_position) and awaited.group_id is null
-       and ($5::integer[] is null or ${shareSql('e')} = any($5)) and ${filter.sql}
-     order by coalesce(e.group_id, e.task_id, e.episode_id), e.episode_id limit $2`,
-    [judgeSet(methodKeys), limit, now.toISOString(), closeAfter, shares ?? null, ...filter.params],
+  const rows = await rowsOf(
+    db,
+    closed(which)
+      .leftJoin('troupe.judged_positions as j', (on) =>
+        on.onRef('j.episode_id', '=', 'e.episode_id').on('j.judge_set', '=', judgeSet(methodKeys)),
+      )
+      .leftJoin(awaitedGroups(now, closeAfter).as('awaited'), 'awaited.group_id', 'e.group_id')
+      .where((row) => row.or([row('j.position', 'is', null), row('j.position', '<', row.ref('e.touched_position'))]))
+      .where('awaited.group_id', 'is', null)
+      .orderBy(GROUP)
+      .orderBy('e.episode_id')
+      .limit(limit),
   );
   return rows.map((row) => row.episode_id);
 }
 
 /** Ids of all closed episodes, whatever was said of them before. */
-export async function closedEpisodes(
-  db: Db,
-  { where = null, shares }: Pick<UnjudgedOptions, 'where' | 'shares'>,
-): Promise<string[]> {
-  const filter = where === null ? { sql: 'true', params: [] } : lowerFilter(where, { first: 2 });
-  const { rows } = await db.query<{ episode_id: string }>(
-    `select e.episode_id from facts.episodes e left join facts.tasks t on t.task_id = e.task_id
-     where e.closed and ($1::integer[] is null or ${shareSql('e')} = any($1)) and ${filter.sql} order by 1`,
-    [shares ?? null, ...filter.params],
-  );
-  return rows.map((row) => row.episode_id);
+export async function closedEpisodes(db: Db, which: Pick<UnjudgedOptions, 'where' | 'shares'>): Promise<string[]> {
+  return (await rowsOf(db, closed(which).orderBy('e.episode_id'))).map((row) => row.episode_id);
 }
 
 /** Notes what the episodes looked like when they were read, not what they look like now. */
@@ -70,10 +82,26 @@ export async function markJudged(
   methodKeys: readonly string[],
   touched: ReadonlyMap<string, number>,
 ): Promise<void> {
-  await tx.query(
-    `insert into troupe.judged_positions as j (episode_id, judge_set, position)
-     select episode_id, $3, position from unnest($1::text[], $2::bigint[]) as r (episode_id, position)
-     on conflict (episode_id, judge_set) do update set position = excluded.position`,
-    [[...touched.keys()], [...touched.values()], judgeSet(methodKeys)],
+  const judge_set = judgeSet(methodKeys);
+  await countOf(
+    tx,
+    query
+      .insertInto('troupe.judged_positions')
+      .columns(['episode_id', 'judge_set', 'position'])
+      .expression((row) =>
+        row
+          .selectFrom(
+            sql<{
+              episode_id: string;
+              position: number;
+            }>`unnest(${[...touched.keys()]}::text[], ${[...touched.values()]}::bigint[])`.as(
+              sql`r (episode_id, position)`,
+            ),
+          )
+          .select(['r.episode_id', sql<string>`${judge_set}`.as('judge_set'), 'r.position']),
+      )
+      .onConflict((known) =>
+        known.columns(['episode_id', 'judge_set']).doUpdateSet((row) => ({ position: row.ref('excluded.position') })),
+      ),
   );
 }

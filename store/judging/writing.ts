@@ -1,6 +1,7 @@
 /** Writes what methods said, in place of what they said before about the same episodes. Rows go by COPY. */
 import { Readable } from 'node:stream';
 import type { Session } from '../db/pool.ts';
+import { anyOf, countOf, facts, sql } from '../db/query.ts';
 import { groupBy } from '../methods/statistics.ts';
 import { type EpisodeFacts, groupOf } from './facts.ts';
 import type { Judgement, JudgementTable, MethodRun } from './judgement.ts';
@@ -16,9 +17,13 @@ const COLUMNS: Readonly<Record<JudgementTable, readonly string[]>> = {
 /** Names a method with its version and parameters once, so that its rows need only the key. */
 export async function nameMethod(tx: Session, run: MethodRun, kind: string): Promise<void> {
   const params = run.reads === null ? run.params : { ...run.params, reads: run.reads };
-  await tx.query(
-    `insert into judged_methods (method_key, method, version, kind, params) values ($1, $2, $3, $4, $5) on conflict do nothing`,
-    [run.key, run.name, run.version, kind, JSON.stringify(params)],
+  const row = { method_key: run.key, method: run.name, version: run.version, kind, params: JSON.stringify(params) };
+  await countOf(
+    tx,
+    facts
+      .insertInto('judged_methods')
+      .values(row)
+      .onConflict((known) => known.doNothing()),
   );
 }
 
@@ -31,17 +36,19 @@ export async function clear(
 ): Promise<void> {
   const ids = episodes.map((episode) => episode.episode_id);
   for (const table of tables) {
-    const keys =
-      table === 'scores'
-        ? [...ids.map((id) => `e/${id}`), ...new Set(episodes.map((one) => `g/${groupOf(one)}`))]
-        : ids;
-    await tx.query(
-      `delete from ${table} where ${table === 'scores' ? 'key' : 'episode_id'} = any($2::text[]) and method_key = $1`,
-      [methodKey, keys],
-      { name: `judge_clear_${table}` },
-    );
+    if (table !== 'scores') {
+      await countOf(
+        tx,
+        facts.deleteFrom(table).where('episode_id', '=', anyOf(ids)).where('method_key', '=', methodKey),
+        { name: `judge_clear_${table}` },
+      );
+      continue;
+    }
+    const keys = [...ids.map((id) => `e/${id}`), ...new Set(episodes.map((one) => `g/${groupOf(one)}`))];
+    const scores = facts.deleteFrom('scores').where('method_key', '=', methodKey);
+    await countOf(tx, scores.where('key', '=', anyOf(keys)), { name: 'judge_clear_scores' });
     // What is said of a whole set is said of the last set that was judged.
-    if (table === 'scores') await tx.query(`delete from scores where key like 's/%' and method_key = $1`, [methodKey]);
+    await countOf(tx, scores.where('key', 'like', sql.lit('s/%')), { name: 'judge_clear_sets' });
   }
 }
 

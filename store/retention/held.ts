@@ -3,12 +3,14 @@ import { isRecord } from '../../ingest/json.ts';
 import { episodeCondition } from '../datasets/query.ts';
 import { parseRecipe } from '../datasets/recipe.ts';
 import type { Session } from '../db/pool.ts';
+import { type Expression, query, rowsOf, type SqlBool } from '../db/query.ts';
 import { episodesTagged } from '../judging/evaluate.ts';
 
 /** Ids of the episodes that jobs of the queue name, by id, by tag or by their recipe, and have not finished with. */
 export async function heldEpisodes(tx: Session): Promise<string[]> {
-  const { rows } = await tx.query<{ kind: string; spec: unknown }>(
-    `select kind, spec from troupe.job_queue where state <> 'finished' order by job_id`,
+  const rows = await rowsOf(
+    tx,
+    query.selectFrom('troupe.job_queue').select(['kind', 'spec']).where('state', '<>', 'finished').orderBy('job_id'),
   );
   const held = new Set<string>();
   for (const { kind, spec } of rows) for (const id of await episodesOf(tx, kind, spec)) held.add(id);
@@ -32,14 +34,19 @@ async function episodesOf(tx: Session, kind: string, spec: unknown): Promise<rea
 
 /** A recipe that cannot be read will freeze nothing. */
 async function ofRecipe(tx: Session, written: unknown): Promise<string[]> {
-  let condition: string;
+  let condition: Expression<SqlBool>;
   try {
     condition = episodeCondition(parseRecipe(written)).sql;
   } catch {
     return [];
   }
-  const { rows } = await tx.query<{ episode_id: string }>(
-    `select e.episode_id from facts.episodes e left join facts.tasks t on t.task_id = e.task_id where ${condition}`,
+  const rows = await rowsOf(
+    tx,
+    query
+      .selectFrom('facts.episodes as e')
+      .leftJoin('facts.tasks as t', 't.task_id', 'e.task_id')
+      .select('e.episode_id')
+      .where(condition),
   );
   return rows.map((row) => row.episode_id);
 }

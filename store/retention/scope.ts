@@ -4,6 +4,8 @@
  * episode may play them.
  */
 import type { Session } from '../db/pool.ts';
+import { anyOf, query, rowsOf, type SqlBool, sql, typed } from '../db/query.ts';
+import { GROUP } from '../judging/lock.ts';
 import { type Filter, lowerFilter } from '../select.ts';
 
 export type PruneWhat = {
@@ -26,43 +28,85 @@ export type PrunableGroup = {
 };
 
 /** The groups, that which was silent longest first; of these names only, where some are given. `held`: episodes that must stay. */
-export async function prunableGroups(
+export function prunableGroups(
   tx: Session,
   { before, now, where = null, closeAfter }: PruneWhat,
   { held, groups = null }: { readonly held: readonly string[]; readonly groups?: readonly string[] | null },
 ): Promise<PrunableGroup[]> {
-  const filter = where === null ? { sql: 'true', params: [] } : lowerFilter(where, { first: 6 });
+  const silentSince = sql`${now.toISOString()}::timestamptz - make_interval(secs => ${closeAfter})`;
+  const bound = sql`${before.toISOString()}::timestamptz`;
   // What happened is asked of the log only where the summaries of a group do not rule it out already.
-  const { rows } = await tx.query<PrunableGroup>(
-    `with members as (
-       select coalesce(e.group_id, e.task_id, e.episode_id) as grp, e.episode_id, e.group_id, e.group_size, e.closed, e.last_at,
-              (${filter.sql}) is true and e.episode_id <> all($4::text[]) as fits
-       from facts.episodes e left join facts.tasks t on t.task_id = e.task_id
-       where $5::text[] is null or coalesce(e.group_id, e.task_id, e.episode_id) = any($5)
-     ), old as (
-       select grp from members group by grp
-       having bool_and(closed is true and fits) and coalesce(max(last_at) < $1::timestamptz, true)
-          and (count(*) >= coalesce(max(group_size), 0) or coalesce(max(last_at), '-infinity') <= $2::timestamptz - make_interval(secs => $3))
-     ), keys as (
-       select grp, 'e/' || episode_id as key from members join old using (grp)
-       union select grp, 'g/' || group_id from members join old using (grp) where group_id is not null
-       union select m.grp, f.key from members m join old using (grp)
-       join facts.feedback f on f.resolved_episode_id = m.episode_id and f.target_kind = 'foreign'
-     ), said as (
-       select k.grp, k.key, count(e.key)::integer as events, coalesce(sum(octet_length(e.data::text)), 0)::float8 as bytes,
-              coalesce(max(e.time), max(e.recorded_at)) as last,
-              -- A key with another meaning beside the feedback, and an event that waits as a dead letter of the projector, stay.
-              coalesce(bool_and(k.key not like 'x/%' or e.name in ('feedback.recorded', 'record.amended'))
-                filter (where e.key is not null), true) and not coalesce(bool_or(d.place is not null), false) as ours
-       from keys k left join troupe.events e using (key)
-       left join (select distinct place from troupe.dead_letters where door = 'projector' and place is not null) d
-         on d.place = 'embedded/' || e.partition || '/' || e.position
-       group by 1, 2
-     )
-     select grp as group_id, array_agg(substr(key, 3) order by key) filter (where key like 'e/%') as episodes,
-            array_agg(key order by key) as keys, sum(events)::integer as events, sum(bytes)::float8 as bytes
-     from said group by grp having bool_and(ours and coalesce(last < $1::timestamptz, true)) order by max(last), grp`,
-    [before.toISOString(), now.toISOString(), closeAfter, held, groups, ...filter.params],
+  const keys = query
+    .with('members', (q) =>
+      q
+        .selectFrom('facts.episodes as e')
+        .leftJoin('facts.tasks as t', 't.task_id', 'e.task_id')
+        .select([GROUP.as('grp'), 'e.episode_id', 'e.group_id', 'e.group_size', 'e.closed', 'e.last_at'])
+        .select(sql`(${lowerFilter(where)}) is true and e.episode_id <> all(${typed(held, 'text[]')})`.as('fits'))
+        .$if(groups !== null, (all) => all.where(GROUP, '=', anyOf(groups!))),
+    )
+    .with('old', (q) =>
+      q
+        .selectFrom('members')
+        .select('grp')
+        .groupBy('grp')
+        .having(sql<SqlBool>`bool_and(closed is true and fits)`)
+        .having(sql<SqlBool>`coalesce(max(last_at) < ${bound}, true)`)
+        .having(
+          sql<SqlBool>`(count(*) >= coalesce(max(group_size), 0) or coalesce(max(last_at), '-infinity') <= ${silentSince})`,
+        ),
+    )
+    .with('keys', (q) => {
+      const leaving = q.selectFrom('members as m').innerJoin('old', 'old.grp', 'm.grp').select('m.grp');
+      return leaving
+        .select(sql<string>`'e/' || m.episode_id`.as('key'))
+        .union(leaving.select(sql<string>`'g/' || m.group_id`.as('key')).where('m.group_id', 'is not', null))
+        .union(
+          leaving
+            .innerJoin('facts.feedback as f', 'f.resolved_episode_id', 'm.episode_id')
+            .where('f.target_kind', '=', 'foreign')
+            .select('f.key'),
+        );
+    });
+  return rowsOf(
+    tx,
+    keys
+      .with('said', (q) =>
+        q
+          .selectFrom('keys as k')
+          .leftJoin('troupe.events as e', 'e.key', 'k.key')
+          .leftJoin(
+            (letters) =>
+              letters
+                .selectFrom('troupe.dead_letters')
+                .select('place')
+                .distinct()
+                .where('door', '=', 'projector')
+                .where('place', 'is not', null)
+                .as('d'),
+            (on) => on.on('d.place', '=', sql<string>`'embedded/' || e.partition || '/' || e.position`),
+          )
+          .select(['k.grp', 'k.key', sql<number>`count(e.key)::integer`.as('events')])
+          .select([
+            sql<number>`coalesce(sum(octet_length(e.data::text)), 0)::float8`.as('bytes'),
+            sql<string | null>`coalesce(max(e.time), max(e.recorded_at))`.as('last'),
+            // A key with another meaning beside the feedback, and an event that waits as a dead letter of the projector, stay.
+            sql<boolean>`coalesce(bool_and(k.key not like 'x/%' or e.name in ('feedback.recorded', 'record.amended'))
+              filter (where e.key is not null), true) and not coalesce(bool_or(d.place is not null), false)`.as('ours'),
+          ])
+          .groupBy(['k.grp', 'k.key']),
+      )
+      .selectFrom('said')
+      .select([
+        'grp as group_id',
+        sql<string[]>`array_agg(substr(key, 3) order by key) filter (where key like 'e/%')`.as('episodes'),
+        sql<string[]>`array_agg(key order by key)`.as('keys'),
+        sql<number>`sum(events)::integer`.as('events'),
+        sql<number>`sum(bytes)::float8`.as('bytes'),
+      ])
+      .groupBy('grp')
+      .having(sql<SqlBool>`bool_and(ours and coalesce(last < ${bound}, true))`)
+      .orderBy(sql`max(last)`)
+      .orderBy('grp'),
   );
-  return rows;
 }

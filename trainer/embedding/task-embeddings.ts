@@ -9,41 +9,52 @@ import { hashId } from '../../ingest/json.ts';
 import type { EventLog } from '../../ingest/log/log.ts';
 import { TASK_EMBEDDING } from '../../store/consistency/task-embeddings.ts';
 import type { Db } from '../../store/db/pool.ts';
+import { anyOf, type Expression, query, rowsOf, type SqlBool, sql } from '../../store/db/query.ts';
 import { SOURCE } from '../sampling/passes.ts';
 
 export type StoredTask = { readonly task_id: string; readonly text: string | null };
 export type TextTask = { readonly task_id: string; readonly text: string };
 
 /** A condition over tasks `t` and episodes `e`, as `lowerFilter` of a typed filter makes it. */
-export type Condition = { readonly sql: string; readonly params: readonly unknown[] };
+export type Condition = Expression<SqlBool>;
 
-const met = (where: Condition | null): string =>
-  where === null ? 'true' : `exists (select 1 from facts.episodes e where e.task_id = t.task_id and (${where.sql}))`;
+/** The tasks `t` of which some episode meets the condition. */
+const tasks = (where: Condition | null) =>
+  query
+    .selectFrom('facts.tasks as t')
+    .$if(where !== null, (all) =>
+      all.where((task) =>
+        task.exists(
+          task
+            .selectFrom('facts.episodes as e')
+            .select('e.episode_id')
+            .whereRef('e.task_id', '=', 't.task_id')
+            .where(where!),
+        ),
+      ),
+    );
 
 /** Tasks in all, or those of which some episode meets the condition. */
 export async function countTasks(db: Pick<Db, 'query'>, where: Condition | null): Promise<number> {
-  const { rows } = await db.query<{ count: number }>(
-    `select count(*)::integer as count from facts.tasks t where ${met(where)}`,
-    [...(where?.params ?? [])],
-  );
-  return rows[0]!.count;
+  const [row] = await rowsOf(db, tasks(where).select(sql<number>`count(*)::integer`.as('count')));
+  return row!.count;
 }
 
 /** Up to `limit` of them after that id, in the order of ids. */
-export async function storedTasks(
+export const storedTasks = (
   db: Pick<Db, 'query'>,
   where: Condition | null,
   after: string | null,
   limit: number,
-): Promise<StoredTask[]> {
-  const params = [...(where?.params ?? []), after ?? ''];
-  const { rows } = await db.query<StoredTask>(
-    `select t.task_id, t.query as text from facts.tasks t
-     where ${met(where)} and t.task_id > $${params.length}::text collate "C" order by t.task_id limit ${limit}`,
-    params,
+): Promise<StoredTask[]> =>
+  rowsOf(
+    db,
+    tasks(where)
+      .select(['t.task_id', 't.query as text'])
+      .where('t.task_id', '>', after ?? '')
+      .orderBy('t.task_id')
+      .limit(limit),
   );
-  return rows;
-}
 
 /** The same model over the same text of the same task is the same event, whenever it is asked. */
 export const embeddingId = ({ task_id, text }: TextTask, model: string): string =>
@@ -56,9 +67,14 @@ export async function unembedded(
   model: string,
 ): Promise<TextTask[]> {
   const ids = tasks.map((task) => embeddingId(task, model));
-  const { rows } = await db.query<{ id: string }>(
-    'select id from troupe.events where key = any($1::text[]) and source = $2 and id = any($3::text[])',
-    [tasks.map(({ task_id }) => `t/${task_id}`), SOURCE, ids],
+  const rows = await rowsOf(
+    db,
+    query
+      .selectFrom('troupe.events')
+      .select('id')
+      .where('key', '=', anyOf(tasks.map(({ task_id }) => `t/${task_id}`)))
+      .where('source', '=', SOURCE)
+      .where('id', '=', anyOf(ids)),
   );
   const there = new Set(rows.map(({ id }) => id));
   return tasks.filter((_, i) => !there.has(ids[i]!));

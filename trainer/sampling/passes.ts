@@ -9,6 +9,7 @@ import type { Draft } from '../../ingest/events.ts';
 import { hashId } from '../../ingest/json.ts';
 import type { EventLog } from '../../ingest/log/log.ts';
 import type { Db } from '../../store/db/pool.ts';
+import { anyOf, query, rowsOf, sql } from '../../store/db/query.ts';
 import { TOKEN_LOGPROBS, TOKEN_VALUES } from '../../store/judging/token-facts.ts';
 import type { ModelConfig } from '../models/weights.ts';
 import type { Policy } from './policy.ts';
@@ -139,17 +140,26 @@ export function readable(rows: readonly PassRow[], config: ModelConfig): PassRow
 }
 
 /** Steps of these episodes, an episode after the other. */
-export async function tokenSteps(db: Pick<Db, 'query'>, episodes: readonly string[]): Promise<TokenStep[]> {
-  const { rows } = await db.query<TokenStep>(
-    `select s.episode_id, s.call_id || '/' || s.candidate as step_id, s.call_id, c.prompt_token_ids, s.token_ids,
-            coalesce(s.chosen, count(*) over (partition by s.episode_id, s.call_id) = 1) as onward
-     from facts.steps s join facts.calls c using (episode_id, call_id)
-     where s.episode_id = any($1::text[])
-     order by s.episode_id, coalesce(c.requested_seq, c.completed_seq), coalesce(c.requested_at, c.completed_at), s.call_id, s.candidate`,
-    [episodes],
+export const tokenSteps = (db: Pick<Db, 'query'>, episodes: readonly string[]): Promise<TokenStep[]> =>
+  rowsOf(
+    db,
+    query
+      .selectFrom('facts.steps as s')
+      .innerJoin('facts.calls as c', (on) =>
+        on.onRef('c.episode_id', '=', 's.episode_id').onRef('c.call_id', '=', 's.call_id'),
+      )
+      .select(['s.episode_id', 's.call_id', 'c.prompt_token_ids', 's.token_ids'])
+      .select([
+        sql<string>`s.call_id || '/' || s.candidate`.as('step_id'),
+        sql<boolean>`coalesce(s.chosen, count(*) over (partition by s.episode_id, s.call_id) = 1)`.as('onward'),
+      ])
+      .where('s.episode_id', '=', anyOf(episodes))
+      .orderBy('s.episode_id')
+      .orderBy(sql`coalesce(c.requested_seq, c.completed_seq)`)
+      .orderBy(sql`coalesce(c.requested_at, c.completed_at)`)
+      .orderBy('s.call_id')
+      .orderBy('s.candidate'),
   );
-  return rows;
-}
 
 /** Who says it: the checkpoint, and when. */
 export type Said = { readonly checkpoint: string; readonly time: string };
@@ -199,9 +209,14 @@ export async function unrecorded(
   checkpoint: string,
 ): Promise<PassRow[]> {
   const ids = rows.map((row) => passId(pass, row, checkpoint));
-  const { rows: known } = await db.query<{ id: string }>(
-    'select id from troupe.events where key = any($1::text[]) and source = $2 and id = any($3::text[])',
-    [[...new Set(rows.map(({ episodeId }) => `e/${episodeId}`))], SOURCE, ids],
+  const known = await rowsOf(
+    db,
+    query
+      .selectFrom('troupe.events')
+      .select('id')
+      .where('key', '=', anyOf([...new Set(rows.map(({ episodeId }) => `e/${episodeId}`))]))
+      .where('source', '=', SOURCE)
+      .where('id', '=', anyOf(ids)),
   );
   const there = new Set(known.map(({ id }) => id));
   return rows.filter((_, i) => !there.has(ids[i]!));

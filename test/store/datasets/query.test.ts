@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { chosenOf, funnelQuery, LISTED_SETTINGS, rowsQuery } from '../../../store/datasets/query.ts';
 import { parseRecipe } from '../../../store/datasets/recipe.ts';
+import { literalSql, rowsOf } from '../../../store/db/query.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
 
 const EPISODES = 4000;
@@ -36,7 +37,7 @@ describe('the plan of a recipe', () => {
       });
       const used = { verdicts: [METHOD], reward: null, credit: METHOD };
       const chosen = chosenOf(ids, null);
-      for (const query of [funnelQuery(recipe, used, chosen), rowsQuery(recipe, used, chosen, 'train')]) {
+      for (const query of [literalSql(funnelQuery(recipe, used, chosen)), rowsQuery(recipe, used, chosen, 'train')]) {
         const plan = await database.db.transaction(async (tx) => {
           await tx.query(LISTED_SETTINGS);
           return (await tx.query<{ 'QUERY PLAN': string }>(`explain ${query}`)).rows
@@ -78,7 +79,7 @@ describe('the plan of a recipe', () => {
     expect(listed).toHaveLength(1110);
     expect(await rows({ ids: null, all: false })).toEqual(listed);
     const funnel = async (chosen: Parameters<typeof funnelQuery>[2]) =>
-      (await database.db.query(funnelQuery(recipe, used, chosen))).rows;
+      rowsOf(database.db, funnelQuery(recipe, used, chosen));
     expect(await funnel({ ids: null, all: false })).toEqual(
       await funnel({ ids: ids.map((row) => row.episode_id), all: false }),
     );
