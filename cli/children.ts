@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { type Config, SETTINGS, type SettingName } from '../config.ts';
 import { ERRORS, type ErrorCode, TroupeError } from '../errors.ts';
 import type { Db } from '../store/db/pool.ts';
+import { firstOf, type NotNull, query, sql } from '../store/db/query.ts';
 
 const PROGRAM = fileURLToPath(new URL(import.meta.url.endsWith('.ts') ? '../cli.ts' : '../cli.js', import.meta.url));
 
@@ -149,11 +150,19 @@ export async function addressOf(
   while (performance.now() < deadline) {
     const failed = failure();
     if (failed) throw failed;
-    const { rows } = await db.query<{ address: string }>(
-      `select address from troupe.processes where pid = $1 and address is not null and heartbeat_at > clock_timestamp() - interval '10 seconds' order by started_at desc limit 1`,
-      [pid],
+    const started = await firstOf(
+      db,
+      query
+        .selectFrom('troupe.processes')
+        .select('address')
+        .where('pid', '=', pid ?? 0)
+        .where('address', 'is not', null)
+        .where('heartbeat_at', '>', sql<string>`clock_timestamp() - interval '10 seconds'`)
+        .orderBy('started_at', 'desc')
+        .limit(1)
+        .$narrowType<{ address: NotNull }>(),
     );
-    if (rows[0]) return rows[0].address;
+    if (started) return started.address;
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
   throw new TroupeError(

@@ -10,6 +10,7 @@ import { MODEL_SPEC } from '../examples/coder-verifier/model-spec.ts';
 import { decodeDraft } from '../ingest/decode.ts';
 import type { Draft } from '../ingest/events.ts';
 import { importFiles } from '../ingest/import.ts';
+import { anyOf, firstOf, type NotNull, query, rowsOf, sql } from '../store/db/query.ts';
 import { requestJob, waitForJob } from '../store/jobs/jobs.ts';
 import type { Evaluation } from '../store/judging/evaluate.ts';
 import { episodesTagged, evaluateEpisodes } from '../store/judging/evaluate.ts';
@@ -404,12 +405,25 @@ export async function runDemo(context: Context, options: DemoOptions): Promise<D
     }
 
     await waitProjected(db, { log });
-    const { rows } = await db.query<{ events: number; episodes: number; steps: number }>(
-      `select (select count(*) from troupe.events)::float8 as events, (select count(*) from facts.episodes)::float8 as episodes, (select count(*) from facts.steps)::float8 as steps`,
+    const count = sql<number>`count(*)::float8`.as('n');
+    const counts = await firstOf(
+      db,
+      query.selectNoFrom((all) => [
+        all.selectFrom('troupe.events').select(count).$asScalar().$notNull().as('events'),
+        all.selectFrom('facts.episodes').select(count).$asScalar().$notNull().as('episodes'),
+        all.selectFrom('facts.steps').select(count).$asScalar().$notNull().as('steps'),
+      ]),
     );
-    const { rows: losses } = await db.query<{ step: number; loss: number }>(
-      `select step::integer as step, value as loss from facts.job_metrics where job_id = $1 and name = 'loss' order by step`,
-      [`demo-${seed}-lessons-sft`],
+    const losses = await rowsOf(
+      db,
+      query
+        .selectFrom('facts.job_metrics')
+        .select(['step', 'value as loss'])
+        .where('job_id', '=', `demo-${seed}-lessons-sft`)
+        .where('name', '=', 'loss')
+        .where('value', 'is not', null)
+        .orderBy('step')
+        .$narrowType<{ loss: NotNull }>(),
     );
     advance(units, 'done');
     const cpuAfter = await familySeconds(db);
@@ -417,7 +431,7 @@ export async function runDemo(context: Context, options: DemoOptions): Promise<D
       rounds: results,
       teachers,
       seed,
-      ...rows[0]!,
+      ...counts!,
       dataset: { rows: last.rows.train ?? 0, sha256: last.content_sha256 },
       funnel: lessonData.funnel,
       warm_start: losses,
@@ -431,10 +445,15 @@ export async function runDemo(context: Context, options: DemoOptions): Promise<D
 
 /** Moves the trust in the verifier by what right programs upheld in this iteration, in the order of the episodes. */
 async function nextTrust({ db }: Context, episodes: readonly string[], trust: number): Promise<number> {
-  const { rows } = await db.query<{ value: number | null }>(
-    `select s.value from facts.scores s join facts.judged_methods m using (method_key)
-     where m.method = 'cosigned_rewards' and s.key = any($1::text[]) order by s.key`,
-    [episodes.map((id) => `e/${id}`)],
+  const rows = await rowsOf(
+    db,
+    query
+      .selectFrom('facts.scores as s')
+      .innerJoin('facts.judged_methods as m', 'm.method_key', 's.method_key')
+      .select('s.value')
+      .where('m.method', '=', 'cosigned_rewards')
+      .where('s.key', '=', anyOf(episodes.map((id) => `e/${id}`)))
+      .orderBy('s.key'),
   );
   return runMethod(findMethod('trust_update'), { trust, upheld: rows.map((row) => row.value) }) as number;
 }

@@ -1,6 +1,7 @@
 /** What `troupe doctor` looks at: the settings, and whether what Troupe needs is there. */
 import { loadConfig, SETTINGS, type SettingName, shown } from '../config.ts';
 import { EXIT, TroupeError } from '../errors.ts';
+import { query, rowsOf, type SqlBool, scalarOf, sql } from '../store/db/query.ts';
 import { type Context, withContext } from './context.ts';
 import { paint, print, printJson, table } from './output.ts';
 import { processesHere } from './process-id.ts';
@@ -67,8 +68,8 @@ async function placeChecks(flags: Flags, more?: (context: Context) => Promise<Ch
           }).then((check) => (check.ok ? check : { ...check, detail: `${check.detail} ${from}.` })),
         );
       }
-      const { rows } = await db.query<{ server_version: string }>('show server_version');
-      const detail = `PostgreSQL ${rows[0]?.server_version}, project ${database.project}${database.embedded ? ', embedded' : ''}`;
+      const version = await scalarOf(db, sql<string>`current_setting('server_version')`);
+      const detail = `PostgreSQL ${version}, project ${database.project}${database.embedded ? ', embedded' : ''}`;
       checks.push({ check: 'database', ok: true, detail });
       if (more) checks.push(await more(context));
     });
@@ -81,10 +82,15 @@ async function placeChecks(flags: Flags, more?: (context: Context) => Promise<Ch
 
 /** When a process of this role on this machine was last heard of. @throws TroupeError `not_found`, `unreachable` */
 async function lastBeat({ db }: Context, role: string): Promise<string> {
-  const { rows } = await db.query<{ process_id: string; pid: number; silent: number }>(
-    `select process_id, pid, extract(epoch from clock_timestamp() - heartbeat_at)::float8 as silent from troupe.processes
-     where role = $1 and starts_with(process_id, $2) order by heartbeat_at desc`,
-    [role, processesHere(role)],
+  const rows = await rowsOf(
+    db,
+    query
+      .selectFrom('troupe.processes')
+      .select(['process_id', 'pid'])
+      .select(sql<number>`extract(epoch from clock_timestamp() - heartbeat_at)::float8`.as('silent'))
+      .where('role', '=', role)
+      .where(sql<SqlBool>`starts_with(process_id, ${processesHere(role)})`)
+      .orderBy('heartbeat_at', 'desc'),
   );
   // One that was killed stays on the list for a while.
   const last = rows.find(({ pid }) => isAlive(pid));

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { isLoopback, readHosts } from '../api/origin.ts';
 import { EXIT, TroupeError } from '../errors.ts';
 import type { LogSource } from '../ingest/log/source.ts';
+import { firstOf, type NotNull, query, rowsOf, sql, typed } from '../store/db/query.ts';
 import { type Handler, handBack, runJobs } from '../store/jobs/jobs.ts';
 import { registerProcess } from '../store/jobs/processes.ts';
 import type { MethodAsked } from '../store/judging/judge.ts';
@@ -259,20 +260,31 @@ async function speakWithFirst(
 }
 
 async function savedCheckpoints(db: Context['db'], policy: string): Promise<Known[]> {
-  const { rows } = await db.query<Known>(
-    'select checkpoint_id, uri from facts.checkpoints where policy = $1 and uri is not null order by version desc limit 20',
-    [policy],
+  return rowsOf(
+    db,
+    query
+      .selectFrom('facts.checkpoints')
+      .select(['checkpoint_id', 'uri'])
+      .where('policy', '=', policy)
+      .where('uri', 'is not', null)
+      .orderBy('version', 'desc')
+      .limit(20)
+      .$narrowType<{ uri: NotNull }>(),
   );
-  return rows;
 }
 
 async function releasedCheckpoint(db: Context['db'], policy: string): Promise<Known | null> {
-  const { rows } = await db.query<Known>(
-    `select c.checkpoint_id, c.uri from facts.releases r join facts.checkpoints c on c.checkpoint_id = r.policies ->> $1
-     where c.uri is not null order by r.version desc limit 1`,
-    [policy],
-  );
-  return rows[0] ?? null;
+  const released = query
+    .selectFrom('facts.releases as r')
+    .innerJoin('facts.checkpoints as c', (on) =>
+      on.on('c.checkpoint_id', '=', sql<string>`r.policies ->> ${typed(policy, 'text')}`),
+    )
+    .select(['c.checkpoint_id', 'c.uri'])
+    .where('c.uri', 'is not', null)
+    .orderBy('r.version', 'desc')
+    .limit(1)
+    .$narrowType<{ uri: NotNull }>();
+  return (await firstOf(db, released)) ?? null;
 }
 
 const pause = (ms: number, signal: AbortSignal): Promise<void> =>

@@ -2,29 +2,86 @@
 import type { Command } from 'commander';
 import { EXIT, TroupeError } from '../../errors.ts';
 import type { Db } from '../../store/db/pool.ts';
+import { firstOf, query, rowsOf, sql } from '../../store/db/query.ts';
 import { bytesText } from '../bytes.ts';
 import { databaseCommand, projectCommand, wholeNumber } from '../command.ts';
 import { conversation, type EpisodeFacts } from '../conversation.ts';
 import { print, printJson, progressBar, say, table } from '../output.ts';
 
-/** What is asked about one episode, in the order of its answer. */
-const ABOUT_EPISODE = {
-  steps:
-    'select step_id, agent, role, turn, seq, text, finish_reason, chosen, checkpoint_id, completed_at, coalesce(requested_at, completed_at) as at from traj.steps where episode_id = $1 order by seq, completed_at, step_id',
-  tool_calls:
-    'select tool_call_id, name, arguments, status, output, seq, called_at as at from traj.tool_calls where episode_id = $1 order by seq, called_at, tool_call_id',
-  messages: `select message_id, sender, role, channel, text, seq, at from traj.messages where episode_id = $1 and kind = 'sent' order by seq, at, message_id`,
-  context: `select sender, role, text, seq, at from (
-       select distinct on (m.sender, m.role, m.text) m.sender, m.role, m.text, m.place, c.seq, c.at
-       from traj.messages m join (select call_id, min(seq) as seq, min(coalesce(requested_at, completed_at)) as at
-         from traj.steps where episode_id = $1 group by call_id) c using (call_id)
-       where m.episode_id = $1 and m.kind = 'input' order by m.sender, m.role, m.text, c.seq, c.at, m.place) first
-     order by seq, at, place`,
-  feedback:
-    'select name, kind, target_kind, target_id, value, label, explanation from traj.feedback where episode_id = $1 order by feedback_id',
-  credits: 'select step_id, method, value, reason from traj.credits where episode_id = $1 order by method, step_id',
-  verdicts: 'select step_id, method, keep, reason from traj.verdicts where episode_id = $1 order by method, step_id',
-} as const;
+/** In the order of the answer. `context`: what a call was given, at the place of its first step. */
+const aboutEpisode = (id: string) => ({
+  steps: query
+    .selectFrom('traj.steps')
+    .select(['step_id', 'agent', 'role', 'turn', 'seq', 'text', 'finish_reason', 'chosen', 'checkpoint_id'])
+    .select(['completed_at', sql<string | null>`coalesce(requested_at, completed_at)`.as('at')])
+    .where('episode_id', '=', id)
+    .orderBy('seq')
+    .orderBy('completed_at')
+    .orderBy('step_id'),
+  tool_calls: query
+    .selectFrom('traj.tool_calls')
+    .select(['tool_call_id', 'name', 'arguments', 'status', 'output', 'seq', 'called_at as at'])
+    .where('episode_id', '=', id)
+    .orderBy('seq')
+    .orderBy('called_at')
+    .orderBy('tool_call_id'),
+  messages: query
+    .selectFrom('traj.messages')
+    .select(['message_id', 'sender', 'role', 'channel', 'text', 'seq', 'at'])
+    .where('episode_id', '=', id)
+    .where('kind', '=', 'sent')
+    .orderBy('seq')
+    .orderBy('at')
+    .orderBy('message_id'),
+  context: query
+    .selectFrom((first) =>
+      first
+        .selectFrom('traj.messages as m')
+        .innerJoin(
+          (steps) =>
+            steps
+              .selectFrom('traj.steps')
+              .select(['call_id', sql<number | null>`min(seq)`.as('seq')])
+              .select(sql<string | null>`min(coalesce(requested_at, completed_at))`.as('at'))
+              .where('episode_id', '=', id)
+              .groupBy('call_id')
+              .as('c'),
+          (on) => on.onRef('c.call_id', '=', 'm.call_id'),
+        )
+        .distinctOn(['m.sender', 'm.role', 'm.text'])
+        .select(['m.sender', 'm.role', 'm.text', 'm.place', 'c.seq', 'c.at'])
+        .where('m.episode_id', '=', id)
+        .where('m.kind', '=', 'input')
+        .orderBy('m.sender')
+        .orderBy('m.role')
+        .orderBy('m.text')
+        .orderBy('c.seq')
+        .orderBy('c.at')
+        .orderBy('m.place')
+        .as('first'),
+    )
+    .select(['sender', 'role', 'text', 'seq', 'at'])
+    .orderBy('seq')
+    .orderBy('at')
+    .orderBy('place'),
+  feedback: query
+    .selectFrom('traj.feedback')
+    .select(['name', 'kind', 'target_kind', 'target_id', 'value', 'label', 'explanation'])
+    .where('episode_id', '=', id)
+    .orderBy('feedback_id'),
+  credits: query
+    .selectFrom('traj.credits')
+    .select(['step_id', 'method', 'value', 'reason'])
+    .where('episode_id', '=', id)
+    .orderBy('method')
+    .orderBy('step_id'),
+  verdicts: query
+    .selectFrom('traj.verdicts')
+    .select(['step_id', 'method', 'keep', 'reason'])
+    .where('episode_id', '=', id)
+    .orderBy('method')
+    .orderBy('step_id'),
+});
 
 export function askCommands(program: Command): void {
   databaseCommand(
@@ -83,10 +140,16 @@ export function askCommands(program: Command): void {
       .option('--task <id>', 'of this task')
       .addHelpText('after', '\nExamples:\n  troupe episodes --limit 5\n  troupe episodes --task maths-17 --json'),
     async ({ db }, _, flags) => {
-      const { rows } = await db.query(
-        `select episode_id, task_id, outcome, reward, agents, calls, steps, tool_calls, started_at from traj.episodes
-         where $2::text is null or task_id = $2 order by started_at desc nulls last, episode_id limit $1`,
-        [flags.limit, flags.task ?? null],
+      const rows = await rowsOf(
+        db,
+        query
+          .selectFrom('traj.episodes')
+          .select(['episode_id', 'task_id', 'outcome', 'reward', 'agents', 'calls', 'steps', 'tool_calls'])
+          .select('started_at')
+          .$if(flags.task !== undefined, (all) => all.where('task_id', '=', String(flags.task)))
+          .orderBy('started_at', (order) => order.desc().nullsLast())
+          .orderBy('episode_id')
+          .limit(flags.limit as number),
       );
       if (flags.json) printJson({ episodes: rows });
       else if (rows.length === 0) print('No episodes yet. Import some: troupe import FILE');
@@ -111,12 +174,12 @@ export function askCommands(program: Command): void {
         '\nExamples:\n  troupe show run-1\n  troupe show run-1 --full | less\n  troupe show run-1 --json',
       ),
     async ({ db }, [id], flags) => {
-      const { rows: found } = await db.query('select * from traj.episodes where episode_id = $1', [id]);
-      if (!found[0]) throw await noEpisode(db, id!);
+      const episode = await firstOf(db, query.selectFrom('traj.episodes').selectAll().where('episode_id', '=', id!));
+      if (!episode) throw await noEpisode(db, id!);
       const [steps, tool_calls, messages, context, feedback, credits, verdicts] = await Promise.all(
-        Object.values(ABOUT_EPISODE).map(async (sql) => (await db.query(sql, [id])).rows),
+        Object.values(aboutEpisode(id!)).map((about) => rowsOf<unknown>(db, about)),
       );
-      const facts = { episode: found[0], steps, tool_calls, messages, context, feedback, credits, verdicts };
+      const facts = { episode, steps, tool_calls, messages, context, feedback, credits, verdicts };
       if (flags.json) printJson(facts);
       else print(conversation(facts as EpisodeFacts, { full: flags.full === true }));
       return EXIT.done;
@@ -129,17 +192,43 @@ export function askCommands(program: Command): void {
       .argument('<id>', 'a checkpoint, step or episode')
       .addHelpText('after', '\nExamples:\n  troupe lineage ab12cd34ef56ab78\n  troupe lineage run-1'),
     async ({ db }, [id], flags) => {
-      const { rows } = await db.query(
-        `select checkpoint_id, relation, dataset_id, count(distinct episode_id)::integer as episodes, count(step_id)::integer as steps, min(other_checkpoint_id) as other_checkpoint_id
-         from traj.lineage where checkpoint_id = $1 or step_id = $1 or episode_id = $1 group by 1, 2, 3 order by 1, 2, 3`,
-        [id],
+      const rows = await rowsOf(
+        db,
+        query
+          .selectFrom('traj.lineage')
+          .select(['checkpoint_id', 'relation', 'dataset_id'])
+          .select([
+            sql<number>`count(distinct episode_id)::integer`.as('episodes'),
+            sql<number>`count(step_id)::integer`.as('steps'),
+            sql<string | null>`min(other_checkpoint_id)`.as('other_checkpoint_id'),
+          ])
+          .where((row) =>
+            row.or([row('checkpoint_id', '=', id!), row('step_id', '=', id!), row('episode_id', '=', id!)]),
+          )
+          .groupBy(['checkpoint_id', 'relation', 'dataset_id'])
+          .orderBy('checkpoint_id')
+          .orderBy('relation')
+          .orderBy('dataset_id'),
       );
-      const { rows: pruned } = await db.query(
-        `select archive_id, uri, count(*)::integer as episodes, min(episode_id) as first_episode_id, max(pruned_at)::text as pruned_at from traj.pruned
-         where episode_id = $1 or episode_id in (select episode_id from traj.lineage where checkpoint_id = $1 or step_id = $1)
-           or episode_id in (select episode_id from traj.dataset_rows where dataset_id = $1)
-         group by 1, 2 order by 1`,
-        [id],
+      const used = query
+        .selectFrom('traj.lineage')
+        .select('episode_id')
+        .where((row) => row.or([row('checkpoint_id', '=', id!), row('step_id', '=', id!)]));
+      const frozen = query.selectFrom('traj.dataset_rows').select('episode_id').where('dataset_id', '=', id!);
+      const pruned = await rowsOf(
+        db,
+        query
+          .selectFrom('traj.pruned')
+          .select(['archive_id', 'uri', sql<number>`count(*)::integer`.as('episodes')])
+          .select([
+            sql<string | null>`min(episode_id)`.as('first_episode_id'),
+            sql<string | null>`max(pruned_at)::text`.as('pruned_at'),
+          ])
+          .where((row) =>
+            row.or([row('episode_id', '=', id!), row('episode_id', 'in', used), row('episode_id', 'in', frozen)]),
+          )
+          .groupBy(['archive_id', 'uri'])
+          .orderBy('archive_id'),
       );
       if (flags.json) printJson({ lineage: rows, pruned });
       else if (rows.length + pruned.length === 0) print(`Nothing is known about ${id}.`);
@@ -246,10 +335,10 @@ export function askCommands(program: Command): void {
 }
 
 async function noEpisode(db: Db, id: string): Promise<TroupeError> {
-  const { rows } = await db.query<{ uri: string }>('select uri from traj.pruned where episode_id = $1', [id]);
-  if (!rows[0])
+  const pruned = await firstOf(db, query.selectFrom('traj.pruned').select('uri').where('episode_id', '=', id));
+  if (!pruned)
     return new TroupeError('not_found', `There is no episode ${id}.`, { hint: '`troupe episodes` lists them.' });
-  return new TroupeError('not_found', `Episode ${id} was pruned into ${rows[0].uri}.`, {
-    hint: `\`troupe prune --restore ${rows[0].uri}\` brings it back.`,
+  return new TroupeError('not_found', `Episode ${id} was pruned into ${pruned.uri}.`, {
+    hint: `\`troupe prune --restore ${pruned.uri}\` brings it back.`,
   });
 }

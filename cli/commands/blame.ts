@@ -5,6 +5,7 @@ import { EXIT, TroupeError } from '../../errors.ts';
 import { ANNOTATIONS, type Annotated, annotateHandler, annotateSpec } from '../../store/attribution/annotate.ts';
 import { evaluateAttributions, evaluateModes, GROUPINGS, type Grouping } from '../../store/attribution/evaluate.ts';
 import type { Match } from '../../store/attribution/score.ts';
+import { query, rowsOf, sql } from '../../store/db/query.ts';
 import { requestJob, runJobs, waitForJob } from '../../store/jobs/jobs.ts';
 import { annotatedText, modesText, scoresText } from '../blame-text.ts';
 import { abortableWait, chatEndpoint, checkedEndpoint } from '../chat-endpoint.ts';
@@ -28,7 +29,7 @@ export function blameCommands(program: Command): void {
       ),
     async ({ db, catchUp }, _, flags) => {
       await catchUp();
-      const { rows } = await db.query(LIST, [flags.episode ?? null, flags.method ?? null]);
+      const rows = await rowsOf(db, listed(flags as { episode?: string; method?: string }));
       if (flags.json) printJson({ blames: rows });
       else
         print(
@@ -171,11 +172,31 @@ const LONGEST_JOB_MS = 7 * 24 * 3600 * 1000;
 
 const text = (flag: unknown): string | null => (typeof flag === 'string' ? flag : null);
 
-const LIST = `select * from (
-  select b.episode_id, b.method as says, b.rank, b.agent_id, b.entry, b.step_id, b.value, b.reason from traj.blames b
-  where ($1::text is null or b.episode_id = $1) and ($2::text is null or b.method = $2)
-  union all
-  select f.episode_id, coalesce(f.annotator, f.by, '(nobody)'), 0, case when f.target_kind = 'agent' then f.target_id end, f.entry,
-         case when f.target_kind = 'step' then f.target_id end, f.confidence, coalesce(f.explanation, f.label)
-  from traj.feedback f where f.kind = 'failure' and $2::text is null and ($1::text is null or f.episode_id = $1)
-) as said order by episode_id, says, rank`;
+/** What methods say, and, where no method is asked for, what people and models said. */
+function listed({ episode, method }: { readonly episode?: string; readonly method?: string }) {
+  const methods = query
+    .selectFrom('traj.blames as b')
+    .select(['b.episode_id', 'b.method as says', 'b.rank', 'b.agent_id', 'b.entry', 'b.step_id', 'b.value', 'b.reason'])
+    .$if(episode !== undefined, (all) => all.where('b.episode_id', '=', episode!))
+    .$if(method !== undefined, (all) => all.where('b.method', '=', method!));
+  const feedback = query
+    .selectFrom('traj.feedback as f')
+    .select([
+      'f.episode_id',
+      sql<string | null>`coalesce(f.annotator, f.by, '(nobody)')`.as('says'),
+      sql<number | null>`0`.as('rank'),
+      sql<string | null>`case when f.target_kind = 'agent' then f.target_id end`.as('agent_id'),
+      'f.entry',
+      sql<string | null>`case when f.target_kind = 'step' then f.target_id end`.as('step_id'),
+      'f.confidence as value',
+      sql<string | null>`coalesce(f.explanation, f.label)`.as('reason'),
+    ])
+    .where('f.kind', '=', 'failure')
+    .$if(episode !== undefined, (all) => all.where('f.episode_id', '=', episode!));
+  return query
+    .selectFrom((method === undefined ? methods.unionAll(feedback) : methods).as('said'))
+    .selectAll()
+    .orderBy('episode_id')
+    .orderBy('says')
+    .orderBy('rank');
+}

@@ -5,6 +5,7 @@ import { type Command, InvalidArgumentError } from 'commander';
 import { loadConfig } from '../../config.ts';
 import { EXIT, TroupeError } from '../../errors.ts';
 import { homeAt } from '../../store/db/home.ts';
+import { query, rowsOf } from '../../store/db/query.ts';
 import type { PruneRule } from '../../trainer/checkpoints/prune.ts';
 import { bytesText } from '../bytes.ts';
 import { checkpointAt, storeAt } from '../checkpoint-places.ts';
@@ -150,7 +151,10 @@ async function releasedIds(flags: Flags): Promise<string[] | null> {
   if (config.database_url === null && !existsSync(homeAt(config.home).data)) return null;
   return withContext(flags, async ({ db, catchUp }) => {
     await catchUp();
-    const { rows } = await db.query('select distinct checkpoint_id from traj.releases where checkpoint_id is not null');
+    const rows = await rowsOf(
+      db,
+      query.selectFrom('traj.releases').select('checkpoint_id').distinct().where('checkpoint_id', 'is not', null),
+    );
     return rows.map(({ checkpoint_id }) => String(checkpoint_id));
   });
 }

@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import type { Command } from 'commander';
 import { EXIT, TroupeError } from '../../errors.ts';
+import { query, rowsOf } from '../../store/db/query.ts';
 import { bytesText } from '../bytes.ts';
 import { checkpointAt, folderOf } from '../checkpoint-places.ts';
 import { plainCommand, projectCommand } from '../command.ts';
@@ -27,9 +28,14 @@ Examples:
   troupe checkpoints push ./checkpoints/ab12cd34ef56ab78 s3://bucket/team/coder`,
     );
   projectCommand(checkpoints, async ({ db }, _, flags) => {
-    const { rows } = await db.query(
-      'select checkpoint_id, policy, parent_id, step, kept, uri, saved_at from traj.checkpoints where kept or $1 order by saved_at desc nulls last limit 200',
-      [flags.all === true],
+    const rows = await rowsOf(
+      db,
+      query
+        .selectFrom('traj.checkpoints')
+        .select(['checkpoint_id', 'policy', 'parent_id', 'step', 'kept', 'uri', 'saved_at'])
+        .$if(flags.all !== true, (all) => all.where('kept', '=', true))
+        .orderBy('saved_at', (order) => order.desc().nullsLast())
+        .limit(200),
     );
     if (flags.json) printJson({ checkpoints: rows });
     else

@@ -6,6 +6,7 @@ import type { Command } from 'commander';
 import { EXIT, TroupeError } from '../../errors.ts';
 import type { Manifest } from '../../store/datasets/manifest.ts';
 import type { Db } from '../../store/db/pool.ts';
+import { query, rowsOf, sql } from '../../store/db/query.ts';
 import { plainCommand, projectCommand } from '../command.ts';
 import { print, printJson, say, table } from '../output.ts';
 import { VERSION } from '../version.ts';
@@ -120,8 +121,14 @@ async function whyEmpty(db: Db, { funnel }: Manifest): Promise<string> {
   if (!stage) return 'The dataset is empty: nothing is recorded that it could hold.';
   const told = `The dataset is empty: "${stage.name}" leaves none of the ${stage.before ?? ''} ${stage.of}.`;
   if (!stage.name.startsWith('role in ')) return told;
-  const { rows } = await db.query(
-    'select role, count(*)::int as steps from traj.steps group by 1 order by 2 desc limit 10',
+  const rows = await rowsOf(
+    db,
+    query
+      .selectFrom('traj.steps')
+      .select(['role', sql<number>`count(*)::integer`.as('steps')])
+      .groupBy('role')
+      .orderBy('steps', 'desc')
+      .limit(10),
   );
   return `${told} Roles of the recorded steps: ${rows.map(({ role, steps }) => `${role ?? 'none'} (${steps})`).join(', ')}.`;
 }

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import type { Command } from 'commander';
 import { EXIT, TroupeError } from '../../errors.ts';
 import { importFiles } from '../../ingest/import.ts';
+import { query, rowsOf } from '../../store/db/query.ts';
 import { letterOf, replay } from '../../store/log/dead-letters.ts';
 import { projectCommand, wholeNumber } from '../command.ts';
 import type { Context } from '../context.ts';
@@ -23,10 +24,15 @@ export function deadLetterCommands(program: Command): void {
       .option('--code <code>', 'only those refused for this reason')
       .addHelpText('after', '\nExample:\n  troupe deadletters list --limit 5 --json'),
     async ({ db }, _, flags) => {
-      const { rows } = await db.query(
-        `select dead_letter_id, door, place, code, field, expected, got, bytes, attempts, first_at, last_at, replayed_at from traj.dead_letters
-         where $2::text is null or code = $2 order by dead_letter_id desc limit $1`,
-        [flags.limit, flags.code ?? null],
+      const rows = await rowsOf(
+        db,
+        query
+          .selectFrom('traj.dead_letters')
+          .select(['dead_letter_id', 'door', 'place', 'code', 'field', 'expected', 'got', 'bytes', 'attempts'])
+          .select(['first_at', 'last_at', 'replayed_at'])
+          .$if(flags.code !== undefined, (all) => all.where('code', '=', String(flags.code)))
+          .orderBy('dead_letter_id', 'desc')
+          .limit(flags.limit as number),
       );
       if (flags.json) printJson({ dead_letters: rows });
       else if (rows.length === 0) print('No dead letters: nothing was refused.');

@@ -3,6 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { type Command, InvalidArgumentError } from 'commander';
 import { EXIT } from '../../errors.ts';
 import { storedPool, teamsLike } from '../../store/consistency/stored-pool.ts';
+import { query, rowsOf, sql } from '../../store/db/query.ts';
 import { projectCommand } from '../command.ts';
 import { print, printJson, say, table } from '../output.ts';
 
@@ -42,13 +43,33 @@ export function poolCommands(program: Command): void {
         }
         return EXIT.done;
       }
-      const { rows } = await db.query<Record<string, unknown>>(
-        `select team_id, name, team_version, json_array_length(agents) as agents, json_array_length(edges) as edges,
-                coalesce(e.episodes, 0) as episodes, coalesce(e.rated, 0) as rated, e.mean_reward
-         from traj.teams left join (
-           select team_id, count(*)::integer as episodes, count(reward)::integer as rated, avg(reward) as mean_reward
-           from traj.episodes group by team_id) e using (team_id)
-         order by team_id`,
+      const rows = await rowsOf(
+        db,
+        query
+          .selectFrom('facts.teams as t')
+          .leftJoin(
+            (episodes) =>
+              episodes
+                .selectFrom('traj.episodes')
+                .select([
+                  'team_id',
+                  sql<number>`count(*)::integer`.as('episodes'),
+                  sql<number>`count(reward)::integer`.as('rated'),
+                  sql<number | null>`avg(reward)`.as('mean_reward'),
+                ])
+                .groupBy('team_id')
+                .as('e'),
+            (on) => on.onRef('e.team_id', '=', 't.team_id'),
+          )
+          .select(['t.team_id', 't.name', 't.team_version'])
+          .select([
+            sql<number | null>`json_array_length(t.agents)`.as('agents'),
+            sql<number | null>`json_array_length(t.edges)`.as('edges'),
+            sql<number>`coalesce(e.episodes, 0)`.as('episodes'),
+            sql<number>`coalesce(e.rated, 0)`.as('rated'),
+            'e.mean_reward',
+          ])
+          .orderBy('t.team_id'),
       );
       if (flags.json) printJson({ teams: rows });
       else if (rows.length === 0) say('There are no teams yet; team.defined tells one.');

@@ -9,6 +9,7 @@ import { FORMATS } from '../../ingest/formats/catalogue.ts';
 import { importFiles } from '../../ingest/import.ts';
 import type { Patiently } from '../../store/db/patience.ts';
 import type { Db } from '../../store/db/pool.ts';
+import { anyOf, query, sql, streamOf } from '../../store/db/query.ts';
 import { projectBatch } from '../../store/projecting/projector.ts';
 import { toldBy } from '../../store/projecting/traces.ts';
 import { projectCommand, untilInterrupted } from '../command.ts';
@@ -150,24 +151,30 @@ function printImport(report: Report): void {
 type EventRow = Pick<Event, 'name' | 'source' | 'id' | 'time'> & { readonly data: unknown };
 
 async function* eventsOf(db: Db, episodes: readonly string[] | null): AsyncGenerator<EventRow> {
-  const where = episodes === null ? '' : 'where key = any($1::text[])';
-  const batches = db.stream<EventRow>(
-    `select name, source, id, time, data from troupe.events ${where} order by partition, position`,
-    episodes === null ? [] : [episodes.map((id) => `e/${id}`)],
-  );
-  for await (const batch of batches) yield* batch;
+  const events = query
+    .selectFrom('troupe.events')
+    .select(['name', 'source', 'id', 'time', 'data'])
+    .$if(episodes !== null, (all) => all.where('key', '=', anyOf(episodes!.map((id) => `e/${id}`))))
+    .orderBy('partition')
+    .orderBy('position');
+  for await (const batch of streamOf(db, events)) yield* batch as unknown as EventRow[];
 }
 
 async function* episodesOf(db: Db, episodes: readonly string[] | null): AsyncGenerator<readonly Event[]> {
-  const where = episodes === null ? `where key like 'e/%'` : 'where key = any($1::text[])';
+  const stored = query
+    .selectFrom('troupe.events')
+    .select(['key', 'name', 'source', 'id', 'time', 'data'])
+    .where((event) =>
+      episodes === null
+        ? event('key', 'like', sql.lit('e/%'))
+        : event('key', '=', anyOf(episodes.map((id) => `e/${id}`))),
+    )
+    .orderBy('key')
+    .orderBy('position');
   let key: string | null = null;
   let events: Event[] = [];
-  const batches = db.stream<Event>(
-    `select key, name, source, id, time, data from troupe.events ${where} order by key, position`,
-    episodes === null ? [] : [episodes.map((id) => `e/${id}`)],
-  );
-  for await (const batch of batches) {
-    for (const event of batch) {
+  for await (const batch of streamOf(db, stored)) {
+    for (const event of batch as unknown as Event[]) {
       if (event.key !== key && events.length > 0) {
         yield withTraces(events);
         events = [];

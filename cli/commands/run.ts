@@ -5,6 +5,7 @@ import { type Command, Option } from 'commander';
 import { loadConfig } from '../../config.ts';
 import { EXIT, got, TroupeError } from '../../errors.ts';
 import { type Home, homeAt } from '../../store/db/home.ts';
+import { firstOf, query, rowsOf } from '../../store/db/query.ts';
 import { type RoleSettings, roleSettings } from '../children.ts';
 import {
   databaseCommand,
@@ -109,11 +110,12 @@ export function runCommands(program: Command): void {
       await catchUp();
       const policies = Object.fromEntries(pairs.map(policyAndCheckpoint));
       for (const [policy, id] of Object.entries(policies)) {
-        const { rows } = await db.query(
-          'select 1 from facts.checkpoints where checkpoint_id = $1 and uri is not null',
-          [id],
-        );
-        if (rows.length === 0)
+        const stored = query
+          .selectFrom('facts.checkpoints')
+          .select('uri')
+          .where('checkpoint_id', '=', id)
+          .where('uri', 'is not', null);
+        if ((await firstOf(db, stored)) === undefined)
           throw new TroupeError(
             'not_found',
             `There is no checkpoint ${id} for ${policy}; \`troupe checkpoints\` lists them.`,
@@ -154,9 +156,13 @@ export function runCommands(program: Command): void {
       .option('--limit <n>', 'at most so many', wholeNumber('limit'), 20)
       .addHelpText('after', '\nExample:\n  troupe jobs --limit 5'),
     async ({ db }, _, flags) => {
-      const { rows } = await db.query(
-        'select job_id, kind, state, outcome, requested_at, finished_at, error from traj.jobs order by requested_at desc nulls last limit $1',
-        [flags.limit],
+      const rows = await rowsOf(
+        db,
+        query
+          .selectFrom('traj.jobs')
+          .select(['job_id', 'kind', 'state', 'outcome', 'requested_at', 'finished_at', 'error'])
+          .orderBy('requested_at', (order) => order.desc().nullsLast())
+          .limit(flags.limit as number),
       );
       if (flags.json) printJson({ jobs: rows });
       else
@@ -249,7 +255,7 @@ async function freeProject(flags: Readonly<Record<string, unknown>>): Promise<st
   for (let n = 1; ; n++) {
     const project = n === 1 ? 'demo' : `demo_${n}`;
     const holdsNothing = async ({ db }: Context) =>
-      (await db.query('select 1 from troupe.events limit 1')).rows.length === 0;
+      (await firstOf(db, query.selectFrom('troupe.events').select('id').limit(1))) === undefined;
     const empty = await withContext({ ...flags, project }, holdsNothing, { create: true });
     if (empty) return project;
   }

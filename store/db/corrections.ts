@@ -53,6 +53,7 @@ export const NARROWER: Readonly<Record<string, string>> = {
   'facts.judgings.methods': 'Json<readonly JudgedMethod[]>',
   'facts.teams.agents': 'Json<readonly Fields[]> | null',
   'facts.teams.edges': 'Json<readonly (readonly string[])[]> | null',
+  'troupe.archives.state': `'writing' | 'kept' | 'restored' | 'replaced'`,
   'troupe.job_queue.state': `'waiting' | 'running' | 'finished'`,
   'troupe.job_queue.outcome': `'done' | 'failed' | 'cancelled' | null`,
 };

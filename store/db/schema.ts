@@ -16,7 +16,7 @@ export interface LogTables {
     archive_id: string;
     uri: string;
     draft: string | null;
-    state: string;
+    state: 'writing' | 'kept' | 'restored' | 'replaced';
     sha256: string | null;
     episodes: Filled<number>;
     events: Filled<Int8>;

@@ -1,7 +1,7 @@
 /** What is to be judged: closed episodes of complete groups that changed since the same methods last looked at them. */
 import { hashId } from '../../ingest/json.ts';
 import type { Db, Session } from '../db/pool.ts';
-import { anyOf, countOf, query, rowsOf, type SqlBool, sql } from '../db/query.ts';
+import { anyOf, countOf, query, rowsOf, type SqlBool, sql, typed } from '../db/query.ts';
 import { type Filter, lowerFilter } from '../select.ts';
 import { GROUP, SHARE } from './lock.ts';
 
@@ -98,7 +98,7 @@ export async function markJudged(
               sql`r (episode_id, position)`,
             ),
           )
-          .select(['r.episode_id', sql<string>`${judge_set}`.as('judge_set'), 'r.position']),
+          .select(['r.episode_id', typed(judge_set, 'text').as('judge_set'), 'r.position']),
       )
       .onConflict((known) =>
         known.columns(['episode_id', 'judge_set']).doUpdateSet((row) => ({ position: row.ref('excluded.position') })),

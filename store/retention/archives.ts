@@ -3,6 +3,7 @@ import { rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { draftAt, draftPath, writeError } from '../datasets/publish.ts';
 import type { Db, Session } from '../db/pool.ts';
+import { anyOf, countOf, query, rowsOf } from '../db/query.ts';
 import {
   type ArchivedEvent,
   type ArchiveFacts,
@@ -15,22 +16,28 @@ import {
 export type ArchiveState = 'writing' | 'kept' | 'restored' | 'replaced';
 export type ArchiveRow = { readonly archive_id: string; readonly uri: string; readonly state: ArchiveState };
 
-export async function archivesOf(db: Session, states: readonly ArchiveState[]): Promise<ArchiveRow[]> {
-  const { rows } = await db.query<ArchiveRow>(
-    'select archive_id, uri, state from troupe.archives where state = any($1::text[]) order by archive_id',
-    [states],
+export const archivesOf = (db: Session, states: readonly ArchiveState[]): Promise<ArchiveRow[]> =>
+  rowsOf(
+    db,
+    query
+      .selectFrom('troupe.archives')
+      .select(['archive_id', 'uri', 'state'])
+      .where('state', '=', anyOf(states))
+      .orderBy('archive_id'),
   );
-  return rows;
-}
 
 /** Removes what an archive that was begun and not finished, or that another took the place of, left on the disk. */
 export async function sweepArchives(db: Db): Promise<void> {
-  const { rows } = await db.query<{ archive_id: string; uri: string; draft: string | null }>(
-    `select archive_id, uri, draft from troupe.archives where state in ('writing', 'replaced')`,
+  const rows = await rowsOf(
+    db,
+    query
+      .selectFrom('troupe.archives')
+      .select(['archive_id', 'uri', 'draft'])
+      .where('state', 'in', ['writing', 'replaced']),
   );
   for (const { archive_id, uri, draft } of rows) {
     for (const path of [uri, ...(draft === null ? [] : [draft])]) await removeFolder(path);
-    await db.query('delete from troupe.archives where archive_id = $1', [archive_id]);
+    await countOf(db, query.deleteFrom('troupe.archives').where('archive_id', '=', archive_id));
   }
 }
 
@@ -65,9 +72,10 @@ export async function keepArchive(
 ): Promise<Written> {
   const folder = join(parent, facts.archive_id);
   const path = draftPath(parent);
-  await db.query(
-    `insert into troupe.archives (archive_id, uri, draft, state, written_at) values ($1, $2, $3, 'writing', $4)`,
-    [facts.archive_id, folder, path, facts.written_at],
+  const { archive_id, written_at } = facts;
+  await countOf(
+    db,
+    query.insertInto('troupe.archives').values({ archive_id, uri: folder, draft: path, state: 'writing', written_at }),
   );
   const draft = await draftAt(path);
   try {
@@ -85,8 +93,12 @@ export async function keepArchive(
 /** In the transaction from which on its events are nowhere else. */
 export async function keep(tx: Session, { archive_id, manifest, sha256 }: Written): Promise<void> {
   const bytes = manifest.files.reduce((sum, file) => sum + file.bytes, 0);
-  await tx.query(
-    `update troupe.archives set state = 'kept', draft = null, sha256 = $2, episodes = $3, events = $4, bytes = $5 where archive_id = $1`,
-    [archive_id, sha256, manifest.episodes, manifest.events, bytes],
+  const { episodes, events } = manifest;
+  await countOf(
+    tx,
+    query
+      .updateTable('troupe.archives')
+      .set({ state: 'kept', draft: null, sha256, episodes, events, bytes })
+      .where('archive_id', '=', archive_id),
   );
 }

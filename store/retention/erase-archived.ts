@@ -6,6 +6,7 @@ import { dirname } from 'node:path';
 import { TroupeError } from '../../errors.ts';
 import { isRecord } from '../../ingest/json.ts';
 import type { Db, Session } from '../db/pool.ts';
+import { anyOf, countOf, firstOf, query, rowsOf } from '../db/query.ts';
 import type { Stored } from '../projecting/amend.ts';
 import { toldBy } from '../projecting/traces.ts';
 import { takeLock } from '../rebuilding/rebuild.ts';
@@ -49,17 +50,18 @@ export async function archivedScope(db: Db, what: EraseWhat): Promise<ArchivedSc
 }
 
 async function archiveOf(db: Db, key: string): Promise<string | null> {
-  const { rows } = await db.query<{ archive_id: string }>('select archive_id from troupe.pruned where key = $1', [key]);
-  return rows[0]?.archive_id ?? null;
+  const pruned = await firstOf(db, query.selectFrom('troupe.pruned').select('archive_id').where('key', '=', key));
+  return pruned?.archive_id ?? null;
 }
 
 /** Tasks that an episode of the database plays stay. */
 async function unplayed(db: Db, keys: readonly string[]): Promise<string[]> {
-  const { rows } = await db.query<{ key: string }>(
-    `select 't/' || task_id as key from facts.episodes where 't/' || task_id = any($1::text[])`,
-    [keys.filter((key) => key.startsWith('t/'))],
+  const tasks = keys.filter((key) => key.startsWith('t/')).map((key) => key.slice(2));
+  const rows = await rowsOf(
+    db,
+    query.selectFrom('facts.episodes').select('task_id').distinct().where('task_id', '=', anyOf(tasks)),
   );
-  const played = new Set(rows.map((row) => row.key));
+  const played = new Set(rows.map((row) => `t/${row.task_id}`));
   return keys.filter((key) => !played.has(key));
 }
 
@@ -174,20 +176,20 @@ async function rewrite(
   const written = await keepArchive(db, dirname(old.uri), facts, source);
   const empty = written.manifest.events === 0;
   await db.transaction(async (tx) => {
-    await tx.query('delete from troupe.pruned where archive_id = $1 and ($3 or key = any($2::text[]))', [
-      old.archive_id,
-      keys,
-      empty,
-    ]);
+    const becomes = (archive_id: string, state: ArchiveRow['state']) =>
+      countOf(tx, query.updateTable('troupe.archives').set({ state }).where('archive_id', '=', archive_id));
+    const gone = query.deleteFrom('troupe.pruned').where('archive_id', '=', old.archive_id);
+    await countOf(tx, empty ? gone : gone.where('key', '=', anyOf(keys)));
     if (!empty) {
       await keep(tx, written);
-      await tx.query('update troupe.archives set state = $2 where archive_id = $1', [written.archive_id, old.state]);
-      await tx.query('update troupe.pruned set archive_id = $2 where archive_id = $1', [
-        old.archive_id,
-        written.archive_id,
-      ]);
+      await becomes(written.archive_id, old.state);
+      const { archive_id } = written;
+      await countOf(
+        tx,
+        query.updateTable('troupe.pruned').set({ archive_id }).where('archive_id', '=', old.archive_id),
+      );
     }
-    await tx.query(`update troupe.archives set state = 'replaced' where archive_id = $1`, [old.archive_id]);
+    await becomes(old.archive_id, 'replaced');
   });
   return empty ? old.uri : written.folder;
 }

@@ -1,5 +1,6 @@
 /** What belongs to an episode or a person: the keys of the log, and what was made of them. */
 import type { Session } from '../db/pool.ts';
+import { anyOf, firstOf, query, rowsOf, type SqlBool, sql } from '../db/query.ts';
 
 export type EraseWhat = { readonly subject: string } | { readonly episode: string };
 
@@ -25,37 +26,82 @@ export async function scopeOf(tx: Session, what: EraseWhat, archived: readonly s
   const named = 'episode' in what ? [`e/${what.episode}`] : await keysOfSubject(tx, what.subject);
   const keys = [...new Set([...named, ...archived])];
   const episodes = keys.filter((key) => key.startsWith('e/')).map((key) => key.slice(2));
-  const { rows: more } = await tx.query<{ key: string }>(
-    `select distinct 't/' || task_id as key from facts.episodes e where e.episode_id = any($1::text[]) and task_id is not null
-       and not exists (select from facts.episodes o where o.task_id = e.task_id and o.episode_id <> all($1::text[]))
-     union select key from facts.feedback where resolved_episode_id = any($1::text[]) and target_kind = 'foreign'`,
-    [episodes],
-  );
+  const tasks = query
+    .selectFrom('facts.episodes as e')
+    .select(sql<string>`'t/' || e.task_id`.as('key'))
+    .where('e.episode_id', '=', anyOf(episodes))
+    .where('e.task_id', 'is not', null)
+    .where((episode) =>
+      episode.not(
+        episode.exists(
+          episode
+            .selectFrom('facts.episodes as o')
+            .select('o.episode_id')
+            .whereRef('o.task_id', '=', 'e.task_id')
+            .where((other) => other.not(other('o.episode_id', '=', anyOf(episodes)))),
+        ),
+      ),
+    );
+  const attached = query
+    .selectFrom('facts.feedback')
+    .select('key')
+    .where('resolved_episode_id', '=', anyOf(episodes))
+    .where('target_kind', '=', 'foreign');
+  const more = await rowsOf(tx, tasks.union(attached));
   const all = [...new Set([...keys, ...more.map((row) => row.key)])].sort();
-  const { rows: counted } = await tx.query<{ n: number }>(
-    'select count(*)::integer as n from troupe.events where key = any($1::text[])',
-    [all],
+  const counted = await firstOf(
+    tx,
+    query.selectFrom('troupe.events').select(sql<number>`count(*)::integer`.as('n')).where('key', '=', anyOf(all)),
   );
-  const { rows: datasets } = await tx.query<{ dataset_id: string; uri: string | null }>(
-    `select dataset_id, uri from facts.datasets where dataset_id in (select dataset_id from facts.dataset_rows where episode_id = any($1::text[])) order by 1`,
-    [episodes],
+  const rows = query.selectFrom('facts.dataset_rows').select('dataset_id').where('episode_id', '=', anyOf(episodes));
+  const datasets = await rowsOf(
+    tx,
+    query
+      .selectFrom('facts.datasets')
+      .select(['dataset_id', 'uri'])
+      .where('dataset_id', 'in', rows)
+      .orderBy('dataset_id'),
   );
-  const { rows: checkpoints } = await tx.query<{ checkpoint_id: string }>(
-    `with recursive used as (
-       select c.checkpoint_id from facts.checkpoints c cross join lateral json_array_elements_text(coalesce(c.dataset_ids, '[]')) d (id) where d.id = any($1::text[])
-       union select c.checkpoint_id from facts.checkpoints c join used u on c.parent_id = u.checkpoint_id
-     ) select checkpoint_id from used order by 1`,
-    [datasets.map((row) => row.dataset_id)],
+  const checkpoints = await rowsOf(
+    tx,
+    query
+      .withRecursive('used', (q) =>
+        q
+          .selectFrom('facts.checkpoints as c')
+          .crossJoinLateral(
+            sql<{ id: string }>`json_array_elements_text(coalesce(c.dataset_ids, '[]'))`.as<'d'>(sql`d (id)`),
+          )
+          .select('c.checkpoint_id')
+          .where('d.id', '=', anyOf(datasets.map((row) => row.dataset_id)))
+          .union((later) =>
+            later
+              .selectFrom('facts.checkpoints as c')
+              .innerJoin('used as u', 'u.checkpoint_id', 'c.parent_id')
+              .select('c.checkpoint_id'),
+          ),
+      )
+      .selectFrom('used')
+      .select('checkpoint_id')
+      .orderBy('checkpoint_id'),
   );
-  const { rows: letters } = await tx.query<{ id: number }>(
-    `select dead_letter_id::float8 as id from troupe.dead_letters d
-     where exists (select from unnest($1::bytea[]) n (name) where position(n.name in d.raw) > 0)`,
-    [['subject' in what ? what.subject : what.episode, ...episodes].map((name) => Buffer.from(name))],
+  const names = ['subject' in what ? what.subject : what.episode, ...episodes].map((name) => Buffer.from(name));
+  const letters = await rowsOf(
+    tx,
+    query
+      .selectFrom('troupe.dead_letters as d')
+      .select('d.dead_letter_id as id')
+      .where(({ exists, selectFrom }) =>
+        exists(
+          selectFrom(sql<{ name: Buffer }>`unnest(${names}::bytea[])`.as<'n'>(sql`n (name)`))
+            .select('n.name')
+            .where(sql<SqlBool>`position(n.name in d.raw) > 0`),
+        ),
+      ),
   );
   return {
     keys: all,
     episodes,
-    events: counted[0]!.n,
+    events: counted!.n,
     datasets,
     checkpoints: checkpoints.map((row) => row.checkpoint_id),
     letters: letters.map((row) => row.id),
@@ -63,11 +109,16 @@ export async function scopeOf(tx: Session, what: EraseWhat, archived: readonly s
 }
 
 async function keysOfSubject(tx: Session, subject: string): Promise<string[]> {
-  const { rows } = await tx.query<{ key: string }>(
-    `select distinct key from troupe.events
-     where data ->> 'subject' = $1 or case when json_typeof(data -> 'tags') = 'object' then data -> 'tags' ->> 'subject' end = $1
-     union select 'e/' || episode_id from facts.episodes where case when json_typeof(tags) = 'object' then tags ->> 'subject' end = $1`,
-    [subject],
-  );
+  const said = query
+    .selectFrom('troupe.events')
+    .select('key')
+    .where(
+      sql<SqlBool>`(data ->> 'subject' = ${subject} or case when json_typeof(data -> 'tags') = 'object' then data -> 'tags' ->> 'subject' end = ${subject})`,
+    );
+  const tagged = query
+    .selectFrom('facts.episodes')
+    .select(sql<string>`'e/' || episode_id`.as('key'))
+    .where(sql<SqlBool>`case when json_typeof(tags) = 'object' then tags ->> 'subject' end = ${subject}`);
+  const rows = await rowsOf(tx, said.union(tagged));
   return rows.map((row) => row.key);
 }

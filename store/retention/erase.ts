@@ -12,6 +12,7 @@ import { canonicalJson, sha256 } from '../../ingest/json.ts';
 import type { EventLog } from '../../ingest/log/log.ts';
 import type { Patiently } from '../db/patience.ts';
 import type { Db, Session } from '../db/pool.ts';
+import { anyOf, countOf, firstOf, query, rowsOf, sql, typed } from '../db/query.ts';
 import { judgingsAbout } from '../judging/judgings-about.ts';
 import { waitForJudges } from '../judging/lock.ts';
 import { groupBy } from '../methods/statistics.ts';
@@ -78,7 +79,8 @@ export async function erase(db: Db, what: EraseWhat, options: EraseOptions): Pro
 }
 
 async function isNoted(db: Db, erasureId: string): Promise<boolean> {
-  return (await db.query('select 1 from troupe.erasures where erasure_id = $1', [erasureId])).rows.length > 0;
+  const noted = query.selectFrom('troupe.erasures').select('erasure_id').where('erasure_id', '=', erasureId);
+  return (await firstOf(db, noted)) !== undefined;
 }
 
 type Change = Omit<EraseOptions, 'now'> & { readonly erasureId: string; readonly now: string };
@@ -199,14 +201,19 @@ function requireValid(event: Stored, data: Record<string, unknown>): unknown {
 }
 
 async function scrubLetters(tx: Session, letters: readonly number[], digest: (hash: string) => string): Promise<void> {
-  const { rows } = await tx.query<{ id: number; digest: string }>(
-    'select dead_letter_id::float8 as id, digest from troupe.dead_letters where dead_letter_id = any($1::bigint[]) for update',
-    [letters],
+  const rows = await rowsOf(
+    tx,
+    query
+      .selectFrom('troupe.dead_letters')
+      .select(['dead_letter_id', 'digest'])
+      .where('dead_letter_id', '=', anyOf(letters, 'bigint'))
+      .forUpdate(),
   );
   for (const letter of rows) {
-    await tx.query(
-      `update troupe.dead_letters set raw = '', place = null, field = '', got = 'erased', digest = $2 where dead_letter_id = $1`,
-      [letter.id, digest(letter.digest)],
+    const scrubbed = { raw: Buffer.alloc(0), place: null, field: '', got: 'erased', digest: digest(letter.digest) };
+    await countOf(
+      tx,
+      query.updateTable('troupe.dead_letters').set(scrubbed).where('dead_letter_id', '=', letter.dead_letter_id),
     );
   }
 }
@@ -218,21 +225,27 @@ async function note(
   what: EraseWhat,
   { keys, events, episodes, checkpoints, datasets, change: { erasureId, now, reason = null } }: Noted,
 ): Promise<void> {
-  await tx.query(
-    'insert into troupe.erasures (erasure_id, kind, reason, events, episodes, erased_at) values ($1, $2, $3, $4, $5, $6)',
-    [erasureId, 'subject' in what ? 'subject' : 'episode', reason, events, episodes.length, now],
-  );
-  await tx.query(
-    'insert into troupe.erased (key, erasure_id) select key, $2 from unnest($1::text[]) k (key) on conflict do nothing',
-    [keys, erasureId],
+  const kind = 'subject' in what ? 'subject' : 'episode';
+  const erasure = { erasure_id: erasureId, kind, reason, events, episodes: episodes.length, erased_at: now };
+  await countOf(tx, query.insertInto('troupe.erasures').values(erasure));
+  await countOf(
+    tx,
+    query
+      .insertInto('troupe.erased')
+      .columns(['key', 'erasure_id'])
+      .expression(
+        query.selectNoFrom([
+          sql<string>`unnest(${keys}::text[])`.as('key'),
+          sql<string>`${typed(erasureId, 'text')}`.as('erasure_id'),
+        ]),
+      )
+      .onConflict((known) => known.doNothing()),
   );
   const used = [
     ...datasets.map(({ dataset_id, removed }) => ({ kind: 'dataset', id: dataset_id, removed })),
     ...checkpoints.map((id) => ({ kind: 'checkpoint', id, removed: false })),
   ];
-  await tx.query(
-    `insert into troupe.erased_use (erasure_id, kind, id, removed)
-     select $1, kind, id, removed from json_to_recordset($2::json) as u (kind text, id text, removed boolean)`,
-    [erasureId, JSON.stringify(used)],
-  );
+  if (used.length === 0) return;
+  const uses = used.map((use) => ({ erasure_id: erasureId, ...use }));
+  await countOf(tx, query.insertInto('troupe.erased_use').values(uses));
 }

@@ -1,25 +1,20 @@
 /** Which judgings must be computed again when episodes go or come back, so that the tables say what a rebuild would. */
+import type { JudgedMethod } from '../db/corrections.ts';
 import type { Session } from '../db/pool.ts';
+import { facts, rowsOf } from '../db/query.ts';
 import { compareEverything } from '../judging/judge.ts';
 import { judgingsAbout } from '../judging/judgings-about.ts';
 import { METHODS } from '../methods/find.ts';
 
-type Recorded = {
-  readonly judge_id: string;
-  readonly methods: readonly {
-    readonly name: string;
-    readonly version: number;
-    readonly params: Record<string, unknown>;
-  }[];
-  readonly episodes: readonly string[];
-};
+const recorded = (tx: Session) =>
+  rowsOf(tx, facts.selectFrom('judgings').select(['judge_id', 'methods', 'episodes']).orderBy('version'));
 
 /**
  * Whole groups that go change nothing about others, except for methods that compare everything with everything: then all judgings of
  * these methods, and those that judged the same episodes, in their order. The transaction's search_path names the schema.
  */
 export async function judgingsWithout(tx: Session, episodes: readonly string[]): Promise<string[]> {
-  const { rows } = await tx.query<Recorded>('select judge_id, methods, episodes from judgings order by version');
+  const rows = await recorded(tx);
   const gone = new Set(episodes);
   const touched = new Set(rows.filter((one) => one.episodes.some((id) => gone.has(id))).flatMap(comparing));
   if (touched.size === 0) return [];
@@ -32,7 +27,7 @@ export async function judgingsWith(
   tx: Session,
   episodes: readonly string[],
 ): Promise<{ readonly judgings: readonly string[]; readonly only: ReadonlySet<string> | null }> {
-  const { rows } = await tx.query<Recorded>('select judge_id, methods, episodes from judgings order by version');
+  const rows = await recorded(tx);
   const back = new Set(episodes);
   const about = rows.filter((one) => one.episodes.some((id) => back.has(id))).map((row) => row.judge_id);
   if ((await judgingsWithout(tx, episodes)).length === 0) return { judgings: about, only: back };
@@ -41,7 +36,7 @@ export async function judgingsWith(
 }
 
 /** Its methods that compare everything, as far as this release has them. */
-const comparing = ({ methods }: Recorded): string[] =>
+const comparing = ({ methods }: { readonly methods: readonly JudgedMethod[] }): string[] =>
   methods
     .filter(({ name, version }) => METHODS.some((known) => known.name === name && known.version === version))
     .filter(({ name, params }) => compareEverything([{ method: name, params }]))

@@ -6,6 +6,7 @@
 import { randomBytes } from 'node:crypto';
 import { resolve } from 'node:path';
 import type { Db, Session } from '../db/pool.ts';
+import { firstOf, query } from '../db/query.ts';
 import { takeLock } from '../rebuilding/rebuild.ts';
 import { keepArchive, sweepArchives, type Written } from './archives.ts';
 import type { ArchivedEvent } from './files.ts';
@@ -154,8 +155,8 @@ async function pruneBatch(db: Db, batch: readonly PrunableGroup[], options: Prun
 export const archiveId = (now: Date): string => `${now.toISOString().slice(0, 10)}-${randomBytes(6).toString('hex')}`;
 
 export async function schemaOf(db: Session): Promise<number> {
-  const { rows } = await db.query<{ number: number }>('select max(number)::integer as number from troupe.migrations');
-  return rows[0]!.number;
+  const newest = query.selectFrom('troupe.migrations').select('number').orderBy('number', 'desc').limit(1);
+  return (await firstOf(db, newest))!.number;
 }
 
 type Read = Omit<ArchivedEvent, 'time' | 'recorded_at'> & {
