@@ -82,7 +82,7 @@ export function toolDrafts(speak: Speak, act: Act, agent: string | null, tree: T
   if (what.kind !== 'tool') return [];
   const asked = tree.answers(act);
   const around = act.parent === null ? undefined : tree.byId.get(act.parent);
-  const callId = asked?.call.id ?? (around?.what.kind === 'generation' && tree.isLeaf(around) ? around.id : undefined);
+  const callId = asked?.call.id ?? (around?.what.kind === 'generation' ? tree.callOf(around) : null) ?? undefined;
   const nativeId = what.callId ?? undefined;
   const here = { call_id: callId, id: asked?.id ?? what.callId ?? id, parent_id: act.parent || undefined };
   const drafts: Draft[] = [];

@@ -41,11 +41,16 @@ export function traceDrafts(
   const bodies: string[] = [];
   const trees = new Map<string, TraceTree>();
   const drafts = [...traces].sort(byKey).flatMap(([trace, members]) => {
-    const tree = treeOf(latest(members));
+    const last = latest(members);
+    const tree = treeOf(last);
     trees.set(trace, tree);
     const body = options.originalOf?.(trace) ?? null;
     if (body !== null) bodies.push(body);
-    const told = tree.acts.filter((act) => options.tells?.(act) ?? true);
+    // A call is told again where another span of it came.
+    const news = new Set(
+      last.filter((act) => options.tells?.(act) ?? true).flatMap((act) => [act.id, tree.callOf(act)]),
+    );
+    const told = tree.acts.filter(({ id }) => news.has(id));
     return [
       ...(body === null ? [] : [originalDraft(speak, trace, body)]),
       ...(told.length === 0 ? [] : episodeDrafts(speak, trace, tree, options.whole)),

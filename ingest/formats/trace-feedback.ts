@@ -47,7 +47,7 @@ function targetIn(trace: string, id: string | null, tree: TraceTree | undefined)
     full,
   });
   if (!act) return inside('call', id, false);
-  if (act.what.kind === 'generation') return inside('call', id);
+  if (act.what.kind === 'generation') return inside('call', tree?.callOf(act) ?? id);
   if (act.what.kind === 'tool') return inside('tool_call', tree?.answers(act)?.id ?? act.what.callId ?? id);
   if (act.parent === null) return whole;
   const agent = tree?.agentOf(act);

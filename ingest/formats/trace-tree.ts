@@ -7,6 +7,7 @@ import { canonicalJson, isRecord } from '../json.ts';
 import { readArguments } from './chat-message.ts';
 import { isIdentifier } from './native.ts';
 import type { Act, Choice } from './trace.ts';
+import { mergeCalls } from './trace-merge.ts';
 
 /** A tool call as a model asked for it. */
 export type Asked = {
@@ -32,8 +33,10 @@ export type TraceTree = {
   readonly agentOf: (act: Act) => string | null;
   /** The agent around that of `act`, if another one. */
   readonly parentAgentOf: (act: Act) => string | null;
-  /** False for a model call around other model calls, which repeats them. */
+  /** False for a span that is part of another call, or stands around several. */
   readonly isLeaf: (act: Act) => boolean;
+  /** The id of the call that this span is, or is part of; null for a span around several calls. */
+  readonly callOf: (act: Act) => string | null;
   readonly askedBy: (act: Act) => readonly Asked[];
   /** The call that a tool run answers; null where nobody is known to have asked. */
   readonly answers: (tool: Act) => Asked | null;
@@ -57,8 +60,8 @@ export const inOrder = (a: Span, b: Span): number =>
 const MAX_AROUND = 256;
 
 export function treeOf(unordered: readonly Act[]): TraceTree {
-  const acts = [...unordered].sort(inOrder);
-  const byId = new Map(acts.map((act) => [act.id, act]));
+  const ordered = [...unordered].sort(inOrder);
+  const byId = new Map(ordered.map((act) => [act.id, act]));
   const parentOf = (act: Act): Act | undefined => (act.parent === null ? undefined : byId.get(act.parent));
 
   /** The acts around one, from the inside out, as far as {@link MAX_AROUND}; ends in a circle of parents. */
@@ -83,22 +86,17 @@ export function treeOf(unordered: readonly Act[]): TraceTree {
   const agentOf = (act: Act): string | null => act.agent ?? agentAround(act, null);
   const parentAgentOf = (act: Act): string | null => agentAround(act, agentOf(act));
 
-  const repeats = new Set<Act>();
-  for (const act of acts) {
-    if (act.what.kind !== 'generation') continue;
-    for (const outer of around(act)) {
-      if (outer.what.kind === 'tool' || outer.what.kind === 'agent') break;
-      if (outer.what.kind === 'generation') repeats.add(outer);
-    }
-  }
-  const isLeaf = (act: Act): boolean => !repeats.has(act);
+  const { acts, partOf } = mergeCalls(ordered, around);
+  for (const act of acts) byId.set(act.id, act);
+  const isLeaf = ({ id }: Act): boolean => !partOf.has(id);
+  const callOf = ({ id }: Act): string | null => (partOf.has(id) ? partOf.get(id)! : id);
 
   const asked = new Map<Act, Asked[]>();
   const taken = new Set<string>();
   for (const act of acts) {
     if (act.what.kind === 'generation' && isLeaf(act)) asked.set(act, askedIn(act, act.what.choices, taken));
   }
-  const answered = pair(acts, [...asked.values()].flat(), around);
+  const answered = pair(acts, [...asked.values()].flat(), { around, callOf });
   return {
     acts,
     roots: acts.filter((act) => act.parent === null),
@@ -106,6 +104,7 @@ export function treeOf(unordered: readonly Act[]): TraceTree {
     agentOf,
     parentAgentOf,
     isLeaf,
+    callOf,
     askedBy: (act) => asked.get(act) ?? [],
     answers: (tool) => answered.get(tool) ?? null,
   };
@@ -153,7 +152,7 @@ const partsOf = ({ content }: Choice): readonly CallPart[] => (Array.isArray(con
 function pair(
   acts: readonly Act[],
   calls: readonly Asked[],
-  around: (act: Act) => readonly Act[],
+  { around, callOf }: { readonly around: (act: Act) => readonly Act[]; readonly callOf: (act: Act) => string | null },
 ): ReadonlyMap<Act, Asked> {
   const pairs = new Map<Act, Asked>();
   const open = new Set(calls);
@@ -182,7 +181,7 @@ function pair(
   const scopes = new Map(nameless.length === 0 ? [] : calls.map((call) => [call, scopeOf(call.call)]));
   const byName = grouped(calls, ({ name }) => name);
   for (const { tool, what } of nameless) {
-    const inside = new Set(around(tool).map(({ id }) => id));
+    const inside = new Set(around(tool).map(callOf));
     const scope = scopeOf(tool);
     const named = firstOpen(byName.get(what.tool) ?? [], open).filter((call) => before(tool, call));
     const near =
