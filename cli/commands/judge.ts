@@ -1,6 +1,7 @@
 /** Judging: run methods over episodes. */
 import type { Command } from 'commander';
 import { EXIT, got, TroupeError } from '../../errors.ts';
+import { type Compared, comparedBy } from '../../store/judging/compared.ts';
 import { compareEverything, judge, type MethodAsked, resolveMethods, unjudged } from '../../store/judging/judge.ts';
 import { ALL_SHARES } from '../../store/judging/lock.ts';
 import { closedEpisodes } from '../../store/judging/unjudged.ts';
@@ -71,7 +72,9 @@ export function judgeCommands(program: Command): void {
         onProgress: ({ judged, total }) => bar.update(judged, total),
       }).finally(() => bar.stop());
       await catchUp();
-      tell(judging, methods, flags);
+      const compared = await comparedBy(db, episodes, { now: now(), closeAfter: config.close_after });
+      tell(judging, compared, methods, flags);
+      if (!flags.json) for (const line of comparedText(compared, config.close_after)) print(line);
       return EXIT.done;
     },
   );
@@ -79,16 +82,51 @@ export function judgeCommands(program: Command): void {
 
 function tell(
   { episodes, rows }: Awaited<ReturnType<typeof judge>>,
+  compared: Compared,
   methods: readonly MethodAsked[],
   flags: Flags,
 ): void {
-  if (flags.json) printJson({ episodes, methods: methods.map((one) => one.method), rows });
+  if (flags.json) printJson({ episodes, methods: methods.map((one) => one.method), rows, ...compared });
   else if (episodes === 0) print('Nothing to judge: no closed episode of a complete group changed since.');
   else {
     const said = Object.entries(rows).map(([table, count]) => `${count} ${table}`);
     print(`${episodes} episodes judged: ${said.join(', ')}.`);
   }
 }
+
+/** What could not be compared, and why; nothing where everything could. */
+export function comparedText({ groups, of_one, open, waiting }: Compared, closeAfter: number): string[] {
+  const ones = of_one.alone + of_one.unplaced;
+  const opens = open.unfinished + open.reopened;
+  return [
+    ...(ones === 0
+      ? []
+      : [
+          `${ones} of ${groups} groups have one member, so there is nothing to compare it with: ${reasons([
+            [of_one.unplaced, 'name neither task nor group'],
+            [of_one.alone, 'are the only episode of their task or group'],
+          ])}.`,
+        ]),
+    ...(opens === 0
+      ? []
+      : [
+          `${opens} episodes are open and not judged: ${reasons([
+            [
+              open.unfinished,
+              `have no episode.finished (\`troupe run work\` closes them after ${closeAfter} s without events)`,
+            ],
+            [open.reopened, 'got an event after their episode.finished'],
+          ])}.`,
+        ]),
+    ...(waiting === 0 ? [] : [`${waiting} closed episodes wait for open or missing members of their group.`]),
+  ];
+}
+
+const reasons = (counted: readonly (readonly [count: number, why: string])[]): string =>
+  counted
+    .filter(([count]) => count > 0)
+    .map(([count, why]) => `${count} ${why}`)
+    .join(', ');
 
 /** A filter over whole episodes, as --where takes it. @throws TroupeError `usage` */
 export function filterOf(text: string): Filter {

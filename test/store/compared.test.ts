@@ -1,0 +1,51 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { comparedText } from '../../cli/commands/judge.ts';
+import { postgresLog } from '../../ingest/log/postgres.ts';
+import { comparedBy } from '../../store/judging/compared.ts';
+import { projectAll } from '../../store/projecting/projector.ts';
+import { freshDatabase, type TestDatabase } from '../support/database.ts';
+import { anEpisode, at, event } from './support/events.ts';
+
+describe('what a judging could not compare', () => {
+  let fresh: TestDatabase;
+  beforeEach(async () => {
+    fresh = await freshDatabase();
+  });
+  afterEach(() => fresh.close());
+
+  it('is counted with its reason: groups of one, open episodes, and episodes that wait for their group', async () => {
+    const unplaced = [
+      event('episode.started', { episode_id: 'u' }, { time: at(0) }),
+      event('episode.finished', { episode_id: 'u', outcome: 'success' }, { time: at(1) }),
+    ];
+    await postgresLog(fresh.db).append([
+      ...anEpisode('a', { task: 'both' }),
+      ...anEpisode('b', { task: 'both' }),
+      ...anEpisode('c', { task: 'alone' }),
+      ...unplaced,
+      ...anEpisode('w', { task: 'x', group: 'g' }),
+      event('episode.started', { episode_id: 'o', group_id: 'g' }, { time: at(0) }),
+      ...anEpisode('r', { task: 'again' }),
+      event('message.sent', { episode_id: 'r', message_id: 'late', content: 'more' }, { time: at(59) }),
+    ]);
+    await projectAll(fresh.db);
+    const compared = await comparedBy(fresh.db, ['a', 'b', 'c', 'u'], { now: new Date(at(60)), closeAfter: 1800 });
+    expect(compared).toEqual({
+      groups: 3,
+      of_one: { alone: 1, unplaced: 1 },
+      open: { unfinished: 1, reopened: 1 },
+      waiting: 1,
+    });
+    expect(comparedText(compared, 1800)).toEqual([
+      '2 of 3 groups have one member, so there is nothing to compare it with: 1 name neither task nor group, 1 are the only episode of their task or group.',
+      '2 episodes are open and not judged: 1 have no episode.finished (`troupe run work` closes them after 1800 s without events), 1 got an event after their episode.finished.',
+      '1 closed episodes wait for open or missing members of their group.',
+    ]);
+  });
+
+  it('is nothing where everything was compared', async () => {
+    await postgresLog(fresh.db).append([...anEpisode('a'), ...anEpisode('b')]);
+    await projectAll(fresh.db);
+    expect(comparedText(await comparedBy(fresh.db, ['a', 'b'], { now: new Date(at(60)) }), 1800)).toEqual([]);
+  });
+});
