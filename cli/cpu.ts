@@ -1,6 +1,7 @@
 /** Processor time of a whole family of processes, from /proc; null where there is none (other systems than Linux). */
 import { readdirSync, readFileSync } from 'node:fs';
 import type { Db } from '../store/db/pool.ts';
+import { scalarOf, sql } from '../store/db/query.ts';
 
 type Stat = { readonly pid: number; readonly parent: number; readonly seconds: number };
 
@@ -9,10 +10,10 @@ const TICKS = 100;
 
 /** Seconds used so far by this process, the database server, and all their living and ended children. */
 export async function familySeconds(db: Db): Promise<number | null> {
-  const { rows } = await db.query<{ pid: number }>('select pg_backend_pid() as pid');
+  const backend = await scalarOf(db, sql<number>`pg_backend_pid()`);
   const stats = readStats();
   if (stats === null) return null;
-  const postmaster = stats.get(rows[0]?.pid ?? -1)?.parent;
+  const postmaster = stats.get(backend)?.parent;
   const roots = [process.pid, ...(postmaster === undefined ? [] : [postmaster])];
   return [...stats.values()]
     .filter(({ pid }) => descends(stats, pid, roots))

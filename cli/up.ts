@@ -3,6 +3,7 @@
  * the supervisor must know it remembers itself: the database may be away when a role ends.
  */
 import type { ErrorCode, TroupeError } from '../errors.ts';
+import { type NotNull, query, rowsOf } from '../store/db/query.ts';
 import { type Child, type RoleSettings, startRole } from './children.ts';
 import type { Context } from './context.ts';
 import { say } from './output.ts';
@@ -17,6 +18,14 @@ export type UpOptions = {
 };
 
 const LOOK_MS = 3000;
+
+/** The policies that were ever released. */
+const released = query
+  .selectFrom('traj.releases')
+  .select('policy')
+  .distinct()
+  .where('policy', 'is not', null)
+  .$narrowType<{ policy: NotNull }>();
 /** Pauses before a role is started again; one that worked for so long begins with the least. */
 const PAUSE_MS = { least: 250, most: 15_000, settled: 60_000 };
 
@@ -90,9 +99,7 @@ export async function runUp(
     keep('serve', () => ['--host', host, '--port', servePort()], { needed: true });
     for (const role of ['project', 'judge', 'work']) keep(role, () => [], { needed: true });
     while (!stopping.aborted) {
-      const { rows } = await db
-        .query<{ policy: string }>('select distinct policy from traj.releases')
-        .catch(() => ({ rows: [] }));
+      const rows = await rowsOf(db, released).catch(() => []);
       for (const { policy } of rows) {
         if (speaking.has(policy)) continue;
         speaking.add(policy);

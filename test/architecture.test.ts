@@ -124,6 +124,52 @@ describe('One door for each heavy package', () => {
   });
 });
 
+describe('Statements are composed', () => {
+  /** Files that hold whole statements as text, each with its reason. */
+  const SQL_TEXT: Readonly<Record<string, string>> = {
+    'ingest/log/postgres.ts': 'the append to the embedded log: prepared statements whose text never changes',
+    'migrations/migrate.ts': 'runs before there are tables',
+    'store/db/database.ts': "asks for the server's own catalogue, before there is a project",
+    'store/db/schema-text.ts': 'reads the catalogue that the types are made of',
+    'store/log/archive.ts': 'the append of what comes from Kafka, and its place',
+    'store/log/follow.ts': 'places in a log',
+    'store/log/reconcile.ts': 'recounts places and rows, one table after another',
+    'store/projecting/apply.ts':
+      'a hot path: prepared statements of each batch of the projector, whose text never changes',
+    'store/projecting/positions.ts': 'places in a log',
+    'store/projecting/project-by-key.ts': 'places in a log',
+    'store/projecting/projector.ts': 'places in a log, moved by the projector',
+    'store/projecting/read-news.ts': 'the read of the log: prepared statements whose text never changes',
+    'store/projecting/resolver.ts':
+      'a hot path: prepared statements of each batch of the projector, whose text never changes',
+    'store/projecting/summaries.ts':
+      'a hot path: prepared statements of each batch of the projector, whose text never changes',
+    'store/projecting/traces.ts':
+      'a hot path: prepared statements of each batch of the projector, whose text never changes',
+    'store/projecting/write-batch.ts': 'made from the columns of a projection',
+    'store/projecting/write-rows.ts': 'made from the columns of a projection',
+    'store/rebuilding/checksum.ts': 'made from the catalogue, for every table there is',
+    'store/rebuilding/rebuild.ts': 'definitions of tables and views, and the swap of two schemas',
+    'store/retention/erase.ts': 'locks the log',
+    'store/retention/prune.ts': 'the read of the log for an archive',
+    'store/retention/remove.ts': 'takes events out of the log with what was made of them, in bulk',
+    'store/retention/removed-bodies.ts': 'locks and reads the log',
+    'store/retention/restore.ts': 'the append of archived events to the log, in bulk',
+    'store/sql/sql-file.ts': "the user's own SQL",
+    'store/sql/sql.ts': "the user's own SQL",
+  };
+  const statement =
+    /^\s*(with\s+(recursive\s+)?\w+\s+as\b|select\b[\s\S]*\bfrom\b|insert into\b|update\b[\s\S]*\bset\b|delete from\b)/i;
+  const literal = /\/\*[\s\S]*?\*\/|\/\/[^\n]*|'((?:[^'\\\n]|\\.)*)'|"((?:[^"\\\n]|\\.)*)"|`((?:[^`\\]|\\.)*)`/g;
+  const holdsStatement = (file: string): boolean =>
+    [...textOf(file).matchAll(literal)].some(([, a, b, c]) => statement.test(a ?? b ?? c ?? ''));
+
+  it('no literal or template holds a whole statement, but in the files that say why', () => {
+    const holding = sources.filter((file) => /^(ingest|store|migrations|trainer|api|cli|index|config)\b/.test(file));
+    expect(holding.filter(holdsStatement).sort()).toEqual(Object.keys(SQL_TEXT).sort());
+  });
+});
+
 describe('Methods, losses, gradients, formats and projections are pure', () => {
   const pure = sources.filter(
     (file) =>

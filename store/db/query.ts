@@ -20,6 +20,7 @@ export {
   type Compilable,
   type Expression,
   type ExpressionBuilder,
+  type InferResult,
   type Kysely,
   type NotNull,
   type OrderByItemBuilder,

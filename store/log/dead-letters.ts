@@ -125,7 +125,8 @@ async function applyAgain(db: Db, key: string): Promise<Why> {
   try {
     await db.transaction(async (tx) => {
       await tx.query('set local search_path = facts, pg_catalog');
-      await tx.query(`select 1 from troupe.positions where projection = 'facts' order by partition for update`);
+      const positions = query.selectFrom('troupe.positions').select('partition').where('projection', '=', 'facts');
+      await rowsOf(tx, positions.orderBy('partition').forUpdate());
       await reprojectKeys(tx, [key]);
     });
     return null;

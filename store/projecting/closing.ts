@@ -7,19 +7,10 @@ import type { Draft } from '../../ingest/events.ts';
 import { hashId } from '../../ingest/json.ts';
 import type { EventLog } from '../../ingest/log/log.ts';
 import type { Db } from '../db/pool.ts';
+import { type Expression, type InferResult, query, rowsOf, type SqlBool, sql } from '../db/query.ts';
 
 /** Closed in one append. */
 const BATCH = 500;
-
-type Open = {
-  readonly episode_id: string;
-  readonly last_at: string | null;
-  readonly outcome: string | null;
-  readonly answer: string | null;
-  readonly final: unknown;
-  readonly exit_status: string | null;
-  readonly totals: unknown;
-};
 
 /** Closes the episodes to which nothing was added for `closeAfter` seconds, whatever times their events name. Returns how many. */
 export const closeIdle = (
@@ -31,8 +22,7 @@ export const closeIdle = (
     db,
     log,
     'idle',
-    `(select max(recorded_at) from troupe.events where key = 'e/' || e.episode_id) < $2::timestamptz - make_interval(secs => $3)`,
-    [now.toISOString(), closeAfter],
+    sql`(${eventsOf().select(sql`max(recorded_at)`.as('last'))}) < ${now.toISOString()}::timestamptz - make_interval(secs => ${closeAfter})`,
   );
 
 /** Closes the episodes all of whose events came from files: nobody adds to them until somebody imports again. Returns how many. */
@@ -41,32 +31,35 @@ export const closeImported = (db: Db, log: EventLog): Promise<number> =>
     db,
     log,
     'end of import',
-    `not exists (select from troupe.events where key = 'e/' || e.episode_id and source not like '/import/%' and source <> $2)`,
-    [SOURCE],
+    sql`not exists (${eventsOf().select('id').where('source', 'not like', '/import/%').where('source', '<>', SOURCE)})`,
   );
 
 const SOURCE = '/closing';
 
-async function closeAll(
-  db: Db,
-  log: EventLog,
-  reason: string,
-  condition: string,
-  params: readonly unknown[],
-): Promise<number> {
+/** The events of the episode `e`. */
+const eventsOf = () => query.selectFrom('troupe.events').where('key', '=', sql<string>`'e/' || e.episode_id`);
+
+/** Episodes `e` after that id that are open and meet the condition. */
+const open = (condition: Expression<SqlBool>, after: string) =>
+  query
+    .selectFrom('facts.episodes as e')
+    .select(['e.episode_id', 'e.outcome', 'e.answer', 'e.final', 'e.exit_status', 'e.totals'])
+    .select(sql<string | null>`to_char(e.last_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`.as('last_at'))
+    .where(sql<SqlBool>`e.closed is not true`)
+    .where('e.episode_id', '>', after)
+    // An episode that is only known by what was said about it was never opened.
+    .where(sql<SqlBool>`(e.started_version is not null or e.calls + e.messages + e.tool_calls > 0)`)
+    .where(condition)
+    .orderBy('e.episode_id')
+    .limit(BATCH);
+
+type Open = InferResult<ReturnType<typeof open>>[number];
+
+async function closeAll(db: Db, log: EventLog, reason: string, condition: Expression<SqlBool>): Promise<number> {
   let closed = 0;
   let after = '';
   for (;;) {
-    // An episode that is only known by what was said about it was never opened. What its producer said at an earlier end still holds.
-    const { rows } = await db.query<Open>(
-      `select e.episode_id, to_char(e.last_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as last_at,
-              e.outcome, e.answer, e.final, e.exit_status, e.totals
-       from facts.episodes e
-       where e.closed is not true and e.episode_id > $1 and (e.started_version is not null or e.calls + e.messages + e.tool_calls > 0)
-         and ${condition}
-       order by e.episode_id limit ${BATCH}`,
-      [after, ...params],
-    );
+    const rows = await rowsOf(db, open(condition, after));
     const answers = await log.append(rows.flatMap((row) => closingOf(row, reason)));
     closed += answers.filter((answer) => answer === 'accepted').length;
     if (rows.length < BATCH) return closed;
@@ -74,6 +67,7 @@ async function closeAll(
   }
 }
 
+/** What its producer said at an earlier end still holds. */
 function closingOf({ episode_id, last_at, outcome, answer, final, exit_status, totals }: Open, reason: string) {
   const { event } = decodeDraft({
     name: 'episode.finished',

@@ -1,6 +1,16 @@
 /** Keys made anew from all their events: those with amendments, those that changed in the log, and those that left it. */
 
 import type { Session } from '../db/pool.ts';
+import {
+  anyOf,
+  countOf,
+  facts,
+  type NotNull,
+  prepare,
+  query,
+  rowsOf as readRows,
+  rowsOfPrepared,
+} from '../db/query.ts';
 import { rowsOf, TARGETS } from '../projections/catalogue.ts';
 import { effective } from '../projections/effective.ts';
 import type { Rows } from '../projections/projection.ts';
@@ -10,6 +20,14 @@ import { RowBuffer } from './row-buffer.ts';
 import { episodesWithForeign, noteForeign, settle, tasksOf, toldOf } from './settle.ts';
 import { type Placed, withTold } from './traces.ts';
 import { remove, upsert } from './write-rows.ts';
+
+const EVENTS_OF_KEY = prepare<{ key: string }>('events_of_key')((value) =>
+  query
+    .selectFrom('troupe.events')
+    .select(['key', 'source', 'id', 'name', 'time', 'data', 'position'])
+    .where('key', '=', value('key'))
+    .orderBy('position'),
+);
 
 /**
  * A key with amendments is made anew from all its events: whatever the amended events said before is gone first. Answers with what its
@@ -21,10 +39,7 @@ export async function reproject(
   foreign: Set<string>,
   batch: readonly Read[] | null,
 ): Promise<readonly Stored[] | null> {
-  const { rows: stored } = await tx.query<Placed>(
-    'select key, source, id, name, time, data, position from troupe.events where key = $1 order by position',
-    [key],
-  );
+  const stored = (await rowsOfPrepared(tx, EVENTS_OF_KEY, { key })) as Placed[];
   const { events, unsaid, told } = withTold(stored, batch?.filter((event) => event.key === key) ?? null);
   const amendments = events.filter((event) => event.name === 'record.amended');
   const before = new RowBuffer();
@@ -60,19 +75,28 @@ export async function reproject(
 export async function positionsOf(tx: Session, keys: ReadonlySet<string>): Promise<(readonly [string, number])[]> {
   const ids = episodesOf(keys);
   if (ids.length === 0) return [];
-  const { rows } = await tx.query<{ id: string; position: number }>(
-    'select episode_id as id, touched_position as position from episodes where episode_id = any($1::text[])',
-    [ids],
-  );
-  return rows.map((row) => [row.id, Number(row.position)] as const);
+  const episodes = facts.selectFrom('episodes').where('episode_id', '=', anyOf(ids));
+  const rows = await readRows(tx, episodes.select(['episode_id', 'touched_position']));
+  return rows.map((row) => [row.episode_id, row.touched_position ?? 0] as const);
 }
 
 /** Tables about an episode by its id, and those by its key. */
 const BY_EPISODE = [
-  ...['episodes', 'agents', 'calls', 'steps', 'message_bodies', 'messages', 'tool_calls', 'decisions', 'observations'],
-  ...['verdicts', 'rewards', 'credits', 'blames'],
-];
-const BY_KEY = ['feedback', 'artifacts', 'scores'];
+  'episodes',
+  'agents',
+  'calls',
+  'steps',
+  'message_bodies',
+  'messages',
+  'tool_calls',
+  'decisions',
+  'observations',
+  'verdicts',
+  'rewards',
+  'credits',
+  'blames',
+] as const;
+const BY_KEY = ['feedback', 'artifacts', 'scores'] as const;
 
 /**
  * Makes the rows of these keys anew from their events, whatever the tables held: judgements about them are gone. The transaction's
@@ -100,18 +124,24 @@ export async function reprojectKeys(tx: Session, keys: readonly string[]): Promi
  */
 export async function forgetKeys(tx: Session, keys: readonly string[], groups: readonly string[]): Promise<void> {
   const episodes = episodesOf(keys);
-  const { rows: spoken } = await tx.query<{ id: string }>(
-    'select distinct response_id as id from calls where episode_id = any($1::text[]) and response_id is not null',
-    [episodes],
+  const spoken = await readRows(
+    tx,
+    facts
+      .selectFrom('calls')
+      .select('response_id as id')
+      .distinct()
+      .where('episode_id', '=', anyOf(episodes))
+      .where('response_id', 'is not', null)
+      .$narrowType<{ id: NotNull }>(),
   );
-  const { rows: told } = await tx.query<{ id: string }>(
-    'select distinct task_id as id from told_tasks where episode_id = any($1::text[])',
-    [episodes],
+  const told = await readRows(
+    tx,
+    facts.selectFrom('told_tasks').select('task_id as id').distinct().where('episode_id', '=', anyOf(episodes)),
   );
   const tasks = told.map((row) => row.id);
   const toldBefore = await toldOf(tx, tasks);
   await takeRows(tx, keys);
-  await tx.query('delete from scores where key = any($1::text[])', [groups.map((group) => `g/${group}`)]);
+  await countOf(tx, facts.deleteFrom('scores').where('key', '=', anyOf(groups.map((group) => `g/${group}`))));
   await settle(tx, {
     told: new Map(episodes.map((id) => [`e/${id}`, []])),
     touched: new Map(),
@@ -128,7 +158,7 @@ export const episodesOf = (keys: Iterable<string>): string[] =>
 
 async function takeRows(tx: Session, keys: readonly string[]): Promise<void> {
   for (const table of BY_EPISODE) {
-    await tx.query(`delete from ${table} where episode_id = any($1::text[])`, [episodesOf(keys)]);
+    await countOf(tx, facts.deleteFrom(table).where('episode_id', '=', anyOf(episodesOf(keys))));
   }
-  for (const table of BY_KEY) await tx.query(`delete from ${table} where key = any($1::text[])`, [keys]);
+  for (const table of BY_KEY) await countOf(tx, facts.deleteFrom(table).where('key', '=', anyOf(keys)));
 }

@@ -1,6 +1,7 @@
 /** What follows from rows that changed: tasks that several tell, summaries, and feedback from elsewhere that finds or loses its target. */
 import type { EventData } from '../../ingest/events.ts';
 import type { Session } from '../db/pool.ts';
+import { anyOf, facts, type NotNull, prepare, query, rowsOf, rowsOfPrepared, sql } from '../db/query.ts';
 import type { Stored } from './amend.ts';
 import { resolveForeign } from './resolver.ts';
 import { summarise } from './summaries.ts';
@@ -35,28 +36,45 @@ export const tasksOf = (keys: Iterable<string>): string[] => [
   ...new Set([...keys].filter((key) => key.startsWith('t/')).map((key) => key.slice(2))),
 ];
 
+const TOLD = prepare<{ tasks: readonly string[] }>('tasks_told')((value) =>
+  facts
+    .selectFrom('tasks')
+    .select('task_id as id')
+    .select(
+      sql<string>`md5((query, content, ground_truth, reference, tests, constraints, domain, tags)::text)`.as('told'),
+    )
+    .where('task_id', '=', anyOf(value('tasks'))),
+);
+
 /** What is told of each task that a method may read, without when and by which event. */
 export async function toldOf(tx: Session, tasks: readonly string[]): Promise<ReadonlyMap<string, string>> {
   if (tasks.length === 0) return new Map();
-  const { rows } = await tx.query<{ id: string; told: string }>(
-    `select task_id as id, md5((query, content, ground_truth, reference, tests, constraints, domain, tags)::text) as told from tasks where task_id = any($1::text[])`,
-    [tasks],
-    { name: 'tasks_told' },
-  );
+  const rows = await rowsOfPrepared(tx, TOLD, { tasks });
   return new Map(rows.map((row) => [row.id, row.told]));
 }
+
+const TOUCH_PLAYED = prepare<{ tasks: readonly string[] }>('touch_played')((value) =>
+  facts
+    .updateTable('episodes as e')
+    .set((episode) => ({ touched_position: episode('e.touched_position', '+', 1) }))
+    .where('e.task_id', '=', anyOf(value('tasks')))
+    .where(({ exists }) =>
+      exists(
+        query
+          .selectFrom('troupe.judged_positions as j')
+          .select('j.position')
+          .where('j.episode_id', '=', sql.ref<string>('e.episode_id'))
+          .offset(sql.lit(0)),
+      ),
+    ),
+);
 
 /** Whoever has judged an episode must see that its task is told otherwise now: another ground truth is another verdict. */
 async function touchPlayed(tx: Session, before: ReadonlyMap<string, string>, tasks: readonly string[]): Promise<void> {
   const now = await toldOf(tx, tasks);
   const changed = tasks.filter((id) => now.get(id) !== before.get(id));
   if (changed.length === 0) return;
-  await tx.query(
-    `update episodes e set touched_position = e.touched_position + 1
-     where e.task_id = any($1::text[]) and exists (select from troupe.judged_positions j where j.episode_id = e.episode_id offset 0)`,
-    [changed],
-    { name: 'touch_played' },
-  );
+  await rowsOfPrepared(tx, TOUCH_PLAYED, { tasks: changed });
 }
 
 /** Notes the ids by which feedback from elsewhere may find, or now lose, its target. */
@@ -73,10 +91,16 @@ export function noteForeign(ids: Set<string>, event: Stored): void {
 /** Episodes that foreign feedback of these keys is attached to now: an amendment may take it away. */
 export async function episodesWithForeign(tx: Session, keys: ReadonlySet<string>): Promise<string[]> {
   if (keys.size === 0) return [];
-  const { rows } = await tx.query<{ id: string }>(
-    `select distinct resolved_episode_id as id from feedback
-     where key = any($1::text[]) and target_kind = 'foreign' and resolved_episode_id is not null`,
-    [[...keys]],
+  const rows = await rowsOf(
+    tx,
+    facts
+      .selectFrom('feedback')
+      .select('resolved_episode_id as id')
+      .distinct()
+      .where('key', '=', anyOf([...keys]))
+      .where('target_kind', '=', 'foreign')
+      .where('resolved_episode_id', 'is not', null)
+      .$narrowType<{ id: NotNull }>(),
   );
   return rows.map((row) => row.id);
 }

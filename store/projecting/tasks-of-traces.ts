@@ -4,6 +4,7 @@
  */
 
 import type { Session } from '../db/pool.ts';
+import { anyOf, facts, prepare, query, rowsOfPrepared, sql } from '../db/query.ts';
 import { rowsOf } from '../projections/catalogue.ts';
 import { TASKS } from '../projections/episodes.ts';
 import { type Effective, type Row, versionOf } from '../projections/projection.ts';
@@ -11,24 +12,62 @@ import type { Stored } from './amend.ts';
 import { RowBuffer } from './row-buffer.ts';
 import { remove, upsert } from './write-rows.ts';
 
+const TAKE_TOLD = prepare<{ episodes: readonly string[] }>('told_tasks_before')((value) =>
+  facts
+    .deleteFrom('told_tasks')
+    .where('episode_id', '=', anyOf(value('episodes')))
+    .returning(['episode_id', 'task_id', 'version']),
+);
+
+type ToldRow = {
+  readonly episode_id: string;
+  readonly task_id: string;
+  readonly told: string;
+  readonly version: string;
+};
+
+const PUT_TOLD = prepare<{ rows: string }>('told_tasks_now')((value) =>
+  facts
+    .insertInto('told_tasks')
+    .columns(['episode_id', 'task_id', 'told', 'version'])
+    .expression((row) =>
+      row
+        .selectFrom(
+          sql<ToldRow>`json_to_recordset(${value('rows')}::json)`.as<'r'>(
+            sql`r (episode_id text, task_id text, told json, version text)`,
+          ),
+        )
+        .select(['r.episode_id', 'r.task_id', 'r.told', 'r.version']),
+    )
+    .onConflict((known) => known.columns(['episode_id', 'task_id']).doNothing()),
+);
+
+const LAST_TOLD = prepare<{ tasks: readonly string[] }>('told_tasks_last')((value) =>
+  facts
+    .selectFrom('told_tasks')
+    .distinctOn('task_id')
+    .select('told')
+    .where('task_id', '=', anyOf(value('tasks')))
+    .orderBy('task_id')
+    .orderBy('version', 'desc'),
+);
+
+const DEFINED = prepare<{ keys: readonly string[] }>('tasks_defined')((value) =>
+  query
+    .selectFrom('troupe.events')
+    .select(['key', 'source', 'id', 'name', 'time', 'data'])
+    .where('key', '=', anyOf(value('keys')))
+    .where('name', '=', 'task.defined'),
+);
+
 /** Keeps what these traces, by key, tell of their tasks now, and mends the tasks of which one of them told something else before. */
 export async function keepTasks(tx: Session, traces: ReadonlyMap<string, readonly Stored[]>): Promise<void> {
   if (traces.size === 0) return;
   const rows = [...traces].flatMap(([key, events]) =>
     events.flatMap((event) => (event.name === 'task.defined' ? [{ episode_id: key.slice(2), ...toldRow(event) }] : [])),
   );
-  const { rows: before } = await tx.query<{ episode_id: string; task_id: string; version: string }>(
-    'delete from told_tasks where episode_id = any($1::text[]) returning episode_id, task_id, version',
-    [[...traces.keys()].map((key) => key.slice(2))],
-    { name: 'told_tasks_before' },
-  );
-  await tx.query(
-    `insert into told_tasks (episode_id, task_id, told, version)
-     select episode_id, task_id, told, version from json_to_recordset($1::json) as r (episode_id text, task_id text, told json, version text)
-     on conflict (episode_id, task_id) do nothing`,
-    [JSON.stringify(rows)],
-    { name: 'told_tasks_now' },
-  );
+  const before = await rowsOfPrepared(tx, TAKE_TOLD, { episodes: [...traces.keys()].map((key) => key.slice(2)) });
+  await rowsOfPrepared(tx, PUT_TOLD, { rows: JSON.stringify(rows) });
   const same = new Set(rows.map(nameOf));
   const lost = [...new Set(before.filter((one) => !same.has(nameOf(one))).map(({ task_id }) => task_id))];
   if (lost.length > 0) await mend(tx, lost);
@@ -49,18 +88,10 @@ const tasksIn = (event: Stored): readonly Row[] =>
 
 /** Makes these tasks anew from all who tell them. */
 async function mend(tx: Session, tasks: readonly string[]): Promise<void> {
-  const { rows: told } = await tx.query<{ told: Row }>(
-    'select distinct on (task_id) told from told_tasks where task_id = any($1::text[]) order by task_id, version desc',
-    [tasks],
-    { name: 'told_tasks_last' },
-  );
-  const { rows: defined } = await tx.query<Stored>(
-    `select key, source, id, name, time, data from troupe.events where key = any($1::text[]) and name = 'task.defined'`,
-    [tasks.map((task) => `t/${task}`)],
-    { name: 'tasks_defined' },
-  );
+  const told = await rowsOfPrepared(tx, LAST_TOLD, { tasks });
+  const defined = (await rowsOfPrepared(tx, DEFINED, { keys: tasks.map((task) => `t/${task}`) })) as Stored[];
   const buffer = new RowBuffer();
-  buffer.add([[TASKS, told.map((one) => one.told)]]);
+  buffer.add([[TASKS, told.map((one) => one.told as Row)]]);
   for (const event of defined) buffer.add([[TASKS, tasksIn(event)]]);
   await remove(
     tx,

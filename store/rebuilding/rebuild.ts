@@ -5,6 +5,7 @@
 import { TroupeError } from '../../errors.ts';
 import { sqlState } from '../db/faults.ts';
 import type { Db, Session } from '../db/pool.ts';
+import { facts, firstOf, query, rowsOf, scalarOf, sql } from '../db/query.ts';
 import { waitForJudges } from '../judging/lock.ts';
 import { projectByKey } from '../projecting/project-by-key.ts';
 import { batches, projectBatchIn } from '../projecting/projector.ts';
@@ -50,8 +51,11 @@ async function rebuildUnderLock(
   last: Session,
   { judge, portion, onProgress }: RebuildOptions,
 ): Promise<{ readonly events: number }> {
-  const { rows } = await db.query<{ total: number }>('select count(*)::integer as total from troupe.events');
-  const total = rows[0]?.total ?? 0;
+  const events = await firstOf(
+    db,
+    query.selectFrom('troupe.events').select(sql<number>`count(*)::integer`.as('total')),
+  );
+  const total = events?.total ?? 0;
   await db.transaction(async (tx) => {
     await refuseStrangers(tx);
     await tx.query(`drop schema if exists ${NEXT}, ${OLD} cascade`);
@@ -98,7 +102,8 @@ async function rebuildUnderLock(
 }
 
 async function judgingsOf(tx: Session): Promise<string[]> {
-  const { rows } = await tx.query<{ judge_id: string }>('select judge_id from judgings order by version');
+  const judgings = facts.withSchema(NEXT).selectFrom('judgings');
+  const rows = await rowsOf(tx, judgings.select('judge_id').orderBy('version'));
   return rows.map((row) => row.judge_id);
 }
 
@@ -113,10 +118,7 @@ export async function takeLock(tx: Session): Promise<void> {
 }
 
 async function tryLock(tx: Session): Promise<boolean> {
-  const { rows } = await tx.query<{ taken: boolean }>(
-    `select pg_try_advisory_xact_lock(hashtext('troupe rebuild')) as taken`,
-  );
-  return rows[0]!.taken;
+  return scalarOf(tx, sql<boolean>`pg_try_advisory_xact_lock(hashtext('troupe rebuild'))`);
 }
 
 /** Views of other people on our tables would be dropped with the old schema; the documented place to read is schema traj. */

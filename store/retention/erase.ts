@@ -131,10 +131,16 @@ async function eraseIn(
 type Scrubbed = { readonly events: readonly Stored[]; readonly bodies: ReadonlySet<string> };
 
 async function scrub(tx: Session, keys: readonly string[], digest: (hash: string) => string): Promise<Scrubbed> {
-  const { rows: events } = await tx.query<Stored & { digest: string }>(
-    'select key, source, id, name, time, data, digest from troupe.events where key = any($1::text[]) order by key, position for update',
-    [keys],
-  );
+  const events = (await rowsOf(
+    tx,
+    query
+      .selectFrom('troupe.events')
+      .select(['key', 'source', 'id', 'name', 'time', 'data', 'digest'])
+      .where('key', '=', anyOf(keys))
+      .orderBy('key')
+      .orderBy('position')
+      .forUpdate(),
+  )) as (Stored & { readonly digest: string })[];
   const bodies = new Set<string>();
   const byIdentity = new Map(events.map((event) => [`${event.source}\n${event.id}`, event.name as EventName]));
   const traces = erasedTraces(events, digest);
@@ -159,11 +165,19 @@ async function scrub(tx: Session, keys: readonly string[], digest: (hash: string
       data: canonicalJson(requireValid(event, erased)),
     };
   });
-  await tx.query(
-    `update troupe.events e set data = r.data::json, digest = r.digest
-     from json_to_recordset($1::json) as r (key text, source text, id text, digest text, data text)
-     where e.key = r.key and e.source = r.source and e.id = r.id`,
-    [JSON.stringify(rows)],
+  await countOf(
+    tx,
+    query
+      .updateTable('troupe.events as e')
+      .from(
+        sql<(typeof rows)[number]>`json_to_recordset(${JSON.stringify(rows)}::json)`.as<'r'>(
+          sql`r (key text, source text, id text, digest text, data text)`,
+        ),
+      )
+      .set({ data: sql<string>`r.data::json`, digest: sql<string>`r.digest` })
+      .whereRef('e.key', '=', 'r.key')
+      .whereRef('e.source', '=', 'r.source')
+      .whereRef('e.id', '=', 'r.id'),
   );
   return { events, bodies };
 }

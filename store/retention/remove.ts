@@ -3,6 +3,7 @@
  * them, and the note where they lie now. Nobody appends, projects or judges meanwhile.
  */
 import type { Session } from '../db/pool.ts';
+import { anyOf, countOf, firstOf, query, type SqlBool, sql, streamOf } from '../db/query.ts';
 import { waitForJudges } from '../judging/lock.ts';
 import { projectBatchIn } from '../projecting/projector.ts';
 import { forgetKeys } from '../projecting/reproject.ts';
@@ -42,16 +43,14 @@ export async function removeArchived(
   });
   const same = still.flatMap((group) => group.keys);
   if (keys.toSorted().join('\n') !== same.sort().join('\n')) return false;
-  const { rows: content } = await tx.query<{ sha256: string }>(
-    `select ${CONTENT_SQL} as sha256 from troupe.events e where e.key = any($1::text[])`,
-    [keys],
-  );
-  if (content[0]!.sha256 !== archive.manifest.content_sha256) return false;
+  const events = query.selectFrom('troupe.events as e').where('e.key', '=', anyOf(keys));
+  const content = await firstOf(tx, events.select(sql.raw<string>(CONTENT_SQL).as('sha256')));
+  if (content!.sha256 !== archive.manifest.content_sha256) return false;
 
   await noteKeys(tx, groups, archive);
   await noteBodies(tx, keys);
   const episodes = groups.flatMap((group) => group.episodes);
-  await tx.query('delete from troupe.judged_positions where episode_id = any($1::text[])', [episodes]);
+  await countOf(tx, query.deleteFrom('troupe.judged_positions').where('episode_id', '=', anyOf(episodes)));
   await tx.query(
     `with gone as (delete from troupe.events where key = any($1::text[]) returning partition)
      insert into troupe.pruned_positions as p (partition, events) select partition, count(*) from gone group by 1
@@ -89,12 +88,21 @@ async function noteKeys(
 
 async function noteBodies(tx: Session, keys: readonly string[]): Promise<void> {
   const names = new Set<string>();
-  const said = tx.stream<{ data: string }>(
-    `select data::text as data from troupe.events where key = any($1::text[]) and (data ->> 'sha256' is not null or data -> 'raw' is not null)`,
-    [keys],
+  const said = streamOf(
+    tx,
+    query
+      .selectFrom('troupe.events')
+      .select(sql<string>`data::text`.as('data'))
+      .where('key', '=', anyOf(keys))
+      .where(sql<SqlBool>`(data ->> 'sha256' is not null or data -> 'raw' is not null)`),
   );
   for await (const rows of said) for (const { data } of rows) for (const name of bodiesOf(data)) names.add(name);
-  await tx.query('insert into troupe.unneeded_bodies (sha256) select unnest($1::text[]) on conflict do nothing', [
-    [...names],
-  ]);
+  await countOf(
+    tx,
+    query
+      .insertInto('troupe.unneeded_bodies')
+      .columns(['sha256'])
+      .expression(query.selectNoFrom(sql<string>`unnest(${[...names]}::text[])`.as('sha256')))
+      .onConflict((known) => known.doNothing()),
+  );
 }

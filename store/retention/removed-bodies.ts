@@ -1,5 +1,6 @@
 /** Bodies of artifacts that pruned events named and nobody else does. They lie in the archives too. */
 import type { Db } from '../db/pool.ts';
+import { anyOf, countOf, query, rowsOf } from '../db/query.ts';
 
 /** Bodies looked for in one reading of the log. */
 const MOST = 100_000;
@@ -11,9 +12,9 @@ const MOST = 100_000;
 export async function removeUnneeded(db: Db, removeBody: (sha256: string) => Promise<boolean>): Promise<number> {
   let removed = 0;
   for (;;) {
-    const { rows } = await db.query<{ sha256: string }>(
-      'select sha256 from troupe.unneeded_bodies order by 1 limit $1',
-      [MOST],
+    const rows = await rowsOf(
+      db,
+      query.selectFrom('troupe.unneeded_bodies').select('sha256').orderBy('sha256').limit(MOST),
     );
     if (rows.length === 0) return removed;
     const all = rows.map((row) => row.sha256);
@@ -26,7 +27,7 @@ export async function removeUnneeded(db: Db, removeBody: (sha256: string) => Pro
       await tx.query('select 1 from troupe.log_partitions order by partition for update');
       const since = new Set(await namedAmong(tx, free, ends));
       for (const name of free) if (!since.has(name) && (await removeBody(name))) removed++;
-      await tx.query('delete from troupe.unneeded_bodies where sha256 = any($1::text[])', [all]);
+      await countOf(tx, query.deleteFrom('troupe.unneeded_bodies').where('sha256', '=', anyOf(all)));
     });
   }
 }

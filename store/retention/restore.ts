@@ -5,7 +5,9 @@
 import { readdir, stat } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { TroupeError } from '../../errors.ts';
+import { notify } from '../db/news.ts';
 import type { Db, Session } from '../db/pool.ts';
+import { countOf, firstOf, query, rowsOf } from '../db/query.ts';
 import { applyAt } from '../projecting/apply.ts';
 import { PROJECTED_CHANNEL } from '../projecting/projector.ts';
 import { takeLock } from '../rebuilding/rebuild.ts';
@@ -92,9 +94,14 @@ async function restoreIn(
   await standStill(tx);
   const { archive_id } = manifest;
   await requireOurs(tx, archive_id, folder);
-  const { rows: pruned } = await tx.query<{ key: string }>(
-    `select key from troupe.pruned p where archive_id = $1 and (p.erased or not exists (select from troupe.erased e where e.key = p.key))`,
-    [archive_id],
+  const pruned = await rowsOf(
+    tx,
+    query
+      .selectFrom('troupe.pruned as p')
+      .leftJoin('troupe.erased as e', 'e.key', 'p.key')
+      .select('p.key')
+      .where('p.archive_id', '=', archive_id)
+      .where((row) => row.or([row('p.erased', '=', true), row('e.key', 'is', null)])),
   );
   const keys = new Set(pruned.map((row) => row.key));
   const seen = new Set<string>();
@@ -111,17 +118,18 @@ async function restoreIn(
   await forgetNotes(tx, archive_id, [...keys]);
   const again = await judgingsWith(tx, episodes);
   await judge(tx, again.judgings, again.only);
-  await tx.query(`select pg_notify('${PROJECTED_CHANNEL}', '')`);
+  await notify(tx, PROJECTED_CHANNEL);
   const left_out = [...seen].filter((key) => !keys.has(key)).length;
   return { archive_id, uri: folder, episodes: episodes.length, events, left_out };
 }
 
 async function requireOurs(tx: Session, archiveId: string, folder: string): Promise<void> {
-  const { rows } = await tx.query(
-    `select 1 from troupe.archives where archive_id = $1 and state in ('kept', 'restored')`,
-    [archiveId],
-  );
-  if (rows.length > 0) return;
+  const ours = query
+    .selectFrom('troupe.archives')
+    .select('state')
+    .where('archive_id', '=', archiveId)
+    .where('state', 'in', ['kept', 'restored']);
+  if ((await firstOf(tx, ours)) !== undefined) return;
   throw new TroupeError(
     'conflict',
     `The archive ${archiveId} in ${folder} was not pruned from this database, or was replaced since; choose the project that it came from with --project.`,
@@ -181,8 +189,7 @@ async function forgetNotes(tx: Session, archiveId: string, keys: readonly string
      where b.judged is not null on conflict do nothing`,
     [keys],
   );
-  await tx.query(
-    `update troupe.archives a set state = 'restored' where archive_id = $1 and not exists (select from troupe.pruned p where p.archive_id = a.archive_id)`,
-    [archiveId],
-  );
+  const left = query.selectFrom('troupe.pruned').select('key').where('archive_id', '=', archiveId).limit(1);
+  if ((await firstOf(tx, left)) !== undefined) return;
+  await countOf(tx, query.updateTable('troupe.archives').set('state', 'restored').where('archive_id', '=', archiveId));
 }
