@@ -12,7 +12,7 @@ import {
   type TrainingRow,
 } from '../trainer/data/training-rows.ts';
 import { orderedBatches } from '../trainer/losses/ordered-batches.ts';
-import { DEFAULT_KL, type PolicyLossName } from '../trainer/training/policy-losses.ts';
+import { defaultKl, type PolicyLossName } from '../trainer/training/policy-losses.ts';
 import {
   type PreferenceRow,
   preference,
@@ -145,7 +145,7 @@ export async function trainRl(flags: Flags): Promise<number> {
   }));
   const { rows } = ready;
   const loss = flags.loss as PolicyLossName;
-  const kl = Number(flags.kl ?? DEFAULT_KL[loss] ?? 0);
+  const kl = Number(flags.kl ?? defaultKl(loss));
   const entropy = Number(flags.entropy);
   const seed = Number(flags.seed);
   const epochs = Number(flags.epochs);

@@ -2,8 +2,9 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { clippedPolicyLoss, clippedPolicyToken } from '../../trainer/losses/clipped-policy.ts';
 import type { Loss } from '../../trainer/losses/loss.ts';
-import { dapo, drGrpo, grpo, ppo } from '../../trainer/losses/policy-presets.ts';
+import { POLICY_PRESETS } from '../../trainer/losses/policy-presets.ts';
 import { type PpoClipOptions, ppoClipLoss, ppoClipToken } from '../../trainer/losses/ppo-clip.ts';
+import { policyLoss } from '../../trainer/training/policy-losses.ts';
 import { evaluate, expectAsPlain, expectNear, part, randomTokens, type Tokens, total } from './losses-graph.ts';
 
 const small = fc.double({ min: -4, max: 4, noNaN: true });
@@ -115,7 +116,7 @@ describe('the clipped policy loss with a dual clip', () => {
 
   it('in two parts sums to the whole', async () => {
     const tokens = randomTokens(13, 50);
-    const loss: Loss = grpo().loss;
+    const { loss } = policyLoss('grpo', { kl: 0.04 });
     const whole = await evaluate(loss, tokens, 'logprobs');
     const halves = await Promise.all(
       [part(tokens, 0, 17), part(tokens, 17, 50)].map((one) => evaluate(loss, one, 'logprobs')),
@@ -126,23 +127,28 @@ describe('the clipped policy loss with a dual clip', () => {
 });
 
 describe('the policy presets', () => {
+  const lossOf = (name: keyof typeof POLICY_PRESETS): Loss => policyLoss(name, { kl: POLICY_PRESETS[name].kl }).loss;
+
   it('differ in the bound above, the divergence and the aggregation', async () => {
-    const tokens = { ...randomTokens(14, 1), logprobs: [Math.fround(Math.log(1.25))], 'old.logprob': [0], weight: [1] };
-    const losses = new Map<string, number>();
-    for (const [name, preset] of Object.entries({ ppo, grpo, drGrpo, dapo })) {
-      losses.set(name, (await evaluate(preset().loss, tokens, 'logprobs')).loss);
-    }
-    expect(losses.get('ppo')).toBeCloseTo(-1.2, 6);
-    expect(losses.get('drGrpo')).toBeCloseTo(-1.2, 6);
-    expect(losses.get('dapo')).toBeCloseTo(-1.25, 6);
-    expect(losses.get('grpo')).toBeGreaterThan(-1.2 + 1e-4);
-    const aggregations = [ppo, grpo, drGrpo, dapo].map((preset) => preset().aggregation);
+    const tokens = {
+      ...randomTokens(14, 1),
+      logprobs: [Math.fround(Math.log(1.25))],
+      'old.logprob': [0],
+      weight: [1],
+      'kl.weight': [0.04],
+    };
+    const lossAt = async (name: keyof typeof POLICY_PRESETS) => (await evaluate(lossOf(name), tokens, 'logprobs')).loss;
+    expect(await lossAt('ppo')).toBeCloseTo(-1.2, 6);
+    expect(await lossAt('dr-grpo')).toBeCloseTo(-1.2, 6);
+    expect(await lossAt('dapo')).toBeCloseTo(-1.25, 6);
+    expect(await lossAt('grpo')).toBeGreaterThan(-1.2 + 1e-4);
+    const aggregations = Object.values(POLICY_PRESETS).map(({ aggregation }) => aggregation);
     expect(aggregations).toEqual(['token-mean', 'seq-mean-token-mean', 'dr_grpo', 'token-mean']);
   });
 
   it('are other graphs under other keys', () => {
-    const keys = [ppo, grpo, dapo].map((preset) => preset().loss.key);
+    const keys = (['ppo', 'grpo', 'dapo'] as const).map((name) => lossOf(name).key);
     expect(new Set([...keys, ppoClipLoss({ dualClip: null }).key, clippedPolicyLoss().key]).size).toBe(5);
-    expect(drGrpo().loss.key).toBe(ppo().loss.key);
+    expect(lossOf('dr-grpo').key).toBe(lossOf('ppo').key);
   });
 });

@@ -14,7 +14,7 @@ import { shuffledOrder } from '../data/orders.ts';
 import { preferenceRows } from '../data/preference-rows.ts';
 import { policyRow, type StepRow, supervisedRow, type TrainingRow } from '../data/training-rows.ts';
 import { closeLearner, type Learner, openLearner, resetOptimizer, saveLearner } from '../training/learner.ts';
-import { DEFAULT_KL } from '../training/policy-losses.ts';
+import { defaultKl } from '../training/policy-losses.ts';
 import { preference, referenceScores } from '../training/preference.ts';
 import { rlPass, withReference } from '../training/rl.ts';
 import { roleWiseSft } from '../training/role-wise-sft.ts';
@@ -189,7 +189,7 @@ export function trainerHandlers(context: JobContext, settings: TrainerSettings):
           what: 'rows a step (groups)',
         });
         const loss = spec.loss ?? 'clipped-policy';
-        const kl = spec.kl ?? DEFAULT_KL[loss] ?? 0;
+        const kl = spec.kl ?? defaultKl(loss);
         const { roles } = await rlPass(
           model,
           kl > 0 ? await withReference(model, rows) : rows,

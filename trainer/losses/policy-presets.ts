@@ -7,26 +7,23 @@
  * dual clip of all is that of verl (verl/trainer/ppo/core_algos.py).
  */
 import type { AggregationMode } from './aggregation.ts';
-import { withReferenceKl } from './kl.ts';
-import type { Loss } from './loss.ts';
-import { ppoClipLoss } from './ppo-clip.ts';
 
 export type PolicyPreset = {
-  readonly loss: Loss;
+  /** Bounds of the ratio of probabilities: 1 − clipLow to 1 + clipHigh. */
+  readonly clipLow: number;
+  readonly clipHigh: number;
   readonly aggregation: AggregationMode;
+  /** Coefficient of the divergence to a reference (k3); 0 for none. */
+  readonly kl: number;
 };
 
-/** Clip 0.2 on both sides, all tokens alike. */
-export const ppo = (): PolicyPreset => ({ loss: ppoClipLoss(), aggregation: 'token-mean' });
-
-/**
- * As PPO, with the k3 estimate of the divergence to a reference by `kl.weight` (β times aggregation weight; β is 0.04 in the paper), and
- * each sequence alike.
- */
-export const grpo = (): PolicyPreset => ({ loss: withReferenceKl(ppoClipLoss()), aggregation: 'seq-mean-token-mean' });
-
-/** Clip 0.2 on both sides, no divergence, a constant length as divisor; advantages are not divided by the standard deviation. */
-export const drGrpo = (): PolicyPreset => ({ loss: ppoClipLoss(), aggregation: 'dr_grpo' });
-
-/** Clip 0.2 below and 0.28 above, no divergence, all tokens alike. */
-export const dapo = (): PolicyPreset => ({ loss: ppoClipLoss({ clipHigh: 0.28 }), aggregation: 'token-mean' });
+export const POLICY_PRESETS = {
+  /** All tokens alike. */
+  ppo: { clipLow: 0.2, clipHigh: 0.2, aggregation: 'token-mean', kl: 0 },
+  /** Each sequence alike, with the coefficient of section 4.2. */
+  grpo: { clipLow: 0.2, clipHigh: 0.2, aggregation: 'seq-mean-token-mean', kl: 0.04 },
+  /** A constant length as divisor; advantages are not divided by the standard deviation. */
+  'dr-grpo': { clipLow: 0.2, clipHigh: 0.2, aggregation: 'dr_grpo', kl: 0 },
+  /** More room above, all tokens alike. */
+  dapo: { clipLow: 0.2, clipHigh: 0.28, aggregation: 'token-mean', kl: 0 },
+} as const satisfies Readonly<Record<string, PolicyPreset>>;

@@ -1,12 +1,12 @@
 /** The policy gradients that `rl` knows by name: a loss, and the rows of a batch with the weights that go with it. */
 import type { Row } from '../data/batch.ts';
 import type { TrainingRow } from '../data/training-rows.ts';
-import { type AggregationMode, aggregationWeights } from '../losses/aggregation.ts';
+import { aggregationWeights } from '../losses/aggregation.ts';
 import { clippedPolicyLoss } from '../losses/clipped-policy.ts';
 import { withEntropyBonus } from '../losses/entropy-bonus.ts';
 import { withReferenceKl } from '../losses/kl.ts';
 import type { Loss } from '../losses/loss.ts';
-import { dapo, drGrpo, grpo, ppo } from '../losses/policy-presets.ts';
+import { POLICY_PRESETS, type PolicyPreset } from '../losses/policy-presets.ts';
 import { ppoClipLoss } from '../losses/ppo-clip.ts';
 import { turnRatioLoss } from '../losses/turn-ratio.ts';
 import { NO_TURN, turnSegments } from '../losses/turn-segments.ts';
@@ -32,12 +32,18 @@ export type PolicyLoss = {
   readonly rowsOf: (rows: readonly PolicyRow[]) => Row[];
 };
 
-/** What GRPO's paper takes (arXiv:2402.03300, section 4.2); the others have no divergence. */
-export const DEFAULT_KL: Readonly<Partial<Record<PolicyLossName, number>>> = { grpo: 0.04 };
+/** The presets, and two losses of other forms, which weigh tokens in ways of their own: `byTokens`, `byTurns`. */
+const DEFAULTS: Readonly<Record<PolicyLossName, Omit<PolicyPreset, 'aggregation'>>> = {
+  ...POLICY_PRESETS,
+  'clipped-policy': { clipLow: 0.2, clipHigh: 0.28, kl: 0 },
+  'turn-ratio': { clipLow: 0.2, clipHigh: 0.2, kl: 0 },
+};
+
+/** The coefficient of the divergence to the reference where none is given. */
+export const defaultKl = (name: PolicyLossName): number => DEFAULTS[name].kl;
 
 export function policyLoss(name: PolicyLossName, options: PolicyLossOptions = {}): PolicyLoss {
-  const { clipLow = 0.2, entropy = 0, kl = 0 } = options;
-  const { clipHigh = name === 'dapo' || name === 'clipped-policy' ? 0.28 : 0.2 } = options;
+  const { clipLow = DEFAULTS[name].clipLow, clipHigh = DEFAULTS[name].clipHigh, entropy = 0, kl = 0 } = options;
   const bounds = { clipLow, clipHigh };
   const plain =
     name === 'clipped-policy'
@@ -64,13 +70,6 @@ type Weighed = {
   readonly turn: number | null;
 };
 
-const AGGREGATION: Readonly<Record<Exclude<PolicyLossName, 'clipped-policy' | 'turn-ratio'>, AggregationMode>> = {
-  ppo: ppo().aggregation,
-  grpo: grpo().aggregation,
-  'dr-grpo': drGrpo().aggregation,
-  dapo: dapo().aggregation,
-};
-
 function byTokens(rows: readonly PolicyRow[], name: Exclude<PolicyLossName, 'turn-ratio'>): Weighed[] {
   const shares =
     name === 'clipped-policy'
@@ -79,7 +78,7 @@ function byTokens(rows: readonly PolicyRow[], name: Exclude<PolicyLossName, 'tur
           return trained.map((on) => (on ? per : 0));
         })
       : aggregationWeights(
-          AGGREGATION[name],
+          POLICY_PRESETS[name].aggregation,
           rows.map(({ trained }) => trained),
         );
   return rows.map(({ advantage }, i) => ({
