@@ -11,7 +11,7 @@ import { latestCheckpoint } from '../trainer/checkpoints/checkpoint.ts';
 import { bestOf, closeRun, type OpenRun, openRun, publishAdapter, saveRun } from '../trainer/checkpoints/run-folder.ts';
 import { type DataReader, holdOut, loadTrainingData, type TrainingData } from '../trainer/data/training-data.ts';
 import { type Adapter, ALL_LINEAR } from '../trainer/models/lora.ts';
-import { type OpenModel, openModel } from '../trainer/models/model-directory.ts';
+import { type OpenModel, openModelForIds } from '../trainer/models/model-directory.ts';
 import { checkTrainingMemory, countParameters, type MemoryOptions, type Remedy } from '../trainer/training/memory.ts';
 import type { Progress, RunState, Settings } from '../trainer/training/run-state.ts';
 import { namedSchedule, type ScheduleName } from '../trainer/training/schedules.ts';
@@ -19,7 +19,9 @@ import { closeTrainable, type TrainableModel, trainable } from '../trainer/train
 import type { Adam, Watch } from '../trainer/training/training-loop.ts';
 import { runOutput } from './checkpoint-places.ts';
 import { type Flags, untilInterrupted } from './command.ts';
+import { withContext } from './context.ts';
 import { progressBar, say } from './output.ts';
+import { recordCheckpoint } from './record-checkpoint.ts';
 import { noteOf, speedometer, tell, writeReport } from './training-told.ts';
 import { VERSION } from './version.ts';
 
@@ -48,7 +50,7 @@ export async function prepared<R>(
 ): Promise<Prepared<R>> {
   const config = loadConfig(flags, process.env);
   const { datasets } = homeAt(config.home);
-  const start = await openModel(String(flags.model));
+  const start = await openModelForIds(String(flags.model));
   const longest = Math.min(Number(flags.maxLength ?? Infinity), start.config.max_position_embeddings);
   const reader = readerFor(start, longest);
   const seed = Number(flags.seed);
@@ -163,7 +165,7 @@ export async function withReferenceModel<T>(
   { start, config }: Prepared<unknown>,
   work: (model: TrainableModel) => Promise<T>,
 ): Promise<T> {
-  const open = flags.reference === undefined ? start : await openModel(String(flags.reference));
+  const open = flags.reference === undefined ? start : await openModelForIds(String(flags.reference));
   const model = trainable(open.config, open.weights, { threads: config.threads });
   try {
     return await work(model);
@@ -196,6 +198,9 @@ export async function runTraining(
   },
 ): Promise<number> {
   const { config, start, data, adapter } = prepared;
+  const policy = flags.policy === undefined ? null : String(flags.policy);
+  // A project that cannot be opened must not cost the training.
+  if (policy !== null) await withContext(flags, async () => {});
   const out = await runOutput(flags);
   const { folder } = out;
   const all = { ...prepared.settings, ...settings, steps };
@@ -250,6 +255,7 @@ export async function runTraining(
     // A run that was finished before is told about again, without a step.
     const at = saved ?? (await finishedAt(folder));
     await out.finish(at.id);
+    if (policy !== null) await withContext(flags, (context) => recordCheckpoint(context, at.dir, policy));
     const report = await writeReport(flags, folder, { settings: all, progress, rates: meter.curve() });
     const adapterDir = adapter && (await publishAdapter(run, resolve(String(flags.model))));
     const best = progress.best && {
@@ -265,6 +271,7 @@ export async function runTraining(
       data,
       rates: meter.rates(),
       more: {
+        ...(policy === null ? {} : { policy }),
         ...(out.address ? { stored_at: out.address } : {}),
         ...(adapterDir ? { adapter: adapterDir } : {}),
         ...more,

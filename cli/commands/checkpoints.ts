@@ -17,12 +17,13 @@ export function checkpointsCommands(program: Command): void {
     .addHelpText(
       'after',
       `
-Without a command: the checkpoints that jobs and the demo saved, as the project's tables know them. DIR is a folder of
+Without a command: the checkpoints that the project knows: those of jobs and of the demo, of train --policy, and those added. DIR is a folder of
 checkpoints, that of the home if left out; an ID is looked for in it.
 
 Examples:
   troupe checkpoints --json
   troupe checkpoints list ./checkpoints
+  troupe checkpoints add ./checkpoints/ab12cd34ef56ab78 --policy coder
   troupe checkpoints verify ./checkpoints
   troupe checkpoints prune ./checkpoints --keep-last 3 --keep-best held_out_loss --dry-run
   troupe checkpoints push ./checkpoints/ab12cd34ef56ab78 s3://bucket/team/coder`,
@@ -49,11 +50,33 @@ Examples:
       );
     return EXIT.done;
   });
+  addCommand(checkpoints);
   listCommand(checkpoints);
   latestCommand(checkpoints);
   showCommand(checkpoints);
   verifyCommand(checkpoints);
   checkpointMoveCommands(checkpoints);
+}
+
+function addCommand(checkpoints: Command): void {
+  projectCommand(
+    checkpoints
+      .command('add')
+      .description('record a checkpoint that was trained by hand, with its datasets and its parent')
+      .argument('<dir>', 'its directory')
+      .requiredOption('--policy <name>', 'policy it belongs to')
+      .addHelpText(
+        'after',
+        '\nThen release, checkpoints and lineage know it.\n\nExample:\n  troupe checkpoints add ./checkpoints/ab12cd34ef56ab78 --policy coder',
+      ),
+    async (context, [dir], flags) => {
+      const { recordCheckpoint } = await import('../record-checkpoint.ts');
+      const recorded = await recordCheckpoint(context, dir!, String(flags.policy));
+      if (flags.json) printJson(recorded);
+      else print(`Checkpoint ${recorded.checkpoint_id} of policy ${recorded.policy} is recorded.`);
+      return EXIT.done;
+    },
+  );
 }
 
 function listCommand(checkpoints: Command): void {

@@ -311,11 +311,11 @@ function* inParts<Row extends { readonly promptIds: readonly number[]; readonly 
 
 /** A model directory and its policy, opened. */
 export async function speaker(dir: string, threads: number) {
-  const [{ openModel }, { Policy }] = await Promise.all([
+  const [{ openModelForIds }, { Policy }] = await Promise.all([
     import('../../trainer/models/model-directory.ts'),
     import('../../trainer/sampling/policy.ts'),
   ]);
-  const model = await openModel(dir);
+  const model = await openModelForIds(dir);
   return { model, policy: await Policy.load(model.config, model.weights, { threads }) };
 }
 

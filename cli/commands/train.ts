@@ -99,6 +99,7 @@ function withCommon(command: Command): Command {
       '--out <dir>',
       'folder the checkpoints are saved in, or s3://bucket/prefix, by way of a folder in the home',
     )
+    .option('--policy <name>', 'record the checkpoint in the project, as one of this policy, with its datasets')
     .option('--lora <spec>', 'train an adapter, r=8,alpha=16,targets=q_proj,v_proj', loraSpec)
     .option('--eval <data>', 'rows held out: a share (0.1), a file, a dataset, or a split of the dataset')
     .option(

@@ -9,7 +9,7 @@ import { hashId } from '../../ingest/json.ts';
 import { publishDirectory, removeWhole, sweepTemporary } from '../files/atomic.ts';
 import { adapterFiles } from '../models/adapter-directory.ts';
 import { type Adapter, initialAdapter } from '../models/lora.ts';
-import { type OpenModel, openModel } from '../models/model-directory.ts';
+import { type OpenModel, openModelForIds } from '../models/model-directory.ts';
 import { adamState, closeLearner, type Learner, learnerOf, saveLearner } from '../training/learner.ts';
 import {
   beginning,
@@ -68,7 +68,7 @@ export async function openRun(options: RunOptions): Promise<OpenRun> {
   if (before && (!isFinished(before) || mode === 'resume')) {
     const other = differences(settings, before.settings);
     if (other.length > 0) throw otherRun(folder, before, other);
-    const open = await openModel(latest.dir, start);
+    const open = await openModelForIds(latest.dir, start);
     // The state was read before the hashes were compared; this one is what was saved.
     const state = readRunState(open.state) as RunState;
     const held = adapter && state.adapter ? { adapter, weights: decodeMatrices(state.adapter) } : null;

@@ -14,7 +14,7 @@ import {
 } from '../checkpoints/checkpoint-format.ts';
 import type { PublishOptions } from '../files/atomic.ts';
 import { type ChatTemplate, chatTemplate, templateSource } from '../tokens/template.ts';
-import { openTokenizer, type Tokenizer, type TokenizerFiles } from '../tokens/tokenizer.ts';
+import { noTokenizer, openTokenizer, type Tokenizer, type TokenizerFiles } from '../tokens/tokenizer.ts';
 import { readModelConfig } from './model-config.ts';
 import { readModelFiles } from './model-files.ts';
 import { initialWeights, parameterShapes } from './parameters.ts';
@@ -37,22 +37,26 @@ export type OpenModel = CheckpointContents & {
  * `model_unsupported` (another family, a dtype that is not read, pickled weights, no tokenizer). Tokenizer and template
  * of `before` are taken over where the text files are the same: parsing a large vocabulary costs more than the weights.
  */
-export async function openModel(
-  dir: string,
-  before?: Pick<OpenModel, 'sideFiles' | 'tokenizer' | 'template'>,
-): Promise<OpenModel> {
+export async function openModel(dir: string, before?: Before): Promise<OpenModel> {
+  const model = await openModelForIds(dir, before);
+  if (model.sideFiles['tokenizer.json'] === undefined) model.tokenizer.encode('');
+  return model;
+}
+
+type Before = Pick<OpenModel, 'sideFiles' | 'tokenizer' | 'template'>;
+
+/** As `openModel`, for work on rows of token ids: a directory without tokenizer opens, and its tokenizer refuses text. */
+export async function openModelForIds(dir: string, before?: Before): Promise<OpenModel> {
   const names = await listFiles(dir);
   const { id, ...contents } = names.includes(MANIFEST) ? await openCheckpoint(dir) : await readPlain(dir);
   const { sideFiles, config } = contents;
   const json = (name: keyof SideFiles): Record<string, unknown> => parse(name, sideFiles[name] ?? '{}');
-  if (sideFiles['tokenizer.json'] === undefined) {
-    throw new TroupeError('model_unsupported', `${dir} has no tokenizer.json.`, {
-      hint: 'Save the tokenizer with transformers: AutoTokenizer.from_pretrained(NAME).save_pretrained(DIR).',
-    });
-  }
   const tokenizerConfig = json('tokenizer_config.json');
   const kept = before && JSON.stringify(before.sideFiles) === JSON.stringify(sideFiles) ? before : null;
-  const tokenizer = kept?.tokenizer ?? openTokenizer({ tokenizer: json('tokenizer.json'), config: tokenizerConfig });
+  const tokenizer =
+    sideFiles['tokenizer.json'] === undefined
+      ? noTokenizer(dir)
+      : (kept?.tokenizer ?? openTokenizer({ tokenizer: json('tokenizer.json'), config: tokenizerConfig }));
   if (tokenizer.vocabSize > config.vocab_size) {
     const sizes = `${tokenizer.vocabSize} tokens, the model ${config.vocab_size}`;
     throw new TroupeError('model_unsupported', `The tokenizer of ${dir} has ${sizes}; they do not belong together.`);
@@ -66,7 +70,11 @@ export async function openModel(
     id,
     dir,
     tokenizer,
-    template: kept ? kept.template : source === null ? null : chatTemplate(source, tokenizer),
+    template: kept
+      ? kept.template
+      : source === null || tokenizer.vocabSize === 0
+        ? null
+        : chatTemplate(source, tokenizer),
     eosIds: [...new Set(eosIds as number[])],
   };
 }

@@ -89,6 +89,27 @@ export function openTokenizer(files: TokenizerFiles): Tokenizer {
   };
 }
 
+/** Stands for the tokenizer of a model that has none: it has no tokens, and refuses text. Rows of token ids need no more. */
+export function noTokenizer(dir: string): Tokenizer {
+  const refuse = (): never => {
+    throw new TroupeError('model_unsupported', `${dir} has no tokenizer.json, so it takes token ids only.`, {
+      hint: 'Save the tokenizer with transformers: AutoTokenizer.from_pretrained(NAME).save_pretrained(DIR).',
+    });
+  };
+  return {
+    encode: refuse,
+    encodePrompt: refuse,
+    decode: refuse,
+    vocabSize: 0,
+    token: () => null,
+    id: () => null,
+    bos: null,
+    eos: null,
+    pad: null,
+    named: {},
+  };
+}
+
 function namedTokens(config: JsonObject): Readonly<Record<string, string>> {
   const named: Record<string, string> = {};
   for (const name of NAMED) {

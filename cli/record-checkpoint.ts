@@ -1,0 +1,66 @@
+/** Checkpoints that were trained by hand, recorded so that release, checkpoints and lineage know them. */
+import { resolve } from 'node:path';
+import { TroupeError } from '../errors.ts';
+import { decodeDraft } from '../ingest/decode.ts';
+import { hashId } from '../ingest/json.ts';
+import type { Db } from '../store/db/pool.ts';
+import { verifyCheckpoint } from '../trainer/checkpoints/checkpoint.ts';
+import type { Context } from './context.ts';
+
+export type RecordedCheckpoint = {
+  readonly checkpoint_id: string;
+  readonly directory: string;
+  readonly policy: string | null;
+  readonly parent_id: string | null;
+  readonly dataset_ids: readonly string[];
+};
+
+/**
+ * Appends `checkpoint.saved` for the checkpoint in `dir`, every file of which is compared with its hash first, and brings the tables up
+ * to it. Its datasets are those of its manifest: by their id where the project knows them, else by their content hash.
+ * @throws TroupeError `not_found` and `checkpoint_damaged`
+ */
+export async function recordCheckpoint(
+  { db, log, now, catchUp }: Pick<Context, 'db' | 'log' | 'now' | 'catchUp'>,
+  dir: string,
+  policy: string | null,
+): Promise<RecordedCheckpoint> {
+  const directory = resolve(dir);
+  const { id, sha256, meta } = await verifyCheckpoint(directory);
+  await catchUp();
+  const dataset_ids = await datasetIds(db, meta.datasets);
+  const time = now().toISOString();
+  const decoded = decodeDraft({
+    name: 'checkpoint.saved',
+    source: '/checkpoints',
+    id: hashId(id, policy, directory, time),
+    time,
+    data: {
+      checkpoint_id: id,
+      parent_id: meta.parent,
+      policy,
+      uri: directory,
+      sha256,
+      step: meta.step,
+      dataset_ids: [...dataset_ids],
+      kept: true,
+      metrics: Object.fromEntries(Object.entries(meta.metrics).filter(([, value]) => value !== null)),
+      code_version: meta.code_version,
+    },
+  });
+  if (decoded.refusal)
+    throw new TroupeError('usage', `The checkpoint cannot be recorded: ${JSON.stringify(decoded.refusal)}`);
+  await log.append([decoded.event]);
+  await catchUp();
+  return { checkpoint_id: id, directory, policy, parent_id: meta.parent, dataset_ids };
+}
+
+async function datasetIds(db: Db, hashes: readonly string[]): Promise<readonly string[]> {
+  const { rows } = await db.query<{ hash: string; id: string }>(
+    `select manifest ->> 'content_sha256' as hash, min(dataset_id) as id from facts.datasets
+     where manifest ->> 'content_sha256' = any($1::text[]) group by 1`,
+    [hashes],
+  );
+  const ids = new Map(rows.map(({ hash, id }) => [hash, id]));
+  return hashes.map((hash) => ids.get(hash) ?? hash);
+}
