@@ -52,6 +52,7 @@ export const ERRORS = {
   training_failed: facts(500, EXIT.failed),
   log_truncated: facts(500, EXIT.failed),
   log_repartitioned: facts(503, EXIT.failed),
+  log_replaced: facts(503, EXIT.failed),
   fenced: facts(409, EXIT.failed),
   interrupted: facts(503, EXIT.interrupted, true),
   internal: facts(500, EXIT.failed),

@@ -5,6 +5,7 @@
 import { timingSafeEqual } from 'node:crypto';
 import { TroupeError } from '../errors.ts';
 import type { Db } from '../store/db/pool.ts';
+import type { Sealed } from '../store/db/sealed.ts';
 import { digestOf, KEY_PREFIX, lookupOf, type Scope } from '../store/keys/api-key.ts';
 import { type KnownKey, knownKeys } from '../store/keys/api-keys.ts';
 
@@ -40,13 +41,19 @@ export type RingOptions = {
   /** Milliseconds that only grow. */
   readonly clock?: () => number;
   readonly now?: () => Date;
+  /**
+   * Where the keys are kept beside the database. With it a process goes on with the keys that were last read for as long as the database is
+   * away, also where it was away from the start: a key that was revoked meanwhile ends once the database is back.
+   */
+  readonly seal?: Sealed<readonly KnownKey[]>;
 };
 
 export function openKeyRing(
   db: Pick<Db, 'query'>,
-  { firstKey = null, clock = () => performance.now(), now = () => new Date() }: RingOptions = {},
+  { firstKey = null, clock = () => performance.now(), now = () => new Date(), seal }: RingOptions = {},
 ): KeyRing {
   let last: Read | null = null;
+  let failedAt = Number.NEGATIVE_INFINITY;
   let running: Promise<void> | null = null;
   let waiting: Promise<void> | null = null;
 
@@ -54,7 +61,12 @@ export function openKeyRing(
     // The age counts from before the question: what was revoked since may be missing from the answer.
     const at = clock();
     const keys = await knownKeys(db as Db);
-    last = { at, keys: new Map(keys.map((key) => [key.lookup, key])) };
+    last = { at, keys: byLookup(keys) };
+    try {
+      seal?.write(keys);
+    } catch {
+      // A full disk must not stop what the database allows.
+    }
   };
   const start = (): Promise<void> => {
     const reading = read().finally(() => {
@@ -79,9 +91,15 @@ export function openKeyRing(
   const believed = async (): Promise<Read> => {
     const age = last === null ? Number.POSITIVE_INFINITY : clock() - last.at;
     if (age > BELIEVED_MS) {
+      if (seal !== undefined && last !== null && clock() - failedAt < REFRESH_MS) return last;
       try {
         await fresh();
       } catch (cause) {
+        if (seal !== undefined) {
+          failedAt = clock();
+          last ??= { at: Number.NEGATIVE_INFINITY, keys: byLookup(seal.read() ?? []) };
+          return last;
+        }
         // A process that never knew a key goes on as it began: reachable from this machine alone.
         if (last === null || last.keys.size > 0) throw away(cause);
       }
@@ -113,6 +131,8 @@ export function openKeyRing(
     isOurs: (text) => text.startsWith(KEY_PREFIX) || isFirst(text),
   };
 }
+
+const byLookup = (keys: readonly KnownKey[]): Read['keys'] => new Map(keys.map((key) => [key.lookup, key]));
 
 const away = (cause: unknown): TroupeError =>
   new TroupeError('unreachable', 'API keys cannot be checked now, because the database does not answer.', { cause });

@@ -10,7 +10,8 @@ export type Readiness = {
   readonly status: 'ready' | 'degraded' | 'not_ready';
   readonly database: 'ok' | 'unreachable';
   readonly schema: 'current' | 'behind' | 'newer' | 'changed' | 'unknown';
-  readonly log: 'ok' | 'unreachable';
+  /** replaced: another topic or broker answers under its name, and nothing is written to it. */
+  readonly log: 'ok' | 'unreachable' | 'replaced';
   /** Events in the log that are not in the tables yet. */
   readonly lag_events: number | null;
   /** What is not as it should be. */
@@ -27,9 +28,9 @@ export type Asked = {
 
 /** Never throws: what cannot be asked is what the answer says. */
 export async function readiness({ db, log, known, ingestOnly }: Asked): Promise<Readiness> {
-  const [own, outer] = await Promise.all([databaseState(db, known), outerLog(log)]);
+  const [own, { partitions: outer, why }] = await Promise.all([databaseState(db, known), outerLog(log)]);
   const reasons = [...own.reasons];
-  if (outer === null) reasons.push(`The log ${log.name} cannot be reached; kafka_brokers says where it is looked for.`);
+  if (why !== null) reasons.push(why.message);
   let lagEvents = own.lag;
   if (lagEvents !== null && outer !== null && outer.length > 0) {
     const lags = await partitionLags(db, log.name, outer).catch(() => null);
@@ -41,14 +42,22 @@ export async function readiness({ db, log, known, ingestOnly }: Asked): Promise<
     status: !works ? 'not_ready' : reasons.length > 0 ? 'degraded' : 'ready',
     database: own.database,
     schema: own.schema,
-    log: outer === null ? 'unreachable' : 'ok',
+    log: why === null ? 'ok' : why.code === 'log_replaced' ? 'replaced' : 'unreachable',
     lag_events: lagEvents,
     reasons,
   };
 }
 
 /** Empty for the embedded log: the database is it. Null where the log does not answer. */
-const outerLog = async (log: EventLog) => (log.partitions ? await log.partitions().catch(() => null) : []);
+async function outerLog(log: EventLog) {
+  try {
+    return { partitions: (await log.partitions?.()) ?? [], why: null };
+  } catch (error) {
+    if (error instanceof TroupeError && error.code === 'log_replaced') return { partitions: null, why: error };
+    const text = `The log ${log.name} cannot be reached; kafka_brokers says where it is looked for.`;
+    return { partitions: null, why: new TroupeError('unreachable', text, { cause: error }) };
+  }
+}
 
 async function databaseState(db: Db, known: Asked['known']) {
   try {
@@ -59,7 +68,7 @@ async function databaseState(db: Db, known: Asked['known']) {
     const code = error instanceof TroupeError ? error.code : null;
     const schema = code === 'schema_newer' ? 'newer' : code === 'conflict' ? 'changed' : 'unknown';
     const away = schema === 'unknown';
-    const reasons = away ? ['The database cannot be reached.'] : [];
+    const reasons = away ? ['The database cannot be reached; DATABASE_URL says where it is looked for.'] : [];
     return { database: away ? 'unreachable' : 'ok', schema, lag: null, reasons } as const;
   }
 }

@@ -1,16 +1,21 @@
 /** What a command works with: the project's database, its log, its artifacts. Opened once, closed at the end, in the one place where rooms meet. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import type { Config } from '../config.ts';
 import { fileArtifacts } from '../ingest/artifacts.ts';
 import type { ArtifactStore, DoorBook, EventLog } from '../ingest/log/log.ts';
 import { postgresBook, postgresLog } from '../ingest/log/postgres.ts';
+import type { KnownLog } from '../ingest/log/replaced.ts';
 import type { LogSource } from '../ingest/log/source.ts';
 import { createRedactor, type Redactor } from '../ingest/redact.ts';
 import { ownRules } from '../ingest/redact-own.ts';
 import { redacting } from '../ingest/redact-ports.ts';
-import { type Home, openHome } from '../store/db/home.ts';
+import { type Home, homeAt, openHome } from '../store/db/home.ts';
 import { patiently } from '../store/db/patience.ts';
+import type { Db } from '../store/db/pool.ts';
+import { sealedFile } from '../store/db/sealed.ts';
 import { projectAll } from '../store/projecting/projector.ts';
-import { type Opened, patientReads, withDatabase } from './database.ts';
+import { type Opened, type OpenOptions, patientReads, withDatabase } from './database.ts';
 import { kafkaAccess } from './kafka-access.ts';
 import { tellTrouble } from './output.ts';
 
@@ -25,13 +30,15 @@ export type Context = Opened & {
   readonly artifacts: ArtifactStore;
   /** What log, book and artifacts are behind. */
   readonly redactor: Redactor;
+  /** What seals facts that are kept beside the database: its address or password; null while that is not known. */
+  readonly sealSecret: () => string | null;
 };
 
 /** Opens the project with its log, runs the work, and closes whatever happens. */
 export function withContext<T>(
   flags: Readonly<Record<string, unknown>>,
   work: (context: Context) => Promise<T>,
-  options: { readonly create?: boolean } = {},
+  options: OpenOptions = {},
 ): Promise<T> {
   return withDatabase(flags, (opened) => withLog(opened, work), options);
 }
@@ -39,7 +46,9 @@ export function withContext<T>(
 async function withLog<T>(opened: Opened, work: (context: Context) => Promise<T>): Promise<T> {
   const { config, database, db } = opened;
   const redactor = createRedactor(ownRules(config.redact ?? {}));
-  const kafka = config.kafka_brokers === null ? null : await openKafkaLog(config, database.project);
+  const sealSecret = () => config.database_url ?? passwordOf(homeAt(config.home));
+  const kafka =
+    config.kafka_brokers === null ? null : await openKafkaLog(config, { project: database.project, db, sealSecret });
   try {
     const source = kafka?.source ?? null;
     // Only now: a server that cannot be reached must leave no folders behind.
@@ -53,6 +62,7 @@ async function withLog<T>(opened: Opened, work: (context: Context) => Promise<T>
         redactor,
       ),
       redactor,
+      sealSecret,
       source,
       catchUp: ({ signal } = {}) =>
         patiently(
@@ -83,12 +93,25 @@ export function enduring(context: Context): Context {
   };
 }
 
+/** Of the embedded server; null where there is none yet. */
+function passwordOf(home: Home): string | null {
+  try {
+    return readFileSync(join(home.data, 'password'), 'utf8');
+  } catch {
+    return null;
+  }
+}
+
 /** The project's topic, as a log and as its source. The client is loaded only where it is used. */
-async function openKafkaLog(config: Config, project: string): Promise<{ log: EventLog; source: LogSource }> {
-  const [{ openKafka }, { kafkaLog }, { kafkaSource }] = await Promise.all([
+async function openKafkaLog(
+  config: Config,
+  { project, db, sealSecret }: { readonly project: string; readonly db: Db; readonly sealSecret: () => string | null },
+): Promise<{ log: EventLog; source: LogSource }> {
+  const [{ openKafka }, { kafkaLog }, { kafkaSource }, { guardOf }] = await Promise.all([
     import('../ingest/log/kafka.ts'),
     import('../ingest/log/kafka-log.ts'),
     import('../ingest/log/kafka-source.ts'),
+    import('../store/log/known-log.ts'),
   ]);
   const topic = config.kafka_topic ?? project;
   const door = openKafka({
@@ -96,11 +119,10 @@ async function openKafkaLog(config: Config, project: string): Promise<{ log: Eve
     topic,
     ...kafkaAccess(config),
   });
-  return {
-    log: kafkaLog(door, { partitions: config.kafka_partitions }),
-    source: kafkaSource(door, {
-      group: `troupe-${project}`,
-      accepts: config.origins.kafka_partitions === 'default' ? null : config.kafka_partitions,
-    }),
-  };
+  const source = kafkaSource(door, {
+    group: `troupe-${project}`,
+    accepts: config.origins.kafka_partitions === 'default' ? null : config.kafka_partitions,
+  });
+  const seal = sealedFile<KnownLog>(join(homeAt(config.home).sealed, `log-${project}`), sealSecret);
+  return { log: kafkaLog(door, { partitions: config.kafka_partitions, guard: guardOf(db, source, seal) }), source };
 }

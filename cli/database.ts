@@ -2,6 +2,7 @@
 import { type Config, loadConfig } from '../config.ts';
 import { TroupeError } from '../errors.ts';
 import { type Database, DEFAULT_PROJECT, openDatabase } from '../store/db/database.ts';
+import { openLateDatabase } from '../store/db/late-database.ts';
 import { type Patiently, patiently } from '../store/db/patience.ts';
 import type { Db } from '../store/db/pool.ts';
 import { tellTrouble } from './output.ts';
@@ -13,6 +14,8 @@ export type Opened = {
   readonly now: () => Date;
   /** Runs work that may be run again until the database, the broker and the disk let it, for as long as the setting patience says. */
   readonly patiently: Patiently;
+  /** Rejects where a database that was away turns out to be one that cannot be used; never resolves. */
+  readonly failed: Promise<never>;
 };
 
 /** Where the databases of all projects are. */
@@ -22,6 +25,13 @@ export const serverOf = ({ home, database_url: url, database_port: port }: Confi
   ...(port === 0 ? {} : { embedded: { port } }),
 });
 
+export type OpenOptions = {
+  /** Makes a project that is not there. */
+  readonly create?: boolean;
+  /** Goes on where the database is away, and opens it in the background. */
+  readonly late?: boolean;
+};
+
 /**
  * Opens the database of the project, runs the work, and closes whatever happens. A project that is named and does not exist is refused,
  * unless it is to be created: a misspelt name would otherwise be an empty project.
@@ -29,23 +39,28 @@ export const serverOf = ({ home, database_url: url, database_port: port }: Confi
 export async function withDatabase<T>(
   flags: Readonly<Record<string, unknown>>,
   work: (opened: Opened) => Promise<T>,
-  { create = false }: { readonly create?: boolean } = {},
+  { create = false, late = false }: OpenOptions = {},
 ): Promise<T> {
   const config = loadConfig(flags, process.env);
-  const database = await openDatabase({
+  const options = {
     ...serverOf(config),
     ...(config.origins.project === 'default' && config.database_url ? {} : { project: config.project }),
     create: create || config.origins.project === 'default' || config.project === DEFAULT_PROJECT,
     applicationName: 'troupe',
-  }).catch((error) => {
+  };
+  const tell = tellTrouble('troupe: Events are taken into the log; what else needs the database');
+  const opening = late ? openLateDatabase(options, (error) => tell(naming(error, config))) : openDatabase(options);
+  const database: Opened['database'] & { readonly failed?: Promise<never> } = await opening.catch((error) => {
     throw naming(error, config);
   });
   try {
+    const { failed = new Promise<never>(() => {}) } = database;
     return await work({
       config,
       database,
       db: database.db,
       now: () => new Date(),
+      failed,
       patiently: (again) => patiently(again, { forMs: config.patience * 1000, onTrouble: tellTrouble('It') }),
     });
   } finally {

@@ -7,10 +7,12 @@ import { join } from 'node:path';
 import { isLoopback, readHosts } from '../api/origin.ts';
 import { EXIT, TroupeError } from '../errors.ts';
 import type { LogSource } from '../ingest/log/source.ts';
+import { patiently } from '../store/db/patience.ts';
 import { firstOf, type NotNull, query, rowsOf, sql, typed } from '../store/db/query.ts';
 import { type Handler, handBack, runJobs } from '../store/jobs/jobs.ts';
 import { registerProcess } from '../store/jobs/processes.ts';
 import type { MethodAsked } from '../store/judging/judge.ts';
+import { sealedKeys } from '../store/keys/sealed-keys.ts';
 import { waitProjected } from '../store/projecting/positions.ts';
 import { runProjector } from '../store/projecting/projector.ts';
 import type { Context } from './context.ts';
@@ -108,9 +110,13 @@ async function answer(context: Context, { signal, onReady }: RoleOptions, role: 
     import('../api/upstream/upstreams.ts'),
     import('../api/upstream/settings.ts'),
   ]);
-  const { db, log, book, artifacts, redactor, config } = context;
+  const { db, log, book, artifacts, redactor, config, database } = context;
   const openLoopback = loopbackIsOpen(config.loopback);
-  const keys = openKeyRing(db, { firstKey: takeFirstKey(process.env) });
+  const alone = role === 'ingest' && log.partitions !== undefined;
+  const keys = openKeyRing(db, {
+    firstKey: takeFirstKey(process.env),
+    ...(alone ? { seal: sealedKeys(join(context.home.sealed, `keys-${database.project}`), context.sealSecret) } : {}),
+  });
   const exposed = !isLoopback(config.host) && (await keys.required());
   const speakers = registeredSpeakers(db, connectInfer);
   const upstreams = openUpstreams(role === 'ingest' ? [] : readUpstreams(config.upstreams, process.env));
@@ -126,22 +132,27 @@ async function answer(context: Context, { signal, onReady }: RoleOptions, role: 
     openLoopback,
     exposed,
     hosts: readHosts(config.hosts),
-    project: context.database.project,
+    project: database.project,
     version: VERSION,
     ingestOnly: role === 'ingest',
   });
+  await log.verify?.().catch((error: unknown) => say(`Nothing is taken yet: ${(error as Error).message}`));
   const { url, close } = await serve(app, { host: config.host, port: config.port, exposed });
-  const leave = await registerProcess(db, { processId: processId(role), role, address: url });
+  const registering = patiently(() => registerProcess(db, { processId: processId(role), role, address: url }), {
+    signal,
+  });
+  if (!alone) await registering;
+  const leave = registering.catch(() => async () => {});
   say(`Troupe answers at ${url}`);
   onReady({ role, address: url });
-  await untilAborted(signal);
+  await Promise.race([untilAborted(signal), context.failed]);
   // Whoever still reads a stream is cut off: it would keep the process for ever.
   const patience = setTimeout(() => app.server.closeAllConnections(), GRACE_MS);
   await close();
   clearTimeout(patience);
   speakers.close();
   upstreams.close();
-  await leave();
+  await (await leave)();
 }
 
 /** The methods of the setting `judge`. @throws TroupeError `config_invalid` for what cannot always run */

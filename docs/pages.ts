@@ -176,6 +176,8 @@ const MEANING: Readonly<Record<ErrorCode, string>> = {
   checkpoint_damaged: 'A checkpoint is incomplete or not as it was written.',
   training_failed: 'A training run cannot go on: rows that cannot be trained on, or a loss that is not finite.',
   log_truncated: 'The log no longer holds what a projection has yet to read, or is not the one that was read.',
+  log_replaced:
+    'Another topic or broker answers under the name of the log that was read: nothing is written to it. Point the settings at the right one, or choose a new name for kafka_topic.',
   log_repartitioned: 'A topic has other partitions than when it was first read, so the order for a key would be lost.',
   fenced: 'Another worker has taken over the job.',
   interrupted: 'It was stopped from outside.',

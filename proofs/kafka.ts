@@ -54,31 +54,24 @@ export type Broker = {
 export const NOT_OURS =
   'the broker of KAFKA_BROKERS is not killed, paused or set otherwise; leave it out to prove that too';
 
-export async function startKafka(found: FoundKafka, folder: string): Promise<Broker> {
+/** `port`: the one that it answers at, any free one if omitted. */
+export async function startKafka(found: FoundKafka, folder: string, port?: number): Promise<Broker> {
   return 'brokers' in found
     ? { address: found.brokers, node: null, stop: async () => {} }
-    : startNode(found.jars, folder);
+    : startNode(found.jars, folder, port ?? (await freePort()));
 }
 
-/** Formats a node in `folder` and starts it. Throws with its last words where it does not come up. */
-async function startNode(jars: string, folder: string): Promise<Broker> {
+/** Formats a node in `folder`, where there is none yet, and starts it. Throws with its last words where it does not come up. */
+async function startNode(jars: string, folder: string, port: number): Promise<Broker> {
   mkdirSync(folder, { recursive: true });
-  const [port, control] = [await freePort(), await freePort()];
+  const control = await freePort();
   const address = `127.0.0.1:${port}`;
   const [settings, logging] = [join(folder, 'server.properties'), join(folder, 'log4j2.properties')];
   writeFileSync(settings, properties(folder, port, control));
   writeFileSync(logging, LOGGING);
   const java = ['-Xmx256m', '-Xms64m', '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1', '-cp', join(jars, '*')];
   const options = [...java, `-Dlog4j2.configurationFile=${logging}`];
-  const cluster = Buffer.from(randomUUID().replaceAll('-', ''), 'hex').toString('base64url');
-  const formatted = spawnSync(
-    'java',
-    // One identifier in 64 begins with "-": as a word of its own it would be read as an option.
-    [...options, 'kafka.tools.StorageTool', 'format', `--cluster-id=${cluster}`, '-c', settings],
-    { encoding: 'utf8' },
-  );
-  if (formatted.status !== 0)
-    throw new Error(`The broker's folder was not formatted: ${formatted.stderr.slice(-1000)}`);
+  if (!existsSync(join(folder, 'data', 'meta.properties'))) format(options, settings);
 
   let child: ChildProcess | null = null;
   let said = '';
@@ -118,6 +111,18 @@ async function startNode(jars: string, folder: string): Promise<Broker> {
     },
     stop: () => ended('SIGKILL'),
   };
+}
+
+function format(options: readonly string[], settings: string): void {
+  const cluster = Buffer.from(randomUUID().replaceAll('-', ''), 'hex').toString('base64url');
+  const formatted = spawnSync(
+    'java',
+    // One identifier in 64 begins with "-": as a word of its own it would be read as an option.
+    [...options, 'kafka.tools.StorageTool', 'format', `--cluster-id=${cluster}`, '-c', settings],
+    { encoding: 'utf8' },
+  );
+  if (formatted.status !== 0)
+    throw new Error(`The broker's folder was not formatted: ${formatted.stderr.slice(-1000)}`);
 }
 
 async function answers(address: string): Promise<boolean> {

@@ -13,6 +13,7 @@ import { proof as clientsArrive } from './clients-arrive.ts';
 import { proof as commandsMatchPytorch } from './commands-match-pytorch.ts';
 import { proof as composeAsProcesses } from './compose-as-processes.ts';
 import { proof as filesArrive } from './files-arrive.ts';
+import { proof as ingestAlone } from './ingest-alone.ts';
 import { findKafka } from './kafka.ts';
 import { proof as kafkaLog } from './kafka-log.ts';
 import { proof as killedProgramsRecover } from './killed-programs-recover.ts';
@@ -50,6 +51,7 @@ const PROOFS: readonly Proof[] = [
   pythonRecorder,
   killedProgramsRecover,
   kafkaLog,
+  ingestAlone,
   nothingAcknowledgedIsLost,
   composeAsProcesses,
   testsCatchSeededBugs,

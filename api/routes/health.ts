@@ -14,7 +14,7 @@ const Ready = Type.Object({
   status: Type.Enum(['ready', 'degraded', 'not_ready']),
   database: Type.Enum(['ok', 'unreachable']),
   schema: Type.Enum(['current', 'behind', 'newer', 'changed', 'unknown']),
-  log: Type.Enum(['ok', 'unreachable']),
+  log: Type.Enum(['ok', 'unreachable', 'replaced']),
   lag_events: Type.Union([Type.Integer(), Type.Null()], {
     description: 'events in the log that are not in the tables yet',
   }),

@@ -6,7 +6,7 @@ import { loadConfig } from '../../config.ts';
 import { EXIT, got, TroupeError } from '../../errors.ts';
 import { type Home, homeAt } from '../../store/db/home.ts';
 import { firstOf, query, rowsOf } from '../../store/db/query.ts';
-import { type RoleSettings, roleSettings } from '../children.ts';
+import { type RoleFacts, type RoleSettings, roleSettings } from '../children.ts';
 import {
   databaseCommand,
   number,
@@ -24,7 +24,7 @@ import { checkpointsCommands } from './checkpoints.ts';
 export const ROLE_NAMES = ['ingest', 'project', 'judge', 'work', 'infer', 'serve'];
 
 export function runCommands(program: Command): void {
-  processCommand(
+  plainCommand(
     program
       .command('run')
       .argument('<role>', ROLE_NAMES.join(', '))
@@ -36,20 +36,23 @@ export function runCommands(program: Command): void {
         'after',
         '\nEach process works alone on what the log and the tables hold; SIGTERM ends it well, and killing it loses nothing.\n\nExamples:\n  troupe run serve --port 7717\n  troupe run project\n  troupe run infer --policy solver',
       ),
-    async (context, [role], flags) => {
+    async ([role], flags) => {
       if (!ROLE_NAMES.includes(role!)) {
         throw new TroupeError('usage', `There is no role ${role}; the roles are ${ROLE_NAMES.join(', ')}.`);
       }
-      const { ROLES } = await import('../roles.ts');
+      const [{ ROLES }, { withContext }] = await Promise.all([import('../roles.ts'), import('../context.ts')]);
       const run = ROLES[role!]!;
-      await run(context, {
+      const options = {
         signal: untilInterrupted(),
-        onReady: (facts) => {
+        onReady: (facts: RoleFacts) => {
           if (flags.json) printJson(facts);
         },
         ...(flags.policy ? { policy: String(flags.policy) } : {}),
         ...(flags.model ? { model: String(flags.model) } : {}),
-      });
+      };
+      // What only takes events into a log outside the database does so without it.
+      const late = role === 'ingest' && loadConfig(flags, process.env).kafka_brokers !== null;
+      await withContext(flags, (context) => run(context, options), { late });
       return EXIT.done;
     },
   );
@@ -281,7 +284,7 @@ async function removeHome(home: Home): Promise<void> {
     await new Promise((resolve) => setTimeout(resolve, LINGER_MS));
   }
   removeCluster(home.data);
-  for (const folder of [home.datasets, home.checkpoints, home.artifacts, home.archives, home.run])
+  for (const folder of [home.datasets, home.checkpoints, home.artifacts, home.archives, home.sealed, home.run])
     await rm(folder, { recursive: true, force: true });
   await rmdir(home.root).catch(() => {});
 }

@@ -12,18 +12,32 @@ import {
   type KafkaDoor,
   kafkaError,
   type Producer,
+  topicNow,
   topicPartitions,
   withDeadline,
 } from './kafka.ts';
 import { recordBytes, type WrittenRecord, writeRecord } from './kafka-record.ts';
 import type { EventLog, LogPartition } from './log.ts';
+import { type KnownLog, replacedBy, type TopicNow } from './replaced.ts';
 
 export type KafkaLogOptions = {
   /** Partitions of the topic if it has to be made. */
   readonly partitions: number;
   /** How long an append may take in milliseconds; then it fails and what became of it is unknown. */
   readonly deadlineMs?: number;
+  /** What is known of the log, to refuse one that took its place; nothing is compared if omitted. */
+  readonly guard?: LogGuard;
 };
+
+export type LogGuard = {
+  /** What is stored of the log, or was when the database could be asked; null where nothing is. Never throws, never takes long. */
+  readonly known: () => Promise<KnownLog | null>;
+  /** Compares the records that were read last. @throws TroupeError `log_replaced` */
+  readonly compare: (known: KnownLog, now: TopicNow) => Promise<void>;
+};
+
+/** How often a topic that is written to, or was refused, is looked at. */
+const LOOK_MS = 5000;
 
 /** After a failure others fail at once for so long, instead of each waiting for itself. */
 const BREATH_MS = 500;
@@ -36,15 +50,16 @@ type Open = { readonly producer: Producer; readonly partitions: number };
  * The topic as an event log. Nothing is connected before the first append.
  * Its errors: `unreachable` when it was not acknowledged within the deadline; such an event is in the log once or not at all, and
  * sending it again makes it present once. `too_large` names the broker's limit; nothing of that append was sent.
- * `log_repartitioned` when the topic has other partitions than when this process began.
+ * `log_repartitioned` when the topic has other partitions than when this process began; `log_replaced` when it is not the log that is known.
  */
-export function kafkaLog(door: KafkaDoor, { partitions, deadlineMs = 5000 }: KafkaLogOptions): EventLog {
+export function kafkaLog(door: KafkaDoor, { partitions, deadlineMs = 5000, guard }: KafkaLogOptions): EventLog {
   const { topic } = door;
   let open: Promise<Open> | null = null;
   let admin: Promise<Admin> | null = null;
   let known: number | null = null;
   let limit = DEFAULT_MAX_BYTES;
   let brokenUntil = 0;
+  let refused: TroupeError | null = null;
   let last: Promise<unknown> = Promise.resolve();
 
   const connectAdmin = (): Promise<Admin> => {
@@ -55,7 +70,43 @@ export function kafkaLog(door: KafkaDoor, { partitions, deadlineMs = 5000 }: Kaf
     })();
     return admin;
   };
+  const isReplaced = (error: unknown): error is TroupeError =>
+    error instanceof TroupeError && error.code === 'log_replaced';
+  /** What is known is asked first: it grows while the topic is looked at. */
+  const look = async (): Promise<{ readonly known: KnownLog; readonly now: TopicNow } | null> => {
+    const known = (await guard?.known()) ?? null;
+    if (known === null) return null;
+    const now = await topicNow(await connectAdmin(), topic);
+    const why = replacedBy(topic, known, now);
+    if (why !== null) throw why;
+    return { known, now };
+  };
+  const verify = async (): Promise<void> => {
+    try {
+      const seen = await withDeadline(look(), deadlineMs, topic);
+      if (seen !== null) await guard!.compare(seen.known, seen.now);
+      refused = null;
+    } catch (error) {
+      if (isReplaced(error)) {
+        refused = error;
+        forget();
+      } else dropAdmin();
+      throw kafkaError(error, topic);
+    }
+  };
+  /** Of a topic that was written to; and of one that was refused, until it is the right one or adopted. */
+  const watch = setInterval(() => {
+    if (guard === undefined || (open === null && refused === null)) return;
+    if (refused !== null) verify().catch(() => {});
+    else
+      withDeadline(look(), deadlineMs, topic).catch((error) => {
+        if (!isReplaced(error)) return dropAdmin();
+        refused = error;
+        forget();
+      });
+  }, LOOK_MS).unref();
   const connect = async (): Promise<Open> => {
+    await look();
     const made = await ensureTopic(await connectAdmin(), topic, partitions);
     limit = made.maxBytes;
     known ??= made.partitions;
@@ -66,15 +117,22 @@ export function kafkaLog(door: KafkaDoor, { partitions, deadlineMs = 5000 }: Kaf
   };
   /** A producer that failed may be out of step with the broker for ever (kafkajs 598): the next append makes another. */
   const forget = (): void => {
-    const [producing, asking] = [open, admin];
+    const producing = open;
     open = null;
-    admin = null;
     void producing?.then(({ producer }) => producer.disconnect()).catch(() => {});
+    dropAdmin();
+  };
+  /** A client that failed, or never connected, is not asked again. */
+  const dropAdmin = (): void => {
+    const asking = admin;
+    admin = null;
     void asking?.then((client) => client.disconnect()).catch(() => {});
   };
 
   const send = async (records: readonly WrittenRecord[]): Promise<void> => {
+    if (refused !== null) throw refused;
     if (performance.now() < brokenUntil) throw away(topic);
+    const fresh = open === null;
     try {
       await withDeadline(
         (async () => {
@@ -88,10 +146,13 @@ export function kafkaLog(door: KafkaDoor, { partitions, deadlineMs = 5000 }: Kaf
         topic,
       );
     } catch (error) {
+      if (isReplaced(error)) refused = error;
       forget();
       brokenUntil = performance.now() + BREATH_MS;
       throw kafkaError(error, topic);
     }
+    // Whoever answers after a break may hold other records at the same offsets.
+    if (fresh) verify().catch(() => {});
   };
 
   const refuse = (event: Event): Refusal | null => {
@@ -124,8 +185,10 @@ export function kafkaLog(door: KafkaDoor, { partitions, deadlineMs = 5000 }: Kaf
       return turn;
     },
     refuse,
+    ...(guard === undefined ? {} : { verify }),
     partitions: () => offsets(),
     close: async () => {
+      clearInterval(watch);
       await last;
       const [producing, asking] = [open, admin];
       open = null;
@@ -136,16 +199,15 @@ export function kafkaLog(door: KafkaDoor, { partitions, deadlineMs = 5000 }: Kaf
   };
 
   async function offsets(): Promise<readonly LogPartition[]> {
+    if (refused !== null) throw refused;
     try {
       return await withDeadline(
-        connectAdmin().then((client) => topicPartitions(client, topic)),
+        look().then(async (seen) => seen?.now.partitions ?? topicPartitions(await connectAdmin(), topic)),
         deadlineMs,
         topic,
       );
     } catch (error) {
-      const asking = admin;
-      admin = null;
-      void asking?.then((client) => client.disconnect()).catch(() => {});
+      dropAdmin();
       // Before the first event there may be no topic.
       if (faultOf(error) === 'UNKNOWN_TOPIC_OR_PARTITION') return [];
       throw kafkaError(error, topic);

@@ -2,6 +2,7 @@
 import kafkajs, { type Admin, type Consumer, type EachBatchPayload, type Producer, type SASLOptions } from 'kafkajs';
 import { TroupeError } from '../../errors.ts';
 import type { LogPartition } from './log.ts';
+import type { TopicNow } from './replaced.ts';
 
 export type { Admin, Consumer, EachBatchPayload, Producer };
 
@@ -129,6 +130,13 @@ export async function topicPartitions(admin: Admin, topic: string): Promise<read
   return offsets
     .map(({ partition, low, high }) => ({ partition, begin: Number(low), end: Number(high) }))
     .sort((a, b) => a.partition - b.partition);
+}
+
+/** The topic and its cluster as they are now; a topic that is not there has no partitions. */
+export async function topicNow(admin: Admin, topic: string): Promise<TopicNow> {
+  const { clusterId } = await admin.describeCluster();
+  const there = (await admin.listTopics()).includes(topic);
+  return { cluster: clusterId, partitions: there ? await topicPartitions(admin, topic) : [] };
 }
 
 /** The protocol's name of a fault, such as UNKNOWN_TOPIC_OR_PARTITION, however deep the client has wrapped it; null for others. */

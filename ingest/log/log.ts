@@ -40,7 +40,12 @@ export type EventLog = {
   readonly append: (events: readonly Event[]) => Promise<readonly Appended[]>;
   /** Why this log can never take an event that is valid otherwise, and null where it can. Absent where it takes every event. */
   readonly refuse?: (event: Event) => Refusal | null;
-  /** The partitions as they are now, where the log lies outside the database. @throws TroupeError `unreachable` */
+  /**
+   * Compares a log outside the database with what is known of it, down to the records that were read last; from then on it takes nothing
+   * while it is another one. @throws TroupeError `log_replaced`, `unreachable`
+   */
+  readonly verify?: () => Promise<void>;
+  /** The partitions as they are now, where the log lies outside the database. @throws TroupeError `unreachable`, `log_replaced` */
   readonly partitions?: () => Promise<readonly LogPartition[]>;
   readonly close: () => Promise<void>;
 };

@@ -45,7 +45,7 @@ const BUILTIN_LOCALE_SINCE = 170_000;
  */
 export async function openDatabase(options: DatabaseOptions): Promise<Database> {
   const embedded = options.databaseUrl === undefined;
-  const project = checkName(options.project ?? databaseIn(options.databaseUrl) ?? DEFAULT_PROJECT);
+  const project = projectOf(options);
   const lease = embedded ? await shareServer(openHome(options.home ?? '.troupe'), options.embedded) : null;
   const server = lease?.url ?? options.databaseUrl!;
   const url = withDatabase(server, project);
@@ -65,6 +65,10 @@ export async function openDatabase(options: DatabaseOptions): Promise<Database> 
   }
   return { db, project, url, embedded, close };
 }
+
+/** The name of the project that these options open. @throws TroupeError `config_invalid` */
+export const projectOf = ({ project, databaseUrl }: DatabaseOptions): string =>
+  checkName(project ?? databaseIn(databaseUrl) ?? DEFAULT_PROJECT);
 
 const databaseIn = (url: string | undefined): string | undefined =>
   url === undefined ? undefined : addressOf(url).database || undefined;

@@ -14,6 +14,8 @@ export type Home = {
   readonly checkpoints: string;
   /** Pruned episodes; made by the first prune. */
   readonly archives: string;
+  /** What a process must know while the database is away, as last read from it. */
+  readonly sealed: string;
   /** Sockets, locks and logs of what runs now; may be deleted when nothing runs. */
   readonly run: string;
 };
@@ -28,6 +30,7 @@ export function homeAt(dir: string): Home {
     datasets: join(root, 'datasets'),
     checkpoints: join(root, 'checkpoints'),
     archives: join(root, 'archives'),
+    sealed: join(root, 'sealed'),
     run: join(root, 'run'),
   };
 }

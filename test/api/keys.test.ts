@@ -1,5 +1,8 @@
 import { randomBytes } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -9,6 +12,7 @@ import { serve } from '../../api/serve.ts';
 import { createRecorder } from '../../ingest/recorder.ts';
 import { digestOf, lookupOf, newKey, SCOPES, type Scope } from '../../store/keys/api-key.ts';
 import { createKey, listKeys, revokeKey } from '../../store/keys/api-keys.ts';
+import { sealedKeys } from '../../store/keys/sealed-keys.ts';
 import { anEvent, post, type TestApp, testApp } from './support/app.ts';
 
 const DAY = 86_400_000;
@@ -210,6 +214,42 @@ describe('a ring of keys', () => {
     }
     away = false;
     expect(await ring.identify(key)).toBe(null);
+    await own.close();
+  });
+
+  it('with keys that are sealed on disk it goes on while the database is away, also from its start, and asks again when it is back', async () => {
+    const own = await testApp();
+    const folder = mkdtempSync(join(tmpdir(), 'troupe-keys-'));
+    const seal = sealedKeys(join(folder, 'keys'), () => 'secret');
+    let [away, seconds] = [false, 0];
+    const open = () =>
+      openKeyRing(
+        {
+          query: (...asked: Parameters<typeof own.db.query>) =>
+            away ? Promise.reject(new Error('connect ECONNREFUSED')) : own.db.query(...asked),
+        } as typeof own.db,
+        { clock: () => seconds * 1000, seal },
+      );
+    const made = await createKey(own.db, { name: 'agent', scopes: ['ingest'], expiresAt: null });
+    const gone = await createKey(own.db, { name: 'gone', scopes: ['ingest'], expiresAt: null });
+    await revokeKey(own.db, gone.lookup);
+    const first = open();
+    expect(await first.identify(made.text)).toMatchObject({ key: made.lookup });
+    away = true;
+    const second = open();
+    for (seconds of [1, 30, 3600]) {
+      for (const ring of [first, second]) {
+        expect(await ring.required()).toBe(true);
+        expect(await ring.identify(made.text)).toEqual({ key: made.lookup, scopes: ['ingest'] });
+        for (const other of [gone.text, newKey().text])
+          await expect(ring.identify(other)).rejects.toMatchObject({ code: 'unreachable' });
+      }
+    }
+    away = false;
+    await revokeKey(own.db, made.lookup);
+    seconds = 4000;
+    expect(await second.identify(made.text)).toBe(null);
+    rmSync(folder, { recursive: true });
     await own.close();
   });
 

@@ -1,0 +1,149 @@
+/**
+ * Proof that `troupe run ingest` on Kafka needs no PostgreSQL, not even to start, and that it takes no other broker for its log: events are
+ * acknowledged with the keys that were last read, and refused where an empty broker, or a topic made anew, answers at the same address.
+ */
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { openPool } from '../store/db/pool.ts';
+import { createKey, revokeKey } from '../store/keys/api-keys.ts';
+import { type Broker, findKafkaJars, startKafka } from './kafka.ts';
+import { clientOf } from './kafka-clients.ts';
+import { startPostgres } from './postgres.ts';
+import type { Outcome, Proof, Setting } from './proof.ts';
+import { runTroupe, type TroupeProcess } from './troupe-process.ts';
+
+const PATIENCE_MS = 240_000;
+const TOPIC = 'alone';
+
+export const proof: Proof = {
+  name: 'ingest-alone',
+  needs: ['kafka'],
+  async run({ scratch, say }: Setting): Promise<Outcome> {
+    const found = findKafkaJars(process.env);
+    if ('missing' in found) return { ok: true, lines: [], skipped: [found.missing] };
+    const lines: string[] = [];
+    const check = (what: string, fine: boolean): void => {
+      lines.push(`${fine ? 'ok' : 'NOT OK'}  ${what}`);
+      say(lines.at(-1)!);
+    };
+    const processes: TroupeProcess[] = [];
+    const postgres = await startPostgres(join(scratch, 'postgres'), TOPIC);
+    let broker: Broker = await startKafka(found, join(scratch, 'first'));
+    const port = Number(broker.address.split(':')[1]);
+    try {
+      const env = {
+        DATABASE_URL: postgres.url(TOPIC),
+        KAFKA_BROKERS: broker.address,
+        KAFKA_TOPIC: TOPIC,
+        KAFKA_PARTITIONS: '2',
+      };
+      const start = async (role: string): Promise<TroupeProcess> => {
+        const one = await runTroupe(role, { home: join(scratch, 'home'), env });
+        processes.push(one);
+        return one;
+      };
+      const [ingest, projector] = [await start('ingest'), await start('project')];
+      const db = openPool(postgres.url(TOPIC));
+      const make = (name: string) => createKey(db, { name, scopes: ['ingest'], expiresAt: null });
+      const [{ text: key }, { text: revoked }] = [await make('agents'), await make('gone')];
+      await revokeKey(db, 'gone');
+      const taken = async (id: string, by: string | null = key) => (await send(ingest.url, id, by)).status === 200;
+      check('an event is taken with a key', await until(() => taken('one')));
+      const rows = async () => (await db.query('select 1 from facts.episodes')).rows.length;
+      check('and read into the tables', await until(async () => (await rows()) === 1));
+      // So that what is sealed holds what was read.
+      await sleep(6000);
+      await until(() => taken('two'));
+      await until(async () => (await rows()) === 2);
+
+      await postgres.kill();
+      await ingest.end('SIGKILL');
+      await ingest.start();
+      check(
+        'started while PostgreSQL is away, ingest takes an event with a key that it knew',
+        await until(() => taken('three')),
+      );
+      const refusals = [
+        await send(ingest.url, 'four', revoked),
+        await send(ingest.url, 'four', null),
+        await send(ingest.url, 'four', `${key}x`),
+      ];
+      check(
+        `a revoked key, no key and an unknown key get ${refusals.map(({ status }) => status).join(', ')}`,
+        refusals.every(({ status }) => status === 401 || status === 503),
+      );
+      await sleep(30_000);
+      check('after 30 s as well', await taken('five'));
+
+      await broker.stop();
+      broker = await startKafka(found, join(scratch, 'second'), port);
+      const replaced = async () => (await send(ingest.url, 'lost', key)).code === 'log_replaced';
+      check('an empty broker in its place is refused as log_replaced', await until(replaced));
+      await ingest.end('SIGKILL');
+      await ingest.start();
+      check('by one that was started again too', await until(replaced));
+      await postgres.start();
+      await sleep(3000);
+      check('and with PostgreSQL back', await until(replaced));
+      const ready = await fetch(`${ingest.url}/readyz`, {
+        headers: {
+          authorization: `Bearer ${(await createKey(db, { name: 'reader', scopes: ['read'], expiresAt: null })).text}`,
+        },
+      });
+      const told = (await ready.json()) as { log: string };
+      check(`/readyz answers ${ready.status}, log ${told.log}`, ready.status === 503 && told.log === 'replaced');
+      check('nothing was written to the empty broker', (await topicsAt(broker.address)).length === 0);
+
+      await broker.stop();
+      broker = await startKafka(found, join(scratch, 'first'), port);
+      check('the right broker again, events are taken again', await until(() => taken('six')));
+      await projector.end('SIGKILL');
+      await projector.start();
+      check('and every acknowledged event is in the tables, once', await until(async () => (await rows()) === 5));
+      await db.close();
+    } catch (error) {
+      check(
+        `${error instanceof Error ? error.message : error}; ${processes.map((one) => `${one.role} said: ${one.said()}`).join('; ')}`,
+        false,
+      );
+    } finally {
+      for (const one of processes) await one.end('SIGKILL');
+      await broker.stop();
+      await postgres.stop();
+    }
+    return { ok: lines.every((line) => line.startsWith('ok')), lines };
+  },
+};
+
+async function topicsAt(address: string): Promise<readonly string[]> {
+  const admin = clientOf(address).admin();
+  await admin.connect();
+  const topics = await admin.listTopics();
+  await admin.disconnect();
+  return topics.filter((name) => !name.startsWith('__'));
+}
+
+async function until(look: () => Promise<boolean>): Promise<boolean> {
+  for (const deadline = performance.now() + PATIENCE_MS; performance.now() < deadline; await sleep(250)) {
+    if (await look().catch(() => false)) return true;
+  }
+  return false;
+}
+
+async function send(url: string, episode_id: string, key: string | null) {
+  const event = {
+    specversion: '1.0',
+    type: 'troupe.episode.started.v1',
+    source: '/proof',
+    id: episode_id,
+    data: { episode_id },
+  };
+  const answer = await fetch(`${url}/v1/events`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...(key === null ? {} : { authorization: `Bearer ${key}` }) },
+    body: JSON.stringify([event]),
+    signal: AbortSignal.timeout(15_000),
+  });
+  const { code } = (await answer.json()) as { code?: string };
+  return { status: answer.status, code };
+}

@@ -1,0 +1,102 @@
+/** What the database knows of a log outside of it, for whoever writes to that log: to see that it is still the same. */
+
+import { TroupeError } from '../../errors.ts';
+import type { LogGuard } from '../../ingest/log/kafka-log.ts';
+import { recordDigest } from '../../ingest/log/kafka-record.ts';
+import { type KnownLog, type KnownPlace, replaced, type TopicNow } from '../../ingest/log/replaced.ts';
+import type { LogSource } from '../../ingest/log/source.ts';
+import type { Session } from '../db/pool.ts';
+import type { Sealed } from '../db/sealed.ts';
+import { ARCHIVE } from './archive.ts';
+
+/** Null for a log that was never read. */
+export async function knownLog(db: Pick<Session, 'query'>, name: string): Promise<KnownLog | null> {
+  const { rows: topics } = await db.query<{ cluster_id: string | null; partitions: number }>(
+    'select cluster_id, partitions from troupe.kafka_topics where log = $1',
+    [name],
+  );
+  const { rows } = await db.query<KnownPlace>(
+    'select partition, position, last_offset, last_digest from troupe.positions where projection = $1 and log = $2 order by partition',
+    [ARCHIVE, name],
+  );
+  const [topic] = topics;
+  if (topic === undefined) return null;
+  const places = rows.map(({ partition, position, last_offset, last_digest }) => ({
+    partition,
+    position: Number(position),
+    last_offset: last_offset === null ? null : Number(last_offset),
+    last_digest,
+  }));
+  return { cluster: topic.cluster_id, partitions: topic.partitions, places };
+}
+
+/**
+ * Reads of each partition the record that was read last, where it is still there.
+ * @throws TroupeError `log_replaced` where one is another record. What cannot be read before the signal is not compared.
+ */
+export async function compareLast(
+  source: LogSource,
+  known: KnownLog,
+  { partitions }: TopicNow,
+  signal: AbortSignal,
+): Promise<void> {
+  const there = known.places.filter(({ partition, last_offset }) => {
+    const now = partitions.find((one) => one.partition === partition);
+    return now !== undefined && last_offset !== null && now.begin <= last_offset && last_offset < now.end;
+  });
+  const left = new Map(there.map((place) => [place.partition, place]));
+  if (left.size === 0) return;
+  const done = new AbortController();
+  await source.read({
+    signal: AbortSignal.any([signal, done.signal]),
+    alone: true,
+    onTrouble: () => {},
+    assigned: async () =>
+      new Map(partitions.map(({ partition, end }) => [partition, left.get(partition)?.last_offset ?? end])),
+    take: async (readings) => {
+      for (const { partition, records } of readings) {
+        const place = left.get(partition);
+        left.delete(partition);
+        const again = records.find(({ offset }) => offset === place?.last_offset);
+        if (place === undefined || again === undefined || recordDigest(again) === place.last_digest) continue;
+        const topic = source.name.slice(source.name.indexOf(':') + 1);
+        throw replaced(
+          topic,
+          `the record at offset ${again.offset} of partition ${partition} is not the one that was read there`,
+        );
+      }
+      if (left.size === 0) done.abort();
+      return new Map();
+    },
+  });
+}
+
+/** How long the database is asked, before what was sealed counts; and how long records are read to be compared. */
+const PATIENCE_MS = { ask: 1500, compare: 20_000 };
+
+/** What whoever writes to the log compares it with: what the database knows, or knew when it was asked last. */
+export const guardOf = (db: Pick<Session, 'query'>, source: LogSource, seal: Sealed<KnownLog>): LogGuard => ({
+  known: async () => {
+    let known: KnownLog | null;
+    try {
+      known = await soon(knownLog(db, source.name));
+    } catch {
+      return seal.read();
+    }
+    try {
+      if (known !== null) seal.write(known);
+    } catch {
+      // Then what was sealed before counts while the database is away.
+    }
+    return known;
+  },
+  compare: (known, now) => compareLast(source, known, now, AbortSignal.timeout(PATIENCE_MS.compare)),
+});
+
+function soon<T>(work: Promise<T>): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const late = () => reject(new TroupeError('unreachable', 'The database did not answer in time.'));
+    const timer = setTimeout(late, PATIENCE_MS.ask);
+    work.then(resolve, reject).finally(() => clearTimeout(timer));
+  });
+}
