@@ -133,6 +133,7 @@ describe('Statements are composed', () => {
     'store/db/schema-text.ts': 'reads the catalogue that the types are made of',
     'store/log/archive.ts': 'the append of what comes from Kafka, and its place',
     'store/log/follow.ts': 'places in a log',
+    'store/log/known-log.ts': 'places in a log',
     'store/log/reconcile.ts': 'recounts places and rows, one table after another',
     'store/projecting/apply.ts':
       'a hot path: prepared statements of each batch of the projector, whose text never changes',

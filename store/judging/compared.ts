@@ -1,6 +1,8 @@
 /** What a judging could not compare: groups of one member, and episodes that are not judged yet, each with the reason. */
 import type { Db } from '../db/pool.ts';
-import { CLOSE_AFTER, type UnjudgedOptions } from './unjudged.ts';
+import { anyOf, firstOf, query, type SqlBool, sql } from '../db/query.ts';
+import { GROUP } from './lock.ts';
+import { awaitedGroups, CLOSE_AFTER, type UnjudgedOptions } from './unjudged.ts';
 
 export type Compared = {
   readonly groups: number;
@@ -18,35 +20,60 @@ export async function comparedBy(
   episodes: readonly string[],
   { now, closeAfter = CLOSE_AFTER }: Pick<UnjudgedOptions, 'now' | 'closeAfter'>,
 ): Promise<Compared> {
-  const { rows } = await db.query<
-    Record<'groups' | 'alone' | 'unplaced' | 'unfinished' | 'reopened' | 'waiting', number>
-  >(
-    `select g.*, o.*, w.* from (
-       select count(*)::integer as groups,
-              count(*) filter (where members = 1 and placed)::integer as alone,
-              count(*) filter (where members = 1 and not placed)::integer as unplaced
-       from (
-         select a.grp, a.placed,
-                case when not a.placed then 1
-                     when a.by_group then (select count(*) from facts.episodes e where e.group_id = a.grp)
-                     else (select count(*) from facts.episodes e where e.task_id = a.grp and e.group_id is null) end as members
-         from (
-           select distinct coalesce(group_id, task_id, episode_id) as grp, group_id is not null as by_group,
-                  coalesce(group_id, task_id) is not null as placed
-           from facts.episodes where episode_id = any($1::text[])
-         ) a
-       ) m
-     ) g,
-     (select count(*) filter (where finished_version is null)::integer as unfinished,
-             count(*) filter (where finished_version is not null)::integer as reopened
-      from facts.episodes where closed is not true and (started_version is not null or calls + messages + tool_calls > 0)) o,
-     (select count(*)::integer as waiting from facts.episodes e
-      where e.closed and e.group_id in (
-        select group_id from facts.episodes where group_id is not null group by group_id
-        having (count(*) filter (where closed is not true) > 0 or count(*) filter (where closed) < coalesce(max(group_size), 0))
-           and coalesce(max(last_at), 'infinity') > $2::timestamptz - make_interval(secs => $3))) w`,
-    [episodes, now.toISOString(), closeAfter],
+  const asked = query
+    .selectFrom('facts.episodes as e')
+    .distinct()
+    .select([
+      GROUP.as('grp'),
+      sql<boolean>`e.group_id is not null`.as('by_group'),
+      sql<boolean>`coalesce(e.group_id, e.task_id) is not null`.as('placed'),
+    ])
+    .where('e.episode_id', '=', anyOf(episodes));
+  const count = sql<number>`count(*)`.as('n');
+  const grouped = query
+    .selectFrom('facts.episodes as e')
+    .select(count)
+    .where('e.group_id', '=', sql.ref<string>('a.grp'));
+  const tasked = query
+    .selectFrom('facts.episodes as e')
+    .select(count)
+    .where('e.task_id', '=', sql.ref<string>('a.grp'))
+    .where('e.group_id', 'is', null);
+  const members = query
+    .selectFrom(asked.as('a'))
+    .select([
+      'a.placed',
+      sql<number>`case when not a.placed then 1 when a.by_group then (${grouped}) else (${tasked}) end`.as('members'),
+    ]);
+  const groups = await firstOf(
+    db,
+    query
+      .selectFrom(members.as('m'))
+      .select([
+        sql<number>`count(*)::integer`.as('groups'),
+        sql<number>`count(*) filter (where members = 1 and placed)::integer`.as('alone'),
+        sql<number>`count(*) filter (where members = 1 and not placed)::integer`.as('unplaced'),
+      ]),
   );
-  const { groups, alone, unplaced, unfinished, reopened, waiting } = rows[0]!;
-  return { groups, of_one: { alone, unplaced }, open: { unfinished, reopened }, waiting };
+  const open = await firstOf(
+    db,
+    query
+      .selectFrom('facts.episodes')
+      .select([
+        sql<number>`count(*) filter (where finished_version is null)::integer`.as('unfinished'),
+        sql<number>`count(*) filter (where finished_version is not null)::integer`.as('reopened'),
+      ])
+      .where(sql<SqlBool>`closed is not true`)
+      .where(sql<SqlBool>`(started_version is not null or calls + messages + tool_calls > 0)`),
+  );
+  const waiting = await firstOf(
+    db,
+    query
+      .selectFrom('facts.episodes')
+      .select(sql<number>`count(*)::integer`.as('waiting'))
+      .where('closed', '=', true)
+      .where('group_id', 'in', awaitedGroups(now, closeAfter)),
+  );
+  const { alone, unplaced } = groups!;
+  return { groups: groups!.groups, of_one: { alone, unplaced }, open: open!, waiting: waiting!.waiting };
 }

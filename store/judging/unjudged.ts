@@ -26,7 +26,7 @@ const judgeSet = (methodKeys: readonly string[]): string => hashId([...methodKey
  * Groups that are waited for. A group is complete when as many of its episodes as were announced are closed and none is open; one that
  * stays silent for `closeAfter` seconds is not waited for. Without an announced size, none may be open.
  */
-const awaitedGroups = (now: Date, closeAfter: number) =>
+export const awaitedGroups = (now: Date, closeAfter: number) =>
   query
     .selectFrom('facts.episodes')
     .select('group_id')
