@@ -4,6 +4,7 @@ import { TroupeError } from '../errors.ts';
 import { decodeDraft } from '../ingest/decode.ts';
 import { hashId } from '../ingest/json.ts';
 import type { Db } from '../store/db/pool.ts';
+import { anyOf, query, rowsOf, sql } from '../store/db/query.ts';
 import { verifyCheckpoint } from '../trainer/checkpoints/checkpoint.ts';
 import type { Context } from './context.ts';
 
@@ -56,10 +57,14 @@ export async function recordCheckpoint(
 }
 
 async function datasetIds(db: Db, hashes: readonly string[]): Promise<readonly string[]> {
-  const { rows } = await db.query<{ hash: string; id: string }>(
-    `select manifest ->> 'content_sha256' as hash, min(dataset_id) as id from facts.datasets
-     where manifest ->> 'content_sha256' = any($1::text[]) group by 1`,
-    [hashes],
+  const hash = sql<string>`manifest ->> 'content_sha256'`;
+  const rows = await rowsOf(
+    db,
+    query
+      .selectFrom('facts.datasets')
+      .select([hash.as('hash'), sql<string>`min(dataset_id)`.as('id')])
+      .where(hash, '=', anyOf(hashes))
+      .groupBy(hash),
   );
   const ids = new Map(rows.map(({ hash, id }) => [hash, id]));
   return hashes.map((hash) => ids.get(hash) ?? hash);
