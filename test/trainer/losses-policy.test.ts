@@ -1,11 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { clippedPolicyLoss, clippedPolicyToken } from '../../trainer/losses/clipped-policy.ts';
+import { clippedPolicyLoss } from '../../trainer/losses/clipped-policy.ts';
 import type { Loss } from '../../trainer/losses/loss.ts';
 import { POLICY_PRESETS } from '../../trainer/losses/policy-presets.ts';
 import { type PpoClipOptions, ppoClipLoss, ppoClipToken } from '../../trainer/losses/ppo-clip.ts';
 import { policyLoss } from '../../trainer/training/policy-losses.ts';
 import { evaluate, expectAsPlain, expectNear, part, randomTokens, type Tokens, total } from './losses-graph.ts';
+import { clippedPolicyToken } from './plain-losses.ts';
 
 const small = fc.double({ min: -4, max: 4, noNaN: true });
 

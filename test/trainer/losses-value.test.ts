@@ -1,14 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { valueClipLoss, valueClipToken } from '../../trainer/losses/value-clip.ts';
-import {
-  crossEntropy,
-  huberError,
-  squaredError,
-  valueCrossEntropyLoss,
-  valueHuberLoss,
-  valueMseLoss,
-} from '../../trainer/losses/value-regression.ts';
+import { valueCrossEntropyLoss, valueHuberLoss, valueMseLoss } from '../../trainer/losses/value-regression.ts';
 import {
   evaluate,
   expectAsPlain,
@@ -19,6 +12,7 @@ import {
   type Tokens,
   total,
 } from './losses-graph.ts';
+import { crossEntropy, huberError, squaredError } from './plain-losses.ts';
 
 const weighted = (error: (value: number, t: number, tokens: Tokens) => number) => (tokens: Tokens) =>
   total(tokens.values!.map((value, t) => tokens.weight![t]! * error(value, t, tokens)));

@@ -5,27 +5,10 @@
  */
 import { withEntropyBonus } from './entropy-bonus.ts';
 import type { Loss } from './loss.ts';
-import { ppoClipLoss, ppoClipToken } from './ppo-clip.ts';
+import { ppoClipLoss } from './ppo-clip.ts';
 import type { ClipRange } from './surrogate.ts';
 
 /** −Σ min(A·r, A·clip(r, 1−low, 1+high)) − Σ w·H, with r = exp(log p − log p_old), A the weight, H entropy and w its weight. */
 export function clippedPolicyLoss({ clipLow = 0.2, clipHigh = 0.28 }: ClipRange = {}): Loss {
   return withEntropyBonus(ppoClipLoss({ clipLow, clipHigh, dualClip: null }));
-}
-
-export type ClippedToken = {
-  readonly loss: number;
-  /** False where the bound is active, so that the token sends no gradient. */
-  readonly kept: boolean;
-};
-
-/** One token's loss in plain numbers, without the entropy bonus. */
-export function clippedPolicyToken(
-  logprob: number,
-  oldLogprob: number,
-  advantage: number,
-  { clipLow = 0.2, clipHigh = 0.28 }: ClipRange = {},
-): ClippedToken {
-  const { loss, clipped } = ppoClipToken(logprob, oldLogprob, advantage, { clipLow, clipHigh, dualClip: null });
-  return { loss, kept: !clipped };
 }

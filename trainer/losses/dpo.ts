@@ -68,16 +68,6 @@ export function dpoPair(delta: number, { beta = 0.1, labelSmoothing = 0 }: DpoOp
   return -(1 - labelSmoothing) * logSigmoid(beta * delta) - labelSmoothing * logSigmoid(-beta * delta);
 }
 
-/**
- * One pair of the robust form in plain numbers.
- * @throws TroupeError `usage` unless 0 ≤ ε < 1/2.
- */
-export function dpoRobustPair(delta: number, { beta = 0.1, labelSmoothing = 0 }: DpoOptions = {}): number {
-  requireShare(labelSmoothing);
-  const biased = -(1 - labelSmoothing) * logSigmoid(beta * delta) + labelSmoothing * logSigmoid(-beta * delta);
-  return biased / (1 - 2 * labelSmoothing);
-}
-
 function requireShare(labelSmoothing: number): void {
   if (labelSmoothing >= 0 && labelSmoothing < 0.5) return;
   throw new TroupeError(

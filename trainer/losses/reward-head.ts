@@ -8,7 +8,6 @@
  * `values` are what the head says before a token is drawn, so an answer should end with a token that closes it.
  */
 import { less, multiply, negate, scalar, softplus, sum } from '../graph/operations.ts';
-import { logSigmoid } from './log-sigmoid.ts';
 import type { Loss } from './loss.ts';
 
 /**
@@ -25,8 +24,3 @@ export const bradleyTerryLoss: Loss = {
     };
   },
 };
-
-/** One pair in plain numbers. */
-export function bradleyTerryPair(chosen: number, rejected: number): number {
-  return -logSigmoid(chosen - rejected);
-}

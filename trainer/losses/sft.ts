@@ -16,11 +16,6 @@ export const sftLoss: Loss = {
   }),
 };
 
-/** The same in plain numbers: log-probabilities and weights of all tokens. */
-export function weightedLikelihood(logprobs: readonly number[], weights: readonly number[]): number {
-  return -logprobs.reduce((total, logprob, t) => total + logprob * (weights[t] as number), 0);
-}
-
 /**
  * Weights that make the loss a mean over sequences of each sequence's mean over its trained tokens. A sequence without a
  * trained token is skipped: it counts in no mean.

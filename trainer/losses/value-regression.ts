@@ -11,7 +11,6 @@
  * `values` are what the head says before a token is drawn: the target of a step belongs to the token that follows the step's last one.
  */
 import { less, maximum, minimum, multiply, negate, scalar, softplus, subtract, sum } from '../graph/operations.ts';
-import { logSigmoid } from './log-sigmoid.ts';
 import type { Loss } from './loss.ts';
 
 /** Σ `weight`·(v − R)², R being `return`. Reports `value_error`, (v − R)². */
@@ -23,9 +22,6 @@ export const valueMseLoss: Loss = {
     return { loss: sum(multiply(column('weight'), error), [0, 1]), report: { value_error: error } };
   },
 };
-
-/** One token in plain numbers. */
-export const squaredError = (value: number, target: number): number => (value - target) ** 2;
 
 export type HuberOptions = {
   /** Error up to which the loss is a square; 0.1 in MASPRM. */
@@ -50,12 +46,6 @@ export function valueHuberLoss({ width = 0.1 }: HuberOptions = {}): Loss {
   };
 }
 
-/** One token in plain numbers. */
-export function huberError(value: number, target: number, { width = 0.1 }: HuberOptions = {}): number {
-  const size = Math.abs(value - target);
-  return size < width ? size ** 2 / (2 * width) : size - width / 2;
-}
-
 /** Σ `weight`·(−R·log σ(v) − (1 − R)·log σ(−v)), R being the share of right answers. Reports `accuracy`, 1 where v and R lean alike. */
 export const valueCrossEntropyLoss: Loss = {
   key: 'value-cross-entropy',
@@ -70,8 +60,3 @@ export const valueCrossEntropyLoss: Loss = {
     };
   },
 };
-
-/** One token in plain numbers. */
-export function crossEntropy(value: number, target: number): number {
-  return -target * logSigmoid(value) - (1 - target) * logSigmoid(-value);
-}

@@ -83,7 +83,7 @@ export const aegisReward = method({
         const pred = pairsOf(parsed(text));
         const output = ask.answer({ malformed: pred === null, gold, pred: pred ?? [] });
         if (typeof output === 'string') return score(key, null, output);
-        return score(key, output as number, pred === null ? 'bad_format' : null, { predicted: pred });
+        return score(key, output, pred === null ? 'bad_format' : null, { predicted: pred });
       });
     },
   },

@@ -43,7 +43,7 @@ export const doverProgress = method({
         const [before, after] = [subgoals.met(run.of), subgoals.met(run.episode.episode_id)];
         if (before === null || after === null) return score(key, null, 'no_subgoals');
         const output = ask.answer({ before, after });
-        return typeof output === 'string' ? score(key, null, output) : score(key, output as number, null);
+        return typeof output === 'string' ? score(key, null, output) : score(key, output, null);
       });
     },
   },

@@ -79,7 +79,7 @@ export const shapley = method({
           return [nobody(episode, tried.length === 0 ? 'no_replays' : 'missing_coalitions', { lacking })];
         const output = ask.answer({ agents, values });
         if (typeof output === 'string') return [nobody(episode, output)];
-        const { phi, blame: shares } = output as Record<'phi' | 'blame', Record<string, number>>;
+        const { phi, blame: shares } = output;
         return agents
           .toSorted((a, b) => shares[b]! - shares[a]!)
           .map((agent_id, rank) =>

@@ -102,7 +102,7 @@ export const rocSelect = method({
           rewards: known.map(({ episode }) => episode.reward),
           penalties: known.map(({ penalties }) => penalties.tool_penalty + penalties.format_penalty),
         });
-        const kept = new Set(typeof output === 'string' ? [] : (output as number[]).map((i) => known[i]!.episode));
+        const kept = new Set(typeof output === 'string' ? [] : output.map((i) => known[i]!.episode));
         return rows.map(({ episode, reason, penalties }) => {
           if (reason !== undefined) return verdictOn(episode, null, reason);
           if (typeof output === 'string') return verdictOn(episode, null, output, penalties);

@@ -56,11 +56,10 @@ export const drmasScaleRatio = method({
         if (rows.every(({ reward }) => reward === null)) return score(`g/${group}`, null, 'missing_reward');
         const output = ask.answer({ steps: rows });
         if (typeof output === 'string') return score(`g/${group}`, null, output);
-        const ratios = output as Record<string, number | null>;
-        const known = Object.values(ratios).filter((ratio) => ratio !== null);
+        const known = Object.values(output).filter((ratio) => ratio !== null);
         return known.length === 0
-          ? score(`g/${group}`, null, 'zero_variance', ratios)
-          : score(`g/${group}`, Math.max(...known), null, ratios);
+          ? score(`g/${group}`, null, 'zero_variance', output)
+          : score(`g/${group}`, Math.max(...known), null, output);
       });
     },
   },

@@ -49,7 +49,7 @@ export const ifd = method({
         const output = ask.answer(input);
         return typeof output === 'string'
           ? score(key, null, output)
-          : score(key, output as number, null, { step_id: answer.step_id, checkpoint_id: checkpoint });
+          : score(key, output, null, { step_id: answer.step_id, checkpoint_id: checkpoint });
       });
     },
   },

@@ -60,7 +60,7 @@ export const milestoneKpi = method({
         );
         const output = ask.answer({ milestones, per_agent });
         if (typeof output === 'string') return score(key, null, output);
-        const { overall, per_agent: shares } = output as { overall: number; per_agent: number[] };
+        const { overall, per_agent: shares } = output;
         const detail = { milestones, per_agent: Object.fromEntries(agents.map((agent, i) => [agent, shares[i]])) };
         return score(key, overall, null, detail);
       });

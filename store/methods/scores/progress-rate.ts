@@ -42,8 +42,7 @@ export const progressRate = method({
         if (subgoals_done.length === 0) return score(key, null, 'no_progress');
         const output = ask.answer({ subgoals_done });
         if (typeof output === 'string') return score(key, null, output);
-        const rates = output as number[];
-        return score(key, rates.at(-1)!, null, { moments: rates });
+        return score(key, output.at(-1)!, null, { moments: output });
       });
     },
   },

@@ -36,7 +36,7 @@ export const rangeNormalizedVariance = method({
         const value = ask.answer({ rewards });
         if (typeof value === 'string') return score(`g/${group}`, null, value);
         const flag = groupFlags(members.map(groupOf), rewards).find((one) => one !== 'missing_reward') ?? null;
-        return score(`g/${group}`, value as number, flag);
+        return score(`g/${group}`, value, flag);
       }),
   },
 });
