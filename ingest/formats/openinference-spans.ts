@@ -34,7 +34,7 @@ export function openinferenceAct(span: OtlpSpan): Act {
   return {
     ...placeOf(span, OPENINFERENCE),
     what,
-    agent: agentOf(attributes, kind),
+    agent: agentOf(span, kind),
     about: aboutOf(attributes, span.parentId === null),
     flags,
     unmapped: without({
@@ -44,14 +44,17 @@ export function openinferenceAct(span: OtlpSpan): Act {
   };
 }
 
-const agentOf = (attributes: Attributes, kind: unknown): string | null =>
+const agentOf = ({ attributes, name }: OtlpSpan, kind: unknown): string | null =>
   idAt(attributes, 'agent.name') ??
-  (kind === 'AGENT' ? (idAt(attributes, 'graph.node.name', 'graph.node.id') ?? null) : null);
+  (kind === 'AGENT'
+    ? (idAt(attributes, 'graph.node.name', 'graph.node.id') ?? (isIdentifier(name) ? name : null))
+    : null);
 
-function deedOf({ attributes, name }: OtlpSpan, kind: unknown): Deed {
+function deedOf(span: OtlpSpan, kind: unknown): Deed {
+  const { attributes, name } = span;
   switch (kind) {
     case 'LLM':
-      return generationOf(attributes);
+      return isCall(span) ? generationOf(attributes) : { kind: 'wrapper' };
     case 'TOOL':
       return {
         kind: 'tool',
@@ -82,6 +85,13 @@ function deedOf({ attributes, name }: OtlpSpan, kind: unknown): Deed {
   }
 }
 
+/** A framework's span around a call is of kind LLM too: without messages, tokens and an error it is no call. */
+const isCall = (span: OtlpSpan): boolean =>
+  placeOf(span, OPENINFERENCE).error !== undefined ||
+  Object.keys(span.attributes).some((key) =>
+    /^llm\.(?:input_messages|output_messages|token_count|prompts|choices)\./.test(key),
+  );
+
 /** A value beside its media type: JSON where that says so. */
 function valueAt(attributes: Attributes, side: 'input' | 'output'): unknown {
   const value = attributes[`${side}.value`];
@@ -100,20 +110,35 @@ function generationOf(attributes: Attributes): Deed {
     ...(isRecord(params) ? { params } : {}),
     ...(input.length > 0 ? { input } : {}),
     ...(tools.length > 0 ? { tools } : {}),
-    choices: choicesOf(output, reason),
+    choices: choicesOf(output, reason, isRecord(params) ? params : {}),
     ...given('usage', usageOf(attributes)),
     ...given('responseModel', textAt(attributes, 'llm.response.model_name')),
   };
 }
 
-function choicesOf(output: readonly Record<string, unknown>[], reason: string | undefined): Choice[] {
+/** Messages of one answer are candidates where several were asked for; else they are its items, such as reasoning, text and tool calls. */
+function choicesOf(
+  output: readonly Record<string, unknown>[],
+  reason: string | undefined,
+  { n, candidate_count: count }: Record<string, unknown>,
+): Choice[] {
   if (output.length === 0) return [{ index: 0, ...given('finish_reason', reason) }];
+  const parts = output.map(partsOf);
+  const reasonOf = (message: Record<string, unknown>) => finishReason(message['message.finish_reason']) ?? reason;
+  const asked = Number(n ?? count ?? (parts.every(isPlain) ? output.length : 1));
+  if (asked < 2 && output.length > 1) {
+    return [
+      { index: 0, ...given('content', contentOf(parts.flat())), ...given('finish_reason', reasonOf(output.at(-1)!)) },
+    ];
+  }
   return output.map((message, index) => ({
     index,
-    ...given('content', contentOf(partsOf(message))),
-    ...given('finish_reason', finishReason(message['message.finish_reason']) ?? reason),
+    ...given('content', contentOf(parts[index]!)),
+    ...given('finish_reason', reasonOf(message)),
   }));
 }
+
+const isPlain = (parts: readonly Part[]): boolean => parts.length > 0 && parts.every(({ type }) => type === 'text');
 
 function toMessage(flat: Record<string, unknown>): Message {
   const rest = without(

@@ -1,0 +1,81 @@
+import { expect, it } from 'vitest';
+import { eventsOfSpans } from '../../../ingest/formats/otlp-traces.ts';
+import { decodeOtlp } from '../../../ingest/otlp/decode.ts';
+import { request, span } from '../support/spans.ts';
+
+const kind = (name: string) => ({ 'openinference.span.kind': name });
+const told = (spans: readonly unknown[], name: string) =>
+  eventsOfSpans(decodeOtlp(request(spans)).spans, { logs: [], whole: true })
+    .filter((draft) => draft.name === name)
+    .map(({ data }) => data as never as Record<string, unknown>);
+const reply = 'llm.output_messages';
+
+it('reasoning and message of one response are one candidate', () => {
+  const spans = [
+    span({
+      id: 1,
+      attributes: {
+        ...kind('LLM'),
+        [`${reply}.0.message.role`]: 'assistant',
+        [`${reply}.0.message.contents.0.message_content.type`]: 'reasoning',
+        [`${reply}.0.message.contents.0.message_content.text`]: 'let me think',
+        [`${reply}.1.message.role`]: 'assistant',
+        [`${reply}.1.message.content`]: 'four',
+      },
+    }),
+  ];
+  expect(told(spans, 'generation.completed')).toMatchObject([
+    {
+      choices: [
+        {
+          index: 0,
+          content: [
+            { type: 'reasoning', content: 'let me think' },
+            { type: 'text', content: 'four' },
+          ],
+        },
+      ],
+    },
+  ]);
+});
+
+it('messages are candidates where several were asked for', () => {
+  const spans = [
+    span({
+      id: 1,
+      attributes: {
+        ...kind('LLM'),
+        'llm.invocation_parameters': '{"n":2}',
+        [`${reply}.0.message.content`]: 'four',
+        [`${reply}.1.message.content`]: '4',
+      },
+    }),
+  ];
+  expect(told(spans, 'generation.completed')).toMatchObject([
+    {
+      choices: [
+        { index: 0, content: 'four' },
+        { index: 1, content: '4' },
+      ],
+    },
+  ]);
+});
+
+it('a model span without messages, tokens and an error is no call', () => {
+  const spans = [
+    span({ id: 1, at: 0, until: 4, attributes: { ...kind('LLM'), 'llm.model_name': 'm', 'input.value': '{}' } }),
+    span({ id: 2, at: 5, attributes: { ...kind('LLM'), [`${reply}.0.message.content`]: 'four' } }),
+    span({ id: 3, at: 6, attributes: { ...kind('LLM'), 'llm.token_count.prompt': 3 } }),
+  ];
+  expect(told(spans, 'generation.completed')).toHaveLength(2);
+  expect(told(spans, 'environment.observed')).toMatchObject([{ kind: 'span' }]);
+});
+
+it('an agent without a name takes that of its span', () => {
+  const spans = [
+    span({ id: 1, name: 'CodeAgent.run', at: 0, until: 9, attributes: kind('AGENT') }),
+    span({ id: 2, parent: 1, attributes: { ...kind('LLM'), [`${reply}.0.message.content`]: 'four' } }),
+  ];
+  expect(told(spans, 'agent.defined')).toMatchObject([{ agent_id: 'CodeAgent.run' }]);
+  expect(told(spans, 'generation.completed')).toMatchObject([{ agent_id: 'CodeAgent.run' }]);
+});
