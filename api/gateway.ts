@@ -26,7 +26,12 @@ export type GatewayOptions = {
 const MAX_SEED = 2 ** 31;
 
 /** How one call is answered, and what ends it early: the one who asked has gone. */
-export type CallOptions = { readonly bodyOf: AnswerBody; readonly signal: AbortSignal };
+export type CallOptions = {
+  readonly bodyOf: AnswerBody;
+  readonly signal: AbortSignal;
+  /** Called with the ids of a call that is recorded, answered or failed. */
+  readonly onCall: (ids: { readonly callId: string; readonly episodeId: string }) => void;
+};
 
 /**
  * One call. Throws `not_found` for an unknown model, what the sampling process says of a request it refuses, and `interrupted`
@@ -35,7 +40,7 @@ export type CallOptions = { readonly bodyOf: AnswerBody; readonly signal: AbortS
 export async function complete(
   request: CompletionRequest,
   context: CallContext,
-  { door, speakers, recordTimeoutMs, bodyOf, signal }: GatewayOptions & CallOptions,
+  { door, speakers, recordTimeoutMs, bodyOf, signal, onCall }: GatewayOptions & CallOptions,
 ): Promise<GatewayAnswer> {
   const { who } = request;
   if (who === null) throw unknownModel(request.model, await speakers.models());
@@ -48,6 +53,7 @@ export async function complete(
   const keep = (outcome: RecordedCall['outcome']): Promise<boolean> => {
     const latencyMs = Math.round((performance.now() - began) * 1000) / 1000;
     const completedAt = new Date().toISOString();
+    onCall({ callId, episodeId });
     const call = { callId, episodeId, context, request, seed, requestedAt, completedAt, latencyMs, outcome };
     return recorded(door, call, recordTimeoutMs);
   };

@@ -16,7 +16,7 @@ import { refuse } from '../gateway-sampling.ts';
 import { documented, type RouteDoc } from '../openapi.ts';
 import { BodyRefused } from '../problem.ts';
 import { unknownModel } from '../speakers.ts';
-import { type ForwardOptions, forward } from '../upstream/forward.ts';
+import { type ForwardOptions, forward, idHeaders } from '../upstream/forward.ts';
 import type { Kind } from '../upstream/record.ts';
 import type { Upstreams } from '../upstream/upstreams.ts';
 
@@ -198,7 +198,12 @@ export function gatewayRoutes(app: FastifyInstance, options: RouteOptions): void
       if (answered !== null) return answered;
       const asked = read(sent.value);
       if (asked.who === null) throw unknownModel(asked.model, await models());
-      const { body, recorded } = await complete(asked, context, { ...options, bodyOf, signal: untilGone(reply) });
+      const { body, recorded } = await complete(asked, context, {
+        ...options,
+        bodyOf,
+        signal: untilGone(reply),
+        onCall: (ids) => void reply.headers(idHeaders(ids)),
+      });
       return reply
         .header('troupe-recorded', String(recorded))
         .header('content-type', 'application/json; charset=utf-8')

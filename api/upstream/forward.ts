@@ -53,6 +53,12 @@ const NO_KEY = 'troupe';
 /** A text that short is no secret, and may stand in any sentence. */
 const SHORTEST_SECRET = 8;
 
+/** What names a recorded call in the headers of its answer, whatever the answer is. */
+export const idHeaders = ({ callId, episodeId }: { readonly callId: string; readonly episodeId: string }) => ({
+  'troupe-episode-id': encodeURIComponent(episodeId),
+  'troupe-call-id': callId,
+});
+
 /** Sends the answer through `reply`. Throws `upstream_failed`, `upstream_timeout` or `interrupted` where there is none. */
 export async function forward(call: Forwarded, reply: FastifyReply, options: ForwardOptions): Promise<FastifyReply> {
   const { kind, upstream, connection, model, request, context, signal } = call;
@@ -62,6 +68,8 @@ export async function forward(call: Forwarded, reply: FastifyReply, options: For
   const began = performance.now();
   const elapsed = () => Math.round((performance.now() - began) * 1000) / 1000;
   const { authorization, secrets } = credentials(call, options.keys);
+  // Set before anything can fail: an error of the upstream names its call too.
+  reply.headers(idHeaders({ callId, episodeId }));
 
   const keep = async (heard: Heard, status: number | null, error: TroupeError | null): Promise<boolean> => {
     const completedAt = new Date().toISOString();
@@ -118,8 +126,6 @@ export async function forward(call: Forwarded, reply: FastifyReply, options: For
   const ear = listen(kind, answer.headers, options.recordLimit, elapsed);
   const headers = {
     ...picked(answer.headers, SENT_BACK),
-    'troupe-episode-id': encodeURIComponent(episodeId),
-    'troupe-call-id': callId,
   };
   const broken = (error: unknown) => sayFailure(error, upstream.name, signal);
   const pass = (before: readonly Uint8Array[]) =>

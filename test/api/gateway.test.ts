@@ -45,7 +45,11 @@ describe('POST /v1/chat/completions', () => {
       CHAT,
     );
     expect(answer.statusCode).toBe(200);
-    expect(answer.headers['troupe-recorded']).toBe('true');
+    expect(answer.headers).toMatchObject({
+      'troupe-recorded': 'true',
+      'troupe-episode-id': 'ep-1',
+      'troupe-call-id': answer.json().troupe.call_id,
+    });
     const body = answer.json();
     expect(body).toMatchObject({
       object: 'chat.completion',
