@@ -31,6 +31,7 @@ export const mast: Format = {
     ['the row', 'the episode: trace_id names no row of its own'],
     ['trace of literals or JSON', 'generation.completed for each entry of an agent, message.sent for each of a user'],
     ['trace of any other form', 'one generation.completed without an agent, flagged unsegmented'],
+    ['trace without an entry', 'no step; the episode is flagged incomplete'],
     ['the first entry of a user', 'task.defined: task_id is the hash of its text'],
     ['mast_annotation code 1', 'feedback.recorded: kind failure, name FM-<code>, target the episode'],
     ['annotations[failure mode] of a majority', 'the same, by the name of the mode, never by its number'],
@@ -60,7 +61,8 @@ function convert(record: NativeRecord): Converted {
   const labels = 'mast_annotation' in row ? fullLabels(row.mast_annotation) : humanLabels(row.annotations);
   if (!Array.isArray(labels)) return refused(labels);
   const episodeId = recordId(NAME, record);
-  const entries = entriesIn(log.text);
+  const empty = /^\s*(?:\[\s*\]|\{\s*\})?\s*$/.test(log.text);
+  const entries = empty ? [] : entriesIn(log.text);
   const agents = new Set(entries?.map(({ speaker }) => speaker).filter((name) => kindOf(name) === 'agent'));
   const asked = entries?.find(({ speaker }) => kindOf(speaker) === 'user');
   const { mas_name, llm_name, benchmark_name, trace_id, round } = row;
@@ -82,7 +84,7 @@ function convert(record: NativeRecord): Converted {
       task: taskOf(NAME, asked?.text),
       started: {
         tags: without({ mas_name, llm_name, benchmark_name, trace_id, round }) ?? {},
-        flags: [NO_TOKEN_IDS, ...(entries ? [] : ['unsegmented'])],
+        flags: [NO_TOKEN_IDS, ...(empty ? ['incomplete'] : entries ? [] : ['unsegmented'])],
         ...given('unmapped', without({ ...without(row, ...known), trace: log.rest, ...verdictsOf(row) })),
       },
       agents,

@@ -33,11 +33,21 @@ describe('a labelled trace of MAST', () => {
   });
 
   it('of any other form is one step of nobody', () => {
-    for (const text of ['[2026 INFO] chat: hello', '', "{'content': 'cut", "{'role': 'user'}", 'yaml: 1']) {
+    for (const text of ['[2026 INFO] chat: hello', "{'content': 'cut", "{'role': 'user'}", 'yaml: 1']) {
       const { of } = read('mast', row(text));
       expect(of('generation.completed')).toMatchObject([{ choices: [{ content: text }], flags: ['unsegmented'] }]);
       expect(of('episode.started')[0]!.flags).toEqual(['no_token_ids', 'unsegmented']);
       expect(of('agent.defined')).toEqual([]);
+    }
+  });
+
+  it('without an entry has no step and is flagged incomplete', () => {
+    for (const text of ['', ' \n', '[]', '{ }']) {
+      const { of, refused } = read('mast', row(text));
+      expect(refused).toEqual([]);
+      expect(of('generation.completed')).toEqual([]);
+      expect(of('episode.started')[0]!.flags).toEqual(['no_token_ids', 'incomplete']);
+      expect(of('feedback.recorded').length).toBeGreaterThan(0);
     }
   });
 
