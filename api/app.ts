@@ -11,6 +11,7 @@ import { BODY_LIMIT } from './body.ts';
 import { openDoor } from './door.ts';
 import type { KeyRing } from './key-ring.ts';
 import { requestCounts } from './metrics.ts';
+import { type Offload, offloading } from './offload.ts';
 import { type DocumentedRoute, documented, openapiDocument } from './openapi.ts';
 import { foreignOrigin, type OriginOptions } from './origin.ts';
 import { patientBook } from './patient-book.ts';
@@ -27,6 +28,9 @@ import { roundRoutes } from './routes/rounds.ts';
 import { tracingClientRoutes } from './routes/tracing-clients.ts';
 import type { Speakers } from './speakers.ts';
 import { openUpstreams, type Upstreams } from './upstream/upstreams.ts';
+
+/** What `buildApp` makes. */
+export type App = FastifyInstance;
 
 export type AppOptions = OriginOptions & {
   readonly db: Db;
@@ -45,6 +49,10 @@ export type AppOptions = OriginOptions & {
   readonly openLoopback?: boolean;
   readonly project: string;
   readonly version: string;
+  /** Another thread, for requests whose bodies are large. Default: they are handled here. */
+  readonly offload?: Offload;
+  /** Adds to the app before its routes. */
+  readonly prepare?: (app: FastifyInstance) => void;
   /** Only the doors for events and traces, health and metrics. */
   readonly ingestOnly?: boolean;
   /** Largest body in bytes, as sent and as inflated. */
@@ -93,7 +101,9 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
     const foreign = foreignOrigin(request.headers, options);
     if (foreign) throw foreign;
   });
+  options.prepare?.(app);
   authorise(app, options);
+  if (options.offload) app.addHook('preHandler', offloading(options.offload));
   app.addHook('onResponse', async (request, reply) => {
     counts.add(request.method, request.routeOptions.url ?? 'unknown', reply.statusCode, reply.elapsedTime / 1000);
   });

@@ -20,17 +20,19 @@ export function readQuery<T extends TObject>(
   schema: T,
 ): { readonly values: Static<T>; readonly tags: Readonly<Record<string, string>> } {
   const values: Record<string, unknown> = {};
-  const tags: Record<string, string> = {};
+  // Without a prototype: __proto__ is a tag like any other.
+  const tags = Object.create(null) as Record<string, string>;
   const names = Object.keys(schema.properties);
   for (const [name, written] of Object.entries(query as Record<string, unknown>)) {
     if (typeof written !== 'string') throw wrong(name, 'one value', written);
+    if (needsEscape(name)) throw wrong(name, 'a name without U+0000', name);
     if (needsEscape(written)) throw wrong(name, 'text without U+0000', written);
     if (name.startsWith(TAG) && name.length > TAG.length && names.includes(`${TAG}KEY`)) {
       tags[name.slice(TAG.length)] = written;
       continue;
     }
-    const expected = schema.properties[name] as (TSchema & Record<string, unknown>) | undefined;
-    if (!expected || name === `${TAG}KEY`) throw wrong(name, `one of ${names.join(', ')}`, name);
+    const expected = schema.properties[name] as TSchema & Record<string, unknown>;
+    if (!names.includes(name) || name === `${TAG}KEY`) throw wrong(name, `one of ${names.join(', ')}`, name);
     const value = typed(expected, written);
     if (!Check(expected, value)) throw wrong(name, sayType(expected), written);
     values[name] = value;

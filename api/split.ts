@@ -12,6 +12,9 @@ export type RawRecord = { readonly text: string | null; readonly raw: string | U
 /** Records in one request; more of them are refused as `too_large`. */
 export const MAX_RECORDS = 10_000;
 
+/** Lines of one request, with the empty ones; more are refused as `too_large`. */
+const MAX_LINES = 100_000;
+
 const QUOTE = 34;
 const BACKSLASH = 92;
 
@@ -85,15 +88,23 @@ const notAnArray = (got: string): BodyRefused =>
 export function splitLines(bytes: Uint8Array): RawRecord[] {
   const records: RawRecord[] = [];
   const whole = utf8(bytes);
+  let line = 0;
+  const lineBegins = (): void => {
+    if (++line > MAX_LINES) throw tooMany(`at most ${MAX_LINES} lines in one request`);
+  };
   if (whole !== null) {
-    for (const [i, line] of whole.split('\n').entries()) {
-      const text = line.trim();
-      if (text !== '') add(records, { text, raw: text, place: `line ${i + 1}` });
+    for (let from = 0; from < whole.length; ) {
+      lineBegins();
+      const newline = whole.indexOf('\n', from);
+      const end = newline < 0 ? whole.length : newline;
+      const text = whole.slice(from, end).trim();
+      if (text !== '') add(records, { text, raw: text, place: `line ${line}` });
+      from = end + 1;
     }
     return records;
   }
-  let line = 1;
-  for (let from = 0; from < bytes.length; line++) {
+  for (let from = 0; from < bytes.length; ) {
+    lineBegins();
     const newline = bytes.indexOf(10, from);
     const end = newline < 0 ? bytes.length : newline;
     const raw = bytes.subarray(from, end);
@@ -105,13 +116,9 @@ export function splitLines(bytes: Uint8Array): RawRecord[] {
 }
 
 function add(records: RawRecord[], record: RawRecord): void {
-  if (records.length === MAX_RECORDS) {
-    throw new BodyRefused({
-      code: 'too_large',
-      field: '',
-      expected: `at most ${MAX_RECORDS} events in one request`,
-      got: 'more',
-    });
-  }
+  if (records.length === MAX_RECORDS) throw tooMany(`at most ${MAX_RECORDS} events in one request`);
   records.push(record);
 }
+
+const tooMany = (expected: string): BodyRefused =>
+  new BodyRefused({ code: 'too_large', field: '', expected, got: 'more' });

@@ -43,7 +43,8 @@ export function withContext<T>(
   return withDatabase(flags, (opened) => withLog(opened, work), options);
 }
 
-async function withLog<T>(opened: Opened, work: (context: Context) => Promise<T>): Promise<T> {
+/** The same on a database that is open already. */
+export async function withLog<T>(opened: Opened, work: (context: Context) => Promise<T>): Promise<T> {
   const { config, database, db } = opened;
   const redactor = createRedactor(ownRules(config.redact ?? {}));
   const sealSecret = () => config.database_url ?? passwordOf(homeAt(config.home));

@@ -4,7 +4,7 @@
  */
 import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { isLoopback, readHosts } from '../api/origin.ts';
+import { isLoopback } from '../api/origin.ts';
 import { EXIT, TroupeError } from '../errors.ts';
 import type { LogSource } from '../ingest/log/source.ts';
 import { patiently } from '../store/db/patience.ts';
@@ -12,14 +12,14 @@ import { firstOf, type NotNull, query, rowsOf, sql, typed } from '../store/db/qu
 import { type Handler, handBack, runJobs } from '../store/jobs/jobs.ts';
 import { registerProcess } from '../store/jobs/processes.ts';
 import type { MethodAsked } from '../store/judging/judge.ts';
-import { sealedKeys } from '../store/keys/sealed-keys.ts';
 import { waitProjected } from '../store/projecting/positions.ts';
 import { runProjector } from '../store/projecting/projector.ts';
 import type { Context } from './context.ts';
-import { loopbackIsOpen, takeFirstKey } from './first-key.ts';
+import { takeFirstKey } from './first-key.ts';
 import { parseMethods } from './methods-asked.ts';
 import { say, tellTrouble } from './output.ts';
 import { processId } from './process-id.ts';
+import type { ServingRole } from './serving.ts';
 import { VERSION } from './version.ts';
 
 export type RoleOptions = {
@@ -92,56 +92,32 @@ async function follow(db: Context['db'], source: LogSource, signal: AbortSignal)
   await followLog(db, source, { signal, onTrouble: tellTrouble('The projector') });
 }
 
-async function answer(context: Context, { signal, onReady }: RoleOptions, role: 'ingest' | 'serve'): Promise<void> {
-  const [
-    { buildApp },
-    { openKeyRing },
-    { serve },
-    { registeredSpeakers },
-    { connectInfer },
-    { openUpstreams },
-    { readUpstreams },
-  ] = await Promise.all([
-    import('../api/app.ts'),
-    import('../api/key-ring.ts'),
+async function answer(context: Context, { signal, onReady }: RoleOptions, role: ServingRole): Promise<void> {
+  const [{ openServing, startThread }, { openOffload }, { serve }] = await Promise.all([
+    import('./serving.ts'),
+    import('../api/offload.ts'),
     import('../api/serve.ts'),
-    import('../api/speakers.ts'),
-    import('../trainer/sampling/infer-client.ts'),
-    import('../api/upstream/upstreams.ts'),
-    import('../api/upstream/settings.ts'),
   ]);
-  const { db, log, book, artifacts, redactor, config, database } = context;
-  const openLoopback = loopbackIsOpen(config.loopback);
-  const alone = role === 'ingest' && log.partitions !== undefined;
-  const keys = openKeyRing(db, {
-    firstKey: takeFirstKey(process.env),
-    ...(alone ? { seal: sealedKeys(join(context.home.sealed, `keys-${database.project}`), context.sealSecret) } : {}),
-  });
-  const exposed = !isLoopback(config.host) && (await keys.required());
-  const speakers = registeredSpeakers(db, connectInfer);
-  const upstreams = openUpstreams(role === 'ingest' ? [] : readUpstreams(config.upstreams, process.env));
-  const app = await buildApp({
-    db,
-    log,
-    book,
-    artifacts,
-    redactor,
-    speakers,
-    upstreams,
-    keys,
-    openLoopback,
-    exposed,
-    hosts: readHosts(config.hosts),
-    project: database.project,
-    version: VERSION,
-    ingestOnly: role === 'ingest',
+  const { db, log, config, database } = context;
+  const firstKey = takeFirstKey(process.env);
+  const { app, exposed, close } = await openServing(context, {
+    role,
+    firstKey,
+    exposed: async (keyNeeded) => !isLoopback(config.host) && (await keyNeeded()),
+    // Read when the thread starts: a database that was away has its address only then.
+    offload: (exposed) =>
+      openOffload(() => {
+        const { project, url, embedded } = database;
+        return startThread({ config, project, url, embedded, role, firstKey, exposed });
+      }),
   });
   await log.verify?.().catch((error: unknown) => say(`Nothing is taken yet: ${(error as Error).message}`));
-  const { url, close } = await serve(app, { host: config.host, port: config.port, exposed });
+  const { url } = await serve(app, { host: config.host, port: config.port, exposed });
   const registering = patiently(() => registerProcess(db, { processId: processId(role), role, address: url }), {
     signal,
   });
-  if (!alone) await registering;
+  // Ingest on a log of its own works while the database is away.
+  if (!(role === 'ingest' && log.partitions !== undefined)) await registering;
   const leave = registering.catch(() => async () => {});
   say(`Troupe answers at ${url}`);
   onReady({ role, address: url });
@@ -150,8 +126,6 @@ async function answer(context: Context, { signal, onReady }: RoleOptions, role: 
   const patience = setTimeout(() => app.server.closeAllConnections(), GRACE_MS);
   await close();
   clearTimeout(patience);
-  speakers.close();
-  upstreams.close();
   await (await leave)();
 }
 

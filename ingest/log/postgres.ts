@@ -184,23 +184,37 @@ async function writeCounts(tx: SqlClient, report: DoorReport): Promise<void> {
   );
 }
 
-/** Keeps refused records inside a transaction of the caller. */
+/** Letters of one statement: 10,000 refused records with a statement each held up those behind them for seconds. */
+const LETTERS_AT_ONCE = 1_000;
+
+/** Keeps refused records inside a transaction of the caller. Equal ones are one letter with so many attempts. */
 export async function writeLetters(tx: SqlClient, door: string, letters: readonly DeadLetter[]): Promise<void> {
+  const kept = new Map<string, { readonly letter: DeadLetter; readonly digest: string; attempts: number }>();
   for (const letter of letters) {
-    const raw = Buffer.from(letter.raw);
-    const { code, field, expected, got } = letter.refusal;
+    const digest = createHash('sha256').update(letter.raw).digest('hex');
+    const identity = JSON.stringify([digest, letter.refusal.code, letter.refusal.field]);
+    const one = kept.get(identity);
+    if (one) one.attempts++;
+    else kept.set(identity, { letter, digest, attempts: 1 });
+  }
+  const rows = [...kept.values()];
+  for (let from = 0; from < rows.length; from += LETTERS_AT_ONCE) {
+    const some = rows.slice(from, from + LETTERS_AT_ONCE);
+    const column = (read: (letter: DeadLetter) => string | null) => some.map(({ letter }) => read(letter));
     await tx.query(
-      `insert into troupe.dead_letters as d (door, place, raw, code, field, expected, got, digest) values ($1, $2, $3, $4, $5, $6, $7, $8)
-       on conflict (digest, code, field) do update set attempts = d.attempts + 1, last_at = clock_timestamp()`,
+      `insert into troupe.dead_letters as d (door, place, raw, code, field, expected, got, digest, attempts)
+       select $1, * from unnest($2::text[], $3::bytea[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::int[])
+       on conflict (digest, code, field) do update set attempts = d.attempts + excluded.attempts, last_at = clock_timestamp()`,
       [
         door,
-        letter.place,
-        raw,
-        code,
-        clean(field),
-        clean(expected),
-        clean(got),
-        createHash('sha256').update(raw).digest('hex'),
+        column(({ place }) => place),
+        some.map(({ letter }) => Buffer.from(letter.raw)),
+        column(({ refusal }) => refusal.code),
+        column(({ refusal }) => clean(refusal.field)),
+        column(({ refusal }) => clean(refusal.expected)),
+        column(({ refusal }) => clean(refusal.got)),
+        some.map(({ digest }) => digest),
+        some.map(({ attempts }) => attempts),
       ],
     );
   }

@@ -1,0 +1,63 @@
+/** The side of the thread that handles what `offload.ts` gives it, with an app that has no sockets. */
+import type { ServerResponse } from 'node:http';
+import type { MessagePort } from 'node:worker_threads';
+import type { FastifyInstance, HTTPMethods } from 'fastify';
+import type { FromThread, OffloadedRequest, ToThread } from './offload.ts';
+
+/** Names the request to the hook that holds its response; whoever sent it cannot choose it. */
+const RELAY = 'troupe-offloaded';
+/** They belong to the connection of whoever asked. */
+const OF_CONNECTION = ['connection', 'keep-alive', 'transfer-encoding', 'date'];
+
+export type OffloadedApp = {
+  /** Before its routes are ready. */
+  readonly prepare: (app: FastifyInstance) => void;
+  /** Answers until it is told to close. */
+  readonly answer: (app: FastifyInstance, found: () => Readonly<Record<string, number>>) => Promise<void>;
+};
+
+export function offloadedApp(port: MessagePort): OffloadedApp {
+  const responses = new Map<string, ServerResponse>();
+  const send = (message: FromThread): void => port.postMessage(message);
+  return {
+    prepare: (app) => {
+      app.addHook('onRequest', async (request, reply) => {
+        responses.set(String(request.headers[RELAY]), reply.raw);
+      });
+    },
+    answer: (app, found) => {
+      const handle = async (id: number, request: OffloadedRequest): Promise<void> => {
+        try {
+          const answer = await app.inject({
+            method: request.method as HTTPMethods,
+            url: request.url,
+            headers: { ...request.headers, [RELAY]: String(id) },
+            remoteAddress: request.remoteAddress,
+            payload: Buffer.from(request.body.buffer),
+            payloadAsStream: true,
+          });
+          const headers = { ...answer.headers };
+          for (const name of OF_CONNECTION) delete headers[name];
+          send({ kind: 'head', id, status: answer.statusCode, headers });
+          for await (const chunk of answer.stream())
+            send({ kind: 'chunk', id, bytes: Buffer.from(chunk as Uint8Array) });
+          send({ kind: 'end', id, found: found() });
+        } catch (error) {
+          send({ kind: 'error', id, message: `The answer broke off: ${(error as Error).message}` });
+        } finally {
+          responses.delete(String(id));
+        }
+      };
+      return new Promise((closed) => {
+        port.on('message', (message: ToThread) => {
+          if (message.kind === 'request') void handle(message.id, message.request);
+          else if (message.kind === 'abort') responses.get(String(message.id))?.destroy();
+          else {
+            port.unref();
+            closed();
+          }
+        });
+      });
+    },
+  };
+}

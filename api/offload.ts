@@ -1,0 +1,210 @@
+/**
+ * Requests whose bodies cost more than a moment are handled on another thread, which has the same app over its own connections, so
+ * that this one goes on answering. Here is the side of the thread that has the sockets.
+ */
+import type { IncomingHttpHeaders, OutgoingHttpHeaders } from 'node:http';
+import { Readable } from 'node:stream';
+import type { Worker } from 'node:worker_threads';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { TroupeError } from '../errors.ts';
+import { BODY_LIMIT, inflate } from './body.ts';
+
+export type OffloadedRequest = {
+  readonly method: string;
+  readonly url: string;
+  readonly headers: IncomingHttpHeaders;
+  readonly remoteAddress: string;
+  readonly body: Uint8Array;
+};
+export type OffloadedAnswer = {
+  readonly status: number;
+  readonly headers: OutgoingHttpHeaders;
+  readonly body: Readable;
+};
+
+export type Offload = {
+  /** Throws `busy` where too much waits already, `unreachable` where the thread ended before it answered. */
+  readonly handle: (request: OffloadedRequest, signal: AbortSignal) => Promise<OffloadedAnswer>;
+  /** How many texts each rule of redaction changed on the thread. */
+  readonly found: () => Readonly<Record<string, number>>;
+  /** Ends the thread once it has answered what it was given. */
+  readonly close: () => Promise<void>;
+};
+
+/** What goes to the thread. */
+export type ToThread =
+  | { readonly kind: 'request'; readonly id: number; readonly request: OffloadedRequest }
+  | { readonly kind: 'abort'; readonly id: number }
+  | { readonly kind: 'close' };
+/** What comes from it: a head, chunks, and an end, or an error in the place of what is missing. */
+export type FromThread =
+  | { readonly kind: 'head'; readonly id: number; readonly status: number; readonly headers: OutgoingHttpHeaders }
+  | { readonly kind: 'chunk'; readonly id: number; readonly bytes: Uint8Array }
+  | { readonly kind: 'end'; readonly id: number; readonly found: Readonly<Record<string, number>> }
+  | { readonly kind: 'error'; readonly id: number; readonly message: string };
+
+/** A body up to this size, inflated, is handled here if it has few separators. */
+const LIGHT_BYTES = 256 * 1024;
+/** Commas and newlines: 10,000 records of a byte each cost 150 ms, whatever their size. */
+const LIGHT_SEPARATORS = 3_000;
+
+/** Bytes of bodies, inflated, that the thread works on at once, and that wait for it as they were sent. */
+const AT_ONCE_BYTES = 96 * 1024 * 1024;
+const WAITING_BYTES = 256 * 1024 * 1024;
+/** How long the thread may take to end. */
+const CLOSE_MS = 5_000;
+
+/** Hands heavy bodies to the thread before their handler runs. */
+export function offloading({ handle }: Offload) {
+  return async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply | undefined> => {
+    const { body, headers, method, url } = request;
+    if (!Buffer.isBuffer(body) || !(await isHeavy(body, headers))) return undefined;
+    const gone = new AbortController();
+    reply.raw.once('close', () => gone.abort());
+    const remoteAddress = request.socket.remoteAddress ?? '';
+    const answer = await handle({ method, url, headers, remoteAddress, body }, gone.signal);
+    return reply.code(answer.status).headers(answer.headers).send(answer.body);
+  };
+}
+
+async function isHeavy(body: Buffer, headers: IncomingHttpHeaders): Promise<boolean> {
+  if (body.length > LIGHT_BYTES) return true;
+  try {
+    return hasManySeparators(await inflate(body, headers, LIGHT_BYTES));
+  } catch (error) {
+    // Damaged or unknown compression is refused by the handler.
+    return error instanceof TroupeError && error.code === 'too_large';
+  }
+}
+
+function hasManySeparators(bytes: Uint8Array): boolean {
+  let separators = 0;
+  for (let i = 0; i < bytes.length; i++) {
+    const byte = bytes[i];
+    if ((byte === 44 || byte === 10) && ++separators > LIGHT_SEPARATORS) return true;
+  }
+  return false;
+}
+
+type Pending = {
+  readonly weight: number;
+  readonly answered: (answer: OffloadedAnswer) => void;
+  readonly failed: (error: Error) => void;
+  body: Readable | null;
+};
+type Waiting = { readonly bytes: number; readonly weight: number; readonly begin: () => void };
+
+/** The thread is started by its first request, and anew by the next one after it died. */
+export function openOffload(start: () => Worker): Offload {
+  const pending = new Map<number, Pending>();
+  const waiting: Waiting[] = [];
+  const before = new Map<string, number>();
+  let found: Readonly<Record<string, number>> = {};
+  let thread: Worker | null = null;
+  let ended: Promise<void> = Promise.resolve();
+  let [last, working, queued] = [0, 0, 0];
+
+  const living = (): Worker => {
+    if (thread !== null) return thread;
+    const worker = start();
+    worker.on('message', hear);
+    worker.on('error', (error) => process.stderr.write(`The thread for large requests failed: ${error.message}\n`));
+    ended = new Promise((resolve) => worker.once('exit', () => resolve(died())));
+    worker.unref();
+    thread = worker;
+    return worker;
+  };
+  const died = (): void => {
+    thread = null;
+    for (const [name, count] of Object.entries(found)) before.set(name, (before.get(name) ?? 0) + count);
+    found = {};
+    for (const id of [...pending.keys()]) fail(id, 'The thread for large requests ended; send the request again.');
+  };
+  const hear = (message: FromThread): void => {
+    const one = pending.get(message.id);
+    if (message.kind === 'end') found = message.found;
+    if (!one) return;
+    if (message.kind === 'head') {
+      one.body = new Readable({ read() {}, destroy: (error, done) => done(abandon(message.id, error)) });
+      one.answered({ status: message.status, headers: message.headers, body: one.body });
+    } else if (message.kind === 'chunk') one.body?.push(message.bytes);
+    else if (message.kind === 'error') fail(message.id, message.message);
+    else {
+      one.body?.push(null);
+      leave(message.id);
+    }
+  };
+  const fail = (id: number, text: string): void => {
+    const one = pending.get(id);
+    leave(id);
+    const error = new TroupeError('unreachable', text);
+    if (one?.body) one.body.destroy(error);
+    else one?.failed(error);
+  };
+  const abandon = (id: number, error: Error | null): Error | null => {
+    if (pending.has(id)) thread?.postMessage({ kind: 'abort', id } satisfies ToThread);
+    leave(id);
+    return error;
+  };
+  const leave = (id: number): void => {
+    working -= pending.get(id)?.weight ?? 0;
+    pending.delete(id);
+    if (pending.size === 0) thread?.unref();
+    beginNext();
+  };
+  const beginNext = (): void => {
+    while (waiting.length > 0 && (working === 0 || working + waiting[0]!.weight <= AT_ONCE_BYTES)) {
+      const next = waiting.shift()!;
+      queued -= next.bytes;
+      next.begin();
+    }
+  };
+
+  return {
+    handle: (request, signal) =>
+      new Promise((answered, failed) => {
+        const bytes = request.body.length;
+        if (queued + bytes > WAITING_BYTES) {
+          failed(new TroupeError('busy', 'Too many large requests wait already; send this one again in a moment.'));
+          return;
+        }
+        const compressed = (request.headers['content-encoding'] ?? 'identity') !== 'identity';
+        const weight = compressed ? BODY_LIMIT : bytes;
+        const begin = (): void => {
+          if (signal.aborted) {
+            failed(new TroupeError('unreachable', 'The client went away.'));
+            return;
+          }
+          const id = ++last;
+          pending.set(id, { weight, answered, failed, body: null });
+          working += weight;
+          const worker = living();
+          worker.ref();
+          const { body } = request;
+          const own = body.byteLength === body.buffer.byteLength ? body : Uint8Array.from(body);
+          const message: ToThread = { kind: 'request', id, request: { ...request, body: own } };
+          worker.postMessage(message, [own.buffer as ArrayBuffer]);
+          signal.addEventListener('abort', () => {
+            abandon(id, null);
+            failed(new TroupeError('unreachable', 'The client went away.'));
+          });
+        };
+        queued += bytes;
+        waiting.push({ bytes, weight, begin });
+        beginNext();
+      }),
+    found: () => {
+      const sum: Record<string, number> = Object.fromEntries(before);
+      for (const [name, count] of Object.entries(found)) sum[name] = (sum[name] ?? 0) + count;
+      return sum;
+    },
+    close: async () => {
+      if (thread === null) return;
+      const worker = thread;
+      worker.postMessage({ kind: 'close' } satisfies ToThread);
+      const late = setTimeout(() => void worker.terminate(), CLOSE_MS);
+      await ended;
+      clearTimeout(late);
+    },
+  };
+}

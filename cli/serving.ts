@@ -1,0 +1,123 @@
+/** The app over a project, as the processes `serve` and `ingest` have it, and as the thread that handles large requests for them. */
+import { join } from 'node:path';
+import { Worker } from 'node:worker_threads';
+import type { App, buildApp } from '../api/app.ts';
+import type { Offload } from '../api/offload.ts';
+import { readHosts } from '../api/origin.ts';
+import type { Config } from '../config.ts';
+import type { Redactor } from '../ingest/redact.ts';
+import { sealedKeys } from '../store/keys/sealed-keys.ts';
+import type { Context } from './context.ts';
+import { loopbackIsOpen } from './first-key.ts';
+import { VERSION } from './version.ts';
+
+export type ServingRole = 'ingest' | 'serve';
+
+/** What the thread is started with. */
+export type ThreadData = {
+  readonly config: Config;
+  readonly project: string;
+  /** Address of the database, with its password. */
+  readonly url: string;
+  readonly embedded: boolean;
+  readonly role: ServingRole;
+  readonly firstKey: Uint8Array | null;
+  readonly exposed: boolean;
+};
+
+export type Serving = { readonly app: App; readonly exposed: boolean; readonly close: () => Promise<void> };
+
+type ServingOptions = {
+  readonly role: ServingRole;
+  readonly firstKey: Uint8Array | null;
+  /** Whether every request needs a key and other machines may ask; decided by whoever listens. */
+  readonly exposed: (keyNeeded: () => Promise<boolean>) => Promise<boolean>;
+  readonly offload?: (exposed: boolean) => Offload;
+  readonly prepare?: (app: App) => void;
+};
+
+export async function openServing(context: Context, options: ServingOptions): Promise<Serving> {
+  const [
+    { buildApp },
+    { openKeyRing },
+    { registeredSpeakers },
+    { connectInfer },
+    { openUpstreams },
+    { readUpstreams },
+  ] = await Promise.all([
+    import('../api/app.ts'),
+    import('../api/key-ring.ts'),
+    import('../api/speakers.ts'),
+    import('../trainer/sampling/infer-client.ts'),
+    import('../api/upstream/upstreams.ts'),
+    import('../api/upstream/settings.ts'),
+  ]);
+  const { role, firstKey, prepare } = options;
+  const { db, log, book, artifacts, redactor, config } = context;
+  const openLoopback = loopbackIsOpen(config.loopback);
+  const alone = role === 'ingest' && log.partitions !== undefined;
+  const sealed = join(context.home.sealed, `keys-${context.database.project}`);
+  const keys = openKeyRing(db, { firstKey, ...(alone ? { seal: sealedKeys(sealed, context.sealSecret) } : {}) });
+  const exposed = await options.exposed(() => keys.required());
+  const speakers = registeredSpeakers(db, connectInfer);
+  const upstreams = openUpstreams(role === 'ingest' ? [] : readUpstreams(config.upstreams, process.env));
+  const offload = options.offload?.(exposed);
+  const app = await buildApp({
+    db,
+    log,
+    book,
+    artifacts,
+    redactor: offload ? together(redactor, offload) : redactor,
+    speakers,
+    upstreams,
+    keys,
+    openLoopback,
+    exposed,
+    hosts: readHosts(config.hosts),
+    project: context.database.project,
+    version: VERSION,
+    ingestOnly: role === 'ingest',
+    ...(offload ? { offload } : {}),
+    ...(prepare ? { prepare } : {}),
+  } satisfies Parameters<typeof buildApp>[0]);
+  const close = async (): Promise<void> => {
+    await app.close();
+    await offload?.close();
+    speakers.close();
+    upstreams.close();
+  };
+  return { app, exposed, close };
+}
+
+/** The redactor with what was found on the thread. */
+function together(redactor: Redactor, { found }: Offload): Redactor {
+  return {
+    ...redactor,
+    found: () => {
+      const sum: Record<string, number> = { ...redactor.found() };
+      for (const [name, count] of Object.entries(found())) sum[name] = (sum[name] ?? 0) + count;
+      return sum;
+    },
+  };
+}
+
+/** Memory of the thread: 96 MB of bodies at once, as objects. Past it the thread ends and its requests are answered 503. */
+const THREAD_HEAP_MB = 4096;
+
+/** Starts the thread on the project of this process. */
+export function startThread(data: ThreadData): Worker {
+  return new Worker(threadProgram(), {
+    workerData: data,
+    execArgv: [],
+    resourceLimits: { maxOldGenerationSizeMb: THREAD_HEAP_MB },
+  });
+}
+
+/** In a checkout this is TypeScript, whose loader does not come with the process to a thread. */
+function threadProgram(): URL {
+  if (!import.meta.url.endsWith('.ts')) return new URL('./serving-thread.js', import.meta.url);
+  const loader = import.meta.resolve('tsx/esm/api');
+  const program = new URL('./serving-thread.ts', import.meta.url);
+  const text = `import { register } from ${JSON.stringify(loader)}; register(); await import(${JSON.stringify(program)});`;
+  return new URL(`data:text/javascript,${encodeURIComponent(text)}`);
+}

@@ -1,0 +1,126 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type Offload, openOffload } from '../../api/offload.ts';
+import { startThread } from '../../cli/serving.ts';
+import { loadConfig } from '../../config.ts';
+import { anEvent, post, type TestApp, testApp } from '../api/support/app.ts';
+import { type OpenaiServer, openaiServer } from '../api/support/openai-server.ts';
+import { freshDatabase, type TestDatabase } from '../support/database.ts';
+
+let folder: string;
+let database: TestDatabase;
+let threads: ReturnType<typeof startThread>[];
+let offload: Offload;
+let at: TestApp;
+let here: TestApp;
+let models: OpenaiServer;
+
+beforeAll(async () => {
+  models = await openaiServer();
+  folder = mkdtempSync(join(tmpdir(), 'troupe-offload-'));
+  database = await freshDatabase();
+  const upstreams = { main: { base_url: models.baseUrl, models: ['echo', 'silent'], private: true } };
+  const config = loadConfig(
+    { home: join(folder, 'home'), databaseUrl: database.url, upstreams },
+    {},
+    join(folder, 'none.yaml'),
+  );
+  threads = [];
+  offload = openOffload(() => {
+    const thread = startThread({
+      config,
+      project: 'test',
+      url: database.url,
+      embedded: false,
+      role: 'serve',
+      firstKey: null,
+      exposed: false,
+    });
+    threads.push(thread);
+    return thread;
+  });
+  at = await testApp({ offload });
+  here = await testApp();
+});
+afterAll(async () => {
+  await at.close();
+  await offload.close();
+  await here.close();
+  await models.close();
+  await database.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const events = (prefix: string, count: number) => Array.from({ length: count }, (_, i) => anEvent(`${prefix}${i}`));
+const ndjson = { 'content-type': 'application/x-ndjson' };
+
+describe('large requests', () => {
+  it('small ones are handled where they came in', async () => {
+    expect((await post(at.app, events('small', 20))).statusCode).toBe(200);
+    expect(threads).toHaveLength(0);
+  });
+
+  it('are handled on another thread, with the answer that they have without it', async () => {
+    const shapes: [unknown, Record<string, string>][] = [
+      [[...events('many', 600), { id: 'bad' }], {}],
+      [[...events('many', 600), { id: 'bad' }], {}],
+      [anEvent('large', 'e2', { content: 'x'.repeat(400_000) }), {}],
+      [`[${'0,'.repeat(9_000)}0]`, {}],
+      [gzipSync(Buffer.alloc(32_000_000, '\n')), { ...ndjson, 'content-encoding': 'gzip' }],
+      [gzipSync(JSON.stringify(events('zipped', 900))), { 'content-encoding': 'gzip' }],
+      [gzipSync(Buffer.alloc(40_000_000)), { 'content-encoding': 'gzip' }],
+      ['{'.repeat(300_000), {}],
+    ];
+    for (const [body, headers] of shapes) {
+      const [there, own] = [await post(at.app, body, headers), await post(here.app, body, headers)];
+      const { request_id: _, ...answer } = there.json();
+      const { request_id: __, ...expected } = own.json();
+      expect([there.statusCode, answer]).toEqual([own.statusCode, expected]);
+      expect(there.headers['content-type']).toBe(own.headers['content-type']);
+    }
+    expect(threads).toHaveLength(1);
+    const { rows } = await database.db.query<{ count: number }>(
+      'select count(*)::int as count from troupe.events where id ~ $1',
+      ['^(many|large|zipped)'],
+    );
+    expect(rows[0]!.count).toBe(1501);
+  });
+
+  it('of the gateway are streamed as they come, and given up when the client goes away', async () => {
+    const url = await at.app.listen({ port: 0, host: '127.0.0.1' });
+    const ask = (model: string, signal?: AbortSignal) =>
+      fetch(`${url}/v1/chat/completions`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ model, stream: true, messages: [{ role: 'user', content: 'long '.repeat(80_000) }] }),
+        ...(signal ? { signal } : {}),
+      });
+    const streamed = await ask('echo');
+    expect(streamed.headers.get('content-type')).toMatch('text/event-stream');
+    expect(await streamed.text()).toMatch(/You.* said.*data: \[DONE\]\n\n$/s);
+    const gone = new AbortController();
+    const asked = ask('silent', gone.signal).catch((error: Error) => error.name);
+    while (!models.asked.at(-1)?.text.includes('"silent"')) await new Promise((resolve) => setTimeout(resolve, 20));
+    gone.abort();
+    expect(await asked).toBe('AbortError');
+    while (!models.asked.at(-1)?.gone()) await new Promise((resolve) => setTimeout(resolve, 20));
+  });
+
+  it('of a thread that died are answered 503, and the next one has another thread', async () => {
+    const [asked] = [post(at.app, events('lost', 2_000))];
+    await new Promise((resolve) => setImmediate(resolve));
+    await threads.at(-1)!.terminate();
+    expect([200, 503]).toContain((await asked).statusCode);
+    expect((await post(at.app, events('again', 1_000))).json()).toMatchObject({ received: 1_000, rejected: 0 });
+    expect(threads.length).toBeGreaterThan(1);
+  });
+
+  it('refused records of a request are kept once, with the number of attempts', async () => {
+    await post(here.app, `[${'7,'.repeat(1_999)}7]`);
+    const { rows } = await here.db.query('select attempts from troupe.dead_letters where raw = $1', [Buffer.from('7')]);
+    expect(rows).toEqual([{ attempts: 2_000 }]);
+  });
+});
