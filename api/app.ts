@@ -10,6 +10,7 @@ import { authorise } from './auth.ts';
 import { BODY_LIMIT } from './body.ts';
 import { openDoor } from './door.ts';
 import type { KeyRing } from './key-ring.ts';
+import { answerMalformed } from './malformed.ts';
 import { requestCounts } from './metrics.ts';
 import { type Offload, offloading } from './offload.ts';
 import { type DocumentedRoute, documented, openapiDocument } from './openapi.ts';
@@ -87,6 +88,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
     requestTimeout: REQUEST_TIMEOUT_MS,
     genReqId: () => randomUUID(),
     routerOptions: { maxParamLength: 2048 },
+    clientErrorHandler: answerMalformed,
     frameworkErrors: (error, request, reply) => void sendProblem(error, request, reply),
   });
   const routes: DocumentedRoute[] = [];

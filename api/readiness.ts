@@ -16,6 +16,8 @@ export type Readiness = {
   readonly lag_events: number | null;
   /** What is not as it should be. */
   readonly reasons: readonly string[];
+  /** Records that were refused in the last hour. They are the fault of who sent them, so the server is ready all the same. */
+  readonly dead_letters: readonly string[];
 };
 
 export type Asked = {
@@ -45,6 +47,7 @@ export async function readiness({ db, log, known, ingestOnly }: Asked): Promise<
     log: why === null ? 'ok' : why.code === 'log_replaced' ? 'replaced' : 'unreachable',
     lag_events: lagEvents,
     reasons,
+    dead_letters: own.letters,
   };
 }
 
@@ -62,18 +65,18 @@ async function outerLog(log: EventLog) {
 async function databaseState(db: Db, known: Asked['known']) {
   try {
     const { state } = await checkSchema(db, known);
-    if (state !== 'current') return { database: 'ok', schema: state, lag: null, reasons: [] } as const;
-    return { database: 'ok', schema: state, lag: await lag(db), reasons: await deadLetters(db) } as const;
+    if (state !== 'current') return { database: 'ok', schema: state, lag: null, reasons: [], letters: [] } as const;
+    return { database: 'ok', schema: state, lag: await lag(db), reasons: [], letters: await deadLetters(db) } as const;
   } catch (error) {
     const code = error instanceof TroupeError ? error.code : null;
     const schema = code === 'schema_newer' ? 'newer' : code === 'conflict' ? 'changed' : 'unknown';
     const away = schema === 'unknown';
     const reasons = away ? ['The database cannot be reached; DATABASE_URL says where it is looked for.'] : [];
-    return { database: away ? 'unreachable' : 'ok', schema, lag: null, reasons } as const;
+    return { database: away ? 'unreachable' : 'ok', schema, lag: null, reasons, letters: [] } as const;
   }
 }
 
-/** Records that are refused now and then are normal; what was refused in the last hour is worth a look. */
+/** Those of the last hour that nobody replayed. */
 async function deadLetters(db: Db): Promise<readonly string[]> {
   const rows = await rowsOf(
     db,

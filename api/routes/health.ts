@@ -19,6 +19,9 @@ const Ready = Type.Object({
     description: 'events in the log that are not in the tables yet',
   }),
   reasons: Type.Array(Type.String(), { description: 'what is not as it should be' }),
+  dead_letters: Type.Array(Type.String(), {
+    description: 'records refused in the last hour; the server is ready all the same',
+  }),
 });
 
 export function healthRoutes(
