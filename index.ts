@@ -1,25 +1,34 @@
-/** The public names of Troupe, by room. Agents' programs import `troupe/recorder` instead, which needs nothing but Node. */
+/** The public names of Troupe: `openProject` first, then what it is made of. Agents' programs import `troupe/recorder`, which has no dependency. */
 
 // api: facts are shown
 export { type AppOptions, buildApp } from './api/app.ts';
 export { serve } from './api/serve.ts';
+export {
+  openProject,
+  type Project,
+  type ProjectOptions,
+  type TrainOptions,
+  type TrainResult,
+} from './cli/open-project.ts';
 export { type Config, loadConfig, SETTINGS } from './config.ts';
 export { ERRORS, type ErrorCode, EXIT, type Refusal, TroupeError } from './errors.ts';
 // ingest: facts come in
 export { type Decoded, decodeDraft, decodeEnvelope, decodeText } from './ingest/decode.ts';
 export { type Draft, type Event, type EventData, type EventName, typeOf, VOCABULARY } from './ingest/events.ts';
+// store: facts are remembered, judged, frozen
+export { type ImportOptions, type ImportReport, importFiles } from './ingest/import.ts';
 export type { Appended, EventLog } from './ingest/log/log.ts';
 export { postgresLog } from './ingest/log/postgres.ts';
-// store: facts are remembered, judged, frozen
 export { type Frozen, freeze } from './store/datasets/freeze.ts';
 export { type OpenedDataset, openDataset } from './store/datasets/read.ts';
 export { type Recipe, readRecipe, recipeSchema } from './store/datasets/recipe.ts';
 export { type Database, type DatabaseOptions, openDatabase } from './store/db/database.ts';
-export { judge, type MethodAsked } from './store/judging/judge.ts';
+export { type Judging, judge, type MethodAsked, unjudged } from './store/judging/judge.ts';
 export { findMethod, METHODS } from './store/methods/find.ts';
 export type { Method, MethodKind } from './store/methods/method.ts';
 export { runMethod } from './store/methods/run.ts';
 export { projectAll } from './store/projecting/projector.ts';
+export { rebuild } from './store/rebuilding/rebuild.ts';
 export { ask, type SqlAnswer } from './store/sql/sql.ts';
 // trainer: facts become weights
 export { type OpenModel, openModel } from './trainer/models/model-directory.ts';

@@ -22,6 +22,7 @@ import { proof as methodsMatchSources } from './methods-match-sources.ts';
 import { proof as modelsMatchTransformers } from './models-match-transformers.ts';
 import { proof as nothingAcknowledgedIsLost } from './nothing-acknowledged-is-lost.ts';
 import { proof as openaiClients } from './openai-clients.ts';
+import { proof as packageInstalls } from './package-installs.ts';
 import type { Proof } from './proof.ts';
 import { findPython } from './python.ts';
 import { proof as pythonRecorder } from './python-recorder.ts';
@@ -49,6 +50,7 @@ const PROOFS: readonly Proof[] = [
   filesArrive,
   clientsArrive,
   pythonRecorder,
+  packageInstalls,
   killedProgramsRecover,
   kafkaLog,
   ingestAlone,

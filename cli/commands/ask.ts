@@ -151,14 +151,20 @@ export function askCommands(program: Command): void {
           .orderBy('episode_id')
           .limit(flags.limit as number),
       );
-      if (flags.json) printJson({ episodes: rows });
-      else if (rows.length === 0) print('No episodes yet. Import some: troupe import FILE');
-      else
+      const { lag } = await import('../../store/projecting/positions.ts');
+      const waiting_events = await lag(db);
+      if (flags.json) printJson({ episodes: rows, waiting_events });
+      else if (rows.length === 0 && waiting_events === 0) print('No episodes yet. Import some: troupe import FILE');
+      else if (rows.length > 0)
         print(
           table(
             ['episode', 'task', 'outcome', 'reward', 'agents', 'calls', 'steps', 'tools'],
             rows.map((r) => [r.episode_id, r.task_id, r.outcome, r.reward, r.agents, r.calls, r.steps, r.tool_calls]),
           ),
+        );
+      if (waiting_events > 0)
+        say(
+          `${waiting_events} events are in the log and not in the tables yet. If no projector is running (troupe up), an import was interrupted: rerun it.`,
         );
       return EXIT.done;
     },

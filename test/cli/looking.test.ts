@@ -6,6 +6,8 @@ import { promisify } from 'node:util';
 import { Command } from 'commander';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { addCommands, COMMAND_FILES, GROUPS } from '../../cli/commands.ts';
+import { decodeDraft } from '../../ingest/decode.ts';
+import { postgresLog } from '../../ingest/log/postgres.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { chats, lines } from './support/chats.ts';
 import { document, type Ended, type Shell, shell } from './support/troupe.ts';
@@ -197,6 +199,27 @@ describe('commands that record and look', () => {
     expect(readFileSync(out, 'utf8').trim().split('\n')).toHaveLength(document(ended).lines);
   });
 
+  it('episodes says how many events are in the log and not in the tables yet', async () => {
+    const other = await freshDatabase();
+    try {
+      const draft = decodeDraft({
+        name: 'episode.started',
+        source: '/t',
+        id: '1',
+        time: null,
+        data: { episode_id: 'waits' },
+      });
+      await postgresLog(other.db).append([draft.event!]);
+      const ended = await at.run(['episodes', '--database-url', other.url]);
+      expect(ended).toMatchObject({ code: 0, out: '' });
+      expect(ended.err).toContain('1 events are in the log and not in the tables yet');
+      const json = await at.run(['episodes', '--json', '--database-url', other.url]);
+      expect(document(json)).toEqual({ episodes: [], waiting_events: 1 });
+    } finally {
+      await other.close();
+    }
+  });
+
   it('show reads as a conversation: the question, then who answered what', async () => {
     const { code, out } = await at.run(['show', 'sum-1']);
     expect(code).toBe(0);
@@ -342,7 +365,7 @@ describe('commands that record and look', () => {
       expect(document(created)).toEqual({ project, created: true });
       expect(document(await at.run(['project', 'create', project, '--json']))).toEqual({ project, created: false });
       expect(document(await at.run(['project', 'list', '--json'])).projects).toContain(project);
-      expect(document(await at.run([...read, project]))).toEqual({ episodes: [] });
+      expect(document(await at.run([...read, project]))).toEqual({ episodes: [], waiting_events: 0 });
       const misspelt = await at.run([...read, `${project.slice(0, -1)}_`]);
       expect(misspelt.err).toContain(`Did you mean ${project}?`);
     } finally {

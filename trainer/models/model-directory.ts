@@ -3,7 +3,13 @@
  * of Troupe, whose hashes are then verified, or any directory in the Hugging Face layout that holds safetensors.
  */
 import { got, TroupeError } from '../../errors.ts';
-import { listFiles, loadCheckpoint, type SavedCheckpoint, saveCheckpointAt } from '../checkpoints/checkpoint.ts';
+import {
+  latestCheckpoint,
+  listFiles,
+  loadCheckpoint,
+  type SavedCheckpoint,
+  saveCheckpointAt,
+} from '../checkpoints/checkpoint.ts';
 import {
   type CheckpointContents,
   emptyMeta,
@@ -33,7 +39,7 @@ export type OpenModel = CheckpointContents & {
 };
 
 /**
- * Opens a model directory. Throws `not_found`, `checkpoint_damaged` (a hash or a safetensors file is wrong) or
+ * Opens a model directory, or the latest checkpoint of a folder of checkpoints. Throws `not_found`, `checkpoint_damaged` (a hash or a safetensors file is wrong) or
  * `model_unsupported` (another family, a dtype that is not read, pickled weights, no tokenizer). Tokenizer and template
  * of `before` are taken over where the text files are the same: parsing a large vocabulary costs more than the weights.
  */
@@ -46,7 +52,8 @@ export async function openModel(dir: string, before?: Before): Promise<OpenModel
 type Before = Pick<OpenModel, 'sideFiles' | 'tokenizer' | 'template'>;
 
 /** As `openModel`, for work on rows of token ids: a directory without tokenizer opens, and its tokenizer refuses text. */
-export async function openModelForIds(dir: string, before?: Before): Promise<OpenModel> {
+export async function openModelForIds(given: string, before?: Before): Promise<OpenModel> {
+  const dir = (await latestCheckpoint(given)) ?? given;
   const names = await listFiles(dir);
   const { id, ...contents } = names.includes(MANIFEST) ? await openCheckpoint(dir) : await readPlain(dir);
   const { sideFiles, config } = contents;

@@ -30,12 +30,18 @@ const loader = pathToFileURL(createRequire(import.meta.url).resolve('tsx')).href
 /** A server that is made fast and stops soon: most tests are about neither durability nor patience. */
 export const QUICK = { durable: false, idleMs: 500 } as const;
 
-/** Starts `user.ts` on a database, with `QUICK` unless said otherwise; `as` runs it as another user, `from` out of another checkout. */
-export function startUser(options: DatabaseOptions, how: { as?: typeof NOBODY; from?: URL } = {}): User {
+/**
+ * Starts `user.ts` on a database, with `QUICK` unless said otherwise; `as` runs it as another user,
+ * `becoming` makes it one once it is loaded, `from` is another checkout.
+ */
+export function startUser(
+  options: DatabaseOptions,
+  how: { as?: typeof NOBODY; becoming?: typeof NOBODY; from?: URL } = {},
+): User {
   const program = new URL('test/store/db/user.ts', how.from ?? checkout).pathname;
   const child = spawn(
     process.execPath,
-    ['--import', loader, program, JSON.stringify({ embedded: QUICK, ...options })],
+    ['--import', loader, program, JSON.stringify({ embedded: QUICK, ...options }), String(how.becoming?.uid ?? 0)],
     {
       ...how.as,
       cwd: '/',

@@ -16,8 +16,8 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 /** Exit code and the one line of a program that opens this database. */
-async function refusal(options: DatabaseOptions, as?: typeof NOBODY) {
-  const user = startUser(options, as ? { as } : {});
+async function refusal(options: DatabaseOptions, becoming?: typeof NOBODY) {
+  const user = startUser(options, becoming ? { becoming } : {});
   const said = await user.opened.then(
     () => 'it opened',
     (error: Error) => error.message,

@@ -1,0 +1,36 @@
+/** `troupe` as a library. In a checkout `dist` is built first, so the names cannot be re-exported as they stand. */
+import { ensureBuilt } from './build.js';
+
+await ensureBuilt();
+export const {
+  ERRORS,
+  EXIT,
+  METHODS,
+  Policy,
+  SETTINGS,
+  TroupeError,
+  VOCABULARY,
+  ask,
+  buildApp,
+  decodeDraft,
+  decodeEnvelope,
+  decodeText,
+  findMethod,
+  freeze,
+  importFiles,
+  judge,
+  loadConfig,
+  openDatabase,
+  openDataset,
+  openModel,
+  openProject,
+  postgresLog,
+  projectAll,
+  readRecipe,
+  rebuild,
+  recipeSchema,
+  runMethod,
+  serve,
+  typeOf,
+  unjudged,
+} = await import('../dist/index.js');

@@ -1,0 +1,166 @@
+/**
+ * Troupe as a library: a project with the commands as typed methods. Settings are those of the command line: options over `TROUPE_*` over
+ * `troupe.yaml` over defaults.
+ */
+import { execFile } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import type { ErrorCode } from '../errors.ts';
+import { TroupeError } from '../errors.ts';
+import { type ImportReport, importFiles } from '../ingest/import.ts';
+import { type Frozen, freeze } from '../store/datasets/freeze.ts';
+import { type Judging, judge, type MethodAsked, unjudged } from '../store/judging/judge.ts';
+import { closeImported } from '../store/projecting/closing.ts';
+import { ask, type SqlAnswer } from '../store/sql/sql.ts';
+import { roleSettings } from './children.ts';
+import { type Context, withContext } from './context.ts';
+import { VERSION } from './version.ts';
+
+const BIN = fileURLToPath(
+  new URL(import.meta.url.endsWith('.ts') ? '../bin/troupe.js' : '../../bin/troupe.js', import.meta.url),
+);
+
+export type ProjectOptions = {
+  /** Folder of the embedded database, datasets and checkpoints. */
+  readonly home?: string;
+  readonly project?: string;
+  readonly databaseUrl?: string;
+  /** True: create the project where it does not exist; otherwise only the default project is created. */
+  readonly create?: boolean;
+};
+
+/** Options of `troupe train METHOD`, named as there without dashes: `{ checkpointEvery: 10 }` is `--checkpoint-every 10`. */
+export type TrainOptions = {
+  /** Directory of the model or checkpoint to start from. */
+  readonly model: string;
+  /** A frozen dataset (id, name or folder), or a file of JSON lines. */
+  readonly data: string;
+  /** Folder for the checkpoints. */
+  readonly out: string;
+  readonly [option: string]: string | number | boolean;
+};
+
+export type TrainResult = {
+  readonly checkpoint_id: string;
+  readonly directory: string;
+  /** Training loss of each step. */
+  readonly losses: readonly number[];
+  readonly [field: string]: unknown;
+};
+
+export type Project = {
+  readonly name: string;
+  /** Imports files and folders, closes their episodes, and brings the tables up to date. */
+  readonly import: (
+    paths: string | readonly string[],
+    options?: { readonly format?: string; readonly signal?: AbortSignal },
+  ) => Promise<ImportReport>;
+  /** One read-only query over the views of schema traj. */
+  readonly sql: (
+    query: string,
+    options?: { readonly limit?: number; readonly timeoutMs?: number },
+  ) => Promise<SqlAnswer>;
+  /** Ids of the closed episodes of complete groups that changed since these methods last judged them. */
+  readonly unjudged: (methods: readonly MethodAsked[]) => Promise<string[]>;
+  /** Runs methods over these episodes and the others of their groups; without a list, over those that `unjudged` returns. */
+  readonly judge: (methods: readonly MethodAsked[], episodes?: readonly string[]) => Promise<Judging>;
+  /** Freezes a recipe into an immutable dataset in the home. */
+  readonly freeze: (recipe: unknown) => Promise<Frozen>;
+  /** Trains in a process of its own, since a training step blocks the event loop. */
+  readonly train: (method: 'sft' | 'dpo' | 'rl', options: TrainOptions) => Promise<TrainResult>;
+  /** Rebuilds every table from the log. */
+  readonly rebuild: () => Promise<{ readonly events: number }>;
+  /** Closes the connections; the embedded server stops when nobody uses it. */
+  readonly close: () => Promise<void>;
+};
+
+/**
+ * Opens a project, starting the embedded database where none is configured.
+ * @throws TroupeError `not_found` for a project that does not exist; what opening a database throws
+ */
+export function openProject(options: ProjectOptions = {}): Promise<Project> {
+  const { create = false, ...flags } = options;
+  return new Promise((resolve, reject) => {
+    const closed = withContext(
+      flags,
+      (context) =>
+        new Promise<void>((end) => {
+          const close = () => {
+            end();
+            return closed;
+          };
+          resolve({ ...methodsOf(context), close });
+        }),
+      { create },
+    );
+    closed.catch(reject);
+  });
+}
+
+function methodsOf(context: Context): Omit<Project, 'close'> {
+  const { db, log, book, artifacts, redactor, home, now, config, catchUp, patiently } = context;
+  const open = async (methods: readonly MethodAsked[]) => {
+    await catchUp();
+    return patiently(() => unjudged(db, methods, { now: now(), closeAfter: config.close_after }));
+  };
+  return {
+    name: context.database.project,
+    import: async (paths, options = {}) => {
+      const report = await importFiles([paths].flat(), { log, book, artifacts, redactor, ...options });
+      await catchUp(options);
+      await closeImported(db, log);
+      await catchUp(options);
+      return report;
+    },
+    sql: async (query, options) => {
+      await catchUp();
+      return ask(db, query, options);
+    },
+    unjudged: open,
+    judge: async (methods, episodes) => {
+      const judging = await judge(db, log, { methods, episodes: episodes ?? (await open(methods)), now, patiently });
+      await catchUp();
+      return judging;
+    },
+    freeze: async (recipe) => {
+      await catchUp();
+      const at = now().toISOString();
+      const frozen = await freeze(db, recipe, { directory: home.datasets, codeVersion: VERSION, log, at });
+      await catchUp();
+      return frozen;
+    },
+    train: (method, options) => trained(context, method, options),
+    rebuild: async () => {
+      const [{ rebuild }, { judgeAgain }] = await Promise.all([
+        import('../store/rebuilding/rebuild.ts'),
+        import('../store/judging/judge.ts'),
+      ]);
+      return rebuild(db, { judge: judgeAgain });
+    },
+  };
+}
+
+function trained({ config }: Context, method: string, options: TrainOptions): Promise<TrainResult> {
+  const { args, env } = roleSettings(config, null);
+  const given = Object.entries(options).flatMap(([name, value]) => {
+    const flag = name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+    if (typeof value === 'boolean') return value ? [`--${flag}`] : [`--no-${flag}`];
+    return [`--${flag}`, String(value)];
+  });
+  const line = [BIN, ...args, 'train', method, '--json', ...given];
+  return new Promise((resolve, reject) => {
+    execFile(process.execPath, line, { env: { ...process.env, ...env }, maxBuffer: 2 ** 30 }, (failure, stdout) => {
+      const document = documentIn(stdout);
+      if (!failure && document) return resolve(document as TrainResult);
+      const error = document?.error as { code: ErrorCode; message: string } | undefined;
+      reject(error ? new TroupeError(error.code, error.message) : failure);
+    });
+  });
+}
+
+function documentIn(text: string): Record<string, unknown> | null {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}

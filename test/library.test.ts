@@ -1,0 +1,63 @@
+/** `troupe` and `troupe/recorder` as another program imports them. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import * as wrapper from '../bin/index.js';
+import * as recorderWrapper from '../bin/recorder.js';
+import { openProject, type Project } from '../cli/open-project.ts';
+import * as index from '../index.ts';
+import * as recorder from '../ingest/recorder.ts';
+import { chats, lines } from './cli/support/chats.ts';
+import { freshDatabase, type TestDatabase } from './support/database.ts';
+
+let database: TestDatabase;
+let folder: string;
+let project: Project;
+beforeAll(async () => {
+  database = await freshDatabase();
+  folder = mkdtempSync(join(tmpdir(), 'troupe-library-'));
+  project = await openProject({ home: join(folder, 'home'), databaseUrl: database.url });
+});
+afterAll(async () => {
+  await project.close();
+  await database.close();
+  rmSync(folder, { recursive: true });
+});
+
+it('the package gives out every name of index.ts and of the recorder', () => {
+  const names = (module: object) => Object.keys(module).sort();
+  expect(names(wrapper)).toEqual(names(index));
+  expect(names(recorderWrapper)).toEqual(names(recorder));
+});
+
+it('imports, judges, freezes, asks and rebuilds', async () => {
+  writeFileSync(join(folder, 'chats.jsonl'), lines(chats(16)));
+  const report = await project.import(join(folder, 'chats.jsonl'));
+  expect(report).toMatchObject({ episodes: 8, steps: 16, errors: [] });
+  const methods = [{ method: 'agreement_score' }];
+  expect(await project.unjudged(methods)).toHaveLength(8);
+  expect(await project.judge(methods)).toMatchObject({ episodes: 8 });
+  expect(await project.unjudged(methods)).toEqual([]);
+  const frozen = await project.freeze({ name: 'all', unit: 'step' });
+  expect(frozen.manifest.rows).toEqual({ train: 16 });
+  const { events } = await project.rebuild();
+  expect(events).toBeGreaterThan(report.events.accepted);
+  expect((await project.sql('select count(*)::integer from traj.steps')).rows).toEqual([[16]]);
+});
+
+it('a failure of a training process arrives with its code', async () => {
+  const training = project.train('sft', {
+    model: join(folder, 'none'),
+    data: 'all',
+    out: join(folder, 'out'),
+    steps: 1,
+  });
+  await expect(training).rejects.toMatchObject({ code: 'not_found' });
+});
+
+it('a project that does not exist is refused', async () => {
+  await expect(openProject({ databaseUrl: database.url, project: 'absent-one' })).rejects.toMatchObject({
+    code: 'not_found',
+  });
+});
