@@ -37,6 +37,7 @@ export const GROUPS: Readonly<Record<string, Group>> = {
       sql: 'run one read-only SQL query over the views of schema traj',
       episodes: 'list episodes',
       show: 'show one episode as a conversation with its tool calls, feedback and credits',
+      compare: 'compare two checkpoints, models or teams on the tasks that both tried',
       lineage: 'show which episodes trained a checkpoint, or which checkpoint generated a step',
     },
   },
