@@ -60,8 +60,20 @@ export async function projectMetrics(db: Db, eventLog: EventLog): Promise<readon
     rowsOf(
       db,
       query
-        .selectFrom('troupe.log_partitions')
-        .select(sql<number>`coalesce(sum(next_position), 0)::float8`.as('events')),
+        .selectFrom(
+          query
+            .selectFrom('troupe.log_partitions')
+            .select('next_position as given')
+            .unionAll(
+              query
+                .selectFrom('troupe.positions')
+                .select(sql<number>`applied + dead`.as('given'))
+                .where('projection', '=', 'facts')
+                .where('log', '<>', 0),
+            )
+            .as('places'),
+        )
+        .select(sql<number>`coalesce(sum(given), 0)::float8`.as('events')),
     ),
     rowsOf(
       db,

@@ -194,7 +194,7 @@ async function postedCases({ rounds, scratch, say }: Settings): Promise<Result[]
 async function spansTold({ db }: BenchServer): Promise<number> {
   const { rows } = await db.query<{ n: number }>(
     `select case when exists (
-         select from troupe.log_partitions l left join troupe.positions p on p.partition = l.partition and p.projection = 'facts' and p.log = 'embedded'
+         select from troupe.log_partitions l left join troupe.positions p on p.partition = l.partition and p.projection = 'facts' and p.log = 0
          where l.next_position > coalesce(p.position, 0))
        then 0 else (select coalesce(sum(steps + tool_calls + agents + closed::integer), 0)::integer from facts.episodes) end as n`,
     [],

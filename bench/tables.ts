@@ -32,7 +32,9 @@ export async function emptyFacts(db: Db): Promise<void> {
 /** The archive as well, as before anything was read of a log outside the database. */
 export async function emptyArchive(db: Db): Promise<void> {
   await emptyFacts(db);
-  await db.query(`truncate troupe.events, troupe.kafka_topics; update troupe.log_partitions set next_position = 0`);
+  await db.query(
+    `truncate troupe.events; delete from troupe.logs where log <> 0; update troupe.log_partitions set next_position = 0`,
+  );
 }
 
 /** Tables of facts that have rows. */

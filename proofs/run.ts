@@ -16,6 +16,7 @@ import { proof as filesArrive } from './files-arrive.ts';
 import { proof as ingestAlone } from './ingest-alone.ts';
 import { findKafka } from './kafka.ts';
 import { proof as kafkaLog } from './kafka-log.ts';
+import { proof as kafkaProjectors } from './kafka-projectors.ts';
 import { proof as killedProgramsRecover } from './killed-programs-recover.ts';
 import { proof as loopRestarts } from './loop-restarts.ts';
 import { proof as methodsMatchSources } from './methods-match-sources.ts';
@@ -54,6 +55,7 @@ const PROOFS: readonly Proof[] = [
   killedProgramsRecover,
   kafkaLog,
   ingestAlone,
+  kafkaProjectors,
   nothingAcknowledgedIsLost,
   composeAsProcesses,
   testsCatchSeededBugs,

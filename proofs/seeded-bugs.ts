@@ -80,8 +80,8 @@ export const BUGS: readonly Bug[] = [
   {
     what: 'a refused record is not laid aside',
     file: 'store/log/archive.ts',
-    find: 'letters.push({ place, raw: rawOf(record), refusal });\n    }\n  }\n  const',
-    replace: '}\n  }\n  const',
+    find: 'letters.push({ place: placeOf(partition, record.offset), raw: rawOf(record), refusal });',
+    replace: '',
     caught: [ARCHIVE, 'P22'],
   },
   {

@@ -137,16 +137,21 @@ describe('Statements are composed', () => {
     'store/log/reconcile.ts': 'recounts places and rows, one table after another',
     'store/projecting/apply.ts':
       'a hot path: prepared statements of each batch of the projector, whose text never changes',
+    'store/projecting/homes.ts': 'places in a log, and their locks',
+    'store/projecting/leases.ts': 'places in a log',
     'store/projecting/positions.ts': 'places in a log',
     'store/projecting/project-by-key.ts': 'places in a log',
     'store/projecting/projector.ts': 'places in a log, moved by the projector',
     'store/projecting/read-news.ts': 'the read of the log: prepared statements whose text never changes',
     'store/projecting/resolver.ts':
       'a hot path: prepared statements of each batch of the projector, whose text never changes',
+    'store/projecting/settle.ts':
+      'a hot path: prepared statements of each batch of the projector, whose text never changes',
     'store/projecting/summaries.ts':
       'a hot path: prepared statements of each batch of the projector, whose text never changes',
     'store/projecting/traces.ts':
       'a hot path: prepared statements of each batch of the projector, whose text never changes',
+    'store/projecting/unsettled.ts': 'locks what batches left, and takes it',
     'store/projecting/write-batch.ts': 'made from the columns of a projection',
     'store/projecting/write-rows.ts': 'made from the columns of a projection',
     'store/rebuilding/checksum.ts': 'made from the catalogue, for every table there is',

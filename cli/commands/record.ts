@@ -155,6 +155,7 @@ async function* eventsOf(db: Db, episodes: readonly string[] | null): AsyncGener
     .selectFrom('troupe.events')
     .select(['name', 'source', 'id', 'time', 'data'])
     .$if(episodes !== null, (all) => all.where('key', '=', anyOf(episodes!.map((id) => `e/${id}`))))
+    .orderBy('log')
     .orderBy('partition')
     .orderBy('position');
   for await (const batch of streamOf(db, events)) yield* batch as unknown as EventRow[];

@@ -43,8 +43,14 @@ export async function appendIn(tx: SqlClient, events: readonly Event[]): Promise
   return answers;
 }
 
-/** An event that is new, and where it lies in the log. */
-export type PlacedEvent = { readonly event: Event; readonly partition: number; readonly position: number };
+/** Number of the embedded log in `troupe.logs`. */
+export const EMBEDDED_LOG = 0;
+
+/** Where an event lies. `log` is a row of `troupe.logs`; of a topic, partition and position are those of the record. */
+export type Place = { readonly log: number; readonly partition: number; readonly position: number };
+
+/** An event that is new, and where it lies. */
+export type PlacedEvent = Place & { readonly event: Event };
 
 export type Places = {
   /** What becomes of each event. */
@@ -62,9 +68,22 @@ export async function placeIn(tx: SqlClient, events: readonly Event[]): Promise<
     [[...new Set(partitions.values())]],
     { name: 'log_lock' },
   );
-  const gone = await goneAmong(tx, keys);
   const next = new Map(locked.rows.map((row) => [row.partition, Number(row.next_position)]));
+  const answers = await lookUp(tx, events);
+  const placed = events.flatMap((event, i): PlacedEvent[] => {
+    if (answers[i] !== 'accepted') return [];
+    const partition = partitions.get(event.key)!;
+    const position = next.get(partition)!;
+    next.set(partition, position + 1);
+    return [{ event, log: EMBEDDED_LOG, partition, position }];
+  });
+  return { answers, placed };
+}
 
+/** What becomes of each event: whether it is new. The transaction holds the lock under which alone events of these keys are written. */
+export async function lookUp(tx: SqlClient, events: readonly Event[]): Promise<readonly Appended[]> {
+  const keys = [...new Set(events.map(({ key }) => key))];
+  const gone = await goneAmong(tx, keys);
   // Under the lock nobody else writes these keys, so what is known now is all there is to know. Most keys of a batch are new. One event
   // at a time, since statistics of a table that was empty a moment ago talk a join into reading all of it.
   const known = await tx.query<{ key: string; source: string; id: string; digest: string }>(
@@ -79,32 +98,32 @@ export async function placeIn(tx: SqlClient, events: readonly Event[]): Promise<
   );
   const digests = new Map(known.rows.map((row) => [identity(row), row.digest]));
 
-  const placed: PlacedEvent[] = [];
-  const answers = events.map((event): Appended => {
+  return events.map((event): Appended => {
     const went = gone.get(event.key);
     if (went !== undefined && !(went === 'erased' && saysErased(event))) return went;
     const name = identity(event);
     const before = digests.get(name);
     if (before !== undefined) return before === event.digest ? 'duplicate' : 'conflict';
     digests.set(name, event.digest);
-    const partition = partitions.get(event.key)!;
-    const position = next.get(partition)!;
-    next.set(partition, position + 1);
-    placed.push({ event, partition, position });
     return 'accepted';
   });
-  return { answers, placed };
+}
+
+/** Writes new events at their places. */
+export async function copyEvents(tx: SqlClient, placed: readonly PlacedEvent[]): Promise<void> {
+  if (placed.length === 0) return;
+  const bytes = copyRows(placed.map(rowOf), COLUMNS);
+  await tx.copyIn(
+    `copy troupe.events (${NAMES}) from stdin (format binary)`,
+    Readable.from(bytes, { objectMode: false }),
+  );
 }
 
 /** Writes what `placeIn` placed in this transaction. */
 export async function writePlaced(tx: SqlClient, placed: readonly PlacedEvent[]): Promise<void> {
   if (placed.length === 0) return;
   const next = new Map(placed.map(({ partition, position }) => [partition, position + 1]));
-  const bytes = copyRows(placed.map(rowOf), COLUMNS);
-  await tx.copyIn(
-    `copy troupe.events (${NAMES}) from stdin (format binary)`,
-    Readable.from(bytes, { objectMode: false }),
-  );
+  await copyEvents(tx, placed);
   await tx.query(
     `with advanced as (
        update troupe.log_partitions l set next_position = n.position
@@ -117,8 +136,8 @@ export async function writePlaced(tx: SqlClient, placed: readonly PlacedEvent[])
 }
 
 /** The data is canonical JSON already, and goes as the text that it is. */
-const rowOf = ({ event: { key, source, id, name, time, digest, json }, partition, position }: PlacedEvent) => [
-  { key, source, id, name, time, digest, partition, position, data: json },
+const rowOf = ({ event: { key, source, id, name, time, digest, json }, log, partition, position }: PlacedEvent) => [
+  { key, source, id, name, time, digest, log, partition, position, data: json },
 ];
 
 /** `data` is JSON whose text is made already: to COPY the two are the same. */
@@ -129,6 +148,7 @@ const COLUMNS: readonly CopyColumn[] = Object.entries({
   name: 'text',
   time: 'timestamptz',
   digest: 'text',
+  log: 'smallint',
   partition: 'smallint',
   position: 'bigint',
   data: 'text',

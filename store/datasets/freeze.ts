@@ -146,10 +146,13 @@ async function readPositions(tx: Session): Promise<Positions> {
   const rows = await rowsOf(
     tx,
     query
-      .selectFrom('troupe.positions')
-      .select([sql<string>`projection || '/' || log`.as('log'), 'partition', 'position'])
+      .selectFrom('troupe.positions as p')
+      .innerJoin('troupe.logs as l', 'l.log', 'p.log')
+      .select(sql<string>`'facts/' || l.name || case when generation > 0 then '#' || generation else '' end`.as('log'))
+      .select(['partition', 'position'])
       .where('projection', '=', 'facts')
-      .orderBy(sql`log collate "C"`)
+      .orderBy(sql`l.name collate "C"`)
+      .orderBy('generation')
       .orderBy('partition'),
   );
   const positions: Record<string, Record<string, number>> = {};

@@ -74,6 +74,7 @@ export interface LogTables {
     partition: number;
     position: Int8;
     recorded_at: Filled<Time>;
+    log: number;
   };
   job_queue: {
     job_id: string;
@@ -94,15 +95,18 @@ export interface LogTables {
     judge_set: string;
     position: Int8;
   };
-  kafka_topics: {
-    log: string;
-    cluster_id: string | null;
-    partitions: number;
-    first_read: Filled<Time>;
-  };
   log_partitions: {
     partition: number;
     next_position: Filled<Int8>;
+  };
+  logs: {
+    log: number;
+    name: string;
+    generation: Filled<number>;
+    cluster_id: string | null;
+    partitions: number;
+    first_read: Filled<Time>;
+    replaced_at: Time | null;
   };
   migrations: {
     number: number;
@@ -110,9 +114,13 @@ export interface LogTables {
     sha256: string;
     applied_at: Filled<Time>;
   };
+  partition_leases: {
+    partition: number;
+    owner: string | null;
+    leased_until: Time | null;
+  };
   positions: {
     projection: string;
-    log: string;
     partition: number;
     position: Filled<Int8>;
     applied: Filled<Int8>;
@@ -121,6 +129,7 @@ export interface LogTables {
     began: Int8 | null;
     last_offset: Int8 | null;
     last_digest: string | null;
+    log: number;
   };
   processes: {
     process_id: string;
@@ -146,9 +155,13 @@ export interface LogTables {
   pruned_positions: {
     partition: number;
     events: Filled<Int8>;
+    log: number;
   };
   unneeded_bodies: {
     sha256: string;
+  };
+  unsettled: {
+    what: Json;
   };
 }
 
@@ -816,6 +829,7 @@ export interface Views {
     partition: number | null;
     position: Int8 | null;
     recorded_at: Time | null;
+    log: string | null;
   };
   execution_authors: {
     episode_id: string | null;

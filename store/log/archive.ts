@@ -5,17 +5,19 @@
  */
 import { type Refusal, TroupeError } from '../../errors.ts';
 import { encodeEnvelope } from '../../ingest/decode.ts';
-import type { Event } from '../../ingest/events.ts';
 import { type LogRecord, rawOf, readRecord, recordDigest } from '../../ingest/log/kafka-record.ts';
 import { KEYED } from '../../ingest/log/keyed.ts';
 import { type Appended, ERASED_REFUSAL, prunedRefusal } from '../../ingest/log/log.ts';
-import { appendIn, placeIn, writeLetters, writePlaced } from '../../ingest/log/postgres.ts';
+import { copyEvents, lookUp, type PlacedEvent, writeLetters } from '../../ingest/log/postgres.ts';
 import type { Reading } from '../../ingest/log/source.ts';
 import { isAboutData } from '../db/faults.ts';
 import type { Session } from '../db/pool.ts';
+import { applyOrBury } from '../projecting/apply.ts';
+import { ARCHIVE, FACTS, homesAmong, homesOf, lockHomes } from '../projecting/homes.ts';
 import { type Prepared, prepare } from '../projecting/prepare.ts';
-import { APPLYING, projectAppendedIn, projectBatchIn } from '../projecting/projector.ts';
-import { asRead, type Read } from '../projecting/read-news.ts';
+import { APPLYING, movePositions, positionsOf } from '../projecting/projector.ts';
+import { asRead, type Positions, type Read } from '../projecting/read-news.ts';
+import { settleLater } from '../projecting/settle.ts';
 
 export type Archived = {
   readonly accepted: number;
@@ -28,10 +30,7 @@ export type Archived = {
 /** Settings of a transaction that archives. What the server loses of it is read again from the stored positions: the log has it. */
 export const ARCHIVING = `${APPLYING}; ${KEYED}`;
 
-/** Name of the projection under which positions in the outer log are kept. */
-export const ARCHIVE = 'archive';
-
-type Place = {
+type Stored = {
   readonly partition: number;
   readonly position: number;
   readonly last_offset: number | null;
@@ -45,40 +44,40 @@ type Place = {
  * not the one that was read before.
  */
 export async function archiveIn(tx: Session, log: string, readings: readonly Reading[]): Promise<Archived> {
-  const places = await lockPlaces(tx, log, readings);
-  const fresh: { readonly record: LogRecord; readonly place: string; readonly partition: number }[] = [];
+  await tx.query('set local search_path = facts, pg_catalog');
+  const number = await numberOf(tx, log);
+  const read = readings.map((reading) => ({ reading, records: reading.records.map(readOf) }));
+  const keys = read.flatMap(({ records }) => records.flatMap(({ event }) => (event ? [event.key] : [])));
+  const stored = await lockPlaces(tx, number, readings, keys);
+  const ends = new Map<number, { dead: number; accepted: number; duplicates: number }>();
+  const events: (PlacedEvent & { record: LogRecord })[] = [];
+  const letters: { place: string; raw: Uint8Array; refusal: Refusal }[] = [];
+  const placeOf = (partition: number, position: number) =>
+    `${log.slice(log.indexOf(':') + 1)}/${partition}/${position}`;
   let skipped = 0;
-  for (const reading of readings) {
-    const { partition, records } = reading;
-    const place = places.get(partition);
+  for (const { reading, records } of read) {
+    const { partition } = reading;
+    const place = stored.get(partition);
     // An end below the position is no proof that the log was cut: a reader that slept holds what it fetched before others went on.
     if (place === undefined || place.position < reading.from || reading.end < place.position)
       throw fenced(log, reading, place);
     checkSame(log, reading, place);
-    for (const record of records) {
+    const counts = { dead: 0, accepted: 0, duplicates: 0 };
+    ends.set(partition, counts);
+    for (const { record, event, refusal } of records) {
       if (record.offset < place.position) skipped++;
-      else fresh.push({ record, place: `${log.slice(log.indexOf(':') + 1)}/${partition}/${record.offset}`, partition });
+      else if (refusal === undefined) events.push({ event, log: number, partition, position: record.offset, record });
+      else {
+        counts.dead++;
+        letters.push({ place: placeOf(partition, record.offset), raw: rawOf(record), refusal });
+      }
     }
   }
-  const ends = new Map<number, { dead: number; accepted: number; duplicates: number }>();
-  for (const { partition } of readings) ends.set(partition, { dead: 0, accepted: 0, duplicates: 0 });
-
-  const events: { event: Event; place: string; partition: number; record: LogRecord }[] = [];
-  const letters: { place: string; raw: Uint8Array; refusal: Refusal }[] = [];
-  for (const { record, place, partition } of fresh) {
-    const { event, refusal } = readRecord(record);
-    if (refusal === undefined) events.push({ event, place, partition, record });
-    else {
-      ends.get(partition)!.dead++;
-      letters.push({ place, raw: rawOf(record), refusal });
-    }
-  }
-  const { answers, read, prepared } = await appendOrBury(
-    tx,
-    events.map(({ event }) => event),
-  );
+  const applied = await positionsOf(tx, FACTS);
+  const { answers, placed, prepared } = await appendOrBury(tx, events, applied);
   for (const [i, answer] of answers.entries()) {
-    const { event, place, partition, record } = events[i]!;
+    const { event, partition, position, record } = events[i]!;
+    const place = placeOf(partition, position);
     const counts = ends.get(partition)!;
     if (answer === 'accepted') counts.accepted++;
     else if (answer === 'duplicate') counts.duplicates++;
@@ -95,24 +94,45 @@ export async function archiveIn(tx: Session, log: string, readings: readonly Rea
     }
   }
   if (letters.length > 0) await writeLetters(tx, 'kafka', letters);
+  if (placed.length > 0) {
+    const dead = await applyOrBury(tx, placed, { applied, prepared, settle: settleLater });
+    await movePositions(tx, FACTS, { events: placed, dead });
+  }
+  await movePlaces(tx, number, readings, stored, ends);
   const sum = { accepted: 0, duplicates: 0, dead: 0 };
   for (const counts of ends.values()) {
     for (const name of ['accepted', 'duplicates', 'dead'] as const) sum[name] += counts[name];
   }
-  if (sum.accepted > 0) {
-    await projectAppendedIn(tx, read, prepared);
-    while ((await projectBatchIn(tx)) > 0);
-  }
-  await movePlaces(tx, log, readings, places, ends);
   return { ...sum, skipped };
 }
 
-async function lockPlaces(tx: Session, log: string, readings: readonly Reading[]): Promise<ReadonlyMap<number, Place>> {
-  const { rows } = await tx.query<Place>(
+const readOf = (record: LogRecord) => ({ record, ...readRecord(record) });
+
+/** The number of the incarnation that is read; -1 where it is not known. */
+async function numberOf(tx: Session, log: string): Promise<number> {
+  const { rows } = await tx.query<{ log: number }>(
+    'select log from troupe.logs where name = $1 order by generation desc limit 1',
+    [log],
+    { name: 'archive_log' },
+  );
+  return rows[0]?.log ?? -1;
+}
+
+/** Locks what was read, and where its keys are at home: a producer may spread them by a rule of its own. */
+async function lockPlaces(
+  tx: Session,
+  log: number,
+  readings: readonly Reading[],
+  keys: readonly string[],
+): Promise<ReadonlyMap<number, Stored>> {
+  const partitions = readings.map(({ partition }) => partition);
+  const own = partitions.map((partition) => ({ log, partition }));
+  await lockHomes(tx, [...own, ...homesAmong(new Set(keys), await homesOf(tx))]);
+  const { rows } = await tx.query<Stored>(
     `select partition, position, last_offset, last_digest from troupe.positions
-     where projection = $1 and log = $2 and partition = any($3::smallint[]) order by partition for update`,
-    [ARCHIVE, log, readings.map(({ partition }) => partition)],
-    { name: 'archive_lock' },
+     where projection = $1 and log = $2 and partition = any($3::smallint[])`,
+    [ARCHIVE, log, partitions],
+    { name: 'archive_stored' },
   );
   return new Map(
     rows.map((row) => [
@@ -126,14 +146,14 @@ async function lockPlaces(tx: Session, log: string, readings: readonly Reading[]
   );
 }
 
-const fenced = (log: string, { partition, from }: Reading, place: Place | undefined): TroupeError =>
+const fenced = (log: string, { partition, from }: Reading, place: Stored | undefined): TroupeError =>
   new TroupeError(
     'fenced',
     `Partition ${partition} of ${log} was read from offset ${from}, but its stored position is ${place?.position ?? 'gone'}; nothing of it was applied.`,
   );
 
 /** The record that was applied last must still be the same. */
-function checkSame(log: string, { partition, records }: Reading, place: Place): void {
+function checkSame(log: string, { partition, records }: Reading, place: Stored): void {
   const again = records.find(({ offset }) => offset === place.last_offset);
   if (again === undefined || recordDigest(again) === place.last_digest) return;
   throw new TroupeError(
@@ -161,32 +181,49 @@ export function truncated(
 
 type Appending = {
   readonly answers: readonly (Appended | Refusal)[];
-  /** What was accepted, where all of it was appended at once, and what was made of it meanwhile. */
-  readonly read: readonly Read[];
+  /** What was accepted, in the order of the log. */
+  readonly placed: readonly Read[];
+  /** What was made of it meanwhile, where all of it was appended at once. */
   readonly prepared: Prepared | null;
 };
 
 /** A record that the database cannot hold must not stop the others: then each is appended alone, and it gets its reason. */
-async function appendOrBury(tx: Session, events: readonly Event[]): Promise<Appending> {
-  if (events.length === 0) return { answers: [], read: [], prepared: null };
-  const whole = await attempt(tx, () => appendAndPrepare(tx, events));
+async function appendOrBury(tx: Session, events: readonly PlacedEvent[], applied: Positions): Promise<Appending> {
+  if (events.length === 0) return { answers: [], placed: [], prepared: null };
+  const whole = await attempt(tx, () => appendAndPrepare(tx, events, applied));
   if (!('reason' in whole)) return whole.value;
   const answers: (Appended | Refusal)[] = [];
+  const accepted: PlacedEvent[] = [];
   for (const event of events) {
-    const one = await attempt(tx, () => appendIn(tx, [event]));
-    answers.push('reason' in one ? unstorable(one.reason) : one.value[0]!);
+    const one = await attempt(tx, () => append(tx, [event]));
+    answers.push('reason' in one ? unstorable(one.reason) : one.value.answers[0]!);
+    if ('value' in one) accepted.push(...one.value.accepted);
   }
-  return { answers, read: [], prepared: null };
+  return { answers, placed: asRead(accepted), prepared: null };
+}
+
+async function append(tx: Session, events: readonly PlacedEvent[]) {
+  const { answers, accepted } = await newAmong(tx, events);
+  await copyEvents(tx, accepted);
+  return { answers, accepted };
+}
+
+async function newAmong(tx: Session, events: readonly PlacedEvent[]) {
+  const answers = await lookUp(
+    tx,
+    events.map(({ event }) => event),
+  );
+  return { answers, accepted: events.filter((_, i) => answers[i] === 'accepted') };
 }
 
 /** While the server takes the events their rows are made here. */
-async function appendAndPrepare(tx: Session, events: readonly Event[]): Promise<Appending> {
-  const { answers, placed } = await placeIn(tx, events);
-  const read = asRead(placed);
-  const [written, prepared] = await Promise.allSettled([writePlaced(tx, placed), prepare(tx, read)]);
+async function appendAndPrepare(tx: Session, events: readonly PlacedEvent[], applied: Positions): Promise<Appending> {
+  const { answers, accepted } = await newAmong(tx, events);
+  const placed = asRead(accepted);
+  const [written, prepared] = await Promise.allSettled([copyEvents(tx, accepted), prepare(tx, placed, applied)]);
   if (written.status === 'rejected') throw written.reason;
   if (prepared.status === 'rejected') throw prepared.reason;
-  return { answers, read, prepared: prepared.value };
+  return { answers, placed, prepared: prepared.value };
 }
 
 async function attempt<T>(
@@ -222,9 +259,9 @@ const otherBody = (id: string): Refusal => ({
 
 async function movePlaces(
   tx: Session,
-  log: string,
+  log: number,
   readings: readonly Reading[],
-  places: ReadonlyMap<number, Place>,
+  places: ReadonlyMap<number, Stored>,
   ends: ReadonlyMap<number, { readonly dead: number; readonly accepted: number; readonly duplicates: number }>,
 ): Promise<void> {
   const moved = readings.flatMap(({ partition, next, records }) => {

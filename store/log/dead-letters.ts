@@ -1,10 +1,12 @@
 /** Records that were refused: one of them with its bytes, and all of them tried again once what refused them has been put right. */
+
 import { TroupeError } from '../../errors.ts';
 import { decodeText } from '../../ingest/decode.ts';
 import { type EventLog, prunedRefusal } from '../../ingest/log/log.ts';
 import { sqlState } from '../db/faults.ts';
 import type { Db } from '../db/pool.ts';
 import { anyOf, countOf, firstOf, query, rowsOf } from '../db/query.ts';
+import { lockAllHomes } from '../projecting/homes.ts';
 import { projectAll } from '../projecting/projector.ts';
 import { reprojectKeys } from '../projecting/reproject.ts';
 
@@ -125,8 +127,7 @@ async function applyAgain(db: Db, key: string): Promise<Why> {
   try {
     await db.transaction(async (tx) => {
       await tx.query('set local search_path = facts, pg_catalog');
-      const positions = query.selectFrom('troupe.positions').select('partition').where('projection', '=', 'facts');
-      await rowsOf(tx, positions.orderBy('partition').forUpdate());
+      await lockAllHomes(tx);
       await reprojectKeys(tx, [key]);
     });
     return null;

@@ -6,7 +6,10 @@ import type { LogPartition } from '../../ingest/log/log.ts';
 import type { LogSource, Reading } from '../../ingest/log/source.ts';
 import { isTransient } from '../db/faults.ts';
 import type { Db } from '../db/pool.ts';
-import { ARCHIVE, ARCHIVING, archiveIn, truncated } from './archive.ts';
+import { ARCHIVE, lockAllHomes } from '../projecting/homes.ts';
+import { announce } from '../projecting/projector.ts';
+import { settleRest } from '../projecting/unsettled.ts';
+import { ARCHIVING, archiveIn, truncated } from './archive.ts';
 
 export type FollowOptions = {
   readonly signal: AbortSignal;
@@ -94,7 +97,7 @@ const reading = (db: Db, source: LogSource, signal: AbortSignal, onTrouble: (err
     const ask = () =>
       db.query<{ partition: number; offset: number }>(
         `select partition, coalesce(last_offset, position) as offset from troupe.positions
-       where projection = $1 and log = $2 and partition = any($3::smallint[])`,
+       where projection = $1 and log = ${NEWEST} and partition = any($3::smallint[])`,
         [ARCHIVE, source.name, partitions],
       );
     const found = await patiently(signal, onTrouble, ask);
@@ -107,7 +110,10 @@ const reading = (db: Db, source: LogSource, signal: AbortSignal, onTrouble: (err
         return await db
           .transaction((tx) => archiveIn(tx, source.name, readings), { settings: ARCHIVING })
           .then(
-            () => NOWHERE,
+            async ({ accepted }) => {
+              if (accepted > 0) await afterCommit(db);
+              return NOWHERE;
+            },
             (error) => {
               if (error instanceof TroupeError && error.code === 'fenced') return stored(db, source, readings);
               throw error;
@@ -122,6 +128,12 @@ const reading = (db: Db, source: LogSource, signal: AbortSignal, onTrouble: (err
     }
   },
 });
+/** What a batch leaves for others is settled, and they hear of it, outside of its transaction. */
+async function afterCommit(db: Db): Promise<void> {
+  await settleRest(db);
+  await announce(db);
+}
+
 const NOWHERE: ReadonlyMap<number, number> = new Map();
 
 /** Where these partitions are to be read, since they were read from elsewhere. @throws TroupeError `log_truncated` */
@@ -140,7 +152,7 @@ async function openLog(db: Db, source: LogSource): Promise<readonly LogPartition
     throw error;
   });
   const { rows } = await db.query<{ cluster_id: string | null; partitions: number }>(
-    'select cluster_id, partitions from troupe.kafka_topics where log = $1',
+    'select cluster_id, partitions from troupe.logs where name = $1 order by generation desc limit 1',
     [name],
   );
   const [known] = rows;
@@ -185,17 +197,31 @@ const openPositions = (
   partitions: readonly LogPartition[],
 ): Promise<void> =>
   db.transaction(async (tx) => {
-    await tx.query(
-      `insert into troupe.kafka_topics as t (log, cluster_id, partitions) values ($1, $2, $3)
-       on conflict (log) do update set partitions = excluded.partitions`,
+    // Where keys are at home changes now: whoever applies something ends first.
+    await tx.query('lock table troupe.logs in share row exclusive mode');
+    await lockAllHomes(tx);
+    const { rows } = await tx.query<{ log: number }>(
+      `with known as (
+         update troupe.logs set partitions = $3 where log = (select log from troupe.logs where name = $1 order by generation desc limit 1)
+         returning log
+       ), made as (
+         insert into troupe.logs (log, name, cluster_id, partitions)
+         select (select max(log) + 1 from troupe.logs), $1, $2, $3 where not exists (select from known) returning log
+       )
+       select log from known union all select log from made`,
       [log, cluster, partitions.length],
     );
     await tx.query(
       `insert into troupe.positions (projection, log, partition, position, began)
-       select $1, $2, partition, begin, begin from json_to_recordset($3::json) as p (partition smallint, begin bigint) on conflict do nothing`,
-      [ARCHIVE, log, JSON.stringify(partitions)],
+       select name, $1, partition, begin, case when name = '${ARCHIVE}' then begin end
+       from json_to_recordset($2::json) as p (partition smallint, begin bigint), (values ('${ARCHIVE}'), ('facts')) n (name)
+       on conflict do nothing`,
+      [rows[0]!.log, JSON.stringify(partitions)],
     );
   });
+
+/** The number of the incarnation of a log that is read now, by its name, `$2`. */
+const NEWEST = '(select log from troupe.logs where name = $2 order by generation desc limit 1)';
 
 /** The offset that is read next of each partition, and how many events were new so far. */
 async function positionsIn(
@@ -203,7 +229,7 @@ async function positionsIn(
   log: string,
 ): Promise<{ readonly positions: ReadonlyMap<number, number>; readonly applied: number }> {
   const { rows } = await db.query<{ partition: number; position: number; applied: number }>(
-    'select partition, position, applied from troupe.positions where projection = $1 and log = $2',
+    `select partition, position, applied from troupe.positions where projection = $1 and log = ${NEWEST}`,
     [ARCHIVE, log],
     { name: 'archive_positions' },
   );

@@ -7,20 +7,20 @@ import { type KnownLog, type KnownPlace, replaced, type TopicNow } from '../../i
 import type { LogSource } from '../../ingest/log/source.ts';
 import type { Session } from '../db/pool.ts';
 import type { Sealed } from '../db/sealed.ts';
-import { ARCHIVE } from './archive.ts';
+import { ARCHIVE } from '../projecting/homes.ts';
 
 /** Null for a log that was never read. */
 export async function knownLog(db: Pick<Session, 'query'>, name: string): Promise<KnownLog | null> {
-  const { rows: topics } = await db.query<{ cluster_id: string | null; partitions: number }>(
-    'select cluster_id, partitions from troupe.kafka_topics where log = $1',
+  const { rows: topics } = await db.query<{ log: number; cluster_id: string | null; partitions: number }>(
+    'select log, cluster_id, partitions from troupe.logs where name = $1 order by generation desc limit 1',
     [name],
-  );
-  const { rows } = await db.query<KnownPlace>(
-    'select partition, position, last_offset, last_digest from troupe.positions where projection = $1 and log = $2 order by partition',
-    [ARCHIVE, name],
   );
   const [topic] = topics;
   if (topic === undefined) return null;
+  const { rows } = await db.query<KnownPlace>(
+    'select partition, position, last_offset, last_digest from troupe.positions where projection = $1 and log = $2 order by partition',
+    [ARCHIVE, topic.log],
+  );
   const places = rows.map(({ partition, position, last_offset, last_digest }) => ({
     partition,
     position: Number(position),

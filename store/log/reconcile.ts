@@ -2,10 +2,12 @@
  * Recounts from the log and the tables what the doors and the projector claim: received = acknowledged + duplicates + rejected at
  * every door, consumed = applied + dead, and one identity under two keys is named.
  */
+
 import type { LogPartition } from '../../ingest/log/log.ts';
+import { EMBEDDED_LOG } from '../../ingest/log/postgres.ts';
 import type { Db, Session } from '../db/pool.ts';
+import { ARCHIVE } from '../projecting/homes.ts';
 import { lag } from '../projecting/positions.ts';
-import { ARCHIVE } from './archive.ts';
 
 export type Reconciliation = {
   readonly ok: boolean;
@@ -70,11 +72,15 @@ async function reconcileIn(db: Session, topic?: Topic): Promise<Reconciliation> 
     'select door, received::float8 as received, acknowledged::float8 as acknowledged, duplicates::float8 as duplicates, rejected::float8 as rejected from troupe.door_counts order by door',
   );
   const log = await db.query<Reconciliation['log']>(
-    `select coalesce(sum(e.events), 0)::float8 as events, coalesce(sum(l.next_position), 0)::float8 as positions, coalesce(sum(p.events), 0)::float8 as pruned,
-            count(*) filter (where coalesce(e.next, 0) > coalesce(l.next_position, 0)
-              or coalesce(l.next_position, 0) <> coalesce(e.events, 0) + coalesce(p.events, 0))::float8 as gaps
-     from (select partition, count(*) as events, max(position) + 1 as next from troupe.events group by 1) e
-     full join troupe.log_partitions l using (partition) full join troupe.pruned_positions p using (partition)`,
+    `select coalesce(sum(e.events), 0)::float8 as events, coalesce(sum(l.given), 0)::float8 as positions, coalesce(sum(p.events), 0)::float8 as pruned,
+            count(*) filter (where coalesce(e.next, 0) > coalesce(l.next, 0)
+              or coalesce(l.given, 0) <> coalesce(e.events, 0) + coalesce(p.events, 0))::float8 as gaps
+     from (select log, partition, count(*) as events, max(position) + 1 as next from troupe.events group by 1, 2) e
+     full join (
+       select ${EMBEDDED_LOG}::smallint as log, partition, next_position as next, next_position as given from troupe.log_partitions
+       union all select log, partition, position, applied + dead from troupe.positions where projection = 'facts' and log <> ${EMBEDDED_LOG}
+     ) l using (log, partition)
+     full join troupe.pruned_positions p using (log, partition)`,
   );
   const applied = await db.query<{ applied: number; dead: number }>(
     `select coalesce(sum(applied), 0)::float8 as applied, coalesce(sum(dead), 0)::float8 as dead from troupe.positions where projection = 'facts'`,
@@ -142,8 +148,8 @@ async function topicsIn(db: Session, topic: Topic | undefined): Promise<Reconcil
     duplicates: number;
     dead: number;
   }>(
-    `select log, partition, began::float8 as began, position::float8 as position, applied::float8 as accepted, duplicates::float8 as duplicates, dead::float8 as dead
-     from troupe.positions where projection = $1 order by log, partition`,
+    `select l.name as log, partition, began::float8 as began, position::float8 as position, applied::float8 as accepted, duplicates::float8 as duplicates, dead::float8 as dead
+     from troupe.positions join troupe.logs l using (log) where projection = $1 order by log, partition`,
     [ARCHIVE],
   );
   return rows.map((row) => {

@@ -7,10 +7,10 @@ import { rowsOf, TARGETS } from '../projections/catalogue.ts';
 import { effective } from '../projections/effective.ts';
 import type { Stored } from './amend.ts';
 import { type Prepared, prepare } from './prepare.ts';
-import { EMBEDDED, type Read } from './read-news.ts';
+import { type Positions, partitionName, type Read } from './read-news.ts';
 import { episodesOf, positionsOf, reproject } from './reproject.ts';
 import { RowBuffer } from './row-buffer.ts';
-import { episodesWithForeign, noteForeign, settle, tasksOf, toldOf } from './settle.ts';
+import { episodesWithForeign, noteForeign, type Settle, settle, tasksOf, toldOf } from './settle.ts';
 import { holdable } from './trial-rows.ts';
 import { writeBatch } from './write-batch.ts';
 import { remove } from './write-rows.ts';
@@ -20,6 +20,15 @@ export type ApplyOptions = {
   readonly onToldAgain?: (spans: number) => void;
 };
 
+/** What a batch is applied to, and how what follows from it is done. */
+export type Applying = {
+  /** How far each partition is applied, of those that the batch holds and those that it does not; null: whatever the log holds beside it. */
+  readonly applied: Positions | null;
+  readonly settle: Settle;
+};
+
+type Batch = Applying & { readonly prepared: Prepared | null };
+
 /**
  * Applies a batch; `prepared` is what was made of it before, if anything. An event that the tables cannot hold must not stop the others:
  * the batch is then applied one by one, and the event becomes a dead letter. What fails for the environment's sake (connection, disk,
@@ -28,20 +37,24 @@ export type ApplyOptions = {
 export async function applyOrBury(
   tx: Session,
   events: readonly Read[],
-  { prepared, onToldAgain = () => {} }: ApplyOptions & { readonly prepared: Prepared | null },
+  { onToldAgain = () => {}, ...batch }: ApplyOptions & Batch,
 ): Promise<ReadonlySet<Read>> {
   const dead = new Set<Read>();
   const told = async (work: Promise<number>) => onToldAgain(await work);
-  if ((await failure(tx, () => told(applyEvents(tx, events, prepared)))) === null) return dead;
+  if ((await failure(tx, () => told(applyEvents(tx, events, batch)))) === null) return dead;
+  const applied = new Map(batch.applied?.map((place) => [partitionName(place), place]));
   for (const event of events) {
-    let reason = await failure(tx, () => told(applyEvents(tx, [event], null)));
+    const one = { ...batch, prepared: null, applied: batch.applied === null ? null : [...applied.values()] };
+    let reason = await failure(tx, () => told(applyEvents(tx, [event], one)));
     // What one span tells must not keep the others of its trace out of the tables.
     if (reason !== null && event.name === 'span.recorded') {
-      reason = await failure(tx, () => told(applyCarefully(tx, event)));
+      reason = await failure(tx, () => told(applyCarefully(tx, event, one)));
     }
+    const { log, partition, position } = event;
+    applied.set(partitionName(event), { log, partition, position: Number(position) + 1 });
     if (reason === null) continue;
     dead.add(event);
-    await keepLetter(tx, `${EMBEDDED}/${event.partition}/${event.position}`, encodeEnvelope(event), reason);
+    await keepLetter(tx, await placeText(tx, event), encodeEnvelope(event), reason);
   }
   return dead;
 }
@@ -59,6 +72,11 @@ async function failure(tx: Session, work: () => Promise<void>): Promise<string |
   }
 }
 
+async function placeText(tx: Session, { log, partition, position }: Read): Promise<string> {
+  const { rows } = await tx.query<{ name: string }>('select name from troupe.logs where log = $1', [log]);
+  return `${rows[0]!.name}/${partition}/${position}`;
+}
+
 async function keepLetter(tx: Session, place: string, envelope: object, reason: string): Promise<void> {
   const raw = Buffer.from(JSON.stringify(envelope));
   await tx.query(
@@ -70,19 +88,22 @@ async function keepLetter(tx: Session, place: string, envelope: object, reason: 
 }
 
 /** Applies events; answers how many spans of earlier batches were told again. */
-async function applyEvents(tx: Session, events: readonly Read[], prepared: Prepared | null): Promise<number> {
+async function applyEvents(tx: Session, events: readonly Read[], batch: Batch): Promise<number> {
   const history = await historyOf(tx, events);
   const { corrected } = history;
   // What was prepared knew nothing of amendments.
-  const usable = corrected.size === 0 ? prepared : null;
-  return write(tx, events, history, usable ?? (await prepare(tx, without(events, corrected))));
+  const usable = corrected.size === 0 ? batch.prepared : null;
+  const prepared = usable ?? (await prepare(tx, without(events, corrected), batch.applied));
+  return write(tx, events, history, { ...batch, prepared });
 }
 
 /** Each event that spans tell is tried by itself first, and refused where the tables cannot hold it. */
-async function applyCarefully(tx: Session, event: Read): Promise<number> {
+async function applyCarefully(tx: Session, event: Read, batch: Applying): Promise<number> {
   const history = await historyOf(tx, [event]);
-  const mended = await prepare(tx, without([event], history.corrected), (traces) => holdable(tx, traces));
-  return write(tx, [event], history, mended);
+  const prepared = await prepare(tx, without([event], history.corrected), batch.applied, (traces) =>
+    holdable(tx, traces),
+  );
+  return write(tx, [event], history, { ...batch, prepared });
 }
 
 const without = (events: readonly Read[], keys: ReadonlySet<string>): readonly Read[] =>
@@ -96,13 +117,17 @@ type History = {
 };
 
 async function historyOf(tx: Session, events: readonly Read[]): Promise<History> {
-  const firsts = new Map<string, number>();
-  for (const { key, position } of events) if (!firsts.has(key)) firsts.set(key, Number(position));
+  const firsts = new Map<string, Read>();
+  for (const event of events) if (!firsts.has(event.key)) firsts.set(event.key, event);
   const { rows } = await tx.query<{ key: string; corrected: boolean; begun: boolean }>(
     `select key, exists (select from troupe.events e where e.key = b.key and e.name = 'record.amended' offset 0) as corrected,
-       not exists (select from (select position from troupe.events e where e.key = b.key offset 0) e where e.position < b.first) as begun
-     from unnest($1::text[], $2::bigint[]) as b (key, first)`,
-    [[...firsts.keys()], [...firsts.values()]],
+       not exists (select from (select log, partition, position from troupe.events e where e.key = b.key offset 0) e
+                   where e.position < b.first or e.partition <> b.partition or e.log <> b.log) as begun
+     from unnest($1::text[], $2::smallint[], $3::smallint[], $4::bigint[]) as b (key, log, partition, first)`,
+    [
+      [...firsts.keys()],
+      ...(['log', 'partition', 'position'] as const).map((name) => [...firsts.values()].map((event) => event[name])),
+    ],
     { name: 'key_history' },
   );
   return {
@@ -115,13 +140,13 @@ async function write(
   tx: Session,
   events: readonly Read[],
   { corrected, begun }: History,
-  { buffer, traces, foreign: named }: Prepared,
+  { applied, settle, prepared: { buffer, traces, foreign: named } }: Applying & { readonly prepared: Prepared },
 ): Promise<number> {
   const keys = [...new Set(events.map((event) => event.key))];
   const touched = new Map<string, number>();
   for (const { key, position } of events) if (key.startsWith('e/')) touched.set(key.slice(2), Number(position));
   const foreign = new Set([...named, ...touched.keys()]);
-  const tasks = tasksOf([...keys, ...traces.said.map(({ key }) => key), ...traces.unsaid.map(({ key }) => key)]);
+  const tasks = tasksOf(keys);
   const toldBefore = await toldOf(tx, tasks);
   await takeAway(tx, traces.unsaid, foreign);
   await writeBatch(tx, buffer, new Set(episodesOf(begun)));
@@ -132,7 +157,7 @@ async function write(
   }
   const told = new Map(traces.now);
   for (const key of corrected) {
-    const now = await reproject(tx, key, foreign, events);
+    const now = await reproject(tx, key, foreign, events, applied);
     if (now) told.set(key, now);
   }
   await settle(tx, { told, touched, tasks, toldBefore, foreign, orphaned });
@@ -152,13 +177,13 @@ async function takeAway(tx: Session, unsaid: readonly Stored[], foreign: Set<str
 }
 
 /** Applies events that were put back into the log at these places, in their order. The transaction's search_path names the schema. */
-export async function applyAt(tx: Session, partitions: readonly number[], positions: readonly string[]): Promise<void> {
+export async function applyAt(tx: Session, places: readonly (readonly unknown[])[]): Promise<void> {
   const { rows } = await tx.query<Read>(
-    `select e.key, e.source, e.id, e.name, e.time, e.data, e.partition, e.position
-     from unnest($1::smallint[], $2::bigint[]) p (partition, position) join troupe.events e using (partition, position)
-     order by e.partition, e.position`,
-    [partitions, positions],
+    `select e.key, e.source, e.id, e.name, e.time, e.data, e.log, e.partition, e.position
+     from unnest($1::smallint[], $2::smallint[], $3::bigint[]) p (log, partition, position) join troupe.events e using (log, partition, position)
+     order by e.log, e.partition, e.position`,
+    places,
     { name: 'apply_at' },
   );
-  if (rows.length > 0) await applyEvents(tx, rows, null);
+  if (rows.length > 0) await applyEvents(tx, rows, { applied: null, settle, prepared: null });
 }

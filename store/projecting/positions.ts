@@ -1,9 +1,10 @@
 /** How far the tables are behind the log, and waiting until they have caught up. */
 import { TroupeError } from '../../errors.ts';
 import type { EventLog, LogPartition } from '../../ingest/log/log.ts';
+import { EMBEDDED_LOG } from '../../ingest/log/postgres.ts';
 import type { Session } from '../db/pool.ts';
-import { ARCHIVE } from '../log/archive.ts';
-import { EMBEDDED } from './read-news.ts';
+import { ARCHIVE, FACTS } from './homes.ts';
+import type { Positions } from './read-news.ts';
 
 /** Next position to be written to each partition of the log. */
 export async function logPositions(db: Session): Promise<Record<string, number>> {
@@ -15,12 +16,21 @@ export async function logPositions(db: Session): Promise<Record<string, number>>
   return Object.fromEntries(rows.map((row) => [row.partition, Number(row.next_position)]));
 }
 
+/** Where each partition of each log ends, as far as it is archived: what lies before can be seen, for positions commit in order. */
+export async function logEnds(db: Session): Promise<Positions> {
+  const { rows } = await db.query<{ log: number; partition: number; position: number }>(
+    `select ${EMBEDDED_LOG}::smallint as log, partition, next_position as position from troupe.log_partitions
+     union all select log, partition, position from troupe.positions where projection = '${ARCHIVE}' order by 1, 2`,
+  );
+  return rows.map((row) => ({ ...row, position: Number(row.position) }));
+}
+
 /** Events that are in the log and not in the tables yet. */
 export async function lag(db: Session, positions?: Readonly<Record<string, number>>): Promise<number> {
   const wanted = positions ?? (await logPositions(db));
   const { rows } = await db.query<{ partition: number; position: number }>(
     'select partition, position from troupe.positions where projection = $1 and log = $2',
-    ['facts', EMBEDDED],
+    [FACTS, EMBEDDED_LOG],
     { name: 'table_positions' },
   );
   const read = new Map(rows.map((row) => [row.partition, Number(row.position)]));
@@ -39,9 +49,10 @@ export async function partitionLags(
   partitions: readonly LogPartition[],
 ): Promise<readonly PartitionLag[]> {
   const { rows } = await db.query<{ partition: number; position: number }>(
-    'select partition, position from troupe.positions where projection = $1 and log = $2',
+    `select partition, position from troupe.positions
+     where projection = $1 and log = (select log from troupe.logs where name = $2 order by generation desc limit 1)`,
     [ARCHIVE, log],
-    { name: 'table_positions' },
+    { name: 'archived_positions' },
   );
   const read = new Map(rows.map((row) => [row.partition, Number(row.position)]));
   return partitions.map((one) => {
@@ -65,7 +76,17 @@ export async function waitProjected(
   );
   const wanted = await logPositions(db);
   await untilNone(deadline, timeoutMs, () => lag(db, wanted));
+  const left = await unsettledNow(db);
+  await untilNone(deadline, timeoutMs, async () => (await unsettledNow(db)).filter((one) => left.includes(one)).length);
   return wanted;
+}
+
+/** What batches left to be settled after them, by where it lies. */
+async function unsettledNow(db: Session): Promise<readonly string[]> {
+  const { rows } = await db.query<{ one: string }>('select ctid::text as one from troupe.unsettled', [], {
+    name: 'unsettled_now',
+  });
+  return rows.map(({ one }) => one);
 }
 
 async function untilNone(deadline: number, timeoutMs: number, behindNow: () => Promise<number>): Promise<void> {

@@ -4,7 +4,7 @@ import type { Session } from '../db/pool.ts';
 import { rowsOf } from '../projections/catalogue.ts';
 import { effective } from '../projections/effective.ts';
 import type { Stored } from './amend.ts';
-import type { Read } from './read-news.ts';
+import type { Positions, Read } from './read-news.ts';
 import { RowBuffer } from './row-buffer.ts';
 import { noteForeign } from './settle.ts';
 import { type Retelling, retell } from './traces.ts';
@@ -23,6 +23,7 @@ const AT_A_TIME = 100;
 export async function prepare(
   tx: Session,
   events: readonly Read[],
+  applied: Positions | null,
   mend: (traces: Retelling) => Promise<Retelling> = async (traces) => traces,
 ): Promise<Prepared> {
   const buffer = new RowBuffer();
@@ -35,7 +36,8 @@ export async function prepare(
     }
   };
   await addAll(events);
-  const traces = await mend(await retell(tx, events));
-  await addAll(traces.said);
+  const traces = await mend(await retell(tx, events, applied));
+  // A task is not the trace's own: others may have told it too, and `keepTasks` knows what they say together.
+  await addAll(traces.said.filter(({ name }) => name !== 'task.defined'));
   return { buffer, traces, foreign };
 }

@@ -3,12 +3,15 @@
  * rows are made once: nothing that was written is looked for, told again or summed up again. What is appended meanwhile is left alone.
  */
 import { KEYED } from '../../ingest/log/keyed.ts';
+import type { Place } from '../../ingest/log/postgres.ts';
 import { copiedRows } from '../db/copied-rows.ts';
 import type { Db, Session } from '../db/pool.ts';
 import { applyOrBury } from './apply.ts';
+import { logEnds } from './positions.ts';
 import { type Prepared, prepare } from './prepare.ts';
 import { APPLYING } from './projector.ts';
-import { EMBEDDED, eventOf, type Positions, type Read } from './read-news.ts';
+import { eventOf, type Positions, partitionName, type Read } from './read-news.ts';
+import { settle } from './settle.ts';
 
 export type ByKeyOptions = {
   /** Schema that holds the empty tables. */
@@ -25,10 +28,11 @@ const PORTION = 8000;
 /** Applies what the log holds now, and leaves the positions there. The caller sees to it that nothing is taken out of the log meanwhile. */
 export async function projectByKey(db: Db, options: ByKeyOptions): Promise<void> {
   const settings = `set local search_path = ${options.schema}, pg_catalog; ${KEYED}`;
-  const end = await endOf(db);
-  const counts = new Map([...end.keys()].map((partition) => [partition, { applied: 0, dead: 0 }]));
-  const read = (from: Place): Promise<Portion> => {
-    const ahead = db.transaction((tx) => readPortion(tx, from, { end, most: options.portion ?? PORTION }), {
+  const end = await logEnds(db);
+  const ends = new Map(end.map((place) => [partitionName(place), place.position]));
+  const counts = new Map([...ends.keys()].map((name) => [name, { applied: 0, dead: 0 }]));
+  const read = (from: After): Promise<Portion> => {
+    const ahead = db.transaction((tx) => readPortion(tx, from, { ends, most: options.portion ?? PORTION }), {
       settings,
     });
     // Where writing fails first nobody waits for it any more.
@@ -37,67 +41,61 @@ export async function projectByKey(db: Db, options: ByKeyOptions): Promise<void>
   };
   let reading: Promise<Portion> | null = read(BEGINNING);
   while (reading !== null) {
-    const { events, prepared, next }: Portion = await reading;
+    const { events, prepared, applied, next }: Portion = await reading;
     reading = next === null ? null : read(next);
     if (events.length === 0) continue;
-    const dead = await db.transaction((tx) => applyOrBury(tx, events, { prepared }), {
+    const dead = await db.transaction((tx) => applyOrBury(tx, events, { prepared, applied, settle }), {
       settings: `${APPLYING}; ${settings}`,
     });
-    for (const event of events) counts.get(event.partition)![dead.has(event) ? 'dead' : 'applied']++;
+    for (const event of events) counts.get(partitionName(event))![dead.has(event) ? 'dead' : 'applied']++;
     options.onApplied?.(events.length);
   }
   await db.query(
     `insert into troupe.positions (projection, log, partition, position, applied, dead)
-     select $1, $2, * from unnest($3::smallint[], $4::bigint[], $5::bigint[], $6::bigint[])`,
+     select $1, * from unnest($2::smallint[], $3::smallint[], $4::bigint[], $5::bigint[], $6::bigint[])`,
     [
       options.projection,
-      EMBEDDED,
-      [...end.keys()],
-      [...end.values()],
+      end.map(({ log }) => log),
+      end.map(({ partition }) => partition),
+      end.map(({ position }) => position),
       [...counts.values()].map(({ applied }) => applied),
       [...counts.values()].map(({ dead }) => dead),
     ],
   );
 }
 
-/** Positions commit in order and without gaps: whatever lies before these can be seen. */
-async function endOf(db: Db): Promise<Positions> {
-  const { rows } = await db.query<{ partition: number; end: string }>(
-    'select partition, next_position as end from troupe.log_partitions order by partition',
-  );
-  return new Map(rows.map(({ partition, end }) => [partition, Number(end)]));
-}
+/** The last event that was read, in the order of key and place. */
+type After = Place & { readonly key: string };
 
-/** The last event that was read, in the order of key and position. */
-type Place = { readonly key: string; readonly position: number };
-
-const BEGINNING: Place = { key: '', position: -1 };
+const BEGINNING: After = { key: '', log: -1, partition: -1, position: -1 };
 
 type Portion = {
   readonly events: readonly Read[];
   /** Null where it could not be made, which is so again when the events are applied one by one. */
   readonly prepared: Prepared | null;
-  readonly next: Place | null;
+  /** How far a key was read that the portion goes on with. */
+  readonly applied: Positions;
+  readonly next: After | null;
 };
 
 /** Bytes of a portion, as they are stored; one event more may be taken. One is written while the next is read: two are held. */
 const MOST_BYTES = 16 * 1024 * 1024;
 
-type Bounds = { readonly end: Positions; readonly most: number };
+type Bounds = { readonly ends: ReadonlyMap<string, number>; readonly most: number };
 
-async function readPortion(tx: Session, from: Place, { end, most }: Bounds): Promise<Portion> {
+async function readPortion(tx: Session, from: After, { ends, most }: Bounds): Promise<Portion> {
   // COPY takes no parameters.
   await tx.query(`select set_config('troupe.after', $1, true)`, [from.key]);
   const copy = tx.copyOut(
     `copy (
-       select key, source, id, name, time::text, data, partition::text, position::text, until::text
+       select key, source, id, name, time::text, data, log::text, partition::text, position::text, until::text
        from (
-         select *, pg_column_size(data) as size, sum(pg_column_size(data)) over (order by key, position) as until
+         select *, pg_column_size(data) as size, sum(pg_column_size(data)) over (order by key, log, partition, position) as until
          from (
-           select key, source, id, name, time, data, partition, position from troupe.events
+           select key, source, id, name, time, data, log, partition, position from troupe.events
            where key >= current_setting('troupe.after')
-             and (key > current_setting('troupe.after') or position > ${Number(from.position)})
-           order by key, position limit ${Number(most)}
+             and (key > current_setting('troupe.after') or (log, partition, position) > (${from.log}, ${from.partition}, ${from.position}))
+           order by key, log, partition, position limit ${Number(most)}
          ) e
        ) e
        where until - size < ${MOST_BYTES}
@@ -105,15 +103,24 @@ async function readPortion(tx: Session, from: Place, { end, most }: Bounds): Pro
   );
   const { rows } = await copiedRows(copy);
   const read = rows.map(eventOf);
-  const more = rows.length === most || Number(rows.at(-1)?.[8] ?? 0) >= MOST_BYTES;
+  const more = rows.length === most || Number(rows.at(-1)?.[9] ?? 0) >= MOST_BYTES;
   const whole = more ? withoutLastKey(read) : read;
   const last = whole.at(-1);
-  const events = whole.filter(({ partition, position }) => position < end.get(partition)!);
+  const events = whole.filter((event) => event.position < (ends.get(partitionName(event)) ?? 0));
+  const applied = [...ends].map(([name, end]) => readUntil(from, name, end));
   return {
     events,
-    prepared: await prepare(tx, events).catch(() => null),
-    next: more ? { key: last!.key, position: last!.position } : null,
+    prepared: await prepare(tx, events, applied).catch(() => null),
+    applied,
+    next: more ? { key: last!.key, log: last!.log, partition: last!.partition, position: last!.position } : null,
   };
+}
+
+/** Of a partition, how far it was read of the key that the portion before ended in: partitions are read one after the other. */
+function readUntil(from: After, name: string, end: number): Place {
+  const [log, partition] = name.split('/').map(Number) as [number, number];
+  const order = log - from.log || partition - from.partition;
+  return { log, partition, position: order < 0 ? end : order === 0 ? from.position + 1 : 0 };
 }
 
 /** More of the last key may follow; a key that fills a portion alone is cut. */

@@ -1,15 +1,22 @@
 /**
  * From the log to the tables, exactly once in effect. A batch is applied in ONE transaction: the projected rows and the position,
- * under the lock of the positions it started from, so a second projector waits or finds nothing to do, and a dead one leaves no trace.
+ * under the lock of the positions it started from, so a second projector works on other partitions or finds nothing to do, and a dead
+ * one leaves no trace.
  */
+import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { KEYED } from '../../ingest/log/keyed.ts';
-import { LOG_CHANNEL } from '../../ingest/log/postgres.ts';
+import { EMBEDDED_LOG, LOG_CHANNEL, type Place } from '../../ingest/log/postgres.ts';
 import { onNews } from '../db/news.ts';
 import type { Db, Session } from '../db/pool.ts';
 import { type ApplyOptions, applyOrBury } from './apply.ts';
+import { ARCHIVE, FACTS, homesAmong, homesOf, lockAllHomes, lockHomes } from './homes.ts';
+import { partitionShare } from './leases.ts';
+import { lag } from './positions.ts';
 import { type Prepared, prepare } from './prepare.ts';
-import { EMBEDDED, type News, type Positions, type Read, readNews } from './read-news.ts';
+import { type News, type Positions, partitionName, type Read, readNews } from './read-news.ts';
+import { settle, settleLater } from './settle.ts';
+import { settleRest, settleRestIn } from './unsettled.ts';
 
 export type ProjectorOptions = ApplyOptions & {
   /** Schema that holds the tables; a rebuild names another. */
@@ -18,14 +25,15 @@ export type ProjectorOptions = ApplyOptions & {
   readonly projection?: string;
   /** Events of one partition in a batch; all partitions with news share a transaction. Of long traces more are taken at a time. */
   readonly perPartition?: number;
+  /** The partitions of the embedded log to work on, as far as nobody else does; all of them, waited for, if omitted. */
+  readonly share?: () => Promise<readonly number[]>;
 };
 
-const FACTS = 'facts';
 const PER_PARTITION = 500;
 
 /** Applies one batch. Returns how many events it applied; 0 means that everything committed before the call is in the tables. */
 export const projectBatch = (db: Db, options: ProjectorOptions = {}): Promise<number> =>
-  db.transaction((tx) => applyNext(tx, options, null, () => {}), { settings: `${APPLYING}; ${settingsOf(options)}` });
+  runBatch(db, options, { ahead: null, onward: () => {} });
 
 /**
  * Settings of a transaction that applies a batch. A process that is stopped in the middle holds its locks: after so long the transaction
@@ -35,30 +43,22 @@ export const projectBatch = (db: Db, options: ProjectorOptions = {}): Promise<nu
 export const APPLYING = `set local idle_in_transaction_session_timeout = '8s'; set local synchronous_commit = off`;
 
 /** The same inside a transaction of the caller, whose search_path is left at the schema. */
-export async function projectBatchIn(tx: Session, options: ProjectorOptions = {}): Promise<number> {
+export async function projectBatchIn(tx: Session, options: Omit<ProjectorOptions, 'share'> = {}): Promise<number> {
   await tx.query(settingsOf(options));
-  return applyNext(tx, options, null, () => {});
+  return applyNext(tx, options, { ahead: null, onward: () => {}, mine: null });
 }
 
-/**
- * Events that this transaction appended become rows without being read again, where the tables hold all that lies before them in their
- * partitions. Where they do not, nothing is done here: `projectBatchIn` takes them in their turn. The search_path is left at the schema.
- */
-export async function projectAppendedIn(
-  tx: Session,
-  events: readonly Read[],
-  prepared: Prepared | null,
-): Promise<void> {
-  await tx.query(settingsOf({}));
-  const positions = await lockPositions(tx, FACTS);
-  const firsts = new Map<number, number>();
-  for (const { partition, position } of events) if (!firsts.has(partition)) firsts.set(partition, position);
-  if (events.length === 0 || [...firsts].some(([partition, first]) => positions.get(partition) !== first)) return;
-  await applyAndMove(tx, { events, prepared }, {});
-}
+/** Where a batch is read from, and how far the partitions are applied that it has nothing of. */
+type From = { readonly own: Positions; readonly all: Positions };
 
-/** A batch that was read before its turn, from these positions on, and what was made of it. */
-type Ahead = { readonly from: Positions; readonly news: News; readonly prepared: Prepared };
+/** A batch that was read before its turn, and what was made of it. */
+type Ahead = { readonly from: From; readonly news: News; readonly prepared: Prepared };
+
+type Turn = {
+  readonly ahead: Ahead | null;
+  /** Told from where more is to be read, before the batch is written. */
+  readonly onward: (from: From) => void;
+};
 
 /** Batches one after the other: while one is written, the next is read and prepared over another connection. */
 export function batches(db: Db, options: ProjectorOptions = {}): { readonly next: () => Promise<number> } {
@@ -67,23 +67,35 @@ export function batches(db: Db, options: ProjectorOptions = {}): { readonly next
     next: async () => {
       const ahead = await reading;
       reading = null;
-      const onward = (positions: Positions) => {
-        reading = readAhead(db, options, positions);
+      const onward = (from: From) => {
+        reading = readAhead(db, options, from);
       };
-      const settings = `${APPLYING}; ${settingsOf(options)}`;
-      return db.transaction((tx) => applyNext(tx, options, ahead, onward), { settings });
+      return runBatch(db, options, { ahead, onward });
     },
   };
+}
+
+async function runBatch(db: Db, options: ProjectorOptions, turn: Turn): Promise<number> {
+  const mine = options.share === undefined ? null : await options.share();
+  const settings = `${APPLYING}; ${settingsOf(options)}`;
+  const applied = await db.transaction((tx) => applyNext(tx, options, { ...turn, mine }), { settings });
+  if (applied > 0) await announce(db);
+  return applied;
+}
+
+/** After the commit, in a statement of its own: commits that notify wait for one another. */
+export async function announce(db: Session): Promise<void> {
+  await db.query(`select pg_notify('${PROJECTED_CHANNEL}', '')`, [], { name: 'projected_notify' });
 }
 
 /** A batch larger than this is not read before its turn: two of them would be held. */
 const MOST_AHEAD_BYTES = 32 * 1024 * 1024;
 
 /** Never throws: what cannot be read or prepared now is so in its turn, where something can be done about it. */
-async function readAhead(db: Db, options: ProjectorOptions, from: Positions): Promise<Ahead | null> {
+async function readAhead(db: Db, options: ProjectorOptions, from: From): Promise<Ahead | null> {
   const read = async (tx: Session): Promise<Ahead> => {
-    const news = await readNews(tx, from, options.perPartition ?? PER_PARTITION);
-    return { from, news, prepared: await prepare(tx, news.events) };
+    const news = await readNews(tx, from.own, options.perPartition ?? PER_PARTITION);
+    return { from, news, prepared: await prepare(tx, news.events, from.all) };
   };
   return db.transaction(read, { settings: settingsOf(options) }).catch(() => null);
 }
@@ -91,85 +103,128 @@ async function readAhead(db: Db, options: ProjectorOptions, from: Positions): Pr
 const settingsOf = ({ schema = FACTS }: ProjectorOptions): string =>
   `set local search_path = ${schema}, pg_catalog; ${KEYED}`;
 
-/** Applies the next batch; where more waits, `onward` is told from where, before the batch is written. */
+/** Applies the next batch, of these partitions of the embedded log or, where it is null, of all. */
 async function applyNext(
   tx: Session,
   options: ProjectorOptions,
-  ahead: Ahead | null,
-  onward: (positions: Positions) => void,
+  { ahead, onward, mine }: Turn & { readonly mine: readonly number[] | null },
 ): Promise<number> {
   const { projection = FACTS, perPartition = PER_PARTITION } = options;
-  const positions = await lockPositions(tx, projection);
+  const from = await lockPositions(tx, projection, mine);
+  if (projection === FACTS && mine === null) while (await settleRestIn(tx));
   // Positions move by projecting alone, and nothing beyond them is changed: what was read from here still holds, but more may have come.
-  const holds = ahead !== null && ahead.news.events.length > 0 && samePositions(ahead.from, positions);
+  const holds = ahead !== null && ahead.news.events.length > 0 && samePositions(ahead.from.own, from.own);
   const usable = holds ? ahead : null;
-  const news = usable?.news ?? (await readNews(tx, positions, perPartition));
+  const news = usable?.news ?? (await readNews(tx, from.own, perPartition));
   const { events } = news;
   if (events.length === 0) return 0;
-  const after = new Map(positions);
-  for (const { partition, position } of events) after.set(partition, position + 1);
-  if (!news.all && news.bytes < MOST_AHEAD_BYTES) onward(after);
-  await applyAndMove(tx, { events, prepared: usable?.prepared ?? null }, options);
+  // Where there is a topic too, what is about one key may come by both.
+  if (mine !== null) await lockForeignHomes(tx, events);
+  if (!news.all && news.bytes < MOST_AHEAD_BYTES)
+    onward({ own: movedBy(events, from.own), all: movedBy(events, from.all) });
+  const dead = await applyOrBury(tx, events, {
+    ...options,
+    applied: from.all,
+    prepared: usable?.prepared ?? null,
+    settle: mine === null ? settle : settleLater,
+  });
+  await movePositions(tx, projection, { events, dead });
   return events.length;
 }
 
-type Next = { readonly events: readonly Read[]; readonly prepared: Prepared | null };
+/** These positions after these events. */
+function movedBy(events: readonly Read[], positions: Positions): Positions {
+  const after = new Map(positions.map((place) => [partitionName(place), place]));
+  for (const event of events) {
+    const { log, partition, position } = event;
+    after.set(partitionName(event), { log, partition, position: position + 1 });
+  }
+  return [...after.values()];
+}
 
-/** Applies what comes next after the positions, which the transaction has locked, and moves them. */
-async function applyAndMove(tx: Session, { events, prepared }: Next, options: ProjectorOptions): Promise<void> {
-  const dead = await applyOrBury(tx, events, { ...options, prepared });
-  await movePositions(tx, options.projection ?? FACTS, { events, dead });
-  await tx.query(`select pg_notify('${PROJECTED_CHANNEL}', '')`, [], { name: 'projected_notify' });
+async function lockForeignHomes(tx: Session, events: readonly Read[]): Promise<void> {
+  const homes = homesAmong(new Set(events.map(({ key }) => key)), await homesOf(tx));
+  await lockHomes(
+    tx,
+    homes.filter(({ log }) => log !== EMBEDDED_LOG),
+  );
 }
 
 /** Told on this channel when the tables moved. */
 export const PROJECTED_CHANNEL = 'troupe_projected';
 
-async function lockPositions(tx: Session, projection: string): Promise<Positions> {
+/** Locks what the projection of the tables reads from the embedded log, or all that another projection reads. */
+async function lockPositions(tx: Session, projection: string, mine: readonly number[] | null): Promise<From> {
   await tx.query(
     `insert into troupe.positions (projection, log, partition)
-     select $1, $2, partition from troupe.log_partitions on conflict do nothing`,
-    [projection, EMBEDDED],
+     select $1, ${EMBEDDED_LOG}, partition from troupe.log_partitions
+     union all select $1, log, partition from troupe.positions where projection = '${ARCHIVE}' on conflict do nothing`,
+    [projection],
     { name: 'positions_open' },
   );
-  const { rows } = await tx.query<{ partition: number; position: number }>(
-    'select partition, position from troupe.positions where projection = $1 and log = $2 order by partition for update',
-    [projection, EMBEDDED],
+  if (projection === FACTS && mine === null) await lockAllHomes(tx);
+  const { rows } = await tx.query<{ log: number; partition: number; position: number }>(
+    `select log, partition, position from troupe.positions
+     where projection = $1 and ($1 <> '${FACTS}' or log = ${EMBEDDED_LOG}) and ($2::smallint[] is null or partition = any($2::smallint[]))
+     order by log, partition for update skip locked`,
+    [projection, mine],
     { name: 'positions_lock' },
   );
-  return new Map(rows.map(({ partition, position }) => [partition, Number(position)]));
+  const own = placesOf(rows);
+  return { own, all: withOthers(own, await positionsOf(tx, projection)) };
 }
 
-const samePositions = (a: Positions, b: Positions): boolean =>
-  a.size === b.size && [...a].every(([partition, position]) => b.get(partition) === position);
+const placesOf = (rows: Positions): Positions => rows.map((row) => ({ ...row, position: Number(row.position) }));
+
+/** How far the projection has come with each partition of each log. */
+export async function positionsOf(tx: Session, projection: string): Promise<Positions> {
+  const { rows } = await tx.query<{ log: number; partition: number; position: number }>(
+    'select log, partition, position from troupe.positions where projection = $1 order by log, partition',
+    [projection],
+    { name: 'positions_of' },
+  );
+  return placesOf(rows);
+}
+
+function withOthers(own: Positions, all: Positions): Positions {
+  const mine = new Set(own.map(partitionName));
+  return [...own, ...all.filter((place) => !mine.has(partitionName(place)))];
+}
+
+const samePositions = (a: Positions, b: Positions): boolean => {
+  const places = new Map(b.map((place) => [partitionName(place), place.position]));
+  return a.length === b.length && a.every((place) => places.get(partitionName(place)) === place.position);
+};
 
 type Applied = { readonly events: readonly Read[]; readonly dead: ReadonlySet<Read> };
 
-async function movePositions(tx: Session, projection: string, { events, dead }: Applied): Promise<void> {
-  const next = new Map<number, { position: number; applied: number; dead: number }>();
+/** Moves the positions behind these events, which were applied or became dead letters. */
+export async function movePositions(tx: Session, projection: string, { events, dead }: Applied): Promise<void> {
+  const next = new Map<string, Place & { applied: number; dead: number }>();
   for (const event of events) {
-    const { applied, dead: buried } = next.get(event.partition) ?? { applied: 0, dead: 0 };
+    const { log, partition, position } = event;
+    const { applied, dead: buried } = next.get(partitionName(event)) ?? { applied: 0, dead: 0 };
     const died = dead.has(event) ? 1 : 0;
-    next.set(event.partition, { position: event.position + 1, applied: applied + 1 - died, dead: buried + died });
+    next.set(partitionName(event), {
+      ...{ log, partition, position: position + 1 },
+      ...{ applied: applied + 1 - died, dead: buried + died },
+    });
   }
+  const column = (name: 'log' | 'partition' | 'position' | 'applied' | 'dead') =>
+    [...next.values()].map((n) => n[name]);
   await tx.query(
     `update troupe.positions p set position = n.position, applied = p.applied + n.applied, dead = p.dead + n.dead
-     from unnest($3::smallint[], $4::bigint[], $5::bigint[], $6::bigint[]) as n (partition, position, applied, dead)
-     where p.projection = $1 and p.log = $2 and p.partition = n.partition`,
-    [
-      projection,
-      EMBEDDED,
-      [...next.keys()],
-      [...next.values()].map((n) => n.position),
-      [...next.values()].map((n) => n.applied),
-      [...next.values()].map((n) => n.dead),
-    ],
+     from unnest($2::smallint[], $3::smallint[], $4::bigint[], $5::bigint[], $6::bigint[]) as n (log, partition, position, applied, dead)
+     where p.projection = $1 and p.log = n.log and p.partition = n.partition`,
+    [projection, ...(['log', 'partition', 'position', 'applied', 'dead'] as const).map(column)],
     { name: 'positions_move' },
   );
 }
 
 /** Applies everything that is in the log now. Returns how many events were applied. */
 export async function projectAll(db: Db, options: ProjectorOptions = {}): Promise<number> {
+  // Whoever has nothing to do waits for nobody.
+  if (options.projection === undefined && (await lag(db)) === 0 && !(await isUnsettled(db))) return 0;
   const { next } = batches(db, options);
   let total = 0;
   for (;;) {
@@ -177,6 +232,11 @@ export async function projectAll(db: Db, options: ProjectorOptions = {}): Promis
     if (applied === 0) return total;
     total += applied;
   }
+}
+
+/** Something that the last batches left is not settled yet. */
+export async function isUnsettled(db: Session): Promise<boolean> {
+  return (await db.query('select 1 from troupe.unsettled limit 1', [], { name: 'is_unsettled' })).rows.length > 0;
 }
 
 export type RunOptions = {
@@ -188,18 +248,30 @@ export type RunOptions = {
 const MOST_REST_MS = 1000;
 
 /**
- * Projects until stopped, waiting out what the environment fails at. Appends come in bursts, so a batch waits 15 ms for company: fewer
- * transactions, fewer flushes. Where most of the work was telling traces again of which a little more had come, as much time is
- * left to whatever else runs, up to a second: a trace that comes span by span never takes more than half of a processor.
+ * Projects until stopped, waiting out what the environment fails at, and shares the partitions with all who do the same. Appends come in
+ * bursts, so a batch waits 15 ms for company: fewer transactions, fewer flushes. Where most of the work was telling traces again of
+ * which a little more had come, as much time is left to whatever else runs, up to a second: a trace that comes span by span never takes
+ * more than half of a processor.
  */
-export function runProjector(db: Db, { signal, onTrouble = () => {} }: RunOptions): Promise<void> {
+export async function runProjector(db: Db, { signal, onTrouble = () => {} }: RunOptions): Promise<void> {
   let rest = 0;
-  return onNews(db, LOG_CHANNEL, { signal, gatherMs: 15, onTrouble }, async () => {
+  let again = 0;
+  const { claim, release } = partitionShare(randomUUID());
+  const onToldAgain = (spans: number) => {
+    again += spans;
+  };
+  const { next } = batches(db, { share: () => claim(db), onToldAgain });
+  await onNews(db, LOG_CHANNEL, { signal, gatherMs: 15, onTrouble }, async () => {
     if (rest > 0) await sleep(rest, undefined, { signal }).catch(() => {});
-    let again = 0;
+    again = 0;
     const start = performance.now();
-    const applied = await projectAll(db, { onToldAgain: (spans) => (again += spans) });
+    let applied = 0;
+    for (let batch = 1; batch > 0 && !signal.aborted; applied += batch) {
+      batch = await next();
+      await settleRest(db);
+    }
     rest = again > applied ? Math.min(MOST_REST_MS, performance.now() - start) : 0;
     return false;
   });
+  await release(db).catch(() => {});
 }

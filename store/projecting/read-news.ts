@@ -2,19 +2,19 @@
 import type { EventName } from '../../ingest/events.ts';
 import { readRecorded } from '../../ingest/formats/live-traces.ts';
 import { inCanonicalOrder } from '../../ingest/json.ts';
-import type { PlacedEvent } from '../../ingest/log/postgres.ts';
+import type { Place, PlacedEvent } from '../../ingest/log/postgres.ts';
 import { copiedRows } from '../db/copied-rows.ts';
 import type { Session } from '../db/pool.ts';
 import { parseTimestamptz } from '../db/values.ts';
 import type { Stored } from './amend.ts';
 
-/** The embedded log's name in `troupe.positions`. */
-export const EMBEDDED = 'embedded';
+export type Read = Stored & Place;
 
-export type Read = Stored & { readonly partition: number; readonly position: number };
+/** Of each partition, the place that is to be read next. */
+export type Positions = readonly Place[];
 
-/** By partition, the next position that is to be read. */
-export type Positions = ReadonlyMap<number, number>;
+/** A partition's name among those of all logs. */
+export const partitionName = ({ log, partition }: Pick<Place, 'log' | 'partition'>): string => `${log}/${partition}`;
 
 export type News = {
   /** In the order of partition and position. */
@@ -34,7 +34,8 @@ export async function readNews(tx: Session, positions: Positions, perPartition: 
   if (news.all) return news;
   const spans = news.events.filter(({ name }) => name === 'span.recorded');
   if (spans.length === 0) return news;
-  const keys = new Map(spans.map(({ key, partition }) => [key, positions.get(partition)!]));
+  const begins = new Map(positions.map((place) => [partitionName(place), place.position]));
+  const keys = new Map(spans.map((span) => [span.key, begins.get(partitionName(span))!]));
   const { rows } = await tx.query<{ earlier: string }>(
     `select count(*) as earlier from unnest($1::text[], $2::bigint[]) as t (key, first) cross join lateral (
        select e.position from troupe.events e where e.key = t.key and e.name = 'span.recorded' offset 0
@@ -54,32 +55,33 @@ const MOST_BYTES = 2 * 1024 * 1024;
 
 /** By COPY: rows of the wire protocol cost the server and the reader twice as much. */
 async function read(tx: Session, positions: Positions, perPartition: number): Promise<News> {
-  const places = [...positions].map(
-    ([partition, position]) => `(${Number(partition)}::smallint, ${Number(position)}::bigint)`,
+  const places = positions.map(
+    ({ log, partition, position }) => `(${log}::smallint, ${partition}::smallint, ${position}::bigint)`,
   );
   if (places.length === 0) return { events: [], bytes: 0, all: true };
   const copy = tx.copyOut(
     `copy (
-       select e.key, e.source, e.id, e.name, e.time::text, e.data, e.partition::text, e.position::text, e.until::text
-       from (values ${places.join(', ')}) p (partition, position)
+       select e.key, e.source, e.id, e.name, e.time::text, e.data, e.log::text, e.partition::text, e.position::text, e.until::text
+       from (values ${places.join(', ')}) p (log, partition, position)
        cross join lateral (
          select *, pg_column_size(data) as size, sum(pg_column_size(data)) over (order by position) as until
          from (
-           select key, source, id, name, time, data, partition, position from troupe.events e
-           where e.partition = p.partition and e.position >= p.position order by e.position limit ${Number(perPartition)}
+           select key, source, id, name, time, data, log, partition, position from troupe.events e
+           where e.log = p.log and e.partition = p.partition and e.position >= p.position order by e.position limit ${Number(perPartition)}
          ) e
        ) e
        where e.until - e.size < ${MOST_BYTES}
      ) to stdout (format binary)`,
   );
   const { rows, bytes } = await copiedRows(copy);
-  const counts = new Map<number, number>();
-  const full = new Set<number>();
+  const counts = new Map<string, number>();
+  const full = new Set<string>();
   const events = rows.map((row): Read => {
     const event = eventOf(row);
-    const count = (counts.get(event.partition) ?? 0) + 1;
-    counts.set(event.partition, count);
-    if (count === perPartition || Number(row.at(-1)) >= MOST_BYTES) full.add(event.partition);
+    const name = partitionName(event);
+    const count = (counts.get(name) ?? 0) + 1;
+    counts.set(name, count);
+    if (count === perPartition || Number(row.at(-1)) >= MOST_BYTES) full.add(name);
     return event;
   });
   events.sort(inLogOrder);
@@ -90,29 +92,32 @@ async function read(tx: Session, positions: Positions, perPartition: number): Pr
  * Without the events at the end of these partitions that have one key, of which more may follow: what is written once need not be looked
  * for, told again and summed up again. A key that fills the batch of its partition is cut.
  */
-function withoutCut(events: readonly Read[], full: ReadonlySet<number>): readonly Read[] {
-  const firsts = new Map<number, number>();
+function withoutCut(events: readonly Read[], full: ReadonlySet<string>): readonly Read[] {
+  const firsts = new Map<string, number>();
   // Where the last run of events of one key begins.
-  const runs = new Map<number, number>();
-  let before: Read | undefined;
+  const runs = new Map<string, number>();
+  let before: { readonly name: string; readonly key: string } | undefined;
   for (const event of events) {
-    const { partition, position, key } = event;
-    if (before?.partition !== partition) firsts.set(partition, position);
-    if (before?.partition !== partition || before.key !== key) runs.set(partition, position);
-    before = event;
+    const { position, key } = event;
+    const name = partitionName(event);
+    if (before?.name !== name) firsts.set(name, position);
+    if (before?.name !== name || before.key !== key) runs.set(name, position);
+    before = { name, key };
   }
-  const isCut = ({ partition, position }: Read): boolean =>
-    full.has(partition) && runs.get(partition) !== firsts.get(partition) && position >= runs.get(partition)!;
+  const isCut = (event: Read): boolean => {
+    const name = partitionName(event);
+    return full.has(name) && runs.get(name) !== firsts.get(name) && event.position >= runs.get(name)!;
+  };
   return events.filter((event) => !isCut(event));
 }
 
 /** Events that were just placed, as the log would give them back, in its order. */
 export const asRead = (placed: readonly PlacedEvent[]): readonly Read[] =>
   placed
-    .map(({ event, partition, position }): Read => {
+    .map(({ event, log, partition, position }): Read => {
       const { key, source, id, name, json } = event;
       const data = name === 'span.recorded' ? readRecorded(json) : inCanonicalOrder(event.data);
-      return { key, source, id, name, time: keptTime(event.time), data, partition, position };
+      return { key, source, id, name, time: keptTime(event.time), data, log, partition, position };
     })
     .sort(inLogOrder);
 
@@ -120,10 +125,14 @@ export const asRead = (placed: readonly PlacedEvent[]): readonly Read[] =>
 const keptTime = (time: string | null): string | null =>
   time?.replace(/\.(\d*?)0*Z$/, (_, digits: string) => (digits === '' ? 'Z' : `.${digits}Z`)) ?? null;
 
-const inLogOrder = (a: Read, b: Read): number => a.partition - b.partition || a.position - b.position;
+const inLogOrder = (a: Place, b: Place): number =>
+  a.log - b.log || a.partition - b.partition || a.position - b.position;
 
-/** An event from the columns key, source, id, name, time, data, partition and position, as texts. */
-export function eventOf([key, source, id, name, time, data, partition, position]: readonly (string | null)[]): Read {
+/** An event from the columns key, source, id, name, time, data, log, partition and position, as texts. */
+export function eventOf([key, source, id, name, time, data, log, partition, position]: readonly (
+  | string
+  | null
+)[]): Read {
   return {
     key: key!,
     source: source!,
@@ -131,6 +140,7 @@ export function eventOf([key, source, id, name, time, data, partition, position]
     name: name as EventName,
     time: time == null ? null : parseTimestamptz(time),
     data: name === 'span.recorded' ? readRecorded(data!) : JSON.parse(data!),
+    log: Number(log),
     partition: Number(partition),
     position: Number(position),
   };

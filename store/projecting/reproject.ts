@@ -15,17 +15,19 @@ import { rowsOf, TARGETS } from '../projections/catalogue.ts';
 import { effective } from '../projections/effective.ts';
 import type { Rows } from '../projections/projection.ts';
 import { amended, type Stored } from './amend.ts';
-import type { Read } from './read-news.ts';
+import type { Positions, Read } from './read-news.ts';
 import { RowBuffer } from './row-buffer.ts';
 import { episodesWithForeign, noteForeign, settle, tasksOf, toldOf } from './settle.ts';
-import { type Placed, withTold } from './traces.ts';
+import { withTold } from './traces.ts';
 import { remove, upsert } from './write-rows.ts';
 
 const EVENTS_OF_KEY = prepare<{ key: string }>('events_of_key')((value) =>
   query
     .selectFrom('troupe.events')
-    .select(['key', 'source', 'id', 'name', 'time', 'data', 'position'])
+    .select(['key', 'source', 'id', 'name', 'time', 'data', 'log', 'partition', 'position'])
     .where('key', '=', value('key'))
+    .orderBy('log')
+    .orderBy('partition')
     .orderBy('position'),
 );
 
@@ -38,9 +40,10 @@ export async function reproject(
   key: string,
   foreign: Set<string>,
   batch: readonly Read[] | null,
+  applied: Positions | null = null,
 ): Promise<readonly Stored[] | null> {
-  const stored = (await rowsOfPrepared(tx, EVENTS_OF_KEY, { key })) as Placed[];
-  const { events, unsaid, told } = withTold(stored, batch?.filter((event) => event.key === key) ?? null);
+  const stored = (await rowsOfPrepared(tx, EVENTS_OF_KEY, { key })) as Read[];
+  const { events, unsaid, told } = withTold(stored, batch?.filter((event) => event.key === key) ?? null, applied);
   const amendments = events.filter((event) => event.name === 'record.amended');
   const before = new RowBuffer();
   const after = new RowBuffer();
@@ -50,11 +53,12 @@ export async function reproject(
     buffer.add(rows);
     return rows;
   };
-  // A task that spans tell is not this key's: others may have told it too.
+  // A task that spans tell is not this key's: others may have told it too, and `keepTasks` knows what they say together.
   const own = (event: Stored): boolean => event.key === key;
   for (const event of unsaid.filter(own)) add(before, event);
   for (const event of events) {
-    if (own(event)) add(before, event);
+    if (!own(event)) continue;
+    add(before, event);
     const now = amended(event, amendments);
     // Every prefix of the amendments may have been shown once; its rows must go as well.
     for (let n = 1; n < amendments.length; n++) {
@@ -68,7 +72,7 @@ export async function reproject(
   }
   for (const target of [...TARGETS].reverse()) await remove(tx, target, before.rowsFor(target));
   for (const target of TARGETS) await upsert(tx, target, after.rowsFor(target));
-  return told;
+  return told?.flatMap((event) => (own(event) ? [event] : (amended(event, amendments) ?? []))) ?? null;
 }
 
 /** Episodes of these keys with the position that their rows say. */

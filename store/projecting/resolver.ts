@@ -4,14 +4,13 @@
  * last, so the answer does not depend on the order of arrival.
  */
 import type { Session } from '../db/pool.ts';
-import { summarise } from './summaries.ts';
 
 /**
- * Attaches the foreign feedback that names one of these ids (again), after something about those ids changed, and recomputes the
- * summaries of the episodes it is and was attached to. The transaction's search_path names the schema. Returns those episodes.
+ * Attaches the foreign feedback that names one of these ids (again), after something about those ids changed. The transaction's
+ * search_path names the schema. Returns the episodes it is and was attached to, whose summaries are to be recomputed.
  */
-export async function resolveForeign(tx: Session, ids: ReadonlySet<string>): Promise<readonly string[]> {
-  if (ids.size === 0) return [];
+export async function attachForeign(tx: Session, ids: readonly string[]): Promise<readonly string[]> {
+  if (ids.length === 0) return [];
   const { rows } = await tx.query<{ now: string | null; before: string | null }>(
     `with foreign_feedback as materialized (
        select key, feedback_id, target_id, resolved_episode_id as before from feedback
@@ -29,10 +28,8 @@ export async function resolveForeign(tx: Session, ids: ReadonlySet<string>): Pro
      update feedback f set resolved_episode_id = found.episode_id, resolved_call_id = found.call_id
      from found where f.key = any(array(select key from found)) and f.key = found.key and f.feedback_id = found.feedback_id
      returning found.episode_id as now, found.before`,
-    [[...ids]],
+    [ids],
     { name: 'resolve_foreign' },
   );
-  const episodes = [...new Set(rows.flatMap(({ now, before }) => [now, before]).filter((id) => id !== null))];
-  await summarise(tx, new Map(episodes.map((id) => [id, 0])));
-  return episodes;
+  return [...new Set(rows.flatMap(({ now, before }) => [now, before]).filter((id) => id !== null))];
 }

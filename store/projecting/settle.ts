@@ -1,11 +1,11 @@
 /** What follows from rows that changed: tasks that several tell, summaries, and feedback from elsewhere that finds or loses its target. */
 import type { EventData } from '../../ingest/events.ts';
 import type { Session } from '../db/pool.ts';
-import { anyOf, facts, type NotNull, prepare, query, rowsOf, rowsOfPrepared, sql } from '../db/query.ts';
+import { anyOf, facts, type NotNull, prepare, rowsOf, rowsOfPrepared, sql } from '../db/query.ts';
 import type { Stored } from './amend.ts';
-import { resolveForeign } from './resolver.ts';
+import { attachForeign } from './resolver.ts';
 import { summarise } from './summaries.ts';
-import { keepTasks } from './tasks-of-traces.ts';
+import { keepTasks, mendTasks } from './tasks-of-traces.ts';
 
 export type Changed = {
   /** What spans tell now, by key. */
@@ -19,16 +19,47 @@ export type Changed = {
   readonly orphaned: readonly string[];
 };
 
-/** The transaction's search_path names the schema. */
-export async function settle(
+/** What a batch means for keys that are not its own: sets of ids. */
+export type Unsettled = {
+  /** Ids by which feedback from elsewhere may find, or now lose, its target. */
+  readonly foreign: readonly string[];
+  /** Tasks that traces tell otherwise now. */
+  readonly tasks: readonly string[];
+  /** Tasks that changed, whose episodes were judged. */
+  readonly played: readonly string[];
+  /** Episodes whose summary may be another one. */
+  readonly episodes: readonly string[];
+};
+
+/** How what follows from a batch is done. The transaction's search_path names the schema. */
+export type Settle = (tx: Session, changed: Changed) => Promise<void>;
+
+/** At once: the transaction holds the locks of all keys. */
+export const settle: Settle = async (tx, changed) => {
+  const { foreign, tasks, played, episodes } = await settleOwn(tx, changed);
+  const toldBefore = await toldOf(tx, tasks);
+  await mendTasks(tx, tasks);
+  await touchPlayed(tx, [...played, ...(await changedTasks(tx, toldBefore, tasks))]);
+  const attached = await attachForeign(tx, foreign);
+  await summarise(tx, new Map([...new Set([...attached, ...episodes])].map((id) => [id, 0])));
+};
+
+/** After the commit, under the locks of the keys that it matters to (`settleRest`). */
+export const settleLater: Settle = async (tx, changed) => {
+  const rest = await settleOwn(tx, changed);
+  if (Object.values(rest).every((ids) => ids.length === 0)) return;
+  await tx.query('insert into troupe.unsettled (what) values ($1)', [JSON.stringify(rest)], { name: 'settle_later' });
+};
+
+/** What matters to the keys of the batch alone. Returns the rest. */
+async function settleOwn(
   tx: Session,
   { told, touched, tasks, toldBefore, foreign, orphaned }: Changed,
-): Promise<void> {
-  await keepTasks(tx, told);
+): Promise<Unsettled> {
+  const retold = await keepTasks(tx, told);
   await summarise(tx, touched);
-  await touchPlayed(tx, toldBefore, tasks);
-  const summarised = await resolveForeign(tx, foreign);
-  await summarise(tx, new Map(orphaned.filter((id) => !summarised.includes(id)).map((id) => [id, 0])));
+  const played = await changedTasks(tx, toldBefore, tasks);
+  return { foreign: [...foreign], tasks: retold, played, episodes: orphaned };
 }
 
 /** Ids of the tasks among these keys. */
@@ -53,28 +84,40 @@ export async function toldOf(tx: Session, tasks: readonly string[]): Promise<Rea
   return new Map(rows.map((row) => [row.id, row.told]));
 }
 
-const TOUCH_PLAYED = prepare<{ tasks: readonly string[] }>('touch_played')((value) =>
-  facts
-    .updateTable('episodes as e')
-    .set((episode) => ({ touched_position: episode('e.touched_position', '+', 1) }))
-    .where('e.task_id', '=', anyOf(value('tasks')))
-    .where(({ exists }) =>
-      exists(
-        query
-          .selectFrom('troupe.judged_positions as j')
-          .select('j.position')
-          .where('j.episode_id', '=', sql.ref<string>('e.episode_id'))
-          .offset(sql.lit(0)),
-      ),
-    ),
-);
+/** Those of these tasks that are told otherwise now. */
+export async function changedTasks(
+  tx: Session,
+  before: ReadonlyMap<string, string>,
+  tasks: readonly string[],
+): Promise<readonly string[]> {
+  const now = await toldOf(tx, tasks);
+  return tasks.filter((id) => now.get(id) !== before.get(id));
+}
 
 /** Whoever has judged an episode must see that its task is told otherwise now: another ground truth is another verdict. */
-async function touchPlayed(tx: Session, before: ReadonlyMap<string, string>, tasks: readonly string[]): Promise<void> {
-  const now = await toldOf(tx, tasks);
-  const changed = tasks.filter((id) => now.get(id) !== before.get(id));
-  if (changed.length === 0) return;
-  await rowsOfPrepared(tx, TOUCH_PLAYED, { tasks: changed });
+async function touchPlayed(tx: Session, tasks: readonly string[]): Promise<void> {
+  await touch(tx, await judgedEpisodesOf(tx, tasks));
+}
+
+/** Episodes of these tasks that somebody has judged. */
+export async function judgedEpisodesOf(tx: Session, tasks: readonly string[]): Promise<readonly string[]> {
+  if (tasks.length === 0) return [];
+  const { rows } = await tx.query<{ id: string }>(
+    `select e.episode_id as id from episodes e
+     where e.task_id = any($1::text[]) and exists (select from troupe.judged_positions j where j.episode_id = e.episode_id offset 0)`,
+    [tasks],
+    { name: 'judged_of_tasks' },
+  );
+  return rows.map(({ id }) => id);
+}
+
+async function touch(tx: Session, episodes: readonly string[]): Promise<void> {
+  if (episodes.length === 0) return;
+  await tx.query(
+    'update episodes set touched_position = touched_position + 1 where episode_id = any($1::text[])',
+    [episodes],
+    { name: 'touch_played' },
+  );
 }
 
 /** Notes the ids by which feedback from elsewhere may find, or now lose, its target. */

@@ -8,7 +8,7 @@ import { anyOf, facts, prepare, query, rowsOfPrepared, sql } from '../db/query.t
 import { rowsOf } from '../projections/catalogue.ts';
 import { TASKS } from '../projections/episodes.ts';
 import { type Effective, type Row, versionOf } from '../projections/projection.ts';
-import type { Stored } from './amend.ts';
+import { amended, type Stored } from './amend.ts';
 import { RowBuffer } from './row-buffer.ts';
 import { remove, upsert } from './write-rows.ts';
 
@@ -16,7 +16,7 @@ const TAKE_TOLD = prepare<{ episodes: readonly string[] }>('told_tasks_before')(
   facts
     .deleteFrom('told_tasks')
     .where('episode_id', '=', anyOf(value('episodes')))
-    .returning(['episode_id', 'task_id', 'version']),
+    .returning(['episode_id', 'task_id', 'told', 'version']),
 );
 
 type ToldRow = {
@@ -57,24 +57,30 @@ const DEFINED = prepare<{ keys: readonly string[] }>('tasks_defined')((value) =>
     .selectFrom('troupe.events')
     .select(['key', 'source', 'id', 'name', 'time', 'data'])
     .where('key', '=', anyOf(value('keys')))
-    .where('name', '=', 'task.defined'),
+    .where('name', 'in', ['task.defined', 'record.amended']),
 );
 
-/** Keeps what these traces, by key, tell of their tasks now, and mends the tasks of which one of them told something else before. */
-export async function keepTasks(tx: Session, traces: ReadonlyMap<string, readonly Stored[]>): Promise<void> {
-  if (traces.size === 0) return;
+/** Keeps what these traces, by key, tell of their tasks now. Returns the tasks of which one of them told something else before. */
+export async function keepTasks(
+  tx: Session,
+  traces: ReadonlyMap<string, readonly Stored[]>,
+): Promise<readonly string[]> {
+  if (traces.size === 0) return [];
   const rows = [...traces].flatMap(([key, events]) =>
     events.flatMap((event) => (event.name === 'task.defined' ? [{ episode_id: key.slice(2), ...toldRow(event) }] : [])),
   );
-  const before = await rowsOfPrepared(tx, TAKE_TOLD, { episodes: [...traces.keys()].map((key) => key.slice(2)) });
+  const episodes = [...traces.keys()].map((key) => key.slice(2));
+  const before = (await rowsOfPrepared(tx, TAKE_TOLD, { episodes })) as Telling[];
   await rowsOfPrepared(tx, PUT_TOLD, { rows: JSON.stringify(rows) });
-  const same = new Set(rows.map(nameOf));
-  const lost = [...new Set(before.filter((one) => !same.has(nameOf(one))).map(({ task_id }) => task_id))];
-  if (lost.length > 0) await mend(tx, lost);
+  const [then, now] = [new Set(before.map(textOf)), new Set(rows.map(textOf))];
+  const changed = [...before.filter((one) => !now.has(textOf(one))), ...rows.filter((one) => !then.has(textOf(one)))];
+  return [...new Set(changed.map(({ task_id }) => task_id))];
 }
 
-const nameOf = (one: { readonly episode_id: string; readonly task_id: string; readonly version: string }): string =>
-  `${one.episode_id}\u0000${one.task_id}\u0000${one.version}`;
+type Telling = { readonly episode_id: string; readonly task_id: string; readonly told: Row; readonly version: string };
+
+const textOf = ({ episode_id, task_id, told, version }: Telling): string =>
+  JSON.stringify([episode_id, task_id, version, told]);
 
 function toldRow(event: Stored): { readonly task_id: string; readonly told: Row; readonly version: string } {
   const told = tasksIn(event)[0]!;
@@ -87,12 +93,17 @@ const tasksIn = (event: Stored): readonly Row[] =>
   );
 
 /** Makes these tasks anew from all who tell them. */
-async function mend(tx: Session, tasks: readonly string[]): Promise<void> {
+export async function mendTasks(tx: Session, tasks: readonly string[]): Promise<void> {
+  if (tasks.length === 0) return;
   const told = await rowsOfPrepared(tx, LAST_TOLD, { tasks });
   const defined = (await rowsOfPrepared(tx, DEFINED, { keys: tasks.map((task) => `t/${task}`) })) as Stored[];
   const buffer = new RowBuffer();
   buffer.add([[TASKS, told.map((one) => one.told as Row)]]);
-  for (const event of defined) buffer.add([[TASKS, tasksIn(event)]]);
+  const amendments = defined.filter(({ name }) => name === 'record.amended');
+  for (const event of defined) {
+    const now = event.name === 'task.defined' ? amended(event, amendments) : null;
+    if (now) buffer.add([[TASKS, tasksIn(now)]]);
+  }
   await remove(
     tx,
     TASKS,

@@ -9,8 +9,8 @@ import { type SpanItem, tellTrace } from '../../ingest/formats/live-traces.ts';
 import { inCanonicalOrder, isRecord } from '../../ingest/json.ts';
 import type { Session } from '../db/pool.ts';
 import type { Stored } from './amend.ts';
-
-export type Placed = Stored & { readonly position: number };
+import { EARLIER, earlierParams, isEarlier } from './earlier.ts';
+import type { Positions, Read } from './read-news.ts';
 
 /** What a trace says, and what of it no table can hold, with the reason: an event that it told, or a span that cannot be told. */
 export type Told = {
@@ -89,23 +89,22 @@ export type Retelling = {
  * What changes by the spans of this batch, whose events of one key follow each other in the log. Of a trace that unsays something all
  * events are said again, since rows are taken away whole.
  */
-export async function retell(tx: Session, batch: readonly Placed[]): Promise<Retelling> {
-  const traces = new Map<string, { first: number; last: number; spans: Placed[] }>();
+export async function retell(tx: Session, batch: readonly Read[], applied: Positions | null): Promise<Retelling> {
+  const traces = new Map<string, Read[]>();
   for (const event of batch) {
     if (event.name !== 'span.recorded') continue;
-    const trace = traces.get(event.key) ?? { first: Number(event.position), last: 0, spans: [] };
-    trace.spans.push(event);
-    trace.last = Number(event.position);
-    traces.set(event.key, trace);
+    const trace = traces.get(event.key);
+    if (trace) trace.push(event);
+    else traces.set(event.key, [event]);
   }
   if (traces.size === 0) return { said: [], unsaid: [], refused: [], now: new Map(), toldAgain: 0 };
-  const known = await spansBefore(tx, new Map([...traces].map(([key, { first }]) => [key, first])));
+  const known = await spansBefore(tx, [...traces.values()].flat(), applied);
   const said: Stored[] = [];
   const unsaid: Stored[] = [];
   const refused: Refused[] = [];
   const all = new Map<string, readonly Stored[]>();
-  const anew = new Map<string, number>();
-  for (const [key, { spans, last }] of traces) {
+  const anew = new Set<string>();
+  for (const [key, spans] of traces) {
     const earlier = known.get(key) ?? [];
     const now = toldBy([...earlier, ...spans]);
     refused.push(...now.refused);
@@ -120,9 +119,9 @@ export async function retell(tx: Session, batch: readonly Placed[]): Promise<Ret
     const idsBefore = new Set(gone.length > 0 ? [] : before.map(identity));
     unsaid.push(...gone);
     said.push(...now.events.filter((event) => !idsBefore.has(identity(event))));
-    if (gone.length > 0) anew.set(key, last);
+    if (gone.length > 0) anew.add(key);
   }
-  if (anew.size > 0) said.push(...(await othersUntil(tx, anew)));
+  if (anew.size > 0) said.push(...(await othersUntil(tx, anew, batch, applied)));
   return { said, unsaid, refused, now: all, toldAgain: [...known.values()].flat().length };
 }
 
@@ -131,34 +130,37 @@ export async function retell(tx: Session, batch: readonly Placed[]): Promise<Ret
  * Without a batch all of them are told, and nothing is unsaid.
  */
 export function withTold(
-  stored: readonly Placed[],
-  batch: readonly Placed[] | null,
+  stored: readonly Read[],
+  batch: readonly Read[] | null,
+  applied: Positions | null,
 ): { readonly events: readonly Stored[]; readonly unsaid: readonly Stored[]; readonly told: readonly Stored[] | null } {
   const spans = stored.filter(({ name }) => name === 'span.recorded');
   if (spans.length === 0) return { events: stored, unsaid: [], told: null };
-  const positions = batch?.map(({ position }) => Number(position));
-  const first = positions ? Math.min(...positions) : Number.NEGATIVE_INFINITY;
-  const last = positions ? Math.max(...positions) : Number.POSITIVE_INFINITY;
-  const until = (end: number): readonly Stored[] =>
-    toldBy(spans.filter(({ position }) => Number(position) < end)).events;
-  const now = until(last + 1);
+  const isBefore = batch === null ? () => false : isEarlier(batch, applied);
+  const here = batch === null ? null : new Set(batch.map(identity));
+  const before = spans.filter(isBefore);
+  const now = toldBy(here === null ? spans : spans.filter((span) => isBefore(span) || here.has(identity(span)))).events;
   const known = new Set(now.map(identity));
   return {
     events: [...stored.filter(({ name }) => name !== 'span.recorded'), ...now],
-    unsaid: until(first).filter((event) => !known.has(identity(event))),
+    unsaid: toldBy(before).events.filter((event) => !known.has(identity(event))),
     told: now,
   };
 }
 
 const identity = ({ key, source, id }: Stored): string => `${key}\u0000${source}\u0000${id}`;
 
-async function spansBefore(tx: Session, firsts: ReadonlyMap<string, number>): Promise<ReadonlyMap<string, Stored[]>> {
+async function spansBefore(
+  tx: Session,
+  batch: readonly Read[],
+  applied: Positions | null,
+): Promise<ReadonlyMap<string, Stored[]>> {
   const { rows } = await tx.query<Stored>(
     `select e.key, e.source, e.id, e.name, e.time, e.data
-     from unnest($1::text[], $2::bigint[]) as t (key, first) cross join lateral (
+     from unnest($1::text[]) as t (key) cross join lateral (
        select * from troupe.events e where e.key = t.key and e.name = 'span.recorded' offset 0
-     ) e where e.position < t.first order by e.position`,
-    [[...firsts.keys()], [...firsts.values()]],
+     ) e ${EARLIER} order by e.log, e.partition, e.position`,
+    [[...new Set(batch.map(({ key }) => key))], ...earlierParams(batch, applied)],
     { name: 'spans_before' },
   );
   const found = new Map<string, Stored[]>();
@@ -170,14 +172,21 @@ async function spansBefore(tx: Session, firsts: ReadonlyMap<string, number>): Pr
   return found;
 }
 
-async function othersUntil(tx: Session, lasts: ReadonlyMap<string, number>): Promise<readonly Stored[]> {
+/** The other events of these keys up to the end of the batch. */
+async function othersUntil(
+  tx: Session,
+  keys: ReadonlySet<string>,
+  batch: readonly Read[],
+  applied: Positions | null,
+): Promise<readonly Stored[]> {
+  const here = batch.filter(({ key, name }) => keys.has(key) && name !== 'span.recorded');
   const { rows } = await tx.query<Stored>(
     `select e.key, e.source, e.id, e.name, e.time, e.data
-     from unnest($1::text[], $2::bigint[]) as t (key, last) cross join lateral (
+     from unnest($1::text[]) as t (key) cross join lateral (
        select * from troupe.events e where e.key = t.key and e.name <> 'span.recorded' offset 0
-     ) e where e.position <= t.last order by e.position`,
-    [[...lasts.keys()], [...lasts.values()]],
+     ) e ${EARLIER} order by e.log, e.partition, e.position`,
+    [[...keys], ...earlierParams(batch, applied)],
     { name: 'events_beside_spans' },
   );
-  return rows;
+  return [...rows, ...here];
 }

@@ -10,7 +10,7 @@ export type Checksum = {
 };
 
 /** When something arrived, not what it says. */
-const ARRIVAL = ['recorded_at', 'partition', 'position', 'touched_position', 'attempts'];
+const ARRIVAL = ['recorded_at', 'log', 'partition', 'position', 'touched_position', 'attempts'];
 
 /** Reads all tables in one snapshot, so that it can be taken while events come in. */
 export const checksum = (db: Db): Promise<Checksum> =>

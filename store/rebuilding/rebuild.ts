@@ -7,9 +7,9 @@ import { sqlState } from '../db/faults.ts';
 import type { Db, Session } from '../db/pool.ts';
 import { facts, firstOf, query, rowsOf, scalarOf, sql } from '../db/query.ts';
 import { waitForJudges } from '../judging/lock.ts';
+import { lockAllHomes } from '../projecting/homes.ts';
 import { projectByKey } from '../projecting/project-by-key.ts';
 import { batches, projectBatchIn } from '../projecting/projector.ts';
-import { EMBEDDED } from '../projecting/read-news.ts';
 
 export type RebuildOptions = {
   /** Computes the judgements that the rebuilt `judgings` name, into the schema that the transaction's search_path points at. */
@@ -85,7 +85,7 @@ async function rebuildUnderLock(
 
   await waitForJudges(last);
   // The live projector waits here until the swap is committed, then goes on from the position it finds.
-  await last.query('select 1 from troupe.positions where projection = $1 order by partition for update', ['facts']);
+  await lockAllHomes(last);
   for (;;) {
     const batch = await projectBatchIn(last, options);
     applied += batch;
@@ -177,9 +177,9 @@ async function swap(tx: Session): Promise<void> {
   await tx.query(
     `insert into troupe.positions as p (projection, log, partition, position, applied, dead)
      select 'facts', r.log, r.partition, r.position, r.applied + coalesce(w.events, 0), r.dead
-     from troupe.positions r left join troupe.pruned_positions w using (partition) where r.projection = $1 and r.log = $2
+     from troupe.positions r left join troupe.pruned_positions w using (log, partition) where r.projection = $1
      on conflict (projection, log, partition) do update set position = greatest(p.position, excluded.position), applied = excluded.applied, dead = excluded.dead`,
-    [PROJECTION, EMBEDDED],
+    [PROJECTION],
   );
   await tx.query('delete from troupe.positions where projection = $1', [PROJECTION]);
 }
@@ -218,8 +218,8 @@ async function lockOut(tx: Session, views: readonly string[]): Promise<void> {
 async function keepTouches(tx: Session): Promise<void> {
   await tx.query(
     `with news as (
-       select distinct e.key from troupe.positions p join troupe.events e on e.partition = p.partition and e.position >= p.position
-       where p.projection = 'facts' and p.log = $1
+       select distinct e.key from troupe.positions p join troupe.events e on e.log = p.log and e.partition = p.partition and e.position >= p.position
+       where p.projection = 'facts'
      ), changed as (
        select substr(key, 3) as episode_id from news where key like 'e/%'
        union select resolved_episode_id from ${NEXT}.feedback join news using (key) where resolved_episode_id is not null
@@ -234,6 +234,5 @@ async function keepTouches(tx: Session): Promise<void> {
      from facts.episodes o left join changed using (episode_id)
      cross join lateral (select o.touched_position + (changed.episode_id is not null)::integer as position) now
      where o.episode_id = n.episode_id and n.touched_position <> now.position`,
-    [EMBEDDED],
   );
 }

@@ -13,6 +13,7 @@ import type { Draft, FileFacts } from '../datasets/publish.ts';
 
 /** An event as the log has it. Times are microseconds since 1970. */
 export type ArchivedEvent = {
+  readonly log: number;
   readonly partition: number;
   readonly position: number | bigint;
   readonly key: string;
@@ -28,6 +29,7 @@ export type ArchivedEvent = {
 export type ArchivedBody = { readonly sha256: string; readonly body: Uint8Array };
 
 const EVENTS: readonly RowColumn[] = [
+  { name: 'log', kind: 'int4' },
   { name: 'partition', kind: 'int4' },
   { name: 'position', kind: 'int8' },
   ...(['key', 'source', 'id', 'name'] as const).map((name) => ({ name, kind: 'text' }) as const),
@@ -41,7 +43,7 @@ const ARTIFACTS: readonly RowColumn[] = [
   { name: 'body', kind: 'bytes' },
 ];
 
-type Place = { readonly partition: number; readonly position: number };
+type Place = { readonly log?: number; readonly partition: number; readonly position: number };
 export type ArchiveFile = FileFacts & {
   readonly holds: 'events' | 'artifacts';
   readonly rows: number;
@@ -77,13 +79,15 @@ const MANIFEST = 'manifest.json';
 
 /** One line for each event, which {@link CONTENT_SQL} makes of the log. */
 function contentOf(hashed: ReturnType<typeof createHash>, event: ArchivedEvent): void {
-  const { partition, position, key, source, id, name, time, digest, data } = event;
-  hashed.update(`${[partition, position, key, source, id, name, time ?? '', digest, hash('md5', data)].join('\t')}\n`);
+  const { log, partition, position, key, source, id, name, time, digest, data } = event;
+  // The embedded log was the only one once, and had no number.
+  const place = log === 0 ? [partition, position] : [log, partition, position];
+  hashed.update(`${[...place, key, source, id, name, time ?? '', digest, hash('md5', data)].join('\t')}\n`);
 }
 
 /** What `content_sha256` should be, over the rows `e` of troupe.events. */
-export const CONTENT_SQL = `encode(sha256(convert_to(coalesce(string_agg(concat_ws(E'\\t', e.partition, e.position, e.key, e.source, e.id, e.name,
-  coalesce((extract(epoch from e.time) * 1000000)::bigint::text, ''), e.digest, md5(e.data::text)) || E'\\n', '' order by e.partition, e.position), ''), 'UTF8')), 'hex')`;
+export const CONTENT_SQL = `encode(sha256(convert_to(coalesce(string_agg(concat_ws(E'\\t', nullif(e.log, 0), e.partition, e.position, e.key, e.source, e.id, e.name,
+  coalesce((extract(epoch from e.time) * 1000000)::bigint::text, ''), e.digest, md5(e.data::text)) || E'\\n', '' order by e.log, e.partition, e.position), ''), 'UTF8')), 'hex')`;
 
 export type ArchiveFacts = Pick<
   ArchiveManifest,
@@ -115,7 +119,11 @@ export async function writeArchive(
     const number = files.filter((file) => file.holds === holds).length;
     const sink = await draft.file(`${holds}-${String(number).padStart(5, '0')}.parquet`);
     await sink.write(parquetOf(arrowStream(await arrowOfRows(columns, rows)), { codec: 'snappy' }));
-    const place = (row: Row) => ({ partition: Number(row.partition), position: Number(row.position) });
+    const place = (row: Row) => ({
+      log: Number(row.log),
+      partition: Number(row.partition),
+      position: Number(row.position),
+    });
     const ends =
       holds === 'events' ? { first: place(rows[0]!), last: place(rows.at(-1)!) } : { first: null, last: null };
     files.push({ ...(await sink.finish()), holds, rows: rows.length, ...ends });
@@ -190,7 +198,9 @@ export async function readManifest(
 
 /** The events of an archive, a file at a time. @throws TroupeError `dataset_damaged` for a file that is not as it was written. */
 export async function* eventsIn(folder: string, manifest: ArchiveManifest): AsyncGenerator<ArchivedEvent[]> {
-  for await (const rows of rowsIn(folder, manifest, 'events')) yield rows as unknown as ArchivedEvent[];
+  // Archives of older code do not name the log: there was the embedded one.
+  for await (const rows of rowsIn(folder, manifest, 'events'))
+    yield rows.map((row) => ({ log: 0, ...row }) as unknown as ArchivedEvent);
 }
 
 export async function* artifactsIn(folder: string, manifest: ArchiveManifest): AsyncGenerator<ArchivedBody[]> {

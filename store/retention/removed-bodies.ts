@@ -1,6 +1,9 @@
 /** Bodies of artifacts that pruned events named and nobody else does. They lie in the archives too. */
 import type { Db } from '../db/pool.ts';
 import { anyOf, countOf, query, rowsOf } from '../db/query.ts';
+import { lockAllHomes } from '../projecting/homes.ts';
+import { logEnds } from '../projecting/positions.ts';
+import type { Positions } from '../projecting/read-news.ts';
 
 /** Bodies looked for in one reading of the log. */
 const MOST = 100_000;
@@ -18,13 +21,12 @@ export async function removeUnneeded(db: Db, removeBody: (sha256: string) => Pro
     );
     if (rows.length === 0) return removed;
     const all = rows.map((row) => row.sha256);
-    const { rows: ends } = await db.query<{ partition: number; position: number }>(
-      'select partition, next_position as position from troupe.log_partitions',
-    );
+    const ends = await logEnds(db);
     const needed = new Set(await namedAmong(db, all, null));
     const free = all.filter((name) => !needed.has(name));
     await db.transaction(async (tx) => {
       await tx.query('select 1 from troupe.log_partitions order by partition for update');
+      await lockAllHomes(tx);
       const since = new Set(await namedAmong(tx, free, ends));
       for (const name of free) if (!since.has(name) && (await removeBody(name))) removed++;
       await countOf(tx, query.deleteFrom('troupe.unneeded_bodies').where('sha256', '=', anyOf(all)));
@@ -33,22 +35,21 @@ export async function removeUnneeded(db: Db, removeBody: (sha256: string) => Pro
 }
 
 /** Which of these bodies an event names; from these positions on, where some are given. */
-async function namedAmong(
-  db: Pick<Db, 'query'>,
-  names: readonly string[],
-  from: readonly { readonly partition: number; readonly position: number }[] | null,
-): Promise<string[]> {
+async function namedAmong(db: Pick<Db, 'query'>, names: readonly string[], from: Positions | null): Promise<string[]> {
   if (names.length === 0) return [];
   const events =
     from === null
       ? 'troupe.events e'
-      : 'unnest($2::smallint[], $3::bigint[]) f (partition, position) join troupe.events e on e.partition = f.partition and e.position >= f.position';
+      : 'unnest($2::smallint[], $3::smallint[], $4::bigint[]) f (log, partition, position) join troupe.events e on e.log = f.log and e.partition = f.partition and e.position >= f.position';
   const { rows } = await db.query<{ name: string }>(
     `with wanted as materialized (select unnest($1::text[]) as name)
      select distinct w.name from ${events}
      cross join lateral (values (e.data ->> 'sha256'), (e.data -> 'raw' ->> 'artifact_id')) v (name)
      join wanted w on w.name = v.name`,
-    [names, ...(from === null ? [] : [from.map((one) => one.partition), from.map((one) => one.position)])],
+    [
+      names,
+      ...(from === null ? [] : (['log', 'partition', 'position'] as const).map((name) => from.map((one) => one[name]))),
+    ],
   );
   return rows.map((row) => row.name);
 }

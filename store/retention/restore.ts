@@ -10,6 +10,7 @@ import type { Db, Session } from '../db/pool.ts';
 import { countOf, firstOf, query, rowsOf } from '../db/query.ts';
 import { applyAt } from '../projecting/apply.ts';
 import { PROJECTED_CHANNEL } from '../projecting/projector.ts';
+import { partitionName } from '../projecting/read-news.ts';
 import { takeLock } from '../rebuilding/rebuild.ts';
 import { sweepArchives } from './archives.ts';
 import { type ArchivedEvent, type ArchiveManifest, artifactsIn, eventsIn, isArchive, readManifest } from './files.ts';
@@ -105,16 +106,20 @@ async function restoreIn(
   );
   const keys = new Set(pruned.map((row) => row.key));
   const seen = new Set<string>();
-  const counts = new Map<number, number>();
+  const counts = new Map<string, { log: number; partition: number; events: number }>();
   for await (const rows of eventsIn(folder, manifest)) {
     for (const { key } of rows) seen.add(key);
     const back = rows.filter(({ key }) => keys.has(key));
-    for (const { partition } of back) counts.set(partition, (counts.get(partition) ?? 0) + 1);
+    for (const event of back) {
+      const { log, partition } = event;
+      const { events = 0 } = counts.get(partitionName(event)) ?? {};
+      counts.set(partitionName(event), { log, partition, events: events + 1 });
+    }
     await putBack(tx, back);
   }
-  const events = [...counts.values()].reduce((sum, n) => sum + n, 0);
+  const events = [...counts.values()].reduce((sum, one) => sum + one.events, 0);
   const episodes = [...keys].flatMap((key) => (key.startsWith('e/') ? [key.slice(2)] : []));
-  await countBack(tx, counts);
+  await countBack(tx, [...counts.values()]);
   await forgetNotes(tx, archive_id, [...keys]);
   const again = await judgingsWith(tx, episodes);
   await judge(tx, again.judgings, again.only);
@@ -145,11 +150,12 @@ async function putBack(tx: Session, events: readonly ArchivedEvent[]): Promise<v
     const column = <K extends keyof ArchivedEvent>(name: K): unknown[] => rows.map((row) => row[name]);
     const digits = (name: 'position' | 'time' | 'recorded_at') => rows.map((row) => row[name]?.toString() ?? null);
     await tx.query(
-      `insert into troupe.events (partition, position, key, source, id, name, data, digest, time, recorded_at)
-       select p, n, k, s, i, t, d::json, h, ${fromMicroseconds('at')}, ${fromMicroseconds('came')}
-       from unnest($1::smallint[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::bigint[], $10::bigint[])
-         as r (p, n, k, s, i, t, d, h, at, came)`,
+      `insert into troupe.events (log, partition, position, key, source, id, name, data, digest, time, recorded_at)
+       select l, p, n, k, s, i, t, d::json, h, ${fromMicroseconds('at')}, ${fromMicroseconds('came')}
+       from unnest($1::smallint[], $2::smallint[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::bigint[], $11::bigint[])
+         as r (l, p, n, k, s, i, t, d, h, at, came)`,
       [
+        column('log'),
         column('partition'),
         digits('position'),
         ...(['key', 'source', 'id', 'name', 'data', 'digest'] as const).map(column),
@@ -158,11 +164,7 @@ async function putBack(tx: Session, events: readonly ArchivedEvent[]): Promise<v
       ],
       { name: 'restore_events' },
     );
-    await applyAt(
-      tx,
-      rows.map((row) => row.partition),
-      rows.map((row) => String(row.position)),
-    );
+    await applyAt(tx, [column('log'), column('partition'), digits('position')]);
   }
 }
 
@@ -170,11 +172,13 @@ async function putBack(tx: Session, events: readonly ArchivedEvent[]): Promise<v
 const fromMicroseconds = (us: string): string =>
   `timestamptz 'epoch' + (${us} / 1000000) * interval '1 second' + (${us} % 1000000) * interval '1 microsecond'`;
 
-async function countBack(tx: Session, counts: ReadonlyMap<number, number>): Promise<void> {
+type Count = { readonly log: number; readonly partition: number; readonly events: number };
+
+async function countBack(tx: Session, counts: readonly Count[]): Promise<void> {
   await tx.query(
-    `update troupe.pruned_positions p set events = p.events - b.n from unnest($1::smallint[], $2::bigint[]) as b (partition, n)
-     where p.partition = b.partition`,
-    [[...counts.keys()], [...counts.values()]],
+    `update troupe.pruned_positions p set events = p.events - b.n from unnest($1::smallint[], $2::smallint[], $3::bigint[]) as b (log, partition, n)
+     where p.log = b.log and p.partition = b.partition`,
+    (['log', 'partition', 'events'] as const).map((name) => counts.map((one) => one[name])),
   );
 }
 

@@ -84,7 +84,12 @@ export function prunableGroups(
                 .where('door', '=', 'projector')
                 .where('place', 'is not', null)
                 .as('d'),
-            (on) => on.on('d.place', '=', sql<string>`'embedded/' || e.partition || '/' || e.position`),
+            (on) =>
+              on.on(
+                'd.place',
+                '=',
+                sql<string>`(select l.name from troupe.logs l where l.log = e.log) || '/' || e.partition || '/' || e.position`,
+              ),
           )
           .select(['k.grp', 'k.key', sql<number>`count(e.key)::integer`.as('events')])
           .select([

@@ -1,4 +1,5 @@
 /** The embedded log keeps the contract. */
+import { partitionOf } from '../../ingest/log/partition.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
 import { freshDatabase } from '../support/database.ts';
 import { archived, logContract } from './support/log-contract.ts';
@@ -8,6 +9,7 @@ logContract('embedded', async () => {
   return {
     log: postgresLog(fresh.db),
     tells: true,
+    home: partitionOf,
     address: fresh.url,
     kept: () => archived(fresh.db),
     close: fresh.close,

@@ -7,6 +7,7 @@ import { type LogRecord, writeRecord } from '../../ingest/log/kafka-record.ts';
 import type { Reading } from '../../ingest/log/source.ts';
 import { archiveIn } from '../../store/log/archive.ts';
 import { reconcile } from '../../store/log/reconcile.ts';
+import { settleRest } from '../../store/projecting/unsettled.ts';
 import { checksum } from '../../store/rebuilding/checksum.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import '../support/replay.ts';
@@ -14,6 +15,8 @@ import { anEpisode, event } from './support/events.ts';
 import { tablesOf } from './support/tables.ts';
 
 const LOG = 'kafka:t';
+const TOPIC = `with l as (insert into troupe.logs (log, name, partitions) values (1, $1, 4))
+  insert into troupe.positions (projection, log, partition, position, began)`;
 
 function recordsOf(events: readonly Event[], first = 0): LogRecord[] {
   return events.map((one, i) => {
@@ -32,16 +35,20 @@ describe('What is read of a log outside the database', () => {
   beforeEach(async () => {
     fresh = await freshDatabase();
     await fresh.db.query(
-      `insert into troupe.positions (projection, log, partition, position, began) select 'archive', $1, i, 0, 0 from generate_series(0, 3) i`,
+      `${TOPIC} select name, 1, i, 0, 0 from generate_series(0, 3) i, (values ('archive'), ('facts')) n (name)`,
       [LOG],
     );
   });
   afterEach(() => fresh.close());
-  const take = (...readings: Reading[]) => fresh.db.transaction((tx) => archiveIn(tx, LOG, readings));
+  const take = async (...readings: Reading[]) => {
+    const archived = await fresh.db.transaction((tx) => archiveIn(tx, LOG, readings));
+    await settleRest(fresh.db);
+    return archived;
+  };
   const position = async (partition = 0): Promise<number> => {
     const { rows } = await fresh.db.query<{ position: number }>(
-      `select position::integer as position from troupe.positions where log = $1 and partition = $2`,
-      [LOG, partition],
+      `select position::integer as position from troupe.positions where projection = 'archive' and log = 1 and partition = $1`,
+      [partition],
     );
     return rows[0]!.position;
   };
@@ -181,7 +188,7 @@ describe('What is read of a log outside the database', () => {
           const own = await freshDatabase();
           try {
             await own.db.query(
-              `insert into troupe.positions (projection, log, partition, position, began) select 'archive', $1, i, 0, 0 from generate_series(0, 3) i`,
+              `${TOPIC} select name, 1, i, 0, 0 from generate_series(0, 3) i, (values ('archive'), ('facts')) n (name)`,
               [LOG],
             );
             const parts = [0, 1, 2, 3].map((p) => recordsOf(events.filter((_, i) => spread[i] === p)));
@@ -195,6 +202,7 @@ describe('What is read of a log outside the database', () => {
                 return records.length === 0 ? [] : [readingOf(records, { partition, end: part.length })];
               });
               await own.db.transaction((tx) => archiveIn(tx, LOG, readings));
+              await settleRest(own.db);
             }
             expect(await checksum(own.db)).toEqual(wanted);
           } finally {

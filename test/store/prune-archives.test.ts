@@ -33,8 +33,8 @@ describe('an archive of pruned episodes', () => {
     });
     await record([...anEpisode('a'), odd, ...anEpisode('b')]);
     const { rows: logged } = await db.query<Record<string, unknown>>(
-      `select partition, position::bigint::text as position, key, source, id, name, time, data::text as data, digest, recorded_at
-       from troupe.events e where key like 'e/%' order by partition, e.position`,
+      `select log, partition, position::bigint::text as position, key, source, id, name, time, data::text as data, digest, recorded_at
+       from troupe.events e where key like 'e/%' order by log, partition, e.position`,
     );
     await project.prune();
     const manifest = JSON.parse(readFileSync(join(onlyFolder(), 'manifest.json'), 'utf8'));

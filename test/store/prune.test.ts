@@ -177,7 +177,8 @@ describe('pruning', () => {
     expect(prunedRefusal(refused).expected).toContain(`troupe prune --restore ${refused.pruned}`);
 
     await db.query(
-      `insert into troupe.positions (projection, log, partition, position, began) values ('archive', 'kafka:t', 0, 0, 0)`,
+      `insert into troupe.logs (log, name, partitions) values (1, 'kafka:t', 1);
+       insert into troupe.positions (projection, log, partition, position, began) values ('archive', 1, 0, 0, 0), ('facts', 1, 0, 0, 0)`,
     );
     const { key, value, headers } = writeRecord(lateWord('a'));
     const kafka = { offset: 0, timestamp: '7', key: Buffer.from(key), value: Buffer.from(value), headers };

@@ -62,7 +62,11 @@ describe('Events that were just placed', () => {
               'select partition, next_position from troupe.log_partitions',
             );
             expect(rows).toHaveLength(PARTITIONS);
-            const before = new Map(rows.map(({ partition, next_position }) => [partition, Number(next_position)]));
+            const before = rows.map(({ partition, next_position }) => ({
+              log: 0,
+              partition,
+              position: Number(next_position),
+            }));
             const { answers, placed } = await placeIn(tx, events);
             expect(answers.every((answer) => answer === 'accepted')).toBe(true);
             await writePlaced(tx, placed);
@@ -93,7 +97,7 @@ describe('A batch that does not take all of a partition', () => {
         );
       await postgresLog(db).append([...said(one, 3), ...said(two, 4), ...said(long, 9)]);
       const keysFrom = async (position: number) => {
-        const { events, all } = await db.transaction((tx) => readNews(tx, new Map([[0, position]]), 5));
+        const { events, all } = await db.transaction((tx) => readNews(tx, [{ log: 0, partition: 0, position }], 5));
         return { keys: events.map(({ key }) => key.slice(2)), all };
       };
       const times = (id: string, n: number) => new Array<string>(n).fill(id);

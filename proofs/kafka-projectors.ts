@@ -1,0 +1,197 @@
+/**
+ * Proof that projectors share a topic: one, two and four of them bring in the same full backlog. Each costs what its events cost, none waits
+ * for a lock of another, one that is killed on the way is taken over, and the tables are the same.
+ */
+import { randomBytes } from 'node:crypto';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { decodeEnvelope } from '../ingest/decode.ts';
+import type { Event } from '../ingest/events.ts';
+import { openKafka } from '../ingest/log/kafka.ts';
+import { kafkaLog } from '../ingest/log/kafka-log.ts';
+import { type Db, openPool } from '../store/db/pool.ts';
+import { reconcile } from '../store/log/reconcile.ts';
+import { checksum } from '../store/rebuilding/checksum.ts';
+import { findKafka, startKafka } from './kafka.ts';
+import { accessOf, asAdmin } from './kafka-clients.ts';
+import { startPostgres } from './postgres.ts';
+import type { Outcome, Proof, Setting } from './proof.ts';
+import { episodeOf, until } from './sending.ts';
+import { runTroupe } from './troupe-process.ts';
+
+export const proof: Proof = { name: 'kafka-projectors', needs: ['kafka'], run };
+
+const TOPIC = `shared-${randomBytes(4).toString('hex')}`;
+const PARTITIONS = 16;
+/** Of a second, as Linux counts processor time. */
+const TICK = 1 / 100;
+/** What several may cost more than one. */
+const MORE = 1.15;
+
+async function run({ scratch, say, short }: Setting): Promise<Outcome> {
+  const found = findKafka(process.env);
+  if ('missing' in found) return { ok: true, lines: [], skipped: [found.missing] };
+  const lines: string[] = [];
+  let ok = true;
+  const tell = (what: string, fine: boolean): void => {
+    ok &&= fine;
+    lines.push(`${fine ? 'ok' : 'NOT OK'}  ${what}`);
+    say(lines.at(-1)!);
+  };
+  const broker = await startKafka(found, join(scratch, 'broker'));
+  try {
+    const events = await fill(broker.address, short ? 800 : 4800);
+    const rounds = short ? 1 : 5;
+    const costs = new Map<number, number[]>();
+    let waits = 0;
+    let sums = '';
+    for (let round = 0; round < rounds; round++) {
+      for (const projectors of [1, 2, 4]) {
+        const scenario = { scratch: join(scratch, `${round}-${projectors}`), projectors, events, kill: false };
+        const one = await bringIn(broker.address, scenario);
+        costs.set(projectors, [...(costs.get(projectors) ?? []), one.cpu / events]);
+        waits += one.waits;
+        sums ||= one.sums;
+        say(
+          `${projectors} projectors: ${(events / one.seconds).toFixed(0)} events/s, ${micros(one.cpu / events)} µs each`,
+        );
+        if (one.sums !== sums || !one.sound) tell(`${projectors} projectors give the tables of one`, false);
+      }
+    }
+    tell(`${events} events by 1, 2 and 4 projectors, ${rounds} times: the same tables, nothing lost or doubled`, ok);
+    tell(`no projector waited for a lock of another (${waits} waits seen)`, waits === 0);
+    const alone = median(costs.get(1)!);
+    const told = [1, 2, 4].map((n) => `${n}: ${micros(median(costs.get(n)!))}`).join(', ');
+    // One run beside others says little about time: the thorough form holds it.
+    const fine = [2, 4].every((n) => median(costs.get(n)!) <= MORE * alone);
+    tell(`processor time of an event in µs, projectors and PostgreSQL together, ${told}`, short || fine);
+    const killed = await bringIn(broker.address, {
+      scratch: join(scratch, 'killed'),
+      projectors: 2,
+      events,
+      kill: true,
+    });
+    tell(
+      'one of two is killed on the way: the other takes its partitions over, and the tables are the same',
+      killed.sums === sums && killed.sound,
+    );
+    return { ok, lines };
+  } finally {
+    await asAdmin(broker.address, (admin) => admin.deleteTopics({ topics: [TOPIC] })).catch(() => {});
+    await broker.stop();
+  }
+}
+
+/** Puts so many episodes into the topic. Returns how many events they are. */
+async function fill(address: string, episodes: number): Promise<number> {
+  const door = openKafka({ brokers: address, topic: TOPIC, ...accessOf(process.env) });
+  const log = kafkaLog(door, { partitions: PARTITIONS, deadlineMs: 60_000 });
+  const all: Event[] = [];
+  for (let i = 0; i < episodes; i++)
+    for (const envelope of episodeOf(`shared-${i}`)) all.push(decodeEnvelope(envelope as never).event!);
+  for (let from = 0; from < all.length; from += 500) await log.append(all.slice(from, from + 500));
+  await log.close();
+  return all.length;
+}
+
+type Scenario = {
+  readonly scratch: string;
+  readonly projectors: number;
+  readonly events: number;
+  /** Whether one is killed when a third is there. */
+  readonly kill: boolean;
+};
+type Brought = {
+  readonly seconds: number;
+  /** Seconds of processor time, of the projectors since they were ready and of the server. */
+  readonly cpu: number;
+  /** How often a sample saw somebody wait for a lock. */
+  readonly waits: number;
+  readonly sums: string;
+  readonly sound: boolean;
+};
+
+/** Brings the whole topic into a new database. */
+async function bringIn(address: string, { scratch, projectors, events, kill }: Scenario): Promise<Brought> {
+  const database = `shared_${randomBytes(4).toString('hex')}`;
+  const postgres = await startPostgres(scratch, database);
+  const env = { DATABASE_URL: postgres.url(database), KAFKA_BROKERS: address, KAFKA_TOPIC: TOPIC };
+  const db = openPool(postgres.url(database), { max: 2 });
+  const home = join(scratch, 'home');
+  // The schema is there before anything is measured.
+  await (await runTroupe('serve', { home, env })).end('SIGTERM');
+  const server = () => serverSeconds(join(scratch, 'cluster'));
+  const before = server();
+  const began = performance.now();
+  // Each from when it is ready: what starting costs is no matter of its events.
+  const working = await Promise.all(
+    Array.from({ length: projectors }, async () => {
+      const one = await runTroupe('project', { home, env });
+      return { one, started: secondsOf(one.pid()) };
+    }),
+  );
+  const running = working.map(({ one }) => one);
+  let waits = 0;
+  let killed = !kill;
+  try {
+    const done = await until(async () => {
+      const { there, waiting } = await look(db);
+      waits += waiting;
+      if (!killed && there > events / 3) {
+        killed = true;
+        await running[0]!.end('SIGKILL');
+      }
+      return there === events;
+    }, 600_000);
+    const seconds = (performance.now() - began) / 1000;
+    const own = working.map(({ one, started }) => secondsOf(one.pid()) - started).reduce((a, b) => a + b);
+    const cpu = own + server() - before;
+    const settled = await until(
+      async () => (await db.query('select 1 from troupe.unsettled')).rows.length === 0,
+      60_000,
+    );
+    const sums = JSON.stringify(await checksum(db));
+    return { seconds, cpu, waits, sums, sound: done && killed && settled && (await reconcile(db)).ok };
+  } finally {
+    await Promise.all(running.map((one) => one.end('SIGKILL')));
+    await db.close().catch(() => {});
+    await postgres.stop();
+  }
+}
+
+async function look(db: Db): Promise<{ readonly there: number; readonly waiting: number }> {
+  const { rows } = await db.query<{ there: number; waiting: number }>(
+    `select (select coalesce(sum(applied + dead), 0) from troupe.positions where projection = 'facts')::float8 as there,
+            (select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock')::float8 as waiting`,
+  );
+  return rows[0]!;
+}
+
+/** Of a process, without its children. */
+function secondsOf(pid: number, andEnded = false): number {
+  try {
+    const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]!.split(' ');
+    const ticks = fields.slice(11, andEnded ? 15 : 13);
+    return ticks.reduce((sum, n) => sum + Number(n), 0) * TICK;
+  } catch {
+    return 0;
+  }
+}
+
+/** Of a PostgreSQL server: its first process, those it started, and those that have ended. */
+function serverSeconds(cluster: string): number {
+  const first = Number.parseInt(readFileSync(join(cluster, 'postmaster.pid'), 'utf8'), 10);
+  const children = readdirSync('/proc').filter((name) => /^\d+$/.test(name) && parentOf(name) === first);
+  return children.reduce((sum, pid) => sum + secondsOf(Number(pid)), secondsOf(first, true));
+}
+
+function parentOf(pid: string): number {
+  try {
+    return Number(readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]!.split(' ')[1]);
+  } catch {
+    return 0;
+  }
+}
+
+const median = (values: readonly number[]): number => values.toSorted((a, b) => a - b)[values.length >> 1]!;
+const micros = (seconds: number): string => (seconds * 1e6).toFixed(0);
