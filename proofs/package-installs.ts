@@ -89,7 +89,9 @@ export const proof: Proof = {
     check('the recorder of README.md type-checks against the package', compiled === '', compiled);
 
     // The recorder's program against `troupe up` of the package.
-    const up = execFile('npx', ['troupe', 'up', '--port', '0', '--json'], { cwd: project, env });
+    // Not by npx, which a signal ends without the program that it started.
+    const program = join(project, 'node_modules/troupe/bin/troupe.js');
+    const up = execFile(process.execPath, [program, 'up', '--port', '0', '--json'], { cwd: project, env });
     const ended = new Promise((resolve) => up.once('close', resolve));
     try {
       const url = await new Promise<string>((resolve, reject) => {
@@ -101,9 +103,9 @@ export const proof: Proof = {
         });
         void ended.then(() => reject(new Error(`troupe up ended: ${out}`)));
       });
-      const program = join(project, 'record.js');
-      writeFileSync(program, readFileSync(program, 'utf8').replaceAll('http://127.0.0.1:7717', url));
-      await shell(process.execPath, [program], project);
+      const recording = join(project, 'record.js');
+      writeFileSync(recording, readFileSync(recording, 'utf8').replaceAll('http://127.0.0.1:7717', url));
+      await shell(process.execPath, [recording], project);
       writeFileSync(
         join(project, 'ask.js'),
         `import { openProject } from 'troupe';\nconst project = await openProject();\nconst { rows } = await project.sql("select outcome, reward from traj.episodes where episode_id = 'sum-1-a'");\nconsole.log(JSON.stringify(rows));\nawait project.close();\n`,
