@@ -31,8 +31,8 @@ export type RoleChild = Child & { readonly ready: Promise<RoleFacts> };
 /** What a role must be told to work on the same project; the address, which may hold a password, never stands in its arguments. */
 export type RoleSettings = { readonly args: readonly string[]; readonly env: Readonly<Record<string, string>> };
 
-export const roleSettings = (config: Config, project: string | null): RoleSettings => ({
-  args: ['--home', config.home, ...(project === null ? [] : ['--project', project])],
+export const roleSettings = (config: Config): RoleSettings => ({
+  args: ['--home', config.home, ...(config.origins.project === 'default' ? [] : ['--project', config.project])],
   env: {
     TROUPE_THREADS: String(config.threads),
     ...(config.database_url === null ? {} : { DATABASE_URL: config.database_url }),

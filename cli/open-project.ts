@@ -140,7 +140,7 @@ function methodsOf(context: Context): Omit<Project, 'close'> {
 }
 
 function trained({ config }: Context, method: string, options: TrainOptions): Promise<TrainResult> {
-  const { args, env } = roleSettings(config, null);
+  const { args, env } = roleSettings(config);
   const given = Object.entries(options).flatMap(([name, value]) => {
     const flag = name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
     if (typeof value === 'boolean') return value ? [`--${flag}`] : [`--no-${flag}`];

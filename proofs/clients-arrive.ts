@@ -29,7 +29,7 @@ export const proof: Proof = {
 };
 
 async function prove(context: Context, { short, say, scratch }: Setting): Promise<Outcome> {
-  const settings = roleSettings(context.config, null);
+  const settings = roleSettings(context.config);
   const failures: Error[] = [];
   const start = (role: string, more: readonly string[] = []) =>
     startRole(role, settings, more, (error) => failures.push(error));

@@ -42,7 +42,7 @@ async function prove(context: Context, { short, say }: Setting): Promise<Outcome
   const result = await runDemo(context, {
     seed: 0,
     ...(short ? SHORT : FULL),
-    settings: roleSettings(context.config, null),
+    settings: roleSettings(context.config),
     bar: {
       update: (done, total, note) => say(`   ${Math.floor((100 * done) / total)} % ${note ?? ''}`),
       stop: () => {},

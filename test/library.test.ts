@@ -5,7 +5,9 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import * as wrapper from '../bin/index.js';
 import * as recorderWrapper from '../bin/recorder.js';
+import { roleSettings } from '../cli/children.ts';
 import { openProject, type Project } from '../cli/open-project.ts';
+import { loadConfig } from '../config.ts';
 import * as index from '../index.ts';
 import * as recorder from '../ingest/recorder.ts';
 import { chats, lines } from './cli/support/chats.ts';
@@ -44,6 +46,12 @@ it('imports, judges, freezes, asks and rebuilds', async () => {
   const { events } = await project.rebuild();
   expect(events).toBeGreaterThan(report.events.accepted);
   expect((await project.sql('select count(*)::integer from traj.steps')).rows).toEqual([[16]]);
+});
+
+it('the process that trains works on the project that was opened', () => {
+  const argsOf = (flags: object) => roleSettings(loadConfig({ home: 'h', ...flags }, {})).args.slice(2);
+  expect(argsOf({ project: 'named' })).toEqual(['--project', 'named']);
+  expect(argsOf({})).toEqual([]);
 });
 
 it('a failure of a training process arrives with its code', async () => {

@@ -66,7 +66,7 @@ export function runCommands(program: Command): void {
       const { runUp } = await import('../up.ts');
       const { config } = context;
       await runUp(context, {
-        settings: roleSettings(config, config.origins.project === 'default' ? null : config.project),
+        settings: roleSettings(config),
         port: config.port,
         host: config.host,
         signal: untilInterrupted(),
@@ -236,7 +236,7 @@ async function demo(flags: Readonly<Record<string, unknown>>): Promise<number> {
       rounds: Number(flags.rounds),
       bar,
       ...(flags.scale === undefined ? {} : { scale: Number(flags.scale) }),
-      settings: withoutFirstKey(roleSettings(context.config, project)),
+      settings: withoutFirstKey(roleSettings(context.config)),
       signal: untilInterrupted(),
     }).finally(bar.stop);
     if (flags.json) printJson(result);
