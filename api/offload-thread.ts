@@ -12,7 +12,7 @@ const OF_CONNECTION = ['connection', 'keep-alive', 'transfer-encoding', 'date'];
 export type OffloadedApp = {
   /** Before its routes are ready. */
   readonly prepare: (app: FastifyInstance) => void;
-  /** Answers until it is told to close. */
+  /** Answers until the message `close` comes. */
   readonly answer: (app: FastifyInstance, found: () => Readonly<Record<string, number>>) => Promise<void>;
 };
 

@@ -8,10 +8,11 @@ import type { Match } from '../../store/attribution/score.ts';
 import { query, rowsOf, sql } from '../../store/db/query.ts';
 import { requestJob, runJobs, waitForJob } from '../../store/jobs/jobs.ts';
 import { annotatedText, modesText, scoresText } from '../blame-text.ts';
-import { abortableWait, chatEndpoint, checkedEndpoint } from '../chat-endpoint.ts';
+import { chatEndpoint, checkedEndpoint } from '../chat-endpoint.ts';
 import { type Flags, projectCommand, untilInterrupted, wholeNumber } from '../command.ts';
 import type { Context } from '../context.ts';
 import { print, printJson, say, table } from '../output.ts';
+import { pause } from '../waiting.ts';
 
 export function blameCommands(program: Command): void {
   const blame = program
@@ -145,7 +146,7 @@ async function annotate(context: Context, _: readonly string[], flags: Flags): P
     { db, log, now },
     {
       askOf: (asked) => chatEndpoint(asked, process.env),
-      wait: abortableWait,
+      wait: pause,
       signal: interrupted,
       caughtUp: async () => void (await catchUp()),
     },
@@ -172,7 +173,7 @@ const LONGEST_JOB_MS = 7 * 24 * 3600 * 1000;
 
 const text = (flag: unknown): string | null => (typeof flag === 'string' ? flag : null);
 
-/** What methods say, and, where no method is asked for, what people and models said. */
+/** Blames of methods and, where no method is asked for, the labels of people and models. */
 function listed({ episode, method }: { readonly episode?: string; readonly method?: string }) {
   const methods = query
     .selectFrom('traj.blames as b')
