@@ -51,7 +51,6 @@ export type Comparison = {
 };
 
 type Attempt = {
-  readonly episode_id: string;
   readonly task_id: string;
   readonly family: string | null;
   readonly solved: boolean | null;
@@ -178,14 +177,13 @@ async function attempts(tx: Session, spoken: ReadonlyMap<string, ReadonlySet<str
     tx,
     facts
       .selectFrom('calls')
-      .select(({ fn }) => [
+      .select([
         'episode_id',
         sql<
           number | null
         >`case when count(*) = count(usage ->> 'cost_usd') then sum((usage ->> 'cost_usd')::double precision) end`.as(
           'usd',
         ),
-        fn.countAll<number>().as('calls'),
       ])
       .where('episode_id', '=', sql<string>`any(${episodes}::text[])`)
       .groupBy('episode_id'),
@@ -197,7 +195,6 @@ async function attempts(tx: Session, spoken: ReadonlyMap<string, ReadonlySet<str
     const { right, wrong } = report === undefined ? { right: [], wrong: [] } : readReport(report);
     const n = right.length + wrong.length;
     return {
-      episode_id: row.episode_id!,
       task_id: row.task_id!,
       family: row.family,
       solved: row.solved,

@@ -9,7 +9,6 @@ import { outcomeOf } from '../../../store/statistics/outcome.ts';
 import { pairedDifference } from '../../../store/statistics/paired.ts';
 import { meanPassAtK, passAtK } from '../../../store/statistics/pass-at-k.ts';
 import { tasksNeeded } from '../../../store/statistics/tasks-needed.ts';
-import { wilson } from '../../../store/statistics/wilson.ts';
 
 /** A stream of numbers from 0 to 1. */
 function uniform(seed: number): () => number {
@@ -38,20 +37,6 @@ describe('McNemar', () => {
       }),
     );
   });
-});
-
-describe('Wilson', () => {
-  // statsmodels proportion_confint(…, method='wilson')
-  it.each([
-    [0, 10, 0, 0.27753279986288926],
-    [10, 10, 0.7224672001371106, 1],
-    [43, 140, 0.23673031590244442, 0.3878563613829006],
-  ])('%i of %i is what statsmodels has', (solved, n, low, high) => {
-    expect(wilson(solved, n, 0.95)!.low).toBeCloseTo(low, 12);
-    expect(wilson(solved, n, 0.95)!.high).toBeCloseTo(high, 12);
-  });
-
-  it('says nothing of no trial', () => expect(wilson(0, 0, 0.95)).toBeNull());
 });
 
 describe('The bootstrap interval over tasks', () => {
