@@ -78,16 +78,3 @@ function answerOf(body: unknown): Omit<ChatAnswer, 'status' | 'retry_after_ms'> 
     output_tokens: count(usage?.completion_tokens),
   };
 }
-
-/** Waits so many milliseconds, or until the signal fires. */
-export const abortableWait = (ms: number, signal: AbortSignal): Promise<void> =>
-  new Promise((resolve) => {
-    const timer = setTimeout(ended, ms);
-    function ended() {
-      clearTimeout(timer);
-      signal.removeEventListener('abort', ended);
-      resolve();
-    }
-    signal.addEventListener('abort', ended);
-    if (signal.aborted) ended();
-  });

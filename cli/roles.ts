@@ -9,6 +9,7 @@ import { EXIT, TroupeError } from '../errors.ts';
 import type { LogSource } from '../ingest/log/source.ts';
 import { patiently } from '../store/db/patience.ts';
 import { firstOf, type NotNull, query, rowsOf, sql, typed } from '../store/db/query.ts';
+import { fitsSocket } from '../store/db/sockets.ts';
 import { type Handler, handBack, runJobs } from '../store/jobs/jobs.ts';
 import { registerProcess } from '../store/jobs/processes.ts';
 import type { MethodAsked } from '../store/judging/judge.ts';
@@ -21,6 +22,7 @@ import { say, tellTrouble } from './output.ts';
 import { processId } from './process-id.ts';
 import type { ServingRole } from './serving.ts';
 import { VERSION } from './version.ts';
+import { pause, untilAborted } from './waiting.ts';
 
 export type RoleOptions = {
   readonly policy?: string;
@@ -33,8 +35,6 @@ type Role = (context: Context, options: RoleOptions) => Promise<void>;
 
 /** How long work under way may go on once the process was asked to stop; then it is handed back. */
 const GRACE_MS = 5000;
-/** A Unix domain socket's path can have 100 bytes. */
-const LONGEST_SOCKET = 100;
 
 export const ROLES: Readonly<Record<string, Role>> = {
   ingest: (context, options) => answer(context, options, 'ingest'),
@@ -57,14 +57,14 @@ export const ROLES: Readonly<Record<string, Role>> = {
     await leave();
   },
   judge: async (context, options) => {
-    const [{ storeHandlers }, { annotateHandler }, { abortableWait, chatEndpoint }] = await Promise.all([
+    const [{ storeHandlers }, { annotateHandler }, { chatEndpoint }] = await Promise.all([
       import('../store/jobs/handlers.ts'),
       import('../store/attribution/annotate.ts'),
       import('./chat-endpoint.ts'),
     ]);
     const annotate = annotateHandler(context, {
       askOf: (spec) => chatEndpoint(spec, process.env),
-      wait: abortableWait,
+      wait: pause,
       signal: options.signal,
       caughtUp: (db) => waitProjected(db, { log: context.log }),
     });
@@ -208,7 +208,7 @@ async function infer({ db, home, config }: Context, { policy, model, signal, onR
   ]);
   const name = `infer-${policy.slice(0, 24)}-${hostname().slice(0, 16)}-${process.pid}.sock`;
   const inHome = join(home.run, name);
-  const socket = Buffer.byteLength(inHome) <= LONGEST_SOCKET ? inHome : join(tmpdir(), name);
+  const socket = fitsSocket(inHome) ? inHome : join(tmpdir(), name);
   const server = await startInfer({ socket, threads: config.threads }, Policy.load);
   const speakWith = (dir: string) => server.load({ dir, name: policy });
   let released = await releasedCheckpoint(db, policy);
@@ -271,21 +271,3 @@ async function releasedCheckpoint(db: Context['db'], policy: string): Promise<Kn
     .$narrowType<{ uri: NotNull }>();
   return (await firstOf(db, released)) ?? null;
 }
-
-const pause = (ms: number, signal: AbortSignal): Promise<void> =>
-  new Promise((resolve) => {
-    const timer = setTimeout(done, ms);
-    function done() {
-      clearTimeout(timer);
-      signal.removeEventListener('abort', done);
-      resolve();
-    }
-    signal.addEventListener('abort', done);
-    if (signal.aborted) done();
-  });
-
-const untilAborted = (signal: AbortSignal): Promise<void> =>
-  new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener('abort', () => resolve(), { once: true });
-  });

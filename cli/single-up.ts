@@ -4,14 +4,12 @@
  */
 import { createHash } from 'node:crypto';
 import { renameSync, rmSync } from 'node:fs';
-import { connect, createServer } from 'node:net';
+import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { TroupeError } from '../errors.ts';
 import type { Home } from '../store/db/home.ts';
-
-/** A Unix domain socket's path can have 100 bytes. */
-const LONGEST_SOCKET = 100;
+import { fitsSocket, listensAt } from '../store/db/sockets.ts';
 
 /** Claims the home for this process until the returned function is called or it ends. @throws TroupeError `conflict` where another has it. */
 export async function claimHome(home: Home, project: string): Promise<() => void> {
@@ -30,7 +28,7 @@ export async function claimHome(home: Home, project: string): Promise<() => void
       server.listen(path, () => resolve(true));
     });
     if (listening) return () => server.close();
-    if (await lives(path)) throw taken();
+    if (await listensAt(path)) throw taken();
     // Left by one that was killed. It is moved before it is removed: another may just have taken its place, and gets it back.
     const aside = `${path}.${process.pid}`;
     try {
@@ -38,7 +36,7 @@ export async function claimHome(home: Home, project: string): Promise<() => void
     } catch {
       continue;
     }
-    if (await lives(aside)) {
+    if (await listensAt(aside)) {
       renameSync(aside, path);
       throw taken();
     }
@@ -49,17 +47,7 @@ export async function claimHome(home: Home, project: string): Promise<() => void
 
 function socketOf(home: Home, project: string): string {
   const inHome = join(home.run, `up-${project}.sock`);
-  if (Buffer.byteLength(inHome) + 12 <= LONGEST_SOCKET) return inHome;
+  // The name that it is moved aside to must fit too.
+  if (fitsSocket(`${inHome}.${process.pid}`)) return inHome;
   return join(tmpdir(), `troupe-up-${createHash('sha256').update(inHome).digest('hex').slice(0, 24)}.sock`);
 }
-
-/** Whether a process listens there, also one that is stopped. */
-const lives = (path: string): Promise<boolean> =>
-  new Promise((resolve) => {
-    const socket = connect(path);
-    socket.once('connect', () => {
-      socket.destroy();
-      resolve(true);
-    });
-    socket.once('error', () => resolve(false));
-  });

@@ -8,6 +8,7 @@ import { type Child, type RoleSettings, startRole } from './children.ts';
 import type { Context } from './context.ts';
 import { say } from './output.ts';
 import { claimHome } from './single-up.ts';
+import { pause } from './waiting.ts';
 
 export type UpOptions = {
   readonly settings: RoleSettings;
@@ -105,7 +106,7 @@ export async function runUp(
         speaking.add(policy);
         keep('infer', () => ['--policy', policy], { needed: false });
       }
-      await pauseOf(LOOK_MS, stopping);
+      await pause(LOOK_MS, stopping);
     }
     if (failure) throw failure;
   } finally {
@@ -114,15 +115,3 @@ export async function runUp(
     release();
   }
 }
-
-const pauseOf = (ms: number, signal: AbortSignal): Promise<void> =>
-  new Promise((resolve) => {
-    const timer = setTimeout(done, ms);
-    function done() {
-      clearTimeout(timer);
-      signal.removeEventListener('abort', done);
-      resolve();
-    }
-    signal.addEventListener('abort', done);
-    if (signal.aborted) done();
-  });

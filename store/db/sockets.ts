@@ -1,11 +1,23 @@
 /** Where Unix sockets lie: in a folder that only their owner can enter, at a path that the system can hold. */
 import { createHash } from 'node:crypto';
 import { chmodSync, chownSync, mkdirSync } from 'node:fs';
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import { claimBase, type Identity } from './binaries.ts';
 
 /** `sun_path` has 108 bytes on Linux and 104 on macOS, of which the last ends the path. */
 const LONGEST_PATH = 103;
+
+/** Whether a process listens at this path, also one that is stopped. */
+export const listensAt = (path: string): Promise<boolean> =>
+  new Promise((resolve) => {
+    const socket = connect(path);
+    socket.once('connect', () => {
+      socket.destroy();
+      resolve(true);
+    });
+    socket.once('error', () => resolve(false));
+  });
 
 /** True where a socket can be bound at this path. */
 export const fitsSocket = (path: string): boolean => Buffer.byteLength(path) <= LONGEST_PATH;

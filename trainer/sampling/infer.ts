@@ -3,8 +3,9 @@
  * process does nothing else; what arrives during a run waits in the socket and joins the next one.
  */
 import { chmod, rm } from 'node:fs/promises';
-import { connect, createServer, type Server, type Socket } from 'node:net';
+import { createServer, type Server, type Socket } from 'node:net';
 import { got, TroupeError } from '../../errors.ts';
+import { listensAt } from '../../store/db/sockets.ts';
 import { type Asked, type BatchOptions, type LoadPolicy, startBatches } from './infer-batches.ts';
 import {
   type CancelAnswer,
@@ -140,7 +141,7 @@ async function listen(server: Server, path: string): Promise<void> {
     });
   let error = await attempt();
   if (error?.code === 'EADDRINUSE') {
-    if (await answers(path)) {
+    if (await listensAt(path)) {
       throw new TroupeError('port_taken', `Another process answers at ${path}; stop it or choose another socket.`);
     }
     await rm(path, { force: true });
@@ -151,13 +152,3 @@ async function listen(server: Server, path: string): Promise<void> {
   }
   await chmod(path, 0o600);
 }
-
-const answers = (path: string): Promise<boolean> =>
-  new Promise((resolve) => {
-    const socket = connect(path);
-    socket.once('connect', () => {
-      socket.destroy();
-      resolve(true);
-    });
-    socket.once('error', () => resolve(false));
-  });
