@@ -77,6 +77,19 @@ export const SETTINGS = {
     map: true,
     about: 'model servers that the gateway passes calls on to, by name: base_url, api_key_env, models, prices',
   },
+  runners: {
+    env: 'TROUPE_RUNNERS',
+    fallback: null,
+    map: true,
+    about:
+      'who plays the episodes of rollouts, by name: the command started for each episode, or workers that lease over HTTP',
+  },
+  engines: {
+    env: 'TROUPE_ENGINES',
+    fallback: null,
+    map: true,
+    about: 'training programs of plans, by name: command, env (names of variables it inherits), timeout_s',
+  },
   threads: {
     env: 'TROUPE_THREADS',
     fallback: 1,

@@ -46,6 +46,7 @@ export const ERRORS = {
   method_unknown: facts(404, EXIT.usage),
   method_input: facts(422, EXIT.failed),
   recipe_invalid: facts(422, EXIT.usage),
+  plan_invalid: facts(422, EXIT.usage),
   dataset_damaged: facts(500, EXIT.failed),
   model_unsupported: facts(422, EXIT.failed),
   checkpoint_damaged: facts(500, EXIT.failed),

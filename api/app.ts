@@ -6,13 +6,14 @@ import type { ArtifactStore, DoorBook, EventLog } from '../ingest/log/log.ts';
 import type { Redactor } from '../ingest/redact.ts';
 import { mapStrings, unescapeText } from '../ingest/text.ts';
 import type { Db } from '../store/db/pool.ts';
+import type { Runner } from '../trainer/rollouts/runners.ts';
 import { authorise } from './auth.ts';
 import { BODY_LIMIT } from './body.ts';
 import { openDoor } from './door.ts';
 import type { KeyRing } from './key-ring.ts';
 import { answerMalformed } from './malformed.ts';
 import { requestCounts } from './metrics.ts';
-import { type Offload, offloading } from './offload.ts';
+import { type Offload, offloading, offloadingReads } from './offload.ts';
 import { type DocumentedRoute, documented, openapiDocument } from './openapi.ts';
 import { foreignOrigin, type OriginOptions } from './origin.ts';
 import { patientBook } from './patient-book.ts';
@@ -22,10 +23,14 @@ import { episodeRoutes } from './routes/episodes.ts';
 import { eventRoutes } from './routes/events.ts';
 import { gatewayRoutes } from './routes/gateway.ts';
 import { healthRoutes } from './routes/health.ts';
+import { lineageRoutes } from './routes/lineage.ts';
 import { listRoutes } from './routes/lists.ts';
 import { otlpRoutes } from './routes/otlp.ts';
 import { pageRoutes } from './routes/page.ts';
+import { rolloutRoutes } from './routes/rollouts.ts';
 import { roundRoutes } from './routes/rounds.ts';
+import { scheduleRoutes } from './routes/schedules.ts';
+import { type SqlRoute, sqlRoutes } from './routes/sql.ts';
 import { tracingClientRoutes } from './routes/tracing-clients.ts';
 import type { Speakers } from './speakers.ts';
 import { openUpstreams, type Upstreams } from './upstream/upstreams.ts';
@@ -44,14 +49,20 @@ export type AppOptions = OriginOptions & {
   readonly speakers: Speakers;
   /** The model servers that other models are asked of. Default: none. */
   readonly upstreams?: Upstreams;
+  /** Who plays rollouts. Default: nobody. */
+  readonly runners?: readonly Runner[];
   /** Who may do what. */
   readonly keys: KeyRing;
   /** True: programs on this machine need no key, even where there are keys. */
   readonly openLoopback?: boolean;
+  /** Whose pool reads for SQL over HTTP. Default: nobody's, and it is refused. */
+  readonly reader?: SqlRoute['reader'];
   readonly project: string;
   readonly version: string;
   /** Another thread, for requests whose bodies are large. Default: they are handled here. */
   readonly offload?: Offload;
+  /** A third one, for reads whose answers are large. Default: they are made here. */
+  readonly reads?: Offload;
   /** Adds to the app before its routes. */
   readonly prepare?: (app: FastifyInstance) => void;
   /** Only the doors for events and traces, health and metrics. */
@@ -106,6 +117,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   options.prepare?.(app);
   authorise(app, options);
   if (options.offload) app.addHook('preHandler', offloading(options.offload));
+  if (options.reads) app.addHook('preHandler', offloadingReads(options.reads));
   app.addHook('onResponse', async (request, reply) => {
     counts.add(request.method, request.routeOptions.url ?? 'unknown', reply.statusCode, reply.elapsedTime / 1000);
   });
@@ -144,8 +156,12 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
     gatewayRoutes(app, { door, speakers, upstreams, artifacts, keys, bodyLimit, recordTimeoutMs, recordLimit });
     episodeRoutes(app, db);
     listRoutes(app, db);
+    rolloutRoutes(app, { db, log, now: () => new Date(), runners: options.runners ?? [], bodyLimit });
     roundRoutes(app, db);
+    scheduleRoutes(app, { db, log, now: () => new Date() });
     compareRoutes(app, db);
+    lineageRoutes(app, db);
+    sqlRoutes(app, { reader: options.reader ?? (async () => null) });
     pageRoutes(app);
   }
   app.get(

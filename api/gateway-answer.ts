@@ -1,5 +1,6 @@
 /** An answer in the shapes of the OpenAI interface, with the token ids and the ids of what was recorded beside it. */
-import type { Choice, SampleAnswer } from '../trainer/sampling/infer-wire.ts';
+import type { Choice, SampleAnswer, TopLogprob } from '../trainer/sampling/infer-wire.ts';
+import { bytesOfText, tokenName } from '../trainer/tokens/token-text.ts';
 import type { CompletionRequest } from './gateway-request.ts';
 
 export type Recorded = { readonly callId: string; readonly episodeId: string };
@@ -12,7 +13,7 @@ export const chatBody: AnswerBody = (answer, request, ids) => ({
     index,
     message: { role: 'assistant', content: choice.text },
     finish_reason: choice.finish_reason,
-    logprobs: request.logprobs ? { content: chatLogprobs(choice) } : null,
+    logprobs: request.logprobs ? { content: chatLogprobs(choice, request.tokensAsIds) } : null,
     ...tokensOf(choice),
   })),
 });
@@ -24,7 +25,7 @@ export const textBody: AnswerBody = (answer, request, ids) => ({
     index,
     text: choice.text,
     finish_reason: choice.finish_reason,
-    logprobs: request.logprobs ? textLogprobs(choice) : null,
+    logprobs: request.logprobs ? textLogprobs(choice, request.tokensAsIds) : null,
     ...tokensOf(choice),
   })),
 });
@@ -57,30 +58,39 @@ const tokensOf = ({ token_ids, raw_logprobs }: Choice) => ({
   ...(raw_logprobs === undefined ? {} : { raw_logprobs }),
 });
 
-/** Tokens are named by their ids, as vLLM does with `return_tokens_as_token_ids`: the text of one token alone is not always text. */
-const tokenName = (id: number): string => `token_id:${id}`;
-
 /** What the OpenAI interface says of a token too unlikely for a number; JSON has no −∞. */
 const NEVER = -9999;
 const finite = (logprob: number | null | undefined): number => logprob ?? NEVER;
 
-const chatLogprobs = ({ token_ids, logprobs, top_logprobs = [] }: Choice) =>
-  token_ids.map((id, i) => ({
-    token: tokenName(id),
-    logprob: finite(logprobs[i]),
-    bytes: null,
-    top_logprobs: (top_logprobs[i] ?? []).map(({ token_id, logprob }) => ({
-      token: tokenName(token_id),
-      logprob: finite(logprob),
-      bytes: null,
-    })),
+type Named = { readonly token_id: number; readonly token?: string | undefined };
+
+/** A token by its text, or by its id where that was asked for. */
+const nameOf = ({ token_id, token }: Named, byId: boolean): string =>
+  byId || token === undefined ? tokenName(token_id) : token;
+
+const named = (one: Named & { readonly logprob: number | null | undefined }, byId: boolean) => {
+  const token = nameOf(one, byId);
+  return { token, token_id: one.token_id, logprob: finite(one.logprob), bytes: bytesOfText(token) };
+};
+
+const chatLogprobs = ({ token_ids, tokens, logprobs, top_logprobs = [] }: Choice, byId: boolean) =>
+  token_ids.map((token_id, i) => ({
+    ...named({ token_id, token: tokens?.[i], logprob: logprobs[i] }, byId),
+    top_logprobs: (top_logprobs[i] ?? []).map((best) => named(best, byId)),
   }));
 
-const textLogprobs = ({ token_ids, logprobs, top_logprobs }: Choice) => ({
-  tokens: token_ids.map(tokenName),
+const textLogprobs = ({ token_ids, tokens, logprobs, top_logprobs }: Choice, byId: boolean) => ({
+  tokens: token_ids.map((token_id, i) => nameOf({ token_id, token: tokens?.[i] }, byId)),
   token_logprobs: token_ids.map((_, i) => finite(logprobs[i])),
-  top_logprobs:
-    top_logprobs?.map((best) =>
-      Object.fromEntries(best.map(({ token_id, logprob }) => [tokenName(token_id), finite(logprob)])),
-    ) ?? null,
+  top_logprobs: top_logprobs?.map((best) => byName(best, byId)) ?? null,
 });
+
+/** Of two tokens with one text the more probable one, which comes first, is shown. */
+function byName(best: readonly TopLogprob[], byId: boolean): Record<string, number> {
+  const shown = new Map<string, number>();
+  for (const one of best) {
+    const name = nameOf(one, byId);
+    if (!shown.has(name)) shown.set(name, finite(one.logprob));
+  }
+  return Object.fromEntries(shown);
+}

@@ -23,6 +23,8 @@ export type CompletionRequest = {
   readonly sampling: Sampling;
   /** Whether the answer shows log-probabilities. */
   readonly logprobs: boolean;
+  /** Whether it names their tokens by ids, as vLLM does where it is asked to, and not by their texts. */
+  readonly tokensAsIds: boolean;
 };
 
 /** Who asks, where. A null is a header that was not sent. */
@@ -64,6 +66,7 @@ export function readChatRequest(body: unknown): CompletionRequest {
       topLogprobs,
     },
     logprobs,
+    tokensAsIds: tokensAsIds(fields),
   };
 }
 
@@ -82,8 +85,12 @@ export function readTextRequest(body: unknown): CompletionRequest {
       topLogprobs: logprobs ?? 0,
     },
     logprobs: logprobs !== null,
+    tokensAsIds: tokensAsIds(fields),
   };
 }
+
+const tokensAsIds = ({ return_tokens_as_token_ids: asked }: Readonly<Record<string, unknown>>): boolean =>
+  flag('return_tokens_as_token_ids', asked);
 
 function opened(body: unknown): Record<string, unknown> & { readonly model: string } {
   if (!isRecord(body)) throw refuse('body', 'a JSON object', body);
@@ -111,7 +118,7 @@ function spokenBy(model: string): Spoken | null {
 }
 
 /** What the sampling process is asked. */
-export function toAsk({ prompt, sampling }: CompletionRequest, seed: number): SampleAsk {
+export function toAsk({ prompt, sampling, logprobs }: CompletionRequest, seed: number): SampleAsk {
   const { n, temperature, maxTokens, stop, topK, topP, minP, topLogprobs, rawLogprobs } = sampling;
   return {
     ...promptOf(prompt),
@@ -125,6 +132,7 @@ export function toAsk({ prompt, sampling }: CompletionRequest, seed: number): Sa
     ...(minP === 0 ? {} : { min_p: minP }),
     ...(topLogprobs === 0 ? {} : { top_logprobs: topLogprobs }),
     ...(rawLogprobs ? { raw_logprobs: true } : {}),
+    ...(logprobs ? { token_texts: true } : {}),
   };
 }
 

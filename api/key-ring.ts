@@ -43,7 +43,8 @@ export type RingOptions = {
   readonly now?: () => Date;
   /**
    * Where the keys are kept beside the database. With it a process goes on with the keys that were last read for as long as the database is
-   * away, also where it was away from the start: a key that was revoked meanwhile ends once the database is back.
+   * away, also where it was away from the start: a key that was revoked meanwhile ends once the database is back. Where nothing was kept yet,
+   * nobody is let in until the database answers.
    */
   readonly seal?: Sealed<readonly KnownKey[]>;
 };
@@ -97,7 +98,9 @@ export function openKeyRing(
       } catch (cause) {
         if (seal !== undefined) {
           failedAt = clock();
-          last ??= { at: Number.NEGATIVE_INFINITY, keys: byLookup(seal.read() ?? []) };
+          last ??= sealedIn(seal);
+          // Where nothing was ever read there may be keys: without them nobody is let in.
+          if (last === null) throw away(cause);
           return last;
         }
         // A process that never knew a key goes on as it began: reachable from this machine alone.
@@ -131,6 +134,11 @@ export function openKeyRing(
     isOurs: (text) => text.startsWith(KEY_PREFIX) || isFirst(text),
   };
 }
+
+const sealedIn = (seal: Sealed<readonly KnownKey[]>): Read | null => {
+  const keys = seal.read();
+  return keys === null ? null : { at: Number.NEGATIVE_INFINITY, keys: byLookup(keys) };
+};
 
 const byLookup = (keys: readonly KnownKey[]): Read['keys'] => new Map(keys.map((key) => [key.lookup, key]));
 

@@ -6,6 +6,8 @@ import type { FromThread, OffloadedRequest, ToThread } from './offload.ts';
 
 /** Names the request to the hook that holds its response; whoever sent it cannot choose it. */
 const RELAY = 'troupe-offloaded';
+/** Bytes of an answer that are handed over at once. */
+const PIECE_BYTES = 256 * 1024;
 /** They belong to the connection of whoever asked. */
 const OF_CONNECTION = ['connection', 'keep-alive', 'transfer-encoding', 'date'];
 
@@ -39,8 +41,13 @@ export function offloadedApp(port: MessagePort): OffloadedApp {
           const headers = { ...answer.headers };
           for (const name of OF_CONNECTION) delete headers[name];
           send({ kind: 'head', id, status: answer.statusCode, headers });
-          for await (const chunk of answer.stream())
-            send({ kind: 'chunk', id, bytes: Buffer.from(chunk as Uint8Array) });
+          for await (const chunk of answer.stream()) {
+            for (let at = 0; at < (chunk as Uint8Array).length; at += PIECE_BYTES) {
+              // A copy of its own, so that it changes hands without another copy on the side of the sockets.
+              const bytes = new Uint8Array((chunk as Uint8Array).subarray(at, at + PIECE_BYTES));
+              port.postMessage({ kind: 'chunk', id, bytes } satisfies FromThread, [bytes.buffer]);
+            }
+          }
           send({ kind: 'end', id, found: found() });
         } catch (error) {
           send({ kind: 'error', id, message: `The answer broke off: ${(error as Error).message}` });

@@ -5,17 +5,28 @@ import type { Scope } from '../store/keys/api-key.ts';
 /** What a route says about itself, in `config.doc`. */
 export type RouteDoc = {
   readonly summary: string;
-  readonly tag: 'events' | 'gateway' | 'reads' | 'health' | 'page';
+  readonly tag: 'events' | 'gateway' | 'rollouts' | 'reads' | 'schedules' | 'health' | 'page';
   /** What a key must be allowed for this; null where none is ever needed. */
   readonly scope: Scope | null;
   readonly query?: TObject;
   /** Header names with what they mean. */
   readonly headers?: Readonly<Record<string, string>>;
+  /** True: the answer may be of many megabytes, so that it is made on a thread of its own. */
+  readonly large?: boolean;
   /** Media types of the body, and its schema. */
   readonly body?: { readonly types: readonly string[]; readonly schema: TSchema };
   /** Status to what it means and, for JSON answers, their schema. */
   readonly answers: Readonly<
-    Record<number, { readonly about: string; readonly schema?: TSchema; readonly type?: string }>
+    Record<
+      number,
+      {
+        readonly about: string;
+        readonly schema?: TSchema;
+        readonly type?: string;
+        /** Media types that a client may ask for instead by Accept. */
+        readonly others?: readonly string[];
+      }
+    >
   >;
 };
 
@@ -89,11 +100,13 @@ function operation(url: string, doc: RouteDoc): Record<string, unknown> {
     ...(doc.body ? { requestBody: { required: true, content: content(doc.body.types, doc.body.schema) } } : {}),
     responses: {
       ...Object.fromEntries(
-        Object.entries(doc.answers).map(([status, { about, schema, type = 'application/json' }]) => [
+        Object.entries(doc.answers).map(([status, { about, schema, type = 'application/json', others = [] }]) => [
           status,
           {
             description: about,
-            ...(schema || type !== 'application/json' ? { content: content([type], schema) } : {}),
+            ...(schema || type !== 'application/json'
+              ? { content: { ...content([type], schema), ...content(others, undefined) } }
+              : {}),
           },
         ]),
       ),

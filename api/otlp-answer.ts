@@ -8,10 +8,14 @@ const JSON_TYPE = 'application/json';
 /** What of a request was not kept, and why; 0 with a message is a warning. Null where all is well. */
 export type PartialSuccess = { readonly rejected: number; readonly message: string } | null;
 
-export type Signal = 'traces' | 'logs';
-const REJECTED = { traces: 'rejectedSpans', logs: 'rejectedLogRecords' } as const;
+export type Signal = 'traces' | 'logs' | 'metrics';
+const REJECTED = {
+  traces: 'rejectedSpans',
+  logs: 'rejectedLogRecords',
+  metrics: 'rejectedDataPoints',
+} as const;
 
-/** `ExportTraceServiceResponse` or `ExportLogsServiceResponse`. 64-bit integers are text in JSON. */
+/** `ExportTraceServiceResponse`, `ExportLogsServiceResponse` or `ExportMetricsServiceResponse`. 64-bit integers are text in JSON. */
 export function exportResponse(signal: Signal, partial: PartialSuccess, type: string): Buffer {
   if (type === PROTOBUF) {
     if (partial === null) return Buffer.alloc(0);

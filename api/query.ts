@@ -9,7 +9,13 @@ import { needsEscape } from '../ingest/text.ts';
 export const TAG = 'tag.';
 
 export const PAGE = {
-  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 500, description: 'rows of the page, 50 if left out' })),
+  limit: Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      maximum: 500,
+      description: 'rows of the page at most, 50 if left out; a page of more than 2 MiB ends sooner',
+    }),
+  ),
   after: Type.Optional(Type.String({ maxLength: 4096, description: 'the `next` of the page before' })),
 };
 export const PAGE_SIZE = 50;

@@ -1,12 +1,24 @@
-/** Lists that are read page by page, newest first: a page goes on after the last row seen, so it costs the same however deep it is. */
+/**
+ * Lists that are read page by page, newest first: a page goes on after the last row seen, so it costs the same however deep it is, and it
+ * ends at a number of bytes too, so that large rows do not make a large answer.
+ */
 import type { Db } from '../store/db/pool.ts';
-import { type RawBuilder, rowsOf, type SelectQueryBuilder, type SqlBool, sql } from '../store/db/query.ts';
+import { query, type RawBuilder, rowsOf, type SelectQueryBuilder, type SqlBool, sql } from '../store/db/query.ts';
 import { PAGE_SIZE, readCursor, UNKNOWN_TIME, writeCursor } from './query.ts';
 
 export type Page = { readonly items: readonly Record<string, unknown>[]; readonly next: string | null };
 
+/** Bytes of rows, as the server writes them, after which a page ends; it has one row at least. */
+export const PAGE_BYTES = 2 * 1024 * 1024;
+
 /** The time that orders a list, and the column that tells equal times apart. */
 export type Order = { readonly time: RawBuilder<string | null>; readonly id: RawBuilder<string | null> };
+
+type Measured = Record<string, unknown> & {
+  readonly page_at: string;
+  readonly page_id: string;
+  readonly page_rows: number;
+};
 
 /** One page of the list, which has no order of its own; `next` is null on the last. A row whose time is unknown comes last. */
 export async function readPage<Tables, From extends keyof Tables, Row>(
@@ -25,11 +37,29 @@ export async function readPage<Tables, From extends keyof Tables, Row>(
     const place = readCursor(after);
     page = page.where(sql<SqlBool>`(${at}, ${id}) < (${place.at}::timestamptz, ${place.id})`);
   }
-  const rows: readonly Record<string, unknown>[] = await rowsOf(db, page);
-  const items = rows.slice(0, limit).map(({ page_at, page_id, ...row }) => row);
-  const last = rows[limit - 1];
+  const rows = (await rowsOf(
+    db,
+    query
+      .selectFrom(
+        query
+          .selectFrom(sql<Measured>`(${page})`.as('p'))
+          .selectAll('p')
+          .select(sql<number>`sum(octet_length(p::text)) over (order by page_at desc, page_id desc)`.as('page_bytes'))
+          .select(sql<number>`octet_length(p::text)`.as('page_row_bytes'))
+          .select(sql<number>`count(*) over ()::integer`.as('page_rows'))
+          .as('q'),
+      )
+      .selectAll('q')
+      .where(sql<SqlBool>`page_bytes - page_row_bytes < ${sql.lit(PAGE_BYTES)}`)
+      .orderBy('page_at', 'desc')
+      .orderBy('page_id', 'desc'),
+  )) as unknown as readonly Measured[];
+  const kept = rows.slice(0, limit);
+  const items = kept.map(({ page_at, page_id, page_bytes, page_row_bytes, page_rows, ...row }) => row);
+  const last = kept.at(-1);
   return {
     items,
-    next: rows.length > limit && last ? writeCursor({ at: last.page_at as string, id: last.page_id as string }) : null,
+    next:
+      last !== undefined && last.page_rows > kept.length ? writeCursor({ at: last.page_at, id: last.page_id }) : null,
   };
 }

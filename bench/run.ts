@@ -20,6 +20,7 @@ import { bench as otlp } from './otlp.ts';
 import { bench as rebuild } from './rebuild.ts';
 import { exitCode, type Report, reportText, thisMachine } from './report.ts';
 import { bench as sample } from './sample.ts';
+import { bench as storage } from './storage.ts';
 import { bench as train } from './train.ts';
 import { bench as trainTrl } from './train-trl.ts';
 
@@ -36,6 +37,7 @@ const BENCHES: readonly Bench[] = [
   append,
   otlp,
   gateway,
+  storage,
 ];
 
 try {

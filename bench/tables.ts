@@ -19,7 +19,7 @@ export async function fillLog(db: Db, count: number): Promise<void> {
     batch = [];
   }
   await log.append(batch);
-  await db.query('vacuum analyze troupe.events');
+  await db.query('vacuum analyze troupe.stored_events');
 }
 
 /** What the log says is told anew from its beginning. */
@@ -33,7 +33,7 @@ export async function emptyFacts(db: Db): Promise<void> {
 export async function emptyArchive(db: Db): Promise<void> {
   await emptyFacts(db);
   await db.query(
-    `truncate troupe.events; delete from troupe.logs where log <> 0; update troupe.log_partitions set next_position = 0`,
+    `truncate troupe.stored_events, troupe.bodies; delete from troupe.logs where log <> 0; update troupe.log_partitions set next_position = 0`,
   );
 }
 

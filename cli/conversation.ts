@@ -42,7 +42,12 @@ export function conversation(facts: EpisodeFacts, { full = false } = {}): string
     parts.push(
       table(
         ['feedback', 'about', 'value', 'why'],
-        feedback.map((f) => [f.name ?? f.kind, f.target_id ?? f.target_kind, f.value ?? f.label, f.explanation]),
+        feedback.map((f) => [
+          f.name ?? f.kind,
+          `${plain(f.target_id ?? f.target_kind)}${f.no_such_step === true ? ' (no such step)' : ''}`,
+          f.value ?? f.label,
+          f.explanation,
+        ]),
       ),
     );
   }

@@ -7,9 +7,9 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { TroupeError } from '../errors.ts';
 import { MODEL_SPEC } from '../examples/coder-verifier/model-spec.ts';
-import { decodeDraft } from '../ingest/decode.ts';
 import type { Draft } from '../ingest/events.ts';
 import { importFiles } from '../ingest/import.ts';
+import { ownEvent } from '../ingest/own-event.ts';
 import { anyOf, firstOf, type NotNull, query, rowsOf, sql } from '../store/db/query.ts';
 import { requestJob, waitForJob } from '../store/jobs/jobs.ts';
 import type { Evaluation } from '../store/judging/evaluate.ts';
@@ -182,10 +182,7 @@ export async function runDemo(context: Context, options: DemoOptions): Promise<D
     await speaker!.load(directory, POLICY);
   };
   const record = async (draft: Draft) => {
-    const decoded = decodeDraft(draft);
-    if (decoded.refusal)
-      throw new TroupeError('internal', `An event of the demo was refused: ${JSON.stringify(decoded.refusal)}`);
-    await log.append([decoded.event]);
+    await log.append([ownEvent(draft)]);
   };
 
   const results: Round[] = [];

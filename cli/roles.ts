@@ -2,14 +2,14 @@
  * One process a role. They meet only in the log and the tables; killing any of them loses nothing: each resumes from its position, its
  * claim or its checkpoint. What a role needs is loaded when it runs.
  */
-import { hostname, tmpdir } from 'node:os';
+import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { isLoopback } from '../api/origin.ts';
 import { EXIT, TroupeError } from '../errors.ts';
 import type { LogSource } from '../ingest/log/source.ts';
 import { patiently } from '../store/db/patience.ts';
 import { firstOf, type NotNull, query, rowsOf, sql, typed } from '../store/db/query.ts';
-import { fitsSocket } from '../store/db/sockets.ts';
+import { socketFolder } from '../store/db/sockets.ts';
 import { type Handler, handBack, runJobs } from '../store/jobs/jobs.ts';
 import { registerProcess } from '../store/jobs/processes.ts';
 import type { MethodAsked } from '../store/judging/judge.ts';
@@ -17,6 +17,7 @@ import { waitProjected } from '../store/projecting/positions.ts';
 import { runProjector } from '../store/projecting/projector.ts';
 import type { Context } from './context.ts';
 import { takeFirstKey } from './first-key.ts';
+import { inferSocketName, LONGEST_SOCKET_NAME } from './infer-socket.ts';
 import { parseMethods } from './methods-asked.ts';
 import { say, tellTrouble } from './output.ts';
 import { processId } from './process-id.ts';
@@ -68,21 +69,44 @@ export const ROLES: Readonly<Record<string, Role>> = {
       signal: options.signal,
       caughtUp: (db) => waitProjected(db, { log: context.log }),
     });
-    const settings = { datasets: context.home.datasets, codeVersion: VERSION };
+    const settings = {
+      datasets: context.home.datasets,
+      codeVersion: VERSION,
+      closeAfter: context.config.close_after,
+    };
     const standing = judgeAlways(context, await standingMethods(context.config.judge), options.signal);
-    await working(context, 'judge', { ...storeHandlers(context, settings), annotate }, options);
+    await working(context, 'judge', [{ ...storeHandlers(context, settings), annotate }], options);
     await standing;
   },
   work: async (context, options) => {
-    const { trainerHandlers } = await import('../trainer/jobs/handlers.ts');
+    const [{ trainerHandlers }, { planHandlers }, { readEngines }, { rolloutHandlers }, { readRunners }] =
+      await Promise.all([
+        import('../trainer/jobs/handlers.ts'),
+        import('../trainer/plans/handlers.ts'),
+        import('../trainer/engines/engines.ts'),
+        import('../trainer/rollouts/handler.ts'),
+        import('../trainer/rollouts/runners.ts'),
+      ]);
+    const runners = readRunners(context.config.runners);
+    const rollouts = rolloutHandlers(context, { runners, env: process.env, signal: options.signal });
     const settings = {
       checkpoints: context.home.checkpoints,
       threads: context.config.threads,
       codeVersion: VERSION,
     };
     const closing = closeAlways(context, options.signal);
-    await working(context, 'work', trainerHandlers(context, settings), options);
-    await closing;
+    const scheduling = scheduleAlways(context, options.signal);
+    const { plan, gate, program } = planHandlers(context, {
+      ...settings,
+      engines: readEngines(context.config.engines),
+      env: process.env,
+      work: join(context.home.run, 'programs'),
+      signal: options.signal,
+    });
+    const training = { ...trainerHandlers(context, settings), gate, program };
+    // A rollout waits for its team for hours, and a plan does milliseconds between two stages: neither holds up a training, nor is held up.
+    await working(context, 'work', [training, rollouts, { plan }], options);
+    await Promise.all([closing, scheduling]);
   },
   infer,
 };
@@ -100,16 +124,18 @@ async function answer(context: Context, { signal, onReady }: RoleOptions, role: 
   ]);
   const { db, log, config, database } = context;
   const firstKey = takeFirstKey(process.env);
+  const thread = (exposed: boolean) =>
+    openOffload(() => {
+      // Read when the thread starts: a database that was away has its address only then.
+      const { project, url, embedded } = database;
+      return startThread({ config, project, url, embedded, role, firstKey, exposed });
+    });
   const { app, exposed, close } = await openServing(context, {
     role,
     firstKey,
     exposed: async (keyNeeded) => !isLoopback(config.host) && (await keyNeeded()),
-    // Read when the thread starts: a database that was away has its address only then.
-    offload: (exposed) =>
-      openOffload(() => {
-        const { project, url, embedded } = database;
-        return startThread({ config, project, url, embedded, role, firstKey, exposed });
-      }),
+    offload: thread,
+    ...(role === 'serve' ? { reads: thread } : {}),
   });
   await log.verify?.().catch((error: unknown) => say(`Nothing is taken yet: ${(error as Error).message}`));
   const { url } = await serve(app, { host: config.host, port: config.port, exposed });
@@ -173,17 +199,34 @@ async function closeAlways({ db, log, now, config }: Context, signal: AbortSigna
   }
 }
 
+/** Requests the jobs of schedules when they are due; each process of this role does, and each tick starts one job all the same. */
+async function scheduleAlways({ db, log, now }: Context, signal: AbortSignal): Promise<void> {
+  const { runScheduler } = await import('../store/schedules/scheduler.ts');
+  await runScheduler(
+    { db, log, now },
+    {
+      signal,
+      onTrouble: tellTrouble('The scheduler'),
+      onBroken: (name, error) =>
+        say(`Schedule ${name} starts nothing: ${error instanceof Error ? error.message : error}`),
+    },
+  );
+}
+
+/** Does jobs of these queues, of each one after the other. */
 async function working(
   { db, log, now }: Context,
   role: string,
-  handlers: Readonly<Record<string, Handler>>,
+  queues: readonly Readonly<Record<string, Handler>>[],
   { signal, onReady }: RoleOptions,
 ): Promise<void> {
   const id = processId(role);
   const leave = await registerProcess(db, { processId: id, role });
   onReady({ role });
   const onTrouble = tellTrouble(`The process \`run ${role}\``);
-  const ended = runJobs({ db, log, now }, { worker: id, handlers, signal, onTrouble }).then(() => true);
+  const ended = Promise.all(
+    queues.map((handlers) => runJobs({ db, log, now }, { worker: id, handlers, signal, onTrouble })),
+  ).then(() => true);
   const late = untilAborted(signal).then(
     () => new Promise<false>((resolve) => setTimeout(() => resolve(false), GRACE_MS).unref()),
   );
@@ -195,8 +238,8 @@ async function working(
 }
 
 /**
- * Speaks for one policy. Told which model to begin with, it speaks with that and with what it is told to load; otherwise it speaks
- * with the checkpoint that was released or saved last, and with every later release.
+ * Serves one policy: with the model that it is given to begin with, else with the checkpoint that was released or saved last. Then with every
+ * later release; only where a client has it load something else does it leave the choice to that client.
  */
 async function infer({ db, home, config }: Context, { policy, model, signal, onReady }: RoleOptions): Promise<void> {
   if (policy === undefined) {
@@ -206,21 +249,27 @@ async function infer({ db, home, config }: Context, { policy, model, signal, onR
     import('../trainer/sampling/infer.ts'),
     import('../trainer/sampling/policy.ts'),
   ]);
-  const name = `infer-${policy.slice(0, 24)}-${hostname().slice(0, 16)}-${process.pid}.sock`;
-  const inHome = join(home.run, name);
-  const socket = fitsSocket(inHome) ? inHome : join(tmpdir(), name);
+  const name = inferSocketName(policy, hostname(), process.pid);
+  // All processes of a home that sample have theirs in one folder.
+  const socket = join(socketFolder(home.run, 'infer'.padEnd(LONGEST_SOCKET_NAME, '-')), name);
   const server = await startInfer({ socket, threads: config.threads }, Policy.load);
   const speakWith = (dir: string) => server.load({ dir, name: policy });
   let released = await releasedCheckpoint(db, policy);
+  let ours = model;
   if (model !== undefined) await speakWith(model);
   else await speakWithFirst([...(released ? [released] : []), ...(await savedCheckpoints(db, policy))], speakWith);
   const leave = await registerProcess(db, { processId: processId('infer'), role: 'infer', policy, address: socket });
   onReady({ role: 'infer', address: socket });
   while (!signal.aborted) {
     await pause(500, signal);
-    if (model !== undefined || signal.aborted) continue;
+    if (signal.aborted) continue;
     const now = await releasedCheckpoint(db, policy).catch(() => released);
-    if (now && now.checkpoint_id !== released?.checkpoint_id) await speakWith(now.uri);
+    const loaded = server.status().models.find(({ name }) => name === policy)?.dir;
+    const isOurs = model === undefined || loaded === ours;
+    if (now && now.checkpoint_id !== released?.checkpoint_id && isOurs) {
+      await speakWith(now.uri);
+      ours = now.uri;
+    }
     released = now;
   }
   await server.close();

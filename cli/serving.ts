@@ -1,4 +1,4 @@
-/** The app over a project, as the processes `serve` and `ingest` have it, and as the thread that handles large requests for them. */
+/** The app over a project, as the processes `serve` and `ingest` have it, and as the threads that handle large requests and reads for them. */
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import type { App, buildApp } from '../api/app.ts';
@@ -6,6 +6,7 @@ import type { Offload } from '../api/offload.ts';
 import { readHosts } from '../api/origin.ts';
 import type { Config } from '../config.ts';
 import type { Redactor } from '../ingest/redact.ts';
+import type { Db } from '../store/db/pool.ts';
 import { sealedKeys } from '../store/keys/sealed-keys.ts';
 import type { Context } from './context.ts';
 import { loopbackIsOpen } from './first-key.ts';
@@ -33,6 +34,8 @@ type ServingOptions = {
   /** Whether every request needs a key and other machines may ask; decided by whoever listens. */
   readonly exposed: (keyNeeded: () => Promise<boolean>) => Promise<boolean>;
   readonly offload?: (exposed: boolean) => Offload;
+  /** Another one, for reads whose answers are large. */
+  readonly reads?: (exposed: boolean) => Offload;
   readonly prepare?: (app: App) => void;
 };
 
@@ -44,6 +47,8 @@ export async function openServing(context: Context, options: ServingOptions): Pr
     { connectInfer },
     { openUpstreams },
     { readUpstreams },
+    { readRunners },
+    { openReader },
   ] = await Promise.all([
     import('../api/app.ts'),
     import('../api/key-ring.ts'),
@@ -51,6 +56,8 @@ export async function openServing(context: Context, options: ServingOptions): Pr
     import('../trainer/sampling/infer-client.ts'),
     import('../api/upstream/upstreams.ts'),
     import('../api/upstream/settings.ts'),
+    import('../trainer/rollouts/runners.ts'),
+    import('../store/db/reader.ts'),
   ]);
   const { role, firstKey, prepare } = options;
   const { db, log, book, artifacts, redactor, config } = context;
@@ -61,7 +68,8 @@ export async function openServing(context: Context, options: ServingOptions): Pr
   const exposed = await options.exposed(() => keys.required());
   const speakers = registeredSpeakers(db, connectInfer);
   const upstreams = openUpstreams(role === 'ingest' ? [] : readUpstreams(config.upstreams, process.env));
-  const offload = options.offload?.(exposed);
+  const [offload, reads] = [options.offload?.(exposed), options.reads?.(exposed)];
+  const reader = openedOnce(() => openReader(context.database));
   const app = await buildApp({
     db,
     log,
@@ -70,7 +78,9 @@ export async function openServing(context: Context, options: ServingOptions): Pr
     redactor: offload ? together(redactor, offload) : redactor,
     speakers,
     upstreams,
+    runners: role === 'ingest' ? [] : readRunners(config.runners),
     keys,
+    reader: reader.open,
     openLoopback,
     exposed,
     hosts: readHosts(config.hosts),
@@ -78,15 +88,31 @@ export async function openServing(context: Context, options: ServingOptions): Pr
     version: VERSION,
     ingestOnly: role === 'ingest',
     ...(offload ? { offload } : {}),
+    ...(reads ? { reads } : {}),
     ...(prepare ? { prepare } : {}),
   } satisfies Parameters<typeof buildApp>[0]);
   const close = async (): Promise<void> => {
     await app.close();
-    await offload?.close();
+    await Promise.all([offload?.close(), reads?.close(), reader.close()]);
     speakers.close();
     upstreams.close();
   };
   return { app, exposed, close };
+}
+
+/** What is opened when it is first asked for, and again where that failed. */
+function openedOnce(start: () => Promise<Db | null>) {
+  let opened: Promise<Db | null> | null = null;
+  return {
+    open: () => {
+      opened ??= start().catch((error: unknown) => {
+        opened = null;
+        throw error;
+      });
+      return opened;
+    },
+    close: async () => (await opened?.catch(() => null))?.close(),
+  };
 }
 
 /** The redactor with what was found on the thread. */
@@ -101,10 +127,10 @@ function together(redactor: Redactor, { found }: Offload): Redactor {
   };
 }
 
-/** Memory of the thread: 96 MB of bodies at once, as objects. Past it the thread ends and its requests are answered 503. */
+/** Memory of a thread: 96 MB of bodies at once, as objects. Past it the thread ends and its requests are answered 503. */
 const THREAD_HEAP_MB = 4096;
 
-/** Starts the thread on the project of this process. */
+/** Starts a thread on the project of this process. */
 export function startThread(data: ThreadData): Worker {
   return new Worker(threadProgram(), {
     workerData: data,

@@ -2,14 +2,12 @@
  * One `troupe up` for each home and project, told by a socket that it listens on: the kernel knows whether its process lives, also where
  * a number of a process means nothing, between containers.
  */
-import { createHash } from 'node:crypto';
 import { renameSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { TroupeError } from '../errors.ts';
 import type { Home } from '../store/db/home.ts';
-import { fitsSocket, listensAt } from '../store/db/sockets.ts';
+import { listensAt, socketFolder } from '../store/db/sockets.ts';
 
 /** Claims the home for this process until the returned function is called or it ends. @throws TroupeError `conflict` where another has it. */
 export async function claimHome(home: Home, project: string): Promise<() => void> {
@@ -46,8 +44,8 @@ export async function claimHome(home: Home, project: string): Promise<() => void
 }
 
 function socketOf(home: Home, project: string): string {
-  const inHome = join(home.run, `up-${project}.sock`);
-  // The name that it is moved aside to must fit too.
-  if (fitsSocket(`${inHome}.${process.pid}`)) return inHome;
-  return join(tmpdir(), `troupe-up-${createHash('sha256').update(inHome).digest('hex').slice(0, 24)}.sock`);
+  const name = `up-${project}.sock`;
+  // The name that it is moved aside to must fit too; no process has a number of more than seven digits.
+  const folder = socketFolder(home.run, `${name}.${'0'.repeat(7)}`);
+  return join(folder, folder === home.run ? name : 'up.sock');
 }

@@ -18,6 +18,15 @@ const BESIDE: readonly string[] = [
   'TROUPE_PYTHON',
   'TROUPE_VERSITYGW',
   'TROUPE_KAFKA_JARS',
+  'TROUPE_ROLLOUT',
+  'TROUPE_EPISODE',
+  'TROUPE_EPISODE_URL',
+  'TROUPE_GROUP',
+  'TROUPE_TASK',
+  'TROUPE_TASK_ID',
+  'TROUPE_SAMPLE',
+  'TROUPE_ATTEMPT',
+  'TROUPE_DEADLINE',
 ];
 /** Of benches and proofs, and keys of model servers, whose variables the user names. */
 const FREE = /^TROUPE_((BENCH|PROOF)_\w+|[A-Z0-9]\w*_KEY)$/;

@@ -171,13 +171,14 @@ const MEANING: Readonly<Record<ErrorCode, string>> = {
   method_unknown: 'No method has that name; the nearest ones are named.',
   method_input: 'The input or a parameter of a method does not fit.',
   recipe_invalid: 'The recipe has a field that does not fit.',
+  plan_invalid: 'The plan has a field that does not fit.',
   dataset_damaged: 'A dataset is not as it was written.',
   model_unsupported: 'The model is of a family or has a part that is not supported.',
   checkpoint_damaged: 'A checkpoint is incomplete or not as it was written.',
   training_failed: 'A training run cannot go on: rows that cannot be trained on, or a loss that is not finite.',
-  log_truncated: 'The log no longer holds what a projection has yet to read, or is not the one that was read.',
+  log_truncated: 'Retention removed records of the topic before they were read; the message names how many.',
   log_replaced:
-    'Another topic or broker answers under the name of the log that was read: nothing is written to it. Point the settings at the right one, or choose a new name for kafka_topic.',
+    'Another topic or broker answers under the name of the log that was read: nothing is written to it or read from it. Point the settings at the right one, or run `troupe log adopt`.',
   log_repartitioned: 'A topic has other partitions than when it was first read, so the order for a key would be lost.',
   fenced: 'Another worker has taken over the job.',
   interrupted: 'It was stopped from outside.',
@@ -319,7 +320,7 @@ export async function sqlPage(db: Session): Promise<string> {
   return page(
     '# SQL',
     schemas[0]!.about,
-    '`troupe sql "select …"` and the page ask these views, one read-only statement at a time. Columns are only ever added; a changed meaning would be a schema `traj2` beside this one.',
+    '`troupe sql "select …"` and the page ask these views, one read-only statement at a time. Columns are only ever added; a changed meaning would be a schema `traj2` beside this one. Other tools ask over HTTP: [queries](queries.md).',
     ...views.flatMap((view) => {
       const columns = rows.filter((row) => row.view === view);
       return [

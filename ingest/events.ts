@@ -63,10 +63,14 @@ export const Choice = Type.Object(
     raw_logprobs: maybe(list(Type.Number(), 'the same at temperature 1 with nothing cut')),
     top_logprobs: maybe(
       list(
-        list(Type.Record(Type.String(), Type.Unknown()), 'token_id and logprob, best first'),
+        list(
+          Type.Record(Type.String(), Type.Unknown()),
+          'token_id, logprob and where it is known token (the text), best first',
+        ),
         'the most probable tokens at each place of token_ids',
       ),
     ),
+    tokens: maybe(list(Type.String(), 'the text of each of token_ids; `bytes:\\x…` for part of a character')),
     loss_mask: maybe(list(Type.Integer({ minimum: 0, maximum: 1 }), '1 = sampled by the model, 0 = forced or foreign')),
     chosen: maybe(Flag('true for the candidate that went on; at most one in a call')),
     parent_step_id: maybe(Id('the step this one was expanded from, in a tree')),
@@ -341,6 +345,8 @@ export const VOCABULARY = {
     spec: maybe(Plain('everything it needs')),
     plan: maybe(Text('plan it belongs to')),
     parent_job_id: maybe(Id('the job it is part of')),
+    schedule: maybe(Text('schedule that requested it')),
+    due_at: maybe(Text('tick of the schedule, in UTC')),
   }),
   'job.started': about('A worker took a job.', {
     job_id: Id('the job'),
@@ -357,6 +363,21 @@ export const VOCABULARY = {
     outcome: Type.Enum(['done', 'failed', 'cancelled']),
     result: maybe(Any('what it produced')),
     error: maybe(Any('what went wrong')),
+  }),
+  'schedule.changed': about('A schedule was added, paused, resumed or removed.', {
+    schedule: Id('its name'),
+    change: Type.Enum(['added', 'paused', 'resumed', 'removed']),
+    by: maybe(Text('who')),
+    reason: maybe(Text('why')),
+    definition: maybe(Plain('added: when it is due, and the job it requests')),
+  }),
+  'schedule.skipped': about('Ticks of a schedule that requested no job.', {
+    schedule: Id('its name'),
+    due_at: Text('the tick, in UTC; the first of several'),
+    until: Text('the last of several'),
+    count: maybe(Integer('how many; null where they are more than were counted')),
+    reason: Type.Enum(['missed', 'overlap', 'outside_hours', 'paused', 'condition']),
+    detail: maybe(Text('reason in a sentence')),
   }),
   'judge.completed': about('Methods were run over episodes; their rows can be recomputed from this.', {
     judge_id: Id('the judging'),
@@ -444,6 +465,9 @@ export function keyOf(name: EventName, data: Record<string, unknown>): string {
       return `j/${text(data.job_id)}`;
     case 'checkpoint.saved':
       return `c/${text(data.checkpoint_id)}`;
+    case 'schedule.changed':
+    case 'schedule.skipped':
+      return `x/schedule/${text(data.schedule)}`;
     case 'policy.released':
       return 'x/releases';
     case 'judge.completed':

@@ -1,6 +1,7 @@
 /**
  * Proof that real tracing clients arrive: each program in `clients/` runs as its users would run it, against a server of `troupe run`,
- * and ends in one row of `traj.steps` that names the agent and what it said; and everything it sent, sent again, changes no table.
+ * and ends in one row of `traj.steps` that names the agent and what it said; and everything it sent, sent again, changes no table. The
+ * full form also runs whole teams in frameworks of others.
  */
 import { join } from 'node:path';
 import { addressOf, roleSettings, startRole } from '../cli/children.ts';
@@ -10,6 +11,7 @@ import { checksum } from '../store/rebuilding/checksum.ts';
 import { PROGRAMS, runClient } from './clients.ts';
 import type { Outcome, Proof, Setting } from './proof.ts';
 import { recordingProxy, type Sent, send } from './recording-proxy.ts';
+import { missingTeams, TEAMS, teamArrives } from './teams.ts';
 
 type Check = readonly [what: string, fine: boolean];
 type Step = { readonly episode_id: string; readonly agent: string | null; readonly text: string | null };
@@ -35,6 +37,7 @@ async function prove(context: Context, { short, say, scratch }: Setting): Promis
     startRole(role, settings, more, (error) => failures.push(error));
   const children = [start('serve', ['--port', '0']), start('project')];
   const lines: string[] = [];
+  const skipped: string[] = [];
   const check = ([what, fine]: Check): void => {
     lines.push(`${fine ? 'ok' : 'NOT OK'}  ${what}`);
     say(lines.at(-1)!);
@@ -45,13 +48,16 @@ async function prove(context: Context, { short, say, scratch }: Setting): Promis
     for (let time = 0; time < (short ? 1 : 5); time++) {
       for (const program of PROGRAMS) check(await arrives(context, program, proxy, scratch));
     }
+    const missing = short ? null : missingTeams(process.env);
+    if (missing !== null) skipped.push(missing);
+    else if (!short) for (const team of TEAMS) check(await teamArrives(context.db, team, proxy.url, scratch));
     check(await againChangesNothing(context, server, proxy.sent));
     if (failures.length > 0) check([`a process of ours ended: ${failures[0]!.message}`, false]);
   } finally {
     proxy.close();
     await Promise.all(children.map((child) => child.stop()));
   }
-  return { ok: lines.every((line) => line.startsWith('ok')), lines };
+  return { ok: lines.every((line) => line.startsWith('ok')), lines, skipped };
 }
 
 async function arrives(

@@ -1,7 +1,10 @@
 /**
  * Proof that `troupe run ingest` on Kafka needs no PostgreSQL, not even to start, and that it takes no other broker for its log: events are
- * acknowledged with the keys that were last read, and refused where an empty broker, or a topic made anew, answers at the same address.
+ * acknowledged with the keys that were last read, and refused where an empty broker, or a topic made anew, answers at the same address,
+ * until a person adopts it as a new log.
  */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { openPool } from '../store/db/pool.ts';
@@ -100,6 +103,34 @@ export const proof: Proof = {
       await projector.end('SIGKILL');
       await projector.start();
       check('and every acknowledged event is in the tables, once', await until(async () => (await rows()) === 5));
+
+      await broker.stop();
+      broker = await startKafka(found, join(scratch, 'second'), port);
+      check('the empty broker again, events are refused again', await until(replaced));
+      const adopted = await command(['log', 'adopt', '--yes', '--json'], join(scratch, 'home'), env);
+      check(
+        `troupe log adopt answers ${adopted.out.trim()}`,
+        adopted.code === 0 && /"log":"kafka:alone#1"/.test(adopted.out),
+      );
+      check('ingest takes events without being started again', await until(() => taken('seven')));
+      await projector.end('SIGKILL');
+      await projector.start();
+      check('and they are in the tables beside what was read before', await until(async () => (await rows()) === 6));
+      const logs = (
+        await command(
+          ['sql', 'select log, count(*) as events from events group by 1 order by 1', '--json'],
+          join(scratch, 'home'),
+          env,
+        )
+      ).out;
+      check(
+        `each event lies in its own log: ${logs.trim()}`,
+        /kafka:alone".*5/.test(logs) && /kafka:alone#1".*1/.test(logs),
+      );
+      const again = await command(['log', 'adopt', '--yes', '--json'], join(scratch, 'home'), env);
+      check(`adopted once more: ${again.out.trim()}`, again.code === 0 && /"adopted":false/.test(again.out));
+      const counted = await command(['reconcile', '--json'], join(scratch, 'home'), env);
+      check('reconcile adds up', counted.code === 0);
       await db.close();
     } catch (error) {
       check(
@@ -121,6 +152,20 @@ async function topicsAt(address: string): Promise<readonly string[]> {
   const topics = await admin.listTopics();
   await admin.disconnect();
   return topics.filter((name) => !name.startsWith('__'));
+}
+
+async function command(args: readonly string[], home: string, env: Readonly<Record<string, string>>) {
+  const child = spawn(process.execPath, ['--import', 'tsx', 'cli.ts', ...args, '--home', home], {
+    cwd: join(import.meta.dirname, '..'),
+    env: { ...process.env, ...env, NO_COLOR: '1' },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  let out = '';
+  child.stdout.setEncoding('utf8').on('data', (text) => {
+    out += text;
+  });
+  const [code] = (await once(child, 'close')) as [number | null];
+  return { code, out };
 }
 
 async function until(look: () => Promise<boolean>): Promise<boolean> {

@@ -6,12 +6,14 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
+import { proof as chatLogsTrainInTrl } from './chat-logs-train-in-trl.ts';
 import { proof as checkpointLoads } from './checkpoint-loads.ts';
 import { proof as checkpointsInS3 } from './checkpoints-in-s3.ts';
 import { missingClients } from './clients.ts';
 import { proof as clientsArrive } from './clients-arrive.ts';
 import { proof as commandsMatchPytorch } from './commands-match-pytorch.ts';
 import { proof as composeAsProcesses } from './compose-as-processes.ts';
+import { proof as eventLoop } from './event-loop.ts';
 import { proof as filesArrive } from './files-arrive.ts';
 import { proof as ingestAlone } from './ingest-alone.ts';
 import { findKafka } from './kafka.ts';
@@ -24,6 +26,7 @@ import { proof as modelsMatchTransformers } from './models-match-transformers.ts
 import { proof as nothingAcknowledgedIsLost } from './nothing-acknowledged-is-lost.ts';
 import { proof as openaiClients } from './openai-clients.ts';
 import { proof as packageInstalls } from './package-installs.ts';
+import { proof as planTrainsWithTrl } from './plan-trains-with-trl.ts';
 import type { Proof } from './proof.ts';
 import { findPython } from './python.ts';
 import { proof as pythonRecorder } from './python-recorder.ts';
@@ -32,6 +35,7 @@ import { findVersitygw } from './s3.ts';
 import { proof as savesSurviveKills } from './saves-survive-kills.ts';
 import { proof as staysUp } from './stays-up.ts';
 import { proof as testsCatchSeededBugs } from './tests-catch-seeded-bugs.ts';
+import { proof as trainersTakeDatasets } from './trainers-take-datasets.ts';
 import { proof as trainingMatchesPytorch } from './training-matches-pytorch.ts';
 import { proof as trainingResumes } from './training-resumes.ts';
 
@@ -43,11 +47,15 @@ const PROOFS: readonly Proof[] = [
   commandsMatchPytorch,
   savesSurviveKills,
   trainingResumes,
+  trainersTakeDatasets,
+  planTrainsWithTrl,
+  chatLogsTrainInTrl,
   checkpointsInS3,
   loopRestarts,
   staysUp,
   openaiClients,
   refusedKeys,
+  eventLoop,
   filesArrive,
   clientsArrive,
   pythonRecorder,

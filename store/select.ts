@@ -89,7 +89,7 @@ const FIELDS: ReadonlyMap<string, FieldFacts> = new Map<string, FieldFacts>([
     ...same('c', 'model', 'response_model', 'policy', 'checkpoint_id', 'model_version'),
     agent_id: 'coalesce(c.completed_agent_id, c.requested_agent_id)',
     agent: 'coalesce(a.name, c.completed_agent_id, c.requested_agent_id)',
-    role: 'coalesce(c.completed_role, c.requested_role, a.role)',
+    role: 'coalesce(c.completed_role, c.requested_role, a.role, a.name, c.completed_agent_id, c.requested_agent_id)',
   }),
   ...fields('step', 'integer', {
     turn: 'coalesce(c.completed_turn, c.requested_turn)',

@@ -96,6 +96,7 @@ describe('One door for each heavy package', () => {
     '@huggingface/tokenizers': ['trainer/tokens/tokenizer.ts'],
     '@huggingface/jinja': ['trainer/tokens/template.ts'],
     kafkajs: ['ingest/log/kafka.ts'],
+    croner: ['store/schedules/cron.ts'],
     fastify: ['api/'],
     commander: ['cli/', 'cli.ts'],
     'cli-progress': ['cli/'],
@@ -161,6 +162,7 @@ describe('Statements are composed', () => {
     'store/retention/remove.ts': 'takes events out of the log with what was made of them, in bulk',
     'store/retention/removed-bodies.ts': 'locks and reads the log',
     'store/retention/restore.ts': 'the append of archived events to the log, in bulk',
+    'store/schedules/new-episodes.ts': 'places in a log',
     'store/sql/sql-file.ts': "the user's own SQL",
     'store/sql/sql.ts': "the user's own SQL",
   };
@@ -179,7 +181,9 @@ describe('Statements are composed', () => {
 describe('Methods, losses, gradients, formats and projections are pure', () => {
   const pure = sources.filter(
     (file) =>
-      /^(store\/methods|store\/statistics|store\/projections|trainer\/losses|ingest\/formats)\//.test(file) ||
+      /^(store\/methods|store\/statistics|store\/datasets\/layouts|store\/projections|trainer\/losses|ingest\/formats)\//.test(
+        file,
+      ) ||
       (file.startsWith('trainer/graph/') && file !== 'trainer/graph/session.ts'),
   );
 
@@ -187,6 +191,7 @@ describe('Methods, losses, gradients, formats and projections are pure', () => {
     for (const folder of [
       'store/methods',
       'store/statistics',
+      'store/datasets/layouts',
       'store/projections',
       'trainer/losses',
       'trainer/graph',

@@ -74,7 +74,9 @@ describe('What pages name is there', () => {
   });
 
   it('docs/flow.md: every function is in the file it is said to be in', () => {
-    const walked = [...read('docs/flow.md').matchAll(/`([\w./-]+\.ts)` · ((?:`\w+`(?:, | and )?)+)/g)];
+    // A line may end anywhere in it.
+    const text = read('docs/flow.md').replace(/\s+/g, ' ');
+    const walked = [...text.matchAll(/`([\w./-]+\.ts)` · ((?:`\w+`(?:, | and )?)+)/g)];
     expect(walked.length).toBeGreaterThan(40);
     const wrong = walked.flatMap(([, file, functions]) =>
       [...functions!.matchAll(/`(\w+)`/g)]

@@ -67,7 +67,12 @@ describe('the loop', () => {
         ...trainerHandlers(context, { checkpoints: join(home, 'checkpoints'), threads: 1, codeVersion: 'test' }),
       };
       const job: Job = { job_id: `job-${kind}-${counter++}`, kind, spec, token: 1 };
-      const result = await handlers[kind]!(job, async () => {});
+      // As a worker holds it.
+      await db.query(
+        `insert into troupe.job_queue (job_id, kind, spec, state, worker, token) values ($1, $2, $3, 'running', 'test', 1)`,
+        [job.job_id, kind, JSON.stringify(spec)],
+      );
+      const result = await handlers[kind]!(job, async () => {}, new AbortController().signal);
       await projectAll(db);
       return result as T;
     } finally {

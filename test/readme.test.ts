@@ -8,11 +8,13 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 const ROOT = join(import.meta.dirname, '..');
-const blocks = [...readFileSync(join(ROOT, 'README.md'), 'utf8').matchAll(/```(\w+)\n([\s\S]*?)```/g)].map(
-  ([, kind, text]) => ({ kind: kind!, text: text! }),
-);
-/** Which block is saved under which name, as the page says before it. */
-const FILES: Readonly<Record<string, string>> = { yaml: 'recipe.yaml', ts: 'record.ts' };
+const page = readFileSync(join(ROOT, 'README.md'), 'utf8');
+/** `file` is the name that a block is saved under, as the sentence before it says. */
+const blocks = [...page.matchAll(/```(\w+)\n([\s\S]*?)```/g)].map(({ 1: kind, 2: text, index }) => ({
+  kind: kind!,
+  text: text!,
+  file: /Save this\s+as `([\w.]+)`:\s*$/.exec(page.slice(0, index))?.[1] ?? null,
+}));
 let checkout: string;
 let up: ChildProcess | null = null;
 let address = '';
@@ -75,28 +77,32 @@ describe('README.md, block by block', () => {
     expect(new Set(blocks.map(({ kind }) => kind))).toEqual(new Set(['sh', 'text', 'yaml', 'ts']));
   });
 
-  it.each(blocks.map((block, i) => ({ ...block, i })))('$i, $kind', { timeout: 600_000 }, async ({ kind, text, i }) => {
-    if (FILES[kind]) writeFileSync(join(checkout, FILES[kind]), here(text));
-    else if (kind === 'sh') said = await shell(text);
-    else {
-      // The log is ahead of the tables for a moment: what is asked is asked again.
-      const again = blocks[i - 1]!.text.split('\n').filter((line) => /^npx troupe (show|sql|episodes)/.test(line));
-      const promised = () =>
-        flat(text)
-          .trim()
-          .split('\n')
-          .filter((line) => !flat(said).includes(line));
-      if (up)
-        await expect
-          .poll(
-            async () => {
-              said = await shell(again.join('\n'));
-              return promised();
-            },
-            { timeout: 300_000, interval: 1000 },
-          )
-          .toEqual([]);
-      expect(promised()).toEqual([]);
-    }
-  });
+  it.each(blocks.map((block, i) => ({ ...block, i })))(
+    '$i, $kind',
+    { timeout: 600_000 },
+    async ({ kind, text, file, i }) => {
+      if (file !== null) writeFileSync(join(checkout, file), here(text));
+      else if (kind === 'sh') said = await shell(text);
+      else {
+        // The log is ahead of the tables for a moment: what is asked is asked again.
+        const again = blocks[i - 1]!.text.split('\n').filter((line) => /^npx troupe (show|sql|episodes)/.test(line));
+        const promised = () =>
+          flat(text)
+            .trim()
+            .split('\n')
+            .filter((line) => !flat(said).includes(line));
+        if (up)
+          await expect
+            .poll(
+              async () => {
+                said = await shell(again.join('\n'));
+                return promised();
+              },
+              { timeout: 300_000, interval: 1000 },
+            )
+            .toEqual([]);
+        expect(promised()).toEqual([]);
+      }
+    },
+  );
 });

@@ -95,6 +95,7 @@ export function episodeRoutes(app: FastifyInstance, db: Db): void {
     '/v1/episodes/:id',
     documented({
       summary: 'One episode as a conversation, with what was judged of it.',
+      large: true,
       tag: 'reads',
       scope: 'read',
       query: One,

@@ -1,8 +1,8 @@
 /** The routes of the OpenAI-compatible gateway, plain and with the episode and agent in the base URL. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import { isRecord, parseRecord } from '../../ingest/json.ts';
-import { inflate, mediaType, utf8 } from '../body.ts';
+import { isRecord } from '../../ingest/json.ts';
+import { type JsonBody, readJson } from '../checked-body.ts';
 import { complete, type GatewayOptions } from '../gateway.ts';
 import { type AnswerBody, chatBody, textBody } from '../gateway-answer.ts';
 import {
@@ -14,13 +14,20 @@ import {
 } from '../gateway-request.ts';
 import { refuse } from '../gateway-sampling.ts';
 import { documented, type RouteDoc } from '../openapi.ts';
-import { BodyRefused } from '../problem.ts';
 import { unknownModel } from '../speakers.ts';
+import { untilGone } from '../until-gone.ts';
 import { type ForwardOptions, forward, idHeaders } from '../upstream/forward.ts';
 import type { Kind } from '../upstream/record.ts';
 import type { Upstreams } from '../upstream/upstreams.ts';
 
-const LogProb = Type.Object({ token: Type.String(), logprob: Type.Number(), bytes: Type.Null() });
+const LogProb = Type.Object({
+  token: Type.String({
+    description: 'its text; `bytes:\\x…` for part of a character, `token_id:N` for an id without text',
+  }),
+  token_id: Type.Integer(),
+  logprob: Type.Number(),
+  bytes: Type.Union([Type.Array(Type.Integer()), Type.Null()]),
+});
 const ChatLogprobs = Type.Object({
   content: Type.Array(Type.Intersect([LogProb, Type.Object({ top_logprobs: Type.Array(LogProb) })])),
 });
@@ -85,6 +92,9 @@ const asked = {
   max_tokens: Type.Optional(Type.Integer({ minimum: 1 })),
   stop: Type.Optional(Type.Union([Type.String(), Type.Array(Type.String())])),
   raw_logprobs: Type.Optional(Type.Boolean({ description: 'also at temperature 1 with nothing cut' })),
+  return_tokens_as_token_ids: Type.Optional(
+    Type.Boolean({ description: 'true: log-probabilities name tokens `token_id:N`, not by their text' }),
+  ),
   stream: Type.Optional(Type.Boolean({ description: 'only a configured server streams' })),
 };
 const ChatRequest = Type.Object(
@@ -171,7 +181,7 @@ export function gatewayRoutes(app: FastifyInstance, options: RouteOptions): void
   const models = async () => [...(await speakers.models()), ...(await upstreams.models())];
 
   /** What a call to a model that is not ours is answered; null for one of ours, and for a body that names none. */
-  const elsewhere = async (kind: Kind, { value, bytes }: Read, request: FastifyRequest, reply: FastifyReply) => {
+  const elsewhere = async (kind: Kind, { value, bytes }: JsonBody, request: FastifyRequest, reply: FastifyReply) => {
     if (!isRecord(value) || typeof value.model !== 'string' || OWN.test(value.model)) return null;
     const found = upstreams.find(value.model);
     if (found === null) return null;
@@ -226,27 +236,4 @@ export function gatewayRoutes(app: FastifyInstance, options: RouteOptions): void
   }
 }
 
-/** Aborted when the connection ends before the answer is out. */
-function untilGone({ raw }: FastifyReply): AbortSignal {
-  const gone = new AbortController();
-  const close = () => {
-    if (!raw.writableFinished) gone.abort();
-  };
-  if (raw.destroyed) close();
-  else raw.once('close', close);
-  return gone.signal;
-}
-
 type PathContext = { readonly episode?: string; readonly agent?: string };
-/** A body as JSON, and as it came. */
-type Read = { readonly value: unknown; readonly bytes: Uint8Array };
-
-async function readJson(request: FastifyRequest, limit: number): Promise<Read> {
-  mediaType(request.headers, ['application/json']);
-  const bytes = await inflate((request.body as Buffer | undefined) ?? Buffer.alloc(0), request.headers, limit);
-  const text = utf8(bytes);
-  if (text === null) throw new BodyRefused({ code: 'bad_json', field: '', expected: 'UTF-8', got: 'other bytes' });
-  const parsed = parseRecord(text);
-  if ('refusal' in parsed) throw new BodyRefused(parsed.refusal);
-  return { value: parsed.value, bytes };
-}

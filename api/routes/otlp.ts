@@ -1,12 +1,13 @@
 /**
  * OTLP over HTTP: POST /v1/traces and /v1/logs, protobuf or JSON. Spans are answered when they are durable; a span that cannot be read
- * is named in `partial_success` and the others are kept. Metrics and gRPC are answered with what to set instead.
+ * is named in `partial_success` and the others are kept. Metrics are rejected and gRPC is refused, with what to set instead.
  */
 import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
 import { TroupeError } from '../../errors.ts';
 import { cutOtlp, type LiveItem } from '../../ingest/formats/live-traces.ts';
 import { decodeOtlp, type Otlp, parseOtlpJson } from '../../ingest/otlp/decode.ts';
+import { dataPointsIn } from '../../ingest/otlp/metrics.ts';
 import { protobufToJson } from '../../ingest/otlp/protobuf.ts';
 import { inflate, mediaType, utf8 } from '../body.ts';
 import type { Door } from '../door.ts';
@@ -16,7 +17,11 @@ import { exportResponse, type PartialSuccess, PROTOBUF, type Signal, sendStatus 
 import { BodyRefused } from '../problem.ts';
 
 const TYPES = [PROTOBUF, 'application/json'] as const;
-const MEMBER = { traces: 'resourceSpans', logs: 'resourceLogs' } as const;
+const MEMBER = { traces: 'resourceSpans', logs: 'resourceLogs', metrics: 'resourceMetrics' } as const;
+
+/** Told to exporters as a partial success, which no exporter sends again. */
+const NO_METRICS =
+  'Troupe takes traces and logs, no metrics. Set OTEL_METRICS_EXPORTER=none, or send metrics elsewhere by OTEL_EXPORTER_OTLP_METRICS_ENDPOINT.';
 
 /** Where clients post to that were told a base path of another product. */
 const BASES = ['', '/otel', '/otlp', '/api/public/otel'];
@@ -48,21 +53,31 @@ export function otlpRoutes(app: FastifyInstance, door: Door, { bodyLimit }: { re
         },
       );
     }
-    app.post(
+    app.post<{ Body: Buffer | undefined }>(
       `${base}/v1/metrics`,
       {
         ...documented({
-          summary: 'Refuse OpenTelemetry metrics, with what to set instead.',
+          summary: 'Reject OpenTelemetry metrics, with what to set instead.',
           tag: 'events',
           scope: 'ingest',
-          answers: { 404: { about: 'metrics are not taken; exporters do not try again' } },
+          body: { types: [...TYPES], schema: Type.Object({ [MEMBER.metrics]: Type.Array(Type.Unknown()) }) },
+          answers: {
+            200: { about: 'partial_success rejects all data points; exporters do not try again', type: PROTOBUF },
+          },
         }),
         errorHandler: (error, request, reply) => void sendStatus(error, request, reply),
       },
-      async () => {
-        throw new TroupeError('not_found', 'Troupe takes traces and logs, no metrics.', {
-          hint: 'Set OTEL_METRICS_EXPORTER=none, or send metrics elsewhere by OTEL_EXPORTER_OTLP_METRICS_ENDPOINT.',
-        });
+      async (request, reply) => {
+        refuseGrpc(request.headers['content-type']);
+        const type = mediaType(request.headers, TYPES);
+        const bytes = await inflate(request.body ?? Buffer.alloc(0), request.headers, bodyLimit);
+        const read = type === PROTOBUF ? protobufToJson(bytes, 'metrics') : readJson(bytes);
+        if ('refusal' in read) throw new BodyRefused(read.refusal);
+        const partial = { rejected: dataPointsIn(read.value), message: NO_METRICS };
+        return reply
+          .code(200)
+          .header('content-type', type)
+          .send(exportResponse('metrics', partial, type));
       },
     );
   }
@@ -76,7 +91,7 @@ function refuseGrpc(type = ''): void {
 }
 
 /** The items of a request. Throws `BodyRefused` where it is none. */
-function readRequest(bytes: Uint8Array, type: (typeof TYPES)[number], signal: Signal): Otlp {
+function readRequest(bytes: Uint8Array, type: (typeof TYPES)[number], signal: Exclude<Signal, 'metrics'>): Otlp {
   const read = type === PROTOBUF ? protobufToJson(bytes, signal) : readJson(bytes);
   if ('refusal' in read) throw new BodyRefused(read.refusal);
   // A request without a span or log record is one all the same.

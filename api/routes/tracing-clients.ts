@@ -131,8 +131,18 @@ export function tracingClientRoutes(
   );
 }
 
-/** The client sends plain JSON batches where it may not use multipart. */
-const INGEST = { use_multipart_endpoint: false, size_limit: 100, size_limit_bytes: BODY_LIMIT / 2 };
+/**
+ * The client sends plain JSON batches where it may not use multipart. The Python client (0.15) reads how it may scale its threads
+ * without a default of its own and sends nothing at all where these are missing; the numbers are its defaults.
+ */
+const INGEST = {
+  use_multipart_endpoint: false,
+  size_limit: 100,
+  size_limit_bytes: BODY_LIMIT / 2,
+  scale_up_nthreads_limit: 32,
+  scale_up_qsize_trigger: 200,
+  scale_down_nempty_trigger: 4,
+};
 
 function readObject(bytes: Uint8Array): Request {
   const text = utf8(bytes);

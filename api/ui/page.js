@@ -517,7 +517,7 @@ function judgements({ feedback, verdicts, scores, rewards, credits, blames }) {
     ...feedback.map((row) => [
       'feedback',
       row.name,
-      row.target_id ?? row.target_kind,
+      (row.target_id ?? row.target_kind) + (row.no_such_step ? ' (no such step)' : ''),
       row.label ?? row.value ?? (row.has_matrix ? 'matrix' : null),
       row.explanation ?? row.by,
     ]),

@@ -1,9 +1,8 @@
-/** Looking: SQL, episodes, one episode, lineage, and whether log and tables agree. */
+/** Looking: episodes, one episode, lineage, and whether log and tables agree. */
 import type { Command } from 'commander';
 import { EXIT, TroupeError } from '../../errors.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { firstOf, query, rowsOf, sql } from '../../store/db/query.ts';
-import { bytesText } from '../bytes.ts';
 import { databaseCommand, projectCommand, wholeNumber } from '../command.ts';
 import { conversation, type EpisodeFacts } from '../conversation.ts';
 import { print, printJson, progressBar, say, table } from '../output.ts';
@@ -66,7 +65,7 @@ const aboutEpisode = (id: string) => ({
     .orderBy('place'),
   feedback: query
     .selectFrom('traj.feedback')
-    .select(['name', 'kind', 'target_kind', 'target_id', 'value', 'label', 'explanation'])
+    .select(['name', 'kind', 'target_kind', 'target_id', 'value', 'label', 'explanation', 'no_such_step'])
     .where('episode_id', '=', id)
     .orderBy('feedback_id'),
   credits: query
@@ -84,55 +83,6 @@ const aboutEpisode = (id: string) => ({
 });
 
 export function askCommands(program: Command): void {
-  databaseCommand(
-    program
-      .command('sql')
-      .argument('<query>', 'a single SELECT, VALUES or WITH')
-      .option('--limit <n>', 'rows at most (10000; with --out all)', wholeNumber('limit'))
-      .option('--timeout <ms>', 'milliseconds at most (30000; with --out an hour)', wholeNumber('timeout'))
-      .option('--out <file>', 'write the rows into this Arrow file, however many there are')
-      .addHelpText(
-        'after',
-        `\nAn Arrow file (.arrow) is read by pandas, polars, DuckDB and pyarrow. Types without one of their own there, such as json and numeric, are text in it.\n\nExamples:\n  troupe sql "select avg(reward) from traj.episodes"\n  troupe sql "select agent, count(*) from traj.steps group by 1" --json\n  troupe sql "select * from traj.steps" --out steps.arrow`,
-      ),
-    async ({ db, database, patiently }, [query], flags) => {
-      const out = flags.out as string | undefined;
-      if (out !== undefined && !out.endsWith('.arrow'))
-        throw new TroupeError('usage', `--out should name a file that ends in .arrow, got ${out}.`);
-      const timeout = flags.timeout === undefined ? {} : { timeoutMs: Number(flags.timeout) };
-      const limit = flags.limit === undefined ? {} : { limit: Number(flags.limit) };
-      // A login of its own that can read the views and nothing else; where the server does not let us make one, ours, read only.
-      const [{ openReader }, { ask }] = await Promise.all([
-        import('../../store/db/reader.ts'),
-        import('../../store/sql/sql.ts'),
-      ]);
-      const reader = await openReader(database);
-      if (out !== undefined) {
-        const { askIntoFile } = await import('../../store/sql/sql-file.ts');
-        const written = await askIntoFile(reader ?? db, query!, out, { ...limit, ...timeout }).finally(() =>
-          reader?.close(),
-        );
-        if (flags.json) printJson({ file: out, ...written });
-        else print(`${written.rows} rows of ${written.columns.length} columns in ${out}, ${bytesText(written.bytes)}.`);
-        return EXIT.done;
-      }
-      const answer = await patiently(() => ask(reader ?? db, query!, { ...limit, ...timeout })).finally(() =>
-        reader?.close(),
-      );
-      if (flags.json) printJson(answer);
-      else {
-        print(
-          table(
-            answer.columns.map((column) => column.name),
-            answer.rows,
-          ),
-        );
-        if (answer.truncated) say(`Only the first ${answer.rows.length} rows are shown; raise --limit for more.`);
-      }
-      return EXIT.done;
-    },
-  );
-
   databaseCommand(
     program
       .command('episodes')
@@ -195,8 +145,19 @@ export function askCommands(program: Command): void {
   databaseCommand(
     program
       .command('lineage')
-      .argument('<id>', 'a checkpoint, step or episode')
-      .addHelpText('after', '\nExamples:\n  troupe lineage ab12cd34ef56ab78\n  troupe lineage run-1'),
+      .argument('<id>', 'an episode, step, dataset, row of a dataset (DATASET/SPLIT/ROW) or checkpoint')
+      .option('--depth <n>', 'how many relations are followed each way', wholeNumber('depth'), 2)
+      .addHelpText(
+        'after',
+        `
+Two trees: what it comes from, and what was made of it. At most 20 of one kind are listed; --json prints the same trees.
+
+Examples:
+  troupe lineage ab12cd34ef56ab78
+  troupe lineage run-1
+  troupe lineage run-1-c2/0 --depth 3
+  troupe lineage 90b3dbb907620061/train/17`,
+      ),
     async ({ db }, [id], flags) => {
       const rows = await rowsOf(
         db,
@@ -236,15 +197,19 @@ export function askCommands(program: Command): void {
           .groupBy(['archive_id', 'uri'])
           .orderBy('archive_id'),
       );
-      if (flags.json) printJson({ lineage: rows, pruned });
-      else if (rows.length + pruned.length === 0) print(`Nothing is known about ${id}.`);
-      else if (rows.length > 0)
-        print(
-          table(
-            ['checkpoint', 'relation', 'dataset', 'episodes', 'steps', 'other checkpoint'],
-            rows.map((r) => [r.checkpoint_id, r.relation, r.dataset_id, r.episodes, r.steps, r.other_checkpoint_id]),
-          ),
-        );
+      const depth = flags.depth as number;
+      if (depth < 1 || depth > 10) throw new TroupeError('usage', `--depth should be from 1 to 10; it is ${depth}.`);
+      const { lineageOf } = await import('../../store/lineage.ts');
+      const found = await db.transaction((tx) => lineageOf(tx, id!, depth), {
+        isolation: 'repeatable read',
+        readOnly: true,
+      });
+      if (flags.json) printJson({ lineage: rows, pruned, found });
+      else if (found.length + pruned.length === 0) print(`Nothing is known about ${id}.`);
+      else if (found.length > 0) {
+        const { lineageTree } = await import('../lineage-tree.ts');
+        print(found.map(lineageTree).join('\n\n'));
+      }
       if (!flags.json)
         for (const { uri, episodes, first_episode_id: first } of pruned)
           print(
@@ -307,7 +272,7 @@ export function askCommands(program: Command): void {
       .command('reconcile')
       .addHelpText(
         'after',
-        '\nreceived = acknowledged + rejected; what is in the log is in the tables or counted. It ends with 1 where that is not so.\n\nExample:\n  troupe reconcile --json',
+        '\nreceived = acknowledged + rejected; what is in the log is in the tables or counted. It ends with 1 where that is not so. Feedback on steps that do not exist is counted\nand does not make it end with 1; `select * from traj.feedback where no_such_step` lists it.\n\nExample:\n  troupe reconcile --json',
       ),
     async ({ db, source, catchUp }, _, flags) => {
       await catchUp();
@@ -328,7 +293,7 @@ export function askCommands(program: Command): void {
           );
         }
         print(
-          `log: ${found.log.events} events, ${found.log.pruned} pruned, ${found.log.gaps} partitions with gaps · tables: ${found.tables.applied} applied, ${found.tables.lag} behind · ${found.dead_letters} dead letters · ${found.split_identities.length} identities under several keys${Object.entries(
+          `log: ${found.log.events} events, ${found.log.pruned} pruned, ${found.log.gaps} partitions with gaps · tables: ${found.tables.applied} applied, ${found.tables.lag} behind · ${found.dead_letters} dead letters · ${found.split_identities.length} identities under several keys · ${found.feedback_without_step} feedback on steps that do not exist${Object.entries(
             found.orphans,
           )
             .map(([name, rows]) => ` · ${rows} without an event: ${name}`)

@@ -11,6 +11,26 @@ import { plainCommand, projectCommand } from '../command.ts';
 import { print, printJson, say, table } from '../output.ts';
 import { VERSION } from '../version.ts';
 
+/** Said here so that help reads no columns; a test holds it to the catalogue. */
+const LAYOUT_HELP = [
+  '  trl-sft           TRL SFTTrainer: prompt and completion as messages, with tools; the completion is learnt',
+  '  trl-preference    TRL DPOTrainer: prompt, chosen and rejected as messages, with tools',
+  '  trl-unpaired      TRL KTOTrainer: prompt and completion as messages, and a label: advantage (else reward) above 0',
+  '  trl-prompts       TRL GRPOTrainer: each prompt once, with task_id and ground_truth for reward functions',
+  '  trl-stepwise      TRL stepwise supervision: what an agent was asked, its answers in an episode, and a label for each',
+  '  trl-tokens        TRL SFTTrainer: input_ids as sampled, labels -100 where nothing is learnt, logprobs of the answer',
+  '  openai-sft        OpenAI supervised fine-tuning: messages and tools; weight 0 for answers that are not learnt',
+  '  openai-dpo        OpenAI preference fine-tuning: input, preferred_output and non_preferred_output',
+  '  llama-factory-sft LLaMA-Factory SFT: ShareGPT conversations with system and tools, and dataset_info.json',
+  '  llama-factory-dpo LLaMA-Factory preferences: ShareGPT conversations with chosen and rejected, and dataset_info.json',
+  '  axolotl           Axolotl chat_template: messages marked as learnt or not, tools, and axolotl.yaml with its datasets',
+  '  verl-rl           verl RL: each prompt once, with data_source, reward_model.ground_truth and extra_info',
+  '  verl-sft          verl multi-turn SFT: whole conversations as messages; every answer is learnt, arguments are text',
+  '  prime-rl-sft      prime-rl SFT: whole conversations as messages, with tools as JSON text; every answer is learnt',
+  '  anthropic         Anthropic messages: system, messages with content blocks, and tools with input_schema',
+  '  everything        every turn with nested messages, tools, tokens, rewards and ids, for programs of your own',
+].join('\n');
+
 export function datasetCommands(program: Command): void {
   const dataset = program
     .command('dataset')
@@ -102,6 +122,43 @@ export function datasetCommands(program: Command): void {
       const diff = await datasetDiff(await opened(home.datasets, a!), await opened(home.datasets, b!));
       if (flags.json) printJson(diff);
       else print(JSON.stringify(diff, null, 2));
+      return EXIT.done;
+    },
+  );
+  projectCommand(
+    dataset
+      .command('export')
+      .description('write a frozen dataset in the files that a trainer of somebody else reads')
+      .argument('<dataset>', 'id, name or folder')
+      .requiredOption('--layout <name>', 'whose files; the list is below')
+      .requiredOption('--out <dir>', 'folder to write; nothing may be there')
+      .addHelpText(
+        'after',
+        `
+Layouts:
+${LAYOUT_HELP}
+
+manifest.json in the folder names the rows that were left out and what the layout cannot hold, with counts.
+
+Examples:
+  troupe dataset export good-solvers --layout trl-sft --out sft
+  troupe dataset export good-solvers --layout openai-dpo --out pairs --json`,
+      ),
+    async ({ home }, [name], flags) => {
+      const { exportDataset, layoutNamed } = await import('../../store/datasets/export.ts');
+      const layout = layoutNamed(String(flags.layout));
+      const { manifest, directory } = await exportDataset(
+        await opened(home.datasets, name!),
+        layout,
+        String(flags.out),
+      );
+      if (flags.json) printJson({ ...manifest, directory });
+      else {
+        const rows = Object.entries(manifest.rows).map(([file, count]) => `${count} in ${file}`);
+        print(`${layout.name}: ${rows.join(', ')} of ${directory}`);
+        for (const { what, count } of manifest.left_out) say(`Left out: ${count} × ${what}`);
+        for (const { what, count } of manifest.not_held) say(`Not held: ${count} × ${what}`);
+      }
       return EXIT.done;
     },
   );

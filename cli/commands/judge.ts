@@ -18,7 +18,8 @@ const DEFAULT_METHODS: readonly MethodAsked[] = [
 ];
 
 const HELP = `
-A group is judged once all its episodes are closed, and again when something about it changes. What is said stays side by side:
+A group is judged once all its episodes are closed, and again when something about it changes. One that stays smaller than its announced
+size is judged after close_after seconds without events; its credits have the reason partial_group. What is said stays side by side:
 the same method with other parameters does not replace it.
 
 Examples:
@@ -95,7 +96,7 @@ function tell(
 }
 
 /** What could not be compared, and why; nothing where everything could. */
-export function comparedText({ groups, of_one, open, waiting }: Compared, closeAfter: number): string[] {
+export function comparedText({ groups, of_one, partial, open, waiting }: Compared, closeAfter: number): string[] {
   const ones = of_one.alone + of_one.unplaced;
   const opens = open.unfinished + open.reopened;
   return [
@@ -106,6 +107,11 @@ export function comparedText({ groups, of_one, open, waiting }: Compared, closeA
             [of_one.unplaced, 'name neither task nor group'],
             [of_one.alone, 'are the only episode of their task or group'],
           ])}.`,
+        ]),
+    ...(partial === 0
+      ? []
+      : [
+          `${partial} of ${groups} groups have fewer closed members than announced; the reason of their credits is partial_group.`,
         ]),
     ...(opens === 0
       ? []

@@ -1,6 +1,7 @@
 /** Running: one process a role, all of them, the demo; and what an operator asks first. */
 import { existsSync } from 'node:fs';
 import { rm, rmdir } from 'node:fs/promises';
+import { userInfo } from 'node:os';
 import { type Command, Option } from 'commander';
 import { loadConfig } from '../../config.ts';
 import { EXIT, got, TroupeError } from '../../errors.ts';
@@ -29,7 +30,7 @@ export function runCommands(program: Command): void {
       .command('run')
       .argument('<role>', ROLE_NAMES.join(', '))
       .option('--policy <name>', 'infer: the policy to speak for')
-      .option('--model <dir>', 'infer: the checkpoint to begin with')
+      .option('--model <dir>', 'infer: the model to begin with, until the next release')
       .option('--port <n>', 'serve, ingest: port to listen on, 0 for any free one', wholeNumber('port'))
       .option('--host <address>', 'serve, ingest: address to listen on')
       .addHelpText(
@@ -103,11 +104,11 @@ export function runCommands(program: Command): void {
       .option('--reason <text>', 'why')
       .addHelpText(
         'after',
-        '\nProcesses that speak for the policies change to them within a second. Rolling back is releasing the earlier checkpoint.\n\nExamples:\n  troupe release solver=ab12cd34ef56ab78 --reason "better on held-out tasks"\n  troupe sql "select policy, checkpoint_id, reason from traj.releases order by released_at"',
+        '\nProcesses that speak for the policies change to them within a second. troupe rollback goes back.\n\nExamples:\n  troupe release solver=ab12cd34ef56ab78 --reason "better on held-out tasks"\n  troupe sql "select policy, checkpoint_id, reason from traj.releases order by released_at"',
       ),
     async ({ db, log, now, catchUp }, pairs, flags) => {
-      const [{ decodeDraft }, { hashId }] = await Promise.all([
-        import('../../ingest/decode.ts'),
+      const [{ ownEvent }, { hashId }] = await Promise.all([
+        import('../../ingest/own-event.ts'),
         import('../../ingest/json.ts'),
       ]);
       await catchUp();
@@ -126,19 +127,17 @@ export function runCommands(program: Command): void {
       }
       const at = now().toISOString();
       const release_id = hashId(policies, at).slice(0, 16);
-      const decoded = decodeDraft({
-        name: 'policy.released',
-        source: '/cli',
-        id: release_id,
-        time: at,
-        data: { release_id, policies, reason: (flags.reason as string | undefined) ?? null, by: 'cli' },
-      });
-      if (decoded.refusal)
-        throw new TroupeError(
-          'usage',
-          `The release was refused: ${decoded.refusal.field} should be ${decoded.refusal.expected}, got ${decoded.refusal.got}.`,
-        );
-      await log.append([decoded.event]);
+      const event = ownEvent(
+        {
+          name: 'policy.released',
+          source: '/cli',
+          id: release_id,
+          time: at,
+          data: { release_id, policies, reason: (flags.reason as string | undefined) ?? null, by: 'cli' },
+        },
+        'usage',
+      );
+      await log.append([event]);
       await catchUp();
       if (flags.json) printJson({ release_id, policies });
       else
@@ -153,33 +152,56 @@ export function runCommands(program: Command): void {
 
   checkpointsCommands(program);
 
-  databaseCommand(
-    program
-      .command('jobs')
-      .option('--limit <n>', 'at most so many', wholeNumber('limit'), 20)
-      .addHelpText('after', '\nExample:\n  troupe jobs --limit 5'),
-    async ({ db }, _, flags) => {
-      const rows = await rowsOf(
-        db,
-        query
-          .selectFrom('traj.jobs')
-          .select(['job_id', 'kind', 'state', 'outcome', 'requested_at', 'finished_at', 'error'])
-          .orderBy('requested_at', (order) => order.desc().nullsLast())
-          .limit(flags.limit as number),
-      );
-      if (flags.json) printJson({ jobs: rows });
-      else
-        print(
-          rows.length === 0
-            ? 'No jobs yet.'
-            : table(
-                ['job', 'kind', 'state', 'outcome', 'requested', 'error'],
-                rows.map((r) => [r.job_id, r.kind, r.state, r.outcome, r.requested_at, r.error]),
-              ),
-        );
+  const jobs = program
+    .command('jobs')
+    .option('--limit <n>', 'at most so many', wholeNumber('limit'), 20)
+    .addHelpText(
+      'after',
+      '\nExamples:\n  troupe jobs --limit 5\n  troupe jobs cancel schedule/nightly/2026-11-24T02:00:00Z --reason "wrong dataset"',
+    );
+  projectCommand(
+    jobs
+      .command('cancel')
+      .description('end a job that waits or runs, and its parts; what it still does publishes nothing')
+      .argument('<job>', 'its id')
+      .option('--reason <text>', 'why')
+      .option('--by <who>', 'who; the user of this machine if left out')
+      .addHelpText(
+        'after',
+        '\nA worker that has the job stops within seconds, a training after the step it is at.\n\nExample:\n  troupe jobs cancel schedule/nightly/2026-11-24T02:00:00Z --reason "wrong dataset"',
+      ),
+    async (context, [id], flags) => {
+      const { cancelJob } = await import('../../store/jobs/jobs.ts');
+      const by = flags.by === undefined ? userInfo().username : String(flags.by);
+      const reason = flags.reason === undefined ? null : String(flags.reason);
+      const cancelled = await cancelJob(context, id!, { by, reason });
+      await context.catchUp();
+      if (flags.json) printJson({ cancelled });
+      else print(`Cancelled: ${cancelled.join(', ')}`);
       return EXIT.done;
     },
   );
+  databaseCommand(jobs, async ({ db }, _, flags) => {
+    const rows = await rowsOf(
+      db,
+      query
+        .selectFrom('traj.jobs')
+        .select(['job_id', 'kind', 'state', 'outcome', 'requested_at', 'finished_at', 'error'])
+        .orderBy('requested_at', (order) => order.desc().nullsLast())
+        .limit(flags.limit as number),
+    );
+    if (flags.json) printJson({ jobs: rows });
+    else
+      print(
+        rows.length === 0
+          ? 'No jobs yet.'
+          : table(
+              ['job', 'kind', 'state', 'outcome', 'requested', 'error'],
+              rows.map((r) => [r.job_id, r.kind, r.state, r.outcome, r.requested_at, r.error]),
+            ),
+      );
+    return EXIT.done;
+  });
 
   plainCommand(
     program

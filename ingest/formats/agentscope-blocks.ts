@@ -16,6 +16,7 @@ export function badMessage(native: unknown): NativeRefusal | null {
   if (!ROLES.includes(role as string)) return refusal('bad_type', 'role', `one of ${ROLES.join(', ')}`, role);
   const bad = badIdentifier(native.name, 'name');
   if (bad || typeof content === 'string') return bad;
+  if (content === null && outputTokensOf(native) > 0) return null;
   if (!Array.isArray(content)) return refusal('bad_type', 'content', 'a text or a list of blocks', content);
   for (const [i, block] of content.entries()) {
     if (!isRecord(block) || typeof block.type !== 'string' || block.type === '') {
@@ -33,7 +34,11 @@ export function badMessage(native: unknown): NativeRefusal | null {
 export const CALLS = new Set(['tool_use', 'tool_call']);
 
 export const blocksOf = (content: unknown): readonly Block[] =>
-  typeof content === 'string' ? [{ type: 'text', text: content }] : (content as Block[]);
+  typeof content === 'string' ? [{ type: 'text', text: content }] : ((content ?? []) as Block[]);
+
+/** Tokens that the model wrote for a message; 0 where the message does not say. */
+export const outputTokensOf = ({ usage }: Readonly<Record<string, unknown>>): number =>
+  isRecord(usage) && typeof usage.output_tokens === 'number' ? usage.output_tokens : 0;
 
 export const textOf = (blocks: readonly Block[]): string | undefined => {
   const texts = blocks.flatMap((block) =>

@@ -4,7 +4,16 @@
  */
 import type { Draft } from '../events.ts';
 import { canonicalJson, hashId, isRecord } from '../json.ts';
-import { type Block, badMessage, blocksOf, CALLS, outputOf, partOf, textOf } from './agentscope-blocks.ts';
+import {
+  type Block,
+  badMessage,
+  blocksOf,
+  CALLS,
+  outputOf,
+  outputTokensOf,
+  partOf,
+  textOf,
+} from './agentscope-blocks.ts';
 import { readArguments } from './chat-message.ts';
 import { toolLedger } from './conversation.ts';
 import type { Converted, Format, NativeRecord, NativeRefusal } from './format.ts';
@@ -33,7 +42,7 @@ export const agentscope: Format = {
     ['the first message', 'episode_id is the hash of it'],
     ['metadata.task_id, else the first text of a user', 'task.defined'],
     ['name', 'agent_id'],
-    ['role assistant', 'generation.completed'],
+    ['role assistant', 'generation.completed, also without content where usage has output tokens'],
     ['role user, system', 'message.sent'],
     ['content[thinking]', 'a part of type reasoning'],
     ['content[tool_use, tool_call]', 'tool.called'],
@@ -111,14 +120,22 @@ function messageDrafts(episodeId: string, said: readonly Said[]): Draft[] {
       native: { ids: given('id', message.id), ...given('timestamp', message.timestamp ?? message.created_at) },
     };
     const drafts: Draft[] = [];
-    if (role === 'assistant' && spoken.length > 0) {
+    // A model that wrote tokens was called, also where the message shows none of them.
+    const wrote = spoken.length > 0 || outputTokensOf(message) > 0;
+    if (role === 'assistant' && wrote) {
       drafts.push(
         speak.say(
           'generation.completed',
           [episodeId, seq],
           {
             ...call,
-            choices: [{ index: 0, content: plain, ...(typeof reason === 'string' ? { finish_reason: reason } : {}) }],
+            choices: [
+              {
+                index: 0,
+                ...(spoken.length > 0 ? { content: plain } : {}),
+                ...(typeof reason === 'string' ? { finish_reason: reason } : {}),
+              },
+            ],
             ...(isRecord(usage) ? { usage } : {}),
             ...given('error', message.error ?? undefined),
             ...native,

@@ -41,7 +41,7 @@ export const autogen: Format = {
   convert,
   restates: new Set(['task.defined']),
   mapping: [
-    ['messages[first user]', 'task.defined: task_id is the hash of its text'],
+    ['messages[].metadata.task_id, else the hash of the first text of a user', 'task.defined'],
     ['messages[].source', 'agent_id; user is no agent'],
     ['messages[models_usage]', 'generation.completed with usage'],
     ['messages[ThoughtEvent]', 'the reasoning of the next step of its source'],
@@ -85,7 +85,7 @@ function convert(record: NativeRecord): Converted {
       format: NAME,
       episodeId,
       canonical: record.canonical,
-      task: taskOf(NAME, asked?.message.content),
+      task: taskOf(NAME, asked?.message.content, {}, taskIdIn(messages)),
       started: { flags: [NO_TOKEN_IDS, ...(refusals.length > 0 ? ['incomplete'] : [])] },
       startedAt: timeOfText(messages[0]?.message.created_at),
       agents,
@@ -101,6 +101,10 @@ function convert(record: NativeRecord): Converted {
     raw: record.canonical,
   };
 }
+
+/** The task that the first message with one names in its metadata. */
+const taskIdIn = (messages: readonly { readonly message: AutogenMessage }[]): string | undefined =>
+  messages.map(({ message: { metadata } }) => (isRecord(metadata) ? metadata.task_id : undefined)).find(isIdentifier);
 
 function badMessage(native: unknown, field: string): AutogenMessage | NativeRefusal {
   if (!isRecord(native)) return refusal('bad_type', field, 'a message object', native);

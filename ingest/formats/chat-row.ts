@@ -1,10 +1,11 @@
 /** One row of OpenAI chat JSONL, `{messages, tools?, …}`: a conversation without a run, an agent, a time or a reward of its own. */
 import type { Draft } from '../events.ts';
-import { canonicalJson } from '../json.ts';
+import { canonicalJson, isRecord } from '../json.ts';
+import { fromAnthropic } from './anthropic-blocks.ts';
 import { type ChatMessage, fromMessage, textIn } from './chat-message.ts';
 import { badConversation, conversationDrafts } from './conversation.ts';
 import type { Converted, NativeRecord, Told } from './format.ts';
-import { given, rawRecord, recordId, refused, taskIdOfText, type Voice, without } from './native.ts';
+import { given, isIdentifier, rawRecord, recordId, refused, taskIdOfText, type Voice, without } from './native.ts';
 
 /** The task of a conversation: the text the user began with. */
 export function taskDraft(
@@ -26,12 +27,13 @@ export function convertChatRow(
   row: Record<string, unknown>,
   record: NativeRecord,
 ): Converted {
-  const bad = badConversation(row.messages, 'messages');
+  const read = fromAnthropic(row.messages, row.system);
+  const bad = badConversation(read, 'messages');
   if (bad) return refused(bad);
-  const messages = row.messages as ChatMessage[];
+  const messages = read as ChatMessage[];
   const episodeId = recordId(format, record);
   const raw = rawRecord(speak, episodeId, record.canonical);
-  const { taskId, drafts: task } = taskDraft(speak, messages);
+  const { taskId, drafts: task } = taskDraft(speak, messages, taskIdIn(row));
   const said = conversationDrafts(speak, messages, {
     episodeId,
     agentOf: (message) => (typeof message.name === 'string' ? message.name : null),
@@ -53,6 +55,10 @@ export function convertChatRow(
   const start = exact ? started(rest) : started({ record: row });
   return { drafts: [...task, raw.draft, start, ...said, finished], refusals: [], raw: record.canonical };
 }
+
+/** The task that a row names beside its messages or in its metadata. */
+const taskIdIn = ({ task_id: id, metadata }: Record<string, unknown>): string | undefined =>
+  [id, isRecord(metadata) ? metadata.task_id : undefined].find(isIdentifier);
 
 /** The row that an episode was read from. */
 export function writeChatRow(episode: readonly Told[]): unknown {

@@ -5,6 +5,7 @@
 import type { Refusal } from '../../errors.ts';
 import type { Draft, EventData, Message } from '../events.ts';
 import { canonicalJson, hashId, isRecord } from '../json.ts';
+import { anthropicChoice, fromAnthropic } from './anthropic-blocks.ts';
 import { badMessage, type ChatMessage, toMessage } from './chat-message.ts';
 import { taskDraft } from './chat-row.ts';
 import { prefixIds, resultDrafts, toolDrafts } from './chat-tools.ts';
@@ -25,7 +26,8 @@ import {
 type Fields = Readonly<Record<string, unknown>>;
 type NativeChoice = Fields & { readonly index: number; readonly message: ChatMessage };
 
-export function convertCompletionLog(speak: Voice, format: string, log: Fields, record: NativeRecord): Converted {
+export function convertCompletionLog(speak: Voice, format: string, native: Fields, record: NativeRecord): Converted {
+  const log = fromAnthropicLog(native);
   const bad = badLog(log);
   if (bad) return refused(bad);
   const request = log.request as Fields & { readonly messages: readonly ChatMessage[] };
@@ -77,11 +79,26 @@ export function convertCompletionLog(speak: Voice, format: string, log: Fields, 
     ...agentDrafts(speak, episodeId, agent, input),
     raw.draft,
     asked,
-    answered(exact ? rest : { record: log }),
+    answered(exact ? rest : { record: native }),
     ...toolDrafts(speak, call, choices, prefixes.at(-1)!, timeOf(response.created)),
     ...resultDrafts(speak, call, request.messages, prefixes),
   ];
   return { drafts, refusals: [], raw: record.canonical, repeated: run !== undefined && record.ordinal > 0 };
+}
+
+/** A log of Anthropic's Messages API as one of the chat API; any other log as it is. */
+function fromAnthropicLog(log: Fields): Fields {
+  const { request, response } = log;
+  const choice = isRecord(response) ? anthropicChoice(response) : null;
+  const asked = isRecord(request) ? fromAnthropic(request.messages, request.system) : undefined;
+  const isChanged = isRecord(request) && asked !== request.messages;
+  return {
+    ...log,
+    ...(isChanged ? { request: { ...without(request, 'system'), messages: asked } } : {}),
+    ...(choice
+      ? { response: { ...without(response as Fields, 'type', 'role', 'content', 'stop_reason'), choices: [choice] } }
+      : {}),
+  };
 }
 
 function badLog({ request, response }: Fields): Refusal | null {

@@ -46,6 +46,9 @@ export function toolLedger() {
   };
 }
 
+/** Flag of a tool result that reports an error though its source does not say that the tool failed. */
+export const APPARENT_ERROR = 'apparent_error';
+
 export type ConversationOptions = {
   readonly episodeId: string;
   /** Who wrote an assistant message; null where it is unknown. */
@@ -54,6 +57,8 @@ export type ConversationOptions = {
   readonly tools?: unknown;
   /** True where each call is a round of the environment. */
   readonly turns?: boolean;
+  /** Whether the text of a result reports an error, where the format has a rule for it: the result is flagged. */
+  readonly reportsError?: (output: string) => boolean;
   /** Number of the first message, where an episode holds several conversations; 0 without it. */
   readonly first?: number;
 };
@@ -62,7 +67,7 @@ export type ConversationOptions = {
 export function conversationDrafts(
   speak: Voice,
   messages: readonly ChatMessage[],
-  { episodeId, agentOf, tools, turns = false, first = 0 }: ConversationOptions,
+  { episodeId, agentOf, tools, turns = false, reportsError, first = 0 }: ConversationOptions,
 ): Draft[] {
   const drafts: Draft[] = [];
   const said: Message[] = [];
@@ -72,7 +77,9 @@ export function conversationDrafts(
     const seq = first + i;
     const message = toMessage(native);
     const { role, content, ...rest } = message;
-    const unmapped = given('unmapped', without(rest as Record<string, unknown>, 'tool_call_id'));
+    const failed = role === 'tool' && native.is_error === true;
+    const known = ['tool_call_id', ...(failed ? ['is_error'] : [])];
+    const unmapped = given('unmapped', without(rest as Record<string, unknown>, ...known));
     const id = `m${seq}`;
     const inEpisode = { episode_id: episodeId, seq };
     if (role === 'assistant') {
@@ -104,9 +111,10 @@ export function conversationDrafts(
         speak.say('tool.returned', [episodeId, seq], {
           ...inEpisode,
           tool_call_id: ledger.result(nativeId),
-          status: 'ok',
+          status: failed ? 'error' : 'ok',
           ...given('output', content),
           native: { tool_call_id: nativeId },
+          ...(typeof content === 'string' && reportsError?.(content) ? { flags: [APPARENT_ERROR] } : {}),
           ...unmapped,
         }),
       );

@@ -26,7 +26,7 @@ export function langsmithAct(format: string, run: Fields, trace: string): Act {
     end: timeOfMixed(run.end_time),
     ...given('sequence', typeof run.dotted_order === 'string' ? run.dotted_order : undefined),
     what: what.kind === 'tool' && status ? { ...what, status } : what,
-    agent: speaks ? agentOf(metadata) : null,
+    agent: agentOf(metadata),
     about: aboutOf(run, metadata, trace),
     ...(failed ? { error: run.error } : {}),
     revision: timeOfMixed(run.end_time) ?? '',
@@ -38,7 +38,7 @@ export function langsmithAct(format: string, run: Fields, trace: string): Act {
   };
 }
 
-/** A node of a graph is an agent where a model is called in it; plumbing nodes call none. */
+/** A node of a graph is the agent of what happens inside it; it becomes a member where a model is called in it. */
 const agentOf = (metadata: Fields): string | null =>
   [metadata.lc_agent_name, metadata.agent_name, metadata.langgraph_node].find(isIdentifier) ?? null;
 
@@ -55,6 +55,7 @@ function deedOf(run: Fields): Deed {
         callId: callIdOf(outputs, run),
         ...given('asked', argumentsOf(inputs)),
         ...given('output', outputOf(outputs, run.outputs)),
+        ...(unfold(outputs.output).fields.status === 'error' ? { status: 'error' as const } : {}),
       };
     case 'retriever':
       return { kind: 'observation', seen: 'retriever', content: without({ inputs: run.inputs, outputs: run.outputs }) };

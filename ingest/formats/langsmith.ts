@@ -3,9 +3,12 @@
  * `child_runs`, single runs and feedback. A patch changes the run that was posted, whichever comes first.
  */
 import { isRecord } from '../json.ts';
+import { isOtlp } from '../otlp/decode.ts';
 import { type Format, listsOf, type NativeRefusal } from './format.ts';
 import { langsmithAct } from './langsmith-runs.ts';
+import { LANGSMITH } from './langsmith-spans.ts';
 import { badIdentifier, given, isIdentifier, refusal, without } from './native.ts';
+import { convertOtlp, dialectOfRequest } from './otlp-traces.ts';
 import { timeOfMixed } from './run-times.ts';
 import type { Judgement } from './trace.ts';
 import { type TraceReading, traceReading } from './trace-import.ts';
@@ -18,10 +21,16 @@ type Placed = { readonly run: Fields; readonly field: string; readonly at: numbe
 export const langsmith: Format = {
   name: NAME,
   summary:
-    'LangSmith runs of LangChain and LangGraph: {post, patch} batches, run trees {run_type, child_runs}, feedback',
-  recognises: ({ records }) => records.some((record) => isBatch(record) || isRun(record) || isFeedback(record)),
+    'LangSmith runs of LangChain and LangGraph: {post, patch} batches, run trees {run_type, child_runs}, feedback; its OTLP spans',
+  recognises: ({ records }) =>
+    records.some(
+      (record) => isBatch(record) || isRun(record) || isFeedback(record) || dialectOfRequest(record) === LANGSMITH,
+    ),
   gathers: () => `import:${NAME}`,
-  convert: (record) => readLangsmith(listsOf(record.value).flat()).converted(),
+  convert: (record) => {
+    const requests = listsOf(record.value).flat();
+    return requests.some(isOtlp) ? convertOtlp(record) : readLangsmith(requests).converted();
+  },
   restates: new Set(['task.defined']),
   mapping: [
     ['trace_id', 'episode_id'],
@@ -35,6 +44,7 @@ export const langsmith: Format = {
     ['run of type tool', 'tool.returned of the call of that name and arguments, else the next open one'],
     ['run of type retriever', 'environment.observed of kind retriever'],
     ['any other run', 'environment.observed of kind span'],
+    ['OTLP: langsmith.span.kind, gen_ai.prompt, gen_ai.completion', 'run_type, inputs, outputs of a run'],
     ['dotted_order', 'order of runs with equal times'],
     ['feedback {run_id, key, score}', 'feedback.recorded'],
   ],

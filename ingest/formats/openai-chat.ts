@@ -29,7 +29,11 @@ export const openaiChat: Format = {
   },
   restates: new Set(['task.defined', 'episode.started', 'episode.finished', 'agent.defined', 'tool.returned']),
   mapping: [
-    ['messages[first user]', 'task.defined: task_id is the hash of its text'],
+    ['task_id, metadata.task_id, else the hash of the first text of a user', 'task.defined.task_id'],
+    [
+      'content[tool_use, tool_result, thinking]',
+      'tool.called, tool.returned, a part of type reasoning (Anthropic blocks)',
+    ],
     ['messages[assistant]', 'generation.requested, generation.completed'],
     ['messages[assistant].name', 'agent_id'],
     ['messages[assistant].tool_calls', 'tool.called'],

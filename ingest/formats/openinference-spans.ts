@@ -55,7 +55,10 @@ function deedOf(span: OtlpSpan, kind: unknown): Deed {
   switch (kind) {
     case 'LLM':
       return isCall(span) ? generationOf(attributes) : { kind: 'wrapper' };
-    case 'TOOL':
+    case 'TOOL': {
+      const to = 'tool.name' in attributes ? undefined : HANDOFF.exec(name)?.[1];
+      // The call that asked for it is the tool call; this span is what came of it.
+      if (isIdentifier(to)) return { kind: 'handoff', from: null, to };
       return {
         kind: 'tool',
         tool: idAt(attributes, 'tool.name') ?? (isIdentifier(name) ? name : 'unknown'),
@@ -63,6 +66,7 @@ function deedOf(span: OtlpSpan, kind: unknown): Deed {
         ...given('asked', attributes['input.value'] ?? attributes['tool.parameters']),
         ...given('output', valueAt(attributes, 'output')),
       };
+    }
     case 'AGENT':
       return {
         kind: 'agent',
@@ -84,6 +88,9 @@ function deedOf(span: OtlpSpan, kind: unknown): Deed {
       return { kind: 'wrapper' };
   }
 }
+
+/** How a hand-off of the OpenAI Agents SDK is named; it has the kind of a tool. */
+const HANDOFF = /^handoff to (.+)$/;
 
 /** A framework's span around a call is of kind LLM too: without messages, tokens and an error it is no call. */
 const isCall = (span: OtlpSpan): boolean =>

@@ -10,6 +10,8 @@ import { finishReason, idAt, jsonIn, jsonOrText, leftover, textAt, under } from 
 import type { About, Act, Choice, Deed } from './trace.ts';
 
 const GENERATIONS = new Set(['chat', 'text_completion', 'generate_content', 'completion']);
+/** Spans of an agent's own work: where it has no name, its id stands for it. */
+const NAMES_AGENTS = new Set(['invoke_agent', 'plan']);
 const TIMED_OUT = /^(?:time(?:d[ _-]?)?out|deadline_exceeded|.*TimeoutError)$/i;
 
 /** What a span of these conventions is; a span of any other kind is a wrapper. */
@@ -34,6 +36,9 @@ export function genaiDeed(span: OtlpSpan): Deed {
       }),
     };
   }
+  // The call that wrote the plan is a span within it; the plan span itself seldom says what was planned.
+  if (operation === 'plan')
+    return { kind: 'decision', decided: 'plan', decision: jsonIn(attributes['gen_ai.output.messages']) ?? null };
   if (operation === 'retrieval') {
     return {
       kind: 'observation',
@@ -50,7 +55,7 @@ export function genaiDeed(span: OtlpSpan): Deed {
 /** The agent that a span names itself. */
 const genaiAgent = (attributes: Attributes): string | undefined =>
   idAt(attributes, 'gen_ai.agent.name') ??
-  (attributes['gen_ai.operation.name'] === 'invoke_agent' ? idAt(attributes, 'gen_ai.agent.id') : undefined);
+  (NAMES_AGENTS.has(attributes['gen_ai.operation.name'] as string) ? idAt(attributes, 'gen_ai.agent.id') : undefined);
 
 /** A model call, from its attributes; the older names where the newer are absent. */
 export const generationOf = (attributes: Attributes): Deed => readGeneration(attributes).what;

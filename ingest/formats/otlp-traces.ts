@@ -8,6 +8,7 @@ import { decodeOtlp, isOtlp } from '../otlp/decode.ts';
 import type { OtlpLog, OtlpSpan } from '../otlp/span.ts';
 import { type Converted, listsOf, type NativeRecord, type NativeRefusal } from './format.ts';
 import { isLangfuseSpan, langfuseSpanAct } from './langfuse-spans.ts';
+import { isLangsmithSpan, LANGSMITH, langsmithSpanAct } from './langsmith-spans.ts';
 import { openinferenceJudgements } from './openinference-annotations.ts';
 import { isOpeninference, OPENINFERENCE, openinferenceAct } from './openinference-spans.ts';
 import { contentAttributes, evaluationOf, isContentEvent, isEvaluation, OTEL_GENAI } from './otel-genai-logs.ts';
@@ -26,6 +27,7 @@ function dialectOf(span: OtlpSpan): string | null {
   if (isOpeninference(span)) return OPENINFERENCE;
   if (isVercelAi(span)) return VERCEL_AI;
   if (isLangfuseSpan(span)) return LANGFUSE;
+  if (isLangsmithSpan(span)) return LANGSMITH;
   if (isTraceloop(span)) return TRACELOOP;
   return Object.keys(span.attributes).some((key) => key.startsWith('gen_ai.')) ? OTEL_GENAI : null;
 }
@@ -38,12 +40,17 @@ function actOf(span: OtlpSpan, dialect: string | null): Act {
       return vercelAct(span);
     case LANGFUSE:
       return langfuseSpanAct(span);
+    case LANGSMITH:
+      return langsmithSpanAct(span);
     case TRACELOOP:
       return traceloopAct(span);
     default:
       return genaiAct(span);
   }
 }
+
+/** AutoGen creates each agent in a trace of its own: that alone is no attempt at anything. */
+const isCreation = ({ attributes }: OtlpSpan): boolean => attributes['gen_ai.operation.name'] === 'create_agent';
 
 export type SpanOptions = {
   readonly logs?: readonly OtlpLog[];
@@ -85,7 +92,9 @@ function tell(
     acts.push(act);
     told.add(act);
   }
-  const speaking = new Set(all.filter((_, i) => dialects[i] !== null).map(({ traceId }) => traceId));
+  const speaking = new Set(
+    all.filter((span, i) => dialects[i] !== null && !isCreation(span)).map(({ traceId }) => traceId),
+  );
   for (const { trace } of acts) if (loose.some(({ traceId }) => traceId === trace)) speaking.add(trace);
   const judgements: Judgement[] = [
     ...spans.filter((_, i) => dialects[context.length + i] === OPENINFERENCE).flatMap(openinferenceJudgements),

@@ -30,7 +30,7 @@ export const tauBench: Format = {
     ['traj[system]', 'agent.defined.system_instructions, team.defined'],
     ['traj[assistant]', 'generation.requested, generation.completed of agent "agent"'],
     ['traj[assistant].tool_calls', 'tool.called'],
-    ['traj[tool]', 'tool.returned'],
+    ['traj[tool]', 'tool.returned; flagged apparent_error where it begins with "Error:" or "Unknown action"'],
     ['traj[user]', 'message.sent from "user"'],
     ['reward', 'feedback.recorded: kind reward, name reward, target the episode'],
     ['info.error', 'environment.observed of kind error; episode.finished.outcome error'],
@@ -77,7 +77,7 @@ function convert(record: NativeRecord): Converted {
       name: AGENT,
       ...(typeof system?.content === 'string' ? { system_instructions: system.content } : {}),
     }),
-    ...conversationDrafts(speak, messages, { episodeId, agentOf: () => AGENT, turns: true }),
+    ...conversationDrafts(speak, messages, { episodeId, agentOf: () => AGENT, turns: true, reportsError }),
   );
   if (failed) {
     drafts.push(
@@ -101,6 +101,9 @@ function convert(record: NativeRecord): Converted {
   );
   return { drafts, refusals, raw: canonical };
 }
+
+/** The environment answers what a tool threw, and a name that is no tool, as text (sierra-research/tau-bench, tau_bench/envs/base.py). */
+const reportsError = (output: string): boolean => /^(?:Error: |Unknown action )/.test(output);
 
 function taskOf(task: Record<string, unknown>, nativeId: unknown): EventData<'task.defined'> {
   const { instruction, actions, outputs, user_id: user } = task;

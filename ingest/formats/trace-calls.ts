@@ -1,6 +1,8 @@
 /** Model calls and tool runs as their events. */
 import type { Draft } from '../events.ts';
+import { isRecord, parseRecord } from '../json.ts';
 import { readArguments } from './chat-message.ts';
+import { APPARENT_ERROR } from './conversation.ts';
 import type { Act } from './trace.ts';
 import type { TraceTree } from './trace-tree.ts';
 import { type Kept, millisecondsBetween, type Speak, seqOf } from './trace-voice.ts';
@@ -108,21 +110,31 @@ export function toolDrafts(speak: Speak, act: Act, agent: string | null, tree: T
     drafts.push(speak('tool.called', [trace, id], called, time, { revision, full: false }));
   }
   if (end !== null || what.output !== undefined) {
+    const status = what.status ?? (act.error === undefined ? 'ok' : 'error');
+    const apparent = status === 'ok' && isMcpError(what.output);
     const returned = {
       call_id: here.call_id,
       duration_ms: millisecondsBetween(start, end),
       episode_id: trace,
       error: act.error,
-      flags: kept.flags,
+      flags: apparent ? [...(kept.flags ?? []), APPARENT_ERROR] : kept.flags,
       native: { ...kept.native, tool_call_id: nativeId },
       output: what.output,
       parent_id: here.parent_id,
       seq: seqOf(end ?? start),
-      status: what.status ?? (act.error === undefined ? 'ok' : 'error'),
+      status,
       tool_call_id: here.id,
       unmapped: kept.unmapped,
     } as const;
     drafts.push(speak('tool.returned', [trace, id], returned, end, { revision, full: asked !== null }));
   }
   return drafts;
+}
+
+/** A result of the Model Context Protocol reports the error of its tool in a member, `{content, isError: true}`. */
+function isMcpError(output: unknown): boolean {
+  if (isRecord(output)) return output.isError === true;
+  if (typeof output !== 'string' || !output.startsWith('{') || !output.includes('"isError"')) return false;
+  const read = parseRecord(output);
+  return 'value' in read && isMcpError(read.value);
 }

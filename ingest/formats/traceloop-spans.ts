@@ -46,7 +46,7 @@ export function traceloopAct(span: OtlpSpan): Act {
   return {
     ...placeOf(span, TRACELOOP),
     what,
-    agent: agent ?? idAt(attributes, 'gen_ai.agent.name') ?? null,
+    agent: agent ?? idAt(attributes, 'gen_ai.agent.name', 'traceloop.association.properties.langgraph_node') ?? null,
     about: aboutOf(span),
     ...(roleless ? { flags: ['unknown_role'] } : {}),
     unmapped: without({

@@ -17,6 +17,7 @@ export type ColumnType =
   | 'double precision'
   | 'boolean'
   | 'timestamptz'
+  | 'uuid'
   | 'text[]'
   | 'integer[]'
   | 'smallint[]'
@@ -259,6 +260,13 @@ const list =
 const refused = (value: unknown): RangeError =>
   new RangeError(`no such value in a column: ${String(value).slice(0, 40)}`);
 
+const uuid: Writer = (out, value) => {
+  const hex = String(value).replaceAll('-', '');
+  if (!/^[0-9a-f]{32}$/.test(hex)) throw refused(value);
+  out.int32(16);
+  for (let at = 0; at < 32; at += 8) out.int32(Number.parseInt(hex.slice(at, at + 8), 16) | 0);
+};
+
 const integer = whole(4, 2 ** 31 - 1);
 const smallint = whole(2, 2 ** 15 - 1);
 
@@ -272,6 +280,7 @@ const WRITERS: Readonly<Record<ColumnType, Writer>> = {
   'double precision': double,
   boolean,
   timestamptz,
+  uuid,
   'text[]': list(25, text),
   'integer[]': list(23, integer),
   'smallint[]': list(21, smallint),

@@ -85,6 +85,8 @@ export function kafkaLog(door: KafkaDoor, { partitions, deadlineMs = 5000, guard
     try {
       const seen = await withDeadline(look(), deadlineMs, topic);
       if (seen !== null) await guard!.compare(seen.known, seen.now);
+      // What was adopted meanwhile may have other partitions.
+      if (refused !== null) known = null;
       refused = null;
     } catch (error) {
       if (isReplaced(error)) {
@@ -94,15 +96,26 @@ export function kafkaLog(door: KafkaDoor, { partitions, deadlineMs = 5000, guard
       throw kafkaError(error, topic);
     }
   };
-  /** Of a topic that was written to; and of one that was refused, until it is the right one or adopted. */
+  /** A topic that was written to is looked at; one that was refused too, until it is the right one or adopted. */
+  const lookAgain = async (): Promise<void> => {
+    if (refused !== null) return verify();
+    try {
+      await withDeadline(look(), deadlineMs, topic);
+    } catch (error) {
+      if (!isReplaced(error)) return dropAdmin();
+      refused = error;
+      forget();
+    }
+  };
+  let looking = false;
   const watch = setInterval(() => {
-    if (guard === undefined || (open === null && refused === null)) return;
-    if (refused !== null) verify().catch(() => {});
-    else
-      withDeadline(look(), deadlineMs, topic).catch((error) => {
-        if (!isReplaced(error)) return dropAdmin();
-        refused = error;
-        forget();
+    // To compare records may take longer than the interval.
+    if (guard === undefined || looking || (open === null && refused === null)) return;
+    looking = true;
+    lookAgain()
+      .catch(() => {})
+      .finally(() => {
+        looking = false;
       });
   }, LOOK_MS).unref();
   const connect = async (): Promise<Open> => {

@@ -8,6 +8,7 @@ import { TroupeError } from '../../errors.ts';
 import {
   type Admin,
   type EachBatchPayload,
+  ensureTopic,
   faultOf,
   type KafkaDoor,
   kafkaError,
@@ -18,6 +19,7 @@ import type { LogRecord } from './kafka-record.ts';
 import type { LogSource, Reader, Reading } from './source.ts';
 
 const FACTS_MS = 5000;
+const MAKE_MS = 15_000;
 const HEARTBEAT_MS = 1000;
 const PATIENCE_MS = { least: 200, most: 5000 };
 
@@ -61,6 +63,18 @@ export function kafkaSource(door: KafkaDoor, { group, accepts = null }: KafkaSou
         void leave();
         if (faultOf(error) === 'UNKNOWN_TOPIC_OR_PARTITION')
           throw new TroupeError('not_found', `There is no topic ${topic}.`, { cause: error });
+        throw kafkaError(error, topic);
+      }
+    },
+    make: async (partitions) => {
+      try {
+        await withDeadline(
+          asking().then((client) => ensureTopic(client, topic, partitions)),
+          MAKE_MS,
+          topic,
+        );
+      } catch (error) {
+        void leave();
         throw kafkaError(error, topic);
       }
     },

@@ -9,6 +9,7 @@ import { type CopyColumn, copyRows } from './copy-rows.ts';
 import { KEYED } from './keyed.ts';
 import type { Appended, DeadLetter, DoorBook, DoorReport, EventLog, Pruned } from './log.ts';
 import { partitionOf } from './partition.ts';
+import { type Body, type Split, splitEvent } from './split.ts';
 
 /** The little of a database that the log needs; `Db` of the store is one. */
 export type SqlClient = {
@@ -52,6 +53,11 @@ export type Place = { readonly log: number; readonly partition: number; readonly
 /** An event that is new, and where it lies. */
 export type PlacedEvent = Place & { readonly event: Event };
 
+/** With what the archive holds of it. */
+export type SplitPlaced = PlacedEvent & { readonly split: Split };
+
+export const withSplit = (placed: PlacedEvent): SplitPlaced => ({ ...placed, split: splitEvent(placed.event) });
+
 export type Places = {
   /** What becomes of each event. */
   readonly answers: readonly Appended[];
@@ -88,11 +94,11 @@ export async function lookUp(tx: SqlClient, events: readonly Event[]): Promise<r
   // at a time, since statistics of a table that was empty a moment ago talk a join into reading all of it.
   const known = await tx.query<{ key: string; source: string; id: string; digest: string }>(
     `with begun as materialized (
-       select b.key from unnest($4::text[]) as b (key) cross join lateral (select from troupe.events e where e.key = b.key limit 1) e
+       select b.key from unnest($4::text[]) as b (key) cross join lateral (select from troupe.stored_events e where e.key = b.key limit 1) e
      )
      select e.key, e.source, e.id, e.digest
      from begun join unnest($1::text[], $2::text[], $3::text[]) as k (key, source, id) using (key)
-     cross join lateral (select * from troupe.events e where e.key = k.key and e.source = k.source and e.id = k.id offset 0) e`,
+     cross join lateral (select * from troupe.stored_events e where e.key = k.key and e.source = k.source and e.id = k.id offset 0) e`,
     [events.map((e) => e.key), events.map((e) => e.source), events.map((e) => e.id), keys],
     { name: 'log_known' },
   );
@@ -109,12 +115,16 @@ export async function lookUp(tx: SqlClient, events: readonly Event[]): Promise<r
   });
 }
 
-/** Writes new events at their places. */
-export async function copyEvents(tx: SqlClient, placed: readonly PlacedEvent[]): Promise<void> {
+/** Writes new events at their places, with the bodies that they name. */
+export async function copyEvents(tx: SqlClient, placed: readonly SplitPlaced[]): Promise<void> {
   if (placed.length === 0) return;
+  await keepBodies(
+    tx,
+    placed.flatMap(({ split }) => split.bodies),
+  );
   const bytes = copyRows(placed.map(rowOf), COLUMNS);
   await tx.copyIn(
-    `copy troupe.events (${NAMES}) from stdin (format binary)`,
+    `copy troupe.stored_events (${NAMES}) from stdin (format binary)`,
     Readable.from(bytes, { objectMode: false }),
   );
 }
@@ -123,7 +133,7 @@ export async function copyEvents(tx: SqlClient, placed: readonly PlacedEvent[]):
 export async function writePlaced(tx: SqlClient, placed: readonly PlacedEvent[]): Promise<void> {
   if (placed.length === 0) return;
   const next = new Map(placed.map(({ partition, position }) => [partition, position + 1]));
-  await copyEvents(tx, placed);
+  await copyEvents(tx, placed.map(withSplit));
   await tx.query(
     `with advanced as (
        update troupe.log_partitions l set next_position = n.position
@@ -135,9 +145,35 @@ export async function writePlaced(tx: SqlClient, placed: readonly PlacedEvent[])
   );
 }
 
+/**
+ * Writes the bodies that are not there yet, in the order of their keys and hashes, so that two that write the same ones wait for each
+ * other and neither for both. Of a key the most are there already: each call names the messages of those before it.
+ */
+export async function keepBodies(tx: SqlClient, bodies: readonly Body[]): Promise<void> {
+  if (bodies.length === 0) return;
+  const wanted = new Map(bodies.map((body) => [body.key + body.hash, body]));
+  const all = [...wanted.values()];
+  const { rows } = await tx.query<{ key: string; hash: string }>(
+    `select k.key, k.hash from unnest($1::text[], $2::uuid[]) as k (key, hash)
+     cross join lateral (select from troupe.bodies b where b.key = k.key and b.hash = k.hash offset 0) b`,
+    [all.map(({ key }) => key), all.map(({ hash }) => hash)],
+    { name: 'bodies_known' },
+  );
+  for (const { key, hash } of rows) wanted.delete(key + hash);
+  if (wanted.size === 0) return;
+  const missing = [...wanted.values()];
+  await tx.query(
+    `insert into troupe.bodies (key, hash, previous, body)
+     select * from unnest($1::text[], $2::uuid[], $3::uuid[], $4::text[]) as b (key, hash, previous, body) order by key collate "C", hash
+     on conflict do nothing`,
+    (['key', 'hash', 'previous', 'body'] as const).map((name) => missing.map((body) => body[name])),
+    { name: 'bodies_keep' },
+  );
+}
+
 /** The data is canonical JSON already, and goes as the text that it is. */
-const rowOf = ({ event: { key, source, id, name, time, digest, json }, log, partition, position }: PlacedEvent) => [
-  { key, source, id, name, time, digest, log, partition, position, data: json },
+const rowOf = ({ event: { key, source, id, name, time, digest }, split, log, partition, position }: SplitPlaced) => [
+  { key, source, id, name, time, digest, log, partition, position, data: split.json },
 ];
 
 /** `data` is JSON whose text is made already: to COPY the two are the same. */

@@ -41,5 +41,6 @@ export function replacedBy(topic: string, known: KnownLog, now: TopicNow): Troup
 export const replaced = (topic: string, why: string): TroupeError =>
   new TroupeError(
     'log_replaced',
-    `Topic ${topic} is not the log that was read: ${why}. Nothing is written to it. Point kafka_brokers and kafka_topic at the right one; if the old one is gone for good, choose a new name for kafka_topic: what was read stays`,
+    `Topic ${topic} is not the log that was read: ${why}. Nothing is written to it and nothing is read from it. Point kafka_brokers and kafka_topic at the right one; if the old one is gone for good, \`troupe log adopt\` takes this one as a new log, and what was read stays.`,
+    { got: why },
   );

@@ -34,6 +34,8 @@ export type LogSource = {
   readonly accepts: number | null;
   /** @throws TroupeError `unreachable`, and `not_found` where the topic is gone. */
   readonly facts: () => Promise<{ readonly cluster: string | null; readonly partitions: readonly LogPartition[] }>;
+  /** Makes the topic with so many partitions, where there is none. @throws TroupeError `unreachable` */
+  readonly make: (partitions: number) => Promise<void>;
   /** Reads until the signal. What `assigned` and `take` throw ends it and is thrown; what the log itself fails at is tried again. */
   readonly read: (reader: Reader) => Promise<void>;
   readonly close: () => Promise<void>;

@@ -1,5 +1,5 @@
 /**
- * OTLP requests in protobuf (opentelemetry-proto 1.x: trace, logs, common, resource) as the same requests in JSON, so that one way
+ * OTLP requests in protobuf (opentelemetry-proto 1.x: trace, logs, metrics, common, resource) as the same requests in JSON, so that one way
  * leads from either into events. Ids become hex.
  */
 import { got, type Refusal } from '../../errors.ts';
@@ -79,6 +79,17 @@ const LOG_RECORD: Fields = {
   12: { name: 'eventName', as: 'string' },
 };
 
+/** Of a metric only its data points are read, and of these that they are there. */
+const DATA_POINT: Fields = {};
+const points: Fields = { 1: { name: 'dataPoints', as: () => DATA_POINT, list: true } };
+const METRIC: Fields = {
+  5: { name: 'gauge', as: () => points },
+  7: { name: 'sum', as: () => points },
+  9: { name: 'histogram', as: () => points },
+  10: { name: 'exponentialHistogram', as: () => points },
+  11: { name: 'summary', as: () => points },
+};
+
 /** A request is resources, in each scopes, in each items. */
 function request(resources: string, scopes: string, items: string, item: Fields): Fields {
   const scope: Fields = {
@@ -97,6 +108,7 @@ function request(resources: string, scopes: string, items: string, item: Fields)
 const REQUESTS = {
   traces: request('resourceSpans', 'scopeSpans', 'spans', SPAN),
   logs: request('resourceLogs', 'scopeLogs', 'logRecords', LOG_RECORD),
+  metrics: request('resourceMetrics', 'scopeMetrics', 'metrics', METRIC),
 } as const;
 
 /** A request in protobuf as the request in JSON. An item that is not one is null in its list; the others are kept. Never throws. */

@@ -5,10 +5,10 @@
 import { type Static, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { TroupeError } from '../../errors.ts';
-import { decodeDraft } from '../../ingest/decode.ts';
 import type { EventData } from '../../ingest/events.ts';
 import { hashId } from '../../ingest/json.ts';
 import { KEYED } from '../../ingest/log/keyed.ts';
+import { ownEvent } from '../../ingest/own-event.ts';
 import type { Db } from '../db/pool.ts';
 import { facts, firstOf, query, rowsOf } from '../db/query.ts';
 import { checkedSpec, type Handler, type JobContext } from '../jobs/jobs.ts';
@@ -170,7 +170,7 @@ async function annotateOne(
     usage: own,
     ...(transcript.cut === null ? {} : { cut: transcript.cut }),
   };
-  const decoded = decodeDraft({
+  const event = ownEvent({
     name: 'feedback.recorded',
     source: '/annotate',
     id: feedbackId,
@@ -184,9 +184,7 @@ async function annotateOne(
       unmapped: { ...found.unmapped, ...record },
     } as EventData<'feedback.recorded'>,
   });
-  if (decoded.refusal)
-    throw new TroupeError('internal', `An annotation was refused: ${JSON.stringify(decoded.refusal)}`);
-  await log.append([decoded.event]);
+  await log.append([event]);
   return { as: found.label === 'refused' ? 'refused' : 'annotated' };
 }
 

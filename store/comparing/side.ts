@@ -79,7 +79,14 @@ export async function spokenBy(tx: Session, { kind, id }: Side): Promise<Map<str
           .onRef('a.episode_id', '=', 'c.episode_id')
           .on(sql<boolean>`a.agent_id = coalesce(c.completed_agent_id, c.requested_agent_id)`),
       )
-      .select(['c.episode_id', sql<string | null>`coalesce(c.completed_role, c.requested_role, a.role)`.as('role')])
+      .select([
+        'c.episode_id',
+        sql<
+          string | null
+        >`coalesce(c.completed_role, c.requested_role, a.role, a.name, c.completed_agent_id, c.requested_agent_id)`.as(
+          'role',
+        ),
+      ])
       .distinct()
       .where((is) => {
         if (kind === 'checkpoint') return is('c.checkpoint_id', '=', id);

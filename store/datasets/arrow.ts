@@ -18,17 +18,22 @@ import {
   makeData,
   RecordBatch,
   RecordBatchFileWriter,
+  RecordBatchStreamWriter,
+  type RecordBatchWriter,
   Schema,
   Struct,
-  type Table,
+  Table,
   TimestampMicrosecond,
   tableFromIPC,
   tableToIPC,
   Utf8,
+  vectorFromArray,
 } from 'apache-arrow';
+import { TroupeError } from '../../errors.ts';
 import { type Buffers, columnBuffer, type Wire } from './column-buffers.ts';
 import type { Column, ColumnKind } from './columns.ts';
 import { type CopyOptions, copyBatches } from './copy-binary.ts';
+import { featuresOf, type Shape, type Shapes } from './shape.ts';
 
 const item = (type: DataType) => new List(new Field('item', type, true));
 
@@ -77,14 +82,19 @@ function dataOf(type: DataType, column: Buffers): Data {
 /** Takes batches and hands the bytes of an Arrow IPC file to `sink`, in order. Call `finish` once, after the last batch. */
 export type ArrowWriter = { write(batch: readonly Buffers[]): void; finish(): Promise<void> };
 
+type ArrowSink = (bytes: Uint8Array) => Promise<void> | void;
+
 /** @param columns name and kind of each column, in the order of every batch */
-export function arrowWriter(
-  columns: readonly ColumnShape[],
-  sink: (bytes: Uint8Array) => Promise<void> | void,
-): ArrowWriter {
+export const arrowWriter = (columns: readonly ColumnShape[], sink: ArrowSink): ArrowWriter =>
+  writingTo(new RecordBatchFileWriter(), columns, sink);
+
+/** As `arrowWriter`, in the streaming form of Arrow IPC, whose rows can be read before its end has come. */
+export const arrowStreamWriter = (columns: readonly ColumnShape[], sink: ArrowSink): ArrowWriter =>
+  writingTo(new RecordBatchStreamWriter(), columns, sink);
+
+function writingTo(writer: RecordBatchWriter, columns: readonly ColumnShape[], sink: ArrowSink): ArrowWriter {
   const schema = schemaOf(columns);
   const struct = new Struct(schema.fields);
-  const writer = new RecordBatchFileWriter();
   writer.reset(undefined, schema);
   const drained = (async () => {
     for await (const chunk of writer) {
@@ -239,6 +249,73 @@ function listAt(child: Data, from: number, to: number): RowValue {
   const values = (child.values as Int32Array).subarray(from, to);
   if (child.nullCount === 0) return values;
   return Array.from(values, (value, i) => (isThere(child, from + i) ? value : null));
+}
+
+const NESTED_BATCH = 1000;
+
+/** JSON is text with a mark that Arrow readers know, so that a list of differing objects needs no common fields. */
+const JSON_MARK = new Map([
+  ['ARROW:extension:name', 'arrow.json'],
+  ['ARROW:extension:metadata', ''],
+]);
+
+function nestedField(name: string, shape: Shape): Field {
+  if (shape === 'json') return new Field(name, new Utf8(), true, JSON_MARK);
+  return new Field(name, nestedType(shape), true);
+}
+
+function nestedType(shape: Exclude<Shape, 'json'>): DataType {
+  if (shape === 'text') return new Utf8();
+  if (shape === 'int') return new Int32();
+  if (shape === 'number') return new Float64();
+  if (shape === 'bool') return new Bool();
+  if ('list' in shape) return new List(nestedField('element', shape.list));
+  return new Struct(Object.entries(shape.struct).map(([name, inner]) => nestedField(name, inner)));
+}
+
+/** A value as the builders of Arrow take it: JSON as text, every field of a struct there, a missing one null. */
+function nestedValue(shape: Shape, value: unknown): unknown {
+  if (value === null || value === undefined) return null;
+  if (shape === 'json') return JSON.stringify(value);
+  if (typeof shape === 'string') return value;
+  if ('list' in shape) return Array.from(value as ArrayLike<unknown>, (one) => nestedValue(shape.list, one));
+  const record = value as Readonly<Record<string, unknown>>;
+  return Object.fromEntries(
+    Object.entries(shape.struct).map(([name, inner]) => [name, nestedValue(inner, record[name])]),
+  );
+}
+
+/**
+ * Rows of lists and structs as a table in the streaming form of Arrow IPC. A member that `shapes` does not name is not written, one
+ * that a row lacks is null. The schema names the features of Hugging Face datasets, so that JSON is read back as values.
+ */
+export function nestedStream(shapes: Shapes, rows: readonly Readonly<Record<string, unknown>>[]): Uint8Array {
+  const fields = Object.entries(shapes).map(([name, shape]) => nestedField(name, shape));
+  const features = JSON.stringify({ info: { features: featuresOf(shapes) } });
+  const schema = new Schema(fields, new Map([['huggingface', features]]));
+  const struct = new Struct(fields);
+  const batches: RecordBatch[] = [];
+  for (let from = 0; from < rows.length || from === 0; from += NESTED_BATCH) {
+    const some = rows.slice(from, from + NESTED_BATCH);
+    const children = Object.entries(shapes).map(([name, shape], i) =>
+      makeOne(
+        fields[i]!.type,
+        some.map((row) => nestedValue(shape, row[name])),
+      ),
+    );
+    batches.push(new RecordBatch(schema, makeData({ type: struct, length: some.length, nullCount: 0, children })));
+  }
+  return tableToIPC(new Table(schema, batches), 'stream');
+}
+
+/** All values in one piece of memory. */
+function makeOne(type: DataType, values: readonly unknown[]): Data {
+  const vector = vectorFromArray([...values], type);
+  const [data] = vector.data;
+  if (vector.data.length !== 1 || !data) {
+    throw new TroupeError('internal', `A column of ${values.length} values became ${vector.data.length} pieces.`);
+  }
+  return data;
 }
 
 /** The same table in the streaming form of Arrow IPC, for readers that take no file. */

@@ -26,38 +26,21 @@ export type Column = { readonly name: string; readonly kind: ColumnKind; readonl
 /** JSON text of an expression, or the JSON null. */
 const j = (sql: string) => `coalesce(to_json(${sql})::text, 'null')`;
 
-/**
- * One message body (alias `b`) as JSON text, as it was sent: a plain content is a string, parts are a list, and members without a
- * column of their own stand in `content` beside `parts`.
- */
-const MESSAGE = `'{"role":' || to_json(b.role)::text || ',"content":' ||
-      case when json_typeof(b.content) = 'array' then b.content::text
-           when json_typeof(b.content) = 'object' and json_typeof(b.content -> 'parts') = 'array' then (b.content -> 'parts')::text
-           else ${j('b.text')} end ||
-      case when b.name is null then '' else ',"name":' || to_json(b.name)::text end ||
-      case when json_typeof(b.content) = 'object' then coalesce((
-        select string_agg(',' || to_json(m.key)::text || ':' || m.value::text, '' order by m.key collate "C")
-        from json_each(b.content) m where m.key <> 'parts'), '') else '' end || '}'`;
+/** One message (alias `m`) as JSON text: role and content, its name if it has one, then its other members by name. */
+const MESSAGE = `'{"role":' || (m.message -> 'role')::text || ',"content":' || coalesce((m.message -> 'content')::text, 'null') ||
+      case when m.message ->> 'name' is null then '' else ',"name":' || (m.message -> 'name')::text end || coalesce((
+        select string_agg(',' || to_json(o.key)::text || ':' || o.value::text, '' order by o.key collate "C")
+        from json_each(m.message) o where o.key not in ('role', 'content', 'name')), '') || '}'`;
 
-/**
- * The input messages of a call (alias `c`) as JSON text; null where the call names none, or one of them is not in the tables.
- * `bodies` gives `hash` and `message` of those that it may name.
- */
-const promptFrom = (bodies: string) =>
-  `(select case when count(m.message) = cardinality(c.input) then '[' || coalesce(string_agg(m.message, ',' order by i.place), '') || ']' end
-      from unnest(c.input) with ordinality as i (hash, place) left join ${bodies} where c.input is not null)`;
+/** The key of an episode's events, of the rows of a table. */
+const keyOf = (alias: string) => `'e/' || ${alias}.episode_id`;
 
-/** Each body is looked up by its key. */
-export const PROMPT = promptFrom(
-  `lateral (select ${MESSAGE} as message from facts.message_bodies b where b.episode_id = c.episode_id and b.hash = i.hash offset 0) m on true`,
-);
+/** The input messages of a call (alias `c`) as JSON text; null where the call names none. */
+export const PROMPT = `(select '[' || coalesce(string_agg(${MESSAGE}, ',' order by m.place), '') || ']'
+      from troupe.messages_of(${keyOf('c')}, c.context) m having c.context is not null)`;
 
-/** The bodies of an episode are read once, by `BODIES`, and shared by its calls. */
-export const PROMPT_FROM_BODIES = promptFrom(
-  'unnest(bodies.hashes, bodies.messages) as m (hash, message) on m.hash = i.hash',
-);
-export const BODIES = `(select array_agg(b.hash) as hashes, array_agg(${MESSAGE}) as messages
-      from facts.message_bodies b where b.episode_id = e.episode_id offset 0)`;
+/** Tool definitions as JSON text: those of the call, else those of its agent. */
+const TOOLS = 'coalesce(c.tools, a.tools)::text';
 
 const STEP: readonly Column[] = [
   { name: 'task_id', kind: 'text', sql: 'e.task_id' },
@@ -77,23 +60,30 @@ const STEP: readonly Column[] = [
   { name: 'text', kind: 'text', sql: 's.text' },
   { name: 'content', kind: 'text', sql: 's.content::text' },
   { name: 'prompt', kind: 'text', sql: 'c.prompt' },
+  { name: 'system', kind: 'text', sql: 'a.system_instructions' },
+  { name: 'tools', kind: 'text', sql: TOOLS },
+  { name: 'ground_truth', kind: 'text', sql: 't.ground_truth::text' },
   { name: 'reward', kind: 'float8', sql: 'reward' },
   { name: 'advantage', kind: 'float8', sql: 'advantage' },
   { name: 'reason', kind: 'text', sql: 'reason' },
 ];
 
+/** The names of the messages that a call read, in their order. */
+const INPUT = `(select coalesce(array_agg(m.hash order by m.place), '{}') from troupe.messages_of(${keyOf('c')}, c.context) m having c.context is not null)`;
+
 /** What a step says inside the `steps` of an episode; its input names messages of the column `messages` by their hash. */
 const STEP_JSON = `'{"step_id":' || to_json(${fieldSql('step_id')})::text || ',"call_id":' || to_json(s.call_id)::text ||
       ',"candidate":' || s.candidate || ',"agent":' || ${j(fieldSql('agent'))} || ',"role":' || ${j(fieldSql('role'))} ||
       ',"turn":' || ${j(fieldSql('turn'))} || ',"chosen":' || ${j('s.chosen')} || ',"checkpoint_id":' || ${j('c.checkpoint_id')} ||
-      ',"input":' || ${j('c.input')} || ',"text":' || ${j('s.text')} || ',"content":' || coalesce(s.content::text, 'null') ||
+      ',"input":' || ${j(INPUT)} || ',"system":' || ${j('a.system_instructions')} || ',"tools":' || coalesce(${TOOLS}, 'null') || ',"text":' || ${j('s.text')} || ',"content":' || coalesce(s.content::text, 'null') ||
       ',"prompt_token_ids":' || ${j('c.prompt_token_ids')} || ',"token_ids":' || ${j('s.token_ids')} ||
       ',"logprobs":' || ${j('s.logprobs')} || ',"loss_mask":' || ${j('s.loss_mask')} ||
       ',"reward":' || coalesce(to_json(@reward)::text, 'null') || ',"advantage":' || coalesce(to_json(@advantage)::text, 'null') ||
       ',"reason":' || coalesce(to_json(@reason)::text, 'null') || '}'`;
 
-const MESSAGES = `(select '{' || coalesce(string_agg(to_json(b.hash)::text || ':' || ${MESSAGE}, ',' order by b.hash), '') || '}'
-      from facts.message_bodies b where b.episode_id = e.episode_id)`;
+/** Each message that a call of the episode read, by its name. */
+const MESSAGES = `(select '{' || coalesce(string_agg(to_json(m.hash)::text || ':' || ${MESSAGE}, ',' order by m.hash), '') || '}'
+      from troupe.messages_read(${keyOf('e')}, array(select c.context from facts.calls c where c.episode_id = e.episode_id)) m)`;
 
 const EPISODE: readonly Column[] = [
   { name: 'task_id', kind: 'text', sql: 'e.task_id' },
@@ -106,6 +96,7 @@ const EPISODE: readonly Column[] = [
   { name: 'reward', kind: 'float8', sql: 'e.reward' },
   { name: 'started_at', kind: 'timestamptz', sql: 'e.started_at' },
   { name: 'finished_at', kind: 'timestamptz', sql: 'e.finished_at' },
+  { name: 'ground_truth', kind: 'text', sql: 't.ground_truth::text' },
   { name: 'messages', kind: 'text', sql: MESSAGES },
   { name: 'steps', kind: 'text', sql: STEP_JSON },
 ];

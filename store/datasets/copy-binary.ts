@@ -19,6 +19,8 @@ export type CopyOptions = {
   readonly extra?: number;
   readonly batchRows?: number;
   readonly batchBytes?: number;
+  /** Bytes of one row at most; a longer one throws `too_large`. Default: no bound. */
+  readonly maxRowBytes?: number;
 };
 
 const SIGNATURE = Buffer.from('PGCOPY\n\xff\r\n\0', 'latin1');
@@ -37,9 +39,9 @@ export async function* copyBatches(
   columns: readonly Pick<Column, 'kind'>[],
   options: CopyOptions = {},
 ): AsyncGenerator<readonly Buffers[], void, undefined> {
-  const { onRow, extra = 0, batchRows = BATCH_ROWS, batchBytes = BATCH_BYTES } = options;
+  const { onRow, extra = 0, batchRows = BATCH_ROWS, batchBytes = BATCH_BYTES, maxRowBytes } = options;
   const buffers = columns.map((column) => columnBuffer(column.kind));
-  const input = rowInput(columns.length, extra);
+  const input = rowInput(columns.length, extra, maxRowBytes);
   let rows = 0;
 
   /** Decodes what is there; true where a batch is full. */
@@ -72,7 +74,7 @@ export async function* copyBatches(
 }
 
 /** The unread bytes of a COPY, in which rows are found; those of a slice stay where they are until more is fed. */
-function rowInput(width: number, extra: number) {
+function rowInput(width: number, extra: number, most = Number.POSITIVE_INFINITY) {
   const fields = width + extra;
   const [starts, lengths] = [new Int32Array(SLICE * fields), new Int32Array(SLICE * fields)];
   const [firsts, lasts] = [new Int32Array(SLICE), new Int32Array(SLICE)];
@@ -130,6 +132,12 @@ function rowInput(width: number, extra: number) {
         to -= from;
         from = 0;
       } else if (to === room) {
+        if (room >= most) {
+          throw new TroupeError('too_large', `A row should have at most ${most} bytes; one has more.`, {
+            expected: `at most ${most} bytes`,
+            hint: 'Select fewer columns, or the beginning of long text: left(text, 1000).',
+          });
+        }
         room *= 2;
         const larger = wireOf(room, starts, lengths);
         larger.bytes.set(wire.bytes.subarray(0, to));

@@ -5,13 +5,13 @@
 import { createHash } from 'node:crypto';
 import { readFile, stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { TroupeError } from '../../errors.ts';
-import { decodeDraft } from '../../ingest/decode.ts';
 import { canonicalJson } from '../../ingest/json.ts';
 import type { EventLog } from '../../ingest/log/log.ts';
+import { ownEvent } from '../../ingest/own-event.ts';
 import type { Db, Session } from '../db/pool.ts';
 import { query, rowsOf, sql } from '../db/query.ts';
 import { arrowStream, copyToArrow, readArrow } from './arrow.ts';
+import { frozenCard } from './card.ts';
 import { chooseMethod, judgedMethods } from './chosen-methods.ts';
 import { jsonLines } from './jsonl.ts';
 import { type RowTrail, rowTrail } from './lineage.ts';
@@ -148,7 +148,7 @@ async function readPositions(tx: Session): Promise<Positions> {
     query
       .selectFrom('troupe.positions as p')
       .innerJoin('troupe.logs as l', 'l.log', 'p.log')
-      .select(sql<string>`'facts/' || l.name || case when generation > 0 then '#' || generation else '' end`.as('log'))
+      .select(sql<string>`'facts/' || l.label`.as('log'))
       .select(['partition', 'position'])
       .where('projection', '=', 'facts')
       .orderBy(sql`l.name collate "C"`)
@@ -236,7 +236,9 @@ async function publish(draft: Draft, parent: string, read: Read): Promise<Frozen
   const files = await Promise.all([...read.sinks, lineage].map((sink) => sink.finish()));
   const more: FileSink[] = [];
   for (const { split } of read.trails) more.push(...(await otherLayouts(draft, manifest.recipe, split)));
-  files.push(...(await Promise.all(more.map((sink) => sink.finish()))));
+  const card = await draft.file('README.md');
+  await card.write(Buffer.from(frozenCard(manifest)));
+  files.push(...(await Promise.all([...more, card].map((sink) => sink.finish()))));
 
   const complete: Manifest = { ...manifest, files: files.sort((a, b) => (a.name < b.name ? -1 : 1)) };
   const sink = await draft.file('manifest.json');
@@ -270,13 +272,6 @@ async function reuse(draft: Draft, directory: string, rows: CompactRows): Promis
 
 /** A dataset that the log knows already, at another time, is a conflict of times only: the first announcement stays. */
 async function announce(log: EventLog, frozen: Frozen, at: string): Promise<void> {
-  const decoded = decodeDraft(datasetDraft(frozen.manifest, frozen.rows, { at, uri: frozen.directory }));
-  if (decoded.refusal) {
-    throw new TroupeError(
-      'internal',
-      `The event about dataset ${frozen.manifest.dataset_id} was refused at ${decoded.refusal.field}.`,
-      decoded.refusal,
-    );
-  }
-  await log.append([decoded.event]);
+  const event = ownEvent(datasetDraft(frozen.manifest, frozen.rows, { at, uri: frozen.directory }));
+  await log.append([event]);
 }

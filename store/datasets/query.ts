@@ -17,8 +17,8 @@ import {
 } from '../db/query.ts';
 import { type Filter, fieldSql, looksAtTask, lowerFilter, showSql, splitFilter } from '../select.ts';
 import type { ChosenMethod } from './chosen-methods.ts';
-import { BODIES, COLUMNS, type Column, PROMPT, PROMPT_FROM_BODIES } from './columns.ts';
-import type { Recipe } from './recipe.ts';
+import { COLUMNS, type Column, PROMPT } from './columns.ts';
+import type { Recipe, Split } from './recipe.ts';
 
 /** The methods a recipe names, found in the tables. */
 export type MethodsUsed = {
@@ -198,7 +198,7 @@ function joins(recipe: Recipe, used: MethodsUsed, chosen: Chosen, extra: 'condit
     return rows.leftJoin(fenced(lookedUp, alias), (join) => join.on(on));
   };
   const prompted = extra === 'values' && recipe.columns.includes('prompt');
-  const prompt = prompted ? sql.raw(listed ? PROMPT_FROM_BODIES : PROMPT) : null;
+  const prompt = prompted ? sql.raw(PROMPT) : null;
   const onEpisode = sql.raw<SqlBool>(`a.episode_id = c.episode_id and a.agent_id = ${fieldSql('agent_id')}`);
   const onTask = sql<SqlBool>`t.task_id = e.task_id`;
   const none = sql<string>`''`;
@@ -206,11 +206,11 @@ function joins(recipe: Recipe, used: MethodsUsed, chosen: Chosen, extra: 'condit
   let rows = listed
     ? joined(beginning(chosen).selectFrom('chosen'), 'join', 'episodes', 'e', sql`e.episode_id = chosen.id`)
     : (tables.selectFrom('facts.episodes as e') as Rows);
-  if (prompted && listed) rows = rows.innerJoinLateral(sql`${sql.raw(BODIES)}`.as('bodies'), (join) => join.onTrue());
   rows = joined(rows, 'join', 'calls', 'c', sql`c.episode_id = e.episode_id`, prompt);
   rows = joined(rows, 'left join', 'agents', 'a', onEpisode);
   rows = joined(rows, 'join', 'steps', 's', sql`s.episode_id = c.episode_id and s.call_id = c.call_id`);
-  if (step.some(looksAtTask) || (!listed && episodeCondition(recipe).task))
+  const known = extra === 'values' && recipe.columns.includes('ground_truth');
+  if (known || step.some(looksAtTask) || (!listed && episodeCondition(recipe).task))
     rows = joined(rows, 'left join', 'tasks', 't', onTask);
   for (const [i, method] of used.verdicts.entries()) {
     rows = judged(rows, 'verdicts', `vs${i}`, STEP_ID, method);
@@ -246,17 +246,30 @@ export function funnelQuery(
     .orderBy('stage');
 }
 
-/** Held-out tasks are those whose hash falls below the share; an episode without a task stands for itself. */
-function splitCondition(split: NonNullable<Recipe['split']>, name: SplitName): RawBuilder<SqlBool> {
+/** A task is in the split in whose share its hash falls; an episode without a task stands for itself. */
+function splitCondition(split: Split, name: SplitName): RawBuilder<SqlBool> {
   const seed = escapeText(`${split.seed}/`);
   const hash = sql`sha256(convert_to(${seed} || coalesce('t/' || e.task_id, 'e/' || e.episode_id), 'UTF8'))`;
   const bits = sql`(('x' || left(encode(${hash}, 'hex'), 8))::bit(32)::bigint & 4294967295)`;
-  return sql`${bits} ${sql.raw(name === 'held_out' ? '<' : '>=')} ${Math.round(split.held_out * 2 ** 32)}`;
+  const bound = (share: number): number => Math.round(share * 2 ** 32);
+  const shares = sharesOf(split);
+  if (name === 'train') return sql`${bits} >= ${bound(Math.max(...shares.map(({ to }) => to)))}`;
+  const { from, to } = shares.find((share) => share.name === name)!;
+  return from === 0 ? sql`${bits} < ${bound(to)}` : sql`${bits} >= ${bound(from)} and ${bits} < ${bound(to)}`;
 }
 
-export type SplitName = 'train' | 'held_out';
-export const splitsOf = (recipe: Recipe): readonly SplitName[] =>
-  recipe.split === null ? ['train'] : ['train', 'held_out'];
+/** The parts beside train, and which shares of the tasks they are: those whose hash, as a share of all hashes, lies between. */
+const sharesOf = (split: Split): readonly { name: SplitName; from: number; to: number }[] =>
+  'held_out' in split
+    ? [{ name: 'held_out', from: 0, to: split.held_out }]
+    : [
+        { name: 'validation', from: split.test, to: split.test + split.validation },
+        { name: 'test', from: 0, to: split.test },
+      ];
+
+export type SplitName = 'train' | 'held_out' | 'validation' | 'test';
+export const splitsOf = ({ split }: Recipe): readonly SplitName[] =>
+  split === null ? ['train'] : ['train', ...sharesOf(split).map(({ name }) => name)];
 
 const AT = 'coalesce(c.requested_at, c.completed_at)';
 /** Inside an episode: as its source counts, else by turn and time, and at last by key. */
@@ -305,7 +318,8 @@ export function rowsQuery(recipe: Recipe, used: MethodsUsed, chosen: Chosen, spl
   const order = [...EPISODES[recipe.order], ...IN_EPISODE];
 
   if (recipe.unit === 'episode') {
-    const grouped = (rows: Rows): Rows => ordered(rows.groupBy(EPISODE_COLUMNS), EPISODES[recipe.order]);
+    const truth = recipe.columns.includes('ground_truth') ? [sql.raw(TRUTH)] : [];
+    const grouped = (rows: Rows): Rows => ordered(rows.groupBy([...EPISODE_COLUMNS, ...truth]), EPISODES[recipe.order]);
     const steps = (text: string) => {
       const step = text
         .replaceAll('@reward', values.reward)
@@ -361,3 +375,4 @@ const EPISODE_COLUMNS = [
   'e.started_version',
   'e.finished_version',
 ];
+const TRUTH = 't.ground_truth::text';

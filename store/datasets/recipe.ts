@@ -10,9 +10,12 @@ import { canonicalJson, isRecord } from '../../ingest/json.ts';
 import { nearest } from '../methods/nearest.ts';
 import { type Filter, filterSchema, parseFilter } from '../select.ts';
 import { COLUMNS, type Unit } from './columns.ts';
+import { LAYOUTS } from './layouts/catalogue.ts';
 
 const nullable = <T extends Parameters<typeof Type.Optional>[0]>(schema: T) =>
   Type.Optional(Type.Union([schema, Type.Null()]));
+
+const shareOf = (description: string) => Type.Optional(Type.Number({ minimum: 0, maximum: 1, description }));
 
 const methodFields = {
   method: nullable(Type.String({ minLength: 1, description: 'name of the method; its latest version is taken' })),
@@ -60,7 +63,9 @@ export const recipeSchema = Type.Object(
     split: nullable(
       Type.Object(
         {
-          held_out: Type.Number({ minimum: 0, maximum: 1, description: 'share of the tasks' }),
+          held_out: shareOf('share of the tasks that train leaves out'),
+          validation: shareOf('share of the tasks for choosing between checkpoints; with test, instead of held_out'),
+          test: shareOf('share of the tasks for the last comparison; with validation, instead of held_out'),
           seed: Type.Optional(Type.Union([Type.Integer(), Type.String()])),
         },
         { additionalProperties: false },
@@ -83,6 +88,11 @@ export type MethodChoice = {
 };
 export type VerdictChoice = MethodChoice & { readonly keep: boolean };
 
+/** Shares of the tasks outside train: one part held out, or two with a name each. */
+export type Split =
+  | { readonly held_out: number; readonly seed: string }
+  | { readonly validation: number; readonly test: number; readonly seed: string };
+
 /** A recipe in canonical form: every field is there, in one spelling. */
 export type Recipe = {
   readonly name: string;
@@ -93,7 +103,7 @@ export type Recipe = {
   readonly reward: MethodChoice | null;
   readonly credit: MethodChoice | null;
   readonly order: 'recorded' | 'm1';
-  readonly split: { readonly held_out: number; readonly seed: string } | null;
+  readonly split: Split | null;
   readonly columns: readonly string[];
   readonly layout: readonly Layout[];
   readonly limit: number | null;
@@ -130,6 +140,7 @@ export function parseRecipe(value: unknown): Recipe {
   for (const key of Object.keys(value)) {
     if (!known.includes(key)) refuseName(key, known, 'recipe', key);
   }
+  refuseExports(value.layout);
   const where = value.where === undefined || value.where === null ? null : parseFilter(value.where);
   const { where: _, ...plain } = { ...value, where: null, columns: value.columns ?? null };
   checkShape(plain);
@@ -151,7 +162,7 @@ export function parseRecipe(value: unknown): Recipe {
     reward: input.reward ? choiceOf(input.reward, 'reward') : null,
     credit: input.credit ? choiceOf(input.credit, 'credit') : null,
     order: input.order ?? 'recorded',
-    split: input.split ? { held_out: input.split.held_out, seed: String(input.split.seed ?? 0) } : null,
+    split: input.split ? splitOf(input.split) : null,
     columns: input.columns ? [...new Set(input.columns)] : available,
     layout: layoutsOf(input.layout),
     limit: input.limit ?? null,
@@ -160,6 +171,32 @@ export function parseRecipe(value: unknown): Recipe {
 
 /** The canonical text of a recipe: what its identity is made of. */
 export const recipeText = (recipe: Recipe): string => canonicalJson(recipe);
+
+/** Layouts of other trainers are made from what is frozen. */
+function refuseExports(layout: unknown): void {
+  const found = [layout].flat().find((name) => LAYOUTS.some((one) => one.name === name));
+  if (found === undefined) return;
+  invalid(
+    `layout ${String(found)} is made from a frozen dataset: troupe dataset export NAME --layout ${String(found)}.`,
+    {
+      field: 'layout',
+      expected: `one of ${LAYOUT.join(', ')}`,
+      got: got(found),
+    },
+  );
+}
+
+function splitOf({ held_out, validation, test, seed = 0 }: NonNullable<RecipeInput['split']>): Split {
+  const named = { expected: 'held_out, or validation and test', field: 'split' };
+  if (held_out !== undefined) {
+    if (validation === undefined && test === undefined) return { held_out, seed: String(seed) };
+    return invalid('split names held_out beside validation or test; name one part, or two.', named);
+  }
+  if (validation === undefined && test === undefined) return invalid('split names no share of the tasks.', named);
+  const sum = (validation ?? 0) + (test ?? 0);
+  if (sum <= 1) return { validation: validation ?? 0, test: test ?? 0, seed: String(seed) };
+  return invalid(`validation and test are ${sum} of the tasks together; they are 1 at most.`, named);
+}
 
 /** The Arrow file is the dataset itself; the other layouts are made from it, so it is always there. */
 function layoutsOf(layout: RecipeInput['layout']): readonly Layout[] {

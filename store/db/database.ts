@@ -162,16 +162,25 @@ export async function listProjects(
     const server = lease?.url ?? options.databaseUrl!;
     const projects: string[] = [];
     for (const name of await databasesOn(server)) {
-      const db = openPool(withDatabase(server, name), { max: 1 });
-      const { rows } = await db
-        .query<{ ours: boolean }>(`select to_regclass('troupe.events') is not null as ours`)
-        .finally(() => db.close());
-      if (rows[0]?.ours) projects.push(name);
+      const ours = await holdsTroupe(server, name).catch(async (error) => {
+        // Dropped since the list was read.
+        if ((await databasesOn(server)).includes(name)) throw error;
+        return false;
+      });
+      if (ours) projects.push(name);
     }
     return projects;
   } finally {
     lease?.close();
   }
+}
+
+async function holdsTroupe(server: string, database: string): Promise<boolean> {
+  const db = openPool(withDatabase(server, database), { max: 1 });
+  const { rows } = await db
+    .query<{ ours: boolean }>(`select to_regclass('troupe.events') is not null as ours`)
+    .finally(() => db.close());
+  return rows[0]!.ours;
 }
 
 /** Sorted by code point, wherever it runs. Tries the database the address names, then `postgres`, to say it from. */

@@ -46,6 +46,9 @@ const DEFAULTS: Readonly<Record<string, string>> = {
   max_connections: '200',
   shared_buffers: '256MB',
   max_wal_size: '2GB',
+  // Old segments are removed, not kept for later: a home at rest holds 32 MB of them instead of up to 2 GB.
+  wal_recycle: 'off',
+  min_wal_size: '32MB',
   timezone: 'UTC',
   log_timezone: 'UTC',
   log_destination: 'stderr',

@@ -6,8 +6,8 @@ import { scalarOf, sql } from './query.ts';
 
 export type NewsOptions = {
   readonly signal: AbortSignal;
-  /** Looks at the latest after so many milliseconds, whatever was heard. */
-  readonly pollMs?: number;
+  /** Looks at the latest after so many milliseconds, whatever was heard; a function is asked after each piece of work. */
+  readonly pollMs?: number | (() => number);
   /** After news, waits so long for more of it: one larger piece of work is cheaper than several small ones. */
   readonly gatherMs?: number;
   /** Called with what the environment failed at, which is tried again for ever. */
@@ -47,7 +47,7 @@ export async function onNews(
       if (await patiently(work, patience).catch(unlessStopped)) continue;
       if (!news && !signal.aborted) {
         await new Promise<void>((resolve) => {
-          const timer = setTimeout(resolve, pollMs);
+          const timer = setTimeout(resolve, typeof pollMs === 'number' ? pollMs : pollMs());
           wake = () => {
             clearTimeout(timer);
             resolve();

@@ -5,6 +5,7 @@
  * come back to them and no round trip is spent on them. Values arrive as `values.ts` says.
  */
 
+import type { Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -12,6 +13,7 @@ import pg from 'pg';
 import copy from 'pg-copy-streams';
 import Cursor from 'pg-cursor';
 import { TroupeError } from '../../errors.ts';
+import { type Backend, requestCancel } from './cancel.ts';
 import { type CopyOut, copyOut } from './copy-out.ts';
 import { connectError, parseAddress, sqlState } from './faults.ts';
 import { parserOf } from './values.ts';
@@ -23,6 +25,8 @@ export type Result<Row> = {
   readonly rows: Row[];
   readonly count: number;
   readonly columns: readonly Column[];
+  /** Bytes that the server sent, where `maxBytes` was given. */
+  readonly bytes?: number;
 };
 
 export type QueryOptions = {
@@ -32,6 +36,8 @@ export type QueryOptions = {
   readonly array?: boolean;
   /** Forces the extended protocol, which takes exactly one statement; the default without parameters takes several. */
   readonly extended?: boolean;
+  /** Bytes of the result at most, as the server sends it. One with more closes the connection and throws `too_large`. */
+  readonly maxBytes?: number;
 };
 
 export type Params = readonly unknown[];
@@ -57,6 +63,11 @@ export type TransactionOptions = {
   readonly readOnly?: boolean;
   /** Statements that go with BEGIN, without a round trip of their own: what is set for this transaction alone. */
   readonly settings?: string;
+  /**
+   * When it aborts, the server is asked to cancel the statement under way, and 750 ms later the connection is cut if the transaction
+   * has not ended. The connection is not used again.
+   */
+  readonly signal?: AbortSignal;
 };
 
 export type Subscription = { close(): Promise<void> };
@@ -126,7 +137,61 @@ async function untilStarted<T>(attempt: () => Promise<T>, url: string, options: 
 
 /** Closes the socket under a client; what waits on it fails at once instead of for ever. */
 function sever(client: Client): void {
-  (client as unknown as { connection: { stream: { destroy(): void } } }).connection.stream.destroy();
+  socketOf(client).destroy();
+}
+
+const socketOf = (client: Client): Socket =>
+  (client as unknown as { connection: { stream: Socket } }).connection.stream;
+
+/** A statement that is cancelled has this long to end before its connection is cut, in milliseconds. */
+const CUT_AFTER_MS = 750;
+const CANCEL_EVERY_MS = 150;
+
+/** Ends the work on the connection once the signal aborts. Call what it returns when the work is over: true where it was ended. */
+function endOn(client: Client, signal: AbortSignal): () => boolean {
+  const { host, port, processID, secretKey } = client as unknown as Backend;
+  let again: NodeJS.Timeout | undefined;
+  let cut: NodeJS.Timeout | undefined;
+  const cancel = () => requestCancel({ host, port, processID, secretKey });
+  const end = () => {
+    cancel();
+    // A request that comes between two statements has no effect.
+    again = setInterval(cancel, CANCEL_EVERY_MS);
+    cut = setTimeout(() => {
+      cancel();
+      sever(client);
+    }, CUT_AFTER_MS);
+  };
+  if (signal.aborted) end();
+  else signal.addEventListener('abort', end, { once: true });
+  return () => {
+    signal.removeEventListener('abort', end);
+    clearInterval(again);
+    clearTimeout(cut);
+    return signal.aborted;
+  };
+}
+
+/** Closes the connection once more than `most` bytes have come. Returns how many came, and stops counting. */
+function countBytes(client: Client, most: number): () => number {
+  const socket = socketOf(client);
+  let bytes = 0;
+  const count = (chunk: Buffer) => {
+    bytes += chunk.length;
+    if (bytes <= most) return;
+    const size = `at most ${Math.floor(most / 1024 / 1024)} MiB`;
+    socket.destroy(
+      new TroupeError('too_large', `A row, or a few hundred together, should have ${size}; these have more.`, {
+        expected: size,
+        hint: 'Select fewer columns, or the beginning of long text: left(text, 1000).',
+      }),
+    );
+  };
+  socket.on('data', count);
+  return () => {
+    socket.off('data', count);
+    return bytes;
+  };
 }
 
 async function run<Row>(
@@ -140,12 +205,15 @@ async function run<Row>(
   if (options.name !== undefined) config.name = options.name;
   if (options.array) config.rowMode = 'array';
   if (options.extended) config.queryMode = 'extended';
-  const answer = (await client.query(config as unknown as pg.QueryConfig)) as pg.QueryResult | pg.QueryResult[];
+  const counted = options.maxBytes === undefined ? null : countBytes(client, options.maxBytes);
+  const asked = client.query(config as unknown as pg.QueryConfig) as Promise<pg.QueryResult | pg.QueryResult[]>;
+  const answer = await asked.finally(counted ?? (() => {}));
   const last = Array.isArray(answer) ? answer.at(-1)! : answer;
   return {
     rows: last.rows as Row[],
     count: last.rowCount ?? 0,
     columns: last.fields.map((field) => ({ name: field.name, type: field.dataTypeID })),
+    ...(counted === null ? {} : { bytes: counted() }),
   };
 }
 
@@ -262,14 +330,14 @@ export function openPool(url: string, options: PoolOptions = {}): Db {
     usableAfter: (error: unknown) => boolean,
   ): Promise<T> => {
     const client = await acquire();
-    let usable = true;
+    let failure: unknown = null;
     try {
       return await work(client);
     } catch (error) {
-      usable = usableAfter(error);
+      failure = error;
       throw error;
     } finally {
-      client.release(!usable);
+      client.release(!usableAfter(failure));
     }
   };
 
@@ -292,18 +360,20 @@ export function openPool(url: string, options: PoolOptions = {}): Db {
     query: (sql, params, queryOptions) =>
       borrow(
         (client) => run(client, sql, params, queryOptions),
-        (error) => sqlState(error) !== null,
+        (error) => error === null || sqlState(error) !== null,
       ),
     stream: (sql, params, streamOptions) => lend((client) => batches(client, sql, params, streamOptions)),
     copyIn: (sql, source) =>
       borrow(
         (client) => copyInto(client, sql, source),
-        () => false,
+        (error) => error === null,
       ),
     copyOut: (sql) => readable(lend((client) => copyFrom(client, sql))),
     transaction: (fn, transactionOptions = {}) => {
       let usable = true;
+      const { signal } = transactionOptions;
       const work = async (client: Client) => {
+        const ended = signal === undefined ? () => false : endOn(client, signal);
         try {
           return await transact(client, fn, transactionOptions);
         } catch (error) {
@@ -311,6 +381,9 @@ export function openPool(url: string, options: PoolOptions = {}): Db {
             usable = false;
           });
           throw error;
+        } finally {
+          // A cancel request that is still on its way would hit the next statement.
+          if (ended()) usable = false;
         }
       };
       return borrow(work, () => usable);

@@ -16,6 +16,9 @@ const REVEALING = ['txid_current', 'pg_current_xact_id', 'pg_stat_get_activity',
 /** Connections of one project's readers, over all processes. */
 const CONNECTIONS = 32;
 
+/** Disk that one query may take for sorts and joins. Only a superuser may set it, so only on the embedded server. */
+const TEMP_FILES = '1GB';
+
 /**
  * A small pool that logs in as the project's reader, whose role is made or brought up to date first. Null where there can be none:
  * the server's user may not make roles, or came in without a password that the reader's could be derived from. Then whoever asks has
@@ -35,7 +38,7 @@ export async function openReader(
     await db.transaction(async (tx) => {
       await tx.query(`select pg_advisory_xact_lock(hashtext('troupe reader'))`);
       await tx.query(roleText(database, role, password));
-      if (embedded) await tx.query(LOCK_DOWN);
+      if (embedded) await tx.query(`${LOCK_DOWN} alter role ${quote(role)} set temp_file_limit = '${TEMP_FILES}'`);
     });
   } catch (error) {
     if (sqlState(error) === '42501') return null;

@@ -23,6 +23,12 @@ export interface LogTables {
     bytes: Filled<Int8>;
     written_at: Time;
   };
+  bodies: {
+    hash: string;
+    previous: string | null;
+    key: string;
+    body: string;
+  };
   dead_letters: {
     dead_letter_id: Filled<Int8>;
     door: string;
@@ -73,7 +79,7 @@ export interface LogTables {
     digest: string;
     partition: number;
     position: Int8;
-    recorded_at: Filled<Time>;
+    recorded_at: Time;
     log: number;
   };
   job_queue: {
@@ -89,6 +95,9 @@ export interface LogTables {
     outcome: 'done' | 'failed' | 'cancelled' | null;
     result: Json | null;
     error: Json | null;
+    waits_for: string | null;
+    started_at: Time | null;
+    deadline_at: Time | null;
   };
   judged_positions: {
     episode_id: string;
@@ -107,6 +116,7 @@ export interface LogTables {
     partitions: number;
     first_read: Filled<Time>;
     replaced_at: Time | null;
+    label: Filled<string>;
   };
   migrations: {
     number: number;
@@ -155,6 +165,19 @@ export interface LogTables {
   pruned_positions: {
     partition: number;
     events: Filled<Int8>;
+    log: number;
+  };
+  stored_events: {
+    key: string;
+    source: string;
+    id: string;
+    name: string;
+    time: Time | null;
+    data: Json;
+    digest: string;
+    partition: number;
+    position: Int8;
+    recorded_at: Filled<Time>;
     log: number;
   };
   unneeded_bodies: {
@@ -214,7 +237,6 @@ export interface FactTables {
     requested_turn: number | null;
     model: string | null;
     params: Json<Fields> | null;
-    input: string[] | null;
     tools: Json | null;
     parent_call_id: string | null;
     copied: boolean | null;
@@ -246,6 +268,7 @@ export interface FactTables {
     completed_version: string | null;
     task_id: string | null;
     group_id: string | null;
+    context: string | null;
   };
   checkpoints: {
     checkpoint_id: string;
@@ -341,6 +364,10 @@ export interface FactTables {
     touched_position: Int8 | null;
     started_task_id: string | null;
     started_group_id: string | null;
+    spoke_policies: string[] | null;
+    spoke_checkpoints: string[] | null;
+    spoke_weights: string[] | null;
+    task_version: string | null;
   };
   feedback: {
     key: string;
@@ -407,14 +434,6 @@ export interface FactTables {
     episodes: Json<string[]>;
     judged_at: Time | null;
     version: string;
-  };
-  message_bodies: {
-    episode_id: string;
-    hash: string;
-    role: string;
-    name: string | null;
-    text: string | null;
-    content: Json | null;
   };
   messages: {
     episode_id: string;
@@ -545,6 +564,7 @@ export interface FactTables {
     returned_unmapped: Json | null;
     returned_at: Time | null;
     returned_version: string | null;
+    returned_flags: Json | null;
   };
   verdicts: {
     episode_id: string;
@@ -591,6 +611,7 @@ export interface Views {
     tools: Json | null;
     params: Json | null;
     unmapped: Json | null;
+    role_source: string | null;
   };
   agreement: {
     task_id: string | null;
@@ -604,6 +625,10 @@ export interface Views {
     tied: boolean | null;
     majority_right: boolean | null;
     majority_solve_rate: number | null;
+    split: string | null;
+    policy: string | null;
+    checkpoint_id: string | null;
+    weights: string | null;
   };
   blame_check: {
     episode_id: string | null;
@@ -690,6 +715,10 @@ export interface Views {
     tokens_per_solved: number | null;
     dominated_on_calls: boolean | null;
     dominated_on_tokens: boolean | null;
+    split: string | null;
+    policy: string | null;
+    checkpoint_id: string | null;
+    weights: string | null;
   };
   credit_pairs: {
     group_id: string | null;
@@ -884,6 +913,10 @@ export interface Views {
     episodes: Int8 | null;
     share_of_episodes: number | null;
     in_solved: Int8 | null;
+    split: string | null;
+    policy: string | null;
+    checkpoint_id: string | null;
+    weights: string | null;
   };
   failures: {
     episode_id: string | null;
@@ -935,6 +968,7 @@ export interface Views {
     at: Time | null;
     has_matrix: boolean | null;
     pending: boolean | null;
+    no_such_step: boolean | null;
   };
   group_signals: {
     group_id: string | null;
@@ -950,6 +984,18 @@ export interface Views {
     solved: Int8 | null;
     signal: boolean | null;
     reason: string | null;
+    kind: string | null;
+    members: Int8 | null;
+    agent: string | null;
+    origin: string | null;
+    name: string | null;
+    method_key: string | null;
+    team_id: string | null;
+    split: string | null;
+    policy: string | null;
+    checkpoint_id: string | null;
+    weights: string | null;
+    mixed: boolean | null;
   };
   job_metrics: {
     job_id: string | null;
@@ -997,6 +1043,11 @@ export interface Views {
     local_reward: number | null;
     team_reward: number | null;
     solved: boolean | null;
+    group_id: string | null;
+    split: string | null;
+    policy: string | null;
+    checkpoint_id: string | null;
+    weights: string | null;
   };
   messages: {
     episode_id: string | null;
@@ -1044,6 +1095,10 @@ export interface Views {
     output_tokens: Int8 | null;
     tokens: Int8 | null;
     closed: boolean | null;
+    split: string | null;
+    policy: string | null;
+    checkpoint_id: string | null;
+    weights: string | null;
   };
   pair_performance: {
     agent: string | null;
@@ -1060,6 +1115,11 @@ export interface Views {
     solve_rate_without: number | null;
     tasks_compared: Int8 | null;
     difference: number | null;
+    team_id: string | null;
+    split: string | null;
+    policy: string | null;
+    checkpoint_id: string | null;
+    weights: string | null;
   };
   pass_at_k: {
     task_id: string | null;
@@ -1070,6 +1130,10 @@ export interface Views {
     unknown: Int8 | null;
     pass_at_k: number | null;
     pass_all_k: number | null;
+    split: string | null;
+    policy: string | null;
+    checkpoint_id: string | null;
+    weights: string | null;
   };
   pruned: {
     episode_id: string | null;
@@ -1113,6 +1177,11 @@ export interface Views {
     correlation: number | null;
     praised_in_failure: Int8 | null;
     unpraised_in_success: Int8 | null;
+    team_id: string | null;
+    split: string | null;
+    policy: string | null;
+    checkpoint_id: string | null;
+    weights: string | null;
   };
   reward_by_budget: {
     team_id: string | null;
@@ -1127,6 +1196,10 @@ export interface Views {
     mean_calls: number | null;
     mean_tokens: number | null;
     used_up: Int8 | null;
+    split: string | null;
+    policy: string | null;
+    checkpoint_id: string | null;
+    weights: string | null;
   };
   reward_by_depth: {
     team_id: string | null;
@@ -1138,6 +1211,10 @@ export interface Views {
     mean_reward: number | null;
     mean_members: number | null;
     mean_calls: number | null;
+    split: string | null;
+    policy: string | null;
+    checkpoint_id: string | null;
+    weights: string | null;
   };
   reward_by_length: {
     team_id: string | null;
@@ -1149,6 +1226,10 @@ export interface Views {
     solved: Int8 | null;
     solve_rate: number | null;
     mean_reward: number | null;
+    split: string | null;
+    policy: string | null;
+    checkpoint_id: string | null;
+    weights: string | null;
   };
   rewards: {
     episode_id: string | null;
@@ -1172,6 +1253,14 @@ export interface Views {
     solve_rate_without: number | null;
     tasks_compared: Int8 | null;
     difference: number | null;
+    team_id: string | null;
+    split: string | null;
+    policy: string | null;
+    checkpoint_id: string | null;
+    weights: string | null;
+    split_known_without: Int8 | null;
+    split_solve_rate_without: number | null;
+    split_difference: number | null;
   };
   scores: {
     key: string | null;
@@ -1220,6 +1309,7 @@ export interface Views {
     error: Json | null;
     requested_at: Time | null;
     completed_at: Time | null;
+    role_source: string | null;
   };
   tasks: {
     task_id: string | null;
@@ -1251,6 +1341,12 @@ export interface Views {
     single_tokens: number | null;
     team_tokens: number | null;
     unknown_size: Int8 | null;
+    team_id: string | null;
+    split: string | null;
+    policy: string | null;
+    checkpoint_id: string | null;
+    weights: string | null;
+    single_weights: string | null;
   };
   teams: {
     team_id: string | null;
@@ -1283,6 +1379,7 @@ export interface Views {
     seq: Int8 | null;
     called_at: Time | null;
     returned_at: Time | null;
+    flags: Json | null;
   };
   verdicts: {
     episode_id: string | null;

@@ -3,28 +3,40 @@ import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { freeze } from '../datasets/freeze.ts';
 import { episodesTagged, evaluateEpisodes } from '../judging/evaluate.ts';
-import { judge } from '../judging/judge.ts';
+import { judge, type MethodAsked, unjudged } from '../judging/judge.ts';
 import { waitProjected } from '../projecting/positions.ts';
+import { parseFilter } from '../select.ts';
 import { checkedSpec, type Handler, type JobContext } from './jobs.ts';
 
 const Scope = {
   episodes: Type.Optional(Type.Array(Type.String())),
   tags: Type.Optional(Type.Record(Type.String(), Type.Union([Type.String(), Type.Number()]))),
 };
-const MethodAsked = Type.Object({
+const MethodSchema = Type.Object({
   method: Type.String(),
   params: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
   reads: Type.Optional(Type.String()),
 });
-const JudgeSpec = Compile(Type.Object({ methods: Type.Array(MethodAsked), ...Scope }));
-const FreezeSpec = Compile(Type.Object({ recipe: Type.Unknown() }));
-const EvaluateSpec = Compile(Type.Object({ sets: Type.Record(Type.String(), Type.Object(Scope)) }));
+export const JudgeSpec = Compile(
+  Type.Object({
+    methods: Type.Array(MethodSchema),
+    ...Scope,
+    where: Type.Optional(Type.Unknown({ description: 'filter: episodes that changed since; null: all that did' })),
+  }),
+);
+export const FreezeSpec = Compile(Type.Object({ recipe: Type.Unknown() }));
+export const EvaluateSpec = Compile(Type.Object({ sets: Type.Record(Type.String(), Type.Object(Scope)) }));
 
-export type StoreSettings = { readonly datasets: string; readonly codeVersion: string };
+export type StoreSettings = {
+  readonly datasets: string;
+  readonly codeVersion: string;
+  /** Seconds without an event after which a group is no longer waited for; half an hour if left out. */
+  readonly closeAfter?: number;
+};
 
 export function storeHandlers(
   context: JobContext,
-  { datasets, codeVersion }: StoreSettings,
+  { datasets, codeVersion, closeAfter }: StoreSettings,
 ): Readonly<Record<string, Handler>> {
   const { db, log, now } = context;
   const scope = async ({
@@ -34,11 +46,19 @@ export function storeHandlers(
     readonly episodes?: readonly string[];
     readonly tags?: Readonly<Record<string, string | number>>;
   }) => episodes ?? (await episodesTagged(db, tags ?? {}));
+  /** Closed episodes of complete groups that these methods have not seen as they are. */
+  const changed = (methods: readonly MethodAsked[], where: unknown) =>
+    unjudged(db, methods, {
+      now: now(),
+      where: where === null ? null : parseFilter(where),
+      ...(closeAfter === undefined ? {} : { closeAfter }),
+    });
   return {
     judge: async ({ spec }) => {
-      const { methods, ...where } = checkedSpec(JudgeSpec, spec);
+      const { methods, where, ...named } = checkedSpec(JudgeSpec, spec);
       await waitProjected(db, { log });
-      const judging = await judge(db, log, { methods, episodes: await scope(where), now });
+      const episodes = where === undefined ? await scope(named) : await changed(methods, where);
+      const judging = await judge(db, log, { methods, episodes, now });
       return { judge_ids: judging.judge_ids, episodes: judging.episodes, rows: judging.rows };
     },
     freeze: async ({ spec }) => {

@@ -5,14 +5,25 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { TroupeError } from '../../errors.ts';
-import { decodeDraft } from '../../ingest/decode.ts';
 import type { Draft } from '../../ingest/events.ts';
 import type { EventLog } from '../../ingest/log/log.ts';
+import { ownEvent } from '../../ingest/own-event.ts';
 import { environmentError, isTransient } from '../db/faults.ts';
 import { notify, onNews } from '../db/news.ts';
 import { patiently } from '../db/patience.ts';
-import type { Db } from '../db/pool.ts';
-import { anyOf, countOf, firstOf, prepare, query, rowsOf, rowsOfPrepared, sql } from '../db/query.ts';
+import type { Db, Session } from '../db/pool.ts';
+import {
+  anyOf,
+  countOf,
+  firstOf,
+  prepare,
+  query,
+  type RawBuilder,
+  rowsOf,
+  rowsOfPrepared,
+  type SqlBool,
+  sql,
+} from '../db/query.ts';
 
 export type Job<Spec = Record<string, unknown>> = {
   readonly job_id: string;
@@ -27,15 +38,36 @@ export type JobResult = {
   readonly error: unknown;
 };
 
-/** Does a job of one kind; `report` records metrics of a step. Throwing fails the job with the error's sentence. */
+/**
+ * Thrown by a handler whose job cannot go on before another job has ended. The job leaves its worker, and is run again from its
+ * beginning once the other one has finished, however it ended. So a job of jobs holds no worker while its parts run.
+ */
+export class WaitsFor extends Error {
+  readonly jobId: string;
+
+  constructor(jobId: string) {
+    super(`It waits for job ${jobId}.`);
+    this.name = 'WaitsFor';
+    this.jobId = jobId;
+  }
+}
+
+/**
+ * Does a job of one kind; `report` records metrics of a step. Throwing fails the job with the error's sentence; throwing
+ * {@link WaitsFor} puts it aside until another job has ended.
+ */
 export type Handler = (
   job: Job,
   report: (step: number, metrics: Record<string, number>) => Promise<void>,
+  /** Fires once the job was given to another worker: nothing that this one still does counts. */
+  fenced: AbortSignal,
 ) => Promise<unknown>;
 
 export const JOB_CHANNEL = 'troupe_jobs';
 export const MAX_ATTEMPTS = 3;
 const LEASE_MS = 30_000;
+/** A worker looks at least this often whether its job was cancelled. */
+const LOOK_MS = 3000;
 /** Before a job that the environment failed is put back, times the attempts it had. */
 const PUT_BACK_MS = 1000;
 
@@ -49,16 +81,19 @@ export async function requestJob(
     kind,
     spec,
     parent,
+    tick,
   }: {
     readonly job_id: string;
     readonly kind: string;
     readonly spec: Record<string, unknown>;
     readonly parent?: string;
+    /** The tick of a schedule that it is for. */
+    readonly tick?: { readonly schedule: string; readonly due_at: string };
   },
 ): Promise<void> {
   await record(log, now, job_id, 'requested', {
     name: 'job.requested',
-    data: { job_id, kind, spec, parent_job_id: parent ?? null },
+    data: { job_id, kind, spec, parent_job_id: parent ?? null, ...tick },
   });
   const row = { job_id, kind, spec: JSON.stringify(spec) };
   await countOf(
@@ -70,6 +105,26 @@ export async function requestJob(
   );
   await notify(db, JOB_CHANNEL, kind);
 }
+
+/**
+ * Ends a job that no worker takes, such as a decision that is left to a person. Returns false where no such job waits: it is not there,
+ * or has ended.
+ */
+export const endWaiting = (
+  { db, log, now }: JobContext,
+  { job_id, kind, result }: { readonly job_id: string; readonly kind: string; readonly result: unknown },
+): Promise<boolean> =>
+  db.transaction(async (tx) => {
+    const waiting = query
+      .selectFrom('troupe.job_queue')
+      .select('job_id')
+      .where('job_id', '=', job_id)
+      .where('kind', '=', kind)
+      .where('state', '=', 'waiting');
+    if ((await firstOf(tx, waiting.forUpdate())) === undefined) return false;
+    await end(tx, { log, now }, { job_id, eventId: 'finished' }, { outcome: 'done', result, error: null });
+    return true;
+  });
 
 const jobState = prepare<{ jobId: string }>('job_state')((value) =>
   query
@@ -93,6 +148,75 @@ export async function waitForJob(db: Db, jobId: string, { timeoutMs = 600_000 } 
   throw new TroupeError('busy', `Job ${jobId} did not end within ${timeoutMs / 1000} s.`);
 }
 
+/**
+ * Ends a job that waits or runs, and its parts, with the outcome cancelled. A worker that has one of them stops within seconds, and what
+ * it still does publishes nothing. Returns the ids of what was cancelled, the job itself first.
+ * @throws TroupeError `not_found`; `conflict` where it has ended already
+ */
+export async function cancelJob(
+  { db, log, now }: JobContext,
+  jobId: string,
+  { by, reason }: { readonly by: string; readonly reason: string | null },
+): Promise<string[]> {
+  const job = await firstOf(
+    db,
+    query
+      .selectFrom('troupe.job_queue')
+      .select(['state', 'outcome'])
+      .where('job_id', '=', jobId)
+      .where('kind', '<>', 'schedule'),
+  );
+  if (!job) throw new TroupeError('not_found', `There is no job ${jobId}; \`troupe jobs\` lists them.`);
+  if (job.state === 'finished') throw new TroupeError('conflict', `Job ${jobId} has ended already: ${job.outcome}.`);
+  const error = { code: 'cancelled', message: `It was cancelled by ${by}${reason === null ? '.' : `: ${reason}`}` };
+  const cancelled = await db.transaction(async (tx) => {
+    const rows = await rowsOf(
+      tx,
+      query
+        .updateTable('troupe.job_queue')
+        .set((row) => ({
+          state: 'finished',
+          outcome: 'cancelled',
+          error: JSON.stringify(error),
+          token: row('token', '+', 1),
+          leased_until: null,
+        }))
+        .where((row) => row.or([row('job_id', '=', jobId), sql<SqlBool>`starts_with(job_id, ${`${jobId}/`})`]))
+        .where('state', '<>', 'finished')
+        .returning(['job_id', 'token']),
+    );
+    for (const row of rows) {
+      await record(log, now, row.job_id, `finished-${row.token}`, {
+        name: 'job.finished',
+        data: { job_id: row.job_id, outcome: 'cancelled', result: null, error },
+      });
+    }
+    return rows.map((row) => row.job_id);
+  });
+  // It ended by itself between the two looks.
+  if (!cancelled.includes(jobId)) throw new TroupeError('conflict', `Job ${jobId} has just ended.`);
+  await notify(db, JOB_CHANNEL, 'cancelled');
+  return cancelled.sort();
+}
+
+/**
+ * Makes sure that a job is still its worker's, just before something of it becomes visible to others.
+ * @throws TroupeError `fenced` where it was cancelled or given to another worker
+ */
+export async function requireHeld(db: Db, job: Job): Promise<void> {
+  if ((await firstOf(db, held(job))) === undefined)
+    throw new TroupeError('fenced', `Job ${job.job_id} was cancelled or given to another worker; this one stops.`);
+}
+
+/** The job as long as its worker holds it: whoever took it over, or cancelled it, moved the token or the state. */
+const held = ({ job_id, token }: Pick<Job, 'job_id' | 'token'>) =>
+  query
+    .selectFrom('troupe.job_queue')
+    .select('job_id')
+    .where('job_id', '=', job_id)
+    .where('token', '=', token)
+    .where('state', '=', 'running');
+
 export type RunJobsOptions = {
   readonly worker: string;
   readonly handlers: Readonly<Record<string, Handler>>;
@@ -100,6 +224,8 @@ export type RunJobsOptions = {
   readonly pollMs?: number;
   /** How long after its last sign of life a worker is taken for dead; it gives one three times in that time. */
   readonly leaseMs?: number;
+  /** Only the job of this id and those whose ids begin with it and a slash: a job of jobs and its parts. */
+  readonly within?: string;
   /** Called with what the environment failed at, which is tried again. */
   readonly onTrouble?: (error: unknown) => void;
 };
@@ -107,11 +233,11 @@ export type RunJobsOptions = {
 /** Does jobs of these kinds until stopped, one after the other. A job that the environment failed is tried again, as often as one whose worker died. */
 export async function runJobs(
   context: JobContext,
-  { worker, handlers, signal, pollMs = 500, leaseMs = LEASE_MS, onTrouble = () => {} }: RunJobsOptions,
+  { worker, handlers, signal, pollMs = 500, leaseMs = LEASE_MS, within, onTrouble = () => {} }: RunJobsOptions,
 ): Promise<void> {
   const { db } = context;
   await onNews(db, JOB_CHANNEL, { signal, pollMs, onTrouble }, async () => {
-    const job = await claim(db, Object.keys(handlers), worker, leaseMs);
+    const job = await claim(db, { kinds: Object.keys(handlers), worker, leaseMs, within: within ?? null });
     if (job) await perform(context, job, { worker, leaseMs, signal, onTrouble }, handlers[job.kind]!);
     return job !== null;
   });
@@ -137,9 +263,30 @@ export async function handBack(db: Db, worker: string): Promise<string[]> {
   return rows.map((row) => row.job_id);
 }
 
+/** Ends the leases of a worker whose process is known to be dead, so that nobody waits for them to run out. */
+export const endLeases = (db: Db, worker: string): Promise<number> =>
+  countOf(
+    db,
+    query
+      .updateTable('troupe.job_queue')
+      .set({ leased_until: sql<string>`clock_timestamp() - interval '1 second'` })
+      .where('worker', '=', worker)
+      .where('state', '=', 'running'),
+  );
+
 const leaseEnd = (leaseMs: number) => sql<string>`clock_timestamp() + make_interval(secs => ${leaseMs}::float8 / 1000)`;
 
-const claimJob = prepare<{ kinds: readonly string[]; worker: string; leaseMs: number }>('job_claim')((value) =>
+/** The job that it waits for has ended. */
+const awaitedEnded = sql<SqlBool>`exists (select from troupe.job_queue as awaited where awaited.job_id = troupe.job_queue.waits_for and awaited.state = 'finished')`;
+
+type Claim = {
+  readonly kinds: readonly string[];
+  readonly worker: string;
+  readonly leaseMs: number;
+  readonly within: string | null;
+};
+
+const claimJob = prepare<Claim>('job_claim')((value) =>
   query
     .updateTable('troupe.job_queue')
     .set((job) => ({
@@ -154,9 +301,12 @@ const claimJob = prepare<{ kinds: readonly string[]; worker: string; leaseMs: nu
         .selectFrom('troupe.job_queue')
         .select('job_id')
         .where('kind', '=', anyOf(value('kinds')))
+        .where(
+          sql<SqlBool>`(${value('within')}::text is null or job_id = ${value('within')}::text or starts_with(job_id, ${value('within')}::text || '/'))`,
+        )
         .where((one) =>
           one.or([
-            one('state', '=', 'waiting'),
+            one.and([one('state', '=', 'waiting'), one.or([one('waits_for', 'is', null), awaitedEnded])]),
             one.and([one('state', '=', 'running'), one('leased_until', '<', sql<string>`clock_timestamp()`)]),
           ]),
         )
@@ -169,8 +319,8 @@ const claimJob = prepare<{ kinds: readonly string[]; worker: string; leaseMs: nu
     .returning(['job_id', 'kind', 'spec', 'token']),
 );
 
-async function claim(db: Db, kinds: readonly string[], worker: string, leaseMs: number): Promise<Job | null> {
-  const [job] = await rowsOfPrepared(db, claimJob, { kinds, worker, leaseMs });
+async function claim(db: Db, asked: Claim): Promise<Job | null> {
+  const [job] = await rowsOfPrepared(db, claimJob, asked);
   return job ? { ...job, spec: job.spec as Job['spec'] } : null;
 }
 
@@ -180,7 +330,7 @@ async function perform(
   { worker, leaseMs, signal, onTrouble }: Required<Pick<RunJobsOptions, 'worker' | 'leaseMs' | 'signal' | 'onTrouble'>>,
   handler: Handler,
 ): Promise<void> {
-  let lost = false;
+  const lost = new AbortController();
   // While it is asked to stop once is enough: whoever leaves hands back what it holds.
   const untilDone = <T>(work: () => Promise<T>) => (signal.aborted ? work() : patiently(work, { signal, onTrouble }));
   const beat = async () => {
@@ -190,16 +340,16 @@ async function perform(
       .where('job_id', '=', job.job_id)
       .where('token', '=', job.token)
       .where('state', '=', 'running');
-    lost = (await countOf(db, renewed)) === 0;
+    if ((await countOf(db, renewed)) === 0) lost.abort();
   };
   // A beat that the database missed is made up by the next one.
-  const renew = setInterval(() => void beat().catch(() => {}), leaseMs / 3);
+  const renew = setInterval(() => void beat().catch(() => {}), Math.min(LOOK_MS, leaseMs / 3));
   let ended: JobResult;
   let attempts = 1;
   try {
     const row = await firstOf(
       db,
-      query.selectFrom('troupe.job_queue').select(['attempts', 'error']).where('job_id', '=', job.job_id),
+      query.selectFrom('troupe.job_queue').select(['attempts', 'error', 'waits_for']).where('job_id', '=', job.job_id),
     );
     attempts = row?.attempts ?? 1;
     if (attempts > MAX_ATTEMPTS) {
@@ -207,26 +357,35 @@ async function perform(
       const why = last ? `ended each time: ${last.message}` : 'its worker died each time.';
       throw new TroupeError('training_failed', `It was tried ${MAX_ATTEMPTS} times and ${why}`);
     }
-    await record(log, now, job.job_id, `started-${job.token}`, {
-      name: 'job.started',
-      data: { job_id: job.job_id, worker, token: job.token },
-    });
+    // Going on after a wait is no new start.
+    if (!row?.waits_for) {
+      await record(log, now, job.job_id, `started-${job.token}`, {
+        name: 'job.started',
+        data: { job_id: job.job_id, worker, token: job.token },
+      });
+    }
     const report = async (step: number, metrics: Record<string, number>) => {
-      if (lost) throw new TroupeError('fenced', `Job ${job.job_id} was given to another worker; this one stops.`);
+      if (lost.signal.aborted)
+        throw new TroupeError('fenced', `Job ${job.job_id} was cancelled or given to another worker; this one stops.`);
       await record(log, now, job.job_id, `progressed-${job.token}-${step}`, {
         name: 'job.progressed',
         data: { job_id: job.job_id, step, metrics },
       });
     };
-    ended = { outcome: 'done', result: (await handler(job, report)) ?? null, error: null };
+    ended = { outcome: 'done', result: (await handler(job, report, lost.signal)) ?? null, error: null };
   } catch (error) {
+    if (error instanceof WaitsFor) {
+      await untilDone(() => putAside(db, job, error.jobId));
+      return;
+    }
     const known = error instanceof TroupeError ? error : environmentError(error);
     const message = known?.message ?? (error instanceof Error ? error.message : String(error));
     const told = { code: known?.code ?? 'internal', message };
     if (isTransient(error)) {
-      onTrouble(error);
+      if (!signal.aborted) onTrouble(error);
       await sleep(PUT_BACK_MS * attempts, undefined, { signal }).catch(() => {});
-      await untilDone(() => putBack(db, job, told));
+      // What a process that is asked to stop broke off was no attempt.
+      await untilDone(() => putBack(db, job, told, { counted: !signal.aborted }));
       return;
     }
     ended = { outcome: 'failed', result: null, error: told };
@@ -236,19 +395,37 @@ async function perform(
   await untilDone(() => finish({ db, log, now }, job, ended));
 }
 
+/** It waits for another job. What it did so far went well, so its attempts are counted anew. */
+const putAside = (db: Db, job: Job, waitsFor: string) =>
+  letGo(db, job, { attempts: 0, error: null, waits_for: waitsFor });
+
 /** The environment failed it, not what it is: it waits again, and keeps the attempt and the reason. */
-const putBack = (db: Db, { job_id, token }: Job, error: { readonly code: string; readonly message: string }) =>
+const putBack = (
+  db: Db,
+  job: Job,
+  error: { readonly code: string; readonly message: string },
+  { counted }: { readonly counted: boolean },
+) =>
+  letGo(db, job, {
+    ...(counted ? {} : { attempts: sql<number>`greatest(attempts - 1, 0)` }),
+    error: JSON.stringify(error),
+  });
+
+/** The job leaves its worker, if it holds it still, and waits in the queue. */
+const letGo = (
+  db: Db,
+  { job_id, token }: Job,
+  and: {
+    readonly attempts?: number | RawBuilder<number>;
+    readonly error: string | null;
+    readonly waits_for?: string;
+  },
+): Promise<number> =>
   countOf(
     db,
     query
       .updateTable('troupe.job_queue')
-      .set((row) => ({
-        state: 'waiting',
-        worker: null,
-        leased_until: null,
-        token: row('token', '+', 1),
-        error: JSON.stringify(error),
-      }))
+      .set((row) => ({ state: 'waiting', worker: null, leased_until: null, token: row('token', '+', 1), ...and }))
       .where('job_id', '=', job_id)
       .where('token', '=', token)
       .where('state', '=', 'running'),
@@ -257,31 +434,33 @@ const putBack = (db: Db, { job_id, token }: Job, error: { readonly code: string;
 /** A worker whose lease went to another has an old token: it finds no row and says nothing. While it speaks, nobody can take the job. */
 const finish = ({ db, log, now }: JobContext, job: Job, ended: JobResult): Promise<void> =>
   db.transaction(async (tx) => {
-    const held = query
-      .selectFrom('troupe.job_queue')
-      .select('job_id')
-      .where('job_id', '=', job.job_id)
-      .where('token', '=', job.token)
-      .where('state', '=', 'running');
-    if ((await firstOf(tx, held.forUpdate())) === undefined) return;
-    await record(log, now, job.job_id, `finished-${job.token}`, {
-      name: 'job.finished',
-      data: { job_id: job.job_id, ...ended },
-    });
-    const end = {
-      outcome: ended.outcome,
-      result: JSON.stringify(ended.result),
-      error: JSON.stringify(ended.error),
-      leased_until: null,
-    };
-    await countOf(
-      tx,
-      query
-        .updateTable('troupe.job_queue')
-        .set({ state: 'finished', ...end })
-        .where('job_id', '=', job.job_id),
-    );
+    if ((await firstOf(tx, held(job).forUpdate())) === undefined) return;
+    await end(tx, { log, now }, { job_id: job.job_id, eventId: `finished-${job.token}` }, ended);
   });
+
+async function end(
+  tx: Session,
+  { log, now }: Pick<JobContext, 'log' | 'now'>,
+  { job_id, eventId }: { readonly job_id: string; readonly eventId: string },
+  ended: JobResult,
+): Promise<void> {
+  await record(log, now, job_id, eventId, { name: 'job.finished', data: { job_id, ...ended } });
+  const row = {
+    outcome: ended.outcome,
+    result: JSON.stringify(ended.result),
+    error: JSON.stringify(ended.error),
+    leased_until: null,
+  };
+  await countOf(
+    tx,
+    query
+      .updateTable('troupe.job_queue')
+      .set({ state: 'finished', ...row })
+      .where('job_id', '=', job_id),
+  );
+  // Jobs that waited for it can go on.
+  await notify(tx, JOB_CHANNEL, job_id);
+}
 
 async function record(
   log: EventLog,
@@ -290,10 +469,8 @@ async function record(
   id: string,
   draft: Pick<Draft, 'name' | 'data'>,
 ): Promise<void> {
-  const decoded = decodeDraft({ source: '/jobs', id: `${jobId}/${id}`, time: now().toISOString(), ...draft } as Draft);
-  if (decoded.refusal)
-    throw new TroupeError('internal', `A job's own event was refused: ${JSON.stringify(decoded.refusal)}`);
-  await log.append([decoded.event]);
+  const event = ownEvent({ source: '/jobs', id: `${jobId}/${id}`, time: now().toISOString(), ...draft } as Draft);
+  await log.append([event]);
 }
 
 type Schema<T> = {

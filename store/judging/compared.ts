@@ -1,4 +1,4 @@
-/** What a judging could not compare: groups of one member, and episodes that are not judged yet, each with the reason. */
+/** What a judging could not compare, or not as was meant: groups of one member, groups with members missing, and episodes that are not judged yet, each with the reason. */
 import type { Db } from '../db/pool.ts';
 import { anyOf, firstOf, query, type SqlBool, sql } from '../db/query.ts';
 import { GROUP } from './lock.ts';
@@ -8,6 +8,8 @@ export type Compared = {
   readonly groups: number;
   /** Groups with one member: `alone` is the only episode of its task or group, `unplaced` names neither. */
   readonly of_one: { readonly alone: number; readonly unplaced: number };
+  /** Groups with fewer closed members than were announced; they are judged once nobody adds to them any more. */
+  readonly partial: number;
   /** Episodes that are open: `unfinished` without episode.finished, `reopened` by an event after it. */
   readonly open: { readonly unfinished: number; readonly reopened: number };
   /** Closed episodes whose group is waited for: members of it are open, or fewer than announced are closed. */
@@ -34,6 +36,10 @@ export async function comparedBy(
     .selectFrom('facts.episodes as e')
     .select(count)
     .where('e.group_id', '=', sql.ref<string>('a.grp'));
+  const announced = query
+    .selectFrom('facts.episodes as e')
+    .select(sql<boolean>`count(*) filter (where closed) < coalesce(max(group_size), 0)`.as('partial'))
+    .where('e.group_id', '=', sql.ref<string>('a.grp'));
   const tasked = query
     .selectFrom('facts.episodes as e')
     .select(count)
@@ -44,6 +50,7 @@ export async function comparedBy(
     .select([
       'a.placed',
       sql<number>`case when not a.placed then 1 when a.by_group then (${grouped}) else (${tasked}) end`.as('members'),
+      sql<boolean>`a.by_group and (${announced})`.as('partial'),
     ]);
   const groups = await firstOf(
     db,
@@ -53,6 +60,7 @@ export async function comparedBy(
         sql<number>`count(*)::integer`.as('groups'),
         sql<number>`count(*) filter (where members = 1 and placed)::integer`.as('alone'),
         sql<number>`count(*) filter (where members = 1 and not placed)::integer`.as('unplaced'),
+        sql<number>`count(*) filter (where partial)::integer`.as('partial'),
       ]),
   );
   const open = await firstOf(
@@ -74,6 +82,6 @@ export async function comparedBy(
       .where('closed', '=', true)
       .where('group_id', 'in', awaitedGroups(now, closeAfter)),
   );
-  const { alone, unplaced } = groups!;
-  return { groups: groups!.groups, of_one: { alone, unplaced }, open: open!, waiting: waiting!.waiting };
+  const { alone, unplaced, partial } = groups!;
+  return { groups: groups!.groups, of_one: { alone, unplaced }, partial, open: open!, waiting: waiting!.waiting };
 }

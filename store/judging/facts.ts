@@ -15,6 +15,7 @@ export type EpisodeFacts = {
   readonly task_id: string | null;
   readonly group_id: string | null;
   readonly group_size: number | null;
+  readonly closed: boolean | null;
   readonly team_id: string | null;
   readonly env_id: string | null;
   readonly parent_episode_id: string | null;
@@ -66,6 +67,7 @@ const EPISODES = prepare<{ episodes: readonly string[] }>('judge_episodes')((val
     .selectFrom('episodes as e')
     .leftJoin('tasks as t', 't.task_id', 'e.task_id')
     .select(['e.episode_id', 'e.task_id', 'e.group_id', 'e.group_size', 'e.team_id', 'e.env_id', 'e.parent_episode_id'])
+    .select('e.closed')
     .select(['e.outcome', 'e.answer', 'e.reward', 'e.tags', 'e.budgets', 'e.final', 't.query', 't.ground_truth'])
     .select(['t.reference', 't.domain', 't.tags as task_tags'])
     .select(sql<number>`coalesce(e.touched_position, 0)`.as('touched'))

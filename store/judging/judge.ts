@@ -4,10 +4,10 @@
  * The event judge.completed says what was run over what, so that a rebuild recomputes every row.
  */
 import { TroupeError } from '../../errors.ts';
-import { decodeDraft } from '../../ingest/decode.ts';
 import { hashId } from '../../ingest/json.ts';
 import { KEYED } from '../../ingest/log/keyed.ts';
 import type { EventLog } from '../../ingest/log/log.ts';
+import { ownEvent } from '../../ingest/own-event.ts';
 import type { Patiently } from '../db/patience.ts';
 import type { Db, Session } from '../db/pool.ts';
 import { facts, firstOf } from '../db/query.ts';
@@ -136,7 +136,7 @@ async function announce(
 ): Promise<string> {
   const keys = runs.map((run) => run.key);
   const judgeId = hashId(keys, episodes, time);
-  const decoded = decodeDraft({
+  const event = ownEvent({
     name: 'judge.completed',
     source: '/judge',
     id: judgeId,
@@ -147,9 +147,7 @@ async function announce(
       episodes: [...episodes],
     },
   });
-  if (decoded.refusal)
-    throw new TroupeError('internal', `The judge's own event was refused: ${JSON.stringify(decoded.refusal)}`);
-  await log.append([decoded.event]);
+  await log.append([event]);
   return judgeId;
 }
 

@@ -3,9 +3,9 @@
  * count, so that what is said of an episode depends on its group alone. What an episode gets is copied to its steps.
  */
 import type { Assembled } from './assembled.ts';
+import { doubtIn } from './group-doubts.ts';
 import type { Judgement, OnStep } from './judgement.ts';
 import { type Member, onEpisode, overGroups } from './over-episodes.ts';
-import { mixedIn } from './policy-versions.ts';
 import { type Tree, treeOf } from './tree.ts';
 
 export const launches = (members: readonly Member[]): Tree<Member> =>
@@ -33,11 +33,10 @@ export function launchRows(
   });
 }
 
-/** Credit in a group of several versions of a policy says so, where nothing worse is to be said. */
-export const withPolicies = (facts: Assembled) => {
-  const mixed = mixedIn(facts);
-  return ({ episode }: Member, reason: string | null) =>
-    reason ?? (mixed(episode.episode_id) ? 'mixed_policies' : null);
+/** Credit in a partial group, or in one of several versions of a policy, says so, where nothing worse is to be said. */
+export const withDoubts = (facts: Assembled) => {
+  const doubt = doubtIn(facts);
+  return ({ episode }: Member, reason: string | null): string | null => reason ?? doubt(episode.episode_id);
 };
 
 /** What a designer and its executions got: a row for each design, its executions in the order of their ids. */
@@ -56,7 +55,7 @@ export function overDesigns(
   ask: (input: { readonly exec_rewards: readonly (readonly (number | null)[])[] }) => DesignsOutput | string,
   { credited }: { readonly credited: boolean },
 ): Judgement[] {
-  const reasonIn = withPolicies(facts);
+  const reasonIn = withDoubts(facts);
   return overGroups(facts, row, (members) => {
     const tree = launches(members);
     const designs = tree.roots.filter((member) => tree.childrenOf(member).length > 0);

@@ -1,6 +1,5 @@
 /** Which groups were sampled from more than one version of a policy: their rewards are compared, but not those of one policy. */
-import type { Assembled } from './assembled.ts';
-import { groupOf, type StepFacts } from './facts.ts';
+import type { StepFacts } from './facts.ts';
 
 /**
  * The groups in which one agent's calls came from different weights; a call that does not say is no sign of it. `groups` is the group
@@ -37,12 +36,4 @@ export function mixedPolicies(
     else if (first !== policy_version) mixed.add(group);
   }
   return mixed;
-}
-
-/** Whether the group of an episode is such a one. */
-export function mixedIn({ episodes, steps }: Assembled): (episodeId: string) => boolean {
-  const groups = new Map(episodes.map((episode) => [episode.episode_id, groupOf(episode)]));
-  const groupOfEpisode = (episodeId: string) => groups.get(episodeId) as string;
-  const mixed = mixedPolicies(steps, (i) => groupOfEpisode((steps[i] as StepFacts).episode_id));
-  return (episodeId) => mixed.has(groupOfEpisode(episodeId));
 }

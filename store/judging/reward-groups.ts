@@ -1,7 +1,11 @@
-/** From rewards, by whatever they are compared within, to filters of episodes and credit of steps. */
+/**
+ * From rewards, by whatever they are compared within, to filters of episodes and credit of steps. Flags of sizes and spreads come before
+ * doubts about the group: where they are set there is no signal to doubt.
+ */
 import { type GroupFlag, groupFlags } from '../methods/group-flags.ts';
 import type { Assembled } from './assembled.ts';
 import { type EpisodeFacts, groupOf, type StepFacts } from './facts.ts';
+import { doubtOf, partialGroups } from './group-doubts.ts';
 import { credit, type Judgement, verdictOn } from './judgement.ts';
 import { mixedPolicies } from './policy-versions.ts';
 
@@ -21,15 +25,17 @@ export function creditByGroup(
   const reward = ownRewards ? steps.map(rewardOf) : episodes.map((episode) => episode.reward);
   const values = credited({ group, reward });
   const flags = groupFlags(group, reward);
+  const partial = partialGroups(episodes);
   const mixed = mixedPolicies(steps, (i) => names[at[i]!]!);
   return steps.map((step, i) => {
     const sample = ownRewards ? i : at[i]!;
-    return credit(step, values[sample] ?? null, flags[sample] ?? flagOf(mixed.has(names[at[i]!]!)));
+    return credit(
+      step,
+      values[sample] ?? null,
+      flags[sample] ?? doubtOf(partial.has(names[at[i]!]!), mixed.has(names[at[i]!]!)),
+    );
   });
 }
-
-/** Group sizes and spreads come first: where they are flagged there is no signal to doubt. */
-const flagOf = (mixed: boolean) => (mixed ? 'mixed_policies' : null);
 
 /** The place of each step's episode. Steps come by episode, so that one look is enough for all of an episode. */
 function episodeOf(episodes: readonly EpisodeFacts[], steps: readonly StepFacts[]): Int32Array {
@@ -67,8 +73,11 @@ export function creditByAgent(
   }));
   const values = credited({ steps: rows });
   const flags = groupFlags([query, agents], rewards);
+  const partial = partialGroups(episodes);
   const mixed = mixedPolicies(steps, (i) => query[i]!);
-  return steps.map((step, i) => credit(step, values[i] ?? null, flags[i] ?? flagOf(mixed.has(query[i]!))));
+  return steps.map((step, i) =>
+    credit(step, values[i] ?? null, flags[i] ?? doubtOf(partial.has(query[i]!), mixed.has(query[i]!))),
+  );
 }
 
 type TurnStep = { readonly env: string; readonly turn: number; readonly agent: string; readonly reward: Reward };
@@ -80,7 +89,8 @@ export function creditByEnvironment(
 ): Judgement[] {
   const steps = all.filter(({ turn }) => turn !== null);
   const at = episodeOf(episodes, steps);
-  const names = episodes.map((episode) => episode.env_id ?? groupOf(episode));
+  const groups = episodes.map(groupOf);
+  const names = episodes.map((episode, i) => episode.env_id ?? groups[i]!);
   const env = steps.map((_, i) => names[at[i]!]!);
   const turns = steps.map(({ turn }) => turn!);
   const agents = steps.map(({ agent }) => agent ?? '');
@@ -88,9 +98,12 @@ export function creditByEnvironment(
   const rows = steps.map((_, i) => ({ env: env[i]!, turn: turns[i]!, agent: agents[i]!, reward: rewards[i]! }));
   const values = credited({ steps: rows });
   const flags = groupFlags([env, turns, agents], rewards);
+  const partial = partialGroups(episodes);
   const mixed = mixedPolicies(steps, (i) => env[i]!);
   return [
-    ...steps.map((step, i) => credit(step, values[i] ?? null, flags[i] ?? flagOf(mixed.has(env[i]!)))),
+    ...steps.map((step, i) =>
+      credit(step, values[i] ?? null, flags[i] ?? doubtOf(partial.has(groups[at[i]!]!), mixed.has(env[i]!))),
+    ),
     ...all.filter(({ turn }) => turn === null).map((step) => credit(step, null, 'no_turn')),
   ];
 }

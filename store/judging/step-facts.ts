@@ -50,8 +50,7 @@ const stepRows = (episodes: readonly string[]) =>
 const roleRows = (episodes: readonly string[]) =>
   asked(episodes)
     .innerJoin('agents as a', (on) => on.on('a.episode_id', '=', ID))
-    .select(['a.episode_id', 'a.agent_id', 'a.role'])
-    .where('a.role', 'is not', null);
+    .select(['a.episode_id', 'a.agent_id', sql<string>`coalesce(a.role, a.name, a.agent_id)`.as('role')]);
 
 /** Rows that are fetched at a time. */
 const BATCH = 5000;
@@ -84,10 +83,10 @@ export async function stepFacts(tx: Session, episodes: readonly string[]): Promi
   return steps;
 }
 
-/** A call says in which role its agent spoke; where it does not, the agent's own role counts. */
+/** A call says in which role its agent spoke; where it does not, the agent's own role counts, else its name. */
 function stepOf(episode_id: string, row: Row, roles: ReadonlyMap<string, string> | undefined): StepFacts {
   const [, call_id, candidate, chosen, parent_step_id, agent, said, turn, policy_version] = row;
-  const role = said ?? (agent === null ? null : (roles?.get(agent) ?? null));
+  const role = said ?? (agent === null ? null : (roles?.get(agent) ?? agent));
   const step_id = `${call_id}/${candidate}`;
   return { episode_id, step_id, call_id, candidate, chosen, parent_step_id, agent, role, turn, policy_version };
 }

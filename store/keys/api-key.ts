@@ -5,7 +5,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 
 /** What a key may be allowed to do. `admin` may do everything. */
-export const SCOPES = ['ingest', 'read', 'sql', 'train', 'release', 'admin'] as const;
+export const SCOPES = ['ingest', 'read', 'sql', 'train', 'rollout', 'release', 'admin'] as const;
 export type Scope = (typeof SCOPES)[number];
 
 export const KEY_PREFIX = 'troupe_';

@@ -83,3 +83,14 @@ export async function knownKeys(db: Pick<Session, 'query'>): Promise<readonly Kn
     scopes: row.scopes.filter((scope): scope is Scope => (SCOPES as readonly string[]).includes(scope)),
   }));
 }
+
+/** Revokes every live key of that name. Returns how many. */
+export const revokeKeysNamed = (db: Session, name: string): Promise<number> =>
+  countOf(
+    db,
+    query
+      .updateTable('troupe.api_keys')
+      .set('revoked_at', sql<string>`clock_timestamp()`)
+      .where('name', '=', name)
+      .where('revoked_at', 'is', null),
+  );

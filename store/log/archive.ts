@@ -8,7 +8,14 @@ import { encodeEnvelope } from '../../ingest/decode.ts';
 import { type LogRecord, rawOf, readRecord, recordDigest } from '../../ingest/log/kafka-record.ts';
 import { KEYED } from '../../ingest/log/keyed.ts';
 import { type Appended, ERASED_REFUSAL, prunedRefusal } from '../../ingest/log/log.ts';
-import { copyEvents, lookUp, type PlacedEvent, writeLetters } from '../../ingest/log/postgres.ts';
+import {
+  copyEvents,
+  lookUp,
+  type PlacedEvent,
+  type SplitPlaced,
+  withSplit,
+  writeLetters,
+} from '../../ingest/log/postgres.ts';
 import type { Reading } from '../../ingest/log/source.ts';
 import { isAboutData } from '../db/faults.ts';
 import type { Session } from '../db/pool.ts';
@@ -18,6 +25,7 @@ import { type Prepared, prepare } from '../projecting/prepare.ts';
 import { APPLYING, movePositions, positionsOf } from '../projecting/projector.ts';
 import { asRead, type Positions, type Read } from '../projecting/read-news.ts';
 import { settleLater } from '../projecting/settle.ts';
+import { type Incarnation, otherRecord, topicOf } from './known-log.ts';
 
 export type Archived = {
   readonly accepted: number;
@@ -40,20 +48,22 @@ type Stored = {
 /**
  * Applies what was read, inside the caller's transaction, which has the settings `ARCHIVING`, and projects it.
  * @throws TroupeError `fenced` when a partition's stored position does not lie within what the reader knew of it: before what was read,
- * and between them something would be lost; or behind the log's end, which the reader must ask for anew. `log_truncated` when the log is
+ * and between them something would be lost; or behind the log's end, which the reader must ask for anew. `log_replaced` when the log is
  * not the one that was read before.
  */
-export async function archiveIn(tx: Session, log: string, readings: readonly Reading[]): Promise<Archived> {
+export async function archiveIn(
+  tx: Session,
+  { log: number, name: log, label }: Incarnation,
+  readings: readonly Reading[],
+): Promise<Archived> {
   await tx.query('set local search_path = facts, pg_catalog');
-  const number = await numberOf(tx, log);
   const read = readings.map((reading) => ({ reading, records: reading.records.map(readOf) }));
   const keys = read.flatMap(({ records }) => records.flatMap(({ event }) => (event ? [event.key] : [])));
   const stored = await lockPlaces(tx, number, readings, keys);
   const ends = new Map<number, { dead: number; accepted: number; duplicates: number }>();
   const events: (PlacedEvent & { record: LogRecord })[] = [];
   const letters: { place: string; raw: Uint8Array; refusal: Refusal }[] = [];
-  const placeOf = (partition: number, position: number) =>
-    `${log.slice(log.indexOf(':') + 1)}/${partition}/${position}`;
+  const placeOf = (partition: number, position: number) => `${topicOf(label)}/${partition}/${position}`;
   let skipped = 0;
   for (const { reading, records } of read) {
     const { partition } = reading;
@@ -108,16 +118,6 @@ export async function archiveIn(tx: Session, log: string, readings: readonly Rea
 
 const readOf = (record: LogRecord) => ({ record, ...readRecord(record) });
 
-/** The number of the incarnation that is read; -1 where it is not known. */
-async function numberOf(tx: Session, log: string): Promise<number> {
-  const { rows } = await tx.query<{ log: number }>(
-    'select log from troupe.logs where name = $1 order by generation desc limit 1',
-    [log],
-    { name: 'archive_log' },
-  );
-  return rows[0]?.log ?? -1;
-}
-
 /** Locks what was read, and where its keys are at home: a producer may spread them by a rule of its own. */
 async function lockPlaces(
   tx: Session,
@@ -156,28 +156,15 @@ const fenced = (log: string, { partition, from }: Reading, place: Stored | undef
 function checkSame(log: string, { partition, records }: Reading, place: Stored): void {
   const again = records.find(({ offset }) => offset === place.last_offset);
   if (again === undefined || recordDigest(again) === place.last_digest) return;
-  throw new TroupeError(
+  throw otherRecord(log, partition, again.offset);
+}
+
+/** What is said where retention removed records that were not read. */
+export const truncated = (log: string, partition: number, position: number, begin: number): TroupeError =>
+  new TroupeError(
     'log_truncated',
-    `The record at offset ${again.offset} of partition ${partition} of ${log} is not the one that was applied there: the topic was deleted and made anew, or another cluster answers. ${WHAT_TO_DO}`,
+    `Partition ${partition} of ${log} begins at offset ${begin}, after the stored position ${position}: ${begin - position} offsets were removed by retention before they were read. Nothing was skipped or applied. Those records are lost to Troupe: send them again. \`troupe log adopt\` then reads what the topic still holds, as a new log; what is in the tables stays.`,
   );
-}
-
-const WHAT_TO_DO =
-  'Nothing was skipped or applied. Point kafka_brokers and kafka_topic at the right topic; or, if the old one is really gone, choose a new name for kafka_topic: what is in the tables stays, and reading begins there.';
-
-/** What is said where a partition no longer holds what comes next, with how many offsets are lost. */
-export function truncated(
-  log: string,
-  partition: number,
-  position: number,
-  { begin, end }: { readonly begin: number | null; readonly end: number },
-): TroupeError {
-  const lost =
-    begin !== null && begin > position
-      ? `begins at offset ${begin}, after the stored position ${position}: ${begin - position} offsets were removed by retention before they were read`
-      : `ends at offset ${end}, before the stored position ${position}: it lost ${position - end} offsets, or was deleted and made anew`;
-  return new TroupeError('log_truncated', `Partition ${partition} of ${log} ${lost}. ${WHAT_TO_DO}`);
-}
 
 type Appending = {
   readonly answers: readonly (Appended | Refusal)[];
@@ -193,7 +180,7 @@ async function appendOrBury(tx: Session, events: readonly PlacedEvent[], applied
   const whole = await attempt(tx, () => appendAndPrepare(tx, events, applied));
   if (!('reason' in whole)) return whole.value;
   const answers: (Appended | Refusal)[] = [];
-  const accepted: PlacedEvent[] = [];
+  const accepted: SplitPlaced[] = [];
   for (const event of events) {
     const one = await attempt(tx, () => append(tx, [event]));
     answers.push('reason' in one ? unstorable(one.reason) : one.value.answers[0]!);
@@ -213,7 +200,7 @@ async function newAmong(tx: Session, events: readonly PlacedEvent[]) {
     tx,
     events.map(({ event }) => event),
   );
-  return { answers, accepted: events.filter((_, i) => answers[i] === 'accepted') };
+  return { answers, accepted: events.filter((_, i) => answers[i] === 'accepted').map(withSplit) };
 }
 
 /** While the server takes the events their rows are made here. */

@@ -9,10 +9,20 @@ import type { Session } from '../db/pool.ts';
 import type { Sealed } from '../db/sealed.ts';
 import { ARCHIVE } from '../projecting/homes.ts';
 
-/** Null for a log that was never read. */
-export async function knownLog(db: Pick<Session, 'query'>, name: string): Promise<KnownLog | null> {
-  const { rows: topics } = await db.query<{ log: number; cluster_id: string | null; partitions: number }>(
-    'select log, cluster_id, partitions from troupe.logs where name = $1 order by generation desc limit 1',
+/** One incarnation of a log: the first that was read under its name, or one that took the place of that. */
+export type Incarnation = {
+  /** Its number in `troupe.logs`. */
+  readonly log: number;
+  /** `kafka:<topic>`. */
+  readonly name: string;
+  /** The name, and from the second incarnation on `#1`, `#2` …. */
+  readonly label: string;
+};
+
+/** What is stored of the newest incarnation of this name; null for a log that was never read. */
+export async function knownLog(db: Pick<Session, 'query'>, name: string): Promise<(KnownLog & Incarnation) | null> {
+  const { rows: topics } = await db.query<Incarnation & { cluster_id: string | null; partitions: number }>(
+    'select log, name, label, cluster_id, partitions from troupe.logs where name = $1 order by generation desc limit 1',
     [name],
   );
   const [topic] = topics;
@@ -27,25 +37,27 @@ export async function knownLog(db: Pick<Session, 'query'>, name: string): Promis
     last_offset: last_offset === null ? null : Number(last_offset),
     last_digest,
   }));
-  return { cluster: topic.cluster_id, partitions: topic.partitions, places };
+  const { log, label, cluster_id: cluster, partitions } = topic;
+  return { log, name, label, cluster, partitions, places };
 }
 
 /**
  * Reads of each partition the record that was read last, where it is still there.
- * @throws TroupeError `log_replaced` where one is another record. What cannot be read before the signal is not compared.
+ * Returns false where the signal came before all were compared.
+ * @throws TroupeError `log_replaced` where one is another record.
  */
 export async function compareLast(
   source: LogSource,
   known: KnownLog,
   { partitions }: TopicNow,
   signal: AbortSignal,
-): Promise<void> {
+): Promise<boolean> {
   const there = known.places.filter(({ partition, last_offset }) => {
     const now = partitions.find((one) => one.partition === partition);
     return now !== undefined && last_offset !== null && now.begin <= last_offset && last_offset < now.end;
   });
   const left = new Map(there.map((place) => [place.partition, place]));
-  if (left.size === 0) return;
+  if (left.size === 0) return true;
   const done = new AbortController();
   await source.read({
     signal: AbortSignal.any([signal, done.signal]),
@@ -59,17 +71,24 @@ export async function compareLast(
         left.delete(partition);
         const again = records.find(({ offset }) => offset === place?.last_offset);
         if (place === undefined || again === undefined || recordDigest(again) === place.last_digest) continue;
-        const topic = source.name.slice(source.name.indexOf(':') + 1);
-        throw replaced(
-          topic,
-          `the record at offset ${again.offset} of partition ${partition} is not the one that was read there`,
-        );
+        throw otherRecord(source.name, partition, again.offset);
       }
       if (left.size === 0) done.abort();
       return new Map();
     },
   });
+  return left.size === 0;
 }
+
+/** The topic of a log by its name. */
+export const topicOf = (name: string): string => name.slice(name.indexOf(':') + 1);
+
+/** Why a topic is another log where the record that was read last is not there any more. */
+export const otherRecord = (name: string, partition: number, offset: number): TroupeError =>
+  replaced(
+    topicOf(name),
+    `the record at offset ${offset} of partition ${partition} is not the one that was read there`,
+  );
 
 /** How long the database is asked, before what was sealed counts; and how long records are read to be compared. */
 const PATIENCE_MS = { ask: 1500, compare: 20_000 };
@@ -90,7 +109,9 @@ export const guardOf = (db: Pick<Session, 'query'>, source: LogSource, seal: Sea
     }
     return known;
   },
-  compare: (known, now) => compareLast(source, known, now, AbortSignal.timeout(PATIENCE_MS.compare)),
+  compare: async (known, now) => {
+    await compareLast(source, known, now, AbortSignal.timeout(PATIENCE_MS.compare));
+  },
 });
 
 function soon<T>(work: Promise<T>): Promise<T> {

@@ -5,7 +5,9 @@
 
 import type { LogPartition } from '../../ingest/log/log.ts';
 import { EMBEDDED_LOG } from '../../ingest/log/postgres.ts';
+import { EMPTY_CONTEXT } from '../../ingest/log/split.ts';
 import type { Db, Session } from '../db/pool.ts';
+import { firstOf, query, sql } from '../db/query.ts';
 import { ARCHIVE } from '../projecting/homes.ts';
 import { lag } from '../projecting/positions.ts';
 
@@ -44,6 +46,8 @@ export type Reconciliation = {
   readonly laid_aside: number;
   /** Rows that no event stands behind, by table; none where everything is well. */
   readonly orphans: Readonly<Record<string, number>>;
+  /** Feedback on steps that do not exist, as `traj.feedback.no_such_step` says: legal, but usually a producer's mistake. */
+  readonly feedback_without_step: number;
   /** The same (source, id) under several keys: legal, but usually a producer's mistake. */
   readonly split_identities: readonly {
     readonly source: string;
@@ -92,6 +96,10 @@ async function reconcileIn(db: Session, topic?: Topic): Promise<Reconciliation> 
   const split = await db.query<{ source: string; id: string; keys: string[] }>(
     `select source, id, array_agg(key order by key) as keys from troupe.events group by source, id having count(*) > 1 order by 1, 2 limit 100`,
   );
+  const without = await firstOf(
+    db,
+    query.selectFrom('traj.feedback').select(sql<number>`count(*)::float8`.as('n')).where('no_such_step', '=', true),
+  );
   const behind = await lag(db);
   const topics = await topicsIn(db, topic);
   const checked = doors.rows.map((door) => ({
@@ -117,11 +125,12 @@ async function reconcileIn(db: Session, topic?: Topic): Promise<Reconciliation> 
     dead_letters: letters.rows[0]?.n ?? 0,
     laid_aside: letters.rows[0]?.times ?? 0,
     orphans,
+    feedback_without_step: without?.n ?? 0,
     split_identities: split.rows,
   };
 }
 
-/** Rows about an episode whose key holds no event, and steps without their call: nothing that the projector writes is either. */
+/** Rows about an episode whose key holds no event, steps without their call, and what names a body that is not there: nothing that is written is any of it. */
 async function orphanRows(db: Session): Promise<Record<string, number>> {
   const about = ['episodes', 'agents', 'calls', 'steps', 'messages', 'tool_calls', 'decisions', 'observations'];
   const counts = about.map(
@@ -132,7 +141,16 @@ async function orphanRows(db: Session): Promise<Record<string, number>> {
   const { rows } = await db.query<{ name: string; rows: number }>(
     `${counts.join(' union all ')} union all
      select 'steps without a call', count(*)::float8 from facts.steps s
-     where not exists (select from facts.calls c where c.episode_id = s.episode_id and c.call_id = s.call_id)`,
+     where not exists (select from facts.calls c where c.episode_id = s.episode_id and c.call_id = s.call_id)
+     union all
+     select 'bodies', count(*)::float8 from (select distinct key from troupe.bodies) b
+     where not exists (select from troupe.stored_events e where e.key = b.key)
+     union all
+     select 'bodies without the one before', count(*)::float8 from troupe.bodies b
+     where b.previous is not null and not exists (select from troupe.bodies p where p.key = b.key and p.hash = b.previous)
+     union all
+     select 'calls without their context', count(*)::float8 from facts.calls c
+     where c.context <> '${EMPTY_CONTEXT}' and not exists (select from troupe.bodies b where b.key = 'e/' || c.episode_id and b.hash = c.context)`,
   );
   return Object.fromEntries(rows.filter((row) => row.rows > 0).map((row) => [row.name, row.rows]));
 }
@@ -141,6 +159,8 @@ async function orphanRows(db: Session): Promise<Record<string, number>> {
 async function topicsIn(db: Session, topic: Topic | undefined): Promise<Reconciliation['topics']> {
   const { rows } = await db.query<{
     log: string;
+    name: string;
+    current: boolean;
     partition: number;
     began: number;
     position: number;
@@ -148,13 +168,15 @@ async function topicsIn(db: Session, topic: Topic | undefined): Promise<Reconcil
     duplicates: number;
     dead: number;
   }>(
-    `select l.name as log, partition, began::float8 as began, position::float8 as position, applied::float8 as accepted, duplicates::float8 as duplicates, dead::float8 as dead
+    `select l.label as log, l.replaced_at is null as current, l.name, partition, began::float8 as began, position::float8 as position, applied::float8 as accepted, duplicates::float8 as duplicates, dead::float8 as dead
      from troupe.positions join troupe.logs l using (log) where projection = $1 order by log, partition`,
     [ARCHIVE],
   );
-  return rows.map((row) => {
+  return rows.map(({ name, current, ...row }) => {
     const now =
-      row.log === topic?.name ? topic.partitions.find(({ partition }) => partition === row.partition) : undefined;
+      current && name === topic?.name
+        ? topic.partitions.find(({ partition }) => partition === row.partition)
+        : undefined;
     const gaps = row.position - row.began - row.accepted - row.duplicates - row.dead;
     const held = now === undefined || (now.begin <= row.position && row.position <= now.end);
     const [begin, end] = [now?.begin ?? null, now?.end ?? null];

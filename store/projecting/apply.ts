@@ -1,6 +1,7 @@
 /** A batch of events becomes rows, whatever is among them: what the tables cannot hold becomes a dead letter, the others are written. */
 import { createHash } from 'node:crypto';
 import { encodeEnvelope } from '../../ingest/decode.ts';
+import { contextNamed } from '../../ingest/log/split.ts';
 import { isAboutData } from '../db/faults.ts';
 import type { Session } from '../db/pool.ts';
 import { rowsOf, TARGETS } from '../projections/catalogue.ts';
@@ -54,7 +55,7 @@ export async function applyOrBury(
     applied.set(partitionName(event), { log, partition, position: Number(position) + 1 });
     if (reason === null) continue;
     dead.add(event);
-    await keepLetter(tx, await placeText(tx, event), encodeEnvelope(event), reason);
+    await keepLetter(tx, await placeText(tx, event), encodeEnvelope(await asItCame(tx, event)), reason);
   }
   return dead;
 }
@@ -72,9 +73,19 @@ async function failure(tx: Session, work: () => Promise<void>): Promise<string |
   }
 }
 
+/** With the messages of a context that is a name here. */
+async function asItCame(tx: Session, event: Read): Promise<Read> {
+  if (contextNamed((event.data as { readonly input?: unknown }).input) === null) return event;
+  const { rows } = await tx.query<{ data: unknown }>(
+    'select data from troupe.events where log = $1 and partition = $2 and position = $3',
+    [event.log, event.partition, event.position],
+  );
+  return { ...event, data: rows[0]!.data };
+}
+
 async function placeText(tx: Session, { log, partition, position }: Read): Promise<string> {
-  const { rows } = await tx.query<{ name: string }>('select name from troupe.logs where log = $1', [log]);
-  return `${rows[0]!.name}/${partition}/${position}`;
+  const { rows } = await tx.query<{ label: string }>('select label from troupe.logs where log = $1', [log]);
+  return `${rows[0]!.label}/${partition}/${position}`;
 }
 
 async function keepLetter(tx: Session, place: string, envelope: object, reason: string): Promise<void> {
@@ -120,8 +131,8 @@ async function historyOf(tx: Session, events: readonly Read[]): Promise<History>
   const firsts = new Map<string, Read>();
   for (const event of events) if (!firsts.has(event.key)) firsts.set(event.key, event);
   const { rows } = await tx.query<{ key: string; corrected: boolean; begun: boolean }>(
-    `select key, exists (select from troupe.events e where e.key = b.key and e.name = 'record.amended' offset 0) as corrected,
-       not exists (select from (select log, partition, position from troupe.events e where e.key = b.key offset 0) e
+    `select key, exists (select from troupe.stored_events e where e.key = b.key and e.name = 'record.amended' offset 0) as corrected,
+       not exists (select from (select log, partition, position from troupe.stored_events e where e.key = b.key offset 0) e
                    where e.position < b.first or e.partition <> b.partition or e.log <> b.log) as begun
      from unnest($1::text[], $2::smallint[], $3::smallint[], $4::bigint[]) as b (key, log, partition, first)`,
     [

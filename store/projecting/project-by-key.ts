@@ -88,11 +88,11 @@ async function readPortion(tx: Session, from: After, { ends, most }: Bounds): Pr
   await tx.query(`select set_config('troupe.after', $1, true)`, [from.key]);
   const copy = tx.copyOut(
     `copy (
-       select key, source, id, name, time::text, data, log::text, partition::text, position::text, until::text
+       select key, source, id, name, time::text, troupe.with_texts(key, data::text), log::text, partition::text, position::text, until::text
        from (
          select *, pg_column_size(data) as size, sum(pg_column_size(data)) over (order by key, log, partition, position) as until
          from (
-           select key, source, id, name, time, data, log, partition, position from troupe.events
+           select key, source, id, name, time, data, log, partition, position from troupe.stored_events
            where key >= current_setting('troupe.after')
              and (key > current_setting('troupe.after') or (log, partition, position) > (${from.log}, ${from.partition}, ${from.position}))
            order by key, log, partition, position limit ${Number(most)}

@@ -2,12 +2,13 @@
 import type { EventName } from '../../ingest/events.ts';
 import { readRecorded } from '../../ingest/formats/live-traces.ts';
 import { inCanonicalOrder } from '../../ingest/json.ts';
-import type { Place, PlacedEvent } from '../../ingest/log/postgres.ts';
+import type { Place, SplitPlaced } from '../../ingest/log/postgres.ts';
 import { copiedRows } from '../db/copied-rows.ts';
 import type { Session } from '../db/pool.ts';
 import { parseTimestamptz } from '../db/values.ts';
 import type { Stored } from './amend.ts';
 
+/** An event with every text in its place. A context that its call names stays a name, which is what the tables hold. */
 export type Read = Stored & Place;
 
 /** Of each partition, the place that is to be read next. */
@@ -38,7 +39,7 @@ export async function readNews(tx: Session, positions: Positions, perPartition: 
   const keys = new Map(spans.map((span) => [span.key, begins.get(partitionName(span))!]));
   const { rows } = await tx.query<{ earlier: string }>(
     `select count(*) as earlier from unnest($1::text[], $2::bigint[]) as t (key, first) cross join lateral (
-       select e.position from troupe.events e where e.key = t.key and e.name = 'span.recorded' offset 0
+       select e.position from troupe.stored_events e where e.key = t.key and e.name = 'span.recorded' offset 0
      ) e where e.position < t.first`,
     [[...keys.keys()], [...keys.values()]],
     { name: 'spans_told' },
@@ -61,12 +62,12 @@ async function read(tx: Session, positions: Positions, perPartition: number): Pr
   if (places.length === 0) return { events: [], bytes: 0, all: true };
   const copy = tx.copyOut(
     `copy (
-       select e.key, e.source, e.id, e.name, e.time::text, e.data, e.log::text, e.partition::text, e.position::text, e.until::text
+       select e.key, e.source, e.id, e.name, e.time::text, troupe.with_texts(e.key, e.data::text), e.log::text, e.partition::text, e.position::text, e.until::text
        from (values ${places.join(', ')}) p (log, partition, position)
        cross join lateral (
          select *, pg_column_size(data) as size, sum(pg_column_size(data)) over (order by position) as until
          from (
-           select key, source, id, name, time, data, log, partition, position from troupe.events e
+           select key, source, id, name, time, data, log, partition, position from troupe.stored_events e
            where e.log = p.log and e.partition = p.partition and e.position >= p.position order by e.position limit ${Number(perPartition)}
          ) e
        ) e
@@ -112,11 +113,11 @@ function withoutCut(events: readonly Read[], full: ReadonlySet<string>): readonl
 }
 
 /** Events that were just placed, as the log would give them back, in its order. */
-export const asRead = (placed: readonly PlacedEvent[]): readonly Read[] =>
+export const asRead = (placed: readonly SplitPlaced[]): readonly Read[] =>
   placed
-    .map(({ event, log, partition, position }): Read => {
+    .map(({ event, split, log, partition, position }): Read => {
       const { key, source, id, name, json } = event;
-      const data = name === 'span.recorded' ? readRecorded(json) : inCanonicalOrder(event.data);
+      const data = name === 'span.recorded' ? readRecorded(json) : inCanonicalOrder(split.data);
       return { key, source, id, name, time: keptTime(event.time), data, log, partition, position };
     })
     .sort(inLogOrder);

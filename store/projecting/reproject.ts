@@ -90,7 +90,6 @@ const BY_EPISODE = [
   'agents',
   'calls',
   'steps',
-  'message_bodies',
   'messages',
   'tool_calls',
   'decisions',

@@ -7,6 +7,7 @@
 import { Readable } from 'node:stream';
 import { type ColumnType, type CopyColumn, copyRows } from '../../ingest/log/copy-rows.ts';
 import type { Session } from '../db/pool.ts';
+import { BODIES } from '../projections/calls.ts';
 import type { Row } from '../projections/projection.ts';
 import { keyText, type Parts, partsAt, type RowBuffer, TABLES, type Table } from './row-buffer.ts';
 import { upsert } from './write-rows.ts';
@@ -37,7 +38,7 @@ function columnsOf(types: Readonly<Record<string, ColumnType>>, part: number): C
 export async function writeBatch(tx: Session, buffer: RowBuffer, beginning: ReadonlySet<string>): Promise<void> {
   for (const table of TABLES) {
     const rows = buffer.rowsOf(table);
-    if (rows.size < FEWEST) await upsertAll(tx, table, [...rows.values()]);
+    if (rows.size < FEWEST || table.targets[0] === BODIES) await upsertAll(tx, table, [...rows.values()]);
     else await writeMany(tx, table, { rows, beginning });
   }
 }

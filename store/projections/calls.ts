@@ -1,6 +1,6 @@
-/** Model calls and their candidates: a call with n choices is n steps. A context that repeats is stored once for each episode. */
-import { hashId } from '../../ingest/json.ts';
-import { json, type Projection, partsOf, type Row, type Rows, type Target, textOf } from './projection.ts';
+/** Model calls and their candidates: a call with n choices is n steps. What a call read is a chain of bodies, which it names. */
+import { contextNamed, contextOf } from '../../ingest/log/split.ts';
+import { json, type Projection, partsOf, type Rows, type Target, textOf, unmapped } from './projection.ts';
 
 export const CALLS_REQUESTED: Target = {
   name: 'calls_requested',
@@ -14,7 +14,7 @@ export const CALLS_REQUESTED: Target = {
     group_id: 'text',
     model: 'text',
     params: 'json',
-    input: 'text[]',
+    context: 'uuid',
     tools: 'json',
     parent_call_id: 'text',
     copied: 'boolean',
@@ -72,11 +72,12 @@ export const STEPS: Target = {
   version: 'version',
 };
 
-export const MESSAGE_BODIES: Target = {
-  name: 'message_bodies',
-  table: 'message_bodies',
-  keys: { episode_id: 'text', hash: 'text' },
-  columns: { role: 'text', name: 'text', text: 'text', content: 'json' },
+/** Contexts that no event of the log has: of calls that spans tell, or that were amended. */
+export const BODIES: Target = {
+  name: 'bodies',
+  table: 'troupe.bodies',
+  keys: { key: 'text', hash: 'uuid' },
+  columns: { previous: 'uuid', body: 'text' },
   version: null,
 };
 
@@ -92,16 +93,9 @@ export const AGENT_STUBS: Target = {
 export const agentStub = (episodeId: string, agentId: string | null | undefined): Rows =>
   agentId ? [[AGENT_STUBS, [{ episode_id: episodeId, agent_id: agentId }]]] : [];
 
-export const generationRequested: Projection<'generation.requested'> = ({ data, source, time, version }) => {
-  const bodies: Row[] = [];
-  const hashes = data.input?.map((message) => {
-    const hash = hashId(message);
-    const { role, content, name, ...rest } = message;
-    const parts = partsOf(content);
-    const more = Object.keys(rest).length > 0 ? { parts, ...rest } : parts;
-    bodies.push({ episode_id: data.episode_id, hash, role, name: name ?? null, text: textOf(content), content: more });
-    return hash;
-  });
+export const generationRequested: Projection<'generation.requested'> = ({ data, key, source, time, version }) => {
+  const named = contextNamed(data.input);
+  const context = named === null && data.input ? contextOf(key, data.input) : null;
   return [
     [
       CALLS_REQUESTED,
@@ -116,18 +110,18 @@ export const generationRequested: Projection<'generation.requested'> = ({ data, 
           group_id: data.group_id ?? fromHeader(source, data.unmapped?.group_id),
           model: data.model ?? null,
           params: json(data.params),
-          input: hashes ?? null,
+          context: named ?? context?.hash ?? null,
           tools: json(data.tools),
           parent_call_id: data.parent_call_id ?? null,
           copied: data.copied ?? null,
           requested_seq: data.seq ?? null,
-          requested_unmapped: json(data.unmapped),
+          requested_unmapped: unmapped(data.unmapped),
           requested_at: time,
           requested_version: version,
         },
       ],
     ],
-    [MESSAGE_BODIES, bodies],
+    [BODIES, context?.bodies ?? []],
     ...agentStub(data.episode_id, data.agent_id),
   ];
 };
@@ -162,7 +156,7 @@ export const generationCompleted: Projection<'generation.completed'> = ({ data, 
         error: json(data.error),
         completed_seq: data.seq ?? null,
         completed_flags: json(data.flags),
-        completed_unmapped: json(data.unmapped),
+        completed_unmapped: unmapped(data.unmapped),
         completed_at: time,
         completed_version: version,
       },

@@ -1,5 +1,5 @@
 /** Episodes opened and closed, their members, and what they belong to: tasks and teams. */
-import { json, type Projection, type Target, textOf } from './projection.ts';
+import { json, type Projection, type Target, textOf, unmapped } from './projection.ts';
 
 export const TASKS: Target = {
   name: 'tasks',
@@ -43,7 +43,6 @@ export const EPISODES_STARTED: Target = {
   table: 'episodes',
   keys: { episode_id: 'text' },
   columns: {
-    started_task_id: 'text',
     attempt: 'integer',
     started_group_id: 'text',
     group_size: 'integer',
@@ -60,6 +59,15 @@ export const EPISODES_STARTED: Target = {
     started_at: 'timestamptz',
   },
   version: 'started_version',
+};
+
+/** The task of an episode, apart from the rest: one that was named beats one made of its text, whichever is said last. */
+export const EPISODE_TASKS: Target = {
+  name: 'episode_tasks',
+  table: 'episodes',
+  keys: { episode_id: 'text' },
+  columns: { started_task_id: 'text' },
+  version: 'task_version',
 };
 
 export const EPISODES_FINISHED: Target = {
@@ -114,7 +122,7 @@ export const taskDefined: Projection<'task.defined'> = ({ data, version }) => [
         difficulty: data.difficulty ?? null,
         domain: data.domain ?? null,
         tags: json(data.tags),
-        unmapped: json(data.unmapped),
+        unmapped: unmapped(data.unmapped),
         version,
       },
     ],
@@ -133,7 +141,7 @@ export const teamDefined: Projection<'team.defined'> = ({ data, version }) => [
         edges: json(data.edges),
         content_hash: data.content_hash ?? null,
         tags: json(data.tags),
-        unmapped: json(data.unmapped),
+        unmapped: unmapped(data.unmapped),
         version,
       },
     ],
@@ -146,7 +154,6 @@ export const episodeStarted: Projection<'episode.started'> = ({ data, time, vers
     [
       {
         episode_id: data.episode_id,
-        started_task_id: data.task_id ?? null,
         attempt: data.attempt ?? null,
         started_group_id: data.group_id ?? null,
         group_size: data.group_size ?? null,
@@ -158,14 +165,28 @@ export const episodeStarted: Projection<'episode.started'> = ({ data, time, vers
         budgets: json(data.budgets),
         tags: json(data.tags),
         flags: json(data.flags),
-        unmapped: json(data.unmapped),
+        unmapped: unmapped(data.unmapped),
         raw_artifact_id: (data.raw?.artifact_id as string | undefined) ?? null,
         started_at: time,
         started_version: version,
       },
     ],
   ],
+  [
+    EPISODE_TASKS,
+    [
+      {
+        episode_id: data.episode_id,
+        started_task_id: data.task_id ?? null,
+        task_version: `${rankOfTask(data.task_id)} ${version}`,
+      },
+    ],
+  ],
 ];
+
+/** None, made of a text (`text/` and 32 hex digits, as importers make it), named. */
+const rankOfTask = (id: string | null | undefined): 0 | 1 | 2 =>
+  id == null ? 0 : /^text\/[0-9a-f]{32}$/.test(id) ? 1 : 2;
 
 export const episodeFinished: Projection<'episode.finished'> = ({ data, time, version }) => [
   [
@@ -202,7 +223,7 @@ export const agentDefined: Projection<'agent.defined'> = ({ data, version }) => 
         system_instructions: textOf(data.system_instructions),
         tools: json(data.tools),
         params: json(data.params),
-        unmapped: json(data.unmapped),
+        unmapped: unmapped(data.unmapped),
         version,
       },
     ],

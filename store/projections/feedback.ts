@@ -1,5 +1,5 @@
 /** What was said after the fact, and what was attached. */
-import { json, type Projection, type Target } from './projection.ts';
+import { json, type Projection, type Target, unmapped } from './projection.ts';
 
 export const FEEDBACK: Target = {
   name: 'feedback',
@@ -73,7 +73,7 @@ export const feedbackRecorded: Projection<'feedback.recorded'> = ({ data, key, t
           explanation: data.explanation ?? null,
           confidence: data.confidence ?? null,
           flags: json(data.flags),
-          unmapped: json(data.unmapped),
+          unmapped: unmapped(data.unmapped),
           at: time,
           version,
         },

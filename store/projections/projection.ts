@@ -4,6 +4,7 @@
  * No projection reads the clock, randomness or another projection.
  */
 import type { EventData, EventName } from '../../ingest/events.ts';
+import { isRecord } from '../../ingest/json.ts';
 import type { ColumnType } from '../../ingest/log/copy-rows.ts';
 
 /** A group of columns of one table that one event type owns. `version` is null for stubs and bodies, which only ever appear. */
@@ -45,6 +46,16 @@ const sortable = (time: string): string =>
 
 /** A column of type json: undefined and null are SQL null. */
 export const json = (value: unknown): unknown => value ?? null;
+
+/** What of an event has no column. The item of a trace that it was made from is named, not repeated: the event has it whole. */
+export function unmapped(fields: Readonly<Record<string, unknown>> | null | undefined): unknown {
+  if (!isRecord(fields?.otlp)) return fields ?? null;
+  const items = (['span', 'log'] as const).flatMap((kind) => {
+    const item = (fields.otlp as Record<string, unknown>)[kind];
+    return isRecord(item) ? [[kind, { spanId: item.spanId, traceId: item.traceId }] as const] : [];
+  });
+  return { ...fields, otlp: Object.fromEntries(items) };
+}
 
 /** The plain text in a content: the string, or its text parts joined by line breaks; null when there is none. */
 export function textOf(content: unknown): string | null {

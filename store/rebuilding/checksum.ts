@@ -12,6 +12,15 @@ export type Checksum = {
 /** When something arrived, not what it says. */
 const ARRIVAL = ['recorded_at', 'log', 'partition', 'position', 'touched_position', 'attempts'];
 
+/** What calls read: each message of each context that the tables name, once. */
+const CONTEXTS = `(
+  with recursive reached as (
+    select distinct 'e/' || episode_id as key, context as hash from facts.calls
+    union
+    select b.key, b.previous from reached r join troupe.bodies b using (key, hash)
+  )
+  select key, hash, b.previous, troupe.with_texts(key, b.body) as message from reached join troupe.bodies b using (key, hash))`;
+
 /** Reads all tables in one snapshot, so that it can be taken while events come in. */
 export const checksum = (db: Db): Promise<Checksum> =>
   db.transaction(checksumIn, { isolation: 'repeatable read', readOnly: true });
@@ -22,12 +31,13 @@ async function checksumIn(db: Session): Promise<Checksum> {
      from pg_class c
      join pg_namespace n on n.oid = c.relnamespace
      join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attname <> all($1::text[])
-     where (n.nspname = 'facts' or n.nspname = 'troupe' and c.relname = 'events') and c.relkind = 'r'
+     where n.nspname = 'facts' and c.relkind = 'r' or n.nspname = 'troupe' and c.relname = 'events'
      group by 1, 2 order by 1, 2`,
     [ARRIVAL],
   );
   const sums: Record<string, { rows: number; sha256: string }> = {};
   for (const { schema, name, columns } of tables) sums[name] = await sumOf(db, `${schema}.${name}`, columns);
+  sums.contexts = await sumOf(db, CONTEXTS, ['key', 'hash', 'previous', 'message']);
   return { tables: sums };
 }
 

@@ -10,6 +10,9 @@ import type { Draft, EventName } from '../../ingest/events.ts';
 import { erasedItem, type SpanItem } from '../../ingest/formats/live-traces.ts';
 import { canonicalJson, sha256 } from '../../ingest/json.ts';
 import type { EventLog } from '../../ingest/log/log.ts';
+import { keepBodies } from '../../ingest/log/postgres.ts';
+import { splitData } from '../../ingest/log/split.ts';
+import { ownEvent } from '../../ingest/own-event.ts';
 import type { Patiently } from '../db/patience.ts';
 import type { Db, Session } from '../db/pool.ts';
 import { anyOf, countOf, firstOf, query, rowsOf, sql, typed } from '../db/query.ts';
@@ -65,8 +68,8 @@ export async function erase(db: Db, what: EraseWhat, options: EraseOptions): Pro
   });
   const { erasure, amended } = done! as Done;
   // The amendments go through the log like every event; they say that, not what, was erased.
-  const decoded = amended.map(({ key, source, id }) =>
-    decodeDraft({
+  const events = amended.map(({ key, source, id }) =>
+    ownEvent({
       name: 'record.amended',
       source: '/erase',
       id: `${erasureId}/${sha256(key).slice(0, 16)}`,
@@ -74,7 +77,7 @@ export async function erase(db: Db, what: EraseWhat, options: EraseOptions): Pro
       data: { key, target: { source, id }, op: 'erase', reason: options.reason ?? null },
     }),
   );
-  await patiently(() => options.log.append(decoded.flatMap(({ event }) => (event ? [event] : []))));
+  await patiently(() => options.log.append(events));
   return erasure;
 }
 
@@ -144,7 +147,7 @@ async function scrub(tx: Session, keys: readonly string[], digest: (hash: string
   const bodies = new Set<string>();
   const byIdentity = new Map(events.map((event) => [`${event.source}\n${event.id}`, event.name as EventName]));
   const traces = erasedTraces(events, digest);
-  const rows = events.map((event) => {
+  const scrubbed = events.map((event) => {
     const data = event.data as Record<string, unknown>;
     const raw = (data.raw as { artifact_id?: unknown } | null | undefined)?.artifact_id;
     for (const body of [data.sha256, raw]) if (typeof body === 'string') bodies.add(body);
@@ -156,19 +159,22 @@ async function scrub(tx: Session, keys: readonly string[], digest: (hash: string
         : event.name === 'record.amended'
           ? eraseAmendment(data, byIdentity.get(`${target?.source}\n${target?.id}`) ?? null, digest)
           : eraseText(event.name, data, digest);
-    const { key, source, id } = event;
-    return {
-      key,
-      source,
-      id,
-      digest: `${ERASED_DIGEST}${digest(event.digest)}`,
-      data: canonicalJson(requireValid(event, erased)),
-    };
+    const { key, source, id, name } = event;
+    const valid = requireValid(event, erased);
+    const split = splitData(name, key, valid, canonicalJson(valid));
+    return { key, source, id, digest: `${ERASED_DIGEST}${digest(event.digest)}`, split };
   });
+  // Theirs are what was said; of what calls made from spans read as well.
+  await countOf(tx, query.deleteFrom('troupe.bodies').where('key', '=', anyOf(keys)));
+  await keepBodies(
+    tx,
+    scrubbed.flatMap(({ split }) => split.bodies),
+  );
+  const rows = scrubbed.map(({ split, ...event }) => ({ ...event, data: split.json }));
   await countOf(
     tx,
     query
-      .updateTable('troupe.events as e')
+      .updateTable('troupe.stored_events as e')
       .from(
         sql<(typeof rows)[number]>`json_to_recordset(${JSON.stringify(rows)}::json)`.as<'r'>(
           sql`r (key text, source text, id text, digest text, data text)`,

@@ -5,15 +5,23 @@ import { parseRecipe } from '../datasets/recipe.ts';
 import type { Session } from '../db/pool.ts';
 import { type Expression, query, rowsOf, type SqlBool } from '../db/query.ts';
 import { episodesTagged } from '../judging/evaluate.ts';
+import { isAttempt } from '../rollouts/attempts.ts';
 
-/** Ids of the episodes that jobs of the queue name, by id, by tag or by their recipe, and have not finished with. */
+/** Ids of the episodes that jobs of the queue name, by id, by tag or by their recipe, or play, and have not finished with. */
 export async function heldEpisodes(tx: Session): Promise<string[]> {
   const rows = await rowsOf(
     tx,
-    query.selectFrom('troupe.job_queue').select(['kind', 'spec']).where('state', '<>', 'finished').orderBy('job_id'),
+    query
+      .selectFrom('troupe.job_queue')
+      .select(['job_id', 'kind', 'spec'])
+      .where('state', '<>', 'finished')
+      .orderBy('job_id'),
   );
   const held = new Set<string>();
-  for (const { kind, spec } of rows) for (const id of await episodesOf(tx, kind, spec)) held.add(id);
+  for (const { job_id, kind, spec } of rows) {
+    if (isAttempt(kind)) held.add(job_id);
+    else for (const id of await episodesOf(tx, kind, spec)) held.add(id);
+  }
   return [...held].sort();
 }
 

@@ -52,11 +52,12 @@ export async function removeArchived(
   const episodes = groups.flatMap((group) => group.episodes);
   await countOf(tx, query.deleteFrom('troupe.judged_positions').where('episode_id', '=', anyOf(episodes)));
   await tx.query(
-    `with gone as (delete from troupe.events where key = any($1::text[]) returning log, partition)
+    `with gone as (delete from troupe.stored_events where key = any($1::text[]) returning log, partition)
      insert into troupe.pruned_positions as p (log, partition, events) select log, partition, count(*) from gone group by 1, 2
      on conflict (log, partition) do update set events = p.events + excluded.events`,
     [keys],
   );
+  await countOf(tx, query.deleteFrom('troupe.bodies').where('key', '=', anyOf(keys)));
   await forgetKeys(
     tx,
     keys,

@@ -39,8 +39,8 @@ async function namedAmong(db: Pick<Db, 'query'>, names: readonly string[], from:
   if (names.length === 0) return [];
   const events =
     from === null
-      ? 'troupe.events e'
-      : 'unnest($2::smallint[], $3::smallint[], $4::bigint[]) f (log, partition, position) join troupe.events e on e.log = f.log and e.partition = f.partition and e.position >= f.position';
+      ? 'troupe.stored_events e'
+      : 'unnest($2::smallint[], $3::smallint[], $4::bigint[]) f (log, partition, position) join troupe.stored_events e on e.log = f.log and e.partition = f.partition and e.position >= f.position';
   const { rows } = await db.query<{ name: string }>(
     `with wanted as materialized (select unnest($1::text[]) as name)
      select distinct w.name from ${events}

@@ -5,6 +5,9 @@
 import { readdir, stat } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { TroupeError } from '../../errors.ts';
+import type { EventName } from '../../ingest/events.ts';
+import { keepBodies } from '../../ingest/log/postgres.ts';
+import { splitData } from '../../ingest/log/split.ts';
 import { notify } from '../db/news.ts';
 import type { Db, Session } from '../db/pool.ts';
 import { countOf, firstOf, query, rowsOf } from '../db/query.ts';
@@ -146,11 +149,17 @@ const AT_ONCE = 1000;
 
 async function putBack(tx: Session, events: readonly ArchivedEvent[]): Promise<void> {
   for (let from = 0; from < events.length; from += AT_ONCE) {
-    const rows = events.slice(from, from + AT_ONCE);
+    const some = events.slice(from, from + AT_ONCE);
+    const splits = some.map(({ name, key, data }) => splitData(name as EventName, key, JSON.parse(data), data));
+    await keepBodies(
+      tx,
+      splits.flatMap(({ bodies }) => bodies),
+    );
+    const rows = some.map((event, i) => ({ ...event, data: splits[i]!.json }));
     const column = <K extends keyof ArchivedEvent>(name: K): unknown[] => rows.map((row) => row[name]);
     const digits = (name: 'position' | 'time' | 'recorded_at') => rows.map((row) => row[name]?.toString() ?? null);
     await tx.query(
-      `insert into troupe.events (log, partition, position, key, source, id, name, data, digest, time, recorded_at)
+      `insert into troupe.stored_events (log, partition, position, key, source, id, name, data, digest, time, recorded_at)
        select l, p, n, k, s, i, t, d::json, h, ${fromMicroseconds('at')}, ${fromMicroseconds('came')}
        from unnest($1::smallint[], $2::smallint[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::bigint[], $11::bigint[])
          as r (l, p, n, k, s, i, t, d, h, at, came)`,

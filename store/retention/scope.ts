@@ -88,7 +88,7 @@ export function prunableGroups(
               on.on(
                 'd.place',
                 '=',
-                sql<string>`(select l.name from troupe.logs l where l.log = e.log) || '/' || e.partition || '/' || e.position`,
+                sql<string>`(select l.label from troupe.logs l where l.log = e.log) || '/' || e.partition || '/' || e.position`,
               ),
           )
           .select(['k.grp', 'k.key', sql<number>`count(e.key)::integer`.as('events')])

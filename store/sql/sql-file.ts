@@ -1,19 +1,19 @@
 /**
- * The answer to a question in SQL as an Arrow IPC file, however many rows it has: the server sends binary rows, which go into columns
+ * The answer to a question in SQL as an Arrow IPC file, however many rows it has, or as an Arrow stream: the server sends binary rows, which go into columns
  * and to the disk batch by batch. The guard is that of `sql.ts`.
  */
 import { randomUUID } from 'node:crypto';
 import { open, rename, rm } from 'node:fs/promises';
 import { TroupeError } from '../../errors.ts';
-import { arrowWriter, type ColumnShape } from '../datasets/arrow.ts';
+import { arrowStreamWriter, arrowWriter, type ColumnShape } from '../datasets/arrow.ts';
 import { writeBehind } from '../datasets/behind.ts';
 import type { ColumnKind } from '../datasets/columns.ts';
 import { copyBatches } from '../datasets/copy-binary.ts';
-import type { Db } from '../db/pool.ts';
-import { readOnly, typeNames } from './sql.ts';
+import type { Db, Session } from '../db/pool.ts';
+import { MAX_READ_BYTES, readOnly, SQL_CAPS, type SqlCaps, type SqlColumn, typeNames } from './sql.ts';
 
 export type SqlFile = {
-  readonly columns: readonly { readonly name: string; readonly type: string }[];
+  readonly columns: readonly SqlColumn[];
   readonly rows: number;
   readonly bytes: number;
 };
@@ -38,6 +38,9 @@ const KINDS: Readonly<Record<string, readonly [kind: ColumnKind, cast: string]>>
 /** Small enough that the last batch, which nobody waits beside, is soon written; readers have no use for larger ones. */
 const BATCH = { batchRows: 16_384, batchBytes: 8 * 1024 * 1024 };
 
+/** A client that reads while the query runs gets rows sooner in smaller ones. */
+const STREAMED = { batchRows: 16_384, batchBytes: 1024 * 1024 };
+
 /** Compiling costs more than it saves. */
 const SETTINGS = 'set local jit = off';
 
@@ -55,19 +58,8 @@ export async function askIntoFile(
   const draft = `${path}.${randomUUID().slice(0, 8)}.tmp`;
   const file = await open(draft, 'wx').catch(refuse(path));
   try {
-    const answer = await readOnly(db, sql, timeoutMs, async (tx, text) => {
-      // Nothing is run by this: it only tells what would come.
-      const { columns } = await tx.query('fetch 0 from answer', undefined, { array: true });
-      if (columns.length === 0) throw new TroupeError('sql_refused', 'A file needs columns, and this query has none.');
-      const types = await typeNames(tx, columns);
-      const shapes: ColumnShape[] = [];
-      const selected = columns.map(({ name, type }, i) => {
-        const [kind, cast] = KINDS[types.get(type) ?? ''] ?? ['text', '::text'];
-        shapes.push({ name, kind });
-        return `c${i}${cast}`;
-      });
-      const names = columns.map((_, i) => `c${i}`).join(', ');
-      const inner = `select ${selected.join(', ')} from (${text}\n) as q (${names})`;
+    const answer = await readOnly(db, sql, { timeoutMs }, async (tx, text) => {
+      const { columns, shapes, inner } = await arrowQuery(tx, text);
       const most = limit === null ? '' : ` limit ${limit}`;
       await tx.query(SETTINGS);
       const behind = writeBehind(file);
@@ -85,7 +77,7 @@ export async function askIntoFile(
         await behind.finish().catch(refuse(path));
       }
       return {
-        columns: columns.map(({ name, type }) => ({ name, type: types.get(type) ?? 'unknown' })),
+        columns,
         rows,
         bytes: behind.bytes(),
       };
@@ -99,6 +91,73 @@ export async function askIntoFile(
     await rm(draft, { force: true });
     throw error;
   }
+}
+
+/** The columns of the cursor's query, how each goes into Arrow, and the query that gives them as that. Nothing is run by it. */
+async function arrowQuery(tx: Session, text: string) {
+  const { columns } = await tx.query('fetch 0 from answer', undefined, { array: true });
+  if (columns.length === 0) throw new TroupeError('sql_refused', 'Arrow needs columns, and this query has none.');
+  const types = await typeNames(tx, columns);
+  const shapes: ColumnShape[] = [];
+  const selected = columns.map(({ name, type }, i) => {
+    const [kind, cast] = KINDS[types.get(type) ?? ''] ?? ['text', '::text'];
+    shapes.push({ name, kind });
+    return `c${i}${cast}`;
+  });
+  const names = columns.map((_, i) => `c${i}`).join(', ');
+  return {
+    columns: columns.map(({ name, type }): SqlColumn => ({ name, type: types.get(type) ?? 'unknown' })),
+    shapes,
+    inner: `select ${selected.join(', ')} from (${text}\n) as q (${names})`,
+  };
+}
+
+/**
+ * Hands the answer to `write` in the streaming form of Arrow IPC, batch by batch.
+ * @throws TroupeError as `ask`; what `write` throws
+ */
+export async function askAsArrow(
+  db: Db,
+  sql: string,
+  { limit = SQL_CAPS.limit, maxBytes = SQL_CAPS.maxBytes, timeoutMs = SQL_CAPS.timeoutMs, signal }: SqlCaps,
+  write: (bytes: Uint8Array) => Promise<void> | void,
+): Promise<{ readonly rows: number; readonly truncated: boolean }> {
+  return readOnly(db, sql, { timeoutMs, ...(signal ? { signal } : {}) }, async (tx, text) => {
+    const { shapes, inner } = await arrowQuery(tx, text);
+    await tx.query(SETTINGS);
+    let bytes = 0;
+    const pieces: Uint8Array[] = [];
+    const writer = arrowStreamWriter(shapes, (piece) => {
+      bytes += piece.length;
+      pieces.push(piece);
+    });
+    const pass = async () => {
+      // The writer hands its pieces on in microtasks.
+      await new Promise(setImmediate);
+      if (pieces.length > 0) await write(Buffer.concat(pieces.splice(0)));
+    };
+    const source = tx.copyOut(`copy (${inner} limit ${limit}) to stdout (format binary)`);
+    let rows = 0;
+    let truncated = false;
+    for await (const batch of copyBatches(source, shapes, { ...STREAMED, maxRowBytes: MAX_READ_BYTES })) {
+      if (bytes >= maxBytes) {
+        truncated = true;
+        break;
+      }
+      rows += batch[0]!.length;
+      writer.write(batch);
+      await pass();
+    }
+    await writer.finish();
+    await pass();
+    if (truncated || rows < limit) return { rows, truncated };
+    // The copy ended at the limit: whether the query has more, only its cursor says.
+    await tx.query(`move forward ${limit} in answer`);
+    return {
+      rows,
+      truncated: (await tx.query('fetch 1 from answer', undefined, { maxBytes: MAX_READ_BYTES })).count > 0,
+    };
+  });
 }
 
 const refuse =

@@ -5,42 +5,115 @@
  */
 import { TroupeError } from '../../errors.ts';
 import type { Column, Db, Session } from '../db/pool.ts';
+import { listViews, meantBy } from './views.ts';
+
+export type SqlColumn = { readonly name: string; readonly type: string };
 
 export type SqlAnswer = {
-  readonly columns: readonly { readonly name: string; readonly type: string }[];
+  readonly columns: readonly SqlColumn[];
   readonly rows: readonly (readonly unknown[])[];
-  /** More rows would have come than `limit`. */
+  /** More rows would have come than `limit`, or than fit into `maxBytes`. */
   readonly truncated: boolean;
 };
 
+export type SqlCaps = {
+  /** Rows at most (10,000). */
+  readonly limit?: number;
+  /** Bytes of rows at most, as the server sends them (64 MiB): the first row past them is the last. */
+  readonly maxBytes?: number;
+  /** Milliseconds at most (30,000), sending included. */
+  readonly timeoutMs?: number;
+  /** Ends the query when it aborts. */
+  readonly signal?: AbortSignal;
+};
+
+/** What applies where a question names no caps. */
+export const SQL_CAPS = { limit: 10_000, maxBytes: 64 * 1024 * 1024, timeoutMs: 30_000 } as const;
+
+/** Bytes at most of the rows that are read at once, from one row to 256: so many are held in memory. */
+export const MAX_READ_BYTES = 64 * 1024 * 1024;
+
 const MAX_SQL_BYTES = 64 * 1024;
 
+/** Rows are fetched about so many bytes at a time. */
+const PART_BYTES = 512 * 1024;
+const PART_ROWS = 256;
+
+/** How long after the server's own clock the one outside it ends a query, in milliseconds. */
+const OUTSIDE_MS = 250;
+
+/** Takes the columns, then parts of the rows in order; the next part is read when a promise that it returns has settled. */
+export type PartSink = {
+  readonly columns: (columns: readonly SqlColumn[]) => void | Promise<void>;
+  readonly rows: (part: readonly (readonly unknown[])[]) => void | Promise<void>;
+};
+
 /**
- * Runs one read-only query, at most `limit` rows and `timeoutMs` milliseconds.
- * @throws TroupeError `sql_refused` for what is not one query, `sql_failed` with PostgreSQL's words, `sql_timeout`.
+ * Runs one read-only query.
+ * @throws TroupeError `sql_refused` for what is not one query, `sql_failed` with PostgreSQL's words, `sql_timeout`, `too_large` for a
+ * row of more than 64 MiB
  */
-export async function ask(db: Db, sql: string, { limit = 10_000, timeoutMs = 30_000 } = {}): Promise<SqlAnswer> {
-  return readOnly(db, sql, timeoutMs, async (tx) => {
-    const { rows, columns } = await tx.query<unknown[]>(`fetch ${limit + 1} from answer`, undefined, { array: true });
-    const names = await typeNames(tx, columns);
-    return {
-      columns: columns.map((column) => ({ name: column.name, type: names.get(column.type) ?? 'unknown' })),
-      rows: rows.slice(0, limit),
-      truncated: rows.length > limit,
-    };
+export async function ask(db: Db, sql: string, caps: SqlCaps = {}): Promise<SqlAnswer> {
+  let columns: readonly SqlColumn[] = [];
+  const parts: (readonly (readonly unknown[])[])[] = [];
+  const { truncated } = await askInParts(db, sql, caps, {
+    columns: (found) => {
+      columns = found;
+    },
+    rows: (part) => {
+      parts.push(part);
+    },
+  });
+  return { columns, rows: parts.flat(), truncated };
+}
+
+/**
+ * Runs one read-only query and hands its rows to `sink` in parts of about 512 KiB, so that memory holds one part.
+ * @throws TroupeError as `ask`; what `sink` throws
+ */
+export async function askInParts(
+  db: Db,
+  sql: string,
+  { limit = SQL_CAPS.limit, maxBytes = SQL_CAPS.maxBytes, timeoutMs = SQL_CAPS.timeoutMs, signal }: SqlCaps,
+  sink: PartSink,
+): Promise<{ readonly rows: number; readonly truncated: boolean }> {
+  return readOnly(db, sql, { timeoutMs, ...(signal ? { signal } : {}) }, async (tx) => {
+    let rows = 0;
+    let bytes = 0;
+    // One row first: its size says how many more may come at once.
+    let next = 1;
+    for (;;) {
+      const full = rows >= limit || bytes >= maxBytes;
+      const asked = full ? 1 : Math.min(next, limit - rows);
+      const part = await tx.query<unknown[]>(`fetch ${asked} from answer`, undefined, {
+        array: true,
+        maxBytes: MAX_READ_BYTES,
+      });
+      if (rows === 0) {
+        const names = await typeNames(tx, part.columns);
+        await sink.columns(part.columns.map(({ name, type }) => ({ name, type: names.get(type) ?? 'unknown' })));
+      }
+      if (full) return { rows, truncated: part.rows.length > 0 };
+      if (part.rows.length > 0) await sink.rows(part.rows);
+      if (part.rows.length < asked) return { rows: rows + part.rows.length, truncated: false };
+      rows += part.rows.length;
+      bytes += part.bytes!;
+      next = Math.max(1, Math.min(PART_ROWS, next * 8, Math.floor(PART_BYTES / (bytes / rows))));
+    }
   });
 }
 
 /**
  * Runs `read` in a transaction that is read only, has its time limits and is always rolled back; in it stands the cursor `answer` over
  * the query. `read` is given the query's text, which by then is known to be one query and nothing else, so that it can stand in
- * parentheses (a line break goes before the closing one: the text may end with a comment).
+ * parentheses (a line break goes before the closing one: the text may end with a comment). A clock of this process cancels what the
+ * server's clock did not stop, and cuts the connection one second after the deadline at the latest.
  * @throws TroupeError as `ask`
  */
 export async function readOnly<T>(
   db: Db,
   sql: string,
-  timeoutMs: number,
+  { timeoutMs, signal }: { readonly timeoutMs: number; readonly signal?: AbortSignal },
   read: (tx: Session, text: string) => Promise<T>,
 ): Promise<T> {
   const text = sql.trim().replace(/;\s*$/, '');
@@ -54,22 +127,34 @@ export async function readOnly<T>(
     throw new TroupeError('sql_refused', 'A query is text without U+0000 and lone surrogates.');
   }
   const undo = new Rollback<T>();
+  const deadline = new AbortController();
+  const stop = signal ? AbortSignal.any([signal, deadline.signal]) : deadline.signal;
+  // A reader that waits for its client would never see that its connection was cut.
+  const stopped = new Promise<never>((_, reject) => {
+    stop.addEventListener('abort', () => reject(stop.reason), { once: true });
+  });
+  stopped.catch(() => {});
+  let clock: NodeJS.Timeout | undefined;
   try {
     await db.transaction(
       async (tx) => {
+        clock = setTimeout(() => deadline.abort(), timeoutMs + OUTSIDE_MS);
         await tx.query(`set local statement_timeout = ${Math.floor(timeoutMs)}`);
         await tx.query(`set local lock_timeout = 2000`);
         await tx.query(`set local search_path = traj, pg_catalog`);
         // The extended protocol takes exactly one statement, so nothing can follow the query's end.
         await tx.query(`declare answer no scroll cursor without hold for ${text}`, undefined, { extended: true });
-        undo.answer = await read(tx, text);
+        stop.throwIfAborted();
+        undo.answer = await Promise.race([read(tx, text), stopped]);
         // A committed transaction could deliver notifications or keep settings: it never is.
         throw undo;
       },
-      { readOnly: true },
+      { readOnly: true, signal: stop },
     );
   } catch (error) {
-    if (error !== undo) throw translated(error);
+    if (error !== undo) throw deadline.signal.aborted ? timedOut(error) : await suggesting(db, text, translated(error));
+  } finally {
+    clearTimeout(clock);
   }
   return undo.answer!;
 }
@@ -87,11 +172,13 @@ class Rollback<T> extends Error {
   answer: T | undefined;
 }
 
+const timedOut = (cause: unknown): TroupeError =>
+  new TroupeError('sql_timeout', 'The query ran into its time limit and was stopped.', { cause });
+
 function translated(error: unknown): TroupeError {
   if (error instanceof TroupeError) return error;
   const { code, message } = error as { code?: string; message: string };
-  if (code === '57014')
-    return new TroupeError('sql_timeout', 'The query ran into its time limit and was stopped.', { cause: error });
+  if (code === '57014') return timedOut(error);
   if (code === '42601' || code === '25006' || code === '0A000' || code === '42501') {
     return new TroupeError('sql_refused', `This is not one read-only query: ${message}.`, {
       hint: 'Write a single SELECT, VALUES or WITH query over the views of schema traj.',
@@ -99,7 +186,17 @@ function translated(error: unknown): TroupeError {
     });
   }
   return new TroupeError('sql_failed', `${message}.`, {
-    hint: 'The views are in schema traj; `\\d` in psql or docs/sql.md lists them.',
+    hint: 'The views are in schema traj; `troupe sql --views` lists them.',
     cause: error,
   });
+}
+
+/** The error with the view or column that was probably meant, where the query names one that is not there. */
+async function suggesting(db: Db, text: string, error: TroupeError): Promise<TroupeError> {
+  const { code, message } = (error.detail.cause ?? {}) as { code?: string; message?: string };
+  if (message === undefined || (code !== '42P01' && code !== '42703')) return error;
+  const views = await listViews(db).catch(() => []);
+  const meant = meantBy(message, text, views);
+  if (meant === null) return error;
+  return new TroupeError(error.code, `${error.message} Did you mean ${meant}?`, error.detail);
 }

@@ -61,10 +61,11 @@ it('draws as it was asked to: among one token where top_k or top_p leave one, wi
     // The only token that can be drawn is certain.
     for (const logprob of choices[0].logprobs.token_logprobs) expect(logprob).toBeCloseTo(0, 6);
   }
-  const { token_ids, raw_logprobs, logprobs } = greedy.choices[0];
+  const { raw_logprobs, logprobs, text } = greedy.choices[0];
+  expect(logprobs.tokens.join('').startsWith(text)).toBe(true);
   for (const [i, best] of logprobs.top_logprobs.entries()) {
     const [[first, most], [, second]] = Object.entries(best) as [[string, number], [string, number]];
-    expect([first, most >= second]).toEqual([`token_id:${token_ids[i]}`, true]);
+    expect([first, most >= second]).toEqual([logprobs.tokens[i], true]);
     expect(raw_logprobs[i]).toBeCloseTo(most, 5);
   }
 });

@@ -109,9 +109,20 @@ describe('POST /v1/chat/completions', () => {
   it('gives a log-probability for each token when asked to', async () => {
     const { choices } = (await post(at.app, ask({ logprobs: true, seed: 5 }), context, CHAT)).json();
     expect(choices[0].logprobs.content).toEqual([
-      { token: 'token_id:5', logprob: -0.5, bytes: null, top_logprobs: [] },
-      { token: 'token_id:0', logprob: -0.25, bytes: null, top_logprobs: [] },
+      { token: ' é5', token_id: 5, logprob: -0.5, bytes: [0x20, 0xc3, 0xa9, 0x35], top_logprobs: [] },
+      { token: 'bytes:\\xe2\\x80', token_id: 0, logprob: -0.25, bytes: [0xe2, 0x80], top_logprobs: [] },
     ]);
+  });
+
+  it('names tokens by their ids where it is asked to, and records their texts all the same', async () => {
+    const headers = { ...context, 'troupe-episode': 'named' };
+    const more = { logprobs: true, top_logprobs: 2, seed: 5, return_tokens_as_token_ids: true };
+    const { choices } = (await post(at.app, ask(more), headers, CHAT)).json();
+    const [first] = choices[0].logprobs.content;
+    expect([first.token, first.bytes, first.token_id]).toEqual(['token_id:5', null, 5]);
+    expect(first.top_logprobs.map((best: { token: string }) => best.token)).toEqual(['token_id:0', 'token_id:1']);
+    const [, completed] = await eventsOf('named');
+    expect(completed!.data.choices).toMatchObject([{ tokens: [' é5', 'bytes:\\xe2\\x80'], token_ids: [5, 0] }]);
   });
 
   it('makes a call without an episode an episode of its own, opened, flagged and finished', async () => {
@@ -222,12 +233,12 @@ describe('POST /v1/chat/completions', () => {
     expect(speakers.asked.at(-1)!.ask).toMatchObject(passed);
     expect(body.choices[0].raw_logprobs).toEqual([-0.75, -0.5]);
     const best = [
-      { token: 'token_id:0', logprob: -0.5, bytes: null },
-      { token: 'token_id:1', logprob: -1.5, bytes: null },
+      { token: 'bytes:\\xe2\\x80', token_id: 0, logprob: -0.5, bytes: [0xe2, 0x80] },
+      { token: ' é1', token_id: 1, logprob: -1.5, bytes: [0x20, 0xc3, 0xa9, 0x31] },
     ];
     expect(body.choices[0].logprobs.content).toEqual([
-      { token: 'token_id:3', logprob: -0.5, bytes: null, top_logprobs: best },
-      { token: 'token_id:0', logprob: -0.25, bytes: null, top_logprobs: best },
+      { token: ' é3', token_id: 3, logprob: -0.5, bytes: [0x20, 0xc3, 0xa9, 0x33], top_logprobs: best },
+      { token: 'bytes:\\xe2\\x80', token_id: 0, logprob: -0.25, bytes: [0xe2, 0x80], top_logprobs: best },
     ]);
     const [requested, completed] = await eventsOf('drawn');
     expect(requested!.data.params).toEqual({
@@ -239,7 +250,10 @@ describe('POST /v1/chat/completions', () => {
       min_p: 0.05,
       top_logprobs: 2,
     });
-    const places = [0, 1].map((token_id) => ({ token_id, logprob: -token_id - 0.5 }));
+    const places = [
+      { token_id: 0, token: 'bytes:\\xe2\\x80', logprob: -0.5 },
+      { token_id: 1, token: ' é1', logprob: -1.5 },
+    ];
     expect(completed!.data.choices).toMatchObject([{ raw_logprobs: [-0.75, -0.5], top_logprobs: [places, places] }]);
   });
 
@@ -377,7 +391,7 @@ describe('POST /v1/chat/completions', () => {
       );
     }
     const { rows } = await at.db.query<{ events: number; writes: number }>(
-      "select count(*)::integer as events, count(distinct xmin::text)::integer as writes from troupe.events where key like 'e/many-%'",
+      "select count(*)::integer as events, count(distinct xmin::text)::integer as writes from troupe.stored_events where key like 'e/many-%'",
     );
     expect(rows[0]!.events).toBe(384);
     expect(rows[0]!.writes).toBeLessThan(40);
@@ -399,9 +413,9 @@ describe('POST /v1/completions', () => {
       text: 'answer 1',
       finish_reason: 'stop',
       logprobs: {
-        tokens: ['token_id:4', 'token_id:1'],
+        tokens: [' é4', ' é1'],
         token_logprobs: [-0.5, -0.5],
-        top_logprobs: [{ 'token_id:0': -0.5 }, { 'token_id:0': -0.5 }],
+        top_logprobs: [{ 'bytes:\\xe2\\x80': -0.5 }, { 'bytes:\\xe2\\x80': -0.5 }],
       },
       token_ids: [4, 1],
     });
@@ -413,6 +427,7 @@ describe('POST /v1/completions', () => {
       max_tokens: 5,
       stop: ['\n'],
       top_logprobs: 1,
+      token_texts: true,
     });
     const [requested, completed] = await eventsOf('text');
     expect(requested!.data).toMatchObject({

@@ -253,6 +253,29 @@ describe('a ring of keys', () => {
     await own.close();
   });
 
+  it('with nothing sealed yet nobody is let in while the database is away, and everybody on this machine once it says that there is no key', async () => {
+    const own = await testApp();
+    const folder = mkdtempSync(join(tmpdir(), 'troupe-keys-'));
+    const seal = sealedKeys(join(folder, 'keys'), () => 'secret');
+    let away = true;
+    const open = () =>
+      openKeyRing(
+        {
+          query: (...asked: Parameters<typeof own.db.query>) =>
+            away ? Promise.reject(new Error('connect ECONNREFUSED')) : own.db.query(...asked),
+        } as typeof own.db,
+        { seal },
+      );
+    const ring = open();
+    await expect(ring.required()).rejects.toMatchObject({ code: 'unreachable' });
+    away = false;
+    expect(await ring.required()).toBe(false);
+    away = true;
+    expect(await open().required()).toBe(false);
+    rmSync(folder, { recursive: true });
+    await own.close();
+  });
+
   it('P47: with the database there, a revoked key ends with the next reading', async () => {
     let seconds = 0;
     const ring = openKeyRing(at.db, { clock: () => seconds * 1000 });

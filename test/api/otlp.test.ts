@@ -158,10 +158,28 @@ describe('POST /v1/logs and /v1/metrics', () => {
     expect(rows).toEqual([{ reward: 0.5 }]);
   });
 
-  it('refuses metrics for good, with what to set instead', async () => {
-    const answer = await post('/v1/metrics', Buffer.from([1]), { 'content-type': PROTOBUF });
-    expect([answer.statusCode, answer.headers['retry-after']]).toEqual([404, undefined]);
-    expect(answer.body).toContain('OTEL_METRICS_EXPORTER=none');
+  it('rejects every data point of metrics with one answer that exporters do not repeat, and says what to set', async () => {
+    const points = (n: number) => ({ dataPoints: Array.from({ length: n }, () => ({ asInt: '1' })) });
+    const metrics = [
+      { name: 'a', sum: points(2) },
+      { name: 'b', histogram: points(1) },
+      { name: 'c', gauge: points(3) },
+    ];
+    const json = await post('/v1/metrics', { resourceMetrics: [{ scopeMetrics: [{ metrics }] }] });
+    expect([json.statusCode, json.headers['retry-after']]).toEqual([200, undefined]);
+    expect(json.json().partialSuccess).toMatchObject({
+      rejectedDataPoints: '6',
+      errorMessage: expect.stringContaining('OTEL_METRICS_EXPORTER=none'),
+    });
+    // resource_metrics { scope_metrics { metrics { sum { data_points {} data_points {} } } } }, written by hand.
+    const bytes = Buffer.from([0x0a, 10, 0x12, 8, 0x12, 6, 0x3a, 4, 0x0a, 0, 0x0a, 0]);
+    const protobuf = await post('/v1/metrics', bytes, { 'content-type': PROTOBUF });
+    expect([protobuf.statusCode, protobuf.headers['content-type']]).toEqual([200, PROTOBUF]);
+    // partial_success, its first field rejected_data_points: 2.
+    expect([protobuf.rawPayload[0], ...protobuf.rawPayload.subarray(3, 5)]).toEqual([0x0a, 0x08, 2]);
+    expect(protobuf.body).toContain('OTEL_METRICS_EXPORTER=none');
+    const odd = await post('/v1/metrics', Buffer.from([1]), { 'content-type': PROTOBUF });
+    expect([odd.statusCode, odd.headers['retry-after']]).toEqual([400, undefined]);
   });
 });
 
@@ -200,7 +218,12 @@ describe('doors of other clients', () => {
 
   it('take LangSmith runs and their updates in any order, and feedback', async () => {
     expect((await at.app.inject('/info')).json()).toMatchObject({
-      batch_ingest_config: { use_multipart_endpoint: false },
+      batch_ingest_config: {
+        use_multipart_endpoint: false,
+        scale_up_nthreads_limit: expect.any(Number),
+        scale_up_qsize_trigger: expect.any(Number),
+        scale_down_nempty_trigger: expect.any(Number),
+      },
     });
     const run = {
       id: 'r1',

@@ -48,6 +48,9 @@ beforeAll(async () => {
         { time: i === 6 ? null : hour(Math.floor(i / 2)) },
       ),
     ),
+    ...Array.from({ length: 5 }, (_, i) =>
+      event('episode.started', { episode_id: `wide-${i}`, task_id: 'wide', tags: { text: 'ü'.repeat(450_000) } }),
+    ),
   );
 });
 afterAll(() => at.close());
@@ -66,6 +69,20 @@ describe('GET /v1/episodes', () => {
       }
       expect(seen).toEqual(['list-5', 'list-4', 'list-3', 'list-2', 'list-1', 'list-0', 'list-6']);
     }
+  });
+
+  it('ends a page of large rows at 2 MiB, and goes on after it, each episode once', async () => {
+    const pages: string[][] = [];
+    let after = '';
+    do {
+      const { items, next } = await get(`/v1/episodes?task_id=wide&limit=500${after}`);
+      pages.push(items.map((row: { episode_id: string }) => row.episode_id));
+      after = next === null ? '' : `&after=${next}`;
+    } while (after !== '');
+    expect(pages).toEqual([
+      ['wide-4', 'wide-3', 'wide-2'],
+      ['wide-1', 'wide-0'],
+    ]);
   });
 
   it.each([
@@ -268,4 +285,14 @@ describe('the conversation', () => {
     const talk = conversation({ messages, steps: [], toolCalls: [], decisions: [] });
     expect(talk.map(({ id }) => id)).toEqual(['c1#0', 'c2#1', 'c3#2']);
   });
+});
+
+it('lineage of a step names its episode, an id with a / is written %2F, and an unknown id is refused with what to do', async () => {
+  const { found } = await get('/v1/lineage/told-c2%2F0?depth=1');
+  expect(found).toMatchObject([
+    { kind: 'step', id: 'told-c2/0', comes_from: { children: [{ kind: 'episode', id: 'told' }], left_out: 0 } },
+  ]);
+  const unknown = await at.app.inject('/v1/lineage/nobody');
+  expect([unknown.statusCode, unknown.json()]).toMatchObject([404, { code: 'not_found' }]);
+  expect((await at.app.inject('/v1/lineage/told?depth=0')).statusCode).toBe(400);
 });

@@ -151,6 +151,13 @@ describe('commands that record and look', () => {
     );
   });
 
+  it('lineage draws what an episode comes from and led to, and refuses a depth that shows nothing', async () => {
+    const drawn = await at.run(['lineage', 'sum-1']);
+    expect(drawn.out).toMatch(/^episode sum-1\n├─ comes from\n/);
+    expect((await at.run(['lineage', 'nobody'])).out).toBe('Nothing is known about nobody.\n');
+    expect(await at.run(['lineage', 'sum-1', '--depth', '0'])).toMatchObject({ code: 2 });
+  });
+
   it('the other commands that look print one document each', async () => {
     const documents = await Promise.all(
       [

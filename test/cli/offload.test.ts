@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Offload, openOffload } from '../../api/offload.ts';
 import { startThread } from '../../cli/serving.ts';
 import { loadConfig } from '../../config.ts';
+import { projectAll } from '../../store/projecting/projector.ts';
 import { anEvent, post, type TestApp, testApp } from '../api/support/app.ts';
 import { type OpenaiServer, openaiServer } from '../api/support/openai-server.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
@@ -14,6 +15,7 @@ let folder: string;
 let database: TestDatabase;
 let threads: ReturnType<typeof startThread>[];
 let offload: Offload;
+let reads: Offload;
 let at: TestApp;
 let here: TestApp;
 let models: OpenaiServer;
@@ -29,7 +31,7 @@ beforeAll(async () => {
     join(folder, 'none.yaml'),
   );
   threads = [];
-  offload = openOffload(() => {
+  const start = () => {
     const thread = startThread({
       config,
       project: 'test',
@@ -41,13 +43,16 @@ beforeAll(async () => {
     });
     threads.push(thread);
     return thread;
-  });
-  at = await testApp({ offload });
+  };
+  offload = openOffload(start);
+  reads = openOffload(start);
+  at = await testApp({ offload, reads });
   here = await testApp();
 });
 afterAll(async () => {
   await at.close();
   await offload.close();
+  await reads.close();
   await here.close();
   await models.close();
   await database.close();
@@ -116,6 +121,37 @@ describe('large requests', () => {
     expect([200, 503]).toContain((await asked).statusCode);
     expect((await post(at.app, events('again', 1_000))).json()).toMatchObject({ received: 1_000, rejected: 0 });
     expect(threads.length).toBeGreaterThan(1);
+  });
+
+  it('reads of one episode are answered by a thread of their own, as they are without it', async () => {
+    const content = 'ü'.repeat(400_000);
+    for (const one of [at.app, here.app])
+      expect((await post(one, [anEvent('read-1', 'read', { content }), anEvent('read-2', 'read')])).statusCode).toBe(
+        200,
+      );
+    await projectAll(database.db);
+    await projectAll(here.db);
+    const before = threads.length;
+    const ask = (method: 'GET' | 'HEAD', url: string) =>
+      Promise.all([at.app, here.app].map((app) => app.inject({ method, url })));
+    const [there, own] = await ask('GET', '/v1/episodes/read');
+    expect(threads.length).toBe(before + 1);
+    expect([there!.statusCode, there!.headers['content-length']]).toEqual([200, own!.headers['content-length']]);
+    expect(there!.json().conversation).toEqual(own!.json().conversation);
+    const [head, ownHead] = await ask('HEAD', '/v1/episodes/read');
+    expect([head!.statusCode, head!.body, head!.headers['content-length']]).toEqual([
+      200,
+      '',
+      ownHead!.headers['content-length'],
+    ]);
+    for (const url of ['/v1/episodes/none', '/v1/episodes/read?tokens=7']) {
+      const [{ request_id: _, ...answer }, { request_id: __, ...expected }] = (await ask('GET', url)).map((one) =>
+        one.json(),
+      );
+      expect(answer).toEqual(expected);
+    }
+    expect((await at.app.inject('/v1/episodes')).statusCode).toBe(200);
+    expect(threads.length).toBe(before + 1);
   });
 
   it('refused records of a request are kept once, with the number of attempts', async () => {

@@ -11,6 +11,96 @@ const convert = (value: unknown, ordinal = 0) => format.convert({ value, canonic
 const dataOf = (drafts: readonly Told[], name: EventName): Record<string, unknown>[] =>
   drafts.filter((draft) => draft.name === name).map((draft) => draft.data as Record<string, unknown>);
 
+describe('a chat row with blocks of the Messages API of Anthropic', () => {
+  const calls = [
+    { type: 'thinking', thinking: 'hm', signature: 's' },
+    { type: 'text', text: 'Let me see.' },
+    { type: 'tool_use', id: 'tu_1', name: 'calc', input: { x: 1 } },
+    { type: 'tool_use', id: 'tu_2', name: 'calc', input: {} },
+  ];
+  const results = [
+    { type: 'tool_result', tool_use_id: 'tu_2', content: [{ type: 'text', text: 'no' }], is_error: true },
+    { type: 'tool_result', tool_use_id: 'tu_1', content: '2' },
+    { type: 'text', text: 'Go on.' },
+  ];
+  const row = {
+    system: 'Be brief.',
+    messages: [
+      { role: 'user', content: 'How long?' },
+      { role: 'assistant', content: calls },
+      { role: 'user', content: results },
+      { role: 'assistant', content: [{ type: 'text', text: 'Two.' }] },
+    ],
+  };
+
+  it('has the tool calls, their results and the reasoning that the blocks hold', () => {
+    const { drafts, refusals } = convert(row);
+    expect(refusals).toEqual([]);
+    expect(
+      dataOf(drafts, 'tool.called').map((data) => [data.tool_call_id, data.call_id, data.name, data.arguments]),
+    ).toEqual([
+      ['tu_1', 'm2', 'calc', { x: 1 }],
+      ['tu_2', 'm2', 'calc', {}],
+    ]);
+    expect(dataOf(drafts, 'tool.returned').map((data) => [data.tool_call_id, data.status, data.output])).toEqual([
+      ['tu_2', 'error', 'no'],
+      ['tu_1', 'ok', '2'],
+    ]);
+    expect(dataOf(drafts, 'message.sent').map((data) => [data.role, data.content])).toEqual([
+      ['system', 'Be brief.'],
+      ['user', 'How long?'],
+      ['user', [{ type: 'text', content: 'Go on.' }]],
+    ]);
+    const [first] = dataOf(drafts, 'generation.completed')[0]!.choices as { content: object[] }[];
+    expect(first!.content.slice(0, 2)).toEqual([
+      { type: 'reasoning', content: 'hm', signature: 's' },
+      { type: 'text', content: 'Let me see.' },
+    ]);
+  });
+
+  it('is given back as it was', () => {
+    expect(format.write!(convert(row).drafts as never)).toEqual([row]);
+  });
+
+  it('is a call with its answer, where request and response were logged', () => {
+    const log = {
+      request: { model: 'claude', system: 'Be brief.', messages: row.messages.slice(0, 3), max_tokens: 9 },
+      response: {
+        id: 'msg_1',
+        type: 'message',
+        role: 'assistant',
+        content: [{ type: 'tool_use', id: 'tu_3', name: 'calc', input: { x: 2 } }],
+        stop_reason: 'tool_use',
+        usage: { input_tokens: 5, output_tokens: 7 },
+      },
+    };
+    const { drafts, refusals } = convert(log);
+    expect(refusals).toEqual([]);
+    expect(dataOf(drafts, 'generation.completed')).toMatchObject([
+      {
+        response_id: 'msg_1',
+        usage: { input_tokens: 5, output_tokens: 7 },
+        choices: [{ finish_reason: 'tool_call', content: [{ type: 'tool_call', id: 'tu_3', name: 'calc' }] }],
+      },
+    ]);
+    expect(dataOf(drafts, 'tool.called')).toMatchObject([{ name: 'calc', arguments: { x: 2 } }]);
+    expect(dataOf(drafts, 'tool.returned')).toHaveLength(2);
+    expect(format.write!(drafts as never)).toEqual([log]);
+  });
+});
+
+describe('a chat row that names a task', () => {
+  it('is of that task, named by task_id, beside the messages or in the metadata, before the text', () => {
+    const messages = [
+      { role: 'user', content: 'How long?' },
+      { role: 'assistant', content: 'Two.' },
+    ];
+    const task = (more: object) => dataOf(convert({ messages, ...more }).drafts, 'episode.started')[0]!.task_id;
+    expect([task({ task_id: 't-1' }), task({ metadata: { task_id: 't-2' } })]).toEqual(['t-1', 't-2']);
+    expect(task({ task_id: 7 })).toMatch(/^text\//);
+  });
+});
+
 describe('a completion log', () => {
   const first = completion('run-1', 0, 'Twenty');
 

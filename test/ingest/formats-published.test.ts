@@ -53,6 +53,20 @@ describe.skipIf(!root)('published files (TROUPE_DATA names their folder)', () =>
     const returned = new Set(dataOf(memory.events, 'tool.returned').map(identity));
     expect(called.size).toBe(1001);
     expect(returned).toEqual(called);
+    // Counted in the file: results whose text begins with "Error:"; none of another text reports an error.
+    const names = new Map(dataOf(memory.events, 'tool.called').map((data) => [identity(data), data.name as string]));
+    const failed = dataOf(memory.events, 'tool.returned').filter(({ flags }) =>
+      (flags as string[] | undefined)?.includes('apparent_error'),
+    );
+    expect(
+      Object.fromEntries(
+        [...groupBy(failed, (data) => names.get(identity(data))!)].map(([name, all]) => [name, all.length]),
+      ),
+    ).toEqual({
+      update_reservation_flights: 42,
+      book_reservation: 27,
+      update_reservation_baggages: 1,
+    });
   });
 
   it('of Who&When: 123 episodes, 102 tasks, 123 labels, 5 of them flagged', async () => {

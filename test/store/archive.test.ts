@@ -14,7 +14,7 @@ import '../support/replay.ts';
 import { anEpisode, event } from './support/events.ts';
 import { tablesOf } from './support/tables.ts';
 
-const LOG = 'kafka:t';
+const LOG = { log: 1, name: 'kafka:t', label: 'kafka:t' };
 const TOPIC = `with l as (insert into troupe.logs (log, name, partitions) values (1, $1, 4))
   insert into troupe.positions (projection, log, partition, position, began)`;
 
@@ -36,7 +36,7 @@ describe('What is read of a log outside the database', () => {
     fresh = await freshDatabase();
     await fresh.db.query(
       `${TOPIC} select name, 1, i, 0, 0 from generate_series(0, 3) i, (values ('archive'), ('facts')) n (name)`,
-      [LOG],
+      [LOG.name],
     );
   });
   afterEach(() => fresh.close());
@@ -107,7 +107,7 @@ describe('What is read of a log outside the database', () => {
     const records = recordsOf(anEpisode('e1'));
     await take(readingOf(records));
     const others = recordsOf([...anEpisode('x').slice(0, 12), ...anEpisode('y')]);
-    await expect(take(readingOf(others.slice(11)))).rejects.toMatchObject({ code: 'log_truncated' });
+    await expect(take(readingOf(others.slice(11)))).rejects.toMatchObject({ code: 'log_replaced' });
     expect(await position()).toBe(12);
     // The same record again, followed by others, is how every reader begins.
     const more = [...records.slice(11), ...recordsOf(anEpisode('e2'), 12)];
@@ -170,9 +170,9 @@ describe('What is read of a log outside the database', () => {
     expect(own.headers.ce_type).toBe('troupe.episode.started.v1');
     const records = [odd, late, ...recordsOf(anEpisode('e2'), 2)];
     expect(await take(readingOf(records))).toMatchObject({ accepted: 12, dead: 2 });
-    await fresh.db.query('alter table troupe.events rename to events_away');
+    await fresh.db.query('alter table troupe.stored_events rename to events_away');
     await expect(take(readingOf(recordsOf(anEpisode('e3'), 14)))).rejects.toThrow('events');
-    await fresh.db.query('alter table troupe.events_away rename to events');
+    await fresh.db.query('alter table troupe.events_away rename to stored_events');
     expect(await position()).toBe(14);
     expect(await take(readingOf(recordsOf(anEpisode('e3'), 14)))).toMatchObject({ accepted: 12, dead: 0 });
   });
@@ -189,7 +189,7 @@ describe('What is read of a log outside the database', () => {
           try {
             await own.db.query(
               `${TOPIC} select name, 1, i, 0, 0 from generate_series(0, 3) i, (values ('archive'), ('facts')) n (name)`,
-              [LOG],
+              [LOG.name],
             );
             const parts = [0, 1, 2, 3].map((p) => recordsOf(events.filter((_, i) => spread[i] === p)));
             const at = [0, 0, 0, 0];

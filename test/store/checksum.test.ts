@@ -15,11 +15,15 @@ function changed({ column, type }: Cell): string {
   const c = `t."${column}"`;
   if (type === 'text') return `coalesce(${c}, '') || 'x'`;
   if (type === 'json') return `case when ${c} is null then '1' else '[' || ${c}::text || ']' end::json`;
+  if (type === 'uuid') return 'gen_random_uuid()';
   if (type === 'boolean') return `not coalesce(${c}, false)`;
   if (type.endsWith('[]')) return `array_append(coalesce(${c}, '{}'), null)`;
   if (type.startsWith('timestamp')) return `coalesce(${c}, '2000-01-01') + interval '1 microsecond'`;
   return `coalesce(${c} + 1000, 0)`;
 }
+
+/** The name of a table in the checksum: events are summed whole, as the view shows them. */
+const summedAs = (table: string): string => (table === 'troupe.stored_events' ? 'events' : table.split('.')[1]!);
 
 describe('the checksum', () => {
   let fresh: TestDatabase;
@@ -48,8 +52,8 @@ describe('the checksum', () => {
     await projectAll(fresh.db);
     const { rows } = await fresh.db.query<Cell>(
       `select n.nspname || '.' || c.relname as table, a.attname as column, format_type(a.atttypid, null) as type, not a.attnotnull as nullable
-       from pg_class c join pg_namespace n on n.oid = c.relnamespace join pg_attribute a on a.attrelid = c.oid and a.attnum > 0
-       where (n.nspname = 'facts' or n.nspname = 'troupe' and c.relname = 'events') and c.relkind = 'r'
+       from pg_class c join pg_namespace n on n.oid = c.relnamespace join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+       where (n.nspname = 'facts' or n.nspname = 'troupe' and c.relname = 'stored_events') and c.relkind = 'r'
          and a.attname not in ('recorded_at', 'log', 'partition', 'position', 'touched_position') order by 1, 2`,
     );
     cells = rows;
@@ -62,11 +66,11 @@ describe('the checksum', () => {
       .filter(([, { rows }]) => rows === 0)
       .map(([name]) => name);
     expect(empty).toEqual(['blames', 'told_tasks']);
-    const filled = cells.filter(({ table }) => !empty.includes(table.split('.')[1]!));
+    const filled = cells.filter(({ table }) => !empty.includes(summedAs(table)));
     expect(filled.length).toBeGreaterThan(200);
     await fc.assert(
       fc.asyncProperty(fc.constantFrom(...filled), fc.nat({ max: 1000 }), fc.boolean(), async (cell, n, toNull) => {
-        const table = cell.table.split('.')[1]!;
+        const table = summedAs(cell.table);
         const row = n % before.tables[table]!.rows;
         const value = toNull && cell.nullable ? 'null' : changed(cell);
         const undo = new Error('undo');
@@ -78,7 +82,11 @@ describe('the checksum', () => {
             );
             fc.pre(count === 1);
             // Read inside the transaction that changed the row, which is then undone.
-            const after = await checksumInside(tx);
+            const after = await checksumInside(tx).catch((error: { readonly code?: string }) => {
+              // An event that names a text nobody kept, as one under another key does, has no checksum.
+              if (error.code !== 'XX001') throw error;
+              return { tables: {} as typeof before.tables };
+            });
             expect(after.tables[table]?.sha256, `${cell.table}.${cell.column}`).not.toBe(before.tables[table]?.sha256);
             throw undo;
           })

@@ -33,6 +33,7 @@ describe('what a judging could not compare', () => {
     expect(compared).toEqual({
       groups: 3,
       of_one: { alone: 1, unplaced: 1 },
+      partial: 0,
       open: { unfinished: 1, reopened: 1 },
       waiting: 1,
     });
@@ -41,6 +42,33 @@ describe('what a judging could not compare', () => {
       '2 episodes are open and not judged: 1 have no episode.finished (`troupe run work` closes them after 1800 s without events), 1 got an event after their episode.finished.',
       '1 closed episodes wait for open or missing members of their group.',
     ]);
+  });
+
+  it('counts groups of which fewer are closed than were announced, open members among them', async () => {
+    const started = (episode: string, group: string, size: number) =>
+      event(
+        'episode.started',
+        { episode_id: episode, group_id: group, group_size: size },
+        { id: `${episode}-size`, time: at(5) },
+      );
+    await postgresLog(fresh.db).append([
+      ...anEpisode('a', { group: 'short' }),
+      started('a', 'short', 3),
+      ...anEpisode('b', { group: 'short' }),
+      started('open', 'short', 3),
+      ...anEpisode('c', { group: 'whole' }),
+      ...anEpisode('d', { group: 'whole' }),
+      started('c', 'whole', 2),
+      ...anEpisode('e', { task: 'no-group' }),
+      ...anEpisode('f', { task: 'no-group' }),
+    ]);
+    await projectAll(fresh.db);
+    const later = { now: new Date(Date.parse(at(60)) + 3_600_000), closeAfter: 1800 };
+    const compared = await comparedBy(fresh.db, ['a', 'b', 'c', 'd', 'e', 'f'], later);
+    expect(compared).toMatchObject({ groups: 3, partial: 1, waiting: 0 });
+    expect(comparedText(compared, 1800)).toContain(
+      '1 of 3 groups have fewer closed members than announced; the reason of their credits is partial_group.',
+    );
   });
 
   it('is nothing where everything was compared', async () => {

@@ -1,6 +1,16 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { postgresLog } from '../../ingest/log/postgres.ts';
-import { type Handler, type JobContext, MAX_ATTEMPTS, requestJob, runJobs, waitForJob } from '../../store/jobs/jobs.ts';
+import {
+  cancelJob,
+  type Handler,
+  type JobContext,
+  MAX_ATTEMPTS,
+  requestJob,
+  requireHeld,
+  runJobs,
+  WaitsFor,
+  waitForJob,
+} from '../../store/jobs/jobs.ts';
 import { projectAll } from '../../store/projecting/projector.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { startProgram } from './support/process.ts';
@@ -75,6 +85,53 @@ describe('the queue of jobs', () => {
     await request('nobody', 'nobody');
     await expect(waitForJob(fresh.db, 'nobody', { timeoutMs: 50 })).rejects.toMatchObject({ code: 'busy' });
     expect(await told('bad')).toMatchObject({ outcome: 'failed', error: { message: 'it cannot be done' } });
+  });
+
+  it('P34: cancels a job that waits with its parts, and no worker starts it', async () => {
+    await request('plan', 'sum');
+    await request('plan/1', 'sum');
+    await request('plan-b', 'sum');
+    expect(await cancelJob(context, 'plan', { by: 'ann', reason: 'wrong data' })).toEqual(['plan', 'plan/1']);
+    const done: string[] = [];
+    work('w', { sum: async ({ job_id }) => done.push(job_id) });
+    await waitForJob(fresh.db, 'plan-b');
+    expect(done).toEqual(['plan-b']);
+    expect(await told('plan')).toMatchObject({
+      state: 'finished',
+      outcome: 'cancelled',
+      error: { code: 'cancelled', message: 'It was cancelled by ann: wrong data' },
+    });
+    await expect(waitForJob(fresh.db, 'plan/1')).rejects.toThrow('cancelled by ann');
+    await expect(cancelJob(context, 'plan', { by: 'ann', reason: null })).rejects.toMatchObject({ code: 'conflict' });
+    await expect(cancelJob(context, 'none', { by: 'ann', reason: null })).rejects.toMatchObject({ code: 'not_found' });
+  });
+
+  it('P34: a worker stops a cancelled job within 10 s, publishes nothing of it, and does the next one', async () => {
+    const stopped: string[] = [];
+    let begun: () => void = () => {};
+    const running = new Promise<void>((resolve) => {
+      begun = resolve;
+    });
+    const long: Handler = async (job, report, signal) => {
+      await requireHeld(fresh.db, job);
+      begun();
+      await new Promise((resolve) => signal.addEventListener('abort', resolve));
+      for (const publish of [() => requireHeld(fresh.db, job), () => report(1, { loss: 1 })])
+        await publish().catch((error) => stopped.push(error.code));
+      return 'published';
+    };
+    work('w', { long, short: async () => 7 });
+    await request('long', 'long');
+    await running;
+    const cancelled = performance.now();
+    await cancelJob(context, 'long', { by: 'ann', reason: null });
+    await request('short', 'short');
+    expect(await waitForJob(fresh.db, 'short')).toBe(7);
+    expect(performance.now() - cancelled).toBeLessThan(10_000);
+    expect(stopped).toEqual(['fenced', 'fenced']);
+    expect(await told('long')).toMatchObject({ outcome: 'cancelled', result: null });
+    const { rows } = await fresh.db.query('select * from traj.job_metrics');
+    expect(rows).toEqual([]);
   });
 
   it('P31: gives the job of a killed worker to another after its lease, while a live one keeps its own', async () => {
@@ -179,5 +236,51 @@ describe('the queue of jobs', () => {
     expect(await told('j')).toMatchObject({ outcome: 'done' });
     const { rows } = await fresh.db.query(`select name from troupe.events where name = 'job.finished'`);
     expect(rows).toHaveLength(1);
+  });
+
+  it('a job that waits for another leaves its worker, and goes on once that one has ended, however it ended', async () => {
+    const tries: string[] = [];
+    const part = async (id: string, parent: string) => {
+      await requestJob(context, { job_id: id, kind: 'part', spec: {}, parent });
+      const [job] = (await fresh.db.query(`select state, outcome from troupe.job_queue where job_id = $1`, [id])).rows;
+      if (job!.state !== 'finished') throw new WaitsFor(id);
+      return job!.outcome;
+    };
+    // One worker alone does both kinds: it would wait for itself for ever if the whole held it.
+    work('w', {
+      whole: async ({ job_id }) => {
+        tries.push(job_id);
+        return [await part(`${job_id}/1`, job_id), await part(`${job_id}/2`, job_id)];
+      },
+      part: async ({ job_id }) => {
+        if (job_id.endsWith('/2')) throw new Error('it cannot be done');
+      },
+    });
+    await request('all', 'whole');
+    expect(await waitForJob(fresh.db, 'all')).toEqual(['done', 'failed']);
+    expect(tries).toEqual(['all', 'all', 'all']);
+    expect(await row('all')).toMatchObject({ attempts: 1, outcome: 'done' });
+    await projectAll(fresh.db);
+    const started = await fresh.db.query(
+      `select count(*)::integer as n from troupe.events where name = 'job.started' and key = 'j/all'`,
+    );
+    expect(started.rows).toEqual([{ n: 1 }]);
+  });
+
+  it('a worker within one job does that job and its parts, and no other', async () => {
+    workers.push(
+      runJobs(context, {
+        worker: 'w',
+        handlers: { sum: async ({ job_id }) => job_id },
+        signal: stop.signal,
+        pollMs: 20,
+        within: 'mine',
+      }),
+    );
+    for (const id of ['mine-too', 'other', 'mine', 'mine/1/a']) await request(id, 'sum');
+    expect(await waitForJob(fresh.db, 'mine')).toBe('mine');
+    expect(await waitForJob(fresh.db, 'mine/1/a')).toBe('mine/1/a');
+    expect(await row('mine-too')).toMatchObject({ state: 'waiting' });
+    expect(await row('other')).toMatchObject({ state: 'waiting' });
   });
 });

@@ -259,6 +259,55 @@ describe('the judge', () => {
     expect(await left(31)).toEqual(['a', 'b', 'c']);
   });
 
+  it('says partial_group of credit where fewer are closed than were announced, until the group is whole', async () => {
+    const methods = ['grpo_advantage', 'drmas_advantage', 'at_grpo_advantage', 'magrpo_returns'].map((method) => ({
+      method,
+    }));
+    const started = (id: string) =>
+      event(
+        'episode.started',
+        { episode_id: id, task_id: 'task-1', group_id: 'g', group_size: 3 },
+        { id: `${id}-started-again`, time: at(5) },
+      );
+    const said = async () => {
+      const found = await rows<{ method: string; reasons: (string | null)[] }>(
+        'select method, array_agg(distinct reason) as reasons from traj.credits group by 1 order by 1',
+      );
+      return Object.fromEntries(found.map(({ method, reasons }) => [method, reasons]));
+    };
+    await load(anEpisode('a', { group: 'g', reward: 1 }), [started('a')], anEpisode('b', { group: 'g', reward: 0 }));
+    await run(methods, ['a']);
+    const partial = await said();
+    expect(partial).toMatchObject({
+      grpo_advantage: ['partial_group'],
+      drmas_advantage: ['partial_group'],
+      at_grpo_advantage: ['partial_group'],
+      magrpo_returns: ['partial_group'],
+    });
+    const values = () =>
+      rows("select episode_id, step_id, value from traj.credits where method = 'grpo_advantage' order by 1, 2");
+    expect((await values()).map((row) => row.value).filter((value) => value === null || value === 0)).toEqual([]);
+    await load(anEpisode('c', { group: 'g', reward: 0 }));
+    await run(methods, ['a']);
+    expect(await said()).toMatchObject({ grpo_advantage: [null], drmas_advantage: [null], magrpo_returns: [null] });
+  });
+
+  it('says of a partial group without a signal why it has none, and nothing of one without an announced size', async () => {
+    const started = event(
+      'episode.started',
+      { episode_id: 'a', task_id: 'task-1', group_id: 'g', group_size: 3 },
+      { id: 'a-started-again', time: at(5) },
+    );
+    await load(anEpisode('a', { group: 'g' }), [started]);
+    await load(anEpisode('x', { task: 'y', reward: 1 }), anEpisode('y', { task: 'y', reward: 0 }));
+    await run([{ method: 'grpo_advantage' }], ['a', 'x']);
+    expect(await rows('select distinct episode_id, reason from traj.credits order by 1')).toEqual([
+      { episode_id: 'a', reason: 'group_of_one' },
+      { episode_id: 'x', reason: null },
+      { episode_id: 'y', reason: null },
+    ]);
+  });
+
   it('finds as unjudged exactly what changed since: new, amended, rewarded late or from elsewhere, and nothing else', async () => {
     const methods = [{ method: 'grpo_advantage' }];
     const left = () => unjudged(fresh.db, methods, { now: now() });

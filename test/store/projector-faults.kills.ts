@@ -124,7 +124,7 @@ describe('definitions that compete', () => {
           [newer, older],
         ] as const) {
           for (const together of [true, false]) {
-            await fresh.db.query('truncate troupe.events, facts.tasks, troupe.positions');
+            await fresh.db.query('truncate troupe.stored_events, troupe.bodies, facts.tasks, troupe.positions');
             await fresh.db.query('update troupe.log_partitions set next_position = 0');
             const log = postgresLog(fresh.db);
             for (const one of order) {

@@ -45,7 +45,7 @@ describe('the projector', () => {
 
   it('stores a message body once and shows it at every occurrence', async () => {
     const { rows } = await fresh.db.query(
-      `select (select count(*)::integer from facts.message_bodies where episode_id = 'e1') as bodies,
+      `select (select count(*)::integer from troupe.bodies where key = 'e/e1') as bodies,
               (select count(*)::integer from traj.messages where episode_id = 'e1' and kind = 'input') as occurrences`,
     );
     expect(rows).toEqual([{ bodies: 2, occurrences: 3 }]);

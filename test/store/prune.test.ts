@@ -183,7 +183,9 @@ describe('pruning', () => {
     const { key, value, headers } = writeRecord(lateWord('a'));
     const kafka = { offset: 0, timestamp: '7', key: Buffer.from(key), value: Buffer.from(value), headers };
     const reading = { partition: 0, from: 0, next: 1, end: 1, records: [kafka] };
-    expect(await db.transaction((tx) => archiveIn(tx, 'kafka:t', [reading]))).toMatchObject({ accepted: 0, dead: 1 });
+    expect(
+      await db.transaction((tx) => archiveIn(tx, { log: 1, name: 'kafka:t', label: 'kafka:t' }, [reading])),
+    ).toMatchObject({ accepted: 0, dead: 1 });
     const { rows: letters } = await db.query<{ id: number; code: string }>(
       'select dead_letter_id::float8 as id, code from traj.dead_letters',
     );

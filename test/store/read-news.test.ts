@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { decodeDraft } from '../../ingest/decode.ts';
 import type { Draft, Event } from '../../ingest/events.ts';
 import { PARTITIONS, partitionOf } from '../../ingest/log/partition.ts';
-import { placeIn, postgresLog, writePlaced } from '../../ingest/log/postgres.ts';
+import { placeIn, postgresLog, withSplit, writePlaced } from '../../ingest/log/postgres.ts';
 import { asRead, readNews } from '../../store/projecting/read-news.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import '../support/replay.ts';
@@ -70,7 +70,7 @@ describe('Events that were just placed', () => {
             const { answers, placed } = await placeIn(tx, events);
             expect(answers.every((answer) => answer === 'accepted')).toBe(true);
             await writePlaced(tx, placed);
-            const read = asRead(placed);
+            const read = asRead(placed.map(withSplit));
             const { events: news } = await readNews(tx, before, 100);
             expect(JSON.stringify(read)).toBe(JSON.stringify(news));
             expect(read).toEqual(news);

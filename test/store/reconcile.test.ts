@@ -61,6 +61,7 @@ describe('the reconciliation', () => {
       dead_letters: 3,
       laid_aside: 6,
       orphans: {},
+      feedback_without_step: 0,
       split_identities: [],
     });
     const { rows } = await fresh.db.query<{ raw: Buffer; attempts: number }>(

@@ -22,6 +22,7 @@ import { tablesOf } from './support/tables.ts';
 
 const PARTITIONS = 4;
 const LOG = 'kafka:t';
+const READ = { log: 1, name: LOG, label: LOG };
 
 const recordsOf = (events: readonly Event[]): LogRecord[] =>
   events.map((one, offset) => {
@@ -53,7 +54,7 @@ async function readAll(
     for (let from = 0; from < records.length; from += size) {
       const some = records.slice(from, from + size);
       const reading: Reading = { partition, from, next: from + some.length, end: records.length, records: some };
-      await db.transaction((tx) => archiveIn(tx, LOG, [reading]), { settings: ARCHIVING });
+      await db.transaction((tx) => archiveIn(tx, READ, [reading]), { settings: ARCHIVING });
       await settleRest(db);
     }
   };
@@ -119,9 +120,9 @@ describe('Projectors of one topic', () => {
     });
     await fresh.db.transaction(
       async (held) => {
-        await archiveIn(held, LOG, [readingOf(call)]);
+        await archiveIn(held, READ, [readingOf(call)]);
         // Were it to wait, the test would end by its time: the first transaction ends after it.
-        await fresh.db.transaction((tx) => archiveIn(tx, LOG, [readingOf(word)]), { settings: ARCHIVING });
+        await fresh.db.transaction((tx) => archiveIn(tx, READ, [readingOf(word)]), { settings: ARCHIVING });
         await settleRest(fresh.db);
       },
       { settings: ARCHIVING },

@@ -97,7 +97,7 @@ async function fingerprint(db: Db): Promise<unknown> {
   const { rows } = await db.query(
     `select (select count(*) from troupe.events) as events, (select count(*) from troupe.job_queue) as jobs,
             (select count(*) from pg_class) as relations, (select count(*) from pg_proc) as functions,
-            (select count(*) from pg_largeobject_metadata) as objects, (select count(*) from pg_db_role_setting) as role_settings,
+            (select count(*) from pg_largeobject_metadata) as objects, (select string_agg(s.setconfig::text, ',' order by s.setdatabase, s.setrole) from pg_db_role_setting s left join pg_roles r on r.oid = s.setrole where r.rolname is null or r.rolname !~ '^test_' or r.rolname = current_database() || '_reader') as role_settings,
             (select string_agg(rolname || coalesce(rolpassword, ''), ',' order by rolname) from pg_authid where rolname !~ '^test_' or rolname = current_database() || '_reader') as roles,
             (select count(*) from pg_locks where locktype = 'advisory' and database = (select oid from pg_database where datname = current_database())) as locks,
             (select last_value from troupe.dead_letters_dead_letter_id_seq) as sequence,
@@ -147,6 +147,14 @@ describe('the SQL door', () => {
     );
     expect(rows).toEqual([]);
   });
+
+  it('stops a query that fills the disk with what it sorts', async () => {
+    const sql = `select n from (select n, repeat(md5(n::text), 1000) as t from generate_series(1, 60000) n) q order by t`;
+    expect(await answerOf(reader, sql, { timeoutMs: 60_000 })).toMatchObject({
+      code: 'sql_failed',
+      message: expect.stringContaining('temp_file_limit'),
+    });
+  }, 90_000);
 
   it('P38: answers honest questions, cut at the limit and saying so', async () => {
     for (const sql of ALLOW) expect(await answerOf(reader, sql), sql).toHaveProperty('rows');

@@ -24,8 +24,8 @@ beforeAll(async () => {
 afterAll(() => fresh.close());
 beforeEach(() =>
   db.query(
-    `truncate troupe.events, troupe.positions, troupe.dead_letters, facts.calls, facts.steps, facts.episodes, facts.agents, facts.tasks,
-       facts.messages, facts.message_bodies, facts.tool_calls, facts.feedback;
+    `truncate troupe.stored_events, troupe.bodies, troupe.positions, troupe.dead_letters, facts.calls, facts.steps, facts.episodes, facts.agents, facts.tasks,
+       facts.messages, facts.tool_calls, facts.feedback;
      update troupe.log_partitions set next_position = 0`,
   ),
 );
@@ -183,7 +183,7 @@ describe('The projector', () => {
     );
     await postgresLog(db).append([...crowd(), bad]);
     await db.query(
-      `update troupe.events set time = 'infinity', data = '{"episode_id":"crowd-1","message_id":"late","turn":1e30}' where id = 'bad'`,
+      `update troupe.stored_events set time = 'infinity', data = '{"episode_id":"crowd-1","message_id":"late","turn":1e30}' where id = 'bad'`,
     );
     await projectAll(db);
     const { rows: letters } = await db.query(`select door, code from troupe.dead_letters`);

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { bytesOfText, tokenTexts } from '../../trainer/tokens/token-text.ts';
 import { openTokenizer, wordTokenizer } from '../../trainer/tokens/tokenizer.ts';
 
 const words = ['alpha', 'beta', 'gamma', "don't", '.', '1', '0', '__proto__', 'é'];
@@ -118,5 +119,74 @@ describe('a byte-level tokenizer', () => {
     expect(() =>
       openTokenizer({ tokenizer: { ...byteLevel().tokenizer, model: { type: 'Riddle' } }, config: {} }),
     ).toThrow(/cannot be read/);
+  });
+});
+
+/** A vocabulary of pieces with `▁` for a space, and a token for each byte that no piece has, as Llama 2 has it. */
+const withBytes = () => ({
+  tokenizer: {
+    normalizer: null,
+    pre_tokenizer: null,
+    post_processor: null,
+    decoder: {
+      type: 'Sequence',
+      decoders: [
+        { type: 'Replace', pattern: { String: '▁' }, content: ' ' },
+        { type: 'ByteFallback' },
+        { type: 'Fuse' },
+        { type: 'Strip', content: ' ', start: 1, stop: 0 },
+      ],
+    },
+    model: { type: 'BPE', vocab: { '▁the': 0, '<0xE2>': 1, '<0x80>': 2, '<0xA6>': 3, s: 4 }, merges: [] },
+    added_tokens: [],
+  },
+  config: {},
+});
+
+describe('the text of a token', () => {
+  const texts = (tokenizer: ReturnType<typeof open>, ids: readonly number[]) => {
+    const text = tokenTexts(tokenizer);
+    return ids.map((id, i) => text(id, i === 0));
+  };
+
+  it('gives, all tokens together, the bytes of any text', () => {
+    const tokenizer = openTokenizer(byteLevel());
+    fc.assert(
+      fc.property(fc.string({ unit: 'grapheme' }), (text) => {
+        const bytes = texts(tokenizer, tokenizer.encode(text)).flatMap((one) => bytesOfText(one)!);
+        expect(Buffer.from(bytes).toString()).toBe(text);
+      }),
+    );
+  });
+
+  it('has its bytes where it is part of a character, and is U+FFFD only where that is its text', () => {
+    const tokenizer = openTokenizer(byteLevel());
+    expect(texts(tokenizer, [...tokenizer.encode('…'), ...tokenizer.encode(' hello'), 260])).toEqual([
+      'bytes:\\xe2',
+      'bytes:\\x80',
+      'bytes:\\xa6',
+      ' ',
+      'hello',
+      '<s>',
+    ]);
+    expect(bytesOfText('bytes:\\xe2\\x80')).toEqual([0xe2, 0x80]);
+    expect(bytesOfText('…')).toEqual([0xe2, 0x80, 0xa6]);
+  });
+
+  it('has the space in front of it, but at the beginning of a text, as the tokenizer writes the whole', () => {
+    expect(texts(open(), [4, 8, 1])).toEqual(['alpha', ' .', ' <end>']);
+    expect(texts(openTokenizer(withBytes()), [0, 4, 0, 1, 2, 3])).toEqual([
+      'the',
+      's',
+      ' the',
+      'bytes:\\xe2',
+      'bytes:\\x80',
+      'bytes:\\xa6',
+    ]);
+  });
+
+  it('is the name of the id where the tokenizer has no such token', () => {
+    expect(texts(open(), [99])).toEqual(['token_id:99']);
+    expect(bytesOfText('token_id:99')).toBe(null);
   });
 });

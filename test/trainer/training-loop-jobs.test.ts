@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { decodeEnvelope } from '../../ingest/decode.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
 import { storeHandlers } from '../../store/jobs/handlers.ts';
-import { type JobContext, requestJob, runJobs, waitForJob } from '../../store/jobs/jobs.ts';
+import { cancelJob, type JobContext, requestJob, runJobs, waitForJob } from '../../store/jobs/jobs.ts';
 import { waitProjected } from '../../store/projecting/positions.ts';
 import { runProjector } from '../../store/projecting/projector.ts';
 import { trainerHandlers } from '../../trainer/jobs/handlers.ts';
@@ -112,6 +112,24 @@ describe('training as jobs', () => {
     }
   });
 
+  it('a dpo job cuts its pairs to the context of the model, and says where nothing of them is left', async () => {
+    // Five tokens of prompt and two of answer in each row.
+    const within = async (context: number) => {
+      const { dir } = await newModelDirectory(join(home, `model-${context}`), {
+        config: { ...tinyConfig, vocab_size: WORDS.length + 2, bos_token_id: null, max_position_embeddings: context },
+        tokenizer: wordTokenizer(WORDS, ['<pad>', '<end>'], { eos: '<end>', pad: '<pad>' }),
+        chatTemplate: null,
+        seed: 3,
+      });
+      const numbers = { steps: 2, batch: 4, learning_rate: 0.005, warmup: 0, beta: 0.1 };
+      return done(`pairs within ${context}`, 'dpo', { ...common(), base: dir, ...numbers });
+    };
+    await expect(within(5)).rejects.toThrow(/None of \d+ pairs has anything to learn within the 5 tokens/);
+    const [cut, whole] = [await within(6), await within(7)];
+    const loss = ({ metrics }: typeof cut) => metrics.find(({ name }) => name === 'loss')!.value;
+    expect(loss(cut)).not.toBe(loss(whole));
+  }, 60_000);
+
   it('an sft job reports every tenth step and the last, with token accuracy where asked for', async () => {
     const { metrics } = await done('taught', 'sft', {
       ...common(),
@@ -131,4 +149,19 @@ describe('training as jobs', () => {
     const names = new Set(metrics.map(({ name }) => name));
     for (const name of ['kl', 'clip_share', 'entropy', 'loss']) expect(names).toContain(name);
   });
+
+  it('P34: a training that is cancelled stops at a step, saves no checkpoint, and leaves the worker to the next job', async () => {
+    const sft = { batch: 4, learning_rate: 0.01, warmup: 1, entropy: 0 };
+    const spec = { ...common(), ...sft, steps: { solver: 1_000_000 } };
+    await requestJob(context, { job_id: 'endless', kind: 'sft', spec });
+    const progressed = async () =>
+      (await context.db.query(`select 1 from troupe.events where key = 'j/endless' and name = 'job.progressed'`)).count;
+    await expect.poll(progressed, { timeout: 60_000, interval: 50 }).toBeGreaterThan(0);
+    expect(await cancelJob(context, 'endless', { by: 'ann', reason: null })).toEqual(['endless']);
+    await done('next', 'sft', { ...common(), ...sft, steps: { solver: 2 } });
+    const { rows } = await context.db.query('select job_id from traj.checkpoints where job_id = any($1) order by 1', [
+      ['endless', 'next'],
+    ]);
+    expect(rows).toEqual([{ job_id: 'next' }]);
+  }, 120_000);
 });

@@ -4,6 +4,8 @@
  */
 import { TroupeError } from '../../errors.ts';
 import { isRecord } from '../../ingest/json.ts';
+import { bestAndWorst } from '../../store/datasets/layouts/pairs.ts';
+import { worth } from '../../store/datasets/layouts/turn.ts';
 import type { OpenModel } from '../models/model-directory.ts';
 import type { PreferenceRow } from '../training/preference.ts';
 import { type RowModel, record, refuse, replyRow } from './training-files.ts';
@@ -87,26 +89,16 @@ type RewardedStep = StepRow & { readonly reward: number | null };
  * advantage, or by reward where that is unknown.
  */
 export function candidatePairs(rows: readonly RewardedStep[], model: OpenModel): PreferenceRow[] {
-  const prompts = new Map<string, RewardedStep[]>();
-  for (const row of rows) {
-    if (worth(row) === null) continue;
+  const promptOf = (row: RewardedStep): string => {
     const asked = row.prompt_token_ids ? Array.from(row.prompt_token_ids).join() : row.prompt;
-    const key = JSON.stringify([row.group_id ?? row.task_id ?? row.episode_id, row.role, asked]);
-    const answers = prompts.get(key);
-    if (answers) answers.push(row);
-    else prompts.set(key, [row]);
-  }
-  return [...prompts.values()].flatMap((answers) => {
-    const best = answers.reduce((a, b) => (worth(b)! > worth(a)! ? b : a));
-    const worst = answers.reduce((a, b) => (worth(b)! < worth(a)! ? b : a));
-    if (worth(best) === worth(worst)) return [];
+    return JSON.stringify([row.group_id ?? row.task_id ?? row.episode_id, row.role, asked]);
+  };
+  return bestAndWorst(rows, promptOf, worth).flatMap(({ best, worst }) => {
     const [chosen, rejected] = [supervisedRow(best, model), supervisedRow(worst, model)];
     if (chosen.tokenIds.join() === rejected.tokenIds.join()) return [];
     return [{ promptIds: chosen.promptIds, chosen, rejected }];
   });
 }
-
-const worth = ({ advantage, reward }: RewardedStep): number | null => advantage ?? reward ?? null;
 
 /** A pair whose answers are cut to a length; null where one of them has nothing left. */
 export function cutPair({ promptIds, chosen, rejected }: PreferenceRow, longest: number): PreferenceRow | null {

@@ -2,11 +2,10 @@
  * Records what an embedding model says of the texts of tasks: one event a task, so that whoever compares tasks by meaning reads the
  * log, and a rebuild repeats it without the model.
  */
-import { TroupeError } from '../../errors.ts';
-import { decodeDraft } from '../../ingest/decode.ts';
 import type { Draft } from '../../ingest/events.ts';
 import { hashId } from '../../ingest/json.ts';
 import type { EventLog } from '../../ingest/log/log.ts';
+import { ownEvent } from '../../ingest/own-event.ts';
 import { TASK_EMBEDDING } from '../../store/consistency/task-embeddings.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { anyOf, type Expression, query, rowsOf, type SqlBool, sql } from '../../store/db/query.ts';
@@ -110,11 +109,6 @@ export async function recordEmbeddings(
   log: Pick<EventLog, 'append'>,
   drafts: readonly Draft<'feedback.recorded'>[],
 ): Promise<number> {
-  const events = drafts.map((draft) => {
-    const decoded = decodeDraft(draft);
-    if (decoded.refusal)
-      throw new TroupeError('internal', `The embedding's own event was refused: ${JSON.stringify(decoded.refusal)}`);
-    return decoded.event;
-  });
+  const events = drafts.map((draft) => ownEvent(draft));
   return (await log.append(events)).filter((outcome) => outcome === 'accepted').length;
 }

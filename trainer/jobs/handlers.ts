@@ -5,21 +5,20 @@
 import { readdir, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { TroupeError } from '../../errors.ts';
-import { decodeDraft } from '../../ingest/decode.ts';
 import { hashId } from '../../ingest/json.ts';
 import { type OpenedDataset, openDataset } from '../../store/datasets/read.ts';
-import { checkedSpec, type Handler, type Job, type JobContext } from '../../store/jobs/jobs.ts';
-import type { SavedCheckpoint } from '../checkpoints/checkpoint.ts';
+import { checkedSpec, type Handler, type Job, type JobContext, requireHeld } from '../../store/jobs/jobs.ts';
 import { shuffledOrder } from '../data/orders.ts';
-import { preferenceRows } from '../data/preference-rows.ts';
-import { policyRow, type StepRow, supervisedRow, type TrainingRow } from '../data/training-rows.ts';
+import { cutPair, preferenceRows } from '../data/preference-rows.ts';
+import { cutRow, policyRow, type StepRow, supervisedRow, type TrainingRow } from '../data/training-rows.ts';
 import { closeLearner, type Learner, openLearner, resetOptimizer, saveLearner } from '../training/learner.ts';
 import { defaultKl } from '../training/policy-losses.ts';
-import { preference, referenceScores } from '../training/preference.ts';
+import { type PreferenceRow, preference, referenceScores } from '../training/preference.ts';
 import { rlPass, withReference } from '../training/rl.ts';
 import { roleWiseSft } from '../training/role-wise-sft.ts';
 import { namedSchedule } from '../training/schedules.ts';
 import { ADAM, type Adam, type StepDone, type Watch } from '../training/training-loop.ts';
+import { announceCheckpoint } from './announce.ts';
 import { jobMemory } from './job-memory.ts';
 import { DpoSpec, RlSpec, SftSpec, type TrainSpec } from './job-specs.ts';
 
@@ -46,8 +45,9 @@ const REPORT_EVERY = 10;
 type Report = Parameters<Handler>[1];
 
 /** What a job says of its steps: every tenth and the last. */
-const reporting = (report: Report, { accuracy = false }: TrainSpec): Watch => ({
+const reporting = (report: Report, { accuracy = false }: TrainSpec, signal: AbortSignal): Watch => ({
   accuracy,
+  signal,
   onStep: async (done) => {
     if (done.step % REPORT_EVERY === 0 || done.step === done.steps) await report(done.step, stepMetrics(done));
   },
@@ -91,6 +91,7 @@ export function trainerHandlers(context: JobContext, settings: TrainerSettings):
       const parent = learner.id;
       const metrics = flat(await train(learner, dataset));
       const keep = spec.keep ?? true;
+      await requireHeld(context.db, job);
       const saved = await saveLearner(
         learner,
         keep ? settings.checkpoints : join(settings.checkpoints, 'live'),
@@ -104,15 +105,17 @@ export function trainerHandlers(context: JobContext, settings: TrainerSettings):
         },
         { durable: keep },
       );
-      await announce(context, {
+      await requireHeld(context.db, job);
+      await announceCheckpoint(context, {
         job,
         saved,
         parent,
         policy: spec.policy,
         datasetId: dataset.manifest.dataset_id,
         keep,
+        step: Number(metrics.step ?? 0),
         metrics,
-        settings,
+        codeVersion: settings.codeVersion,
       });
       if (!keep) await prune(dirname(saved.dir));
       return { checkpoint_id: saved.id, directory: saved.dir, metrics };
@@ -124,10 +127,10 @@ export function trainerHandlers(context: JobContext, settings: TrainerSettings):
   }
 
   return {
-    sft: (job, report) => {
+    sft: (job, report, signal) => {
       const spec = checkedSpec(SftSpec, job.spec);
       return training(job, spec, (learner, dataset) => {
-        const rows = stepRows(dataset).map((row) => supervisedRow(row, learner.open));
+        const rows = stepRows(dataset).flatMap((row) => withinContext(supervisedRow(row, learner.open), learner));
         memory.require(learner, { tokens: rows.map(length), rowsPerStep: spec.batch, what: 'rows a step (batch)' });
         return roleWiseSft(
           learner.model,
@@ -141,15 +144,15 @@ export function trainerHandlers(context: JobContext, settings: TrainerSettings):
             seed: spec.seed,
             adam: adamOf(spec),
           },
-          reporting(report, spec),
+          reporting(report, spec, signal),
         );
       });
     },
-    dpo: (job, report) => {
+    dpo: (job, report, signal) => {
       const spec = checkedSpec(DpoSpec, job.spec);
       return training(job, spec, async (learner, dataset) => {
         const { model, open } = learner;
-        const rows = preferenceRows(dataset, open);
+        const rows = pairsWithinContext(preferenceRows(dataset, open), open.config.max_position_embeddings);
         memory.require(learner, {
           tokens: rows.map(
             ({ promptIds, chosen, rejected }) =>
@@ -171,14 +174,14 @@ export function trainerHandlers(context: JobContext, settings: TrainerSettings):
             adam: adamOf(spec),
             reference: await referenceScores(model, rows),
           },
-          reporting(report, spec),
+          reporting(report, spec, signal),
         );
         return Object.fromEntries(
           Object.entries({ loss: curves.loss, ...curves.metrics }).map(([name, values]) => [name, values.at(-1) ?? 0]),
         );
       });
     },
-    rl: (job, report) => {
+    rl: (job, report, signal) => {
       const spec = checkedSpec(RlSpec, job.spec);
       return training(job, spec, async (learner, dataset) => {
         const { model } = learner;
@@ -209,7 +212,7 @@ export function trainerHandlers(context: JobContext, settings: TrainerSettings):
             adam: adamOf(spec),
             seed: spec.seed,
           },
-          reporting(report, spec),
+          reporting(report, spec, signal),
         );
         return roles;
       });
@@ -228,6 +231,25 @@ function rowsOfStep(rows: readonly TrainingRow[], roles: readonly { readonly gro
   return Math.min(rows.length, groups * Math.max(1, ...sizes.values()));
 }
 
+/** Cut at its end to the model's context, as `train` does; nothing where all that is learnt lies beyond it. */
+function withinContext(row: TrainingRow, { open }: Learner): TrainingRow[] {
+  const cut = cutRow(row, open.config.max_position_embeddings);
+  return cut === null ? [] : [{ ...row, ...cut }];
+}
+
+/** The same for pairs. @throws TroupeError `training_failed` where nothing of any pair is left */
+function pairsWithinContext(pairs: readonly PreferenceRow[], longest: number): PreferenceRow[] {
+  const left = pairs.flatMap((pair) => {
+    const length = pair.promptIds.length + Math.max(pair.chosen.tokenIds.length, pair.rejected.tokenIds.length);
+    return length <= longest ? pair : (cutPair(pair, longest) ?? []);
+  });
+  if (left.length > 0) return left;
+  throw new TroupeError(
+    'training_failed',
+    `None of ${pairs.length} pairs has anything to learn within the ${longest} tokens of the model's context.`,
+  );
+}
+
 const stepRows = (dataset: OpenedDataset): StepRow[] => [...dataset.rows('train')] as unknown as StepRow[];
 
 /** Keeps the newest live weights, those of a process before this one included. */
@@ -238,45 +260,6 @@ async function prune(folder: string): Promise<void> {
   );
   const old = aged.sort((a, b) => b.at - a.at).slice(LIVE_KEPT);
   for (const { dir } of old) await rm(dir, { recursive: true, force: true });
-}
-
-type Announcement = {
-  readonly job: Job;
-  readonly saved: SavedCheckpoint;
-  readonly parent: string;
-  readonly policy: string;
-  readonly datasetId: string;
-  readonly keep: boolean;
-  readonly metrics: Record<string, number>;
-  readonly settings: TrainerSettings;
-};
-
-async function announce(
-  { log, now }: JobContext,
-  { job, saved, parent, policy, datasetId, keep, metrics, settings }: Announcement,
-): Promise<void> {
-  const decoded = decodeDraft({
-    name: 'checkpoint.saved',
-    source: '/trainer',
-    id: `${job.job_id}/${saved.id}`,
-    time: now().toISOString(),
-    data: {
-      checkpoint_id: saved.id,
-      parent_id: parent === saved.id ? null : parent,
-      policy,
-      uri: saved.dir,
-      sha256: saved.sha256,
-      step: Number(metrics.step ?? 0),
-      dataset_ids: [datasetId],
-      job_id: job.job_id,
-      kept: keep,
-      metrics,
-      code_version: settings.codeVersion,
-    },
-  });
-  if (decoded.refusal)
-    throw new TroupeError('internal', `The trainer's own event was refused: ${JSON.stringify(decoded.refusal)}`);
-  await log.append([decoded.event]);
 }
 
 /** Nested metrics by dotted names: `coder.entropy`. */

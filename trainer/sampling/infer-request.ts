@@ -6,6 +6,7 @@ import { got, TroupeError } from '../../errors.ts';
 import type { OpenModel } from '../models/model-directory.ts';
 import type { Sample, SampleRequest } from '../models/weights.ts';
 import type { ChatMessage } from '../tokens/template.ts';
+import { tokenTexts } from '../tokens/token-text.ts';
 import type { Tokenizer } from '../tokens/tokenizer.ts';
 import type { Choice, LogprobsAsk, SampleAsk } from './infer-wire.ts';
 
@@ -16,7 +17,12 @@ export type Voice = Pick<OpenModel, 'config' | 'tokenizer' | 'template' | 'eosId
 const MAX_TOP_LOGPROBS = 20;
 
 /** A request ready for a batch, and the texts its samples are cut at. */
-export type PreparedSample = { readonly request: SampleRequest; readonly stops: readonly string[] };
+export type PreparedSample = {
+  readonly request: SampleRequest;
+  readonly stops: readonly string[];
+  /** Whether the text of each token is asked for. */
+  readonly tokenTexts: boolean;
+};
 
 /** A prompt and the tokens after it whose probabilities are asked for. */
 export type ScoreRow = { readonly promptIds: readonly number[]; readonly tokenIds: readonly number[] };
@@ -63,6 +69,9 @@ export function prepareSample(ask: SampleAsk, voice: Voice, { maxRows }: { reado
   if (ask.raw_logprobs !== undefined && typeof ask.raw_logprobs !== 'boolean') {
     throw refuse('raw_logprobs', 'true or false', ask.raw_logprobs);
   }
+  if (ask.token_texts !== undefined && typeof ask.token_texts !== 'boolean') {
+    throw refuse('token_texts', 'true or false', ask.token_texts);
+  }
   const stops = ask.stop ?? [];
   if (!Array.isArray(stops) || !stops.every((stop) => typeof stop === 'string' && stop !== '')) {
     throw refuse('stop', 'a list of texts that are not empty', stops);
@@ -84,6 +93,7 @@ export function prepareSample(ask: SampleAsk, voice: Voice, { maxRows }: { reado
       ...(stops.length === 0 ? {} : { ended: endsWithin(stops, tokenizer) }),
     },
     stops,
+    tokenTexts: ask.token_texts ?? false,
   };
 }
 
@@ -151,7 +161,28 @@ export function prepareLogprobs(ask: LogprobsAsk, { config }: Voice): ScoreRow[]
 }
 
 /** A sample as a client reads it: cut at the first stop text, and with its text, which a stop token is no part of. */
-export function toChoice(sample: Sample, { request, stops }: PreparedSample, tokenizer: Tokenizer): Choice {
+export function toChoice(sample: Sample, prepared: PreparedSample, tokenizer: Tokenizer): Choice {
+  const choice = cutChoice(sample, prepared, tokenizer);
+  return prepared.tokenTexts ? withTexts(choice, tokenizer) : choice;
+}
+
+function withTexts(choice: Choice, tokenizer: Tokenizer): Choice {
+  const text = tokenTexts(tokenizer);
+  const { token_ids, top_logprobs } = choice;
+  return {
+    ...choice,
+    tokens: token_ids.map((id, i) => text(id, i === 0)),
+    ...(top_logprobs === undefined
+      ? {}
+      : {
+          top_logprobs: top_logprobs.map((best, i) =>
+            best.map(({ token_id, logprob }) => ({ token_id, token: text(token_id, i === 0), logprob })),
+          ),
+        }),
+  };
+}
+
+function cutChoice(sample: Sample, { request, stops }: PreparedSample, tokenizer: Tokenizer): Choice {
   const { tokenIds, finish } = sample;
   const before = (end: number): string => textOf(tokenIds.slice(0, end), tokenizer);
   const holds = (text: string): boolean => stops.some((stop) => text.includes(stop));

@@ -30,12 +30,21 @@ export type SampleAsk = {
   readonly raw_logprobs?: boolean;
   /** Also gives so many of the most probable tokens at each place; 20 at most. */
   readonly top_logprobs?: number;
+  /** Also gives the text of each token. */
+  readonly token_texts?: boolean;
   /** The same seed, prompt, settings and weights give the same samples, whatever else is in the batch; 0 if left out. */
   readonly seed?: number;
   /** Texts that end a sample; they are not part of its text. */
   readonly stop?: readonly string[];
   /** Tokens that end a sample; the model's end-of-text tokens if left out. */
   readonly stop_ids?: readonly number[];
+};
+
+export type TopLogprob = {
+  readonly token_id: number;
+  /** There if texts were asked for. */
+  readonly token?: string;
+  readonly logprob: number;
 };
 
 export type Choice = {
@@ -46,7 +55,9 @@ export type Choice = {
   /** At temperature 1 with nothing cut; there if they were asked for. */
   readonly raw_logprobs?: readonly number[];
   /** The most probable tokens at each place, best first; there if they were asked for. */
-  readonly top_logprobs?: readonly (readonly { readonly token_id: number; readonly logprob: number }[])[];
+  readonly top_logprobs?: readonly (readonly TopLogprob[])[];
+  /** The text of each token, `bytes:\x…` for part of a character; there if it was asked for. */
+  readonly tokens?: readonly string[];
   /** Without what ended it. */
   readonly text: string;
   readonly finish_reason: 'stop' | 'length';

@@ -4,10 +4,10 @@
  * they are; a step without them is refused, never tokenised anew.
  */
 import { TroupeError } from '../../errors.ts';
-import { decodeDraft } from '../../ingest/decode.ts';
 import type { Draft } from '../../ingest/events.ts';
 import { hashId } from '../../ingest/json.ts';
 import type { EventLog } from '../../ingest/log/log.ts';
+import { ownEvent } from '../../ingest/own-event.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { anyOf, query, rowsOf, sql } from '../../store/db/query.ts';
 import { TOKEN_LOGPROBS, TOKEN_VALUES } from '../../store/judging/token-facts.ts';
@@ -230,12 +230,7 @@ export async function recordPass(
   numbers: readonly (readonly number[])[],
   said: Said,
 ): Promise<number> {
-  const events = rows.map((row, i) => {
-    const decoded = decodeDraft(passDraft(pass, row, numbers[i]!, said));
-    if (decoded.refusal)
-      throw new TroupeError('internal', `The pass's own event was refused: ${JSON.stringify(decoded.refusal)}`);
-    return decoded.event;
-  });
+  const events = rows.map((row, i) => ownEvent(passDraft(pass, row, numbers[i]!, said)));
   return (await log.append(events)).filter((outcome) => outcome === 'accepted').length;
 }
 

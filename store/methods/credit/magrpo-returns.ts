@@ -11,7 +11,7 @@
 
 import { Type } from 'typebox';
 import { credit } from '../../judging/judgement.ts';
-import { launches, launchRows, rewardOf, type Said, withPolicies } from '../../judging/launches.ts';
+import { launches, launchRows, rewardOf, type Said, withDoubts } from '../../judging/launches.ts';
 import { type Member, overGroups } from '../../judging/over-episodes.ts';
 import { method } from '../method.ts';
 import { refuseInput } from '../refuse.ts';
@@ -62,7 +62,7 @@ export const magrpoReturns = method({
      * that an unknown action led to is a root of its own: what is compared there does not depend on what came before.
      */
     rows: (facts, ask) => {
-      const reasonIn = withPolicies(facts);
+      const reasonIn = withDoubts(facts);
       return overGroups(facts, credit, (members) => {
         const tree = launches(members);
         if (tree.nodes.some((member) => tree.pathTo(member).length > DEEPEST)) return 'too_deep';

@@ -10,11 +10,11 @@
 import { Type } from 'typebox';
 import type { Assembled } from '../../judging/assembled.ts';
 import { type StepFacts, stepKey } from '../../judging/facts.ts';
+import { doubtIn } from '../../judging/group-doubts.ts';
 import { answerChangesOf, influencesOf, rightOf } from '../../judging/influence.ts';
 import { credit } from '../../judging/judgement.ts';
 import { numbersOn } from '../../judging/named-feedback.ts';
 import { overGroups } from '../../judging/over-episodes.ts';
-import { mixedIn } from '../../judging/policy-versions.ts';
 import { method } from '../method.ts';
 import { requireRows } from '../refuse.ts';
 import { mean, standardDeviation } from '../statistics.ts';
@@ -48,7 +48,7 @@ export const mamrStepAdvantage = method({
     rows: (facts, ask) => {
       const influence = recordedOr(facts, 'influence', influencesIn(facts));
       const restart = recordedOr(facts, 'restart', restartsIn(facts));
-      const mixed = mixedIn(facts);
+      const doubt = doubtIn(facts);
       return overGroups(facts, credit, (members) => {
         const rows = members.flatMap(({ steps }) =>
           steps.map((step) => ({ step, known: partsOf(facts.rewardOf(step), influence(step), restart(step)) })),
@@ -62,7 +62,7 @@ export const mamrStepAdvantage = method({
         if (typeof output === 'string') return output;
         const values = new Map(known.map(({ step }, i) => [step, output[i] ?? null]));
         return rows.map((row) => {
-          const flag = mixed(row.step.episode_id) ? 'mixed_policies' : null;
+          const flag = doubt(row.step.episode_id);
           return credit(row.step, values.get(row.step) ?? null, typeof row.known === 'string' ? row.known : flag);
         });
       });

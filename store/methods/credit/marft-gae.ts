@@ -11,10 +11,10 @@
 
 import { Type } from 'typebox';
 import { type StepFacts, stepKey } from '../../judging/facts.ts';
+import { doubtIn } from '../../judging/group-doubts.ts';
 import { credit, type Judgement } from '../../judging/judgement.ts';
 import { numbersOn, ownRewardsOf } from '../../judging/named-feedback.ts';
 import { complete, type Member, noSteps, onwardOf, overGroups } from '../../judging/over-episodes.ts';
-import { mixedIn } from '../../judging/policy-versions.ts';
 import { method } from '../method.ts';
 import { refuseInput, requireRectangle, requireRows } from '../refuse.ts';
 import { Bit } from '../shapes.ts';
@@ -72,7 +72,7 @@ export const marftGae = method({
       const ownReward = ownRewardsOf(facts);
       const values = numbersOn(facts.feedback, 'step', 'value');
       const criticOf = ({ episode_id, step_id }: StepFacts) => values.get(stepKey(episode_id, step_id));
-      const mixed = mixedIn(facts);
+      const doubt = doubtIn(facts);
       return overGroups(facts, credit, (members) => {
         const said = new Map<StepFacts, Judgement>();
         const buffers = new Map<string, Part[]>();
@@ -100,7 +100,7 @@ export const marftGae = method({
             for (const [a, step] of round.entries()) {
               if (typeof output === 'string') said.set(step, credit(step, null, output));
               else {
-                const reason = mixed(step.episode_id) ? 'mixed_policies' : null;
+                const reason = doubt(step.episode_id);
                 said.set(step, credit(step, output.advantages[t]![a]!, reason, { return: output.returns[t]![a] }));
               }
             }

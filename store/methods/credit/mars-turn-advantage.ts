@@ -11,10 +11,10 @@
 
 import { Type } from 'typebox';
 import { type StepFacts, stepKey } from '../../judging/facts.ts';
+import { doubtIn } from '../../judging/group-doubts.ts';
 import { credit, type Judgement } from '../../judging/judgement.ts';
 import { ownRewardsOf } from '../../judging/named-feedback.ts';
 import { complete, noSteps, onwardOf, overGroups } from '../../judging/over-episodes.ts';
-import { mixedIn } from '../../judging/policy-versions.ts';
 import { method } from '../method.ts';
 import { refuseInput } from '../refuse.ts';
 import { Key } from '../shapes.ts';
@@ -88,7 +88,7 @@ export const marsTurnAdvantage = method({
      */
     rows: (facts, ask) => {
       const ownReward = ownRewardsOf(facts);
-      const mixed = mixedIn(facts);
+      const doubt = doubtIn(facts);
       return overGroups(facts, credit, (members) => {
         const trajectories = members.flatMap(({ episode, steps }) => {
           const onward = onwardOf(steps);
@@ -110,7 +110,7 @@ export const marsTurnAdvantage = method({
         const said = new Map<StepFacts, Judgement>();
         for (const { turns, id, turn_rewards } of trajectories) {
           for (const [i, step] of turns.entries()) {
-            const reason = mixed(step.episode_id) ? 'mixed_policies' : null;
+            const reason = doubt(step.episode_id);
             said.set(
               step,
               turn_rewards === null ? credit(step, null, 'missing_reward') : credit(step, output[id]![i]!, reason),

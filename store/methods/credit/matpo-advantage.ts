@@ -8,7 +8,7 @@
 
 import { Type } from 'typebox';
 import { credit } from '../../judging/judgement.ts';
-import { launches, launchRows, rewardOf, withPolicies } from '../../judging/launches.ts';
+import { launches, launchRows, rewardOf, withDoubts } from '../../judging/launches.ts';
 import { type Member, overGroups } from '../../judging/over-episodes.ts';
 import { groupFlags } from '../group-flags.ts';
 import { VERL_PARAMS, verlAdvantage } from '../group-relative.ts';
@@ -60,7 +60,7 @@ export const matpoAdvantage = method({
     writes: ['credits', 'scores'],
     /** MATPO: planners are the episodes that nobody launched; a worker, at whatever depth, shares the fate of its planner. */
     rows: (facts, ask) => {
-      const reasonIn = withPolicies(facts);
+      const reasonIn = withDoubts(facts);
       return overGroups(facts, credit, (members, group) => {
         const tree = launches(members);
         const planners = tree.roots;

@@ -8,6 +8,7 @@ import type { Speakers, Spoken } from '../../../api/speakers.ts';
 import { unknownModel } from '../../../api/speakers.ts';
 import { fileArtifacts } from '../../../ingest/artifacts.ts';
 import { postgresBook, postgresLog } from '../../../ingest/log/postgres.ts';
+import { openReader } from '../../../store/db/reader.ts';
 import { projectBatch } from '../../../store/projecting/projector.ts';
 import type { SampleAnswer, SampleAsk } from '../../../trainer/sampling/infer-wire.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
@@ -21,6 +22,7 @@ export type TestApp = TestDatabase & {
 export async function testApp(options: Partial<AppOptions> = {}): Promise<TestApp> {
   const database = await freshDatabase();
   const { db } = database;
+  let reader: ReturnType<typeof openReader> | undefined;
   const app = await buildApp({
     db,
     log: postgresLog(db),
@@ -28,6 +30,10 @@ export async function testApp(options: Partial<AppOptions> = {}): Promise<TestAp
     artifacts: fileArtifacts(join(tmpdir(), 'troupe-test-artifacts')),
     speakers: fixedSpeakers(),
     keys: openKeyRing(db),
+    reader: () => {
+      reader ??= openReader({ ...database, embedded: true });
+      return reader;
+    },
     project: 'test',
     version: '0.0.0',
     ...options,
@@ -42,10 +48,14 @@ export async function testApp(options: Partial<AppOptions> = {}): Promise<TestAp
       // A body that a test did not read to its end would keep its connection for the 72 s of keep-alive.
       app.server.closeAllConnections();
       await app.close();
+      await (await reader)?.close();
       await database.close();
     },
   };
 }
+
+/** Token 0 is part of a character. */
+const tokenText = (id: number): string => (id === 0 ? 'bytes:\\xe2\\x80' : ` é${id}`);
 
 /** Speaks for `policy:solver`: choice i of a request has the tokens [seed, i] and says so. Keeps what it was asked. */
 export function fixedSpeakers(): Speakers & { readonly asked: { readonly who: Spoken; readonly ask: SampleAsk }[] } {
@@ -64,11 +74,16 @@ export function fixedSpeakers(): Speakers & { readonly asked: { readonly who: Sp
           logprobs: [-0.5, -0.25 * (i + 1)],
           text: `answer ${i}`,
           finish_reason: 'stop' as const,
+          ...(ask.token_texts ? { tokens: [tokenText(ask.seed ?? 0), tokenText(i)] } : {}),
           ...(ask.raw_logprobs ? { raw_logprobs: [-0.75, -0.5] } : {}),
           ...(ask.top_logprobs
             ? {
                 top_logprobs: [0, 1].map(() =>
-                  Array.from({ length: ask.top_logprobs! }, (_, k) => ({ token_id: k, logprob: -k - 0.5 })),
+                  Array.from({ length: ask.top_logprobs! }, (_, k) => ({
+                    token_id: k,
+                    ...(ask.token_texts ? { token: tokenText(k) } : {}),
+                    logprob: -k - 0.5,
+                  })),
                 ),
               }
             : {}),

@@ -25,6 +25,21 @@ const LAST = message(3, 'solver', 'assistant', 'Two.', {
 });
 
 describe('a run of AgentScope', () => {
+  it.each([[[]], [null]])('takes a message with content %j for a step where the model wrote tokens', (content) => {
+    const cut = message(1, 'solver', 'assistant', content, {
+      usage: { input_tokens: 3, output_tokens: 2 },
+      finished_reason: 'length',
+    });
+    const { of, refused } = read('agentscope', [ASKED, cut, LAST]);
+    expect(refused).toEqual([]);
+    expect(of('generation.completed').map(({ choices, usage }) => [choices, usage])).toEqual([
+      [[{ index: 0, finish_reason: 'length' }], { input_tokens: 3, output_tokens: 2 }],
+      [[{ index: 0, content: 'Two.', finish_reason: 'stop' }], { input_tokens: 3, output_tokens: 1 }],
+    ]);
+    const unbilled = read('agentscope', [ASKED, message(1, 'solver', 'assistant', []), LAST]);
+    expect(unbilled.of('generation.completed')).toHaveLength(1);
+  });
+
   it('of version 1 has its tool results in messages of their own', () => {
     expect(known(ASKED)).toBe('agentscope');
     const { of, times, refused } = read('agentscope', [ASKED, CALLS, RESULT, LAST]);

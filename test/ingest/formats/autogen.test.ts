@@ -15,6 +15,12 @@ const result = (...messages: unknown[]) => ({ messages, stop_reason: 'done' });
 const request = { type: 'ToolCallRequestEvent', models_usage: USED };
 
 describe('a task result of AutoGen', () => {
+  it('names the task by an id in the metadata of a message, else by its text', () => {
+    const task = (metadata: object) => read('autogen', result({ ...asked, metadata })).of('task.defined')[0]!.task_id;
+    expect(task({ task_id: 'math-1' })).toBe('math-1');
+    expect(task({})).toMatch(/^text\//);
+  });
+
   it('takes a message that used a model as a step, with the thought before it', () => {
     const native = result(
       asked,

@@ -79,3 +79,26 @@ it('an agent without a name takes that of its span', () => {
   expect(told(spans, 'agent.defined')).toMatchObject([{ agent_id: 'CodeAgent.run' }]);
   expect(told(spans, 'generation.completed')).toMatchObject([{ agent_id: 'CodeAgent.run' }]);
 });
+
+it('a hand-off of the OpenAI Agents SDK is the one tool call that asked for it', () => {
+  const call = `${reply}.0.message.tool_calls.0.tool_call`;
+  const spans = [
+    span({ id: 1, until: 9, name: 'planner', attributes: kind('AGENT') }),
+    span({
+      id: 2,
+      parent: 1,
+      attributes: {
+        ...kind('LLM'),
+        [`${reply}.0.message.role`]: 'assistant',
+        [`${call}.id`]: 'c1',
+        [`${call}.function.name`]: 'transfer_to_writer',
+        [`${call}.function.arguments`]: '{}',
+      },
+    }),
+    span({ id: 3, parent: 1, name: 'handoff to writer', attributes: kind('TOOL') }),
+  ];
+  expect(told(spans, 'tool.called').map(({ tool_call_id, name }) => [tool_call_id, name])).toEqual([
+    ['c1', 'transfer_to_writer'],
+  ]);
+  expect(told(spans, 'control.transferred')).toMatchObject([{ from_agent: 'planner', to_agent: 'writer' }]);
+});

@@ -46,6 +46,51 @@ describe('a trace of spans', () => {
     expect(drafts.find(({ name }) => name === 'episode.finished')?.time).toBe('2026-09-10T00:27:00.000000000Z');
   });
 
+  it('is no episode where agents are created and nothing else happens', () => {
+    const created = span({
+      id: 1,
+      name: 'create_agent planner',
+      attributes: { 'gen_ai.operation.name': 'create_agent', 'gen_ai.agent.name': 'planner' },
+    });
+    expect(told([created])).toEqual([]);
+    const used = told([created, chat({ id: 2 }, [message('assistant', text('Far.'))])]);
+    expect([named(used, 'episode.started').length, named(used, 'agent.defined').length]).toEqual([1, 1]);
+  });
+
+  it('has a decision of kind plan for each plan span, by its agent, beside the call that wrote the plan', () => {
+    const plan = (made: { id: number; parent: number; at?: number }, more: object = {}) =>
+      span({ name: 'plan', ...made, attributes: { 'gen_ai.operation.name': 'plan', ...more } });
+    const drafts = told([
+      agent({ id: 1, until: 9 }, 'chief'),
+      plan({ id: 2, parent: 1 }),
+      chat({ id: 3, parent: 2 }, [message('assistant', text('First measure.'))]),
+      plan({ id: 4, parent: 1 }, { 'gen_ai.agent.name': 'deputy', 'error.type': 'timeout' }),
+    ]);
+    expect(named(drafts, 'decision.made')).toMatchObject([
+      { kind: 'plan', by: 'chief', decision: null, native: { ids: { span_id: spanId(2) } } },
+      { kind: 'plan', by: 'deputy', decision: null, unmapped: { attributes: { 'error.type': 'timeout' } } },
+    ]);
+    expect(named(drafts, 'generation.completed')).toMatchObject([{ agent_id: 'chief' }]);
+    expect(named(drafts, 'generation.requested')).toMatchObject([{ parent_id: spanId(2) }]);
+    expect(named(drafts, 'environment.observed').filter(({ kind }) => kind === 'span')).toEqual([]);
+  });
+
+  it('flags the result of an MCP tool that reports an error under status ok', () => {
+    const result = (output: unknown) =>
+      named(
+        told([
+          agent({ id: 1, until: 9 }, 'planner'),
+          tool({ id: 2, parent: 1 }, 'calc', 'c', { 'gen_ai.tool.call.result': output }),
+        ]),
+        'tool.returned',
+      );
+    expect(result('{"content":[{"type":"text","text":"no"}],"isError":true}')).toMatchObject([
+      { status: 'ok', flags: ['apparent_error'] },
+    ]);
+    expect(result('{"content":[],"isError":false}')[0]!.flags).toBeUndefined();
+    expect(result('the log says "isError":true')[0]!.flags).toBeUndefined();
+  });
+
   it('gives a native tool call id that comes twice two calls, each with its own result', () => {
     const drafts = told(aTrace());
     expect(named(drafts, 'tool.called').map(({ tool_call_id: id, call_id: call }) => [id, call])).toEqual([

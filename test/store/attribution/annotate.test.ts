@@ -62,7 +62,8 @@ describe('annotation by a judge model', () => {
       episodes: mine,
       ...spec,
     };
-    const result = await handler({ job_id: 'j', kind: 'annotate', spec: full, token: 1 }, async () => {});
+    const job = { job_id: 'j', kind: 'annotate', spec: full, token: 1 };
+    const result = await handler(job, async () => {}, new AbortController().signal);
     await projectAll(fresh.db);
     return result as Annotated;
   };

@@ -1,5 +1,6 @@
 /** Rows put straight into the tables, for tests that are about what is read from them. */
-import { sha256 } from '../../../ingest/json.ts';
+import { keepBodies } from '../../../ingest/log/postgres.ts';
+import { type Body, contextOf } from '../../../ingest/log/split.ts';
 import type { Db } from '../../../store/db/pool.ts';
 
 export type Cell = string | number | boolean | null | readonly unknown[] | Readonly<Record<string, unknown>>;
@@ -47,11 +48,11 @@ export async function seed(db: Db, team: Team = {}, shuffle: <T>(rows: T[]) => T
     agents: [],
     calls: [],
     steps: [],
-    message_bodies: [],
     verdicts: [],
     credits: [],
     rewards: [],
   };
+  const bodies: Body[] = [];
   for (let t = 0; t < tasks; t++) {
     out.tasks!.push({ task_id: `task-${t}`, difficulty: t % 2 === 0 ? 'easy' : 'hard', version: '|t' });
     for (let k = 0; k < episodesOfTask; k++) {
@@ -70,24 +71,11 @@ export async function seed(db: Db, team: Team = {}, shuffle: <T>(rows: T[]) => T
       });
       for (const role of ['solver', 'critic'])
         out.agents!.push({ episode_id, agent_id: role, name: role.toUpperCase(), role, version: '|a' });
-      const system = sha256(`system ${episode_id}`);
-      const question = sha256(`question ${episode_id}`);
-      out.message_bodies!.push({
-        episode_id,
-        hash: system,
-        role: 'system',
-        name: null,
-        text: `You "solve"\nwell`,
-        content: null,
-      });
-      out.message_bodies!.push({
-        episode_id,
-        hash: question,
-        role: 'user',
-        name: 'asker',
-        text: null,
-        content: [{ type: 'text', content: `Q${t}` }],
-      });
+      const context = contextOf(`e/${episode_id}`, [
+        { role: 'system', content: `You "solve"\nwell` },
+        { role: 'user', name: 'asker', content: [{ type: 'text', content: `Q${t}` }] },
+      ]);
+      bodies.push(...context.bodies);
       out.verdicts!.push({
         episode_id,
         step_id: '',
@@ -104,7 +92,7 @@ export async function seed(db: Db, team: Team = {}, shuffle: <T>(rows: T[]) => T
           completed_agent_id: c % 2 === 0 ? 'solver' : 'critic',
           completed_turn: c,
           requested_seq: c * 10,
-          input: [system, question],
+          context: context.hash,
           checkpoint_id: `ck-${t % 2}`,
           prompt_token_ids: [1, 2, 3 + t],
           requested_version: `2026-03-01T00:00:01Z|asked-${episode_id}-${c}`,
@@ -146,6 +134,7 @@ export async function seed(db: Db, team: Team = {}, shuffle: <T>(rows: T[]) => T
     { method_key: VERDICT, method: 'is_solved', version: 1, kind: 'filter', params: { at_least: 1 } },
     { method_key: REWARD, method: 'cure', version: 1, kind: 'reward', params: {} },
   ]);
+  await keepBodies(db, bodies);
   for (const [table, rows] of Object.entries(out)) await insert(db, table, shuffle(rows));
   await db.query(`update troupe.positions set position = partition * 10 where projection = 'facts'`);
 }

@@ -5,6 +5,8 @@ import { parquetMetadata, parquetReadObjects } from 'hyparquet';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Event } from '../../../ingest/events.ts';
 import { sha256 } from '../../../ingest/json.ts';
+import { keepBodies } from '../../../ingest/log/postgres.ts';
+import { contextOf, EMPTY_CONTEXT } from '../../../ingest/log/split.ts';
 import { arrowStream } from '../../../store/datasets/arrow.ts';
 import { datasetDiff } from '../../../store/datasets/diff.ts';
 import { type Frozen, freeze } from '../../../store/datasets/freeze.ts';
@@ -77,7 +79,10 @@ describe('freezing steps', () => {
       text: 'answer 1.0.1.1',
       content: null,
       prompt:
-        '[{"role":"system","content":"You \\"solve\\"\\nwell"},{"role":"user","content":[{"type":"text","content":"Q1"}],"name":"asker"}]',
+        '[{"role":"system","content":"You \\"solve\\"\\nwell"},{"role":"user","content":[{"content":"Q1","type":"text"}],"name":"asker"}]',
+      system: null,
+      tools: null,
+      ground_truth: null,
       reward: 1,
       advantage: 1.25,
       reason: 'zero_variance',
@@ -98,24 +103,23 @@ describe('freezing steps', () => {
   it('gives back a message with members of its own and one whose content has parts beside them', async () => {
     const fresh = await freshDatabase();
     await insert(fresh.db, 'episodes', [{ episode_id: 'e', started_version: '|s' }]);
-    const bodies = [
-      { role: 'assistant', text: null, content: { parts: null, tool_calls: [{ id: 'x', 'odd "key"': 1.5 }] } },
-      { role: 'tool', text: 'plain', content: { parts: null, tool_call_id: 'x' } },
-      { role: 'user', text: 'a', content: { parts: [{ type: 'text', content: 'a' }], mood: 'calm' } },
-      { role: 'user', text: null, content: null },
-    ];
-    const stored = bodies.map((body, i) => ({ episode_id: 'e', hash: `h${i}`, name: null, ...body }));
-    await insert(fresh.db, 'message_bodies', stored);
-    await insert(fresh.db, 'calls', [
-      { episode_id: 'e', call_id: 'a', input: ['h0', 'h1', 'h2', 'h3', 'h0'] },
-      { episode_id: 'e', call_id: 'b', input: [] },
-      { episode_id: 'e', call_id: 'c', input: null },
-      { episode_id: 'e', call_id: 'd', input: ['h0', 'not there'] },
+    const first = { role: 'assistant', content: null, tool_calls: [{ id: 'x', 'odd "key"': 1.5 }] };
+    const context = contextOf('e/e', [
+      { role: 'assistant', tool_calls: [{ id: 'x', 'odd "key"': 1.5 }] },
+      { role: 'tool', content: 'plain', tool_call_id: 'x' },
+      { role: 'user', content: [{ type: 'text', content: 'a' }], mood: 'calm' },
+      { role: 'user', content: null },
+      first,
     ]);
-    const steps = ['a', 'b', 'c', 'd'].map((call_id) => ({ episode_id: 'e', call_id, candidate: 0, version: '|v' }));
+    await keepBodies(fresh.db, context.bodies);
+    await insert(fresh.db, 'calls', [
+      { episode_id: 'e', call_id: 'a', context: context.hash },
+      { episode_id: 'e', call_id: 'b', context: EMPTY_CONTEXT },
+      { episode_id: 'e', call_id: 'c', context: null },
+    ]);
+    const steps = ['a', 'b', 'c'].map((call_id) => ({ episode_id: 'e', call_id, candidate: 0, version: '|v' }));
     await insert(fresh.db, 'steps', steps);
     const rows = await rowsOf(await make({}, home(), fresh.db));
-    const first = { role: 'assistant', content: null, tool_calls: [{ id: 'x', 'odd "key"': 1.5 }] };
     expect(rows.map((row) => (row.prompt === null ? null : JSON.parse(row.prompt as string)))).toEqual([
       [
         first,
@@ -125,7 +129,6 @@ describe('freezing steps', () => {
         first,
       ],
       [],
-      null,
       null,
     ]);
     await fresh.close();
@@ -309,6 +312,7 @@ describe('what is frozen', () => {
     expect(second.manifest.dataset_id).toBe(first.manifest.dataset_id);
     const files = ['arrow', 'jsonl', 'parquet'];
     expect(Object.keys(await bytesOf(first.directory))).toEqual([
+      'README.md',
       ...files.map((layout) => `held_out.${layout}`),
       'manifest.json',
       'rows.jsonl',

@@ -13,8 +13,8 @@ describe('the plan of a recipe', () => {
     database = await freshDatabase();
     await database.db.query(`
       insert into facts.episodes (episode_id) select 'e' || n from generate_series(1, ${EPISODES}) n;
-      insert into facts.calls (episode_id, call_id, input) select 'e' || n, 'c', array['h'] from generate_series(1, ${EPISODES}) n;
-      insert into facts.message_bodies (episode_id, hash, role) select 'e' || n, 'h', 'user' from generate_series(1, ${EPISODES}) n;
+      insert into facts.calls (episode_id, call_id, context) select 'e' || n, 'c', '00000000-0000-0000-0000-000000000001' from generate_series(1, ${EPISODES}) n;
+      insert into troupe.bodies (key, hash, body) select 'e/e' || n, '00000000-0000-0000-0000-000000000001', '{"role":"user"}' from generate_series(1, ${EPISODES}) n;
       insert into facts.steps (episode_id, call_id, candidate, version)
         select 'e' || n, 'c', i, '|v' from generate_series(1, ${EPISODES}) n, generate_series(0, 9) i;
       insert into facts.credits (episode_id, step_id, method_key, value)
@@ -44,7 +44,7 @@ describe('the plan of a recipe', () => {
             .map((row) => row['QUERY PLAN'])
             .join('\n');
         });
-        expect(plan).not.toMatch(/Seq Scan on (steps|calls|credits|verdicts|message_bodies)/u);
+        expect(plan).not.toMatch(/Seq Scan on (steps|calls|credits|verdicts|bodies)/u);
         expect(plan).toMatch(/Index (Only )?Scan (using|on) steps_pkey/u);
       }
     },

@@ -46,6 +46,21 @@ describe('a recipe', () => {
     expect(recipeText(parseRecipe(fromYaml))).toBe(recipeText(fromYaml));
   });
 
+  it('says how the files of another trainer are written where a recipe asks for them', () => {
+    const { message } = refusal({ name: 'x', layout: ['parquet', 'trl-sft'] });
+    expect(message).toContain('troupe dataset export NAME --layout trl-sft');
+  });
+
+  it('parts the tasks into train and held out, or into train, validation and test', () => {
+    const split = (value: object) => parseRecipe({ name: 'x', split: value }).split;
+    expect(split({ held_out: 0.1 })).toEqual({ held_out: 0.1, seed: '0' });
+    expect(split({ validation: 0.1, test: 0.2, seed: 7 })).toEqual({ validation: 0.1, test: 0.2, seed: '7' });
+    expect(split({ test: 0.2 })).toEqual({ validation: 0, test: 0.2, seed: '0' });
+    expect(refusal({ name: 'x', split: { held_out: 0.1, test: 0.1 } }).message).toMatch(/held_out beside/);
+    expect(refusal({ name: 'x', split: { seed: 1 } }).message).toMatch(/names no share/);
+    expect(refusal({ name: 'x', split: { validation: 0.6, test: 0.6 } }).message).toMatch(/1 at most/);
+  });
+
   it('fits its own JSON Schema as written', () => {
     const schema = JSON.parse(JSON.stringify(recipeSchema));
     expect(schema.properties.unit.enum).toEqual(['step', 'episode', 'group']);

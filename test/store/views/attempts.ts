@@ -11,6 +11,9 @@ type Said = {
   readonly by?: string;
   readonly role?: string;
   readonly output_tokens?: number;
+  readonly model?: string;
+  readonly policy?: string;
+  readonly checkpoint?: string;
   /** How many candidates; the first is chosen where there are several. */
   readonly candidates?: number;
   readonly revises?: string;
@@ -55,7 +58,7 @@ export function attempt(id: string, parts: Attempt = {}): Event[] {
     ...Object.entries(members).map(([agent_id, { role, depth }]) =>
       event('agent.defined', { ...e, agent_id, name: agent_id, role: role ?? null, depth: depth ?? null }, next()),
     ),
-    ...says.map(({ by, role, output_tokens, candidates = 1, revises }, i) =>
+    ...says.map(({ by, role, output_tokens, model, policy, checkpoint, candidates = 1, revises }, i) =>
       event(
         'generation.completed',
         {
@@ -64,6 +67,9 @@ export function attempt(id: string, parts: Attempt = {}): Event[] {
           agent_id: by ?? null,
           role: role ?? null,
           seq: i,
+          response_model: model ?? null,
+          policy: policy ?? null,
+          checkpoint_id: checkpoint ?? null,
           choices: Array.from({ length: candidates }, (_, index) => ({
             index,
             content: `said ${i}`,

@@ -31,7 +31,7 @@ describe('a correction', () => {
         before_step_id: 'c0/0',
         change: 'corrected',
         after_agent: 'critic',
-        after_role: null,
+        after_role: 'critic',
       },
       {
         step_id: 'c3/0',
@@ -47,7 +47,7 @@ describe('a correction', () => {
         before_step_id: 'c3/0',
         change: 'spoiled',
         after_agent: 'y',
-        after_role: null,
+        after_role: 'y',
       },
     ]);
   });
@@ -71,7 +71,7 @@ describe('a correction', () => {
         before_step_id: 'c0/0',
         change: 'corrected',
         after_agent: 'x',
-        after_role: null,
+        after_role: 'x',
       },
       {
         step_id: 'c3/0',
@@ -79,7 +79,7 @@ describe('a correction', () => {
         before_step_id: 'c0/0',
         change: 'stayed wrong',
         after_agent: 'y',
-        after_role: null,
+        after_role: 'y',
       },
     ]);
   });
@@ -121,4 +121,15 @@ it('programs of an execution matrix are right when they pass every ground-truth 
   expect(await rows('select basis, name, before_step_id, step_id, change from traj.corrections')).toEqual([
     { basis: 'execution', name: 'tests', before_step_id: 'c0/0', step_id: 'c2/0', change: 'corrected' },
   ]);
+});
+
+it.each(['corrections', 'executions'])('%s of one episode read the rows of that episode alone', async (view) => {
+  const plan = await fresh.db.transaction(async (tx) => {
+    await tx.query('set local enable_seqscan = off');
+    return (await tx.query<{ 'QUERY PLAN': string }>(`explain select * from traj.${view} where episode_id = 'e'`)).rows;
+  });
+  const whole = plan.filter((line) =>
+    /Seq Scan on (calls|steps|feedback|verdicts|episodes|agents)/.test(line['QUERY PLAN']),
+  );
+  expect(whole).toEqual([]);
 });

@@ -11,6 +11,9 @@ beforeEach(async () => {
 afterEach(() => fresh.close());
 const rows = (query: string) => rowsOf(fresh.db, query);
 
+/** What keeps rates apart, of episodes that say nothing of it. */
+const UNTAGGED = { split: null, policy: null, checkpoint_id: null, weights: null };
+
 it('a role is compared with the episodes of the same tasks that lack it, task by task', async () => {
   const critic = { c: { role: 'critic' } };
   await record(
@@ -27,6 +30,8 @@ it('a role is compared with the episodes of the same tasks that lack it, task by
   // With: t1 2 of 2, t2 0 of 1, no task 1 of 1. Without, on those tasks: t1 1 of 2. Only t1 has both: 1 - 1/2.
   expect(await rows('select * from traj.role_performance')).toEqual([
     {
+      ...UNTAGGED,
+      team_id: null,
       role: 'critic',
       episodes: 5,
       known: 4,
@@ -37,6 +42,10 @@ it('a role is compared with the episodes of the same tasks that lack it, task by
       solve_rate_without: 0.5,
       tasks_compared: 1,
       difference: 0.5,
+      // Of the same split and weights, whatever the task: c, d and f, of which d is solved. 3/4 - 1/3.
+      split_known_without: 3,
+      split_solve_rate_without: expect.closeTo(1 / 3, 12),
+      split_difference: expect.closeTo(5 / 12, 12),
     },
   ]);
 });
@@ -122,6 +131,7 @@ it('shares are of all that was done in the episode, and a member who never spoke
     {
       ...none,
       agent: 'y',
+      role: 'y',
       members: 3,
       calls: 1,
       steps: 1,
@@ -134,6 +144,7 @@ it('shares are of all that was done in the episode, and a member who never spoke
     {
       ...none,
       agent: 'z',
+      role: 'z',
       members: 3,
       calls: 0,
       steps: 0,
@@ -146,6 +157,7 @@ it('shares are of all that was done in the episode, and a member who never spoke
     {
       ...none,
       agent: 'x',
+      role: 'x',
       members: 1,
       calls: 1,
       steps: 1,
@@ -210,11 +222,13 @@ describe('local rewards', () => {
       ),
     ).toEqual([
       { agent: 'x', role: 'coder', step_id: 'c0/0', local_reward: null, team_reward: null },
-      { agent: 'x', role: null, step_id: null, local_reward: 0.5, team_reward: null },
+      { agent: 'x', role: 'x', step_id: null, local_reward: 0.5, team_reward: null },
     ]);
     // Means 1.5 and 0.5; deviations (-1.5, .5)(.5, -.5)(-.5, .5)(1.5, -.5): -2 over the root of 5 times 1.
     expect(await rows(`select * from traj.reward_alignment where name = 'tidy'`)).toEqual([
       {
+        ...UNTAGGED,
+        team_id: null,
         origin: 'recorded',
         name: 'tidy',
         method_key: null,

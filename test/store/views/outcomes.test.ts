@@ -100,6 +100,10 @@ describe('agreement', () => {
     );
     expect(await rows('select * from traj.agreement')).toEqual([
       {
+        split: null,
+        policy: null,
+        checkpoint_id: null,
+        weights: null,
         task_id: 'task-1',
         team_id: null,
         episodes: 4,

@@ -25,7 +25,7 @@ const answers = async () =>
     ),
   );
 
-it('the list of views that these tests go through is the whole of the migration', () => {
+it('the list of views that these tests go through is the whole of the migration that made them', () => {
   const sql = readFileSync(join(migrationsFolder(), '0008_analysis.sql'), 'utf8');
   expect([...sql.matchAll(/^create view traj\.(\w+)/gm)].map(([, view]) => view)).toEqual([...VIEWS]);
 });

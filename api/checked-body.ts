@@ -1,0 +1,40 @@
+/** A JSON body, and one by the TypeBox schema that also documents it. */
+import type { IncomingHttpHeaders } from 'node:http';
+import type { Static, TObject } from 'typebox';
+import { Check, Errors } from 'typebox/value';
+import { TroupeError } from '../errors.ts';
+import { parseRecord } from '../ingest/json.ts';
+import { BODY_LIMIT, inflate, mediaType, utf8 } from './body.ts';
+import { BodyRefused } from './problem.ts';
+
+export const JSON_TYPE = ['application/json'] as const;
+
+/** What is read of a request. */
+type Sent = { readonly headers: IncomingHttpHeaders; readonly body?: unknown };
+
+/** A body as JSON, and as it came, inflated. */
+export type JsonBody = { readonly value: unknown; readonly bytes: Uint8Array };
+
+/**
+ * @throws TroupeError `unsupported_media` for what is not JSON by its Content-Type, `too_large`; BodyRefused for what is no JSON
+ */
+export async function readJson({ headers, body }: Sent, limit = BODY_LIMIT): Promise<JsonBody> {
+  mediaType(headers, JSON_TYPE);
+  const bytes = await inflate((body as Buffer | undefined) ?? Buffer.alloc(0), headers, limit);
+  const text = utf8(bytes);
+  if (text === null) throw new BodyRefused({ code: 'bad_json', field: '', expected: 'UTF-8', got: 'other bytes' });
+  const parsed = parseRecord(text);
+  if ('refusal' in parsed) throw new BodyRefused(parsed.refusal);
+  return { value: parsed.value, bytes };
+}
+
+/** @throws as `readJson`; TroupeError `usage` naming the field that does not fit */
+export async function bodyOf<T extends TObject>(request: Sent, schema: T, limit = BODY_LIMIT): Promise<Static<T>> {
+  const { value } = await readJson(request, limit);
+  if (Check(schema, value)) return value;
+  const [error] = Errors(schema, value);
+  const field = (error?.instancePath ?? '').slice(1).replaceAll('/', '.');
+  // What typebox says of a field that the schema does not have.
+  const why = error?.message === 'schema is false' ? 'is not a field of it' : error?.message;
+  throw new TroupeError('usage', `The body does not fit: ${field || 'it'} ${why}.`, { field });
+}

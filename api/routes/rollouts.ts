@@ -1,0 +1,161 @@
+/** Rollouts over HTTP: asked for by the name of a runner, leased and finished by workers. */
+import { randomUUID } from 'node:crypto';
+import type { FastifyInstance } from 'fastify';
+import { type TObject, Type } from 'typebox';
+import { TroupeError } from '../../errors.ts';
+import { canonicalJson } from '../../ingest/json.ts';
+import { firstOf, query } from '../../store/db/query.ts';
+import { type JobContext, requestJob } from '../../store/jobs/jobs.ts';
+import { attemptCounts } from '../../store/rollouts/attempts.ts';
+import { checkedRolloutId, ROLLOUT, RolloutSpec, rolloutSpec } from '../../store/rollouts/rollout.ts';
+import { beat, finish, lease, workersRunner } from '../../trainer/rollouts/leases.ts';
+import { findRunner, type Runner } from '../../trainer/rollouts/runners.ts';
+import { bodyOf, JSON_TYPE } from '../checked-body.ts';
+import { documented, type RouteDoc } from '../openapi.ts';
+import { readId } from '../query.ts';
+
+const Asked = Type.Object(
+  {
+    id: Type.Optional(Type.String({ description: 'name of the rollout; asking again for the same changes nothing' })),
+    ...RolloutSpec.properties,
+  },
+  { additionalProperties: false },
+);
+const Lease = Type.Object(
+  { runner: Type.String({ description: 'a runner with workers: true' }) },
+  { additionalProperties: false },
+);
+const held = {
+  attempt_id: Type.String({ minLength: 1, maxLength: 512, pattern: '^[^\\u0000]*$' }),
+  token: Type.Integer({ minimum: 0, description: 'of the lease' }),
+};
+const Beat = Type.Object(held, { additionalProperties: false });
+const Finish = Type.Object(
+  {
+    ...held,
+    outcome: Type.Enum(['done', 'failed'], {
+      description: 'failed: by the infrastructure; it has no reward and is played again',
+    }),
+    reward: Type.Optional(Type.Union([Type.Number(), Type.Null()])),
+    answer: Type.Optional(Type.Union([Type.String(), Type.Null()])),
+    episode_outcome: Type.Optional(Type.Enum(['success', 'failure', 'unknown'])),
+    reason: Type.Optional(Type.Union([Type.String({ maxLength: 4000 }), Type.Null()])),
+  },
+  { additionalProperties: false },
+);
+const Nullable = (schema: ReturnType<typeof Type.String>) => Type.Union([schema, Type.Null()]);
+const Open = Type.Object({}, { additionalProperties: true });
+const State = Type.Object({
+  rollout_id: Type.String(),
+  state: Type.Enum(['waiting', 'running', 'finished']),
+  outcome: Nullable(Type.String()),
+  attempts: Type.Object({
+    waiting: Type.Integer(),
+    running: Type.Integer(),
+    done: Type.Integer(),
+    failed: Type.Integer(),
+  }),
+  result: Type.Union([Open, Type.Null()]),
+  error: Type.Union([Open, Type.Null()]),
+});
+
+const doc = (summary: string, schema: TObject, answer: RouteDoc['answers']): RouteDoc => ({
+  summary,
+  tag: 'rollouts',
+  scope: 'rollout',
+  body: { types: [...JSON_TYPE], schema },
+  answers: answer,
+});
+
+export type RolloutRoutes = JobContext & { readonly runners: readonly Runner[]; readonly bodyLimit: number };
+
+export function rolloutRoutes(app: FastifyInstance, { runners, bodyLimit, ...context }: RolloutRoutes): void {
+  const { db } = context;
+  app.post(
+    '/v1/rollouts',
+    documented(
+      doc('Asks for a rollout: tasks times samples by a runner of the configuration.', Asked, {
+        202: { about: 'its id', schema: Type.Object({ rollout_id: Type.String() }) },
+      }),
+    ),
+    async (request, reply) => {
+      const { id = `r-${randomUUID()}`, ...spec } = await bodyOf(request, Asked, bodyLimit);
+      findRunner(runners, spec.runner);
+      const rollout = rolloutSpec(checkedRolloutId(id), spec);
+      const known = await firstOf(db, query.selectFrom('troupe.job_queue').select('spec').where('job_id', '=', id));
+      if (known !== undefined && canonicalJson(known.spec) !== canonicalJson(rollout))
+        throw new TroupeError(
+          'conflict',
+          `There is a job ${id} already, asked for with another body. Choose another id.`,
+          { field: 'id' },
+        );
+      await requestJob(context, { job_id: id, kind: ROLLOUT, spec: rollout });
+      return reply.code(202).send({ rollout_id: id });
+    },
+  );
+  app.get<{ Params: { id: string } }>(
+    '/v1/rollouts/:id',
+    documented({
+      summary: 'How far a rollout is, and its result once it has ended.',
+      tag: 'rollouts',
+      scope: 'rollout',
+      answers: { 200: { about: 'its state', schema: State } },
+    }),
+    async (request) => {
+      const id = readId(request.params.id);
+      const job = await firstOf(
+        db,
+        query
+          .selectFrom('troupe.job_queue')
+          .select(['state', 'outcome', 'result', 'error'])
+          .where('job_id', '=', id)
+          .where('kind', '=', ROLLOUT),
+      );
+      if (job === undefined) throw new TroupeError('not_found', `There is no rollout ${id}.`);
+      return { rollout_id: id, ...job, attempts: await attemptCounts(db, id) };
+    },
+  );
+  app.post(
+    '/v1/rollouts/lease',
+    documented(
+      doc('Leases the next attempt of a runner for a worker.', Lease, {
+        200: {
+          about: 'the attempt, null where none waits',
+          schema: Type.Object({ attempt: Type.Union([Open, Type.Null()]) }),
+        },
+      }),
+    ),
+    async (request) => {
+      const { runner } = await bodyOf(request, Lease, bodyLimit);
+      return { attempt: await lease(context, workersRunner(runners, runner)) };
+    },
+  );
+  app.post(
+    '/v1/rollouts/heartbeat',
+    documented(
+      doc('A sign of life of the worker that holds an attempt.', Beat, {
+        200: {
+          about: 'until when it is held, in seconds',
+          schema: Type.Object({ lease_s: Type.Number(), seconds_left: Type.Number() }),
+        },
+      }),
+    ),
+    async (request) => beat(context, { ...(await bodyOf(request, Beat, bodyLimit)), runners }),
+  );
+  app.post(
+    '/v1/rollouts/finish',
+    documented(
+      doc('Ends an attempt; late and doubled reports are kept and answered.', Finish, {
+        200: {
+          about: 'what became of the report, and how the attempt ended',
+          schema: Type.Object({
+            state: Type.Enum(['accepted', 'late', 'duplicate']),
+            outcome: Type.Enum(['done', 'failed']),
+            why: Nullable(Type.String()),
+          }),
+        },
+      }),
+    ),
+    async (request) => finish(context, await bodyOf(request, Finish, bodyLimit)),
+  );
+}

@@ -1,0 +1,187 @@
+/** Questions in SQL over HTTP: streamed while the rows come, ended by caps, by a clock, and when the client goes away. */
+import { once } from 'node:events';
+import { PassThrough } from 'node:stream';
+import type { FastifyInstance } from 'fastify';
+import { Type } from 'typebox';
+import { got, TroupeError } from '../../errors.ts';
+import type { Db } from '../../store/db/pool.ts';
+import { MAX_READ_BYTES, SQL_CAPS, type SqlCaps } from '../../store/sql/sql.ts';
+import { askAsArrow } from '../../store/sql/sql-file.ts';
+import { askAsText, CSV_FORM, JSON_FORM } from '../../store/sql/sql-text.ts';
+import { bodyOf, JSON_TYPE } from '../checked-body.ts';
+import { documented } from '../openapi.ts';
+import { untilGone } from '../until-gone.ts';
+
+export type SqlRoute = {
+  /** The pool of a login that may read the views and nothing else, made when it is first asked for; null where there can be none. */
+  readonly reader: () => Promise<Db | null>;
+};
+
+/** Largest caps that a request may ask for. */
+const MOST = { limit: 1_000_000, maxBytes: 1024 ** 3, timeoutMs: 300_000 } as const;
+
+/** Questions at once; others are answered 503. As many as the reader has connections. */
+const AT_ONCE = 4;
+
+/** So much of an answer is held before it begins: an error until then has its own status. */
+const HELD_BYTES = 1024 * 1024;
+
+const Question = Type.Object(
+  {
+    sql: Type.String({ description: 'one SELECT, VALUES or WITH over the views of schema traj; at most 64 KiB' }),
+    limit: Type.Optional(
+      Type.Integer({ minimum: 0, maximum: MOST.limit, description: `rows at most, ${SQL_CAPS.limit} if left out` }),
+    ),
+    max_bytes: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: MOST.maxBytes,
+        description: `bytes of rows at most, ${SQL_CAPS.maxBytes} if left out; the row that goes past them is the last`,
+      }),
+    ),
+    timeout_ms: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: MOST.timeoutMs,
+        description: `milliseconds at most, ${SQL_CAPS.timeoutMs} if left out, reading the answer included`,
+      }),
+    ),
+  },
+  { additionalProperties: false },
+);
+
+const Answer = Type.Object({
+  columns: Type.Array(Type.Object({ name: Type.String(), type: Type.String({ description: 'as SQL writes it' }) })),
+  rows: Type.Array(Type.Array(Type.Unknown())),
+  truncated: Type.Boolean({ description: 'more rows would have come than a cap allows' }),
+});
+
+type Ask = (db: Db, sql: string, caps: SqlCaps, write: (bytes: string | Uint8Array) => Promise<void>) => Promise<End>;
+type End = { readonly rows: number; readonly truncated: boolean };
+
+/** Forms of the answer by media type; the first is the default. */
+const FORMS: Readonly<Record<string, { readonly type: string; readonly ask: Ask }>> = {
+  'application/json': {
+    type: 'application/json; charset=utf-8',
+    ask: (db, sql, caps, write) => askAsText(db, sql, JSON_FORM, caps, write),
+  },
+  'text/csv': {
+    type: 'text/csv; charset=utf-8; header=present',
+    ask: (db, sql, caps, write) => askAsText(db, sql, CSV_FORM, caps, write),
+  },
+  'application/vnd.apache.arrow.stream': { type: 'application/vnd.apache.arrow.stream', ask: askAsArrow },
+};
+
+export function sqlRoutes(app: FastifyInstance, { reader }: SqlRoute): void {
+  let running = 0;
+  app.post<{ Body: Buffer | undefined }>(
+    '/v1/sql',
+    documented({
+      summary: `One read-only SQL query over the views of schema traj. At most ${MOST.limit} rows, ${MOST.maxBytes} bytes and ${MOST.timeoutMs} ms may be asked for, ${AT_ONCE} queries run at once, and rows are read at most ${MAX_READ_BYTES} bytes at a time.`,
+      tag: 'reads',
+      scope: 'sql',
+      headers: { accept: `the form of the answer: ${Object.keys(FORMS).join(', ')}; JSON if left out` },
+      body: { types: [...JSON_TYPE], schema: Question },
+      answers: {
+        200: {
+          about:
+            'columns and rows. The header Troupe-Caps says which caps were used. Troupe-Rows and Troupe-Truncated are headers of an answer below 1 MiB and trailers of a longer one. An answer that fails after its beginning ends without its end: the connection is closed.',
+          schema: Answer,
+          others: Object.keys(FORMS).slice(1),
+        },
+      },
+    }),
+    async (request, reply) => {
+      const { sql, limit, max_bytes, timeout_ms } = await bodyOf(request, Question);
+      const form = formOf(request.headers.accept);
+      const caps = {
+        limit: limit ?? SQL_CAPS.limit,
+        maxBytes: max_bytes ?? SQL_CAPS.maxBytes,
+        timeoutMs: timeout_ms ?? SQL_CAPS.timeoutMs,
+      };
+      if (running >= AT_ONCE) {
+        throw new TroupeError(
+          'busy',
+          `${AT_ONCE} SQL queries are running, which is as many as run at once; try again.`,
+        );
+      }
+      running++;
+      const begun = begin(async (write) => {
+        const db = await reader();
+        if (db === null) throw noReader();
+        return form.ask(db, sql, { ...caps, signal: untilGone(reply) }, write);
+      });
+      void begun.ended.finally(() => running--).catch(() => {});
+      const end = await begun.beginning;
+      reply
+        .header('content-type', form.type)
+        .header('cache-control', 'no-store')
+        .header('troupe-caps', `rows=${caps.limit}, bytes=${caps.maxBytes}, ms=${caps.timeoutMs}`);
+      if (end !== null) {
+        reply.header('troupe-rows', end.rows).header('troupe-truncated', String(end.truncated));
+      } else {
+        reply.trailer('troupe-rows', async () => String((await begun.ended).rows));
+        reply.trailer('troupe-truncated', async () => String((await begun.ended).truncated));
+      }
+      return reply.send(begun.body);
+    },
+  );
+}
+
+/**
+ * Starts to write an answer. `beginning` settles when the answer is whole (its end) or more than is held (null), and throws what went
+ * wrong before; what goes wrong later destroys `body`.
+ */
+function begin(work: (write: (bytes: string | Uint8Array) => Promise<void>) => Promise<End>) {
+  const body = new PassThrough({ highWaterMark: HELD_BYTES });
+  let resolve!: (end: End | null) => void;
+  let reject!: (error: Error) => void;
+  const beginning = new Promise<End | null>((...both) => {
+    [resolve, reject] = both;
+  });
+  const ended = work(async (bytes) => {
+    if (body.write(bytes)) return;
+    resolve(null);
+    await Promise.race([once(body, 'drain'), once(body, 'close')]);
+  });
+  ended.then(
+    (end) => {
+      body.end();
+      resolve(end);
+    },
+    (error: Error) => {
+      reject(error);
+      body.on('error', () => {}).destroy(error);
+    },
+  );
+  return { body, beginning, ended };
+}
+
+/** The first form that the client names, by its weights; `usage` where it names none of ours. */
+function formOf(accept = '*/*') {
+  const wanted = accept
+    .split(',')
+    .map((one) => {
+      const [type = '', ...parameters] = one.split(';').map((part) => part.trim().toLowerCase());
+      const weight = Number(parameters.find((part) => part.startsWith('q='))?.slice(2) ?? 1);
+      return { type, weight };
+    })
+    .filter(({ weight }) => weight > 0)
+    .sort((a, b) => b.weight - a.weight);
+  for (const { type } of wanted) {
+    if (Object.hasOwn(FORMS, type)) return FORMS[type]!;
+    const found = Object.keys(FORMS).find((one) => type === '*/*' || type === `${one.split('/')[0]}/*`);
+    if (found !== undefined) return FORMS[found]!;
+  }
+  const expected = Object.keys(FORMS).join(', ');
+  throw new TroupeError('usage', `The header Accept should name one of ${expected}; it is ${got(accept)}.`, {
+    field: 'Accept',
+    expected,
+    got: got(accept),
+  });
+}
+
+const noReader = (): TroupeError =>
+  new TroupeError('sql_refused', 'SQL over HTTP needs a login of its own in the database, and none could be made.', {
+    hint: "Give the database's user CREATEROLE and a password in DATABASE_URL. `troupe sql` works without.",
+  });

@@ -1,0 +1,59 @@
+/**
+ * How long each view of schema traj takes, whole and for one episode: `tsx bench/views.ts HOME PROJECT`. Execution times of
+ * `explain (analyze, timing off)` with one worker, so that they are processor time; the episode is the one with most steps. Prints JSON
+ * lines, slowest first.
+ */
+import { openDatabase } from '../store/db/database.ts';
+
+const [home = '.troupe', project = 'troupe', only] = process.argv.slice(2);
+const { db, close } = await openDatabase({ home, project, applicationName: 'troupe bench views' });
+try {
+  const { rows: views } = await db.query<{ view: string; columns: string[] }>(
+    `select c.relname as view, array_agg(a.attname::text) as columns from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0
+     where c.relnamespace = 'traj'::regnamespace and c.relkind = 'v' group by c.relname order by 1`,
+  );
+  const { rows: longest } = await db.query<{ episode_id: string }>(
+    'select episode_id from traj.episodes order by steps desc limit 1',
+  );
+  const measured = [];
+  for (const { view, columns } of views) {
+    if (only !== undefined && !view.match(`^(${only})$`)) continue;
+    const whole = await timeOf(`select * from traj.${view}`);
+    const one = columns.includes('episode_id')
+      ? await timeOf(`select * from traj.${view} where episode_id = '${longest[0]!.episode_id}'`)
+      : null;
+    measured.push({
+      view,
+      rows: whole.rows,
+      whole_ms: whole.ms,
+      one_episode_rows: one?.rows ?? null,
+      one_episode_ms: one?.ms ?? null,
+    });
+  }
+  measured.sort((a, b) => b.whole_ms - a.whole_ms);
+  for (const line of measured) console.log(JSON.stringify(line));
+} finally {
+  await close();
+}
+
+/** Planning and execution in milliseconds; -1 where it ran past two minutes. */
+async function timeOf(sql: string): Promise<{ ms: number; rows: number }> {
+  return db
+    .transaction(
+      async (tx) => {
+        await tx.query(
+          'set local statement_timeout = 120000; set local max_parallel_workers_per_gather = 0; set local jit = off',
+        );
+        const { rows } = await tx.query<{
+          'QUERY PLAN': [Record<string, number> & { Plan: { 'Actual Rows': number } }];
+        }>(`explain (analyze, timing off, format json) ${sql}`);
+        const [plan] = rows[0]!['QUERY PLAN'];
+        return { ms: Math.round(plan['Planning Time']! + plan['Execution Time']!), rows: plan.Plan['Actual Rows'] };
+      },
+      { readOnly: true },
+    )
+    .catch((error: unknown) => {
+      if ((error as { code?: string }).code === '57014') return { ms: -1, rows: -1 };
+      throw error;
+    });
+}

@@ -1,0 +1,96 @@
+/** `troupe gate`: the report of a gate, and the decision of one that is left to a person. */
+import type { Command } from 'commander';
+import { EXIT, TroupeError } from '../../errors.ts';
+import { isRecord } from '../../ingest/json.ts';
+import { firstOf, query, rowsOf, sql } from '../../store/db/query.ts';
+import { type GateReport, gateMarkdown, type ManualReport } from '../../store/gating/report.ts';
+import { endWaiting } from '../../store/jobs/jobs.ts';
+import { type Flags, projectCommand, wholeNumber } from '../command.ts';
+import type { Context } from '../context.ts';
+import { print, printJson } from '../output.ts';
+import { finishRun } from './plan.ts';
+
+export function gateCommands(program: Command): void {
+  const gate = program
+    .command('gate')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  troupe gate show nightly-1\n  troupe gate accept nightly-1 --reason "reads well"',
+    );
+
+  projectCommand(
+    gate
+      .command('show')
+      .description('the report of a gate, as Markdown or JSON')
+      .argument('<run>', 'run of a plan, such as nightly-1')
+      .option('--round <n>', 'round of the run; the last with a report if left out', wholeNumber('round'))
+      .addHelpText(
+        'after',
+        '\nEnds with 7 where the candidate did not pass.\n\nExamples:\n  troupe gate show nightly-1\n  troupe gate show nightly-1 --round 2 --json',
+      ),
+    async ({ db, catchUp }, [run], flags) => {
+      await catchUp();
+      const rows = await rowsOf(
+        db,
+        query
+          .selectFrom('facts.jobs')
+          .select(['job_id', 'result'])
+          .where('kind', 'in', ['gate', 'decision'])
+          .where('outcome', '=', 'done')
+          .where(sql<boolean>`starts_with(job_id, ${`${run}/`})`)
+          .where('job_id', 'like', flags.round === undefined ? '%' : `%/${flags.round}/gate`)
+          .orderBy('finished_at'),
+      );
+      const last = rows.at(-1);
+      if (last === undefined || !isRecord(last.result))
+        throw new TroupeError(
+          'not_found',
+          `Run ${run} has no report of a gate${flags.round === undefined ? '' : ` in round ${flags.round}`}; troupe plan show lists runs.`,
+        );
+      const report = last.result as unknown as GateReport | ManualReport;
+      if (flags.json) printJson({ gate: last.job_id, ...report });
+      else print(gateMarkdown(report, last.job_id.replace(/\/gate$/, '').replace('/', ', round ')));
+      return report.passed ? EXIT.done : EXIT.gate;
+    },
+  );
+  for (const [name, passed] of [
+    ['accept', true],
+    ['refuse', false],
+  ] as const) {
+    projectCommand(
+      gate
+        .command(name)
+        .description(
+          passed
+            ? 'release the candidates of a run that waits for a decision, and go on with the run'
+            : 'keep the candidates of a run that waits for a decision unreleased, and go on with the run',
+        )
+        .argument('<run>', 'run of a plan, such as nightly-1')
+        .option('--reason <text>', 'why')
+        .option('--detach', 'leave the rest of the run to the processes of `troupe up`')
+        .addHelpText('after', `\nExample:\n  troupe gate ${name} nightly-1 --reason "read 20 answers"`),
+      (context, [run], flags) => decide(context, run!, passed, flags),
+    );
+  }
+}
+
+async function decide(context: Context, run: string, passed: boolean, flags: Flags): Promise<number> {
+  const { db } = context;
+  const waiting = await firstOf(
+    db,
+    query
+      .selectFrom('troupe.job_queue')
+      .select('job_id')
+      .where('kind', '=', 'decision')
+      .where('state', '=', 'waiting')
+      .where(sql<boolean>`starts_with(job_id, ${`${run}/`})`),
+  );
+  const reason = (flags.reason as string | undefined) ?? `${passed ? 'Accepted' : 'Refused'} by a person.`;
+  const result: ManualReport = { format: 'troupe-gate/1', kind: 'manual', passed, reason };
+  if (waiting === undefined || !(await endWaiting(context, { job_id: waiting.job_id, kind: 'decision', result })))
+    throw new TroupeError('not_found', `Run ${run} waits for no decision; troupe plan show ${run} shows where it is.`);
+  if (!flags.detach) return finishRun(context, run, flags);
+  if (flags.json) printJson({ gate: waiting.job_id, ...result });
+  else print(`${waiting.job_id}: ${passed ? 'accepted' : 'refused'}.`);
+  return EXIT.done;
+}

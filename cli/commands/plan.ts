@@ -1,0 +1,306 @@
+/** `troupe plan`: check, run and show plans, which take recorded episodes to a released checkpoint. */
+import { readFile } from 'node:fs/promises';
+import { dirname, resolve } from 'node:path';
+import { text } from 'node:stream/consumers';
+import type { Command } from 'commander';
+import { EXIT, TroupeError } from '../../errors.ts';
+import { canonicalJson, isRecord } from '../../ingest/json.ts';
+import { query, rowsOf, sql } from '../../store/db/query.ts';
+import { requestJob } from '../../store/jobs/jobs.ts';
+import type { PlanCheck } from '../../trainer/plans/check.ts';
+import type { Plan } from '../../trainer/plans/plan.ts';
+import { rolloutText } from '../../trainer/plans/plan-rollout.ts';
+import type { PlanResult } from '../../trainer/plans/plan-run.ts';
+import { findRunner, readRunners } from '../../trainer/rollouts/runners.ts';
+import { type Flags, plainCommand, projectCommand, wholeNumber } from '../command.ts';
+import type { Context } from '../context.ts';
+import { print, printJson, say, table } from '../output.ts';
+import { readTasksFile } from '../tasks-file.ts';
+import { VERSION } from '../version.ts';
+
+const EXAMPLE = `
+A plan, such as nightly.yaml:
+  name: nightly
+  judge: [{ method: grpo_advantage }]
+  policies:
+    solver:
+      from: released          # base, released or last
+      base: ./model           # until something is released
+      recipe:
+        where: { field: reward, op: ">=", value: 1 }
+        roles: [solver]
+        split: { held_out: 0.2, seed: 1 }
+      train: { method: sft, steps: 100, batch: 8, learning_rate: 1e-3 }
+  gate: { kind: offline, guardrails: { roles: 0.05 } }
+  budget: { minutes: 60 }
+
+With a rollout each round begins with new episodes, and the recipes take only those:
+  rounds: 3
+  rollout: { runner: solver, tasks: tasks.jsonl, samples: 8, per_round: 64 }`;
+
+export function planCommands(program: Command): void {
+  const plan = program
+    .command('plan')
+    .addHelpText('after', `${EXAMPLE}\n\nExamples:\n  troupe plan check nightly.yaml\n  troupe plan run nightly.yaml`);
+
+  projectCommand(
+    plan
+      .command('check')
+      .description('show what a run would do now: stages, rows, starting weights, cost, and tasks of the gate')
+      .argument('<file>', 'the plan as YAML or JSON; - reads standard input')
+      .option('--rounds <n>', 'instead of the rounds of the plan', wholeNumber('rounds'))
+      .addHelpText(
+        'after',
+        '\nNothing is changed. Ends with 1 where something keeps the plan from running.\n\nExamples:\n  troupe plan check nightly.yaml\n  troupe plan check nightly.yaml --json',
+      ),
+    async (context, [file], flags) => {
+      const plan = await planOf(file!, flags);
+      await context.catchUp();
+      const { checkPlan } = await import('../../trainer/plans/check.ts');
+      const { mkdir } = await import('node:fs/promises');
+      await mkdir(context.home.run, { recursive: true });
+      const runners = readRunners(context.config.runners);
+      const found = await checkPlan({ db: context.db, folder: context.home.run, codeVersion: VERSION, runners }, plan);
+      if (flags.json) printJson(found);
+      else printCheck(found);
+      return found.problems.length === 0 ? EXIT.done : EXIT.failed;
+    },
+  );
+
+  projectCommand(
+    plan
+      .command('run')
+      .description('run a plan to its end, or go on with a run of it that was interrupted')
+      .argument('<file>', 'the plan as YAML or JSON; - reads standard input')
+      .option('--rounds <n>', 'instead of the rounds of the plan', wholeNumber('rounds'))
+      .option('--detach', 'only put it into the queue: the processes of `troupe up` run it')
+      .addHelpText(
+        'after',
+        `
+Ends with 0 where a candidate was released, with 7 where none passed the gate. Killed at any point, the same command goes on:
+stages that ended are not run again, and a training that was cut off begins again and comes to the same weights.
+A plan with a rollout needs the processes that the team asks: \`troupe up\`, or \`troupe run serve\` and \`troupe run infer\`.
+
+Examples:
+  troupe plan run nightly.yaml
+  troupe plan run nightly.yaml --rounds 3 --json
+  troupe plan run nightly.yaml --detach`,
+      ),
+    async (context, [file], flags) => {
+      const plan = await planOf(file!, flags);
+      if (plan.rollout) findRunner(readRunners(context.config.runners), plan.rollout.runner);
+      await context.catchUp();
+      const run = await runOf(context, plan);
+      await requestJob(context, { job_id: run.id, kind: 'plan', spec: { plan } });
+      if (flags.detach) {
+        if (flags.json) printJson({ run: run.id, resumed: run.resumed });
+        else print(`Run ${run.id} is in the queue; troupe plan show ${run.id} follows it.`);
+        return EXIT.done;
+      }
+      if (!flags.quiet && !flags.json) say(`Run ${run.id}${run.resumed ? ' goes on' : ''}.`);
+      return finishRun(context, run.id, flags);
+    },
+  );
+
+  projectCommand(
+    plan
+      .command('show')
+      .description('list runs of plans, or show the stages and rounds of one')
+      .argument('[run]', 'such as nightly-1; all runs if left out')
+      .addHelpText('after', '\nExamples:\n  troupe plan show\n  troupe plan show nightly-1 --json'),
+    async (context, [run], flags) => {
+      await context.catchUp();
+      return run === undefined ? listRuns(context, flags) : showRun(context, run, flags);
+    },
+  );
+
+  plainCommand(
+    plan
+      .command('schema')
+      .description('print the JSON Schema of a plan')
+      .addHelpText('after', '\nExample:\n  troupe plan schema > plan.schema.json'),
+    async () => {
+      const { planSchema } = await import('../../trainer/plans/plan.ts');
+      printJson(planSchema);
+      return EXIT.done;
+    },
+  );
+}
+
+/** The plan of a file with absolute paths, and with the tasks of its rollout. @throws TroupeError `plan_invalid`, `not_found` */
+export async function planOf(file: string, flags: Flags): Promise<Plan> {
+  const { parsePlan, readPlan, withTasks } = await import('../../trainer/plans/plan.ts');
+  const written = await (file === '-' ? text(process.stdin) : readFile(file, 'utf8')).catch((cause) => {
+    throw new TroupeError('not_found', `The plan ${file} cannot be read: ${(cause as Error).message}.`, { cause });
+  });
+  const plan = readPlan(written);
+  const folder = file === '-' ? '.' : dirname(file);
+  const policies = Object.entries(plan.policies).map(([name, policy]) => [
+    name,
+    policy.base === undefined ? policy : { ...policy, base: resolve(folder, policy.base) },
+  ]);
+  const rounds = flags.rounds === undefined ? {} : { rounds: Number(flags.rounds) };
+  if (rounds.rounds === 0) throw new TroupeError('usage', '--rounds should be a whole number from 1.');
+  const whole = { ...plan, ...rounds, policies: Object.fromEntries(policies) };
+  const tasks = plan.rollout?.tasks;
+  if (tasks === undefined) return whole;
+  // Checked again: what the tasks have to be is known only now.
+  return parsePlan(withTasks(whole, typeof tasks === 'string' ? readTasksFile(resolve(folder, tasks)) : tasks));
+}
+
+/** A run of this plan that has not ended, or the name of a new one. */
+async function runOf({ db }: Context, plan: Plan): Promise<{ readonly id: string; readonly resumed: boolean }> {
+  const runs = await rowsOf(
+    db,
+    query.selectFrom('troupe.job_queue').select(['job_id', 'spec', 'state']).where('kind', '=', 'plan'),
+  );
+  const same = runs.find(
+    ({ spec, state }) =>
+      state !== 'finished' && isRecord(spec) && canonicalJson(spec.plan) === canonicalJson(plan as unknown),
+  );
+  if (same !== undefined) return { id: same.job_id, resumed: true };
+  const taken = new Set(runs.map(({ job_id }) => job_id));
+  for (let n = 1; ; n++) if (!taken.has(`${plan.name}-${n}`)) return { id: `${plan.name}-${n}`, resumed: false };
+}
+
+/** Works on a run until it has ended or waits for a person, and prints what came of it. Returns the exit code. */
+export async function finishRun(context: Context, run: string, flags: Flags): Promise<number> {
+  const { workOnRun } = await import('../plan-worker.ts');
+  const quiet = flags.quiet === true || flags.json === true;
+  const ended = await workOnRun(context, run, ({ job_id, outcome }) => {
+    if (!quiet) say(`${job_id}: ${outcome}`);
+  });
+  if (ended.state === 'undecided') {
+    if (flags.json) printJson({ run, state: 'undecided', decision: ended.decision });
+    else
+      print(
+        `Run ${run} waits for a decision. Look at the candidates with troupe plan show ${run}, then run troupe gate accept ${run} or troupe gate refuse ${run}.`,
+      );
+    return EXIT.gate;
+  }
+  const { result } = ended;
+  if (flags.json) printJson({ run, ...result });
+  else printResult(run, result);
+  return result.released ? EXIT.done : EXIT.gate;
+}
+
+function printResult(run: string, { rounds, ended_early }: PlanResult): void {
+  for (const { round, candidates, passed, reason, rollout } of rounds) {
+    const said = Object.entries(candidates).map(([policy, id]) => `${policy} ${id}`);
+    print(`Round ${round}: ${said.join(', ')} ${passed ? 'released' : 'kept, not released'}. ${reason}`);
+    // Runs of a version that had no rollouts have none.
+    if (rollout) print(rolloutText(rollout));
+  }
+  if (ended_early !== null) print(ended_early);
+  if (rounds.length > 0) print(`troupe gate show ${run} has the report.`);
+}
+
+function printCheck({ plan, stages, rounds, policies, rollout, gate, problems, notes }: PlanCheck): void {
+  print(`Plan ${plan}: ${rounds} ${rounds === 1 ? 'round' : 'rounds'} of ${stages.join(', ')}, release.\n`);
+  print(
+    table(
+      ['policy', 'method', 'starts with', 'rows to train on', 'held out', 'tokens a round', 'minutes a round'],
+      Object.entries(policies).map(([name, { method, start, rows, tokens, minutes }]) => [
+        name,
+        method,
+        start?.directory ?? null,
+        rows?.train ?? null,
+        rows?.held_out ?? null,
+        tokens,
+        minutes === null ? null : Number(minutes.toPrecision(2)),
+      ]),
+    ),
+  );
+  if (rollout !== null) {
+    const { runner, tasks_of_round, samples, attempts, attempts_at_most } = rollout;
+    const most = attempts_at_most === null ? '' : `, at most ${attempts_at_most} with those that are tried again`;
+    print(
+      `\nRollout by ${runner}: ${tasks_of_round} of ${rollout.tasks} tasks × ${samples} samples a round: ${attempts} attempts${most}.`,
+    );
+  }
+  const tasks = gate.tasks === null ? '' : `: ${gate.tasks} tasks`;
+  print(`\nGate ${gate.kind}${tasks}${gate.tasks_wanted === null ? '' : `, ${gate.tasks_wanted} wanted`}.`);
+  for (const note of notes) print(`Note: ${note}`);
+  for (const problem of problems) print(`Problem: ${problem}`);
+}
+
+async function listRuns({ db }: Context, flags: Flags): Promise<number> {
+  const rows = await rowsOf(
+    db,
+    query
+      .selectFrom('traj.jobs')
+      .select(['job_id', 'state', 'outcome', 'requested_at', 'finished_at', 'result', 'error'])
+      .where('kind', '=', 'plan')
+      .orderBy('requested_at', (order) => order.desc().nullsLast())
+      .limit(200),
+  );
+  if (flags.json) printJson({ runs: rows });
+  else if (rows.length === 0) print('No runs of plans yet.');
+  else
+    print(
+      table(
+        ['run', 'state', 'outcome', 'released', 'requested', 'error'],
+        rows.map(({ job_id, state, outcome, result, requested_at, error }) => [
+          job_id,
+          state,
+          outcome,
+          isRecord(result) ? (result.released === true ? 'yes' : 'no') : null,
+          requested_at,
+          error,
+        ]),
+      ),
+    );
+  return EXIT.done;
+}
+
+async function showRun({ db }: Context, run: string, flags: Flags): Promise<number> {
+  const jobs = await rowsOf(
+    db,
+    query
+      .selectFrom('traj.jobs')
+      .select(['job_id', 'kind', 'state', 'outcome', 'requested_at', 'finished_at', 'result', 'error'])
+      .where((job) =>
+        job.or([job('job_id', '=', run), job(sql<boolean>`starts_with(job_id, ${`${run}/`})`, '=', true)]),
+      )
+      .orderBy('requested_at'),
+  );
+  const whole = jobs.find(({ job_id }) => job_id === run);
+  if (whole === undefined || whole.kind !== 'plan')
+    throw new TroupeError('not_found', `There is no run ${run} of a plan; troupe plan show lists them.`);
+  const stages = jobs.filter((job) => job !== whole);
+  if (flags.json) printJson({ run: whole, stages });
+  else {
+    print(`Run ${run}: ${whole.outcome ?? whole.state}.`);
+    if (stages.some(({ kind }) => kind === 'rollout'))
+      print('The recipes of a round take only the complete groups of its rollout.');
+    print(
+      table(
+        ['stage', 'kind', 'state', 'outcome', 'result'],
+        stages.map(({ job_id, kind, state, outcome, result, error }) => [
+          job_id!.slice(run.length + 1),
+          kind,
+          state,
+          outcome,
+          error ?? shortOf(result),
+        ]),
+      ),
+    );
+    if (isRecord(whole.result)) printResult(run, whole.result as unknown as PlanResult);
+  }
+  return EXIT.done;
+}
+
+/** What a stage made, by name. */
+function shortOf(result: unknown): string | null {
+  if (!isRecord(result)) return null;
+  const { dataset_id, checkpoint_id, reason, episodes, groups, policies } = result;
+  if (isRecord(groups)) return `${groups.complete} groups complete, ${groups.partial} partial`;
+  if (isRecord(policies))
+    return Object.entries(policies)
+      .map(([policy, checkpoint]) => `${policy} answered by ${checkpoint ?? 'nobody yet'}`)
+      .join(', ');
+  if (dataset_id !== undefined) return `dataset ${dataset_id}`;
+  if (checkpoint_id !== undefined) return `checkpoint ${checkpoint_id}`;
+  if (reason !== undefined) return String(reason);
+  return episodes === undefined ? null : `${episodes} episodes`;
+}

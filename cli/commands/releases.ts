@@ -1,0 +1,94 @@
+/** What each policy serves, and going back to what it served before. */
+import type { Command } from 'commander';
+import { EXIT, TroupeError } from '../../errors.ts';
+import { ownEvent } from '../../ingest/own-event.ts';
+import { query, rowsOf } from '../../store/db/query.ts';
+import { inForce, ROLLBACK, releaseId, releasesOf } from '../../store/releasing/releases.ts';
+import { projectCommand } from '../command.ts';
+import { print, printJson, table } from '../output.ts';
+
+export function releasesCommands(program: Command): void {
+  projectCommand(
+    program.command('policies').addHelpText('after', '\nExample:\n  troupe policies --json'),
+    async ({ db, catchUp }, _, flags) => {
+      await catchUp();
+      const released = (await releasesOf(db)).at(-1);
+      const saved = await rowsOf(
+        db,
+        query
+          .selectFrom('facts.checkpoints')
+          .select(['policy', 'checkpoint_id'])
+          .where('policy', 'is not', null)
+          .where('kept', 'is not', false)
+          .orderBy('version'),
+      );
+      const newest = new Map(saved.map(({ policy, checkpoint_id }) => [policy!, checkpoint_id]));
+      const names = [...new Set([...Object.keys(released?.policies ?? {}), ...newest.keys()])].sort();
+      const policies = names.map((policy) => ({
+        policy,
+        released: released?.policies[policy] ?? null,
+        newest: newest.get(policy) ?? null,
+      }));
+      if (flags.json) printJson({ release_id: released?.release_id ?? null, policies });
+      else if (policies.length === 0) print('No policies yet: nothing was trained, added or released.');
+      else
+        print(
+          table(
+            ['policy', 'released', 'newest checkpoint'],
+            policies.map((one) => [one.policy, one.released, one.newest]),
+          ),
+        );
+      return EXIT.done;
+    },
+  );
+
+  projectCommand(
+    program
+      .command('rollback')
+      .argument('[release]', 'release to go back to; the one before what is released now if left out')
+      .option('--reason <text>', 'why')
+      .addHelpText(
+        'after',
+        `
+The whole map of that release comes back in one release of its own: a policy that a later release changed has the checkpoint
+it had then. Rolling back again goes one release further back.
+
+Examples:
+  troupe rollback --reason "answers got longer"
+  troupe rollback nightly-3/1
+  troupe sql "select release_id, policy, checkpoint_id, released_at from traj.releases order by released_at"`,
+      ),
+    async ({ db, log, now, catchUp }, [asked], flags) => {
+      await catchUp();
+      const all = await releasesOf(db);
+      const target = asked === undefined ? inForce(all).at(-2) : all.find((one) => one.release_id === asked);
+      if (target === undefined)
+        throw new TroupeError(
+          'not_found',
+          asked === undefined
+            ? `There is no release to go back to: ${all.length === 0 ? 'nothing was released' : 'the first one is in force'}.`
+            : `There is no release ${asked}; traj.releases lists them.`,
+        );
+      const at = now().toISOString();
+      const { policies } = target;
+      const release_id = releaseId(policies, at);
+      const reason = (flags.reason as string | undefined) ?? `back to release ${target.release_id}`;
+      await log.append([
+        ownEvent({
+          name: 'policy.released',
+          source: '/cli',
+          id: release_id,
+          time: at,
+          data: { release_id, policies, reason, by: ROLLBACK },
+        }),
+      ]);
+      await catchUp();
+      if (flags.json) printJson({ release_id, back_to: target.release_id, policies });
+      else {
+        const said = Object.entries(policies).map(([policy, id]) => `${policy} → ${id}`);
+        print(`Back to release ${target.release_id}: ${said.join(', ')}`);
+      }
+      return EXIT.done;
+    },
+  );
+}

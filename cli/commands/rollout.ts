@@ -1,0 +1,181 @@
+/** Rollouts: tasks go to a team that the configuration names, and complete groups of episodes come back. */
+import { randomBytes } from 'node:crypto';
+import { type Command, InvalidArgumentError } from 'commander';
+import { EXIT, TroupeError } from '../../errors.ts';
+import { canonicalJson } from '../../ingest/json.ts';
+import type { Db } from '../../store/db/pool.ts';
+import { firstOf, query, rowsOf, sql } from '../../store/db/query.ts';
+import { requestJob } from '../../store/jobs/jobs.ts';
+import { attemptCounts } from '../../store/rollouts/attempts.ts';
+import { checkedRolloutId, ROLLOUT, type RolloutSpec, rolloutSpec } from '../../store/rollouts/rollout.ts';
+import type { RolloutResult } from '../../trainer/rollouts/handler.ts';
+import { findRunner, readRunners } from '../../trainer/rollouts/runners.ts';
+import { type Flags, number, projectCommand, untilInterrupted, wholeNumber } from '../command.ts';
+import { type Bar, print, printJson, progressBar, say, table } from '../output.ts';
+import { readTasksFile } from '../tasks-file.ts';
+import { pause } from '../waiting.ts';
+
+const HELP = `
+Each task is played --samples times by the runner that runners in troupe.yaml describes: a command, or workers that lease. The samples of a task are one group. An attempt that
+fails is tried again as often as the runner says; a group with a missing sample is partial, and its episodes are not in the result.
+
+The episodes are played by \`troupe run work\` or \`troupe up\`. Ctrl-C ends this command and not the rollout; the same command with the same --id goes
+on waiting for it.
+
+Examples:
+  troupe rollout --runner solver --tasks tasks.jsonl --samples 8
+  troupe rollout --runner solver --tasks tasks.jsonl --samples 8 --id night-1 --tag phase=train
+  troupe rollout --runner solver --tasks tasks.jsonl --samples 4 --deadline 3600 --json`;
+
+const POLL_MS = 300;
+
+export function rolloutCommands(program: Command): void {
+  projectCommand(
+    program
+      .command('rollout')
+      .requiredOption('--runner <name>', 'who plays: a name in runners of troupe.yaml')
+      .requiredOption(
+        '--tasks <file>',
+        'tasks, one JSON object a line: task_id, prompt or input, answer, and what the team needs',
+      )
+      .requiredOption('--samples <n>', 'episodes for each task: the size of a group', wholeNumber('samples'))
+      .option('--id <name>', 'name of the rollout, with which its episodes begin; made up if left out')
+      .option('--seed <n>', 'of which each sample gets one of its own', wholeNumber('seed'), 0)
+      .option('--deadline <seconds>', 'end after so many seconds, whatever is done by then', number('deadline'))
+      .option('--tag <name=value>', 'tag every episode; may be repeated', collected, {})
+      .option(
+        '--policy <name=checkpoint>',
+        'record this checkpoint of a policy with every episode; may be repeated',
+        collected,
+        {},
+      )
+      .addHelpText('after', HELP),
+    async ({ db, log, now, config }, _, flags) => {
+      findRunner(readRunners(config.runners), String(flags.runner));
+      const id = flags.id === undefined ? madeUpId(now()) : checkedRolloutId(String(flags.id));
+      const spec = rolloutSpec(id, specOf(flags));
+      await checkProcesses(db);
+      await checkSame(db, id, spec);
+      await requestJob({ db, log, now }, { job_id: id, kind: ROLLOUT, spec });
+      if (flags.quiet !== true && flags.json !== true)
+        say(`Rollout ${id}: ${spec.tasks.length} tasks × ${spec.samples} samples.`);
+      const bar = progressBar('Rollout', { quiet: flags.quiet === true || flags.json === true });
+      const result = await waited(db, id, spec, bar).finally(bar.stop);
+      if (result === null) {
+        say(
+          `The rollout goes on without this command. Wait for it again by the same command with --id ${id}; \`troupe jobs\` lists it.`,
+        );
+        return EXIT.interrupted;
+      }
+      if (flags.json) printJson(result);
+      else print(summary(result));
+      return result.groups.complete > 0 ? EXIT.done : EXIT.failed;
+    },
+  );
+}
+
+function collected(text: string, so_far: Readonly<Record<string, string>>): Record<string, string> {
+  const [, name, value] = /^([^=]+)=(.+)$/.exec(text) ?? [];
+  if (name === undefined || value === undefined) throw new InvalidArgumentError('It should be NAME=VALUE.');
+  return { ...so_far, [name]: value };
+}
+
+const madeUpId = (now: Date): string =>
+  `r${now.toISOString().slice(0, 19).replace(/[-:]/g, '').replace('T', '-')}-${randomBytes(2).toString('hex')}`;
+
+function specOf(flags: Flags): RolloutSpec {
+  const { runner, samples, seed, deadline, tag, policy } = flags;
+  const filled = (map: unknown): boolean => Object.keys(map as object).length > 0;
+  return {
+    runner: String(runner),
+    tasks: readTasksFile(String(flags.tasks)),
+    samples: samples as number,
+    seed: seed as number,
+    ...(deadline === undefined ? {} : { deadline_s: deadline as number }),
+    ...(filled(tag) ? { tags: tag as Record<string, string> } : {}),
+    ...(filled(policy) ? { policies: policy as Record<string, string> } : {}),
+  };
+}
+
+/** Without these nothing would ever happen. */
+async function checkProcesses(db: Db): Promise<void> {
+  const rows = await rowsOf(
+    db,
+    query
+      .selectFrom('troupe.processes')
+      .select('role')
+      .distinct()
+      .where('heartbeat_at', '>', sql<string>`clock_timestamp() - interval '10 seconds'`),
+  );
+  const missing = ['work', 'project'].filter((role) => !rows.some((row) => row.role === role));
+  if (missing.length > 0)
+    throw new TroupeError(
+      'unreachable',
+      `A rollout is played by other processes, and ${missing.map((role) => `\`run ${role}\``).join(' and ')} ${missing.length === 1 ? 'is' : 'are'} not running. Start \`troupe up\` in another terminal, in the folder of troupe.yaml.`,
+    );
+}
+
+/** @throws TroupeError `conflict` where the id names another rollout */
+async function checkSame(db: Db, id: string, spec: RolloutSpec): Promise<void> {
+  const known = await firstOf(
+    db,
+    query.selectFrom('troupe.job_queue').select(['kind', 'spec']).where('job_id', '=', id),
+  );
+  if (known === undefined || (known.kind === ROLLOUT && canonicalJson(known.spec) === canonicalJson(spec))) return;
+  throw new TroupeError(
+    'conflict',
+    `There is a job ${id} already, asked for with other tasks or options. Choose another --id, or repeat exactly that command.`,
+  );
+}
+
+/** The result; null once this command is interrupted. */
+async function waited(db: Db, id: string, { tasks, samples }: RolloutSpec, bar: Bar): Promise<RolloutResult | null> {
+  const signal = untilInterrupted();
+  const of = tasks.length * samples;
+  while (!signal.aborted) {
+    const job = await firstOf(
+      db,
+      query.selectFrom('troupe.job_queue').select(['state', 'outcome', 'result', 'error']).where('job_id', '=', id),
+    );
+    if (job?.state === 'finished') {
+      if (job.outcome === 'done') return job.result as RolloutResult;
+      const { code, message } = (job.error ?? {}) as { code?: string; message?: string };
+      throw new TroupeError(
+        'training_failed',
+        `The rollout ${id} failed (${code ?? 'internal'}): ${message ?? 'no reason was kept'}`,
+      );
+    }
+    const { done, running, failed } = await attemptCounts(db, id);
+    bar.update(done, of, `${done} of ${of} done, ${running} running, ${failed} failed attempts`);
+    await pause(POLL_MS, signal);
+  }
+  return null;
+}
+
+/** The end of a rollout in words. Pure. */
+export function summary(result: RolloutResult): string {
+  const { rollout_id, groups, partial, attempts, tokens, seconds, without_reward, equal_rewards } = result;
+  const lines = [
+    `Rollout ${rollout_id}: ${attempts.done} episodes done in ${seconds.toFixed(1)} s; ${attempts.failed} attempts failed, ${attempts.retried} were tried again, ${attempts.late} came late; ${tokens === null ? 'tokens unknown' : `${tokens} tokens`}.`,
+    `${groups.complete} groups are complete, ${groups.partial} are partial.`,
+  ];
+  if (partial.length > 0)
+    lines.push(
+      'Partial groups are left out of the result, so nothing trains on them:',
+      table(
+        ['task', 'done', 'of', 'missing', 'why'],
+        partial.flatMap(({ task_id, done, of, why }) =>
+          why.map(({ code, message, samples }) => [task_id, done, of, samples, `${code}: ${message}`]),
+        ),
+      ),
+    );
+  if (without_reward > 0)
+    lines.push(
+      `${without_reward} episodes have no reward: the team recorded none, and the runner names no reward. Unknown is not 0; no credit is computed from them.`,
+    );
+  if (equal_rewards > 0)
+    lines.push(
+      `In ${equal_rewards} complete groups all rewards are equal, so comparing their members gives no signal.`,
+    );
+  return lines.join('\n');
+}

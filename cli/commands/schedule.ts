@@ -1,0 +1,346 @@
+/** Schedules: add, list, show, pause, resume, run now, dry run, remove. */
+import { readFileSync } from 'node:fs';
+import { userInfo } from 'node:os';
+import { type Command, Option } from 'commander';
+import { EXIT, got, TroupeError } from '../../errors.ts';
+import { hashId, isRecord } from '../../ingest/json.ts';
+import type { ScheduleDefinition } from '../../store/schedules/definition.ts';
+import type { Schedule } from '../../store/schedules/schedules.ts';
+import { type Flags, projectCommand, wholeNumber } from '../command.ts';
+import { durationText, secondsOf } from '../durations.ts';
+import { print, printJson, say, table } from '../output.ts';
+
+/** Times that `show` looks ahead. */
+const AHEAD = 5;
+
+export function scheduleCommands(program: Command): void {
+  const schedule = program
+    .command('schedule')
+    .addHelpText(
+      'after',
+      '\nThe scheduler works in `troupe run work`, which `troupe up` starts.\n\nExamples:\n  troupe schedule add nightly --cron "0 3 * * *" --zone Europe/Berlin --job judge.yaml\n  troupe schedule show nightly\n  troupe schedule pause nightly --reason "labels are being checked"',
+    );
+
+  projectCommand(
+    schedule
+      .command('add')
+      .description('add a schedule that requests a job')
+      .argument('<name>', 'its name')
+      .option('--cron <expression>', 'when: minute, hour, day of month, month and day of week')
+      .option('--every <time>', 'when: every so often, such as 6h')
+      .option('--zone <name>', 'time zone of --cron and --hours', 'UTC')
+      .option('--plan <file>', 'what: a plan, from recorded episodes to a release; its content is stored')
+      .option('--job <file>', 'what: YAML or JSON with `kind` and `spec` of a job; its content is stored')
+      .addOption(
+        new Option('--overlap <policy>', 'a tick while its last job has not ended: skip it, or queue another job')
+          .choices(['skip', 'queue'])
+          .default('skip'),
+      )
+      .option('--catch-up <time>', 'a missed tick that is no older still starts its job; of several the last', '1d')
+      .option('--jitter <time>', 'delay of each tick, at most; the same for the same tick', '0s')
+      .option('--when <condition>', 'start a job at a tick only if it holds, such as "new episodes >= 500"')
+      .option(
+        '--pause-after-failed <n>',
+        'pause after so many failed jobs in a row; 0: never',
+        wholeNumber('pause-after-failed'),
+        3,
+      )
+      .option(
+        '--pause-after-refused <n>',
+        'pause after so many jobs in a row whose gate refused the candidates; 0: never',
+        wholeNumber('pause-after-refused'),
+        2,
+      )
+      .option('--hours <from-to>', 'start jobs only in these hours, such as 22:00-06:00')
+      .option('--dry-run', 'check it, print it with its next times, and add nothing')
+      .option('--by <who>', 'who adds it; the user of this machine if left out')
+      .addHelpText(
+        'after',
+        '\nExample job.yaml:\n  kind: freeze\n  spec:\n    recipe: {name: good, where: {field: reward, op: ">=", value: 1}, unit: step}\n\nExamples:\n  troupe schedule add nightly --cron "0 3 * * *" --zone Europe/Berlin --plan plan.yaml\n  troupe schedule add often --every 6h --jitter 10m --job job.yaml\n  troupe schedule add late --cron "0 * * * *" --hours 22:00-06:00 --job job.yaml --dry-run',
+      ),
+    async (context, [name], flags) => {
+      const [{ addSchedule }, { checkedDefinition }, { nextTimes }] = await loaded();
+      const definition = await definitionOf(flags);
+      const now = context.now().getTime();
+      const times = (made: ScheduleDefinition) => nextTimes(made, { name: name!, since: now, last: now, now }, AHEAD);
+      if (flags.dryRun) {
+        const made = checkedDefinition(definition, now);
+        if (flags.json) printJson({ name, definition: made, next: times(made) });
+        else print(`${describe(made)}\n${timesText(made, times(made))}\nNothing was added.`);
+        return EXIT.done;
+      }
+      const added = await addSchedule(context, name!, definition, { by: who(flags) });
+      if (flags.json) printJson({ name, definition: added.definition, next: times(added.definition) });
+      else
+        print(`Added: ${name}\n${describe(added.definition)}\n${timesText(added.definition, times(added.definition))}`);
+      return EXIT.done;
+    },
+  );
+
+  projectCommand(
+    schedule
+      .command('list')
+      .description('list schedules')
+      .addHelpText('after', '\nExample:\n  troupe schedule list --json'),
+    async ({ db, now }, _, flags) => {
+      const [{ listSchedules, timesOf }, , { nextTimes }] = await loaded();
+      const at = now().getTime();
+      const schedules = (await listSchedules(db)).map(({ name, definition, state }) => ({
+        name,
+        when: whenText(definition),
+        job: definition.job.kind,
+        paused: state.paused,
+        next: state.paused ? null : (nextTimes(definition, { name, ...timesOf(state), now: at }, 1)[0] ?? null),
+      }));
+      if (flags.json) printJson({ schedules });
+      else if (schedules.length === 0) print('No schedules yet.');
+      else
+        print(
+          table(
+            ['schedule', 'when', 'job', 'next', 'paused'],
+            schedules.map((one) => [one.name, one.when, one.job, one.next, one.paused?.reason]),
+          ),
+        );
+      return EXIT.done;
+    },
+  );
+
+  projectCommand(
+    schedule
+      .command('show')
+      .description('show a schedule: its next times, its last jobs, and the ticks it skipped with their reasons')
+      .argument('<name>', 'the schedule')
+      .option('--limit <n>', 'so many jobs and skipped ticks at most', '10')
+      .addHelpText(
+        'after',
+        '\nExamples:\n  troupe schedule show nightly\n  troupe schedule show nightly --limit 50 --json',
+      ),
+    async ({ db, now, catchUp }, [name], flags) => {
+      const [{ findSchedule, timesOf }, , { nextTimes }] = await loaded();
+      const { scheduleHistory } = await import('../../store/schedules/history.ts');
+      const limit = Number(flags.limit);
+      if (!Number.isSafeInteger(limit) || limit < 1)
+        throw new TroupeError('usage', `--limit should be a whole number from 1, but it is ${got(flags.limit)}.`);
+      // Skipped ticks that came by another log are read where they are archived.
+      await catchUp();
+      const { definition, state } = await findSchedule(db, name!);
+      const next = state.paused
+        ? []
+        : nextTimes(definition, { name: name!, ...timesOf(state), now: now().getTime() }, AHEAD);
+      const history = await scheduleHistory(db, name!, limit);
+      if (flags.json) {
+        const { since, last, paused, checked = null } = state;
+        printJson({ name, definition, since, decided_until: last, paused, checked, next, ...history });
+        return EXIT.done;
+      }
+      print(describe(definition));
+      if (state.paused) print(`Paused at ${state.paused.at} by ${state.paused.by}: ${state.paused.reason}`);
+      else print(timesText(definition, next));
+      if (state.checked) print(`New judged episodes at ${state.checked.at}: ${state.checked.new_episodes}`);
+      if (history.runs.length > 0)
+        print(
+          `\n${table(
+            ['job', 'state', 'outcome', 'error'],
+            history.runs.map((run) => [run.job_id, run.state, run.outcome, run.error]),
+          )}`,
+        );
+      if (history.skipped.length > 0)
+        print(
+          `\n${table(
+            ['skipped', 'until', 'ticks', 'reason', 'detail'],
+            history.skipped.map((one) => [one.due_at, one.until, one.count, one.reason, one.detail]),
+          )}`,
+        );
+      return EXIT.done;
+    },
+  );
+
+  projectCommand(
+    schedule
+      .command('pause')
+      .description('start no job until the schedule is resumed; a job that runs goes on')
+      .argument('<name>', 'the schedule')
+      .requiredOption('--reason <text>', 'why')
+      .option('--by <who>', 'who; the user of this machine if left out')
+      .addHelpText('after', '\nExample:\n  troupe schedule pause nightly --reason "labels are being checked"'),
+    async (context, [name], flags) => {
+      const [{ pauseSchedule }] = await loaded();
+      const pause = { by: who(flags), reason: String(flags.reason) };
+      await pauseSchedule(context, name!, pause);
+      if (flags.json) printJson({ name, paused: pause });
+      else print(`Paused: ${name}. Resume it with: troupe schedule resume ${name}`);
+      return EXIT.done;
+    },
+  );
+
+  projectCommand(
+    schedule
+      .command('resume')
+      .description('start jobs again, at the next tick; the ticks of the pause are skipped')
+      .argument('<name>', 'the schedule')
+      .option('--reason <text>', 'why')
+      .option('--by <who>', 'who; the user of this machine if left out')
+      .addHelpText('after', '\nExample:\n  troupe schedule resume nightly'),
+    async (context, [name], flags) => {
+      const [{ resumeSchedule, timesOf }, , { nextTimes }] = await loaded();
+      const reason = flags.reason === undefined ? null : String(flags.reason);
+      const { definition, state } = await resumeSchedule(context, name!, { by: who(flags), reason });
+      const next = nextTimes(definition, { name: name!, ...timesOf(state), now: context.now().getTime() }, AHEAD);
+      if (flags.json) printJson({ name, paused: null, next });
+      else print(`Resumed: ${name}\n${timesText(definition, next)}`);
+      return EXIT.done;
+    },
+  );
+
+  projectCommand(
+    schedule
+      .command('run')
+      .description('request the job of a schedule now, whatever its times, its hours and its pause are')
+      .argument('<name>', 'the schedule')
+      .addHelpText('after', '\nExample:\n  troupe schedule run nightly'),
+    async (context, [name], flags) => {
+      const [{ runScheduleNow }] = await loaded();
+      const job_id = await runScheduleNow(context, name!);
+      if (flags.json) printJson({ name, job_id });
+      else print(`Requested: ${job_id}`);
+      return EXIT.done;
+    },
+  );
+
+  projectCommand(
+    schedule
+      .command('dry-run')
+      .description('print what the scheduler would do now and at the next ticks, and do nothing')
+      .argument('<name>', 'the schedule')
+      .addHelpText('after', '\nExample:\n  troupe schedule dry-run nightly'),
+    async ({ db, now }, [name], flags) => {
+      const [{ findSchedule, runningJob, timesOf }, , { due, fireId, nextTimes }] = await loaded();
+      const { definition, state } = await findSchedule(db, name!);
+      const running = await runningJob(db, name!);
+      const options = { name: name!, ...timesOf(state), now: now().getTime() };
+      const decisions = state.paused ? [] : due(definition, { ...options, running }).decisions;
+      const next = state.paused ? [] : nextTimes(definition, options, AHEAD);
+      const { newEpisodes } = await import('../../store/schedules/new-episodes.ts');
+      const found = definition.when === undefined ? null : (await newEpisodes(db, state.started ?? [])).count;
+      if (flags.json) {
+        printJson({ name, paused: state.paused, running, new_episodes: found, decisions, next, job: definition.job });
+        return EXIT.done;
+      }
+      if (state.paused) print(`Nothing: it is paused by ${state.paused.by}: ${state.paused.reason}`);
+      for (const one of decisions) {
+        if (one.action === 'fire') print(`Now: request ${fireId(name!, one.instant)}`);
+        else print(`Now: skip ${one.instant}${one.until === one.instant ? '' : ` to ${one.until}`}: ${one.detail}`);
+      }
+      if (running !== null)
+        print(
+          `Job ${running} has not ended; a tick before its end would ${definition.overlap === 'skip' ? 'be skipped' : 'queue another job'}.`,
+        );
+      if (found !== null)
+        print(`${found} new judged episodes; a tick starts a job from ${definition.when?.new_episodes} on.`);
+      if (!state.paused) print(timesText(definition, next));
+      print(`Each requests a job of kind ${definition.job.kind}: ${JSON.stringify(definition.job.spec)}`);
+      return EXIT.done;
+    },
+  );
+
+  projectCommand(
+    schedule
+      .command('remove')
+      .description('remove a schedule; its jobs and their history stay')
+      .argument('<name>', 'the schedule')
+      .option('--reason <text>', 'why')
+      .option('--by <who>', 'who; the user of this machine if left out')
+      .addHelpText('after', '\nExample:\n  troupe schedule remove nightly --reason "replaced by weekly"'),
+    async (context, [name], flags) => {
+      const [{ removeSchedule }] = await loaded();
+      const reason = flags.reason === undefined ? null : String(flags.reason);
+      await removeSchedule(context, name!, { by: who(flags), reason });
+      if (flags.json) printJson({ name, removed: true });
+      else print(`Removed: ${name}`);
+      return EXIT.done;
+    },
+  );
+}
+
+const loaded = () =>
+  Promise.all([
+    import('../../store/schedules/schedules.ts'),
+    import('../../store/schedules/definition.ts'),
+    import('../../store/schedules/due.ts'),
+  ]);
+
+const who = ({ by }: Flags): string => (by === undefined ? userInfo().username : String(by));
+
+async function definitionOf(flags: Flags): Promise<unknown> {
+  const { requireJob } = await import('../../trainer/jobs/checked-job.ts');
+  if ((flags.plan === undefined) === (flags.job === undefined))
+    throw new TroupeError('usage', 'A schedule needs either --plan FILE or --job FILE, and not both.');
+  const job = flags.plan === undefined ? await jobIn(String(flags.job)) : await planJob(String(flags.plan));
+  requireJob(job);
+  return {
+    ...(flags.cron === undefined ? {} : { cron: String(flags.cron) }),
+    ...(flags.every === undefined ? {} : { every_seconds: secondsOf('every', String(flags.every)) }),
+    zone: String(flags.zone),
+    job,
+    overlap: String(flags.overlap),
+    catch_up_seconds: secondsOf('catch-up', String(flags.catchUp)),
+    jitter_seconds: secondsOf('jitter', String(flags.jitter)),
+    pause_after: { failed: flags.pauseAfterFailed, refused: flags.pauseAfterRefused },
+    ...(flags.when === undefined ? {} : { when: conditionOf(String(flags.when)) }),
+    ...(flags.hours === undefined ? {} : { hours: hoursOf(String(flags.hours)) }),
+  };
+}
+
+async function planJob(file: string): Promise<{ kind: string; spec: Record<string, unknown> }> {
+  const { planOf } = await import('./plan.ts');
+  return { kind: 'plan', spec: { plan: await planOf(file, {}) } };
+}
+
+async function jobIn(file: string): Promise<{ kind: string; spec: Record<string, unknown> }> {
+  const { parse } = await import('yaml');
+  let written: unknown;
+  try {
+    written = parse(readFileSync(file, 'utf8'));
+  } catch (cause) {
+    throw new TroupeError('usage', `The job ${file} cannot be read: ${(cause as Error).message.split('\n')[0]}`, {
+      cause,
+    });
+  }
+  if (!isRecord(written) || typeof written.kind !== 'string' || !isRecord(written.spec))
+    throw new TroupeError('usage', `${file} should hold \`kind\` and \`spec\` of a job, but it holds ${got(written)}.`);
+  const beside = Object.keys(written).filter((key) => key !== 'kind' && key !== 'spec');
+  if (beside.length > 0) say(`${file}: ${beside.join(', ')} beside kind and spec has no effect.`);
+  return { kind: written.kind, spec: written.spec };
+}
+
+function hoursOf(text: string): { from: string; to: string } {
+  const [, from, to] = /^(\d\d:\d\d)-(\d\d:\d\d)$/.exec(text) ?? [];
+  if (from === undefined || to === undefined)
+    throw new TroupeError('usage', `--hours should be such as 22:00-06:00, but it is ${got(text)}.`);
+  return { from, to };
+}
+
+function conditionOf(text: string): NonNullable<ScheduleDefinition['when']> {
+  const [, count] = /^\s*new[ _]episodes\s*>=\s*([1-9]\d{0,8})\s*$/.exec(text) ?? [];
+  if (count === undefined)
+    throw new TroupeError('usage', `--when should be such as "new episodes >= 500", but it is ${got(text)}.`);
+  return { new_episodes: Number(count) };
+}
+
+const whenText = ({ cron, every_seconds, zone, when }: ScheduleDefinition): string =>
+  `${cron === undefined ? `every ${durationText(every_seconds ?? 0)}` : `${cron} (${zone})`}${when === undefined ? '' : ` when new episodes >= ${when.new_episodes}`}`;
+
+function describe(definition: Schedule['definition']): string {
+  const { job, overlap, catch_up_seconds, jitter_seconds, hours, zone } = definition;
+  return [
+    `${whenText(definition)}: a job of kind ${job.kind} (${hashId('job', job).slice(0, 16)})`,
+    `overlap: ${overlap} · catch-up: ${durationText(catch_up_seconds)} · jitter: ${durationText(jitter_seconds)}${hours ? ` · hours: ${hours.from}-${hours.to} (${zone})` : ''}`,
+  ].join('\n');
+}
+
+/** Each time in UTC, and in the zone of the schedule where that is another. */
+const timesText = ({ zone }: ScheduleDefinition, times: readonly string[]): string =>
+  ['Next times:', ...times.map((time) => `  ${time}${zone === 'UTC' ? '' : `  ${localText(zone, time)}`}`)].join('\n');
+
+const localText = (zone: string, time: string): string =>
+  `${new Intl.DateTimeFormat('sv', { timeZone: zone, dateStyle: 'short', timeStyle: 'medium' }).format(new Date(time))} ${zone}`;

@@ -1,0 +1,169 @@
+/** `troupe sql`: one read-only query over the views of schema traj, its plan, and the list of the views. */
+import type { Command } from 'commander';
+import { Option } from 'commander';
+import { EXIT, TroupeError } from '../../errors.ts';
+import type { Db } from '../../store/db/pool.ts';
+import type { SqlCaps } from '../../store/sql/sql.ts';
+import { bytesText } from '../bytes.ts';
+import { databaseCommand, type Flags, wholeNumber } from '../command.ts';
+import type { Opened } from '../database.ts';
+import { print, printJson, say, table } from '../output.ts';
+
+const FORMATS = ['csv', 'arrow', 'parquet'] as const;
+
+export function sqlCommand(program: Command): void {
+  databaseCommand(
+    program
+      .command('sql')
+      .argument('[query]', 'a single SELECT, VALUES or WITH')
+      .option('--limit <n>', 'rows at most (10000; with --out all)', wholeNumber('limit'))
+      .option('--timeout <ms>', 'milliseconds at most (30000; with --out an hour)', wholeNumber('timeout'))
+      .addOption(new Option('--format <form>', 'print another form than a table').choices(FORMATS))
+      .option('--out <file>', 'write the rows into this Arrow file, however many there are')
+      .option('--explain', 'print the plan of the query instead of running it')
+      .option('--views [name]', 'list the views, or the columns of one')
+      .addHelpText(
+        'after',
+        `
+An Arrow file (.arrow) is read by pandas, polars, DuckDB and pyarrow; --format arrow prints an Arrow stream. Types without one of their own there, such as json and numeric, are text in it. In CSV, null is nothing and an empty text is "".
+
+Examples:
+  troupe sql "select avg(reward) from traj.episodes"
+  troupe sql "select agent, count(*) from traj.steps group by 1" --json
+  troupe sql "select * from traj.steps" --format csv > steps.csv
+  troupe sql "select * from traj.steps" --format parquet --limit 50000 > steps.parquet
+  troupe sql "select * from traj.steps" --out steps.arrow
+  troupe sql "select * from traj.steps where agent = 'solver'" --explain
+  troupe sql --views
+  troupe sql --views episodes`,
+      ),
+    async (opened, [sql], flags) => {
+      requireOneAnswer(sql, flags);
+      // A login of its own that can read the views and nothing else; where the server does not let us make one, ours, read only.
+      const { openReader } = await import('../../store/db/reader.ts');
+      const reader = await openReader(opened.database);
+      try {
+        if (flags.views !== undefined) await printViews(opened.db, flags);
+        else await answer(reader ?? opened.db, sql!, opened, flags);
+      } finally {
+        await reader?.close();
+      }
+      return EXIT.done;
+    },
+  );
+}
+
+/** A command does one thing: what two options ask for together is refused. */
+function requireOneAnswer(sql: string | undefined, flags: Flags): void {
+  const asked = (['views', 'explain', 'out', 'format'] as const).filter((name) => flags[name] !== undefined);
+  if (asked.length > 1)
+    throw new TroupeError('usage', `--${asked[0]} and --${asked[1]} do not go together; give one of them.`);
+  if (flags.views !== undefined && sql !== undefined)
+    throw new TroupeError('usage', '--views takes no query; give one of them.');
+  if (flags.views === undefined && sql === undefined)
+    throw new TroupeError('usage', 'A query is expected: troupe sql "select …".', {
+      hint: '`troupe sql --views` lists what can be asked.',
+    });
+  const ignored = flags.views !== undefined ? ['limit', 'timeout'] : flags.explain ? ['limit'] : [];
+  const without = ignored.find((name) => flags[name] !== undefined);
+  if (without !== undefined) throw new TroupeError('usage', `--${without} has no effect with --${asked[0]}.`);
+  if (flags.format !== undefined && flags.json)
+    throw new TroupeError('usage', '--format and --json do not go together; give one of them.');
+  if (flags.format !== undefined && flags.format !== 'csv' && process.stdout.isTTY)
+    throw new TroupeError('usage', `--format ${flags.format} prints bytes; redirect them: > answer.${flags.format}`);
+  const out = flags.out as string | undefined;
+  if (out !== undefined && !out.endsWith('.arrow'))
+    throw new TroupeError('usage', `--out should name a file that ends in .arrow, got ${out}.`);
+}
+
+async function printViews(db: Db, flags: Flags): Promise<void> {
+  const { bareName, listViews } = await import('../../store/sql/views.ts');
+  const views = await listViews(db);
+  if (flags.views === true) {
+    if (flags.json) printJson({ views });
+    else for (const { name, about } of views) print(`traj.${name}\n  ${about ?? ''}`);
+    return;
+  }
+  const wanted = bareName(String(flags.views));
+  const view = views.find(({ name }) => name === wanted);
+  if (view === undefined) {
+    const { nearest } = await import('../../store/methods/nearest.ts');
+    const names = views.map(({ name }) => name);
+    const meant = nearest(wanted, names);
+    throw new TroupeError('not_found', `There is no view ${wanted}.${meant ? ` Did you mean ${meant}?` : ''}`, {
+      expected: names.join(', '),
+      got: wanted,
+      hint: '`troupe sql --views` lists them.',
+    });
+  }
+  if (flags.json) return printJson(view);
+  print(`traj.${view.name}: ${view.about ?? ''}`);
+  print(
+    table(
+      ['column', 'type', 'note'],
+      view.columns.map(({ name, type, note }) => [name, type, note ?? '']),
+    ),
+  );
+}
+
+async function answer(db: Db, sql: string, { patiently }: Opened, flags: Flags): Promise<void> {
+  const caps: SqlCaps = {
+    ...(flags.timeout === undefined ? {} : { timeoutMs: Number(flags.timeout) }),
+    ...(flags.limit === undefined ? {} : { limit: Number(flags.limit) }),
+  };
+  if (flags.explain) {
+    const { explain } = await import('../../store/sql/explain.ts');
+    const plan = await patiently(() => explain(db, sql, caps));
+    if (flags.json) printJson({ plan });
+    else print(plan.join('\n'));
+    return;
+  }
+  if (flags.out !== undefined) {
+    const out = String(flags.out);
+    const { askIntoFile } = await import('../../store/sql/sql-file.ts');
+    const written = await askIntoFile(db, sql, out, caps);
+    if (flags.json) printJson({ file: out, ...written });
+    else print(`${written.rows} rows of ${written.columns.length} columns in ${out}, ${bytesText(written.bytes)}.`);
+    return;
+  }
+  if (flags.format !== undefined) {
+    const { rows, truncated } = await printed(db, sql, caps, flags.format as (typeof FORMATS)[number]);
+    if (truncated) sayCut(rows);
+    return;
+  }
+  const { ask } = await import('../../store/sql/sql.ts');
+  const found = await patiently(() => ask(db, sql, caps));
+  if (flags.json) return printJson(found);
+  print(
+    table(
+      found.columns.map((column) => column.name),
+      found.rows,
+    ),
+  );
+  if (found.truncated) sayCut(found.rows.length);
+}
+
+/** Not tried again where the database goes away: some of it is printed already. */
+async function printed(db: Db, sql: string, caps: SqlCaps, format: (typeof FORMATS)[number]) {
+  if (format === 'csv') {
+    const { askAsText, CSV_FORM } = await import('../../store/sql/sql-text.ts');
+    return askAsText(db, sql, CSV_FORM, caps, write);
+  }
+  const { askAsArrow } = await import('../../store/sql/sql-file.ts');
+  if (format === 'arrow') return askAsArrow(db, sql, caps, write);
+  const parts: Uint8Array[] = [];
+  const end = await askAsArrow(db, sql, caps, (bytes) => {
+    parts.push(bytes);
+  });
+  const { parquetOf } = await import('../../store/datasets/parquet.ts');
+  await write(parquetOf(Buffer.concat(parts)));
+  return end;
+}
+
+const write = (bytes: string | Uint8Array): Promise<void> =>
+  new Promise((resolve, reject) => {
+    process.stdout.write(bytes, (error) => (error ? reject(error) : resolve()));
+  });
+
+const sayCut = (rows: number): void =>
+  say(`Only the first ${rows} rows are shown; raise --limit for more, or use --out (an answer also ends at 64 MiB).`);

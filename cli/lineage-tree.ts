@@ -1,0 +1,40 @@
+/** Lineage as a person reads it: a tree each way. */
+import type { Branches, Lineage, LineageNode } from '../store/lineage.ts';
+
+/** Several lines, without the last line break. */
+export function lineageTree({ kind, id, spoke, comes_from, led_to }: Lineage): string {
+  const said =
+    spoke === null || spoke.steps === 0
+      ? ''
+      : ` (said ${counted(spoke.steps, 'step')} in ${counted(spoke.episodes, 'episode')})`;
+  return [
+    `${kind} ${id}${said}`,
+    '├─ comes from',
+    ...branches(comes_from, '│  ', 'nothing recorded'),
+    '└─ led to',
+    ...branches(led_to, '   ', 'nothing recorded'),
+  ].join('\n');
+}
+
+function branches({ children, left_out }: Branches, indent: string, none: string | null): readonly string[] {
+  if (children.length === 0) return none === null ? [] : [`${indent}└─ ${none}`];
+  const lines = children.flatMap((child, i) => {
+    const last = i === children.length - 1 && left_out === 0;
+    return [
+      `${indent}${last ? '└─' : '├─'} ${sentence(child)}`,
+      ...branches(child, `${indent}${last ? '   ' : '│  '}`, null),
+    ];
+  });
+  return left_out === 0 ? lines : [...lines, `${indent}└─ … and ${left_out} more`];
+}
+
+function sentence({ kind, id, relation, rows, episodes, steps }: LineageNode): string {
+  const amounts = [
+    ...(rows === null ? [] : [counted(rows, 'row')]),
+    ...(steps === null ? [] : [counted(steps, 'step')]),
+    ...(episodes === null ? [] : [counted(episodes, 'episode')]),
+  ];
+  return `${kind} ${id} ${relation}${amounts.length === 0 ? '' : ` (${amounts.join(', ')})`}`;
+}
+
+const counted = (n: number, name: string): string => `${n} ${name}${n === 1 ? '' : 's'}`;

@@ -1,0 +1,154 @@
+/** Runs a plan in the process of a command: its jobs and no others, so that it works beside `troupe up` and without it. */
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { EXIT, TroupeError } from '../errors.ts';
+import { firstOf, query, rowsOf, sql } from '../store/db/query.ts';
+import { endLeases, handBack, runJobs } from '../store/jobs/jobs.ts';
+import { isNoAttempt } from '../store/rollouts/attempts.ts';
+import type { PlanResult } from '../trainer/plans/plan-run.ts';
+import { untilInterrupted } from './command.ts';
+import type { Context } from './context.ts';
+import { tellTrouble } from './output.ts';
+import { isGone, processId } from './process-id.ts';
+import { ROLES } from './roles.ts';
+import { VERSION } from './version.ts';
+
+const ROLE = 'plan';
+const LOOK_MS = 100;
+/** How long a job under way may go on after Ctrl-C; then it is handed back. */
+const GRACE_MS = 5000;
+
+export type RunState =
+  | { readonly state: 'finished'; readonly result: PlanResult }
+  /** It waits for a person to decide; `decision` is the job. */
+  | { readonly state: 'undecided'; readonly decision: string };
+
+/**
+ * Works on the run until it has ended or waits for a person.
+ * @param onStage called once for each stage that has ended, in order
+ * @throws TroupeError `training_failed` with the reason of the run, `interrupted`
+ */
+export async function workOnRun(
+  context: Context,
+  run: string,
+  onStage: (stage: { readonly job_id: string; readonly outcome: string | null }) => void,
+): Promise<RunState> {
+  const [
+    { storeHandlers },
+    { trainerHandlers },
+    { planHandlers },
+    { readEngines },
+    { rolloutHandlers },
+    { readRunners },
+  ] = await Promise.all([
+    import('../store/jobs/handlers.ts'),
+    import('../trainer/jobs/handlers.ts'),
+    import('../trainer/plans/handlers.ts'),
+    import('../trainer/engines/engines.ts'),
+    import('../trainer/rollouts/handler.ts'),
+    import('../trainer/rollouts/runners.ts'),
+  ]);
+  const { db, log, now, home, config } = context;
+  const settings = { checkpoints: home.checkpoints, threads: config.threads, codeVersion: VERSION };
+  const interrupted = untilInterrupted();
+  const stop = new AbortController();
+  const signal = AbortSignal.any([interrupted, stop.signal]);
+  const worker = processId(ROLE);
+  await releaseDead(context, run);
+  const projecting = ROLES.project!(context, { signal, onReady: () => {} });
+  const working = runJobs(
+    { db, log, now },
+    {
+      worker,
+      within: run,
+      signal,
+      pollMs: LOOK_MS,
+      onTrouble: tellTrouble('The plan'),
+      handlers: {
+        ...storeHandlers(context, { datasets: home.datasets, codeVersion: VERSION, closeAfter: config.close_after }),
+        ...trainerHandlers(context, settings),
+        ...rolloutHandlers(context, { runners: readRunners(config.runners), env: process.env, signal }),
+        ...planHandlers(context, {
+          ...settings,
+          engines: readEngines(config.engines),
+          env: process.env,
+          work: join(home.run, 'programs'),
+          signal,
+        }),
+      },
+    },
+  );
+  try {
+    return await watch(context, run, interrupted, onStage);
+  } finally {
+    stop.abort();
+    const ended = Promise.all([working, projecting]).then(() => true);
+    if (!(await Promise.race([ended, sleep(GRACE_MS, false)]))) {
+      await handBack(db, worker).catch(() => []);
+      // A training step cannot be stopped; its job has another token by now, so nothing it still does counts.
+      process.exit(EXIT.interrupted);
+    }
+  }
+}
+
+async function watch(
+  { db }: Context,
+  run: string,
+  interrupted: AbortSignal,
+  onStage: Parameters<typeof workOnRun>[2],
+): Promise<RunState> {
+  const seen = new Set<string>();
+  for (;;) {
+    const stages = await rowsOf(
+      db,
+      query
+        .selectFrom('troupe.job_queue')
+        .select(['job_id', 'kind', 'state', 'outcome'])
+        .where(sql<boolean>`starts_with(job_id, ${`${run}/`})`)
+        .where(isNoAttempt)
+        .orderBy('requested_at'),
+    );
+    for (const stage of stages) {
+      if (stage.state !== 'finished' || seen.has(stage.job_id)) continue;
+      seen.add(stage.job_id);
+      onStage(stage);
+    }
+    const row = await firstOf(
+      db,
+      query
+        .selectFrom('troupe.job_queue')
+        .select(['state', 'outcome', 'result', 'error', 'waits_for'])
+        .where('job_id', '=', run),
+    );
+    if (row === undefined) throw new TroupeError('not_found', `There is no run ${run}; troupe plan show lists them.`);
+    if (row.state === 'finished') {
+      if (row.outcome === 'done') return { state: 'finished', result: row.result as PlanResult };
+      const error = row.error as { readonly message?: string } | null;
+      throw new TroupeError('training_failed', `Run ${run} ${row.outcome}: ${error?.message ?? 'no reason'}`);
+    }
+    const decision = stages.find(({ kind, state }) => kind === 'decision' && state === 'waiting');
+    if (decision !== undefined && row.waits_for === decision.job_id)
+      return { state: 'undecided', decision: decision.job_id };
+    if (interrupted.aborted)
+      throw new TroupeError('interrupted', `Run ${run} was interrupted. What its stages did is kept.`, {
+        hint: 'Run the command again to go on.',
+      });
+    await sleep(LOOK_MS);
+  }
+}
+
+/** What a process of this machine held that was killed is free at once, not only when its lease ends. */
+async function releaseDead({ db }: Context, run: string): Promise<void> {
+  const held = await rowsOf(
+    db,
+    query
+      .selectFrom('troupe.job_queue')
+      .select(['job_id', 'worker'])
+      .where('state', '=', 'running')
+      .where((job) =>
+        job.or([job('job_id', '=', run), job(sql<boolean>`starts_with(job_id, ${`${run}/`})`, '=', true)]),
+      ),
+  );
+  const dead = held.flatMap(({ worker }) => (worker !== null && isGone(worker, ROLE) ? [worker] : []));
+  for (const worker of new Set(dead)) await endLeases(db, worker);
+}

@@ -1,0 +1,143 @@
+/**
+ * Events as the archive holds them. What events of one key repeat lies once beside them, as bodies: the messages that a call read form
+ * a chain, so that the context of the next call adds only what is new, and the call names the last of them; a long text is a body that
+ * the event names. The functions of `migrations/0023_bodies.sql` join the same marks, so a change here needs a migration.
+ */
+import type { Event, EventName } from '../events.ts';
+import { canonicalJson, isRecord, sha256 } from '../json.ts';
+
+/** One row of `troupe.bodies`. `hash` is of `previous` and `body`, in the form of a UUID. */
+export type Body = {
+  readonly key: string;
+  readonly hash: string;
+  readonly previous: string | null;
+  /** A message of a context as canonical JSON, its long texts by name; or a text, or a piece of one. */
+  readonly body: string;
+};
+
+/** What the archive holds of an event. */
+export type Split = {
+  /** Canonical JSON of the data, with contexts and long texts by name. */
+  readonly json: string;
+  /** The data with its context by name and every text in its place. */
+  readonly data: unknown;
+  /** What the names stand for, each before those that follow it in a chain. */
+  readonly bodies: readonly Body[];
+};
+
+/** U+FFFE escapes what PostgreSQL cannot hold and is followed by four hex digits there: no text of an event begins like these. */
+const CONTEXT = '\uFFFE@';
+const TEXT = '\uFFFE#';
+
+/** Characters (code points) of the longest text that stays in its event: a body costs about 200 bytes beside its text, and no id is longer. */
+const LONGEST = 512;
+/** A longer text of a span, or in `unmapped`, is a chain of pieces: tracing clients send a context as one text, which grows at its end with each call. */
+const WHOLE = 4096;
+const PIECE = 2048;
+
+/** The context of a call that read no message. */
+export const EMPTY_CONTEXT = '00000000-0000-0000-0000-000000000000';
+
+/** The name of the context that this value of `input` stands for; null where the messages are here. */
+export const contextNamed = (input: unknown): string | null =>
+  typeof input === 'string' && input.startsWith(CONTEXT) ? input.slice(CONTEXT.length) : null;
+
+export type Context = { readonly hash: string; readonly bodies: readonly Body[] };
+
+/** The messages that a call read as a chain, under the key of their events. */
+export function contextOf(key: string, messages: readonly unknown[]): Context {
+  const bodies: Body[] = [];
+  let hash = EMPTY_CONTEXT;
+  for (const message of messages) {
+    const body = canonicalJson(withoutTexts(message, (text) => keptText(key, text, bodies)));
+    hash = link(bodies, { key, previous: hash === EMPTY_CONTEXT ? null : hash, body }, CONTEXT);
+  }
+  return { hash, bodies };
+}
+
+/** What the archive holds of an event of this name and key. `json` is the canonical JSON of its data. */
+export function splitData(name: EventName, key: string, data: unknown, json: string): Split {
+  const input = name === 'generation.requested' && isRecord(data) ? data.input : null;
+  if (json.length <= LONGEST && !Array.isArray(input)) return { json, data, bodies: [] };
+  const context = Array.isArray(input) && input.length > 0 ? contextOf(key, input) : null;
+  const short = context === null ? data : { ...(data as object), input: CONTEXT + context.hash };
+  const bodies = [...(context?.bodies ?? [])];
+  const text = (one: string) => keptText(key, one, bodies);
+  const pieces = (one: string) => keptPieces(key, one, bodies);
+  const named = withMembers(short, (member, value) =>
+    withoutTexts(value, name === 'span.recorded' || member === 'unmapped' ? pieces : text),
+  );
+  return { json: named === data ? json : canonicalJson(named), data: short, bodies };
+}
+
+export const splitEvent = ({ name, key, data, json }: Event): Split => splitData(name, key, data, json);
+
+/** The value with each long text replaced; the value itself where there is none. */
+function withoutTexts(value: unknown, replace: (text: string) => string): unknown {
+  if (typeof value === 'string') return isLong(value, LONGEST) ? replace(value) : value;
+  if (Array.isArray(value)) {
+    if (typeof value[0] === 'number') return value;
+    let copy: unknown[] | null = null;
+    for (const [i, item] of value.entries()) {
+      const now = withoutTexts(item, replace);
+      if (now === item) continue;
+      copy ??= [...value];
+      copy[i] = now;
+    }
+    return copy ?? value;
+  }
+  return withMembers(value, (_, member) => withoutTexts(member, replace));
+}
+
+/** The object with what `change` makes of each member; the object itself where that is the same. */
+function withMembers(value: unknown, change: (name: string, member: unknown) => unknown): unknown {
+  if (!isRecord(value)) return value;
+  let copy: Map<string, unknown> | null = null;
+  for (const name of Object.keys(value)) {
+    const now = change(name, value[name]);
+    if (now === value[name]) continue;
+    // A Map, since a key may be `__proto__`, which an assignment would not take as a key.
+    copy ??= new Map(Object.entries(value));
+    copy.set(name, now);
+  }
+  return copy === null ? value : Object.fromEntries(copy);
+}
+
+function keptText(key: string, text: string, bodies: Body[]): string {
+  return TEXT + link(bodies, { key, previous: null, body: text }, TEXT);
+}
+
+function keptPieces(key: string, text: string, bodies: Body[]): string {
+  if (!isLong(text, WHOLE)) return keptText(key, text, bodies);
+  let previous: string | null = null;
+  for (let at = 0; at < text.length; ) {
+    const end = after(text, at, PIECE);
+    previous = link(bodies, { key, previous, body: text.slice(at, end) }, TEXT);
+    at = end;
+  }
+  return TEXT + previous;
+}
+
+/** Adds a body that follows `previous`; answers with its hash. */
+function link(bodies: Body[], body: Omit<Body, 'hash'>, mark: string): string {
+  const hash = asUuid(sha256(`${body.previous ?? ''}\n${mark}${body.body}`));
+  bodies.push({ ...body, hash });
+  return hash;
+}
+
+const asUuid = (hex: string): string =>
+  `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20, 32)}`;
+
+/** True where a text has more code points than that. */
+const isLong = (text: string, most: number): boolean =>
+  text.length > most && (text.length > 2 * most || after(text, 0, most) < text.length);
+
+/** Where so many code points from `at` end, or the text does. */
+function after(text: string, at: number, count: number): number {
+  let end = at;
+  for (let n = 0; n < count && end < text.length; n++) {
+    const unit = text.charCodeAt(end);
+    end += unit >= 0xd800 && unit < 0xdc00 ? 2 : 1;
+  }
+  return Math.min(end, text.length);
+}

@@ -1,0 +1,152 @@
+/**
+ * Proof that trainers of others take an exported dataset as it is: a made-up team's work is imported, frozen and exported in every layout;
+ * Hugging Face datasets loads each folder with its splits and the rows as they were recorded, and SFTTrainer, DPOTrainer, KTOTrainer and
+ * GRPOTrainer of TRL take two steps on a tiny model, none of them with a warning about the data.
+ */
+import { execFile } from 'node:child_process';
+import { symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { openProject } from '../cli/open-project.ts';
+import { exportDataset } from '../store/datasets/export.ts';
+import { LAYOUTS } from '../store/datasets/layouts/catalogue.ts';
+import { openDataset } from '../store/datasets/read.ts';
+import { calculatorTeam, TOOLS } from './calculator-team.ts';
+import type { Outcome, Proof, Setting } from './proof.ts';
+import { findTrl } from './trl.ts';
+
+const run = promisify(execFile);
+const ROOT = join(import.meta.dirname, '..');
+const TASKS = 12;
+
+type Told = {
+  readonly versions: Readonly<Record<string, string>>;
+  readonly layouts: Readonly<
+    Record<string, { splits: Record<string, number>; columns: readonly string[]; first: Record<string, unknown> }>
+  >;
+  /** By the layout that was trained on. */
+  readonly trainers: Readonly<
+    Record<string, { trainer: string; losses: readonly number[]; learnt: { ids: number[]; text: string } | null }>
+  >;
+  readonly warnings: readonly string[];
+};
+
+/** What transformers says of its own settings, whatever the data. */
+const OF_SETTINGS = /^(training_args|modeling_utils)\.py: .*gradient_checkpointing.* is deprecated/;
+
+export const proof: Proof = {
+  name: 'trainers-take-datasets',
+  needs: ['python'],
+  async run({ scratch, say, python }: Setting): Promise<Outcome> {
+    const trl = findTrl(process.env, python);
+    if ('missing' in trl) return { ok: true, lines: [], skipped: [trl.missing] };
+    const lines: string[] = [];
+    const check = (what: string, fine: boolean, otherwise: unknown = ''): void => {
+      lines.push(fine ? `ok  ${what}` : `NOT OK  ${what}: ${JSON.stringify(otherwise)}`);
+      say(lines.at(-1)!);
+    };
+    const { DATABASE_URL: before } = process.env;
+    delete process.env.DATABASE_URL;
+    const folder = join(scratch, 'layouts');
+    try {
+      const counts = await exportAll(scratch, folder);
+      const model = join(scratch, 'model');
+      const flags = ['--vocab', '400', '--family', 'qwen2', '--hidden', '64', '--heads', '2', '--context', '512'];
+      const text = ['--text', join(scratch, 'chats.jsonl')];
+      await run(process.execPath, [join(ROOT, 'bin/troupe.js'), 'model', 'new', '--dir', model, ...text, ...flags]);
+      const program = join(import.meta.dirname, 'trainers_take_datasets.py');
+      const env = { ...process.env, OMP_NUM_THREADS: '1' };
+      const { stdout } = await run(trl.python, [program, folder, model], { env, maxBuffer: 2 ** 26 });
+      judge(JSON.parse(stdout.slice(stdout.indexOf('{"versions"'))) as Told, counts, check);
+    } finally {
+      if (before !== undefined) process.env.DATABASE_URL = before;
+    }
+    return { ok: lines.every((line) => line.startsWith('ok')), lines };
+  },
+};
+
+/** Writes every layout into a folder of its name. @returns for each the rows of its splits, and steps of the dataset by split */
+async function exportAll(scratch: string, folder: string) {
+  const events = join(scratch, 'events.jsonl');
+  writeFileSync(events, calculatorTeam(TASKS));
+  const project = await openProject({ home: join(scratch, 'home') });
+  try {
+    await project.import(events);
+    const { directory } = await project.freeze({ name: 'sums', split: { held_out: 0.25 } });
+    const dataset = await openDataset(directory);
+    const chats = [...dataset.rows()].map((row) => ({ messages: JSON.parse(String(row.prompt)), tools: TOOLS }));
+    writeFileSync(join(scratch, 'chats.jsonl'), chats.map((chat) => `${JSON.stringify(chat)}\n`).join(''));
+    const counts: Record<string, Record<string, number>> = {};
+    for (const layout of LAYOUTS) {
+      const { manifest } = await exportDataset(dataset, layout, join(folder, layout.name));
+      const rows = Object.entries(manifest.rows).map(([file, count]) => [file.split('.')[0]!, count]);
+      counts[layout.name] = Object.fromEntries(rows);
+    }
+    symlinkSync(directory, join(folder, 'frozen'));
+    counts.frozen = { train: dataset.frame('train').rows, test: dataset.frame('held_out').rows };
+    return counts;
+  } finally {
+    await project.close();
+  }
+}
+
+function judge(
+  { versions, layouts, trainers, warnings }: Told,
+  counts: Readonly<Record<string, Readonly<Record<string, number>>>>,
+  check: (what: string, fine: boolean, otherwise?: unknown) => void,
+): void {
+  const named = Object.entries(versions).map(([name, version]) => `${name} ${version}`);
+  for (const [name, { splits }] of Object.entries(layouts)) {
+    const told = Object.entries(splits).map(([split, rows]) => `${rows} ${split}`);
+    const same = JSON.stringify(splits) === JSON.stringify(counts[name]);
+    check(`load_dataset gives ${told.join(' and ')} rows of ${name}`, same && 'test' in splits, counts[name]);
+  }
+  const first = layouts['trl-sft']!.first as { prompt: Said[]; completion: Said[]; tools: unknown };
+  const [asked] = first.completion;
+  check(
+    'a turn has its prompt, its call with arguments as an object, its reasoning and its tools as they were recorded',
+    first.prompt.map(({ role }) => role).join() === 'system,user' &&
+      /^\d+ \+ 2$/.test(asked!.tool_calls![0]!.function.arguments.expression ?? '') &&
+      asked!.reasoning_content !== null &&
+      JSON.stringify(sorted(first.tools)) === JSON.stringify(sorted(TOOLS)),
+    first,
+  );
+  // Every group has one right and one wrong episode; the solver's first call and the checker's are answers to different prompts.
+  const pairs = Object.values(layouts['trl-preference']!.splits).reduce((sum, rows) => sum + rows, 0);
+  check(`${TASKS} tasks tried rightly and wrongly give ${TASKS} pairs`, pairs === TASKS, pairs);
+  for (const [name, { trainer, losses }] of Object.entries(trainers)) {
+    check(
+      `${trainer} takes two steps on ${name}, losses ${losses.map((loss) => loss.toFixed(3)).join(' and ')}`,
+      losses.length === 2 && losses.every(Number.isFinite),
+      losses,
+    );
+  }
+  const learnt = trainers['trl-sft']!.learnt?.text;
+  const sampled = trainers['trl-tokens']!.learnt?.ids;
+  check('SFTTrainer learns the tokens that the model chose, as they were sampled', sampled?.join() === '8,10', sampled);
+  check(
+    `SFTTrainer learns the call in the words of the template and nothing before it: ${JSON.stringify(learnt)}`,
+    /^<tool_call>\n\{"name": "calculate", "arguments": \{"expression": "\d+ \+ 2"\}\}\n<\/tool_call><\|im_end\|>\s*$/.test(
+      learnt ?? '',
+    ),
+    learnt,
+  );
+  const about = warnings.filter((warning) => !OF_SETTINGS.test(warning));
+  check(`${named.join(', ')} give no warning about the data`, about.length === 0, about);
+}
+
+type Said = {
+  readonly role: string;
+  readonly reasoning_content: string | null;
+  readonly tool_calls:
+    | readonly { readonly function: { readonly arguments: { readonly expression?: string } } }[]
+    | null;
+};
+
+/** The same value with the members of every object in the order of their names. */
+function sorted(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(sorted);
+  if (typeof value !== 'object' || value === null) return value;
+  const members = Object.entries(value).map(([name, member]) => [name, sorted(member)] as const);
+  return Object.fromEntries(members.sort(([a], [b]) => (a < b ? -1 : 1)));
+}

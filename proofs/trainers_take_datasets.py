@@ -1,0 +1,110 @@
+"""What Hugging Face datasets and TRL make of exported folders: rows as they were recorded, and two steps of each trainer.
+
+Arguments: a folder with one folder for each layout, and a model. Prints a JSON object: for each layout its splits, features and first
+row, and for each trainer its losses; and every warning that was given.
+"""
+
+import json
+import logging
+import os
+import sys
+import tempfile
+import warnings
+
+os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", HF_DATASETS_OFFLINE="1", HF_HOME=tempfile.mkdtemp())
+os.environ.update(TOKENIZERS_PARALLELISM="false", HF_DATASETS_DISABLE_PROGRESS_BARS="1", TQDM_DISABLE="1")
+
+import datasets
+import torch
+import transformers
+import trl
+
+torch.set_num_threads(1)
+FOLDER, MODEL = sys.argv[1:]
+STEPS = 2
+said = []
+
+
+class Listener(logging.Handler):
+    def emit(self, record):
+        said.append(f"{record.name}: {record.getMessage()}")
+
+
+def listen():
+    for name in ("datasets", "trl", "transformers", "accelerate"):
+        logger = logging.getLogger(name)
+        logger.setLevel(logging.WARNING)
+        logger.addHandler(Listener(logging.WARNING))
+    warnings.simplefilter("always")
+    warnings.showwarning = lambda message, category, file, line, *_: said.append(f"{os.path.basename(file)}: {message}")
+
+
+def options(config, **more):
+    return config(
+        output_dir=tempfile.mkdtemp(),
+        max_steps=STEPS,
+        per_device_train_batch_size=4,
+        logging_steps=1,
+        report_to=[],
+        save_strategy="no",
+        use_cpu=True,
+        bf16=False,
+        gradient_checkpointing=False,
+        dataloader_pin_memory=False,
+        disable_tqdm=True,
+        **more,
+    )
+
+
+def length(completions, **columns):
+    """A reward that is given the other columns: whether the answer is there, as text of the row."""
+    assert all(isinstance(truth, str) for truth in columns["ground_truth"])
+    return [float(len(completion[0]["content"])) for completion in completions]
+
+
+def trainer(name, dataset):
+    model = transformers.AutoModelForCausalLM.from_pretrained(MODEL)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(MODEL)
+    if name == "GRPOTrainer":
+        args = options(trl.GRPOConfig, num_generations=4, max_completion_length=8)
+        return trl.GRPOTrainer(model, reward_funcs=length, args=args, train_dataset=dataset, processing_class=tokenizer)
+    config = {"SFTTrainer": trl.SFTConfig, "DPOTrainer": trl.DPOConfig, "KTOTrainer": trl.KTOConfig}[name]
+    return getattr(trl, name)(model, args=options(config), train_dataset=dataset, processing_class=tokenizer)
+
+
+def learnt(name, at):
+    """What the first row of SFT learns: its tokens, and in words; nothing for another trainer."""
+    if name != "SFTTrainer":
+        return None
+    batch = at.data_collator([at.train_dataset[0]])
+    labels = batch["labels"][0]
+    ids = labels[labels != -100]
+    return {"ids": ids.tolist(), "text": at.processing_class.decode(ids)}
+
+
+def main():
+    listen()
+    layouts, trainers = {}, {}
+    for name in sorted(os.listdir(FOLDER)):
+        loaded = datasets.load_dataset(os.path.join(FOLDER, name))
+        layouts[name] = {
+            "splits": {split: len(rows) for split, rows in loaded.items()},
+            "columns": loaded["train"].column_names,
+            "first": loaded["train"][0],
+        }
+    for name, layout in [
+        ("SFTTrainer", "trl-sft"),
+        ("SFTTrainer", "trl-tokens"),
+        ("DPOTrainer", "trl-preference"),
+        ("KTOTrainer", "trl-unpaired"),
+        ("GRPOTrainer", "trl-prompts"),
+    ]:
+        at = trainer(name, datasets.load_dataset(os.path.join(FOLDER, layout))["train"])
+        at.train()
+        losses = [entry["loss"] for entry in at.state.log_history if "loss" in entry]
+        trainers[layout] = {"trainer": name, "losses": losses, "learnt": learnt(name, at)}
+    versions = {"trl": trl.__version__, "datasets": datasets.__version__, "transformers": transformers.__version__}
+    json.dump({"versions": versions, "layouts": layouts, "trainers": trainers, "warnings": said}, sys.stdout)
+
+
+main()

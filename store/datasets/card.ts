@@ -1,0 +1,69 @@
+/** The data card of a folder of rows: what Hugging Face datasets reads at its head, and what people read below it. */
+import { stringify } from 'yaml';
+import type { LayoutSplit } from './layouts/layout.ts';
+import type { FunnelStage, Manifest } from './manifest.ts';
+
+/** The parts of a dataset under the names that trainers know. */
+export const SPLIT_NAMES: Readonly<Record<string, LayoutSplit>> = {
+  train: 'train',
+  held_out: 'test',
+  validation: 'validation',
+  test: 'test',
+};
+
+export type CardFile = { readonly split: LayoutSplit; readonly name: string; readonly rows: number };
+
+/**
+ * The head with `configs`, by which `load_dataset(folder)` gives every split that has rows, then the body.
+ * @param files the files that hold rows, in the order of the splits
+ */
+export function cardText(manifest: Manifest, files: readonly CardFile[], sections: readonly string[]): string {
+  const data = files.filter(({ rows }) => rows > 0).map(({ split, name }) => ({ split, path: name }));
+  const head = {
+    pretty_name: manifest.name,
+    ...(data.length > 0 ? { configs: [{ config_name: 'default', data_files: data }] } : {}),
+  };
+  const counts = files.map(({ split, rows, name }) => `| ${split} | ${rows} | \`${name}\` |`);
+  return `---\n${stringify(head)}---\n\n${[
+    `# ${manifest.name}`,
+    ...sections,
+    ['| split | rows | file |', '| --- | ---: | --- |', ...counts].join('\n'),
+    `## How rows were chosen\n\n${manifest.funnel.map((stage) => `- ${stageText(stage)}`).join('\n')}`,
+    `## Origin and licence\n\n${originText(manifest)}`,
+  ].join('\n\n')}\n`;
+}
+
+/** The card of a frozen dataset: Parquet is read where there is some, else Arrow. */
+export function frozenCard(manifest: Manifest): string {
+  const { recipe, columns, rows } = manifest;
+  const ending = recipe.layout.includes('parquet') ? 'parquet' : 'arrow';
+  const files = Object.entries(rows).map(([split, count]) => ({
+    split: SPLIT_NAMES[split] ?? 'train',
+    name: `${split}.${ending}`,
+    rows: count,
+  }));
+  const row = recipe.unit === 'episode' ? 'a whole episode' : 'one answer of a model with everything before it';
+  return cardText(manifest, files, [
+    `A row is ${row}. Lists of messages are JSON text here; \`troupe dataset export\` writes them for trainers.`,
+    `Columns: ${columns.map(({ name }) => code(name)).join(', ')}.`,
+  ]);
+}
+
+const code = (text: string): string => `\`${text.replaceAll('`', "'").replaceAll('\n', ' ')}\``;
+
+function stageText({ name, of, before, after, dropped }: FunnelStage): string {
+  const kept = before === null ? `${after} ${of} pass` : `${after} of ${before} ${of} pass`;
+  const examples = dropped.length > 0 ? `; dropped, for example: ${dropped.map(code).join(', ')}` : '';
+  return `${kept} ${code(name)}${examples}.`;
+}
+
+function originText({ dataset_id, code_version, methods }: Manifest): string {
+  const judged = [...methods.verdicts, methods.reward, methods.credit].filter((method) => method !== null);
+  const said = judged.map(({ method, version }) => `${code(method)} version ${version}`);
+  return [
+    `Frozen by Troupe ${code_version} as dataset ${code(dataset_id)}. Every row comes from recorded model calls.`,
+    said.length === 0 ? 'No method judged the rows.' : `Judged by ${said.join(', ')}.`,
+    'Troupe does not know the licence of the recorded text, nor whether it may be published: ask those who recorded it.',
+    'Text that was redacted or erased before freezing is not in the rows.',
+  ].join('\n');
+}

@@ -1,0 +1,44 @@
+/** All that is known of each turn, with messages as lists of structs: for programs of one's own. */
+import type { Layout } from './layout.ts';
+import { answerText } from './prompts.ts';
+import { ID_SHAPES, TRL_HOLDS, toolsShape, trlMessage, trlMessagesShape } from './trl-message.ts';
+import { chatsOf } from './turn.ts';
+
+export const everything: Layout = {
+  name: 'everything',
+  about: 'every turn with nested messages, tools, tokens, rewards and ids, for programs of your own',
+  holds: new Set([
+    ...TRL_HOLDS,
+    ...(['tool definitions', 'token ids', 'log-probabilities', 'reward', 'advantage', 'ground truth'] as const),
+    'step ids',
+  ]),
+  files(splits, { leftOut }) {
+    const parts = splits.map(({ split, turns }) => ({ split, chats: chatsOf(turns, leftOut) }));
+    const all = parts.flatMap(({ chats }) => chats);
+    const messages = trlMessagesShape(all.flatMap(({ prompt, answer }) => [...prompt, answer]));
+    const shapes = {
+      ...({ ...ID_SHAPES, call_id: 'text', task_id: 'text', group_id: 'text', agent: 'text', role: 'text' } as const),
+      ...{ prompt: messages, completion: messages },
+      ...toolsShape(all),
+      ...({ ground_truth: 'text', reward: 'number', advantage: 'number' } as const),
+      ...({ prompt_token_ids: { list: 'int' }, completion_token_ids: { list: 'int' } } as const),
+      ...({ logprobs: { list: 'number' }, loss_mask: { list: 'int' } } as const),
+    };
+    return parts.map(({ split, chats }) => ({
+      name: `${split}.parquet`,
+      kind: 'parquet',
+      split,
+      shapes,
+      rows: chats.map((turn) => ({
+        ...turn,
+        prompt: turn.prompt.map(trlMessage),
+        completion: [trlMessage(turn.answer)],
+        ground_truth: answerText(turn),
+        prompt_token_ids: turn.tokens?.prompt,
+        completion_token_ids: turn.tokens?.answer,
+        logprobs: turn.tokens?.logprobs,
+        loss_mask: turn.tokens?.mask,
+      })),
+    }));
+  },
+};

@@ -1,0 +1,42 @@
+/** What a layout is: rows of a dataset in, the files of somebody else's trainer out. Layouts are pure; they neither read nor write files. */
+import type { Shapes } from '../shape.ts';
+import type { Counter } from './counter.ts';
+import type { Held, Turn } from './turn.ts';
+
+/** A part of the data under the name that trainers know. */
+export type LayoutSplit = 'train' | 'validation' | 'test';
+
+export type SplitTurns = { readonly split: LayoutSplit; readonly turns: readonly Turn[] };
+
+type Rows = readonly Readonly<Record<string, unknown>>[];
+
+/** A file of a layout, not yet bytes. `parquet` has columns of nested values; `lines` has one JSON object a line. */
+export type LayoutFile =
+  | {
+      readonly name: string;
+      readonly kind: 'parquet';
+      readonly split: LayoutSplit;
+      readonly shapes: Shapes;
+      readonly rows: Rows;
+    }
+  | { readonly name: string; readonly kind: 'lines'; readonly split: LayoutSplit; readonly rows: Rows }
+  | { readonly name: string; readonly kind: 'text'; readonly text: string };
+
+export type About = {
+  /** Name of the dataset. */
+  readonly name: string;
+  /** Counts rows that a layout cannot hold, by the reason. */
+  readonly leftOut: Counter;
+  /** Counts values that a layout drops from rows that it holds, by what they are. */
+  readonly notHeld: Counter;
+};
+
+export type Layout = {
+  readonly name: string;
+  /** Who reads it, and what a row is. */
+  readonly about: string;
+  /** What its rows hold beside roles and text; the rest is counted as not held. */
+  readonly holds: ReadonlySet<Held>;
+  /** All splits at once, so that their columns are the same. */
+  readonly files: (splits: readonly SplitTurns[], about: About) => readonly LayoutFile[];
+};

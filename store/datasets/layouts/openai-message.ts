@@ -1,0 +1,29 @@
+/** Messages as the OpenAI API takes them: arguments are JSON text, and members that are null are left out. */
+import type { Message } from './message.ts';
+import type { Held } from './turn.ts';
+
+export const OPENAI_HOLDS: readonly Held[] = [
+  'names of speakers',
+  'tool calls',
+  'ids of tool calls',
+  'tool definitions',
+];
+
+export function openaiMessage(message: Message): Readonly<Record<string, unknown>> {
+  const { role, text, name, callId, calls } = message;
+  return {
+    role,
+    ...(text === null && calls.length > 0 ? {} : { content: text ?? '' }),
+    ...(name === null ? {} : { name }),
+    ...(callId === null ? {} : { tool_call_id: callId }),
+    ...(calls.length === 0
+      ? {}
+      : {
+          tool_calls: calls.map((call, i) => ({
+            id: call.id ?? `call_${i}`,
+            type: 'function',
+            function: { name: call.name, arguments: call.written },
+          })),
+        }),
+  };
+}

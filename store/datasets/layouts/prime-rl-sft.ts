@@ -1,0 +1,21 @@
+/** prime-rl, supervised learning: whole conversations, in which every answer is learnt; tools and arguments are JSON text. */
+import { conversationsOf, countUnlearnt } from './conversations.ts';
+import type { Layout } from './layout.ts';
+import { OPENAI_HOLDS, openaiMessage } from './openai-message.ts';
+import { chatsOf } from './turn.ts';
+
+export const primeRlSft: Layout = {
+  name: 'prime-rl-sft',
+  about: 'prime-rl SFT: whole conversations as messages, with tools as JSON text; every answer is learnt',
+  holds: new Set(OPENAI_HOLDS),
+  files: (splits, { leftOut, notHeld }) =>
+    splits.map(({ split, turns }) => {
+      const talks = conversationsOf(chatsOf(turns, leftOut));
+      countUnlearnt(talks, notHeld);
+      const rows = talks.map(({ messages, last }) => ({
+        messages: messages.map(openaiMessage),
+        tools: last.tools === null ? null : JSON.stringify(last.tools),
+      }));
+      return { name: `${split}.jsonl`, kind: 'lines', split, rows };
+    }),
+};

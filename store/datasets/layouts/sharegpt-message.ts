@@ -1,0 +1,50 @@
+/** Conversations as LLaMA-Factory reads the ShareGPT format: what is heard and what is said in turns, beginning with what is heard. */
+import type { Counter } from './counter.ts';
+import { argumentsOf, type Message } from './message.ts';
+
+export type Said = { readonly from: 'human' | 'gpt' | 'observation' | 'function_call'; readonly value: string };
+
+/** One message; a call is JSON text, several calls a list. `notHeld` counts text beside a call. */
+export function sharegptMessage({ role, text, calls }: Message, notHeld: Counter): Said {
+  if (role === 'user') return { from: 'human', value: text ?? '' };
+  if (role === 'tool') return { from: 'observation', value: text ?? '' };
+  if (calls.length === 0) return { from: 'gpt', value: text ?? '' };
+  if (text) notHeld.add('text beside a call of a tool');
+  const asked = calls.map((call) => ({ name: call.name, arguments: argumentsOf(call) ?? call.written }));
+  return { from: 'function_call', value: JSON.stringify(asked.length === 1 ? asked[0] : asked) };
+}
+
+export type Sharegpt = { readonly system: string; readonly conversations: readonly Said[] };
+
+/** Null where two messages of one side follow each other, which LLaMA-Factory skips. */
+export function sharegptOf(messages: readonly Message[], notHeld: Counter): Sharegpt | null {
+  const [first] = messages;
+  const system = first?.role === 'system' ? (first.text ?? '') : '';
+  const rest = first?.role === 'system' ? messages.slice(1) : messages;
+  const heard = ({ role }: Message) => role === 'user' || role === 'tool';
+  const inTurns = rest.every((message, i) => message.role !== 'system' && heard(message) === (i % 2 === 0));
+  return inTurns ? { system, conversations: rest.map((message) => sharegptMessage(message, notHeld)) } : null;
+}
+
+export const NOT_IN_TURNS = 'messages of one side follow each other, or a system message is not the first';
+
+/** The entry of `dataset_info.json` for each file. */
+export function datasetInfo(
+  name: string,
+  files: readonly { readonly name: string; readonly split: string; readonly rows: readonly unknown[] }[],
+  more: { readonly ranking?: boolean; readonly columns?: Readonly<Record<string, string>> } = {},
+): string {
+  const { columns, ...rest } = more;
+  const entries = files
+    .filter(({ rows }) => rows.length > 0)
+    .map((file) => [
+      `${name}_${file.split}`,
+      {
+        file_name: file.name,
+        formatting: 'sharegpt',
+        ...rest,
+        columns: { messages: 'conversations', system: 'system', tools: 'tools', ...columns },
+      },
+    ]);
+  return `${JSON.stringify(Object.fromEntries(entries), null, 2)}\n`;
+}

@@ -1,0 +1,145 @@
+/** A turn: one answer of a dataset with everything before it, read from the row of any unit. */
+import { isRecord } from '../../../ingest/json.ts';
+import { mapStrings, unescapeText } from '../../../ingest/text.ts';
+import type { Row } from '../arrow.ts';
+import type { Unit } from '../columns.ts';
+import type { Counter } from './counter.ts';
+import { type Message, readMessage } from './message.ts';
+
+export type Tokens = {
+  readonly prompt: readonly number[];
+  readonly answer: readonly number[];
+  readonly logprobs: readonly number[] | null;
+  /** 1 where the model chose the token; null where all are the model's. */
+  readonly mask: readonly number[] | null;
+};
+
+export type Turn = {
+  readonly episode_id: string;
+  readonly step_id: string;
+  readonly call_id: string;
+  readonly task_id: string | null;
+  readonly group_id: string | null;
+  readonly agent: string | null;
+  readonly role: string | null;
+  /** Null where the call's input is not known. */
+  readonly prompt: readonly Message[] | null;
+  /** Null where only tokens were recorded. */
+  readonly answer: Message | null;
+  /** Tool definitions as sent. */
+  readonly tools: readonly Readonly<Record<string, unknown>>[] | null;
+  readonly ground_truth: unknown;
+  readonly reward: number | null;
+  readonly advantage: number | null;
+  readonly tokens: Tokens | null;
+};
+
+/** A turn of which messages are known. */
+export type Chat = Turn & { readonly prompt: readonly Message[]; readonly answer: Message };
+
+/** What a turn may hold beside roles and text, in the words of a manifest. */
+export type Held =
+  | 'names of speakers'
+  | 'reasoning'
+  | 'tool calls'
+  | 'ids of tool calls'
+  | 'tool definitions'
+  | 'token ids'
+  | 'log-probabilities'
+  | 'reward'
+  | 'advantage'
+  | 'ground truth'
+  | 'step ids';
+
+/** What is good or bad about a turn: its advantage, else its reward, else unknown. */
+export const worth = ({ advantage, reward }: Pick<Turn, 'advantage' | 'reward'>): number | null =>
+  advantage ?? reward ?? null;
+
+/** The turns of a dataset's rows in order; a row of an episode has one for each of its steps. `lost` counts what cannot be read. */
+export function turnsOf(rows: Iterable<Row>, unit: Unit, lost: Counter): Turn[] {
+  const turns: Turn[] = [];
+  for (const row of rows) {
+    for (const step of unit === 'episode' ? stepsOf(row) : [row as Plain]) turns.push(turnOf(step, lost));
+  }
+  return turns;
+}
+
+type Plain = Readonly<Record<string, unknown>>;
+
+/** The steps of an episode with the columns of a step; their input names messages of the episode by hash. */
+function stepsOf(row: Row): readonly Plain[] {
+  const messages = parsed(row.messages) as Plain | null;
+  const steps = parsed(row.steps) as readonly Plain[] | null;
+  return (steps ?? []).map((step) => {
+    const input = Array.isArray(step.input) && messages !== null ? step.input.map((hash) => messages[hash]) : null;
+    const { task_id, episode_id, group_id, ground_truth } = row;
+    const prompt = input?.every((message) => message !== undefined) ? input : null;
+    return { ...step, task_id, episode_id, group_id, ground_truth, prompt };
+  });
+}
+
+const parsed = (value: unknown): unknown => (typeof value === 'string' ? JSON.parse(value) : (value ?? null));
+const text = (value: unknown): string | null => (typeof value === 'string' ? unescapeText(value) : null);
+const number = (value: unknown): number | null => (typeof value === 'number' ? value : null);
+const numbers = (value: unknown): readonly number[] | null =>
+  value === null || value === undefined ? null : Array.from(value as ArrayLike<number>);
+
+function turnOf(row: Plain, lost: Counter): Turn {
+  // No tokenizer takes half a character.
+  const restored = (value: unknown): unknown =>
+    mapStrings(value, (stored) => {
+      const sent = unescapeText(stored);
+      if (sent.isWellFormed()) return sent;
+      lost.add('texts with half a character (a lone surrogate), written as U+FFFD');
+      return sent.toWellFormed();
+    });
+  const said = parsed(row.content);
+  const content = Array.isArray(said) ? said : row.text;
+  const answer =
+    content === null || content === undefined ? null : readMessage(restored({ role: 'assistant', content }) as Plain);
+  const [prompt, answered] = [numbers(row.prompt_token_ids), numbers(row.token_ids)];
+  const tools = restored(parsed(row.tools));
+  return {
+    episode_id: String(row.episode_id),
+    call_id: String(row.call_id),
+    step_id: String(row.step_id ?? `${row.call_id}/${row.candidate}`),
+    task_id: text(row.task_id),
+    group_id: text(row.group_id),
+    agent: text(row.agent),
+    role: text(row.role),
+    prompt: promptOf(restored(parsed(row.prompt)), text(row.system), lost),
+    answer,
+    tools: Array.isArray(tools) && tools.length > 0 ? tools.filter(isRecord) : null,
+    ground_truth: restored(parsed(row.ground_truth)),
+    reward: number(row.reward),
+    advantage: number(row.advantage),
+    tokens:
+      prompt === null || answered === null
+        ? null
+        : { prompt, answer: answered, logprobs: numbers(row.logprobs), mask: numbers(row.loss_mask) },
+  };
+}
+
+/** The messages of a prompt; the agent's instructions go first where the call's input has none. Null where one cannot be read. */
+function promptOf(stored: unknown, instructions: string | null, lost: Counter): readonly Message[] | null {
+  if (!Array.isArray(stored)) return null;
+  const read = stored.map((message) => (isRecord(message) ? readMessage(message) : null));
+  if (read.some((message) => message === null)) {
+    lost.add('prompts with a message of an unknown role');
+    return null;
+  }
+  const messages = read as Message[];
+  if (instructions === null || messages.some(({ role }) => role === 'system')) return messages;
+  return [readMessage({ role: 'system', content: instructions })!, ...messages];
+}
+
+/** Turns with known messages that say something; the others are counted as left out. */
+export function chatsOf(turns: readonly Turn[], leftOut: Counter): Chat[] {
+  return turns.filter((turn): turn is Chat => {
+    if (turn.prompt === null) leftOut.add('no prompt was recorded');
+    else if (turn.answer === null) leftOut.add('no text of the answer was recorded');
+    else if (turn.answer.text === null && turn.answer.calls.length === 0) leftOut.add('the answer is empty');
+    else return true;
+    return false;
+  });
+}

@@ -1,0 +1,155 @@
+/**
+ * Whether a candidate may take the place of what is released, decided from both on the same tasks. The unit is the task: attempts at one
+ * task are alike, so an interval over attempts would be too narrow. A good mean cannot hide a hurt role, since each guardrail is a
+ * comparison of its own that has to pass too, and one without data does not pass.
+ */
+import { DRAWS, type Interval, meanInterval } from '../statistics/bootstrap.ts';
+import { type Outcome, outcomeOf } from '../statistics/outcome.ts';
+
+/** The same measure of both, more being better. */
+export type Both = { readonly incumbent: number; readonly candidate: number };
+
+export type TaskMeasured = Both & {
+  readonly task_id: string;
+  /** Kind of the task; null where it is not known. */
+  readonly family: string | null;
+  /** The part of each role in it. */
+  readonly roles: Readonly<Record<string, Both>>;
+  /** What an attempt cost, in tokens, and how long it took, in milliseconds; null where it is not known. */
+  readonly tokens: Both | null;
+  readonly latency: Both | null;
+};
+
+export type GateRules = {
+  /** What the main comparison must come to. `not_worse` is met by better as well. */
+  readonly accept: 'better' | 'not_worse';
+  /** Loss that counts as not worse, from 0, in the unit of the measure. */
+  readonly margin: number;
+  /** Share of intervals that hold the true difference, between 0.5 and 1. */
+  readonly level: number;
+  readonly guardrails: {
+    /** Loss that a single role, or a single family of tasks, may have; null: not guarded. */
+    readonly roles: number | null;
+    readonly families: number | null;
+    /** How many times the tokens, or the time, of the incumbent the candidate may take; null: not guarded. */
+    readonly tokens: number | null;
+    readonly latency: number | null;
+  };
+};
+
+export type Comparison = {
+  /** What is compared: `all tasks`, `role solver`, `family algebra`, `tokens`, `latency`. */
+  readonly of: string;
+  readonly tasks: number;
+  readonly incumbent: number | null;
+  readonly candidate: number | null;
+  /** candidate − incumbent, a mean over tasks, and its interval; for tokens and latency what the limit leaves, per task. */
+  readonly difference: number | null;
+  readonly interval: Interval | null;
+  readonly outcome: Outcome;
+  readonly passed: boolean;
+};
+
+export type Decision = {
+  readonly outcome: Outcome;
+  readonly passed: boolean;
+  /** Why, in one sentence. */
+  readonly reason: string;
+  readonly main: Comparison;
+  readonly guardrails: readonly Comparison[];
+};
+
+const SEED = 0;
+
+/**
+ * Decides over tasks that both were tried on.
+ * @param guarded roles that must be seen: one of them without a task has no data and does not pass
+ * @param draws of the bootstrap
+ */
+export function decide(
+  tasks: readonly TaskMeasured[],
+  rules: GateRules,
+  guarded: readonly string[] = [],
+  draws = DRAWS,
+): Decision {
+  const { guardrails } = rules;
+  const compare = (of: string, pairs: readonly Both[], margin: number, accept: GateRules['accept']): Comparison => {
+    const differences = pairs.map(({ incumbent, candidate }) => candidate - incumbent);
+    const interval = meanInterval(differences, rules.level, SEED, draws);
+    const outcome = outcomeOf(interval, margin);
+    return {
+      of,
+      tasks: pairs.length,
+      incumbent: mean(pairs.map((pair) => pair.incumbent)),
+      candidate: mean(pairs.map((pair) => pair.candidate)),
+      difference: mean(differences),
+      interval,
+      outcome,
+      passed: outcome === 'better' || (accept === 'not_worse' && outcome === 'not_worse'),
+    };
+  };
+  const main = compare('all tasks', tasks, rules.margin, rules.accept);
+  const found: Comparison[] = [];
+  if (guardrails.roles !== null) {
+    const roles = new Set([...guarded, ...tasks.flatMap((task) => Object.keys(task.roles))]);
+    for (const role of [...roles].sort()) {
+      const pairs = tasks.flatMap((task) => task.roles[role] ?? []);
+      found.push(compare(`role ${role}`, pairs, guardrails.roles, 'not_worse'));
+    }
+  }
+  if (guardrails.families !== null) {
+    for (const family of [...new Set(tasks.map((task) => task.family))].sort()) {
+      const of = family === null ? 'family unknown' : `family ${family}`;
+      const pairs = tasks.filter((task) => task.family === family);
+      found.push(compare(of, pairs, guardrails.families, 'not_worse'));
+    }
+  }
+  for (const of of ['tokens', 'latency'] as const) {
+    const limit = guardrails[of];
+    if (limit !== null) found.push(withinLimit(of, tasks, limit, rules.level, draws));
+  }
+  const passed = main.passed && found.every((one) => one.passed);
+  return { outcome: main.outcome, passed, reason: reasonOf(main, found, rules), main, guardrails: found };
+}
+
+/** Whether the candidate takes at most `limit` times what the incumbent takes, over the tasks of which both are known. */
+function withinLimit(
+  of: 'tokens' | 'latency',
+  tasks: readonly TaskMeasured[],
+  limit: number,
+  level: number,
+  draws: number,
+): Comparison {
+  const pairs = tasks.flatMap((task) => task[of] ?? []);
+  const left = pairs.map(({ incumbent, candidate }) => limit * incumbent - candidate);
+  const interval = meanInterval(left, level, SEED, draws);
+  const outcome = outcomeOf(interval, 0);
+  return {
+    of,
+    tasks: pairs.length,
+    incumbent: mean(pairs.map((pair) => pair.incumbent)),
+    candidate: mean(pairs.map((pair) => pair.candidate)),
+    difference: mean(left),
+    interval,
+    outcome,
+    passed: interval !== null && interval.low >= 0,
+  };
+}
+
+function reasonOf(main: Comparison, guardrails: readonly Comparison[], rules: GateRules): string {
+  if (!main.passed) {
+    const asked = rules.accept === 'better' ? 'better' : `not worse by more than ${rules.margin}`;
+    return main.outcome === 'no_data'
+      ? `The candidate should be ${asked}, but ${main.tasks} tasks say nothing: at least two are needed.`
+      : `The candidate should be ${asked}, but over ${main.tasks} tasks it is ${main.outcome.replace('_', ' ')}.`;
+  }
+  const how = `The candidate is ${main.outcome.replace('_', ' ')}`;
+  if (guardrails.length === 0) return `${how}; the gate has no guardrail.`;
+  const failed = guardrails.filter(({ passed }) => !passed);
+  if (failed.length === 0) return `${how} and every guardrail passed.`;
+  const said = failed.map(({ of, outcome }) => `${of} (${outcome.replace('_', ' ')})`);
+  return `${how} over all tasks, but a guardrail did not pass: ${said.join(', ')}.`;
+}
+
+const mean = (values: readonly number[]): number | null =>
+  values.length === 0 ? null : values.reduce((a, b) => a + b, 0) / values.length;

@@ -1,0 +1,69 @@
+/** What a gate found, as JSON that stays with its run, and as Markdown for people. */
+import type { Comparison, Decision, GateRules } from './gate.ts';
+
+export type GateReport = Decision & {
+  readonly format: 'troupe-gate/1';
+  readonly kind: 'offline';
+  readonly measure: string;
+  readonly unit: string;
+  readonly rules: GateRules;
+  /** Standard deviation of the tasks' differences; null for fewer than two tasks. */
+  readonly deviation: number | null;
+  readonly models: Readonly<Record<string, { readonly incumbent: string; readonly candidate: string }>>;
+  /** What the comparison was made with: two reports with equal hashes compare the same things. */
+  readonly pinned: {
+    readonly task_set: string;
+    readonly scorer: string;
+    readonly models: string;
+    readonly environment: string;
+  };
+  /** Rows that were not compared, and why. */
+  readonly left_out: Readonly<Record<string, number>>;
+};
+
+/** A person's decision, where the plan leaves it to one. */
+export type ManualReport = {
+  readonly format: 'troupe-gate/1';
+  readonly kind: 'manual';
+  readonly passed: boolean;
+  readonly reason: string;
+};
+
+/** The report as Markdown. */
+export function gateMarkdown(report: GateReport | ManualReport, title: string): string {
+  const head = [`# Gate of ${title}: ${report.passed ? 'passed' : 'not passed'}`, '', report.reason];
+  if (report.kind === 'manual') return [...head, '', 'Kind: manual.'].join('\n');
+  const { rules, pinned, models } = report;
+  const lines = [report.main, ...report.guardrails].map((one) => `| ${cells(one).join(' | ')} |`);
+  const left = Object.entries(report.left_out).filter(([, count]) => count > 0);
+  return [
+    ...head,
+    '',
+    `Measure: ${report.measure}, in ${report.unit}, more is better. Kind: ${report.kind}. Accepted: ${rules.accept.replace('_', ' ')}, margin ${rules.margin}, level ${rules.level}.`,
+    '',
+    '| over | tasks | incumbent | candidate | difference | interval | outcome | passed |',
+    '| --- | ---: | ---: | ---: | ---: | --- | --- | --- |',
+    ...lines,
+    '',
+    ...Object.entries(models).map(([policy, of]) => `- ${policy}: ${of.incumbent} → ${of.candidate}`),
+    ...left.map(([why, count]) => `- left out: ${count} rows, ${why}`),
+    `- pinned: task set ${pinned.task_set}, scorer ${pinned.scorer}, models ${pinned.models}, environment ${pinned.environment}`,
+  ].join('\n');
+}
+
+function cells({ of, tasks, incumbent, candidate, difference, interval, outcome, passed }: Comparison): string[] {
+  const range = interval === null ? 'too few tasks' : `${signed(interval.low)} to ${signed(interval.high)}`;
+  return [
+    of.replaceAll('|', '\\|'),
+    String(tasks),
+    number(incumbent),
+    number(candidate),
+    difference === null ? '–' : signed(difference),
+    range,
+    outcome.replace('_', ' '),
+    passed ? 'yes' : 'no',
+  ];
+}
+
+const number = (value: number | null): string => (value === null ? '–' : String(Number(value.toPrecision(4))));
+const signed = (value: number): string => `${value > 0 ? '+' : ''}${number(value)}`;

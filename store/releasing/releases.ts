@@ -1,0 +1,47 @@
+/** Releases in their order: what is in force, what it took the place of, and going back to it. */
+import { canonicalJson, hashId } from '../../ingest/json.ts';
+import type { Session } from '../db/pool.ts';
+import { query, rowsOf } from '../db/query.ts';
+
+export type Release = {
+  readonly release_id: string;
+  /** The whole map: policy to checkpoint id. */
+  readonly policies: Readonly<Record<string, string>>;
+  readonly by: string | null;
+};
+
+/** Who a release that goes back is by. */
+export const ROLLBACK = 'rollback';
+
+/** All releases, the first one first, each with the whole map that was in force from then on. */
+export async function releasesOf(session: Session): Promise<Release[]> {
+  const rows = await rowsOf(
+    session,
+    query.selectFrom('facts.releases').select(['release_id', 'policies', 'by']).orderBy('version'),
+  );
+  const releases: Release[] = [];
+  for (const { release_id, policies, by } of rows) {
+    const named = policies as Readonly<Record<string, string>>;
+    // A release may name some policies only; the others stay, but a rollback names all there were.
+    const before = by === ROLLBACK ? {} : (releases.at(-1)?.policies ?? {});
+    releases.push({ release_id, policies: { ...before, ...named }, by });
+  }
+  return releases;
+}
+
+/** The releases that a rollback can go back through, the one in force last: those that were rolled back are gone from it. */
+export function inForce(releases: readonly Release[]): Release[] {
+  const stack: Release[] = [];
+  for (const release of releases) {
+    if (release.by !== ROLLBACK) stack.push(release);
+    else {
+      const place = stack.findLastIndex(({ policies }) => canonicalJson(policies) === canonicalJson(release.policies));
+      if (place < 0) stack.push(release);
+      else stack.length = place + 1;
+    }
+  }
+  return stack;
+}
+
+/** Id of a release of this map at this time. */
+export const releaseId = (policies: Release['policies'], at: string): string => hashId(policies, at).slice(0, 16);

@@ -1,0 +1,382 @@
+/**
+ * Attempts: rows of the queue, one for each time that a team is asked to play a sample. An attempt is leased under a fencing token until a
+ * deadline, both by the database's clock, and ends once; what its holder reports after it lost the attempt is kept as late and changes
+ * nothing else. An attempt that failed is followed by another row, never leased again, so each has an episode of its own.
+ */
+import type { Session } from '../db/pool.ts';
+import { countOf, firstOf, query, rowsOf, type SqlBool, sql } from '../db/query.ts';
+
+/** Which sample of which task of its rollout, and which attempt at it; all from 0. */
+export type AttemptSpec = {
+  readonly rollout: string;
+  readonly task: number;
+  readonly sample: number;
+  readonly attempt: number;
+};
+
+export type EpisodeOutcome = 'success' | 'failure' | 'error' | 'timeout' | 'aborted' | 'unknown';
+
+/** How an attempt ended, as far as it is recorded with its episode. */
+export type AttemptResult = {
+  /** RFC 3339. */
+  readonly at: string;
+  readonly outcome: EpisodeOutcome;
+  readonly stop_reason: string;
+  readonly answer: string | null;
+  /** Null where nobody gave one. */
+  readonly reward: number | null;
+  /** The team closed the episode itself: its outcome and answer hold. */
+  readonly closed_by_team?: boolean;
+  /** It came after the attempt was lost. */
+  readonly late?: boolean;
+};
+
+/** Why an attempt failed. `stopped`: the process that ran it ended, which no team can help. */
+export type AttemptErrorCode =
+  | 'exit'
+  | 'timeout'
+  | 'deadline'
+  | 'lost'
+  | 'stopped'
+  | 'reported'
+  | 'nothing_recorded'
+  | 'no_reward'
+  | 'reward_failed';
+export type AttemptError = { readonly code: AttemptErrorCode; readonly message: string };
+
+export type AttemptEnd = {
+  readonly outcome: 'done' | 'failed';
+  readonly result: AttemptResult;
+  readonly error: AttemptError | null;
+};
+
+export type AttemptRow = {
+  readonly id: string;
+  readonly spec: AttemptSpec;
+  readonly state: 'waiting' | 'running' | 'finished';
+  readonly outcome: 'done' | 'failed' | 'cancelled' | null;
+  readonly result: AttemptResult | null;
+  readonly error: AttemptError | null;
+  /** RFC 3339 in UTC; null for one that was never leased. */
+  readonly startedAt: string | null;
+};
+
+export type LeasedAttempt = {
+  /** Also the id of its episode. */
+  readonly id: string;
+  readonly token: number;
+  readonly spec: AttemptSpec;
+  readonly startedAt: string;
+  readonly deadlineAt: string;
+  readonly secondsLeft: number;
+};
+
+const KIND = 'attempt/';
+const kindOf = (runner: string): string => `${KIND}${runner}`;
+/** Whether a row of the queue is an attempt; its job_id is then an episode. */
+export const isAttempt = (kind: string): boolean => kind.startsWith(KIND);
+/** The same as a condition over rows of the queue, for those that are none. */
+export const isNoAttempt = sql<SqlBool>`kind not like ${sql.lit(`${KIND}%`)}`;
+
+/** A rollout that is part of a plan has an id with slashes, so what begins with it may be of another one. */
+const ofRollout = (rollout: string) => sql<SqlBool>`spec ->> 'rollout' = ${rollout}`;
+const CLOCK = sql<string>`clock_timestamp()`;
+const inSeconds = (seconds: number) => sql<string>`clock_timestamp() + make_interval(secs => ${seconds}::float8)`;
+const utc = (column: 'started_at' | 'deadline_at') =>
+  sql<string | null>`to_char(${sql.ref(column)} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`;
+
+/** Rows written by one statement. */
+const BATCH = 1000;
+
+/** Adds attempts that are not there yet, in this order. */
+export async function addAttempts(
+  db: Session,
+  runner: string,
+  attempts: readonly { readonly id: string; readonly spec: AttemptSpec }[],
+): Promise<void> {
+  for (let from = 0; from < attempts.length; from += BATCH) {
+    const rows = attempts
+      .slice(from, from + BATCH)
+      .map(({ id, spec }) => ({ job_id: id, kind: kindOf(runner), spec: JSON.stringify(spec) }));
+    await countOf(
+      db,
+      query
+        .insertInto('troupe.job_queue')
+        .values(rows)
+        .onConflict((known) => known.doNothing()),
+    );
+  }
+}
+
+/**
+ * All attempts of a rollout, or those at the sample whose first attempt has the id `first`, in the order of their ids: they are compared byte by
+ * byte, and `0` follows `/`.
+ */
+export async function attemptsOf(
+  db: Pick<Session, 'query'>,
+  rollout: string,
+  first: string = rollout,
+): Promise<AttemptRow[]> {
+  const rows = await rowsOf(
+    db,
+    query
+      .selectFrom('troupe.job_queue')
+      .select(['job_id as id', 'spec', 'state', 'outcome', 'result', 'error', utc('started_at').as('startedAt')])
+      .where((row) =>
+        row.or([
+          row('job_id', '=', first),
+          row.and([row('job_id', '>=', `${first}/`), row('job_id', '<', `${first}0`)]),
+        ]),
+      )
+      .where('kind', 'like', `${KIND}%`)
+      .where(ofRollout(rollout))
+      .orderBy('job_id'),
+  );
+  return rows as unknown as AttemptRow[];
+}
+
+/** Leases the first waiting attempt of a runner; null where none waits. */
+export async function leaseAttempt(
+  db: Session,
+  {
+    runner,
+    of,
+    leaseS,
+    timeoutS,
+  }: {
+    readonly runner: string;
+    /** Only of this rollout, for whoever holds its job by that token; null: of any that has not ended. */
+    readonly of: { readonly rollout: string; readonly token: number } | null;
+    readonly leaseS: number;
+    readonly timeoutS: number;
+  },
+): Promise<LeasedAttempt | null> {
+  const row = await firstOf(
+    db,
+    query
+      .updateTable('troupe.job_queue')
+      .set((job) => ({
+        state: 'running',
+        worker: null,
+        token: job('token', '+', 1),
+        attempts: job('attempts', '+', 1),
+        started_at: CLOCK,
+        leased_until: inSeconds(leaseS),
+        deadline_at: inSeconds(timeoutS),
+      }))
+      .where('job_id', '=', (job) =>
+        job
+          .selectFrom('troupe.job_queue')
+          .select('job_id')
+          .where('kind', '=', kindOf(runner))
+          .where('state', '=', 'waiting')
+          .$if(of !== null, (rows) =>
+            rows
+              .where('job_id', '>=', `${of!.rollout}/`)
+              .where('job_id', '<', `${of!.rollout}0`)
+              .where(ofRollout(of!.rollout)),
+          )
+          .where((row) =>
+            row.exists(
+              row
+                .selectFrom('troupe.job_queue as whole')
+                .select('whole.job_id')
+                .where(sql<SqlBool>`whole.job_id = troupe.job_queue.spec ->> 'rollout'`)
+                .where('whole.state', '<>', 'finished')
+                .$if(of !== null, (rows) => rows.where('whole.token', '=', of!.token)),
+            ),
+          )
+          .orderBy('requested_at')
+          .orderBy('job_id')
+          .limit(1)
+          .forUpdate()
+          .skipLocked(),
+      )
+      .returning(['job_id as id', 'token', 'spec'])
+      .returning([
+        utc('started_at').as('startedAt'),
+        utc('deadline_at').as('deadlineAt'),
+        sql<number>`extract(epoch from deadline_at - clock_timestamp())::float8`.as('secondsLeft'),
+      ]),
+  );
+  return row ? ({ ...row, token: Number(row.token) } as unknown as LeasedAttempt) : null;
+}
+
+/** Renews a lease. Returns the seconds until the deadline; null for an attempt that is lost, that has ended, or is past its deadline. */
+export async function beatAttempt(
+  db: Session,
+  { id, token }: Pick<LeasedAttempt, 'id' | 'token'>,
+  leaseS: number,
+): Promise<number | null> {
+  const row = await firstOf(
+    db,
+    query
+      .updateTable('troupe.job_queue')
+      .set('leased_until', inSeconds(leaseS))
+      .where('job_id', '=', id)
+      .where('token', '=', token)
+      .where('state', '=', 'running')
+      .where('deadline_at', '>', CLOCK)
+      .where('leased_until', '>', CLOCK)
+      .returning(sql<number>`extract(epoch from deadline_at - clock_timestamp())::float8`.as('secondsLeft')),
+  );
+  return row?.secondsLeft ?? null;
+}
+
+/** One attempt, with the name of its runner; null where there is none of that id. */
+export async function attemptOf(
+  db: Pick<Session, 'query'>,
+  id: string,
+): Promise<(AttemptRow & { readonly runner: string }) | null> {
+  const row = await firstOf(
+    db,
+    query
+      .selectFrom('troupe.job_queue')
+      .select([
+        'job_id as id',
+        'kind',
+        'spec',
+        'state',
+        'outcome',
+        'result',
+        'error',
+        utc('started_at').as('startedAt'),
+      ])
+      .where('job_id', '=', id)
+      .where('kind', 'like', `${KIND}%`),
+  );
+  return row ? ({ ...row, runner: row.kind.slice(KIND.length) } as unknown as AttemptRow & { runner: string }) : null;
+}
+
+/** `accepted`: this ended the attempt. `late`: it was lost before; kept beside it. `duplicate`: it had ended by this token already. */
+export type Accepted = 'accepted' | 'late' | 'duplicate' | 'unknown';
+
+/** Ends an attempt, once. */
+export function endAttempt(
+  db: Session & { transaction<T>(work: (tx: Session) => Promise<T>): Promise<T> },
+  { id, token }: Pick<LeasedAttempt, 'id' | 'token'>,
+  { outcome, result, error }: AttemptEnd,
+): Promise<Accepted> {
+  return db.transaction(async (tx) => {
+    const row = await firstOf(
+      tx,
+      query
+        .selectFrom('troupe.job_queue')
+        .select(['state', 'outcome', 'token', 'result', 'error'])
+        .select(sql<boolean>`deadline_at < clock_timestamp() or leased_until < clock_timestamp()`.as('past'))
+        .where('job_id', '=', id)
+        .forUpdate(),
+    );
+    if (row === undefined) return 'unknown';
+    const write = (values: { outcome: 'done' | 'failed'; result: AttemptResult; error: AttemptError | null }) =>
+      countOf(
+        tx,
+        query
+          .updateTable('troupe.job_queue')
+          .set({
+            state: 'finished',
+            outcome: values.outcome,
+            result: JSON.stringify(values.result),
+            error: JSON.stringify(values.error),
+            leased_until: null,
+          })
+          .where('job_id', '=', id),
+      );
+    const held = Number(row.token) === token;
+    if (held && row.state === 'running' && (outcome === 'failed' || row.past !== true)) {
+      await write({ outcome, result, error });
+      return 'accepted';
+    }
+    const known = row.result as AttemptResult | null;
+    if (held && row.state === 'finished' && (row.outcome === 'done' || known?.late === true)) return 'duplicate';
+    if (held) {
+      const lost = (row.error as AttemptError | null) ?? { code: 'lost', message: LOST };
+      await write({ outcome: 'failed', result: { ...result, late: true }, error: lost });
+    }
+    return 'late';
+  });
+}
+
+const LOST = 'Its holder gave no sign of life until its lease or its deadline ended.';
+
+/** Fails the attempts of a rollout that are past their lease or deadline; with `all`, every one that runs. Returns how many. */
+export async function failLost(
+  db: Session,
+  rollout: string,
+  { at, all = null }: { readonly at: string; readonly all?: AttemptError | null },
+): Promise<number> {
+  const error: AttemptError = all ?? { code: 'lost', message: LOST };
+  const result: AttemptResult = { at, outcome: 'aborted', stop_reason: error.message, answer: null, reward: null };
+  return countOf(
+    db,
+    query
+      .updateTable('troupe.job_queue')
+      .set({
+        state: 'finished',
+        outcome: 'failed',
+        result: JSON.stringify(result),
+        error: JSON.stringify(error),
+        leased_until: null,
+      })
+      .where('job_id', '>=', `${rollout}/`)
+      .where('job_id', '<', `${rollout}0`)
+      .where(ofRollout(rollout))
+      .where('state', '=', 'running')
+      .$if(all === null, (rows) =>
+        rows.where((row) => row.or([row('leased_until', '<', CLOCK), row('deadline_at', '<', CLOCK)])),
+      ),
+  );
+}
+
+/** Ends the attempts of a rollout that nobody leased, with the reason. Returns how many. */
+export function failWaiting(
+  db: Session,
+  rollout: string,
+  { at, error }: { readonly at: string; readonly error: AttemptError },
+): Promise<number> {
+  const result: AttemptResult = { at, outcome: 'aborted', stop_reason: error.message, answer: null, reward: null };
+  return countOf(
+    db,
+    query
+      .updateTable('troupe.job_queue')
+      .set({
+        state: 'finished',
+        outcome: 'failed',
+        result: JSON.stringify(result),
+        error: JSON.stringify(error),
+      })
+      .where('job_id', '>=', `${rollout}/`)
+      .where('job_id', '<', `${rollout}0`)
+      .where(ofRollout(rollout))
+      .where('state', '=', 'waiting'),
+  );
+}
+
+/** Whether an attempt was broken off by the end of our own process. */
+export const isLostByUs = (error: AttemptError | null): boolean => error?.code === 'stopped';
+
+export type AttemptCounts = {
+  readonly waiting: number;
+  readonly running: number;
+  readonly done: number;
+  readonly failed: number;
+};
+
+/** How far a rollout is. */
+export async function attemptCounts(db: Pick<Session, 'query'>, rollout: string): Promise<AttemptCounts> {
+  const row = await firstOf(
+    db,
+    query
+      .selectFrom('troupe.job_queue')
+      .select([
+        sql<number>`(count(*) filter (where state = 'waiting'))::integer`.as('waiting'),
+        sql<number>`(count(*) filter (where state = 'running'))::integer`.as('running'),
+        sql<number>`(count(*) filter (where outcome = 'done'))::integer`.as('done'),
+        sql<number>`(count(*) filter (where outcome = 'failed'))::integer`.as('failed'),
+      ])
+      .where('job_id', '>=', `${rollout}/`)
+      .where('job_id', '<', `${rollout}0`)
+      .where(ofRollout(rollout)),
+  );
+  return row!;
+}

@@ -1,0 +1,108 @@
+/**
+ * The events of a rollout. An episode joins its group when its attempt was accepted, not before: what failed or came late is recorded, and is
+ * no member. Every event follows from rows of the queue alone, so that it can be appended again after a crash and is known then.
+ */
+import type { Draft } from '../../ingest/events.ts';
+import { hashId } from '../../ingest/json.ts';
+import type { EventLog } from '../../ingest/log/log.ts';
+import { ownEvent } from '../../ingest/own-event.ts';
+import type { AttemptRow, AttemptSpec } from './attempts.ts';
+import { groupId, type RolloutSpec, type RolloutTask } from './rollout.ts';
+
+const SOURCE = '/rollouts';
+/** Events in one append. */
+const BATCH = 500;
+
+/** The statements of the tasks. `at`: when the rollout was asked for. A task that was stated in the same words before is known. */
+export const taskDrafts = (tasks: readonly RolloutTask[], at: string): Draft[] =>
+  tasks.map((task) => {
+    const { task_id, prompt, input, answer, ...rest } = task as RolloutTask & Record<string, unknown>;
+    const query = prompt ?? input;
+    return {
+      name: 'task.defined',
+      source: SOURCE,
+      id: `${task_id.slice(0, 100)}/${hashId(task)}`,
+      time: at,
+      data: {
+        task_id,
+        ...(query === undefined ? {} : { query: typeof query === 'string' ? query : JSON.stringify(query) }),
+        ...(answer === undefined ? {} : { ground_truth: answer }),
+        ...(Object.keys(rest).length === 0 ? {} : { unmapped: rest }),
+      },
+    } as Draft;
+  });
+
+type Started = { readonly id: string; readonly spec: AttemptSpec; readonly startedAt: string };
+
+const started = (rollout: RolloutSpec, { id, spec, startedAt }: Started, member: boolean): Draft => {
+  const { task_id } = rollout.tasks[spec.task]!;
+  return {
+    name: 'episode.started',
+    source: SOURCE,
+    // Of equal times the greater id is the later one.
+    id: member ? `${id}/started/accepted` : `${id}/started`,
+    time: startedAt,
+    data: {
+      episode_id: id,
+      task_id,
+      attempt: spec.attempt,
+      ...(member ? { group_id: groupId(spec.rollout, task_id), group_size: rollout.samples } : {}),
+      ...(rollout.policies === undefined ? {} : { policies: rollout.policies }),
+      tags: { ...rollout.tags, rollout: spec.rollout, sample: spec.sample },
+    },
+  };
+};
+
+/** What is recorded before a team begins. */
+export const startDraft = (rollout: RolloutSpec, attempt: Started): Draft => started(rollout, attempt, false);
+
+/** What is recorded of an attempt that ended; nothing of one that never began. */
+export function endDrafts(rollout: RolloutSpec, row: AttemptRow): Draft[] {
+  const { id, result, startedAt, outcome } = row;
+  if (result === null || startedAt === null) return [];
+  const attempt = { id, spec: row.spec, startedAt };
+  const drafts: Draft[] = [startDraft(rollout, attempt)];
+  if (outcome === 'done') drafts.push(started(rollout, attempt, true));
+  if (result.reward !== null)
+    drafts.push({
+      name: 'feedback.recorded',
+      source: SOURCE,
+      id: `${id}/reward`,
+      time: result.at,
+      data: {
+        feedback_id: `${id}/reward`,
+        target: { kind: 'episode', id, episode_id: id },
+        kind: 'reward',
+        name: 'reward',
+        value: result.reward,
+        by: 'code',
+      },
+    });
+  if (result.closed_by_team !== true)
+    drafts.push({
+      name: 'episode.finished',
+      source: SOURCE,
+      id: `${id}/finished${result.late ? '/late' : ''}`,
+      time: result.at,
+      data: {
+        episode_id: id,
+        outcome: result.outcome,
+        stop_reason: result.late ? `late: ${result.stop_reason}` : result.stop_reason,
+        ...(result.answer === null ? {} : { answer: result.answer }),
+      },
+    });
+  return drafts;
+}
+
+/** Appends them; those that the log has are known. */
+export async function appendDrafts(log: EventLog, drafts: readonly Draft[]): Promise<void> {
+  const events = drafts.map((draft) => ownEvent(draft, 'usage'));
+  for (let from = 0; from < events.length; from += BATCH) await log.append(events.slice(from, from + BATCH));
+}
+
+/** Records how these attempts ended; what is recorded already is known. */
+export const announce = (log: EventLog, rollout: RolloutSpec, rows: readonly AttemptRow[]): Promise<void> =>
+  appendDrafts(
+    log,
+    rows.flatMap((row) => endDrafts(rollout, row)),
+  );

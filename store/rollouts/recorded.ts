@@ -1,0 +1,82 @@
+/** What the tables hold of an episode that a team played, and of all episodes of a rollout. */
+import type { Session } from '../db/pool.ts';
+import { firstOf, query, sql } from '../db/query.ts';
+
+export type Recorded = {
+  /** Calls, steps, messages and tool calls. */
+  readonly entries: number;
+  /** As the team closed it; null where it did not. */
+  readonly outcome: string | null;
+  /** By the team: neither as idle nor by the rollout. */
+  readonly closed: boolean;
+};
+
+/** Nothing is an episode without entries. */
+export async function recordedOf(db: Pick<Session, 'query'>, episode: string): Promise<Recorded> {
+  const row = await firstOf(
+    db,
+    query
+      .selectFrom('facts.episodes')
+      .select(['outcome', 'calls', 'steps', 'messages', 'tool_calls'])
+      .select(
+        sql<boolean>`coalesce(split_part(finished_version, chr(1), 2) not in ('/rollouts', '/closing'), false)`.as(
+          'closed',
+        ),
+      )
+      .where('episode_id', '=', episode),
+  );
+  if (row === undefined) return { entries: 0, outcome: null, closed: false };
+  const { calls, steps, messages, tool_calls, outcome, closed } = row;
+  return {
+    entries: (calls ?? 0) + (steps ?? 0) + (messages ?? 0) + (tool_calls ?? 0),
+    outcome: closed ? outcome : null,
+    closed,
+  };
+}
+
+export type RolloutFacts = {
+  /** Tokens of prompts and answers; null where no call says how many. */
+  readonly tokens: number | null;
+  /** Episodes that were accepted and have no reward. */
+  readonly withoutReward: number;
+  /** Groups that are complete, and whose rewards are all equal: comparing their members gives no signal. */
+  readonly equalRewards: number;
+};
+
+/** Of the episodes of a rollout that the tables hold now. */
+export async function rolloutFacts(
+  db: Pick<Session, 'query'>,
+  rollout: string,
+  samples: number,
+): Promise<RolloutFacts> {
+  const ours = query
+    .selectFrom('facts.episodes')
+    .where('episode_id', '>=', `${rollout}/`)
+    .where('episode_id', '<', `${rollout}0`);
+  const counted = await firstOf(
+    db,
+    ours
+      .select(sql<number | null>`(sum(input_tokens + output_tokens))::float8`.as('tokens'))
+      .select(
+        sql<number>`(count(*) filter (where group_id is not null and reward is null))::integer`.as('withoutReward'),
+      ),
+  );
+  const equal = await firstOf(
+    db,
+    query
+      .selectFrom(
+        ours
+          .select('group_id')
+          .where('group_id', 'is not', null)
+          .groupBy('group_id')
+          .having(sql<boolean>`count(reward) = ${samples} and min(reward) = max(reward)`)
+          .as('groups'),
+      )
+      .select(sql<number>`count(*)::integer`.as('n')),
+  );
+  return {
+    tokens: counted?.tokens ?? null,
+    withoutReward: counted?.withoutReward ?? 0,
+    equalRewards: samples === 1 ? 0 : (equal?.n ?? 0),
+  };
+}

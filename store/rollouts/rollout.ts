@@ -1,0 +1,117 @@
+/**
+ * What a rollout is asked for: tasks times samples by one runner. The samples of one task are a group. Ids are made of what they name, so a
+ * rollout that goes on after its worker died names the same episodes.
+ */
+import { type Static, Type } from 'typebox';
+import { Compile } from 'typebox/compile';
+import { got, TroupeError } from '../../errors.ts';
+import { hashId, isRecord, parseRecord } from '../../ingest/json.ts';
+import { needsEscape } from '../../ingest/text.ts';
+import { checkedSpec } from '../jobs/jobs.ts';
+
+const Task = Type.Object(
+  { task_id: Type.String({ minLength: 1, maxLength: 512 }) },
+  {
+    additionalProperties: true,
+    description: 'prompt or input is what is asked, answer the right answer; every field goes to the team',
+  },
+);
+/** A task as it goes to the team. */
+export type RolloutTask = Static<typeof Task>;
+
+export const RolloutSpec = Type.Object(
+  {
+    runner: Type.String({ minLength: 1, description: 'name of a runner of the configuration' }),
+    tasks: Type.Array(Task, { minItems: 1, description: 'what is to be solved' }),
+    samples: Type.Integer({ minimum: 1, maximum: 10_000, description: 'episodes for each task: the size of a group' }),
+    tags: Type.Optional(
+      Type.Record(Type.String(), Type.Union([Type.String(), Type.Number(), Type.Boolean()]), {
+        description: 'tags of every episode',
+      }),
+    ),
+    policies: Type.Optional(
+      Type.Record(Type.String(), Type.String(), {
+        description: 'checkpoint of each policy, recorded with the episodes',
+      }),
+    ),
+    seed: Type.Optional(Type.Integer({ minimum: 0, description: 'of which each sample gets one of its own' })),
+    deadline_s: Type.Optional(
+      Type.Number({
+        exclusiveMinimum: 0,
+        description: 'seconds from the request to the end, whatever is done by then',
+      }),
+    ),
+  },
+  { additionalProperties: false },
+);
+export type RolloutSpec = Static<typeof RolloutSpec>;
+const Checked = Compile(RolloutSpec);
+
+export const ROLLOUT = 'rollout';
+/** A rollout's id stands before a slash in the ids of its episodes. That of one that is part of another job has slashes itself. */
+const ID = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
+/** Bytes of an id. */
+const LONGEST_ID = 512;
+/** Room for what follows the task in an episode's id: sample and attempt. */
+const ID_TAIL = 20;
+
+/** @throws TroupeError `usage` for an id that cannot stand in the ids of episodes */
+export function checkedRolloutId(id: string): string {
+  if (ID.test(id)) return id;
+  throw new TroupeError(
+    'usage',
+    `The id of a rollout should have 1 to 64 letters, digits, dots, dashes and underscores, and begin with a letter or digit, but it is ${got(id)}.`,
+  );
+}
+
+/** The spec of a rollout job. @throws TroupeError `usage` naming the field or the task */
+export function rolloutSpec(id: string, spec: unknown): RolloutSpec {
+  const checked = checkedSpec(Checked, spec);
+  const seen = new Set<string>();
+  for (const { task_id } of checked.tasks) {
+    if (seen.has(task_id))
+      throw new TroupeError('usage', `The task ${got(task_id)} stands twice; each task_id should stand once.`);
+    seen.add(task_id);
+    if (needsEscape(task_id))
+      throw new TroupeError('usage', `The task_id ${got(task_id)} should have no U+0000 and no half of a character.`);
+    if (Buffer.byteLength(groupId(id, task_id)) + ID_TAIL > LONGEST_ID)
+      throw new TroupeError(
+        'usage',
+        `The task_id ${got(task_id)} is too long: with the rollout's id it should have at most ${LONGEST_ID - ID_TAIL} bytes.`,
+      );
+  }
+  return checked;
+}
+
+/** Tasks as JSON lines: one object a line, with a task_id; a line without gets one made of its content. @throws TroupeError `usage` */
+export function readTasks(text: string, from: string): RolloutTask[] {
+  const tasks: RolloutTask[] = [];
+  for (const [i, line] of text.split('\n').entries()) {
+    if (line.trim() === '') continue;
+    const parsed = parseRecord(line);
+    const value = 'refusal' in parsed ? undefined : parsed.value;
+    const where = `Line ${i + 1} of ${from}`;
+    if (!isRecord(value)) throw new TroupeError('usage', `${where} should be a JSON object, but it is ${got(line)}.`);
+    const { task_id = `task-${hashId(value)}` } = value;
+    if (typeof task_id !== 'string' || task_id === '' || Buffer.byteLength(task_id) > LONGEST_ID)
+      throw new TroupeError(
+        'usage',
+        `${where}: task_id should be a text of 1 to 512 bytes, but it is ${got(task_id)}.`,
+      );
+    tasks.push({ ...value, task_id });
+  }
+  if (tasks.length === 0)
+    throw new TroupeError('usage', `${from} holds no tasks; it should hold one JSON object a line.`);
+  return tasks;
+}
+
+/** What the samples of a task are compared in. */
+export const groupId = (rollout: string, taskId: string): string => `${rollout}/${taskId}`;
+
+/** Attempts after the first end with `/a1`, `/a2` …, so that no two ids are equal whatever the tasks are called. */
+export const episodeId = (rollout: string, taskId: string, sample: number, attempt: number): string =>
+  `${groupId(rollout, taskId)}/${sample}${attempt === 0 ? '' : `/a${attempt}`}`;
+
+/** A seed of 31 bits for one sample: the same for every attempt at it. */
+export const seedOf = (seed: number, taskId: string, sample: number): number =>
+  Number.parseInt(hashId(seed, taskId, sample).slice(0, 8), 16) >>> 1;

@@ -1,0 +1,75 @@
+/** What a schedule did: the jobs it requested, and the ticks it skipped with their reasons. */
+import type { EventData } from '../../ingest/events.ts';
+import type { Db } from '../db/pool.ts';
+import { query, rowsOf } from '../db/query.ts';
+import { fireId } from './due.ts';
+
+export type ScheduledRun = {
+  readonly job_id: string;
+  readonly due_at: string;
+  readonly state: 'waiting' | 'running' | 'finished';
+  readonly outcome: 'done' | 'failed' | 'cancelled' | null;
+  readonly result: unknown;
+  readonly error: unknown;
+};
+
+export type ScheduleHistory = {
+  readonly runs: readonly ScheduledRun[];
+  readonly skipped: readonly SkippedTicks[];
+};
+
+/** `count` is null where there were more than anyone counted. */
+export type SkippedTicks = {
+  readonly due_at: string;
+  readonly until: string;
+  readonly count: number | null;
+  readonly reason: string;
+  readonly detail: string | null;
+};
+
+/** The last `limit` jobs and the last `limit` skipped ticks, newest first. */
+export async function scheduleHistory(db: Db, name: string, limit: number): Promise<ScheduleHistory> {
+  const [runs, skipped] = await Promise.all([
+    lastRuns(db, name, { limit }),
+    rowsOf(
+      db,
+      query
+        .selectFrom('troupe.events')
+        .select('data')
+        .where('key', '=', `x/schedule/${name}`)
+        .where('name', '=', 'schedule.skipped')
+        .orderBy('position', 'desc')
+        .limit(limit),
+    ),
+  ]);
+  return {
+    runs,
+    skipped: skipped.map(({ data }) => {
+      const { due_at, until, count, reason, detail } = data as EventData<'schedule.skipped'>;
+      return { due_at, until, count: count ?? null, reason, detail: detail ?? null };
+    }),
+  };
+}
+
+/** The last `limit` jobs that were due after that instant, newest first. */
+export async function lastRuns(
+  db: Db,
+  name: string,
+  { after = '', limit }: { readonly after?: string; readonly limit: number },
+): Promise<ScheduledRun[]> {
+  const first = fireId(name, '');
+  const runs = await rowsOf(
+    db,
+    query
+      .selectFrom('troupe.job_queue')
+      .select(['job_id', 'state', 'outcome', 'result', 'error'])
+      .where('job_id', '>', fireId(name, after))
+      // The character after the slash: all ids that begin with `first`, and no other.
+      .where('job_id', '<', `${first.slice(0, -1)}0`)
+      // Parts of a job have ids below its own.
+      .where('job_id', 'not like', `${first}%/%`)
+      .orderBy('job_id', 'desc')
+      .limit(limit),
+  );
+  return runs.map((run) => ({ ...run, due_at: run.job_id.slice(first.length) }));
+}

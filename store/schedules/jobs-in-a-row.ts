@@ -1,0 +1,35 @@
+/** Whether the last jobs of a schedule went so badly that it should start no more of them. */
+import type { ScheduleDefinition } from './definition.ts';
+import type { ScheduledRun } from './history.ts';
+
+/** Defaults of a schedule that names none. */
+export const PAUSE_AFTER = { failed: 3, refused: 2 } as const;
+
+/** Why the schedule is to be paused, from its jobs, newest first; null where it is not. */
+export function reasonToPause(
+  { pause_after = PAUSE_AFTER }: Pick<ScheduleDefinition, 'pause_after'>,
+  runs: readonly ScheduledRun[],
+): string | null {
+  const ended = runs.filter((run) => run.state === 'finished');
+  const inARow = (bad: (run: ScheduledRun) => boolean): number => {
+    const good = ended.findIndex((run) => !bad(run));
+    return good < 0 ? ended.length : good;
+  };
+  const failed = inARow((run) => run.outcome === 'failed');
+  if (pause_after.failed > 0 && failed >= pause_after.failed)
+    return `its last ${failed} jobs failed: ${messageOf(ended[0]?.error)}`;
+  const refused = inARow(gateRefused);
+  if (pause_after.refused > 0 && refused >= pause_after.refused)
+    return `the gate refused the candidates of its last ${refused} jobs`;
+  return null;
+}
+
+/** A plan that came to its gate and released nothing. */
+function gateRefused({ outcome, result }: ScheduledRun): boolean {
+  if (outcome !== 'done' || typeof result !== 'object' || result === null) return false;
+  const { released, rounds } = result as { readonly released?: unknown; readonly rounds?: unknown };
+  return released === false && Array.isArray(rounds) && rounds.length > 0;
+}
+
+const messageOf = (error: unknown): string =>
+  typeof error === 'object' && error !== null && 'message' in error ? String(error.message) : 'without a reason';

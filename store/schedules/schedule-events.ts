@@ -1,0 +1,16 @@
+/** The events of schedules, appended under the key of the schedule. */
+import type { Draft, EventData } from '../../ingest/events.ts';
+import { hashId } from '../../ingest/json.ts';
+import type { EventLog } from '../../ingest/log/log.ts';
+import { ownEvent } from '../../ingest/own-event.ts';
+
+type Written = Pick<Draft<'schedule.changed'> | Draft<'schedule.skipped'>, 'name' | 'data'>;
+
+/** A skipped tick is one event, whoever records it; a change is one for each time. */
+export async function recordScheduleEvent(log: EventLog, at: Date, { name, data }: Written): Promise<void> {
+  const id =
+    name === 'schedule.skipped'
+      ? `skipped/${(data as EventData<'schedule.skipped'>).due_at}`
+      : hashId('schedule', data, at.toISOString());
+  await log.append([ownEvent({ name, data, source: '/schedules', id, time: at.toISOString() } as Draft)]);
+}

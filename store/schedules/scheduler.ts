@@ -1,0 +1,127 @@
+/**
+ * The scheduler: decides the ticks that are due and carries the decisions out. Any number of schedulers may run on one project: the
+ * decision on a tick is written by one of them, and the id of its job is made of schedule and tick. Its clock is handed in.
+ */
+import { isTransient } from '../db/faults.ts';
+import { onNews } from '../db/news.ts';
+import type { Db } from '../db/pool.ts';
+import type { JobContext } from '../jobs/jobs.ts';
+import { type Decision, due, nextTimes } from './due.ts';
+import { lastRuns } from './history.ts';
+import { PAUSE_AFTER, reasonToPause } from './jobs-in-a-row.ts';
+import { newEpisodes } from './new-episodes.ts';
+import {
+  carryOut,
+  listSchedules,
+  moveState,
+  pauseAsRead,
+  runningJob,
+  SCHEDULE_CHANNEL,
+  type Schedule,
+  type ScheduleState,
+  timesOf,
+} from './schedules.ts';
+
+/** The longest time between two looks: a step of the clock is noticed within it. */
+const LONGEST_MS = 60_000;
+/** Before a schedule is looked at again that another scheduler just changed. */
+const CHANGED_MS = 1000;
+
+export type SchedulerTrouble = {
+  /** Called with what the environment failed at, which is tried again. */
+  readonly onTrouble?: (error: unknown) => void;
+  /** Called with the error of a schedule that cannot be decided; the others are. */
+  readonly onBroken?: (name: string, error: unknown) => void;
+};
+
+/**
+ * Decides every tick that is due by the clock of the context, and carries out what was decided. Returns how many milliseconds from now
+ * the next tick is due, null where none is.
+ */
+export async function scheduleOnce(context: JobContext, { onBroken }: SchedulerTrouble = {}): Promise<number | null> {
+  const now = context.now().getTime();
+  let soonest: number | null = null;
+  for (const schedule of await listSchedules(context.db)) {
+    try {
+      const next = await decide(context, schedule, now);
+      if (next !== null) soonest = Math.min(soonest ?? next, next);
+    } catch (error) {
+      if (isTransient(error) || onBroken === undefined) throw error;
+      onBroken(schedule.name, error);
+    }
+  }
+  return soonest;
+}
+
+/** Milliseconds until the next tick of the schedule; null where none comes. */
+async function decide(context: JobContext, found: Schedule, now: number): Promise<number | null> {
+  // Something is left where the scheduler that decided it died before it was carried out.
+  const schedule = await carryOut(context, found);
+  if (schedule === null) return CHANGED_MS;
+  const { name, definition, state } = schedule;
+  if (state.paused !== null) return null;
+  const options = { name, ...timesOf(state), now };
+  if (due(definition, { ...options, running: null }).decisions.length > 0) {
+    const reason = await badJobs(context.db, schedule);
+    if (reason !== null) {
+      const paused = await pauseAsRead(context, schedule, { by: 'scheduler', reason });
+      return paused ? null : CHANGED_MS;
+    }
+    const found = due(definition, { ...options, running: await runningJob(context.db, name) });
+    const { decisions, ...more } = await underCondition(context.db, schedule, found.decisions, now);
+    const at = new Date(now).toISOString();
+    const pending = decisions.length === 0 ? null : { at, decisions };
+    const after = { ...state, ...more, last: new Date(found.last).toISOString(), pending };
+    const moved = await moveState(context.db, schedule, after);
+    if (moved === null || (await carryOut(context, moved)) === null) return CHANGED_MS;
+  }
+  const [next] = nextTimes(definition, options, 1);
+  return next === undefined ? null : Date.parse(next) - now;
+}
+
+async function badJobs(db: Db, { name, definition, state }: Schedule): Promise<string | null> {
+  const { failed, refused } = definition.pause_after ?? PAUSE_AFTER;
+  if (failed + refused === 0) return null;
+  // One more than are needed: the newest may not have ended.
+  const limit = Math.max(failed, refused) + 1;
+  return reasonToPause(definition, await lastRuns(db, name, { after: state.resumed ?? '', limit }));
+}
+
+/** What is left of the decisions under the condition of the schedule, and what its state remembers of the look. */
+async function underCondition(
+  db: Db,
+  { definition: { when, cron }, state }: Schedule,
+  decisions: readonly Decision[],
+  now: number,
+): Promise<{ readonly decisions: readonly Decision[] } & Pick<ScheduleState, 'started' | 'checked'>> {
+  if (when === undefined) return { decisions };
+  // The ticks of an interval only look whether the condition holds; those of a cron expression are expected to start a job.
+  const recorded = cron === undefined ? decisions.filter((one) => one.action === 'fire') : decisions;
+  if (!recorded.some((one) => one.action === 'fire')) return { decisions: recorded };
+  const { count, until } = await newEpisodes(db, state.started ?? []);
+  const checked = { at: new Date(now).toISOString(), new_episodes: count };
+  if (count >= when.new_episodes) return { decisions: recorded, started: until, checked };
+  if (cron === undefined) return { decisions: [], checked };
+  const detail = `${count} new judged episodes, and the condition is ${when.new_episodes}`;
+  return {
+    decisions: recorded.map((one) =>
+      one.action === 'skip'
+        ? one
+        : { action: 'skip', instant: one.instant, until: one.instant, count: 1, reason: 'condition', detail },
+    ),
+    checked,
+  };
+}
+
+export type SchedulerOptions = SchedulerTrouble & { readonly signal: AbortSignal };
+
+/** Works until the signal fires: wakes when the next tick is due, when a schedule changed, and at least once a minute. */
+export async function runScheduler(context: JobContext, options: SchedulerOptions): Promise<void> {
+  let pollMs = LONGEST_MS;
+  const wake = { signal: options.signal, ...(options.onTrouble ? { onTrouble: options.onTrouble } : {}) };
+  await onNews(context.db, SCHEDULE_CHANNEL, { ...wake, pollMs: () => pollMs }, async () => {
+    const next = await scheduleOnce(context, options);
+    pollMs = Math.max(1, Math.min(LONGEST_MS, next ?? LONGEST_MS));
+    return false;
+  });
+}

@@ -1,0 +1,220 @@
+/** Workers that lease episodes of a rollout over HTTP, and what becomes of reports that are late, doubled or of nobody. */
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { postgresLog } from '../../ingest/log/postgres.ts';
+import { runJobs, waitForJob } from '../../store/jobs/jobs.ts';
+import { createKey } from '../../store/keys/api-keys.ts';
+import { runProjector } from '../../store/projecting/projector.ts';
+import { type RolloutResult, rolloutHandlers } from '../../trainer/rollouts/handler.ts';
+import type { Leased } from '../../trainer/rollouts/leases.ts';
+import { readRunners } from '../../trainer/rollouts/runners.ts';
+import { post, type TestApp, testApp } from './support/app.ts';
+
+const runners = readRunners({
+  pool: { workers: true, lease_s: 30, timeout_s: 60, agent: 'solver' },
+  brief: { workers: true, lease_s: 4, timeout_s: 60 },
+  here: { command: ['true'] },
+});
+
+let at: TestApp;
+let stop: AbortController;
+let running: Promise<unknown>[];
+beforeEach(async () => {
+  at = await testApp({ runners });
+  stop = new AbortController();
+  const { db } = at;
+  const context = { db, log: postgresLog(db), now: () => new Date() };
+  const { signal } = stop;
+  const handlers = rolloutHandlers(context, { runners, env: process.env, signal });
+  running = [
+    runProjector(db, { signal, onTrouble: () => {} }),
+    runJobs(context, { worker: 'w', handlers, signal, pollMs: 20 }),
+  ];
+});
+afterEach(async () => {
+  stop.abort();
+  await Promise.all(running);
+  await at.close();
+});
+
+const ask = async (path: string, body: object, headers = {}) => {
+  const answer = await post(at.app, body, headers, `/v1/rollouts${path}`);
+  return { status: answer.statusCode, ...answer.json() } as Record<string, unknown>;
+};
+const begin = (more: object = {}) =>
+  ask('', { id: 'r', runner: 'pool', tasks: [{ task_id: 'a', prompt: 'x' }], samples: 2, ...more });
+/** The next attempt: the job plans them a moment after it was asked for. */
+const leased = async (runner = 'pool'): Promise<Leased> => {
+  for (let tries = 0; tries < 1000; tries++) {
+    const { attempt } = await ask('/lease', { runner });
+    if (attempt) return attempt as Leased;
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  throw new Error('no attempt came');
+};
+const call = ({ base_path }: Leased) =>
+  post(
+    at.app,
+    { model: 'policy:solver', messages: [{ role: 'user', content: 'x' }] },
+    {},
+    `${base_path}/chat/completions`,
+  );
+const end = ({ attempt_id, token }: Leased, more: object = { outcome: 'done', reward: 1 }) =>
+  ask('/finish', { attempt_id, token, ...more });
+const result = async () => (await waitForJob(at.db, 'r', { timeoutMs: 60_000 })) as RolloutResult;
+
+describe('workers', () => {
+  it('lease each episode once, play it by its base path, and finish it; then the group is complete', async () => {
+    expect(await begin()).toEqual({ status: 202, rollout_id: 'r' });
+    const [one, two] = [await leased(), await leased()];
+    expect(one).toMatchObject({
+      attempt_id: 'r/a/0',
+      token: 1,
+      rollout_id: 'r',
+      episode_id: 'r/a/0',
+      group_id: 'r/a',
+      task: { task_id: 'a', prompt: 'x' },
+      sample: 0,
+      attempt: 0,
+      base_path: '/e/r%2Fa%2F0/a/solver/v1',
+      lease_s: 30,
+    });
+    expect(two.attempt_id).toBe('r/a/1');
+    expect(await ask('/lease', { runner: 'pool' })).toEqual({ status: 200, attempt: null });
+    const beat = await ask('/heartbeat', { attempt_id: one.attempt_id, token: one.token });
+    expect(beat).toEqual({ status: 200, lease_s: 30, seconds_left: expect.any(Number) });
+    for (const [attempt, reward] of [
+      [one, 1],
+      [two, 0],
+    ] as const) {
+      expect((await call(attempt)).statusCode).toBe(200);
+      expect(await end(attempt, { outcome: 'done', reward, answer: 'four' })).toEqual({
+        status: 200,
+        state: 'accepted',
+        outcome: 'done',
+        why: null,
+      });
+    }
+    // The answer to the first report was lost, so it is sent again.
+    expect(await end(one)).toMatchObject({ state: 'duplicate', outcome: 'done' });
+    expect(await result()).toMatchObject({
+      episodes: ['r/a/0', 'r/a/1'],
+      groups: { complete: 1, partial: 0 },
+      attempts: { done: 2, failed: 0, late: 0, retried: 0 },
+      without_reward: 0,
+    });
+    await at.project();
+    const { rows } = await at.db.query(
+      `select episode_id, group_id, reward, answer, closed from traj.episodes order by 1`,
+    );
+    expect(rows).toEqual([
+      { episode_id: 'r/a/0', group_id: 'r/a', reward: 1, answer: 'four', closed: true },
+      { episode_id: 'r/a/1', group_id: 'r/a', reward: 0, answer: 'four', closed: true },
+    ]);
+    const state = (await at.app.inject('/v1/rollouts/r')).json();
+    expect(state).toMatchObject({
+      state: 'finished',
+      outcome: 'done',
+      attempts: { waiting: 0, running: 0, done: 2, failed: 0 },
+    });
+  });
+
+  it('one that gives no sign of life loses its episode to another; its late report is kept and counts nothing', async () => {
+    await begin({ runner: 'brief', samples: 1 });
+    const silent = await leased('brief');
+    await call(silent);
+    const next = await leased('brief');
+    expect(next).toMatchObject({ attempt_id: 'r/a/0/a1', attempt: 1, seed: silent.seed });
+    expect(await ask('/heartbeat', { attempt_id: silent.attempt_id, token: 1 })).toMatchObject({
+      status: 409,
+      code: 'fenced',
+    });
+    expect(await end(silent, { outcome: 'done', reward: 1 })).toMatchObject({
+      status: 200,
+      state: 'late',
+      outcome: 'failed',
+    });
+    expect(await end(silent, { outcome: 'done', reward: 1 })).toMatchObject({
+      status: 200,
+      state: 'duplicate',
+      outcome: 'failed',
+    });
+    await call(next);
+    expect(await end(next, { outcome: 'done', reward: 0.5 })).toMatchObject({ state: 'accepted' });
+    expect(await result()).toMatchObject({
+      episodes: ['r/a/0/a1'],
+      attempts: { done: 1, failed: 1, late: 1, retried: 1 },
+    });
+    await at.project();
+    const { rows } = await at.db.query(
+      `select episode_id, group_id, reward, stop_reason from traj.episodes order by 1`,
+    );
+    expect(rows).toEqual([
+      { episode_id: 'r/a/0', group_id: null, reward: 1, stop_reason: 'late: done' },
+      { episode_id: 'r/a/0/a1', group_id: 'r/a', reward: 0.5, stop_reason: 'done' },
+    ]);
+  });
+
+  it('a failure has no reward and is played again; done without anything recorded is a failure', async () => {
+    await begin({ samples: 1 });
+    expect(
+      await end(await leased(), { outcome: 'failed', reason: 'the tool server is down', reward: 1 }),
+    ).toMatchObject({
+      outcome: 'failed',
+      why: 'the tool server is down',
+    });
+    expect(await end(await leased())).toMatchObject({
+      state: 'accepted',
+      outcome: 'failed',
+      why: expect.stringContaining('nothing was recorded'),
+    });
+    const { groups, partial } = await result();
+    expect(groups).toEqual({ complete: 0, partial: 1 });
+    expect(partial[0]!.why).toEqual([expect.objectContaining({ code: 'nothing_recorded', samples: 1 })]);
+    await at.project();
+    const { rows } = await at.db.query(`select count(reward)::int as n from traj.episodes`);
+    expect(rows).toEqual([{ n: 0 }]);
+  });
+
+  it('at the deadline of the rollout what waits and runs ends', async () => {
+    await begin({ deadline_s: 4 });
+    const held = await leased();
+    const { partial } = await result();
+    expect(partial[0]!.why).toEqual([expect.objectContaining({ code: 'deadline', samples: 2 })]);
+    expect(await end(held)).toMatchObject({ state: 'late' });
+  });
+});
+
+describe('what does not fit is refused by name', () => {
+  it.each([
+    ['', { runner: 'none', tasks: [{ task_id: 'a' }], samples: 1 }, 404, /no runner "none"; it has pool, brief, here/],
+    ['', { runner: 'pool', tasks: [], samples: 1 }, 400, /tasks/],
+    [
+      '',
+      { runner: 'pool', tasks: [{ task_id: 'a' }], samples: 1, command: ['rm'] },
+      400,
+      /command is not a field of it/,
+    ],
+    ['', { id: 'a/b', runner: 'pool', tasks: [{ task_id: 'a' }], samples: 1 }, 400, /id of a rollout/],
+    ['/lease', { runner: 'here' }, 400, /is a command that Troupe starts itself/],
+    ['/heartbeat', { attempt_id: 'r/none/0', token: 1 }, 404, /no attempt r\/none\/0/],
+    ['/finish', { attempt_id: 'r/none/0', token: 1, outcome: 'done' }, 404, /no attempt/],
+    ['/finish', { attempt_id: 'r/none/0', token: 1, outcome: 'won' }, 400, /outcome/],
+  ])('%s %j', async (path, body, status, sentence) => {
+    expect(await ask(path, body)).toMatchObject({ status, detail: expect.stringMatching(sentence) });
+  });
+
+  it('another rollout under the same name, while the same one again changes nothing', async () => {
+    await begin();
+    expect(await begin()).toMatchObject({ status: 202 });
+    expect(await begin({ samples: 3 })).toMatchObject({ status: 409, code: 'conflict' });
+  });
+
+  it('a key without the scope rollout', async () => {
+    const { text } = await createKey(at.db, { name: 'agents', scopes: ['ingest'], expiresAt: null });
+    const worker = await createKey(at.db, { name: 'pool', scopes: ['rollout'], expiresAt: null });
+    expect(await ask('/lease', { runner: 'pool' }, { authorization: `Bearer ${text}` })).toMatchObject({ status: 403 });
+    expect(await ask('/lease', { runner: 'pool' }, { authorization: `Bearer ${worker.text}` })).toMatchObject({
+      status: 200,
+    });
+  });
+});

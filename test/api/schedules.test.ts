@@ -1,0 +1,54 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type TestApp, testApp } from './support/app.ts';
+
+const NIGHTLY = {
+  cron: '0 3 * * *',
+  zone: 'Europe/Berlin',
+  job: { kind: 'evaluate', spec: { sets: { all: {} } } },
+  overlap: 'skip',
+  catch_up_seconds: 86_400,
+  jitter_seconds: 0,
+};
+
+describe('/v1/schedules', () => {
+  let at: TestApp;
+  beforeAll(async () => {
+    at = await testApp();
+  });
+  afterAll(() => at.close());
+  const ask = async (method: 'GET' | 'POST' | 'DELETE', url: string, body?: unknown) => {
+    const headers = body === undefined ? {} : { 'content-type': 'application/json' };
+    const payload = body === undefined ? {} : { payload: JSON.stringify(body) };
+    const { statusCode, body: text } = await at.app.inject({ method, url, headers, ...payload });
+    return { status: statusCode, answer: text === '' ? null : JSON.parse(text) };
+  };
+
+  it('adds, lists, pauses, resumes, runs and removes a schedule', async () => {
+    const added = await ask('POST', '/v1/schedules', { name: 'nightly', definition: NIGHTLY });
+    expect(added).toMatchObject({ status: 201, answer: { name: 'nightly', definition: NIGHTLY, paused: null } });
+    expect(added.answer.next).toHaveLength(5);
+    expect((await ask('GET', '/v1/schedules')).answer.items).toMatchObject([{ name: 'nightly' }]);
+    const paused = await ask('POST', '/v1/schedules/nightly/pause', { reason: 'labels are checked' });
+    expect(paused.answer).toMatchObject({ paused: { by: 'http', reason: 'labels are checked' }, next: [] });
+    expect((await ask('POST', '/v1/schedules/nightly/resume')).answer).toMatchObject({ paused: null });
+    const run = await ask('POST', '/v1/schedules/nightly/run');
+    expect(run).toMatchObject({ status: 202, answer: { job_id: expect.stringMatching(/^schedule\/nightly\//) } });
+    expect((await ask('POST', '/v1/schedules/nightly/run')).status).toBe(409);
+    expect((await ask('GET', '/v1/schedules/nightly')).answer.runs).toMatchObject([
+      { job_id: run.answer.job_id, state: 'waiting' },
+    ]);
+    expect((await ask('DELETE', '/v1/schedules/nightly')).status).toBe(204);
+    expect((await ask('GET', '/v1/schedules/nightly')).status).toBe(404);
+  });
+
+  it.each([
+    [{ name: 'nightly' }, /definition/],
+    [{ name: 'nightly', definition: { ...NIGHTLY, cron: '0 3 * *' } }, /five fields/],
+    [{ name: 'nightly', definition: { ...NIGHTLY, job: { kind: 'dream', spec: {} } } }, /the kinds are/],
+    [{ name: 'a b', definition: NIGHTLY }, /letters, digits/],
+  ])('refuses %j', async (body, why) => {
+    const { status, answer } = await ask('POST', '/v1/schedules', body);
+    expect(status).toBe(400);
+    expect(answer.detail).toMatch(why);
+  });
+});

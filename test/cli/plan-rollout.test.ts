@@ -1,0 +1,197 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { stringify } from 'yaml';
+import { freshDatabase, type TestDatabase } from '../support/database.ts';
+import { lines } from './support/chats.ts';
+import { WORDS } from './support/plays.ts';
+import { document, type Running, type Shell, shell } from './support/troupe.ts';
+
+/** Each test starts several processes. */
+const SLOW = 300_000;
+
+/** Asks the policy once. Even samples are right, so every group has a signal; a task that breaks fails at its last sample. */
+const TEAM = `
+import { readFileSync } from 'node:fs';
+const task = JSON.parse(readFileSync(process.env.TROUPE_TASK, 'utf8'));
+const response = await fetch(process.env.OPENAI_BASE_URL + '/chat/completions', {
+  method: 'POST',
+  headers: { 'content-type': 'application/json', authorization: 'Bearer ' + process.env.OPENAI_API_KEY },
+  body: JSON.stringify({ model: 'policy:solver', messages: [{ role: 'user', content: task.prompt }], max_tokens: 3, seed: Number(process.env.TROUPE_SEED) }),
+});
+if (!response.ok) throw new Error(response.status + ' ' + await response.text());
+const sample = Number(process.env.TROUPE_SAMPLE);
+if (task.breaks && sample === 1) process.exit(4);
+console.log(JSON.stringify({ reward: sample % 2 === 0 ? 1 : 0 }));
+`;
+
+describe('a plan that begins with a rollout', () => {
+  let database: TestDatabase;
+  let at: Shell;
+  const path = (name: string) => join(at.folder, name);
+  const troupe = async (...args: string[]) => {
+    const ended = await at.run([...args, '--json']);
+    return { code: ended.code, err: ended.err, out: ended.out === '' ? null : document(ended) };
+  };
+  const plan = (name: string, rollout: object = {}, more: object = {}) => ({
+    name,
+    seed: 5,
+    rounds: 2,
+    rollout: { runner: 'solver', tasks: 'tasks.jsonl', samples: 2, serving_within_s: 60, ...rollout },
+    judge: [{ method: 'grpo_advantage' }],
+    policies: {
+      solver: {
+        base: 'model',
+        recipe: { unit: 'step', credit: 'grpo_advantage' },
+        train: { method: 'rl', groups: 2, learning_rate: 0.01 },
+      },
+    },
+    gate: { kind: 'manual' },
+    ...more,
+  });
+  const written = (name: string, value: object) => {
+    writeFileSync(path(`${name}.yaml`), stringify(value));
+    return path(`${name}.yaml`);
+  };
+  let infer: Running;
+
+  beforeAll(async () => {
+    database = await freshDatabase();
+    at = shell({ DATABASE_URL: database.url });
+    writeFileSync(path('team.mjs'), TEAM);
+    const solver = { command: [process.execPath, path('team.mjs')], reward: 'stdout', retries: 0 };
+    writeFileSync(path('troupe.yaml'), stringify({ runners: { solver } }));
+    const questions = ['one plus two', 'two plus two', 'zero plus one'];
+    const tasks = questions.map((prompt, i) => ({ task_id: `t${i}`, prompt, ...(i === 2 ? { breaks: true } : {}) }));
+    writeFileSync(path('tasks.jsonl'), lines(tasks));
+    writeFileSync(path('broken.jsonl'), lines(tasks.slice(2)));
+    const config = {
+      ...{ words: WORDS, hidden_size: 16, intermediate_size: 32, num_hidden_layers: 1, num_attention_heads: 2 },
+      ...{ num_key_value_heads: 2, max_position_embeddings: 32 },
+    };
+    writeFileSync(path('model.json'), JSON.stringify(config));
+    const made = await troupe('model', 'new', '--dir', path('model'), '--config', path('model.json'), '--seed', '3');
+    expect([made.code, made.err]).toEqual([0, '']);
+    const serve = at.start(['run', 'serve', '--port', '0', '--json']);
+    infer = at.start(['run', 'infer', '--policy', 'solver', '--model', path('model'), '--json']);
+    await Promise.all([serve.said(/"role"/), infer.said(/"role"/)]);
+  }, SLOW);
+  afterAll(async () => {
+    at.remove();
+    await database.close();
+  });
+
+  it(
+    'plan check counts its tasks and attempts, and refuses a runner that is not known with the nearest name',
+    async () => {
+      const checked = await troupe('plan', 'check', written('loop', plan('loop', { per_round: 2 })));
+      expect(checked).toMatchObject({
+        code: 0,
+        out: {
+          stages: ['serving', 'rollout', 'judge', 'freeze-solver', 'train-solver', 'gate'],
+          rollout: { runner: 'solver', tasks: 3, tasks_of_round: 2, samples: 2, attempts: 4, attempts_at_most: 4 },
+        },
+      });
+      const wrong = written('wrong', plan('wrong', { runner: 'slover' }));
+      const refused = await troupe('plan', 'check', wrong);
+      expect([refused.code, refused.out.problems.join(' ')]).toEqual([1, expect.stringContaining('mean solver?')]);
+      const run = await troupe('plan', 'run', wrong);
+      expect([run.code, run.out.error.code]).toEqual([1, 'not_found']);
+      expect((await troupe('plan', 'show')).out).toEqual({ runs: [] });
+    },
+    SLOW,
+  );
+
+  it(
+    'trains on the complete groups of each round, which the weights of the release before have answered',
+    async () => {
+      const asked = await troupe('plan', 'run', written('loop', plan('loop')));
+      expect([asked.err, asked.code, asked.out.state]).toEqual(['', 7, 'undecided']);
+      const second = await troupe('gate', 'accept', 'loop-1');
+      expect([second.err, second.out.state]).toEqual(['', 'undecided']);
+      const { code, out } = await troupe('gate', 'accept', 'loop-1');
+      expect([code, out.released]).toEqual([0, true]);
+      const [first, next] = out.rounds;
+      for (const [round, { rollout }] of [
+        [1, first],
+        [2, next],
+      ] as const)
+        expect(rollout).toEqual({
+          rollout_id: `loop-1/${round}/rollout`,
+          episodes: 4,
+          groups: { complete: 2, partial: 1 },
+          left_out: [{ code: 'exit', message: 'Exit code 4.', samples: 1 }],
+          stale: 0,
+          unknown: 0,
+        });
+      // The second round was answered by what the first one released, and trained on nothing else.
+      const { rows } = await database.db.query(
+        `select d.dataset_id, count(*)::int as rows, array_agg(distinct r.episode_id order by r.episode_id) as episodes,
+                array_agg(distinct c.checkpoint_id) as answered_by
+         from facts.checkpoints k, json_array_elements_text(k.dataset_ids) as d (dataset_id)
+         join facts.dataset_rows r using (dataset_id) join facts.calls c using (episode_id, call_id)
+         where k.checkpoint_id = $1 group by 1`,
+        [next.candidates.solver],
+      );
+      expect(rows).toMatchObject([
+        {
+          rows: 4,
+          episodes: [0, 1].flatMap((task) => [0, 1].map((sample) => `loop-1/2/rollout/t${task}/${sample}`)),
+          answered_by: [first.candidates.solver],
+        },
+      ]);
+      const shown = await at.run(['plan', 'show', 'loop-1']);
+      expect(shown.out).toContain('The recipes of a round take only the complete groups of its rollout.');
+      expect(shown.out).toContain(
+        'Rollout loop-1/2/rollout: 2 groups complete; 1 partial and left out (1 sample exit: Exit code 4.); stale: 0 of 4 episodes.',
+      );
+    },
+    SLOW,
+  );
+
+  it(
+    'says which episodes other weights answered than those that training begins with',
+    async () => {
+      const base = plan('stale', { per_round: 2 }, { rounds: 1 });
+      const solver = { ...base.policies.solver, from: 'base' };
+      await troupe('plan', 'run', written('stale', { ...base, policies: { solver } }));
+      const { out } = await troupe('gate', 'refuse', 'stale-1');
+      const { stale, episodes, groups } = out.rounds[0].rollout;
+      expect(groups.complete + groups.partial).toBe(2);
+      expect([stale, episodes]).toEqual([episodes, 2 * groups.complete]);
+    },
+    SLOW,
+  );
+
+  it(
+    'fails where no group is complete, and says why',
+    async () => {
+      const { code, out } = await troupe('plan', 'run', written('none', plan('none', { tasks: 'broken.jsonl' })));
+      expect([code, out.error.message]).toEqual([
+        1,
+        expect.stringContaining(
+          'none of the 1 groups of rollout none-1/1/rollout is complete. 1 sample exit: Exit code 4.',
+        ),
+      ]);
+    },
+    SLOW,
+  );
+
+  it(
+    'begins no rollout before the policy is answered by what was released',
+    async () => {
+      infer.child.kill('SIGTERM');
+      await infer.ended;
+      const { code, out } = await troupe('plan', 'run', written('away', plan('away', { serving_within_s: 0.5 })));
+      expect([code, out.error.message]).toEqual([
+        1,
+        expect.stringMatching(/Policy solver should be answered by .* no process on this machine serves it/),
+      ]);
+      const { rows } = await database.db.query(
+        `select job_id from troupe.job_queue where starts_with(job_id, 'away-1/')`,
+      );
+      expect(rows).toEqual([{ job_id: 'away-1/1/serving' }]);
+    },
+    SLOW,
+  );
+});

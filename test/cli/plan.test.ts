@@ -1,0 +1,193 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { stringify } from 'yaml';
+import { freshDatabase, type TestDatabase } from '../support/database.ts';
+import { lines } from './support/chats.ts';
+import { plays, WORDS } from './support/plays.ts';
+import { document, type Shell, shell } from './support/troupe.ts';
+
+/** Each test starts several processes. */
+const SLOW = 300_000;
+
+describe('plans: from recorded episodes to a released checkpoint', () => {
+  let database: TestDatabase;
+  let at: Shell;
+  const path = (name: string) => join(at.folder, name);
+  const troupe = async (...args: string[]) => {
+    const ended = await at.run([...args, '--json']);
+    return { code: ended.code, err: ended.err, out: ended.out === '' ? null : document(ended) };
+  };
+  const plan = (name: string, more: object = {}) => ({
+    name,
+    seed: 3,
+    judge: [{ method: 'grpo_advantage' }],
+    policies: {
+      solver: {
+        base: 'model',
+        recipe: {
+          where: { field: 'reward', op: '>=', value: 1 },
+          roles: ['solver'],
+          split: { held_out: 0.4, seed: 1 },
+        },
+        train: { method: 'sft', steps: 40, batch: 8, learning_rate: 0.02, warmup: 2 },
+      },
+    },
+    gate: { kind: 'offline', find: 0.5, guardrails: { roles: 0.1 } },
+    ...more,
+  });
+  const written = (name: string, value: object) => {
+    writeFileSync(path(`${name}.yaml`), stringify(value));
+    return path(`${name}.yaml`);
+  };
+  const released = async () =>
+    (
+      await database.db.query<{ policies: Record<string, string> }>(
+        'select policies from facts.releases order by version',
+      )
+    ).rows.map((row) => row.policies);
+
+  beforeAll(async () => {
+    database = await freshDatabase();
+    at = shell({ DATABASE_URL: database.url });
+    writeFileSync(path('plays.jsonl'), lines(plays(12)));
+    expect((await troupe('import', path('plays.jsonl'))).code).toBe(0);
+    const config = {
+      ...{ words: WORDS, hidden_size: 16, intermediate_size: 32, num_hidden_layers: 1, num_attention_heads: 2 },
+      ...{ num_key_value_heads: 2, max_position_embeddings: 32 },
+    };
+    writeFileSync(path('model.json'), JSON.stringify(config));
+    const made = await troupe('model', 'new', '--dir', path('model'), '--config', path('model.json'), '--seed', '3');
+    expect([made.code, made.err]).toEqual([0, '']);
+  });
+  afterAll(async () => {
+    at.remove();
+    await database.close();
+  });
+
+  it(
+    'plan check says what a run would do, and changes nothing',
+    async () => {
+      const { code, out } = await troupe('plan', 'check', written('better', plan('better')));
+      expect(code).toBe(0);
+      expect(out).toMatchObject({
+        plan: 'better',
+        stages: ['judge', 'freeze-solver', 'train-solver', 'gate'],
+        rounds: 1,
+        problems: [],
+        gate: { kind: 'offline', tasks_wanted: null, deviation: null },
+      });
+      const { solver } = out.policies;
+      // Two of the four plays of each of 12 tasks are right, and each row stands in one of the two splits.
+      expect(solver.rows.train + solver.rows.held_out).toBe(24);
+      expect(solver.rows.held_out).toBe(2 * out.gate.tasks);
+      expect(solver).toMatchObject({ method: 'sft', start: { directory: path('model') }, roles: ['solver'] });
+      // Each row is "what is A plus B", five tokens, and an answer of two; 40 steps of 8 rows.
+      expect(solver.tokens).toBe(7 * 40 * 8);
+      expect(await released()).toEqual([]);
+      expect((await troupe('plan', 'show')).out).toEqual({ runs: [] });
+    },
+    SLOW,
+  );
+
+  it(
+    'a candidate that learned is better on held-out tasks and is released',
+    async () => {
+      const { code, out, err } = await troupe('plan', 'run', path('better.yaml'));
+      expect([code, err]).toEqual([0, '']);
+      expect(out).toMatchObject({ run: 'better-1', released: true, ended_early: null });
+      const [round] = out.rounds;
+      expect(await released()).toEqual([{ solver: round.candidates.solver }]);
+      const shown = await troupe('gate', 'show', 'better-1');
+      expect(shown.code).toBe(0);
+      expect(shown.out).toMatchObject({
+        kind: 'offline',
+        outcome: 'better',
+        passed: true,
+        guardrails: [{ of: 'role solver', passed: true }],
+        models: { solver: { candidate: round.candidates.solver } },
+      });
+      expect(shown.out.main.interval.low).toBeGreaterThan(0);
+      const page = await at.run(['gate', 'show', 'better-1']);
+      expect(page.out).toMatch(/^# Gate of better-1, round 1: passed\n/);
+      expect(page.out).toContain(`solver: ${shown.out.models.solver.incumbent} → ${round.candidates.solver}`);
+      // The checkpoint knows its dataset and its job, and the stages are those that check named.
+      const run = await troupe('plan', 'show', 'better-1');
+      expect(run.out.stages.map((stage: { job_id: string }) => stage.job_id)).toEqual(
+        ['judge', 'freeze-solver', 'train-solver', 'gate'].map((stage) => `better-1/1/${stage}`),
+      );
+      const lineage = await database.db.query('select job_id, policy from facts.checkpoints where checkpoint_id = $1', [
+        round.candidates.solver,
+      ]);
+      expect(lineage.rows).toEqual([{ job_id: 'better-1/1/train-solver', policy: 'solver' }]);
+    },
+    SLOW,
+  );
+
+  it(
+    'a candidate that is not better is kept with its report, and the run ends with 7',
+    async () => {
+      const before = await released();
+      // It begins with what was released, and a step this small changes next to nothing.
+      const solver = plan('idle').policies.solver;
+      const idle = { ...solver, train: { ...solver.train, steps: 1, learning_rate: 1e-12 } };
+      const { code, out } = await troupe('plan', 'run', written('idle', plan('idle', { policies: { solver: idle } })));
+      expect([code, out.released]).toEqual([7, false]);
+      expect(await released()).toEqual(before);
+      const shown = await troupe('gate', 'show', 'idle-1');
+      expect([shown.code, shown.out.passed]).toEqual([7, false]);
+      expect(shown.out.models.solver.incumbent).toBe(before[0]!.solver);
+      // Now that a report of this plan is there, check computes what the gate wants.
+      const checked = await troupe('plan', 'check', path('idle.yaml'));
+      expect(checked.out.gate.deviation).toBeCloseTo(shown.out.deviation, 12);
+      expect(checked.out.gate.tasks_wanted).toBeGreaterThan(0);
+    },
+    SLOW,
+  );
+
+  it(
+    'a manual gate waits for a person, who accepts or refuses',
+    async () => {
+      const manual = written('read', plan('read', { gate: { kind: 'manual' } }));
+      const asked = await troupe('plan', 'run', manual);
+      expect([asked.code, asked.out]).toMatchObject([7, { run: 'read-1', state: 'undecided' }]);
+      const before = await released();
+      const refused = await troupe('gate', 'refuse', 'read-1', '--reason', 'reads badly');
+      expect([refused.code, refused.out]).toMatchObject([7, { released: false, rounds: [{ reason: 'reads badly' }] }]);
+      expect(await released()).toEqual(before);
+      await troupe('plan', 'run', manual);
+      const accepted = await troupe('gate', 'accept', 'read-2');
+      expect([accepted.code, accepted.out]).toMatchObject([0, { released: true }]);
+      expect(await released()).toHaveLength(before.length + 1);
+      const again = await troupe('gate', 'accept', 'read-2');
+      expect([again.code, again.out.error.code]).toEqual([1, 'not_found']);
+    },
+    SLOW,
+  );
+
+  it(
+    'rounds go on from the released weights, each with a candidate of its own',
+    async () => {
+      const { code, out } = await troupe('plan', 'run', path('better.yaml'), '--rounds', '2');
+      expect([code, out.run]).toMatchObject([expect.any(Number), 'better-2']);
+      expect(out.rounds.map(({ round }: { round: number }) => round)).toEqual([1, 2]);
+      const ids = out.rounds.map(({ candidates }: { candidates: { solver: string } }) => candidates.solver);
+      expect(new Set(ids).size).toBe(2);
+    },
+    SLOW,
+  );
+
+  it(
+    'a recipe that keeps nothing is told by check, and ends a run with the filter that emptied it',
+    async () => {
+      const solver = plan('x').policies.solver;
+      const empty = { ...solver, recipe: { ...solver.recipe, where: { field: 'reward', op: '>=', value: 9 } } };
+      const file = written('empty', plan('empty', { policies: { solver: empty } }));
+      const checked = await troupe('plan', 'check', file);
+      expect([checked.code, checked.out.problems.length > 0]).toEqual([1, true]);
+      const ran = await troupe('plan', 'run', file);
+      expect([ran.code, ran.out.error.message]).toEqual([1, expect.stringContaining('keeps none')]);
+    },
+    SLOW,
+  );
+});

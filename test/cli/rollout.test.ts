@@ -1,0 +1,67 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { summary } from '../../cli/commands/rollout.ts';
+import { freshDatabase, type TestDatabase } from '../support/database.ts';
+import { type Shell, shell } from './support/troupe.ts';
+
+describe('troupe rollout refuses what would never be played', () => {
+  let database: TestDatabase;
+  let at: Shell;
+  beforeAll(async () => {
+    database = await freshDatabase();
+    at = shell({ DATABASE_URL: database.url, TROUPE_RUNNERS: '{"solver":{"command":["true"]}}' });
+    writeFileSync(join(at.folder, 'tasks.jsonl'), '{"task_id":"a","prompt":"x"}\n');
+    writeFileSync(join(at.folder, 'bad.jsonl'), '{"task_id":"a"}\n{"task_id":"a"}\n');
+  });
+  afterAll(async () => {
+    at.remove();
+    await database.close();
+  });
+  const rollout = (...args: readonly string[]) => at.run(['rollout', '--samples', '2', ...args]);
+
+  it.each([
+    [['--runner', 'slover', '--tasks', 'tasks.jsonl'], 1, /no runner "slover"; it has solver/],
+    [['--runner', 'solver', '--tasks', 'bad.jsonl'], 2, /The task "a" stands twice/],
+    [['--runner', 'solver', '--tasks', 'tasks.jsonl', '--id', 'a/b'], 2, /id of a rollout should have/],
+    [
+      ['--runner', 'solver', '--tasks', 'tasks.jsonl'],
+      5,
+      /`run work` and `run project` are not running. Start `troupe up`/,
+    ],
+  ])('%j', async (args, code, sentence) => {
+    const ended = await rollout(...args);
+    expect([ended.code, ended.err]).toEqual([code, expect.stringMatching(sentence)]);
+    const { rows } = await database.db.query('select count(*)::int as n from troupe.job_queue');
+    expect(rows).toEqual([{ n: 0 }]);
+  });
+});
+
+it('the summary says why groups are partial, and what has no reward or no signal', () => {
+  const text = summary({
+    rollout_id: 'r',
+    episodes: ['r/a/0', 'r/a/1'],
+    groups: { complete: 1, partial: 1 },
+    partial: [
+      {
+        group_id: 'r/b',
+        task_id: 'b',
+        done: 1,
+        of: 2,
+        why: [{ code: 'timeout', message: 'It did not end within 8 s.', samples: 1 }],
+      },
+    ],
+    attempts: { done: 3, failed: 2, late: 0, retried: 1 },
+    tokens: null,
+    without_reward: 2,
+    equal_rewards: 1,
+    seconds: 12.34,
+  });
+  expect(text).toContain(
+    'Rollout r: 3 episodes done in 12.3 s; 2 attempts failed, 1 were tried again, 0 came late; tokens unknown.',
+  );
+  expect(text).toContain('1 groups are complete, 1 are partial.');
+  expect(text).toMatch(/b +1 +2 +1 +timeout: It did not end within 8 s\./);
+  expect(text).toContain('2 episodes have no reward');
+  expect(text).toContain('In 1 complete groups all rewards are equal');
+});

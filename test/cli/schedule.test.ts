@@ -1,0 +1,109 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { freshDatabase, type TestDatabase } from '../support/database.ts';
+import { document, type Shell, shell } from './support/troupe.ts';
+
+const PAGE = join(import.meta.dirname, '../../docs/schedules.md');
+const blocks = [...readFileSync(PAGE, 'utf8').matchAll(/```(\w+)\n([\s\S]*?)```/g)].map(([, kind, text]) => ({
+  kind: kind!,
+  text: text!,
+}));
+const words = (line: string): string[] =>
+  [...line.matchAll(/"([^"]*)"|(\S+)/g)].map(([, quoted, bare]) => quoted ?? bare ?? '');
+
+describe('troupe schedule', () => {
+  let database: TestDatabase;
+  let at: Shell;
+  beforeAll(async () => {
+    database = await freshDatabase();
+    at = shell({ DATABASE_URL: database.url });
+  });
+  afterAll(async () => {
+    at.remove();
+    await database.close();
+  });
+
+  it('docs/schedules.md can be followed', async () => {
+    let said = '';
+    for (const { kind, text } of blocks) {
+      if (kind === 'yaml') writeFileSync(join(at.folder, 'job.yaml'), text);
+      else if (kind === 'sh') {
+        said = '';
+        for (const line of text.trim().split('\n')) {
+          const ended = await at.run(words(line.replace(/^npx troupe /, '')));
+          expect([line, ended.code, ended.err]).toEqual([line, 0, '']);
+          said += ended.out;
+        }
+      } else if (kind === 'text') for (const line of text.trim().split('\n')) expect(said).toContain(line);
+    }
+    const { job_id } = document(await at.run(['schedule', 'run', 'grown', '--json']));
+    const ended = await at.run(['jobs', 'cancel', job_id, '--reason', 'wrong data', '--json']);
+    expect(document(ended)).toEqual({ cancelled: [job_id] });
+    const shown = document(await at.run(['schedule', 'show', 'grown', '--json']));
+    expect(shown.runs).toMatchObject([{ job_id, state: 'finished', outcome: 'cancelled' }]);
+    expect((await at.run(['jobs', 'cancel', job_id])).err).toContain('has ended already: cancelled');
+    expect(new Set(blocks.map(({ kind }) => kind))).toEqual(new Set(['yaml', 'sh', 'text', 'bash']));
+  }, 120_000);
+
+  it('starts the job of a tick in `run work`, and a judge does it', async () => {
+    writeFileSync(join(at.folder, 'evaluate.json'), JSON.stringify({ kind: 'evaluate', spec: { sets: { all: {} } } }));
+    const added = await at.run(['schedule', 'add', 'soon', '--every', '1m', '--job', 'evaluate.json', '--json']);
+    expect(document(added).next).toHaveLength(5);
+    // As if it had been added an hour ago.
+    await database.db.query(
+      `update troupe.job_queue set result = jsonb_build_object('since', now() - interval '1 hour', 'last', now() - interval '90 seconds', 'paused', null, 'pending', null)::json where job_id = 'schedule/soon'`,
+    );
+    const roles = ['project', 'judge', 'work'].map((role) => at.start(['run', role, '--json']));
+    await expect
+      .poll(async () => document(await at.run(['schedule', 'show', 'soon', '--json'])).runs, {
+        timeout: 60_000,
+        interval: 1000,
+      })
+      .toMatchObject([{ job_id: expect.stringMatching(/^schedule\/soon\/20/), state: 'finished', outcome: 'done' }]);
+    for (const { child } of roles) child.kill('SIGTERM');
+    expect((await Promise.all(roles.map(({ ended }) => ended))).map(({ code }) => code)).toEqual([0, 0, 0]);
+  }, 120_000);
+
+  it.each([
+    [['--every', '6'], /--every should be a time such as 90s/],
+    [['--cron', '0 3 * * *', '--hours', '22-06'], /--hours should be such as 22:00-06:00/],
+    [['--cron', '0 3 * *'], /five fields/],
+  ])('refuses %j with a sentence', async (options, why) => {
+    writeFileSync(join(at.folder, 'evaluate.json'), JSON.stringify({ kind: 'evaluate', spec: { sets: { all: {} } } }));
+    const ended = await at.run(['schedule', 'add', 'wrong', '--job', 'evaluate.json', ...options]);
+    expect(ended).toMatchObject({ code: 2, out: '' });
+    expect(ended.err).toMatch(why);
+  });
+
+  it('stores a plan with the schedule, its paths as seen from the file and the tasks of its rollout', async () => {
+    const policy = {
+      base: './model',
+      recipe: { where: { field: 'reward', op: '>=', value: 1 }, roles: ['solver'] },
+      train: { method: 'sft', steps: 10, batch: 4, learning_rate: 0.001 },
+    };
+    const rollout = { runner: 'team', tasks: 'tasks.jsonl', samples: 2 };
+    const plan = { name: 'retrain', rollout, policies: { solver: policy }, gate: { kind: 'manual' } };
+    writeFileSync(join(at.folder, 'tasks.jsonl'), '{"task_id":"a"}\n{"task_id":"b"}\n');
+    writeFileSync(join(at.folder, 'plan.yaml'), JSON.stringify(plan));
+    const add = ['schedule', 'add', 'retrain', '--cron', '0 3 * * *'];
+    const { definition } = document(await at.run([...add, '--plan', 'plan.yaml', '--dry-run', '--json']));
+    const solver = { ...policy, base: join(at.folder, 'model') };
+    // printf '[{"task_id":"a"},{"task_id":"b"}]' | sha256sum
+    const tasks_sha256 = 'df54113dd2024fba4ff6a77eb56bd35a3a3ef5fc1331b84945e66beb3754a820';
+    const played = { ...rollout, tasks: [{ task_id: 'a' }, { task_id: 'b' }], tasks_sha256 };
+    expect(definition.job).toEqual({
+      kind: 'plan',
+      spec: { plan: { ...plan, rollout: played, policies: { solver } } },
+    });
+    const neither = await at.run(add);
+    expect(neither).toMatchObject({ code: 2, err: expect.stringContaining('either --plan FILE or --job FILE') });
+  });
+
+  it('refuses a job that could not start, before it is scheduled', async () => {
+    writeFileSync(join(at.folder, 'wrong.json'), JSON.stringify({ kind: 'dream', spec: {} }));
+    const ended = await at.run(['schedule', 'add', 'wrong', '--every', '6h', '--job', 'wrong.json']);
+    expect(ended).toMatchObject({ code: 2, out: '' });
+    expect(ended.err).toMatch(/There is no job of kind "dream"; the kinds are judge, freeze/);
+  });
+});

@@ -1,0 +1,202 @@
+/** Layouts of trainers that are not run here: the expected rows are written by hand from what their loaders read. */
+import { describe, expect, it } from 'vitest';
+import { parse } from 'yaml';
+import { anthropic } from '../../../../store/datasets/layouts/anthropic.ts';
+import { axolotl } from '../../../../store/datasets/layouts/axolotl.ts';
+import { llamaFactoryDpo } from '../../../../store/datasets/layouts/llama-factory-dpo.ts';
+import { llamaFactorySft } from '../../../../store/datasets/layouts/llama-factory-sft.ts';
+import { primeRlSft } from '../../../../store/datasets/layouts/prime-rl-sft.ts';
+import { verlRl } from '../../../../store/datasets/layouts/verl-rl.ts';
+import { verlSft } from '../../../../store/datasets/layouts/verl-sft.ts';
+import { ASKED, CALL, laidOut, row, WEATHER, weatherRows } from './rows.ts';
+
+const LEARNT_TOO = 'answers that are no rows of the dataset, which this layout has learnt too';
+const textOf = (of: ReturnType<typeof laidOut>) =>
+  of.files.flatMap((file) => (file.kind === 'text' ? [file.text] : [])).join('');
+
+describe('LLaMA-Factory', () => {
+  it('reads what is heard and said in turns, calls as JSON text, the system prompt and the tools apart', () => {
+    const of = laidOut(llamaFactorySft, weatherRows());
+    expect(of.rows).toEqual([
+      {
+        system: 'Be brief.',
+        conversations: [
+          { from: 'human', value: 'Rain in Oslo?' },
+          { from: 'function_call', value: '{"name":"weather","arguments":{"city":"Oslo"}}' },
+          { from: 'observation', value: 'rain' },
+          { from: 'gpt', value: 'Yes.' },
+        ],
+        tools: JSON.stringify([WEATHER]),
+      },
+    ]);
+    expect(JSON.parse(textOf(of))).toEqual({
+      test_train: {
+        file_name: 'train.jsonl',
+        formatting: 'sharegpt',
+        columns: { messages: 'conversations', system: 'system', tools: 'tools' },
+      },
+    });
+  });
+
+  it('leaves out what it would skip: two messages of one side behind each other', () => {
+    const twice = [
+      { role: 'user', content: 'a' },
+      { role: 'user', content: 'b' },
+    ];
+    const { rows, leftOut } = laidOut(llamaFactorySft, [
+      row({ prompt: twice, text: 'c' }),
+      row({ prompt: ASKED, text: 'Yes.' }),
+    ]);
+    expect(rows).toHaveLength(1);
+    expect(leftOut).toEqual([
+      { what: 'messages of one side follow each other, or a system message is not the first', count: 1 },
+    ]);
+  });
+
+  it('ranks two answers to one prompt, and says so in dataset_info.json', () => {
+    const said = (text: string, reward: number) => row({ prompt: ASKED, text, reward, group_id: 'g' });
+    const of = laidOut(llamaFactoryDpo, [said('No.', 0), said('Yes.', 1)]);
+    expect(of.rows).toEqual([
+      {
+        system: 'Be brief.',
+        conversations: [{ from: 'human', value: 'Rain in Oslo?' }],
+        chosen: { from: 'gpt', value: 'Yes.' },
+        rejected: { from: 'gpt', value: 'No.' },
+        tools: '',
+      },
+    ]);
+    expect(JSON.parse(textOf(of)).test_train).toMatchObject({
+      ranking: true,
+      columns: { messages: 'conversations', chosen: 'chosen', rejected: 'rejected' },
+    });
+  });
+
+  it('says that it learns answers that are no rows of the dataset', () => {
+    const { notHeld } = laidOut(llamaFactorySft, weatherRows().slice(1));
+    expect(notHeld).toEqual([{ what: LEARNT_TOO, count: 1 }]);
+  });
+});
+
+describe('Axolotl', () => {
+  it('marks each message as learnt or not, and its configuration names the mark', () => {
+    const of = laidOut(axolotl, weatherRows().slice(1));
+    expect(of.rows[0].messages.map(({ role, train }: { role: string; train: boolean }) => [role, train])).toEqual([
+      ['system', false],
+      ['user', false],
+      ['assistant', false],
+      ['tool', false],
+      ['assistant', true],
+    ]);
+    expect(parse(textOf(of))).toEqual({
+      datasets: [
+        {
+          path: 'train.jsonl',
+          ds_type: 'json',
+          type: 'chat_template',
+          field_messages: 'messages',
+          roles_to_train: [],
+          train_on_eos: 'turn',
+          message_field_training: 'train',
+        },
+      ],
+    });
+  });
+});
+
+describe('verl', () => {
+  it('gives each prompt with the right answer, and leaves out tasks whose answer is not known', () => {
+    const { rows, leftOut } = laidOut(verlRl, [
+      row({ prompt: ASKED, text: 'Yes.', ground_truth: 'rain', task_id: 't', step_id: 's/0' }),
+      row({ prompt: [{ role: 'user', content: 'Snow?' }], text: 'No.' }),
+    ]);
+    expect(rows).toEqual([
+      {
+        data_source: 'test',
+        prompt: ASKED,
+        ability: null,
+        reward_model: { style: 'rule', ground_truth: 'rain' },
+        extra_info: { split: 'train', index: 0, task_id: 't', episode_id: 'e', step_id: 's/0', agent: 'guide' },
+      },
+    ]);
+    expect(leftOut).toEqual([{ what: 'no right answer is known of the task', count: 1 }]);
+  });
+
+  it('gives whole conversations for supervised learning, arguments as text', () => {
+    const { rows } = laidOut(verlSft, weatherRows());
+    const call = { id: 'call_1', type: 'function', function: { name: 'weather', arguments: '{"city":"Oslo"}' } };
+    expect(rows).toEqual([
+      {
+        messages: [
+          ...ASKED,
+          { role: 'assistant', content: '', tool_calls: [call] },
+          { role: 'tool', content: 'rain', tool_call_id: 'call_1' },
+          { role: 'assistant', content: 'Yes.' },
+        ],
+      },
+    ]);
+  });
+});
+
+it('prime-rl reads messages, and tools as JSON text', () => {
+  const { rows } = laidOut(primeRlSft, weatherRows());
+  expect(rows).toHaveLength(1);
+  expect(rows[0].messages).toHaveLength(5);
+  expect(JSON.parse(rows[0].tools)).toEqual([WEATHER]);
+});
+
+describe('Anthropic messages', () => {
+  it('hold the system prompt apart, calls and results as blocks, and tools with an input_schema', () => {
+    const both = { role: 'assistant', content: [{ type: 'text', content: 'I ask.' }, CALL] };
+    const prompt = [
+      ...ASKED,
+      both,
+      { role: 'tool', content: 'rain', tool_call_id: 'call_1' },
+      { role: 'user', content: 'So?' },
+    ];
+    const { rows, notHeld } = laidOut(anthropic, [row({ prompt, text: 'Yes.', tools: [WEATHER] })]);
+    expect(rows).toEqual([
+      {
+        system: 'Be brief.',
+        messages: [
+          { role: 'user', content: [{ type: 'text', text: 'Rain in Oslo?' }] },
+          {
+            role: 'assistant',
+            content: [
+              { type: 'text', text: 'I ask.' },
+              { type: 'tool_use', id: 'call_1', name: 'weather', input: { city: 'Oslo' } },
+            ],
+          },
+          {
+            role: 'user',
+            content: [
+              { type: 'tool_result', tool_use_id: 'call_1', content: 'rain' },
+              { type: 'text', text: 'So?' },
+            ],
+          },
+          { role: 'assistant', content: [{ type: 'text', text: 'Yes.' }] },
+        ],
+        tools: [{ name: 'weather', input_schema: { type: 'object' } }],
+      },
+    ]);
+    expect(notHeld).toEqual([{ what: LEARNT_TOO, count: 1 }]);
+  });
+
+  it('leave out what the API refuses: arguments that are no object, and a conversation that the assistant begins', () => {
+    const odd = { ...CALL, arguments: 'not JSON' };
+    const { rows, leftOut } = laidOut(anthropic, [
+      row({ prompt: ASKED, content: [odd] }),
+      row({
+        prompt: [
+          { role: 'assistant', content: 'Hi' },
+          { role: 'user', content: 'Hi' },
+        ],
+        text: 'So?',
+      }),
+    ]);
+    expect(rows).toEqual([]);
+    expect(leftOut.map(({ what }) => what)).toEqual([
+      'the arguments of a call are no JSON object',
+      'the first message is the assistant’s',
+    ]);
+  });
+});

@@ -1,0 +1,189 @@
+import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
+import { describe, expect, it } from 'vitest';
+import { type Both, decide, type GateRules, type TaskMeasured } from '../../store/gating/gate.ts';
+import { gateMarkdown } from '../../store/gating/report.ts';
+import { tasksForGate } from '../../store/gating/size.ts';
+
+const RULES: GateRules = {
+  accept: 'better',
+  margin: 0,
+  level: 0.95,
+  guardrails: { roles: null, families: null, tokens: null, latency: null },
+};
+const guarding = (of: Partial<GateRules['guardrails']>): GateRules => ({
+  ...RULES,
+  guardrails: { ...RULES.guardrails, ...of },
+});
+
+/** Uniform numbers from 0 to 1. */
+function uniform(seed: number): () => number {
+  const random = xoroshiro128plus(seed);
+  return () => (random.next() >>> 0) / 2 ** 32;
+}
+
+const measured = (task: number, pair: Both, more: Partial<TaskMeasured> = {}): TaskMeasured => ({
+  task_id: `task-${task}`,
+  family: null,
+  roles: {},
+  tokens: null,
+  latency: null,
+  ...pair,
+  ...more,
+});
+
+describe('A gate decides over tasks', () => {
+  const pairs = (differences: readonly number[], more: Partial<TaskMeasured> = {}) =>
+    differences.map((difference, i) => measured(i, { incumbent: 0.5, candidate: 0.5 + difference }, more));
+  const up = pairs([0.1, 0.2, 0.1, 0.3, 0.2, 0.1, 0.2, 0.3]);
+
+  it('better passes, equal and worse do not, and fewer than two tasks are no data', () => {
+    expect(decide(up, RULES)).toMatchObject({ outcome: 'better', passed: true });
+    expect(decide(pairs([0, 0, 0, 0]), RULES)).toMatchObject({ outcome: 'inconclusive', passed: false });
+    expect(decide(pairs([-0.1, -0.2, -0.1, -0.3]), RULES)).toMatchObject({ outcome: 'worse', passed: false });
+    for (const few of [pairs([]), pairs([1])])
+      expect(decide(few, { ...RULES, accept: 'not_worse', margin: 1 })).toMatchObject({
+        outcome: 'no_data',
+        passed: false,
+      });
+  });
+
+  it('says whether a guardrail was there to pass', () => {
+    expect(decide(up, RULES).reason).toBe('The candidate is better; the gate has no guardrail.');
+    const coder = { roles: { coder: { incumbent: 0.5, candidate: 0.6 } } };
+    const tasks = up.map((task) => ({ ...task, ...coder }));
+    expect(decide(tasks, guarding({ roles: 0.05 })).reason).toBe('The candidate is better and every guardrail passed.');
+  });
+
+  it('not worse within the margin passes only where the rules accept that', () => {
+    const slight = pairs([-0.01, 0.01, -0.02, 0.01, -0.01, 0.02]);
+    expect(decide(slight, { ...RULES, margin: 0.05 })).toMatchObject({ outcome: 'not_worse', passed: false });
+    expect(decide(slight, { ...RULES, margin: 0.05, accept: 'not_worse' })).toMatchObject({ passed: true });
+    expect(decide(slight, { ...RULES, margin: 0.001, accept: 'not_worse' }).passed).toBe(false);
+  });
+
+  it('a guardrail without data does not pass: a role that should be seen, tokens that nobody counted', () => {
+    const rules = guarding({ roles: 0.05, tokens: 1.5 });
+    const { passed, guardrails, reason } = decide(up, rules, ['verifier']);
+    expect(passed).toBe(false);
+    expect(guardrails).toMatchObject([
+      { of: 'role verifier', tasks: 0, outcome: 'no_data', passed: false },
+      { of: 'tokens', tasks: 0, outcome: 'no_data', passed: false },
+    ]);
+    expect(reason).toContain('role verifier (no data)');
+  });
+
+  it('tokens and latency pass within their limit, as a multiple of what the incumbent takes', () => {
+    const taking = (candidate: number) =>
+      up.map((task, i) => ({ ...task, tokens: { incumbent: 100 + i, candidate: candidate + i } }));
+    expect(decide(taking(110), guarding({ tokens: 1.2 })).passed).toBe(true);
+    expect(decide(taking(130), guarding({ tokens: 1.2 }))).toMatchObject({ outcome: 'better', passed: false });
+  });
+
+  it('a family of tasks that is hurt is named', () => {
+    const both = [
+      ...up.map((task) => ({ ...task, family: 'algebra' })),
+      ...pairs([-0.2, -0.3, -0.2, -0.1]).map((task) => ({ ...task, family: 'geometry' })),
+    ];
+    const found = decide(both, guarding({ families: 0.02 }));
+    expect(found.guardrails.map(({ of, passed }) => [of, passed])).toEqual([
+      ['family algebra', true],
+      ['family geometry', false],
+    ]);
+    expect(found.passed).toBe(false);
+  });
+
+  it('the report as Markdown has a line for each comparison, and says what was pinned', () => {
+    const rules = guarding({ roles: 0.05 });
+    const tasks = up.map((task) => ({ ...task, roles: { solver: task } }));
+    const page = gateMarkdown(
+      {
+        ...{ format: 'troupe-gate/1', kind: 'offline', measure: 'likelihood', unit: 'nats', deviation: 0.1, rules },
+        ...decide(tasks, rules),
+        models: { team: { incumbent: 'aa', candidate: 'bb' } },
+        pinned: { task_set: 't1', scorer: 's1', models: 'm1', environment: 'e1' },
+        left_out: { 'too long': 3 },
+      },
+      'nightly-1',
+    );
+    expect(page.split('\n').filter((line) => line.startsWith('| '))).toHaveLength(4);
+    for (const said of ['passed', 'team: aa → bb', 'left out: 3 rows, too long', 'task set t1, scorer s1'])
+      expect(page).toContain(said);
+  });
+});
+
+/**
+ * Teams whose attempts succeed at a rate of the task's own. The candidate's rate is the incumbent's and a difference; each is tried
+ * eight times on each task, and the task's value is the share that succeeded.
+ */
+describe('1,000 gates over simulated teams', () => {
+  const ATTEMPTS = 8;
+  const RUNS = 1000;
+  const DRAWS = 250;
+  /** Rates lie from 0.3 to 0.7, so the mean variance of one attempt is 1/4 minus the variance of the rates, 0.4²/12. */
+  const deviation = Math.sqrt((2 * (0.25 - 0.4 ** 2 / 12)) / ATTEMPTS);
+
+  const solved = (random: () => number, rate: number): number => {
+    let right = 0;
+    for (let i = 0; i < ATTEMPTS; i++) if (random() < rate) right++;
+    return right / ATTEMPTS;
+  };
+  /** How many of the runs a candidate passes that is better by so much, in total or role by role. */
+  const passing = (
+    tasks: number,
+    rules: GateRules,
+    by: number | Readonly<Record<string, number>>,
+    runs = RUNS,
+  ): number => {
+    let passed = 0;
+    for (let run = 0; run < runs; run++) {
+      const random = uniform(run + 1);
+      const set = Array.from({ length: tasks }, (_, i): TaskMeasured => {
+        const rate = 0.3 + 0.4 * random();
+        const pair = (gain: number): Both => ({
+          incumbent: solved(random, rate),
+          candidate: solved(random, rate + gain),
+        });
+        if (typeof by === 'number') return measured(i, pair(by));
+        const roles = Object.fromEntries(Object.entries(by).map(([role, gain]) => [role, pair(gain)]));
+        const all = Object.values(roles);
+        const mean = (of: keyof Both) => all.reduce((sum, one) => sum + one[of], 0) / all.length;
+        return measured(i, { incumbent: mean('incumbent'), candidate: mean('candidate') }, { roles });
+      });
+      if (decide(set, rules, [], DRAWS).passed) passed++;
+    }
+    return passed / runs;
+  };
+
+  const size = { find: 0.05, deviation, partDeviation: deviation, guardrails: 0, power: 0.8 };
+  const tasks = tasksForGate(RULES, size);
+
+  it('wants 15 % more tasks than the normal approximation, ((1.96 + 0.84) σ / 0.05)²', () => {
+    expect(tasks).toBe(Math.ceil(1.15 * Math.ceil((((1.959964 + 0.841621) * deviation) / 0.05) ** 2)));
+  });
+
+  it('an equal candidate is called better in at most 5 %', () => {
+    expect(passing(tasks, RULES, 0)).toBeLessThanOrEqual(0.05);
+  }, 120_000);
+
+  it('one that is 5 points worse is refused in at least 95 %, also where not worse by 5 points is accepted', () => {
+    expect(passing(tasks, RULES, -0.05)).toBeLessThanOrEqual(0.05);
+    expect(passing(tasks, { ...RULES, accept: 'not_worse', margin: 0.05 }, -0.05)).toBeLessThanOrEqual(0.05);
+  }, 120_000);
+
+  it('one that is 5 points better is released in at least 80 % at the size that was computed', () => {
+    expect(passing(tasks, RULES, 0.05)).toBeGreaterThanOrEqual(0.8);
+  }, 120_000);
+
+  const guarded = guarding({ roles: 0.05 });
+  /** The mean of two roles varies less than one of them. */
+  const two = tasksForGate(guarded, { ...size, deviation: deviation / Math.SQRT2, guardrails: 2 });
+
+  it('a role that is hurt by 5 points is refused in at least 95 %, though the mean is 5 points better', () => {
+    expect(passing(two, guarded, { solver: 0.15, verifier: -0.05 })).toBeLessThanOrEqual(0.05);
+    expect(passing(two, RULES, { solver: 0.15, verifier: -0.05 }, 100)).toBeGreaterThanOrEqual(0.8);
+  }, 240_000);
+
+  it('with guardrails too, one that is 5 points better is released in at least 80 %', () => {
+    expect(passing(two, guarded, { solver: 0.05, verifier: 0.05 })).toBeGreaterThanOrEqual(0.8);
+  }, 240_000);
+});

@@ -1,0 +1,157 @@
+/** The way from an episode to a checkpoint and back, over a story told by hand: old weights speak, a dataset is frozen, new weights are trained. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { lineageTree } from '../../cli/lineage-tree.ts';
+import { type Lineage, type LineageNode, lineageOf } from '../../store/lineage.ts';
+import { freshDatabase, type TestDatabase } from '../support/database.ts';
+import { event } from './support/events.ts';
+import { attempt, record } from './views/attempts.ts';
+
+let fresh: TestDatabase;
+beforeAll(async () => {
+  fresh = await freshDatabase();
+  const says = [{ by: 'a', checkpoint: 'old', candidates: 2 }];
+  await record(
+    fresh.db,
+    attempt('e1', { says }),
+    attempt('e2', { says }),
+    attempt('e3', { says: [{ by: 'a', checkpoint: 'new' }] }),
+    attempt('e4', {}),
+    [
+      event('artifact.attached', {
+        artifact_id: 'lessons',
+        role: 'dataset',
+        rows: {
+          train: [
+            ['e1', 'c0', [0, 1]],
+            ['e2', 'c0', [0]],
+          ],
+          test: [['e2', 'c0', [1]]],
+        },
+      }),
+      event('checkpoint.saved', { checkpoint_id: 'old', policy: 'p' }),
+      event('checkpoint.saved', { checkpoint_id: 'new', parent_id: 'old', policy: 'p', dataset_ids: ['lessons'] }),
+      event('policy.released', { release_id: 'r1', policies: { p: 'new' } }),
+    ],
+  );
+});
+afterAll(() => fresh.close());
+
+/** Without what is null, so that a story is short to tell. */
+const told = (one: LineageNode): unknown => {
+  const { children, left_out: _, ...rest } = one;
+  const known = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== null));
+  return children.length === 0 ? known : { ...known, children: children.map(told) };
+};
+const both = async (id: string, depth?: number) => {
+  const [found, ...others] = await lineageOf(fresh.db, id, depth);
+  expect(others).toEqual([]);
+  return {
+    kind: found!.kind,
+    from: found!.comes_from.children.map(told),
+    to: found!.led_to.children.map(told),
+  };
+};
+
+describe('lineage', () => {
+  it('of an episode goes back to the weights that spoke and on to the datasets and the checkpoints made of them', async () => {
+    expect(await both('e1')).toEqual({
+      kind: 'episode',
+      from: [{ kind: 'checkpoint', id: 'old', relation: 'spoke in it', steps: 2 }],
+      to: [
+        {
+          kind: 'dataset',
+          id: 'lessons',
+          relation: 'holds rows of it',
+          rows: 2,
+          episodes: 1,
+          children: [{ kind: 'checkpoint', id: 'new', relation: 'was trained on it' }],
+        },
+      ],
+    });
+  });
+
+  it('of a checkpoint goes back to its parent and datasets, and on to its releases and what it spoke in', async () => {
+    expect(await both('new')).toEqual({
+      kind: 'checkpoint',
+      from: [
+        { kind: 'checkpoint', id: 'old', relation: 'is its parent' },
+        {
+          kind: 'dataset',
+          id: 'lessons',
+          relation: 'trained it',
+          rows: 4,
+          episodes: 2,
+          children: [{ kind: 'checkpoint', id: 'old', relation: 'said its rows', rows: 4, episodes: 2 }],
+        },
+      ],
+      to: [{ kind: 'release', id: 'r1', relation: 'gave it to p' }],
+    });
+    expect((await both('old', 1)).to).toEqual([
+      { kind: 'checkpoint', id: 'new', relation: 'was trained from it' },
+      { kind: 'dataset', id: 'lessons', relation: 'holds rows of it', rows: 4, episodes: 2 },
+    ]);
+    expect((await lineageOf(fresh.db, 'old'))[0]!.spoke).toEqual({ episodes: 2, steps: 4 });
+  });
+
+  it('of a dataset goes back to the weights that said its rows and on to what was trained on it', async () => {
+    expect(await both('lessons', 1)).toEqual({
+      kind: 'dataset',
+      from: [{ kind: 'checkpoint', id: 'old', relation: 'said its rows', rows: 4, episodes: 2 }],
+      to: [{ kind: 'checkpoint', id: 'new', relation: 'was trained on it' }],
+    });
+  });
+
+  it('of a row of a dataset goes back to its step, and rows count within their split', async () => {
+    expect(await both('lessons/train/2')).toMatchObject({
+      kind: 'dataset row',
+      from: [{ kind: 'step', id: 'c0/0', relation: 'is the row' }],
+      to: [{ kind: 'dataset', id: 'lessons', children: [{ id: 'new' }] }],
+    });
+    expect(await lineageOf(fresh.db, 'lessons/train/3')).toEqual([]);
+  });
+
+  it('of a step names its episode, its weights and the rows that hold it, in each episode that has a step of that id', async () => {
+    const { from, to } = await both('c0/1');
+    expect(from).toEqual([
+      { kind: 'episode', id: 'e1', relation: 'is its episode', children: [expect.anything()] },
+      { kind: 'checkpoint', id: 'old', relation: 'said it' },
+      { kind: 'episode', id: 'e2', relation: 'is its episode', children: [expect.anything()] },
+      { kind: 'checkpoint', id: 'old', relation: 'said it' },
+    ]);
+    expect(to).toMatchObject([
+      { kind: 'dataset row', id: 'lessons/test/0', children: [{ kind: 'dataset', id: 'lessons' }] },
+      { kind: 'dataset row', id: 'lessons/train/1', children: [{ kind: 'dataset', id: 'lessons' }] },
+    ]);
+  });
+
+  it('of an episode that nobody trained on is empty both ways, and of an unknown id there is none', async () => {
+    expect(await both('e4')).toEqual({ kind: 'episode', from: [], to: [] });
+    expect(await lineageOf(fresh.db, 'nobody')).toEqual([]);
+  });
+
+  it('lists 20 children of a thing and says how many it left out', async () => {
+    await record(fresh.db, [
+      ...Array.from({ length: 23 }, (_, i) =>
+        event('checkpoint.saved', { checkpoint_id: `many-${i}`, parent_id: 'many', policy: 'p' }),
+      ),
+      event('checkpoint.saved', { checkpoint_id: 'many', policy: 'p' }),
+    ]);
+    const [found] = await lineageOf(fresh.db, 'many');
+    expect([found!.led_to.children.length, found!.led_to.left_out]).toEqual([20, 3]);
+    expect(lineageTree(found!).split('\n').at(-1)).toBe('   └─ … and 3 more');
+  });
+
+  it('is drawn as a tree each way', async () => {
+    const [found] = (await lineageOf(fresh.db, 'e1')) as [Lineage];
+    expect(lineageTree(found)).toBe(
+      [
+        'episode e1',
+        '├─ comes from',
+        '│  └─ checkpoint old spoke in it (2 steps)',
+        '└─ led to',
+        '   └─ dataset lessons holds rows of it (2 rows, 1 episode)',
+        '      └─ checkpoint new was trained on it',
+      ].join('\n'),
+    );
+  });
+});

@@ -1,0 +1,66 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { postgresLog } from '../../ingest/log/postgres.ts';
+import { ownEvent } from '../../ingest/own-event.ts';
+import { projectAll } from '../../store/projecting/projector.ts';
+import { inForce, type Release, releasesOf } from '../../store/releasing/releases.ts';
+import { freshDatabase, type TestDatabase } from '../support/database.ts';
+
+const release = (release_id: string, policies: Record<string, string>, by = 'cli'): Release => ({
+  release_id,
+  policies,
+  by,
+});
+const ids = (releases: readonly Release[]) => releases.map(({ release_id }) => release_id);
+
+describe('Releases that can be gone back through', () => {
+  const [one, two, three] = [release('1', { a: 'x' }), release('2', { a: 'y' }), release('3', { a: 'z' })];
+
+  it('are all of them where nothing was rolled back', () =>
+    expect(ids(inForce([one, two, three]))).toEqual(['1', '2', '3']));
+
+  it('are without those that were rolled back, so a second rollback goes further back', () => {
+    const back = release('4', { a: 'y' }, 'rollback');
+    expect(ids(inForce([one, two, three, back]))).toEqual(['1', '2']);
+    expect(ids(inForce([one, two, three, back, release('5', { a: 'x' }, 'rollback')]))).toEqual(['1']);
+  });
+
+  it('go on from a rollback with what is released after it', () => {
+    const after = [one, two, release('3', { a: 'x' }, 'rollback'), release('4', { a: 'w' })];
+    expect(ids(inForce(after))).toEqual(['1', '4']);
+  });
+});
+
+describe('Releases of a project', () => {
+  let fresh: TestDatabase;
+  beforeAll(async () => {
+    fresh = await freshDatabase();
+  });
+  afterAll(() => fresh.close());
+
+  it('are whole maps: one that names some policies leaves the others, a rollback restores all of them', async () => {
+    const steps: [string, Record<string, string>, string][] = [
+      ['r1', { coder: 'c1', verifier: 'v1' }, 'cli'],
+      ['r2', { coder: 'c2' }, 'cli'],
+      ['r3', { judge: 'j1' }, 'plan nightly'],
+      ['r4', { coder: 'c1', verifier: 'v1' }, 'rollback'],
+    ];
+    const log = postgresLog(fresh.db);
+    for (const [i, [release_id, policies, by]] of steps.entries())
+      await log.append([
+        ownEvent({
+          name: 'policy.released',
+          source: '/test',
+          id: release_id,
+          time: `2026-01-0${i + 1}T00:00:00Z`,
+          data: { release_id, policies, by },
+        }),
+      ]);
+    await projectAll(fresh.db);
+    expect((await releasesOf(fresh.db)).map(({ policies }) => policies)).toEqual([
+      { coder: 'c1', verifier: 'v1' },
+      { coder: 'c2', verifier: 'v1' },
+      { coder: 'c2', verifier: 'v1', judge: 'j1' },
+      { coder: 'c1', verifier: 'v1' },
+    ]);
+  });
+});

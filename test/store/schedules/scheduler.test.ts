@@ -1,0 +1,334 @@
+import { randomUUID } from 'node:crypto';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { Draft } from '../../../ingest/events.ts';
+import { postgresLog } from '../../../ingest/log/postgres.ts';
+import { ownEvent } from '../../../ingest/own-event.ts';
+import { openPool } from '../../../store/db/pool.ts';
+import { type JobContext, runJobs, waitForJob } from '../../../store/jobs/jobs.ts';
+import { projectAll } from '../../../store/projecting/projector.ts';
+import type { ScheduleDefinition } from '../../../store/schedules/definition.ts';
+import { scheduleHistory } from '../../../store/schedules/history.ts';
+import { runScheduler, scheduleOnce } from '../../../store/schedules/scheduler.ts';
+import {
+  addSchedule,
+  findSchedule,
+  listSchedules,
+  pauseSchedule,
+  removeSchedule,
+  resumeSchedule,
+  runScheduleNow,
+} from '../../../store/schedules/schedules.ts';
+import { freshDatabase, type TestDatabase } from '../../support/database.ts';
+
+const NIGHTLY: ScheduleDefinition = {
+  cron: '0 3 * * *',
+  zone: 'UTC',
+  job: { kind: 'count', spec: { n: 1 } },
+  overlap: 'skip',
+  catch_up_seconds: 86_400,
+  jitter_seconds: 0,
+};
+const BY = { by: 'ann' };
+const MINUTE = 60_000;
+
+describe('The scheduler', () => {
+  let fresh: TestDatabase;
+  let clock: number;
+  let context: JobContext;
+  beforeEach(async () => {
+    fresh = await freshDatabase();
+    clock = Date.parse('2026-05-01T12:00:00Z');
+    context = { db: fresh.db, log: postgresLog(fresh.db), now: () => new Date(clock) };
+  });
+  afterEach(() => fresh.close());
+
+  const look = async (at: string): Promise<number | null> => {
+    clock = Date.parse(at);
+    return scheduleOnce(context);
+  };
+  const jobs = async () =>
+    (
+      await fresh.db.query<{ job_id: string }>(
+        `select job_id from troupe.job_queue where kind = 'count' order by job_id`,
+      )
+    ).rows.map((row) => row.job_id);
+  const events = async (name: string) =>
+    (
+      await fresh.db.query<{ data: Record<string, unknown> }>(
+        `select data from traj.events where type = 'troupe.' || $1 || '.v1' order by recorded_at, data ->> 'job_id'`,
+        [name],
+      )
+    ).rows.map((row) => row.data);
+  const endJobs = () =>
+    fresh.db.query(`update troupe.job_queue set state = 'finished', outcome = 'done' where kind = 'count'`);
+
+  it('requests the job of a tick under an id of schedule and tick, and says when the next one comes', async () => {
+    await addSchedule(context, 'nightly', NIGHTLY, BY);
+    expect(await look('2026-05-02T02:00:00Z')).toBe(60 * MINUTE);
+    expect(await jobs()).toEqual([]);
+    expect(await look('2026-05-02T03:00:00Z')).toBe(24 * 60 * MINUTE);
+    expect(await look('2026-05-02T03:00:01Z')).toBe(24 * 60 * MINUTE - 1000);
+    expect(await jobs()).toEqual(['schedule/nightly/2026-05-02T03:00:00Z']);
+    expect(await events('job.requested')).toMatchObject([
+      { kind: 'count', spec: { n: 1 }, schedule: 'nightly', due_at: '2026-05-02T03:00:00Z' },
+    ]);
+    await projectAll(fresh.db);
+    const { rows } = await fresh.db.query(`select job_id, kind, state from traj.jobs`);
+    expect(rows).toEqual([{ job_id: 'schedule/nightly/2026-05-02T03:00:00Z', kind: 'count', state: 'requested' }]);
+  });
+
+  it('records each tick that it skips with its reason, and shows it beside the jobs', async () => {
+    await addSchedule(context, 'nightly', NIGHTLY, BY);
+    await look('2026-05-02T03:00:00Z');
+    await look('2026-05-03T03:00:00Z');
+    await endJobs();
+    // No scheduler works for three days.
+    await look('2026-05-06T09:00:00Z');
+    const { runs, skipped } = await scheduleHistory(fresh.db, 'nightly', 10);
+    expect(runs.map((run) => [run.due_at, run.state])).toEqual([
+      ['2026-05-06T03:00:00Z', 'waiting'],
+      ['2026-05-02T03:00:00Z', 'finished'],
+    ]);
+    expect(skipped).toEqual([
+      {
+        due_at: '2026-05-04T03:00:00Z',
+        until: '2026-05-05T03:00:00Z',
+        count: 2,
+        reason: 'missed',
+        detail: 'no scheduler worked then; the job of 2026-05-06T03:00:00Z stands for them',
+      },
+      {
+        due_at: '2026-05-03T03:00:00Z',
+        until: '2026-05-03T03:00:00Z',
+        count: 1,
+        reason: 'overlap',
+        detail: 'job schedule/nightly/2026-05-02T03:00:00Z had not ended',
+      },
+    ]);
+  });
+
+  it('P32: two schedulers with clocks that differ start each of 1,000 ticks once, within 50 ms of processor time a job', async () => {
+    const { jitter_seconds, catch_up_seconds, job, zone } = NIGHTLY;
+    const minutely: ScheduleDefinition = {
+      jitter_seconds,
+      catch_up_seconds,
+      job,
+      zone,
+      overlap: 'queue',
+      every_seconds: 60,
+    };
+    await addSchedule(context, 'often', minutely, BY);
+    const pools = [openPool(fresh.url, { max: 2 }), openPool(fresh.url, { max: 2 })];
+    const start = clock;
+    const before = process.cpuUsage();
+    try {
+      for (let tick = 1; tick <= 1000; tick++) {
+        await Promise.all(
+          pools.map((db, i) => {
+            // The second clock is 10 s behind to 39 s ahead, differently at each tick.
+            const now = start + tick * MINUTE + i * (((tick * 7919) % 50) - 10) * 1000;
+            return scheduleOnce({ db, log: postgresLog(db), now: () => new Date(now) });
+          }),
+        );
+      }
+    } finally {
+      await Promise.all(pools.map((db) => db.close()));
+    }
+    const { user, system } = process.cpuUsage(before);
+    const expected = Array.from(
+      { length: 1000 },
+      (_, i) => `schedule/often/${new Date(start + (i + 1) * MINUTE).toISOString().replace('.000Z', 'Z')}`,
+    );
+    expect(await jobs()).toEqual(expected);
+    expect((await events('job.requested')).map((data) => data.job_id).sort()).toEqual(expected);
+    expect(await events('schedule.skipped')).toEqual([]);
+    expect((user + system) / 1000 / 1000).toBeLessThan(50);
+  }, 240_000);
+
+  it('carries out what a scheduler decided that died before it did, once', async () => {
+    await addSchedule(context, 'nightly', NIGHTLY, BY);
+    const dying = {
+      ...context,
+      log: {
+        ...context.log,
+        append: async () => {
+          throw new Error('it dies here');
+        },
+      },
+    };
+    clock = Date.parse('2026-05-04T03:00:00Z');
+    await expect(scheduleOnce(dying)).rejects.toThrow('it dies here');
+    expect(await jobs()).toEqual([]);
+    await look('2026-05-04T03:00:20Z');
+    await look('2026-05-04T03:00:40Z');
+    expect(await jobs()).toEqual(['schedule/nightly/2026-05-04T03:00:00Z']);
+    expect(await events('schedule.skipped')).toMatchObject([{ due_at: '2026-05-02T03:00:00Z', count: 2 }]);
+    expect((await findSchedule(fresh.db, 'nightly')).state.pending).toBe(null);
+  });
+
+  it('starts nothing while a schedule is paused, and says at its end who paused it and which ticks it left out', async () => {
+    await addSchedule(context, 'nightly', NIGHTLY, BY);
+    await pauseSchedule(context, 'nightly', { by: 'bob', reason: 'labels are checked' });
+    await expect(pauseSchedule(context, 'nightly', { by: 'ann', reason: 'x' })).rejects.toMatchObject({
+      code: 'conflict',
+    });
+    expect(await look('2026-05-04T04:00:00Z')).toBe(null);
+    const resumed = await resumeSchedule(context, 'nightly', { ...BY, reason: 'labels are right' });
+    expect(resumed.state.paused).toBe(null);
+    await expect(resumeSchedule(context, 'nightly', BY)).rejects.toMatchObject({ code: 'conflict' });
+    await look('2026-05-04T05:00:00Z');
+    expect(await jobs()).toEqual([]);
+    await look('2026-05-05T03:00:00Z');
+    expect(await jobs()).toEqual(['schedule/nightly/2026-05-05T03:00:00Z']);
+    const { skipped } = await scheduleHistory(fresh.db, 'nightly', 10);
+    expect(skipped).toMatchObject([{ count: 3, reason: 'paused', detail: 'paused by bob: labels are checked' }]);
+    expect(await events('schedule.changed')).toMatchObject([
+      { change: 'added', by: 'ann', definition: { cron: '0 3 * * *' } },
+      { change: 'paused', by: 'bob', reason: 'labels are checked' },
+      { change: 'resumed', by: 'ann', reason: 'labels are right' },
+    ]);
+  });
+
+  it('runs a schedule at once when asked, but not beside its job that has not ended', async () => {
+    await addSchedule(context, 'nightly', NIGHTLY, BY);
+    const first = await runScheduleNow(context, 'nightly');
+    expect(first).toBe('schedule/nightly/2026-05-01T12:00:00Z');
+    clock += 1000;
+    await expect(runScheduleNow(context, 'nightly')).rejects.toMatchObject({ code: 'conflict' });
+    await endJobs();
+    expect(await runScheduleNow(context, 'nightly')).toBe('schedule/nightly/2026-05-01T12:00:01Z');
+  });
+
+  it('refuses a name that is taken or unknown, and forgets a removed schedule but not its jobs', async () => {
+    await addSchedule(context, 'nightly', NIGHTLY, BY);
+    await expect(addSchedule(context, 'nightly', NIGHTLY, BY)).rejects.toMatchObject({ code: 'conflict' });
+    await expect(addSchedule(context, 'a/b', NIGHTLY, BY)).rejects.toMatchObject({ code: 'usage' });
+    const never = { ...NIGHTLY, hours: { from: '08:00', to: '09:00' } };
+    await expect(addSchedule(context, 'never', never, BY)).rejects.toThrow('No tick');
+    await expect(removeSchedule(context, 'weekly', BY)).rejects.toThrow('there are nightly');
+    await look('2026-05-02T03:00:00Z');
+    await removeSchedule(context, 'nightly', BY);
+    expect(await listSchedules(fresh.db)).toEqual([]);
+    await look('2026-05-03T03:00:00Z');
+    expect(await jobs()).toEqual(['schedule/nightly/2026-05-02T03:00:00Z']);
+  });
+
+  const record = async (...events: readonly Pick<Draft, 'name' | 'data'>[]) =>
+    context.log.append(
+      events.map((one) => ownEvent({ source: '/test', id: randomUUID(), time: null, ...one } as Draft)),
+    );
+  const recorded = (...ids: string[]) =>
+    record(...ids.map((episode_id) => ({ name: 'episode.started' as const, data: { episode_id } })));
+  const judged = (...episodes: string[]) =>
+    record({ name: 'judge.completed', data: { judge_id: randomUUID(), methods: [], episodes } });
+
+  it('starts the job of a condition once so many episodes were judged that were not when the last one started', async () => {
+    const { cron: _, ...rest } = NIGHTLY;
+    await addSchedule(context, 'news', { ...rest, every_seconds: 600, when: { new_episodes: 3 } }, BY);
+    await recorded('e1', 'e2', 'e3', 'late');
+    await judged('e1', 'e2');
+    await judged('e2');
+    await look('2026-05-01T12:10:00Z');
+    expect((await findSchedule(fresh.db, 'news')).state.checked).toMatchObject({ new_episodes: 2 });
+    await judged('e3');
+    await look('2026-05-01T12:20:00Z');
+    expect(await jobs()).toEqual(['schedule/news/2026-05-01T12:20:00Z']);
+    // While its job works nothing is looked at. Judged again is not new; recorded before the start and judged after it is.
+    await look('2026-05-01T12:30:00Z');
+    await endJobs();
+    await judged('e1', 'e2', 'e3', 'late');
+    await recorded('e4', 'e5');
+    await judged('e4', 'e1');
+    await look('2026-05-01T12:40:00Z');
+    expect((await findSchedule(fresh.db, 'news')).state.checked).toMatchObject({ new_episodes: 2 });
+    await judged('e5');
+    await look('2026-05-01T12:50:00Z');
+    expect(await jobs()).toEqual(['schedule/news/2026-05-01T12:20:00Z', 'schedule/news/2026-05-01T12:50:00Z']);
+    expect(await events('schedule.skipped')).toEqual([]);
+  });
+
+  it('records the tick of a cron expression whose condition did not hold', async () => {
+    await addSchedule(context, 'nightly', { ...NIGHTLY, when: { new_episodes: 2 } }, BY);
+    await recorded('e1', 'e2');
+    await judged('e1');
+    await look('2026-05-02T03:00:00Z');
+    expect(await events('schedule.skipped')).toMatchObject([
+      { due_at: '2026-05-02T03:00:00Z', reason: 'condition', detail: '1 new judged episodes, and the condition is 2' },
+    ]);
+    await judged('e2');
+    await look('2026-05-03T03:00:00Z');
+    expect(await jobs()).toEqual(['schedule/nightly/2026-05-03T03:00:00Z']);
+  });
+
+  it.each([
+    [
+      'failed',
+      `outcome = 'failed', error = '{"message":"the disk is full"}'`,
+      /last 3 jobs failed: the disk is full/,
+      3,
+    ],
+    [
+      'refused by the gate',
+      `outcome = 'done', result = '{"released":false,"rounds":[{"passed":false}]}'`,
+      /the gate refused the candidates of its last 2 jobs/,
+      2,
+    ],
+  ])('pauses a schedule whose jobs %s in a row, and counts anew once it is resumed', async (_, end, why, inARow) => {
+    await addSchedule(context, 'nightly', NIGHTLY, BY);
+    const endBadly = () =>
+      fresh.db.query(
+        `update troupe.job_queue set state = 'finished', ${end} where kind = 'count' and state = 'waiting'`,
+      );
+    for (let day = 2; day < 2 + inARow; day++) {
+      await look(`2026-05-0${day}T03:00:00Z`);
+      expect(await jobs()).toHaveLength(day - 1);
+      await endBadly();
+    }
+    expect(await look(`2026-05-0${2 + inARow}T03:00:00Z`)).toBe(null);
+    expect(await jobs()).toHaveLength(inARow);
+    const { paused } = (await findSchedule(fresh.db, 'nightly')).state;
+    expect(paused).toMatchObject({ by: 'scheduler', reason: expect.stringMatching(why) });
+    clock += 1000;
+    await resumeSchedule(context, 'nightly', BY);
+    await look(`2026-05-0${3 + inARow}T03:00:00Z`);
+    expect(await jobs()).toHaveLength(inARow + 1);
+  });
+
+  it('goes on with the other schedules where one is broken, and names it', async () => {
+    await addSchedule(context, 'broken', NIGHTLY, BY);
+    await addSchedule(context, 'nightly', NIGHTLY, BY);
+    await fresh.db.query(
+      `update troupe.job_queue set spec = '{"cron":"? ?","zone":"UTC"}' where job_id = 'schedule/broken'`,
+    );
+    clock = Date.parse('2026-05-02T03:00:00Z');
+    const broken: string[] = [];
+    await scheduleOnce(context, { onBroken: (name) => broken.push(name) });
+    expect(broken).toEqual(['broken']);
+    expect(await jobs()).toEqual(['schedule/nightly/2026-05-02T03:00:00Z']);
+  });
+
+  it('wakes for a schedule that is added while it waits, and a worker does the job', async () => {
+    const stop = new AbortController();
+    const done: unknown[] = [];
+    const count = async ({ spec }: { readonly spec: Record<string, unknown> }) => done.push(spec.n);
+    const workers = [
+      runScheduler(context, { signal: stop.signal }),
+      runJobs(context, { worker: 'w', handlers: { count }, signal: stop.signal, pollMs: 20 }),
+    ];
+    try {
+      await addSchedule(context, 'nightly', NIGHTLY, BY);
+      clock = Date.parse('2026-05-02T03:00:00Z');
+      // Any change of a schedule wakes the scheduler, which then reads its clock.
+      await pauseSchedule(context, 'nightly', { by: 'ann', reason: 'x' });
+      clock = Date.parse('2026-05-02T02:59:59.950Z');
+      await resumeSchedule(context, 'nightly', BY);
+      clock = Date.parse('2026-05-02T03:00:00Z');
+      await expect.poll(jobs, { timeout: 20_000 }).toEqual(['schedule/nightly/2026-05-02T03:00:00Z']);
+      await waitForJob(fresh.db, 'schedule/nightly/2026-05-02T03:00:00Z', { timeoutMs: 20_000 });
+      expect(done).toEqual([1]);
+    } finally {
+      stop.abort();
+      await Promise.all(workers);
+    }
+  });
+});

@@ -1,0 +1,106 @@
+import { describe, expect, it } from 'vitest';
+import { stringify } from 'yaml';
+import type { TroupeError } from '../../../errors.ts';
+import { parsePlan, parseStoredPlan, readPlan, rulesOf, withTasks } from '../../../trainer/plans/plan.ts';
+
+const solver = {
+  base: '/models/base',
+  recipe: { where: { field: 'reward', op: '>=', value: 1 }, split: { held_out: 0.2 } },
+  train: { method: 'sft', steps: 40, batch: 8, learning_rate: 0.02 },
+};
+const plan = (more: object = {}) => ({
+  name: 'nightly',
+  policies: { solver },
+  gate: { kind: 'offline' },
+  ...more,
+});
+const rollout = { runner: 'team', tasks: [{ task_id: 'a' }, { task_id: 'b' }], samples: 2 };
+const changed = (more: object) => plan({ policies: { solver: { ...solver, ...more } } });
+
+describe('A plan', () => {
+  it('is read from YAML and from JSON alike', () => {
+    expect(readPlan(stringify(plan()))).toEqual(plan());
+    expect(readPlan(JSON.stringify(plan()))).toEqual(plan());
+  });
+
+  it.each([
+    ['a name that is not known', plan({ rouns: 2 }), 'rouns', 'rounds'],
+    ['a value that is none of the choices', changed({ from: 'best' }), 'policies.solver.from', ''],
+    [
+      'a misspelt number of the training',
+      changed({ train: { ...solver.train, step: 2 } }),
+      'policies.solver.train.step',
+      'steps',
+    ],
+    ['a method that is not there', changed({ train: { method: 'ppo' } }), 'policies.solver.train.method', 'dpo'],
+    ['no base to start from', changed({ from: 'base', base: undefined }), 'policies.solver.base', 'directory'],
+    [
+      'an offline gate without held-out rows',
+      changed({ recipe: { ...solver.recipe, split: null } }),
+      'policies.solver.recipe.split',
+      'held_out',
+    ],
+    [
+      'a field of the filter',
+      changed({ recipe: { where: { field: 'rewrd', op: '=', value: 1 } } }),
+      'policies.solver.recipe.where.field',
+      'reward',
+    ],
+    [
+      'rl without a credit method',
+      changed({ train: { method: 'rl', groups: 4, learning_rate: 1e-3 } }),
+      'policies.solver.recipe.credit',
+      'credit',
+    ],
+    ['a kind of gate', plan({ gate: { kind: 'canry' } }), 'gate.kind', 'offline'],
+    ['no policy', plan({ policies: {} }), 'policies', ''],
+    ['a misspelt field of the rollout', plan({ rollout: { ...rollout, sample: 2 } }), 'rollout.sample', 'samples'],
+    [
+      'a task that stands twice',
+      plan({ rollout: { ...rollout, tasks: [{ task_id: 'a' }, { task_id: 'a' }] } }),
+      'rollout.tasks',
+      'stands twice',
+    ],
+    ['more tasks a round than it has', plan({ rollout: { ...rollout, per_round: 3 } }), 'rollout.per_round', '2'],
+    ['a hash of other tasks', plan({ rollout: { ...rollout, tasks_sha256: 'ab' } }), 'rollout.tasks_sha256', 'hash'],
+  ])('with %s is refused, with the path and what was meant', (_, value, field, meant) => {
+    let error: TroupeError | null = null;
+    try {
+      parsePlan(value);
+    } catch (thrown) {
+      error = thrown as TroupeError;
+    }
+    expect([error?.code, error?.detail.field]).toEqual(['plan_invalid', field]);
+    expect(JSON.stringify([error?.message, error?.detail])).toContain(meant);
+  });
+
+  it('with a method that is not in the catalogue is refused with the nearest one', () => {
+    expect(() => parsePlan(plan({ judge: [{ method: 'grpo_advantag' }] }))).toThrow('grpo_advantage');
+  });
+
+  it('that learns from rows which are not all good needs rows of its own for an offline gate', () => {
+    const dpo = { ...solver, train: { method: 'dpo', steps: 4, batch: 2, learning_rate: 1e-3 } };
+    expect(() => parsePlan(plan({ policies: { solver: dpo } }))).toThrow('gate.recipe');
+    const gate = { kind: 'offline', recipe: solver.recipe };
+    expect(parsePlan(plan({ policies: { solver: dpo }, gate })).gate).toEqual(gate);
+    expect(parsePlan(plan({ policies: { solver: dpo }, gate: { kind: 'manual' } })).gate.kind).toBe('manual');
+  });
+
+  it('with a rollout names a file of tasks as people write it, and holds the tasks where it is run', () => {
+    const asWritten = parsePlan(plan({ rollout: { ...rollout, tasks: 'tasks.jsonl' } }));
+    expect(() => parseStoredPlan(asWritten)).toThrow('it is the file "tasks.jsonl"');
+    const stored = withTasks(asWritten, rollout.tasks);
+    // printf '[{"task_id":"a"},{"task_id":"b"}]' | sha256sum
+    expect(stored.rollout?.tasks_sha256).toBe('df54113dd2024fba4ff6a77eb56bd35a3a3ef5fc1331b84945e66beb3754a820');
+    expect(parseStoredPlan(JSON.parse(JSON.stringify(stored)))).toEqual(stored);
+  });
+
+  it('that says nothing of its gate asks for better at the level 0.95, without guardrails', () => {
+    expect(rulesOf({ kind: 'offline' })).toEqual({
+      accept: 'better',
+      margin: 0,
+      level: 0.95,
+      guardrails: { roles: null, families: null, tokens: null, latency: null },
+    });
+  });
+});

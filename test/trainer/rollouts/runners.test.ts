@@ -1,0 +1,56 @@
+import { expect, it } from 'vitest';
+import { type CommandRunner, findRunner, readRunners } from '../../../trainer/rollouts/runners.ts';
+
+it('a runner is read with its defaults', () => {
+  expect(readRunners({ solver: { command: ['python3', 'team.py'] } })).toEqual([
+    {
+      name: 'solver',
+      by: 'command',
+      command: ['python3', 'team.py'],
+      env: [],
+      timeoutS: 600,
+      concurrency: 4,
+      retries: 1,
+      agent: 'agent',
+      url: null,
+      reward: { from: 'team' },
+    },
+  ]);
+  const reward = { command: ['./grade'], timeout_s: 5 };
+  expect((readRunners({ a: { command: ['x'], reward } })[0] as CommandRunner).reward).toEqual({
+    from: 'command',
+    command: ['./grade'],
+    timeoutS: 5,
+  });
+  expect(readRunners(null)).toEqual([]);
+});
+
+it.each([
+  [{ 'a/b': { command: ['x'] } }, 'a name in runners'],
+  [{ a: 'python3 team.py' }, 'runners.a should be'],
+  [{ a: {} }, 'runners.a.command should be a list'],
+  [{ a: { command: 'python3 team.py' } }, 'runners.a.command should be a list'],
+  [{ a: { command: ['x'], timeout: 5 } }, 'a field of runners.a with command should be one of command'],
+  [{ a: { command: ['x'], timeout_s: 0 } }, 'runners.a.timeout_s should be a number from 0.1'],
+  [{ a: { command: ['x'], concurrency: 1.5 } }, 'runners.a.concurrency should be a whole number'],
+  [{ a: { command: ['x'], env: ['KEY=secret'] } }, 'runners.a.env should be a list of names'],
+  [{ a: { command: ['x'], url: 'http://me:pw@host' } }, 'runners.a.url should be an address'],
+  [{ a: { workers: true, command: ['x'] } }, 'a field of runners.a with workers should be one of workers'],
+  [{ a: { workers: false } }, 'runners.a.workers should be true'],
+  [{ a: { command: ['x'], reward: 'sql' } }, 'runners.a.reward should be'],
+  [{ a: { command: ['x'], reward: { command: [] } } }, 'runners.a.reward.command should be a list'],
+])('%j is refused: %s', (setting, sentence) => {
+  expect(() => readRunners(setting)).toThrow(
+    expect.objectContaining({ code: 'config_invalid', message: expect.stringContaining(sentence) }),
+  );
+});
+
+it('a password in an address is not shown', () => {
+  expect(() => readRunners({ a: { command: ['x'], url: 'http://me:pw@host' } })).not.toThrow(/pw/);
+});
+
+it('an unknown runner is answered with those that there are', () => {
+  const runners = readRunners({ solver: { command: ['x'] } });
+  expect(() => findRunner(runners, 'slover')).toThrow(/no runner "slover"; it has solver/);
+  expect(() => findRunner([], 'solver')).toThrow(/the setting runners is empty/);
+});

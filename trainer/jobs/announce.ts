@@ -1,0 +1,45 @@
+/** The event that tells the log about a checkpoint which a job has trained. */
+import { ownEvent } from '../../ingest/own-event.ts';
+import type { Job, JobContext } from '../../store/jobs/jobs.ts';
+import type { SavedCheckpoint } from '../checkpoints/checkpoint.ts';
+
+export type Trained = {
+  readonly job: Job;
+  readonly saved: SavedCheckpoint;
+  /** Id of the weights it was trained from. */
+  readonly parent: string;
+  readonly policy: string;
+  readonly datasetId: string;
+  readonly keep: boolean;
+  /** Optimizer steps so far. */
+  readonly step: number;
+  readonly metrics: Readonly<Record<string, number>>;
+  readonly codeVersion: string;
+};
+
+/** Appends `checkpoint.saved`. */
+export async function announceCheckpoint(
+  { log, now }: JobContext,
+  { job, saved, parent, policy, datasetId, keep, step, metrics, codeVersion }: Trained,
+): Promise<void> {
+  const event = ownEvent({
+    name: 'checkpoint.saved',
+    source: '/trainer',
+    id: `${job.job_id}/${saved.id}`,
+    time: now().toISOString(),
+    data: {
+      checkpoint_id: saved.id,
+      parent_id: parent === saved.id ? null : parent,
+      policy,
+      uri: saved.dir,
+      sha256: saved.sha256,
+      step,
+      dataset_ids: [datasetId],
+      job_id: job.job_id,
+      kept: keep,
+      metrics,
+      code_version: codeVersion,
+    },
+  });
+  await log.append([event]);
+}

@@ -1,0 +1,313 @@
+/** What a run of a plan would do now, what it needs, what it costs, and whether its gate has enough tasks. Nothing is changed by asking. */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { TroupeError } from '../../errors.ts';
+import { freeze } from '../../store/datasets/freeze.ts';
+import { type OpenedDataset, openDataset } from '../../store/datasets/read.ts';
+import { parseRecipe } from '../../store/datasets/recipe.ts';
+import type { Db } from '../../store/db/pool.ts';
+import { firstOf, query, rowsOf, sql } from '../../store/db/query.ts';
+import type { GateReport } from '../../store/gating/report.ts';
+import { tasksForGate } from '../../store/gating/size.ts';
+import { cutRow, type StepRow, supervisedRow } from '../data/training-rows.ts';
+import { openModelForIds } from '../models/model-directory.ts';
+import { findRunner, type Runner } from '../rollouts/runners.ts';
+import { servedNow } from '../rollouts/serving.ts';
+import { type Plan, type PlanPolicy, rolloutOf, rulesOf } from './plan.ts';
+import { type Checkpoint, startOf } from './weights.ts';
+
+export type PolicyCheck = {
+  readonly method: string;
+  /** Null where there are no weights to start from. */
+  readonly start: Checkpoint | null;
+  /** Rows by split that the recipe has now; null where it names a method that has not been run yet. */
+  readonly rows: Readonly<Record<string, number>> | null;
+  readonly roles: readonly string[];
+  /** Tokens that pass through the model in one round; null where there are no rows. */
+  readonly tokens: number | null;
+  /** At the speed of the last job of this method here; null where none was run. */
+  readonly minutes: number | null;
+};
+
+export type PlanCheck = {
+  readonly plan: string;
+  /** Stages of a round, in order. */
+  readonly stages: readonly string[];
+  readonly rounds: number;
+  readonly policies: Readonly<Record<string, PolicyCheck>>;
+  /** Null where the plan has none. */
+  readonly rollout: RolloutCheck | null;
+  readonly gate: {
+    readonly kind: Plan['gate']['kind'];
+    /** Tasks that would be compared now; null where that is not known, or the gate compares none. */
+    readonly tasks: number | null;
+    readonly tasks_wanted: number | null;
+    /** Standard deviation of the last gate of this plan, which `tasks_wanted` is computed from. */
+    readonly deviation: number | null;
+  };
+  /** What keeps it from running, and what is worth knowing. */
+  readonly problems: readonly string[];
+  readonly notes: readonly string[];
+};
+
+export type RolloutCheck = {
+  readonly runner: string;
+  /** In the plan, and in a round. */
+  readonly tasks: number;
+  readonly tasks_of_round: number;
+  readonly samples: number;
+  /** Of a round: one for each sample, and at most with all that are tried again; null where the runner is not known. */
+  readonly attempts: number;
+  readonly attempts_at_most: number | null;
+  readonly tasks_sha256: string | null;
+};
+
+type Asked = { readonly db: Db; readonly folder: string; readonly codeVersion: string };
+
+/** Rows looked at for the mean number of tokens. */
+const SAMPLE = 200;
+
+/**
+ * @param asked.folder in which datasets are frozen for the count, and removed again
+ * @param asked.runners those of the configuration
+ */
+export async function checkPlan(
+  asked: Asked & { readonly runners: readonly Runner[] },
+  plan: Plan,
+): Promise<PlanCheck> {
+  const problems: string[] = [];
+  const notes: string[] = [];
+  const folder = await mkdtemp(join(asked.folder, 'plan-check-'));
+  try {
+    const rollout = await rolloutCheck(asked, plan, { problems, notes });
+    const policies: Record<string, PolicyCheck> = {};
+    const heldOut = new Set<string>();
+    const trained = new Set<string>();
+    let unknown = false;
+    for (const [name, policy] of Object.entries(plan.policies)) {
+      const start = await startOf(asked.db, name, policy, null).catch((error: TroupeError) => {
+        problems.push(error.message);
+        return null;
+      });
+      if (start !== null && (policy.from ?? 'released') !== 'base' && start.directory === policy.base)
+        notes.push(`${name} has no ${policy.from ?? 'released'} checkpoint yet; it starts with ${policy.base}.`);
+      const recipe = { ...policy.recipe, name: `${plan.name}-${name}` };
+      const dataset = rollout === null ? await frozen({ ...asked, folder }, recipe, plan, notes) : null;
+      unknown ||= dataset === null;
+      for (const row of stepsOf(dataset, 'held_out')) heldOut.add(taskOf(row));
+      for (const row of stepsOf(dataset, 'train')) trained.add(taskOf(row));
+      if (dataset !== null && dataset.manifest.rows.train === 0) problems.push(emptied(name, dataset));
+      policies[name] = await policyCheck(asked.db, policy, start, dataset, problems);
+    }
+    const gateRows = plan.gate.kind === 'offline' ? plan.gate.recipe : undefined;
+    const shown =
+      gateRows && (await frozen({ ...asked, folder }, { ...gateRows, name: `${plan.name}-gate` }, plan, notes));
+    const compared =
+      gateRows === undefined
+        ? heldOut
+        : new Set(
+            stepsOf(shown ?? null, 'train')
+              .map(taskOf)
+              .filter((task) => !trained.has(task)),
+          );
+    const counted = plan.gate.kind === 'offline' && !unknown && shown !== null;
+    const gate = await gateCheck(asked.db, plan, policies, counted ? compared.size : null, notes);
+    if (gate.tasks !== null && gate.tasks < 2)
+      problems.push(`The gate compares tasks that are held out, and there are ${gate.tasks}; it needs at least 2.`);
+    if (gate.tasks !== null && gate.tasks_wanted !== null && gate.tasks < gate.tasks_wanted)
+      notes.push(
+        `The gate has ${gate.tasks} tasks and wants ${gate.tasks_wanted}: a gain as small as gate.find will often not pass.`,
+      );
+    const rounds = plan.rounds ?? 1;
+    return { plan: plan.name, stages: stagesOf(plan), rounds, policies, rollout, gate, problems, notes };
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+/** The stages of a round by the names that their jobs have. */
+export function stagesOf(plan: Plan): string[] {
+  const names = Object.keys(plan.policies);
+  return [
+    ...(plan.rollout ? ['serving', 'rollout'] : []),
+    ...(plan.judge ? ['judge'] : []),
+    ...names.map((name) => `freeze-${name}`),
+    ...(plan.gate.kind === 'offline' && plan.gate.recipe ? ['freeze-gate'] : []),
+    ...names.map((name) => `train-${name}`),
+    'gate',
+  ];
+}
+
+async function rolloutCheck(
+  { db, runners }: { readonly db: Db; readonly runners: readonly Runner[] },
+  plan: Plan,
+  { problems, notes }: { readonly problems: string[]; readonly notes: string[] },
+): Promise<RolloutCheck | null> {
+  const rollout = rolloutOf(plan);
+  if (rollout === null) return null;
+  let runner: Runner | null = null;
+  try {
+    runner = findRunner(runners, rollout.runner);
+  } catch (error) {
+    problems.push((error as TroupeError).message);
+  }
+  notes.push('Rows are not counted: the recipes of a round take only the complete groups of its rollout.');
+  for (const policy of Object.keys(plan.policies))
+    if ((await servedNow(db, policy)).length === 0)
+      notes.push(
+        `No process on this machine serves ${policy} now. Start \`troupe run infer --policy ${policy}\`, before its first release with --model DIR, or \`troupe up\`.`,
+      );
+  const tasks_of_round = rollout.per_round ?? rollout.tasks.length;
+  const attempts = tasks_of_round * rollout.samples;
+  return {
+    runner: rollout.runner,
+    tasks: rollout.tasks.length,
+    tasks_of_round,
+    samples: rollout.samples,
+    attempts,
+    attempts_at_most: runner === null ? null : attempts * (1 + runner.retries),
+    tasks_sha256: rollout.tasks_sha256 ?? null,
+  };
+}
+
+/** The recipe as a dataset of now; null where its methods have not been run. */
+async function frozen(
+  { db, folder, codeVersion }: Asked,
+  recipe: Readonly<Record<string, unknown>>,
+  plan: Plan,
+  notes: string[],
+): Promise<OpenedDataset | null> {
+  try {
+    const { directory } = await freeze(db, parseRecipe(recipe), { directory: folder, codeVersion });
+    return await openDataset(directory);
+  } catch (error) {
+    if (!(error instanceof TroupeError) || error.code !== 'not_found' || !plan.judge) throw error;
+    notes.push(`Rows of ${recipe.name} are not counted: ${error.message} The stage judge does that.`);
+    return null;
+  }
+}
+
+async function policyCheck(
+  db: Db,
+  { train }: PlanPolicy,
+  start: Checkpoint | null,
+  dataset: OpenedDataset | null,
+  problems: string[],
+): Promise<PolicyCheck> {
+  const method = train.engine === 'command' ? `program ${train.use}` : train.method;
+  const rows = dataset?.manifest.rows ?? null;
+  const roles = [...new Set(stepsOf(dataset, 'train').map(({ role }) => role ?? ''))].sort();
+  const found = { method, start, rows, roles };
+  if (start === null || !rows?.train || train.engine === 'command') return { ...found, tokens: null, minutes: null };
+  const mean = await meanTokens(start.directory, stepsOf(dataset, 'train').slice(0, SAMPLE)).catch((error: Error) => {
+    problems.push(`The weights in ${start.directory} cannot be trained on these rows: ${error.message}`);
+    return null;
+  });
+  if (mean === null) return { ...found, tokens: null, minutes: null };
+  const tokens = Math.round(mean * rowsSeen(train, rows.train, roles));
+  const speed = await lastSpeed(db, method);
+  return { ...found, tokens, minutes: speed === null ? null : tokens / speed / 60 };
+}
+
+/** Rows that pass through the model in one round. */
+function rowsSeen(
+  train: Exclude<PlanPolicy['train'], { engine: 'command' }>,
+  rows: number,
+  roles: readonly string[],
+): number {
+  if (train.method === 'rl') return rows * (train.epochs ?? 1);
+  if (train.method === 'dpo') return 2 * train.steps * train.batch;
+  const { steps } = train;
+  const all = typeof steps === 'number' ? steps * roles.length : Object.values(steps).reduce((a, b) => a + b, 0);
+  return all * train.batch;
+}
+
+async function meanTokens(directory: string, rows: readonly StepRow[]): Promise<number> {
+  const open = await openModelForIds(directory);
+  const lengths = rows.flatMap((row) => {
+    const cut = cutRow(supervisedRow(row, open), open.config.max_position_embeddings);
+    return cut === null ? [] : [cut.promptIds.length + cut.tokenIds.length];
+  });
+  if (lengths.length === 0)
+    throw new TroupeError(
+      'training_failed',
+      `none of ${rows.length} rows has anything to learn within its ${open.config.max_position_embeddings} tokens.`,
+    );
+  return lengths.reduce((a, b) => a + b, 0) / lengths.length;
+}
+
+/** Tokens a second of the last training by this method that reported them. */
+async function lastSpeed(db: Db, method: string): Promise<number | null> {
+  const last = await firstOf(
+    db,
+    query
+      .selectFrom('facts.job_metrics as m')
+      .innerJoin('facts.jobs as j', 'j.job_id', 'm.job_id')
+      .select('m.value')
+      .where('j.kind', '=', method)
+      .where('m.name', '=', 'tokens_per_second')
+      .orderBy('m.at', (order) => order.desc().nullsLast())
+      .limit(1),
+  );
+  return last?.value ?? null;
+}
+
+async function gateCheck(
+  db: Db,
+  { name, gate }: Plan,
+  policies: Readonly<Record<string, PolicyCheck>>,
+  tasks: number | null,
+  notes: string[],
+): Promise<PlanCheck['gate']> {
+  if (gate.kind !== 'offline') return { kind: gate.kind, tasks: null, tasks_wanted: null, deviation: null };
+  const deviation = await lastDeviation(db, name);
+  const found = { kind: gate.kind, tasks, deviation };
+  if (gate.find === undefined) {
+    notes.push('How many tasks the gate wants is not computed: gate.find does not say which gain should pass.');
+    return { ...found, tasks_wanted: null };
+  }
+  if (deviation === null) {
+    notes.push('How many tasks the gate wants is known after its first report: it depends on how much tasks differ.');
+    return { ...found, tasks_wanted: null };
+  }
+  const rules = rulesOf(gate);
+  const roles = new Set(Object.values(policies).flatMap((policy) => policy.roles)).size;
+  const guardrails = rules.guardrails.roles === null ? 0 : roles;
+  const tasks_wanted = tasksForGate(rules, {
+    find: gate.find,
+    deviation,
+    // Roles of one task are taken to differ as much as tasks do, if each had one row.
+    partDeviation: deviation * Math.sqrt(Math.max(1, roles)),
+    guardrails,
+    power: gate.power ?? 0.8,
+  });
+  return { ...found, tasks_wanted };
+}
+
+/** Of the last gate of a plan of this name. */
+async function lastDeviation(db: Db, plan: string): Promise<number | null> {
+  const [last] = await rowsOf(
+    db,
+    query
+      .selectFrom('facts.jobs as gate')
+      .innerJoin('facts.jobs as run', 'run.job_id', 'gate.parent_job_id')
+      .select('gate.result')
+      .where('gate.kind', '=', 'gate')
+      .where('gate.outcome', '=', 'done')
+      .where(sql<string>`run.spec -> 'plan' ->> 'name'`, '=', plan)
+      .orderBy('gate.finished_at', 'desc')
+      .limit(1),
+  );
+  return (last?.result as GateReport | null | undefined)?.deviation ?? null;
+}
+
+function emptied(name: string, { manifest }: OpenedDataset): string {
+  const stage = manifest.funnel.find(({ before, after }) => before !== 0 && after === 0);
+  const why = stage ? `"${stage.name}" keeps none of its ${stage.before ?? ''} ${stage.of}` : 'nothing is recorded';
+  return `The recipe of ${name} has no rows to train on: ${why}.`;
+}
+
+const stepsOf = (dataset: OpenedDataset | null, split: string): StepRow[] =>
+  dataset?.splits.includes(split) ? ([...dataset.rows(split)] as unknown as StepRow[]) : [];
+
+const taskOf = (row: StepRow): string => row.task_id ?? row.group_id ?? row.episode_id;

@@ -1,0 +1,182 @@
+/**
+ * The offline gate: how likely held-out answers are under the candidate, beside the incumbent, paired by task. Nothing is sampled, so it
+ * needs no team; it is for policies that learn from answers which are good.
+ */
+import { Type } from 'typebox';
+import { Compile } from 'typebox/compile';
+import { hashId } from '../../ingest/json.ts';
+import { type OpenedDataset, openDataset } from '../../store/datasets/read.ts';
+import type { Db } from '../../store/db/pool.ts';
+import { anyOf, query, rowsOf } from '../../store/db/query.ts';
+import { type Both, decide, type GateRules, type TaskMeasured } from '../../store/gating/gate.ts';
+import type { GateReport } from '../../store/gating/report.ts';
+import { checkedSpec, type Handler, type JobContext } from '../../store/jobs/jobs.ts';
+import { groupBy } from '../../store/methods/statistics.ts';
+import { cutRow, type StepRow, supervisedRow, type TokenRow } from '../data/training-rows.ts';
+import { sftLoss } from '../losses/sft.ts';
+import { type OpenModel, openModelForIds } from '../models/model-directory.ts';
+import { closeTrainable, evaluate, trainable } from '../training/step.ts';
+
+const Weights = Type.Object({ checkpoint_id: Type.String(), directory: Type.String() });
+const Guard = Type.Union([Type.Number({ minimum: 0 }), Type.Null()]);
+const OfflineGateSpec = Compile(
+  Type.Object({
+    kind: Type.Literal('offline'),
+    rules: Type.Object({
+      accept: Type.Enum(['better', 'not_worse']),
+      margin: Type.Number({ minimum: 0 }),
+      level: Type.Number(),
+      guardrails: Type.Object({ roles: Guard, families: Guard, tokens: Guard, latency: Guard }),
+    }),
+    /** Dataset whose rows are compared; null: the held-out split of each policy's own. */
+    dataset: Type.Union([Type.String(), Type.Null()]),
+    policies: Type.Record(
+      Type.String(),
+      Type.Object({
+        incumbent: Weights,
+        candidate: Weights,
+        dataset: Type.String(),
+        roles: Type.Union([Type.Array(Type.String()), Type.Null()]),
+      }),
+    ),
+  }),
+);
+type Weights = { readonly checkpoint_id: string; readonly directory: string };
+
+/** The scorer by name and version: what is compared changes with it. */
+const SCORER = 'mean_token_logprob@1';
+const UNSEEN_ROLE = 'no role';
+/** Rows scored at once. */
+const AT_ONCE = 32;
+
+type Scored = Both & { readonly task: string; readonly role: string };
+
+/** @returns handler of kind `gate`, whose result is a `GateReport` */
+export function offlineGate({ db }: JobContext, settings: { readonly threads: number; readonly codeVersion: string }) {
+  const handler: Handler = async ({ spec }) => {
+    const { rules, dataset, policies } = checkedSpec(OfflineGateSpec, spec);
+    const leftOut = { 'whose task was trained on': 0, 'with nothing to score within the context': 0 };
+    const scored: Scored[] = [];
+    const content: string[] = [];
+    const models: Record<string, { incumbent: string; candidate: string }> = {};
+    for (const [name, policy] of Object.entries(policies)) {
+      const own = await openDataset(policy.dataset);
+      const shown = dataset === null ? own : await openDataset(dataset);
+      content.push(shown.manifest.content_sha256);
+      const trained = new Set(stepsOf(own, 'train').map(taskOf));
+      const found = stepsOf(shown, dataset === null ? 'held_out' : 'train').filter(
+        ({ role }) => policy.roles === null || policy.roles.includes(role ?? ''),
+      );
+      const fresh = found.filter((row) => !trained.has(taskOf(row)));
+      leftOut['whose task was trained on'] += found.length - fresh.length;
+      const incumbent = await scores(policy.incumbent, fresh, settings.threads);
+      const candidate = await scores(policy.candidate, fresh, settings.threads);
+      models[name] = { incumbent: incumbent.id, candidate: candidate.id };
+      for (const [i, row] of fresh.entries()) {
+        const [before, after] = [incumbent.means[i]!, candidate.means[i]!];
+        if (before === null || after === null) leftOut['with nothing to score within the context']++;
+        else scored.push({ task: taskOf(row), role: row.role ?? UNSEEN_ROLE, incumbent: before, candidate: after });
+      }
+    }
+    const guarded = Object.values(policies).flatMap(({ roles }) => roles ?? []);
+    const tasks = await measured(db, scored);
+    const report: GateReport = {
+      format: 'troupe-gate/1',
+      kind: 'offline',
+      measure: 'mean log-probability of a token of held-out answers',
+      unit: 'nats',
+      ...decide(tasks, rules as GateRules, guarded),
+      rules: rules as GateRules,
+      deviation: deviationOf(tasks),
+      models,
+      pinned: {
+        task_set: hashId(
+          content,
+          tasks.map(({ task_id }) => task_id),
+        ),
+        scorer: SCORER,
+        models: hashId(models),
+        environment: hashId({ troupe: settings.codeVersion, threads: settings.threads }),
+      },
+      left_out: leftOut,
+    };
+    return report;
+  };
+  return handler;
+}
+
+const stepsOf = (dataset: OpenedDataset, split: string): StepRow[] => [...dataset.rows(split)] as unknown as StepRow[];
+
+const taskOf = (row: StepRow): string => row.task_id ?? row.group_id ?? row.episode_id;
+
+type Scores = {
+  /** Of the weights. */
+  readonly id: string;
+  /** Mean log-probability of the tokens of each row, in nats; null for a row of which nothing is left within the context. */
+  readonly means: readonly (number | null)[];
+};
+
+async function scores(weights: Weights, rows: readonly StepRow[], threads: number): Promise<Scores> {
+  const open = await openModelForIds(weights.directory);
+  const model = trainable(open.config, open.weights, { threads });
+  const fitted = rows.map((row) => withinContext(row, open));
+  const found: (number | null)[] = rows.map(() => null);
+  const places = fitted.flatMap((row, at) => (row === null ? [] : [at]));
+  try {
+    for (let from = 0; from < places.length; from += AT_ONCE) {
+      const part = places.slice(from, from + AT_ONCE);
+      const asked = part.map((at) => {
+        const { promptIds, tokenIds, trained } = fitted[at]!;
+        return { promptIds, completions: [{ tokenIds, weights: trained.map(Number) }] };
+      });
+      const { logprobs } = await evaluate(model, asked, sftLoss);
+      for (const [i, at] of part.entries()) found[at] = meanOf((logprobs[i]?.[0] ?? []).filter((one) => one !== null));
+    }
+  } finally {
+    await closeTrainable(model);
+  }
+  return { id: open.id, means: found };
+}
+
+function withinContext(row: StepRow, open: OpenModel): TokenRow | null {
+  const whole = supervisedRow(row, open);
+  return whole.trained.includes(true) ? cutRow(whole, open.config.max_position_embeddings) : null;
+}
+
+/** By task: the mean over its rows, and over those of each role. */
+async function measured(db: Db, scored: readonly Scored[]): Promise<TaskMeasured[]> {
+  const byTask = groupBy(scored, ({ task }) => task);
+  const rows = await rowsOf(
+    db,
+    query
+      .selectFrom('facts.tasks')
+      .select(['task_id', 'domain'])
+      .where('task_id', '=', anyOf([...byTask.keys()])),
+  );
+  const families = new Map(rows.map(({ task_id, domain }) => [task_id, domain]));
+  return [...byTask]
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([task_id, of]) => ({
+      task_id,
+      family: families.get(task_id) ?? null,
+      ...both(of),
+      roles: Object.fromEntries([...groupBy(of, ({ role }) => role)].map(([role, mine]) => [role, both(mine)])),
+      tokens: null,
+      latency: null,
+    }));
+}
+
+const both = (of: readonly Both[]): Both => ({
+  incumbent: meanOf(of.map(({ incumbent }) => incumbent))!,
+  candidate: meanOf(of.map(({ candidate }) => candidate))!,
+});
+
+const meanOf = (values: readonly number[]): number | null =>
+  values.length === 0 ? null : values.reduce((a, b) => a + b, 0) / values.length;
+
+function deviationOf(tasks: readonly Both[]): number | null {
+  if (tasks.length < 2) return null;
+  const differences = tasks.map(({ incumbent, candidate }) => candidate - incumbent);
+  const mean = meanOf(differences)!;
+  return Math.sqrt(differences.reduce((sum, one) => sum + (one - mean) ** 2, 0) / (tasks.length - 1));
+}

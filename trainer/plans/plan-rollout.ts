@@ -1,0 +1,137 @@
+/** The rollout of a round: which tasks are played, which of its episodes the recipes take, and whether other weights answered them. */
+import { TroupeError } from '../../errors.ts';
+import { hashId } from '../../ingest/json.ts';
+import type { Db } from '../../store/db/pool.ts';
+import { query, rowsOf } from '../../store/db/query.ts';
+import type { RolloutSpec, RolloutTask } from '../../store/rollouts/rollout.ts';
+import type { Filter } from '../../store/select.ts';
+import type { RolloutResult } from '../rollouts/handler.ts';
+import type { PlanRollout } from './plan.ts';
+
+/** What the report of a round says about its rollout. */
+export type RoundRollout = {
+  readonly rollout_id: string;
+  /** Those of complete groups: what the recipes may take. */
+  readonly episodes: number;
+  readonly groups: RolloutResult['groups'];
+  /** Why samples of partial groups are missing, with how many; the groups stand in the result of the rollout's job. */
+  readonly left_out: RolloutResult['partial'][number]['why'];
+  /** Episodes in which other weights answered than those that training began with: they are off-policy. */
+  readonly stale: number;
+  /** Episodes of which no call says which weights of the plan's policies answered. */
+  readonly unknown: number;
+};
+
+/** The tasks of a round in the order of the plan: the `per_round` first ones in an order that follows from the seed. Pure. */
+export function tasksOfRound({ tasks, per_round }: PlanRollout, seed: number): readonly RolloutTask[] {
+  if (per_round === undefined) return tasks;
+  const drawn = tasks
+    .map(({ task_id }) => ({ task_id, place: hashId('plan-rollout', seed, task_id) }))
+    .sort((a, b) => (a.place < b.place ? -1 : 1))
+    .slice(0, per_round);
+  const chosen = new Set(drawn.map(({ task_id }) => task_id));
+  return tasks.filter(({ task_id }) => chosen.has(task_id));
+}
+
+/** What the rollout of a round is asked for. Pure. */
+export function rolloutAsked(
+  rollout: PlanRollout,
+  seed: number,
+  policies: Readonly<Record<string, string | null>>,
+): RolloutSpec {
+  const { runner, samples, deadline_s } = rollout;
+  const known = Object.entries(policies).filter((entry): entry is [string, string] => entry[1] !== null);
+  return {
+    runner,
+    tasks: [...tasksOfRound(rollout, seed)],
+    samples,
+    seed,
+    ...(deadline_s === undefined ? {} : { deadline_s }),
+    ...(known.length === 0 ? {} : { policies: Object.fromEntries(known) }),
+  };
+}
+
+/**
+ * The episodes of complete groups, as a filter: those that the result of the rollout lists. An attempt that failed or came late is in no
+ * group. Pure.
+ */
+export function completeGroupsOf({ rollout_id, partial }: Pick<RolloutResult, 'rollout_id' | 'partial'>): Filter {
+  const left_out = partial.map(({ group_id }) => group_id);
+  return {
+    and: [
+      { field: 'tags.rollout', op: '=', value: rollout_id },
+      { not: { field: 'group_id', op: 'is null' } },
+      ...(left_out.length === 0 ? [] : [{ not: { field: 'group_id', op: 'in', value: left_out } } as const]),
+    ],
+  };
+}
+
+/** @throws TroupeError `training_failed` where no group is complete, with what the samples failed at */
+export function requireCompleteGroup(round: number, { rollout_id, groups, partial }: RolloutResult): void {
+  if (groups.complete > 0) return;
+  throw new TroupeError(
+    'training_failed',
+    `Round ${round} has nothing to learn from: none of the ${groups.partial} groups of rollout ${rollout_id} is complete. ${reasonsText(reasons(partial))}`,
+    { hint: `troupe sql "select episode_id, stop_reason from traj.episodes where tags->>'rollout' = '${rollout_id}'"` },
+  );
+}
+
+/**
+ * @param starts id of the weights that training began with, by policy
+ * @returns the rollout's part of the round's report
+ */
+export async function roundRollout(
+  db: Pick<Db, 'query'>,
+  { rollout_id, episodes, groups, partial }: RolloutResult,
+  starts: Readonly<Record<string, string>>,
+): Promise<RoundRollout> {
+  const taken = new Set(episodes);
+  const answered = await rowsOf(
+    db,
+    query
+      .selectFrom('facts.calls')
+      .select(['episode_id', 'policy', 'checkpoint_id'])
+      .distinct()
+      .where('episode_id', '>=', `${rollout_id}/`)
+      .where('episode_id', '<', `${rollout_id}0`)
+      .where('policy', 'in', Object.keys(starts))
+      .where('checkpoint_id', 'is not', null),
+  );
+  const ours = answered.filter(({ episode_id }) => taken.has(episode_id));
+  const known = new Set(ours.map(({ episode_id }) => episode_id));
+  const stale = new Set(
+    ours.flatMap(({ episode_id, policy, checkpoint_id }) => (starts[policy!] === checkpoint_id ? [] : [episode_id])),
+  );
+  return {
+    rollout_id,
+    episodes: taken.size,
+    groups,
+    left_out: reasons(partial),
+    stale: stale.size,
+    unknown: taken.size - known.size,
+  };
+}
+
+/** The same in a sentence. Pure. */
+export function rolloutText({ rollout_id, episodes, groups, left_out, stale, unknown }: RoundRollout): string {
+  const parts = [`Rollout ${rollout_id}: ${groups.complete} groups complete`];
+  if (groups.partial > 0) parts.push(`${groups.partial} partial and left out (${reasonsText(left_out)})`);
+  parts.push(`stale: ${stale} of ${episodes} episodes`);
+  if (unknown > 0) parts.push(`unknown which weights answered: ${unknown} of ${episodes}`);
+  return `${parts.join('; ')}.`;
+}
+
+/** The reasons of all partial groups together, the most frequent first. */
+function reasons(partial: RolloutResult['partial']): RoundRollout['left_out'] {
+  const counted = new Map<string, RoundRollout['left_out'][number]>();
+  for (const { code, message, samples } of partial.flatMap(({ why }) => why)) {
+    const known = counted.get(code);
+    counted.set(code, { code, message: known?.message ?? message, samples: samples + (known?.samples ?? 0) });
+  }
+  return [...counted.values()].sort((a, b) => b.samples - a.samples);
+}
+
+const reasonsText = (why: RoundRollout['left_out']): string =>
+  why
+    .map(({ code, message, samples }) => `${samples} ${samples === 1 ? 'sample' : 'samples'} ${code}: ${message}`)
+    .join(' ');

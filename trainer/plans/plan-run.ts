@@ -1,0 +1,350 @@
+/**
+ * One run of a plan: for each round play, where it has a rollout, evaluate, freeze, train, gate, release. Every stage is a job of its
+ * own with an id made of run, round and stage, so a run that was killed finds what is done and goes on where it was. The run itself
+ * holds no worker while a stage runs: its handler is called again from the beginning whenever a stage has ended.
+ */
+import { Type } from 'typebox';
+import { Compile } from 'typebox/compile';
+import { TroupeError } from '../../errors.ts';
+import { ownEvent } from '../../ingest/own-event.ts';
+import { openDataset } from '../../store/datasets/read.ts';
+import { parseRecipe } from '../../store/datasets/recipe.ts';
+import { firstOf, query, rowsOf } from '../../store/db/query.ts';
+import type { GateReport, ManualReport } from '../../store/gating/report.ts';
+import { checkedSpec, type Handler, type JobContext, requestJob, WaitsFor } from '../../store/jobs/jobs.ts';
+import { waitProjected } from '../../store/projecting/positions.ts';
+import { releasesOf } from '../../store/releasing/releases.ts';
+import type { Filter } from '../../store/select.ts';
+import { splitFilter } from '../../store/select.ts';
+import type { RolloutResult } from '../rollouts/handler.ts';
+import type { ServingResult } from '../rollouts/serving.ts';
+import { type Plan, type PlanPolicy, type PlanRollout, parseStoredPlan, rolloutOf, rulesOf } from './plan.ts';
+import {
+  completeGroupsOf,
+  type RoundRollout,
+  requireCompleteGroup,
+  rolloutAsked,
+  roundRollout,
+} from './plan-rollout.ts';
+import { type Checkpoint, releasedOf, startOf } from './weights.ts';
+
+/** What a job of kind `plan` needs: the plan as JSON with absolute paths. The name of the run is the id of the job. */
+export const PlanSpec = Compile(Type.Object({ plan: Type.Unknown() }));
+
+export type Round = {
+  readonly round: number;
+  readonly candidates: Readonly<Record<string, string>>;
+  readonly passed: boolean;
+  readonly reason: string;
+  /** Job that holds the gate's report. */
+  readonly gate: string;
+  readonly release_id: string | null;
+  /** Null where the plan has none. */
+  readonly rollout: RoundRollout | null;
+};
+export type PlanResult = {
+  readonly plan: string;
+  readonly released: boolean;
+  readonly rounds: readonly Round[];
+  /** Why it ended before its last round; null where it did not. */
+  readonly ended_early: string | null;
+};
+
+type Trained = { readonly checkpoint_id: string; readonly directory: string };
+type Frozen = {
+  readonly dataset_id: string;
+  readonly directory: string;
+  readonly rows: Readonly<Record<string, number>>;
+  readonly funnel: readonly { readonly name: string; readonly before: number | null; readonly after: number }[];
+};
+/** One stage: what it was asked and what came of it. */
+type Done<T> = { readonly spec: Readonly<Record<string, unknown>>; readonly result: T };
+
+/** @returns handler of kind `plan`, whose result is a `PlanResult` */
+export function planHandler(context: JobContext): Handler {
+  return async ({ job_id, spec }) => {
+    const plan = parseStoredPlan(checkedSpec(PlanSpec, spec).plan);
+    const run = job_id;
+    const rounds: Round[] = [];
+    for (let round = 1; round <= (plan.rounds ?? 1); round++) {
+      const stages = stagesOf(context, { run, round, plan });
+      try {
+        rounds.push(await runRound(context, plan, stages, { run, round, before: rounds.at(-1) ?? null }));
+      } catch (error) {
+        if (!(error instanceof BudgetSpent)) throw error;
+        return resultOf(plan, rounds, error.message);
+      }
+    }
+    return resultOf(plan, rounds, null);
+  };
+}
+
+const resultOf = (plan: Plan, rounds: readonly Round[], ended_early: string | null): PlanResult => ({
+  plan: plan.name,
+  released: rounds.some(({ release_id }) => release_id !== null),
+  rounds,
+  ended_early,
+});
+
+/** How long a plan waits for the processes that serve its policies. */
+const SERVING_WITHIN_S = 120;
+
+class BudgetSpent extends Error {}
+
+async function runRound(
+  context: JobContext,
+  plan: Plan,
+  stages: Stages,
+  { run, round, before }: { readonly run: string; readonly round: number; readonly before: Round | null },
+): Promise<Round> {
+  const names = Object.keys(plan.policies);
+  const seed = (plan.seed ?? 0) + round - 1;
+  const rollout = rolloutOf(plan);
+  const played = rollout && (await play(context, stages, { rollout, names, round, seed }));
+  const taken = played && completeGroupsOf(played);
+  if (plan.judge)
+    await stages.job('judge', 'judge', async () => ({ methods: plan.judge, where: whereOf(plan, taken) }));
+  const frozen: Record<string, Frozen> = {};
+  for (const name of names) {
+    const recipe = parseRecipe({ ...within(plan.policies[name]!.recipe, taken), name: `${plan.name}-${name}` });
+    const { result } = await stages.job<Frozen>(`freeze-${name}`, 'freeze', async () => ({ recipe }));
+    requireRows(name, result);
+    frozen[name] = result;
+  }
+  const gateRows = plan.gate.kind === 'offline' ? plan.gate.recipe : undefined;
+  const shown =
+    gateRows &&
+    (await stages.job<Frozen>('freeze-gate', 'freeze', async () => ({
+      recipe: parseRecipe({ ...gateRows, name: `${plan.name}-gate` }),
+    })));
+  const trained: Record<string, Done<Trained>> = {};
+  for (const name of names) {
+    const policy = plan.policies[name]!;
+    const dataset = frozen[name]!.directory;
+    trained[name] = await stages.job<Trained>(`train-${name}`, kindOf(policy), async () => ({
+      ...(await trainSpec(policy, dataset)),
+      base: (await startOf(context.db, name, policy, before?.candidates[name] ?? null)).directory,
+      dataset,
+      policy: name,
+      seed,
+      keep: true,
+      reset_optimizer: true,
+    }));
+  }
+  const candidates = Object.fromEntries(names.map((name) => [name, trained[name]!.result]));
+  const gate =
+    plan.gate.kind === 'manual'
+      ? await stages.job<ManualReport>('gate', 'decision', async () => ({ kind: 'manual', candidates }))
+      : await stages.job<GateReport>('gate', 'gate', async () => ({
+          kind: 'offline',
+          rules: rulesOf(plan.gate as Extract<Plan['gate'], { kind: 'offline' }>),
+          dataset: shown?.result.directory ?? null,
+          policies: Object.fromEntries(
+            await Promise.all(
+              names.map(async (name) => [
+                name,
+                {
+                  incumbent: await incumbentOf(context, name, String(trained[name]!.spec.base)),
+                  candidate: candidates[name]!,
+                  dataset: frozen[name]!.directory,
+                  roles: plan.policies[name]!.recipe.roles ?? null,
+                },
+              ]),
+            ),
+          ),
+        }));
+  const { passed, reason } = gate.result;
+  const ids = Object.fromEntries(names.map((name) => [name, candidates[name]!.checkpoint_id]));
+  const release_id = passed ? await release(context, { run, round, plan, policies: ids, reason }) : null;
+  const report = played && (await roundRollout(context.db, played, await startsOf(context, ids)));
+  return { round, candidates: ids, passed, reason, gate: `${run}/${round}/gate`, release_id, rollout: report };
+}
+
+/** Has the runner play the tasks of the round, once the policies are answered by what was released. */
+async function play(
+  { db }: JobContext,
+  stages: Stages,
+  of: {
+    readonly rollout: PlanRollout;
+    readonly names: readonly string[];
+    readonly round: number;
+    readonly seed: number;
+  },
+): Promise<RolloutResult> {
+  const { rollout, names, round, seed } = of;
+  const serving = await stages.job<ServingResult>('serving', 'serving', async () => ({
+    policies: Object.fromEntries(
+      await Promise.all(names.map(async (name) => [name, (await releasedOf(db, name))?.checkpoint_id ?? null])),
+    ),
+    within_s: rollout.serving_within_s ?? SERVING_WITHIN_S,
+  }));
+  const { result } = await stages.job<RolloutResult>('rollout', 'rollout', async () =>
+    rolloutAsked(rollout, seed, serving.result.policies),
+  );
+  requireCompleteGroup(round, result);
+  return result;
+}
+
+/** The weights that the training of these candidates began with, by policy. */
+async function startsOf(
+  { db, log }: JobContext,
+  candidates: Readonly<Record<string, string>>,
+): Promise<Record<string, string>> {
+  await waitProjected(db, { log });
+  const ids = Object.values(candidates);
+  const saved = await rowsOf(
+    db,
+    query.selectFrom('facts.checkpoints').select(['checkpoint_id', 'parent_id']).where('checkpoint_id', 'in', ids),
+  );
+  const parents = new Map(saved.map(({ checkpoint_id, parent_id }) => [checkpoint_id, parent_id]));
+  // A checkpoint without a parent has the weights that it began with.
+  return Object.fromEntries(Object.entries(candidates).map(([name, id]) => [name, parents.get(id) ?? id]));
+}
+
+type Stages = {
+  /** Asks for a stage, or finds that it was asked for; `spec` is computed once. Throws `WaitsFor` until it has ended. */
+  readonly job: <T>(stage: string, kind: string, spec: () => Promise<Record<string, unknown>>) => Promise<Done<T>>;
+};
+
+function stagesOf(
+  context: JobContext,
+  of: { readonly run: string; readonly round: number; readonly plan: Plan },
+): Stages {
+  const { db, now } = context;
+  const stored = (id: string) =>
+    firstOf(
+      db,
+      query
+        .selectFrom('troupe.job_queue')
+        .select(['spec', 'state', 'outcome', 'result', 'error', 'requested_at'])
+        .where('job_id', '=', id),
+    );
+  const isOverBudget = async () => {
+    const minutes = of.plan.budget?.minutes;
+    if (minutes === undefined) return false;
+    const asked = await stored(of.run);
+    return asked !== undefined && now().getTime() - Date.parse(asked.requested_at) > minutes * 60_000;
+  };
+  return {
+    async job<T>(stage: string, kind: string, spec: () => Promise<Record<string, unknown>>): Promise<Done<T>> {
+      const job_id = `${of.run}/${of.round}/${stage}`;
+      const known = await stored(job_id);
+      if (known?.state === 'finished') {
+        if (known.outcome === 'done') return { spec: known.spec as Done<T>['spec'], result: known.result as T };
+        const error = known.error as { readonly message?: string } | null;
+        throw new TroupeError('training_failed', `Stage ${job_id} ${known.outcome}: ${error?.message ?? 'no reason'}`);
+      }
+      if (known === undefined) {
+        if (await isOverBudget())
+          throw new BudgetSpent(`The budget of ${of.plan.budget?.minutes} minutes was used up before ${job_id} began.`);
+        await requestJob(context, { job_id, kind, spec: await spec(), parent: of.run });
+      }
+      throw new WaitsFor(job_id);
+    },
+  };
+}
+
+type RoundRecipe = Omit<PlanPolicy['recipe'], 'where'> & { readonly where?: unknown };
+
+/** The recipe of a policy, which takes nothing else where the round has episodes of its own. */
+const within = (recipe: PlanPolicy['recipe'], taken: Filter | null): RoundRecipe => {
+  const own = recipe.where ? [recipe.where as Filter] : [];
+  return taken === null ? recipe : { ...recipe, where: { and: [taken, ...own] } };
+};
+
+/** Episodes that a recipe of the plan may take; null where one takes all. */
+function whereOf(plan: Plan, taken: Filter | null): Filter | null {
+  const recipes: RoundRecipe[] = Object.values(plan.policies).map(({ recipe }) => within(recipe, taken));
+  if (plan.gate.kind === 'offline' && plan.gate.recipe) recipes.push(plan.gate.recipe);
+  const filters = recipes.map(({ where }) => splitFilter((where as Filter | null | undefined) ?? null).episode);
+  if (filters.some((parts) => parts.length === 0)) return null;
+  return { or: filters.map((and) => ({ and })) };
+}
+
+function requireRows(name: string, { rows, funnel }: Frozen): void {
+  if ((rows.train ?? 0) > 0) return;
+  const emptied = funnel.find(({ before, after }) => before !== 0 && after === 0);
+  throw new TroupeError(
+    'training_failed',
+    `There is nothing to learn for ${name}: ${emptied ? `"${emptied.name}" keeps none of ${emptied.before ?? 'its'} rows` : 'nothing is recorded that its recipe takes'}.`,
+    { hint: 'troupe plan check shows how many rows each recipe has.' },
+  );
+}
+
+/** Kind of the job that trains. */
+const kindOf = ({ train }: PlanPolicy): string => (train.engine === 'command' ? 'program' : train.method);
+
+/** The numbers of a training job. `sft` and `rl` have theirs by role: those of the recipe, else those of the rows. */
+async function trainSpec({ recipe, train }: PlanPolicy, dataset: string): Promise<Record<string, unknown>> {
+  if (train.engine === 'command') {
+    const { use, layout, params = {} } = train;
+    return { engine: use, params, ...(layout === undefined ? {} : { layout }) };
+  }
+  const { engine: _engine, method, ...numbers } = train;
+  if (method === 'dpo') return { warmup: 0, ...numbers };
+  const roles = recipe.roles ?? (await rolesOf(dataset));
+  if (train.method === 'sft') {
+    const { steps } = train;
+    const byRole = typeof steps === 'number' ? Object.fromEntries(roles.map((role) => [role, steps])) : steps;
+    return { warmup: 0, entropy: 0, ...numbers, steps: byRole };
+  }
+  const { groups, learning_rate, entropy = 0, ...rest } = train as Extract<PlanPolicy['train'], { method: 'rl' }>;
+  const { engine: _, method: __, ...others } = rest;
+  return {
+    warmup: 0,
+    clip_low: 0.2,
+    clip_high: 0.28,
+    ...others,
+    roles: roles.map((role) => ({ role, groups, learning_rate, entropy })),
+  };
+}
+
+async function rolesOf(dataset: string): Promise<string[]> {
+  const opened = await openDataset(dataset);
+  const roles = new Set<string>();
+  for (const row of opened.rows('train')) roles.add(String(row.role ?? ''));
+  return [...roles].sort();
+}
+
+/** What is released now; where nothing is, the weights that the candidate was trained from. */
+async function incumbentOf({ db }: JobContext, policy: string, base: string): Promise<Checkpoint> {
+  return (await releasedOf(db, policy)) ?? { checkpoint_id: base.split('/').at(-1)!, directory: base };
+}
+
+/** Appends the release once: the whole map, with the other policies as they are. */
+async function release(
+  { db, log, now }: JobContext,
+  {
+    run,
+    round,
+    plan,
+    policies,
+    reason,
+  }: {
+    readonly run: string;
+    readonly round: number;
+    readonly plan: Plan;
+    readonly policies: Readonly<Record<string, string>>;
+    readonly reason: string;
+  },
+): Promise<string> {
+  const release_id = `${run}/${round}`;
+  await waitProjected(db, { log });
+  const known = query.selectFrom('facts.releases').select('release_id').where('release_id', '=', release_id);
+  if ((await firstOf(db, known)) !== undefined) return release_id;
+  const event = ownEvent({
+    name: 'policy.released',
+    source: '/plans',
+    id: release_id,
+    time: now().toISOString(),
+    data: {
+      release_id,
+      policies: { ...(await releasesOf(db)).at(-1)?.policies, ...policies },
+      reason,
+      by: `plan ${plan.name}`,
+    },
+  });
+  await log.append([event]);
+  await waitProjected(db, { log });
+  return release_id;
+}

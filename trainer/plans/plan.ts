@@ -1,0 +1,431 @@
+/**
+ * A plan says how a model is retrained, on one page: which methods evaluate the recorded episodes, which rows each policy learns from,
+ * how it is trained, from which weights, how many rounds, and what a candidate has to show before it is released. It is plain data.
+ */
+import { type Static, type TSchema, Type } from 'typebox';
+import { Value } from 'typebox/value';
+import { parse as parseYaml } from 'yaml';
+import { got, TroupeError } from '../../errors.ts';
+import { canonicalJson, isRecord, sha256 } from '../../ingest/json.ts';
+import { layoutNamed } from '../../store/datasets/export.ts';
+import { parseRecipe, recipeSchema } from '../../store/datasets/recipe.ts';
+import type { GateRules } from '../../store/gating/gate.ts';
+import { resolveMethods } from '../../store/judging/judge.ts';
+import { nearest } from '../../store/methods/nearest.ts';
+import { RolloutSpec, type RolloutTask, rolloutSpec } from '../../store/rollouts/rollout.ts';
+import { POLICY_LOSSES } from '../training/policy-losses.ts';
+
+const strict = { additionalProperties: false } as const;
+const Name = Type.String({
+  pattern: '^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$',
+  description: 'letters, digits, dot, dash, underscore',
+});
+const count = (description: string, minimum = 1) => Type.Optional(Type.Integer({ minimum, description }));
+const share = (description: string) => Type.Optional(Type.Number({ minimum: 0, description }));
+
+const { name: _, ...recipeFields } = recipeSchema.properties;
+const PlanRecipe = Type.Object(recipeFields, {
+  ...strict,
+  description: 'which rows, of which roles: a recipe without its name',
+});
+
+const Shared = {
+  learning_rate: Type.Number({ exclusiveMinimum: 0 }),
+  warmup: count('steps over which the rate rises; 0 if left out', 0),
+  beta1: Type.Optional(Type.Number({ minimum: 0, maximum: 1 })),
+  beta2: Type.Optional(Type.Number({ minimum: 0, maximum: 1 })),
+  weight_decay: Type.Optional(Type.Number({ minimum: 0 })),
+  clip: share('largest norm of the gradients; 0: any'),
+};
+const Local = { engine: Type.Optional(Type.Literal('local', { description: 'the built-in trainer' })) };
+const Batch = { batch: Type.Integer({ minimum: 1, description: 'rows in a step' }) };
+const Sft = Type.Object(
+  {
+    ...Local,
+    method: Type.Literal('sft'),
+    steps: Type.Union([Type.Integer({ minimum: 1 }), Type.Record(Type.String(), Type.Integer({ minimum: 0 }))], {
+      description: 'optimizer steps of each role, or by role',
+    }),
+    ...Batch,
+    ...Shared,
+    entropy: share('weight of an entropy bonus; 0 if left out'),
+  },
+  strict,
+);
+const Dpo = Type.Object(
+  {
+    ...Local,
+    method: Type.Literal('dpo'),
+    steps: Type.Integer({ minimum: 1 }),
+    ...Batch,
+    ...Shared,
+    beta: Type.Optional(Type.Number({ exclusiveMinimum: 0, description: 'how strongly the reference holds; 0.1' })),
+    label_smoothing: Type.Optional(Type.Number({ minimum: 0, maximum: 0.5 })),
+  },
+  strict,
+);
+const Rl = Type.Object(
+  {
+    ...Local,
+    method: Type.Literal('rl'),
+    groups: Type.Integer({ minimum: 1, description: 'groups in a step, of each role' }),
+    ...Shared,
+    entropy: share('weight of an entropy bonus; 0 if left out'),
+    loss: Type.Optional(Type.Enum([...POLICY_LOSSES])),
+    kl: share('coefficient of the divergence to the starting weights'),
+    epochs: count('passes over the dataset; 1'),
+    clip_low: share('lower clip of the ratio; 0.2'),
+    clip_high: share('upper clip of the ratio; 0.28'),
+  },
+  strict,
+);
+const Program = Type.Object(
+  {
+    engine: Type.Literal('command', { description: 'a program of yours: TRL, LLaMA-Factory, Axolotl, verl, a script' }),
+    use: Type.String({ minLength: 1, description: 'its name in the setting engines' }),
+    layout: Type.Optional(
+      Type.String({
+        description: 'files the program reads, as dataset export names them; the frozen folder if left out',
+      }),
+    ),
+    params: Type.Optional(
+      Type.Record(Type.String(), Type.Unknown(), { description: 'passed to the program as they are' }),
+    ),
+  },
+  strict,
+);
+const TRAIN = { sft: Sft, dpo: Dpo, rl: Rl } as const;
+
+const Policy = Type.Object(
+  {
+    from: Type.Optional(
+      Type.Enum(['base', 'released', 'last'], {
+        description:
+          'starting weights: base, the directory below · released, what the policy was given last · last, its newest checkpoint. released and last fall back to base where there is none yet. released if left out',
+      }),
+    ),
+    base: Type.Optional(Type.String({ minLength: 1, description: 'directory of a model, relative to the plan' })),
+    recipe: PlanRecipe,
+    train: Type.Union([Sft, Dpo, Rl, Program]),
+  },
+  strict,
+);
+
+const Guardrails = Type.Object(
+  {
+    roles: share('loss of a single role that is accepted, in the unit of the measure'),
+    families: share('loss of a single family of tasks (their domain) that is accepted'),
+  },
+  strict,
+);
+const Rules = {
+  accept: Type.Optional(Type.Enum(['better', 'not_worse'], { description: 'better if left out' })),
+  margin: share('loss that counts as not worse, in the unit of the measure; 0 if left out'),
+  level: Type.Optional(Type.Number({ exclusiveMinimum: 0.5, exclusiveMaximum: 1, description: '0.95 if left out' })),
+  guardrails: Type.Optional(Guardrails),
+  find: Type.Optional(
+    Type.Number({
+      exclusiveMinimum: 0,
+      description: 'gain that should pass, in the unit of the measure: plan check computes how many tasks that takes',
+    }),
+  ),
+  power: Type.Optional(
+    Type.Number({
+      exclusiveMinimum: 0,
+      exclusiveMaximum: 1,
+      description: 'chance with which such a gain passes; 0.8',
+    }),
+  ),
+};
+const Offline = Type.Object(
+  {
+    kind: Type.Literal('offline', {
+      description: 'mean log-probability of a token of held-out answers, in nats, paired by task',
+    }),
+    recipe: Type.Optional(PlanRecipe),
+    ...Rules,
+  },
+  strict,
+);
+const Manual = Type.Object(
+  { kind: Type.Literal('manual', { description: 'a person decides: troupe gate accept or refuse' }) },
+  strict,
+);
+const GATES = { offline: Offline, manual: Manual } as const;
+
+const Rollout = Type.Object(
+  {
+    runner: RolloutSpec.properties.runner,
+    tasks: Type.Union([Type.String({ minLength: 1 }), RolloutSpec.properties.tasks], {
+      description: 'file of tasks, one JSON object a line, relative to the plan; or the tasks themselves',
+    }),
+    tasks_sha256: Type.Optional(
+      Type.String({ description: 'hash of the tasks as canonical JSON; filled in when a run is requested' }),
+    ),
+    samples: RolloutSpec.properties.samples,
+    per_round: count('tasks of a round, drawn by its seed; all if left out'),
+    deadline_s: RolloutSpec.properties.deadline_s,
+    serving_within_s: Type.Optional(
+      Type.Number({
+        exclusiveMinimum: 0,
+        description: 'seconds until the processes that serve the policies have to answer with what was released; 120',
+      }),
+    ),
+  },
+  { ...strict, description: 'a runner plays tasks at the beginning of each round, and the recipes take its episodes' },
+);
+
+/** JSON Schema (TypeBox) of a plan as people write it. */
+export const planSchema = Type.Object(
+  {
+    name: Name,
+    seed: Type.Optional(Type.Integer({ minimum: 0, description: 'seed of everything that is drawn; 0' })),
+    rounds: count('how often all stages are run; 1'),
+    rollout: Type.Optional(Rollout),
+    judge: Type.Optional(
+      Type.Array(
+        Type.Object(
+          {
+            method: Type.String({ minLength: 1 }),
+            params: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
+            reads: Type.Optional(Type.String({ description: 'reward method whose rewards a credit method takes' })),
+          },
+          strict,
+        ),
+        { description: 'methods run over the recorded episodes before the datasets are frozen' },
+      ),
+    ),
+    policies: Type.Record(Name, Policy, { minProperties: 1 }),
+    gate: Type.Union([Offline, Manual]),
+    budget: Type.Optional(
+      Type.Object(
+        {
+          minutes: Type.Number({
+            exclusiveMinimum: 0,
+            description: 'since the run was asked for; no stage begins later',
+          }),
+        },
+        strict,
+      ),
+    ),
+  },
+  { ...strict, description: 'How a model is retrained.' },
+);
+
+export type Plan = Static<typeof planSchema>;
+export type PlanPolicy = Static<typeof Policy>;
+export type PlanGate = Plan['gate'];
+export type PlanRollout = Omit<Static<typeof Rollout>, 'tasks'> & { readonly tasks: readonly RolloutTask[] };
+
+const invalid = (field: string, message: string, detail: { expected?: string; got?: string; hint?: string } = {}) =>
+  new TroupeError('plan_invalid', message, { field, ...detail });
+
+/** Reads YAML or JSON text (JSON is YAML). @throws TroupeError `plan_invalid` */
+export function readPlan(text: string): Plan {
+  let value: unknown;
+  try {
+    value = parseYaml(text);
+  } catch (error) {
+    throw invalid('plan', `The plan is neither YAML nor JSON: ${(error as Error).message.split('\n', 1)[0]}`);
+  }
+  return parsePlan(value);
+}
+
+/**
+ * Checks a plan, its recipes and its methods.
+ * @throws TroupeError `plan_invalid` with the path of what is wrong and what was expected; `method_unknown` and `method_input`
+ */
+export function parsePlan(value: unknown): Plan {
+  if (!isRecord(value)) throw invalid('plan', `A plan should be an object, but it is ${got(value)}.`);
+  requireKnown(value, planSchema.properties, '');
+  const policies = isRecord(value.policies) ? value.policies : {};
+  for (const [name, policy] of Object.entries(policies)) {
+    if (!isRecord(policy)) continue;
+    requireKnown(policy, Policy.properties, `policies.${name}`);
+    checkTrain(policy.train, `policies.${name}.train`);
+    if (isRecord(policy.recipe)) checkRecipe(policy.recipe, `policies.${name}.recipe`);
+  }
+  checkGate(value.gate);
+  if (isRecord(value.rollout)) requireKnown(value.rollout, Rollout.properties, 'rollout');
+  // What has a better checked language of its own is left out here.
+  const plain = { ...value, gate: withoutRecipe(value.gate), policies: mapped(policies, withoutRecipe) };
+  requireShape(planSchema, plain, '');
+  const plan = value as Plan;
+  if (plan.judge) resolveMethods(plan.judge);
+  if (plan.rollout) requirePlayable(plan.name, plan.rollout);
+  for (const [name, policy] of Object.entries(plan.policies)) requireComplete(plan, name, policy);
+  return plan;
+}
+
+/**
+ * Checks a plan that is to be run: it holds the tasks of its rollout itself.
+ * @throws TroupeError as `parsePlan` does
+ */
+export function parseStoredPlan(value: unknown): Plan {
+  const plan = parsePlan(value);
+  rolloutOf(plan);
+  return plan;
+}
+
+/** The rollout of a plan that is run; null where it has none. @throws TroupeError `plan_invalid` where its tasks are still a file */
+export function rolloutOf({ rollout }: Plan): PlanRollout | null {
+  if (rollout === undefined) return null;
+  const { tasks } = rollout;
+  if (typeof tasks !== 'string') return { ...rollout, tasks };
+  throw invalid(
+    'rollout.tasks',
+    `rollout.tasks should be the tasks as a list in a plan that is requested as a job, but it is the file ${got(tasks)}.`,
+    { hint: 'troupe plan run and troupe schedule add read the file; a program puts its tasks into the plan.' },
+  );
+}
+
+/** The plan with these tasks in place of their file, and with their hash. */
+export function withTasks(plan: Plan, tasks: readonly RolloutTask[]): Plan {
+  if (plan.rollout === undefined) return plan;
+  return { ...plan, rollout: { ...plan.rollout, tasks: [...tasks], tasks_sha256: tasksHash(tasks) } };
+}
+
+const tasksHash = (tasks: readonly RolloutTask[]): string => sha256(canonicalJson(tasks));
+
+function requirePlayable(name: string, rollout: NonNullable<Plan['rollout']>): void {
+  const { runner, tasks, tasks_sha256, samples, per_round } = rollout;
+  if (typeof tasks === 'string') return;
+  try {
+    rolloutSpec(`${name}-1/1/rollout`, { runner, tasks, samples });
+  } catch (error) {
+    throw invalid('rollout.tasks', `rollout.tasks: ${(error as Error).message}`);
+  }
+  if (per_round !== undefined && per_round > tasks.length)
+    throw invalid(
+      'rollout.per_round',
+      `rollout.per_round should be at most the number of tasks, ${tasks.length}, but it is ${per_round}.`,
+    );
+  if (tasks_sha256 !== undefined && tasks_sha256 !== tasksHash(tasks))
+    throw invalid(
+      'rollout.tasks_sha256',
+      `rollout.tasks_sha256 should be ${tasksHash(tasks)}, the hash of the tasks that stand in the plan, but it is ${got(tasks_sha256)}. Leave it out where the tasks were changed on purpose.`,
+    );
+}
+
+/** What a schema cannot say: which fields need each other. */
+function requireComplete(plan: Plan, name: string, { from = 'released', base, recipe, train }: PlanPolicy): void {
+  const at = `policies.${name}`;
+  if (from === 'base' && base === undefined)
+    throw invalid(`${at}.base`, `${at}.from is base, so ${at}.base should name the directory of a model.`);
+  const { unit, credit, split } = parseRecipe({ ...recipe, name });
+  const method = train.engine === 'command' ? null : train.method;
+  if ((method === 'sft' || method === 'rl') && unit !== 'step')
+    throw invalid(`${at}.recipe.unit`, `${method} learns from steps, but ${at}.recipe.unit is ${unit}.`);
+  if (method === 'rl' && credit === null)
+    throw invalid(`${at}.recipe.credit`, `rl needs advantages: ${at}.recipe.credit should name a credit method.`);
+  if (plan.gate.kind !== 'offline' || plan.gate.recipe !== undefined) return;
+  if (unit !== 'step')
+    throw invalid(
+      'gate.recipe',
+      `An offline gate compares steps, but ${at}.recipe.unit is ${unit}: gate.recipe should name the steps.`,
+    );
+  if (method === 'dpo' || method === 'rl')
+    throw invalid(
+      'gate.recipe',
+      `An offline gate compares log-probabilities of good answers, and those that ${name} learns from by ${method} are not all good. gate.recipe should say which are, or gate.kind be manual.`,
+    );
+  if (split === null || !('held_out' in split) || split.held_out === 0)
+    throw invalid(
+      `${at}.recipe.split`,
+      `An offline gate needs held-out rows: ${at}.recipe.split should be such as { held_out: 0.2 }, or gate.recipe name the rows.`,
+    );
+}
+
+function checkTrain(train: unknown, at: string): void {
+  if (!isRecord(train)) return;
+  if (train.engine !== undefined && train.engine !== 'local' && train.engine !== 'command')
+    throw invalid(`${at}.engine`, `${at}.engine should be local or command, got ${got(train.engine)}.`);
+  if (train.engine === 'command') {
+    requireKnown(train, Program.properties, at);
+    requireShape(Program, train, at);
+    if (train.layout !== undefined) layoutNamed(String(train.layout));
+    return;
+  }
+  const schema = TRAIN[train.method as keyof typeof TRAIN];
+  if (schema === undefined)
+    throw invalid(`${at}.method`, `${at}.method should be sft, dpo or rl, got ${got(train.method)}.`);
+  requireKnown(train, schema.properties, at);
+  requireShape(schema, train, at);
+}
+
+function checkGate(gate: unknown): void {
+  if (!isRecord(gate)) return;
+  const schema = GATES[gate.kind as keyof typeof GATES];
+  if (schema === undefined)
+    throw invalid('gate.kind', `gate.kind should be one of ${Object.keys(GATES).join(', ')}, got ${got(gate.kind)}.`);
+  requireKnown(gate, schema.properties, 'gate');
+  if (isRecord(gate.recipe)) checkRecipe(gate.recipe, 'gate.recipe');
+  requireShape(schema, withoutRecipe(gate), 'gate');
+}
+
+function checkRecipe(recipe: Readonly<Record<string, unknown>>, at: string): void {
+  try {
+    if ('name' in recipe) throw invalid(`${at}.name`, 'it has no name in a plan.');
+    parseRecipe({ ...recipe, name: 'plan' });
+  } catch (error) {
+    if (!(error instanceof TroupeError)) throw error;
+    const { field, expected, got: came, hint } = error.detail;
+    throw invalid(field === undefined ? at : `${at}.${field}`, `${at}: ${error.message}`, {
+      ...(expected ? { expected } : {}),
+      ...(came ? { got: came } : {}),
+      ...(hint ? { hint } : {}),
+    });
+  }
+}
+
+const withoutRecipe = (value: unknown): unknown =>
+  isRecord(value) && 'recipe' in value ? { ...value, recipe: {} } : value;
+
+const mapped = (values: Readonly<Record<string, unknown>>, of: (value: unknown) => unknown) =>
+  Object.fromEntries(Object.entries(values).map(([name, value]) => [name, of(value)]));
+
+function requireKnown(value: Readonly<Record<string, unknown>>, known: object, at: string): void {
+  const names = Object.keys(known);
+  for (const name of Object.keys(value)) {
+    if (names.includes(name)) continue;
+    const meant = nearest(name, names);
+    throw invalid(
+      at === '' ? name : `${at}.${name}`,
+      `${at || 'A plan'} has no ${got(name)}.${meant ? ` Did you mean ${meant}?` : ''}`,
+      {
+        expected: `one of ${names.join(', ')}`,
+        got: got(name),
+      },
+    );
+  }
+}
+
+function requireShape(schema: TSchema, value: unknown, at: string): void {
+  if (Value.Check(schema, value)) return;
+  const [error] = [...Value.Errors(schema, value)].sort((a, b) => b.instancePath.length - a.instancePath.length);
+  const inner = (error?.instancePath ?? '').slice(1);
+  const path = [at, inner.replaceAll('/', '.')].filter((part) => part !== '').join('.') || 'plan';
+  const found = inner
+    .split('/')
+    .reduce<unknown>((from, key) => (key === '' ? from : (from as Record<string, unknown> | undefined)?.[key]), value);
+  throw invalid(path, `${path} ${error?.message ?? 'does not fit'}; it is ${got(found)}.`, {
+    expected: error?.message ?? 'what the schema of plans says',
+    got: got(found),
+  });
+}
+
+/** The rules of an offline gate with what was left out filled in. */
+export function rulesOf(gate: Extract<PlanGate, { kind: 'offline' }>): GateRules {
+  const { accept = 'better', margin = 0, level = 0.95, guardrails = {} } = gate;
+  return {
+    accept,
+    margin,
+    level,
+    guardrails: {
+      roles: guardrails.roles ?? null,
+      families: guardrails.families ?? null,
+      tokens: null,
+      latency: null,
+    },
+  };
+}

@@ -1,0 +1,71 @@
+/** Which weights a policy has: released, saved last, or those that a plan begins with. */
+import { basename } from 'node:path';
+import { TroupeError } from '../../errors.ts';
+import type { Db } from '../../store/db/pool.ts';
+import { firstOf, type NotNull, query, sql, typed } from '../../store/db/query.ts';
+import type { PlanPolicy } from './plan.ts';
+
+export type Checkpoint = { readonly checkpoint_id: string; readonly directory: string };
+
+/** What the policy was given last, where its files are known; null before its first release. */
+export async function releasedOf(db: Db, policy: string): Promise<Checkpoint | null> {
+  const released = query
+    .selectFrom('facts.releases as r')
+    .innerJoin('facts.checkpoints as c', (on) =>
+      on.on('c.checkpoint_id', '=', sql<string>`r.policies ->> ${typed(policy, 'text')}`),
+    )
+    .select(['c.checkpoint_id', 'c.uri as directory'])
+    .where('c.uri', 'is not', null)
+    .orderBy('r.version', 'desc')
+    .limit(1)
+    .$narrowType<{ directory: NotNull }>();
+  return (await firstOf(db, released)) ?? null;
+}
+
+/** The newest checkpoint of the policy that is kept; null where there is none. */
+export async function lastOf(db: Db, policy: string): Promise<Checkpoint | null> {
+  const saved = query
+    .selectFrom('facts.checkpoints')
+    .select(['checkpoint_id', 'uri as directory'])
+    .where('policy', '=', policy)
+    .where('kept', 'is not', false)
+    .where('uri', 'is not', null)
+    .orderBy('version', 'desc')
+    .limit(1)
+    .$narrowType<{ directory: NotNull }>();
+  return (await firstOf(db, saved)) ?? null;
+}
+
+/**
+ * The weights that training starts with. `last` of a later round is the candidate of the round before.
+ * @throws TroupeError `not_found` where there are none and the plan names no base
+ */
+export async function startOf(
+  db: Db,
+  name: string,
+  { from = 'released', base }: Pick<PlanPolicy, 'from' | 'base'>,
+  before: string | null,
+): Promise<Checkpoint> {
+  const found =
+    from === 'base'
+      ? null
+      : from === 'released'
+        ? await releasedOf(db, name)
+        : ((before && (await byId(db, before))) ?? (await lastOf(db, name)));
+  if (found) return found;
+  if (base !== undefined) return { checkpoint_id: basename(base), directory: base };
+  throw new TroupeError(
+    'not_found',
+    `Policy ${name} has no ${from === 'released' ? 'released checkpoint' : 'checkpoint'} yet, and policies.${name}.base names no model to start from.`,
+  );
+}
+
+async function byId(db: Db, id: string): Promise<Checkpoint | null> {
+  const saved = query
+    .selectFrom('facts.checkpoints')
+    .select(['checkpoint_id', 'uri as directory'])
+    .where('checkpoint_id', '=', id)
+    .where('uri', 'is not', null)
+    .$narrowType<{ directory: NotNull }>();
+  return (await firstOf(db, saved)) ?? null;
+}

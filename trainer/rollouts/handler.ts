@@ -1,0 +1,264 @@
+/**
+ * A rollout as a job: it plans the attempts, plays as many at a time as the runner allows, tries again what failed, and adds up what came out.
+ * Everything it knows stands in the queue, so whoever takes the job after a crash goes on where it was.
+ */
+import { TroupeError } from '../../errors.ts';
+import { firstOf, query, sql } from '../../store/db/query.ts';
+import type { Handler, JobContext } from '../../store/jobs/jobs.ts';
+import { waitProjected } from '../../store/projecting/positions.ts';
+import {
+  type AttemptError,
+  addAttempts,
+  attemptsOf,
+  endAttempt,
+  failLost,
+  failWaiting,
+  type LeasedAttempt,
+  leaseAttempt,
+} from '../../store/rollouts/attempts.ts';
+import { announce, appendDrafts, startDraft, taskDrafts } from '../../store/rollouts/episodes.ts';
+import { deadlineOver, nextAttempt, nextAttempts, type Tally, tally } from '../../store/rollouts/plan.ts';
+import { type RolloutFacts, recordedOf, rolloutFacts } from '../../store/rollouts/recorded.ts';
+import { episodeId, ROLLOUT, type RolloutSpec, rolloutSpec } from '../../store/rollouts/rollout.ts';
+import { checkProgram } from './command.ts';
+import { closeEntry, openEntry } from './entry.ts';
+import { type Entry, playAttempt } from './play.ts';
+import { type CommandRunner, findRunner, type Runner } from './runners.ts';
+import { servingHandler } from './serving.ts';
+import { awaitWorkers } from './workers.ts';
+
+export type RolloutSettings = {
+  readonly runners: readonly Runner[];
+  /** What programs inherit named variables from. */
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** Asks this process to end. */
+  readonly signal: AbortSignal;
+};
+
+/** What a rollout came to. */
+export type RolloutResult = Tally &
+  Pick<RolloutFacts, 'tokens'> & {
+    readonly rollout_id: string;
+    /** Accepted episodes without a reward. */
+    readonly without_reward: number;
+    /** Complete groups whose rewards are all equal. */
+    readonly equal_rewards: number;
+    /** From the request to the end. */
+    readonly seconds: number;
+  };
+
+/** An attempt's row outlives its deadline by so much before others take it for lost: its holder ends it itself. */
+const SPARE_S = 60;
+/** Between two reports of progress. */
+const REPORT_MS = 2000;
+/** How long a rollout may last that names no deadline: as long as a key is good for. */
+const LONGEST_S = 7 * 86_400;
+
+export function rolloutHandlers(context: JobContext, settings: RolloutSettings): Readonly<Record<string, Handler>> {
+  return {
+    [ROLLOUT]: (job, report, signal) => rollOut(context, untilCancelled(settings, signal), job, report),
+    serving: servingHandler(context, settings),
+  };
+}
+
+/** A rollout that is cancelled ends its programs as a process that is stopped does. */
+const untilCancelled = (settings: RolloutSettings, signal: AbortSignal): RolloutSettings => ({
+  ...settings,
+  signal: AbortSignal.any([settings.signal, signal]),
+});
+
+const rollOut = async (
+  context: JobContext,
+  settings: RolloutSettings,
+  job: Parameters<Handler>[0],
+  report: Parameters<Handler>[1],
+): Promise<RolloutResult> => {
+  const { db, log } = context;
+  const id = job.job_id;
+  const rollout = rolloutSpec(id, job.spec);
+  const runner = findRunner(settings.runners, rollout.runner);
+  if (runner.by === 'command') checkRunner(runner, settings.env);
+  const { requestedAt, age } = await requested(context, id);
+  const lastsS = rollout.deadline_s === undefined ? LONGEST_S : rollout.deadline_s - age;
+  await appendDrafts(log, taskDrafts(rollout.tasks, requestedAt));
+  if (runner.by === 'workers')
+    await awaitWorkers(context, { id, rollout, runner, lastsS, report, signal: settings.signal });
+  else await playHere(context, { id, fence: job.token, rollout, runner, settings, lastsS, report });
+  const rows = await attemptsOf(db, id);
+  await announce(log, rollout, rows);
+  await waitProjected(db, { log });
+  const { tokens, withoutReward, equalRewards } = await rolloutFacts(db, id, rollout.samples);
+  return {
+    rollout_id: id,
+    ...tally(id, rollout, rows),
+    tokens,
+    without_reward: withoutReward,
+    equal_rewards: equalRewards,
+    seconds: (await requested(context, id)).age,
+  };
+};
+
+/** Plays with programs that this process starts; what the process before it broke off is played again. */
+async function playHere(context: JobContext, playing: Omit<Playing, 'entry'>): Promise<void> {
+  const { db, log, now } = context;
+  const { id, rollout, runner, lastsS } = playing;
+  await failLost(db, id, {
+    at: now().toISOString(),
+    all: { code: 'stopped', message: 'The process that ran it ended.' },
+  });
+  await announce(log, rollout, await attemptsOf(db, id));
+  const entry = await openEntry(db, id, { url: runner.url, lastsS: Math.max(0, lastsS), now });
+  try {
+    await playAll(context, { ...playing, entry });
+  } finally {
+    await closeEntry(db, id);
+  }
+}
+
+type Playing = {
+  readonly id: string;
+  /** Token of the job: whoever has an older one leases nothing more. */
+  readonly fence: number;
+  readonly rollout: RolloutSpec;
+  readonly runner: CommandRunner;
+  readonly entry: Entry;
+  readonly settings: RolloutSettings;
+  readonly lastsS: number;
+  readonly report: Parameters<Handler>[1];
+};
+
+/** Plays until every sample is done or given up, the deadline is there, or this process is asked to end. */
+async function playAll(context: JobContext, playing: Playing): Promise<void> {
+  const { db, now } = context;
+  const { id, fence, rollout, runner, settings, lastsS, report } = playing;
+  const running = new Set<Promise<void>>();
+  const stop = new AbortController();
+  let why: AttemptError = { code: 'stopped', message: 'The process that ran it was stopped.' };
+  let failure: unknown = null;
+  const end = (reason: AttemptError) => {
+    if (stop.signal.aborted) return;
+    why = reason;
+    stop.abort();
+  };
+  const stopped = () => end(why);
+  settings.signal.addEventListener('abort', stopped, { once: true });
+  if (settings.signal.aborted) stopped();
+  const late = deadlineOver(rollout);
+  const timer = setTimeout(() => end(late), Math.min(Math.max(0, lastsS) * 1000, 2 ** 31 - 1));
+  let ended = 0;
+  let reported = Number.NEGATIVE_INFINITY;
+
+  const progress = async (): Promise<void> => {
+    if (performance.now() - reported < REPORT_MS) return;
+    reported = performance.now();
+    const { attempts, groups } = tally(id, rollout, await attemptsOf(db, id));
+    const of = rollout.tasks.length * rollout.samples;
+    await report(ended, { done: attempts.done, failed: attempts.failed, of, complete_groups: groups.complete });
+  };
+  const play = async (attempt: LeasedAttempt): Promise<void> => {
+    try {
+      await playOne(context, playing, attempt, stop.signal, () => why);
+      ended++;
+      await progress();
+    } catch (error) {
+      failure ??= error;
+      end({ code: 'stopped', message: 'The rollout broke off.' });
+    }
+  };
+
+  try {
+    await addAttempts(db, runner.name, nextAttempts(id, rollout, await attemptsOf(db, id), runner.retries));
+    while (!stop.signal.aborted) {
+      while (running.size < runner.concurrency && !stop.signal.aborted) {
+        const timeoutS = runner.timeoutS;
+        const attempt = await leaseAttempt(db, {
+          runner: runner.name,
+          of: { rollout: id, token: fence },
+          leaseS: timeoutS + SPARE_S,
+          timeoutS,
+        });
+        if (attempt === null) break;
+        const one = play(attempt).finally(() => running.delete(one));
+        running.add(one);
+      }
+      if (running.size === 0) break;
+      await Promise.race(running);
+    }
+  } catch (error) {
+    failure ??= error;
+    end({ code: 'stopped', message: 'The rollout broke off.' });
+  } finally {
+    await Promise.all(running);
+    clearTimeout(timer);
+    settings.signal.removeEventListener('abort', stopped);
+  }
+  if (failure !== null) throw failure;
+  if (why.code === 'stopped' && stop.signal.aborted)
+    throw new TroupeError('interrupted', 'The process was stopped; whoever takes the rollout goes on where it was.');
+  if (stop.signal.aborted) await failWaiting(db, id, { at: now().toISOString(), error: why });
+}
+
+async function playOne(
+  context: JobContext,
+  { rollout, runner, entry, settings }: Playing,
+  attempt: LeasedAttempt,
+  signal: AbortSignal,
+  why: () => AttemptError,
+): Promise<void> {
+  const { db, log, now } = context;
+  await appendDrafts(log, [startDraft(rollout, attempt)]);
+  const ended = await playAttempt(attempt, {
+    rollout,
+    runner,
+    entry,
+    env: settings.env,
+    signal,
+    why,
+    now,
+    recorded: async (episode) => {
+      await waitProjected(db, { log });
+      return recordedOf(db, episode);
+    },
+  });
+  const accepted = await endAttempt(db, attempt, ended);
+  const { rollout: rolloutId, task, sample } = attempt.spec;
+  const { task_id } = rollout.tasks[task]!;
+  const tried = await attemptsOf(db, rolloutId, episodeId(rolloutId, task_id, sample, 0));
+  // Its row first: what is announced follows from it, and is announced again by whoever goes on.
+  await announce(
+    log,
+    rollout,
+    tried.filter(({ id }) => id === attempt.id),
+  );
+  if (accepted !== 'accepted' || ended.outcome === 'done') return;
+  const next = nextAttempt({ rollout: rolloutId, task, task_id, sample }, tried, runner.retries);
+  if (next !== null && !signal.aborted) await addAttempts(db, runner.name, [next]);
+}
+
+/** What must be so before the first episode. @throws TroupeError `not_found`, `config_invalid` */
+function checkRunner({ name, command, reward, env: named }: CommandRunner, env: RolloutSettings['env']): void {
+  checkProgram(command[0]!, env.PATH ?? '');
+  if (reward.from === 'command') checkProgram(reward.command[0]!, env.PATH ?? '');
+  const missing = named.filter((one) => env[one] === undefined);
+  if (missing.length > 0)
+    throw new TroupeError(
+      'config_invalid',
+      `runners.${name}.env names ${missing.join(', ')}, which the environment of \`run work\` does not have. Set it there, or leave it out.`,
+      { field: `runners.${name}.env` },
+    );
+}
+
+async function requested({ db }: JobContext, id: string): Promise<{ requestedAt: string; age: number }> {
+  const row = await firstOf(
+    db,
+    query
+      .selectFrom('troupe.job_queue')
+      .select([
+        sql<string>`to_char(requested_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`.as('requestedAt'),
+        sql<number>`extract(epoch from clock_timestamp() - requested_at)::float8`.as('age'),
+      ])
+      .where('job_id', '=', id),
+  );
+  if (row === undefined) throw new TroupeError('not_found', `There is no rollout ${id}.`);
+  return row;
+}

@@ -1,0 +1,107 @@
+/**
+ * Waits until the processes that serve policies answer with the checkpoints that were released. A team that begins before would be answered by
+ * the weights of the round before, and training would compare its answers with weights that never gave them.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Type } from 'typebox';
+import { Compile } from 'typebox/compile';
+import { TroupeError } from '../../errors.ts';
+import type { Db } from '../../store/db/pool.ts';
+import { type NotNull, query, rowsOf, sql } from '../../store/db/query.ts';
+import { checkedSpec, type Handler, type JobContext } from '../../store/jobs/jobs.ts';
+import { connectInfer } from '../sampling/infer-client.ts';
+
+/** What a job of kind `serving` needs. */
+const ServingSpec = Compile(
+  Type.Object({
+    /** The checkpoint that each policy was given last; null before its first release, when any is right. */
+    policies: Type.Record(Type.String(), Type.Union([Type.String(), Type.Null()])),
+    within_s: Type.Number({ exclusiveMinimum: 0 }),
+  }),
+);
+
+export type ServingResult = {
+  /** What each policy is answered with; null where no process serves it and nothing was released. */
+  readonly policies: Readonly<Record<string, string | null>>;
+  readonly seconds: number;
+};
+
+/** Between two looks. */
+const LOOK_MS = 250;
+
+/** @returns handler of kind `serving`, whose result is a `ServingResult`. It fails with `training_failed` once the time is over. */
+export function servingHandler({ db }: JobContext, { signal }: { readonly signal: AbortSignal }): Handler {
+  return async (job, _report, fenced): Promise<ServingResult> => {
+    const { policies, within_s } = checkedSpec(ServingSpec, job.spec);
+    const began = performance.now();
+    const seconds = () => (performance.now() - began) / 1000;
+    const stopped = AbortSignal.any([signal, fenced]);
+    const found: Record<string, string | null> = {};
+    for (const [policy, wanted] of Object.entries(policies)) {
+      for (;;) {
+        const served = await servedNow(db, policy);
+        found[policy] = served[0] ?? null;
+        if (wanted === null || (served.length > 0 && served.every((checkpoint) => checkpoint === wanted))) break;
+        if (seconds() > within_s) throw notServed(policy, { wanted, served, within_s });
+        await sleep(LOOK_MS, undefined, { signal: stopped }).catch(() => {
+          throw new TroupeError('interrupted', 'The process was stopped; whoever takes the job looks again.');
+        });
+      }
+    }
+    return { policies: found, seconds: seconds() };
+  };
+}
+
+function notServed(
+  policy: string,
+  {
+    wanted,
+    served,
+    within_s,
+  }: { readonly wanted: string; readonly served: readonly string[]; readonly within_s: number },
+): TroupeError {
+  const now =
+    served.length === 0
+      ? 'no process on this machine serves it'
+      : `it is answered by ${[...new Set(served)].join(' and ')}`;
+  return new TroupeError(
+    // Not `unreachable`, which the queue would try again: all the time that the plan gives was waited.
+    'training_failed',
+    `Policy ${policy} should be answered by ${wanted}, which was released last, but after ${within_s} s ${now}. A rollout now would play with other weights than those that training begins with. Start \`troupe up\` or \`troupe run infer --policy ${policy}\`, which follow releases; rollout.serving_within_s is how long a plan waits.`,
+    { expected: wanted, got: served.join(', ') || 'none' },
+  );
+}
+
+/**
+ * The checkpoints that the processes of this machine answer for a policy with, the newest process first; without those that cannot be asked.
+ */
+export async function servedNow(db: Pick<Db, 'query'>, policy: string): Promise<string[]> {
+  const processes = await rowsOf(
+    db,
+    query
+      .selectFrom('troupe.processes')
+      .select('address')
+      .where('role', '=', 'infer')
+      .where('policy', '=', policy)
+      .where('address', 'is not', null)
+      .where('heartbeat_at', '>', sql<string>`clock_timestamp() - interval '15 seconds'`)
+      .orderBy('started_at', 'desc')
+      .orderBy('process_id')
+      .$narrowType<{ address: NotNull }>(),
+  );
+  const asked = await Promise.all(processes.map(({ address }) => checkpointAt(address, policy)));
+  return asked.filter((checkpoint) => checkpoint !== null);
+}
+
+async function checkpointAt(address: string, policy: string): Promise<string | null> {
+  const client = connectInfer(address);
+  try {
+    const { models } = await client.status();
+    return models.find(({ name }) => name === policy)?.checkpoint ?? null;
+  } catch (error) {
+    if (error instanceof TroupeError && error.code === 'unreachable') return null;
+    throw error;
+  } finally {
+    client.close();
+  }
+}
