@@ -37,7 +37,7 @@ type Work = {
 };
 
 const unjudged = (server: BenchServer) =>
-  server.db.query('truncate facts.credits, troupe.judged_positions; checkpoint');
+  server.db.query('truncate facts.credits, troupe.judged_revisions; checkpoint');
 const now = () => new Date(0);
 
 const WORKS: readonly Work[] = [

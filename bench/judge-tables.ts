@@ -35,7 +35,7 @@ export async function tableCases({ rounds, scratch, sizes, say }: Settings): Pro
     const side = (name: string, task: () => Promise<void>, check?: () => Promise<Verdict>): Side => ({
       name,
       round: async (round) => {
-        await server.db.query('truncate facts.credits, troupe.judged_positions');
+        await server.db.query('truncate facts.credits, troupe.judged_revisions');
         await server.db.query('checkpoint');
         const measured = await server.measure(steps, task);
         // The last round's rows are compared; those of the others were written by the same code from the same tables.

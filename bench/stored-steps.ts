@@ -20,7 +20,7 @@ export async function fillEpisodes(db: Db, episodes: number, { tokens = false } 
     ? `array(select s * 50 + n from generate_series(1, ${TOKENS}) n), array_fill((-0.1 * (1 + s))::real, array[${TOKENS}])`
     : 'null::integer[], null::real[]';
   await db.query(`set synchronous_commit = off;
-    insert into facts.episodes (episode_id, task_id, group_id, reward, closed, outcome, agents, calls, steps, touched_position, started_version, finished_version)
+    insert into facts.episodes (episode_id, task_id, group_id, reward, closed, outcome, agents, calls, steps, revision, started_version, finished_version)
       select ${e}, 'task-' || e / ${GROUP}, 'group-' || e / ${GROUP}, ((e * 7919) % 11 < 5)::integer, true, 'success', ${AGENTS}, ${STEPS_AN_EPISODE}, ${STEPS_AN_EPISODE}, e, 'v|' || e, 'v|' || e from ${all};
     insert into facts.agents (episode_id, agent_id, name, role, version)
       select ${e}, 'agent-' || a, 'agent-' || a, 'role-' || a, 'v' from ${all}, generate_series(0, ${AGENTS} - 1) a;

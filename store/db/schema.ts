@@ -99,10 +99,10 @@ export interface LogTables {
     started_at: Time | null;
     deadline_at: Time | null;
   };
-  judged_positions: {
+  judged_revisions: {
     episode_id: string;
     judge_set: string;
-    position: Int8;
+    revision: Int8;
   };
   log_partitions: {
     partition: number;
@@ -157,7 +157,7 @@ export interface LogTables {
     events: number;
     first_at: Time | null;
     last_at: Time | null;
-    touched: Int8 | null;
+    revision: Int8 | null;
     judged: Json | null;
     erased: Filled<boolean>;
     pruned_at: Time;
@@ -361,7 +361,7 @@ export interface FactTables {
     output_tokens: Int8 | null;
     closed: boolean | null;
     last_at: Time | null;
-    touched_position: Int8 | null;
+    revision: Int8 | null;
     started_task_id: string | null;
     started_group_id: string | null;
     spoke_policies: string[] | null;

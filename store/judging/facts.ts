@@ -32,7 +32,7 @@ export type EpisodeFacts = {
   readonly domain: string | null;
   readonly task_tags: Readonly<Record<string, unknown>> | null;
   /** Grows whenever something about the episode changes. */
-  readonly touched: number;
+  readonly revision: number;
 };
 
 export type StepFacts = {
@@ -70,7 +70,7 @@ const EPISODES = prepare<{ episodes: readonly string[] }>('judge_episodes')((val
     .select('e.closed')
     .select(['e.outcome', 'e.answer', 'e.reward', 'e.tags', 'e.budgets', 'e.final', 't.query', 't.ground_truth'])
     .select(['t.reference', 't.domain', 't.tags as task_tags'])
-    .select(sql<number>`coalesce(e.touched_position, 0)`.as('touched'))
+    .select(sql<number>`coalesce(e.revision, 0)`.as('revision'))
     .where('e.episode_id', '=', anyOf(value('episodes')))
     .orderBy('e.episode_id'),
 );

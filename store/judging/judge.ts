@@ -156,8 +156,8 @@ const judgePortion = (db: Db, runs: readonly MethodRun[], { episodes, shares }: 
     const keys = runs.map((run) => run.key);
     await takeTurn(tx, keys, shares);
     await tx.query(`set local search_path = facts, pg_catalog; ${KEYED}`);
-    const { counts, touched } = await writeJudgements(tx, runs, episodes);
-    await markJudged(tx, keys, touched);
+    const { counts, revisions } = await writeJudgements(tx, runs, episodes);
+    await markJudged(tx, keys, revisions);
     return counts;
   });
 
@@ -219,7 +219,7 @@ async function writeJudgements(
   tx: Session,
   runs: readonly MethodRun[],
   ids: readonly string[],
-): Promise<{ readonly counts: Record<string, number>; readonly touched: ReadonlyMap<string, number> }> {
+): Promise<{ readonly counts: Record<string, number>; readonly revisions: ReadonlyMap<string, number> }> {
   const readings = new Set(runs.flatMap(({ name, params }) => readingsOf(findMethod(name), params)));
   const facts = await readFacts(tx, ids, readings);
   const said = new SaidBefore();
@@ -235,7 +235,7 @@ async function writeJudgements(
       counts[table] = (counts[table] ?? 0) + rows;
     }
   }
-  return { counts, touched: new Map(facts.episodes.map((episode) => [episode.episode_id, episode.touched])) };
+  return { counts, revisions: new Map(facts.episodes.map(({ episode_id, revision }) => [episode_id, revision])) };
 }
 
 /** The facts, with what this method sees of the methods before it. */

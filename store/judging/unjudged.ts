@@ -58,11 +58,11 @@ export async function unjudgedEpisodes(
   const rows = await rowsOf(
     db,
     closed(which)
-      .leftJoin('troupe.judged_positions as j', (on) =>
+      .leftJoin('troupe.judged_revisions as j', (on) =>
         on.onRef('j.episode_id', '=', 'e.episode_id').on('j.judge_set', '=', judgeSet(methodKeys)),
       )
       .leftJoin(awaitedGroups(now, closeAfter).as('awaited'), 'awaited.group_id', 'e.group_id')
-      .where((row) => row.or([row('j.position', 'is', null), row('j.position', '<', row.ref('e.touched_position'))]))
+      .where((row) => row.or([row('j.revision', 'is', null), row('j.revision', '<', row.ref('e.revision'))]))
       .where('awaited.group_id', 'is', null)
       .orderBy(GROUP)
       .orderBy('e.episode_id')
@@ -80,28 +80,28 @@ export async function closedEpisodes(db: Db, which: Pick<UnjudgedOptions, 'where
 export async function markJudged(
   tx: Session,
   methodKeys: readonly string[],
-  touched: ReadonlyMap<string, number>,
+  revisions: ReadonlyMap<string, number>,
 ): Promise<void> {
   const judge_set = judgeSet(methodKeys);
   await countOf(
     tx,
     query
-      .insertInto('troupe.judged_positions')
-      .columns(['episode_id', 'judge_set', 'position'])
+      .insertInto('troupe.judged_revisions')
+      .columns(['episode_id', 'judge_set', 'revision'])
       .expression((row) =>
         row
           .selectFrom(
             sql<{
               episode_id: string;
-              position: number;
-            }>`unnest(${[...touched.keys()]}::text[], ${[...touched.values()]}::bigint[])`.as(
-              sql`r (episode_id, position)`,
+              revision: number;
+            }>`unnest(${[...revisions.keys()]}::text[], ${[...revisions.values()]}::bigint[])`.as(
+              sql`r (episode_id, revision)`,
             ),
           )
-          .select(['r.episode_id', typed(judge_set, 'text').as('judge_set'), 'r.position']),
+          .select(['r.episode_id', typed(judge_set, 'text').as('judge_set'), 'r.revision']),
       )
       .onConflict((known) =>
-        known.columns(['episode_id', 'judge_set']).doUpdateSet((row) => ({ position: row.ref('excluded.position') })),
+        known.columns(['episode_id', 'judge_set']).doUpdateSet((row) => ({ revision: row.ref('excluded.revision') })),
       ),
   );
 }

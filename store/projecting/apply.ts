@@ -9,7 +9,7 @@ import { effective } from '../projections/effective.ts';
 import type { Stored } from './amend.ts';
 import { type Prepared, prepare } from './prepare.ts';
 import { type Positions, partitionName, type Read } from './read-news.ts';
-import { episodesOf, positionsOf, reproject } from './reproject.ts';
+import { episodesOf, reproject, revisionsOf } from './reproject.ts';
 import { RowBuffer } from './row-buffer.ts';
 import { episodesWithForeign, noteForeign, type Settle, settle, tasksOf, toldOf } from './settle.ts';
 import { holdable } from './trial-rows.ts';
@@ -163,8 +163,8 @@ async function write(
   await writeBatch(tx, buffer, new Set(episodesOf(begun)));
   for (const { draft, reason } of traces.refused) await keepLetter(tx, 'trace', encodeEnvelope(draft), reason);
   const orphaned = await episodesWithForeign(tx, corrected);
-  for (const [id, position] of await positionsOf(tx, corrected)) {
-    touched.set(id, Math.max(touched.get(id) ?? 0, position + 1));
+  for (const [id, revision] of await revisionsOf(tx, corrected)) {
+    touched.set(id, Math.max(touched.get(id) ?? 0, revision + 1));
   }
   const told = new Map(traces.now);
   for (const key of corrected) {

@@ -75,13 +75,13 @@ export async function reproject(
   return told?.flatMap((event) => (own(event) ? [event] : (amended(event, amendments) ?? []))) ?? null;
 }
 
-/** Episodes of these keys with the position that their rows say. */
-export async function positionsOf(tx: Session, keys: ReadonlySet<string>): Promise<(readonly [string, number])[]> {
+/** Episodes of these keys with the revision of their rows. */
+export async function revisionsOf(tx: Session, keys: ReadonlySet<string>): Promise<(readonly [string, number])[]> {
   const ids = episodesOf(keys);
   if (ids.length === 0) return [];
   const episodes = facts.selectFrom('episodes').where('episode_id', '=', anyOf(ids));
-  const rows = await readRows(tx, episodes.select(['episode_id', 'touched_position']));
-  return rows.map((row) => [row.episode_id, row.touched_position ?? 0] as const);
+  const rows = await readRows(tx, episodes.select(['episode_id', 'revision']));
+  return rows.map((row) => [row.episode_id, row.revision ?? 0] as const);
 }
 
 /** Tables about an episode by its id, and those by its key. */
@@ -107,7 +107,7 @@ const BY_KEY = ['feedback', 'artifacts', 'scores'] as const;
  */
 export async function reprojectKeys(tx: Session, keys: readonly string[]): Promise<void> {
   const all = new Set(keys);
-  const touched = new Map((await positionsOf(tx, all)).map(([id, position]) => [id, position + 1]));
+  const touched = new Map((await revisionsOf(tx, all)).map(([id, revision]) => [id, revision + 1]));
   const foreign = new Set<string>(touched.keys());
   const orphaned = await episodesWithForeign(tx, all);
   const tasks = tasksOf(keys);

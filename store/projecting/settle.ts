@@ -10,7 +10,7 @@ import { keepTasks, mendTasks } from './tasks-of-traces.ts';
 export type Changed = {
   /** What spans tell now, by key. */
   readonly told: ReadonlyMap<string, readonly Stored[]>;
-  /** Episodes with the position of their last event. */
+  /** Episodes that changed, each with the least that its revision is now. */
   readonly touched: ReadonlyMap<string, number>;
   readonly tasks: readonly string[];
   readonly toldBefore: ReadonlyMap<string, string>;
@@ -104,7 +104,7 @@ export async function judgedEpisodesOf(tx: Session, tasks: readonly string[]): P
   if (tasks.length === 0) return [];
   const { rows } = await tx.query<{ id: string }>(
     `select e.episode_id as id from episodes e
-     where e.task_id = any($1::text[]) and exists (select from troupe.judged_positions j where j.episode_id = e.episode_id offset 0)`,
+     where e.task_id = any($1::text[]) and exists (select from troupe.judged_revisions j where j.episode_id = e.episode_id offset 0)`,
     [tasks],
     { name: 'judged_of_tasks' },
   );
@@ -113,11 +113,9 @@ export async function judgedEpisodesOf(tx: Session, tasks: readonly string[]): P
 
 async function touch(tx: Session, episodes: readonly string[]): Promise<void> {
   if (episodes.length === 0) return;
-  await tx.query(
-    'update episodes set touched_position = touched_position + 1 where episode_id = any($1::text[])',
-    [episodes],
-    { name: 'touch_played' },
-  );
+  await tx.query('update episodes set revision = revision + 1 where episode_id = any($1::text[])', [episodes], {
+    name: 'touch_played',
+  });
 }
 
 /** Notes the ids by which feedback from elsewhere may find, or now lose, its target. */

@@ -12,14 +12,14 @@ import type { Session } from '../db/pool.ts';
  * all of it.
  */
 const SUMMARY = `
-insert into episodes as e (episode_id, task_id, group_id, reward, agents, calls, steps, tool_calls, messages, feedback, input_tokens, output_tokens, closed, last_at, touched_position,
+insert into episodes as e (episode_id, task_id, group_id, reward, agents, calls, steps, tool_calls, messages, feedback, input_tokens, output_tokens, closed, last_at, revision,
   spoke_policies, spoke_checkpoints, spoke_weights)
 select t.episode_id, coalesce(case when f0.started_task_id !~ '^text/[0-9a-f]{32}$' then f0.started_task_id end, c.task_id, f0.started_task_id), coalesce(f0.started_group_id, c.group_id), r.value, a.n, c.n, s.n, tc.n, m.n, f.n, c.input_tokens, c.output_tokens,
        f0.finished_version is not null and (f0.finished_at is null or last.at is null or date_trunc(
          case when f0.finished_at = date_trunc('second', f0.finished_at) then 'second'
-              when f0.finished_at = date_trunc('milliseconds', f0.finished_at) then 'milliseconds' else 'microseconds' end, last.at) <= f0.finished_at), last.at, t.position,
+              when f0.finished_at = date_trunc('milliseconds', f0.finished_at) then 'milliseconds' else 'microseconds' end, last.at) <= f0.finished_at), last.at, t.revision,
        c.policies, c.checkpoints, c.weights
-from unnest($1::text[], $2::bigint[], $3::text[]) as t (episode_id, position, key)
+from unnest($1::text[], $2::bigint[], $3::text[]) as t (episode_id, revision, key)
 left join lateral (select started_task_id, started_group_id, finished_at, finished_version from episodes where episode_id = t.episode_id offset 0) f0 on true
 cross join lateral (select count(*)::integer as n from agents where episode_id = t.episode_id) a
 cross join lateral (select count(*)::integer as n, sum(input_tokens)::bigint as input_tokens, sum(output_tokens)::bigint as output_tokens,
@@ -52,11 +52,11 @@ on conflict (episode_id) do update set task_id = excluded.task_id, group_id = ex
   tool_calls = excluded.tool_calls, messages = excluded.messages, feedback = excluded.feedback, input_tokens = excluded.input_tokens,
   output_tokens = excluded.output_tokens, closed = excluded.closed, last_at = excluded.last_at,
   spoke_policies = excluded.spoke_policies, spoke_checkpoints = excluded.spoke_checkpoints, spoke_weights = excluded.spoke_weights,
-  touched_position = greatest(e.touched_position + 1, excluded.touched_position)`;
+  revision = greatest(e.revision + 1, excluded.revision)`;
 
 /**
- * Recomputes the summaries of these episodes; `touched` maps each to the last position of the log that touched it, 0 where the cause
- * lies in another partition. What is kept grows with every call, so that whoever has read an episode can tell that it changed since.
+ * Recomputes the summaries of these episodes; `touched` maps each to the least that its revision is afterwards:
+ * the position of its last event, 0 where the cause lies in another partition. A revision grows with every call, so that whoever has read an episode can tell that it changed since.
  */
 export async function summarise(tx: Session, touched: ReadonlyMap<string, number>): Promise<void> {
   if (touched.size === 0) return;

@@ -10,7 +10,7 @@ export type Checksum = {
 };
 
 /** When something arrived, not what it says. */
-const ARRIVAL = ['recorded_at', 'log', 'partition', 'position', 'touched_position', 'attempts'];
+const ARRIVAL = ['recorded_at', 'log', 'partition', 'position', 'revision', 'attempts'];
 
 /** What calls read: each message of each context that the tables name, once. */
 const CONTEXTS = `(

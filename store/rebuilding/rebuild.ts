@@ -168,7 +168,7 @@ async function swap(tx: Session): Promise<void> {
     tx,
     views.map((view) => `traj.${view.name}`),
   );
-  await keepTouches(tx);
+  await keepRevisions(tx);
   await tx.query(`alter schema facts rename to ${OLD}`);
   await tx.query(`alter schema ${NEXT} rename to facts`);
   for (const view of views) await tx.query(`create or replace view traj.${view.name} as ${view.definition}`);
@@ -215,7 +215,7 @@ async function lockOut(tx: Session, views: readonly string[]): Promise<void> {
  * By this number the judge knows what changed since it looked. It goes on from where the old tables were, and one further where the new
  * ones hold what the old ones had not yet: an event of the episode, another word about its task, feedback that came or went.
  */
-async function keepTouches(tx: Session): Promise<void> {
+async function keepRevisions(tx: Session): Promise<void> {
   await tx.query(
     `with news as (
        select distinct e.key from troupe.positions p join troupe.events e on e.log = p.log and e.partition = p.partition and e.position >= p.position
@@ -230,9 +230,9 @@ async function keepTouches(tx: Session): Promise<void> {
          union select task_id from ${NEXT}.told_tasks t join news on news.key = 'e/' || t.episode_id
        )
      )
-     update ${NEXT}.episodes n set touched_position = now.position
+     update ${NEXT}.episodes n set revision = now.revision
      from facts.episodes o left join changed using (episode_id)
-     cross join lateral (select o.touched_position + (changed.episode_id is not null)::integer as position) now
-     where o.episode_id = n.episode_id and n.touched_position <> now.position`,
+     cross join lateral (select o.revision + (changed.episode_id is not null)::integer as revision) now
+     where o.episode_id = n.episode_id and n.revision <> now.revision`,
   );
 }

@@ -50,7 +50,7 @@ export async function removeArchived(
   await noteKeys(tx, groups, archive);
   await noteBodies(tx, keys);
   const episodes = groups.flatMap((group) => group.episodes);
-  await countOf(tx, query.deleteFrom('troupe.judged_positions').where('episode_id', '=', anyOf(episodes)));
+  await countOf(tx, query.deleteFrom('troupe.judged_revisions').where('episode_id', '=', anyOf(episodes)));
   await tx.query(
     `with gone as (delete from troupe.stored_events where key = any($1::text[]) returning log, partition)
      insert into troupe.pruned_positions as p (log, partition, events) select log, partition, count(*) from gone group by 1, 2
@@ -75,14 +75,14 @@ async function noteKeys(
 ): Promise<void> {
   const pairs = groups.flatMap(({ group_id, keys }) => keys.map((key) => ({ key, group_id })));
   await tx.query(
-    `insert into troupe.pruned (key, archive_id, group_id, events, first_at, last_at, touched, judged, erased, pruned_at)
-     select k.key, $2, k.group_id, s.n, s.first, s.last, e.touched_position, j.judged, x.key is not null, $3
+    `insert into troupe.pruned (key, archive_id, group_id, events, first_at, last_at, revision, judged, erased, pruned_at)
+     select k.key, $2, k.group_id, s.n, s.first, s.last, e.revision, j.judged, x.key is not null, $3
      from json_to_recordset($1::json) as k (key text, group_id text)
      cross join lateral (select count(*) as n, min(time) as first, max(time) as last from troupe.events v where v.key = k.key) s
      left join facts.episodes e on 'e/' || e.episode_id = k.key
      left join troupe.erased x on x.key = k.key
-     cross join lateral (select json_agg(json_build_array(p.judge_set, p.position)) as judged
-       from troupe.judged_positions p where p.episode_id = e.episode_id) j`,
+     cross join lateral (select json_agg(json_build_array(p.judge_set, p.revision)) as judged
+       from troupe.judged_revisions p where p.episode_id = e.episode_id) j`,
     [JSON.stringify(pairs), archive_id, written_at],
   );
 }

@@ -194,10 +194,10 @@ async function countBack(tx: Session, counts: readonly Count[]): Promise<void> {
 /** They are in the log again, and were judged as far as they had been. */
 async function forgetNotes(tx: Session, archiveId: string, keys: readonly string[]): Promise<void> {
   await tx.query(
-    `with back as (delete from troupe.pruned where key = any($1::text[]) returning key, touched, judged),
-       touched as (update facts.episodes e set touched_position = b.touched from back b
-                   where b.touched is not null and 'e/' || e.episode_id = b.key)
-     insert into troupe.judged_positions (episode_id, judge_set, position)
+    `with back as (delete from troupe.pruned where key = any($1::text[]) returning key, revision, judged),
+       revised as (update facts.episodes e set revision = b.revision from back b
+                   where b.revision is not null and 'e/' || e.episode_id = b.key)
+     insert into troupe.judged_revisions (episode_id, judge_set, revision)
      select substr(b.key, 3), j ->> 0, (j ->> 1)::bigint from back b cross join lateral json_array_elements(b.judged) j
      where b.judged is not null on conflict do nothing`,
     [keys],

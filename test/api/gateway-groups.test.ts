@@ -114,19 +114,19 @@ describe('a database of an earlier release', () => {
       values ('d', false, '2026-09-10T10:00:05Z', '2026-09-10T10:00:05.4Z', 1), ('e', false, '2026-09-10T10:00:05Z', '2026-09-10T10:00:06Z', 1)`);
     await migrate(db, files);
     const { rows: closed } = await db.query(
-      `select episode_id, closed, touched_position::integer as touched from facts.episodes where closed is not null order by 1`,
+      `select episode_id, closed, revision::integer as revision from facts.episodes where closed is not null order by 1`,
     );
     expect(closed).toEqual([
-      { episode_id: 'd', closed: true, touched: 2 },
-      { episode_id: 'e', closed: false, touched: 1 },
+      { episode_id: 'd', closed: true, revision: 2 },
+      { episode_id: 'e', closed: false, revision: 1 },
     ]);
     const { rows } = await db.query(
-      'select episode_id, task_id, group_id, touched_position::integer as touched from facts.episodes where closed is null order by 1',
+      'select episode_id, task_id, group_id, revision::integer as revision from facts.episodes where closed is null order by 1',
     );
     expect(rows).toEqual([
-      { episode_id: 'a', task_id: 'sum', group_id: 'g', touched: 5 },
-      { episode_id: 'b', task_id: 'own', group_id: 'g', touched: 5 },
-      { episode_id: 'c', task_id: 'c', group_id: null, touched: 4 },
+      { episode_id: 'a', task_id: 'sum', group_id: 'g', revision: 5 },
+      { episode_id: 'b', task_id: 'own', group_id: 'g', revision: 5 },
+      { episode_id: 'c', task_id: 'c', group_id: null, revision: 4 },
     ]);
   });
 

@@ -54,7 +54,7 @@ describe('the checksum', () => {
       `select n.nspname || '.' || c.relname as table, a.attname as column, format_type(a.atttypid, null) as type, not a.attnotnull as nullable
        from pg_class c join pg_namespace n on n.oid = c.relnamespace join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
        where (n.nspname = 'facts' or n.nspname = 'troupe' and c.relname = 'stored_events') and c.relkind = 'r'
-         and a.attname not in ('recorded_at', 'log', 'partition', 'position', 'touched_position') order by 1, 2`,
+         and a.attname not in ('recorded_at', 'log', 'partition', 'position', 'revision') order by 1, 2`,
     );
     cells = rows;
   });
@@ -123,7 +123,7 @@ describe('the checksum', () => {
   it('P16: is equal under other settings of the session, and does not count when something arrived', async () => {
     const before = await checksum(fresh.db);
     await fresh.db.query(
-      `update troupe.events set recorded_at = now() + interval '1 day'; update facts.episodes set touched_position = touched_position + 7`,
+      `update troupe.events set recorded_at = now() + interval '1 day'; update facts.episodes set revision = revision + 7`,
     );
     const url = new URL(fresh.url);
     url.searchParams.set('options', '-c lc_messages=C -c intervalstyle=iso_8601 -c enable_sort=off -c work_mem=64kB');

@@ -136,8 +136,8 @@ describe('a rebuild', () => {
     await judge(fresh.db, log, { methods: METHODS, episodes, now });
     await projectAll(fresh.db);
     expect(await unjudged(fresh.db, METHODS, { now: now() })).toEqual([]);
-    await fresh.db.query('update facts.episodes set touched_position = touched_position + 50');
-    await fresh.db.query('update troupe.judged_positions set position = position + 50');
+    await fresh.db.query('update facts.episodes set revision = revision + 50');
+    await fresh.db.query('update troupe.judged_revisions set revision = revision + 50');
     await log.append([event('task.defined', { task_id: 'task-3', query: 'otherwise' }, { id: 'again', time: at(90) })]);
     await rebuild(fresh.db, { judge: judgeAgain });
     expect(await unjudged(fresh.db, METHODS, { now: now() })).toEqual(['e3']);
