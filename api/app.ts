@@ -1,6 +1,6 @@
 /** Everything that speaks HTTP, put together. The app does not listen: `serve` does, and tests ask it directly. */
 import { randomUUID } from 'node:crypto';
-import fastify, { type FastifyInstance } from 'fastify';
+import fastify, { type FastifyInstance, LogController } from 'fastify';
 import { TroupeError } from '../errors.ts';
 import type { ArtifactStore, DoorBook, EventLog } from '../ingest/log/log.ts';
 import type { Redactor } from '../ingest/redact.ts';
@@ -11,6 +11,7 @@ import { authorise } from './auth.ts';
 import { BODY_LIMIT } from './body.ts';
 import { openDoor } from './door.ts';
 import type { KeyRing } from './key-ring.ts';
+import { processLog } from './log.ts';
 import { answerMalformed } from './malformed.ts';
 import { requestCounts } from './metrics.ts';
 import { type Offload, offloading, offloadingReads } from './offload.ts';
@@ -94,7 +95,9 @@ const HEADERS = {
 export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   const { db, log, book, version, project, bodyLimit = BODY_LIMIT } = options;
   const app = fastify({
-    logger: false,
+    loggerInstance: processLog(),
+    // Two lines for each request would say less than the metrics do.
+    logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'request_id' }),
     bodyLimit,
     requestTimeout: REQUEST_TIMEOUT_MS,
     genReqId: () => randomUUID(),
@@ -142,7 +145,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   app.addHook('onClose', async () => {
     await door.idle();
     const left = (await patient?.settle(SETTLE_MS)) ?? 0;
-    if (left > 0) process.stderr.write(`The counts of ${left} requests were not kept: the database is away.\n`);
+    if (left > 0) app.log.error(`The counts of ${left} requests were not kept: the database is away.`);
   });
 
   eventRoutes(app, door, { bodyLimit });

@@ -14,6 +14,7 @@ import {
 } from '../ingest/log/log.ts';
 import { createAppendQueue } from './append-queue.ts';
 import { groupCommit } from './group-commit.ts';
+import { processLog } from './log.ts';
 
 /** A record at the door: what it decoded to, and the raw bytes, which are only asked for if it is refused. */
 export type DoorItem = {
@@ -65,7 +66,7 @@ export function openDoor(log: Pick<EventLog, 'append' | 'refuse'>, book: DoorBoo
       const written = reports.submit(report);
       // Counts of clean requests lag a little behind; a refused record is kept before its sender is told.
       if (report.rejected.length > 0) await written;
-      else written.catch((error) => process.stderr.write(`The counts of a request were not kept: ${String(error)}\n`));
+      else written.catch((err) => processLog().error({ err }, 'The counts of a request were not kept.'));
       return answers;
     },
     idle: async () => {

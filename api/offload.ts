@@ -8,6 +8,7 @@ import type { Worker } from 'node:worker_threads';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { TroupeError } from '../errors.ts';
 import { BODY_LIMIT, inflate } from './body.ts';
+import { processLog } from './log.ts';
 
 export type OffloadedRequest = {
   readonly method: string;
@@ -127,7 +128,7 @@ export function openOffload(start: () => Worker): Offload {
     if (thread !== null) return thread;
     const worker = start();
     worker.on('message', hear);
-    worker.on('error', (error) => process.stderr.write(`The thread for large requests failed: ${error.message}\n`));
+    worker.on('error', (err) => processLog().error({ err }, 'The thread for large requests failed.'));
     ended = new Promise((resolve) => worker.once('exit', () => resolve(died())));
     worker.unref();
     thread = worker;

@@ -1,6 +1,6 @@
 /** Answers of OTLP/HTTP (opentelemetry-proto 1.x, docs/specification.md), in protobuf or JSON as the request was. */
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { problemOf } from './problem.ts';
+import { problemOf, routeOf, UNEXPECTED } from './problem.ts';
 
 export const PROTOBUF = 'application/x-protobuf';
 const JSON_TYPE = 'application/json';
@@ -32,7 +32,7 @@ const RPC_CODES: Readonly<Record<number, number>> = { 400: 3, 403: 7, 404: 12, 4
 /** Sends an error as google.rpc.Status, in the media type of the request. Retry-After where sending the same again can help. */
 export function sendStatus(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const { status, code, detail, hint } = problemOf(error, request.id);
-  if (status >= 500 && status !== 503) process.stderr.write(`${request.id} ${String((error as Error)?.stack)}\n`);
+  if (status >= 500 && status !== 503) request.log.error({ err: error, route: routeOf(request) }, UNEXPECTED);
   if (status === 503) reply.header('retry-after', 1);
   const type = request.headers['content-type']?.startsWith(PROTOBUF) ? PROTOBUF : JSON_TYPE;
   const message = `${code}: ${detail}${hint === undefined ? '' : ` ${hint}`}`;

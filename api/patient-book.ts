@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { TroupeError } from '../errors.ts';
 import type { DoorBook, DoorReport } from '../ingest/log/log.ts';
 import { isTransient } from '../store/db/faults.ts';
+import { processLog } from './log.ts';
 
 export type PatientBook = DoorBook & {
   /** Waits until everything is written, or so long; returns how many reports were not. */
@@ -39,7 +40,7 @@ export function patientBook(book: DoorBook, options: PatientBookOptions = {}): P
         if (!isTransient(error)) {
           waiting = waiting.slice(1);
           bytes -= weightOf(report);
-          process.stderr.write(`The counts of a request were not kept: ${String(error)}\n`);
+          processLog().error({ err: error }, 'The counts of a request were not kept.');
           continue;
         }
         await sleep(pause, undefined, { ref: false });

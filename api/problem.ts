@@ -27,6 +27,11 @@ export class BodyRefused extends Error {
   }
 }
 
+/** What the log calls an error that is not ours. */
+export const UNEXPECTED = 'A request failed inside Troupe.';
+/** The pattern, never the path: a path may hold what somebody wanted erased. */
+export const routeOf = ({ routeOptions }: FastifyRequest): string => routeOptions.url ?? 'unknown';
+
 /** Seconds after which a client may try again what failed for want of the database or the log. */
 const RETRY_AFTER_S = 1;
 
@@ -84,7 +89,8 @@ function fromFramework(error: unknown): TroupeError {
 /** Sends the problem; `retriable` ones say when to come back. */
 export function sendProblem(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const problem = problemOf(error, request.id);
-  if (problem.code === 'internal') process.stderr.write(`${request.id} ${describe(error)}\n`);
+  if (problem.code === 'internal')
+    request.log.error({ err: error, method: request.method, route: routeOf(request) }, UNEXPECTED);
   if (isRetriable(problem.code)) reply.header('retry-after', RETRY_AFTER_S);
   // Clients of the OpenAI API look for the sentence under `error`.
   const { detail, code, field } = problem;
@@ -99,4 +105,3 @@ export function sendProblem(error: unknown, request: FastifyRequest, reply: Fast
 
 const isRetriable = (code: string): boolean => Object.hasOwn(ERRORS, code) && ERRORS[code as ErrorCode].retriable;
 const pathOf = (url: string): string => url.split('?', 1)[0]!;
-const describe = (error: unknown): string => (error instanceof Error ? (error.stack ?? error.message) : String(error));

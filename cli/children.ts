@@ -6,6 +6,7 @@ import { type Config, SETTINGS, type SettingName } from '../config.ts';
 import { ERRORS, type ErrorCode, TroupeError } from '../errors.ts';
 import type { Db } from '../store/db/pool.ts';
 import { firstOf, type NotNull, query, sql } from '../store/db/query.ts';
+import type { RoleLogs } from './role-logs.ts';
 
 const PROGRAM = fileURLToPath(new URL(import.meta.url.endsWith('.ts') ? '../cli.ts' : '../cli.js', import.meta.url));
 
@@ -29,7 +30,12 @@ export type Child = {
 export type RoleChild = Child & { readonly ready: Promise<RoleFacts> };
 
 /** What a role must be told to work on the same project; the address, which may hold a password, never stands in its arguments. */
-export type RoleSettings = { readonly args: readonly string[]; readonly env: Readonly<Record<string, string>> };
+export type RoleSettings = {
+  readonly args: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+  /** Where its log goes; by default only its last words are kept. */
+  readonly logs?: RoleLogs;
+};
 
 export const roleSettings = (config: Config): RoleSettings => ({
   args: ['--home', config.home, ...(config.origins.project === 'default' ? [] : ['--project', config.project])],
@@ -55,19 +61,26 @@ type Start = {
   readonly code?: () => ErrorCode;
   readonly stdin?: 'ignore' | 'pipe';
   readonly env?: Readonly<Record<string, string>>;
+  /** Takes each line of its standard error. */
+  readonly onLine?: (line: string) => void;
 };
 
 /** Starts `troupe run ROLE` in the same home and project. If it ends, the error has its last words and the code of its own error. */
 export function startRole(
   role: string,
-  { args, env }: RoleSettings,
+  { args, env, logs }: RoleSettings,
   more: readonly string[],
   onDeath: (error: TroupeError) => void,
 ): RoleChild {
   const name = `run ${role}`;
   let code: ErrorCode = 'internal';
   const program = [...process.execArgv, YOUNG, PROGRAM, 'run', role, ...args, ...more, '--json'];
-  const child = startProgram(name, program, { onDeath, env, code: () => code });
+  const child = startProgram(name, program, {
+    onDeath,
+    env,
+    code: () => code,
+    ...(logs ? { onLine: (line) => logs(role, line) } : {}),
+  });
   const ready = new Promise<RoleFacts>((resolve) =>
     createInterface({ input: child.process.stdout! }).on('line', (line) => {
       const said = saidBy(line);
@@ -93,7 +106,7 @@ function saidBy(line: string): Partial<RoleFacts> & { readonly error?: { readonl
 export function startProgram(
   name: string,
   args: readonly string[],
-  { onDeath, code = () => 'internal', stdin = 'ignore', env = {} }: Start,
+  { onDeath, code = () => 'internal', stdin = 'ignore', env = {}, onLine }: Start,
 ): Child {
   const child = spawn(process.execPath, args, {
     stdio: [stdin, 'pipe', 'pipe', 'ipc'],
@@ -102,7 +115,8 @@ export function startProgram(
   });
   const words: string[] = [];
   createInterface({ input: child.stderr! }).on('line', (line) => {
-    words.push(line);
+    onLine?.(line);
+    words.push(textOf(line));
     if (words.length > 20) words.shift();
   });
   // Nobody may read what it says; unread it would stop at a full pipe. A reader that comes in the same turn misses nothing.
@@ -128,6 +142,16 @@ export function startProgram(
       clearTimeout(hard);
     },
   };
+}
+
+/** The sentence of a line of JSON, or the line. */
+function textOf(line: string): string {
+  try {
+    const { msg } = JSON.parse(line) as { readonly msg?: unknown };
+    return typeof msg === 'string' ? msg : line;
+  } catch {
+    return line;
+  }
 }
 
 /** What it said last, the sentence of its own error first. */

@@ -66,9 +66,9 @@ async function guarded(flags: Flags, work: () => Promise<number | undefined>): P
     if (flags.json)
       printJson({ error: { code: known?.code ?? 'internal', message, ...(known && plainDetail(known)) } });
     const hint = known?.detail.hint;
-    say(`troupe: ${message}${hint && !message.includes(hint) ? `\n  ${hint}` : ''}`);
+    say(`troupe: ${message}${hint && !message.includes(hint) ? `\n  ${hint}` : ''}`, 'error');
     // Not one of ours, so a fault of Troupe: whoever looks for it needs the place.
-    if (!known && error instanceof Error) say(error.stack?.split('\n').slice(1).join('\n') ?? '');
+    if (!known && error instanceof Error) say(error.stack?.split('\n').slice(1).join('\n') ?? '', 'error');
     return known?.exit ?? EXIT.failed;
   }
 }

@@ -19,9 +19,18 @@ export function toleratePipes(): void {
   });
 }
 
-export const say = (text: string): void => {
+export type Level = 'info' | 'warn' | 'error';
+
+let tell = (text: string, _level: Level): void => {
   process.stderr.write(`${text}\n`);
 };
+
+export const say = (text: string, level: Level = 'info'): void => tell(text, level);
+
+/** Sends what `say` gets elsewhere: the log of a process is read by programs. */
+export function sayTo(log: (text: string, level: Level) => void): void {
+  tell = log;
+}
 
 /** Says what is waited out, once a minute at most. `who`: The projector. */
 export function tellTrouble(who: string): (error: unknown) => void {
@@ -30,7 +39,7 @@ export function tellTrouble(who: string): (error: unknown) => void {
     if (error === undefined || performance.now() - last < 60_000) return;
     last = performance.now();
     const known = environmentError(error) ?? error;
-    say(`${who} waits and tries again: ${known instanceof Error ? known.message : known}`);
+    say(`${who} waits and tries again: ${known instanceof Error ? known.message : known}`, 'warn');
   };
 }
 

@@ -1,5 +1,6 @@
 /** The program of the thread that handles large requests: the same app over connections of its own. */
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads';
+import { nameLog } from '../api/log.ts';
 import { offloadedApp } from '../api/offload-thread.ts';
 import { type Patiently, patiently } from '../store/db/patience.ts';
 import { openPool } from '../store/db/pool.ts';
@@ -7,6 +8,7 @@ import { withLog } from './context.ts';
 import { openServing, type ThreadData } from './serving.ts';
 
 const { config, url, project, embedded, role, firstKey, exposed } = workerData as ThreadData;
+nameLog({ role });
 const db = openPool(url, { max: 4, applicationName: 'troupe' });
 const database = { db, url, project, embedded, close: () => db.close() };
 const tried: Patiently = (work) => patiently(work, { forMs: config.patience * 1000 });

@@ -98,6 +98,7 @@ describe('One door for each heavy package', () => {
     kafkajs: ['ingest/log/kafka.ts'],
     croner: ['store/schedules/cron.ts'],
     fastify: ['api/'],
+    pino: ['api/log.ts'],
     commander: ['cli/', 'cli.ts'],
     'cli-progress': ['cli/'],
     picocolors: ['cli/'],

@@ -14,6 +14,7 @@ import type { Door } from '../door.ts';
 import { record } from '../gateway.ts';
 import type { CallContext } from '../gateway-request.ts';
 import type { KeyRing } from '../key-ring.ts';
+import { processLog } from '../log.ts';
 import { sayFailure } from './connection.ts';
 import { type Heard, isStream, listen } from './heard.ts';
 import { type Kind, upstreamDrafts } from './record.ts';
@@ -105,7 +106,7 @@ export async function forward(call: Forwarded, reply: FastifyReply, options: For
       },
       options.recordTimeoutMs,
     );
-    if (!kept) process.stderr.write(`The call ${callId} through the gateway was not recorded.\n`);
+    if (!kept) processLog().error(`The call ${callId} through the gateway was not recorded.`);
     return kept;
   };
 

@@ -18,7 +18,8 @@ import {
   wholeNumber,
 } from '../command.ts';
 import type { Context } from '../context.ts';
-import { print, printJson, progressBar, say, table } from '../output.ts';
+import { print, printJson, progressBar, say, sayTo, table } from '../output.ts';
+import { roleLogs } from '../role-logs.ts';
 import { checkpointsCommands } from './checkpoints.ts';
 
 /** The roles of `troupe run`. */
@@ -43,6 +44,7 @@ export function runCommands(program: Command): void {
       }
       const [{ ROLES }, { withContext }] = await Promise.all([import('../roles.ts'), import('../context.ts')]);
       const run = ROLES[role!]!;
+      await logAs(role!, flags.policy);
       const options = {
         signal: untilInterrupted(),
         onReady: (facts: RoleFacts) => {
@@ -67,7 +69,7 @@ export function runCommands(program: Command): void {
       const { runUp } = await import('../up.ts');
       const { config } = context;
       await runUp(context, {
-        settings: roleSettings(config),
+        settings: { ...roleSettings(config), logs: roleLogs(context.home.run, context.database.project) },
         port: config.port,
         host: config.host,
         signal: untilInterrupted(),
@@ -237,6 +239,13 @@ export function runCommands(program: Command): void {
   );
 }
 
+/** A person at a terminal reads sentences; whatever else takes the output of a process gets JSON Lines. */
+async function logAs(role: string, policy: unknown): Promise<void> {
+  const { nameLog, processLog } = await import('../../api/log.ts');
+  nameLog({ role, ...(policy === undefined ? {} : { policy: String(policy) }) });
+  if (process.stderr.isTTY !== true) sayTo((text, level) => processLog()[level](text));
+}
+
 function policyAndCheckpoint(pair: string): [policy: string, checkpoint: string] {
   const [, policy, id] = /^([^=]+)=(.+)$/.exec(pair) ?? [];
   if (policy !== undefined && id !== undefined) return [policy, id];
@@ -258,7 +267,10 @@ async function demo(flags: Readonly<Record<string, unknown>>): Promise<number> {
       rounds: Number(flags.rounds),
       bar,
       ...(flags.scale === undefined ? {} : { scale: Number(flags.scale) }),
-      settings: withoutFirstKey(roleSettings(context.config)),
+      settings: {
+        ...withoutFirstKey(roleSettings(context.config)),
+        logs: roleLogs(context.home.run, context.database.project),
+      },
       signal: untilInterrupted(),
     }).finally(bar.stop);
     if (flags.json) printJson(result);

@@ -17,7 +17,11 @@ describe('troupe key', () => {
   it('makes a key that is shown once, lists it without what opens, serves beyond this machine with it, and revokes it', async () => {
     const alone = await at.run(['run', 'serve', '--port', '0', '--host', '0.0.0.0']);
     expect(alone).toMatchObject({ code: 2, out: '' });
-    expect(alone.err).toMatch(/^troupe: Without an API key Troupe listens on this machine only.*\n$/);
+    expect(JSON.parse(alone.err)).toMatchObject({
+      level: 'error',
+      role: 'serve',
+      msg: expect.stringMatching(/^troupe: Without an API key Troupe listens on this machine only/),
+    });
 
     const made = await at.run(['key', 'create', '--scopes', 'ingest, read', '--name', 'both', '--json']);
     const { key, lookup, expires_at } = document(made);
@@ -28,7 +32,7 @@ describe('troupe key', () => {
 
     const serving = at.start(['run', 'serve', '--port', '0', '--host', '0.0.0.0', '--json']);
     const { address } = JSON.parse(
-      (await serving.said(/\}\n/)).split('\n').find((line) => line.startsWith('{')) as string,
+      (await serving.said(/^\{"role".*\n/m)).split('\n').find((line) => line.startsWith(`{"role"`)) as string,
     );
     const url = address.replace('0.0.0.0', '127.0.0.1');
     const ask = (path: string, more: object = {}) => fetch(`${url}${path}`, more);

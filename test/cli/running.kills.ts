@@ -101,9 +101,9 @@ describe('the processes', () => {
       ['infer', '--policy', 'solver', '--model', first.dir],
     ].map((args) => at.start(['run', ...args, '--json']));
     const [serving] = started as [Running];
-    await Promise.all(started.map((one) => one.said(/"role"/)));
+    await Promise.all(started.map((one) => one.said(/^\{"role"/m)));
     const { address } = JSON.parse(
-      await serving.said(/\}\n/).then((text) => text.split('\n').find((line) => line.startsWith('{'))!),
+      await serving.said(/^\{"role".*\n/m).then((text) => text.split('\n').find((line) => line.startsWith(`{"role"`))!),
     );
     // Somebody who never finishes what they ask must not hold the process.
     const slow = connect(Number(new URL(address).port), '127.0.0.1').on('error', () => {});
@@ -280,7 +280,7 @@ describe('a home of its own', () => {
     expect(existsSync(join(home, 'data'))).toBe(true);
 
     const projector = at.start(['run', 'project', '--json']);
-    await projector.said(/"role"/);
+    await projector.said(/^\{"role"/m);
     const asked = await at.run(['reset', '--json']);
     expect([asked.code, document(asked).error.code]).toEqual([2, 'usage']);
     const refused = await at.run(['reset', '--yes', '--json']);
