@@ -23,6 +23,7 @@ export { type Frozen, freeze } from './store/datasets/freeze.ts';
 export { type OpenedDataset, openDataset } from './store/datasets/read.ts';
 export { type Recipe, readRecipe, recipeSchema } from './store/datasets/recipe.ts';
 export { type Database, type DatabaseOptions, openDatabase } from './store/db/database.ts';
+export { openReader } from './store/db/reader.ts';
 export { type Judging, judge, type MethodAsked, unjudged } from './store/judging/judge.ts';
 export { findMethod, METHODS } from './store/methods/find.ts';
 export type { Method, MethodKind } from './store/methods/method.ts';

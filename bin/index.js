@@ -24,6 +24,7 @@ export const {
   openDataset,
   openModel,
   openProject,
+  openReader,
   postgresLog,
   projectAll,
   readRecipe,

@@ -71,6 +71,7 @@ async function placeChecks(flags: Flags, more?: (context: Context) => Promise<Ch
       const version = await scalarOf(db, sql<string>`current_setting('server_version')`);
       const detail = `PostgreSQL ${version}, project ${database.project}${database.embedded ? ', embedded' : ''}`;
       checks.push({ check: 'database', ok: true, detail });
+      if (database.embedded) checks.push(await queryMemory());
       if (more) checks.push(await more(context));
     });
   } catch (error) {
@@ -78,6 +79,18 @@ async function placeChecks(flags: Flags, more?: (context: Context) => Promise<Ch
     checks.push({ check, ok: false, detail: (error as Error).message });
   }
   return checks;
+}
+
+/** Whether what a SQL query takes has a bound; where it has none, the database works all the same. */
+async function queryMemory(): Promise<Check> {
+  const [{ canLimitMemory }, { BACKEND_BYTES }] = await Promise.all([
+    import('../store/db/memory.ts'),
+    import('../store/db/reader.ts'),
+  ]);
+  const detail = (await canLimitMemory())
+    ? `at most ${BACKEND_BYTES / 1024 / 1024} MB a query`
+    : 'not limited: the program prlimit of util-linux is not there';
+  return { check: 'memory of SQL queries', ok: true, detail };
 }
 
 /** When a process of this role on this machine was last heard of. @throws TroupeError `not_found`, `unreachable` */

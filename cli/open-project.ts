@@ -8,11 +8,14 @@ import type { ErrorCode } from '../errors.ts';
 import { TroupeError } from '../errors.ts';
 import { type ImportReport, importFiles } from '../ingest/import.ts';
 import { type Frozen, freeze } from '../store/datasets/freeze.ts';
+import type { Db } from '../store/db/pool.ts';
+import { noReader, openReader } from '../store/db/reader.ts';
 import { type Judging, judge, type MethodAsked, unjudged } from '../store/judging/judge.ts';
 import { closeImported } from '../store/projecting/closing.ts';
 import { ask, type SqlAnswer } from '../store/sql/sql.ts';
 import { roleSettings } from './children.ts';
 import { type Context, withContext } from './context.ts';
+import { openedOnce } from './opened-once.ts';
 import { VERSION } from './version.ts';
 
 const BIN = fileURLToPath(
@@ -54,7 +57,10 @@ export type Project = {
     paths: string | readonly string[],
     options?: { readonly format?: string; readonly signal?: AbortSignal },
   ) => Promise<ImportReport>;
-  /** One read-only query over the views of schema traj. */
+  /**
+   * One read-only query over the views of schema traj, asked by a login that can read them and nothing else.
+   * @throws TroupeError as `ask`; `sql_refused` where the server does not let such a login be made
+   */
   readonly sql: (
     query: string,
     options?: { readonly limit?: number; readonly timeoutMs?: number },
@@ -84,11 +90,13 @@ export function openProject(options: ProjectOptions = {}): Promise<Project> {
       flags,
       (context) =>
         new Promise<void>((end) => {
-          const close = () => {
+          const reader = openedOnce(() => openReader(context.database));
+          const close = async () => {
+            await reader.close();
             end();
             return closed;
           };
-          resolve({ ...methodsOf(context), close });
+          resolve({ ...methodsOf(context, reader.open), close });
         }),
       { create },
     );
@@ -96,7 +104,7 @@ export function openProject(options: ProjectOptions = {}): Promise<Project> {
   });
 }
 
-function methodsOf(context: Context): Omit<Project, 'close'> {
+function methodsOf(context: Context, reader: () => Promise<Db | null>): Omit<Project, 'close'> {
   const { db, log, book, artifacts, redactor, home, now, config, catchUp, patiently } = context;
   const open = async (methods: readonly MethodAsked[]) => {
     await catchUp();
@@ -113,7 +121,9 @@ function methodsOf(context: Context): Omit<Project, 'close'> {
     },
     sql: async (query, options) => {
       await catchUp();
-      return ask(db, query, options);
+      const asking = await reader();
+      if (asking === null) throw noReader();
+      return ask(asking, query, options);
     },
     unjudged: open,
     judge: async (methods, episodes) => {

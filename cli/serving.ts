@@ -6,10 +6,10 @@ import type { Offload } from '../api/offload.ts';
 import { readHosts } from '../api/origin.ts';
 import type { Config } from '../config.ts';
 import type { Redactor } from '../ingest/redact.ts';
-import type { Db } from '../store/db/pool.ts';
 import { sealedKeys } from '../store/keys/sealed-keys.ts';
 import type { Context } from './context.ts';
 import { loopbackIsOpen } from './first-key.ts';
+import { openedOnce } from './opened-once.ts';
 import { VERSION } from './version.ts';
 
 export type ServingRole = 'ingest' | 'serve';
@@ -98,21 +98,6 @@ export async function openServing(context: Context, options: ServingOptions): Pr
     upstreams.close();
   };
   return { app, exposed, close };
-}
-
-/** What is opened when it is first asked for, and again where that failed. */
-function openedOnce(start: () => Promise<Db | null>) {
-  let opened: Promise<Db | null> | null = null;
-  return {
-    open: () => {
-      opened ??= start().catch((error: unknown) => {
-        opened = null;
-        throw error;
-      });
-      return opened;
-    },
-    close: async () => (await opened?.catch(() => null))?.close(),
-  };
 }
 
 /** The redactor with what was found on the thread. */

@@ -48,6 +48,36 @@ it('imports, judges, freezes, asks and rebuilds', async () => {
   expect((await project.sql('select count(*)::integer from traj.steps')).rows).toEqual([[16]]);
 });
 
+it('asks SQL as the login that can read the views and nothing else', async () => {
+  const [[user]] = (await project.sql('select current_user::text')).rows as [[string]];
+  expect(user).toMatch(/_reader$/);
+  const refused = [
+    'select * from troupe.events',
+    `select pg_read_file('postgresql.conf')`,
+    'select rolpassword from pg_authid',
+    'delete from traj.episodes',
+  ];
+  for (const sql of refused) await expect(project.sql(sql), sql).rejects.toMatchObject({ code: 'sql_refused' });
+});
+
+it('refuses SQL where the server gives no such login', async () => {
+  const url = new URL(database.url);
+  const [user, password] = ['asks_without', 'for-this-test'];
+  await database.db.query(
+    `drop role if exists ${user}; create role ${user} login password '${password}';
+     grant usage on schema troupe, traj to ${user}; grant select on all tables in schema troupe to ${user};`,
+  );
+  url.username = user;
+  url.password = password;
+  const other = await openProject({ home: join(folder, 'other'), databaseUrl: url.href });
+  try {
+    await expect(other.sql('select 1')).rejects.toMatchObject({ code: 'sql_refused' });
+  } finally {
+    await other.close();
+    await database.db.query(`drop owned by ${user}; drop role ${user}`);
+  }
+});
+
 it('the process that trains works on the project that was opened', () => {
   const argsOf = (flags: object) => roleSettings(loadConfig({ home: 'h', ...flags }, {})).args.slice(2);
   expect(argsOf({ project: 'named' })).toEqual(['--project', 'named']);

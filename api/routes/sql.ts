@@ -5,7 +5,8 @@ import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
 import { got, TroupeError } from '../../errors.ts';
 import type { Db } from '../../store/db/pool.ts';
-import { MAX_READ_BYTES, SQL_CAPS, type SqlCaps } from '../../store/sql/sql.ts';
+import { noReader } from '../../store/db/reader.ts';
+import { MAX_READ_BYTES, MAX_VALUE_BYTES, SQL_CAPS, type SqlCaps } from '../../store/sql/sql.ts';
 import { askAsArrow } from '../../store/sql/sql-file.ts';
 import { askAsText, CSV_FORM, JSON_FORM } from '../../store/sql/sql-text.ts';
 import { bodyOf, JSON_TYPE } from '../checked-body.ts';
@@ -77,7 +78,7 @@ export function sqlRoutes(app: FastifyInstance, { reader }: SqlRoute): void {
   app.post<{ Body: Buffer | undefined }>(
     '/v1/sql',
     documented({
-      summary: `One read-only SQL query over the views of schema traj. At most ${MOST.limit} rows, ${MOST.maxBytes} bytes and ${MOST.timeoutMs} ms may be asked for, ${AT_ONCE} queries run at once, and rows are read at most ${MAX_READ_BYTES} bytes at a time.`,
+      summary: `One read-only SQL query over the views of schema traj. At most ${MOST.limit} rows, ${MOST.maxBytes} bytes and ${MOST.timeoutMs} ms may be asked for, ${AT_ONCE} queries run at once, rows are read at most ${MAX_READ_BYTES} bytes at a time, and a value has at most ${MAX_VALUE_BYTES} bytes.`,
       tag: 'reads',
       scope: 'sql',
       headers: { accept: `the form of the answer: ${Object.keys(FORMS).join(', ')}; JSON if left out` },
@@ -180,8 +181,3 @@ function formOf(accept = '*/*') {
     got: got(accept),
   });
 }
-
-const noReader = (): TroupeError =>
-  new TroupeError('sql_refused', 'SQL over HTTP needs a login of its own in the database, and none could be made.', {
-    hint: "Give the database's user CREATEROLE and a password in DATABASE_URL. `troupe sql` works without.",
-  });

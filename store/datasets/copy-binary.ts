@@ -5,6 +5,7 @@
  */
 import { hash } from 'node:crypto';
 import { TroupeError } from '../../errors.ts';
+import { valueTooLarge } from '../db/faults.ts';
 import { type Buffers, columnBuffer, type Wire } from './column-buffers.ts';
 import type { Column } from './columns.ts';
 
@@ -21,6 +22,8 @@ export type CopyOptions = {
   readonly batchBytes?: number;
   /** Bytes of one row at most; a longer one throws `too_large`. Default: no bound. */
   readonly maxRowBytes?: number;
+  /** Bytes of one value at most; a longer one throws `too_large`. Default: no bound. */
+  readonly maxValueBytes?: number;
 };
 
 const SIGNATURE = Buffer.from('PGCOPY\n\xff\r\n\0', 'latin1');
@@ -39,9 +42,9 @@ export async function* copyBatches(
   columns: readonly Pick<Column, 'kind'>[],
   options: CopyOptions = {},
 ): AsyncGenerator<readonly Buffers[], void, undefined> {
-  const { onRow, extra = 0, batchRows = BATCH_ROWS, batchBytes = BATCH_BYTES, maxRowBytes } = options;
+  const { onRow, extra = 0, batchRows = BATCH_ROWS, batchBytes = BATCH_BYTES } = options;
   const buffers = columns.map((column) => columnBuffer(column.kind));
-  const input = rowInput(columns.length, extra, maxRowBytes);
+  const input = rowInput(columns.length, extra, options);
   let rows = 0;
 
   /** Decodes what is there; true where a batch is full. */
@@ -74,7 +77,11 @@ export async function* copyBatches(
 }
 
 /** The unread bytes of a COPY, in which rows are found; those of a slice stay where they are until more is fed. */
-function rowInput(width: number, extra: number, most = Number.POSITIVE_INFINITY) {
+function rowInput(
+  width: number,
+  extra: number,
+  { maxRowBytes = Number.POSITIVE_INFINITY, maxValueBytes = Number.POSITIVE_INFINITY }: CopyOptions,
+) {
   const fields = width + extra;
   const [starts, lengths] = [new Int32Array(SLICE * fields), new Int32Array(SLICE * fields)];
   const [firsts, lasts] = [new Int32Array(SLICE), new Int32Array(SLICE)];
@@ -111,6 +118,7 @@ function rowInput(width: number, extra: number, most = Number.POSITIVE_INFINITY)
     for (let i = 0, place = row; i < fields; i++, place += SLICE) {
       if (end + 4 > to) return 0;
       const length = view.getInt32(end);
+      if (length > maxValueBytes) throw valueTooLarge(maxValueBytes);
       end += 4;
       starts[place] = end;
       lengths[place] = length;
@@ -132,9 +140,9 @@ function rowInput(width: number, extra: number, most = Number.POSITIVE_INFINITY)
         to -= from;
         from = 0;
       } else if (to === room) {
-        if (room >= most) {
-          throw new TroupeError('too_large', `A row should have at most ${most} bytes; one has more.`, {
-            expected: `at most ${most} bytes`,
+        if (room >= maxRowBytes) {
+          throw new TroupeError('too_large', `A row should have at most ${maxRowBytes} bytes; one has more.`, {
+            expected: `at most ${maxRowBytes} bytes`,
             hint: 'Select fewer columns, or the beginning of long text: left(text, 1000).',
           });
         }

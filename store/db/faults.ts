@@ -107,3 +107,12 @@ export function connectError(error: unknown, url: string): TroupeError {
 /** Data exceptions, broken constraints and limits of an index row; or a projection that met a shape it does not know. */
 export const isAboutData = (error: unknown): boolean =>
   /^(?:22|23|54)/.test(sqlState(error) ?? '') || error instanceof TypeError || error instanceof RangeError;
+
+/** What a value of more than `most` bytes is answered with. */
+export function valueTooLarge(most: number): TroupeError {
+  const size = `at most ${Math.floor(most / 1024 / 1024)} MiB`;
+  return new TroupeError('too_large', `A value should have ${size}; one has more.`, {
+    expected: size,
+    hint: 'Select the beginning of long text: left(text, 1000).',
+  });
+}

@@ -15,7 +15,7 @@ import Cursor from 'pg-cursor';
 import { TroupeError } from '../../errors.ts';
 import { type Backend, requestCancel } from './cancel.ts';
 import { type CopyOut, copyOut } from './copy-out.ts';
-import { connectError, parseAddress, sqlState } from './faults.ts';
+import { connectError, parseAddress, sqlState, valueTooLarge } from './faults.ts';
 import { parserOf } from './values.ts';
 
 export type Column = { readonly name: string; readonly type: number };
@@ -38,6 +38,8 @@ export type QueryOptions = {
   readonly extended?: boolean;
   /** Bytes of the result at most, as the server sends it. One with more closes the connection and throws `too_large`. */
   readonly maxBytes?: number;
+  /** Bytes of each value at most, as the server writes it. A longer one throws `too_large`. */
+  readonly maxValueBytes?: number;
 };
 
 export type Params = readonly unknown[];
@@ -99,6 +101,8 @@ export type PoolOptions = {
   readonly max?: number;
   readonly applicationName?: string;
   readonly connectTimeoutMs?: number;
+  /** Is given the process id of the server's backend before a connection is used; where it throws, there is no connection. */
+  readonly onBackend?: (pid: number) => Promise<void>;
 };
 
 type Client = pg.ClientBase;
@@ -194,6 +198,17 @@ function countBytes(client: Client, most: number): () => number {
   };
 }
 
+/** The parsers, each of which refuses a text of more bytes than that. A value is never fewer bytes than UTF-16 units. */
+const typesUpTo = (most: number) => ({
+  getTypeParser: (oid: number) => {
+    const parse = parserOf(oid);
+    return (text: string) => {
+      if (text.length * 3 > most && Buffer.byteLength(text) > most) throw valueTooLarge(most);
+      return parse(text);
+    };
+  },
+});
+
 async function run<Row>(
   client: Client,
   sql: string,
@@ -205,6 +220,7 @@ async function run<Row>(
   if (options.name !== undefined) config.name = options.name;
   if (options.array) config.rowMode = 'array';
   if (options.extended) config.queryMode = 'extended';
+  if (options.maxValueBytes !== undefined) config.types = typesUpTo(options.maxValueBytes);
   const counted = options.maxBytes === undefined ? null : countBytes(client, options.maxBytes);
   const asked = client.query(config as unknown as pg.QueryConfig) as Promise<pg.QueryResult | pg.QueryResult[]>;
   const answer = await asked.finally(counted ?? (() => {}));
@@ -310,7 +326,9 @@ export function openPool(url: string, options: PoolOptions = {}): Db {
       this.on('error', () => {}); // The statement under way gets the error; without a listener it would end the process.
     }
   }
+  const { onBackend } = options;
   const pool = new pg.Pool({
+    ...(onBackend && { onConnect: (client: unknown) => onBackend((client as Backend).processID) }),
     max: options.max ?? 10,
     idleTimeoutMillis: 30_000,
     allowExitOnIdle: true,

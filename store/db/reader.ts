@@ -1,11 +1,13 @@
 /**
  * A login of its own for questions in SQL: it sees the views of schema traj and nothing else, so that what a question may touch is
  * decided by PostgreSQL and not by us reading its text. On the embedded server it also loses every function that does something:
- * sleeping, locking, notifying, changing settings, looking at other sessions.
+ * sleeping, locking, notifying, changing settings, looking at other sessions; and each of its backends has a limit of memory.
  */
 import { createHmac } from 'node:crypto';
+import { TroupeError } from '../../errors.ts';
 import type { Database } from './database.ts';
 import { parseAddress, sqlState } from './faults.ts';
+import { limitMemory } from './memory.ts';
 import { type Db, openPool } from './pool.ts';
 
 /** Functions that are volatile by nature and harmless. */
@@ -18,6 +20,9 @@ const CONNECTIONS = 32;
 
 /** Disk that one query may take for sorts and joins. Only a superuser may set it, so only on the embedded server. */
 const TEMP_FILES = '1GB';
+
+/** Memory of its own that the backend of a query may have; set on the embedded server. */
+export const BACKEND_BYTES = 512 * 1024 * 1024;
 
 /**
  * A small pool that logs in as the project's reader, whose role is made or brought up to date first. Null where there can be none:
@@ -38,7 +43,7 @@ export async function openReader(
     await db.transaction(async (tx) => {
       await tx.query(`select pg_advisory_xact_lock(hashtext('troupe reader'))`);
       await tx.query(roleText(database, role, password));
-      if (embedded) await tx.query(`${LOCK_DOWN} alter role ${quote(role)} set temp_file_limit = '${TEMP_FILES}'`);
+      if (embedded) await tx.query(`${LOCK_DOWN} ${limits(role)}`);
     });
   } catch (error) {
     if (sqlState(error) === '42501') return null;
@@ -46,8 +51,18 @@ export async function openReader(
   }
   address.username = encodeURIComponent(role);
   address.password = password;
-  return openPool(address.href, { max, applicationName: 'troupe sql' });
+  return openPool(address.href, {
+    max,
+    applicationName: 'troupe sql',
+    ...(embedded && { onBackend: (pid: number) => limitMemory(pid, role, BACKEND_BYTES) }),
+  });
 }
+
+/** What a caller is told whose text must not run with the rights of the server's user. */
+export const noReader = (): TroupeError =>
+  new TroupeError('sql_refused', 'SQL needs a login of its own in the database here, and none could be made.', {
+    hint: "Give the database's user CREATEROLE and a password in DATABASE_URL. `troupe sql` works without.",
+  });
 
 const quote = (name: string): string => `"${name.replaceAll('"', '""')}"`;
 
@@ -67,6 +82,11 @@ function roleText(database: string, role: string, password: string): string {
     grant select on all tables in schema traj to ${name};
     alter default privileges in schema traj grant select on tables to ${name};`;
 }
+
+/** A parallel worker is a process of its own, which the limit of its backend's memory would not reach. */
+const limits = (role: string): string => `
+    alter role ${quote(role)} set temp_file_limit = '${TEMP_FILES}';
+    alter role ${quote(role)} set max_parallel_workers_per_gather = 0;`;
 
 const texts = (names: readonly string[]): string => `array[${names.map((name) => `'${name}'`).join(', ')}]`;
 

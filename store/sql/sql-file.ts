@@ -10,7 +10,7 @@ import { writeBehind } from '../datasets/behind.ts';
 import type { ColumnKind } from '../datasets/columns.ts';
 import { copyBatches } from '../datasets/copy-binary.ts';
 import type { Db, Session } from '../db/pool.ts';
-import { MAX_READ_BYTES, readOnly, SQL_CAPS, type SqlCaps, type SqlColumn, typeNames } from './sql.ts';
+import { MAX_READ_BYTES, MAX_VALUE_BYTES, readOnly, SQL_CAPS, type SqlCaps, type SqlColumn, typeNames } from './sql.ts';
 
 export type SqlFile = {
   readonly columns: readonly SqlColumn[];
@@ -41,6 +41,9 @@ const BATCH = { batchRows: 16_384, batchBytes: 8 * 1024 * 1024 };
 /** A client that reads while the query runs gets rows sooner in smaller ones. */
 const STREAMED = { batchRows: 16_384, batchBytes: 1024 * 1024 };
 
+/** What is held of one row, and of one value in it. */
+const LONGEST = { maxRowBytes: MAX_READ_BYTES, maxValueBytes: MAX_VALUE_BYTES } as const;
+
 /** Compiling costs more than it saves. */
 const SETTINGS = 'set local jit = off';
 
@@ -67,7 +70,7 @@ export async function askIntoFile(
       const source = tx.copyOut(`copy (${inner}${most}) to stdout (format binary)`);
       let rows = 0;
       try {
-        for await (const batch of copyBatches(source, shapes, BATCH)) {
+        for await (const batch of copyBatches(source, shapes, { ...BATCH, ...LONGEST })) {
           rows += batch[0]!.length;
           writer.write(batch);
           await behind.room();
@@ -139,7 +142,7 @@ export async function askAsArrow(
     const source = tx.copyOut(`copy (${inner} limit ${limit}) to stdout (format binary)`);
     let rows = 0;
     let truncated = false;
-    for await (const batch of copyBatches(source, shapes, { ...STREAMED, maxRowBytes: MAX_READ_BYTES })) {
+    for await (const batch of copyBatches(source, shapes, { ...STREAMED, ...LONGEST })) {
       if (bytes >= maxBytes) {
         truncated = true;
         break;

@@ -33,6 +33,9 @@ export const SQL_CAPS = { limit: 10_000, maxBytes: 64 * 1024 * 1024, timeoutMs: 
 /** Bytes at most of the rows that are read at once, from one row to 256: so many are held in memory. */
 export const MAX_READ_BYTES = 64 * 1024 * 1024;
 
+/** Bytes of one value at most: as many as an event may have. */
+export const MAX_VALUE_BYTES = 32 * 1024 * 1024;
+
 const MAX_SQL_BYTES = 64 * 1024;
 
 /** Rows are fetched about so many bytes at a time. */
@@ -51,7 +54,7 @@ export type PartSink = {
 /**
  * Runs one read-only query.
  * @throws TroupeError `sql_refused` for what is not one query, `sql_failed` with PostgreSQL's words, `sql_timeout`, `too_large` for a
- * row of more than 64 MiB
+ * value of more than 32 MiB or a row of more than 64 MiB
  */
 export async function ask(db: Db, sql: string, caps: SqlCaps = {}): Promise<SqlAnswer> {
   let columns: readonly SqlColumn[] = [];
@@ -88,6 +91,7 @@ export async function askInParts(
       const part = await tx.query<unknown[]>(`fetch ${asked} from answer`, undefined, {
         array: true,
         maxBytes: MAX_READ_BYTES,
+        maxValueBytes: MAX_VALUE_BYTES,
       });
       if (rows === 0) {
         const names = await typeNames(tx, part.columns);
@@ -182,6 +186,12 @@ function translated(error: unknown): TroupeError {
   if (code === '42601' || code === '25006' || code === '0A000' || code === '42501') {
     return new TroupeError('sql_refused', `This is not one read-only query: ${message}.`, {
       hint: 'Write a single SELECT, VALUES or WITH query over the views of schema traj.',
+      cause: error,
+    });
+  }
+  if (code === '53200') {
+    return new TroupeError('sql_failed', `The database has no more memory for this query: ${message}.`, {
+      hint: 'On the embedded server a query has 512 MB: aggregate less at once, or select less of long text.',
       cause: error,
     });
   }

@@ -119,7 +119,13 @@ describe('POST /v1/sql', () => {
       ['select 1; select 2', 400, 'sql_refused'],
       ['select * from nowhere', 400, 'sql_failed'],
       ['select 1 / n from generate_series(300, 0, -1) n', 400, 'sql_failed'],
-      [`select repeat('x', 70 * 1024 * 1024)`, 413, 'too_large'],
+      [`select repeat('x', 33 * 1024 * 1024)`, 413, 'too_large'],
+      [
+        `select repeat('x', 22 * 1024 * 1024), repeat('x', 22 * 1024 * 1024), repeat('x', 22 * 1024 * 1024)`,
+        413,
+        'too_large',
+      ],
+      ['select array_fill(0::bigint, array[100000000])', 400, 'sql_failed'],
     ] as const) {
       for (const accept of ['application/json', 'application/vnd.apache.arrow.stream']) {
         const answer = await sql(query, {}, { accept });

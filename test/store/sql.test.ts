@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { TroupeError } from '../../errors.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
@@ -82,6 +83,15 @@ const TIMEOUT = [
   `SELECT count(*) FROM generate_series(1,100000) a, ${V} b, generate_series(1,100000) c, ${V} d`,
 ];
 
+/** What the memory of its process must stop; the last two grow in small steps. */
+const HUNGRY = [
+  'SELECT array_fill(0::bigint, ARRAY[100000000])',
+  `SELECT repeat('x', 900000000)`,
+  'SELECT array_fill(0::bigint, ARRAY[40000000])',
+  `SELECT array_agg(repeat('x', 100000)) FROM generate_series(1, 100000)`,
+  `SELECT string_agg(repeat('x', 1000), '') FROM generate_series(1, 1000000)`,
+];
+
 const ALLOW = [
   `SELECT repeat('a',30) ~ '(a*)*(a*)*(a*)*b'`,
   'SELECT * FROM generate_series(1,50000)',
@@ -155,6 +165,83 @@ describe('the SQL door', () => {
       message: expect.stringContaining('temp_file_limit'),
     });
   }, 90_000);
+
+  it('ends a query whose process takes more than 512 MB, and the process and the server go on', async () => {
+    const only = (await openReader({ ...fresh, embedded: true }, { max: 1 }))!;
+    const backend = async () => (await ask(only, 'select pg_backend_pid()')).rows[0]![0];
+    try {
+      const pid = await backend();
+      const started = await fresh.db.query('select pg_postmaster_start_time() as at');
+      for (const sql of HUNGRY) {
+        expect(await answerOf(only, sql, { timeoutMs: 60_000 }), sql).toMatchObject({
+          code: 'sql_failed',
+          message: expect.stringContaining('memory'),
+        });
+      }
+      expect(await backend()).toBe(pid);
+      expect((await fresh.db.query('select pg_postmaster_start_time() as at')).rows).toEqual(started.rows);
+      // The most that it ever had, of which shared buffers are a part that others pay for.
+      const [, most] = /VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))!;
+      expect(Number(most)).toBeLessThan((512 + 256 + 32) * 1024);
+    } finally {
+      await only.close();
+    }
+  }, 120_000);
+
+  it('has no second process for a query, which would have memory of its own', async () => {
+    const { rows } = await reader.query(`select current_setting('max_parallel_workers_per_gather') as n`);
+    expect(rows).toEqual([{ n: '0' }]);
+  });
+
+  it('refuses a value of more than 32 MiB, and answers one of just as much', async () => {
+    const size = 32 * 1024 * 1024;
+    expect((await ask(reader, `select repeat('x', ${size})`)).rows[0]).toEqual(['x'.repeat(size)]);
+    for (const sql of [`select repeat('x', ${size + 1})`, `select repeat('é', ${size / 2 + 1})`]) {
+      expect(await answerOf(reader, sql, { timeoutMs: 30_000 }), sql).toMatchObject({
+        code: 'too_large',
+        message: expect.stringContaining('32 MiB'),
+      });
+    }
+    expect(await ask(reader, 'select 1')).toHaveProperty('rows', [[1]]);
+  });
+
+  it('32 hostile queries at once under ingest change nothing, and no event is lost', async () => {
+    const pools = await Promise.all(Array.from({ length: 7 }, () => openReader({ ...fresh, embedded: true })));
+    const readers = [reader, ...pools.map((pool) => pool!)];
+    const log = postgresLog(fresh.db);
+    const before = (await fingerprint(fresh.db)) as { events: number };
+    let appended = 0;
+    let asking = true;
+    const ingest = async () => {
+      for (let i = 0; asking || i < 20; i++) {
+        const answers = await log.append(anEpisode(`during-${i}`));
+        appended += answers.filter((answer) => answer === 'accepted').length;
+      }
+    };
+    const statements = [...REJECT, ...TIMEOUT, ...HUNGRY.slice(0, 2)];
+    const queue = [...statements];
+    const passed: string[] = [];
+    const ask32 = async () => {
+      const work = Array.from({ length: 32 }, async (_, i) => {
+        for (let sql = queue.pop(); sql !== undefined; sql = queue.pop()) {
+          const answer = await answerOf(readers[i % readers.length]!, sql, { timeoutMs: 1000 });
+          const code = answer instanceof TroupeError ? answer.code : 'answered';
+          if (!['sql_refused', 'sql_failed', 'sql_timeout'].includes(code)) passed.push(`${code}: ${sql}`);
+        }
+      });
+      await Promise.all(work);
+      asking = false;
+    };
+    try {
+      await Promise.all([ask32(), ingest()]);
+      expect(passed).toEqual([]);
+      const after = (await fingerprint(fresh.db)) as { events: number };
+      expect(appended).toBeGreaterThan(0);
+      expect(after).toEqual({ ...before, events: before.events + appended });
+    } finally {
+      await Promise.all(pools.map((pool) => pool?.close()));
+    }
+  }, 180_000);
 
   it('P38: answers honest questions, cut at the limit and saying so', async () => {
     for (const sql of ALLOW) expect(await answerOf(reader, sql), sql).toHaveProperty('rows');
