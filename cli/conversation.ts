@@ -1,140 +1,103 @@
-/** An episode as people read it: what was said and done in order, then what was said about it. */
+/** An episode as people read it: what happened in order, then what was judged of it. */
+import type { CallEntry, Candidate, Entry, PromptMessage, Row, ToolEntry } from '../store/episodes/entries.ts';
+import type { EpisodePage } from '../store/episodes/read-page.ts';
 import { paint, table } from './output.ts';
-
-type Row = Readonly<Record<string, unknown>>;
-
-export type EpisodeFacts = {
-  readonly episode: Row;
-  readonly steps: readonly Row[];
-  readonly tool_calls: readonly Row[];
-  /** Sent between members, users and environment. */
-  readonly messages: readonly Row[];
-  /** What stood in the context of calls, each body once, at its first place. */
-  readonly context: readonly Row[];
-  readonly feedback: readonly Row[];
-  readonly credits: readonly Row[];
-  readonly verdicts: readonly Row[];
-};
 
 /** Characters of one text that are shown unless all is asked for. */
 const SHOWN = 1200;
 
-type Said = {
-  readonly seq: number;
-  readonly at: number;
-  /** Among things of one moment: context, message, answer, tool. */
-  readonly rank: number;
-  readonly who: string;
-  readonly note: string;
-  readonly text: string;
-};
+export type Shown = { readonly full: boolean };
 
-export function conversation(facts: EpisodeFacts, { full = false } = {}): string {
-  const { episode, feedback, credits, verdicts } = facts;
+/** The line above the conversation. */
+export function heading({ episode }: EpisodePage): string {
   const about = ['task_id', 'outcome', 'reward', 'agents', 'steps', 'started_at']
     .filter((name) => episode[name] !== null && episode[name] !== undefined)
     .map((name) => `${name.replace(/_id$|_at$/, '')} ${plain(episode[name])}`);
-  const parts = [
-    `${paint.bold(`Episode ${episode.episode_id}`)}${about.length > 0 ? ` · ${about.join(' · ')}` : ''}`,
-    ...inOrder(facts).map((said) => block(said, full)),
+  return `${paint.bold(`Episode ${episode.episode_id}`)}${about.length > 0 ? ` · ${about.join(' · ')}` : ''}`;
+}
+
+/** One entry of the conversation: who, what is known about it, and the texts below. */
+export function entryText(entry: Entry, shown: Shown): string {
+  const who = entry.who ?? 'unknown';
+  if (entry.kind === 'call') return callText(entry, shown);
+  if (entry.kind === 'tool_call') return toolText(entry, shown);
+  if (entry.kind === 'decision') return block(who, [`decision ${entry.decision_kind}`], plain(entry.decision), shown);
+  return block(who, [entry.channel && `to ${entry.channel}`], entry.text ?? plain(entry.content), shown);
+}
+
+function callText(call: CallEntry, shown: Shown): string {
+  const parts = call.prompt.map((message) => promptText(message, shown));
+  const about = [
+    call.role !== null && call.role !== call.who ? call.role : null,
+    call.checkpoint_id === null ? call.model : `checkpoint ${call.checkpoint_id.slice(0, 12)}`,
+    call.input_tokens === null ? null : `${call.input_tokens} tokens in`,
+    call.output_tokens === null ? null : `${call.output_tokens} out`,
+    call.latency_ms === null ? null : `${Math.round(call.latency_ms)} ms`,
+    call.error === null ? null : `error ${plain(call.error)}`,
   ];
-  if (feedback.length > 0) {
+  const who = call.who ?? 'unknown';
+  if (call.candidates.length === 0) parts.push(block(who, [...about, 'no answer recorded'], '', shown));
+  for (const candidate of call.candidates)
     parts.push(
-      table(
-        ['feedback', 'about', 'value', 'why'],
-        feedback.map((f) => [
-          f.name ?? f.kind,
-          `${plain(f.target_id ?? f.target_kind)}${f.no_such_step === true ? ' (no such step)' : ''}`,
-          f.value ?? f.label,
-          f.explanation,
-        ]),
-      ),
+      block(who, [...about, ...candidateNotes(candidate, call)], candidate.text ?? plain(candidate.content), shown),
     );
-  }
-  if (verdicts.length > 0) {
-    parts.push(
-      table(
-        ['verdict of', 'step', 'says', 'why'],
-        verdicts.map((v) => [v.method, v.step_id, v.keep ? 'keep' : 'drop', v.reason]),
-      ),
-    );
-  }
-  if (credits.length > 0) {
-    parts.push(
-      table(
-        ['credit by', 'step', 'value', 'why'],
-        credits.map((c) => [c.method, c.step_id, c.value, c.reason]),
-      ),
-    );
-  }
   return parts.join('\n\n');
 }
 
-function inOrder({ steps, tool_calls, messages, context }: EpisodeFacts): Said[] {
-  const told = new Set(
-    [...steps, ...messages].map((row) => plain(row.text)).concat(tool_calls.map((t) => plain(t.output))),
-  );
-  const said: Said[] = [
-    ...context
-      .filter((m) => !told.has(plain(m.text)))
-      .map((m) => entry(m, 0, m.sender ?? m.role, m.sender ? `${plain(m.role)}, context` : 'context', plain(m.text))),
-    ...messages.map((m) => entry(m, 1, m.sender ?? m.role, m.channel ? `to ${plain(m.channel)}` : '', plain(m.text))),
-    ...steps.map((s) =>
-      entry(
-        s,
-        2,
-        s.agent,
-        notes(s.role === s.agent ? null : s.role, s.step_id, s.chosen === false ? 'not chosen' : null),
-        plain(s.text),
-      ),
-    ),
-    ...tool_calls.map((t) =>
-      entry(
-        t,
-        3,
-        `tool ${plain(t.name)}`,
-        notes(t.status ?? 'no result'),
-        [plain(t.arguments), plain(t.output)].filter(Boolean).join('\n→ '),
-      ),
-    ),
-  ];
-  return said.sort((a, b) => order(a.seq, b.seq) || order(a.at, b.at) || a.rank - b.rank);
+const promptText = ({ sender, role, text, content }: PromptMessage, shown: Shown): string =>
+  block(sender ?? role ?? 'unknown', [sender === null ? null : role, 'prompt'], text ?? plain(content), shown);
+
+const candidateNotes = (one: Candidate, { candidates }: CallEntry): readonly (string | null)[] => [
+  one.step_id,
+  candidates.length > 1 ? (one.chosen === true ? 'chosen' : one.chosen === false ? 'not chosen' : null) : null,
+  ...one.rewards.map(({ method, value }) => (value === null ? null : `reward ${rounded(value)} by ${method}`)),
+  ...one.credits.map(({ method, value }) => (value === null ? null : `credit ${rounded(value)} by ${method}`)),
+];
+
+function toolText({ name, status, arguments: given, arguments_raw, output, error }: ToolEntry, shown: Shown): string {
+  const texts = [plain(given) || (arguments_raw ?? ''), plain(output), plain(error)].filter(Boolean);
+  return block(`tool ${name ?? 'unknown'}`, [status ?? 'no result'], texts.join('\n→ '), shown);
 }
 
-/** Two that are both unknown are infinite, and their difference is not a number. */
-const order = (a: number, b: number): number => (a === b ? 0 : a - b);
+const rounded = (value: number): string => String(Number(value.toPrecision(4)));
 
-const entry = (row: Row, rank: number, who: unknown, note: string, text: string): Said => ({
-  seq: typeof row.seq === 'number' ? row.seq : Number.POSITIVE_INFINITY,
-  at:
-    row.at instanceof Date
-      ? row.at.getTime()
-      : typeof row.at === 'string'
-        ? Date.parse(row.at)
-        : Number.POSITIVE_INFINITY,
-  rank,
-  who: plain(who) || 'somebody',
-  note,
-  text,
-});
+/** What was recorded and judged about the episode, as tables. */
+export function judgementTables(lists: {
+  feedback: readonly Row[];
+  verdicts: readonly Row[];
+  credits: readonly Row[];
+}): string[] {
+  const { feedback, verdicts, credits } = lists;
+  return [
+    ...some(['feedback', 'about', 'value', 'why'], feedback, (f) => [
+      f.name ?? f.kind,
+      `${plain(f.target_id ?? f.target_kind)}${f.no_such_step === true ? ' (no such step)' : ''}`,
+      f.value ?? f.label,
+      f.explanation,
+    ]),
+    ...some(['verdict of', 'step', 'says', 'why'], verdicts, (v) => [
+      v.method,
+      v.step_id,
+      v.keep ? 'keep' : 'drop',
+      v.reason,
+    ]),
+    ...some(['credit by', 'step', 'value', 'why'], credits, (c) => [c.method, c.step_id, c.value, c.reason]),
+  ];
+}
 
-const notes = (...all: readonly unknown[]): string =>
-  all
-    .filter((one) => one !== null && one !== undefined)
-    .map(plain)
-    .join(' · ');
+const some = (head: readonly string[], rows: readonly Row[], cells: (row: Row) => readonly unknown[]): string[] =>
+  rows.length === 0 ? [] : [table(head, rows.map(cells))];
 
-function block({ who, note, text }: Said, full: boolean): string {
+function block(who: string, notes: readonly (string | null)[], text: string, { full }: Shown): string {
   const all = Array.from(text);
   const cut = full || all.length <= SHOWN ? '' : `\n… ${all.length - SHOWN} more characters (--full)`;
   const body = `${cut ? all.slice(0, SHOWN).join('') : text}${cut}`;
-  // Terminals obey control characters; what an agent said must not steer one.
-  const safe = body.replaceAll(/[^\P{Cc}\n\t]/gu, '�');
-  return `${paint.cyan(who)}${note ? paint.dim(` · ${note}`) : ''}\n${safe.replaceAll(/^/gm, '  ')}`;
+  const note = notes.filter((one) => one !== null && one !== '').join(' · ');
+  return `${paint.cyan(safe(who))}${note ? paint.dim(` · ${safe(note)}`) : ''}\n${safe(body).replaceAll(/^/gm, '  ')}`;
 }
 
-function plain(value: unknown): string {
-  if (value === null || value === undefined) return '';
-  if (value instanceof Date) return value.toISOString();
-  return typeof value === 'string' ? value : JSON.stringify(value);
-}
+/** Terminals obey control characters; a recorded text must not. */
+const safe = (text: string): string => text.replaceAll(/[^\P{Cc}\n\t]/gu, '\uFFFD');
+
+const plain = (value: unknown): string =>
+  value === null || value === undefined ? '' : typeof value === 'string' ? value : JSON.stringify(value);

@@ -169,13 +169,13 @@ async function fill(url: string): Promise<void> {
     );
   for (const deadline = performance.now() + 120_000; performance.now() < deadline; await sleep(250)) {
     const one = (await (await fetch(`${url}/v1/episodes/${EPISODE}`)).json()) as {
-      readonly steps?: readonly unknown[];
+      readonly episode?: { readonly steps: number };
     };
     const page = (await (await fetch(`${url}/v1/episodes?task_id=small&limit=500`)).json()) as {
       readonly items: readonly unknown[];
     };
     const wide = await fetch(`${url}/v1/episodes/wide-59`);
-    if (one.steps?.length === 1000 && page.items.length === 500 && wide.ok) return;
+    if (one.episode?.steps === 1000 && page.items.length === 500 && wide.ok) return;
   }
   throw new Error('The events were not in the tables after 120 s.');
 }

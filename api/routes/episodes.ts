@@ -3,18 +3,8 @@ import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
 import { got, TroupeError } from '../../errors.ts';
 import type { Db } from '../../store/db/pool.ts';
-import {
-  type Compilable,
-  firstOf,
-  type OrderByItemBuilder,
-  query,
-  rowsOf,
-  type SqlBool,
-  sql,
-  typed,
-} from '../../store/db/query.ts';
-import { conversation } from '../conversation.ts';
-import { matricesOf } from '../executions.ts';
+import { query, type SqlBool, sql, typed } from '../../store/db/query.ts';
+import { MOST, readEpisodePage } from '../../store/episodes/read-page.ts';
 import { documented } from '../openapi.ts';
 import { PAGE, readId, readQuery } from '../query.ts';
 import { type Order, readPage } from '../rows.ts';
@@ -32,23 +22,30 @@ const Query = Type.Object({
   'tag.KEY': Type.Optional(Type.String({ description: 'only episodes whose tag KEY has this value' })),
 });
 const One = Type.Object({
+  after: PAGE.after,
   tokens: Type.Optional(Type.Boolean({ description: 'true: steps with token ids and log-probabilities' })),
 });
 const Episode = Type.Object({
   episode: Type.Object({}, { additionalProperties: true }),
   task: Type.Union([Type.Object({}, { additionalProperties: true }), Type.Null()]),
   agents: Type.Array(Type.Unknown()),
-  conversation: Type.Array(Type.Unknown(), { description: 'what was said, in order' }),
-  steps: Type.Array(Type.Unknown()),
+  conversation: Type.Array(Type.Unknown(), {
+    description:
+      'calls, messages, tool calls and decisions in order; a call has what is new in its prompt, and its candidates',
+  }),
+  steps: Type.Array(Type.Unknown(), { description: 'of the calls of this page' }),
   tool_calls: Type.Array(Type.Unknown()),
-  feedback: Type.Array(Type.Unknown()),
+  feedback: Type.Array(Type.Unknown(), { description: 'as all that is about the episode: on the first page' }),
   matrices: Type.Array(Type.Unknown(), { description: 'execution matrices: programs, tests, pass' }),
   verdicts: Type.Array(Type.Unknown()),
   scores: Type.Array(Type.Unknown()),
   rewards: Type.Array(Type.Unknown()),
   credits: Type.Array(Type.Unknown()),
   blames: Type.Array(Type.Unknown()),
-  truncated: Type.Array(Type.String(), { description: `lists that were cut at ${10_000} rows` }),
+  truncated: Type.Array(Type.String(), { description: `lists that were cut at ${MOST} rows or 2 MiB` }),
+  next: Type.Union([Type.String(), Type.Null()], {
+    description: 'the `after` of the next page; a page ends after 2 MiB of conversation',
+  }),
 });
 
 const LIST = query
@@ -65,9 +62,6 @@ const LIST = query
   .select(['feedback', 'input_tokens', 'output_tokens', 'started_at', 'finished_at', 'last_at', 'stop_reason'])
   .select(['tags', 'flags']);
 const ORDER: Order = { time: sql`coalesce(started_at, last_at)`, id: sql`episode_id` };
-
-/** Rows of one list of one episode; more of them are cut, and the answer says so. */
-const MOST = 10_000;
 
 export function episodeRoutes(app: FastifyInstance, db: Db): void {
   app.get(
@@ -101,168 +95,16 @@ export function episodeRoutes(app: FastifyInstance, db: Db): void {
       query: One,
       answers: { 200: { about: 'the episode', schema: Episode } },
     }),
-    async (request) => readEpisode(db, readId(request.params.id), readQuery(request.query, One).values.tokens ?? false),
+    async (request) => {
+      const id = readId(request.params.id);
+      const { tokens, after } = readQuery(request.query, One).values;
+      const page = await readEpisodePage(db, id, { tokens, after });
+      if (page) return page;
+      throw new TroupeError('not_found', `There is no episode ${got(id)}.`, {
+        field: 'id',
+        got: got(id),
+        hint: 'GET /v1/episodes lists them; new events take a moment to appear.',
+      });
+    },
   );
 }
-
-async function readEpisode(db: Db, id: string, tokens: boolean): Promise<Record<string, unknown>> {
-  const episode = await firstOf(db, query.selectFrom('traj.episodes').selectAll().where('episode_id', '=', id));
-  if (!episode) {
-    const detail = {
-      field: 'id',
-      got: got(id),
-      hint: 'GET /v1/episodes lists them; new events take a moment to appear.',
-    };
-    throw new TroupeError('not_found', `There is no episode ${got(id)}.`, detail);
-  }
-  const truncated: string[] = [];
-  const read = async <One>(name: string, list: { limit(most: number): Compilable<One> }): Promise<readonly One[]> => {
-    const rows = await rowsOf(db, list.limit(MOST + 1));
-    if (rows.length > MOST) truncated.push(name);
-    return rows.slice(0, MOST);
-  };
-  const [
-    task,
-    agents,
-    messages,
-    steps,
-    toolCalls,
-    decisions,
-    feedback,
-    cells,
-    verdicts,
-    scores,
-    rewards,
-    credits,
-    blames,
-  ] = await Promise.all([
-    episode.task_id === null
-      ? []
-      : rowsOf(db, query.selectFrom('traj.tasks').selectAll().where('task_id', '=', episode.task_id)),
-    read('agents', query.selectFrom('traj.agents').selectAll().where('episode_id', '=', id).orderBy('agent_id')),
-    read(
-      'messages',
-      query
-        .selectFrom('traj.messages')
-        .selectAll()
-        .where('episode_id', '=', id)
-        .orderBy('at', nullsLast)
-        .orderBy('seq', nullsLast)
-        .orderBy('call_id')
-        .orderBy('place')
-        .orderBy('message_id'),
-    ),
-    read('steps', stepsOf(id, tokens)),
-    read(
-      'tool_calls',
-      query
-        .selectFrom('traj.tool_calls')
-        .selectAll()
-        .where('episode_id', '=', id)
-        .orderBy('seq', nullsLast)
-        .orderBy('called_at', nullsLast)
-        .orderBy('tool_call_id'),
-    ),
-    read(
-      'decisions',
-      query
-        .selectFrom('traj.decisions')
-        .selectAll()
-        .where('episode_id', '=', id)
-        .orderBy('seq', nullsLast)
-        .orderBy('at', nullsLast)
-        .orderBy('decision_id'),
-    ),
-    read(
-      'feedback',
-      query
-        .selectFrom('traj.feedback')
-        .selectAll()
-        .where('episode_id', '=', id)
-        .orderBy('at', nullsLast)
-        .orderBy('feedback_id'),
-    ),
-    read(
-      'matrices',
-      query
-        .selectFrom('traj.executions')
-        .selectAll()
-        .where('episode_id', '=', id)
-        .orderBy('feedback_id')
-        .orderBy('program')
-        .orderBy('test'),
-    ),
-    read(
-      'verdicts',
-      query
-        .selectFrom('traj.verdicts')
-        .selectAll()
-        .where('episode_id', '=', id)
-        .orderBy('method')
-        .orderBy('step_id', nullsFirst)
-        .orderBy('method_key'),
-    ),
-    read(
-      'scores',
-      query.selectFrom('traj.scores').selectAll().where('key', '=', `e/${id}`).orderBy('method').orderBy('method_key'),
-    ),
-    read(
-      'rewards',
-      query
-        .selectFrom('traj.rewards')
-        .selectAll()
-        .where('episode_id', '=', id)
-        .orderBy('method')
-        .orderBy('step_id', nullsFirst)
-        .orderBy('method_key'),
-    ),
-    read(
-      'credits',
-      query
-        .selectFrom('traj.credits')
-        .selectAll()
-        .where('episode_id', '=', id)
-        .orderBy('method')
-        .orderBy('step_id')
-        .orderBy('method_key'),
-    ),
-    read(
-      'blames',
-      query.selectFrom('traj.blames').selectAll().where('episode_id', '=', id).orderBy('method').orderBy('method_key'),
-    ),
-  ]);
-  return {
-    episode,
-    task: task[0] ?? null,
-    agents,
-    conversation: conversation({ messages, steps, toolCalls, decisions }),
-    steps,
-    tool_calls: toolCalls,
-    feedback,
-    matrices: matricesOf(cells),
-    verdicts,
-    scores,
-    rewards,
-    credits,
-    blames,
-    truncated,
-  };
-}
-
-const nullsLast = (order: OrderByItemBuilder) => order.asc().nullsLast();
-const nullsFirst = (order: OrderByItemBuilder) => order.asc().nullsFirst();
-
-/** Token ids are most of the bytes, so they come only when asked for; how many there are comes always. */
-const stepsOf = (id: string, tokens: boolean) =>
-  query
-    .selectFrom('traj.steps')
-    .select(['step_id', 'call_id', 'candidate', 'agent_id', 'agent', 'role', 'turn', 'seq', 'text', 'content'])
-    .select(['finish_reason', 'chosen', 'parent_step_id', 'model', 'response_model', 'policy', 'checkpoint_id'])
-    .select(['model_version', 'temperature', 'seed', 'input_tokens', 'output_tokens', 'latency_ms', 'error'])
-    .select(['requested_at', 'completed_at', sql<number | null>`cardinality(token_ids)`.as('tokens')])
-    .$if(tokens, (steps) => steps.select(['token_ids', 'logprobs', 'loss_mask', 'prompt_token_ids']))
-    .where('episode_id', '=', id)
-    .orderBy('seq', nullsLast)
-    .orderBy('requested_at', nullsLast)
-    .orderBy('call_id')
-    .orderBy('candidate');

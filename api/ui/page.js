@@ -47,6 +47,23 @@ function when(time) {
   return make('time', { datetime: time, title: time }, date.toLocaleString());
 }
 const episodeLink = (id) => make('a', { href: `#/episodes/${encodeURIComponent(id)}` }, id);
+/** Reads the next page when it is pressed; `read` shows it and returns what comes after, null at the end. */
+function moreButton(first, read) {
+  let next = first;
+  const press = async () => {
+    button.disabled = true;
+    try {
+      next = await read(next);
+      button.hidden = next === null;
+    } catch (error) {
+      if (error.name !== 'AbortError') status.textContent = error.message;
+    } finally {
+      button.disabled = false;
+    }
+  };
+  const button = make('button', { type: 'button', hidden: first === null, onclick: press }, 'Show more');
+  return button;
+}
 const notice = (...children) => make('p', { class: 'notice' }, ...children);
 
 /* ── rounds ─────────────────────────────────────────────────────────────────────────────────────────────────── */
@@ -244,24 +261,14 @@ async function episodes(signal, query) {
   );
   const first = await ask(`/v1/episodes?${filters}`, signal);
   const body = make('tbody', {}, first.items.map(episodeRow));
-  let next = first.next;
-  const more = make('button', { type: 'button', hidden: next === null, onclick: readMore }, 'Show more');
-  async function readMore() {
-    more.disabled = true;
-    try {
-      const page = await ask(`/v1/episodes?${new URLSearchParams([...filters, ['after', next]])}`, signal);
-      const rows = page.items.map(episodeRow);
-      body.append(...rows);
-      next = page.next;
-      more.hidden = next === null;
-      rows[0]?.querySelector('a')?.focus();
-      status.textContent = `${body.childElementCount} episodes shown`;
-    } catch (error) {
-      if (error.name !== 'AbortError') status.textContent = error.message;
-    } finally {
-      more.disabled = false;
-    }
-  }
+  const more = moreButton(first.next, async (next) => {
+    const page = await ask(`/v1/episodes?${new URLSearchParams([...filters, ['after', next]])}`, signal);
+    const rows = page.items.map(episodeRow);
+    body.append(...rows);
+    rows[0]?.querySelector('a')?.focus();
+    status.textContent = `${body.childElementCount} episodes shown`;
+    return page.next;
+  });
   const columns = ['Episode', 'Task', 'Outcome', 'Reward', 'Calls', 'Steps', 'Tools', 'Feedback', 'Started'];
   const list = make(
     'div',
@@ -352,7 +359,15 @@ function episodeRow(row) {
 /* ── one episode ────────────────────────────────────────────────────────────────────────────────────────────── */
 
 async function episode(signal, _query, id) {
-  const all = await ask(`/v1/episodes/${encodeURIComponent(id)}`, signal);
+  const path = `/v1/episodes/${encodeURIComponent(id)}`;
+  const all = await ask(path, signal);
+  const list = make('ol', { class: 'talk' }, all.conversation.map(entryItem));
+  const more = moreButton(all.next, async (next) => {
+    const page = await ask(`${path}?${new URLSearchParams({ after: next })}`, signal);
+    list.append(...page.conversation.map(entryItem));
+    status.textContent = `${list.childElementCount} entries shown`;
+    return page.next;
+  });
   return [
     make('h2', {}, `Episode ${id}`),
     all.task?.query ? make('p', {}, all.task.query) : null,
@@ -360,7 +375,7 @@ async function episode(signal, _query, id) {
     all.truncated.length > 0 ? notice(`Only the beginning is shown: ${all.truncated.join(', ')}.`) : null,
     ...all.matrices.flatMap((matrix) => matrixOf(matrix)),
     make('h3', {}, 'Conversation'),
-    all.conversation.length === 0 ? notice('Nothing was said in this episode.') : talk(all.conversation),
+    all.conversation.length === 0 ? notice('Nothing was recorded in this episode yet.') : [list, more],
     judgements(all),
   ];
 }
@@ -398,48 +413,113 @@ function facts(row) {
   );
 }
 
-const KINDS = {
-  input: 'told',
-  message: 'says',
-  step: 'answers',
-  tool_call: 'calls',
-  tool_result: 'returns',
-  decision: 'decides',
-};
+function entryItem(entry) {
+  if (entry.kind === 'call') return callItem(entry);
+  if (entry.kind === 'tool_call') return toolItem(entry);
+  if (entry.kind === 'decision')
+    return item('decision', entry, [`decides ${entry.decision_kind}`], bodyText(null, entry.decision));
+  return item('message', entry, [entry.channel && `to ${entry.channel}`], bodyText(entry.text, entry.content));
+}
 
-function talk(entries) {
+const item = (kind, { who, turn }, notes, ...below) =>
+  make(
+    'li',
+    { class: kind },
+    make('span', { class: 'who' }, who ?? 'unknown'),
+    make('span', { class: 'quiet' }, [...notes, turn === null ? null : `turn ${turn}`].filter(Boolean).join(' · ')),
+    ...below,
+  );
+
+const written = (content) => (typeof content === 'string' ? content : JSON.stringify(content, null, 2));
+
+function bodyText(text, content) {
+  const body = text ?? (content === null || content === undefined ? null : written(content));
+  return body === null ? make('p', { class: 'quiet' }, 'no text') : make('pre', {}, body);
+}
+
+/** A call is one block: what is new in its prompt, then each candidate with what is known and judged of it. */
+function callItem(call) {
+  const shown = call.prompt.length;
+  const notes = [
+    call.role === call.who ? null : call.role,
+    call.checkpoint_id ? `checkpoint ${call.checkpoint_id.slice(0, 12)}` : call.model,
+    call.input_tokens === null ? null : `${call.input_tokens} tokens in`,
+    call.output_tokens === null ? null : `${call.output_tokens} out`,
+    call.latency_ms === null ? null : `${Math.round(call.latency_ms)} ms`,
+    call.error ? `error: ${written(call.error)}` : null,
+  ];
+  const earlier = call.prompt_messages - shown;
+  return item(
+    'call',
+    call,
+    notes,
+    earlier > 0
+      ? make('p', { class: 'quiet' }, `prompt: ${shown} new of ${call.prompt_messages}, the others are above`)
+      : null,
+    call.prompt.map((message) =>
+      make(
+        'div',
+        { class: 'prompt' },
+        make('span', { class: 'quiet' }, [message.role, message.sender].filter(Boolean).join(' · ') || 'prompt'),
+        bodyText(message.text, message.content),
+      ),
+    ),
+    call.candidates.length === 0 ? make('p', { class: 'quiet' }, 'no answer recorded') : null,
+    call.candidates.map((candidate) => candidateBlock(candidate, call.candidates.length)),
+  );
+}
+
+function candidateBlock(candidate, of) {
+  const judged = (kind, list) =>
+    list.map(({ method, value, reason }) =>
+      make(
+        'span',
+        { class: 'judged', title: reason },
+        `${kind} ${value === null ? (reason ?? 'none') : decimal(value)} `,
+        make('span', { class: 'quiet' }, method),
+      ),
+    );
+  const notes = [
+    of > 1 ? `candidate ${candidate.candidate + 1} of ${of}` : null,
+    candidate.chosen === true ? 'chosen' : candidate.chosen === false ? 'not chosen' : null,
+    candidate.finish_reason,
+    candidate.tokens === null ? null : `${candidate.tokens} tokens`,
+  ];
   return make(
-    'ol',
-    { class: 'talk' },
-    entries.map((entry) => {
-      const { kind, who, role, turn, detail, text, content } = entry;
-      const notes = [
-        KINDS[kind],
-        role && role !== who ? role : null,
-        turn === null ? null : `turn ${turn}`,
-        kind === 'step' ? `candidate ${detail.candidate}` : null,
-        detail.chosen ? 'chosen' : null,
-        detail.finish_reason,
-        kind === 'tool_call' ? detail.name : null,
-        detail.status,
-        kind === 'decision' ? detail.kind : null,
-        detail.checkpoint_id ? `weights ${detail.checkpoint_id.slice(0, 12)}` : null,
-      ];
-      const body = text ?? (content === null ? null : JSON.stringify(content, null, 2));
-      return make(
-        'li',
-        { class: kind },
-        make('span', { class: 'who' }, who ?? 'somebody'),
-        make('span', { class: 'quiet' }, notes.filter(Boolean).join(' · ')),
-        body === null ? make('p', { class: 'quiet' }, 'no text') : make('pre', {}, body),
-      );
-    }),
+    'div',
+    { class: 'candidate' },
+    make('span', { class: 'quiet' }, notes.filter(Boolean).join(' · ')),
+    bodyText(candidate.text, candidate.content),
+    judged('reward', candidate.rewards),
+    judged('credit', candidate.credits),
+    candidate.verdicts.map(({ method, keep, reason }) =>
+      keep === false ? make('span', { class: 'judged', title: reason }, 'dropped by ', method) : null,
+    ),
+  );
+}
+
+function toolItem(tool) {
+  const notes = [
+    `calls ${tool.name ?? 'a tool'}`,
+    tool.status ?? 'no result',
+    tool.duration_ms === null ? null : `${Math.round(tool.duration_ms)} ms`,
+    tool.parse_error,
+  ];
+  return item(
+    'tool_call',
+    { ...tool, who: tool.who ?? 'tool' },
+    notes,
+    bodyText(tool.arguments === null ? tool.arguments_raw : null, tool.arguments),
+    tool.status === null ? null : bodyText(null, tool.output),
+    tool.error ? bodyText(null, tool.error) : null,
   );
 }
 
 /** Programs by tests. A cell has a colour and a sign, so that it can be read without telling the colours apart. */
 function matrixOf(matrix) {
   const hidden = matrix.tests.some((test) => test.ground_truth) || matrix.programs.some((program) => program.reference);
+  // A matrix that has nothing else, as most of those that reward a round, is shown at once.
+  const all = matrix.tests.every((test) => test.ground_truth) || matrix.programs.every((program) => program.reference);
   const place = make('div', {
     class: 'scroll',
     tabindex: 0,
@@ -455,17 +535,17 @@ function matrixOf(matrix) {
       onclick: (event) => {
         const truth = event.target.getAttribute('aria-pressed') !== 'true';
         event.target.setAttribute('aria-pressed', String(truth));
-        event.target.textContent = truth ? 'Hide the truth' : 'Show the truth';
+        event.target.textContent = truth ? 'Hide ground truth' : 'Show ground truth';
         show(truth);
       },
     },
-    'Show the truth',
+    'Show ground truth',
   );
-  show(false);
+  show(all);
   return [
     make('h3', {}, 'Execution matrix'),
     make('p', { class: 'quiet' }, 'Rows are programs, columns are tests: ✓ passed, ✗ failed, · not run.'),
-    hidden ? make('p', {}, toggle) : null,
+    hidden && !all ? make('p', {}, toggle) : null,
     place,
   ];
 }

@@ -3,84 +3,10 @@ import type { Command } from 'commander';
 import { EXIT, TroupeError } from '../../errors.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { firstOf, query, rowsOf, sql } from '../../store/db/query.ts';
+import type { EpisodePage } from '../../store/episodes/read-page.ts';
 import { databaseCommand, projectCommand, wholeNumber } from '../command.ts';
-import { conversation, type EpisodeFacts } from '../conversation.ts';
+import { entryText, heading, judgementTables } from '../conversation.ts';
 import { print, printJson, progressBar, say, table } from '../output.ts';
-
-/** In the order of the answer. `context`: what a call was given, at the place of its first step. */
-const aboutEpisode = (id: string) => ({
-  steps: query
-    .selectFrom('traj.steps')
-    .select(['step_id', 'agent', 'role', 'turn', 'seq', 'text', 'finish_reason', 'chosen', 'checkpoint_id'])
-    .select(['completed_at', sql<string | null>`coalesce(requested_at, completed_at)`.as('at')])
-    .where('episode_id', '=', id)
-    .orderBy('seq')
-    .orderBy('completed_at')
-    .orderBy('step_id'),
-  tool_calls: query
-    .selectFrom('traj.tool_calls')
-    .select(['tool_call_id', 'name', 'arguments', 'status', 'output', 'seq', 'called_at as at'])
-    .where('episode_id', '=', id)
-    .orderBy('seq')
-    .orderBy('called_at')
-    .orderBy('tool_call_id'),
-  messages: query
-    .selectFrom('traj.messages')
-    .select(['message_id', 'sender', 'role', 'channel', 'text', 'seq', 'at'])
-    .where('episode_id', '=', id)
-    .where('kind', '=', 'sent')
-    .orderBy('seq')
-    .orderBy('at')
-    .orderBy('message_id'),
-  context: query
-    .selectFrom((first) =>
-      first
-        .selectFrom('traj.messages as m')
-        .innerJoin(
-          (steps) =>
-            steps
-              .selectFrom('traj.steps')
-              .select(['call_id', sql<number | null>`min(seq)`.as('seq')])
-              .select(sql<string | null>`min(coalesce(requested_at, completed_at))`.as('at'))
-              .where('episode_id', '=', id)
-              .groupBy('call_id')
-              .as('c'),
-          (on) => on.onRef('c.call_id', '=', 'm.call_id'),
-        )
-        .distinctOn(['m.sender', 'm.role', 'm.text'])
-        .select(['m.sender', 'm.role', 'm.text', 'm.place', 'c.seq', 'c.at'])
-        .where('m.episode_id', '=', id)
-        .where('m.kind', '=', 'input')
-        .orderBy('m.sender')
-        .orderBy('m.role')
-        .orderBy('m.text')
-        .orderBy('c.seq')
-        .orderBy('c.at')
-        .orderBy('m.place')
-        .as('first'),
-    )
-    .select(['sender', 'role', 'text', 'seq', 'at'])
-    .orderBy('seq')
-    .orderBy('at')
-    .orderBy('place'),
-  feedback: query
-    .selectFrom('traj.feedback')
-    .select(['name', 'kind', 'target_kind', 'target_id', 'value', 'label', 'explanation', 'no_such_step'])
-    .where('episode_id', '=', id)
-    .orderBy('feedback_id'),
-  credits: query
-    .selectFrom('traj.credits')
-    .select(['step_id', 'method', 'value', 'reason'])
-    .where('episode_id', '=', id)
-    .orderBy('method')
-    .orderBy('step_id'),
-  verdicts: query
-    .selectFrom('traj.verdicts')
-    .select(['step_id', 'method', 'keep', 'reason'])
-    .where('episode_id', '=', id)
-    .orderBy('method')
-    .orderBy('step_id'),
-});
 
 export function askCommands(program: Command): void {
   databaseCommand(
@@ -130,14 +56,25 @@ export function askCommands(program: Command): void {
         '\nExamples:\n  troupe show run-1\n  troupe show run-1 --full | less\n  troupe show run-1 --json',
       ),
     async ({ db }, [id], flags) => {
-      const episode = await firstOf(db, query.selectFrom('traj.episodes').selectAll().where('episode_id', '=', id!));
-      if (!episode) throw await noEpisode(db, id!);
-      const [steps, tool_calls, messages, context, feedback, credits, verdicts] = await Promise.all(
-        Object.values(aboutEpisode(id!)).map((about) => rowsOf<unknown>(db, about)),
-      );
-      const facts = { episode, steps, tool_calls, messages, context, feedback, credits, verdicts };
-      if (flags.json) printJson(facts);
-      else print(conversation(facts as EpisodeFacts, { full: flags.full === true }));
+      const { joinPages, readEpisodePage } = await import('../../store/episodes/read-page.ts');
+      const first = await readEpisodePage(db, id!);
+      if (!first) throw await noEpisode(db, id!);
+      const full = flags.full === true;
+      const texts = (page: EpisodePage) => page.conversation.map((entry) => entryText(entry, { full }));
+      if (!flags.json) print([heading(first), ...texts(first)].join('\n\n'));
+      const pages = [first];
+      for (let next = first.next; next !== null; ) {
+        const page = await readEpisodePage(db, id!, { after: next });
+        if (!page) break;
+        if (!flags.json) print(`\n${texts(page).join('\n\n')}`);
+        pages.push(page);
+        next = page.next;
+      }
+      const whole = joinPages(pages);
+      if (flags.json) printJson(whole);
+      else for (const one of judgementTables(whole)) print(`\n${one}`);
+      if (whole.truncated.length > 0)
+        say(`Only the beginning of ${whole.truncated.join(', ')} is here; troupe sql reads the rest.`);
       return EXIT.done;
     },
   );

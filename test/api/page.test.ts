@@ -113,7 +113,7 @@ describe('the page', () => {
     expect(more.getAttribute('hidden')).toBe('');
   });
 
-  it('shows an episode as a conversation, markup in it as plain text, and the truth only when asked', async () => {
+  it('shows an episode as a conversation, markup in it as plain text, and ground truth only when asked', async () => {
     await say(
       ...anEpisode('a/b?c'),
       event('message.sent', { episode_id: 'a/b?c', message_id: 'evil', from: EVIL, content: EVIL }),
@@ -142,12 +142,39 @@ describe('the page', () => {
         .all('td')
         .map((cell) => `${cell.textContent} ${cell.getAttribute('aria-label')}`);
     expect(signs()).toEqual(['✓ passed', '✗ failed']);
-    const toggle = page.main.all('button').find((button) => button.textContent === 'Show the truth')!;
+    const toggle = page.main.all('button').find((button) => button.textContent === 'Show ground truth')!;
     toggle.click();
     expect(toggle.getAttribute('aria-pressed')).toBe('true');
     expect(signs()).toEqual(['✓ passed', '✗ failed', '· not run', '✓ passed', '✓ passed', '✓ passed']);
     toggle.click();
     expect(signs()).toHaveLength(2);
+  });
+
+  it('shows a call as one block, and a matrix of nothing but ground truth at once', async () => {
+    await say(
+      ...anEpisode('block'),
+      event('feedback.recorded', {
+        feedback_id: 'truth',
+        target: { kind: 'episode', episode_id: 'block' },
+        kind: 'execution',
+        name: 'matrix',
+        matrix: { programs: [{ name: 'only' }], tests: [{ name: 'right', ground_truth: true }], pass: [[1]] },
+      }),
+    );
+    page.go('#/episodes/block');
+    await shows('Episode block');
+    const blocks = page.main.all('li').map((item) => item.textContent);
+    expect(blocks).toHaveLength(4);
+    expect(blocks[3]).toContain('prompt: 0 new of 2, the others are above');
+    expect(blocks[3]).toContain('candidate 1 of 2 · chosen');
+    expect(blocks[3]).toContain('candidate 2 of 2');
+    expect(
+      page.main
+        .all('td')
+        .map((cell) => cell.textContent)
+        .slice(0, 1),
+    ).toEqual(['✓']);
+    expect(page.main.all('button').some((button) => button.textContent === 'Show ground truth')).toBe(false);
   });
 
   it('says what went wrong, and tries again', async () => {

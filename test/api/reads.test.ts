@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { conversation } from '../../api/conversation.ts';
 import type { Event } from '../../ingest/events.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
 import { anEpisode, event } from '../store/support/events.ts';
@@ -131,16 +130,32 @@ describe('GET /v1/episodes/:id', () => {
     expect(episode).toMatchObject({ episode_id: 'told', outcome: 'success', reward: 1, steps: 3, closed: true });
     expect(task).toMatchObject({ query: 'What is task-1?' });
     expect(agents).toMatchObject([{ agent_id: 'solver', agent: 'Solver' }]);
-    expect(talk.map(({ kind, who, text }: Record<string, unknown>) => [kind, who, text])).toEqual([
-      ['message', 'user', 'What is task-1?'],
-      ['input', 'user', 'What is task-1?'],
-      ['step', 'Solver', 'let me see'],
-      ['tool_call', null, null],
-      ['tool_result', 'calc', '42'],
-      ['input', 'assistant', 'let me see'],
-      ['step', 'Solver', '42'],
-      ['step', 'Solver', '41'],
+    expect(talk).toMatchObject([
+      { kind: 'message', who: 'user', text: 'What is task-1?' },
+      {
+        kind: 'call',
+        id: 'told-c1',
+        who: 'Solver',
+        // The user's message was shown as such.
+        prompt: [],
+        prompt_messages: 1,
+        input_tokens: 4,
+        output_tokens: 3,
+        candidates: [{ step_id: 'told-c1/0', text: 'let me see', tokens: 3 }],
+      },
+      { kind: 'tool_call', name: 'calc', arguments: { x: 6 }, status: 'ok', output: '42' },
+      {
+        kind: 'call',
+        id: 'told-c2',
+        prompt: [],
+        prompt_messages: 2,
+        candidates: [
+          { step_id: 'told-c2/0', text: '42', chosen: true },
+          { step_id: 'told-c2/1', text: '41', chosen: null },
+        ],
+      },
     ]);
+    expect(talk).toHaveLength(4);
     expect(steps.map(({ step_id, chosen, tokens }: Record<string, unknown>) => [step_id, chosen, tokens])).toEqual([
       ['told-c1/0', null, 3],
       ['told-c2/0', true, null],
@@ -187,6 +202,12 @@ describe('GET /v1/episodes/:id', () => {
       verdicts: [{ method: 'some_filter', keep: false, reason: 'because', step_id: null }],
       credits: [{ step_id: 'told-c1/0', value: 0.5 }],
       scores: [{ value: 2 }],
+      conversation: [
+        {},
+        { candidates: [{ step_id: 'told-c1/0', credits: [{ method: 'some_filter', value: 0.5 }] }] },
+        {},
+        { candidates: [{ credits: [] }, { credits: [] }] },
+      ],
     });
   });
 
@@ -244,46 +265,6 @@ describe('checkpoints, releases, jobs, datasets, rounds', () => {
     ]);
     expect((await get('/v1/jobs?kind=sft')).items).toHaveLength(1);
     expect(await get('/v1/datasets')).toEqual({ items: [], next: null });
-  });
-});
-
-describe('the conversation', () => {
-  it('follows the native order where everything has one, whatever the times say', () => {
-    const message = (id: string, seq: number | null, at: string | null) => ({
-      kind: 'sent',
-      message_id: id,
-      text: id,
-      seq,
-      at,
-    });
-    const none = { steps: [], toolCalls: [], decisions: [] };
-    const ids = (messages: object[]) => conversation({ ...none, messages: messages as never }).map(({ id }) => id);
-    expect(ids([message('b', 2, hour(1)), message('a', 1, hour(2))])).toEqual(['a', 'b']);
-    expect(ids([message('b', null, hour(1)), message('a', 1, hour(2)), message('c', null, null)])).toEqual([
-      'b',
-      'a',
-      'c',
-    ]);
-  });
-
-  it('says a repeated message again only as often as a context holds it', () => {
-    const input = (call: string, place: number, text: string) => ({
-      kind: 'input',
-      call_id: call,
-      message_id: `${call}#${place}`,
-      role: 'user',
-      text,
-    });
-    const messages = [
-      input('c1', 0, 'go'),
-      input('c2', 0, 'go'),
-      input('c2', 1, 'go'),
-      input('c3', 0, 'go'),
-      input('c3', 1, 'go'),
-      input('c3', 2, 'stop'),
-    ];
-    const talk = conversation({ messages, steps: [], toolCalls: [], decisions: [] });
-    expect(talk.map(({ id }) => id)).toEqual(['c1#0', 'c2#1', 'c3#2']);
   });
 });
 

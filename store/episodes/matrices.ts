@@ -1,5 +1,5 @@
 /** Rows of `traj.executions`, one a cell, back as the matrices they came from. Pure. */
-import type { Row } from './conversation.ts';
+import type { Row } from './entries.ts';
 
 type Member = { readonly step_id: string | null; readonly name: string | null; readonly valid: boolean | null };
 
