@@ -6,10 +6,12 @@ import type { ArtifactStore, DoorBook, EventLog } from '../ingest/log/log.ts';
 import type { Redactor } from '../ingest/redact.ts';
 import { mapStrings, unescapeText } from '../ingest/text.ts';
 import type { Db } from '../store/db/pool.ts';
+import { boundCheckpoint } from '../store/gating/play.ts';
 import type { Runner } from '../trainer/rollouts/runners.ts';
 import { authorise } from './auth.ts';
 import { BODY_LIMIT } from './body.ts';
 import { openDoor } from './door.ts';
+import type { GatewayOptions } from './gateway.ts';
 import type { KeyRing } from './key-ring.ts';
 import { processLog } from './log.ts';
 import { answerMalformed } from './malformed.ts';
@@ -156,7 +158,8 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   if (!options.ingestOnly) {
     const { speakers, recordTimeoutMs = RECORD_TIMEOUT_MS } = options;
     const { artifacts, keys, upstreams = openUpstreams([]), recordLimit = RECORD_LIMIT } = options;
-    gatewayRoutes(app, { door, speakers, upstreams, artifacts, keys, bodyLimit, recordTimeoutMs, recordLimit });
+    const bound: GatewayOptions['bound'] = (policy, episode) => boundCheckpoint(db, policy, episode);
+    gatewayRoutes(app, { door, speakers, bound, upstreams, artifacts, keys, bodyLimit, recordTimeoutMs, recordLimit });
     episodeRoutes(app, db);
     listRoutes(app, db);
     rolloutRoutes(app, { db, log, now: () => new Date(), runners: options.runners ?? [], bodyLimit });

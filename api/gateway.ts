@@ -11,13 +11,15 @@ import type { Door, DoorItem } from './door.ts';
 import type { AnswerBody } from './gateway-answer.ts';
 import { draftsOf, type RecordedCall } from './gateway-record.ts';
 import { type CallContext, type CompletionRequest, toAsk } from './gateway-request.ts';
-import { type Speakers, unknownModel } from './speakers.ts';
+import { type Speakers, type Spoken, unknownModel } from './speakers.ts';
 
 export type GatewayAnswer = { readonly body: Record<string, unknown>; readonly recorded: boolean };
 
 export type GatewayOptions = {
   readonly door: Door;
   readonly speakers: Speakers;
+  /** The checkpoint with which a policy answers an episode that is bound to one; null: with what it serves. */
+  readonly bound: (policy: string, episode: string | null) => Promise<string | null>;
   /** How long an answer waits for its record, in milliseconds. */
   readonly recordTimeoutMs: number;
 };
@@ -40,7 +42,7 @@ export type CallOptions = {
 export async function complete(
   request: CompletionRequest,
   context: CallContext,
-  { door, speakers, recordTimeoutMs, bodyOf, signal, onCall }: GatewayOptions & CallOptions,
+  { door, speakers, bound, recordTimeoutMs, bodyOf, signal, onCall }: GatewayOptions & CallOptions,
 ): Promise<GatewayAnswer> {
   const { who } = request;
   if (who === null) throw unknownModel(request.model, await speakers.models());
@@ -60,7 +62,9 @@ export async function complete(
 
   let answer: SampleAnswer;
   try {
-    answer = await speakers.speak(who, toAsk(request, seed), { signal });
+    const checkpoint = who.kind === 'policy' ? await bound(who.name, context.episode) : null;
+    const speaker: Spoken = checkpoint === null ? who : { kind: 'checkpoint', name: checkpoint };
+    answer = await speakers.speak(speaker, toAsk(request, seed), { signal });
   } catch (failed) {
     const error = signal.aborted
       ? new TroupeError('interrupted', 'Whoever asked went away before the answer.', { cause: failed })

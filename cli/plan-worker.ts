@@ -50,6 +50,7 @@ export async function workOnRun(
   ]);
   const { db, log, now, home, config } = context;
   const settings = { checkpoints: home.checkpoints, threads: config.threads, codeVersion: VERSION };
+  const runners = readRunners(config.runners);
   const interrupted = untilInterrupted();
   const stop = new AbortController();
   const signal = AbortSignal.any([interrupted, stop.signal]);
@@ -67,9 +68,10 @@ export async function workOnRun(
       handlers: {
         ...storeHandlers(context, { datasets: home.datasets, codeVersion: VERSION, closeAfter: config.close_after }),
         ...trainerHandlers(context, settings),
-        ...rolloutHandlers(context, { runners: readRunners(config.runners), env: process.env, signal }),
+        ...rolloutHandlers(context, { runners, env: process.env, signal }),
         ...planHandlers(context, {
           ...settings,
+          runners,
           engines: readEngines(config.engines),
           env: process.env,
           work: join(home.run, 'programs'),

@@ -10,11 +10,13 @@ import type { LogSource } from '../ingest/log/source.ts';
 import { patiently } from '../store/db/patience.ts';
 import { firstOf, type NotNull, query, rowsOf, sql, typed } from '../store/db/query.ts';
 import { socketFolder } from '../store/db/sockets.ts';
+import { type Weights, weightsAtPlay } from '../store/gating/play.ts';
 import { type Handler, handBack, runJobs } from '../store/jobs/jobs.ts';
 import { registerProcess } from '../store/jobs/processes.ts';
 import type { MethodAsked } from '../store/judging/judge.ts';
 import { waitProjected } from '../store/projecting/positions.ts';
 import { runProjector } from '../store/projecting/projector.ts';
+import type { InferServer } from '../trainer/sampling/infer.ts';
 import type { Context } from './context.ts';
 import { takeFirstKey } from './first-key.ts';
 import { inferSocketName, LONGEST_SOCKET_NAME } from './infer-socket.ts';
@@ -96,8 +98,9 @@ export const ROLES: Readonly<Record<string, Role>> = {
     };
     const closing = closeAlways(context, options.signal);
     const scheduling = scheduleAlways(context, options.signal);
-    const { plan, gate, program } = planHandlers(context, {
+    const { plan, play, gate, program } = planHandlers(context, {
       ...settings,
+      runners,
       engines: readEngines(context.config.engines),
       env: process.env,
       work: join(context.home.run, 'programs'),
@@ -105,7 +108,7 @@ export const ROLES: Readonly<Record<string, Role>> = {
     });
     const training = { ...trainerHandlers(context, settings), gate, program };
     // A rollout waits for its team for hours, and a plan does milliseconds between two stages: neither holds up a training, nor is held up.
-    await working(context, 'work', [training, rollouts, { plan }], options);
+    await working(context, 'work', [training, rollouts, { plan, play }], options);
     await Promise.all([closing, scheduling]);
   },
   infer,
@@ -254,6 +257,7 @@ async function infer({ db, home, config }: Context, { policy, model, signal, onR
   const socket = join(socketFolder(home.run, 'infer'.padEnd(LONGEST_SOCKET_NAME, '-')), name);
   const server = await startInfer({ socket, threads: config.threads }, Policy.load);
   const speakWith = (dir: string) => server.load({ dir, name: policy });
+  const beside = besideModels(server, policy);
   let released = await releasedCheckpoint(db, policy);
   let ours = model;
   if (model !== undefined) await speakWith(model);
@@ -266,14 +270,53 @@ async function infer({ db, home, config }: Context, { policy, model, signal, onR
     const now = await releasedCheckpoint(db, policy).catch(() => released);
     const loaded = server.status().models.find(({ name }) => name === policy)?.dir;
     const isOurs = model === undefined || loaded === ours;
-    if (now && now.checkpoint_id !== released?.checkpoint_id && isOurs) {
+    const follows = now !== null && now.checkpoint_id !== released?.checkpoint_id && isOurs;
+    const atPlay = await weightsAtPlay(db, policy).catch(() => null);
+    // What a gate plays with is there before a release takes its place, and goes only after it.
+    if (atPlay) await beside.load(atPlay, follows ? now.checkpoint_id : null);
+    if (follows) {
       await speakWith(now.uri);
       ours = now.uri;
     }
+    if (atPlay) beside.drop(atPlay);
     released = now;
   }
   await server.close();
   await leave();
+}
+
+/** The models that a process has beside the one that its policy serves: those that gates play with. */
+function besideModels(server: InferServer, policy: string) {
+  const nameOf = (checkpoint: string) => `checkpoint:${checkpoint}`;
+  const names = new Set<string>();
+  const failed = new Set<string>();
+  return {
+    /** Loads those that are not there. `next` is what the policy serves soon; null: what it serves now. */
+    async load(wanted: readonly Weights[], next: string | null): Promise<void> {
+      const served = next ?? server.status().models.find(({ name }) => name === policy)?.checkpoint;
+      for (const { checkpoint_id, directory } of wanted) {
+        const name = nameOf(checkpoint_id);
+        if (checkpoint_id === served || names.has(name) || failed.has(name)) continue;
+        try {
+          await server.load({ dir: directory, name });
+          names.add(name);
+        } catch (error) {
+          failed.add(name);
+          say(`A gate cannot play with ${directory}: ${error instanceof Error ? error.message : error}`);
+        }
+      }
+    },
+    /** Drops those that are not wanted any more. */
+    drop(wanted: readonly Weights[]): void {
+      const kept = new Set(wanted.map(({ checkpoint_id }) => nameOf(checkpoint_id)));
+      for (const name of failed) if (!kept.has(name)) failed.delete(name);
+      for (const name of names) {
+        if (kept.has(name)) continue;
+        names.delete(name);
+        server.unload(name);
+      }
+    },
+  };
 }
 
 type Known = { readonly checkpoint_id: string; readonly uri: string };

@@ -35,7 +35,7 @@ export function gateCommands(program: Command): void {
         query
           .selectFrom('facts.jobs')
           .select(['job_id', 'result'])
-          .where('kind', 'in', ['gate', 'decision'])
+          .where('kind', 'in', ['gate', 'play', 'decision'])
           .where('outcome', '=', 'done')
           .where(sql<boolean>`starts_with(job_id, ${`${run}/`})`)
           .where('job_id', 'like', flags.round === undefined ? '%' : `%/${flags.round}/gate`)

@@ -34,6 +34,9 @@ A plan, such as nightly.yaml:
   gate: { kind: offline, guardrails: { roles: 0.05 } }
   budget: { minutes: 60 }
 
+A gate that plays tasks which nobody trains on, with candidate and incumbent:
+  gate: { kind: play, runner: solver, tasks: held-out.jsonl, samples: 4, guardrails: { tokens: 1.5 } }
+
 With a rollout each round begins with new episodes, and the recipes take only those:
   rounds: 3
   rollout: { runner: solver, tasks: tasks.jsonl, samples: 8, per_round: 64 }`;
@@ -88,7 +91,9 @@ Examples:
       ),
     async (context, [file], flags) => {
       const plan = await planOf(file!, flags);
-      if (plan.rollout) findRunner(readRunners(context.config.runners), plan.rollout.runner);
+      const runners = readRunners(context.config.runners);
+      for (const played of [plan.rollout, plan.gate.kind === 'play' ? plan.gate : undefined])
+        if (played) findRunner(runners, played.runner);
       await context.catchUp();
       const run = await runOf(context, plan);
       await requestJob(context, { job_id: run.id, kind: 'plan', spec: { plan } });
@@ -142,10 +147,8 @@ export async function planOf(file: string, flags: Flags): Promise<Plan> {
   const rounds = flags.rounds === undefined ? {} : { rounds: Number(flags.rounds) };
   if (rounds.rounds === 0) throw new TroupeError('usage', '--rounds should be a whole number from 1.');
   const whole = { ...plan, ...rounds, policies: Object.fromEntries(policies) };
-  const tasks = plan.rollout?.tasks;
-  if (tasks === undefined) return whole;
   // Checked again: what the tasks have to be is known only now.
-  return parsePlan(withTasks(whole, typeof tasks === 'string' ? readTasksFile(resolve(folder, tasks)) : tasks));
+  return parsePlan(withTasks(whole, (tasks) => readTasksFile(resolve(folder, tasks))));
 }
 
 /** A run of this plan that has not ended, or the name of a new one. */
@@ -216,6 +219,13 @@ function printCheck({ plan, stages, rounds, policies, rollout, gate, problems, n
     const most = attempts_at_most === null ? '' : `, at most ${attempts_at_most} with those that are tried again`;
     print(
       `\nRollout by ${runner}: ${tasks_of_round} of ${rollout.tasks} tasks × ${samples} samples a round: ${attempts} attempts${most}.`,
+    );
+  }
+  if (gate.played !== null) {
+    const { runner, tasks_of_round, samples, attempts, attempts_at_most } = gate.played;
+    const most = attempts_at_most === null ? '' : `, at most ${attempts_at_most} with those that are tried again`;
+    print(
+      `\nGate played by ${runner}: ${tasks_of_round} of ${gate.played.tasks} tasks × ${samples} samples × 2 sides: ${attempts} attempts${most}.`,
     );
   }
   const tasks = gate.tasks === null ? '' : `: ${gate.tasks} tasks`;

@@ -59,18 +59,23 @@ export type Decision = {
   readonly guardrails: readonly Comparison[];
 };
 
+/** A comparison that is decided beside those of the measure: as many pairs as there are tasks, and the loss that is accepted. */
+export type Beside = { readonly of: string; readonly pairs: readonly Both[]; readonly margin: number };
+
 const SEED = 0;
 
 /**
  * Decides over tasks that both were tried on.
  * @param guarded roles that must be seen: one of them without a task has no data and does not pass
  * @param draws of the bootstrap
+ * @param beside further comparisons, each of which has to be not worse
  */
 export function decide(
   tasks: readonly TaskMeasured[],
   rules: GateRules,
   guarded: readonly string[] = [],
   draws = DRAWS,
+  beside: readonly Beside[] = [],
 ): Decision {
   const { guardrails } = rules;
   const compare = (of: string, pairs: readonly Both[], margin: number, accept: GateRules['accept']): Comparison => {
@@ -108,8 +113,17 @@ export function decide(
     const limit = guardrails[of];
     if (limit !== null) found.push(withinLimit(of, tasks, limit, rules.level, draws));
   }
+  for (const { of, pairs, margin } of beside) found.push(compare(of, pairs, margin, 'not_worse'));
   const passed = main.passed && found.every((one) => one.passed);
   return { outcome: main.outcome, passed, reason: reasonOf(main, found, rules), main, guardrails: found };
+}
+
+/** Standard deviation over tasks of candidate − incumbent; null for fewer than two. */
+export function deviationOf(tasks: readonly Both[]): number | null {
+  if (tasks.length < 2) return null;
+  const differences = tasks.map(({ incumbent, candidate }) => candidate - incumbent);
+  const middle = mean(differences)!;
+  return Math.sqrt(differences.reduce((sum, one) => sum + (one - middle) ** 2, 0) / (tasks.length - 1));
 }
 
 /** Whether the candidate takes at most `limit` times what the incumbent takes, over the tasks of which both are known. */

@@ -3,7 +3,7 @@ import type { Comparison, Decision, GateRules } from './gate.ts';
 
 export type GateReport = Decision & {
   readonly format: 'troupe-gate/1';
-  readonly kind: 'offline';
+  readonly kind: 'offline' | 'play';
   readonly measure: string;
   readonly unit: string;
   readonly rules: GateRules;
@@ -17,8 +17,10 @@ export type GateReport = Decision & {
     readonly models: string;
     readonly environment: string;
   };
-  /** Rows that were not compared, and why. */
+  /** What was not compared, and why: rows of an offline gate, tasks of one that plays. */
   readonly left_out: Readonly<Record<string, number>>;
+  /** Of a gate that plays: what each side played. */
+  readonly rollouts?: { readonly incumbent: string; readonly candidate: string };
 };
 
 /** A person's decision, where the plan leaves it to one. */
@@ -46,7 +48,8 @@ export function gateMarkdown(report: GateReport | ManualReport, title: string): 
     ...lines,
     '',
     ...Object.entries(models).map(([policy, of]) => `- ${policy}: ${of.incumbent} → ${of.candidate}`),
-    ...left.map(([why, count]) => `- left out: ${count} rows, ${why}`),
+    ...left.map(([why, count]) => `- left out: ${count} ${report.kind === 'play' ? 'tasks' : 'rows'}, ${why}`),
+    ...Object.entries(report.rollouts ?? {}).map(([side, rollout]) => `- ${side} played in rollout ${rollout}`),
     `- pinned: task set ${pinned.task_set}, scorer ${pinned.scorer}, models ${pinned.models}, environment ${pinned.environment}`,
   ].join('\n');
 }

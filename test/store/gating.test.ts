@@ -54,6 +54,16 @@ describe('A gate decides over tasks', () => {
     expect(decide(tasks, guarding({ roles: 0.05 })).reason).toBe('The candidate is better and every guardrail passed.');
   });
 
+  it('refuses a candidate that leaves samples unplayed which the incumbent plays, however good the others are', () => {
+    const played = (share: number) => up.map(() => ({ incumbent: 1, candidate: share }));
+    const over = (pairs: readonly Both[]) =>
+      decide(up, RULES, [], 1000, [{ of: 'samples played', pairs, margin: 0.05 }]);
+    expect(over(played(1))).toMatchObject({ outcome: 'better', passed: true });
+    expect(over(played(0.5))).toMatchObject({ outcome: 'better', passed: false });
+    expect(over(played(0.5)).reason).toContain('samples played (worse)');
+    expect(over([])).toMatchObject({ passed: false, guardrails: [{ outcome: 'no_data' }] });
+  });
+
   it('not worse within the margin passes only where the rules accept that', () => {
     const slight = pairs([-0.01, 0.01, -0.02, 0.01, -0.01, 0.02]);
     expect(decide(slight, { ...RULES, margin: 0.05 })).toMatchObject({ outcome: 'not_worse', passed: false });

@@ -13,8 +13,9 @@ import { cutRow, type StepRow, supervisedRow } from '../data/training-rows.ts';
 import { openModelForIds } from '../models/model-directory.ts';
 import { findRunner, type Runner } from '../rollouts/runners.ts';
 import { servedNow } from '../rollouts/serving.ts';
-import { type Plan, type PlanPolicy, rolloutOf, rulesOf } from './plan.ts';
-import { type Checkpoint, startOf } from './weights.ts';
+import { type Plan, type PlanPolicy, type PlayGate, requireTasks, rolloutOf, rulesOf } from './plan.ts';
+import { withoutGates } from './plan-run.ts';
+import { type Checkpoint, startOf, taskOf } from './weights.ts';
 
 export type PolicyCheck = {
   readonly method: string;
@@ -44,6 +45,8 @@ export type PlanCheck = {
     readonly tasks_wanted: number | null;
     /** Standard deviation of the last gate of this plan, which `tasks_wanted` is computed from. */
     readonly deviation: number | null;
+    /** What a gate that plays has the runner do; null for others. */
+    readonly played: RolloutCheck | null;
   };
   /** What keeps it from running, and what is worth knowing. */
   readonly problems: readonly string[];
@@ -56,7 +59,7 @@ export type RolloutCheck = {
   readonly tasks: number;
   readonly tasks_of_round: number;
   readonly samples: number;
-  /** Of a round: one for each sample, and at most with all that are tried again; null where the runner is not known. */
+  /** Of a round, both sides of a gate together: one for each sample, and at most with all that are tried again; null where the runner is not known. */
   readonly attempts: number;
   readonly attempts_at_most: number | null;
   readonly tasks_sha256: string | null;
@@ -91,7 +94,7 @@ export async function checkPlan(
       });
       if (start !== null && (policy.from ?? 'released') !== 'base' && start.directory === policy.base)
         notes.push(`${name} has no ${policy.from ?? 'released'} checkpoint yet; it starts with ${policy.base}.`);
-      const recipe = { ...policy.recipe, name: `${plan.name}-${name}` };
+      const recipe = { ...withoutGates(policy.recipe), name: `${plan.name}-${name}` };
       const dataset = rollout === null ? await frozen({ ...asked, folder }, recipe, plan, notes) : null;
       unknown ||= dataset === null;
       for (const row of stepsOf(dataset, 'held_out')) heldOut.add(taskOf(row));
@@ -101,7 +104,8 @@ export async function checkPlan(
     }
     const gateRows = plan.gate.kind === 'offline' ? plan.gate.recipe : undefined;
     const shown =
-      gateRows && (await frozen({ ...asked, folder }, { ...gateRows, name: `${plan.name}-gate` }, plan, notes));
+      gateRows &&
+      (await frozen({ ...asked, folder }, { ...withoutGates(gateRows), name: `${plan.name}-gate` }, plan, notes));
     const compared =
       gateRows === undefined
         ? heldOut
@@ -111,9 +115,14 @@ export async function checkPlan(
               .filter((task) => !trained.has(task)),
           );
     const counted = plan.gate.kind === 'offline' && !unknown && shown !== null;
-    const gate = await gateCheck(asked.db, plan, policies, counted ? compared.size : null, notes);
+    const played =
+      plan.gate.kind === 'play' ? await playCheck(asked, plan, plan.gate, { trained, problems, notes }) : null;
+    const tasks = played === null ? (counted ? compared.size : null) : played.tasks_of_round;
+    const gate = await gateCheck(asked.db, plan, policies, { tasks, played }, notes);
     if (gate.tasks !== null && gate.tasks < 2)
-      problems.push(`The gate compares tasks that are held out, and there are ${gate.tasks}; it needs at least 2.`);
+      problems.push(
+        `The gate compares tasks that were not trained on, and there are ${gate.tasks}; it needs at least 2.`,
+      );
     if (gate.tasks !== null && gate.tasks_wanted !== null && gate.tasks < gate.tasks_wanted)
       notes.push(
         `The gate has ${gate.tasks} tasks and wants ${gate.tasks_wanted}: a gain as small as gate.find will often not pass.`,
@@ -145,18 +154,9 @@ async function rolloutCheck(
 ): Promise<RolloutCheck | null> {
   const rollout = rolloutOf(plan);
   if (rollout === null) return null;
-  let runner: Runner | null = null;
-  try {
-    runner = findRunner(runners, rollout.runner);
-  } catch (error) {
-    problems.push((error as TroupeError).message);
-  }
+  const runner = runnerOf(runners, rollout.runner, problems);
   notes.push('Rows are not counted: the recipes of a round take only the complete groups of its rollout.');
-  for (const policy of Object.keys(plan.policies))
-    if ((await servedNow(db, policy)).length === 0)
-      notes.push(
-        `No process on this machine serves ${policy} now. Start \`troupe run infer --policy ${policy}\`, before its first release with --model DIR, or \`troupe up\`.`,
-      );
+  await noteUnserved(db, plan, notes);
   const tasks_of_round = rollout.per_round ?? rollout.tasks.length;
   const attempts = tasks_of_round * rollout.samples;
   return {
@@ -168,6 +168,60 @@ async function rolloutCheck(
     attempts_at_most: runner === null ? null : attempts * (1 + runner.retries),
     tasks_sha256: rollout.tasks_sha256 ?? null,
   };
+}
+
+/** What a gate that plays has its runner do, without the tasks that are trained on now. */
+async function playCheck(
+  { db, runners }: { readonly db: Db; readonly runners: readonly Runner[] },
+  plan: Plan,
+  gate: PlayGate,
+  {
+    trained,
+    problems,
+    notes,
+  }: { readonly trained: ReadonlySet<string>; readonly problems: string[]; readonly notes: string[] },
+): Promise<RolloutCheck> {
+  const runner = runnerOf(runners, gate.runner, problems);
+  const all = requireTasks('gate', gate.tasks);
+  // What a rollout of the round plays is what the round trains on.
+  const soon = new Set(rolloutOf(plan)?.tasks.map(({ task_id }) => task_id));
+  const tasks = all.filter(({ task_id }) => !trained.has(task_id) && !soon.has(task_id));
+  if (tasks.length < all.length)
+    notes.push(
+      `${all.length - tasks.length} of the ${all.length} tasks of the gate are trained on, or may be: a round leaves out those that were.`,
+    );
+  if (gate.guardrails?.roles !== undefined)
+    notes.push(
+      'gate.guardrails.roles compares rewards that the team or the judge of the runner records for a step or an agent; a role without any has no data, and does not pass.',
+    );
+  if (plan.rollout === undefined) await noteUnserved(db, plan, notes);
+  const attempts = 2 * tasks.length * gate.samples;
+  return {
+    runner: gate.runner,
+    tasks: all.length,
+    tasks_of_round: tasks.length,
+    samples: gate.samples,
+    attempts,
+    attempts_at_most: runner === null ? null : attempts * (1 + runner.retries),
+    tasks_sha256: gate.tasks_sha256 ?? null,
+  };
+}
+
+function runnerOf(runners: readonly Runner[], name: string, problems: string[]): Runner | null {
+  try {
+    return findRunner(runners, name);
+  } catch (error) {
+    problems.push((error as TroupeError).message);
+    return null;
+  }
+}
+
+async function noteUnserved(db: Db, plan: Plan, notes: string[]): Promise<void> {
+  for (const policy of Object.keys(plan.policies))
+    if ((await servedNow(db, policy)).length === 0)
+      notes.push(
+        `No process on this machine serves ${policy} now. Start \`troupe run infer --policy ${policy}\`, before its first release with --model DIR, or \`troupe up\`.`,
+      );
 }
 
 /** The recipe as a dataset of now; null where its methods have not been run. */
@@ -256,12 +310,12 @@ async function gateCheck(
   db: Db,
   { name, gate }: Plan,
   policies: Readonly<Record<string, PolicyCheck>>,
-  tasks: number | null,
+  { tasks, played }: Pick<PlanCheck['gate'], 'tasks' | 'played'>,
   notes: string[],
 ): Promise<PlanCheck['gate']> {
-  if (gate.kind !== 'offline') return { kind: gate.kind, tasks: null, tasks_wanted: null, deviation: null };
-  const deviation = await lastDeviation(db, name);
-  const found = { kind: gate.kind, tasks, deviation };
+  if (gate.kind === 'manual') return { kind: gate.kind, tasks: null, tasks_wanted: null, deviation: null, played };
+  const deviation = await lastDeviation(db, name, gate.kind === 'play' ? 'play' : 'gate');
+  const found = { kind: gate.kind, tasks, deviation, played };
   if (gate.find === undefined) {
     notes.push('How many tasks the gate wants is not computed: gate.find does not say which gain should pass.');
     return { ...found, tasks_wanted: null };
@@ -284,15 +338,15 @@ async function gateCheck(
   return { ...found, tasks_wanted };
 }
 
-/** Of the last gate of a plan of this name. */
-async function lastDeviation(db: Db, plan: string): Promise<number | null> {
+/** Of the last gate, of this kind of job, of a plan of this name. */
+async function lastDeviation(db: Db, plan: string, kind: 'gate' | 'play'): Promise<number | null> {
   const [last] = await rowsOf(
     db,
     query
       .selectFrom('facts.jobs as gate')
       .innerJoin('facts.jobs as run', 'run.job_id', 'gate.parent_job_id')
       .select('gate.result')
-      .where('gate.kind', '=', 'gate')
+      .where('gate.kind', '=', kind)
       .where('gate.outcome', '=', 'done')
       .where(sql<string>`run.spec -> 'plan' ->> 'name'`, '=', plan)
       .orderBy('gate.finished_at', 'desc')
@@ -309,5 +363,3 @@ function emptied(name: string, { manifest }: OpenedDataset): string {
 
 const stepsOf = (dataset: OpenedDataset | null, split: string): StepRow[] =>
   dataset?.splits.includes(split) ? ([...dataset.rows(split)] as unknown as StepRow[]) : [];
-
-const taskOf = (row: StepRow): string => row.task_id ?? row.group_id ?? row.episode_id;

@@ -1,17 +1,20 @@
 /** The kinds of jobs that plans are made of, beside those of the store and the trainer. */
 import type { Handler, JobContext } from '../../store/jobs/jobs.ts';
 import { type ProgramSettings, programTraining } from '../engines/program-training.ts';
+import type { Runner } from '../rollouts/runners.ts';
 import { offlineGate } from './offline-gate.ts';
 import { planHandler } from './plan-run.ts';
+import { playGate } from './play-gate.ts';
 
-export type PlanSettings = ProgramSettings & { readonly threads: number };
+export type PlanSettings = ProgramSettings & { readonly threads: number; readonly runners: readonly Runner[] };
 
-/** `plan` waits for its stages without a worker; `gate` computes, as training does; `program` waits for a program of others. */
+/** `plan` and `play` wait for their stages without a worker; `gate` computes, as training does; `program` waits for a program of others. */
 export const planHandlers = (
   context: JobContext,
   settings: PlanSettings,
-): Readonly<Record<'plan' | 'gate' | 'program', Handler>> => ({
+): Readonly<Record<'plan' | 'play' | 'gate' | 'program', Handler>> => ({
   plan: planHandler(context),
+  play: playGate(context, settings),
   gate: offlineGate(context, settings),
   program: programTraining(context, settings),
 });

@@ -8,7 +8,8 @@ import { hashId } from '../../ingest/json.ts';
 import { type OpenedDataset, openDataset } from '../../store/datasets/read.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { anyOf, query, rowsOf } from '../../store/db/query.ts';
-import { type Both, decide, type GateRules, type TaskMeasured } from '../../store/gating/gate.ts';
+import { type Both, decide, deviationOf, type GateRules, type TaskMeasured } from '../../store/gating/gate.ts';
+import { RulesSpec } from '../../store/gating/play.ts';
 import type { GateReport } from '../../store/gating/report.ts';
 import { checkedSpec, type Handler, type JobContext } from '../../store/jobs/jobs.ts';
 import { groupBy } from '../../store/methods/statistics.ts';
@@ -16,18 +17,13 @@ import { cutRow, type StepRow, supervisedRow, type TokenRow } from '../data/trai
 import { sftLoss } from '../losses/sft.ts';
 import { type OpenModel, openModelForIds } from '../models/model-directory.ts';
 import { closeTrainable, evaluate, trainable } from '../training/step.ts';
+import { taskOf } from './weights.ts';
 
 const Weights = Type.Object({ checkpoint_id: Type.String(), directory: Type.String() });
-const Guard = Type.Union([Type.Number({ minimum: 0 }), Type.Null()]);
 const OfflineGateSpec = Compile(
   Type.Object({
     kind: Type.Literal('offline'),
-    rules: Type.Object({
-      accept: Type.Enum(['better', 'not_worse']),
-      margin: Type.Number({ minimum: 0 }),
-      level: Type.Number(),
-      guardrails: Type.Object({ roles: Guard, families: Guard, tokens: Guard, latency: Guard }),
-    }),
+    rules: RulesSpec,
     /** Dataset whose rows are compared; null: the held-out split of each policy's own. */
     dataset: Type.Union([Type.String(), Type.Null()]),
     policies: Type.Record(
@@ -107,8 +103,6 @@ export function offlineGate({ db }: JobContext, settings: { readonly threads: nu
 
 const stepsOf = (dataset: OpenedDataset, split: string): StepRow[] => [...dataset.rows(split)] as unknown as StepRow[];
 
-const taskOf = (row: StepRow): string => row.task_id ?? row.group_id ?? row.episode_id;
-
 type Scores = {
   /** Of the weights. */
   readonly id: string;
@@ -173,10 +167,3 @@ const both = (of: readonly Both[]): Both => ({
 
 const meanOf = (values: readonly number[]): number | null =>
   values.length === 0 ? null : values.reduce((a, b) => a + b, 0) / values.length;
-
-function deviationOf(tasks: readonly Both[]): number | null {
-  if (tasks.length < 2) return null;
-  const differences = tasks.map(({ incumbent, candidate }) => candidate - incumbent);
-  const mean = meanOf(differences)!;
-  return Math.sqrt(differences.reduce((sum, one) => sum + (one - mean) ** 2, 0) / (tasks.length - 1));
-}

@@ -16,9 +16,20 @@ import { waitProjected } from '../../store/projecting/positions.ts';
 import { releasesOf } from '../../store/releasing/releases.ts';
 import type { Filter } from '../../store/select.ts';
 import { splitFilter } from '../../store/select.ts';
+import { openModelForIds } from '../models/model-directory.ts';
 import type { RolloutResult } from '../rollouts/handler.ts';
 import type { ServingResult } from '../rollouts/serving.ts';
-import { type Plan, type PlanPolicy, type PlanRollout, parseStoredPlan, rolloutOf, rulesOf } from './plan.ts';
+import { type Done, partOf } from './parts.ts';
+import {
+  type Plan,
+  type PlanPolicy,
+  type PlanRollout,
+  type PlayGate,
+  parseStoredPlan,
+  requireTasks,
+  rolloutOf,
+  rulesOf,
+} from './plan.ts';
 import {
   completeGroupsOf,
   type RoundRollout,
@@ -26,6 +37,7 @@ import {
   rolloutAsked,
   roundRollout,
 } from './plan-rollout.ts';
+import { playAsked } from './play-gate.ts';
 import { type Checkpoint, releasedOf, startOf } from './weights.ts';
 
 /** What a job of kind `plan` needs: the plan as JSON with absolute paths. The name of the run is the id of the job. */
@@ -57,8 +69,6 @@ type Frozen = {
   readonly rows: Readonly<Record<string, number>>;
   readonly funnel: readonly { readonly name: string; readonly before: number | null; readonly after: number }[];
 };
-/** One stage: what it was asked and what came of it. */
-type Done<T> = { readonly spec: Readonly<Record<string, unknown>>; readonly result: T };
 
 /** @returns handler of kind `plan`, whose result is a `PlanResult` */
 export function planHandler(context: JobContext): Handler {
@@ -106,7 +116,10 @@ async function runRound(
     await stages.job('judge', 'judge', async () => ({ methods: plan.judge, where: whereOf(plan, taken) }));
   const frozen: Record<string, Frozen> = {};
   for (const name of names) {
-    const recipe = parseRecipe({ ...within(plan.policies[name]!.recipe, taken), name: `${plan.name}-${name}` });
+    const recipe = parseRecipe({
+      ...withoutGates(within(plan.policies[name]!.recipe, taken)),
+      name: `${plan.name}-${name}`,
+    });
     const { result } = await stages.job<Frozen>(`freeze-${name}`, 'freeze', async () => ({ recipe }));
     requireRows(name, result);
     frozen[name] = result;
@@ -115,7 +128,7 @@ async function runRound(
   const shown =
     gateRows &&
     (await stages.job<Frozen>('freeze-gate', 'freeze', async () => ({
-      recipe: parseRecipe({ ...gateRows, name: `${plan.name}-gate` }),
+      recipe: parseRecipe({ ...withoutGates(gateRows), name: `${plan.name}-gate` }),
     })));
   const trained: Record<string, Done<Trained>> = {};
   for (const name of names) {
@@ -132,27 +145,32 @@ async function runRound(
     }));
   }
   const candidates = Object.fromEntries(names.map((name) => [name, trained[name]!.result]));
+  const bases = Object.fromEntries(names.map((name) => [name, String(trained[name]!.spec.base)]));
   const gate =
     plan.gate.kind === 'manual'
       ? await stages.job<ManualReport>('gate', 'decision', async () => ({ kind: 'manual', candidates }))
-      : await stages.job<GateReport>('gate', 'gate', async () => ({
-          kind: 'offline',
-          rules: rulesOf(plan.gate as Extract<Plan['gate'], { kind: 'offline' }>),
-          dataset: shown?.result.directory ?? null,
-          policies: Object.fromEntries(
-            await Promise.all(
-              names.map(async (name) => [
-                name,
-                {
-                  incumbent: await incumbentOf(context, name, String(trained[name]!.spec.base)),
-                  candidate: candidates[name]!,
-                  dataset: frozen[name]!.directory,
-                  roles: plan.policies[name]!.recipe.roles ?? null,
-                },
-              ]),
+      : plan.gate.kind === 'play'
+        ? await stages.job<GateReport>('gate', 'play', () =>
+            gateAsked(context, plan, plan.gate as PlayGate, { candidates, bases, frozen: Object.values(frozen) }),
+          )
+        : await stages.job<GateReport>('gate', 'gate', async () => ({
+            kind: 'offline',
+            rules: rulesOf(plan.gate as Extract<Plan['gate'], { kind: 'offline' }>),
+            dataset: shown?.result.directory ?? null,
+            policies: Object.fromEntries(
+              await Promise.all(
+                names.map(async (name) => [
+                  name,
+                  {
+                    incumbent: await incumbentOf(context, name, bases[name]!),
+                    candidate: candidates[name]!,
+                    dataset: frozen[name]!.directory,
+                    roles: plan.policies[name]!.recipe.roles ?? null,
+                  },
+                ]),
+              ),
             ),
-          ),
-        }));
+          }));
   const { passed, reason } = gate.result;
   const ids = Object.fromEntries(names.map((name) => [name, candidates[name]!.checkpoint_id]));
   const release_id = passed ? await release(context, { run, round, plan, policies: ids, reason }) : null;
@@ -211,40 +229,36 @@ function stagesOf(
   of: { readonly run: string; readonly round: number; readonly plan: Plan },
 ): Stages {
   const { db, now } = context;
-  const stored = (id: string) =>
-    firstOf(
-      db,
-      query
-        .selectFrom('troupe.job_queue')
-        .select(['spec', 'state', 'outcome', 'result', 'error', 'requested_at'])
-        .where('job_id', '=', id),
-    );
   const isOverBudget = async () => {
     const minutes = of.plan.budget?.minutes;
     if (minutes === undefined) return false;
-    const asked = await stored(of.run);
+    const run = query.selectFrom('troupe.job_queue').select('requested_at').where('job_id', '=', of.run);
+    const asked = await firstOf(db, run);
     return asked !== undefined && now().getTime() - Date.parse(asked.requested_at) > minutes * 60_000;
   };
   return {
     async job<T>(stage: string, kind: string, spec: () => Promise<Record<string, unknown>>): Promise<Done<T>> {
       const job_id = `${of.run}/${of.round}/${stage}`;
-      const known = await stored(job_id);
-      if (known?.state === 'finished') {
-        if (known.outcome === 'done') return { spec: known.spec as Done<T>['spec'], result: known.result as T };
-        const error = known.error as { readonly message?: string } | null;
-        throw new TroupeError('training_failed', `Stage ${job_id} ${known.outcome}: ${error?.message ?? 'no reason'}`);
-      }
-      if (known === undefined) {
-        if (await isOverBudget())
-          throw new BudgetSpent(`The budget of ${of.plan.budget?.minutes} minutes was used up before ${job_id} began.`);
-        await requestJob(context, { job_id, kind, spec: await spec(), parent: of.run });
-      }
+      const known = await partOf<T>(db, job_id);
+      if (known !== null) return known;
+      if (await isOverBudget())
+        throw new BudgetSpent(`The budget of ${of.plan.budget?.minutes} minutes was used up before ${job_id} began.`);
+      await requestJob(context, { job_id, kind, spec: await spec(), parent: of.run });
       throw new WaitsFor(job_id);
     },
   };
 }
 
 type RoundRecipe = Omit<PlanPolicy['recipe'], 'where'> & { readonly where?: unknown };
+
+/** Episodes that no gate played: a candidate that learned from those would be compared on what it was trained on. */
+const NO_GATE: Filter = { field: 'tags.gate', op: 'is null' };
+
+/** A recipe that takes no episode of a gate. */
+export const withoutGates = (recipe: RoundRecipe): RoundRecipe => ({
+  ...recipe,
+  where: { and: [NO_GATE, ...(recipe.where ? [recipe.where as Filter] : [])] },
+});
 
 /** The recipe of a policy, which takes nothing else where the round has episodes of its own. */
 const within = (recipe: PlanPolicy['recipe'], taken: Filter | null): RoundRecipe => {
@@ -304,6 +318,44 @@ async function rolesOf(dataset: string): Promise<string[]> {
   const roles = new Set<string>();
   for (const row of opened.rows('train')) roles.add(String(row.role ?? ''));
   return [...roles].sort();
+}
+
+/** What a gate that plays is asked for: the whole map of each side, so that a release in between changes nothing. */
+async function gateAsked(
+  context: JobContext,
+  plan: Plan,
+  gate: PlayGate,
+  {
+    candidates,
+    bases,
+    frozen,
+  }: {
+    readonly candidates: Readonly<Record<string, Trained>>;
+    readonly bases: Readonly<Record<string, string>>;
+    readonly frozen: readonly Frozen[];
+  },
+): Promise<Record<string, unknown>> {
+  const { db, log } = context;
+  await waitProjected(db, { log });
+  const incumbent: Record<string, Checkpoint> = {};
+  for (const name of Object.keys((await releasesOf(db)).at(-1)?.policies ?? {})) {
+    const released = await releasedOf(db, name);
+    if (released !== null) incumbent[name] = released;
+  }
+  for (const [name, base] of Object.entries(bases))
+    incumbent[name] ??= { checkpoint_id: (await openModelForIds(base)).id, directory: base };
+  const proposed = Object.entries(candidates).map(([name, { checkpoint_id, directory }]) => [
+    name,
+    { checkpoint_id, directory },
+  ]);
+  return playAsked(gate, {
+    tasks: requireTasks('gate', gate.tasks),
+    seed: plan.seed ?? 0,
+    datasets: frozen.map(({ directory }) => directory),
+    maps: { incumbent, candidate: { ...incumbent, ...Object.fromEntries(proposed) } },
+    policies: Object.keys(candidates),
+    guarded: Object.values(plan.policies).flatMap(({ recipe }) => recipe.roles ?? []),
+  });
 }
 
 /** What is released now; where nothing is, the weights that the candidate was trained from. */

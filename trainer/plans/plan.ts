@@ -21,6 +21,7 @@ const Name = Type.String({
   description: 'letters, digits, dot, dash, underscore',
 });
 const count = (description: string, minimum = 1) => Type.Optional(Type.Integer({ minimum, description }));
+const factor = (description: string) => Type.Optional(Type.Number({ exclusiveMinimum: 0, description }));
 const share = (description: string) => Type.Optional(Type.Number({ minimum: 0, description }));
 
 const { name: _, ...recipeFields } = recipeSchema.properties;
@@ -118,11 +119,20 @@ const Guardrails = Type.Object(
   },
   strict,
 );
+const PlayGuardrails = Type.Object(
+  {
+    roles: share('loss of a single role that is accepted, in rewards recorded for its steps and agents'),
+    families: share('loss of a single family of tasks (their domain) that is accepted'),
+    tokens: factor('how many times the tokens of the incumbent an episode may take'),
+    latency: factor('how many times the time of the incumbent the calls of an episode may take'),
+    unplayed: share('share of samples that the candidate may fail to play beyond the incumbent; 0.05'),
+  },
+  strict,
+);
 const Rules = {
   accept: Type.Optional(Type.Enum(['better', 'not_worse'], { description: 'better if left out' })),
   margin: share('loss that counts as not worse, in the unit of the measure; 0 if left out'),
   level: Type.Optional(Type.Number({ exclusiveMinimum: 0.5, exclusiveMaximum: 1, description: '0.95 if left out' })),
-  guardrails: Type.Optional(Guardrails),
   find: Type.Optional(
     Type.Number({
       exclusiveMinimum: 0,
@@ -143,6 +153,37 @@ const Offline = Type.Object(
       description: 'mean log-probability of a token of held-out answers, in nats, paired by task',
     }),
     recipe: Type.Optional(PlanRecipe),
+    guardrails: Type.Optional(Guardrails),
+    ...Rules,
+  },
+  strict,
+);
+const PlayedTasks = {
+  runner: RolloutSpec.properties.runner,
+  tasks: Type.Union([Type.String({ minLength: 1 }), RolloutSpec.properties.tasks], {
+    description: 'file of tasks, one JSON object a line, relative to the plan; or the tasks themselves',
+  }),
+  tasks_sha256: Type.Optional(
+    Type.String({ description: 'hash of the tasks as canonical JSON; filled in when a run is requested' }),
+  ),
+  samples: RolloutSpec.properties.samples,
+  serving_within_s: Type.Optional(
+    Type.Number({
+      exclusiveMinimum: 0,
+      description: 'seconds until the processes that serve the policies have to answer with the right weights; 120',
+    }),
+  ),
+};
+const Play = Type.Object(
+  {
+    kind: Type.Literal('play', {
+      description: 'a runner plays the same tasks with candidate and incumbent; mean reward, paired by task',
+    }),
+    ...PlayedTasks,
+    deadline_s: Type.Optional(
+      Type.Number({ exclusiveMinimum: 0, description: 'seconds that each of the two sides may take' }),
+    ),
+    guardrails: Type.Optional(PlayGuardrails),
     ...Rules,
   },
   strict,
@@ -151,26 +192,13 @@ const Manual = Type.Object(
   { kind: Type.Literal('manual', { description: 'a person decides: troupe gate accept or refuse' }) },
   strict,
 );
-const GATES = { offline: Offline, manual: Manual } as const;
+const GATES = { offline: Offline, play: Play, manual: Manual } as const;
 
 const Rollout = Type.Object(
   {
-    runner: RolloutSpec.properties.runner,
-    tasks: Type.Union([Type.String({ minLength: 1 }), RolloutSpec.properties.tasks], {
-      description: 'file of tasks, one JSON object a line, relative to the plan; or the tasks themselves',
-    }),
-    tasks_sha256: Type.Optional(
-      Type.String({ description: 'hash of the tasks as canonical JSON; filled in when a run is requested' }),
-    ),
-    samples: RolloutSpec.properties.samples,
+    ...PlayedTasks,
     per_round: count('tasks of a round, drawn by its seed; all if left out'),
     deadline_s: RolloutSpec.properties.deadline_s,
-    serving_within_s: Type.Optional(
-      Type.Number({
-        exclusiveMinimum: 0,
-        description: 'seconds until the processes that serve the policies have to answer with what was released; 120',
-      }),
-    ),
   },
   { ...strict, description: 'a runner plays tasks at the beginning of each round, and the recipes take its episodes' },
 );
@@ -196,7 +224,7 @@ export const planSchema = Type.Object(
       ),
     ),
     policies: Type.Record(Name, Policy, { minProperties: 1 }),
-    gate: Type.Union([Offline, Manual]),
+    gate: Type.Union([Offline, Play, Manual]),
     budget: Type.Optional(
       Type.Object(
         {
@@ -215,6 +243,7 @@ export const planSchema = Type.Object(
 export type Plan = Static<typeof planSchema>;
 export type PlanPolicy = Static<typeof Policy>;
 export type PlanGate = Plan['gate'];
+export type PlayGate = Static<typeof Play>;
 export type PlanRollout = Omit<Static<typeof Rollout>, 'tasks'> & { readonly tasks: readonly RolloutTask[] };
 
 const invalid = (field: string, message: string, detail: { expected?: string; got?: string; hint?: string } = {}) =>
@@ -252,7 +281,8 @@ export function parsePlan(value: unknown): Plan {
   requireShape(planSchema, plain, '');
   const plan = value as Plan;
   if (plan.judge) resolveMethods(plan.judge);
-  if (plan.rollout) requirePlayable(plan.name, plan.rollout);
+  if (plan.rollout) requirePlayable(plan.name, 'rollout', plan.rollout);
+  if (plan.gate.kind === 'play') requirePlayable(plan.name, 'gate', plan.gate);
   for (const [name, policy] of Object.entries(plan.policies)) requireComplete(plan, name, policy);
   return plan;
 }
@@ -264,36 +294,50 @@ export function parsePlan(value: unknown): Plan {
 export function parseStoredPlan(value: unknown): Plan {
   const plan = parsePlan(value);
   rolloutOf(plan);
+  if (plan.gate.kind === 'play') requireTasks('gate', plan.gate.tasks);
   return plan;
 }
 
 /** The rollout of a plan that is run; null where it has none. @throws TroupeError `plan_invalid` where its tasks are still a file */
 export function rolloutOf({ rollout }: Plan): PlanRollout | null {
   if (rollout === undefined) return null;
-  const { tasks } = rollout;
-  if (typeof tasks !== 'string') return { ...rollout, tasks };
+  return { ...rollout, tasks: requireTasks('rollout', rollout.tasks) };
+}
+
+/** The tasks that the rollout or the gate of a stored plan plays. @throws TroupeError `plan_invalid` where they are still a file */
+export function requireTasks(at: 'rollout' | 'gate', tasks: string | readonly RolloutTask[]): readonly RolloutTask[] {
+  if (typeof tasks !== 'string') return tasks;
   throw invalid(
-    'rollout.tasks',
-    `rollout.tasks should be the tasks as a list in a plan that is requested as a job, but it is the file ${got(tasks)}.`,
+    `${at}.tasks`,
+    `${at}.tasks should be the tasks as a list in a plan that is requested as a job, but it is the file ${got(tasks)}.`,
     { hint: 'troupe plan run and troupe schedule add read the file; a program puts its tasks into the plan.' },
   );
 }
 
-/** The plan with these tasks in place of their file, and with their hash. */
-export function withTasks(plan: Plan, tasks: readonly RolloutTask[]): Plan {
-  if (plan.rollout === undefined) return plan;
-  return { ...plan, rollout: { ...plan.rollout, tasks: [...tasks], tasks_sha256: tasksHash(tasks) } };
+/** The plan with the tasks of its rollout and its gate in place of their files, and with their hashes. */
+export function withTasks(plan: Plan, read: (file: string) => readonly RolloutTask[]): Plan {
+  const filled = <Part extends { readonly tasks: string | readonly RolloutTask[] }>(part: Part) => {
+    const tasks = typeof part.tasks === 'string' ? read(part.tasks) : part.tasks;
+    return { ...part, tasks: [...tasks], tasks_sha256: tasksHash(tasks) };
+  };
+  return {
+    ...plan,
+    ...(plan.rollout === undefined ? {} : { rollout: filled(plan.rollout) }),
+    ...(plan.gate.kind === 'play' ? { gate: filled(plan.gate) } : {}),
+  };
 }
 
 const tasksHash = (tasks: readonly RolloutTask[]): string => sha256(canonicalJson(tasks));
 
-function requirePlayable(name: string, rollout: NonNullable<Plan['rollout']>): void {
-  const { runner, tasks, tasks_sha256, samples, per_round } = rollout;
+function requirePlayable(name: string, at: 'rollout' | 'gate', played: NonNullable<Plan['rollout']> | PlayGate): void {
+  const { runner, tasks, tasks_sha256, samples } = played;
+  const per_round = 'per_round' in played ? played.per_round : undefined;
   if (typeof tasks === 'string') return;
   try {
-    rolloutSpec(`${name}-1/1/rollout`, { runner, tasks, samples });
+    // The longest id that it may get: a run has a number, and each side of a gate a name.
+    rolloutSpec(`${name}-1/1/${at === 'gate' ? 'gate/incumbent' : at}`, { runner, tasks, samples });
   } catch (error) {
-    throw invalid('rollout.tasks', `rollout.tasks: ${(error as Error).message}`);
+    throw invalid(`${at}.tasks`, `${at}.tasks: ${(error as Error).message}`);
   }
   if (per_round !== undefined && per_round > tasks.length)
     throw invalid(
@@ -302,8 +346,8 @@ function requirePlayable(name: string, rollout: NonNullable<Plan['rollout']>): v
     );
   if (tasks_sha256 !== undefined && tasks_sha256 !== tasksHash(tasks))
     throw invalid(
-      'rollout.tasks_sha256',
-      `rollout.tasks_sha256 should be ${tasksHash(tasks)}, the hash of the tasks that stand in the plan, but it is ${got(tasks_sha256)}. Leave it out where the tasks were changed on purpose.`,
+      `${at}.tasks_sha256`,
+      `${at}.tasks_sha256 should be ${tasksHash(tasks)}, the hash of the tasks that stand in the plan, but it is ${got(tasks_sha256)}. Leave it out where the tasks were changed on purpose.`,
     );
 }
 
@@ -359,6 +403,12 @@ function checkGate(gate: unknown): void {
   if (schema === undefined)
     throw invalid('gate.kind', `gate.kind should be one of ${Object.keys(GATES).join(', ')}, got ${got(gate.kind)}.`);
   requireKnown(gate, schema.properties, 'gate');
+  if (isRecord(gate.guardrails))
+    requireKnown(
+      gate.guardrails,
+      gate.kind === 'play' ? PlayGuardrails.properties : Guardrails.properties,
+      'gate.guardrails',
+    );
   if (isRecord(gate.recipe)) checkRecipe(gate.recipe, 'gate.recipe');
   requireShape(schema, withoutRecipe(gate), 'gate');
 }
@@ -414,9 +464,10 @@ function requireShape(schema: TSchema, value: unknown, at: string): void {
   });
 }
 
-/** The rules of an offline gate with what was left out filled in. */
-export function rulesOf(gate: Extract<PlanGate, { kind: 'offline' }>): GateRules {
-  const { accept = 'better', margin = 0, level = 0.95, guardrails = {} } = gate;
+/** The rules of a gate with what was left out filled in. */
+export function rulesOf(gate: Exclude<PlanGate, { kind: 'manual' }>): GateRules {
+  const { accept = 'better', margin = 0, level = 0.95 } = gate;
+  const guardrails: Static<typeof PlayGuardrails> = gate.guardrails ?? {};
   return {
     accept,
     margin,
@@ -424,8 +475,8 @@ export function rulesOf(gate: Extract<PlanGate, { kind: 'offline' }>): GateRules
     guardrails: {
       roles: guardrails.roles ?? null,
       families: guardrails.families ?? null,
-      tokens: null,
-      latency: null,
+      tokens: guardrails.tokens ?? null,
+      latency: guardrails.latency ?? null,
     },
   };
 }

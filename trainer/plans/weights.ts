@@ -3,6 +3,7 @@ import { basename } from 'node:path';
 import { TroupeError } from '../../errors.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { firstOf, type NotNull, query, sql, typed } from '../../store/db/query.ts';
+import type { StepRow } from '../data/training-rows.ts';
 import type { PlanPolicy } from './plan.ts';
 
 export type Checkpoint = { readonly checkpoint_id: string; readonly directory: string };
@@ -69,3 +70,6 @@ async function byId(db: Db, id: string): Promise<Checkpoint | null> {
     .$narrowType<{ directory: NotNull }>();
   return (await firstOf(db, saved)) ?? null;
 }
+
+/** The task of a row, as gates pair by it; where it names none, its group or episode. */
+export const taskOf = (row: StepRow): string => row.task_id ?? row.group_id ?? row.episode_id;

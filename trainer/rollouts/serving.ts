@@ -16,6 +16,8 @@ const ServingSpec = Compile(
   Type.Object({
     /** The checkpoint that each policy was given last; null before its first release, when any is right. */
     policies: Type.Record(Type.String(), Type.Union([Type.String(), Type.Null()])),
+    /** Checkpoints of each policy that have to be loaded, whichever of them it serves. */
+    beside: Type.Optional(Type.Record(Type.String(), Type.Array(Type.String()))),
     within_s: Type.Number({ exclusiveMinimum: 0 }),
   }),
 );
@@ -32,7 +34,7 @@ const LOOK_MS = 250;
 /** @returns handler of kind `serving`, whose result is a `ServingResult`. It fails with `training_failed` once the time is over. */
 export function servingHandler({ db }: JobContext, { signal }: { readonly signal: AbortSignal }): Handler {
   return async (job, _report, fenced): Promise<ServingResult> => {
-    const { policies, within_s } = checkedSpec(ServingSpec, job.spec);
+    const { policies, beside = {}, within_s } = checkedSpec(ServingSpec, job.spec);
     const began = performance.now();
     const seconds = () => (performance.now() - began) / 1000;
     const stopped = AbortSignal.any([signal, fenced]);
@@ -43,14 +45,33 @@ export function servingHandler({ db }: JobContext, { signal }: { readonly signal
         found[policy] = served[0] ?? null;
         if (wanted === null || (served.length > 0 && served.every((checkpoint) => checkpoint === wanted))) break;
         if (seconds() > within_s) throw notServed(policy, { wanted, served, within_s });
-        await sleep(LOOK_MS, undefined, { signal: stopped }).catch(() => {
-          throw new TroupeError('interrupted', 'The process was stopped; whoever takes the job looks again.');
-        });
+        await pause(stopped);
+      }
+    }
+    for (const [policy, wanted] of Object.entries(beside)) {
+      for (;;) {
+        const loaded = (await modelsNow(db, policy)).map(({ checkpoint }) => checkpoint);
+        const missing = wanted.filter((checkpoint) => !loaded.includes(checkpoint));
+        if (missing.length === 0) break;
+        if (seconds() > within_s) throw notLoaded(policy, missing, within_s);
+        await pause(stopped);
       }
     }
     return { policies: found, seconds: seconds() };
   };
 }
+
+const pause = (signal: AbortSignal): Promise<void> =>
+  sleep(LOOK_MS, undefined, { signal }).catch(() => {
+    throw new TroupeError('interrupted', 'The process was stopped; whoever takes the job looks again.');
+  });
+
+const notLoaded = (policy: string, missing: readonly string[], within_s: number): TroupeError =>
+  new TroupeError(
+    'training_failed',
+    `The gate plays ${policy} with ${missing.join(' and ')}, but after ${within_s} s no process on this machine has them loaded. Start \`troupe up\`, or \`troupe run infer --policy ${policy}\`, before its first release with --model DIR; gate.serving_within_s is how long a plan waits.`,
+    { expected: missing.join(', '), got: 'none' },
+  );
 
 function notServed(
   policy: string,
@@ -76,6 +97,12 @@ function notServed(
  * The checkpoints that the processes of this machine answer for a policy with, the newest process first; without those that cannot be asked.
  */
 export async function servedNow(db: Pick<Db, 'query'>, policy: string): Promise<string[]> {
+  const models = await modelsNow(db, policy);
+  return models.filter(({ name }) => name === policy).map(({ checkpoint }) => checkpoint);
+}
+
+/** All models that the processes of this machine for a policy have loaded, those of the newest process first. */
+async function modelsNow(db: Pick<Db, 'query'>, policy: string): Promise<readonly LoadedModel[]> {
   const processes = await rowsOf(
     db,
     query
@@ -89,17 +116,17 @@ export async function servedNow(db: Pick<Db, 'query'>, policy: string): Promise<
       .orderBy('process_id')
       .$narrowType<{ address: NotNull }>(),
   );
-  const asked = await Promise.all(processes.map(({ address }) => checkpointAt(address, policy)));
-  return asked.filter((checkpoint) => checkpoint !== null);
+  return (await Promise.all(processes.map(({ address }) => modelsAt(address)))).flat();
 }
 
-async function checkpointAt(address: string, policy: string): Promise<string | null> {
+type LoadedModel = { readonly name: string; readonly checkpoint: string };
+
+async function modelsAt(address: string): Promise<readonly LoadedModel[]> {
   const client = connectInfer(address);
   try {
-    const { models } = await client.status();
-    return models.find(({ name }) => name === policy)?.checkpoint ?? null;
+    return (await client.status()).models;
   } catch (error) {
-    if (error instanceof TroupeError && error.code === 'unreachable') return null;
+    if (error instanceof TroupeError && error.code === 'unreachable') return [];
     throw error;
   } finally {
     client.close();

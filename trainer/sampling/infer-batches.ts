@@ -55,6 +55,8 @@ export type Batches = {
   /** Answers when it is done; rejects with a `TroupeError` that concerns this request alone. */
   submit(asked: Asked): Promise<SampleAnswer | LogprobsAnswer | LoadAnswer>;
   status(): StatusAnswer;
+  /** Takes no more requests for a model; those under way are answered. A name that is not loaded changes nothing. */
+  unload(name: string): void;
   /** Ends within one run of a model; what has no answer yet is rejected as `interrupted`. */
   close(): Promise<void>;
 };
@@ -200,6 +202,12 @@ export function startBatches(
       waiting: underWay.size,
       ...counts,
     }),
+    unload(name) {
+      const model = models.get(name);
+      if (model === undefined) return;
+      models.delete(name);
+      track(Promise.resolve(model.speaker.close()));
+    },
     async close() {
       closed = true;
       for (const withdrawal of withdrawals) withdrawal.abort();

@@ -28,6 +28,8 @@ type UnderWay = Map<AbortController, string>;
 export type InferServer = {
   /** Loads or replaces a model, as the `load` request does. */
   load(ask: LoadAsk): Promise<LoadAnswer>;
+  /** Takes no more requests for a model; those under way are answered. */
+  unload(name: string): void;
   status(): StatusAnswer;
   /** Ends after the run of a model that is under way; requests without an answer are answered `interrupted`. */
   close(): Promise<void>;
@@ -99,6 +101,7 @@ export async function startInfer(
   await listen(server, path);
   return {
     load: (ask) => batches.submit({ op: 'load', ask }) as Promise<LoadAnswer>,
+    unload: batches.unload,
     status: batches.status,
     async close() {
       const ended = new Promise<void>((resolve) => server.close(() => resolve()));

@@ -53,6 +53,18 @@ describe('A plan', () => {
       'credit',
     ],
     ['a kind of gate', plan({ gate: { kind: 'canry' } }), 'gate.kind', 'offline'],
+    [
+      'a guardrail that only a gate that plays has',
+      plan({ gate: { kind: 'offline', guardrails: { tokens: 2 } } }),
+      'gate.guardrails.tokens',
+      'families',
+    ],
+    [
+      'a task that the gate has twice',
+      plan({ gate: { kind: 'play', runner: 'team', tasks: [{ task_id: 'a' }, { task_id: 'a' }], samples: 1 } }),
+      'gate.tasks',
+      'stands twice',
+    ],
     ['no policy', plan({ policies: {} }), 'policies', ''],
     ['a misspelt field of the rollout', plan({ rollout: { ...rollout, sample: 2 } }), 'rollout.sample', 'samples'],
     [
@@ -89,10 +101,28 @@ describe('A plan', () => {
   it('with a rollout names a file of tasks as people write it, and holds the tasks where it is run', () => {
     const asWritten = parsePlan(plan({ rollout: { ...rollout, tasks: 'tasks.jsonl' } }));
     expect(() => parseStoredPlan(asWritten)).toThrow('it is the file "tasks.jsonl"');
-    const stored = withTasks(asWritten, rollout.tasks);
+    const stored = withTasks(asWritten, () => rollout.tasks);
     // printf '[{"task_id":"a"},{"task_id":"b"}]' | sha256sum
     expect(stored.rollout?.tasks_sha256).toBe('df54113dd2024fba4ff6a77eb56bd35a3a3ef5fc1331b84945e66beb3754a820');
     expect(parseStoredPlan(JSON.parse(JSON.stringify(stored)))).toEqual(stored);
+  });
+
+  it('with a gate that plays holds its tasks where it is run, and reaches guardrails on tokens and latency', () => {
+    const gate = { kind: 'play', runner: 'team', tasks: 'held-out.jsonl', samples: 2, guardrails: { tokens: 1.5 } };
+    const asWritten = parsePlan(plan({ gate }));
+    expect(() => parseStoredPlan(asWritten)).toThrow('gate.tasks should be the tasks as a list');
+    const stored = parseStoredPlan(withTasks(asWritten, () => rollout.tasks));
+    expect(stored.gate).toEqual({
+      ...gate,
+      tasks: rollout.tasks,
+      tasks_sha256: 'df54113dd2024fba4ff6a77eb56bd35a3a3ef5fc1331b84945e66beb3754a820',
+    });
+    expect(rulesOf(stored.gate as never).guardrails).toEqual({
+      roles: null,
+      families: null,
+      tokens: 1.5,
+      latency: null,
+    });
   });
 
   it('that says nothing of its gate asks for better at the level 0.95, without guardrails', () => {

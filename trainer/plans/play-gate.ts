@@ -1,0 +1,370 @@
+/**
+ * The gate that plays: a runner has the team play the same tasks with the same seeds twice, answered by the incumbent and by the candidate, and
+ * the rewards are compared by task. Each side is a rollout, so a kill loses and doubles nothing, and all that is counted follows from the tables.
+ */
+import { readFile } from 'node:fs/promises';
+import { TroupeError } from '../../errors.ts';
+import { hashId, sha256 } from '../../ingest/json.ts';
+import { openDataset } from '../../store/datasets/read.ts';
+import type { Db } from '../../store/db/pool.ts';
+import { anyOf, query, rowsOf, sql } from '../../store/db/query.ts';
+import { type Both, decide, deviationOf, type GateRules, type TaskMeasured } from '../../store/gating/gate.ts';
+import { CheckedPlayGate, PLAY, rolloutOfSide, SIDES, type Side, type Weights } from '../../store/gating/play.ts';
+import type { GateReport } from '../../store/gating/report.ts';
+import { checkedSpec, type Handler, type JobContext, requestJob, WaitsFor } from '../../store/jobs/jobs.ts';
+import { groupBy } from '../../store/methods/statistics.ts';
+import { waitProjected } from '../../store/projecting/positions.ts';
+import type { RolloutSpec, RolloutTask } from '../../store/rollouts/rollout.ts';
+import type { StepRow } from '../data/training-rows.ts';
+import type { RolloutResult } from '../rollouts/handler.ts';
+import { findRunner, type Runner } from '../rollouts/runners.ts';
+import { partOf } from './parts.ts';
+import { type PlayGate, rulesOf } from './plan.ts';
+import { taskOf } from './weights.ts';
+
+/** How long a gate waits until both sides can answer. */
+const SERVING_WITHIN_S = 120;
+/** Share of its samples that a candidate may leave unplayed beyond the incumbent. */
+const UNPLAYED = 0.05;
+
+const TRAINED_ON = 'trained on';
+const NOT_PLAYED = { incumbent: 'not played by the incumbent', candidate: 'not played by the candidate' } as const;
+const NO_REWARD = 'without a reward';
+const OTHER_WEIGHTS = 'not answered by the weights of their side';
+
+/** What the gate of a round is asked for. */
+export async function playAsked(
+  gate: PlayGate,
+  of: {
+    readonly tasks: readonly RolloutTask[];
+    readonly seed: number;
+    /** Datasets that were trained on: their tasks are not played. */
+    readonly datasets: readonly string[];
+    readonly maps: Readonly<Record<Side, Readonly<Record<string, Weights>>>>;
+    readonly policies: readonly string[];
+    readonly guarded: readonly string[];
+  },
+): Promise<Record<string, unknown>> {
+  const trained = new Set<string>();
+  for (const directory of of.datasets)
+    for (const row of (await openDataset(directory)).rows('train')) trained.add(taskOf(row as unknown as StepRow));
+  const tasks = of.tasks.filter(({ task_id }) => !trained.has(task_id));
+  const { runner, samples, deadline_s, serving_within_s = SERVING_WITHIN_S, guardrails = {} } = gate;
+  return {
+    kind: PLAY,
+    rules: rulesOf(gate),
+    runner,
+    tasks,
+    samples,
+    seed: of.seed,
+    ...(deadline_s === undefined ? {} : { deadline_s }),
+    serving_within_s,
+    policies: of.policies,
+    maps: of.maps,
+    guarded: of.guarded,
+    unplayed: guardrails.unplayed ?? UNPLAYED,
+    left_out: { [TRAINED_ON]: of.tasks.length - tasks.length },
+  };
+}
+
+const checked = (spec: unknown) => checkedSpec(CheckedPlayGate, spec);
+type Spec = ReturnType<typeof checked>;
+
+/** @returns handler of kind `play`, whose result is a `GateReport` */
+export function playGate(
+  context: JobContext,
+  settings: { readonly runners: readonly Runner[]; readonly codeVersion: string },
+): Handler {
+  return async ({ job_id, spec }): Promise<GateReport> => {
+    const asked = checked(spec);
+    const runner = findRunner(settings.runners, asked.runner);
+    const environment = await environmentOf(runner);
+    const { db, log } = context;
+    const part = async <T>(name: string, kind: string, of: () => Record<string, unknown>): Promise<T> => {
+      const id = `${job_id}/${name}`;
+      const known = await partOf<T>(db, id);
+      if (known !== null) {
+        requireSame(runner, environment, known.spec);
+        return known.result;
+      }
+      await requestJob(context, { job_id: id, kind, spec: of(), parent: job_id });
+      throw new WaitsFor(id);
+    };
+    const results = {} as Record<Side, RolloutResult | null>;
+    if (asked.tasks.length > 0)
+      await part('serving', 'serving', () => ({
+        policies: {},
+        beside: Object.fromEntries(
+          asked.policies.map((policy) => [policy, SIDES.map((side) => asked.maps[side][policy]!.checkpoint_id)]),
+        ),
+        within_s: asked.serving_within_s,
+      }));
+    for (const side of SIDES)
+      results[side] =
+        asked.tasks.length === 0
+          ? null
+          : await part<RolloutResult>(side, 'rollout', () => rolloutAsked(asked, side, job_id, environment));
+    await waitProjected(db, { log });
+    const sides = {
+      incumbent: await playedBy(db, asked, 'incumbent', results.incumbent),
+      candidate: await playedBy(db, asked, 'candidate', results.candidate),
+    };
+    const { tasks, left_out } = await paired(db, asked, sides);
+    const rules = asked.rules as GateRules;
+    const unplayed = {
+      of: 'samples played',
+      margin: asked.unplayed,
+      pairs: asked.tasks.map(({ task_id }) => both((side) => sides[side].played.get(task_id) ?? 0)),
+    };
+    const models = Object.fromEntries(
+      asked.policies.map((policy) => [
+        policy,
+        {
+          incumbent: asked.maps.incumbent[policy]!.checkpoint_id,
+          candidate: asked.maps.candidate[policy]!.checkpoint_id,
+        },
+      ]),
+    );
+    return {
+      format: 'troupe-gate/1',
+      kind: PLAY,
+      measure: 'mean reward of the episodes of a task',
+      unit: 'reward',
+      ...decide(tasks, rules, asked.guarded, undefined, [unplayed]),
+      rules,
+      deviation: deviationOf(tasks),
+      models,
+      pinned: {
+        task_set: hashId(asked.tasks, asked.samples, asked.seed),
+        scorer: hashId('reward', runner.by === 'command' ? runner.reward : 'workers', environment),
+        models: hashId(asked.maps),
+        environment: hashId({ troupe: settings.codeVersion, runner: environment }),
+      },
+      left_out: { ...asked.left_out, ...left_out },
+      rollouts: { incumbent: rolloutOfSide(job_id, 'incumbent'), candidate: rolloutOfSide(job_id, 'candidate') },
+    };
+  };
+}
+
+const both = (of: (side: Side) => number): Both => ({ incumbent: of('incumbent'), candidate: of('candidate') });
+
+/** The episodes are tagged as the gate's, so that no recipe of a plan trains on them. */
+function rolloutAsked(asked: Spec, side: Side, gate: string, environment: string): RolloutSpec {
+  const { runner, tasks, samples, seed, deadline_s, maps } = asked;
+  const policies = Object.entries(maps[side]).map(([policy, { checkpoint_id }]) => [policy, checkpoint_id]);
+  return {
+    runner,
+    tasks,
+    samples,
+    seed,
+    tags: { gate, side, environment },
+    policies: Object.fromEntries(policies),
+    ...(deadline_s === undefined ? {} : { deadline_s }),
+  };
+}
+
+/** @throws TroupeError `training_failed` where the two sides were not played by the same program */
+function requireSame(runner: Runner, environment: string, spec: Readonly<Record<string, unknown>>): void {
+  const tags = spec.tags as { readonly environment?: string } | undefined;
+  if (tags?.environment === undefined || tags.environment === environment) return;
+  throw new TroupeError(
+    'training_failed',
+    `The runner ${runner.name}, or a file that its command names, changed while the gate played, so its two sides cannot be compared. Run the plan again.`,
+    { expected: tags.environment, got: environment },
+  );
+}
+
+/** Hash of a runner: its settings, and the files that its commands name. Of workers only the settings are known. */
+export async function environmentOf(runner: Runner): Promise<string> {
+  const named =
+    runner.by === 'workers'
+      ? []
+      : [...runner.command, ...(runner.reward.from === 'command' ? runner.reward.command : [])];
+  const files = await Promise.all(
+    named.map((path) =>
+      readFile(path).then(
+        (bytes) => [path, sha256(bytes)],
+        () => null,
+      ),
+    ),
+  );
+  return hashId(
+    runner,
+    files.filter((file) => file !== null),
+  );
+}
+
+type Episode = {
+  readonly task_id: string;
+  readonly reward: number | null;
+  readonly tokens: number | null;
+  readonly latency_ms: number | null;
+  /** Mean of the rewards that name a step or an agent of the role. */
+  readonly roles: ReadonlyMap<string, number>;
+};
+
+type Played = {
+  /** By task, all samples of it: only complete groups. */
+  readonly tasks: ReadonlyMap<string, readonly Episode[]>;
+  /** Share of the samples of each task that were played. */
+  readonly played: ReadonlyMap<string, number>;
+  /** Tasks whose episodes other weights answered, or no policy of the gate. */
+  readonly foreign: ReadonlySet<string>;
+};
+
+/** What one side played, from the tables. */
+async function playedBy(db: Db, asked: Spec, side: Side, result: RolloutResult | null): Promise<Played> {
+  if (result === null) return { tasks: new Map(), played: new Map(), foreign: new Set() };
+  const { rollout_id: id, partial } = result;
+  const within = [`${id}/`, `${id}0`] as const;
+  const episodes = await rowsOf(
+    db,
+    query
+      .selectFrom('facts.episodes')
+      .select(['episode_id', 'task_id', 'reward'])
+      .select(sql<number | null>`(input_tokens + output_tokens)::float8`.as('tokens'))
+      .where('episode_id', '>=', within[0])
+      .where('episode_id', '<', within[1]),
+  );
+  const calls = await rowsOf(
+    db,
+    query
+      .selectFrom('facts.calls')
+      .select(['episode_id', 'policy', 'checkpoint_id'])
+      // Unknown where one call does not say it: a sum of the others would be too small.
+      .select(sql<number | null>`case when count(latency_ms) = count(*) then sum(latency_ms) end`.as('latency_ms'))
+      .where('episode_id', '>=', within[0])
+      .where('episode_id', '<', within[1])
+      .groupBy(['episode_id', 'policy', 'checkpoint_id']),
+  );
+  const rewards = await roleRewards(db, within);
+  const callsOf = groupBy(calls, ({ episode_id }) => episode_id);
+  const rewardsOf = groupBy(rewards, ({ episode_id }) => episode_id);
+  const taken = new Set(result.episodes);
+  const foreign = new Set<string>();
+  const found: Episode[] = [];
+  for (const { episode_id, task_id, reward, tokens } of episodes) {
+    if (!taken.has(episode_id) || task_id === null) continue;
+    const mine = callsOf.get(episode_id) ?? [];
+    const compared = mine.filter(
+      ({ policy, checkpoint_id }) => asked.policies.includes(policy ?? '') && checkpoint_id !== null,
+    );
+    const right = compared.every(
+      ({ policy, checkpoint_id }) => asked.maps[side][policy!]?.checkpoint_id === checkpoint_id,
+    );
+    if (compared.length === 0 || !right) foreign.add(task_id);
+    const latencies = mine.map(({ latency_ms }) => latency_ms);
+    found.push({
+      task_id,
+      reward,
+      tokens,
+      latency_ms: sumKnown(latencies),
+      roles: new Map((rewardsOf.get(episode_id) ?? []).map(({ role, value }) => [role, value])),
+    });
+  }
+  const done = new Map(partial.map(({ task_id, done, of }) => [task_id, done / of]));
+  return {
+    tasks: groupBy(found, ({ task_id }) => task_id),
+    played: new Map(asked.tasks.map(({ task_id }) => [task_id, done.get(task_id) ?? 1])),
+    foreign,
+  };
+}
+
+/** Rewards that were recorded for a role: for a step or an agent of it. */
+function roleRewards(db: Db, [from, to]: readonly [string, string]) {
+  return rowsOf(
+    db,
+    query
+      .selectFrom('traj.feedback as f')
+      .leftJoin('traj.steps as s', (on) =>
+        on
+          .on('f.target_kind', '=', sql.lit('step'))
+          .onRef('s.episode_id', '=', 'f.episode_id')
+          .onRef('s.step_id', '=', 'f.target_id'),
+      )
+      .leftJoin('traj.agents as a', (on) =>
+        on
+          .on('f.target_kind', '=', sql.lit('agent'))
+          .onRef('a.episode_id', '=', 'f.episode_id')
+          .onRef('a.agent_id', '=', 'f.target_id'),
+      )
+      .select([
+        sql<string>`f.episode_id`.as('episode_id'),
+        sql<string>`coalesce(s.role, a.role)`.as('role'),
+        sql<number>`avg(f.value)`.as('value'),
+      ])
+      .where('f.kind', '=', 'reward')
+      .where('f.value', 'is not', null)
+      .where('f.episode_id', '>=', from)
+      .where('f.episode_id', '<', to)
+      .where(sql<boolean>`coalesce(s.role, a.role) is not null`)
+      .groupBy([sql`1`, sql`2`]),
+  );
+}
+
+/** Tasks that both sides played whole, with rewards, by the right weights; the others counted by reason. */
+async function paired(
+  db: Db,
+  { tasks: asked }: Spec,
+  sides: Readonly<Record<Side, Played>>,
+): Promise<{ readonly tasks: TaskMeasured[]; readonly left_out: Record<string, number> }> {
+  const left_out = { [NOT_PLAYED.incumbent]: 0, [NOT_PLAYED.candidate]: 0, [NO_REWARD]: 0, [OTHER_WEIGHTS]: 0 };
+  const families = await familiesOf(db, asked);
+  const tasks: TaskMeasured[] = [];
+  for (const { task_id } of asked) {
+    const [before, after] = [sides.incumbent.tasks.get(task_id), sides.candidate.tasks.get(task_id)];
+    if (before === undefined) left_out[NOT_PLAYED.incumbent]++;
+    else if (after === undefined) left_out[NOT_PLAYED.candidate]++;
+    else if (SIDES.some((side) => sides[side].foreign.has(task_id))) left_out[OTHER_WEIGHTS]++;
+    else {
+      const means = (of: (episode: Episode) => number | null): Both | null => {
+        const [incumbent, candidate] = [meanKnown(before.map(of)), meanKnown(after.map(of))];
+        return incumbent === null || candidate === null ? null : { incumbent, candidate };
+      };
+      const reward = means((episode) => episode.reward);
+      if (reward === null) {
+        left_out[NO_REWARD]++;
+        continue;
+      }
+      const roles = new Set([...before, ...after].flatMap((episode) => [...episode.roles.keys()]));
+      tasks.push({
+        task_id,
+        family: families.get(task_id) ?? null,
+        ...reward,
+        roles: Object.fromEntries(
+          [...roles].flatMap((role) => {
+            const own = means((episode) => episode.roles.get(role) ?? null);
+            return own === null ? [] : [[role, own]];
+          }),
+        ),
+        tokens: means((episode) => episode.tokens),
+        latency: means((episode) => episode.latency_ms),
+      });
+    }
+  }
+  return { tasks, left_out };
+}
+
+/** The family of each task: its `domain` in the file of tasks, else what is recorded of it. */
+async function familiesOf(db: Db, tasks: readonly RolloutTask[]): Promise<ReadonlyMap<string, string | null>> {
+  const known = await rowsOf(
+    db,
+    query
+      .selectFrom('facts.tasks')
+      .select(['task_id', 'domain'])
+      .where('task_id', '=', anyOf(tasks.map(({ task_id }) => task_id))),
+  );
+  const families = new Map(known.map(({ task_id, domain }) => [task_id, domain]));
+  for (const task of tasks as readonly (RolloutTask & { readonly domain?: unknown })[])
+    if (typeof task.domain === 'string') families.set(task.task_id, task.domain);
+  return families;
+}
+
+/** Null where there are none, or one is not known. */
+const sumKnown = (values: readonly (number | null)[]): number | null =>
+  values.length === 0 || values.includes(null) ? null : (values as number[]).reduce((a, b) => a + b, 0);
+
+function meanKnown(values: readonly (number | null)[]): number | null {
+  const sum = sumKnown(values);
+  return sum === null ? null : sum / values.length;
+}
