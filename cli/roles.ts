@@ -38,6 +38,8 @@ type Role = (context: Context, options: RoleOptions) => Promise<void>;
 
 /** How long work under way may go on once the process was asked to stop; then it is handed back. */
 const GRACE_MS = 5000;
+/** Between two looks at releases that are watched. */
+const WATCH_MS = 5000;
 
 export const ROLES: Readonly<Record<string, Role>> = {
   ingest: (context, options) => answer(context, options, 'ingest'),
@@ -98,6 +100,7 @@ export const ROLES: Readonly<Record<string, Role>> = {
     };
     const closing = closeAlways(context, options.signal);
     const scheduling = scheduleAlways(context, options.signal);
+    const watching = watchAlways(context, options.signal);
     const { plan, play, gate, program } = planHandlers(context, {
       ...settings,
       runners,
@@ -109,7 +112,7 @@ export const ROLES: Readonly<Record<string, Role>> = {
     const training = { ...trainerHandlers(context, settings), gate, program };
     // A rollout waits for its team for hours, and a plan does milliseconds between two stages: neither holds up a training, nor is held up.
     await working(context, 'work', [training, rollouts, { plan, play }], options);
-    await Promise.all([closing, scheduling]);
+    await Promise.all([closing, scheduling, watching]);
   },
   infer,
 };
@@ -199,6 +202,20 @@ async function closeAlways({ db, log, now, config }: Context, signal: AbortSigna
       say(`Idle episodes are closed later: ${error instanceof Error ? error.message : error}`);
     }
     await pause(Math.min(60_000, closeAfter * 250), signal);
+  }
+}
+
+/** Looks at what was released, and goes back where a watch finds a fall. */
+async function watchAlways(context: Context, signal: AbortSignal): Promise<void> {
+  const { lookAtWatches } = await import('../store/gating/watching.ts');
+  while (!signal.aborted) {
+    try {
+      for (const { outcome, reason, rollback } of await lookAtWatches(context))
+        if (outcome === 'fell' && rollback) say(`Back to release ${rollback.back_to}: ${reason}`);
+    } catch (error) {
+      say(`Releases are looked at later: ${error instanceof Error ? error.message : error}`);
+    }
+    await pause(WATCH_MS, signal);
   }
 }
 

@@ -4,6 +4,8 @@ import { EXIT, TroupeError } from '../../errors.ts';
 import { isRecord } from '../../ingest/json.ts';
 import { firstOf, query, rowsOf, sql } from '../../store/db/query.ts';
 import { type GateReport, gateMarkdown, type ManualReport } from '../../store/gating/report.ts';
+import { watchMarkdown } from '../../store/gating/watch.ts';
+import { watchOf } from '../../store/gating/watching.ts';
 import { endWaiting } from '../../store/jobs/jobs.ts';
 import { type Flags, projectCommand, wholeNumber } from '../command.ts';
 import type { Context } from '../context.ts';
@@ -28,7 +30,7 @@ export function gateCommands(program: Command): void {
         'after',
         '\nEnds with 7 where the candidate did not pass.\n\nExamples:\n  troupe gate show nightly-1\n  troupe gate show nightly-1 --round 2 --json',
       ),
-    async ({ db, catchUp }, [run], flags) => {
+    async ({ db, catchUp, now }, [run], flags) => {
       await catchUp();
       const rows = await rowsOf(
         db,
@@ -48,8 +50,13 @@ export function gateCommands(program: Command): void {
           `Run ${run} has no report of a gate${flags.round === undefined ? '' : ` in round ${flags.round}`}; troupe plan show lists runs.`,
         );
       const report = last.result as unknown as GateReport | ManualReport;
-      if (flags.json) printJson({ gate: last.job_id, ...report });
-      else print(gateMarkdown(report, last.job_id.replace(/\/gate$/, '').replace('/', ', round ')));
+      const round = last.job_id.replace(/\/gate$/, '');
+      const watch = await watchOf(db, round, now());
+      if (flags.json) printJson({ gate: last.job_id, ...report, watch });
+      else {
+        print(gateMarkdown(report, round.replace('/', ', round ')));
+        if (watch !== null) print(`\n${watchMarkdown(watch)}`);
+      }
       return report.passed ? EXIT.done : EXIT.gate;
     },
   );

@@ -3,6 +3,7 @@ import type { Command } from 'commander';
 import { EXIT, TroupeError } from '../../errors.ts';
 import { ownEvent } from '../../ingest/own-event.ts';
 import { query, rowsOf } from '../../store/db/query.ts';
+import { reasonOf, watchOf } from '../../store/gating/watching.ts';
 import { inForce, ROLLBACK, releaseId, releasesOf } from '../../store/releasing/releases.ts';
 import { projectCommand } from '../command.ts';
 import { print, printJson, table } from '../output.ts';
@@ -10,7 +11,7 @@ import { print, printJson, table } from '../output.ts';
 export function releasesCommands(program: Command): void {
   projectCommand(
     program.command('policies').addHelpText('after', '\nExample:\n  troupe policies --json'),
-    async ({ db, catchUp }, _, flags) => {
+    async ({ db, catchUp, now }, _, flags) => {
       await catchUp();
       const released = (await releasesOf(db)).at(-1);
       const saved = await rowsOf(
@@ -29,7 +30,9 @@ export function releasesCommands(program: Command): void {
         released: released?.policies[policy] ?? null,
         newest: newest.get(policy) ?? null,
       }));
-      if (flags.json) printJson({ release_id: released?.release_id ?? null, policies });
+      const watch = released === undefined ? null : await watchOf(db, released.release_id, now());
+      const why = released?.by === ROLLBACK ? await reasonOf(db, released.release_id) : null;
+      if (flags.json) printJson({ release_id: released?.release_id ?? null, policies, watch, rolled_back: why });
       else if (policies.length === 0) print('No policies yet: nothing was trained, added or released.');
       else
         print(
@@ -38,6 +41,9 @@ export function releasesCommands(program: Command): void {
             policies.map((one) => [one.policy, one.released, one.newest]),
           ),
         );
+      if (!flags.json && watch !== null)
+        print(`Watch of release ${watch.release_id}: ${watch.outcome.replace('_', ' ')}. ${watch.reason}`);
+      if (!flags.json && why !== null) print(`Rolled back: ${why}`);
       return EXIT.done;
     },
   );

@@ -69,7 +69,8 @@ describe('a plan whose gate plays', () => {
       // The gate is the one that the page shows.
       const page = readFileSync(join(import.meta.dirname, '../../docs/plans.md'), 'utf8');
       const { gate } = parse(/### `kind: play`\n\n```yaml\n([\s\S]*?)```/.exec(page)![1]!);
-      const ran = await troupe('plan', 'run', written('better', playPlan('better', gate)));
+      const { watch } = parse(/## Watch\n\n```yaml\n([\s\S]*?)```/.exec(page)![1]!);
+      const ran = await troupe('plan', 'run', written('better', { ...playPlan('better', gate), watch }));
       expect([ran.err, ran.code, ran.out.released]).toEqual(['', 0, true]);
       const candidate = ran.out.rounds[0].candidates.solver;
       const { code, out: report } = await troupe('gate', 'show', 'better-1');
@@ -107,7 +108,11 @@ describe('a plan whose gate plays', () => {
       );
       expect(report.main.candidate).toBeCloseTo(Number(mean!.candidate), 12);
       expect(report.main.incumbent).toBeCloseTo(Number(mean!.incumbent), 12);
+      // It was the first release, which nothing was before.
+      expect(report.watch).toMatchObject({ release_id: 'better-1/1', outcome: 'no_data', rollback: null });
+      expect((await troupe('policies')).out.watch).toEqual(report.watch);
       const shown = await at.run(['gate', 'show', 'better-1']);
+      expect(shown.out).toContain('Watch of release better-1/1: no data');
       expect(shown.out).toContain('left out: 1 tasks, trained on');
       // Only what was released is still loaded.
       for (;;) {

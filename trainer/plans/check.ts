@@ -9,6 +9,7 @@ import type { Db } from '../../store/db/pool.ts';
 import { firstOf, query, rowsOf, sql } from '../../store/db/query.ts';
 import type { GateReport } from '../../store/gating/report.ts';
 import { tasksForGate } from '../../store/gating/size.ts';
+import { watchedBy } from '../../store/gating/watch.ts';
 import { cutRow, type StepRow, supervisedRow } from '../data/training-rows.ts';
 import { openModelForIds } from '../models/model-directory.ts';
 import { findRunner, type Runner } from '../rollouts/runners.ts';
@@ -127,6 +128,12 @@ export async function checkPlan(
       notes.push(
         `The gate has ${gate.tasks} tasks and wants ${gate.tasks_wanted}: a gain as small as gate.find will often not pass.`,
       );
+    if (plan.watch !== undefined) {
+      const { metric, at_least, hours } = watchedBy(plan.watch);
+      notes.push(
+        `A release is watched for ${hours} hours by \`troupe run work\`, which \`troupe up\` starts: it needs ${at_least} live episodes with a ${metric} before it and as many after it, answered by the gateway. The first release of all has nothing to go back to.`,
+      );
+    }
     const rounds = plan.rounds ?? 1;
     return { plan: plan.name, stages: stagesOf(plan), rounds, policies, rollout, gate, problems, notes };
   } finally {

@@ -11,6 +11,7 @@ import { openDataset } from '../../store/datasets/read.ts';
 import { parseRecipe } from '../../store/datasets/recipe.ts';
 import { firstOf, query, rowsOf } from '../../store/db/query.ts';
 import type { GateReport, ManualReport } from '../../store/gating/report.ts';
+import { WATCH, watchSpec } from '../../store/gating/watching.ts';
 import { checkedSpec, type Handler, type JobContext, requestJob, WaitsFor } from '../../store/jobs/jobs.ts';
 import { waitProjected } from '../../store/projecting/positions.ts';
 import { releasesOf } from '../../store/releasing/releases.ts';
@@ -174,6 +175,13 @@ async function runRound(
   const { passed, reason } = gate.result;
   const ids = Object.fromEntries(names.map((name) => [name, candidates[name]!.checkpoint_id]));
   const release_id = passed ? await release(context, { run, round, plan, policies: ids, reason }) : null;
+  if (release_id !== null && plan.watch)
+    await requestJob(context, {
+      job_id: `${run}/${round}/watch`,
+      kind: WATCH,
+      spec: watchSpec(release_id, plan.watch),
+      parent: run,
+    });
   const report = played && (await roundRollout(context.db, played, await startsOf(context, ids)));
   return { round, candidates: ids, passed, reason, gate: `${run}/${round}/gate`, release_id, rollout: report };
 }

@@ -10,6 +10,7 @@ import { canonicalJson, isRecord, sha256 } from '../../ingest/json.ts';
 import { layoutNamed } from '../../store/datasets/export.ts';
 import { parseRecipe, recipeSchema } from '../../store/datasets/recipe.ts';
 import type { GateRules } from '../../store/gating/gate.ts';
+import { WatchRules } from '../../store/gating/watch.ts';
 import { resolveMethods } from '../../store/judging/judge.ts';
 import { nearest } from '../../store/methods/nearest.ts';
 import { RolloutSpec, type RolloutTask, rolloutSpec } from '../../store/rollouts/rollout.ts';
@@ -225,6 +226,7 @@ export const planSchema = Type.Object(
     ),
     policies: Type.Record(Name, Policy, { minProperties: 1 }),
     gate: Type.Union([Offline, Play, Manual]),
+    watch: Type.Optional(WatchRules),
     budget: Type.Optional(
       Type.Object(
         {
@@ -276,6 +278,7 @@ export function parsePlan(value: unknown): Plan {
   }
   checkGate(value.gate);
   if (isRecord(value.rollout)) requireKnown(value.rollout, Rollout.properties, 'rollout');
+  if (isRecord(value.watch)) requireKnown(value.watch, WatchRules.properties, 'watch');
   // What has a better checked language of its own is left out here.
   const plain = { ...value, gate: withoutRecipe(value.gate), policies: mapped(policies, withoutRecipe) };
   requireShape(planSchema, plain, '');
@@ -283,6 +286,12 @@ export function parsePlan(value: unknown): Plan {
   if (plan.judge) resolveMethods(plan.judge);
   if (plan.rollout) requirePlayable(plan.name, 'rollout', plan.rollout);
   if (plan.gate.kind === 'play') requirePlayable(plan.name, 'gate', plan.gate);
+  const [least, greatest] = plan.watch?.range ?? [0, 1];
+  if (least! >= greatest!)
+    throw invalid(
+      'watch.range',
+      `watch.range should be a least and a greater value, but it is ${least} and ${greatest}.`,
+    );
   for (const [name, policy] of Object.entries(plan.policies)) requireComplete(plan, name, policy);
   return plan;
 }

@@ -59,6 +59,13 @@ describe('A plan', () => {
       'gate.guardrails.tokens',
       'families',
     ],
+    ['a misspelt field of the watch', plan({ watch: { metric: 'reward', fal: 0.1 } }), 'watch.fal', 'fall'],
+    [
+      'a range of the watch that is none',
+      plan({ watch: { metric: 'reward', fall: 0.1, range: [1, 0] } }),
+      'watch.range',
+      'greater',
+    ],
     [
       'a task that the gate has twice',
       plan({ gate: { kind: 'play', runner: 'team', tasks: [{ task_id: 'a' }, { task_id: 'a' }], samples: 1 } }),

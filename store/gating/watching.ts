@@ -1,0 +1,224 @@
+/** Watches releases: each is a row of the queue that no worker takes, looked at until it is decided. */
+import { Type } from 'typebox';
+import { Compile } from 'typebox/compile';
+import { ownEvent } from '../../ingest/own-event.ts';
+import type { Db } from '../db/pool.ts';
+import { anyOf, firstOf, query, rowsOf, type SqlBool, sql } from '../db/query.ts';
+import { checkedSpec, endWaiting, type JobContext } from '../jobs/jobs.ts';
+import { waitProjected } from '../projecting/positions.ts';
+import { inForce, type Release, ROLLBACK, releasesOf } from '../releasing/releases.ts';
+import {
+  evidenceOf,
+  evidenceText,
+  type LiveUnit,
+  type Watched,
+  type WatchReport,
+  WatchRules,
+  watchedBy,
+} from './watch.ts';
+
+export const WATCH = 'watch';
+const Spec = Compile(Type.Object({ release_id: Type.String(), rules: WatchRules }));
+
+/** The job that watches a release of a plan. */
+export const watchSpec = (release_id: string, rules: WatchRules): Record<string, unknown> => ({ release_id, rules });
+
+/** Releases that are watched now: the jobs that wait. */
+export async function openWatches(db: Db): Promise<{ readonly job_id: string; readonly spec: unknown }[]> {
+  return rowsOf(
+    db,
+    query
+      .selectFrom('troupe.job_queue')
+      .select(['job_id', 'spec'])
+      .where('kind', '=', WATCH)
+      .where('state', '=', 'waiting')
+      .orderBy('requested_at'),
+  );
+}
+
+/**
+ * Looks at every watch once: ends those that are decided, and goes back where the metric fell. What it appends has ids made of the job's, so
+ * that two that look at once, or one that was killed in between, release nothing twice.
+ */
+export async function lookAtWatches(context: JobContext): Promise<WatchReport[]> {
+  const { db, log } = context;
+  const open = await openWatches(db);
+  if (open.length === 0) return [];
+  await waitProjected(db, { log });
+  const reports: WatchReport[] = [];
+  for (const { job_id, spec } of open) {
+    const found = await watchNow(db, job_id, spec, context.now());
+    const report = found.outcome === 'fell' ? await goBack(context, job_id, found) : found;
+    reports.push(report);
+    if (report.outcome !== 'watching') await endWaiting(context, { job_id, kind: WATCH, result: report });
+  }
+  return reports;
+}
+
+/** What a watch would say now. Nothing is changed. */
+export async function watchNow(db: Db, job_id: string, spec: unknown, now: Date): Promise<WatchReport> {
+  const { release_id, rules: asked } = checkedSpec(Spec, spec);
+  const rules = watchedBy(asked);
+  const say = (
+    outcome: WatchReport['outcome'],
+    reason: string,
+    more: Partial<Pick<WatchReport, 'evidence' | 'rollback'>> = {},
+  ): WatchReport => ({
+    format: 'troupe-watch/1',
+    release_id,
+    outcome,
+    reason,
+    rules,
+    evidence: null,
+    rollback: null,
+    ...more,
+  });
+  const all = await releasesOf(db);
+  const last = all.at(-1);
+  const at = all.findIndex((one) => one.release_id === release_id);
+  const released = all[at];
+  if (released === undefined) return say('watching', `Release ${release_id} is not in the tables yet.`);
+  const back = inForce(all.slice(0, at + 1)).at(-2);
+  if (back === undefined)
+    return say('no_data', 'It is the first release: there is nothing to compare it with, and nothing to go back to.');
+  // Whoever was killed between going back and saying so finds the release that went back.
+  if (last?.release_id === rollbackId(job_id))
+    return say('fell', await reasonOf(db, last.release_id), {
+      rollback: { release_id: last.release_id, back_to: back.release_id },
+    });
+  if (last !== released)
+    return say('superseded', `Release ${last?.release_id} took its place before anything was decided.`);
+  const since = await releasedAt(db, release_id);
+  const evidence = evidenceOf(
+    rules,
+    await liveUnits(db, rules, back, released, null),
+    await liveUnits(db, rules, released, back, since),
+  );
+  const text = evidenceText(rules, evidence);
+  if (evidence.fell) return say('fell', `The metric fell: ${text}.`, { evidence });
+  const over = since !== null && now.getTime() - Date.parse(since) > rules.hours * 3_600_000;
+  if (!over) return say('watching', evidence.lacks ?? `No fall is found so far: ${text}.`, { evidence });
+  return evidence.lacks === null
+    ? say('held', `No fall was found in ${rules.hours} hours: ${text}.`, { evidence })
+    : say('no_data', `After ${rules.hours} hours nothing can be said. ${evidence.lacks}`, { evidence });
+}
+
+const rollbackId = (job: string): string => `${job}/rollback`;
+
+/** Restores the whole map of the release before, in a release of its own that says why. */
+async function goBack({ db, log, now }: JobContext, job: string, found: WatchReport): Promise<WatchReport> {
+  if (found.rollback !== null) return found;
+  const all = await releasesOf(db);
+  const back = inForce(all).at(-2)!;
+  const release_id = rollbackId(job);
+  await log.append([
+    ownEvent({
+      name: 'policy.released',
+      source: '/watch',
+      id: release_id,
+      time: now().toISOString(),
+      data: {
+        release_id,
+        policies: { ...back.policies },
+        reason: `back to release ${back.release_id}. ${found.reason}`,
+        by: ROLLBACK,
+      },
+    }),
+  ]);
+  await waitProjected(db, { log });
+  return { ...found, rollback: { release_id, back_to: back.release_id } };
+}
+
+/** Why a release was made; a sentence. */
+export async function reasonOf(db: Db, release_id: string): Promise<string> {
+  const row = await firstOf(
+    db,
+    query.selectFrom('facts.releases').select('reason').where('release_id', '=', release_id),
+  );
+  return row?.reason ?? 'No reason was given.';
+}
+
+async function releasedAt(db: Db, release_id: string): Promise<string | null> {
+  const row = await firstOf(
+    db,
+    query.selectFrom('facts.releases').select('released_at').where('release_id', '=', release_id),
+  );
+  return row?.released_at ?? null;
+}
+
+/** Episodes of one release that a look reads. */
+const MOST = 20_000;
+
+/**
+ * Live episodes that have ended and that a map answered, groups as one, in the order in which they ended. A map is told from the other by the
+ * policies in which they differ. Episodes of rollouts and gates are not live.
+ * @param since only episodes that began then or later; null: the last ones
+ */
+async function liveUnits(
+  db: Db,
+  { metric, before }: Watched,
+  map: Release,
+  other: Release,
+  since: string | null,
+): Promise<LiveUnit[]> {
+  const changed = Object.entries(map.policies).filter(([policy, checkpoint]) => other.policies[policy] !== checkpoint);
+  if (changed.length === 0) return [];
+  const answered = sql<SqlBool>`(c.policy, c.checkpoint_id) in (${sql.join(changed.map(([policy, id]) => sql`(${policy}, ${id})`))})`;
+  const others = Object.entries(other.policies).filter(([policy, id]) => map.policies[policy] !== id);
+  const mixed =
+    others.length === 0
+      ? sql<SqlBool>`false`
+      : sql<SqlBool>`(c.policy, c.checkpoint_id) in (${sql.join(others.map(([policy, id]) => sql`(${policy}, ${id})`))})`;
+  const checkpoints = [...changed, ...others].map(([, id]) => id);
+  const value =
+    metric === 'reward'
+      ? sql<number | null>`e.reward`
+      : sql<number | null>`case e.outcome when 'success' then 1.0 when 'failure' then 0.0 end::float8`;
+  const ended = sql<string>`coalesce(e.finished_at, e.last_at)`;
+  const rows = await rowsOf(
+    db,
+    query
+      .selectFrom('facts.calls as c')
+      .innerJoin('facts.episodes as e', 'e.episode_id', 'c.episode_id')
+      .select(['e.episode_id', 'e.group_id', 'e.task_id', value.as('value')])
+      .where('c.checkpoint_id', '=', anyOf(checkpoints))
+      .where('e.closed', '=', true)
+      .where(sql<SqlBool>`e.tags ->> 'rollout' is null`)
+      .$if(since !== null, (rows) =>
+        rows.where(sql<SqlBool>`coalesce(e.started_at, e.last_at) >= ${since}::timestamptz`),
+      )
+      .groupBy(['e.episode_id', 'e.group_id', 'e.task_id', 'e.reward', 'e.outcome', 'e.finished_at', 'e.last_at'])
+      .having(sql<SqlBool>`bool_or(${answered}) and not bool_or(${mixed})`)
+      .orderBy(ended, since === null ? 'desc' : 'asc')
+      .orderBy('e.episode_id')
+      .limit(since === null ? before : MOST),
+  );
+  if (since === null) rows.reverse();
+  const units = new Map<string, { task: string; values: number[] }>();
+  for (const { episode_id, group_id, task_id, value } of rows) {
+    const unit = group_id ?? episode_id;
+    const known = units.get(unit) ?? { task: task_id ?? unit, values: [] };
+    if (value !== null) known.values.push(Number(value));
+    units.set(unit, known);
+  }
+  return [...units.values()].map(({ task, values }) => ({
+    task,
+    value: values.length === 0 ? null : values.reduce((a, b) => a + b, 0) / values.length,
+  }));
+}
+
+/** The watch of a release, decided or as it is now; null where it has none. */
+export async function watchOf(db: Db, release_id: string, now: Date): Promise<WatchReport | null> {
+  const row = await firstOf(
+    db,
+    query
+      .selectFrom('troupe.job_queue')
+      .select(['job_id', 'spec', 'state', 'result'])
+      .where('kind', '=', WATCH)
+      .where(sql<SqlBool>`spec ->> 'release_id' = ${release_id}`)
+      .limit(1),
+  );
+  if (row === undefined) return null;
+  if (row.state === 'finished') return (row.result as WatchReport | null) ?? null;
+  return watchNow(db, row.job_id, row.spec, now);
+}
