@@ -50,7 +50,12 @@ export const SETTINGS = {
     range: [1, 1000],
     about: 'partitions of a topic that is made; one that is there keeps its own',
   },
-  kafka_tls: { env: 'KAFKA_TLS', fallback: 'off', choices: ['on', 'off'], about: 'on: speak TLS with the brokers' },
+  kafka_tls: {
+    env: 'KAFKA_TLS',
+    fallback: 'off',
+    choices: ['on', 'off'],
+    about: 'on: connect to the brokers with TLS',
+  },
   kafka_sasl_mechanism: {
     env: 'KAFKA_SASL_MECHANISM',
     fallback: null,

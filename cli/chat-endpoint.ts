@@ -1,4 +1,4 @@
-/** The way to a chat endpoint that speaks as OpenAI's does: one request, what it answered, and how long it asks to wait. */
+/** Client of an OpenAI-compatible chat endpoint: one request, its response, and how long the server asks to wait. */
 import { got, TroupeError } from '../errors.ts';
 import type { Ask, ChatAnswer } from '../store/attribution/chat.ts';
 

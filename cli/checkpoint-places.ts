@@ -10,7 +10,7 @@ import { say } from './output.ts';
 
 const ID = /^[0-9a-f]{16}$/;
 
-/** The folder that is meant: the one that was said, or the home's. */
+/** The given folder, or the home's. */
 export function folderOf(dir: string | undefined, flags: Flags): string {
   return dir === undefined ? homeAt(loadConfig(flags, process.env).home).checkpoints : resolve(dir);
 }
@@ -22,7 +22,7 @@ export function checkpointAt(given: string, flags: Flags): string {
   const dir = join(folder, given);
   if (existsSync(dir)) return dir;
   throw new TroupeError('not_found', `There is no checkpoint ${given} in ${folder}.`, {
-    hint: 'Say its directory, or --in FOLDER.',
+    hint: 'Pass its directory, or --in FOLDER.',
   });
 }
 
@@ -39,14 +39,14 @@ export async function storeAt(address: string): Promise<CheckpointStore> {
 export type RunOutput = {
   readonly folder: string;
   readonly address: string | null;
-  /** Brings a checkpoint that was just saved to the store; where that does not answer the run goes on, and says so. */
+  /** Brings a checkpoint that was just saved to the store; where that does not answer, the run goes on with a warning. */
   readonly put: (saved: { readonly id: string; readonly dir: string }) => Promise<void>;
   /** Brings whatever the folder holds to the store and lets latest there name `id`. Throws where that does not answer. */
   readonly finish: (id: string) => Promise<void>;
 };
 
 /**
- * What --out says. A run needs a folder, since it goes on from there: that of a bucket lies in the home, and is told. Access
+ * The places of --out. A run needs a folder to resume from: that of a bucket lies in the home, and is printed. Access
  * to the bucket is tried before a step is made.
  */
 export async function runOutput(flags: Flags): Promise<RunOutput> {
@@ -57,7 +57,7 @@ export async function runOutput(flags: Flags): Promise<RunOutput> {
   const store = await storeAt(address);
   await store.latest();
   const folder = join(folderOf(undefined, flags), ...address.split(/:?\/+/).filter(Boolean));
-  say(`Checkpoints are saved in ${folder} and brought to ${store.address}.`);
+  say(`Checkpoints are saved in ${folder} and uploaded to ${store.address}.`);
   return {
     folder,
     address: store.address,
@@ -81,7 +81,7 @@ export async function runOutput(flags: Flags): Promise<RunOutput> {
           error.code,
           `${error.message} The run is finished, and its checkpoints are in ${folder}.`,
           {
-            hint: 'Say the same command again with --resume: it trains no more and brings them there.',
+            hint: 'Rerun the command with --resume: it uploads them without more training.',
             cause: error,
           },
         );

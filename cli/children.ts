@@ -16,7 +16,7 @@ const PROGRAM = fileURLToPath(new URL(import.meta.url.endsWith('.ts') ? '../cli.
  */
 export const YOUNG = '--max-semi-space-size=32';
 
-/** What a role says once it works. */
+/** What a role reports once it is ready. */
 export type RoleFacts = { readonly role: string; readonly address?: string };
 
 export type Child = {
@@ -29,7 +29,7 @@ export type Child = {
 /** A role of ours; `ready` resolves once it works, and never for one that ends before. */
 export type RoleChild = Child & { readonly ready: Promise<RoleFacts> };
 
-/** What a role must be told to work on the same project; the address, which may hold a password, never stands in its arguments. */
+/** The settings a role needs to work on the same project; the database address may hold a password, so it is never an argument. */
 export type RoleSettings = {
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
@@ -57,7 +57,7 @@ const kafkaEnvironment = (config: Config): Record<string, string> =>
 
 type Start = {
   readonly onDeath: (error: TroupeError) => void;
-  /** The code of its own error, as far as it said one. */
+  /** The code of its own error, if it reported one. */
   readonly code?: () => ErrorCode;
   readonly stdin?: 'ignore' | 'pipe';
   readonly env?: Readonly<Record<string, string>>;
@@ -119,7 +119,7 @@ export function startProgram(
     words.push(textOf(line));
     if (words.length > 20) words.shift();
   });
-  // Nobody may read what it says; unread it would stop at a full pipe. A reader that comes in the same turn misses nothing.
+  // Its output may have no reader; unread it would block at a full pipe. A reader attached in the same turn misses nothing.
   child.stdout!.resume();
   let stopping = false;
   const ended = new Promise<void>((resolve) => {
@@ -154,14 +154,14 @@ function textOf(line: string): string {
   }
 }
 
-/** What it said last, the sentence of its own error first. */
+/** Its last output; if it printed an error of its own, that sentence. */
 function lastWords(words: readonly string[]): string {
   const own = words.findLast((line) => line.startsWith('troupe: '));
   const said = own ? own.slice('troupe: '.length) : words.slice(-5).join(' | ');
   return said === '' ? '.' : `: ${said}`;
 }
 
-/** One that ends says so at once; on a processor at a quarter of its speed six that start together took over a minute. */
+/** A role that exits is noticed at once; on a processor at a quarter of its speed six that start together took over a minute. */
 const START_PATIENCE_MS = 180_000;
 
 /** Where a role that was started answers, once it does. */

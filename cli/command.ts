@@ -101,7 +101,7 @@ export function untilInterrupted(): AbortSignal {
     process.once('disconnect', () => controller.abort());
     process.channel.unref();
   } else if (process.send) {
-    // Who started it was gone before it could hear of that.
+    // The parent was gone before the message could reach it.
     controller.abort();
   }
   return controller.signal;

@@ -75,7 +75,7 @@ export function judgementTables(lists: {
       f.value ?? f.label,
       f.explanation,
     ]),
-    ...some(['verdict of', 'step', 'says', 'why'], verdicts, (v) => [
+    ...some(['method', 'step', 'verdict', 'reason'], verdicts, (v) => [
       v.method,
       v.step_id,
       v.keep ? 'keep' : 'drop',

@@ -12,7 +12,7 @@ export type Opened = {
   readonly database: Database;
   readonly db: Db;
   readonly now: () => Date;
-  /** Runs work that may be run again until the database, the broker and the disk let it, for as long as the setting patience says. */
+  /** Retries repeatable work until the database, the broker and the disk allow it, at most for the setting patience. */
   readonly patiently: Patiently;
   /** Rejects where a database that was away turns out to be one that cannot be used; never resolves. */
   readonly failed: Promise<never>;
@@ -68,7 +68,7 @@ export async function withDatabase<T>(
   }
 }
 
-/** The same database, where a `select` is tried again when the environment failed. Not for a process, whose clients must not wait. */
+/** The same database, where a `select` is retried when the environment failed. Not for a process, whose clients must not wait. */
 export const patientReads = ({ db, patiently: tried }: Opened): Db => ({
   ...db,
   query: (sql, params, options) => {
@@ -77,7 +77,7 @@ export const patientReads = ({ db, patiently: tried }: Opened): Db => ({
   },
 });
 
-/** Of a server that was configured, an error says where its address came from. */
+/** The error of a configured server names the origin of its address. */
 function naming(error: unknown, { database_url: url, origins }: Config): unknown {
   if (!(error instanceof TroupeError) || url === null || error.message.includes('DATABASE_URL')) return error;
   const origin = { flag: '--database-url', environment: 'DATABASE_URL', 'troupe.yaml': 'troupe.yaml', default: '' };

@@ -1,6 +1,6 @@
 /**
  * The whole loop on one machine: a coder and a verifier, weights shared, get better at their work because of what was recorded.
- * Every stage is a process of its own that knows only the log and the tables; this file only says what comes after what.
+ * Every stage is a process of its own that knows only the log and the tables; this file only orders the stages.
  */
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -39,13 +39,13 @@ export type DemoOptions = {
   readonly seed: number;
   readonly rounds: number;
   readonly bar: Bar;
-  /** How the processes are told to work on this project. */
+  /** The arguments that make the processes work on this project. */
   readonly settings: RoleSettings;
   /** Ends the demo before its end. */
   readonly signal?: AbortSignal;
   /** Called between two stages; a proof restarts every process there. */
   readonly between?: (stage: string, restart: (how: NodeJS.Signals) => Promise<void>) => Promise<void>;
-  /** Told the episodes of each play, once the team says that they are recorded. */
+  /** Called with the episodes of each play, once the team reports that they are recorded. */
   readonly onPlayed?: (episodes: readonly string[]) => void;
   /** Share of the tasks and steps; 1. */
   readonly scale?: number;
@@ -79,7 +79,7 @@ export type DemoResult = {
   /** Loss of the warm start, every tenth step. */
   readonly warm_start: readonly { readonly step: number; readonly loss: number }[];
   readonly seconds: number;
-  /** Of this process, the database and every process of the demo; null where the system does not say. */
+  /** Of this process, the database and every process of the demo; null where the system does not report it. */
   readonly cpu_seconds: number | null;
 };
 
@@ -186,7 +186,7 @@ export async function runDemo(context: Context, options: DemoOptions): Promise<D
   };
 
   const results: Round[] = [];
-  /** Held-out tasks with the weights of this moment; what came out is said about the checkpoint, and released with it. */
+  /** Held-out tasks with the weights of this moment; the result is recorded as feedback on the checkpoint, and released with it. */
   const evaluate = async (name: string, { checkpoint_id }: { readonly checkpoint_id: string }) => {
     const round = results.length;
     const main = await play({
@@ -274,7 +274,7 @@ export async function runDemo(context: Context, options: DemoOptions): Promise<D
     await teach(lessons, seed, options.scale ?? 1);
     const imported = await importFiles([lessons], { log, book: context.book, artifacts: context.artifacts });
     if (imported.events.rejected > 0)
-      throw new TroupeError('internal', `Lessons were refused: ${JSON.stringify(imported.errors[0])}`);
+      throw new TroupeError('internal', `Demonstrations were rejected: ${JSON.stringify(imported.errors[0])}`);
     await waitProjected(db, { log });
     const taught = await episodesTagged(db, { phase: 'teach' });
     const teachers = (await evaluateEpisodes(db, await episodesTagged(db, { phase: 'teach', role: 'coder' })))
@@ -303,7 +303,7 @@ export async function runDemo(context: Context, options: DemoOptions): Promise<D
     advance(5, 'warm start');
     await evaluate('warm start', trained);
 
-    // Twice, if nobody says otherwise: play, keep what came out right, learn from it.
+    // Twice by default: play, select the correct outputs, train on them.
     const owns = Array.from({ length: options.own ?? 2 }, (_, i) => i + 1);
     for (const own of owns) {
       const { episodes } = await play({

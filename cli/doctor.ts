@@ -93,7 +93,7 @@ async function queryMemory(): Promise<Check> {
   return { check: 'memory of SQL queries', ok: true, detail };
 }
 
-/** When a process of this role on this machine was last heard of. @throws TroupeError `not_found`, `unreachable` */
+/** When a process of this role on this machine last sent a heartbeat. @throws TroupeError `not_found`, `unreachable` */
 async function lastBeat({ db }: Context, role: string): Promise<string> {
   const rows = await rowsOf(
     db,
@@ -108,8 +108,8 @@ async function lastBeat({ db }: Context, role: string): Promise<string> {
   // One that was killed stays on the list for a while.
   const last = rows.find(({ pid }) => isAlive(pid));
   if (!last) throw new TroupeError('not_found', `No process of the role ${role} runs on this machine.`);
-  const heard = `${last.process_id} was heard of ${last.silent.toFixed(1)} s ago`;
-  if (last.silent > SILENT_S) throw new TroupeError('unreachable', `${heard}; at most ${SILENT_S} s are expected.`);
+  const heard = `${last.process_id} sent a heartbeat ${last.silent.toFixed(1)} s ago`;
+  if (last.silent > SILENT_S) throw new TroupeError('unreachable', `${heard}; expected at most ${SILENT_S} s.`);
   return heard;
 }
 

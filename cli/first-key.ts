@@ -1,4 +1,4 @@
-/** What the environment and the settings say about API keys. */
+/** The API key settings of the environment and the configuration. */
 import { got, TroupeError } from '../errors.ts';
 import { digestOf } from '../store/keys/api-key.ts';
 

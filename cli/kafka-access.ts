@@ -1,4 +1,4 @@
-/** How the brokers are spoken to, from the settings: without loading the client. */
+/** Connection options of the brokers, from the settings, without loading the client. */
 import type { Config } from '../config.ts';
 import { TroupeError } from '../errors.ts';
 import type { KafkaOptions } from '../ingest/log/kafka.ts';

@@ -6,7 +6,7 @@ export function lineageTree({ kind, id, spoke, comes_from, led_to }: Lineage): s
   const said =
     spoke === null || spoke.steps === 0
       ? ''
-      : ` (said ${counted(spoke.steps, 'step')} in ${counted(spoke.episodes, 'episode')})`;
+      : ` (generated ${counted(spoke.steps, 'step')} in ${counted(spoke.episodes, 'episode')})`;
   return [
     `${kind} ${id}${said}`,
     '├─ comes from',

@@ -57,11 +57,8 @@ function answer(text: string, methods: readonly Method[]): unknown {
   const strange = Object.keys(asked).find((key) => key !== 'method' && key !== 'input');
   if (strange !== undefined) {
     const near = nearest(strange, ['method', 'input']);
-    const hint = near === null ? 'Parameters stand beside the data, in input.' : `Did you mean ${near}?`;
-    throw new Refused(
-      'bad_shape',
-      `A line has method and input and nothing else, but here is ${got(strange)}. ${hint}`,
-    );
+    const hint = near === null ? 'Parameters go into input, beside the data.' : `Did you mean ${near}?`;
+    throw new Refused('bad_shape', `A line should hold only method and input, but it holds ${got(strange)}. ${hint}`);
   }
   if (typeof asked.method !== 'string')
     throw new Refused('bad_shape', `method should be the name of a method, but it is ${got(asked.method)}.`);
@@ -91,7 +88,7 @@ export function readInput(bytes: Uint8Array): unknown {
 function reasonOf(refusal: Refusal, text: string, what: string): string {
   if (refusal.code !== 'bad_json') return `${what} should have ${refusal.expected}, but it has ${refusal.got}.`;
   const token = NO_NUMBER.exec(text)?.[1];
-  const hint = token === undefined ? '' : ` ${token} is no JSON; write null where nothing is known.`;
+  const hint = token === undefined ? '' : ` ${token} is not JSON; write null for an unknown value.`;
   return `${what} is not JSON: ${refusal.got}.${hint}`;
 }
 

@@ -32,14 +32,14 @@ export function sayTo(log: (text: string, level: Level) => void): void {
   tell = log;
 }
 
-/** Says what is waited out, once a minute at most. `who`: The projector. */
+/** Reports an error that is being waited out, once a minute at most. `who`: The projector. */
 export function tellTrouble(who: string): (error: unknown) => void {
   let last = Number.NEGATIVE_INFINITY;
   return (error) => {
     if (error === undefined || performance.now() - last < 60_000) return;
     last = performance.now();
     const known = environmentError(error) ?? error;
-    say(`${who} waits and tries again: ${known instanceof Error ? known.message : known}`, 'warn');
+    say(`${who} waits and retries: ${known instanceof Error ? known.message : known}`, 'warn');
   };
 }
 

@@ -132,7 +132,7 @@ async function watch(
     if (decision !== undefined && row.waits_for === decision.job_id)
       return { state: 'undecided', decision: decision.job_id };
     if (interrupted.aborted)
-      throw new TroupeError('interrupted', `Run ${run} was interrupted. What its stages did is kept.`, {
+      throw new TroupeError('interrupted', `Run ${run} was interrupted. The results of its stages are stored.`, {
         hint: 'Run the command again to go on.',
       });
     await sleep(LOOK_MS);

@@ -31,7 +31,7 @@ export type RoleOptions = {
   readonly policy?: string;
   readonly model?: string;
   readonly signal: AbortSignal;
-  /** Told once it works, with where it answers if it does. */
+  /** Called once it is ready, with its address if it serves one. */
   readonly onReady: (facts: { readonly role: string; readonly address?: string }) => void;
 };
 type Role = (context: Context, options: RoleOptions) => Promise<void>;
@@ -143,7 +143,7 @@ async function answer(context: Context, { signal, onReady }: RoleOptions, role: 
     offload: thread,
     ...(role === 'serve' ? { reads: thread } : {}),
   });
-  await log.verify?.().catch((error: unknown) => say(`Nothing is taken yet: ${(error as Error).message}`));
+  await log.verify?.().catch((error: unknown) => say(`Not ingesting yet: ${(error as Error).message}`));
   const { url } = await serve(app, { host: config.host, port: config.port, exposed });
   const registering = patiently(() => registerProcess(db, { processId: processId(role), role, address: url }), {
     signal,
@@ -187,7 +187,7 @@ async function judgeAlways(
 ): Promise<void> {
   if (methods.length === 0) return;
   const { runJudge } = await import('../store/judging/standing.ts');
-  const onError = (error: unknown) => say(`The judge tries again: ${error instanceof Error ? error.message : error}`);
+  const onError = (error: unknown) => say(`The judge retries: ${error instanceof Error ? error.message : error}`);
   await runJudge(db, log, { methods, signal, now, closeAfter: config.close_after, onError });
 }
 
@@ -199,7 +199,7 @@ async function closeAlways({ db, log, now, config }: Context, signal: AbortSigna
     try {
       await closeIdle(db, log, { now: now(), closeAfter });
     } catch (error) {
-      say(`Idle episodes are closed later: ${error instanceof Error ? error.message : error}`);
+      say(`Closing idle episodes failed and is retried: ${error instanceof Error ? error.message : error}`);
     }
     await pause(Math.min(60_000, closeAfter * 250), signal);
   }
@@ -228,7 +228,7 @@ async function scheduleAlways({ db, log, now }: Context, signal: AbortSignal): P
       signal,
       onTrouble: tellTrouble('The scheduler'),
       onBroken: (name, error) =>
-        say(`Schedule ${name} starts nothing: ${error instanceof Error ? error.message : error}`),
+        say(`Schedule ${name} starts no job: ${error instanceof Error ? error.message : error}`),
     },
   );
 }
@@ -263,7 +263,7 @@ async function working(
  */
 async function infer({ db, home, config }: Context, { policy, model, signal, onReady }: RoleOptions): Promise<void> {
   if (policy === undefined) {
-    throw new TroupeError('usage', 'Which policy shall speak? Say: troupe run infer --policy NAME [--model DIR].');
+    throw new TroupeError('usage', 'Missing --policy NAME: troupe run infer --policy NAME [--model DIR].');
   }
   const [{ startInfer }, { Policy }] = await Promise.all([
     import('../trainer/sampling/infer.ts'),

@@ -1,5 +1,5 @@
 /**
- * One `troupe up` for each home and project, told by a socket that it listens on: the kernel knows whether its process lives, also where
+ * One `troupe up` for each home and project, detected by a socket that it listens on: the kernel knows whether its process lives, also where
  * a number of a process means nothing, between containers.
  */
 import { renameSync, rmSync } from 'node:fs';

@@ -115,7 +115,7 @@ export async function trainDpo(flags: Flags): Promise<number> {
           reference: scores,
           ...(heldOut.length > 0 ? { heldOut: { rows: heldOut, reference: scores.slice(rows.length) } } : {}),
         },
-        // What is right or wrong here is a pair, and the loss says so itself.
+        // Chosen and rejected form a pair here, and the loss itself reports how many are ranked right.
         { ...watch, accuracy: false },
         run.progress,
       );
@@ -225,7 +225,7 @@ function planOf(flags: Flags, problems: readonly string[]): Plan {
   const batch = Number(flags.batch);
   const epochs = flags.epochs === undefined ? null : Number(flags.epochs);
   if (flags.steps !== undefined && epochs !== null) {
-    throw new TroupeError('usage', 'Say --steps or --epochs, not both.');
+    throw new TroupeError('usage', '--steps and --epochs exclude each other; pass one of them.');
   }
   if (flags.byProblem === true) {
     const batches = orderedBatches.run({ rows: problems.map((problem, i) => ({ id: i, problem, seq: i })) }, {});

@@ -1,4 +1,4 @@
-/** What is said of a run while it trains and once it has: the note beside the bar, the speed, the document, the curves. */
+/** What is printed about a run while it trains and at its end: the note beside the bar, the speed, the document, the curves. */
 import { join, resolve } from 'node:path';
 import type { TrainingData } from '../trainer/data/training-data.ts';
 import { publishFile } from '../trainer/files/atomic.ts';
@@ -56,7 +56,7 @@ export function tell(flags: Flags, { checkpoint, progress, from, best, report, d
   });
 }
 
-/** Where the losses began and where they ended: of one step a loss says little, so the training loss is that of the last tenth. */
+/** Where the losses began and where they ended: the loss of one step is noisy, so the training loss is that of the last tenth. */
 export function lossLines({ curves, best, step }: Progress): string[] {
   const last = curves.loss.slice(-Math.max(1, Math.floor(curves.loss.length / 10)));
   const mean = last.reduce((sum, loss) => sum + loss, 0) / last.length;
@@ -81,7 +81,7 @@ export type ReportOptions = {
   readonly rates: readonly (number | null)[];
 };
 
-/** Writes the curves as SVG: where --report says, or beside the checkpoints. */
+/** Writes the curves as SVG: to --report, or beside the checkpoints. */
 export async function writeReport(flags: Flags, folder: string, options: ReportOptions): Promise<string | null> {
   if (flags.report === false) return null;
   const file = typeof flags.report === 'string' ? resolve(flags.report) : join(folder, 'report.svg');

@@ -1,6 +1,6 @@
 /**
  * A run by hand, from flags to a document: what `train sft`, `train dpo` and `train rl` share. The model is opened, the rows are read,
- * the run is begun or gone on with, watched, saved, and told about.
+ * the run is started or resumed, monitored, saved, and reported.
  */
 import { freemem } from 'node:os';
 import { basename, resolve } from 'node:path';
@@ -25,7 +25,7 @@ import { recordCheckpoint } from './record-checkpoint.ts';
 import { noteOf, speedometer, tell, writeReport } from './training-told.ts';
 import { VERSION } from './version.ts';
 
-/** What --lora says; no targets: every linear map of a layer. */
+/** The value of --lora; no targets: every linear map of a layer. */
 export type LoraFlag = { readonly r: number; readonly alpha: number; readonly targets: readonly string[] | null };
 
 const adapterOf = ({ targets, ...rest }: LoraFlag): Adapter => ({ ...rest, targets: targets ?? ALL_LINEAR });
@@ -42,7 +42,7 @@ export type Prepared<R> = {
   readonly longest: number;
 };
 
-/** Opens the model and reads the rows, those that are held out too, and says which were not taken. */
+/** Opens the model and reads the rows, including held-out ones, and reports which were omitted. */
 export async function prepared<R>(
   flags: Flags,
   method: string,
@@ -107,9 +107,9 @@ const MOST_SAID = 5;
 /** A line that was left out without a word would be looked for in vain. */
 function sayLeftOut(name: string, { rows, refused, cut, skipped }: TrainingData<unknown>, longest: number): void {
   for (const { line, field, expected, got } of refused.slice(0, MOST_SAID)) {
-    say(`${name}:${line}: ${field || 'the row'} should be ${expected}, it is ${got}; the line is left out.`);
+    say(`${name}:${line}: ${field || 'the row'} should be ${expected}, it is ${got}; the line is omitted.`);
   }
-  if (refused.length > MOST_SAID) say(`${name}: ${refused.length - MOST_SAID} more lines are left out.`);
+  if (refused.length > MOST_SAID) say(`${name}: ${refused.length - MOST_SAID} more lines are omitted.`);
   const all = rows.length + skipped;
   if (cut > 0) say(`${name}: ${cut} of ${all} rows cut at ${longest} tokens.`);
   if (skipped > 0) say(`${name}: ${skipped} of ${all} rows left out: nothing to learn within ${longest} tokens.`);
@@ -131,7 +131,7 @@ export type StepSize = Omit<MemoryOptions, 'adapter' | 'recompute'> & {
   readonly smaller?: { readonly flag: string; readonly now: number };
 };
 
-/** Refuses a run that there is no memory for: that of this machine, or what --memory-limit says. */
+/** Refuses a run that does not fit into memory: that of this machine, or --memory-limit. */
 export function requireMemory(
   flags: Flags,
   { start, adapter }: Prepared<unknown>,
@@ -159,7 +159,7 @@ export function requireMemory(
 /** Half of a number, half of that, and so on to 1. */
 const halves = (from: number): number[] => (from < 2 ? [] : [Math.floor(from / 2), ...halves(Math.floor(from / 2))]);
 
-/** A model that only says what it thinks of rows: the one named by --reference, or what the run begins with. */
+/** A model that only computes log-probabilities of rows: the one of --reference, or the one the run starts from. */
 export async function withReferenceModel<T>(
   flags: Flags,
   { start, config }: Prepared<unknown>,
@@ -181,7 +181,7 @@ export type Trained = {
 };
 
 /**
- * Trains and tells: on standard error a bar, on standard output what came out. `reference` is computed once for a run, before its first
+ * Trains and reports: a progress bar on standard error, the result on standard output. `reference` is computed once for a run, before its first
  * step, and kept with it.
  */
 export async function runTraining(
@@ -252,7 +252,7 @@ export async function runTraining(
       reference,
     );
     bar.stop();
-    // A run that was finished before is told about again, without a step.
+    // A run that was finished before is reported again, without a step.
     const at = saved ?? (await finishedAt(folder));
     await out.finish(at.id);
     if (policy !== null) await withContext(flags, (context) => recordCheckpoint(context, at.dir, policy));
@@ -281,8 +281,8 @@ export async function runTraining(
   } catch (error) {
     bar.stop();
     if (!(error instanceof TroupeError) || error.code !== 'interrupted') throw error;
-    throw new TroupeError('interrupted', `${error.message} What was learnt is saved in ${folder}.`, {
-      hint: 'Say the same command again to go on.',
+    throw new TroupeError('interrupted', `${error.message} The progress is saved in ${folder}.`, {
+      hint: 'Rerun the command to go on.',
     });
   } finally {
     await closeRun(run);

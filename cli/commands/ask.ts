@@ -12,8 +12,8 @@ export function askCommands(program: Command): void {
   databaseCommand(
     program
       .command('episodes')
-      .option('--limit <n>', 'at most so many', wholeNumber('limit'), 20)
-      .option('--task <id>', 'of this task')
+      .option('--limit <n>', 'maximum number of rows', wholeNumber('limit'), 20)
+      .option('--task <id>', 'only episodes of this task')
       .addHelpText('after', '\nExamples:\n  troupe episodes --limit 5\n  troupe episodes --task maths-17 --json'),
     async ({ db }, _, flags) => {
       const rows = await rowsOf(
@@ -50,7 +50,7 @@ export function askCommands(program: Command): void {
     program
       .command('show')
       .argument('<episode>')
-      .option('--full', 'whole texts, however long')
+      .option('--full', 'print texts in full')
       .addHelpText(
         'after',
         '\nExamples:\n  troupe show run-1\n  troupe show run-1 --full | less\n  troupe show run-1 --json',
@@ -83,7 +83,7 @@ export function askCommands(program: Command): void {
     program
       .command('lineage')
       .argument('<id>', 'an episode, step, dataset, row of a dataset (DATASET/SPLIT/ROW) or checkpoint')
-      .option('--depth <n>', 'how many relations are followed each way', wholeNumber('depth'), 2)
+      .option('--depth <n>', 'number of relations to follow in each direction', wholeNumber('depth'), 2)
       .addHelpText(
         'after',
         `
@@ -184,7 +184,7 @@ Examples:
       .command('rebuild')
       .addHelpText(
         'after',
-        '\nJudgements are computed again as the log says they were asked for. Readers see the old tables until the swap.\n\nExample:\n  troupe rebuild',
+        '\nJudgements are recomputed from the requests in the log. Readers see the old tables until the swap.\n\nExample:\n  troupe rebuild',
       ),
     async ({ db, patiently }, _, flags) => {
       const bar = progressBar('Rebuilding', { quiet: flags.quiet === true || flags.json === true });

@@ -1,4 +1,4 @@
-/** Who lost the runs that failed: what is recorded, how right it is, and asking a judge model. */
+/** Failure attribution: list it, evaluate it against labels, and ask a judge model for it. */
 import { randomUUID } from 'node:crypto';
 import { type Command, Option } from 'commander';
 import { EXIT, TroupeError } from '../../errors.ts';
@@ -21,9 +21,9 @@ export function blameCommands(program: Command): void {
   projectCommand(
     blame
       .command('list')
-      .description('what methods and annotators say, by episode')
-      .option('--method <name>', 'only that of one method')
-      .option('--episode <id>', 'only that of one episode')
+      .description('list the attributions of methods and annotators, by episode')
+      .option('--method <name>', 'only attributions by this method')
+      .option('--episode <id>', 'only attributions of this episode')
       .addHelpText(
         'after',
         '\nExamples:\n  troupe judge --methods failure_signs\n  troupe blame list --method failure_signs',
@@ -35,7 +35,7 @@ export function blameCommands(program: Command): void {
       else
         print(
           table(
-            ['episode', 'says', 'rank', 'agent', 'entry', 'step', 'value', 'reason'],
+            ['episode', 'author', 'rank', 'agent', 'entry', 'step', 'value', 'reason'],
             rows.map((row) => [
               row.episode_id,
               row.says,
@@ -54,22 +54,31 @@ export function blameCommands(program: Command): void {
   projectCommand(
     blame
       .command('evaluate')
-      .description('how often the right agent and the right entry are blamed, against what people said')
-      .option('--method <name>', 'only what was judged by this method')
-      .option('--annotator <name>', 'only what this annotator said')
-      .option('--gold <annotator>', 'whose labels are right; all that no model gave if left out')
-      .addOption(new Option('--by <what>', 'groups beside all of them').choices([...GROUPINGS]).default('origin'))
+      .description('measure how often attributions name the right agent and entry, against the labels of annotators')
+      .option('--method <name>', 'only attributions by this method')
+      .option('--annotator <name>', 'only attributions by this annotator')
+      .option(
+        '--gold <annotator>',
+        'annotator whose labels are the ground truth (default: every label not given by a model)',
+      )
       .addOption(
-        new Option('--match <how>', 'contains: the true value is part of the said one, as the published script has it')
+        new Option('--by <what>', 'grouping of the results, shown beside the total')
+          .choices([...GROUPINGS])
+          .default('origin'),
+      )
+      .addOption(
+        new Option('--match <how>', 'contains: the true value is part of the predicted one, as in the published script')
           .choices(['exact', 'contains'])
           .default('exact'),
       )
       .option(
         '--cross-validate <folds>',
-        'fit failure_signs again and score it on what was held out',
+        'refit failure_signs on each fold and score it on held-out episodes',
         wholeNumber('cross-validate'),
       )
-      .addOption(new Option('--taxonomy <name>', 'modes found and agreement of annotators instead').choices(['mast']))
+      .addOption(
+        new Option('--taxonomy <name>', 'show failure modes and agreement of annotators instead').choices(['mast']),
+      )
       .addHelpText(
         'after',
         '\nExamples:\n  troupe blame evaluate --by coordination\n  troupe blame evaluate --cross-validate 10\n  troupe blame evaluate --taxonomy mast --json',
@@ -101,20 +110,20 @@ export function blameCommands(program: Command): void {
   projectCommand(
     blame
       .command('annotate')
-      .description('ask a judge model what went wrong, once for each failed episode, and record its answers')
+      .description('ask a judge model about each failed episode once, and record its answers')
       .requiredOption('--model <name>', 'name of the model at the endpoint')
-      .option('--endpoint <url>', 'an OpenAI-compatible address; the gateway of this project if left out')
-      .option('--key-env <name>', 'environment variable with the key of the endpoint')
-      .addOption(new Option('--method <name>', 'how to ask').choices([...ANNOTATIONS]).default('who-and-when'))
-      .option('--episode <id...>', 'only these; all that failed if left out')
-      .option('--with-reference', 'show the model the right answer')
-      .option('--max-calls <n>', 'requests after which it stops', wholeNumber('max-calls'))
-      .option('--max-tokens <n>', 'tokens after which it stops', wholeNumber('max-tokens'))
-      .option('--conversation-tokens <n>', 'a longer conversation is cut', wholeNumber('conversation-tokens'))
-      .option('--concurrency <n>', 'episodes asked about at once', wholeNumber('concurrency'))
+      .option('--endpoint <url>', 'OpenAI-compatible base URL (default: the gateway of this project)')
+      .option('--key-env <name>', 'environment variable that holds the API key of the endpoint')
+      .addOption(new Option('--method <name>', 'prompt to use').choices([...ANNOTATIONS]).default('who-and-when'))
+      .option('--episode <id...>', 'only these episodes (default: all failed ones)')
+      .option('--with-reference', 'show the ground truth to the model')
+      .option('--max-calls <n>', 'stop after this many requests', wholeNumber('max-calls'))
+      .option('--max-tokens <n>', 'stop after this many tokens', wholeNumber('max-tokens'))
+      .option('--conversation-tokens <n>', 'truncate longer conversations', wholeNumber('conversation-tokens'))
+      .option('--concurrency <n>', 'episodes in flight at once', wholeNumber('concurrency'))
       .addHelpText(
         'after',
-        '\nWhat was answered is recorded and never asked again: run the same line again to go on where it stopped.\n' +
+        '\nAnswers are recorded and never requested twice: rerun the command to go on where it stopped.\n' +
           '\nExamples:\n  troupe blame annotate --model policy:judge --max-calls 200\n  troupe blame annotate --model gpt-x --endpoint https://models.example/v1 --key-env JUDGE_KEY --method mast',
       ),
     annotate,
@@ -136,7 +145,7 @@ async function annotate(context: Context, _: readonly string[], flags: Flags): P
     ...(flags.conversationTokens === undefined ? {} : { conversation_tokens: flags.conversationTokens }),
     ...(flags.concurrency === undefined ? {} : { concurrency: flags.concurrency }),
   });
-  // A key that is not there is said before anything is recorded.
+  // A missing key is reported before anything is recorded.
   chatEndpoint({ ...spec, key_env: spec.key_env ?? null }, process.env);
   const interrupted = untilInterrupted();
   const jobId = `annotate-${randomUUID()}`;

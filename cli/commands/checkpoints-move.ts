@@ -23,14 +23,14 @@ export function checkpointMoveCommands(checkpoints: Command): void {
       .command('prune')
       .description('remove the checkpoints of a folder that no rule keeps; latest and released ones are always kept')
       .argument('<dir>', 'folder of checkpoints')
-      .requiredOption('--keep-last <n>', 'keep so many of the highest steps', positive('keep-last'))
-      .option('--keep-every <n>', 'keep those whose step is a multiple of this', positive('keep-every'))
+      .requiredOption('--keep-last <n>', 'keep the N checkpoints with the highest steps', positive('keep-last'))
+      .option('--keep-every <n>', 'keep checkpoints whose step is a multiple of N', positive('keep-every'))
       .option('--keep-best <metric>', 'keep the best by a metric: METRIC, METRIC:min or METRIC:max', bestSpec)
-      .option('--dry-run', 'say what would be removed, and remove nothing')
+      .option('--dry-run', 'print what would be removed, and remove nothing')
       .addHelpText(
         'after',
         `
-The best is the smallest where the metric's name ends in "loss", else the greatest, unless :min or :max is said.
+The best is the smallest where the metric's name ends in "loss", else the greatest, unless :min or :max is given.
 A checkpoint that cannot be read is kept. What was ever released is asked of the project, where there is one.
 
 Examples:
@@ -63,7 +63,7 @@ Examples:
         });
         return EXIT.done;
       }
-      if (released === null) say('There is no project here: whether one of these was released is not known.');
+      if (released === null) say('There is no project here, so it is unknown whether one of these was released.');
       const rows = [
         ...kept.map(({ id, why }) => [id, 'kept', why.join(', ')]),
         ...removed.map(({ id, step, bytes }) => [
@@ -83,11 +83,11 @@ Examples:
   plainCommand(
     checkpoints
       .command('push')
-      .description('bring a checkpoint to a bucket, or to another folder')
+      .description('copy a checkpoint to a bucket or another folder')
       .argument('<checkpoint>', 'its directory, or its id')
       .argument('<store>', 's3://bucket/prefix, or a folder')
-      .option('--in <dir>', 'folder in which an id is looked for')
-      .option('--latest', 'let latest there name it')
+      .option('--in <dir>', 'folder to look up an id in')
+      .option('--latest', 'update the pointer latest there')
       .addHelpText(
         'after',
         `${ACCESS}\n\nExamples:\n  troupe checkpoints push ./checkpoints/ab12cd34ef56ab78 s3://bucket/team/coder --latest\n  troupe checkpoints push ab12cd34ef56ab78 /mnt/backup --in ./checkpoints`,
@@ -110,10 +110,10 @@ Examples:
   plainCommand(
     checkpoints
       .command('pull')
-      .description('bring a checkpoint from a bucket, or from another folder; the latest one where no id is said')
+      .description('copy a checkpoint from a bucket or another folder; the latest one if no id is given')
       .argument('<store>', 's3://bucket/prefix or s3://bucket/prefix/ID, or a folder')
       .argument('<dir>', 'folder of checkpoints that it is to lie in')
-      .option('--latest', 'let latest of the folder name it')
+      .option('--latest', 'update the pointer latest of the folder')
       .addHelpText(
         'after',
         `${ACCESS}\n\nExamples:\n  troupe checkpoints pull s3://bucket/team/coder ./checkpoints --latest\n  troupe checkpoints pull s3://bucket/team/coder/ab12cd34ef56ab78 ./checkpoints`,
@@ -129,7 +129,7 @@ Examples:
       if (id === undefined) {
         throw new TroupeError(
           'not_found',
-          `${store.address} has no latest checkpoint; say which: ${store.address}/ID.`,
+          `${store.address} has no latest checkpoint; name one: ${store.address}/ID.`,
           {
             hint: `It holds ${(await store.list()).slice(-5).join(', ') || 'no checkpoint'}.`,
           },

@@ -13,7 +13,7 @@ import { checkpointMoveCommands } from './checkpoints-move.ts';
 export function checkpointsCommands(program: Command): void {
   const checkpoints = program
     .command('checkpoints')
-    .option('--all', 'also live weights between two checkpoints')
+    .option('--all', 'include live weights between two checkpoints')
     .addHelpText(
       'after',
       `
@@ -64,7 +64,7 @@ function addCommand(checkpoints: Command): void {
       .command('add')
       .description('record a checkpoint that was trained by hand, with its datasets and its parent')
       .argument('<dir>', 'its directory')
-      .requiredOption('--policy <name>', 'policy it belongs to')
+      .requiredOption('--policy <name>', 'policy of the checkpoint')
       .addHelpText(
         'after',
         '\nThen release, checkpoints and lineage know it.\n\nExample:\n  troupe checkpoints add ./checkpoints/ab12cd34ef56ab78 --policy coder',
@@ -83,9 +83,9 @@ function listCommand(checkpoints: Command): void {
   plainCommand(
     checkpoints
       .command('list')
-      .description('checkpoints of a folder by their steps, and whether each is what was saved')
+      .description('list the checkpoints of a folder by step, and verify each')
       .argument('[dir]', 'folder of checkpoints')
-      .option('--quick', 'look at sizes only: no file is hashed')
+      .option('--quick', 'check sizes only, without hashing files')
       .addHelpText(
         'after',
         '\nExamples:\n  troupe checkpoints list ./checkpoints\n  troupe checkpoints list --quick --json',
@@ -121,7 +121,7 @@ function latestCommand(checkpoints: Command): void {
   plainCommand(
     checkpoints
       .command('latest')
-      .description('the directory that latest of a folder names')
+      .description('print the directory that the pointer latest of a folder names')
       .argument('[dir]', 'folder of checkpoints')
       .addHelpText(
         'after',
@@ -146,9 +146,9 @@ function showCommand(checkpoints: Command): void {
   plainCommand(
     checkpoints
       .command('show')
-      .description('where a checkpoint comes from: its datasets, its numbers and the checkpoints before it')
+      .description('show the origin of a checkpoint: its datasets, its metrics and its ancestors')
       .argument('<checkpoint>', 'its directory, or its id')
-      .option('--in <dir>', 'folder that holds it and those before it')
+      .option('--in <dir>', 'folder that holds it and its ancestors')
       .addHelpText(
         'after',
         '\nExamples:\n  troupe checkpoints show ./checkpoints/ab12cd34ef56ab78\n  troupe checkpoints show ab12cd34ef56ab78 --in ./checkpoints --json',
@@ -193,9 +193,9 @@ function verifyCommand(checkpoints: Command): void {
   plainCommand(
     checkpoints
       .command('verify')
-      .description('compare every file of a checkpoint, or of all of a folder, with the hash it was saved with')
+      .description('verify every file of a checkpoint, or of all in a folder, against its stored hash')
       .argument('<checkpoint>', 'its directory, its id, or a folder of checkpoints')
-      .option('--in <dir>', 'folder in which an id is looked for')
+      .option('--in <dir>', 'folder to look up an id in')
       .addHelpText(
         'after',
         '\nEnds with 1 where one is damaged, and names the file.\n\nExamples:\n  troupe checkpoints verify ./checkpoints/ab12cd34ef56ab78\n  troupe checkpoints verify ./checkpoints',

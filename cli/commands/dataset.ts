@@ -11,7 +11,7 @@ import { plainCommand, projectCommand } from '../command.ts';
 import { print, printJson, say, table } from '../output.ts';
 import { VERSION } from '../version.ts';
 
-/** Said here so that help reads no columns; a test holds it to the catalogue. */
+/** Repeated here so that help loads no column code; a test compares it with the catalogue. */
 const LAYOUT_HELP = [
   '  trl-sft           TRL SFTTrainer: prompt and completion as messages, with tools; the completion is learnt',
   '  trl-preference    TRL DPOTrainer: prompt, chosen and rejected as messages, with tools',
@@ -38,7 +38,7 @@ export function datasetCommands(program: Command): void {
   projectCommand(
     dataset
       .command('freeze')
-      .description('freeze what a recipe says into an immutable folder with a manifest')
+      .description('freeze the rows that a recipe selects into an immutable folder with a manifest')
       .argument('<recipe>', 'YAML or JSON file; - for standard input')
       .addHelpText(
         'after',
@@ -101,7 +101,7 @@ export function datasetCommands(program: Command): void {
   projectCommand(
     dataset
       .command('show')
-      .description('the manifest of a dataset')
+      .description('show the manifest of a dataset')
       .argument('<dataset>', 'id, name or folder')
       .addHelpText('after', '\nExample:\n  troupe dataset show good-solvers'),
     async ({ home }, [name]) => {
@@ -113,7 +113,7 @@ export function datasetCommands(program: Command): void {
   projectCommand(
     dataset
       .command('diff')
-      .description('which rows two datasets do not share')
+      .description('show the rows that two datasets do not share')
       .argument('<a>')
       .argument('<b>')
       .addHelpText('after', '\nExample:\n  troupe dataset diff good-solvers ab12cd34'),
@@ -128,10 +128,10 @@ export function datasetCommands(program: Command): void {
   projectCommand(
     dataset
       .command('export')
-      .description('write a frozen dataset in the files that a trainer of somebody else reads')
+      .description('write a frozen dataset in the file layout of another trainer')
       .argument('<dataset>', 'id, name or folder')
-      .requiredOption('--layout <name>', 'whose files; the list is below')
-      .requiredOption('--out <dir>', 'folder to write; nothing may be there')
+      .requiredOption('--layout <name>', 'file layout; see the list below')
+      .requiredOption('--out <dir>', 'folder to write; must not exist or be empty')
       .addHelpText(
         'after',
         `

@@ -19,9 +19,9 @@ export function deadLetterCommands(program: Command): void {
   projectCommand(
     letters
       .command('list', { isDefault: true })
-      .description('newest first')
-      .option('--limit <n>', 'at most so many', wholeNumber('limit'), 50)
-      .option('--code <code>', 'only those refused for this reason')
+      .description('list dead letters, newest first')
+      .option('--limit <n>', 'maximum number of rows', wholeNumber('limit'), 50)
+      .option('--code <code>', 'only dead letters with this error code')
       .addHelpText('after', '\nExample:\n  troupe deadletters list --limit 5 --json'),
     async ({ db }, _, flags) => {
       const rows = await rowsOf(
@@ -35,7 +35,7 @@ export function deadLetterCommands(program: Command): void {
           .limit(flags.limit as number),
       );
       if (flags.json) printJson({ dead_letters: rows });
-      else if (rows.length === 0) print('No dead letters: nothing was refused.');
+      else if (rows.length === 0) print('No dead letters: nothing was rejected.');
       else
         print(
           table(
@@ -50,7 +50,7 @@ export function deadLetterCommands(program: Command): void {
   projectCommand(
     letters
       .command('show')
-      .description('one dead letter with its bytes as they came')
+      .description('show one dead letter with its original bytes')
       .argument('<id>')
       .addHelpText('after', '\nExamples:\n  troupe deadletters show 12\n  troupe deadletters show 12 --json'),
     async ({ db }, [id], flags) => {
@@ -75,17 +75,17 @@ export function deadLetterCommands(program: Command): void {
   projectCommand(
     letters
       .command('replay')
-      .description('take refused records through the door again, after what refused them was put right')
+      .description('ingest rejected records again, once the cause of the rejection is fixed')
       .argument('[id...]')
-      .option('--all', 'all that were not replayed yet')
-      .option('--code <code>', 'only those refused for this reason')
+      .option('--all', 'every dead letter that was not replayed yet')
+      .option('--code <code>', 'only dead letters with this error code')
       .addHelpText(
         'after',
-        '\nOne that passes is marked replayed; one that does not stays, and the command ends with 3.\n\nExamples:\n  troupe deadletters replay 12 13\n  troupe deadletters replay --all --code unknown_event',
+        '\nA record that is accepted is marked replayed; if any is rejected again, the command exits with 3.\n\nExamples:\n  troupe deadletters replay 12 13\n  troupe deadletters replay --all --code unknown_event',
       ),
     async (context, ids, flags) => {
       if (ids.length === 0 && !flags.all && !flags.code)
-        throw new TroupeError('usage', 'Say which: ids, --code CODE, or --all.');
+        throw new TroupeError('usage', 'Missing ids, --code CODE or --all.');
       const { db, log, now, catchUp } = context;
       const done = await replay(db, {
         log,

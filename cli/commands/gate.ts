@@ -23,9 +23,9 @@ export function gateCommands(program: Command): void {
   projectCommand(
     gate
       .command('show')
-      .description('the report of a gate, as Markdown or JSON')
+      .description('show the report of a gate, as Markdown or JSON')
       .argument('<run>', 'run of a plan, such as nightly-1')
-      .option('--round <n>', 'round of the run; the last with a report if left out', wholeNumber('round'))
+      .option('--round <n>', 'round of the run (default: the last one with a report)', wholeNumber('round'))
       .addHelpText(
         'after',
         '\nEnds with 7 where the candidate did not pass.\n\nExamples:\n  troupe gate show nightly-1\n  troupe gate show nightly-1 --round 2 --json',
@@ -73,7 +73,7 @@ export function gateCommands(program: Command): void {
             : 'keep the candidates of a run that waits for a decision unreleased, and go on with the run',
         )
         .argument('<run>', 'run of a plan, such as nightly-1')
-        .option('--reason <text>', 'why')
+        .option('--reason <text>', 'reason to record')
         .option('--detach', 'leave the rest of the run to the processes of `troupe up`')
         .addHelpText('after', `\nExample:\n  troupe gate ${name} nightly-1 --reason "read 20 answers"`),
       (context, [run], flags) => decide(context, run!, passed, flags),
@@ -95,7 +95,10 @@ async function decide(context: Context, run: string, passed: boolean, flags: Fla
   const reason = (flags.reason as string | undefined) ?? `${passed ? 'Accepted' : 'Refused'} by a person.`;
   const result: ManualReport = { format: 'troupe-gate/1', kind: 'manual', passed, reason };
   if (waiting === undefined || !(await endWaiting(context, { job_id: waiting.job_id, kind: 'decision', result })))
-    throw new TroupeError('not_found', `Run ${run} waits for no decision; troupe plan show ${run} shows where it is.`);
+    throw new TroupeError(
+      'not_found',
+      `Run ${run} does not wait for a decision; \`troupe plan show ${run}\` shows its state.`,
+    );
   if (!flags.detach) return finishRun(context, run, flags);
   if (flags.json) printJson({ gate: waiting.job_id, ...result });
   else print(`${waiting.job_id}: ${passed ? 'accepted' : 'refused'}.`);

@@ -19,8 +19,8 @@ const DEFAULT_METHODS: readonly MethodAsked[] = [
 
 const HELP = `
 A group is judged once all its episodes are closed, and again when something about it changes. One that stays smaller than its announced
-size is judged after close_after seconds without events; its credits have the reason partial_group. What is said stays side by side:
-the same method with other parameters does not replace it.
+size is judged after close_after seconds without events; its credits have the reason partial_group. Results are stored side by side:
+the same method with other parameters does not replace them.
 
 Examples:
   troupe judge
@@ -40,7 +40,7 @@ export function judgeCommands(program: Command): void {
       .option('--where <filter>', 'only these episodes and their groups: a filter as in a recipe, as JSON')
       .option('--episode <id...>', 'only these episodes and their groups')
       .option('--share <k/n>', 'only the k-th of n shares of the groups, so that n processes divide the work')
-      .option('--all', 'also episodes that did not change since they were judged')
+      .option('--all', 'include episodes that did not change since they were judged')
       .addHelpText('after', HELP),
     async ({ db, log, now, config, catchUp, patiently }, _, flags) => {
       const methods = flags.methods

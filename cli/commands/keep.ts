@@ -14,12 +14,12 @@ export function keepCommands(program: Command): void {
   projectCommand(
     program
       .command('erase')
-      .option('--subject <id>', 'everything that names this person in its field subject')
+      .option('--subject <id>', 'every event with this person in its field subject')
       .option('--episode <id>', 'one episode')
-      .option('--reason <text>', 'kept with the erasure; name nobody in it')
-      .option('--keep-datasets', 'mark the datasets that used it, and leave their files')
-      .option('--dry-run', 'change nothing; say what would be erased')
-      .option('--yes', 'do not ask, do it')
+      .option('--reason <text>', 'reason to store with the erasure; must not name a person')
+      .option('--keep-datasets', 'mark the datasets that used it, but keep their files')
+      .option('--dry-run', 'print what would be erased, and change nothing')
+      .option('--yes', 'do not ask for confirmation')
       .addHelpText(
         'after',
         '\nIds, kinds, counts and order stay; text, arguments, outputs and token ids go, and the same events are refused when they come\nagain. Datasets and checkpoints that used it are marked (view traj.erasures); the files of the datasets are removed.\n\nExamples:\n  troupe erase --subject customer-17 --dry-run\n  troupe erase --subject customer-17 --reason "asked for on 2026-11-20" --yes\n  troupe erase --episode run-1 --yes --json',
@@ -47,7 +47,7 @@ export function keepCommands(program: Command): void {
         !flags.yes &&
         !(await agreed(`This erases ${sentence}. It cannot be undone. Type erase to go on: `, 'erase'))
       ) {
-        throw new TroupeError('usage', `Nothing was erased (${sentence}). Say --yes to do it.`);
+        throw new TroupeError('usage', `Nothing was erased (${sentence}). Pass --yes to confirm.`);
       }
       const erasure = await eraseEverywhere(db, what, {
         codeVersion: VERSION,
@@ -87,7 +87,7 @@ function whatOf(flags: Readonly<Record<string, unknown>>): EraseWhat {
   const { subject, episode } = flags;
   if (typeof subject === 'string' && episode === undefined) return { subject };
   if (typeof episode === 'string' && subject === undefined) return { episode };
-  throw new TroupeError('usage', 'Say what to erase: --subject ID, or --episode ID.');
+  throw new TroupeError('usage', 'Missing --subject ID or --episode ID.');
 }
 
 /** Where nobody can answer, nobody has agreed. */

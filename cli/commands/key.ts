@@ -21,10 +21,10 @@ export function keyCommands(program: Command): void {
   databaseCommand(
     key
       .command('create')
-      .description('make a key; it is shown once')
-      .requiredOption('--scopes <list>', `what it may do, separated by commas: ${SCOPES.join(', ')}`)
-      .requiredOption('--name <text>', 'what it is for')
-      .option('--expires <time>', 'when it ends: after 90d, 12h, 4w, 1y, or never', '90d')
+      .description('create a key; it is shown only once')
+      .requiredOption('--scopes <list>', `permissions, separated by commas: ${SCOPES.join(', ')}`)
+      .requiredOption('--name <text>', 'purpose of the key')
+      .option('--expires <time>', 'lifetime: 90d, 12h, 4w, 1y, or never', '90d')
       .addHelpText(
         'after',
         '\ningest: events and the gateway · read: lists, episodes, the page · admin: everything.\n\nExamples:\n  troupe key create --scopes ingest --name agents\n  troupe key create --scopes read,sql --expires 4w --name dashboard\n  export TROUPE_KEY=$(troupe key create --scopes ingest --name ci --quiet)',
@@ -47,7 +47,7 @@ export function keyCommands(program: Command): void {
   databaseCommand(
     key
       .command('list')
-      .description('all keys, without what opens')
+      .description('list the keys, without their secrets')
       .addHelpText('after', '\nExample:\n  troupe key list --json'),
     async ({ db, now }, _, flags) => {
       const keys = (await listKeys(db)).map((one) => ({ ...one, state: stateOf(one, now()) }));
@@ -68,11 +68,11 @@ export function keyCommands(program: Command): void {
   databaseCommand(
     key
       .command('revoke')
-      .description('end a key: every process refuses it within 30 seconds')
+      .description('revoke a key: every process refuses it within 30 seconds')
       .argument('<key>', 'the part that `key list` shows, or its name')
       .addHelpText('after', '\nExamples:\n  troupe key revoke 04kXZqQ2mB7\n  troupe key revoke dashboard'),
     async ({ db }, [which], flags) => {
-      // Whoever pastes a whole key means that key; its lookup says which one it is.
+      // A whole key is accepted too: its lookup part identifies it.
       const { lookup, name } = await revokeKey(db, /^troupe_([0-9A-Za-z]{11})_/.exec(which!)?.[1] ?? which!);
       if (flags.json) printJson({ lookup, name, state: 'revoked' });
       else print(`Revoked: ${lookup} (${name})`);
@@ -100,5 +100,8 @@ function endOf(text: string, now: Date): Date | null {
   const [, count, unit] = /^(\d{1,6})([mhdwy])$/.exec(text) ?? [];
   const seconds = Number(count) * UNITS[unit as keyof typeof UNITS];
   if (seconds > 0 && seconds <= LONGEST_DAYS * UNITS.d) return new Date(now.getTime() + seconds * 1000);
-  throw new TroupeError('usage', `--expires should be such as 90d, 12h, 4w, 1y or never, but it is ${got(text)}.`);
+  throw new TroupeError(
+    'usage',
+    `--expires should be a time such as 90d, 12h, 4w, 1y, or never, but it is ${got(text)}.`,
+  );
 }

@@ -23,12 +23,22 @@ function speakCommands(program: Command): void {
       .requiredOption('--model <dir>', 'directory of the model or checkpoint')
       .option('--prompt-ids <ids>', 'token ids, separated by commas', ids)
       .option('--prompt <text>', 'text instead of ids')
-      .option('--max-tokens <n>', 'new tokens at most', wholeNumber('max-tokens'), 64)
+      .option('--max-tokens <n>', 'maximum number of new tokens', wholeNumber('max-tokens'), 64)
       .option('--temperature <x>', '0 is greedy', number('temperature'), 1)
-      .option('--top-k <n>', 'draw among the so many likeliest tokens; 0: all', wholeNumber('top-k'), 0)
-      .option('--top-p <x>', 'draw among the likeliest tokens that have so much of the probability', number('top-p'), 1)
-      .option('--min-p <x>', 'draw among tokens at least so many times as likely as the likeliest', number('min-p'), 0)
-      .option('--stop <text...>', 'end where one of these was said')
+      .option('--top-k <n>', 'sample from the N most likely tokens; 0: all', wholeNumber('top-k'), 0)
+      .option(
+        '--top-p <x>',
+        'sample from the most likely tokens that hold this share of the probability',
+        number('top-p'),
+        1,
+      )
+      .option(
+        '--min-p <x>',
+        'sample from tokens at least this share as likely as the most likely one',
+        number('min-p'),
+        0,
+      )
+      .option('--stop <text...>', 'stop at any of these texts')
       .option('--threads <n>', 'threads (TROUPE_THREADS, 1)', wholeNumber('threads'))
       .option('--seed <n>', 'seed', wholeNumber('seed'), 0)
       .option('--n <n>', 'samples', wholeNumber('n'), 1)
@@ -39,14 +49,14 @@ function speakCommands(program: Command): void {
     async (_, flags) => {
       const config = loadConfig(flags, process.env);
       if (flags.promptIds === undefined && flags.prompt === undefined)
-        throw new TroupeError('usage', 'What shall it continue? Say --prompt TEXT or --prompt-ids 1,2,3.');
+        throw new TroupeError('usage', 'Missing --prompt TEXT or --prompt-ids 1,2,3.');
       const { model, policy } = await speaker(String(flags.model), config.threads);
       const promptIds = (flags.promptIds as number[] | undefined) ?? model.tokenizer.encode(String(flags.prompt));
       const stops = (flags.stop as string[] | undefined) ?? [];
       /** A model may have more ids than its tokenizer has tokens; such an id has no text. */
       const textOf = (ids: readonly number[]) =>
         model.tokenizer.decode(ids.filter((id) => model.tokenizer.token(id) !== null));
-      /** What was said before the first stop, or null where there is none. */
+      /** The text before the first stop, or null where there is none. */
       const said = (text: string): string | null => {
         const ends = stops.map((stop) => text.indexOf(stop)).filter((end) => end >= 0);
         return ends.length === 0 ? null : text.slice(0, Math.min(...ends));

@@ -14,7 +14,7 @@ export function logCommands(program: Command): void {
   databaseCommand(
     log
       .command('list', { isDefault: true })
-      .description('list the logs that events of the project lie in')
+      .description('list the logs that hold events of the project')
       .addHelpText(
         'after',
         '\nread: how many offsets of the topic were read; "–" for the log in the database. #1 after a name: it took the place of the first.\n\nExamples:\n  troupe log list\n  troupe log list --json',
@@ -36,8 +36,8 @@ export function logCommands(program: Command): void {
   projectCommand(
     log
       .command('adopt')
-      .description('take a topic that replaced the one that was read as a new log, from its beginning')
-      .option('--yes', 'do not ask, do it')
+      .description('adopt a topic that replaced the one read so far as a new log, from its beginning')
+      .option('--yes', 'do not ask for confirmation')
       .addHelpText(
         'after',
         '\nFor error log_replaced where the old topic is gone for good, and for log_truncated. What was read stays in the tables. What the\nold topic held and nobody had read is lost: send it again. A topic that is missing is made with kafka_partitions partitions.\nIngest takes events again within seconds; a projector that ended is started again by you, or by `troupe up`.\n\nExamples:\n  troupe log adopt\n  troupe log adopt --yes --json',
@@ -66,7 +66,7 @@ async function adopted({ db, source, config, patiently }: Context, flags: Flags)
       : `Now it has ${now.partitions.length} partitions with ${records} offsets, in cluster ${clusterNow}`;
   say(`${known.label} is not the log that was read: ${why}. ${found}.`);
   if (!flags.yes && !(await agreed('Its beginning is where reading goes on. Type adopt to go on: ', 'adopt')))
-    throw new TroupeError('usage', 'Nothing was adopted. Say --yes to do it.');
+    throw new TroupeError('usage', 'Nothing was adopted. Pass --yes to confirm.');
   const label = await adopt(db, source, { known, partitions: config.kafka_partitions });
   if (flags.json) printJson({ adopted: true, log: label, replaced: known.label, why });
   else print(`Adopted as ${label}: it is read from its beginning. What ${known.label} gave stays in the tables.`);

@@ -27,8 +27,8 @@ export function methodCommands(program: Command): void {
   plainCommand(
     method
       .command('list')
-      .description('every method: name, kind, what the judge reads for it, source')
-      .addOption(new Option('--kind <kind>', 'only those of one kind').choices(KINDS))
+      .description('list every method: name, kind, what the judge reads for it, source')
+      .addOption(new Option('--kind <kind>', 'only methods of this kind').choices(KINDS))
       .addHelpText('after', '\nExamples:\n  troupe method list --kind credit\n  troupe method list --json'),
     async (_, flags) => {
       const rows = ALL_METHODS.filter(({ kind }) => flags.kind === undefined || flags.kind === kind).map(described);
@@ -46,7 +46,7 @@ export function methodCommands(program: Command): void {
   plainCommand(
     method
       .command('show')
-      .description('one method: what it says, its source, parameters, input and an example to paste')
+      .description('show one method: its output, source, parameters, input and an example to paste')
       .argument('<name>')
       .addHelpText('after', '\nExamples:\n  troupe method show grpo_advantage\n  troupe method show gae --json'),
     async ([name], flags) => {
@@ -68,7 +68,7 @@ export function methodCommands(program: Command): void {
   plainCommand(
     method
       .command('run')
-      .description('run a method on JSON from standard input; parameters stand beside the data')
+      .description('run a method on JSON from standard input; parameters go into the same object as the data')
       .argument('[name]')
       .option(
         '--ndjson [file]',
@@ -85,7 +85,7 @@ export function methodCommands(program: Command): void {
     async ([name], flags) => {
       if (flags.ndjson !== undefined) return runLines(name, flags.ndjson, flags.quiet === true);
       if (name === undefined)
-        throw new TroupeError('usage', 'Name a method (`troupe method list`), or give lines with --ndjson.');
+        throw new TroupeError('usage', 'Missing the name of a method (`troupe method list` lists them), or --ndjson.');
       const output = runMethod(findMethod(name, ALL_METHODS), readInput(await buffer(process.stdin)));
       if (process.stdout.isTTY) printJson(output);
       else print(jsonText(output));
@@ -96,7 +96,7 @@ export function methodCommands(program: Command): void {
 
 async function runLines(name: string | undefined, from: unknown, quiet: boolean): Promise<number> {
   if (name !== undefined)
-    throw new TroupeError('usage', `With --ndjson each line names its method; leave ${got(name)} out.`);
+    throw new TroupeError('usage', `With --ndjson each line names its method; remove ${got(name)}.`);
   let lines = 0;
   const refused: number[] = [];
   const chunks = typeof from === 'string' && from !== '-' ? await opened(from) : process.stdin;
@@ -120,7 +120,7 @@ async function opened(path: string): Promise<ReadStream> {
   return stream;
 }
 
-/** What a list says of a method. */
+/** The row of a method in a list. */
 const described = (method: Method) => {
   const { name, kind, source, version, summary } = method;
   return { name, kind, reads: judgeReads(method), source, version, summary };

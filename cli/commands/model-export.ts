@@ -16,7 +16,7 @@ export function modelExportCommand(model: Command): void {
       .command('export')
       .description('write a model as safetensors in the Hugging Face layout, or as one ONNX file')
       .requiredOption('--model <dir>', 'a checkpoint, or any model in the Hugging Face layout')
-      .requiredOption('--out <dir>', 'directory to write; nothing may be there')
+      .requiredOption('--out <dir>', 'directory to write; must not exist or be empty')
       .addOption(new Option('--format <name>', 'hf, or onnx for ONNX Runtime').choices(['hf', 'onnx']).default('hf'))
       .addOption(
         new Option('--dtype <name>', 'how weights are stored; 16 bits round to nearest')

@@ -8,7 +8,7 @@ import { bytesText } from '../bytes.ts';
 import { plainCommand } from '../command.ts';
 import { print, printJson, table } from '../output.ts';
 
-/** What is said of one path: a document for programs, and rows of a table for people. */
+/** The report on one path: a document for programs, and rows of a table for people. */
 type Info = {
   readonly document: Readonly<Record<string, unknown>>;
   readonly rows: readonly (readonly [what: string, value: unknown])[];
@@ -19,7 +19,7 @@ export function modelInfoCommand(model: Command): void {
   plainCommand(
     model
       .command('info')
-      .description('what a model directory, an adapter or a file of weights holds; hashes are verified')
+      .description('show what a model directory, an adapter or a weights file holds, and verify hashes')
       .argument(
         '<path>',
         'directory of a checkpoint, a model in the Hugging Face layout or an adapter; or a .safetensors or .onnx file',

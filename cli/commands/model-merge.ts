@@ -10,10 +10,10 @@ export function modelMergeCommand(model: Command): void {
   plainCommand(
     model
       .command('merge')
-      .description('fold an adapter into the model it was trained on; the result speaks as the two together')
+      .description('merge an adapter into the model it was trained on')
       .requiredOption('--model <dir>', 'the model it was trained on')
       .requiredOption('--adapter <dir>', 'directory with adapter_config.json and adapter_model.safetensors')
-      .requiredOption('--out <dir>', 'directory to write; nothing may be there')
+      .requiredOption('--out <dir>', 'directory to write; must not exist or be empty')
       .addHelpText('after', '\nExample:\n  troupe model merge --model ./base --adapter ./adapter --out ./merged'),
     async (_, flags) => {
       const [{ openModel }, { openAdapter }, { mergeAdapter }, { saveCheckpointAt }, { emptyMeta }] = await Promise.all(

@@ -13,7 +13,7 @@ import { VERSION } from '../version.ts';
 import { readSizes, SIZE_NAMES, type Sizes, sizesOf } from './model-sizes.ts';
 
 const WORD_SPECIAL = { pad: '<pad>', eos: '<end>' };
-/** Contents joined by single spaces; what the model itself said ends with the end token. */
+/** Contents joined by single spaces; each assistant message ends with the end token. */
 const WORD_TEMPLATE = `{% for message in messages %}{% if not loop.first %}{{ ' ' }}{% endif %}{{ message.content }}{% if message.role == 'assistant' %}{{ ' ${WORD_SPECIAL.eos}' }}{% endif %}{% endfor %}`;
 
 /** What a model is made from: its text side, and what was found while that was made. */
@@ -40,25 +40,25 @@ export function modelNewCommand(model: Command): void {
     model
       .command('new')
       .description('write a new small decoder with random weights and a tokenizer of its own')
-      .requiredOption('--dir <dir>', 'directory to write; nothing may be there')
-      .option('--words <file>', 'text file whose distinct words, cut at white space, are the vocabulary')
+      .requiredOption('--dir <dir>', 'directory to write; must not exist or be empty')
+      .option('--words <file>', 'text file whose distinct words, split at white space, are the vocabulary')
       .option(
         '--text <files...>',
         'train a tokenizer on these: plain text, or chats with {"messages": […]} on each line',
       )
-      .option('--vocab <n>', 'tokens of a trained tokenizer, at most', whole('vocab'), 4096)
-      .option('--min-frequency <n>', 'pairs that occur less often become no token', whole('min-frequency'), 2)
+      .option('--vocab <n>', 'maximum vocabulary size of a trained tokenizer', whole('vocab'), 4096)
+      .option('--min-frequency <n>', 'minimum count of a pair that becomes a token', whole('min-frequency'), 2)
       .option('--config <file>', `JSON: {"words": […], "chat_template": "…", ${SIZE_NAMES.join(', ')}}`)
       .option('--family <name>', 'llama, qwen2 or qwen3 (default: llama)')
       .option('--hidden <n>', 'width of the residual stream (default: 128)', whole('hidden'))
       .option('--layers <n>', 'layers (default: 2)', whole('layers'))
-      .option('--heads <n>', 'heads of attention (default: one for 32 of the width, for 64 from 512)', whole('heads'))
-      .option('--kv-heads <n>', 'heads of keys and values (default: as many)', whole('kv-heads'))
+      .option('--heads <n>', 'attention heads (default: width / 32, from width 512 on width / 64)', whole('heads'))
+      .option('--kv-heads <n>', 'key-value heads (default: the number of heads)', whole('kv-heads'))
       .option('--head-dim <n>', 'width of one head (default: width / heads)', whole('head-dim'))
-      .option('--ff <n>', 'width of the feed-forward part (default: 8/3 of the width)', whole('ff'))
-      .option('--context <n>', 'tokens of the longest row (default: 256; with --text 1024)', whole('context'))
-      .option('--untied', 'an output matrix of its own, not that of the embeddings')
-      .option('--seed <n>', 'seed of the weights', wholeNumber('seed'), 0)
+      .option('--ff <n>', 'width of the feed-forward layer (default: 8/3 of the width)', whole('ff'))
+      .option('--context <n>', 'context length in tokens (default: 256; with --text 1024)', whole('context'))
+      .option('--untied', 'use an output matrix separate from the embeddings')
+      .option('--seed <n>', 'random seed of the weights', wholeNumber('seed'), 0)
       .addHelpText(
         'after',
         `
@@ -126,7 +126,7 @@ async function wordSide(flags: Flags, { words: listed, chatTemplate }: Document)
   if (flags.words === undefined && flags.config === undefined) {
     throw new TroupeError(
       'usage',
-      'Which text shall the model know? Say --text FILE to train a tokenizer, or --words FILE or --config FILE for whole words.',
+      'Missing --text FILE to train a tokenizer, or --words FILE or --config FILE for a vocabulary of whole words.',
     );
   }
   const words = flags.words === undefined ? listed : (await read(String(flags.words))).split(/\s+/).filter(Boolean);
@@ -152,7 +152,7 @@ async function wordSide(flags: Flags, { words: listed, chatTemplate }: Document)
 
 async function trainedSide(flags: Flags, { words, chatTemplate }: Document): Promise<TextSide> {
   if (flags.words !== undefined || words !== undefined)
-    throw new TroupeError('usage', 'A tokenizer is either trained (--text) or a list of words; leave one of them out.');
+    throw new TroupeError('usage', 'A tokenizer is either trained (--text) or a list of words; pass only one.');
   const [{ trainBpe }, { openTokenizer }, template, chatml] = await Promise.all([
     import('../../trainer/tokens/tokenizer-training.ts'),
     import('../../trainer/tokens/tokenizer.ts'),
@@ -162,7 +162,7 @@ async function trainedSide(flags: Flags, { words, chatTemplate }: Document): Pro
   const { CHATML_SPECIAL: special, CHATML_ROLES: roles, CHATML_TEMPLATE } = chatml;
   const source = chatTemplate === undefined ? CHATML_TEMPLATE : chatTemplate;
   const bare = openTokenizer(trainBpe([], { vocabSize: 256 + special.length, special, roles }));
-  // Conversations are counted as the model will read them, or without a template as what was said in them.
+  // Conversations are counted as the chat template renders them, or without a template as the contents of their messages.
   const chat = template.chatTemplate(
     source ?? '{% for message in messages %}{{ message.content }}\n{% endfor %}',
     bare,

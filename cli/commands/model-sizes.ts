@@ -1,4 +1,4 @@
-/** How large a new model is: what the flags say, else what --config says, else what follows from its width. */
+/** The sizes of a new model: from the flags, else from --config, else derived from its width. */
 import { got, TroupeError } from '../../errors.ts';
 import type { ModelConfig } from '../../trainer/models/weights.ts';
 import type { Flags } from '../command.ts';
@@ -51,7 +51,7 @@ const isSize = (name: string, value: unknown): boolean =>
 const isFamily = (value: unknown): value is ModelConfig['model_type'] =>
   (FAMILY_NAMES as readonly unknown[]).includes(value);
 
-/** The configuration but for what the tokenizer decides. Throws `usage` for a family nobody knows and for sizes that do not go together. */
+/** The configuration except what the tokenizer determines. Throws `usage` for an unknown family and for sizes that do not fit together. */
 export function sizesOf(given: Sizes, flags: Flags, { context }: { readonly context: number }): Config {
   const asked = (flag: string, name: (typeof NUMBERS)[number]): number | undefined =>
     flags[flag] === undefined ? given[name] : Number(flags[flag]);
@@ -69,9 +69,9 @@ export function sizesOf(given: Sizes, flags: Flags, { context }: { readonly cont
     asked('heads', 'num_attention_heads') ?? Math.max(1, Math.floor(hidden / (headDim ?? (hidden < 512 ? 32 : 64))));
   const groups = asked('kvHeads', 'num_key_value_heads') ?? heads;
   if (headDim === undefined && (hidden % heads !== 0 || (hidden / heads) % 2 !== 0)) {
-    throw new TroupeError('usage', `A width of ${hidden} cannot be cut into ${heads} heads of an even width.`, {
+    throw new TroupeError('usage', `A width of ${hidden} cannot be split into ${heads} heads of an even width.`, {
       expected: 'a width that is an even multiple of the heads, or --head-dim',
-      hint: `Say --heads with a divisor of ${hidden}, or --head-dim N.`,
+      hint: `Pass --heads with a divisor of ${hidden}, or --head-dim N.`,
     });
   }
   if (headDim !== undefined && headDim % 2 !== 0)
@@ -79,12 +79,12 @@ export function sizesOf(given: Sizes, flags: Flags, { context }: { readonly cont
   if (headDim !== undefined && family === 'llama' && hidden % heads !== 0)
     throw new TroupeError(
       'usage',
-      `A llama of width ${hidden} cannot have ${heads} heads; say another --heads, or --family qwen3.`,
+      `A llama of width ${hidden} cannot have ${heads} heads; pass another --heads, or --family qwen3.`,
     );
   if (heads % groups !== 0) {
     throw new TroupeError(
       'usage',
-      `${groups} heads of keys and values cannot serve ${heads} heads; say a divisor of ${heads}.`,
+      `${groups} heads of keys and values cannot serve ${heads} heads; pass a divisor of ${heads}.`,
       {
         field: 'num_key_value_heads',
       },

@@ -17,7 +17,7 @@ import { opened } from './dataset.ts';
 
 const EPISODES =
   'ids of episodes, separated by commas, or a filter as in a recipe: {"field":"reward","op":">","value":0}';
-const RECORD = 'append what the model says to the log, where the judge reads it; without it, it is printed';
+const RECORD = 'append the results to the log, where the judge reads them (default: print them)';
 
 /** Episodes read at once. */
 const EPISODES_AT_ONCE = 100;
@@ -33,13 +33,13 @@ export function passesCommands(program: Command): void {
       .requiredOption('--model <dir>', 'directory of the model or checkpoint')
       .option(
         '--data <file>',
-        'JSON lines {"input_ids":[…]}, or a frozen dataset: of each row all tokens but the first',
+        'JSON lines {"input_ids":[…]}, or a frozen dataset; every token of a row except the first',
       )
       .option('--episodes <which>', EPISODES)
       .addOption(
         new Option(
           '--as <pass>',
-          'reference: after its prompt; masked: of the next step, without this one in its prompt; alone: without its prompt',
+          'reference: given its prompt; masked: the next step, without this one in its prompt; alone: without its prompt',
         )
           .choices(['reference', 'masked', 'alone'])
           .default('reference'),
@@ -52,9 +52,9 @@ export function passesCommands(program: Command): void {
       ),
     async (_, flags) => {
       if ((flags.data === undefined) === (flags.episodes === undefined))
-        throw new TroupeError('usage', 'Of what? Say --data FILE, or --episodes WHICH.');
+        throw new TroupeError('usage', 'Missing --data FILE or --episodes WHICH; give exactly one.');
       if (flags.data !== undefined && flags.record)
-        throw new TroupeError('usage', 'Only what is said of recorded steps can be recorded: say --episodes WHICH.');
+        throw new TroupeError('usage', '--record needs recorded steps: pass --episodes WHICH instead of --data.');
       if (flags.data !== undefined) return ofFile(flags);
       const { LOGPROB_PASSES } = await import('../../trainer/sampling/passes.ts');
       return overEpisodes(flags, LOGPROB_PASSES.find(({ name }) => name === flags.as)!);
@@ -76,9 +76,9 @@ export function passesCommands(program: Command): void {
   plainCommand(
     passes
       .command('embed')
-      .description('a vector for the text of each task, appended to the log, where the judge compares tasks by it')
+      .description('compute an embedding of each task and append it to the log, where the judge compares tasks by it')
       .requiredOption('--model <dir>', 'directory with model.onnx and tokenizer.json, as sentence-transformers exports')
-      .option('--where <filter>', 'only tasks of episodes that a filter finds, as in a recipe')
+      .option('--where <filter>', 'only tasks of episodes that match this filter: as in a recipe, as JSON')
       .option('--threads <n>', 'threads (TROUPE_THREADS, 1)', wholeNumber('threads'))
       .addHelpText('after', '\nExample:\n  troupe passes embed --model ./all-MiniLM-L6-v2-onnx'),
     (_, flags) => embedTasks(flags),
@@ -265,7 +265,7 @@ async function chosenEpisodes(db: Db, which: string): Promise<string[]> {
   const absent = ids.find((id) => !found.has(id));
   if (absent !== undefined || ids.length === 0)
     throw new TroupeError('not_found', `There is no episode ${got(absent ?? which)}.`, {
-      hint: 'troupe episodes names them.',
+      hint: '`troupe episodes` lists them.',
     });
   return [...found];
 }
@@ -274,7 +274,7 @@ async function chosenEpisodes(db: Db, which: string): Promise<string[]> {
 function episodeFilter(text: string): ReturnType<typeof lowerFilter> {
   const filter = parseFilter(filterIn(text), 'episodes');
   if (looksAt(filter, 'step'))
-    throw new TroupeError('recipe_invalid', 'This filter chooses among episodes; it cannot look at single steps.');
+    throw new TroupeError('recipe_invalid', 'This filter selects episodes; it cannot use fields of single steps.');
   return lowerFilter(filter);
 }
 

@@ -51,7 +51,7 @@ export function planCommands(program: Command): void {
       .command('check')
       .description('show what a run would do now: stages, rows, starting weights, cost, and tasks of the gate')
       .argument('<file>', 'the plan as YAML or JSON; - reads standard input')
-      .option('--rounds <n>', 'instead of the rounds of the plan', wholeNumber('rounds'))
+      .option('--rounds <n>', 'number of rounds (default: that of the plan)', wholeNumber('rounds'))
       .addHelpText(
         'after',
         '\nNothing is changed. Ends with 1 where something keeps the plan from running.\n\nExamples:\n  troupe plan check nightly.yaml\n  troupe plan check nightly.yaml --json',
@@ -73,10 +73,10 @@ export function planCommands(program: Command): void {
   projectCommand(
     plan
       .command('run')
-      .description('run a plan to its end, or go on with a run of it that was interrupted')
+      .description('run a plan, or resume an interrupted run of it')
       .argument('<file>', 'the plan as YAML or JSON; - reads standard input')
-      .option('--rounds <n>', 'instead of the rounds of the plan', wholeNumber('rounds'))
-      .option('--detach', 'only put it into the queue: the processes of `troupe up` run it')
+      .option('--rounds <n>', 'number of rounds (default: that of the plan)', wholeNumber('rounds'))
+      .option('--detach', 'only queue it: the processes of `troupe up` run it')
       .addHelpText(
         'after',
         `

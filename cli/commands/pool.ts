@@ -72,7 +72,7 @@ export function poolCommands(program: Command): void {
           .orderBy('t.team_id'),
       );
       if (flags.json) printJson({ teams: rows });
-      else if (rows.length === 0) say('There are no teams yet; team.defined tells one.');
+      else if (rows.length === 0) say('There are no teams yet; the event team.defined records one.');
       else
         print(
           table(
@@ -87,9 +87,9 @@ export function poolCommands(program: Command): void {
   projectCommand(
     program
       .command('pool')
-      .option('--embedding-model <name>', 'queries are alike by the vectors of this model: troupe passes embed')
-      .option('--min-score <number>', 'mean reward from which a query is kept with its team; none keeps all', score, 1)
-      .option('--triplets <file>', 'write the triplets there, one JSON object a line')
+      .option('--embedding-model <name>', 'compare queries by the embeddings of this model: troupe passes embed')
+      .option('--min-score <number>', 'minimum mean reward of a query with its team; none: no minimum', score, 1)
+      .option('--triplets <file>', 'file to write the triplets to, one JSON object per line')
       .addHelpText('after', POOL_HELP),
     async ({ db, catchUp }, _, flags) => {
       await catchUp();

@@ -27,20 +27,20 @@ export function pruneCommands(program: Command): void {
   projectCommand(
     program
       .command('prune')
-      .option('--older-than <time>', 'nothing of their group happened since: 90d, 12h, 4w, 1y ago, or a date')
-      .option('--where <filter>', 'only groups whose every episode meets it: a filter as in a recipe, as JSON')
-      .option('--to <dir>', 'folder that gets a folder for each archive (archives in the home)')
-      .option('--limit <n>', 'episodes at most, whole groups only', wholeNumber('limit'))
+      .option('--older-than <time>', 'only groups without events since then: 90d, 12h, 4w, 1y ago, or a date')
+      .option('--where <filter>', 'only groups whose episodes all match this filter: as in a recipe, as JSON')
+      .option('--to <dir>', 'folder to write archives into (default: archives in the home)')
+      .option('--limit <n>', 'maximum number of episodes; whole groups only', wholeNumber('limit'))
       .option(
         '--restore <path>',
         'put back what lies in an archive, a folder or a file of it, or in a folder of archives',
       )
-      .option('--dry-run', 'change nothing; say what would be pruned')
-      .option('--yes', 'do not ask, do it')
+      .option('--dry-run', 'print what would be pruned, and change nothing')
+      .option('--yes', 'do not ask for confirmation')
       .addHelpText('after', HELP),
     async (context, _, flags) => {
       if ((flags.olderThan === undefined) === (flags.restore === undefined)) {
-        throw new TroupeError('usage', 'Say what to prune, --older-than 90d, or what to bring back, --restore DIR.');
+        throw new TroupeError('usage', 'Missing --older-than TIME (to prune) or --restore DIR (to restore).');
       }
       await context.catchUp();
       return flags.restore === undefined ? pruned(context, flags) : restored(context, String(flags.restore), flags);
@@ -72,7 +72,7 @@ async function pruned({ db, home, now, config, artifacts, patiently }: Context, 
     !flags.yes &&
     !(await agreed(`This moves ${sentence} out of the database. Type prune to go on: `, 'prune'))
   ) {
-    throw new TroupeError('usage', `Nothing was pruned (${sentence}). Say --yes to do it.`);
+    throw new TroupeError('usage', `Nothing was pruned (${sentence}). Pass --yes to confirm.`);
   }
   const bar = progressBar('Pruning', { quiet: flags.quiet === true || flags.json === true });
   const options = {

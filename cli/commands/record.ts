@@ -21,8 +21,11 @@ export function recordCommands(program: Command): void {
     program
       .command('import')
       .argument('<path...>', 'files or folders')
-      .option('--format <name>', `instead of recognising it: ${FORMATS.map((format) => format.name).join(', ')}`)
-      .option('--dry-run', 'change nothing; say what would be imported and where each field goes')
+      .option(
+        '--format <name>',
+        `format of the input (default: detected): ${FORMATS.map((format) => format.name).join(', ')}`,
+      )
+      .option('--dry-run', 'print what would be imported and where each field goes, and change nothing')
       .addHelpText(
         'after',
         '\nExamples:\n  troupe import results.json\n  troupe import logs/ --format openai-chat --dry-run',
@@ -97,7 +100,7 @@ export function recordCommands(program: Command): void {
   deadLetterCommands(program);
 }
 
-/** Opened at once, so that a place that cannot be written is told before anything is read. */
+/** Opened at once, so that an unwritable file is reported before anything is read. */
 async function fileToWrite(file: string): Promise<WriteStream> {
   const out = createWriteStream(file);
   await once(out, 'open').catch((cause) => {
@@ -106,7 +109,7 @@ async function fileToWrite(file: string): Promise<WriteStream> {
   return out;
 }
 
-/** Brings the tables up to the log, in batches, so that Ctrl-C is heard; what is left the next command that needs it brings. */
+/** Projects the log into the tables, in batches, so that Ctrl-C takes effect; the next command that needs the rest projects it. */
 async function projectNow(
   db: Db,
   expected: number,
@@ -187,7 +190,7 @@ async function* episodesOf(db: Db, episodes: readonly string[] | null): AsyncGen
   if (events.length > 0) yield withTraces(events);
 }
 
-/** What spans tell in their place. */
+/** The events derived from spans, which stand in place of the spans. */
 function withTraces(events: readonly Event[]): readonly Event[] {
   const spans = events.filter(({ name }) => name === 'span.recorded');
   if (spans.length === 0) return events;

@@ -52,7 +52,7 @@ export function releasesCommands(program: Command): void {
     program
       .command('rollback')
       .argument('[release]', 'release to go back to; the one before what is released now if left out')
-      .option('--reason <text>', 'why')
+      .option('--reason <text>', 'reason to record')
       .addHelpText(
         'after',
         `

@@ -16,11 +16,11 @@ import { readTasksFile } from '../tasks-file.ts';
 import { pause } from '../waiting.ts';
 
 const HELP = `
-Each task is played --samples times by the runner that runners in troupe.yaml describes: a command, or workers that lease. The samples of a task are one group. An attempt that
-fails is tried again as often as the runner says; a group with a missing sample is partial, and its episodes are not in the result.
+The runner plays each task --samples times: a command, or workers that lease attempts, as defined under runners in troupe.yaml. The samples of a task are one group. An attempt that
+fails is retried as often as the runner allows; a group with a missing sample is partial, and its episodes are not in the result.
 
-The episodes are played by \`troupe run work\` or \`troupe up\`. Ctrl-C ends this command and not the rollout; the same command with the same --id goes
-on waiting for it.
+\`troupe run work\` or \`troupe up\` plays the episodes. Ctrl-C ends this command, not the rollout; rerun the command with the same --id to go on
+waiting for it.
 
 Examples:
   troupe rollout --runner solver --tasks tasks.jsonl --samples 8
@@ -33,15 +33,15 @@ export function rolloutCommands(program: Command): void {
   projectCommand(
     program
       .command('rollout')
-      .requiredOption('--runner <name>', 'who plays: a name in runners of troupe.yaml')
+      .requiredOption('--runner <name>', 'runner to use: a name under runners in troupe.yaml')
       .requiredOption(
         '--tasks <file>',
         'tasks, one JSON object a line: task_id, prompt or input, answer, and what the team needs',
       )
       .requiredOption('--samples <n>', 'episodes for each task: the size of a group', wholeNumber('samples'))
-      .option('--id <name>', 'name of the rollout, with which its episodes begin; made up if left out')
-      .option('--seed <n>', 'of which each sample gets one of its own', wholeNumber('seed'), 0)
-      .option('--deadline <seconds>', 'end after so many seconds, whatever is done by then', number('deadline'))
+      .option('--id <name>', 'name of the rollout and prefix of its episode ids (default: generated)')
+      .option('--seed <n>', 'random seed; each sample gets a seed derived from it', wholeNumber('seed'), 0)
+      .option('--deadline <seconds>', 'stop after this many seconds, finished or not', number('deadline'))
       .option('--tag <name=value>', 'tag every episode; may be repeated', collected, {})
       .option(
         '--policy <name=checkpoint>',

@@ -30,8 +30,8 @@ export function runCommands(program: Command): void {
     program
       .command('run')
       .argument('<role>', ROLE_NAMES.join(', '))
-      .option('--policy <name>', 'infer: the policy to speak for')
-      .option('--model <dir>', 'infer: the model to begin with, until the next release')
+      .option('--policy <name>', 'infer: the policy to serve')
+      .option('--model <dir>', 'infer: the model to serve until the next release')
       .option('--port <n>', 'serve, ingest: port to listen on, 0 for any free one', wholeNumber('port'))
       .option('--host <address>', 'serve, ingest: address to listen on')
       .addHelpText(
@@ -86,9 +86,9 @@ export function runCommands(program: Command): void {
     program
       .command('demo')
       .option('--rounds <n>', 'rounds of reinforcement learning', wholeNumber('rounds'), 3)
-      .option('--seed <n>', 'seed of everything that is drawn', wholeNumber('seed'), 0)
+      .option('--seed <n>', 'random seed', wholeNumber('seed'), 0)
       .addOption(
-        new Option('--scale <x>', 'share of the tasks and steps, for trying the wiring')
+        new Option('--scale <x>', 'share of the tasks and steps, for a quick check of the setup')
           .argParser(number('scale'))
           .hideHelp(),
       )
@@ -103,10 +103,10 @@ export function runCommands(program: Command): void {
     program
       .command('release')
       .argument('<policy=checkpoint...>', 'such as team=ab12cd34ef56ab78')
-      .option('--reason <text>', 'why')
+      .option('--reason <text>', 'reason to record')
       .addHelpText(
         'after',
-        '\nProcesses that speak for the policies change to them within a second. troupe rollback goes back.\n\nExamples:\n  troupe release solver=ab12cd34ef56ab78 --reason "better on held-out tasks"\n  troupe sql "select policy, checkpoint_id, reason from traj.releases order by released_at"',
+        '\nProcesses that serve the policies switch within a second. troupe rollback restores the previous release.\n\nExamples:\n  troupe release solver=ab12cd34ef56ab78 --reason "better on held-out tasks"\n  troupe sql "select policy, checkpoint_id, reason from traj.releases order by released_at"',
       ),
     async ({ db, log, now, catchUp }, pairs, flags) => {
       const [{ ownEvent }, { hashId }] = await Promise.all([
@@ -156,7 +156,7 @@ export function runCommands(program: Command): void {
 
   const jobs = program
     .command('jobs')
-    .option('--limit <n>', 'at most so many', wholeNumber('limit'), 20)
+    .option('--limit <n>', 'maximum number of rows', wholeNumber('limit'), 20)
     .addHelpText(
       'after',
       '\nExamples:\n  troupe jobs --limit 5\n  troupe jobs cancel schedule/nightly/2026-11-24T02:00:00Z --reason "wrong dataset"',
@@ -164,13 +164,13 @@ export function runCommands(program: Command): void {
   projectCommand(
     jobs
       .command('cancel')
-      .description('end a job that waits or runs, and its parts; what it still does publishes nothing')
+      .description('cancel a queued or running job and its children; nothing it still produces is published')
       .argument('<job>', 'its id')
-      .option('--reason <text>', 'why')
-      .option('--by <who>', 'who; the user of this machine if left out')
+      .option('--reason <text>', 'reason to record')
+      .option('--by <who>', 'who cancels it (default: the user of this machine)')
       .addHelpText(
         'after',
-        '\nA worker that has the job stops within seconds, a training after the step it is at.\n\nExample:\n  troupe jobs cancel schedule/nightly/2026-11-24T02:00:00Z --reason "wrong dataset"',
+        '\nA worker that runs the job stops within seconds, a training run after its current step.\n\nExample:\n  troupe jobs cancel schedule/nightly/2026-11-24T02:00:00Z --reason "wrong dataset"',
       ),
     async (context, [id], flags) => {
       const { cancelJob } = await import('../../store/jobs/jobs.ts');
@@ -209,7 +209,9 @@ export function runCommands(program: Command): void {
     program
       .command('doctor')
       .addOption(
-        new Option('--role <role>', 'only whether a process of this role works on this machine').choices(ROLE_NAMES),
+        new Option('--role <role>', 'check only whether a process of this role runs on this machine').choices(
+          ROLE_NAMES,
+        ),
       )
       .addHelpText('after', '\nExamples:\n  troupe doctor --json\n  troupe doctor --role judge'),
     async (_, flags) => (await import('../doctor.ts')).doctor(flags),
@@ -218,7 +220,7 @@ export function runCommands(program: Command): void {
   plainCommand(
     program
       .command('reset')
-      .option('--yes', 'do not ask, do it')
+      .option('--yes', 'do not ask for confirmation')
       .addHelpText(
         'after',
         '\nIt refuses while anything works on the home.\n\nExample:\n  troupe reset --yes --home ./trial',
@@ -229,11 +231,11 @@ export function runCommands(program: Command): void {
       if (there && !flags.yes)
         throw new TroupeError(
           'usage',
-          `This would remove everything Troupe keeps in ${home.root}. Say --yes to do it.`,
+          `This would remove everything Troupe stores in ${home.root}. Pass --yes to confirm.`,
         );
       if (there) await removeHome(home);
       if (flags.json) printJson({ home: home.root, removed: there });
-      else print(there ? `What Troupe kept in ${home.root} is gone.` : `There is no home at ${home.root}.`);
+      else print(there ? `Removed everything Troupe stored in ${home.root}.` : `There is no home at ${home.root}.`);
       return EXIT.done;
     },
   );

@@ -18,42 +18,46 @@ export function scheduleCommands(program: Command): void {
     .command('schedule')
     .addHelpText(
       'after',
-      '\nThe scheduler works in `troupe run work`, which `troupe up` starts.\n\nExamples:\n  troupe schedule add nightly --cron "0 3 * * *" --zone Europe/Berlin --job judge.yaml\n  troupe schedule show nightly\n  troupe schedule pause nightly --reason "labels are being checked"',
+      '\nThe scheduler runs in `troupe run work`, which `troupe up` starts.\n\nExamples:\n  troupe schedule add nightly --cron "0 3 * * *" --zone Europe/Berlin --job judge.yaml\n  troupe schedule show nightly\n  troupe schedule pause nightly --reason "labels are being checked"',
     );
 
   projectCommand(
     schedule
       .command('add')
-      .description('add a schedule that requests a job')
+      .description('add a schedule that requests jobs')
       .argument('<name>', 'its name')
-      .option('--cron <expression>', 'when: minute, hour, day of month, month and day of week')
-      .option('--every <time>', 'when: every so often, such as 6h')
+      .option('--cron <expression>', 'times: minute, hour, day of month, month and day of week')
+      .option('--every <time>', 'interval, such as 6h')
       .option('--zone <name>', 'time zone of --cron and --hours', 'UTC')
-      .option('--plan <file>', 'what: a plan, from recorded episodes to a release; its content is stored')
-      .option('--job <file>', 'what: YAML or JSON with `kind` and `spec` of a job; its content is stored')
+      .option('--plan <file>', 'plan to run; its content is stored')
+      .option('--job <file>', 'job to request: YAML or JSON with `kind` and `spec`; its content is stored')
       .addOption(
-        new Option('--overlap <policy>', 'a tick while its last job has not ended: skip it, or queue another job')
+        new Option('--overlap <policy>', 'at a tick while the last job still runs: skip the tick, or queue another job')
           .choices(['skip', 'queue'])
           .default('skip'),
       )
-      .option('--catch-up <time>', 'a missed tick that is no older still starts its job; of several the last', '1d')
-      .option('--jitter <time>', 'delay of each tick, at most; the same for the same tick', '0s')
-      .option('--when <condition>', 'start a job at a tick only if it holds, such as "new episodes >= 500"')
+      .option(
+        '--catch-up <time>',
+        'maximum age of a missed tick that still starts a job; of several only the last',
+        '1d',
+      )
+      .option('--jitter <time>', 'maximum delay of a tick; the same tick always has the same delay', '0s')
+      .option('--when <condition>', 'start a job at a tick only if this condition holds, such as "new episodes >= 500"')
       .option(
         '--pause-after-failed <n>',
-        'pause after so many failed jobs in a row; 0: never',
+        'pause after N failed jobs in a row; 0: never',
         wholeNumber('pause-after-failed'),
         3,
       )
       .option(
         '--pause-after-refused <n>',
-        'pause after so many jobs in a row whose gate refused the candidates; 0: never',
+        'pause after N jobs in a row whose gate refused the candidates; 0: never',
         wholeNumber('pause-after-refused'),
         2,
       )
       .option('--hours <from-to>', 'start jobs only in these hours, such as 22:00-06:00')
-      .option('--dry-run', 'check it, print it with its next times, and add nothing')
-      .option('--by <who>', 'who adds it; the user of this machine if left out')
+      .option('--dry-run', 'check the schedule, print it with its next times, and add nothing')
+      .option('--by <who>', 'who adds it (default: the user of this machine)')
       .addHelpText(
         'after',
         '\nExample job.yaml:\n  kind: freeze\n  spec:\n    recipe: {name: good, where: {field: reward, op: ">=", value: 1}, unit: step}\n\nExamples:\n  troupe schedule add nightly --cron "0 3 * * *" --zone Europe/Berlin --plan plan.yaml\n  troupe schedule add often --every 6h --jitter 10m --job job.yaml\n  troupe schedule add late --cron "0 * * * *" --hours 22:00-06:00 --job job.yaml --dry-run',
@@ -110,7 +114,7 @@ export function scheduleCommands(program: Command): void {
       .command('show')
       .description('show a schedule: its next times, its last jobs, and the ticks it skipped with their reasons')
       .argument('<name>', 'the schedule')
-      .option('--limit <n>', 'so many jobs and skipped ticks at most', '10')
+      .option('--limit <n>', 'maximum number of jobs and of skipped ticks', '10')
       .addHelpText(
         'after',
         '\nExamples:\n  troupe schedule show nightly\n  troupe schedule show nightly --limit 50 --json',
@@ -158,10 +162,10 @@ export function scheduleCommands(program: Command): void {
   projectCommand(
     schedule
       .command('pause')
-      .description('start no job until the schedule is resumed; a job that runs goes on')
+      .description('start no jobs until the schedule is resumed; a running job continues')
       .argument('<name>', 'the schedule')
-      .requiredOption('--reason <text>', 'why')
-      .option('--by <who>', 'who; the user of this machine if left out')
+      .requiredOption('--reason <text>', 'reason to record')
+      .option('--by <who>', 'who does it (default: the user of this machine)')
       .addHelpText('after', '\nExample:\n  troupe schedule pause nightly --reason "labels are being checked"'),
     async (context, [name], flags) => {
       const [{ pauseSchedule }] = await loaded();
@@ -176,10 +180,10 @@ export function scheduleCommands(program: Command): void {
   projectCommand(
     schedule
       .command('resume')
-      .description('start jobs again, at the next tick; the ticks of the pause are skipped')
+      .description('start jobs again at the next tick; ticks during the pause are skipped')
       .argument('<name>', 'the schedule')
-      .option('--reason <text>', 'why')
-      .option('--by <who>', 'who; the user of this machine if left out')
+      .option('--reason <text>', 'reason to record')
+      .option('--by <who>', 'who does it (default: the user of this machine)')
       .addHelpText('after', '\nExample:\n  troupe schedule resume nightly'),
     async (context, [name], flags) => {
       const [{ resumeSchedule, timesOf }, , { nextTimes }] = await loaded();
@@ -195,7 +199,7 @@ export function scheduleCommands(program: Command): void {
   projectCommand(
     schedule
       .command('run')
-      .description('request the job of a schedule now, whatever its times, its hours and its pause are')
+      .description('request the job of a schedule now, regardless of its times, its hours and its pause')
       .argument('<name>', 'the schedule')
       .addHelpText('after', '\nExample:\n  troupe schedule run nightly'),
     async (context, [name], flags) => {
@@ -210,7 +214,7 @@ export function scheduleCommands(program: Command): void {
   projectCommand(
     schedule
       .command('dry-run')
-      .description('print what the scheduler would do now and at the next ticks, and do nothing')
+      .description('print what the scheduler would do now and at the next ticks, and change nothing')
       .argument('<name>', 'the schedule')
       .addHelpText('after', '\nExample:\n  troupe schedule dry-run nightly'),
     async ({ db, now }, [name], flags) => {
@@ -248,8 +252,8 @@ export function scheduleCommands(program: Command): void {
       .command('remove')
       .description('remove a schedule; its jobs and their history stay')
       .argument('<name>', 'the schedule')
-      .option('--reason <text>', 'why')
-      .option('--by <who>', 'who; the user of this machine if left out')
+      .option('--reason <text>', 'reason to record')
+      .option('--by <who>', 'who does it (default: the user of this machine)')
       .addHelpText('after', '\nExample:\n  troupe schedule remove nightly --reason "replaced by weekly"'),
     async (context, [name], flags) => {
       const [{ removeSchedule }] = await loaded();
@@ -274,7 +278,7 @@ const who = ({ by }: Flags): string => (by === undefined ? userInfo().username :
 async function definitionOf(flags: Flags): Promise<unknown> {
   const { requireJob } = await import('../../trainer/jobs/checked-job.ts');
   if ((flags.plan === undefined) === (flags.job === undefined))
-    throw new TroupeError('usage', 'A schedule needs either --plan FILE or --job FILE, and not both.');
+    throw new TroupeError('usage', 'Missing --plan FILE or --job FILE; give exactly one.');
   const job = flags.plan === undefined ? await jobIn(String(flags.job)) : await planJob(String(flags.plan));
   requireJob(job);
   return {
@@ -316,7 +320,7 @@ async function jobIn(file: string): Promise<{ kind: string; spec: Record<string,
 function hoursOf(text: string): { from: string; to: string } {
   const [, from, to] = /^(\d\d:\d\d)-(\d\d:\d\d)$/.exec(text) ?? [];
   if (from === undefined || to === undefined)
-    throw new TroupeError('usage', `--hours should be such as 22:00-06:00, but it is ${got(text)}.`);
+    throw new TroupeError('usage', `--hours should be a range such as 22:00-06:00, but it is ${got(text)}.`);
   return { from, to };
 }
 

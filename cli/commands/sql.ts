@@ -16,10 +16,10 @@ export function sqlCommand(program: Command): void {
     program
       .command('sql')
       .argument('[query]', 'a single SELECT, VALUES or WITH')
-      .option('--limit <n>', 'rows at most (10000; with --out all)', wholeNumber('limit'))
-      .option('--timeout <ms>', 'milliseconds at most (30000; with --out an hour)', wholeNumber('timeout'))
-      .addOption(new Option('--format <form>', 'print another form than a table').choices(FORMATS))
-      .option('--out <file>', 'write the rows into this Arrow file, however many there are')
+      .option('--limit <n>', 'maximum number of rows (10000; with --out all)', wholeNumber('limit'))
+      .option('--timeout <ms>', 'maximum milliseconds (30000; with --out an hour)', wholeNumber('timeout'))
+      .addOption(new Option('--format <form>', 'output format (default: a table)').choices(FORMATS))
+      .option('--out <file>', 'write all rows into this Arrow file')
       .option('--explain', 'print the plan of the query instead of running it')
       .option('--views [name]', 'list the views, or the columns of one')
       .addHelpText(
@@ -53,7 +53,7 @@ Examples:
   );
 }
 
-/** A command does one thing: what two options ask for together is refused. */
+/** A command does one thing: options that contradict each other are refused. */
 function requireOneAnswer(sql: string | undefined, flags: Flags): void {
   const asked = (['views', 'explain', 'out', 'format'] as const).filter((name) => flags[name] !== undefined);
   if (asked.length > 1)
@@ -61,8 +61,8 @@ function requireOneAnswer(sql: string | undefined, flags: Flags): void {
   if (flags.views !== undefined && sql !== undefined)
     throw new TroupeError('usage', '--views takes no query; give one of them.');
   if (flags.views === undefined && sql === undefined)
-    throw new TroupeError('usage', 'A query is expected: troupe sql "select …".', {
-      hint: '`troupe sql --views` lists what can be asked.',
+    throw new TroupeError('usage', 'Missing query: troupe sql "select …".', {
+      hint: '`troupe sql --views` lists the views.',
     });
   const ignored = flags.views !== undefined ? ['limit', 'timeout'] : flags.explain ? ['limit'] : [];
   const without = ignored.find((name) => flags[name] !== undefined);

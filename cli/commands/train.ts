@@ -13,8 +13,8 @@ const POLICY_LOSSES: readonly PolicyLossName[] = ['clipped-policy', 'ppo', 'grpo
 const SCHEDULES: readonly ScheduleName[] = ['constant', 'cosine', 'linear'];
 
 const RESUME = `
-A run that was interrupted goes on where it ended: say the same command again. With one thread its losses are the
-very ones it would have had.`;
+Rerun the command to resume an interrupted run where it ended. With one thread its losses are exactly those of an
+uninterrupted run.`;
 
 export function trainCommands(program: Command): void {
   const train = program
@@ -32,7 +32,7 @@ export function trainCommands(program: Command): void {
         'after',
         `
 Rows of a file are JSON, one a line:
-  {"messages":[{"role":"user","content":"…"},{"role":"assistant","content":"…"}]}   what the assistant says is learnt
+  {"messages":[{"role":"user","content":"…"},{"role":"assistant","content":"…"}]}   messages of the assistant are learnt
   {"prompt":"…","completion":"…"}                                                   the completion is learnt
   {"request":{"messages":[…]},"response":{"choices":[…]}}                           the first choice is learnt
   {"input_ids":[1,2,3],"loss_mask":[0,1,1]}                                         1: learnt; no mask: all but the first
@@ -49,9 +49,9 @@ Examples:
   );
   plainCommand(
     withOrder(withCommon(train.command('dpo').description('direct preference optimisation')))
-      .option('--beta <x>', 'how strongly the reference holds the model', number('beta'), 0.1)
-      .option('--label-smoothing <x>', 'share of labels taken to be the wrong way round', number('label-smoothing'), 0)
-      .option('--reference <dir>', 'model that is the reference; the one that --model names if left out')
+      .option('--beta <x>', 'strength of the penalty for moving away from the reference', number('beta'), 0.1)
+      .option('--label-smoothing <x>', 'assumed share of swapped labels', number('label-smoothing'), 0)
+      .option('--reference <dir>', 'reference model (default: the model of --model)')
       .addHelpText(
         'after',
         `
@@ -68,7 +68,7 @@ Example:
   plainCommand(
     withCommon(train.command('rl').description('policy gradient over the advantages of a dataset'))
       .addOption(
-        new Option('--loss <name>', 'which policy gradient').choices([...POLICY_LOSSES]).default('clipped-policy'),
+        new Option('--loss <name>', 'policy gradient loss').choices([...POLICY_LOSSES]).default('clipped-policy'),
       )
       .option('--groups <n>', 'groups in a step', positive('groups'), 32)
       .option('--epochs <n>', 'passes over the dataset', positive('epochs'), 1)
@@ -76,7 +76,7 @@ Example:
       .option('--clip-high <x>', 'upper clip', number('clip-high'))
       .option('--entropy <x>', 'weight of an entropy bonus', number('entropy'), 0)
       .option('--kl <x>', 'coefficient of the divergence to the reference (grpo 0.04, others 0)', number('kl'))
-      .option('--reference <dir>', 'model that is the reference; the one that --model names if left out')
+      .option('--reference <dir>', 'reference model (default: the model of --model)')
       .addHelpText(
         'after',
         `
@@ -90,65 +90,61 @@ Example:
   );
 }
 
-/** What every way of training can be told. */
+/** The options that every training method has. */
 function withCommon(command: Command): Command {
   return command
-    .requiredOption('--model <dir>', 'directory of the model or checkpoint to begin with')
+    .requiredOption('--model <dir>', 'directory of the model or checkpoint to start from')
     .requiredOption('--data <data>', 'frozen dataset (folder, id or name) or file of JSON lines')
     .requiredOption(
       '--out <dir>',
-      'folder the checkpoints are saved in, or s3://bucket/prefix, by way of a folder in the home',
+      'folder for the checkpoints, or s3://bucket/prefix (uploaded from a folder in the home)',
     )
-    .option('--policy <name>', 'record the checkpoint in the project, as one of this policy, with its datasets')
+    .option('--policy <name>', 'record the checkpoint in the project as one of this policy, with its datasets')
     .option('--lora <spec>', 'train an adapter, r=8,alpha=16,targets=q_proj,v_proj', loraSpec)
-    .option('--eval <data>', 'rows held out: a share (0.1), a file, a dataset, or a split of the dataset')
-    .option(
-      '--eval-every <n>',
-      'steps from one evaluation to the next; only at the end if left out',
-      positive('eval-every'),
-    )
-    .option('--patience <n>', 'end after so many evaluations without a better one', positive('patience'))
+    .option('--eval <data>', 'held-out rows: a share (0.1), a file, a dataset, or a split of the dataset')
+    .option('--eval-every <n>', 'steps between evaluations (default: only at the end)', positive('eval-every'))
+    .option('--patience <n>', 'stop after this many evaluations without an improvement', positive('patience'))
     .option('--lr <x>', 'learning rate', number('lr'), 1e-4)
-    .addOption(new Option('--schedule <name>', 'how the rate goes').choices([...SCHEDULES]).default('constant'))
-    .option('--warmup <n>', 'steps over which the rate rises, or below 1 a share of all', number('warmup'), 0)
-    .option('--weight-decay <x>', 'decoupled decay of matrices', number('weight-decay'), 0.01)
-    .option('--beta1 <x>', 'of AdamW', number('beta1'), 0.9)
-    .option('--beta2 <x>', 'of AdamW', number('beta2'), 0.999)
-    .option('--clip <x>', 'largest norm of the gradients; 0: any', number('clip'), 1)
-    .option('--max-length <n>', 'longest row in tokens; longer ones are cut', positive('max-length'))
-    .option('--seed <n>', 'seed of the order', wholeNumber('seed'), 0)
+    .addOption(new Option('--schedule <name>', 'learning-rate schedule').choices([...SCHEDULES]).default('constant'))
+    .option('--warmup <n>', 'warmup steps, or a share of all steps if below 1', number('warmup'), 0)
+    .option('--weight-decay <x>', 'decoupled weight decay, applied to matrices', number('weight-decay'), 0.01)
+    .option('--beta1 <x>', 'beta1 of AdamW', number('beta1'), 0.9)
+    .option('--beta2 <x>', 'beta2 of AdamW', number('beta2'), 0.999)
+    .option('--clip <x>', 'maximum gradient norm; 0: no clipping', number('clip'), 1)
+    .option('--max-length <n>', 'maximum row length in tokens; longer rows are truncated', positive('max-length'))
+    .option('--seed <n>', 'random seed of the row order', wholeNumber('seed'), 0)
     .option(
       '--checkpoint-every <n>',
-      'steps from one checkpoint to the next; one at the end if left out',
+      'steps between checkpoints (default: one at the end)',
       positive('checkpoint-every'),
     )
-    .option('--keep <n>', 'newest checkpoints of a run to keep beside its best', positive('keep'), 1)
+    .option('--keep <n>', 'number of newest checkpoints to keep beside the best', positive('keep'), 1)
     .option('--threads <n>', 'threads of a step; one makes runs repeatable (TROUPE_THREADS, 1)', positive('threads'))
     .option(
       '--recompute',
-      'compute layers again for the gradient: a third more work, a fraction of the memory (sft, rl)',
+      'recompute activations in the backward pass: a third more work, a fraction of the memory (sft, rl)',
     )
-    .option('--onnx', 'model.onnx in each checkpoint, for ONNX Runtime without Troupe')
-    .option('--accuracy', 'token accuracy of every step, at the cost of some speed')
-    .option('--report <file>', 'where the curves go as SVG; report.svg in --out if left out')
-    .option('--no-report', 'no curves')
+    .option('--onnx', 'write model.onnx into each checkpoint, for ONNX Runtime without Troupe')
+    .option('--accuracy', 'measure token accuracy at every step, at the cost of some speed')
+    .option('--report <file>', 'SVG file for the training curves (default: report.svg in --out)')
+    .option('--no-report', 'write no training curves')
     .option(
       '--memory-limit <size>',
-      'memory that the run may take, such as 2GiB; what is free if left out',
+      'memory that the run may use, such as 2GiB (default: the free memory)',
       byteSize('memory-limit'),
     )
-    .option('--no-memory-check', 'begin even where the estimate says that memory is too small')
-    .option('--resume', 'go on with the run in --out, and do nothing where it is finished')
-    .option('--restart', 'begin anew where --out holds an unfinished run');
+    .option('--no-memory-check', 'start even if the estimate exceeds the memory')
+    .option('--resume', 'resume the run in --out; do nothing if it is finished')
+    .option('--restart', 'start over if --out holds an unfinished run');
 }
 
 function withOrder(command: Command): Command {
   return command
     .option('--steps <n>', 'optimizer steps', positive('steps'))
-    .option('--epochs <n>', 'passes over the rows; 1 if --steps is not said either', positiveNumber('epochs'))
+    .option('--epochs <n>', 'passes over the rows (default: 1, if --steps is not given)', positiveNumber('epochs'))
     .option('--batch <n>', 'rows in a step', positive('batch'), 32)
-    .option('--no-shuffle', 'rows in the order they have, from the first again after the last')
-    .option('--by-problem', 'all rows of a problem are one step, in their order');
+    .option('--no-shuffle', 'keep the order of the rows, and start again at the first after the last')
+    .option('--by-problem', 'train on all rows of a problem in one step, in order');
 }
 
 /** `r=8,alpha=16,targets=q_proj,v_proj`: what follows `targets=` up to the next name with `=` are targets. */

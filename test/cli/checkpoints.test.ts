@@ -181,7 +181,7 @@ describe('a run whose checkpoints go to a bucket', () => {
     const ended = await at.run(run);
     expect([ended.code, ended.err]).toEqual([
       0,
-      expect.stringMatching(/saved in .*s3\/team\/runs\/one and brought to/),
+      expect.stringMatching(/saved in .*s3\/team\/runs\/one and uploaded to/),
     ]);
     const { checkpoint_id: id, directory, stored_at } = document(ended);
     expect(stored_at).toBe('s3://team/runs/one');

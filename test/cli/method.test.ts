@@ -154,7 +154,7 @@ describe('troupe method run --ndjson', () => {
   it.each([
     ['there is no such file', ['--ndjson', 'none.ndjson'], 1, /none\.ndjson cannot be read/],
     ['a name stands beside the lines', ['uct', '--ndjson'], 2, /leave "uct" out/],
-    ['there is neither a name nor lines', [], 2, /Name a method/],
+    ['there is neither a name nor lines', [], 2, /Missing the name of a method/],
   ] as const)('says so where %s', async (_, words, code, why) => {
     const ended = await at.run(['method', 'run', ...words]);
     expect([ended.code, ended.out]).toEqual([code, '']);

@@ -126,7 +126,7 @@ describe('models by commands alone', () => {
     writeFileSync(path('words.txt'), 'a b');
     writeFileSync(path('unread.jsonl'), '{"messages": [{"role": 7}]}\n');
     const cases: [string[], RegExp][] = [
-      [['new', '--dir', path('none')], /Say --text FILE .* --words FILE or --config FILE/],
+      [['new', '--dir', path('none')], /Missing --text FILE .* --words FILE or --config FILE/],
       [[...text, '--words', path('words.txt')], /either trained .* or a list of words/],
       [[...text, '--vocab', '200'], /needs 259 tokens at least/],
       [['new', '--dir', path('none'), '--text', path('empty.txt')], /no text in the files of --text\.$/],
@@ -307,8 +307,8 @@ describe('the size of a new model', () => {
 
   it.each([
     [{ family: 'gpt2' }, {}, /no family "gpt2"; expected llama, qwen2, qwen3/],
-    [{ hidden: 100, heads: 3 }, {}, /width of 100 cannot be cut into 3 heads/],
-    [{ hidden: 12, heads: 4 }, {}, /cannot be cut into 4 heads of an even width/],
+    [{ hidden: 100, heads: 3 }, {}, /width of 100 cannot be split into 3 heads/],
+    [{ hidden: 12, heads: 4 }, {}, /cannot be split into 4 heads of an even width/],
     [{ heads: 4, kvHeads: 3 }, {}, /3 heads of keys and values cannot serve 4/],
     [{ headDim: 7 }, {}, /even width, not 7/],
     [{ hidden: 100, heads: 3, headDim: 32 }, {}, /llama of width 100 cannot have 3 heads/],

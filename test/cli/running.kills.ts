@@ -113,7 +113,7 @@ describe('the processes', () => {
     const { rows } = await database.db.query('select role from troupe.processes order by role');
     expect(rows.map((row) => row.role)).toEqual(['infer', 'ingest', 'judge', 'project', 'serve', 'work']);
     const healthy = await at.run(['doctor', '--role', 'judge']);
-    expect([healthy.code, healthy.out]).toEqual([0, expect.stringMatching(/judge-\S+ was heard of [\d.]+ s ago/)]);
+    expect([healthy.code, healthy.out]).toEqual([0, expect.stringMatching(/judge-\S+ sent a heartbeat [\d.]+ s ago/)]);
     for (const ended of await Promise.all(started.map((one) => end(one, 'SIGTERM')))) {
       expect(ended).toMatchObject({ code: 0, signal: null });
       expect(ended.seconds).toBeLessThan(10);

@@ -83,7 +83,7 @@ describe('training from files, by commands alone', () => {
     await running.said(/Training: \d+ %/);
     running.child.kill('SIGINT');
     const stopped = await running.ended;
-    expect([stopped.code, stopped.err]).toEqual([130, expect.stringContaining('Say the same command again')]);
+    expect([stopped.code, stopped.err]).toEqual([130, expect.stringContaining('Rerun the command')]);
     const other = await at.run(sft('stopped'));
     expect([other.code, document(other).error.code]).toEqual([1, 'conflict']);
     const whole = document(await at.run(long('whole')));

@@ -85,7 +85,7 @@ describe('Two checkpoints', () => {
     });
     const text = comparisonText(found);
     expect(text).toContain('+75.0');
-    expect(text).toContain('1 of which nobody said whether they were');
+    expect(text).toContain('1 without a known outcome');
     expect(text).toContain('1 tasks were tried by the first alone');
   });
 
