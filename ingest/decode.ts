@@ -1,5 +1,5 @@
 /**
- * The door for facts: a JSON value becomes a valid `Event`, or a refusal with its reason. Nothing is altered silently; the one
+ * Validates events: a JSON value becomes a valid `Event`, or a refusal with its reason. Nothing is altered silently; the one
  * change that is made (the reversible escape of text that PostgreSQL cannot hold) is flagged in the event.
  */
 import { Compile } from 'typebox/compile';
@@ -73,7 +73,7 @@ type Checked =
   | { readonly event: Omit<Event, 'digest'>; readonly refusal?: never }
   | { readonly refusal: Refusal; readonly event?: never };
 
-/** The same for what never enters the log: nothing there tells a duplicate from a conflict, and the digest is most of the work. */
+/** The same for what never enters the log: nothing there has to separate duplicates from conflicts, and the digest is most of the work. */
 export function checkDraft(draft: Draft): Checked {
   for (const field of ['id', 'source'] as const) {
     const problem = badIdentifier(draft[field]);
@@ -113,7 +113,7 @@ export function checkDraft(draft: Draft): Checked {
   return { event: { name: draft.name, source: draft.source, id: draft.id, time, key, data, json } as Event };
 }
 
-/** What tells a repeated event from a conflicting one; `json` is its canonical data. */
+/** Distinguishes a repeated event from a conflicting one; `json` is its canonical data. */
 export const digestOf = (name: EventName, time: string | null, json: string): string =>
   sha256(`${name}\n${time ?? ''}\n${json}`);
 
@@ -138,7 +138,7 @@ export function encodeEnvelope(
 export function asSent(stored: unknown): Record<string, unknown> {
   const data = stored as Record<string, unknown>;
   const { flags } = data;
-  // The flag alone proves nothing: a producer may have sent it. Where something was escaped, the door put it last.
+  // The flag alone proves nothing: a producer may have sent it. Where something was escaped, `decode` put it last.
   if (!Array.isArray(flags) || flags.at(-1) !== ESCAPED_FLAG || !canonicalJson(data).includes('\uFFFE')) return data;
   const { flags: _, ...rest } = mapStrings(data, unescapeText) as Record<string, unknown>;
   return flags.length > 1 ? { ...rest, flags: flags.slice(0, -1).map((flag) => unescapeText(String(flag))) } : rest;
@@ -295,7 +295,7 @@ function isCalendarDay(year: number, month: number, day: number): boolean {
   return day >= 1 && day <= (month === 2 && isLeap ? 29 : (DAYS[month - 1] ?? 0));
 }
 
-/** What a schema cannot say: lists that must be as long as each other, numbers that must differ. */
+/** What a schema cannot express: lists that must be as long as each other, numbers that must differ. */
 function inconsistency(name: EventName, data: Record<string, unknown>): Refusal | null {
   if (name === 'generation.completed') {
     const seen = new Set<number>();
@@ -361,7 +361,7 @@ function inconsistency(name: EventName, data: Record<string, unknown>): Refusal 
 
 function firstProblem(check: Check, data: unknown): Refusal {
   const errors = check.Errors(data);
-  // The last error of a union names the union; the most telling one is the deepest path.
+  // The last error of a union names the union; the most specific one is the deepest path.
   const error = [...errors].sort((a, b) => b.instancePath.split('/').length - a.instancePath.split('/').length)[0];
   const path = error?.instancePath ?? '';
   const params = (error?.params ?? {}) as Record<string, unknown>;

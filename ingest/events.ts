@@ -33,7 +33,7 @@ export const Part = Type.Object(
 );
 export type Part = Static<typeof Part>;
 
-/** What was said: plain text, or a list of parts. */
+/** The content of a message: plain text, or a list of parts. */
 export const Content = Type.Union([Type.String(), Type.Array(Part)]);
 export type Content = Static<typeof Content>;
 
@@ -41,7 +41,7 @@ export const Message = Type.Object(
   {
     role: Type.String({ minLength: 1, maxLength: 64 }),
     content: maybe(Content),
-    name: maybe(Id('who said it, where the role alone does not tell')),
+    name: maybe(Id('author, where the role alone does not identify it')),
   },
   { additionalProperties: true },
 );
@@ -157,8 +157,8 @@ export const VOCABULARY = {
     tests: maybe(Any('public tests')),
     constraints: maybe(Any('limits of the task')),
     source: maybe(Text('where the task comes from')),
-    split: maybe(Text('train, held-out …, as the source says')),
-    difficulty: maybe(Text('as the source says')),
+    split: maybe(Text('train, held-out …, as in the source')),
+    difficulty: maybe(Text('as in the source')),
     domain: maybe(Text('field of the problem')),
     tags: maybe(Plain('free labels')),
   }),
@@ -167,7 +167,7 @@ export const VOCABULARY = {
     name: maybe(Text('name for people')),
     team_version: maybe(Text('version for people')),
     agents: maybe(list(Type.Record(Type.String(), Type.Unknown()), 'members: name, role, policy or model, prompt')),
-    edges: maybe(list(Type.Array(Type.String()), 'who speaks to whom: [from, to]')),
+    edges: maybe(list(Type.Array(Type.String()), 'who sends messages to whom: [from, to]')),
     content_hash: maybe(Text('hash of agents, prompts and wiring')),
     tags: maybe(Plain('free labels')),
   }),
@@ -186,12 +186,12 @@ export const VOCABULARY = {
   }),
   'agent.defined': inEpisode('A member of the team was described.', {
     agent_id: Id('the member, in this episode'),
-    name: maybe(Id('its name, as people say it')),
+    name: maybe(Id('display name')),
     role: maybe(Id('what it plays')),
     parent_agent_id: maybe(Id('who created it')),
     depth: maybe(Count('depth in the tree of agents')),
-    model: maybe(Text('model it speaks with')),
-    policy: maybe(Text('policy it speaks with')),
+    model: maybe(Text('model that it uses')),
+    policy: maybe(Text('policy that it uses')),
     system_instructions: maybe(Content),
     tools: maybe(Any('tools it may call')),
     params: maybe(Plain('sampling parameters')),
@@ -234,13 +234,13 @@ export const VOCABULARY = {
     cached: maybe(Flag('answered from a cache')),
     error: maybe(Any('what went wrong')),
   }),
-  'message.sent': inEpisode('Somebody said something to somebody.', {
+  'message.sent': inEpisode('One member sent a message to others.', {
     message_id: Id('the message, in this episode'),
     from: maybe(Id('agent, user or environment')),
     to: maybe(list(Ref, 'receivers, or ["all"]')),
     role: maybe(Text('role in the conversation')),
     content: maybe(Content),
-    channel: maybe(Text('where it was said')),
+    channel: maybe(Text('channel of the message')),
     in_reply_to: maybe(Id('message it answers')),
     call_id: maybe(Id('the call that produced it')),
     turn: maybe(Count('round, from 0')),
@@ -261,7 +261,7 @@ export const VOCABULARY = {
     tool_call_id: Id('the tool call'),
     call_id: maybe(Id('the model call that asked')),
     status: Type.Enum(['ok', 'error', 'timeout', 'denied', 'cancelled']),
-    output: maybe(Any('what it said: text, parts or JSON')),
+    output: maybe(Any('output: text, parts or JSON')),
     error: maybe(Any('what went wrong')),
     duration_ms: maybe(Real('milliseconds')),
     from_cache: maybe(Flag('answered from a cache')),
@@ -289,7 +289,7 @@ export const VOCABULARY = {
     call_id: maybe(Id('the call it followed')),
     turn: maybe(Count('round, from 0')),
   }),
-  'feedback.recorded': about('Something was said about a target after the fact.', {
+  'feedback.recorded': about('Feedback on a target, given after the fact.', {
     feedback_id: Id('the feedback'),
     target: Target,
     kind: Type.Enum(['reward', 'score', 'label', 'preference', 'failure', 'execution']),
@@ -316,16 +316,16 @@ export const VOCABULARY = {
     manifest: maybe(Any('of a dataset: recipe, positions, hashes, counts')),
     rows: maybe(Any('of a dataset: for each split the steps of its rows, in order')),
   }),
-  'episode.finished': inEpisode('An attempt ended, as its producer says.', {
+  'episode.finished': inEpisode('An attempt ended, as reported by its producer.', {
     outcome: Type.Enum(['success', 'failure', 'error', 'timeout', 'aborted', 'unknown']),
     answer: maybe(Text('the final answer')),
     final: maybe(Content),
     stop_reason: maybe(Text('why it ended')),
-    exit_status: maybe(Text('as the source says')),
+    exit_status: maybe(Text('as in the source')),
     totals: maybe(Plain('cost, tokens, calls as the source counts them')),
   }),
   'span.recorded': inEpisode(
-    'One item of a trace as a tracing client sent it: a span, a log record, a run or an update of one. The tables show what all items of a trace tell together.',
+    'One item of a trace as a tracing client sent it: a span, a log record, a run or an update of one. The tables show the events derived from all items of a trace together.',
     {
       format: Id('otlp, openai-agents, langsmith or langfuse'),
       item: Any('the item as a request of its own would hold it'),
@@ -402,7 +402,7 @@ export const VOCABULARY = {
     metrics: maybe(Plain('name to number')),
     code_version: maybe(Text('version of Troupe')),
   }),
-  'policy.released': about('Which checkpoint each policy speaks with, from now on: one atomic map.', {
+  'policy.released': about('Which checkpoint serves each policy from now on: one atomic map.', {
     release_id: Id('the release'),
     policies: Type.Record(Type.String(), Ref, { description: 'policy to checkpoint_id' }),
     reason: maybe(Text('why')),
@@ -417,7 +417,7 @@ export type EventData<N extends EventName> = Static<(typeof VOCABULARY)[N]>;
 /** The full type of an event name, as it stands in the envelope. */
 export const typeOf = (name: EventName): string => `troupe.${name}.v1`;
 
-/** An event that passed the door. `time` is UTC with microseconds, or null where the source does not say. */
+/** A validated event. `time` is UTC with microseconds, or null where the source gives none. */
 export type Event<N extends EventName = EventName> = {
   readonly name: N;
   readonly source: string;
@@ -427,14 +427,14 @@ export type Event<N extends EventName = EventName> = {
   readonly data: EventData<N>;
   /** `data` as canonical JSON: what the archive keeps. */
   readonly json: string;
-  /** SHA-256 (hex) over name, time and canonical data: tells a repeated event from a conflicting one. */
+  /** SHA-256 (hex) over name, time and canonical data: distinguishes a repeated event from a conflicting one. */
   readonly digest: string;
 };
 
-/** Under this a draft carries the canonical JSON of its data, where it was written for the id; `of` tells of which data. */
+/** Under this a draft carries the canonical JSON of its data, where it was written for the id; `of` is that data. */
 export const CANONICAL: unique symbol = Symbol('canonical data');
 
-/** What a producer hands in before the door: without key and digest. */
+/** An event before validation: without key and digest. */
 export type Draft<N extends EventName = EventName> = {
   readonly [K in N]: {
     readonly [CANONICAL]?: { readonly of: unknown; readonly json: string };

@@ -3,7 +3,7 @@ import { TroupeError } from '../errors.ts';
 import { encodeEnvelope } from './decode.ts';
 import type { Event } from './events.ts';
 import { formatNamed } from './formats/catalogue.ts';
-import type { Told } from './formats/format.ts';
+import type { RestoredEvent } from './formats/format.ts';
 
 /** An event as the archive gives it back. */
 export type StoredEvent = Pick<Event, 'name' | 'source' | 'id' | 'time'> & { readonly data: unknown };
@@ -28,11 +28,11 @@ export async function* exportEpisodes(
     throw new TroupeError('usage', `The format ${name} can be read and not written; troupe-events takes every event.`);
   }
   for await (const episode of episodes) {
-    for (const record of write(episode.map(toldAs))) yield `${JSON.stringify(record)}\n`;
+    for (const record of write(episode.map(restoredEvent))) yield `${JSON.stringify(record)}\n`;
   }
 }
 
-function toldAs(event: StoredEvent): Told {
-  const { data } = encodeEnvelope(event) as { readonly data: Told['data'] };
+function restoredEvent(event: StoredEvent): RestoredEvent {
+  const { data } = encodeEnvelope(event) as { readonly data: RestoredEvent['data'] };
   return { name: event.name, time: event.time, data };
 }

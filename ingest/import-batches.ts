@@ -17,7 +17,7 @@ import {
 /** Events in one append, and the bytes of their data after which it goes earlier. */
 const BATCH_EVENTS = 500;
 const BATCH_BYTES = 8 * 1024 * 1024;
-/** The door of the book under which imports are counted. */
+/** The endpoint of the ledger under which imports are counted. */
 const DOOR = 'import';
 
 export type Place = { readonly file: string; readonly line: number | null };
@@ -48,7 +48,7 @@ export type BatchesOptions = {
   readonly artifacts: ArtifactStore;
   readonly counts: Counts;
   readonly onRefusal: (refusal: Refusal, place: Place) => void;
-  /** Told after each batch. */
+  /** Called after each batch. */
   readonly onBatch: () => void;
 };
 
@@ -95,7 +95,7 @@ export function openBatches(options: BatchesOptions): Batches {
     batch = empty();
     await sending;
     sending = send(full);
-    // Whoever waits next is told; without a waiter yet, a failure must not end the process.
+    // The next waiter gets the error; without a waiter yet, a failure must not end the process.
     sending.catch(() => {});
   };
   const grown = async (bytes: number): Promise<void> => {

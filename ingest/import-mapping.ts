@@ -1,4 +1,4 @@
-/** What a dry run says of native fields: where they go, and which stay without a place. */
+/** The report of a dry run on native fields: where they go, and which stay without a place. */
 import type { Draft } from './events.ts';
 import type { Format } from './formats/format.ts';
 import { canonicalJson, isRecord } from './json.ts';

@@ -20,10 +20,10 @@ import { createRedactor, type Redactor } from './redact.ts';
 
 /** Errors listed in a report; all of them are in the book. */
 const LISTED_ERRORS = 1000;
-/** Records and bytes looked at before a file's format is said. */
+/** Records and bytes read to detect a file's format. */
 const HEAD_RECORDS = 64;
 const HEAD_BYTES = 4 * 1024 * 1024;
-/** Restated events remembered, so that they are told once; beyond it they are duplicates to the log. */
+/** Restated events remembered, so that they are emitted once; beyond it they are duplicates to the log. */
 const REMEMBERED = 100_000;
 
 export type ImportProgress = {
@@ -79,7 +79,7 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
   const tally = tallier();
   const folders = new Map<string, { readonly format: Format; readonly paths: readonly string[] }>();
   const ordinalOf = ordinals();
-  const told = new Set<string>();
+  const stated = new Set<string>();
   const bytesTotal = files.reduce((sum, file) => sum + file.bytes, 0);
   let bytesBefore = 0;
   let position = { file: '', bytes: 0 };
@@ -95,12 +95,12 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
   });
   const progressOf = () => ({ file: position.file, bytesDone: bytesBefore + position.bytes, bytesTotal });
 
-  /** True where an event that records state again and again was told before in this import. */
-  const toldBefore = (event: Event): boolean => {
+  /** True where an event that records repeat was emitted before in this import. */
+  const statedBefore = (event: Event): boolean => {
     const key = `${event.key} ${event.id} ${event.digest}`;
-    if (told.has(key)) return true;
-    if (told.size >= REMEMBERED) told.delete(told.values().next().value!);
-    told.add(key);
+    if (stated.has(key)) return true;
+    if (stated.size >= REMEMBERED) stated.delete(stated.values().next().value!);
+    stated.add(key);
     return false;
   };
 
@@ -110,7 +110,7 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
     return keep(record.value, format, [{ place, raw: record.raw }]);
   }
 
-  /** Converts one native record, which `members` of files make up: what is refused is told by the member that is meant. */
+  /** Converts one native record, which `members` of files make up: a refusal names the member that it concerns. */
   async function keep(native: unknown, format: Format, members: readonly Member[]): Promise<void> {
     const value = redactor.value(native);
     const canonical = canonicalJson(value);
@@ -129,10 +129,10 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
         await batches.refuse(refusal, place, alone ? raw : Buffer.from(JSON.stringify(encodeEnvelope(draft))));
         continue;
       }
-      const retold = format.restates.has(event.name) && toldBefore(event);
-      if (!converted.repeated && !retold) tally.add(event);
+      const restated = format.restates.has(event.name) && statedBefore(event);
+      if (!converted.repeated && !restated) tally.add(event);
       if (dryRun && !converted.repeated) countUnmapped(unmapped, format, draft);
-      if (retold) continue;
+      if (restated) continue;
       await batches.event(event, place);
     }
   }
@@ -185,7 +185,7 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
     if (signal?.aborted) throw interruption();
   }
 
-  /** A file that was named and that no format knows: its own fault is told where it is not JSON at all. */
+  /** A file that was named and that no format knows: its own fault is reported where it is not JSON at all. */
   async function refuseFile(file: string, head: readonly FileRecord[]): Promise<void> {
     const [first] = head;
     const broken =
@@ -215,7 +215,7 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
       else for await (const part of gatherParts(paths.toSorted(), check)) await keepGathered(part, format, true);
     }
   } catch (error) {
-    // What was read before the fault is kept and reported; the fault is what the caller hears of.
+    // What was read before the fault is kept and reported; the caller gets the fault.
     await batches.finish().catch(() => {});
     throw error;
   }

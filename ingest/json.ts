@@ -1,5 +1,5 @@
 /**
- * JSON at the door. The raw text is looked at before `JSON.parse`, because afterwards it is too late: a document 100,000 levels
+ * JSON at ingestion. The raw text is looked at before `JSON.parse`, because afterwards it is too late: a document 100,000 levels
  * deep parses but cannot be written again, and 9007199254740993 has silently become …992.
  * Canonical JSON (keys sorted, no white space) is what ids and digests are made of.
  */
@@ -37,7 +37,7 @@ export function guardJson(text: string): Refusal | null {
     } else if (c === QUOTE) {
       let end = text.indexOf('"', i + 1);
       while (end > 0 && isEscaped(text, end)) end = text.indexOf('"', end + 1);
-      if (end < 0) return null; // not JSON; the parser says so with its own words
+      if (end < 0) return null; // not JSON; the parser reports it
       i = end;
     } else if (c === 123 || c === 91) {
       if (++depth > MAX_DEPTH) {

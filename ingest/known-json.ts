@@ -1,6 +1,6 @@
 /**
  * What is known of a JSON value that never changes, kept with the value itself: how it is written, and that it was looked at. A span
- * stands in each event that it tells, and is hashed, checked, put in order and written with each of them.
+ * is part of each event derived from it, and is hashed, checked, put in order and written with each of them.
  */
 
 /** Where a value keeps what is known of it. No copy has it. */
@@ -22,7 +22,7 @@ const mark = (value: object, known: Known): void =>
   void Object.defineProperty(value, KNOWN, { value: known, enumerable: false });
 
 /**
- * Has the canonical JSON of a value that never changes kept with it: a span stands in each event that it tells. `depth` says that it was
+ * Has the canonical JSON of a value that never changes kept with it: a span is part of each event derived from it. `depth` shows that it was
  * found to be JSON of no more than so many levels.
  */
 export function writeOnce<T extends object>(value: T, depth = 0): T {
@@ -67,5 +67,5 @@ function isOrdered(value: unknown, depth: number): boolean {
   return true;
 }
 
-/** Whether {@link settled} said so before. */
+/** Whether {@link settled} returned true before. */
 export const isSettled = (value: object): boolean => knownOf(value)?.ordered === true;

@@ -1,5 +1,5 @@
 /**
- * What an agent's own program imports to say what happened. It needs nothing but Node, knows no database and no model, and can be
+ * What an agent's own program imports to record what happened. It needs nothing but Node, knows no database and no model, and can be
  * copied into another program with its folder `recorder/`: events are queued, sent in batches to `POST /v1/events`, and sent again
  * while the server is away; with a spill folder they wait on disk meanwhile. What the server refuses is reported, what it takes is durable.
  */
@@ -11,12 +11,12 @@ import { openSpill } from './recorder/spill.ts';
 
 export { RecorderError, type Rejected } from './recorder/send.ts';
 
-/** An event as its producer says it. `id` repeats when the same fact is sent again; `time` is null where it is unknown. */
+/** An event as its producer gives it. `id` repeats when the same fact is sent again; `time` is null where it is unknown. */
 export type RecorderDraft<N extends EventName = EventName> = {
   readonly [K in N]: {
     readonly name: K;
     readonly data: EventData<K>;
-    /** Default: a random id, so give one wherever the program may say the same thing twice. */
+    /** Default: a random id, so give one wherever the program may send the same fact twice. */
     readonly id?: string;
     /** RFC 3339. Default: now. */
     readonly time?: string | null;
@@ -29,15 +29,15 @@ type Asked = EventData<'generation.requested'>;
 type Choice = EventData<'generation.completed'>['choices'][number];
 
 /** A model call and all its candidates. A candidate that is a text is numbered by its place. */
-export type StepSaid = Omit<EventData<'generation.completed'>, 'call_id' | 'choices'> &
+export type StepInput = Omit<EventData<'generation.completed'>, 'call_id' | 'choices'> &
   Pick<Asked, 'model' | 'params' | 'input' | 'tools' | 'parent_call_id'> & {
     /** Default: a random id. */
     readonly call_id?: string;
     readonly choices: readonly (string | Choice)[];
   };
 
-/** A tool call, with its result where `status` says how it ended. */
-export type ToolCallSaid = Omit<EventData<'tool.called'>, 'tool_call_id'> &
+/** A tool call, with its result where `status` is given. */
+export type ToolCallInput = Omit<EventData<'tool.called'>, 'tool_call_id'> &
   Partial<Pick<EventData<'tool.returned'>, 'status' | 'output' | 'error' | 'duration_ms'>> & {
     /** Default: a random id. */
     readonly tool_call_id?: string;
@@ -51,19 +51,19 @@ export type Recorder = {
   /** A member of the team was described. */
   readonly agent: (data: EventData<'agent.defined'>, stamp?: Stamp) => void;
   /** A model was called and answered; `requested` is when it was asked. Answers the id of the call: its steps are `<call id>/<index>`. */
-  readonly step: (data: StepSaid, stamp?: Stamp & { readonly requested?: string | null }) => string;
+  readonly step: (data: StepInput, stamp?: Stamp & { readonly requested?: string | null }) => string;
   /** A tool was called. Answers the id of the tool call. */
-  readonly toolCall: (data: ToolCallSaid, stamp?: Stamp) => string;
+  readonly toolCall: (data: ToolCallInput, stamp?: Stamp) => string;
   /** Somebody decided. */
   readonly decision: (data: EventData<'decision.made'>, stamp?: Stamp) => void;
-  /** Something was said about a target after the fact. */
+  /** Feedback on a target, given after the fact. */
   readonly feedback: (data: EventData<'feedback.recorded'>, stamp?: Stamp) => void;
   /** An attempt ended. */
   readonly finish: (data: EventData<'episode.finished'>, stamp?: Stamp) => void;
   /** Any event of the vocabulary. */
   readonly event: (draft: RecorderDraft) => void;
   /**
-   * Answers when everything said so far is durable: at the server, or while it is away in the spill folder. Throws `RecorderError`:
+   * Resolves when everything sent so far is durable: at the server, or while it is away in the spill folder. Throws `RecorderError`:
    * with `rejected` when the server refused events (the others are kept and nothing is sent again), without when it could not be
    * reached and there is no spill folder, or no room in it (everything unsent stays for the next flush).
    */
@@ -83,11 +83,11 @@ export type Flushed = {
 export type RecorderOptions = {
   /** Where Troupe listens, such as `http://127.0.0.1:7717`. */
   readonly baseUrl: string;
-  /** Who speaks: the CloudEvents source of every event. */
+  /** The CloudEvents source of every event. */
   readonly source: string;
   /** An API key with the scope ingest, where the server asks for one. */
   readonly apiKey?: string;
-  /** Sent with every request: an Authorization header, say. */
+  /** Sent with every request: for instance an Authorization header. */
   readonly headers?: Readonly<Record<string, string>>;
   /** Events in one request. */
   readonly batchSize?: number;
@@ -132,7 +132,7 @@ export function createRecorder(options: RecorderOptions): Recorder {
   let running: Promise<unknown> | null = null;
 
   async function send(batch: readonly Entry[]): Promise<void> {
-    // What waits on disk can wait longer: one try tells whether the server is back.
+    // What waits on disk can wait longer: one try shows whether the server is back.
     const answer = await post({ url, headers, pause }, batch, away && spill ? 1 : tries);
     away = false;
     for (const error of answer.errors) rejected.push(rejection(batch, error));
@@ -158,7 +158,7 @@ export function createRecorder(options: RecorderOptions): Recorder {
     }
   }
 
-  /** One request at a time, so that what was said first arrives first. Answers what went wrong, or null. */
+  /** One request at a time, so that events arrive in order. Resolves with the error, or null. */
   const run = async (): Promise<unknown> => {
     running ??= drain()
       .then(
@@ -230,15 +230,18 @@ export function createRecorder(options: RecorderOptions): Recorder {
     task: (data, stamp) => event({ ...stamp, name: 'task.defined', id: `task/${data.task_id}`, data }),
     episode: (data, stamp) => event({ ...stamp, name: 'episode.started', id: `${data.episode_id}/started`, data }),
     agent: (data, stamp) => event({ ...stamp, name: 'agent.defined', data }),
-    step: ({ call_id = randomUUID(), choices, model, params, input, tools, parent_call_id, ...said }, stamp = {}) => {
-      const { episode_id, agent_id, role, turn } = said;
+    step: (
+      { call_id = randomUUID(), choices, model, params, input, tools, parent_call_id, ...completed },
+      stamp = {},
+    ) => {
+      const { episode_id, agent_id, role, turn } = completed;
       const who = { episode_id, call_id, agent_id, role, turn };
       // What is undefined is left out when the event is written.
       const asked = { ...who, model, params, input, tools, parent_call_id } as Asked;
       const { requested = null, ...answered } = stamp;
       event({ name: 'generation.requested', id: `${call_id}/requested`, time: requested, data: asked });
       const numbered = choices.map((one, index) => (typeof one === 'string' ? { index, content: one } : one));
-      const data = { ...said, call_id, choices: numbered };
+      const data = { ...completed, call_id, choices: numbered };
       event({ ...answered, name: 'generation.completed', id: `${call_id}/completed`, data });
       return call_id;
     },

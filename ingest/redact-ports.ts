@@ -1,11 +1,11 @@
-/** The one place that every door passes: log, book and artifacts as the rest of Troupe sees them, with the redaction before them. */
+/** The one place that all ingestion passes: log, ledger and artifacts as the rest of Troupe sees them, with the redaction before them. */
 import type { ArtifactStore, DeadLetter, DoorBook, EventLog } from './log/log.ts';
 import type { Redactor } from './redact.ts';
 
 export type Ports = { readonly log: EventLog; readonly book: DoorBook; readonly artifacts: ArtifactStore };
 
 /**
- * The ports with every event, refused record and body redacted. A door that stores bodies redacts its records before it names
+ * The ports with every event, refused record and body redacted. An endpoint that stores bodies redacts its records before it names
  * bodies by their hash (`Redactor.value`), as import does; here a body that still holds a secret is kept without it.
  */
 export function redacting({ log, book, artifacts }: Ports, redactor: Redactor): Ports {

@@ -1,6 +1,6 @@
 /**
  * The shapes of secrets, as their issuers publish them. Each rule looks only at texts that hold one of its `hints`, and matches in
- * time linear in the text. A shape must tell a secret from prose: a bare `password: x`, or 40 hex digits that may be a commit, is none.
+ * time linear in the text. A shape must distinguish a secret from prose: a bare `password: x`, or 40 hex digits that may be a commit, is none.
  */
 
 import { finderOf } from './redact-scan.ts';
@@ -26,7 +26,7 @@ const rule = (name: string, hints: readonly string[], source: string, flags = ''
   pattern: new RegExp(source, `g${flags}`),
 });
 
-/** In this order: what a more telling rule took is not there for the next. */
+/** In this order: what a more specific rule took is not there for the next. */
 export const RULES: readonly Rule[] = [
   rule(
     'private_key',
@@ -91,7 +91,7 @@ export const MARK = /\[redacted:([a-z][a-z0-9_]{0,63})\]/g;
 const RUN = 15;
 const IN_RUN = new Uint8Array(128);
 for (const c of 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.') IN_RUN[c.charCodeAt(0)] = 1;
-/** What tells a rule may stand so far before the run. */
+/** The hint of a rule may stand at most so far before the run. */
 const AROUND = 64;
 const literal = (text: string): string => text.replace(/[.\\/]/g, '\\$&');
 const HINTS: readonly string[] = [...new Set(RULES.flatMap(({ hints }) => hints))];
@@ -103,7 +103,7 @@ const holdsHint = finderOf(HINTS);
 
 /**
  * False where no built-in rule can find anything. JSON text may be looked at as it is, for its escapes are no part of a hint. Most
- * texts hold no hint, which is told first.
+ * texts hold no hint, which is checked first.
  */
 export function mayHoldSecret(text: string): boolean {
   if (!holdsHint(text)) return false;

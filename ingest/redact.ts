@@ -41,15 +41,15 @@ export function createRedactor(own: readonly OwnRule[] = []): Redactor {
   const note = (name: string): void => void found.set(name, (found.get(name) ?? 0) + 1);
 
   const identify = (event: Event): Event => (added.length === 0 ? event : identified(event, text));
-  const text = (said: string): string => applyAll(applying(said), said, note);
+  const text = (raw: string): string => applyAll(applying(raw), raw, note);
   const value = (json: unknown): unknown => {
     const applied = applying(JSON.stringify(json) ?? '');
-    return applied.length === 0 ? json : mapTexts(json, (said) => applyAll(applied, said, note));
+    return applied.length === 0 ? json : mapTexts(json, (raw) => applyAll(applied, raw, note));
   };
   const event = (given: Event): Event => {
     const applied = applying(given.json);
     if (applied.length === 0 && !given.json.includes('[redacted:')) return identify(given);
-    const redact = (said: string): string => applyAll(applied, said, note);
+    const redact = (raw: string): string => applyAll(applied, raw, note);
     const mapped = mapTexts(given.data, redact);
     if (mapped === given.data && !given.json.includes('[redacted:')) return identify(given);
     const data = withoutTokens(given, mapped as Record<string, unknown>);
@@ -64,8 +64,8 @@ export function createRedactor(own: readonly OwnRule[] = []): Redactor {
 }
 
 /** Until nothing more is found: a mark may end the word that hid the next secret. */
-function applyAll(rules: readonly Rule[], said: string, note: (name: string) => void): string {
-  for (let text = said, rounds = 0; ; rounds++) {
+function applyAll(rules: readonly Rule[], raw: string, note: (name: string) => void): string {
+  for (let text = raw, rounds = 0; ; rounds++) {
     const before = text;
     for (const { name, hints, pattern } of rules) {
       if (!hints.some((hint) => text.includes(hint))) continue;
@@ -83,7 +83,7 @@ function applyAll(rules: readonly Rule[], said: string, note: (name: string) => 
 
 const MOST_ROUNDS = 8;
 
-/** Ids that the producer chose: the door refuses those with a built-in shape, so only a rule of the user finds something here. */
+/** Ids that the producer chose: validation refuses those with a built-in shape, so only a rule of the user finds something here. */
 function identified(event: Event, text: (said: string) => string): Event {
   const [id, source] = [text(event.id), text(event.source)];
   return id === event.id && source === event.source ? event : { ...event, id, source };
@@ -114,7 +114,7 @@ function mapTexts(value: unknown, change: (text: string) => string): unknown {
 const OF_TOKENS = ['token_ids', 'logprobs', 'raw_logprobs', 'top_logprobs', 'loss_mask'];
 const REDACTED_TOKENS = 'redacted_tokens';
 
-/** Token ids spell what the text says: a candidate whose text held a secret loses them. */
+/** Token ids spell the text: a candidate whose text held a secret loses them. */
 function withoutTokens(given: Event, data: Record<string, unknown>): Record<string, unknown> {
   if (given.name !== 'generation.completed') return data;
   const before = (given.data as { readonly choices: readonly unknown[] }).choices;

@@ -3,7 +3,7 @@ import type { TroupeError } from '../../errors.ts';
 import type { Content, Draft, Message } from '../../ingest/events.ts';
 import { badMessage, type ChatMessage, readArguments, textIn, toMessage } from '../../ingest/formats/chat-message.ts';
 import { prefixIds, resultDrafts, toolDrafts } from '../../ingest/formats/chat-tools.ts';
-import { given, isIdentifier, type Voice, without } from '../../ingest/formats/native.ts';
+import { type Emitter, given, isIdentifier, without } from '../../ingest/formats/native.ts';
 import { responseContent, responseInput } from '../../ingest/formats/openai-responses.ts';
 import { hashId, isRecord, sha256 } from '../../ingest/json.ts';
 import { type CallFrame, callDrafts, SOURCE } from '../gateway-record.ts';
@@ -71,14 +71,14 @@ export function upstreamDrafts(call: UpstreamCall): Draft[] {
   });
 }
 
-type Said = {
+type AnswerParts = {
   readonly input: readonly Message[];
   readonly choices: readonly object[];
   readonly tools: readonly Draft[];
 };
 
 /** Chat and text completions, and what has no choices at all. */
-function ofChoices(call: UpstreamCall): Said {
+function ofChoices(call: UpstreamCall): AnswerParts {
   const { kind, request, response, callId, episodeId, context } = call;
   const native = (Array.isArray(response?.choices) ? response.choices.filter(isRecord) : []).map((choice, i) => ({
     ...choice,
@@ -104,14 +104,14 @@ function ofChoices(call: UpstreamCall): Said {
     input,
     choices,
     tools: [
-      ...resultDrafts(VOICE, where, messages, prefixes),
-      ...toolDrafts(voiceOf(callId), where, asking, prefixes.at(-1)!, call.completedAt),
+      ...resultDrafts(EMITTER, where, messages, prefixes),
+      ...toolDrafts(emitterOf(callId), where, asking, prefixes.at(-1)!, call.completedAt),
     ],
   };
 }
 
 /** The Responses API: all output items are one candidate. */
-function ofResponses(call: UpstreamCall): Said {
+function ofResponses(call: UpstreamCall): AnswerParts {
   const { request, response, callId } = call;
   const output = Array.isArray(response?.output) ? response.output : [];
   const where = placeOf(call);
@@ -129,7 +129,7 @@ function ofResponses(call: UpstreamCall): Said {
         : [{ index: 0, content, ...(typeof response?.status === 'string' ? { finish_reason: response.status } : {}) }],
     tools: [
       ...results.map((item) =>
-        VOICE.state('tool.returned', {
+        EMITTER.state('tool.returned', {
           episode_id: call.episodeId,
           tool_call_id: own(item.call_id as string),
           status: 'ok',
@@ -140,7 +140,7 @@ function ofResponses(call: UpstreamCall): Said {
       ...asked.flatMap((item, index) =>
         isIdentifier(item.call_id) && isIdentifier(item.name)
           ? [
-              voiceOf(callId).say(
+              emitterOf(callId).event(
                 'tool.called',
                 [index],
                 {
@@ -169,15 +169,15 @@ const placeOf = ({ episodeId, callId, context: { agent, turn } }: UpstreamCall) 
 });
 
 /** Facts that a later request may state in the same words have ids of what they say; those of one call have the call's. */
-const VOICE: Pick<Voice, 'state'> & Voice = {
+const EMITTER: Pick<Emitter, 'state'> & Emitter = {
   state: (name, data) =>
     ({ name, source: SOURCE, id: hashId(SOURCE, name, data), time: null, data }) as unknown as Draft,
-  say: (name, place, data, time = null) =>
+  event: (name, place, data, time = null) =>
     ({ name, source: SOURCE, id: hashId(SOURCE, name, ...place), time, data }) as unknown as Draft,
 };
-const voiceOf = (callId: string): Voice => ({
-  ...VOICE,
-  say: (name, place, data, time) => VOICE.say(name, [callId, ...place], data, time),
+const emitterOf = (callId: string): Emitter => ({
+  ...EMITTER,
+  event: (name, place, data, time) => EMITTER.event(name, [callId, ...place], data, time),
 });
 
 const isMessage = (value: unknown): value is ChatMessage => badMessage(value, '') === null;

@@ -22,7 +22,7 @@ export function lightningSpanAct(format: string, span: Fields, trace: string): A
   const name = typeof span.name === 'string' ? span.name : '';
   const status = isRecord(span.status) ? span.status : {};
   const { deed, mismatch } = deedOf(attributes, name);
-  const spoken = deed.kind === 'generation';
+  const isGeneration = deed.kind === 'generation';
   return {
     format,
     trace,
@@ -50,7 +50,7 @@ export function lightningSpanAct(format: string, span: Fields, trace: string): A
       ),
       attributes: leftover(
         attributes,
-        (key) => key.startsWith(`${REWARDS}.`) || (spoken && (FLAT.test(key) || TOKENS.has(key))),
+        (key) => key.startsWith(`${REWARDS}.`) || (isGeneration && (FLAT.test(key) || TOKENS.has(key))),
       ),
     }),
   };
@@ -66,11 +66,11 @@ const TOKENS = new Set([
 
 function deedOf(attributes: Attributes, name: string): { readonly deed: Deed; readonly mismatch: boolean } {
   const known = genaiDeed({ attributes, name } as OtlpSpan);
-  const speaks =
+  const isModelOrTool =
     known.kind === 'generation' ||
     Object.keys(attributes).some((key) => FLAT.test(key)) ||
     isTokenIds(attributes.response_token_ids);
-  if (!speaks) return { deed: known, mismatch: false };
+  if (!isModelOrTool) return { deed: known, mismatch: false };
   const deed = flatGeneration(attributes);
   if (deed.kind !== 'generation') return { deed, mismatch: false };
   const tokens = attributes.response_token_ids;

@@ -36,7 +36,7 @@ export const CALLS = new Set(['tool_use', 'tool_call']);
 export const blocksOf = (content: unknown): readonly Block[] =>
   typeof content === 'string' ? [{ type: 'text', text: content }] : ((content ?? []) as Block[]);
 
-/** Tokens that the model wrote for a message; 0 where the message does not say. */
+/** Tokens that the model wrote for a message; 0 where the message gives no count. */
 export const outputTokensOf = ({ usage }: Readonly<Record<string, unknown>>): number =>
   isRecord(usage) && typeof usage.output_tokens === 'number' ? usage.output_tokens : 0;
 

@@ -17,11 +17,11 @@ import {
 import { readArguments } from './chat-message.ts';
 import { toolLedger } from './conversation.ts';
 import type { Converted, Format, NativeRecord, NativeRefusal } from './format.ts';
-import { given, refusal, refused, revisedVoice, without } from './native.ts';
+import { given, refusal, refused, revisedEmitter, without } from './native.ts';
 import { runDrafts, taskOf, timeOfText } from './run.ts';
 
 const NAME = 'agentscope';
-const speak = revisedVoice(NAME);
+const emit = revisedEmitter(NAME);
 
 export const agentscope: Format = {
   name: NAME,
@@ -53,36 +53,36 @@ export const agentscope: Format = {
 };
 
 type Fields = Readonly<Record<string, unknown>>;
-type Said = { readonly seq: number; readonly message: Fields; readonly blocks: readonly Block[] };
+type Turn = { readonly seq: number; readonly message: Fields; readonly blocks: readonly Block[] };
 
 function convert(record: NativeRecord): Converted {
   const list = Array.isArray(record.value) ? (record.value as unknown[]) : [record.value];
   const refusals: NativeRefusal[] = [];
   const ordered = inOrder(list);
-  const said = ordered.flatMap(({ native, at }, seq): Said[] => {
+  const turns = ordered.flatMap(({ native, at }, seq): Turn[] => {
     const bad = badMessage(native);
     if (bad) refusals.push({ ...bad, at });
     return bad ? [] : [{ seq, message: native as Fields, blocks: blocksOf((native as Fields).content) }];
   });
-  const [first] = said;
+  const [first] = turns;
   if (!first)
     return refused(...(list.length > 0 ? refusals : [refusal('bad_shape', '', 'at least one message', list)]));
   const episodeId = hashId(NAME, canonicalJson(first.message));
   const canonical = canonicalJson(ordered.map(({ native }) => native));
-  const asked = said.find(({ message }) => message.role === 'user');
+  const asked = turns.find(({ message }) => message.role === 'user');
   const metadata = isRecord(asked?.message.metadata) ? asked.message.metadata : {};
   const agents = new Set(
-    said.filter(({ message }) => message.role === 'assistant').map(({ message }) => message.name as string),
+    turns.filter(({ message }) => message.role === 'assistant').map(({ message }) => message.name as string),
   );
   return {
-    drafts: runDrafts(speak, {
+    drafts: runDrafts(emit, {
       format: NAME,
       episodeId,
       canonical,
       task: taskOf(NAME, textOf(asked?.blocks ?? []), {}, metadata.task_id),
       startedAt: timeOf(first.message),
       agents,
-      said: messageDrafts(episodeId, said),
+      events: messageDrafts(episodeId, turns),
       finished: { outcome: 'unknown' },
     }),
     refusals,
@@ -107,24 +107,24 @@ function inOrder(list: readonly unknown[]): { readonly native: unknown; readonly
 
 const timeOf = (message: Fields): string | null => timeOfText(message.timestamp ?? message.created_at);
 
-function messageDrafts(episodeId: string, said: readonly Said[]): Draft[] {
+function messageDrafts(episodeId: string, turns: readonly Turn[]): Draft[] {
   const ledger = toolLedger();
-  return said.flatMap(({ seq, message, blocks }): Draft[] => {
+  return turns.flatMap(({ seq, message, blocks }): Draft[] => {
     const { role, name, usage, finished_reason: reason } = message as Fields & { name: string };
     const time = timeOf(message);
     const place = { episode_id: episodeId, seq };
-    const spoken = blocks.filter((block) => block.type !== 'tool_result');
-    const plain = spoken.length === 1 && typeof message.content === 'string' ? message.content : spoken.map(partOf);
+    const content = blocks.filter((block) => block.type !== 'tool_result');
+    const plain = content.length === 1 && typeof message.content === 'string' ? message.content : content.map(partOf);
     const call = { ...place, call_id: `m${seq}`, agent_id: name };
     const native = {
       native: { ids: given('id', message.id), ...given('timestamp', message.timestamp ?? message.created_at) },
     };
     const drafts: Draft[] = [];
     // A model that wrote tokens was called, also where the message shows none of them.
-    const wrote = spoken.length > 0 || outputTokensOf(message) > 0;
+    const wrote = content.length > 0 || outputTokensOf(message) > 0;
     if (role === 'assistant' && wrote) {
       drafts.push(
-        speak.say(
+        emit.event(
           'generation.completed',
           [episodeId, seq],
           {
@@ -132,7 +132,7 @@ function messageDrafts(episodeId: string, said: readonly Said[]): Draft[] {
             choices: [
               {
                 index: 0,
-                ...(spoken.length > 0 ? { content: plain } : {}),
+                ...(content.length > 0 ? { content: plain } : {}),
                 ...(typeof reason === 'string' ? { finish_reason: reason } : {}),
               },
             ],
@@ -144,9 +144,9 @@ function messageDrafts(episodeId: string, said: readonly Said[]): Draft[] {
           time,
         ),
       );
-    } else if (spoken.length > 0 || blocks.length === 0) {
+    } else if (content.length > 0 || blocks.length === 0) {
       drafts.push(
-        speak.say(
+        emit.event(
           'message.sent',
           [episodeId, seq],
           {
@@ -177,7 +177,7 @@ function messageDrafts(episodeId: string, said: readonly Said[]): Draft[] {
     time: string | null,
   ): Draft {
     const own = ledger.call(block.id as string);
-    return speak.say(
+    return emit.event(
       'tool.called',
       [episodeId, call.seq, i],
       {
@@ -199,7 +199,7 @@ function messageDrafts(episodeId: string, said: readonly Said[]): Draft[] {
     i: number,
     time: string | null,
   ): Draft {
-    return speak.say(
+    return emit.event(
       'tool.returned',
       [episodeId, place.seq, i],
       {
@@ -222,7 +222,7 @@ const STATES: Readonly<Record<string, 'ok' | 'error' | 'cancelled' | 'denied'>> 
   denied: 'denied',
 };
 
-/** What stands at its empty value says nothing. */
+/** A field with its empty value carries no information. */
 function restOf(message: Fields): Record<string, unknown> | undefined {
   const known = ['id', 'name', 'role', 'content', 'timestamp', 'created_at', 'error'];
   const read = [

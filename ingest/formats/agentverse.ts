@@ -1,15 +1,15 @@
 /**
- * AgentVerse task solving and MAS-TTS, one run a line: what each module said, round by round. Who of the recruited experts spoke
+ * AgentVerse task solving and MAS-TTS, one run a line: the output of each module, round by round. Which of the recruited experts wrote it
  * stands only in the text of the modules, so the modules are the agents.
  */
 import type { Draft } from '../events.ts';
 import { canonicalJson, hashId, isRecord } from '../json.ts';
 import type { Converted, Format, NativeRecord, NativeRefusal } from './format.ts';
-import { badIdentifier, given, recordId, refusal, refused, voice, without } from './native.ts';
+import { badIdentifier, emitterFor, given, recordId, refusal, refused, without } from './native.ts';
 import { runDrafts, taskOf } from './run.ts';
 
 const NAME = 'agentverse';
-const speak = voice(NAME);
+const emit = emitterFor(NAME);
 
 export const agentverse: Format = {
   name: NAME,
@@ -47,7 +47,7 @@ function convert(record: NativeRecord): Converted {
   const refusals: NativeRefusal[] = [];
   const episodeId = recordId(NAME, record);
   const agents = new Set<string>();
-  const said: Draft[] = [];
+  const drafts: Draft[] = [];
   let turn = 0;
   let verdict: 'accept' | 'reject' | null = null;
   for (const [seq, native] of line.logs.entries()) {
@@ -60,22 +60,22 @@ function convert(record: NativeRecord): Converted {
     if (entry.speaker === 'system') {
       const judged = verdictOf(entry);
       if (judged) verdict = judged;
-      said.push(systemDraft(entry, judged, place));
+      drafts.push(systemDraft(entry, judged, place));
       if (judged) turn++;
     } else {
       agents.add(entry.speaker);
-      said.push(...entryDrafts(entry, place));
+      drafts.push(...entryDrafts(entry, place));
     }
   }
   const { response, spend } = line;
   return {
-    drafts: runDrafts(speak, {
+    drafts: runDrafts(emit, {
       format: NAME,
       episodeId,
       canonical: record.canonical,
       task,
       agents,
-      said,
+      events: drafts,
       finished: {
         outcome: verdict === 'accept' ? 'success' : verdict === 'reject' ? 'failure' : 'unknown',
         seq: line.logs.length,
@@ -116,7 +116,7 @@ function verdictOf({ content }: Entry): 'accept' | 'reject' | null {
 function systemDraft({ content, rest }: Entry, verdict: 'accept' | 'reject' | null, place: Place): Draft {
   const unmapped = given('unmapped', rest as Record<string, unknown> | undefined);
   if (verdict) {
-    return speak.say('decision.made', [place.episode_id, place.seq], {
+    return emit.event('decision.made', [place.episode_id, place.seq], {
       ...place,
       by: 'system',
       kind: verdict,
@@ -124,7 +124,7 @@ function systemDraft({ content, rest }: Entry, verdict: 'accept' | 'reject' | nu
       ...unmapped,
     });
   }
-  return speak.say('environment.observed', [place.episode_id, place.seq], {
+  return emit.event('environment.observed', [place.episode_id, place.seq], {
     ...place,
     kind: 'output',
     content,
@@ -137,7 +137,7 @@ function entryDrafts({ speaker, content, rest }: Entry, place: Place): Draft[] {
   const text = typeof content === 'string' ? content : canonicalJson(content);
   const call = { ...place, call_id: `m${seq}`, agent_id: speaker };
   return [
-    speak.say('generation.completed', [episodeId, seq], {
+    emit.event('generation.completed', [episodeId, seq], {
       ...call,
       choices: [{ index: 0, content: text }],
       ...given('unmapped', rest as Record<string, unknown> | undefined),
@@ -152,7 +152,7 @@ function decisionDrafts(by: string, content: Record<string, unknown>, place: Pla
   const { decision, recruit_number: number, direction, maximum_tokens: tokens } = content;
   const word = typeof decision === 'string' ? decision.trim().toLowerCase() : '';
   const draft = (kind: string, what: unknown): Draft =>
-    speak.say('decision.made', [place.episode_id, place.seq, kind], { ...place, by, kind, decision: what });
+    emit.event('decision.made', [place.episode_id, place.seq, kind], { ...place, by, kind, decision: what });
   return [
     ...(word === 'continue' || word === 'stop' ? [draft(word, { decision })] : []),
     ...(number === undefined ? [] : [draft('recruit', { recruit_number: number, ...given('direction', direction) })]),
@@ -165,7 +165,7 @@ function scoreDrafts(text: string, { episode_id: episodeId, turn, seq }: Place):
   if (value === null) return [];
   const advice = /\bAdvice:\s*([\s\S]*)/i.exec(text)?.[1]?.trim();
   return [
-    speak.say('feedback.recorded', [episodeId, seq], {
+    emit.event('feedback.recorded', [episodeId, seq], {
       feedback_id: hashId(NAME, episodeId, seq),
       target: { kind: 'episode', id: episodeId, episode_id: episodeId, entry: seq },
       kind: 'score',

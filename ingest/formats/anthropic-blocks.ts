@@ -1,6 +1,6 @@
 /**
  * Messages of Anthropic's Messages API as messages of the OpenAI chat API: tool calls are blocks `tool_use` of the assistant, results
- * are blocks `tool_result` of the user, reasoning is a block `thinking`. Files that are said to be OpenAI chat often hold them.
+ * are blocks `tool_result` of the user, reasoning is a block `thinking`. Files labelled as OpenAI chat often hold them.
  */
 import { canonicalJson, isRecord } from '../json.ts';
 import type { ChatMessage } from './chat-message.ts';
@@ -23,8 +23,11 @@ export const hasAnthropicBlocks = (message: unknown): boolean =>
  */
 export function fromAnthropic(messages: unknown, system?: unknown): unknown {
   if (!Array.isArray(messages) || !messages.some(hasAnthropicBlocks)) return messages;
-  const told = typeof system === 'string' || Array.isArray(system) ? [{ role: 'system', content: system }] : [];
-  return [...told, ...messages.flatMap((message) => (hasAnthropicBlocks(message) ? chatMessages(message) : [message]))];
+  const instructions = typeof system === 'string' || Array.isArray(system) ? [{ role: 'system', content: system }] : [];
+  return [
+    ...instructions,
+    ...messages.flatMap((message) => (hasAnthropicBlocks(message) ? chatMessages(message) : [message])),
+  ];
 }
 
 /** An answer of the Messages API, `{type: "message", content, stop_reason}`, as a choice of the chat API; null where it is none. */
@@ -44,14 +47,14 @@ function chatMessages(message: Fields): ChatMessage[] {
   const calls = typed('tool_use').filter(({ id, name }) => isIdentifier(id) && isIdentifier(name));
   const read = new Set<unknown>([...results, ...calls]);
   const rest = parts.filter((part) => !read.has(part)).map(toPart);
-  const said: ChatMessage = {
+  const chatMessage: ChatMessage = {
     ...message,
     role: message.role as string,
     content: rest.length === 0 && calls.length > 0 ? null : rest,
     ...(calls.length > 0 ? { tool_calls: calls.map(toCall) } : {}),
   };
   // A result stands before what the user adds to it: it answers the message before.
-  return [...results.map(toResult), ...(rest.length > 0 || calls.length > 0 ? [said] : [])];
+  return [...results.map(toResult), ...(rest.length > 0 || calls.length > 0 ? [chatMessage] : [])];
 }
 
 const toCall = ({ id, name, input }: Fields) => ({

@@ -4,27 +4,29 @@ import { isRecord } from '../json.ts';
 import type { Fields } from './atif-rules.ts';
 import { callIdOf, isCall, isCopied, type Numbering, referencesOf, type Trajectory } from './atif-trajectory.ts';
 import { toContent, toMessage } from './chat-message.ts';
-import { given, isIdentifier, type Voice, without } from './native.ts';
+import { type Emitter, given, isIdentifier, without } from './native.ts';
 import { timeOfText } from './run.ts';
 
-/** The events of a step; `input`, the conversation before it, grows by what it said. */
+/** The events of a step; `input`, the conversation before it, is extended by the messages of the step. */
 export function trajectorySteps(
-  speak: Voice,
+  emit: Emitter,
   trajectory: Trajectory,
   step: Fields,
   input: Message[],
   numbering: Numbering,
 ): Draft[] {
-  const told = teller(speak, trajectory, step, numbering);
+  const stepDrafts = stepEmitter(emit, trajectory, step, numbering);
   const message = step.source === 'agent' ? toMessage(asChat(step)) : plainMessage(step);
   const before = [...input];
   input.push(message, ...answersOf(step));
-  if (step.source !== 'agent') return [told.message(step.source as string, message)];
-  if (isCopied(step)) return [told.message(trajectory.agent, message, ['copied_context'])];
-  if (isCall(step)) return [...told.generation(message, before), ...told.tools(true)];
-  const calls = told.tools(false);
-  const says = step.message !== '' || calls.length === 0;
-  return says ? [told.message(trajectory.agent, plainMessage({ ...step, source: 'assistant' })), ...calls] : calls;
+  if (step.source !== 'agent') return [stepDrafts.message(step.source as string, message)];
+  if (isCopied(step)) return [stepDrafts.message(trajectory.agent, message, ['copied_context'])];
+  if (isCall(step)) return [...stepDrafts.generation(message, before), ...stepDrafts.tools(true)];
+  const calls = stepDrafts.tools(false);
+  const hasText = step.message !== '' || calls.length === 0;
+  return hasText
+    ? [stepDrafts.message(trajectory.agent, plainMessage({ ...step, source: 'assistant' })), ...calls]
+    : calls;
 }
 
 const asChat = (step: Fields) => ({
@@ -58,7 +60,7 @@ const answersOf = (step: Fields): Message[] =>
     ...given('content', toContent(result.content) as Content),
   }));
 
-function teller(speak: Voice, trajectory: Trajectory, step: Fields, numbering: Numbering) {
+function stepEmitter(emit: Emitter, trajectory: Trajectory, step: Fields, numbering: Numbering) {
   const { episodeId, key, agent } = trajectory;
   const time = timeOfText(step.timestamp);
   const callId = callIdOf(trajectory, step);
@@ -77,7 +79,7 @@ function teller(speak: Voice, trajectory: Trajectory, step: Fields, numbering: N
       ...mapped,
       ...(isCopied(step) ? ['tool_calls', 'reasoning_content'] : []),
     );
-    return speak.say(
+    return emit.event(
       'message.sent',
       place,
       {
@@ -94,7 +96,7 @@ function teller(speak: Voice, trajectory: Trajectory, step: Fields, numbering: N
     );
   };
 
-  const generation = (said: Message, before: readonly Message[]): Draft[] => {
+  const generation = (output: Message, before: readonly Message[]): Draft[] => {
     const call = { ...here(), call_id: callId, agent_id: agent };
     const { model_name: model, metrics: given_, ...others } = step;
     const metrics = (given_ ?? {}) as Fields;
@@ -122,7 +124,7 @@ function teller(speak: Voice, trajectory: Trajectory, step: Fields, numbering: N
       ...(typeof step.reasoning_content === 'string' ? ['reasoning_content'] : []),
     );
     return [
-      speak.say(
+      emit.event(
         'generation.requested',
         place,
         {
@@ -134,7 +136,7 @@ function teller(speak: Voice, trajectory: Trajectory, step: Fields, numbering: N
         },
         time,
       ),
-      speak.say(
+      emit.event(
         'generation.completed',
         place,
         {
@@ -142,7 +144,7 @@ function teller(speak: Voice, trajectory: Trajectory, step: Fields, numbering: N
           choices: [
             {
               index: 0,
-              content: said.content as Content,
+              content: output.content as Content,
               ...given('token_ids', tokens),
               ...given('logprobs', probabilities),
             },
@@ -165,7 +167,7 @@ function teller(speak: Voice, trajectory: Trajectory, step: Fields, numbering: N
     const rest = without(step, 'step_id', 'source', 'message', 'timestamp', 'tool_calls', 'observation');
     return [
       ...callsOf(step).map(({ tool_call_id: id, function_name: name, arguments: asked, ...more }, index) =>
-        speak.say(
+        emit.event(
           'tool.called',
           [...place, index],
           {
@@ -192,19 +194,19 @@ function teller(speak: Voice, trajectory: Trajectory, step: Fields, numbering: N
     const answered = source == null ? null : numbering.result(`${key}/${source}`);
     const about = { ...here(), ...own, native: { ...native, result: index, ...given('source_call_id', source) } };
     const unmapped = given('unmapped', without(more));
-    const said = toContent(content);
+    const parts = toContent(content);
     return [
       answered === null
-        ? speak.say(
+        ? emit.event(
             'environment.observed',
             [...place, 'result', index],
-            { ...about, kind: 'output', ...given('content', said), ...unmapped },
+            { ...about, kind: 'output', ...given('content', parts), ...unmapped },
             time,
           )
-        : speak.say(
+        : emit.event(
             'tool.returned',
             [...place, 'result', index],
-            { ...about, tool_call_id: answered, status: 'ok', ...given('output', said), ...unmapped },
+            { ...about, tool_call_id: answered, status: 'ok', ...given('output', parts), ...unmapped },
             time,
           ),
       ...referencesOf(result).flatMap((reference, n) => handOver(reference, answered, [index, n])),
@@ -218,7 +220,7 @@ function teller(speak: Voice, trajectory: Trajectory, step: Fields, numbering: N
     if (!isIdentifier(to)) return [];
     const elsewhere = !child && isIdentifier(session) && session !== episodeId;
     return [
-      speak.say(
+      emit.event(
         'control.transferred',
         [...place, 'to', ...at],
         {

@@ -1,4 +1,4 @@
-/** A trajectory of ATIF on its way into events: what tells it from others, what its steps are. */
+/** A trajectory of ATIF on its way into events: its identity and its steps. */
 import { canonicalJson, isRecord, sha256 } from '../json.ts';
 import { type Fields, isGiven } from './atif-rules.ts';
 
@@ -6,7 +6,7 @@ import { type Fields, isGiven } from './atif-rules.ts';
 export type Trajectory = {
   readonly document: Fields;
   readonly episodeId: string;
-  /** What tells it from the other trajectories of its run: its own id, or its content. */
+  /** Its identity within its run: its own id, or its content. */
   readonly key: string;
   readonly agent: string;
   readonly children: readonly Trajectory[];
@@ -41,6 +41,6 @@ export const callIdOf = ({ key }: Trajectory, step: Fields): string => `${key}/$
 
 export const isCopied = (step: Fields): boolean => step.is_copied_context === true;
 
-/** A step that a model wrote here: not a delegation in code, not a copy of what was said elsewhere. */
+/** A step that a model wrote here: not a delegation in code, not a copy of messages from elsewhere. */
 export const isCall = (step: Fields): boolean =>
   step.source === 'agent' && !isCopied(step) && !(isGiven(step.llm_call_count) && step.llm_call_count === 0);

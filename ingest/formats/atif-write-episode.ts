@@ -2,19 +2,19 @@
 import { isRecord } from '../json.ts';
 import type { Fields } from './atif-rules.ts';
 import { fromMessage } from './chat-message.ts';
-import type { Told } from './format.ts';
+import type { RestoredEvent } from './format.ts';
 import { given, without } from './native.ts';
 
 const VERSION = 'ATIF-v1.7';
 
-/** One document for the episode; none where nobody of the team said anything. */
-export function writeEpisode(episode: readonly Told[]): readonly unknown[] {
+/** One document for the episode; none where no member of the team produced output. */
+export function writeEpisode(episode: readonly RestoredEvent[]): readonly unknown[] {
   const events = episode.toSorted(order);
-  const said = events.filter(({ name }) => name === 'generation.completed');
-  if (said.length === 0) return [];
+  const generations = events.filter(({ name }) => name === 'generation.completed');
+  if (generations.length === 0) return [];
   const start = events.find(({ name }) => name === 'episode.started')?.data ?? {};
-  const session = String(said[0]!.data.episode_id);
-  const agents = [...new Set(said.map(({ data }) => agentOf(data)))];
+  const session = String(generations[0]!.data.episode_id);
+  const agents = [...new Set(generations.map(({ data }) => agentOf(data)))];
   const frame = (name: string, id: string) => ({
     schema_version: VERSION,
     session_id: session,
@@ -45,7 +45,7 @@ export function writeEpisode(episode: readonly Told[]): readonly unknown[] {
   ];
 }
 
-function order(a: Told, b: Told): number {
+function order(a: RestoredEvent, b: RestoredEvent): number {
   const [one, other] = [a.data.seq, b.data.seq].map((seq) => (typeof seq === 'number' ? seq : null));
   if (typeof one === 'number' && typeof other === 'number' && one !== other) return one - other;
   if (a.time !== b.time) return (a.time ?? '') < (b.time ?? '') ? -1 : 1;
@@ -54,7 +54,7 @@ function order(a: Told, b: Told): number {
 
 const agentOf = (data: Fields): string => (typeof data.agent_id === 'string' ? data.agent_id : 'agent');
 
-function agentFields(name: string, events: readonly Told[]): Fields {
+function agentFields(name: string, events: readonly RestoredEvent[]): Fields {
   const known = events.findLast((event) => event.name === 'agent.defined' && event.data.agent_id === name)?.data ?? {};
   return {
     name,
@@ -64,10 +64,10 @@ function agentFields(name: string, events: readonly Told[]): Fields {
   };
 }
 
-const stamp = ({ time }: Told): Fields => (time === null ? {} : { timestamp: time });
+const stamp = ({ time }: RestoredEvent): Fields => (time === null ? {} : { timestamp: time });
 
-/** What was said to the team, before and between its calls. */
-const openingSteps = (events: readonly Told[]): Fields[] =>
+/** Messages to the team, before and between its calls. */
+const openingSteps = (events: readonly RestoredEvent[]): Fields[] =>
   events.flatMap((event) => {
     const { data, name } = event;
     const source = data.role === 'user' || data.role === 'system' ? data.role : null;
@@ -75,7 +75,7 @@ const openingSteps = (events: readonly Told[]): Fields[] =>
     return [{ ...stamp(event), source, message: fromMessage({ content: data.content ?? '' }).content }];
   });
 
-function agentSteps(agent: string, events: readonly Told[]): Fields[] {
+function agentSteps(agent: string, events: readonly RestoredEvent[]): Fields[] {
   return events
     .filter((event) => event.name === 'generation.completed' && agentOf(event.data) === agent)
     .map((event) => {
@@ -85,8 +85,8 @@ function agentSteps(agent: string, events: readonly Told[]): Fields[] {
       const { content, reasoning_content: thought } = fromMessage({ role: 'assistant', content: choice.content ?? '' });
       const tools = events.filter(({ name, data: call }) => name === 'tool.called' && call.call_id === data.call_id);
       const results = events.filter(
-        ({ name, data: told }) =>
-          name === 'tool.returned' && tools.some(({ data: call }) => call.tool_call_id === told.tool_call_id),
+        ({ name, data: message }) =>
+          name === 'tool.returned' && tools.some(({ data: call }) => call.tool_call_id === message.tool_call_id),
       );
       return {
         ...stamp(event),
@@ -95,7 +95,9 @@ function agentSteps(agent: string, events: readonly Told[]): Fields[] {
         ...given('reasoning_content', typeof thought === 'string' ? thought : undefined),
         ...given('model_name', typeof data.response_model === 'string' ? data.response_model : undefined),
         ...(tools.length > 0 ? { tool_calls: tools.map(({ data: call }) => toolCall(call)) } : {}),
-        ...(results.length > 0 ? { observation: { results: results.map(({ data: told }) => result(told)) } } : {}),
+        ...(results.length > 0
+          ? { observation: { results: results.map(({ data: returned }) => result(returned)) } }
+          : {}),
         ...given('metrics', metricsOf(data, choice)),
       };
     });
@@ -108,9 +110,10 @@ const toolCall = (call: Fields): Fields => ({
   ...(isRecord(call.arguments) ? {} : { extra: { arguments: call.arguments_raw ?? call.arguments ?? null } }),
 });
 
-const result = (told: Fields): Fields => ({
-  source_call_id: told.tool_call_id,
-  content: typeof told.output === 'string' ? told.output : JSON.stringify(told.output ?? told.error ?? null),
+const result = (returned: Fields): Fields => ({
+  source_call_id: returned.tool_call_id,
+  content:
+    typeof returned.output === 'string' ? returned.output : JSON.stringify(returned.output ?? returned.error ?? null),
 });
 
 function metricsOf(data: Fields, choice: Fields): Fields | undefined {
@@ -142,8 +145,8 @@ const delegation = (name: string, id: string, place: number, session: string): F
 
 const numbered = (steps: readonly Fields[]): Fields[] => steps.map((step, i) => ({ step_id: i + 1, ...step }));
 
-/** The reward of the episode, the last one told. */
-function finalMetrics(events: readonly Told[]): Fields {
+/** The last reward of the episode. */
+function finalMetrics(events: readonly RestoredEvent[]): Fields {
   const reward = events.findLast(
     ({ name, data }) =>
       name === 'feedback.recorded' && data.name === 'reward' && isRecord(data.target) && data.target.kind === 'episode',

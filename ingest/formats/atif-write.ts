@@ -6,10 +6,10 @@ import { isRecord } from '../json.ts';
 import type { Fields } from './atif-rules.ts';
 import { writeEpisode } from './atif-write-episode.ts';
 import { fromMessage } from './chat-message.ts';
-import type { Told } from './format.ts';
+import type { RestoredEvent } from './format.ts';
 import { given } from './native.ts';
 
-export function writeAtif(episode: readonly Told[]): readonly unknown[] {
+export function writeAtif(episode: readonly RestoredEvent[]): readonly unknown[] {
   const frames = new Map<string, Fields>();
   for (const { name, data } of episode) {
     if (name === 'agent.defined' && isRecord(data.native) && data.native.format === 'atif') {
@@ -30,7 +30,7 @@ export function writeAtif(episode: readonly Told[]): readonly unknown[] {
     .map(([key]) => copies.get(key) ?? documentOf(key, frames, episode));
 }
 
-function documentOf(key: string, frames: ReadonlyMap<string, Fields>, episode: readonly Told[]): Fields {
+function documentOf(key: string, frames: ReadonlyMap<string, Fields>, episode: readonly RestoredEvent[]): Fields {
   const frame = frames.get(key)!;
   const { ids, version } = frame.native as { ids: object; version: unknown };
   const { agent, ...rest } = (frame.unmapped ?? {}) as Fields;
@@ -53,8 +53,8 @@ function documentOf(key: string, frames: ReadonlyMap<string, Fields>, episode: r
   };
 }
 
-function stepsOf(key: string, episode: readonly Told[]): Fields[] {
-  const steps = new Map<number, Told[]>();
+function stepsOf(key: string, episode: readonly RestoredEvent[]): Fields[] {
+  const steps = new Map<number, RestoredEvent[]>();
   for (const event of episode) {
     const { trajectory, step } = (event.data.native ?? {}) as Fields;
     if (trajectory === key && typeof step === 'number') steps.set(step, [...(steps.get(step) ?? []), event]);
@@ -62,7 +62,7 @@ function stepsOf(key: string, episode: readonly Told[]): Fields[] {
   return [...steps].sort(([a], [b]) => a - b).map(([id, events]) => stepOf(id, events));
 }
 
-function stepOf(id: number, events: readonly Told[]): Fields {
+function stepOf(id: number, events: readonly RestoredEvent[]): Fields {
   const native = events[0]!.data.native as Fields;
   const { step: more, metrics: moreMetrics } = Object.assign(
     {},
@@ -74,8 +74,8 @@ function stepOf(id: number, events: readonly Told[]): Fields {
   const results = events
     .filter(({ data }) => typeof (data.native as Fields).result === 'number')
     .sort((a, b) => Number((a.data.native as Fields).result) - Number((b.data.native as Fields).result));
-  const said = generation ? answerOf(generation.data) : saidIn(message?.data);
-  const { content = '', reasoning_content: thought, tool_calls: copied } = said;
+  const output = generation ? answerOf(generation.data) : outputIn(message?.data);
+  const { content = '', reasoning_content: thought, tool_calls: copied } = output;
   const usage = generation?.data.usage;
   return {
     step_id: id,
@@ -93,19 +93,19 @@ function stepOf(id: number, events: readonly Told[]): Fields {
   };
 }
 
-const indexOf = ({ data }: Told): number => Number(data.index ?? 0);
+const indexOf = ({ data }: RestoredEvent): number => Number(data.index ?? 0);
 
 function answerOf(data: Fields): Fields {
   const [choice] = data.choices as Fields[];
-  const { tool_calls: _, ...said } = fromMessage({ role: 'assistant', ...given('content', choice?.content) });
-  return said;
+  const { tool_calls: _, ...message } = fromMessage({ role: 'assistant', ...given('content', choice?.content) });
+  return message;
 }
 
-/** What a message said; of copied context its thought and its calls stand beside it. */
-function saidIn(data: Fields | undefined): Fields {
+/** The content of a message; of copied context also its reasoning and its calls. */
+function outputIn(data: Fields | undefined): Fields {
   if (!data) return {};
-  const { tool_calls: _, ...said } = fromMessage({ ...given('content', data.content) });
-  return { ...said, ...given('tool_calls', (data.native as Fields).tool_calls) };
+  const { tool_calls: _, ...message } = fromMessage({ ...given('content', data.content) });
+  return { ...message, ...given('tool_calls', (data.native as Fields).tool_calls) };
 }
 
 function tokensOf(data: Fields): Fields {
@@ -126,12 +126,12 @@ function callOf({ native, name, arguments: asked, unmapped }: Fields): Fields {
   };
 }
 
-function resultOf({ name, data }: Told): Fields {
+function resultOf({ name, data }: RestoredEvent): Fields {
   const content = name === 'tool.returned' ? data.output : data.content;
-  const said = content === undefined ? {} : fromMessage({ content });
+  const message = content === undefined ? {} : fromMessage({ content });
   return {
     ...given('source_call_id', (data.native as Fields).source_call_id),
-    ...said,
+    ...message,
     ...(data.unmapped as object | undefined),
   };
 }

@@ -1,6 +1,6 @@
 /**
  * ATIF, the trajectory format of Harbor, in both directions: one document a run, its sub-agents' trajectories inside it. A step of
- * an agent is a model call, unless it says that no model was called or that it is context copied from elsewhere.
+ * an agent is a model call, unless it is marked as made without a model or as context copied from elsewhere.
  */
 import type { Draft, EventData, Message } from '../events.ts';
 import { canonicalJson, hashId, isRecord } from '../json.ts';
@@ -11,7 +11,7 @@ import { writeAtif } from './atif-write.ts';
 import { textIn } from './chat-message.ts';
 import { toolLedger } from './conversation.ts';
 import type { Converted, Format, NativeRecord } from './format.ts';
-import { given, isIdentifier, recordId, refused, revisedVoice, type Voice, voice, without } from './native.ts';
+import { type Emitter, emitterFor, given, isIdentifier, recordId, refused, revisedEmitter, without } from './native.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf } from './run.ts';
 
 const NAME = 'atif';
@@ -29,7 +29,7 @@ export const atif: Format = {
     ['agent, subagent_trajectories[].agent', 'agent.defined'],
     ['steps[user, system]', 'message.sent'],
     ['steps[agent]', 'generation.requested with the steps before it, generation.completed'],
-    ['steps[agent, llm_call_count 0]', 'tool.called; message.sent where it says something'],
+    ['steps[agent, llm_call_count 0]', 'tool.called; message.sent where it has text'],
     ['steps[is_copied_context]', 'message.sent, flagged copied_context'],
     ['steps[].tool_calls', 'tool.called'],
     ['steps[].observation.results', 'tool.returned; environment.observed where they answer no call'],
@@ -50,9 +50,9 @@ function convert(record: NativeRecord): Converted {
   const document = record.value as Fields;
   const named = (document.session_id ?? document.trajectory_id) as string | null | undefined;
   const episodeId = named ?? recordId(NAME, record);
-  const speak = named ? revisedVoice(NAME) : voice(NAME);
+  const emit = named ? revisedEmitter(NAME) : emitterFor(NAME);
   const root = trajectoryOf(document, episodeId, null, 0);
-  const drafts = (copy: Fields | undefined): Draft[] => episodeDrafts(speak, root, record.canonical, copy);
+  const drafts = (copy: Fields | undefined): Draft[] => episodeDrafts(emit, root, record.canonical, copy);
   const exact = canonicalJson(writeAtif(drafts(undefined))) === canonicalJson([document]);
   return {
     drafts: drafts(exact ? undefined : { record: document }),
@@ -62,7 +62,7 @@ function convert(record: NativeRecord): Converted {
   };
 }
 
-function episodeDrafts(speak: Voice, root: Trajectory, canonical: string, copy: Fields | undefined): Draft[] {
+function episodeDrafts(emit: Emitter, root: Trajectory, canonical: string, copy: Fields | undefined): Draft[] {
   const { document, episodeId, key } = root;
   const extra = isRecord(document.extra) ? document.extra : {};
   const steps = document.steps as Fields[];
@@ -71,11 +71,11 @@ function episodeDrafts(speak: Voice, root: Trajectory, canonical: string, copy: 
   const ledger = toolLedger();
   let seq = 0;
   const place = { next: () => seq++, call: ledger.call, result: ledger.result };
-  const said = tell(speak, root, place);
-  const tokens = said.some(
+  const drafts = trajectoryDrafts(emit, root, place);
+  const tokens = drafts.some(
     (draft) => draft.name === 'generation.completed' && draft.data.choices.some((choice) => choice.token_ids),
   );
-  return runDrafts(speak, {
+  return runDrafts(emit, {
     format: NAME,
     episodeId,
     canonical,
@@ -86,7 +86,7 @@ function episodeDrafts(speak: Voice, root: Trajectory, canonical: string, copy: 
       flags: tokens ? [] : [NO_TOKEN_IDS],
       ...given('unmapped', copy as Record<string, unknown> | undefined),
     },
-    said: [...memberDrafts(speak, root, null, 0), ...said, ...rewardDrafts(speak, root, true)],
+    events: [...memberDrafts(emit, root, null, 0), ...drafts, ...rewardDrafts(emit, root, true)],
     finished: {
       outcome: 'unknown',
       ...(isRecord(document.final_metrics) ? { totals: document.final_metrics } : {}),
@@ -94,8 +94,8 @@ function episodeDrafts(speak: Voice, root: Trajectory, canonical: string, copy: 
   });
 }
 
-/** What a trajectory says of itself: its agent, and everything about it that is not a step. */
-function memberDrafts(speak: Voice, trajectory: Trajectory, parent: Trajectory | null, position: number): Draft[] {
+/** The metadata of a trajectory: its agent, and everything about it that is not a step. */
+function memberDrafts(emit: Emitter, trajectory: Trajectory, parent: Trajectory | null, position: number): Draft[] {
   const { document, episodeId, key, agent: name } = trajectory;
   const { model_name: model, tool_definitions: tools, ...agent } = document.agent as Fields;
   const own: EventData<'agent.defined'> = {
@@ -123,26 +123,26 @@ function memberDrafts(speak: Voice, trajectory: Trajectory, parent: Trajectory |
     },
   };
   return [
-    speak.say('agent.defined', [episodeId, key], own),
-    ...trajectory.children.flatMap((child, i) => memberDrafts(speak, child, trajectory, i)),
+    emit.event('agent.defined', [episodeId, key], own),
+    ...trajectory.children.flatMap((child, i) => memberDrafts(emit, child, trajectory, i)),
   ];
 }
 
 /** The steps of a trajectory, with those of a sub-agent after the step that refers to it. */
-function tell(speak: Voice, trajectory: Trajectory, numbering: Numbering): Draft[] {
+function trajectoryDrafts(emit: Emitter, trajectory: Trajectory, numbering: Numbering): Draft[] {
   const { children } = trajectory;
   const waiting = new Set(children);
-  const told: Draft[] = [];
+  const drafts: Draft[] = [];
   const input: Message[] = [];
   const steps = trajectory.document.steps as Fields[];
   for (const step of steps) {
-    told.push(...trajectorySteps(speak, trajectory, step, input, numbering));
+    drafts.push(...trajectorySteps(emit, trajectory, step, input, numbering));
     for (const id of referred(step)) {
       const child = [...waiting].find((one) => one.document.trajectory_id === id);
-      if (child && waiting.delete(child)) told.push(...tell(speak, child, numbering));
+      if (child && waiting.delete(child)) drafts.push(...trajectoryDrafts(emit, child, numbering));
     }
   }
-  return [...told, ...[...waiting].flatMap((child) => tell(speak, child, numbering))];
+  return [...drafts, ...[...waiting].flatMap((child) => trajectoryDrafts(emit, child, numbering))];
 }
 
 const referred = (step: Fields): unknown[] =>
@@ -152,7 +152,7 @@ const referred = (step: Fields): unknown[] =>
     .filter(isIdentifier);
 
 /** Rewards have no place of their own in the format; these are where its users put them. */
-function rewardDrafts(speak: Voice, trajectory: Trajectory, isRoot: boolean): Draft[] {
+function rewardDrafts(emit: Emitter, trajectory: Trajectory, isRoot: boolean): Draft[] {
   const { document, episodeId, key, agent } = trajectory;
   const rewardIn = (metrics: unknown): unknown =>
     isRecord(metrics) && isRecord(metrics.extra) ? metrics.extra.reward : undefined;
@@ -160,7 +160,7 @@ function rewardDrafts(speak: Voice, trajectory: Trajectory, isRoot: boolean): Dr
     if (typeof value !== 'number' && typeof value !== 'boolean') return [];
     const id = hashId(NAME, episodeId, key, place, 'reward');
     return [
-      speak.say('feedback.recorded', [episodeId, key, place], {
+      emit.event('feedback.recorded', [episodeId, key, place], {
         feedback_id: id,
         target,
         kind: 'reward',
@@ -183,6 +183,6 @@ function rewardDrafts(speak: Voice, trajectory: Trajectory, isRoot: boolean): Dr
         episode_id: episodeId,
       }),
     ),
-    ...trajectory.children.flatMap((child) => rewardDrafts(speak, child, false)),
+    ...trajectory.children.flatMap((child) => rewardDrafts(emit, child, false)),
   ];
 }

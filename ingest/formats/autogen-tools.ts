@@ -4,7 +4,7 @@ import { isRecord } from '../json.ts';
 import type { AutogenMessage } from './autogen.ts';
 import { readArguments } from './chat-message.ts';
 import type { toolLedger } from './conversation.ts';
-import { given, isIdentifier, type Voice, without } from './native.ts';
+import { type Emitter, given, isIdentifier, without } from './native.ts';
 
 type Call = { readonly episode_id: string; readonly seq: number; readonly call_id: string; readonly agent_id: string };
 type Ask = {
@@ -31,7 +31,7 @@ function asksIn(content: unknown): Ask[] {
   );
 }
 
-export function autogenTools(speak: Voice, episodeId: string, ledger: ReturnType<typeof toolLedger>) {
+export function autogenTools(emit: Emitter, episodeId: string, ledger: ReturnType<typeof toolLedger>) {
   return {
     parts: (content: unknown): Part[] =>
       asksIn(content).map(({ id, name, asked }) => ({
@@ -42,7 +42,7 @@ export function autogenTools(speak: Voice, episodeId: string, ledger: ReturnType
       })),
     calls: ({ content }: AutogenMessage, call: Call, time: string | null): Draft[] =>
       asksIn(content).map(({ id, name, asked, rest }, index) =>
-        speak.say(
+        emit.event(
           'tool.called',
           [episodeId, call.seq, index],
           {
@@ -63,7 +63,7 @@ export function autogenTools(speak: Voice, episodeId: string, ledger: ReturnType
         const { call_id: id, content: output, is_error: failed } = result;
         if (!isIdentifier(id)) return [];
         return [
-          speak.say(
+          emit.event(
             'tool.returned',
             [episodeId, seq, index],
             {

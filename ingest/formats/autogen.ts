@@ -1,6 +1,6 @@
 /**
- * AutoGen AgentChat: a TaskResult, the messages of a team in the order they were said. A message that used a model is a step; a
- * thought before it and the tool summary after it belong to that step. Dumps of AutoGen 0.2 (`chat_history`) say nothing of models.
+ * AutoGen AgentChat: a TaskResult, the messages of a team in order. A message that used a model is a step; a
+ * thought before it and the tool summary after it belong to that step. Dumps of AutoGen 0.2 (`chat_history`) name no models.
  */
 import type { Draft, Part } from '../events.ts';
 import { isRecord } from '../json.ts';
@@ -9,13 +9,13 @@ import { toolLedger } from './conversation.ts';
 import type { Converted, Format, NativeRecord, NativeRefusal } from './format.ts';
 import {
   badIdentifier,
+  type Emitter,
+  emitterFor,
   given,
   isIdentifier,
   recordId,
   refusal,
   refused,
-  type Voice,
-  voice,
   without,
 } from './native.ts';
 import { partsOf } from './parts.ts';
@@ -35,7 +35,7 @@ export const autogen: Format = {
         [record.messages, record.chat_history]
           .filter(Array.isArray)
           .some((list, i) =>
-            list.some((one) => isRecord(one) && isSaid(one, record.chat_history !== undefined && i === 0)),
+            list.some((one) => isRecord(one) && isMessage(one, record.chat_history !== undefined && i === 0)),
           ),
     ),
   convert,
@@ -55,10 +55,10 @@ export const autogen: Format = {
   ],
 };
 
-/** A chunk of a stream says nothing that the message after it does not. */
+/** A chunk of a stream is repeated in the message after it. */
 const CHUNK = 'ModelClientStreamingChunkEvent';
 
-const isSaid = (one: Record<string, unknown>, old: boolean): boolean =>
+const isMessage = (one: Record<string, unknown>, old: boolean): boolean =>
   old ? 'role' in one && 'content' in one : 'source' in one && ('type' in one || 'models_usage' in one);
 
 export type AutogenMessage = Readonly<Record<string, unknown>> & { readonly source: string; readonly type: string };
@@ -69,7 +69,7 @@ function convert(record: NativeRecord): Converted {
   const field = Array.isArray(result.messages) || result.chat_history === undefined ? 'messages' : 'chat_history';
   const list = result[field];
   if (!Array.isArray(list)) return refused(refusal('bad_type', field, 'a list of messages', list));
-  const speak = voice(NAME);
+  const emit = emitterFor(NAME);
   const episodeId = recordId(NAME, record);
   const refusals: NativeRefusal[] = [];
   const messages = list.flatMap((native: unknown, seq) => {
@@ -81,7 +81,7 @@ function convert(record: NativeRecord): Converted {
   const agents = new Set(messages.map(({ message }) => message.source).filter((name) => kindOf(name) === 'agent'));
   const { stop_reason: reason } = result;
   return {
-    drafts: runDrafts(speak, {
+    drafts: runDrafts(emit, {
       format: NAME,
       episodeId,
       canonical: record.canonical,
@@ -89,7 +89,7 @@ function convert(record: NativeRecord): Converted {
       started: { flags: [NO_TOKEN_IDS, ...(refusals.length > 0 ? ['incomplete'] : [])] },
       startedAt: timeOfText(messages[0]?.message.created_at),
       agents,
-      said: messageDrafts(speak, episodeId, messages),
+      events: messageDrafts(emit, episodeId, messages),
       finished: {
         outcome: 'unknown',
         seq: list.length,
@@ -124,9 +124,9 @@ function oldMessage(native: unknown, seq: number): AutogenMessage | NativeRefusa
 
 type Numbered = { readonly seq: number; readonly message: AutogenMessage };
 
-function messageDrafts(speak: Voice, episodeId: string, messages: readonly Numbered[]): Draft[] {
+function messageDrafts(emit: Emitter, episodeId: string, messages: readonly Numbered[]): Draft[] {
   const thoughts = new Map<string, string[]>();
-  const tools = autogenTools(speak, episodeId, toolLedger());
+  const tools = autogenTools(emit, episodeId, toolLedger());
   return messages.flatMap(({ seq, message }): Draft[] => {
     const { type, source, content } = message;
     const place = { episode_id: episodeId, seq };
@@ -134,27 +134,27 @@ function messageDrafts(speak: Voice, episodeId: string, messages: readonly Numbe
     if (type === CHUNK) return [];
     if (type === 'ThoughtEvent' && typeof content === 'string') {
       thoughts.set(source, [...(thoughts.get(source) ?? []), content]);
-      // A thought that nothing follows is told all the same.
+      // A thought that nothing follows still becomes an event.
       const followed = messages.some(
         (later) => later.seq > seq && later.message.source === source && isStep(later.message),
       );
-      return followed ? [] : [spoken(speak, message, place, time)];
+      return followed ? [] : [messageDraft(emit, message, place, time)];
     }
     if (type === 'ToolCallExecutionEvent') return tools.results(message, seq, time);
-    const handed = handOver(speak, message, place, time);
-    if (!isStep(message)) return [...observed(speak, message, place, time), ...handed];
+    const handed = handOver(emit, message, place, time);
+    if (!isStep(message)) return [...observed(emit, message, place, time), ...handed];
     const reasons: Part[] = (thoughts.get(source) ?? []).map((thought) => ({ type: 'reasoning', content: thought }));
     thoughts.delete(source);
     const call = { ...place, call_id: `m${seq}`, agent_id: source };
-    const said = type === 'ToolCallRequestEvent' ? tools.parts(content) : partsOf(content);
-    const parts = typeof said === 'string' ? [{ type: 'text', content: said }] : said;
+    const whole = type === 'ToolCallRequestEvent' ? tools.parts(content) : partsOf(content);
+    const parts = typeof whole === 'string' ? [{ type: 'text', content: whole }] : whole;
     return [
-      speak.say(
+      emit.event(
         'generation.completed',
         [episodeId, seq],
         {
           ...call,
-          choices: [{ index: 0, content: reasons.length === 0 ? said : [...reasons, ...parts] }],
+          choices: [{ index: 0, content: reasons.length === 0 ? whole : [...reasons, ...parts] }],
           ...(isRecord(message.models_usage) ? { usage: message.models_usage } : {}),
           native: nativeOf(message),
           ...given('unmapped', restOf(message)),
@@ -167,7 +167,7 @@ function messageDrafts(speak: Voice, episodeId: string, messages: readonly Numbe
   });
 }
 
-/** Only a model asks for tools, whether or not it says what that cost. */
+/** Only a model requests tools, whether or not its token usage is given. */
 const isStep = ({ type, source, models_usage: usage }: AutogenMessage): boolean =>
   kindOf(source) === 'agent' &&
   type !== 'ThoughtEvent' &&
@@ -194,8 +194,8 @@ const restOf = (message: AutogenMessage): Record<string, unknown> | undefined =>
   );
 };
 
-const spoken = (speak: Voice, message: AutogenMessage, place: Place, time: string | null): Draft =>
-  speak.say(
+const messageDraft = (emit: Emitter, message: AutogenMessage, place: Place, time: string | null): Draft =>
+  emit.event(
     'message.sent',
     [place.episode_id, place.seq],
     {
@@ -217,13 +217,13 @@ const OBSERVED: Readonly<Record<string, string>> = {
   UserInputRequestedEvent: 'input_requested',
 };
 
-function observed(speak: Voice, message: AutogenMessage, place: Place, time: string | null): Draft[] {
+function observed(emit: Emitter, message: AutogenMessage, place: Place, time: string | null): Draft[] {
   const kind = kindOf(message.source) === 'environment' ? 'output' : OBSERVED[message.type];
   if (message.type === 'SelectSpeakerEvent') return [];
-  if (kind === undefined) return [spoken(speak, message, place, time)];
+  if (kind === undefined) return [messageDraft(emit, message, place, time)];
   const { content = message.result } = message;
   return [
-    speak.say(
+    emit.event(
       'environment.observed',
       [place.episode_id, place.seq],
       { ...place, kind, content, native: nativeOf(message), ...given('unmapped', restOf(message)) },
@@ -232,14 +232,14 @@ function observed(speak: Voice, message: AutogenMessage, place: Place, time: str
   ];
 }
 
-function handOver(speak: Voice, message: AutogenMessage, place: Place, time: string | null): Draft[] {
+function handOver(emit: Emitter, message: AutogenMessage, place: Place, time: string | null): Draft[] {
   const { type, source, target, content } = message;
   const to = type === 'HandoffMessage' ? [target] : type === 'SelectSpeakerEvent' ? [content].flat() : [];
   const kind = type === 'HandoffMessage' ? ('handoff' as const) : ('select' as const);
   return to
     .filter(isIdentifier)
     .map((name, i) =>
-      speak.say(
+      emit.event(
         'control.transferred',
         [place.episode_id, place.seq, i],
         { ...place, from_agent: source, to_agent: name, kind, native: nativeOf(message) },

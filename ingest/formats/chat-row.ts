@@ -4,12 +4,12 @@ import { canonicalJson, isRecord } from '../json.ts';
 import { fromAnthropic } from './anthropic-blocks.ts';
 import { type ChatMessage, fromMessage, textIn } from './chat-message.ts';
 import { badConversation, conversationDrafts } from './conversation.ts';
-import type { Converted, NativeRecord, Told } from './format.ts';
-import { given, isIdentifier, rawRecord, recordId, refused, taskIdOfText, type Voice, without } from './native.ts';
+import type { Converted, NativeRecord, RestoredEvent } from './format.ts';
+import { type Emitter, given, isIdentifier, rawRecord, recordId, refused, taskIdOfText, without } from './native.ts';
 
 /** The task of a conversation: the text the user began with. */
 export function taskDraft(
-  speak: Voice,
+  emit: Emitter,
   messages: readonly ChatMessage[],
   id?: string,
 ): { taskId: string | null; drafts: Draft[] } {
@@ -18,11 +18,11 @@ export function taskDraft(
   const query = first ? textIn(first.content) : undefined;
   const taskId = id ?? (query === undefined ? null : taskIdOfText(query));
   if (taskId === null) return { taskId, drafts: [] };
-  return { taskId, drafts: [speak.state('task.defined', { task_id: taskId, ...given('query', query) })] };
+  return { taskId, drafts: [emit.state('task.defined', { task_id: taskId, ...given('query', query) })] };
 }
 
 export function convertChatRow(
-  speak: Voice,
+  emit: Emitter,
   format: string,
   row: Record<string, unknown>,
   record: NativeRecord,
@@ -32,28 +32,28 @@ export function convertChatRow(
   if (bad) return refused(bad);
   const messages = read as ChatMessage[];
   const episodeId = recordId(format, record);
-  const raw = rawRecord(speak, episodeId, record.canonical);
-  const { taskId, drafts: task } = taskDraft(speak, messages, taskIdIn(row));
-  const said = conversationDrafts(speak, messages, {
+  const raw = rawRecord(emit, episodeId, record.canonical);
+  const { taskId, drafts: task } = taskDraft(emit, messages, taskIdIn(row));
+  const drafts = conversationDrafts(emit, messages, {
     episodeId,
     agentOf: (message) => (typeof message.name === 'string' ? message.name : null),
     ...given('tools', row.tools),
   });
-  const called = said.some((draft) => draft.name === 'generation.requested');
+  const called = drafts.some((draft) => draft.name === 'generation.requested');
   const rest = without(row, 'messages', ...(called ? ['tools'] : []));
   const started = (unmapped: Record<string, unknown> | undefined): Draft =>
-    speak.say('episode.started', [episodeId], {
+    emit.event('episode.started', [episodeId], {
       episode_id: episodeId,
       ...(taskId === null ? {} : { task_id: taskId }),
       native: { format, form: 'chat-row' },
       raw: { artifact_id: raw.artifactId },
       ...given('unmapped', unmapped),
     });
-  const finished = speak.say('episode.finished', [episodeId], { episode_id: episodeId, outcome: 'unknown' });
+  const finished = emit.event('episode.finished', [episodeId], { episode_id: episodeId, outcome: 'unknown' });
   // A row that the events cannot give back to the letter is kept beside them.
-  const exact = canonicalJson(writeChatRow([started(rest), ...said])) === record.canonical;
+  const exact = canonicalJson(writeChatRow([started(rest), ...drafts])) === record.canonical;
   const start = exact ? started(rest) : started({ record: row });
-  return { drafts: [...task, raw.draft, start, ...said, finished], refusals: [], raw: record.canonical };
+  return { drafts: [...task, raw.draft, start, ...drafts, finished], refusals: [], raw: record.canonical };
 }
 
 /** The task that a row names beside its messages or in its metadata. */
@@ -61,22 +61,22 @@ const taskIdIn = ({ task_id: id, metadata }: Record<string, unknown>): string | 
   [id, isRecord(metadata) ? metadata.task_id : undefined].find(isIdentifier);
 
 /** The row that an episode was read from. */
-export function writeChatRow(episode: readonly Told[]): unknown {
+export function writeChatRow(episode: readonly RestoredEvent[]): unknown {
   const start = episode.find((event) => event.name === 'episode.started')?.data.unmapped as
     | Record<string, unknown>
     | undefined;
   if (start?.record !== undefined) return start.record;
-  const said = episode
+  const about = episode
     .flatMap((event) => {
       const message = messageOf(event);
       return message ? [{ seq: event.data.seq as number, message }] : [];
     })
     .sort((a, b) => a.seq - b.seq);
   const asked = episode.find((event) => event.name === 'generation.requested');
-  return { ...start, ...given('tools', asked?.data.tools), messages: said.map(({ message }) => message) };
+  return { ...start, ...given('tools', asked?.data.tools), messages: about.map(({ message }) => message) };
 }
 
-function messageOf({ name, data }: Told): unknown {
+function messageOf({ name, data }: RestoredEvent): unknown {
   const rest = (data.unmapped ?? {}) as Record<string, unknown>;
   if (name === 'message.sent') {
     const named = data.from === data.role ? {} : { name: data.from };

@@ -2,7 +2,7 @@
 import type { Draft } from '../events.ts';
 import { hashId } from '../json.ts';
 import { type ChatMessage, toMessage, toolCallsOf } from './chat-message.ts';
-import { given, type Voice } from './native.ts';
+import { type Emitter, given } from './native.ts';
 
 /**
  * Digest of the conversation before each message, and of the whole as the last. A later request repeats the conversation, so it
@@ -35,7 +35,7 @@ export type Call = {
 
 /** The tool calls of all candidates. Where two candidates use the same native id, the later one's number is part of its own. */
 export function toolDrafts(
-  speak: Voice,
+  emit: Emitter,
   call: Call,
   choices: readonly { readonly index: number; readonly message: ChatMessage }[],
   prefix: string,
@@ -61,14 +61,14 @@ export function toolDrafts(
         native: { tool_call_id: id, choice: choice.index },
       };
       taken.add(own);
-      return speak.say('tool.called', [episode_id, call_id, choice.index, index], data, time);
+      return emit.event('tool.called', [episode_id, call_id, choice.index, index], data, time);
     });
   });
 }
 
 /** The results in a request that no earlier request can have held: those after its last assistant message. */
 export function resultDrafts(
-  speak: Voice,
+  emit: Emitter,
   call: Call,
   messages: readonly ChatMessage[],
   prefixes: readonly string[],
@@ -86,7 +86,7 @@ export function resultDrafts(
     const own = typeof nativeId === 'string' ? open.get(nativeId)?.pop() : undefined;
     if (own === undefined) return [];
     return [
-      speak.state('tool.returned', {
+      emit.state('tool.returned', {
         episode_id: call.episode_id,
         tool_call_id: own,
         status: 'ok',

@@ -2,13 +2,13 @@
 import type { Message } from '../events.ts';
 import { isRecord } from '../json.ts';
 import { fromMessage } from './chat-message.ts';
-import type { Told } from './format.ts';
+import type { RestoredEvent } from './format.ts';
 import { given, without } from './native.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 
 /** The log records of an episode: one for each model call whose request and answer are known, in the order they were answered. */
-export function writeCompletionLog(episode: readonly Told[]): readonly unknown[] {
+export function writeCompletionLog(episode: readonly RestoredEvent[]): readonly unknown[] {
   const requests = new Map(
     episode.flatMap(({ name, data }) => (name === 'generation.requested' ? [[data.call_id, data] as const] : [])),
   );
@@ -24,12 +24,12 @@ export function writeCompletionLog(episode: readonly Told[]): readonly unknown[]
     });
 }
 
-function order(a: Told, b: Told): number {
+function order(a: RestoredEvent, b: RestoredEvent): number {
   if (a.time !== b.time) return (a.time ?? '') < (b.time ?? '') ? -1 : 1;
   return Number(a.data.seq ?? 0) - Number(b.data.seq ?? 0);
 }
 
-function recordOf(asked: Fields, { data, time }: Told, unmapped: Fields, taskId: unknown): unknown {
+function recordOf(asked: Fields, { data, time }: RestoredEvent, unmapped: Fields, taskId: unknown): unknown {
   const own = isRecord(asked.native) && 'format' in asked.native;
   const metadata = own
     ? (asked.native as Fields).metadata

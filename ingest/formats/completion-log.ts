@@ -13,20 +13,20 @@ import { writeCompletionLog } from './completion-log-write.ts';
 import type { Converted, NativeRecord } from './format.ts';
 import {
   badIdentifier,
+  type Emitter,
   given,
   isIdentifier,
   rawRecord,
   recordId,
   refusal,
   refused,
-  type Voice,
   without,
 } from './native.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 type NativeChoice = Fields & { readonly index: number; readonly message: ChatMessage };
 
-export function convertCompletionLog(speak: Voice, format: string, native: Fields, record: NativeRecord): Converted {
+export function convertCompletionLog(emit: Emitter, format: string, native: Fields, record: NativeRecord): Converted {
   const log = fromAnthropicLog(native);
   const bad = badLog(log);
   if (bad) return refused(bad);
@@ -36,8 +36,8 @@ export function convertCompletionLog(speak: Voice, format: string, native: Field
   const { task_id: nativeTask, run_id: run, agent } = metadata as { task_id?: string; run_id?: string; agent?: string };
   const episodeId = run ?? recordId(format, record);
   const callId = hashId(format, 'call', record.canonical, run === undefined ? record.ordinal : 0);
-  const { taskId, drafts: task } = taskDraft(speak, request.messages, nativeTask ?? undefined);
-  const raw = rawRecord(speak, episodeId, record.canonical);
+  const { taskId, drafts: task } = taskDraft(emit, request.messages, nativeTask ?? undefined);
+  const raw = rawRecord(emit, episodeId, record.canonical);
   const choices = (response.choices ?? []) as NativeChoice[];
   const input = request.messages.map(toMessage);
   const call = {
@@ -49,7 +49,7 @@ export function convertCompletionLog(speak: Voice, format: string, native: Field
     ...given('turn', wholeNumber(metadata.turn)),
   };
   const params = without(request, 'messages', 'model', 'tools', 'metadata');
-  const asked = speak.say('generation.requested', [episodeId, callId], {
+  const asked = emit.event('generation.requested', [episodeId, callId], {
     ...call,
     ...(typeof request.model === 'string' ? { model: request.model } : given('unmapped', unmappedModel(request.model))),
     input,
@@ -58,7 +58,7 @@ export function convertCompletionLog(speak: Voice, format: string, native: Field
     native: { format, ...given('metadata', request.metadata) },
   });
   const answered = (unmapped: Fields | undefined): Draft =>
-    speak.say(
+    emit.event(
       'generation.completed',
       [episodeId, callId],
       {
@@ -75,13 +75,13 @@ export function convertCompletionLog(speak: Voice, format: string, native: Field
   const prefixes = prefixIds(episodeId, agent, request.messages);
   const drafts: Draft[] = [
     ...task,
-    ...episodeDrafts(speak, format, { episodeId, taskId, group: metadata.group_id }),
-    ...agentDrafts(speak, episodeId, agent, input),
+    ...episodeDrafts(emit, format, { episodeId, taskId, group: metadata.group_id }),
+    ...agentDrafts(emit, episodeId, agent, input),
     raw.draft,
     asked,
     answered(exact ? rest : { record: native }),
-    ...toolDrafts(speak, call, choices, prefixes.at(-1)!, timeOf(response.created)),
-    ...resultDrafts(speak, call, request.messages, prefixes),
+    ...toolDrafts(emit, call, choices, prefixes.at(-1)!, timeOf(response.created)),
+    ...resultDrafts(emit, call, request.messages, prefixes),
   ];
   return { drafts, refusals: [], raw: record.canonical, repeated: run !== undefined && record.ordinal > 0 };
 }
@@ -164,26 +164,26 @@ function timeOf(created: unknown): string | null {
 
 /** The episode of a run, stated by each of its records in the same words. */
 function episodeDrafts(
-  speak: Voice,
+  emit: Emitter,
   format: string,
   run: { readonly episodeId: string; readonly taskId: string | null; readonly group: unknown },
 ): Draft[] {
   return [
-    speak.state('episode.started', {
+    emit.state('episode.started', {
       episode_id: run.episodeId,
       ...(run.taskId === null ? {} : { task_id: run.taskId }),
       ...(isIdentifier(run.group) ? { group_id: run.group } : {}),
       native: { format, form: 'completion-log' },
     }),
-    speak.state('episode.finished', { episode_id: run.episodeId, outcome: 'unknown' }),
+    emit.state('episode.finished', { episode_id: run.episodeId, outcome: 'unknown' }),
   ];
 }
 
-function agentDrafts(speak: Voice, episodeId: string, agent: string | undefined, input: readonly Message[]): Draft[] {
+function agentDrafts(emit: Emitter, episodeId: string, agent: string | undefined, input: readonly Message[]): Draft[] {
   if (agent === undefined) return [];
-  const told = input[0]?.role === 'system' || input[0]?.role === 'developer' ? input[0].content : undefined;
-  const instructions = told === undefined || told === null ? {} : { system_instructions: told };
-  return [speak.state('agent.defined', { episode_id: episodeId, agent_id: agent, name: agent, ...instructions })];
+  const prompt = input[0]?.role === 'system' || input[0]?.role === 'developer' ? input[0].content : undefined;
+  const instructions = prompt === undefined || prompt === null ? {} : { system_instructions: prompt };
+  return [emit.state('agent.defined', { episode_id: episodeId, agent_id: agent, name: agent, ...instructions })];
 }
 
 /** What the vocabulary has a place for in an answer. */

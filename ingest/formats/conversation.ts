@@ -1,11 +1,11 @@
 /**
  * A whole conversation with one agent, as events: each assistant message is a model call, the messages before it are its input,
- * tool calls pair with their results, and everything else was said by somebody.
+ * tool calls pair with their results, and everything else is a message.
  */
 import type { Refusal } from '../../errors.ts';
 import type { Draft, Message } from '../events.ts';
 import { badMessage, type ChatMessage, toMessage, toolCallsOf } from './chat-message.ts';
-import { badIdentifier, given, refusal, type Voice, without } from './native.ts';
+import { badIdentifier, type Emitter, given, refusal, without } from './native.ts';
 
 /** Why a list is not a conversation; null where it is one. A tool message must answer a call made before it. */
 export function badConversation(messages: unknown, field: string): Refusal | null {
@@ -46,7 +46,7 @@ export function toolLedger() {
   };
 }
 
-/** Flag of a tool result that reports an error though its source does not say that the tool failed. */
+/** Flag of a tool result that reports an error though its source does not mark the tool as failed. */
 export const APPARENT_ERROR = 'apparent_error';
 
 export type ConversationOptions = {
@@ -65,12 +65,12 @@ export type ConversationOptions = {
 
 /** The events of a conversation that passed `badConversation`; `seq` counts the messages. */
 export function conversationDrafts(
-  speak: Voice,
+  emit: Emitter,
   messages: readonly ChatMessage[],
   { episodeId, agentOf, tools, turns = false, reportsError, first = 0 }: ConversationOptions,
 ): Draft[] {
   const drafts: Draft[] = [];
-  const said: Message[] = [];
+  const before: Message[] = [];
   const ledger = toolLedger();
   let turn = 0;
   for (const [i, native] of messages.entries()) {
@@ -86,8 +86,8 @@ export function conversationDrafts(
       const round = turns ? { turn: turn++ } : {};
       const call = { ...inEpisode, call_id: id, ...round, ...given('agent_id', agentOf(native) ?? undefined) };
       drafts.push(
-        speak.say('generation.requested', [episodeId, seq], { ...call, input: [...said], ...given('tools', tools) }),
-        speak.say('generation.completed', [episodeId, seq], {
+        emit.event('generation.requested', [episodeId, seq], { ...call, input: [...before], ...given('tools', tools) }),
+        emit.event('generation.completed', [episodeId, seq], {
           ...call,
           choices: [{ index: 0, ...given('content', content) }],
           ...unmapped,
@@ -95,7 +95,7 @@ export function conversationDrafts(
       );
       for (const [index, { id: nativeId, type, ...asked }] of toolCallsOf(native).entries()) {
         drafts.push(
-          speak.say('tool.called', [episodeId, seq, index], {
+          emit.event('tool.called', [episodeId, seq, index], {
             ...call,
             tool_call_id: ledger.call(nativeId),
             index,
@@ -108,7 +108,7 @@ export function conversationDrafts(
     } else if (role === 'tool') {
       const nativeId = native.tool_call_id as string;
       drafts.push(
-        speak.say('tool.returned', [episodeId, seq], {
+        emit.event('tool.returned', [episodeId, seq], {
           ...inEpisode,
           tool_call_id: ledger.result(nativeId),
           status: failed ? 'error' : 'ok',
@@ -120,7 +120,7 @@ export function conversationDrafts(
       );
     } else {
       drafts.push(
-        speak.say('message.sent', [episodeId, seq], {
+        emit.event('message.sent', [episodeId, seq], {
           ...inEpisode,
           message_id: id,
           from: message.name ?? role,
@@ -130,7 +130,7 @@ export function conversationDrafts(
         }),
       );
     }
-    said.push(message);
+    before.push(message);
   }
   return drafts;
 }

@@ -3,16 +3,16 @@ import type { Draft, EventData } from '../events.ts';
 import { canonicalJson, isRecord } from '../json.ts';
 import type { CrewEvent } from './crewai.ts';
 import { inputOf, scoreDraft } from './crewai-values.ts';
-import { given, isIdentifier, type Voice, without } from './native.ts';
+import { type Emitter, given, isIdentifier, without } from './native.ts';
 
 type Open = { readonly id: string; readonly tool: string; readonly asked: string };
 
-/** Tells events in their order; what a call or a tool is paired with is what was told before it. */
-export function crewTeller(speak: Voice, episodeId: string): (event: CrewEvent) => Draft[] {
+/** Maps events in their order; a call or a tool is paired with earlier events. */
+export function crewEmitter(emit: Emitter, episodeId: string): (event: CrewEvent) => Draft[] {
   const latest = new Map<string | null, { readonly callId: string; count: number }>();
   const open: Open[] = [];
 
-  const tell = (event: CrewEvent): Draft[] => {
+  const draftsOf = (event: CrewEvent): Draft[] => {
     const { type, id, data, agent, sequence, time, parent } = event;
     const about = {
       episode_id: episodeId,
@@ -32,7 +32,7 @@ export function crewTeller(speak: Voice, episodeId: string): (event: CrewEvent) 
         const reason = typeof data.error === 'string' ? { reason: data.error } : {};
         const known = ['agent_goal', 'agent_backstory', ...(typeof data.error === 'string' ? ['error'] : [])];
         return [
-          speak.say(
+          emit.event(
             'agent.changed',
             [episodeId, id],
             { ...about, agent_id: agent, state: errored ? 'errored' : 'stopped', ...reason, ...rest(...known) },
@@ -52,7 +52,7 @@ export function crewTeller(speak: Voice, episodeId: string): (event: CrewEvent) 
         return returned(event, about);
       case 'task_started':
         return [
-          speak.say(
+          emit.event(
             'decision.made',
             [episodeId, id],
             { ...about, kind: 'assign', decision: { ...without(data, 'type'), ...byAgent } },
@@ -61,11 +61,11 @@ export function crewTeller(speak: Voice, episodeId: string): (event: CrewEvent) 
         ];
       case 'crew_test_result':
       case 'agent_evaluation_completed': {
-        const score = scoreDraft(speak, episodeId, event);
+        const score = scoreDraft(emit, episodeId, event);
         if (score) return [score];
       }
     }
-    return [speak.say('environment.observed', [episodeId, id], { ...about, kind: type, content: data }, time)];
+    return [emit.event('environment.observed', [episodeId, id], { ...about, kind: type, content: data }, time)];
   };
 
   type About = { episode_id: string; seq: number; native: Record<string, unknown> };
@@ -73,7 +73,7 @@ export function crewTeller(speak: Voice, episodeId: string): (event: CrewEvent) 
 
   const agentStarted = ({ id, data, agent, time }: CrewEvent, about: About): Draft[] => {
     const { agent_goal: goal, agent_backstory: story } = data;
-    const told = [goal, story].filter((text) => typeof text === 'string' && text !== '').join('\n\n');
+    const persona = [goal, story].filter((text) => typeof text === 'string' && text !== '').join('\n\n');
     const known = [
       'type',
       'agent_role',
@@ -81,14 +81,14 @@ export function crewTeller(speak: Voice, episodeId: string): (event: CrewEvent) 
       ...(typeof story === 'string' ? ['agent_backstory'] : []),
     ];
     return [
-      speak.say('agent.defined', [episodeId, agent!], {
+      emit.event('agent.defined', [episodeId, agent!], {
         episode_id: episodeId,
         agent_id: agent!,
         name: agent!,
         role: agent!,
-        ...(told === '' ? {} : { system_instructions: told }),
+        ...(persona === '' ? {} : { system_instructions: persona }),
       }),
-      speak.say(
+      emit.event(
         'agent.changed',
         [episodeId, id],
         { ...about, agent_id: agent!, state: 'started', ...given('unmapped', without(data, ...known)) },
@@ -112,7 +112,7 @@ export function crewTeller(speak: Voice, episodeId: string): (event: CrewEvent) 
       ...(typeof model === 'string' ? ['model'] : []),
     ];
     const params = without(data, ...known);
-    return speak.say(
+    return emit.event(
       'generation.requested',
       [episodeId, callIdOf(event)],
       {
@@ -158,7 +158,7 @@ export function crewTeller(speak: Voice, episodeId: string): (event: CrewEvent) 
       ...(response === undefined || response === null ? {} : { content }),
       ...(typeof reason === 'string' ? { finish_reason: reason } : {}),
     };
-    return speak.say(
+    return emit.event(
       'generation.completed',
       [episodeId, callId],
       {
@@ -181,7 +181,7 @@ export function crewTeller(speak: Voice, episodeId: string): (event: CrewEvent) 
     const name = isIdentifier(data.tool_name) ? data.tool_name : 'unknown';
     open.push({ id, tool: name, asked: canonicalJson(data.tool_args ?? null) });
     const text = typeof data.tool_args === 'string';
-    return speak.say(
+    return emit.event(
       'tool.called',
       [episodeId, id],
       {
@@ -206,7 +206,7 @@ export function crewTeller(speak: Voice, episodeId: string): (event: CrewEvent) 
       open.findLastIndex((one) => one.tool === data.tool_name && one.asked === asked),
       open.findLastIndex((one) => one.tool === data.tool_name),
     ].find((at) => at >= 0);
-    // An older version tells only the end: the call was made all the same.
+    // An older version reports only the end: the call was made nevertheless.
     const unseen = place === undefined ? [called({ ...event, time: null }, about)] : [];
     const [{ id: callId }] = open.splice(place ?? open.length - 1, 1) as [Open];
     const { output, error, from_cache: cached, started_at: from, finished_at: to } = data;
@@ -214,7 +214,7 @@ export function crewTeller(speak: Voice, episodeId: string): (event: CrewEvent) 
     const took = typeof from === 'string' && typeof to === 'string' ? Date.parse(to) - Date.parse(from) : Number.NaN;
     return [
       ...unseen,
-      speak.say(
+      emit.event(
         'tool.returned',
         [episodeId, id],
         {
@@ -244,5 +244,5 @@ export function crewTeller(speak: Voice, episodeId: string): (event: CrewEvent) 
     ];
   };
 
-  return tell;
+  return draftsOf;
 }

@@ -1,7 +1,7 @@
 /** The log file of a crew (`output_log_file`): who began and ended which task, one list a run, without models, tools and time zone. */
 import { hashId, isRecord } from '../json.ts';
 import type { Converted, NativeRecord, NativeRefusal } from './format.ts';
-import { given, isIdentifier, refusal, refused, type Voice, without } from './native.ts';
+import { type Emitter, given, isIdentifier, refusal, refused, without } from './native.ts';
 import { runDrafts, taskOf } from './run.ts';
 
 export const isCrewLogEntry = (value: unknown): boolean =>
@@ -10,7 +10,7 @@ export const isCrewLogEntry = (value: unknown): boolean =>
 type Entry = { readonly seq: number; readonly native: Readonly<Record<string, unknown>>; readonly agent: string };
 
 /** The run is named by its first entry, so that a log that has grown is the same run. */
-export function convertCrewLog(speak: Voice, format: string, record: NativeRecord): Converted {
+export function convertCrewLog(emit: Emitter, format: string, record: NativeRecord): Converted {
   const refusals: NativeRefusal[] = [];
   const entries = (record.value as unknown[]).flatMap((native, at): Entry[] => {
     if (!isRecord(native)) refusals.push({ ...refusal('bad_type', '', 'an entry object', native), at });
@@ -25,7 +25,7 @@ export function convertCrewLog(speak: Voice, format: string, record: NativeRecor
   if (!first)
     return refused(...(refusals.length > 0 ? refusals : [refusal('bad_shape', '', 'at least one entry', [])]));
   const episodeId = hashId(format, 'log', first.native);
-  const said = entries.map(({ seq, native, agent }) => {
+  const drafts = entries.map(({ seq, native, agent }) => {
     const about = {
       episode_id: episodeId,
       seq,
@@ -34,26 +34,26 @@ export function convertCrewLog(speak: Voice, format: string, record: NativeRecor
     };
     const { task, task_name: name, status, output } = native;
     return typeof output === 'string'
-      ? speak.say('generation.completed', [episodeId, seq], {
+      ? emit.event('generation.completed', [episodeId, seq], {
           ...about,
           call_id: `m${seq}`,
           agent_id: agent,
           choices: [{ index: 0, content: output }],
         })
-      : speak.say('decision.made', [episodeId, seq], {
+      : emit.event('decision.made', [episodeId, seq], {
           ...about,
           kind: status === 'started' ? 'assign' : String(status),
           decision: { ...without({ task, task_name: name, output }), agent },
         });
   });
   return {
-    drafts: runDrafts(speak, {
+    drafts: runDrafts(emit, {
       format,
       episodeId,
       canonical: record.canonical,
       task: taskOf(format, first.native.task),
       agents: new Set(entries.map(({ agent }) => agent)),
-      said,
+      events: drafts,
       finished: { outcome: 'unknown', seq: entries.length },
     }),
     refusals,

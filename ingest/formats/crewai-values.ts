@@ -3,21 +3,21 @@ import type { Draft, Message } from '../events.ts';
 import { hashId, isRecord } from '../json.ts';
 import { badMessage, type ChatMessage, toMessage } from './chat-message.ts';
 import type { CrewEvent } from './crewai.ts';
-import { given, isIdentifier, type Voice, without } from './native.ts';
+import { type Emitter, given, isIdentifier, without } from './native.ts';
 
 /** A score of the crew or of an agent; null for a result that holds no number. */
 export function scoreDraft(
-  speak: Voice,
+  emit: Emitter,
   episodeId: string,
   { id, type, data, agent, time, sequence }: CrewEvent,
 ): Draft | null {
   const whole = type === 'crew_test_result';
-  const told = whole ? data.quality : isRecord(data.score) ? data.score.score : data.score;
-  const value = typeof told === 'string' && /^-?\d+(\.\d+)?$/.test(told) ? Number(told) : told;
+  const stated = whole ? data.quality : isRecord(data.score) ? data.score.score : data.score;
+  const value = typeof stated === 'string' && /^-?\d+(\.\d+)?$/.test(stated) ? Number(stated) : stated;
   if (typeof value !== 'number' && typeof value !== 'boolean') return null;
   const name = whole ? 'quality' : isIdentifier(data.metric_category) ? data.metric_category : 'evaluation';
   const feedback = isRecord(data.score) ? data.score.feedback : undefined;
-  return speak.say(
+  return emit.event(
     'feedback.recorded',
     [episodeId, id],
     {

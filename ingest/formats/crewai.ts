@@ -4,14 +4,14 @@
  */
 import type { Draft } from '../events.ts';
 import { isRecord } from '../json.ts';
-import { crewTeller } from './crewai-events.ts';
+import { crewEmitter } from './crewai-events.ts';
 import { convertCrewLog, isCrewLogEntry } from './crewai-log.ts';
 import type { Converted, Format, NativeRecord, NativeRefusal } from './format.ts';
-import { badIdentifier, given, isIdentifier, recordId, refusal, refused, revisedVoice, without } from './native.ts';
+import { badIdentifier, given, isIdentifier, recordId, refusal, refused, revisedEmitter, without } from './native.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfText } from './run.ts';
 
 const NAME = 'crewai';
-const speak = revisedVoice(NAME);
+const emit = revisedEmitter(NAME);
 
 const isBatch = (record: unknown): boolean =>
   isRecord(record) &&
@@ -24,7 +24,7 @@ export const crewai: Format = {
     'CrewAI trace batches {batch_id, events: [{event_id, type, event_data, emission_sequence}]}, and its log file',
   recognises: ({ records }) => records.some((record) => isBatch(record) || isCrewLogEntry(record)),
   gathers: ({ records }) => (records.length > 0 && records.every(isCrewLogEntry) ? 'file' : null),
-  convert: (record) => (Array.isArray(record.value) ? convertCrewLog(speak, NAME, record) : convertBatch(record)),
+  convert: (record) => (Array.isArray(record.value) ? convertCrewLog(emit, NAME, record) : convertBatch(record)),
   restates: new Set(['task.defined', 'agent.defined']),
   mapping: [
     ['batch_id', 'episode_id'],
@@ -79,13 +79,13 @@ function convertBatch(record: NativeRecord): Converted {
   const inputs = isRecord(start?.data.inputs) ? start.data.inputs : {};
   const described = events.find(({ type }) => type === 'task_started')?.data.task_description;
   const session = isRecord(batch.user_context) ? batch.user_context.session_id : undefined;
-  const teller = crewTeller(speak, episodeId);
-  const said: Draft[] = events.flatMap((event) => (event === end ? [] : teller(event)));
+  const draftsOf = crewEmitter(emit, episodeId);
+  const drafts: Draft[] = events.flatMap((event) => (event === end ? [] : draftsOf(event)));
   const agents = new Set(events.map(({ agent }) => agent).filter((agent) => agent !== null));
   const failed = end?.type.endsWith('_failed') ?? false;
   const { output = end?.data.result, error } = end?.data ?? {};
   return {
-    drafts: runDrafts(speak, {
+    drafts: runDrafts(emit, {
       format: NAME,
       episodeId,
       canonical: record.canonical,
@@ -98,9 +98,9 @@ function convertBatch(record: NativeRecord): Converted {
       },
       startedAt: events[0]?.time ?? null,
       agents: [...agents].filter(
-        (agent) => !said.some((draft) => draft.name === 'agent.defined' && draft.data.agent_id === agent),
+        (agent) => !drafts.some((draft) => draft.name === 'agent.defined' && draft.data.agent_id === agent),
       ),
-      said,
+      events: drafts,
       finished: {
         outcome: failed ? 'failure' : 'unknown',
         seq: (end ?? events.at(-1))?.sequence ?? 0,

@@ -6,7 +6,7 @@
 import type { Refusal } from '../../errors.ts';
 import type { Draft, EventName } from '../events.ts';
 
-/** What a format sees of a file before it says whether it is its own. */
+/** What a format sees of a file to detect whether it is its own. */
 export type Head = {
   /** First records of the file (whole lines, or first elements of a top-level array, or the one document). */
   readonly records: readonly unknown[];
@@ -38,12 +38,12 @@ export type Converted = {
   readonly raw: string | null;
   /** Further bodies that the drafts name by their SHA-256: patches, programs. */
   readonly bodies?: readonly string[];
-  /** True where this record was read before in this import and says the same thing again, so that nothing is counted twice. */
+  /** True where this record was read before in this import with the same content, so that nothing is counted twice. */
   readonly repeated?: boolean;
 };
 
 /** An event as a two-way format reads it back: text as it was sent, without the escape of the log. */
-export type Told = {
+export type RestoredEvent = {
   readonly name: EventName;
   readonly time: string | null;
   readonly data: Readonly<Record<string, unknown>>;
@@ -61,12 +61,12 @@ export type Format = {
    */
   readonly gathers?: (head: Head) => 'file' | 'folder' | `import:${string}` | null;
   readonly convert: (record: NativeRecord) => Converted;
-  /** Events that many records state in equal words, such as the task of each attempt: told once an import. */
+  /** Events that many records state in equal words, such as the task of each attempt: emitted once per import. */
   readonly restates: ReadonlySet<EventName>;
   /** Native field to where it goes, for `--dry-run`. */
   readonly mapping: readonly (readonly [native: string, ours: string])[];
   /** The way back, for two-way formats: all events of one episode to native records. */
-  readonly write?: (episode: readonly Told[]) => readonly unknown[];
+  readonly write?: (episode: readonly RestoredEvent[]) => readonly unknown[];
 };
 
 /** The records of a gathered folder, file by file; a record that was not gathered is a file of its own. */

@@ -1,6 +1,6 @@
 /**
  * Messages of the OpenTelemetry GenAI conventions, `{role, parts, name?, finish_reason?}`, as ours: their parts are our parts. Older
- * events told them one by one, with the members of the OpenAI chat API.
+ * events held them one by one, with the members of the OpenAI chat API.
  */
 import type { Message, Part } from '../events.ts';
 import { isRecord } from '../json.ts';

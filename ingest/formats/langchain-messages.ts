@@ -47,7 +47,7 @@ export function toLangchainMessage(value: unknown): Message {
   );
 }
 
-/** What a candidate says: its message, or its text where it has none. */
+/** The content of a candidate: its message, or its text where it has none. */
 export function generationContent(generation: unknown): string | Part[] | undefined {
   const { message, text } = isRecord(generation) ? generation : {};
   const parts = isRecord(message) ? partsOf(unfold(message).fields) : [];
@@ -58,7 +58,7 @@ function partsOf(fields: Fields): Part[] {
   const { content } = fields;
   const calls = Array.isArray(fields.tool_calls) ? fields.tool_calls.filter(isRecord) : [];
   const invalid = Array.isArray(fields.invalid_tool_calls) ? fields.invalid_tool_calls.filter(isRecord) : [];
-  const said: Part[] =
+  const parts: Part[] =
     typeof content === 'string'
       ? content === '' && calls.length + invalid.length > 0
         ? []
@@ -66,7 +66,7 @@ function partsOf(fields: Fields): Part[] {
       : Array.isArray(content)
         ? content.filter((part) => !isRecord(part) || part.type !== 'tool_use').map(toPart)
         : [];
-  return [...said, ...[...calls, ...invalid].map(toCall)];
+  return [...parts, ...[...calls, ...invalid].map(toCall)];
 }
 
 function toPart(part: unknown): Part {

@@ -5,8 +5,8 @@ import { badIdentifier, isIdentifier, refusal } from './native.ts';
 import { utcOf } from './run-times.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
-/** One event of a batch, or a member of an export that says as much. */
-export type Said = {
+/** One event of a batch, or the equivalent member of an export. */
+export type Upsert = {
   readonly kind: 'trace' | 'score' | 'observation';
   readonly type: string;
   readonly time: string;
@@ -72,7 +72,7 @@ function badScore(body: Fields, field: string): NativeRefusal | null {
     : refusal('bad_reference', field, 'a traceId, sessionId, observationId or datasetRunId', body.traceId);
 }
 
-export function saidBy({ type, timestamp, body }: Fields): Said {
+export function upsertOf({ type, timestamp, body }: Fields): Upsert {
   const [what = ''] = String(type).split(/-(?:create|update)$/);
   const fields = body as Fields;
   const named = what === 'observation' && typeof fields.type === 'string' ? fields.type : what;
@@ -84,7 +84,7 @@ export function saidBy({ type, timestamp, body }: Fields): Said {
   };
 }
 
-export function exported(trace: Fields): Said[] {
+export function exported(trace: Fields): Upsert[] {
   const { observations, scores, ...body } = trace;
   const time = utcOf(trace.updatedAt) ?? utcOf(trace.timestamp) ?? '';
   const members = (list: unknown): Fields[] => (Array.isArray(list) ? list.filter(isRecord) : []);
@@ -93,7 +93,7 @@ export function exported(trace: Fields): Said[] {
     ...members(observations)
       .filter((one) => isIdentifier(one.id))
       .map(
-        (one): Said => ({
+        (one): Upsert => ({
           kind: 'observation',
           type: String(one.type ?? 'SPAN').toUpperCase(),
           time: utcOf(one.updatedAt) ?? utcOf(one.endTime) ?? utcOf(one.startTime) ?? '',
@@ -103,7 +103,7 @@ export function exported(trace: Fields): Said[] {
     ...members(scores)
       .filter((one) => badScore({ traceId: trace.id, ...one }, '') === null)
       .map(
-        (one): Said => ({
+        (one): Upsert => ({
           kind: 'score',
           type: 'SCORE',
           time: utcOf(one.updatedAt) ?? utcOf(one.timestamp) ?? '',
@@ -114,19 +114,19 @@ export function exported(trace: Fields): Said[] {
 }
 
 export type Merged = {
-  readonly kind: Said['kind'];
+  readonly kind: Upsert['kind'];
   readonly type: string;
   readonly body: Fields;
-  readonly events: readonly Said[];
+  readonly events: readonly Upsert[];
   /** Time of the first and of the last event about it. */
   readonly first: string;
   readonly revision: string;
 };
 
 /** What is known of each id after all its events in the order of their times; a score without an id stands for itself. */
-export function merged(said: readonly Said[]): Merged[] {
-  const groups = new Map<string, Said[]>();
-  for (const one of said) {
+export function merged(upserts: readonly Upsert[]): Merged[] {
+  const groups = new Map<string, Upsert[]>();
+  for (const one of upserts) {
     const key = JSON.stringify([one.kind, one.body.id ?? [one.time, one.body]]);
     groups.set(key, [...(groups.get(key) ?? []), one]);
   }

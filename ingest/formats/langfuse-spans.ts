@@ -16,20 +16,20 @@ const MAPPED =
   /^langfuse\.(?:observation\.(?:type|input|output|model\.name|model\.parameters|usage_details)|trace\.(?:tags|metadata.*))$|^session\.id$/;
 
 export function langfuseSpanAct(span: OtlpSpan): Act {
-  const said = under(span.attributes, OBSERVATION) ?? {};
+  const observation = under(span.attributes, OBSERVATION) ?? {};
   const trace = under(span.attributes, TRACE) ?? {};
   const metadata = { ...asRecord(trace.metadata), ...under(trace, 'metadata.') };
-  const type = typeof said.type === 'string' ? said.type.toUpperCase() : 'SPAN';
+  const type = typeof observation.type === 'string' ? observation.type.toUpperCase() : 'SPAN';
   const { agent, what } = langfuseDeed(type, {
     name: span.name,
-    input: jsonOrText(said.input),
-    output: jsonOrText(said.output),
-    model: said['model.name'],
-    modelParameters: jsonIn(said['model.parameters']),
-    usageDetails: jsonIn(said.usage_details),
-    metadata: { ...asRecord(said.metadata), ...under(said, 'metadata.') },
+    input: jsonOrText(observation.input),
+    output: jsonOrText(observation.output),
+    model: observation['model.name'],
+    modelParameters: jsonIn(observation['model.parameters']),
+    usageDetails: jsonIn(observation.usage_details),
+    metadata: { ...asRecord(observation.metadata), ...under(observation, 'metadata.') },
   });
-  const failed = said.level === 'ERROR' ? { error: said.status_message ?? '' } : {};
+  const failed = observation.level === 'ERROR' ? { error: observation.status_message ?? '' } : {};
   return {
     ...placeOf(span, 'langfuse'),
     ...failed,

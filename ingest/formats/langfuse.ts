@@ -1,6 +1,6 @@
 /**
  * Langfuse: batches for its ingestion API, exported traces and scores (langfuse/langfuse, ingestion/types.ts), and its OpenTelemetry
- * spans. A body is an upsert: of what several events say about one id, the later value that is not null counts.
+ * spans. A body is an upsert: of several values for one id, the later one that is not null counts.
  */
 import { isRecord } from '../json.ts';
 import { isOtlp } from '../otlp/decode.ts';
@@ -12,9 +12,9 @@ import {
   isExport,
   type Merged,
   merged,
-  type Said,
-  saidBy,
   traceOf,
+  type Upsert,
+  upsertOf,
 } from './langfuse-events.ts';
 import { langfuseDeed, textOfAny } from './langfuse-observations.ts';
 import { given, isIdentifier, refusal, without } from './native.ts';
@@ -54,18 +54,18 @@ export const langfuse: Format = {
 /** Batches and exported traces, read together. */
 export function readLangfuse(requests: readonly unknown[]): TraceReading {
   const reading = traceReading(LANGFUSE);
-  const said: Said[] = [];
+  const upserts: Upsert[] = [];
   for (const [at, one] of requests.entries()) {
-    if (isExport(one)) said.push(...exported(one));
+    if (isExport(one)) upserts.push(...exported(one));
     else if (isRecord(one) && Array.isArray(one.batch)) {
       for (const [i, event] of one.batch.entries()) {
         const bad = badEvent(event, `batch[${i}]`);
         if (bad) reading.refusals.push({ ...bad, at, raw: JSON.stringify(event ?? null) });
-        else if ((event as Fields).type !== 'sdk-log') said.push({ ...saidBy(event as Fields), at });
+        else if ((event as Fields).type !== 'sdk-log') upserts.push({ ...upsertOf(event as Fields), at });
       }
     } else reading.refusals.push({ ...refusal('bad_shape', '', 'a batch or an exported trace', one), at });
   }
-  for (const group of merged(said)) {
+  for (const group of merged(upserts)) {
     const trace = traceOf(group);
     if (trace !== null)
       for (const one of group.events) reading.keep(trace, { type: one.type, timestamp: one.time, body: one.body });
@@ -73,7 +73,7 @@ export function readLangfuse(requests: readonly unknown[]): TraceReading {
     else if (group.kind === 'trace') reading.acts.push(traceAct(group));
     else if (trace !== null) reading.acts.push(observationAct(group, trace));
     else {
-      const [{ at = 0, body }] = group.events as [Said];
+      const [{ at = 0, body }] = group.events as [Upsert];
       const bad = refusal(
         'bad_reference',
         'body.traceId',
@@ -144,7 +144,7 @@ function observationAct({ body, type, revision }: Merged, trace: string): Act {
   const { what, agent } = langfuseDeed(type, body);
   const failed = body.level === 'ERROR';
   const parent = body.parentObservationId;
-  const spoken = what.kind !== 'wrapper' && what.kind !== 'agent';
+  const isCall = what.kind !== 'wrapper' && what.kind !== 'agent';
   return {
     format: LANGFUSE,
     trace,
@@ -157,7 +157,7 @@ function observationAct({ body, type, revision }: Merged, trace: string): Act {
     agent,
     revision,
     ...(failed ? { error: body.statusMessage ?? '' } : {}),
-    unmapped: without(body, ...MAPPED, ...(spoken ? CONTENT : [])),
+    unmapped: without(body, ...MAPPED, ...(isCall ? CONTENT : [])),
   };
 }
 

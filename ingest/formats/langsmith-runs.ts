@@ -12,7 +12,7 @@ type Fields = Readonly<Record<string, unknown>>;
 export function langsmithAct(format: string, run: Fields, trace: string): Act {
   const metadata = isRecord(run.extra) && isRecord(run.extra.metadata) ? run.extra.metadata : {};
   const what = deedOf(run);
-  const speaks = what.kind === 'generation' || what.kind === 'tool';
+  const isModelOrTool = what.kind === 'generation' || what.kind === 'tool';
   const parent = run.parent_run_id;
   const failed = run.error !== undefined && run.error !== null;
   const status = failed && /time(?:d )?\s?out/i.test(String(run.error)) ? 'timeout' : undefined;
@@ -33,7 +33,7 @@ export function langsmithAct(format: string, run: Fields, trace: string): Act {
     unmapped: without(
       run,
       ...['id', 'name', 'run_type', 'start_time', 'end_time', 'parent_run_id', 'trace_id', 'error', 'child_runs'],
-      ...(speaks || what.kind === 'observation' ? ['inputs', 'outputs'] : []),
+      ...(isModelOrTool || what.kind === 'observation' ? ['inputs', 'outputs'] : []),
     ),
   };
 }
@@ -123,17 +123,17 @@ function choicesOf(outputs: Fields): Choice[] {
 function reasonOf(generation: unknown): string | undefined {
   if (!isRecord(generation)) return undefined;
   const info = isRecord(generation.generation_info) ? generation.generation_info : {};
-  const { response_metadata: said } = unfold(generation.message).fields;
-  return finishReason(info.finish_reason ?? (isRecord(said) ? said.finish_reason : undefined));
+  const { response_metadata: metadata } = unfold(generation.message).fields;
+  return finishReason(info.finish_reason ?? (isRecord(metadata) ? metadata.finish_reason : undefined));
 }
 
 function usageOf(outputs: Fields): Record<string, unknown> | undefined {
   const [first] = generationsOf(outputs) ?? [];
   const metadata = isRecord(first) ? unfold(first.message).fields.usage_metadata : undefined;
-  const told = isRecord(outputs.llm_output)
+  const usage = isRecord(outputs.llm_output)
     ? (outputs.llm_output.token_usage ?? outputs.llm_output.tokenUsage)
     : undefined;
-  return [metadata, told, outputs.usage, outputs.usage_metadata].find(isRecord);
+  return [metadata, usage, outputs.usage, outputs.usage_metadata].find(isRecord);
 }
 
 /** Tools are logged with their arguments, or with these as one text. */

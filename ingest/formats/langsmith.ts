@@ -72,8 +72,8 @@ export function readLangsmith(requests: readonly unknown[]): TraceReading {
         placed.push({ run: run as Fields, field: `${field}[${i}]`, at, patch });
     };
     if (isFeedback(one)) {
-      const said = feedbackOf(one);
-      if (said) reading.judgements.push(said);
+      const feedback = feedbackOf(one);
+      if (feedback) reading.judgements.push(feedback);
       else reading.refusals.push({ ...refusal('bad_identifier', 'run_id', 'the id of a run', one.run_id), at });
     } else if (isBatch(one)) {
       add(one.post, 'post', false);
@@ -112,8 +112,8 @@ export function readLangsmith(requests: readonly unknown[]): TraceReading {
     for (const change of changes) reading.keep(act.trace, change);
   }
   const traces = new Map(reading.acts.map(({ id, trace }) => [id, trace]));
-  for (const [i, said] of reading.judgements.entries()) {
-    reading.judgements[i] = { ...said, trace: said.trace ?? traces.get(said.act ?? '') ?? null };
+  for (const [i, judgement] of reading.judgements.entries()) {
+    reading.judgements[i] = { ...judgement, trace: judgement.trace ?? traces.get(judgement.act ?? '') ?? null };
   }
   return reading;
 }
@@ -126,7 +126,7 @@ export function traceOfPatch(request: unknown): string | null {
   return isIdentifier(run.trace_id) || typeof run.dotted_order === 'string' ? traceIdOf(run) : null;
 }
 
-/** A tree of runs as a list; a child that does not say so is of the run around it. */
+/** A tree of runs as a list; a child without a parent id belongs to the run around it. */
 function unfolded(run: Fields, field: string, at: number, parent: Fields | null = null): Placed[] {
   const { child_runs: children, ...own } = run;
   const known = parent ? { parent_run_id: parent.id, ...given('trace_id', parent.trace_id ?? parent.id), ...own } : own;
@@ -178,15 +178,15 @@ function mergedRun(posts: readonly Fields[], patches: readonly Fields[]): Fields
   return merged;
 }
 
-/** The root of a run: said, or the first id in its dotted order, or itself. */
+/** The root of a run: as given, or the first id in its dotted order, or itself. */
 function traceIdOf({ trace_id: trace, dotted_order: dotted, id }: Fields): string {
   if (typeof trace === 'string') return trace;
   const first = typeof dotted === 'string' ? dotted.split('.')[0]!.replace(/^\d{8}T\d{12}Z/, '') : undefined;
   return first ?? (id as string);
 }
 
-function feedbackOf(said: Fields): Judgement | null {
-  const { run_id: run, trace_id: trace, key, score, value, comment, id } = said;
+function feedbackOf(fields: Fields): Judgement | null {
+  const { run_id: run, trace_id: trace, key, score, value, comment, id } = fields;
   if (!isIdentifier(key) || (!isIdentifier(run) && !isIdentifier(trace))) return null;
   const judged = score ?? value;
   const plain = typeof judged === 'number' || typeof judged === 'boolean' || typeof judged === 'string';
@@ -199,9 +199,9 @@ function feedbackOf(said: Fields): Judgement | null {
     ...(plain ? { value: judged } : judged === undefined ? {} : { value: null }),
     ...given('label', typeof value === 'string' ? value : undefined),
     ...given('explanation', typeof comment === 'string' ? comment : undefined),
-    time: timeOfMixed(said.created_at),
+    time: timeOfMixed(fields.created_at),
     unmapped: without(
-      said,
+      fields,
       'id',
       'run_id',
       'trace_id',

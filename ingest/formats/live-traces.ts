@@ -1,6 +1,6 @@
 /**
  * Traces as tracing clients send them: cut into requests at any place, in any order, some twice. Each request is cut into its items,
- * each with the trace that it belongs to, and an item is kept as it came; what a trace says is told from all its items, so that an
+ * each with the trace that it belongs to, and an item is stored unchanged; the events of a trace are derived from all its items, so that an
  * agent named by a span that comes later is known to every span inside it.
  */
 import type { Draft } from '../events.ts';
@@ -19,22 +19,22 @@ import type { TraceReading } from './trace-import.ts';
 /** One item as the log keeps it. */
 export type SpanItem = { readonly format: string; readonly item: unknown };
 
-/** What became of one item of a request: drafts for the log, none where it says nothing of agents or models, or a refusal. */
+/** What became of one item of a request: drafts for the log, none where it concerns neither agents nor models, or a refusal. */
 export type LiveItem = { readonly drafts: readonly Draft[] } | { readonly refusal: NativeRefusal };
 
 const OTLP = 'otlp';
 
-/** Format of what an erasure leaves of a trace: what its spans told, without its text, in the place of the spans. */
+/** Format of what an erasure leaves of a trace: the events derived from its spans, without their text, in place of the spans. */
 const ERASED = 'erased';
 
-/** What an erased span holds. The first of a trace has what they told together, the others nothing. */
-export const erasedItem = (told: readonly Draft[]): SpanItem => ({ format: ERASED, item: { told } });
+/** What an erased span holds. The first of a trace has the events derived from all of them, the others none. */
+export const erasedItem = (events: readonly Draft[]): SpanItem => ({ format: ERASED, item: { told: events } });
 
 type Reader = {
   readonly read: (requests: readonly unknown[]) => TraceReading;
   /** The items of a request, each as a request of its own; null where it is no request of this format. */
   readonly cut: (request: Readonly<Record<string, unknown>>) => readonly unknown[] | null;
-  /** The trace of an item that says nothing until another one comes. */
+  /** The trace of an item that yields no events until another one comes. */
   readonly waits?: (item: unknown) => string | null;
 };
 
@@ -43,7 +43,7 @@ const listAt = (request: Readonly<Record<string, unknown>>, name: string): reado
   return Array.isArray(list) ? list.map((one) => ({ [name]: [one] })) : null;
 };
 
-/** Formats whose clients have doors of their own. */
+/** Formats whose clients have ingestion endpoints of their own. */
 export const LIVE_FORMATS = {
   'openai-agents': { read: readOpenaiAgents, cut: (request) => listAt(request, 'data') },
   langfuse: { read: readLangfuse, cut: (request) => listAt(request, 'batch') },
@@ -78,7 +78,7 @@ export function cutRequest(format: LiveFormat, request: unknown): readonly LiveI
   );
 }
 
-/** Decoded spans and log records, each as the item that the log keeps. A log record that says nothing of models has no draft. */
+/** Decoded spans and log records, each as the item that the log keeps. A log record that concerns no model has no draft. */
 export function cutOtlp({
   spans,
   logs,
@@ -118,8 +118,8 @@ export function readRecorded(json: string): unknown {
   return data;
 }
 
-/** The events of one trace, told from all its items that have come, whatever their order. Items of unknown formats say nothing. */
-export function tellTrace(items: readonly SpanItem[]): readonly Draft[] {
+/** The events of one trace, derived from all its items so far, whatever their order. Items of unknown formats yield none. */
+export function eventsOfTrace(items: readonly SpanItem[]): readonly Draft[] {
   const spans: OtlpSpan[] = [];
   const logs: OtlpLog[] = [];
   const others = new Map<string, unknown[]>();

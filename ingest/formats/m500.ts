@@ -1,6 +1,6 @@
 /**
  * M500 rows: the accepted work of a team on one problem, one column of messages for each role. How many solvers and rounds there
- * were and in which order the roles spoke is not stored; they are read in the order of the method, and flagged.
+ * were and the order of the roles is not stored; they are read in the order of the method, and flagged.
  */
 import type { Refusal } from '../../errors.ts';
 import type { Draft } from '../events.ts';
@@ -8,11 +8,11 @@ import { isRecord } from '../json.ts';
 import type { ChatMessage } from './chat-message.ts';
 import { badConversation, conversationDrafts } from './conversation.ts';
 import type { Converted, Format, NativeRecord } from './format.ts';
-import { given, recordId, refusal, refused, voice, without } from './native.ts';
+import { emitterFor, given, recordId, refusal, refused, without } from './native.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf } from './run.ts';
 
 const NAME = 'm500';
-const speak = voice(NAME);
+const emit = emitterFor(NAME);
 
 const SUFFIX = '_messages';
 const COLUMNS = ['expert_recruiter', 'problem_solver', 'critic', 'evaluator'].map((role) => role + SUFFIX);
@@ -45,16 +45,16 @@ function convert(record: NativeRecord): Converted {
     if (bad) return refused(bad);
   }
   const episodeId = recordId(NAME, record);
-  const said: Draft[] = [];
+  const drafts: Draft[] = [];
   let first = 0;
   for (const column of columns) {
     const messages = row[column] as ChatMessage[];
     const agentOf = () => roleOf(column);
-    said.push(...conversationDrafts(speak, messages, { episodeId, agentOf, first }));
+    drafts.push(...conversationDrafts(emit, messages, { episodeId, agentOf, first }));
     first += messages.length;
   }
   return {
-    drafts: runDrafts(speak, {
+    drafts: runDrafts(emit, {
       format: NAME,
       episodeId,
       canonical: record.canonical,
@@ -65,10 +65,10 @@ function convert(record: NativeRecord): Converted {
       },
       agents: columns.map((column) => {
         const [system] = row[column] as ChatMessage[];
-        const told = system?.role === 'system' ? (system.content as string) : undefined;
-        return { agent_id: roleOf(column), role: roleOf(column), ...given('system_instructions', told) };
+        const instructions = system?.role === 'system' ? (system.content as string) : undefined;
+        return { agent_id: roleOf(column), role: roleOf(column), ...given('system_instructions', instructions) };
       }),
-      said,
+      events: drafts,
       finished: { outcome: 'unknown' },
     }),
     refusals: [],

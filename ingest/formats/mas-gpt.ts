@@ -5,13 +5,13 @@
 import type { Draft } from '../events.ts';
 import { hashId, isRecord, sha256 } from '../json.ts';
 import type { Converted, Format, NativeRecord } from './format.ts';
-import { given, refusal, refused, revisedVoice, without } from './native.ts';
+import { given, refusal, refused, revisedEmitter, without } from './native.ts';
 import { runDrafts, taskOf } from './run.ts';
 
 const NAME = 'mas-gpt';
 const AGENT = 'generator';
 const CALL = 'generation';
-const speak = revisedVoice(NAME);
+const emit = revisedEmitter(NAME);
 
 export const masGpt: Format = {
   name: NAME,
@@ -50,22 +50,22 @@ function convert(record: NativeRecord): Converted {
   }
   const episodeId = hashId(NAME, query, text, record.ordinal);
   const call = { episode_id: episodeId, call_id: CALL, agent_id: AGENT, seq: 0 };
-  const said: Draft[] = [
-    speak.say('generation.completed', [episodeId], { ...call, choices: [{ index: 0, content: text }] }),
+  const drafts: Draft[] = [
+    emit.event('generation.completed', [episodeId], { ...call, choices: [{ index: 0, content: text }] }),
     ...(typeof program === 'string' ? [programDraft(episodeId, program, extracted === false)] : []),
   ];
   const answer = row.generated_output;
   const ran = answer !== undefined;
   const known = ['query', 'gt', 'tag', 'source', 'masgpt_generated', 'mas_str', 'extract_flag'];
   return {
-    drafts: runDrafts(speak, {
+    drafts: runDrafts(emit, {
       format: NAME,
       episodeId,
       canonical: record.canonical,
       task,
       started: given('unmapped', without(row, ...known, 'generated_output')),
       agents: [AGENT],
-      said,
+      events: drafts,
       finished: ran
         ? {
             outcome: 'unknown',
@@ -82,7 +82,7 @@ function convert(record: NativeRecord): Converted {
 /** The program of the team; one that could not be read out of the text is the built-in fallback, not the model's work. */
 function programDraft(episodeId: string, program: string, fallback: boolean): Draft {
   const hash = sha256(program);
-  return speak.say('artifact.attached', [episodeId, hash], {
+  return emit.event('artifact.attached', [episodeId, hash], {
     artifact_id: hash,
     episode_id: episodeId,
     role: 'code',

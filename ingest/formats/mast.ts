@@ -6,13 +6,13 @@ import type { Draft } from '../events.ts';
 import { canonicalJson, hashId, isRecord, parseRecord } from '../json.ts';
 import type { Converted, Format, NativeRecord, NativeRefusal } from './format.ts';
 import { failureMode, MODES } from './mast-modes.ts';
-import { given, isIdentifier, recordId, refusal, refused, voice, without } from './native.ts';
+import { emitterFor, given, isIdentifier, recordId, refusal, refused, without } from './native.ts';
 import { pythonLiterals } from './python-literals.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf } from './run.ts';
 import { bareName, kindOf } from './speakers.ts';
 
 const NAME = 'mast';
-const speak = voice(NAME);
+const emit = emitterFor(NAME);
 
 export const mast: Format = {
   name: NAME,
@@ -77,7 +77,7 @@ function convert(record: NativeRecord): Converted {
     'annotations',
   ];
   return {
-    drafts: runDrafts(speak, {
+    drafts: runDrafts(emit, {
       format: NAME,
       episodeId,
       canonical: record.canonical,
@@ -88,7 +88,7 @@ function convert(record: NativeRecord): Converted {
         ...given('unmapped', without({ ...without(row, ...known), trace: log.rest, ...verdictsOf(row) })),
       },
       agents,
-      said: entries ? entries.map((entry) => entryDraft(entry, episodeId)) : [wholeDraft(log.text, episodeId)],
+      events: entries ? entries.map((entry) => entryDraft(entry, episodeId)) : [wholeDraft(log.text, episodeId)],
       finished: { outcome: 'unknown' },
     }).concat(labels.map((label) => labelDraft(label, episodeId, round))),
     refusals: [],
@@ -128,12 +128,12 @@ function entriesIn(text: string): readonly Entry[] | null {
   const entries = inside.map((value: unknown, seq): Entry | null => {
     if (!isRecord(value)) return null;
     const { content, role, name, ...rest } = value;
-    const said = isIdentifier(name) ? name : role;
-    if (!isIdentifier(said) || content === undefined) return null;
+    const author = isIdentifier(name) ? name : role;
+    if (!isIdentifier(author) || content === undefined) return null;
     const lines = [content].flat().map((line) => (typeof line === 'string' ? line : canonicalJson(line)));
     return {
       seq,
-      speaker: bareName(said),
+      speaker: bareName(author),
       role,
       text: lines.join('\n'),
       ...(Object.keys(rest).length > 0 ? { rest } : {}),
@@ -147,7 +147,7 @@ function entryDraft({ seq, speaker, text, role, rest }: Entry, episodeId: string
   const unmapped = given('unmapped', without({ ...rest, ...given('role', role === speaker ? undefined : role) }));
   if (kindOf(speaker) === 'agent') {
     const call = { ...place, call_id: `m${seq}`, agent_id: speaker };
-    return speak.say('generation.completed', [episodeId, seq], {
+    return emit.event('generation.completed', [episodeId, seq], {
       ...call,
       choices: [{ index: 0, content: text }],
       ...unmapped,
@@ -155,7 +155,7 @@ function entryDraft({ seq, speaker, text, role, rest }: Entry, episodeId: string
   }
   if (kindOf(speaker) === 'environment') {
     const state = { name: speaker };
-    return speak.say('environment.observed', [episodeId, seq], {
+    return emit.event('environment.observed', [episodeId, seq], {
       ...place,
       kind: 'output',
       content: text,
@@ -164,11 +164,11 @@ function entryDraft({ seq, speaker, text, role, rest }: Entry, episodeId: string
     });
   }
   const message = { ...place, message_id: `m${seq}`, from: speaker, role: 'user', content: text };
-  return speak.say('message.sent', [episodeId, seq], { ...message, ...unmapped });
+  return emit.event('message.sent', [episodeId, seq], { ...message, ...unmapped });
 }
 
 const wholeDraft = (text: string, episodeId: string): Draft =>
-  speak.say('generation.completed', [episodeId, 0], {
+  emit.event('generation.completed', [episodeId, 0], {
     episode_id: episodeId,
     seq: 0,
     call_id: 'm0',
@@ -217,7 +217,7 @@ function humanLabels(annotations: unknown): Label[] | NativeRefusal {
 }
 
 function labelDraft({ name, label, confidence }: Label, episodeId: string, round: unknown): Draft {
-  return speak.say('feedback.recorded', [episodeId, name], {
+  return emit.event('feedback.recorded', [episodeId, name], {
     feedback_id: hashId(NAME, episodeId, name),
     target: { kind: 'episode', id: episodeId, episode_id: episodeId },
     kind: 'failure',

@@ -1,13 +1,13 @@
 /** The configuration of a MultiAgentBench task: the task and the team that is to do it. */
 import { hashId, isRecord } from '../json.ts';
 import type { Converted, NativeRecord } from './format.ts';
-import { given, refusal, refused, type Voice, without } from './native.ts';
+import { type Emitter, given, refusal, refused, without } from './native.ts';
 import { taskOf } from './run.ts';
 
 export const isMarbleConfig = (value: unknown): boolean =>
   isRecord(value) && Array.isArray(value.agents) && isRecord(value.task) && 'content' in value.task;
 
-export function convertMarbleConfig(speak: Voice, format: string, { value, canonical }: NativeRecord): Converted {
+export function convertMarbleConfig(emit: Emitter, format: string, { value, canonical }: NativeRecord): Converted {
   const config = value as Record<string, unknown>;
   const { scenario, task_id: nativeId, agents, relationships, task } = config;
   const { content, output_format: output, ...rest } = task as Record<string, unknown>;
@@ -28,8 +28,8 @@ export function convertMarbleConfig(speak: Voice, format: string, { value, canon
   const hash = hashId(format, members, edges);
   return {
     drafts: [
-      speak.state('task.defined', defined),
-      speak.state('team.defined', {
+      emit.state('task.defined', defined),
+      emit.state('team.defined', {
         team_id: `${format}/${hash}`,
         name: format,
         content_hash: hash,

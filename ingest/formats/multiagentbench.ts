@@ -1,17 +1,17 @@
 /**
  * MultiAgentBench (MARBLE): results, one run a line, and the configurations of its tasks. They meet in the text of the task, for a
- * result names no task. What a tool said stands only in the text of a result.
+ * result names no task. The output of a tool is only in the text of a result.
  */
 import type { Refusal } from '../../errors.ts';
 import type { Draft } from '../events.ts';
 import { canonicalJson, hashId, isRecord } from '../json.ts';
 import type { Converted, Format, NativeRecord } from './format.ts';
 import { convertMarbleConfig, isMarbleConfig } from './multiagentbench-config.ts';
-import { badIdentifier, given, recordId, refusal, refused, voice, without } from './native.ts';
+import { badIdentifier, emitterFor, given, recordId, refusal, refused, without } from './native.ts';
 import { runDrafts, taskOf } from './run.ts';
 
 const NAME = 'multiagentbench';
-const speak = voice(NAME);
+const emit = emitterFor(NAME);
 
 export const multiagentbench: Format = {
   name: NAME,
@@ -21,13 +21,12 @@ export const multiagentbench: Format = {
       (record) =>
         isRecord(record) && (('coordination_mode' in record && 'iterations' in record) || isMarbleConfig(record)),
     ),
-  convert: (record) =>
-    isMarbleConfig(record.value) ? convertMarbleConfig(speak, NAME, record) : convertResult(record),
+  convert: (record) => (isMarbleConfig(record.value) ? convertMarbleConfig(emit, NAME, record) : convertResult(record)),
   restates: new Set(['task.defined', 'team.defined']),
   mapping: [
     ['task, task.content', 'task.defined: task_id is the hash of the text'],
     ['agents, relationships', 'team.defined'],
-    ['iterations[].task_results', 'generation.completed; what a function said is environment.observed'],
+    ['iterations[].task_results', 'generation.completed; the output of a function is environment.observed'],
     ['iterations[].task_assignments', 'decision.made of kind assign'],
     ['iterations[].summary, continue_simulation', 'decision.made of kind plan, of kind continue or stop'],
     ['iterations[].communications', 'message.sent for each "From a to b:"'],
@@ -48,13 +47,13 @@ function convertResult(record: NativeRecord): Converted {
   const agents = new Set<string>();
   let seq = 0;
   const next = () => ({ episode_id: episodeId, seq: seq++ });
-  const said = (line.iterations as Fields[]).flatMap((iteration, turn) =>
+  const drafts = (line.iterations as Fields[]).flatMap((iteration, turn) =>
     iterationDrafts(iteration, turn, next, agents),
   );
   const kpis = isRecord(line.agent_kpis) ? line.agent_kpis : {};
   for (const [agent, milestones] of Object.entries(kpis)) {
-    said.push(
-      speak.say('environment.observed', [episodeId, 'milestone', agent], {
+    drafts.push(
+      emit.event('environment.observed', [episodeId, 'milestone', agent], {
         ...next(),
         kind: 'milestone',
         state: { agent, milestones },
@@ -64,14 +63,14 @@ function convertResult(record: NativeRecord): Converted {
   const { token_usage: tokens, total_milestones: milestones } = line;
   const known = ['task', 'iterations', 'planning_scores', 'communication_scores', 'task_evaluation', 'agent_kpis'];
   return {
-    drafts: runDrafts(speak, {
+    drafts: runDrafts(emit, {
       format: NAME,
       episodeId,
       canonical: record.canonical,
       task: taskOf(NAME, line.task),
       started: given('unmapped', without(line, ...known, 'token_usage', 'total_milestones')),
       agents,
-      said: [...said, ...evaluationDrafts(line, episodeId)],
+      events: [...drafts, ...evaluationDrafts(line, episodeId)],
       finished: {
         outcome: 'unknown',
         seq,
@@ -124,22 +123,22 @@ function iterationDrafts(
   const drafts: Draft[] = [];
   const decide = (kind: string, decision: unknown): void => {
     const place = next();
-    drafts.push(speak.say('decision.made', [place.episode_id, place.seq], { ...place, turn, kind, decision }));
+    drafts.push(emit.event('decision.made', [place.episode_id, place.seq], { ...place, turn, kind, decision }));
   };
   if (assigned !== undefined && assigned !== null) decide('assign', assigned);
-  for (const [agent, said] of ((results ?? []) as Fields[]).flatMap(resultsIn)) {
+  for (const [agent, output] of ((results ?? []) as Fields[]).flatMap(resultsIn)) {
     agents.add(agent as string);
     const place = next();
     const call = { ...place, turn, call_id: `m${place.seq}` };
-    const { model, functions } = partsOf(typeof said === 'string' ? said : canonicalJson(said));
+    const { model, functions } = partsOf(typeof output === 'string' ? output : canonicalJson(output));
     drafts.push(
-      speak.say('generation.completed', [place.episode_id, place.seq], {
+      emit.event('generation.completed', [place.episode_id, place.seq], {
         ...call,
         agent_id: agent as string,
         choices: [{ index: 0, content: model }],
       }),
       ...functions.map((content, i) =>
-        speak.say('environment.observed', [place.episode_id, place.seq, i], {
+        emit.event('environment.observed', [place.episode_id, place.seq, i], {
           ...call,
           seq: next().seq,
           kind: 'output',
@@ -165,7 +164,7 @@ function iterationDrafts(
   if (rest) {
     const place = next();
     drafts.push(
-      speak.say('environment.observed', [place.episode_id, place.seq], {
+      emit.event('environment.observed', [place.episode_id, place.seq], {
         ...place,
         turn,
         kind: 'iteration',
@@ -178,10 +177,10 @@ function iterationDrafts(
 
 const FUNCTION = 'Result from the function:';
 
-/** What the model said, and what the functions it called said after it. */
+/** The output of the model, and then of the functions it called. */
 function partsOf(text: string): { readonly model: string; readonly functions: readonly string[] } {
-  const [said = '', ...functions] = text.split(FUNCTION);
-  const model = said.replace(/^Result from the model:/, '');
+  const [output = '', ...functions] = text.split(FUNCTION);
+  const model = output.replace(/^Result from the model:/, '');
   return { model: model.endsWith('\n') ? model.slice(0, -1) : model, functions };
 }
 
@@ -193,31 +192,32 @@ function messagesIn(text: unknown, turn: number, id: string, next: () => { episo
   return parts
     .filter((part) => part.trim() !== '')
     .map((part, i) => {
-      const said = /^From (.{1,200}?) to (.{1,200}?): ([\s\S]*)$/.exec(part);
+      const message = /^From (.{1,200}?) to (.{1,200}?): ([\s\S]*)$/.exec(part);
       const place = next();
-      return speak.say('message.sent', [place.episode_id, place.seq], {
+      return emit.event('message.sent', [place.episode_id, place.seq], {
         ...place,
         turn,
         message_id: `c${id}.${i}`,
-        ...(said ? { from: said[1]!, to: [said[2]!] } : {}),
-        content: (said?.[3] ?? part).replace(/\n$/, ''),
+        ...(message ? { from: message[1]!, to: [message[2]!] } : {}),
+        content: (message?.[3] ?? part).replace(/\n$/, ''),
         ...given('channel', session?.[1]),
       });
     });
 }
 
-/** All that was scored, in one list; −1 says that nothing was. */
+/** All that was scored, in one list; −1 stands for no score. */
 function evaluationDrafts(line: Fields, episodeId: string): Draft[] {
   const { planning_scores: planning, communication_scores: talk, task_evaluation: task } = line;
   const listed = (name: string, scores: unknown): Fields[] =>
     (Array.isArray(scores) ? scores : []).flatMap((value, turn) =>
       typeof value === 'number' && value !== -1 ? [{ name, turn, value }] : [],
     );
-  const told = typeof task === 'number' ? [{ name: 'task', value: task }] : isRecord(task) ? ratings(task, 'task') : [];
-  const value = [...listed('planning', planning), ...listed('communication', talk), ...told];
+  const ratingsOfTask =
+    typeof task === 'number' ? [{ name: 'task', value: task }] : isRecord(task) ? ratings(task, 'task') : [];
+  const value = [...listed('planning', planning), ...listed('communication', talk), ...ratingsOfTask];
   if (value.length === 0) return [];
   return [
-    speak.say('feedback.recorded', [episodeId], {
+    emit.event('feedback.recorded', [episodeId], {
       feedback_id: hashId(NAME, episodeId, 'evaluation'),
       target: { kind: 'episode', id: episodeId, episode_id: episodeId },
       kind: 'score',

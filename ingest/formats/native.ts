@@ -55,36 +55,36 @@ export function without(
 export const given = <K extends string, V>(name: K, value: V | undefined): { [key in K]?: V } =>
   value === undefined ? {} : ({ [name]: value } as { [key in K]?: V });
 
-/** The voice of one format. */
-export type Voice = {
+/** Creates the events of one format. */
+export type Emitter = {
   /** A fact of one record: its id is made of `place`, which no other fact of the format has. */
-  readonly say: <N extends EventName>(
+  readonly event: <N extends EventName>(
     name: N,
     place: readonly (string | number)[],
     data: EventData<N>,
     time?: string | null,
   ) => Draft;
-  /** A fact that other records may state in the same words: its id is made of what it says. */
+  /** A fact that other records may state equally: its id is derived from its content. */
   readonly state: <N extends EventName>(name: N, data: EventData<N>) => Draft;
 };
 
-export function voice(format: string): Voice {
+export function emitterFor(format: string): Emitter {
   const source = `/import/${format}`;
   return {
-    say: (name, place, data, time = null) =>
+    event: (name, place, data, time = null) =>
       ({ name, source, id: hashId(format, name, ...place), time, data }) as unknown as Draft,
     state: (name, data) => ({ name, source, id: hashId(format, name, data), time: null, data }) as unknown as Draft,
   };
 }
 
 /**
- * The voice of a format whose runs have ids of their own and may be exported again when they have grown or changed: the digest of
- * what a fact says is its revision and part of its id, so that a later export never conflicts with an earlier one.
+ * The emitter of a format whose runs have ids of their own and may be exported again when they have grown or changed: the digest of
+ * a fact's content is its revision and part of its id, so that a later export never conflicts with an earlier one.
  */
-export function revisedVoice(format: string): Voice {
-  const { state } = voice(format);
+export function revisedEmitter(format: string): Emitter {
+  const { state } = emitterFor(format);
   return {
-    say: (name, place, data, time = null) =>
+    event: (name, place, data, time = null) =>
       ({
         name,
         source: `/import/${format}`,
@@ -97,9 +97,9 @@ export function revisedVoice(format: string): Voice {
 }
 
 /** The original record, attached to its episode: the artifact is its canonical JSON, named by its hash. */
-export function rawRecord(speak: Voice, episodeId: string, canonical: string): { draft: Draft; artifactId: string } {
+export function rawRecord(emit: Emitter, episodeId: string, canonical: string): { draft: Draft; artifactId: string } {
   const artifactId = sha256(canonical);
-  const draft = speak.say('artifact.attached', [episodeId, artifactId], {
+  const draft = emit.event('artifact.attached', [episodeId, artifactId], {
     artifact_id: artifactId,
     episode_id: episodeId,
     role: 'raw-record',

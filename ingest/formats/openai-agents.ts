@@ -98,7 +98,7 @@ function traceAct(item: Fields): Act {
     format: NAME,
     trace: id,
     id,
-    // The roots of its spans say when it began and ended.
+    // The roots of its spans define when it began and ended.
     parent: '',
     name: '',
     start: null,
@@ -218,7 +218,7 @@ function choiceOf(value: unknown, index: number): Choice {
   return { index, ...given('content', content), ...given('finish_reason', reason) };
 }
 
-/** A response: what it said only where an exporter of one's own kept `_input` and `_response`. */
+/** A response: with its content only where a custom exporter kept `_input` and `_response`. */
 function responseOf(data: Fields): Deed {
   const response = data._response ?? data.response;
   const known = isRecord(response) ? response : {};

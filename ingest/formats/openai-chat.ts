@@ -4,11 +4,11 @@ import { CHAT_ROLES } from './chat-message.ts';
 import { convertChatRow, writeChatRow } from './chat-row.ts';
 import { convertCompletionLog } from './completion-log.ts';
 import { writeCompletionLog } from './completion-log-write.ts';
-import type { Format, Told } from './format.ts';
-import { refusal, refused, voice } from './native.ts';
+import type { Format, RestoredEvent } from './format.ts';
+import { emitterFor, refusal, refused } from './native.ts';
 
 const NAME = 'openai-chat';
-const speak = voice(NAME);
+const emit = emitterFor(NAME);
 
 const isLog = (record: Record<string, unknown>): boolean => 'request' in record && 'response' in record;
 
@@ -19,13 +19,15 @@ export const openaiChat: Format = {
   recognises: ({ records }) =>
     records.some((record) => {
       if (!isRecord(record)) return false;
-      const said = isLog(record) && isRecord(record.request) ? record.request.messages : record.messages;
-      return Array.isArray(said) && said.some((message) => isRecord(message) && CHAT_ROLES.has(String(message.role)));
+      const messages = isLog(record) && isRecord(record.request) ? record.request.messages : record.messages;
+      return (
+        Array.isArray(messages) && messages.some((message) => isRecord(message) && CHAT_ROLES.has(String(message.role)))
+      );
     }),
   convert: (record) => {
     const { value } = record;
     if (!isRecord(value)) return refused(refusal('bad_type', '', 'a chat row or a completion log', value));
-    return isLog(value) ? convertCompletionLog(speak, NAME, value, record) : convertChatRow(speak, NAME, value, record);
+    return isLog(value) ? convertCompletionLog(emit, NAME, value, record) : convertChatRow(emit, NAME, value, record);
   },
   restates: new Set(['task.defined', 'episode.started', 'episode.finished', 'agent.defined', 'tool.returned']),
   mapping: [
@@ -55,7 +57,7 @@ export const openaiChat: Format = {
   write: (episode) => (isChatRow(episode) ? [writeChatRow(episode)] : writeCompletionLog(episode)),
 };
 
-function isChatRow(episode: readonly Told[]): boolean {
+function isChatRow(episode: readonly RestoredEvent[]): boolean {
   const native = episode.find((event) => event.name === 'episode.started')?.data.native;
   return isRecord(native) && native.form === 'chat-row';
 }

@@ -6,7 +6,7 @@ import { messageOf } from './span-attributes.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** Input items as messages; a plain text is what the user said. */
+/** Input items as messages; a plain text is a message of the user. */
 export function responseInput(input: unknown, instructions?: unknown): Message[] {
   const system =
     typeof instructions === 'string' && instructions !== '' ? [{ role: 'system', content: instructions }] : [];

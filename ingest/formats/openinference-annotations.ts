@@ -4,35 +4,35 @@ import { given, without } from './native.ts';
 import { flattened, idAt, textAt, under } from './span-attributes.ts';
 import type { Judgement } from './trace.ts';
 
-/** What was said about a span, its trace or its session. */
+/** Annotations of a span, its trace or its session. */
 export function openinferenceJudgements(span: OtlpSpan): Judgement[] {
   const { attributes } = span;
   return (['', 'trace.', 'session.'] as const).flatMap((scope) =>
     (['annotation', 'evaluation'] as const).flatMap((word) =>
       flattened(attributes, `${scope}${word}s`).map((entry) => {
-        const said = under(entry, `${word}.`) ?? {};
-        const score = said.score;
+        const annotation = under(entry, `${word}.`) ?? {};
+        const score = annotation.score;
         const session = scope === 'session.' ? (idAt(attributes, 'session.id') ?? null) : null;
-        const explanation = textAt(said, 'explanation');
+        const explanation = textAt(annotation, 'explanation');
         return {
           format: 'openinference',
           id: null,
           trace: session === null ? span.traceId : null,
           act: scope === '' ? span.spanId : null,
           foreign: session,
-          name: idAt(said, 'name') ?? word,
+          name: idAt(annotation, 'name') ?? word,
           ...(typeof score === 'number' || typeof score === 'boolean'
             ? { value: score }
             : score === undefined
               ? {}
               : { value: null, flags: ['not_a_number'] }),
-          ...given('label', textAt(said, 'label')),
+          ...given('label', textAt(annotation, 'label')),
           ...given('explanation', explanation),
-          ...given('by', textAt(said, 'annotator_kind')?.toLowerCase()),
-          ...given('annotator', idAt(said, 'identifier')),
+          ...given('by', textAt(annotation, 'annotator_kind')?.toLowerCase()),
+          ...given('annotator', idAt(annotation, 'identifier')),
           time: span.end,
           unmapped: without(
-            said,
+            annotation,
             'name',
             'label',
             'explanation',

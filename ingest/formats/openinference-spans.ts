@@ -99,7 +99,7 @@ const isCall = (span: OtlpSpan): boolean =>
     /^llm\.(?:input_messages|output_messages|token_count|prompts|choices)\./.test(key),
   );
 
-/** A value beside its media type: JSON where that says so. */
+/** A value beside its media type: parsed where that is JSON. */
 function valueAt(attributes: Attributes, side: 'input' | 'output'): unknown {
   const value = attributes[`${side}.value`];
   return attributes[`${side}.mime_type`] === 'application/json' ? jsonOrText(value) : value;

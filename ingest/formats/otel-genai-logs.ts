@@ -1,5 +1,5 @@
 /**
- * What the GenAI conventions tell beside a span, in log records or in its events: the content of a call, in the older versions message
+ * What the GenAI conventions put beside a span, in log records or in its events: the content of a call, in the older versions message
  * by message, and evaluations.
  */
 import { isRecord } from '../json.ts';
@@ -20,18 +20,18 @@ export const isContentEvent = (name: string): boolean =>
   name === DETAILS || name === CHOICE_EVENT || MESSAGE_EVENT.test(name);
 export const isEvaluation = (name: string): boolean => name === EVALUATION;
 
-/** Attributes in which the content of these logs and events of one call is told, as the newer conventions tell it. */
+/** Attributes with the content of these logs and events of one call, as the newer conventions define them. */
 export function contentAttributes(
-  told: readonly { readonly name: string; readonly body: unknown; readonly attributes: Attributes }[],
+  entries: readonly { readonly name: string; readonly body: unknown; readonly attributes: Attributes }[],
 ): Attributes {
-  const details = told.filter(({ name }) => name === DETAILS);
-  const bodyOf = ({ body, attributes }: (typeof told)[number]): Record<string, unknown> =>
+  const details = entries.filter(({ name }) => name === DETAILS);
+  const bodyOf = ({ body, attributes }: (typeof entries)[number]): Record<string, unknown> =>
     isRecord(body) ? body : (without(attributes, 'event.name', 'gen_ai.system', 'gen_ai.provider.name') ?? {});
-  const input = told.flatMap((one) => {
+  const input = entries.flatMap((one) => {
     const role = MESSAGE_EVENT.exec(one.name)?.[1];
     return role === undefined ? [] : [unifyMessage(role, bodyOf(one))];
   });
-  const output = told
+  const output = entries
     .filter(({ name }) => name === CHOICE_EVENT)
     .map(bodyOf)
     .sort((a, b) => Number(a.index ?? 0) - Number(b.index ?? 0))
@@ -65,16 +65,16 @@ function unifyMessage(role: string, body: Record<string, unknown>): Record<strin
     ...(role === 'tool' && id !== undefined ? { tool_call_id: id } : {}),
     ...without(rest, 'role', 'gen_ai.system', 'gen_ai.provider.name', 'event.name'),
   };
-  const { content: said, role: speaker, ...more } = toGenaiMessage(flat);
-  const parts = typeof said === 'string' ? [{ type: 'text', content: said }] : (said ?? []);
+  const { content: text, role: speaker, ...more } = toGenaiMessage(flat);
+  const parts = typeof text === 'string' ? [{ type: 'text', content: text }] : (text ?? []);
   return { role: speaker, parts, ...more };
 }
 
 /** An evaluation, from a log record or an event of a span. */
 export function evaluationOf(
-  said: Pick<OtlpLog, 'traceId' | 'spanId' | 'time' | 'attributes'> & Partial<Pick<OtlpLog, 'native'>>,
+  evaluation: Pick<OtlpLog, 'traceId' | 'spanId' | 'time' | 'attributes'> & Partial<Pick<OtlpLog, 'native'>>,
 ): Judgement {
-  const { attributes } = said;
+  const { attributes } = evaluation;
   const score = attributes['gen_ai.evaluation.score.value'];
   const response = idAt(attributes, 'gen_ai.response.id');
   const number = typeof score === 'number';
@@ -85,18 +85,18 @@ export function evaluationOf(
   return {
     format: OTEL_GENAI,
     id: null,
-    trace: response !== undefined && said.spanId === null ? null : said.traceId,
-    act: said.spanId,
+    trace: response !== undefined && evaluation.spanId === null ? null : evaluation.traceId,
+    act: evaluation.spanId,
     ...given('foreign', response),
     name: idAt(attributes, 'gen_ai.evaluation.name') ?? 'evaluation',
     ...(number ? { value: score } : score === undefined ? {} : { value: null, flags: ['not_a_number'] }),
     ...given('label', textAt(attributes, 'gen_ai.evaluation.score.label')),
     ...given('explanation', textAt(attributes, 'gen_ai.evaluation.explanation')),
-    time: said.time,
+    time: evaluation.time,
     ...given(
       'unmapped',
       rest && without({ attributes: number ? without(rest, 'gen_ai.evaluation.score.value') : rest }),
     ),
-    ...given('native', said.native),
+    ...given('native', evaluation.native),
   };
 }

@@ -36,7 +36,7 @@ export function genaiDeed(span: OtlpSpan): Deed {
       }),
     };
   }
-  // The call that wrote the plan is a span within it; the plan span itself seldom says what was planned.
+  // The call that wrote the plan is a span within it; the plan span itself seldom holds the plan.
   if (operation === 'plan')
     return { kind: 'decision', decided: 'plan', decision: jsonIn(attributes['gen_ai.output.messages']) ?? null };
   if (operation === 'retrieval') {
@@ -66,12 +66,15 @@ function readGeneration(attributes: Attributes): { readonly what: Deed; readonly
   const instructions = instructionsIn(attributes['gen_ai.system_instructions']);
   const reasons = reasonsIn(attributes);
   const output = choicesIn(attributes['gen_ai.output.messages'], reasons);
-  const told = [...(instructions === undefined ? [] : [{ role: 'system', content: instructions }]), ...(input ?? [])];
+  const messages = [
+    ...(instructions === undefined ? [] : [{ role: 'system', content: instructions }]),
+    ...(input ?? []),
+  ];
   const what: Deed = {
     kind: 'generation',
     model: textAt(attributes, 'gen_ai.request.model'),
     params: paramsOf(attributes),
-    input: input === undefined && instructions === undefined ? undefined : told,
+    input: input === undefined && instructions === undefined ? undefined : messages,
     tools: jsonIn(attributes['gen_ai.tool.definitions']),
     choices: output ?? unseen(reasons),
     usage: usageOf(attributes),
@@ -126,7 +129,7 @@ function toolOf(attributes: Attributes, tool: string): Deed {
   };
 }
 
-/** A result is told as it is, or as JSON: a text in quotes is the text. */
+/** A result is given as is, or as JSON: a text in quotes is the text. */
 const unquoted = (result: unknown): unknown =>
   typeof result === 'string' && result.startsWith('"') ? jsonOrText(result) : result;
 
@@ -199,7 +202,7 @@ export function genaiAct(span: OtlpSpan): Act {
 const UNREAD = ['unread_content'];
 const isNothing = (): boolean => false;
 
-/** What every span says whatever its conventions. */
+/** What every span has, whatever its conventions. */
 export function placeOf(span: OtlpSpan, format: string): Omit<Act, 'what'> {
   return {
     format,
@@ -221,7 +224,7 @@ function errorOf(span: OtlpSpan): { error?: unknown } {
   return { error: without({ message: span.error, type, exception: exception ?? undefined }) };
 }
 
-/** Events of a span, its resource and scope, where they say something. */
+/** Events of a span, its resource and scope, where they are not empty. */
 export function restOf(span: OtlpSpan): Record<string, unknown> {
   const rest: Record<string, unknown> = {};
   const events = span.events.filter(({ name }) => name !== 'exception' && !isContentEvent(name) && !isEvaluation(name));

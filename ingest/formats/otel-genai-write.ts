@@ -1,17 +1,17 @@
 /**
  * An episode as OTLP spans and log records of the GenAI conventions. An episode whose calls all came in these conventions is given back
- * as it came, in the one form of `otlp/normal.ts`; any other is told in spans of its own, with ids made from its ids.
+ * as it came, in the one form of `otlp/normal.ts`; any other is written as spans of its own, with ids derived from its ids.
  */
 import { canonicalJson, hashId, isRecord } from '../json.ts';
 import { toAttributes } from '../otlp/any-value.ts';
 import type { Native } from '../otlp/span.ts';
-import type { Told } from './format.ts';
+import type { RestoredEvent } from './format.ts';
 import { given, without } from './native.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 
 /** One request of traces and, where there are log records, one of logs. */
-export function writeOtlp(events: readonly Told[]): readonly unknown[] {
+export function writeOtlp(events: readonly RestoredEvent[]): readonly unknown[] {
   const natives = unique(events.flatMap(({ data }) => nativeOf(data)));
   const foreign = events.some(({ name, data }) => name === 'generation.completed' && nativeOf(data).length === 0);
   const items = natives.length > 0 && !foreign ? natives : spansOf(events);
@@ -26,7 +26,7 @@ export function writeOtlp(events: readonly Told[]): readonly unknown[] {
 const nativeOf = ({ unmapped }: Fields): Native[] =>
   isRecord(unmapped) && isRecord(unmapped.otlp) ? [unmapped.otlp as Native] : [];
 
-/** Each item once, in the order of its times: an event may have been told twice, beside more of its trace. */
+/** Each item once, in the order of its times: an event may have been derived twice, beside more of its trace. */
 function unique(items: readonly Native[]): Native[] {
   const found = new Map(items.map((item) => [canonicalJson(item), item]));
   const orderOf = ({ span, log }: Native): string =>
@@ -56,14 +56,14 @@ function grouped(items: readonly Native[], scopes: string, name: string, itemOf:
 }
 
 /** Spans for an episode that was recorded another way: a workflow, in it each call and each tool run. */
-function spansOf(events: readonly Told[]): Native[] {
+function spansOf(events: readonly RestoredEvent[]): Native[] {
   const episode = events.map(({ data }) => data.episode_id).find((id) => typeof id === 'string') as string | undefined;
   if (episode === undefined) return [];
   const traceId = hashId('otlp-trace', episode);
   const spanIdOf = (kind: string, id: unknown): string => hashId('otlp-span', episode, kind, id).slice(0, 16);
   const root = spanIdOf('episode', episode);
   const times = events.flatMap(({ time }) => (time === null ? [] : [time])).sort();
-  const named = (name: string): readonly Told[] => events.filter((event) => event.name === name);
+  const named = (name: string): readonly RestoredEvent[] => events.filter((event) => event.name === name);
   const byCall = new Map(named('generation.requested').map((event) => [event.data.call_id, event]));
   const called = new Map(named('tool.called').map((event) => [event.data.tool_call_id, event]));
   const finished = named('episode.finished')[0];

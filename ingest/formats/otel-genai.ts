@@ -29,7 +29,7 @@ export const otelGenai: Format = {
     ['gen_ai.agent.name of the span or the nearest around it', 'agent_id'],
     ['span invoke_agent, create_agent', 'agent.defined, agent.changed'],
     ['span execute_tool', 'tool.returned by gen_ai.tool.call.id; tool.called where no call is known'],
-    ['span plan', 'decision.made of kind plan; the call within it says the plan'],
+    ['span plan', 'decision.made of kind plan; the call within it holds the plan'],
     ['span retrieval', 'environment.observed of kind retrieval'],
     ['any other span', 'environment.observed of kind span'],
     ['root span', 'episode.started, episode.finished'],

@@ -1,5 +1,5 @@
 /**
- * Spans and log records of OTLP as events, whichever conventions each of them speaks: one trace often mixes them. Files and live
+ * Spans and log records of OTLP as events, whichever conventions each of them follows: one trace often mixes them. Files and live
  * requests come this way, so that a span read from a file is the event that it was when it was posted.
  */
 import type { Draft } from '../events.ts';
@@ -22,7 +22,7 @@ import { isVercelAi, VERCEL_AI, vercelAct } from './vercel-ai-spans.ts';
 const SOURCE = '/otlp';
 export const LANGFUSE = 'langfuse';
 
-/** The conventions of a span; null where it speaks of no agent and no model. */
+/** The conventions of a span; null where it concerns no agent and no model. */
 function dialectOf(span: OtlpSpan): string | null {
   if (isOpeninference(span)) return OPENINFERENCE;
   if (isVercelAi(span)) return VERCEL_AI;
@@ -54,7 +54,7 @@ const isCreation = ({ attributes }: OtlpSpan): boolean => attributes['gen_ai.ope
 
 export type SpanOptions = {
   readonly logs?: readonly OtlpLog[];
-  /** Spans of the same traces that were told before: they say who acted and who asked, and make no events of their own. */
+  /** Spans of the same traces that were mapped before: they identify agents and callers, and make no events of their own. */
   readonly context?: readonly OtlpSpan[];
   /** True where no more of these traces is expected: their episodes begin and end also without a root. */
   readonly whole?: boolean;
@@ -62,26 +62,26 @@ export type SpanOptions = {
 };
 
 /**
- * The events of spans and log records, the same whatever their order. Traces in which no span speaks of agents or models make none.
+ * The events of spans and log records, the same whatever their order. Traces in which no span concerns agents or models make none.
  * A span brings the same events in any request; only the agent around it, the call that a tool run answers and the task of its
  * episode depend on which other spans are at hand.
  */
 export const eventsOfSpans = (spans: readonly OtlpSpan[], options: SpanOptions = {}): readonly Draft[] =>
-  tell(spans, options).drafts;
+  draftsOfSpans(spans, options).drafts;
 
-function tell(
+function draftsOfSpans(
   spans: readonly OtlpSpan[],
   { logs = [], context = [], whole = false, originalOf }: SpanOptions,
 ): TraceDrafts {
   const all = [...context, ...spans];
-  const told = new Set<Act>();
+  const emitted = new Set<Act>();
   const contents = logsByCall(logs, spans);
   const dialects = all.map(dialectOf);
   const acts = all.map((span, i) => {
     const logged = contents.size === 0 ? [] : (contents.get(callKey(span.traceId, span.spanId)) ?? []);
     const full = withContent(span, logged);
     const act = actOf(full, full === span ? dialects[i]! : dialectOf(full));
-    if (i >= context.length) told.add(act);
+    if (i >= context.length) emitted.add(act);
     return act;
   });
   const known = new Set(logs.length === 0 ? [] : all.map((span) => callKey(span.traceId, span.spanId)));
@@ -90,12 +90,12 @@ function tell(
     .filter(({ traceId, spanId }) => !known.has(callKey(traceId, spanId)));
   for (const act of looseActs(loose)) {
     acts.push(act);
-    told.add(act);
+    emitted.add(act);
   }
-  const speaking = new Set(
+  const relevant = new Set(
     all.filter((span, i) => dialects[i] !== null && !isCreation(span)).map(({ traceId }) => traceId),
   );
-  for (const { trace } of acts) if (loose.some(({ traceId }) => traceId === trace)) speaking.add(trace);
+  for (const { trace } of acts) if (loose.some(({ traceId }) => traceId === trace)) relevant.add(trace);
   const judgements: Judgement[] = [
     ...spans.filter((_, i) => dialects[context.length + i] === OPENINFERENCE).flatMap(openinferenceJudgements),
     ...spans.flatMap((span) =>
@@ -106,9 +106,9 @@ function tell(
     ...logs.filter((log) => isEvaluation(log.name)).map(evaluationOf),
   ];
   return traceDrafts(
-    acts.filter(({ trace }) => speaking.has(trace)),
+    acts.filter(({ trace }) => relevant.has(trace)),
     judgements,
-    { source: SOURCE, whole, tells: (act) => told.has(act), ...(originalOf ? { originalOf } : {}) },
+    { source: SOURCE, whole, emits: (act) => emitted.has(act), ...(originalOf ? { originalOf } : {}) },
   );
 }
 
@@ -121,14 +121,14 @@ function logsByCall(logs: readonly OtlpLog[], spans: readonly OtlpSpan[]): Reado
   return found;
 }
 
-/** A span with the content that was told beside it, in logs or in its own events. Attributes of the span itself win. */
+/** A span with the content that came beside it, in logs or in its own events. Attributes of the span itself win. */
 function withContent(span: OtlpSpan, logs: readonly OtlpLog[]): OtlpSpan {
   if (span.events.length === 0 && logs.length === 0) return span;
-  const told = [
+  const contents = [
     ...span.events.filter(({ name }) => isContentEvent(name)).map((event) => ({ ...event, body: null })),
     ...[...logs].sort((a, b) => ((a.time ?? '') < (b.time ?? '') ? -1 : a.time === b.time ? 0 : 1)),
   ];
-  return told.length === 0 ? span : { ...span, attributes: { ...contentAttributes(told), ...span.attributes } };
+  return contents.length === 0 ? span : { ...span, attributes: { ...contentAttributes(contents), ...span.attributes } };
 }
 
 /** Content of calls whose spans are not at hand: of a whole call the call itself, of a single message what was seen. */
@@ -187,11 +187,11 @@ export function convertOtlp(record: NativeRecord): Converted {
     const items = originals.get(trace);
     return items ? `[${[...items].sort().join(',')}]` : null;
   };
-  const { drafts, bodies } = tell(spans, { logs, whole: true, originalOf });
+  const { drafts, bodies } = draftsOfSpans(spans, { logs, whole: true, originalOf });
   return { drafts, refusals, raw: null, bodies };
 }
 
-/** The conventions of a request: those that most of its spans speak, besides the plain GenAI ones. Null where it is no request. */
+/** The conventions of a request: those that most of its spans follow, besides the plain GenAI ones. Null where it is no request. */
 export function dialectOfRequest(value: unknown): string | null {
   if (!isOtlp(value)) return null;
   const before = seen.get(value);

@@ -2,8 +2,8 @@
 import type { Draft } from '../events.ts';
 import { isRecord } from '../json.ts';
 import { toolLedger } from './conversation.ts';
-import { given, isIdentifier, type Voice, without } from './native.ts';
-import { answerOf, restOf, saidBy } from './redel-messages.ts';
+import { type Emitter, given, isIdentifier, without } from './native.ts';
+import { answerOf, restOf, textOf } from './redel-messages.ts';
 import type { RedelEvent } from './redel-rules.ts';
 import { timeOfSeconds } from './run.ts';
 
@@ -13,7 +13,7 @@ type Numbered = { readonly event: RedelEvent; readonly seq: number };
 type Fields = Readonly<Record<string, unknown>>;
 
 /** The facts of a session; `seq` is the line of the event. */
-export function sessionDrafts(speak: Voice, episodeId: string, events: readonly Numbered[]): Draft[] {
+export function sessionDrafts(emit: Emitter, episodeId: string, events: readonly Numbered[]): Draft[] {
   const ledgers = new Map<string, ReturnType<typeof toolLedger>>();
   const calledBy = new Map<string, number>();
   const usage = usageBySeq(events);
@@ -31,7 +31,8 @@ export function sessionDrafts(speak: Voice, episodeId: string, events: readonly 
     const system = Array.isArray(always)
       ? always.find((message) => isRecord(message) && message.role === 'system')
       : undefined;
-    const told = isRecord(system) && typeof system.content === 'string' ? { system_instructions: system.content } : {};
+    const instructions =
+      isRecord(system) && typeof system.content === 'string' ? { system_instructions: system.content } : {};
     const rest = without(
       event,
       'type',
@@ -44,7 +45,7 @@ export function sessionDrafts(speak: Voice, episodeId: string, events: readonly 
       ...(typeof model === 'string' ? ['engine_repr'] : []),
     );
     return [
-      speak.say(
+      emit.event(
         'agent.defined',
         [episodeId, id as string],
         {
@@ -55,7 +56,7 @@ export function sessionDrafts(speak: Voice, episodeId: string, events: readonly 
           ...(isIdentifier(parent) ? { parent_agent_id: parent } : {}),
           ...(Number.isSafeInteger(depth) ? { depth: depth as number } : {}),
           ...(typeof model === 'string' && model !== '' ? { model } : {}),
-          ...told,
+          ...instructions,
           ...given('tools', Array.isArray(functions) && functions.length > 0 ? functions : undefined),
           ...given('unmapped', rest),
         },
@@ -64,7 +65,7 @@ export function sessionDrafts(speak: Voice, episodeId: string, events: readonly 
     ];
   };
 
-  const spoken = ({ event, seq }: Numbered, time: string | null): Draft[] => {
+  const messageDrafts = ({ event, seq }: Numbered, time: string | null): Draft[] => {
     const agent = event.id as string;
     const native = event.msg as Fields & { readonly role: string };
     const ledger = ledgers.get(agent) ?? toolLedger();
@@ -75,7 +76,7 @@ export function sessionDrafts(speak: Voice, episodeId: string, events: readonly 
       const { message, asks } = answerOf(native);
       const call = { ...about, call_id: `${agent}/${seq}`, agent_id: agent };
       return [
-        speak.say(
+        emit.event(
           'generation.completed',
           [episodeId, agent, seq],
           {
@@ -87,7 +88,7 @@ export function sessionDrafts(speak: Voice, episodeId: string, events: readonly 
           time,
         ),
         ...asks.map(({ id, name, asked }, index) =>
-          speak.say(
+          emit.event(
             'tool.called',
             [episodeId, agent, seq, index],
             {
@@ -108,7 +109,7 @@ export function sessionDrafts(speak: Voice, episodeId: string, events: readonly 
       const id = isIdentifier(native.tool_call_id) ? native.tool_call_id : null;
       const failed = native.is_tool_call_error === true;
       return [
-        speak.say(
+        emit.event(
           'tool.returned',
           [episodeId, agent, seq],
           {
@@ -124,7 +125,7 @@ export function sessionDrafts(speak: Voice, episodeId: string, events: readonly 
       ];
     }
     return [
-      speak.say(
+      emit.event(
         'message.sent',
         [episodeId, agent, seq],
         {
@@ -133,7 +134,7 @@ export function sessionDrafts(speak: Voice, episodeId: string, events: readonly 
           from: native.role,
           to: [agent],
           role: native.role,
-          ...saidBy(native),
+          ...textOf(native),
           ...rest,
         },
         time,
@@ -157,11 +158,11 @@ export function sessionDrafts(speak: Voice, episodeId: string, events: readonly 
       case 'kani_spawn':
         return spawn(numbered, time);
       case 'kani_message':
-        return spoken(numbered, time);
+        return messageDrafts(numbered, time);
       case 'kani_state_change':
         if (!STATES.has(event.state as string)) break;
         return [
-          speak.say(
+          emit.event(
             'agent.changed',
             [episodeId, seq],
             {
@@ -175,7 +176,7 @@ export function sessionDrafts(speak: Voice, episodeId: string, events: readonly 
         ];
       case 'send_message':
         return [
-          speak.say(
+          emit.event(
             'message.sent',
             [episodeId, seq],
             {
@@ -195,7 +196,7 @@ export function sessionDrafts(speak: Voice, episodeId: string, events: readonly 
         return [];
       case 'error':
         return [
-          speak.say(
+          emit.event(
             'environment.observed',
             [episodeId, seq],
             { ...about, kind: 'error', ...given('content', event.msg) },
@@ -205,7 +206,7 @@ export function sessionDrafts(speak: Voice, episodeId: string, events: readonly 
     }
     const content = without(event, 'type', 'timestamp');
     return [
-      speak.say(
+      emit.event(
         'environment.observed',
         [episodeId, seq],
         { ...about, kind: event.type, ...given('content', content) },

@@ -1,4 +1,4 @@
-/** Messages of kani, the library under ReDel: what they say, ask for and hold besides. */
+/** Messages of kani, the library under ReDel: their text, their tool calls and their other members. */
 import { isRecord } from '../json.ts';
 import { type ChatMessage, readArguments, toMessage } from './chat-message.ts';
 import { given, isIdentifier, without } from './native.ts';
@@ -7,9 +7,9 @@ import { partsOf } from './parts.ts';
 type Fields = Readonly<Record<string, unknown>>;
 type Ask = { readonly id: string | null; readonly name: string; readonly asked: ReturnType<typeof readArguments> };
 
-/** What the model said, and what it asked for: a list of tool calls, or one function call without an id. */
+/** The output of the model with what it requested: a list of tool calls, or one function call without an id. */
 export function answerOf(native: Fields & { readonly role: string }) {
-  const { function_call: single, tool_calls: several, ...said } = native;
+  const { function_call: single, tool_calls: several, ...fields } = native;
   const list =
     Array.isArray(several) && several.length > 0 ? several : isRecord(single) ? [{ id: null, function: single }] : [];
   const asks = list.flatMap((call: unknown): Ask[] => {
@@ -22,7 +22,7 @@ export function answerOf(native: Fields & { readonly role: string }) {
     role: 'assistant',
     ...given(
       'content',
-      typeof said.content === 'string' || said.content == null ? said.content : partsOf(said.content),
+      typeof fields.content === 'string' || fields.content == null ? fields.content : partsOf(fields.content),
     ),
     ...(asks.length > 0
       ? {
@@ -37,11 +37,11 @@ export function answerOf(native: Fields & { readonly role: string }) {
   return { message, asks };
 }
 
-/** What a message says; one without content says nothing. */
-export const saidBy = ({ content }: Fields) =>
+/** The text of a message; empty for one without content. */
+export const textOf = ({ content }: Fields) =>
   content === undefined || content === null ? {} : { content: partsOf(content) };
 
-/** Members of a message that say something and have no place. */
+/** Members of a message that are not empty and have no place. */
 export function restOf(event: Fields, native: Fields): { unmapped?: Record<string, unknown> } {
   const more = Object.entries(
     without(native, 'role', 'content', 'function_call', 'tool_calls', 'tool_call_id', 'is_tool_call_error') ?? {},

@@ -30,13 +30,13 @@ export function badEvent(value: unknown): NativeRefusal | null {
   if (!isRecord(value)) return refusal('bad_type', '', 'an event object', value);
   const { type, msg } = value;
   if (typeof type !== 'string') return refusal('bad_type', 'type', 'the type of the event', type);
-  const speaks = type === 'kani_message' || type === 'root_message';
+  const isMessage = type === 'kani_message' || type === 'root_message';
   if (type.startsWith('kani_') || type === 'tokens_used') {
     const bad = badIdentifier(value.id, 'id');
     if (bad) return bad;
   }
   if (type === 'error') return null;
-  if (!speaks && !('msg' in value)) return null;
+  if (!isMessage && !('msg' in value)) return null;
   if (!isRecord(msg)) return refusal('bad_type', 'msg', 'a message object', msg);
   return ROLES.has(msg.role as string)
     ? null

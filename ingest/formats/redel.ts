@@ -1,16 +1,16 @@
 /**
- * ReDel sessions: a folder with the log of events and the state at its end, which says how many events there were. Agents (kani)
+ * ReDel sessions: a folder with the log of events and the state at its end, which holds the number of events. Agents (kani)
  * form a tree; one that is spawned again under its id replaces itself. What tokens were used follows its message by order alone.
  */
 import { canonicalJson, hashId, isRecord } from '../json.ts';
 import { type Converted, type Format, listsOf, type NativeRecord, type NativeRefusal } from './format.ts';
-import { given, isIdentifier, refusal, revisedVoice, without } from './native.ts';
+import { given, isIdentifier, refusal, revisedEmitter, without } from './native.ts';
 import { sessionDrafts } from './redel-events.ts';
 import { badEvent, isRedelEvent, isRedelState, type RedelEvent } from './redel-rules.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfSeconds } from './run.ts';
 
 const NAME = 'redel';
-const speak = revisedVoice(NAME);
+const emit = revisedEmitter(NAME);
 
 export const redel: Format = {
   name: NAME,
@@ -102,7 +102,7 @@ function sessionOf(log: Log, state: State | null, canonical: string) {
   const last = events.findLast(({ event }) => event.type === 'root_message')?.event.msg;
   const answer = isRecord(last) && typeof last.content === 'string' ? last.content : undefined;
   const complete = events.some(({ event }) => event.type === 'round_complete');
-  return runDrafts(speak, {
+  return runDrafts(emit, {
     format: NAME,
     episodeId,
     canonical,
@@ -112,7 +112,7 @@ function sessionOf(log: Log, state: State | null, canonical: string) {
       ...given('unmapped', without({ ...(state ? { state: without(state, 'id', 'state') } : {}) })),
     },
     startedAt: timeOfSeconds(first.timestamp),
-    said: sessionDrafts(speak, episodeId, events),
+    events: sessionDrafts(emit, episodeId, events),
     finished: {
       outcome: 'unknown',
       seq: log.size,

@@ -1,6 +1,6 @@
-/** What most formats say of a run around what happened in it: its task, its record, its beginning, its members, its end. */
+/** What most formats hold of a run around its events: its task, its record, its beginning, its members, its end. */
 import type { Draft, EventData } from '../events.ts';
-import { isIdentifier, rawRecord, taskIdOfText, type Voice } from './native.ts';
+import { type Emitter, isIdentifier, rawRecord, taskIdOfText } from './native.ts';
 
 /** Flag of an episode whose source holds text alone: what the model sampled can only be guessed by tokenising again. */
 export const NO_TOKEN_IDS = 'no_token_ids';
@@ -15,21 +15,21 @@ export type Run = {
   readonly startedAt?: string | null;
   /** Names, or what else is known of each. */
   readonly agents?: Iterable<string | (Partial<EventData<'agent.defined'>> & { readonly agent_id: string })>;
-  readonly said: readonly Draft[];
-  /** Null where the record says nothing of an end. */
+  readonly events: readonly Draft[];
+  /** Null where the record has no end. */
   readonly finished: (Pick<EventData<'episode.finished'>, 'outcome'> & Partial<EventData<'episode.finished'>>) | null;
   readonly finishedAt?: string | null;
 };
 
 /** All events of a run of text. Its `started` may bring flags of its own in the place of `no_token_ids`. */
-export function runDrafts(speak: Voice, run: Run): Draft[] {
+export function runDrafts(emit: Emitter, run: Run): Draft[] {
   const { episodeId, task } = run;
-  const raw = rawRecord(speak, episodeId, run.canonical);
+  const raw = rawRecord(emit, episodeId, run.canonical);
   const members = [...(run.agents ?? [])].map((one) => (typeof one === 'string' ? { agent_id: one } : one));
   return [
-    ...(task ? [speak.state('task.defined', task)] : []),
+    ...(task ? [emit.state('task.defined', task)] : []),
     raw.draft,
-    speak.say(
+    emit.event(
       'episode.started',
       [episodeId],
       {
@@ -43,15 +43,22 @@ export function runDrafts(speak: Voice, run: Run): Draft[] {
       run.startedAt ?? null,
     ),
     ...members.map((member) =>
-      speak.say('agent.defined', [episodeId, member.agent_id], {
+      emit.event('agent.defined', [episodeId, member.agent_id], {
         episode_id: episodeId,
         name: member.agent_id,
         ...member,
       }),
     ),
-    ...run.said,
+    ...run.events,
     ...(run.finished
-      ? [speak.say('episode.finished', [episodeId], { episode_id: episodeId, ...run.finished }, run.finishedAt ?? null)]
+      ? [
+          emit.event(
+            'episode.finished',
+            [episodeId],
+            { episode_id: episodeId, ...run.finished },
+            run.finishedAt ?? null,
+          ),
+        ]
       : []),
   ];
 }
@@ -78,7 +85,7 @@ export function timeOfSeconds(seconds: unknown): string | null {
 }
 
 /**
- * A native time as the door takes it: RFC 3339 in any zone. A time without a zone could be any of 26 hours and stays unknown, like
+ * A native time in the form of an event: RFC 3339 in any zone. A time without a zone could be any of 26 hours and stays unknown, like
  * one that cannot be read; the record keeps it as it is written.
  */
 export function timeOfText(text: unknown): string | null {

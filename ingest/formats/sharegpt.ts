@@ -1,6 +1,6 @@
 /**
  * ShareGPT rows, as LLaMA-Factory reads them. There is no agent and no id of a call; an observation answers the call before it. A row
- * in which people and the model do not speak in turn is kept and flagged. Preference rows hold two answers, KTO rows a verdict.
+ * in which people and the model do not alternate is kept and flagged. Preference rows hold two answers, KTO rows a verdict.
  */
 import type { Refusal } from '../../errors.ts';
 import type { Draft } from '../events.ts';
@@ -8,11 +8,11 @@ import { hashId, isRecord, parseRecord } from '../json.ts';
 import type { ChatMessage } from './chat-message.ts';
 import { conversationDrafts } from './conversation.ts';
 import type { Converted, Format, NativeRecord } from './format.ts';
-import { given, isIdentifier, recordId, refusal, refused, voice, without } from './native.ts';
+import { emitterFor, given, isIdentifier, recordId, refusal, refused, without } from './native.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf } from './run.ts';
 
 const NAME = 'sharegpt';
-const speak = voice(NAME);
+const emit = emitterFor(NAME);
 
 export const sharegpt: Format = {
   name: NAME,
@@ -53,7 +53,7 @@ const SPEAKERS: ReadonlyMap<unknown, Speaker> = new Map([
   ['system', 'system'],
 ]);
 const ODD: readonly Speaker[] = ['human', 'observation'];
-/** Who speaks on even places. */
+/** The role of messages at even places. */
 const EVEN: readonly Speaker[] = ['gpt', 'function_call'];
 
 function convert(record: NativeRecord): Converted {
@@ -65,7 +65,7 @@ function convert(record: NativeRecord): Converted {
   const episodeId = recordId(NAME, record);
   const messages = chatMessages(row, entries);
   const tools = toolsOf(row.tools);
-  const said = conversationDrafts(speak, messages, { episodeId, agentOf: () => null, ...given('tools', tools) });
+  const drafts = conversationDrafts(emit, messages, { episodeId, agentOf: () => null, ...given('tools', tools) });
   const odd = [
     ...(entries.some(({ from, value }, i) => from === 'function_call' && !callMessage(value, i).tool_calls)
       ? ['unparsed_tool_call']
@@ -76,7 +76,7 @@ function convert(record: NativeRecord): Converted {
   const mapped = ['conversations', ...(typeof row.system === 'string' ? ['system'] : []), 'id', 'tools'];
   const rated = judged.length > 0 ? ['chosen', 'rejected', 'kto_tag'] : [];
   return {
-    drafts: runDrafts(speak, {
+    drafts: runDrafts(emit, {
       format: NAME,
       episodeId,
       canonical: record.canonical,
@@ -86,7 +86,7 @@ function convert(record: NativeRecord): Converted {
         flags: [NO_TOKEN_IDS, ...odd],
         ...given('unmapped', without(row, ...mapped, ...rated)),
       },
-      said: [...said.map(withoutInventedId), ...judged],
+      events: [...drafts.map(withoutInventedId), ...judged],
       finished: { outcome: 'unknown' },
     }),
     refusals: [],
@@ -133,7 +133,7 @@ function badEntry(entry: unknown, field: string): Refusal | null {
   return typeof entry.value === 'string' ? null : refusal('bad_type', `${field}.value`, 'a text', entry.value);
 }
 
-/** The row in the words of a chat; calls get ids that say where they stand. */
+/** The row as chat messages; calls get ids made from their place. */
 function chatMessages(row: Record<string, unknown>, entries: readonly Entry[]): ChatMessage[] {
   const messages: ChatMessage[] = [];
   if (typeof row.system === 'string' && row.system !== '') messages.push({ role: 'system', content: row.system });
@@ -192,7 +192,7 @@ function judgedDrafts(
   if (isEntry(chosen) && isEntry(rejected)) {
     const last = { episodeId, agentOf: () => null, ...given('tools', tools) };
     const [asked, answered] = conversationDrafts(
-      speak,
+      emit,
       [...messages, { role: 'assistant', content: chosen.value }],
       last,
     ).slice(-2);
@@ -201,7 +201,7 @@ function judgedDrafts(
     return [
       asked!,
       { ...answered!, data: { ...answered!.data, choices } } as Draft,
-      speak.say('feedback.recorded', [episodeId, 'preference'], {
+      emit.event('feedback.recorded', [episodeId, 'preference'], {
         feedback_id: hashId(NAME, episodeId, 'preference'),
         target: { kind: 'pair', id: `${callId}/0`, other_id: `${callId}/1`, episode_id: episodeId },
         kind: 'preference',
@@ -212,7 +212,7 @@ function judgedDrafts(
   const answer = messages.findLastIndex((message) => message.role === 'assistant');
   if (typeof tag !== 'boolean' || answer < 0) return [];
   return [
-    speak.say('feedback.recorded', [episodeId, 'kto_tag'], {
+    emit.event('feedback.recorded', [episodeId, 'kto_tag'], {
       feedback_id: hashId(NAME, episodeId, 'kto_tag'),
       target: { kind: 'step', id: `m${answer}/0`, episode_id: episodeId },
       kind: 'label',

@@ -5,7 +5,7 @@ import type { Attributes } from '../otlp/span.ts';
 import { needsEscape } from '../text.ts';
 import { given, isIdentifier } from './native.ts';
 
-/** Deepest nesting of JSON in an attribute: an event around it may not be deeper than the door allows. */
+/** Deepest nesting of JSON in an attribute: an event around it may not be deeper than validation allows. */
 const MAX_DEPTH = 96;
 
 /** JSON in a text, or the value itself where it is structured already; undefined where the text is no JSON. */
@@ -86,7 +86,7 @@ export function idAt(attributes: Attributes, ...names: readonly string[]): strin
   return undefined;
 }
 
-/** A role that can be kept as one; `unknown` where the source has none, so that what was said is kept all the same. */
+/** A role that can be kept as one; `unknown` where the source has none, so that the message is kept nevertheless. */
 export const roleOf = (role: unknown): string =>
   typeof role === 'string' && role !== '' && role.length <= 64 && !needsEscape(role) ? role : 'unknown';
 

@@ -1,11 +1,11 @@
-/** Who speaks in a log of names: a member of the team, a person or prompt outside it, or the environment. */
+/** The kind of a message's author in a log of names: a member of the team, a person or prompt outside it, or the environment. */
 
 export type SpeakerKind = 'agent' | 'user' | 'environment';
 
 const PEOPLE = new Set(['user', 'human', 'system']);
 const SURROUNDINGS = new Set(['environment', 'env', 'terminal', 'computerterminal']);
 
-/** Who speaks, without a suffix in brackets: `Orchestrator (-> X)` is Orchestrator. */
+/** The author's name without a suffix in brackets: `Orchestrator (-> X)` is Orchestrator. */
 export const bareName = (name: string): string => name.replace(/\s*\([^()]*\)\s*$/, '').trim() || name;
 
 /** What a name stands for, whatever its case and punctuation. */

@@ -1,12 +1,12 @@
-/** The entries of a SWE-agent trajectory beside the history that says more of them, and what each becomes. */
+/** The entries of a SWE-agent trajectory beside the history that has more of each, and the events of each. */
 import type { Draft, Message, Part } from '../events.ts';
 import { isRecord, parseRecord } from '../json.ts';
 import { badMessage, type ChatMessage, readArguments, textIn, toContent, toMessage } from './chat-message.ts';
-import { given, isIdentifier, type Voice, without } from './native.ts';
+import { type Emitter, given, isIdentifier, without } from './native.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** One step: what stands in the trajectory, and what the history tells of the same answer. */
+/** One step: its entry in the trajectory, and the history of the same answer. */
 export type Entry = {
   readonly step: Fields;
   readonly query: unknown;
@@ -48,17 +48,17 @@ export function entriesOf(trajectory: readonly Fields[] | undefined, history: re
   });
 }
 
-/** An answer of the history that is this step of the trajectory: it says or does the same. */
+/** An answer of the history that is this step of the trajectory: it has the same text or action. */
 const isSame = (answer: Fields, step: Fields): boolean =>
   answer.action === step.action && (textIn(answer.content) === step.response || answer.thought === step.thought);
 
 export type Opening = { readonly message: Message; readonly text: string | undefined; readonly demonstration: boolean };
 
-/** What the model was told before its first answer, by the history or else by its first query. */
+/** The messages before the model's first answer, from the history or else from its first query. */
 export function openingMessages(history: readonly Fields[], query: unknown): Opening[] {
-  const told = history.length > 0 ? history : Array.isArray(query) ? query.filter(isRecord) : [];
-  const end = told.findIndex(isAnswer);
-  return (end < 0 ? told : told.slice(0, end)).flatMap((entry) => {
+  const before = history.length > 0 ? history : Array.isArray(query) ? query.filter(isRecord) : [];
+  const end = before.findIndex(isAnswer);
+  return (end < 0 ? before : before.slice(0, end)).flatMap((entry) => {
     if (typeof entry.role !== 'string' || entry.role === '') return [];
     const content = isText(entry.content) ? toContent(entry.content) : undefined;
     const message = { role: entry.role, ...given('content', content) };
@@ -69,12 +69,12 @@ export function openingMessages(history: readonly Fields[], query: unknown): Ope
 const isText = (content: unknown): boolean =>
   typeof content === 'string' || (Array.isArray(content) && badMessage({ role: 'user', content }, '') === null);
 
-type Speaker = { readonly episodeId: string; readonly agent: string; readonly model: string | undefined };
+type Author = { readonly episodeId: string; readonly agent: string; readonly model: string | undefined };
 
-/** The events of a step; `place` is its number, `next` numbers what is told. */
+/** The events of a step; `place` is its number, `next` numbers its events. */
 export function stepDrafts(
-  speak: Voice,
-  { episodeId, agent, model }: Speaker,
+  emit: Emitter,
+  { episodeId, agent, model }: Author,
   { step, query, calls, results }: Entry,
   place: number,
   next: () => number,
@@ -84,11 +84,11 @@ export function stepDrafts(
   const asks = asksOf(step, calls, place);
   const input = inputOf(query);
   const { response, thought, observation, state, execution_time: seconds } = step;
-  const said = typeof response === 'string' ? response : '';
-  const reason = typeof thought === 'string' && thought !== '' && !said.includes(thought.trim()) ? thought : null;
+  const text = typeof response === 'string' ? response : '';
+  const reason = typeof thought === 'string' && thought !== '' && !text.includes(thought.trim()) ? thought : null;
   const parts: Part[] = [
     ...(reason === null ? [] : [{ type: 'reasoning', content: reason }]),
-    ...(said === '' ? [] : [{ type: 'text', content: said }]),
+    ...(text === '' ? [] : [{ type: 'text', content: text }]),
     ...asks
       .filter(({ native }) => native !== null)
       .map(({ native, name, asked }) => ({
@@ -103,14 +103,14 @@ export function stepDrafts(
   const rest = without({
     ...without(step, ...known),
     ...given('query', input ? undefined : query),
-    ...(reason === null && thought !== said ? given('thought', thought) : {}),
+    ...(reason === null && thought !== text ? given('thought', thought) : {}),
     ...given('action', asks.length === 0 || asks[0]!.native === null ? undefined : step.action),
   });
   const shown = stateOf(state);
   return [
     ...(input
       ? [
-          speak.say('generation.requested', [episodeId, place], {
+          emit.event('generation.requested', [episodeId, place], {
             ...call,
             seq: next(),
             ...given('model', model),
@@ -118,10 +118,10 @@ export function stepDrafts(
           }),
         ]
       : []),
-    speak.say('generation.completed', [episodeId, place], {
+    emit.event('generation.completed', [episodeId, place], {
       ...call,
       seq: next(),
-      choices: [{ index: 0, content: plain ? said : parts }],
+      choices: [{ index: 0, content: plain ? text : parts }],
       ...given('unmapped', rest),
     }),
     ...asks.flatMap(({ id, native, name, type, asked }, index) => {
@@ -133,7 +133,7 @@ export function stepDrafts(
         typeof seconds === 'number' && seconds >= 0 && asks.length === 1 ? { duration_ms: seconds * 1000 } : {};
       const about = { episode_id: episodeId, tool_call_id: id, native: given('tool_call_id', native ?? undefined) };
       return [
-        speak.say('tool.called', [episodeId, place, index], {
+        emit.event('tool.called', [episodeId, place, index], {
           ...about,
           ...call,
           seq: next(),
@@ -145,7 +145,7 @@ export function stepDrafts(
         ...(output === undefined
           ? []
           : [
-              speak.say('tool.returned', [episodeId, place, index], {
+              emit.event('tool.returned', [episodeId, place, index], {
                 ...about,
                 call_id: callId,
                 seq: next(),
@@ -158,7 +158,7 @@ export function stepDrafts(
     }),
     ...(asks.length === 0 && typeof observation === 'string' && observation !== ''
       ? [
-          speak.say('environment.observed', [episodeId, place, 'output'], {
+          emit.event('environment.observed', [episodeId, place, 'output'], {
             ...call,
             seq: next(),
             kind: 'output',
@@ -168,7 +168,7 @@ export function stepDrafts(
       : []),
     ...(shown
       ? [
-          speak.say('environment.observed', [episodeId, place, 'state'], {
+          emit.event('environment.observed', [episodeId, place, 'state'], {
             ...call,
             seq: next(),
             kind: 'state',
@@ -190,7 +190,7 @@ type Ask = {
 
 /** The calls of a step; ids of the source may repeat, so a call is named by its step too. */
 function asksOf({ action }: Fields, calls: readonly Fields[], place: number): Ask[] {
-  const told = calls.flatMap((call, k): Ask[] => {
+  const asked = calls.flatMap((call, k): Ask[] => {
     const { id } = call;
     const asked = isRecord(call.function) ? call.function : {};
     if (!isIdentifier(id) || !isIdentifier(asked.name)) return [];
@@ -204,7 +204,7 @@ function asksOf({ action }: Fields, calls: readonly Fields[], place: number): As
       },
     ];
   });
-  if (told.length > 0 || typeof action !== 'string' || action.trim() === '') return told;
+  if (asked.length > 0 || typeof action !== 'string' || action.trim() === '') return asked;
   const [word = ''] = action.trim().split(/\s+/);
   const name = isIdentifier(word) ? word : 'command';
   return [{ id: `t${place}.0`, native: null, name, type: 'code', asked: { arguments: { command: action } } }];

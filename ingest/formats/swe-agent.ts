@@ -6,12 +6,12 @@ import type { Refusal } from '../../errors.ts';
 import type { Draft } from '../events.ts';
 import { isRecord, parseRecord, sha256 } from '../json.ts';
 import type { Converted, Format, NativeRecord } from './format.ts';
-import { given, isIdentifier, recordId, refusal, refused, voice, without } from './native.ts';
+import { emitterFor, given, isIdentifier, recordId, refusal, refused, without } from './native.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf } from './run.ts';
 import { type Entry, entriesOf, openingMessages, stepDrafts } from './swe-agent-steps.ts';
 
 const NAME = 'swe-agent';
-const speak = voice(NAME);
+const emit = emitterFor(NAME);
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -64,9 +64,9 @@ function convert(record: NativeRecord): Converted {
   const patch = typeof submission === 'string' && submission !== '' ? submission : null;
   let seq = 0;
   const next = () => seq++;
-  const said: Draft[] = [
+  const drafts: Draft[] = [
     ...opening.map(({ message, demonstration }, i) =>
-      speak.say('message.sent', [episodeId, i], {
+      emit.event('message.sent', [episodeId, i], {
         episode_id: episodeId,
         seq: next(),
         message_id: `h${i}`,
@@ -76,10 +76,10 @@ function convert(record: NativeRecord): Converted {
         ...(demonstration ? { flags: ['demonstration'] } : {}),
       }),
     ),
-    ...entries.flatMap((entry: Entry, i) => stepDrafts(speak, { episodeId, agent, model }, entry, i, next)),
+    ...entries.flatMap((entry: Entry, i) => stepDrafts(emit, { episodeId, agent, model }, entry, i, next)),
   ];
   return {
-    drafts: runDrafts(speak, {
+    drafts: runDrafts(emit, {
       format: NAME,
       episodeId,
       canonical: record.canonical,
@@ -100,7 +100,7 @@ function convert(record: NativeRecord): Converted {
         ),
       },
       agents: [{ agent_id: agent, ...given('model', model) }],
-      said: [...said, ...(patch === null ? [] : [patchDraft(patch, episodeId)])],
+      events: [...drafts, ...(patch === null ? [] : [patchDraft(patch, episodeId)])],
       finished: {
         outcome: outcomeOf(status),
         seq,
@@ -155,7 +155,7 @@ function modelOf(config: Fields | null): string | undefined {
   return typeof name === 'string' ? name : undefined;
 }
 
-/** How a run ended says nothing of whether its patch is right. */
+/** How a run ended does not show whether its patch is right. */
 function outcomeOf(status: unknown) {
   if (typeof status !== 'string' || status.startsWith('submitted')) return 'unknown' as const;
   if (/time/.test(status)) return 'timeout' as const;
@@ -164,7 +164,7 @@ function outcomeOf(status: unknown) {
 
 function patchDraft(patch: string, episodeId: string): Draft {
   const hash = sha256(patch);
-  return speak.say('artifact.attached', [episodeId, 'patch'], {
+  return emit.event('artifact.attached', [episodeId, 'patch'], {
     artifact_id: hash,
     episode_id: episodeId,
     role: 'patch',

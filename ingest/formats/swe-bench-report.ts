@@ -2,7 +2,7 @@
 import type { Draft, Matrix } from '../events.ts';
 import { hashId, isRecord } from '../json.ts';
 import type { NativeRefusal } from './format.ts';
-import { badIdentifier, given, isIdentifier, refusal, type Voice, without } from './native.ts';
+import { badIdentifier, type Emitter, given, isIdentifier, refusal, without } from './native.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -20,16 +20,20 @@ type Report = {
   readonly instance: string;
   readonly report: Fields;
   readonly canonical: string;
-  /** The prediction it is about; null where that cannot be told. */
+  /** The prediction it is about; null where that is unknown. */
   readonly episodeId: string | null;
 };
 
 /** The verdict on an episode, or on the task where several predictions or none could be meant. */
-export function reportDraft(speak: Voice, format: string, { instance, report, canonical, episodeId }: Report): Draft[] {
+export function reportDraft(
+  emit: Emitter,
+  format: string,
+  { instance, report, canonical, episodeId }: Report,
+): Draft[] {
   const matrix = matrixOf(report.tests_status);
   const id = hashId(format, 'report', episodeId, canonical);
   return [
-    speak.say('feedback.recorded', [id], {
+    emit.event('feedback.recorded', [id], {
       feedback_id: id,
       target:
         episodeId === null ? { kind: 'task', id: instance } : { kind: 'episode', id: episodeId, episode_id: episodeId },

@@ -5,12 +5,12 @@
 import type { Draft } from '../events.ts';
 import { canonicalJson, hashId, isRecord, parseRecord, sha256 } from '../json.ts';
 import { type Converted, type Format, listsOf, type NativeRecord, type NativeRefusal } from './format.ts';
-import { badIdentifier, given, refusal, voice, without } from './native.ts';
+import { badIdentifier, emitterFor, given, refusal, without } from './native.ts';
 import { runDrafts } from './run.ts';
 import { badReport, isReport, reportDraft } from './swe-bench-report.ts';
 
 const NAME = 'swe-bench';
-const speak = voice(NAME);
+const emit = emitterFor(NAME);
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -88,7 +88,7 @@ function convert(record: NativeRecord): Converted {
     const about = known.filter((prediction) => prediction.instance === instance);
     const episodeId = about.length === 1 ? episodeIdOf(about[0]!) : null;
     bodies.add(canonical);
-    drafts.push(...reportDraft(speak, NAME, { instance, report, canonical, episodeId }));
+    drafts.push(...reportDraft(emit, NAME, { instance, report, canonical, episodeId }));
   }
   return { drafts, refusals, raw: null, bodies: [...bodies], repeated: record.ordinal > 0 };
 }
@@ -104,7 +104,7 @@ function instanceDraft(row: Fields): Draft | NativeRefusal {
     test_patch: row.test_patch,
   });
   const known = ['instance_id', 'problem_statement', 'patch', 'repo', 'version', 'base_commit', 'created_at'];
-  return speak.state('task.defined', {
+  return emit.state('task.defined', {
     task_id: id as string,
     source: NAME,
     query,
@@ -146,7 +146,7 @@ function episodeDrafts(prediction: Prediction): Draft[] {
   const { instance, model, patch, canonical, rest } = prediction;
   const episodeId = episodeIdOf(prediction);
   const patchHash = patch === null ? null : sha256(patch);
-  return runDrafts(speak, {
+  return runDrafts(emit, {
     format: NAME,
     episodeId,
     canonical,
@@ -157,11 +157,11 @@ function episodeDrafts(prediction: Prediction): Draft[] {
       ...given('unmapped', rest as Record<string, unknown> | undefined),
     },
     agents: model === null ? [] : [{ agent_id: model, model }],
-    said:
+    events:
       patchHash === null
         ? []
         : [
-            speak.say('artifact.attached', [episodeId, 'patch'], {
+            emit.event('artifact.attached', [episodeId, 'patch'], {
               artifact_id: patchHash,
               episode_id: episodeId,
               role: 'patch',

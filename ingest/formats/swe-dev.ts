@@ -1,15 +1,15 @@
 /**
  * SWE-Dev: the description of a task, what a method wrote for it, and what pytest counted. The counts name neither task nor method,
- * so they stand as feedback on a foreign id, the hash of what they say.
+ * so they stand as feedback on a foreign id, the hash of their content.
  */
 import type { Draft } from '../events.ts';
 import { canonicalJson, hashId, isRecord, sha256 } from '../json.ts';
 import type { Converted, Format, NativeRecord } from './format.ts';
-import { given, isIdentifier, recordId, refusal, refused, voice, without } from './native.ts';
+import { emitterFor, given, isIdentifier, recordId, refusal, refused, without } from './native.ts';
 import { runDrafts, taskOf } from './run.ts';
 
 const NAME = 'swe-dev';
-const speak = voice(NAME);
+const emit = emitterFor(NAME);
 
 const isMetadata = (row: Record<string, unknown>): boolean => 'PRD' in row;
 const isEval = (row: Record<string, unknown>): boolean => 'passed' in row && 'failed' in row && 'errors' in row;
@@ -52,7 +52,7 @@ function convertTask(row: Record<string, unknown>, { canonical }: NativeRecord):
     ...given('unmapped', without(row, 'PRD', 'GT_file_code', 'test_file')),
   });
   if (!task) return refused(refusal('bad_type', 'PRD', 'the text of the task', text));
-  return { drafts: [speak.state('task.defined', task)], refusals: [], raw: canonical };
+  return { drafts: [emit.state('task.defined', task)], refusals: [], raw: canonical };
 }
 
 function convertResult(row: Record<string, unknown>, record: NativeRecord): Converted {
@@ -73,18 +73,18 @@ function convertResult(row: Record<string, unknown>, record: NativeRecord): Conv
   }));
   const models = isRecord(stats) ? Object.keys(stats).filter(isIdentifier) : [];
   return {
-    drafts: runDrafts(speak, {
+    drafts: runDrafts(emit, {
       format: NAME,
       episodeId,
       canonical: record.canonical,
-      // What a task is its metadata say; stated here too, by its text alone, the one would hide the other.
+      // The metadata define the task; stated here too, by its text alone, the one would hide the other.
       task: null,
       agents: models.map((model) => ({ agent_id: model, model })),
       started: {
         task_id: task.task_id,
         ...given('unmapped', without(row, 'generated_output', 'error', 'token_stats')),
       },
-      said: [...files.map((file) => fileDraft(file, episodeId)), ...(failed ? [errorDraft(error, episodeId)] : [])],
+      events: [...files.map((file) => fileDraft(file, episodeId)), ...(failed ? [errorDraft(error, episodeId)] : [])],
       finished: {
         outcome: failed ? 'error' : 'unknown',
         ...(isRecord(stats) ? { totals: { token_stats: stats } } : {}),
@@ -97,7 +97,7 @@ function convertResult(row: Record<string, unknown>, record: NativeRecord): Conv
 }
 
 const fileDraft = ({ path, body }: { readonly path: string; readonly body: string }, episodeId: string): Draft =>
-  speak.say('artifact.attached', [episodeId, path], {
+  emit.event('artifact.attached', [episodeId, path], {
     artifact_id: hashId(NAME, episodeId, path),
     episode_id: episodeId,
     role: 'code',
@@ -108,7 +108,7 @@ const fileDraft = ({ path, body }: { readonly path: string; readonly body: strin
   });
 
 const errorDraft = (content: unknown, episodeId: string): Draft =>
-  speak.say('environment.observed', [episodeId], { episode_id: episodeId, kind: 'error', content });
+  emit.event('environment.observed', [episodeId], { episode_id: episodeId, kind: 'error', content });
 
 /** The total of pytest's summary counts warnings too, so it is not divided by. */
 function convertCounts(row: Record<string, unknown>, record: NativeRecord): Converted {
@@ -123,7 +123,7 @@ function convertCounts(row: Record<string, unknown>, record: NativeRecord): Conv
   const id = recordId(NAME, record);
   return {
     drafts: [
-      speak.say('feedback.recorded', [id], {
+      emit.event('feedback.recorded', [id], {
         feedback_id: id,
         target: { kind: 'foreign', id: `${NAME}/${id}` },
         kind: 'score',

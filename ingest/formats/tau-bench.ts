@@ -1,6 +1,6 @@
 /**
  * tau-bench results: customer-service conversations between a simulated user and one tool-calling agent, each with a final reward.
- * The numeric task_id collides between its domains, so a task is named by the hash of what it says.
+ * The numeric task_id collides between its domains, so a task is named by the hash of its content.
  */
 import type { Refusal } from '../../errors.ts';
 import type { Draft, EventData } from '../events.ts';
@@ -8,11 +8,11 @@ import { canonicalJson, hashId, isRecord, sha256 } from '../json.ts';
 import type { ChatMessage } from './chat-message.ts';
 import { badConversation, conversationDrafts } from './conversation.ts';
 import type { Converted, Format, NativeRecord } from './format.ts';
-import { given, rawRecord, recordId, refusal, refused, voice, without } from './native.ts';
+import { emitterFor, given, rawRecord, recordId, refusal, refused, without } from './native.ts';
 
 const NAME = 'tau-bench';
 const AGENT = 'agent';
-const speak = voice(NAME);
+const emit = emitterFor(NAME);
 
 export const tauBench: Format = {
   name: NAME,
@@ -51,18 +51,18 @@ function convert(record: NativeRecord): Converted {
 
   const messages = (traj ?? []) as ChatMessage[];
   const episodeId = recordId(NAME, record);
-  const raw = rawRecord(speak, episodeId, canonical);
+  const raw = rawRecord(emit, episodeId, canonical);
   const task = isRecord(info.task) ? taskOf(info.task, value.task_id) : null;
   const system = messages[0]?.role === 'system' ? messages[0] : null;
   const team = system ? teamOf(system) : null;
   const refusals: Refusal[] = [];
   const drafts: Draft[] = [];
 
-  if (task) drafts.push(speak.state('task.defined', task));
-  if (team) drafts.push(speak.state('team.defined', team));
+  if (task) drafts.push(emit.state('task.defined', task));
+  if (team) drafts.push(emit.state('team.defined', team));
   drafts.push(
     raw.draft,
-    speak.say('episode.started', [episodeId], {
+    emit.event('episode.started', [episodeId], {
       episode_id: episodeId,
       ...(task ? { task_id: task.task_id } : {}),
       ...(team ? { team_id: team.team_id } : {}),
@@ -71,17 +71,17 @@ function convert(record: NativeRecord): Converted {
       native: { format: NAME, ids: given('task_id', value.task_id) },
       raw: { artifact_id: raw.artifactId },
     }),
-    speak.say('agent.defined', [episodeId], {
+    emit.event('agent.defined', [episodeId], {
       episode_id: episodeId,
       agent_id: AGENT,
       name: AGENT,
       ...(typeof system?.content === 'string' ? { system_instructions: system.content } : {}),
     }),
-    ...conversationDrafts(speak, messages, { episodeId, agentOf: () => AGENT, turns: true, reportsError }),
+    ...conversationDrafts(emit, messages, { episodeId, agentOf: () => AGENT, turns: true, reportsError }),
   );
   if (failed) {
     drafts.push(
-      speak.say('environment.observed', [episodeId], {
+      emit.event('environment.observed', [episodeId], {
         episode_id: episodeId,
         kind: 'error',
         content: info.error,
@@ -92,7 +92,7 @@ function convert(record: NativeRecord): Converted {
   const reward = rewardOf(value.reward, refusals);
   if (reward !== null) drafts.push(rewardDraft(episodeId, reward));
   drafts.push(
-    speak.say('episode.finished', [episodeId], {
+    emit.event('episode.finished', [episodeId], {
       episode_id: episodeId,
       outcome: failed ? 'error' : reward === null ? 'unknown' : reward >= 1 ? 'success' : 'failure',
       seq: messages.length + 1,
@@ -121,7 +121,7 @@ function taskOf(task: Record<string, unknown>, nativeId: unknown): EventData<'ta
   };
 }
 
-/** The team is its one agent and what it was told. */
+/** The team is its one agent and its instructions. */
 function teamOf(system: ChatMessage): EventData<'team.defined'> {
   const hash = hashId(NAME, AGENT, system.content ?? null);
   return {
@@ -133,7 +133,7 @@ function teamOf(system: ChatMessage): EventData<'team.defined'> {
 }
 
 const rewardDraft = (episodeId: string, value: number): Draft =>
-  speak.say('feedback.recorded', [episodeId], {
+  emit.event('feedback.recorded', [episodeId], {
     feedback_id: hashId(NAME, episodeId, 'reward'),
     target: { kind: 'episode', id: episodeId, episode_id: episodeId },
     kind: 'reward',

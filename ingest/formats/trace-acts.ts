@@ -3,10 +3,10 @@ import type { Draft } from '../events.ts';
 import { given, without } from './native.ts';
 import type { Act } from './trace.ts';
 import { generationDrafts, toolDrafts } from './trace-calls.ts';
+import { type Emit, type Kept, seqOf } from './trace-emit.ts';
 import type { TraceTree } from './trace-tree.ts';
-import { type Kept, type Speak, seqOf } from './trace-voice.ts';
 
-export function actDrafts(speak: Speak, act: Act, tree: TraceTree): Draft[] {
+export function actDrafts(emit: Emit, act: Act, tree: TraceTree): Draft[] {
   const { what, trace, id, start, end, revision } = act;
   const agent = tree.agentOf(act);
   const kept = keptOf(act, tree);
@@ -16,12 +16,12 @@ export function actDrafts(speak: Speak, act: Act, tree: TraceTree): Draft[] {
   switch (what.kind) {
     case 'generation':
       return tree.isLeaf(act)
-        ? generationDrafts(speak, act, agent, tree, kept)
-        : [observed(speak, act, kept, 'span', { name: act.name })];
+        ? generationDrafts(emit, act, agent, tree, kept)
+        : [observed(emit, act, kept, 'span', { name: act.name })];
     case 'tool':
-      return toolDrafts(speak, act, agent, tree, kept);
+      return toolDrafts(emit, act, agent, tree, kept);
     case 'agent': {
-      if (act.agent == null) return [observed(speak, act, kept, 'span', { name: act.name })];
+      if (act.agent == null) return [observed(emit, act, kept, 'span', { name: act.name })];
       const parentAgent = tree.parentAgentOf(act);
       const defined = {
         agent_id: act.agent,
@@ -44,11 +44,11 @@ export function actDrafts(speak: Speak, act: Act, tree: TraceTree): Draft[] {
         unmapped: kept.unmapped,
       } as const;
       const changed = [
-        speak('agent.defined', [trace, id], defined, start ?? end, {
+        emit('agent.defined', [trace, id], defined, start ?? end, {
           revision,
           full: act.parent === null || parentAgent !== null,
         }),
-        speak('agent.changed', [trace, id, 0], started, start, { revision }),
+        emit('agent.changed', [trace, id, 0], started, start, { revision }),
       ];
       if (end === null) return changed;
       const stopped = {
@@ -59,7 +59,7 @@ export function actDrafts(speak: Speak, act: Act, tree: TraceTree): Draft[] {
         seq: seqOf(end) ?? seq,
         state: act.error === undefined ? 'stopped' : 'errored',
       } as const;
-      return [...changed, speak('agent.changed', [trace, id, 1], stopped, end, { revision })];
+      return [...changed, emit('agent.changed', [trace, id, 1], stopped, end, { revision })];
     }
     case 'handoff': {
       const transferred = {
@@ -73,7 +73,7 @@ export function actDrafts(speak: Speak, act: Act, tree: TraceTree): Draft[] {
         to_agent: what.to,
         unmapped: kept.unmapped,
       } as const;
-      return [speak('control.transferred', [trace, id], transferred, start, full)];
+      return [emit('control.transferred', [trace, id], transferred, start, full)];
     }
     case 'decision': {
       const made = {
@@ -87,24 +87,24 @@ export function actDrafts(speak: Speak, act: Act, tree: TraceTree): Draft[] {
         seq,
         unmapped: kept.unmapped,
       };
-      return [speak('decision.made', [trace, id], made, end ?? start, full)];
+      return [emit('decision.made', [trace, id], made, end ?? start, full)];
     }
     case 'observation':
-      return [observed(speak, act, kept, what.seen, what.content)];
+      return [observed(emit, act, kept, what.seen, what.content)];
     case 'wrapper':
-      return [observed(speak, act, kept, 'span', { name: act.name })];
+      return [observed(emit, act, kept, 'span', { name: act.name })];
     case 'episode':
-      return kept.unmapped ? [observed(speak, act, kept, 'trace', { name: act.name })] : [];
+      return kept.unmapped ? [observed(emit, act, kept, 'trace', { name: act.name })] : [];
   }
 }
 
 function keptOf(act: Act, tree: TraceTree): Kept {
   const { what, error } = act;
-  const saysError =
+  const isError =
     what.kind === 'tool' ||
     (what.kind === 'generation' && tree.isLeaf(act)) ||
     (what.kind === 'agent' && typeof error === 'string');
-  const unsaid = saysError ? undefined : error;
+  const unreported = isError ? undefined : error;
   return {
     flags: act.flags?.length ? [...act.flags] : undefined,
     native: {
@@ -113,14 +113,14 @@ function keptOf(act: Act, tree: TraceTree): Kept {
       name: act.name === '' ? undefined : act.name,
     },
     unmapped:
-      unsaid === undefined && !act.native
+      unreported === undefined && !act.native
         ? act.unmapped && without(act.unmapped)
-        : without({ ...act.unmapped, ...given('error', unsaid), ...(act.native ? { otlp: act.native } : {}) }),
+        : without({ ...act.unmapped, ...given('error', unreported), ...(act.native ? { otlp: act.native } : {}) }),
   };
 }
 
 /** Something seen; or a span that stands around others: kept, so that nothing of it is lost, and counted as nothing. */
-function observed(speak: Speak, act: Act, kept: Kept, kind: string, content: unknown): Draft {
+function observed(emit: Emit, act: Act, kept: Kept, kind: string, content: unknown): Draft {
   const { trace, id, start, end, revision } = act;
   const seen = {
     content,
@@ -132,5 +132,5 @@ function observed(speak: Speak, act: Act, kept: Kept, kind: string, content: unk
     seq: seqOf(start ?? end),
     unmapped: kept.unmapped,
   };
-  return speak('environment.observed', [trace, id], seen, start ?? end, { revision });
+  return emit('environment.observed', [trace, id], seen, start ?? end, { revision });
 }

@@ -4,13 +4,13 @@ import { isRecord, parseRecord } from '../json.ts';
 import { readArguments } from './chat-message.ts';
 import { APPARENT_ERROR } from './conversation.ts';
 import type { Act } from './trace.ts';
+import { type Emit, type Kept, millisecondsBetween, seqOf } from './trace-emit.ts';
 import type { TraceTree } from './trace-tree.ts';
-import { type Kept, millisecondsBetween, type Speak, seqOf } from './trace-voice.ts';
 
-export function generationDrafts(speak: Speak, act: Act, agent: string | null, tree: TraceTree, kept: Kept): Draft[] {
+export function generationDrafts(emit: Emit, act: Act, agent: string | null, tree: TraceTree, kept: Kept): Draft[] {
   const { what, trace, id, start, end, revision } = act;
   if (what.kind !== 'generation') return [];
-  const said = { revision, full: agent !== null };
+  const reading = { revision, full: agent !== null };
   const seq = seqOf(start ?? end);
   const parent = act.parent || undefined;
   const { seed, temperature } = (what.params ?? {}) as Record<string, unknown>;
@@ -32,7 +32,7 @@ export function generationDrafts(speak: Speak, act: Act, agent: string | null, t
       tools: what.tools,
       unmapped: answered ? undefined : kept.unmapped,
     };
-    drafts.push(speak('generation.requested', [trace, id], requested, start, said));
+    drafts.push(emit('generation.requested', [trace, id], requested, start, reading));
   }
   if (answered) {
     const unparsed = asking.some((asked) => asked.parse_error !== null);
@@ -56,7 +56,7 @@ export function generationDrafts(speak: Speak, act: Act, agent: string | null, t
       unmapped: kept.unmapped,
       usage: what.usage,
     };
-    drafts.push(speak('generation.completed', [trace, id], completed, end, said));
+    drafts.push(emit('generation.completed', [trace, id], completed, end, reading));
   }
   for (const asked of asking) {
     const called = {
@@ -74,12 +74,12 @@ export function generationDrafts(speak: Speak, act: Act, agent: string | null, t
       tool_call_id: asked.id,
       type: asked.type,
     };
-    drafts.push(speak('tool.called', [trace, id, asked.candidate, asked.index], called, end ?? start, said));
+    drafts.push(emit('tool.called', [trace, id, asked.candidate, asked.index], called, end ?? start, reading));
   }
   return drafts;
 }
 
-export function toolDrafts(speak: Speak, act: Act, agent: string | null, tree: TraceTree, kept: Kept): Draft[] {
+export function toolDrafts(emit: Emit, act: Act, agent: string | null, tree: TraceTree, kept: Kept): Draft[] {
   const { what, trace, id, start, end, revision } = act;
   if (what.kind !== 'tool') return [];
   const asked = tree.answers(act);
@@ -105,9 +105,9 @@ export function toolDrafts(speak: Speak, act: Act, agent: string | null, tree: T
       tool_call_id: here.id,
       type: what.type ?? 'function',
     };
-    // Where a model call that is not at hand asked for it, what that call says shows: an unknown time comes first.
+    // Where a model call that is not at hand requested it, the data of that call win: an unknown time comes first.
     const time = what.callId === null ? start : null;
-    drafts.push(speak('tool.called', [trace, id], called, time, { revision, full: false }));
+    drafts.push(emit('tool.called', [trace, id], called, time, { revision, full: false }));
   }
   if (end !== null || what.output !== undefined) {
     const status = what.status ?? (act.error === undefined ? 'ok' : 'error');
@@ -126,7 +126,7 @@ export function toolDrafts(speak: Speak, act: Act, agent: string | null, tree: T
       tool_call_id: here.id,
       unmapped: kept.unmapped,
     } as const;
-    drafts.push(speak('tool.returned', [trace, id], returned, end, { revision, full: asked !== null }));
+    drafts.push(emit('tool.returned', [trace, id], returned, end, { revision, full: asked !== null }));
   }
   return drafts;
 }

@@ -1,16 +1,16 @@
 /**
- * Acts of traces as events. What an event says depends on its own act alone wherever it can; what needs other acts (the agent around
- * a call, the call that a tool run answers, the task of an episode) is found among the acts at hand. The digest of what is said is
+ * Acts of traces as events. The data of an event depend on its own act alone wherever possible; what needs other acts (the agent around
+ * a call, the call that a tool run answers, the task of an episode) is found among the acts at hand. The digest of the data is
  * part of the id, so that the same act read beside fewer neighbours never conflicts; of two readings the fuller one shows.
  */
 import type { Draft } from '../events.ts';
 import { canonicalJson } from '../json.ts';
 import type { Act, Judgement } from './trace.ts';
 import { actDrafts } from './trace-acts.ts';
+import { emitterOf } from './trace-emit.ts';
 import { episodeDrafts, originalDraft } from './trace-episode.ts';
 import { judgementDraft } from './trace-feedback.ts';
 import { type TraceTree, treeOf } from './trace-tree.ts';
-import { speaker } from './trace-voice.ts';
 
 export type TraceOptions = {
   /** Source of the events, such as `/otlp`. */
@@ -18,7 +18,7 @@ export type TraceOptions = {
   /** True where everything that is known of these traces is at hand: episodes begin and end also where their root never came. */
   readonly whole: boolean;
   /** False for acts that are only there to be known: they make no events. Without it all acts make some. */
-  readonly tells?: (act: Act) => boolean;
+  readonly emits?: (act: Act) => boolean;
   /** The original of a trace, kept as an artifact. */
   readonly originalOf?: (trace: string) => string | null;
 };
@@ -31,7 +31,7 @@ export function traceDrafts(
   judgements: readonly Judgement[],
   options: TraceOptions,
 ): TraceDrafts {
-  const speak = speaker(options.source);
+  const emit = emitterOf(options.source);
   const traces = new Map<string, Act[]>();
   for (const act of acts) {
     const known = traces.get(act.trace);
@@ -46,25 +46,25 @@ export function traceDrafts(
     trees.set(trace, tree);
     const body = options.originalOf?.(trace) ?? null;
     if (body !== null) bodies.push(body);
-    // A call is told again where another span of it came.
+    // The events of a call are derived again where another span of it came.
     const news = new Set(
-      last.filter((act) => options.tells?.(act) ?? true).flatMap((act) => [act.id, tree.callOf(act)]),
+      last.filter((act) => options.emits?.(act) ?? true).flatMap((act) => [act.id, tree.callOf(act)]),
     );
-    const told = tree.acts.filter(({ id }) => news.has(id));
+    const changed = tree.acts.filter(({ id }) => news.has(id));
     return [
-      ...(body === null ? [] : [originalDraft(speak, trace, body)]),
-      ...(told.length === 0 ? [] : episodeDrafts(speak, trace, tree, options.whole)),
-      ...told.flatMap((act) => actDrafts(speak, act, tree)),
+      ...(body === null ? [] : [originalDraft(emit, trace, body)]),
+      ...(changed.length === 0 ? [] : episodeDrafts(emit, trace, tree, options.whole)),
+      ...changed.flatMap((act) => actDrafts(emit, act, tree)),
     ];
   });
-  const said = judgements.map((judgement) => judgementDraft(speak, judgement, trees));
-  return { drafts: [...drafts, ...new Map(said.sort(byId).map((draft) => [draft.id, draft])).values()], bodies };
+  const feedback = judgements.map((judgement) => judgementDraft(emit, judgement, trees));
+  return { drafts: [...drafts, ...new Map(feedback.sort(byId).map((draft) => [draft.id, draft])).values()], bodies };
 }
 
 const byKey = ([a]: readonly [string, unknown], [b]: readonly [string, unknown]): number => (a < b ? -1 : 1);
 const byId = (a: Draft, b: Draft): number => (a.id < b.id ? -1 : a.id > b.id ? 1 : 0);
 
-/** Of several readings of one act the last: by its update, its end, then by what it says. */
+/** Of several readings of one act the last: by its update, its end, then by its content. */
 function latest(members: readonly Act[]): readonly Act[] {
   const found = new Map<string, Act>();
   for (const act of members) {

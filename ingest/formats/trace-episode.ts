@@ -1,14 +1,14 @@
-/** What a trace says of its episode: its task, its beginning, its end, and the original of all its items. */
+/** The episode of a trace: its task, its beginning, its end, and the original of all its items. */
 import type { Draft, Message } from '../events.ts';
 import { sha256 } from '../json.ts';
 import { textIn } from './chat-message.ts';
 import { given } from './native.ts';
 import { NO_TOKEN_IDS, taskOf } from './run.ts';
 import type { About, Act } from './trace.ts';
+import type { Emit } from './trace-emit.ts';
 import type { TraceTree } from './trace-tree.ts';
-import type { Speak } from './trace-voice.ts';
 
-export function originalDraft(speak: Speak, trace: string, body: string): Draft {
+export function originalDraft(emit: Emit, trace: string, body: string): Draft {
   const artifactId = sha256(body);
   const data = {
     artifact_id: artifactId,
@@ -18,10 +18,10 @@ export function originalDraft(speak: Speak, trace: string, body: string): Draft 
     sha256: artifactId,
     size: Buffer.byteLength(body),
   } as const;
-  return speak('artifact.attached', [trace], data, null);
+  return emit('artifact.attached', [trace], data, null);
 }
 
-export function episodeDrafts(speak: Speak, trace: string, tree: TraceTree, whole: boolean): Draft[] {
+export function episodeDrafts(emit: Emit, trace: string, tree: TraceTree, whole: boolean): Draft[] {
   const { roots, acts } = tree;
   if (!whole && roots.length === 0) return [];
   const facts = factsOf(tree);
@@ -36,7 +36,7 @@ export function episodeDrafts(speak: Speak, trace: string, tree: TraceTree, whol
   const tokens = acts.some(({ what }) => what.kind === 'generation' && what.choices.some((choice) => choice.token_ids));
   const flags = [...(tokens ? [] : [NO_TOKEN_IDS]), ...(known ? [] : ['no_root'])];
   const began = known ? (roots.find(({ start }) => start !== null)?.start ?? null) : null;
-  const drafts: Draft[] = task ? [speak('task.defined', [], task, null)] : [];
+  const drafts: Draft[] = task ? [emit('task.defined', [], task, null)] : [];
   const started = {
     attempt: facts.attempt,
     episode_id: trace,
@@ -47,7 +47,7 @@ export function episodeDrafts(speak: Speak, trace: string, tree: TraceTree, whol
     tags: facts.tags,
     task_id: task?.task_id,
   };
-  drafts.push(speak('episode.started', [trace], started, began, { full: known }));
+  drafts.push(emit('episode.started', [trace], started, began, { full: known }));
   if (whole || roots.some(({ end }) => end !== null)) {
     const failed = roots.some((act) => act.error !== undefined);
     const finished = {
@@ -56,7 +56,7 @@ export function episodeDrafts(speak: Speak, trace: string, tree: TraceTree, whol
       outcome: facts.outcome ?? (failed ? 'error' : 'unknown'),
       stop_reason: facts.stopReason ?? (known ? undefined : 'no_root'),
     } as const;
-    drafts.push(speak('episode.finished', [trace], finished, known ? lastTime(acts) : null, { full: known }));
+    drafts.push(emit('episode.finished', [trace], finished, known ? lastTime(acts) : null, { full: known }));
   }
   return drafts;
 }
@@ -70,7 +70,7 @@ function lastTime(acts: readonly Act[]): string | null {
   return last;
 }
 
-/** What the acts say about their episode: of each fact the first, roots before others; tags together. */
+/** The facts of the acts about their episode: of each fact the first, roots before others; tags together. */
 function factsOf({ acts, roots }: TraceTree): About {
   const facts: Record<string, unknown> = {};
   const allTags: Record<string, unknown>[] = [];

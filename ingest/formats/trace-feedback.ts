@@ -1,49 +1,50 @@
-/** What was said about traces and their acts, as feedback on what these are known to be. */
+/** Judgements on traces and their acts, as feedback on their known targets. */
 import type { Draft, EventData } from '../events.ts';
 import { hashId } from '../json.ts';
 import { given, isIdentifier, without } from './native.ts';
 import type { Judgement } from './trace.ts';
+import type { Emit } from './trace-emit.ts';
 import type { TraceTree } from './trace-tree.ts';
-import type { Speak } from './trace-voice.ts';
 
-export function judgementDraft(speak: Speak, said: Judgement, trees: ReadonlyMap<string, TraceTree>): Draft {
-  const { trace, act, foreign, name } = said;
+export function judgementDraft(emit: Emit, judgement: Judgement, trees: ReadonlyMap<string, TraceTree>): Draft {
+  const { trace, act, foreign, name } = judgement;
   const target = trace === null ? foreignTarget(foreign ?? act ?? 'unknown') : targetIn(trace, act, trees.get(trace));
-  const { value } = said;
+  const { value } = judgement;
   const id =
-    said.id ?? hashId(said.format, trace, act, foreign ?? null, name, value ?? null, said.label ?? null, said.time);
+    judgement.id ??
+    hashId(judgement.format, trace, act, foreign ?? null, name, value ?? null, judgement.label ?? null, judgement.time);
   const kind = typeof value === 'number' || typeof value === 'boolean' || value === null ? 'score' : 'label';
   const data: EventData<'feedback.recorded'> = {
     feedback_id: isIdentifier(id) ? id : hashId(id),
-    target: target.said,
+    target: target.target,
     kind: name === 'reward' && kind === 'score' ? 'reward' : kind,
     name,
     ...given('value', value),
-    ...given('label', said.label),
-    ...given('explanation', said.explanation),
-    ...given('by', said.by),
-    ...given('annotator', said.annotator),
-    native: { format: said.format },
-    ...given('unmapped', without({ ...said.unmapped, ...(said.native ? { otlp: said.native } : {}) })),
-    ...(said.flags?.length ? { flags: [...said.flags] } : {}),
+    ...given('label', judgement.label),
+    ...given('explanation', judgement.explanation),
+    ...given('by', judgement.by),
+    ...given('annotator', judgement.annotator),
+    native: { format: judgement.format },
+    ...given('unmapped', without({ ...judgement.unmapped, ...(judgement.native ? { otlp: judgement.native } : {}) })),
+    ...(judgement.flags?.length ? { flags: [...judgement.flags] } : {}),
   };
-  return speak('feedback.recorded', [data.feedback_id], data, said.time, {
-    revision: said.revision,
+  return emit('feedback.recorded', [data.feedback_id], data, judgement.time, {
+    revision: judgement.revision,
     full: target.full,
   });
 }
 
-type Aimed = { readonly said: EventData<'feedback.recorded'>['target']; readonly full: boolean };
+type Aimed = { readonly target: EventData<'feedback.recorded'>['target']; readonly full: boolean };
 
-const foreignTarget = (id: string): Aimed => ({ said: { kind: 'foreign', id }, full: true });
+const foreignTarget = (id: string): Aimed => ({ target: { kind: 'foreign', id }, full: true });
 
 /** What a judgement is about: the trace, or one of its acts as what it is known to be; a call, where the act did not come. */
 function targetIn(trace: string, id: string | null, tree: TraceTree | undefined): Aimed {
-  const whole: Aimed = { said: { kind: 'episode', id: trace, episode_id: trace }, full: true };
+  const whole: Aimed = { target: { kind: 'episode', id: trace, episode_id: trace }, full: true };
   if (id === null || id === trace) return whole;
   const act = tree?.byId.get(id);
   const inside = (kind: 'call' | 'tool_call' | 'agent', named: string, full = true): Aimed => ({
-    said: { kind, id: named, episode_id: trace },
+    target: { kind, id: named, episode_id: trace },
     full,
   });
   if (!act) return inside('call', id, false);

@@ -1,4 +1,4 @@
-/** Formats whose traces lie in many records: what all records of an import say, read together, with each trace's original kept. */
+/** Formats whose traces lie in many records: all records of an import, read together, with each trace's original kept. */
 import type { Draft } from '../events.ts';
 import { canonicalJson } from '../json.ts';
 import type { Converted, NativeRefusal } from './format.ts';
@@ -17,7 +17,7 @@ export type TraceReading = {
   readonly live: () => readonly Draft[];
 };
 
-/** Collects what the records of one format say; its events have the source `/import/<format>`. */
+/** Collects the records of one format; its events have the source `/import/<format>`. */
 export function traceReading(format: string): TraceReading {
   const acts: Act[] = [];
   const judgements: Judgement[] = [];

@@ -64,7 +64,7 @@ class Merging {
     return [this.one([...within.filter((call) => !billed.includes(call)), outer]), ...billed];
   }
 
-  /** Calls beside each other, where two spans of one call are one: by the id of their response, or as two instrumentations tell one. */
+  /** Calls beside each other, where two spans of one call are one: by the id of their response, or because two instrumentations recorded it. */
   siblings(calls: readonly Call[]): readonly Call[] {
     const kept: Call[] = [];
     const byResponse = new Map<string, number[]>();
@@ -73,7 +73,7 @@ class Merging {
       const { responseId } = call.what;
       const near = responseId ? (byResponse.get(responseId) ?? []) : [];
       let at = near.findLast((i) => isSameResponse(kept[i]!, call));
-      if (at === undefined && formats.size > 1) at = lastWithin(kept, NEIGHBOURS, (other) => isTold(other, call));
+      if (at === undefined && formats.size > 1) at = lastWithin(kept, NEIGHBOURS, (other) => isSameCall(other, call));
       if (at === undefined) {
         kept.push(call);
         if (responseId) byResponse.set(responseId, [...near, kept.length - 1]);
@@ -116,10 +116,10 @@ function lastWithin(calls: readonly Call[], most: number, is: (call: Call) => bo
   return undefined;
 }
 
-const saysSomething = ({ content, token_ids }: Choice): boolean =>
+const hasContent = ({ content, token_ids }: Choice): boolean =>
   (content !== undefined && content !== null && content.length > 0) || (token_ids?.length ?? 0) > 0;
 
-const isAnswered = (call: Call): boolean => call.what.choices.some(saysSomething);
+const isAnswered = (call: Call): boolean => call.what.choices.some(hasContent);
 
 const toolCallsOf = ({ what }: Call): number =>
   what.choices.reduce(
@@ -144,11 +144,11 @@ const isOther = (a: Call, b: Call): boolean =>
 const overlap = (a: Call, b: Call): boolean =>
   a.start !== null && b.start !== null && a.end !== null && b.end !== null && a.start < b.end && b.start < a.end;
 
-/** A cached or made-up answer may repeat an id: it is one call only where the spans overlap, say the same, or one says nothing. */
+/** A cached or made-up answer may repeat an id: it is one call only where the spans overlap, have equal content, or one has none. */
 const isSameResponse = (a: Call, b: Call): boolean => overlap(a, b) || isSame(a, b) || !isAnswered(a) || !isAnswered(b);
 
-/** What two instrumentations tell of one call: at one time, with one answer. */
-const isTold = (a: Call, b: Call): boolean =>
+/** Whether two instrumentations recorded the same call: at one time, with one answer. */
+const isSameCall = (a: Call, b: Call): boolean =>
   a.format !== b.format && overlap(a, b) && isAnswered(a) && textIn(a) === textIn(b) && !isOther(a, b);
 
 const textIn = ({ what }: Call): string => canonicalJson(what.choices.map(({ content }) => textsOf(content)));

@@ -1,6 +1,6 @@
 /**
- * What tracing formats have in common: a trace is a tree of acts, each with a beginning and an end, and things said about them later.
- * A format says what each of its spans, runs or observations is; `trace-tree.ts` finds who acted and which result answers which tool
+ * What tracing formats have in common: a trace is a tree of acts, each with a beginning and an end, and judgements on them later.
+ * A format classifies each of its spans, runs or observations; `trace-tree.ts` finds who acted and which result answers which tool
  * call, `trace-drafts.ts` states it as events.
  */
 import type { Content, EventData, Message } from '../events.ts';
@@ -26,7 +26,7 @@ export type Act = {
   /** What went wrong; undefined where nothing did. */
   readonly error?: unknown;
   readonly what: Deed;
-  /** What it says about its episode. */
+  /** Its facts about its episode. */
   readonly about?: About;
   readonly flags?: readonly string[] | undefined;
   readonly unmapped?: Record<string, unknown> | undefined;
@@ -78,7 +78,7 @@ export type Deed =
   | { readonly kind: 'decision'; readonly decided: string; readonly decision: unknown }
   /** Something seen that no model wrote: retrieved documents, an event, a log. */
   | { readonly kind: 'observation'; readonly seen: string; readonly content?: unknown }
-  /** A span around others, which repeats what they say. */
+  /** A span around others, which repeats their content. */
   | { readonly kind: 'wrapper' }
   /** Facts about the episode alone. */
   | { readonly kind: 'episode' };
@@ -96,10 +96,10 @@ export type About = {
   readonly stopReason?: string | undefined;
 };
 
-/** Something said about a trace or an act after the fact. */
+/** A judgement on a trace or an act, made after the fact. */
 export type Judgement = {
   readonly format: string;
-  /** Native id; without it the judgement is named by what it says. */
+  /** Native id; without it the id of the judgement is derived from its content. */
   readonly id: string | null;
   readonly trace: string | null;
   readonly act: string | null;

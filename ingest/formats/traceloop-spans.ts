@@ -78,7 +78,7 @@ function deedOf(span: OtlpSpan): Deed {
   return type === 'chat' || type === 'completion' ? flatGeneration(attributes) : genai;
 }
 
-/** Decorated functions tell their arguments as Python does; those by name are the tool's. */
+/** Decorated functions record their arguments as Python passes them; those by name are the tool's. */
 function argumentsOf(written: unknown): unknown {
   const read = jsonOrText(written);
   if (!isRecord(read) || !isRecord(read.kwargs)) return read;
@@ -120,7 +120,7 @@ function partsOf(flat: Record<string, unknown>): Part[] {
   const { content } = flat;
   const calls = flattened(flat, 'tool_calls');
   const read = jsonOrText(content);
-  const told: Part[] =
+  const parts: Part[] =
     typeof content !== 'string' || (content === '' && calls.length > 0)
       ? []
       : Array.isArray(read) && read.every((part) => isRecord(part) && typeof part.type === 'string')
@@ -131,7 +131,7 @@ function partsOf(flat: Record<string, unknown>): Part[] {
           )
         : [{ type: 'text', content }];
   return [
-    ...told,
+    ...parts,
     ...calls.map((call) => ({
       type: 'tool_call',
       ...given('id', call.id),

@@ -20,7 +20,7 @@ export const troupeEvents: Format = {
       return refusal ? refused(refusal) : refused();
     }
     const { id, source, time = null, data = {} } = value as Record<string, unknown>;
-    // The door checks every field; what is handed on is the envelope as it came.
+    // `decode` checks every field; the envelope is passed on unchanged.
     const draft = { name, id, source, time, data } as Draft;
     return { drafts: [draft], refusals: [], raw: null, repeated: ordinal > 0 };
   },

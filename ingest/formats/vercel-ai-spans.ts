@@ -1,5 +1,5 @@
 /**
- * Spans of the Vercel AI SDK (vercel/ai, content/docs/03-ai-sdk-core/60-telemetry.mdx). Version 7 speaks the GenAI conventions with
+ * Spans of the Vercel AI SDK (vercel/ai, content/docs/03-ai-sdk-core/60-telemetry.mdx). Version 7 follows the GenAI conventions with
  * members of its own; before it, and in its legacy mode, `ai.generateText` stands around `.doGenerate` and `ai.toolCall`.
  */
 import type { Message, Part } from '../events.ts';

@@ -1,16 +1,26 @@
 /**
  * Who&When: logs of teams that failed, each labelled by a person with the agent and the entry of the decisive mistake. Speakers are
- * in `name` in one half of the set and in `role` in the other, there with a suffix in brackets that says to whom or what for.
+ * in `name` in one half of the set and in `role` in the other, there with a suffix in brackets for the recipient or purpose.
  */
 import type { Refusal } from '../../errors.ts';
 import type { Draft, EventData } from '../events.ts';
 import { hashId, isRecord } from '../json.ts';
 import type { Converted, Format, NativeRecord } from './format.ts';
-import { given, isIdentifier, rawRecord, recordId, refusal, refused, taskIdOfText, voice, without } from './native.ts';
+import {
+  emitterFor,
+  given,
+  isIdentifier,
+  rawRecord,
+  recordId,
+  refusal,
+  refused,
+  taskIdOfText,
+  without,
+} from './native.ts';
 import { bareName, kindOf, type SpeakerKind } from './speakers.ts';
 
 const NAME = 'who-when';
-const speak = voice(NAME);
+const emit = emitterFor(NAME);
 
 export const whoWhen: Format = {
   name: NAME,
@@ -54,12 +64,12 @@ function convert(record: NativeRecord): Converted {
   const entries = value.history.flatMap((native, seq) => entryOf(native, seq, refusals));
   const task = taskOf(value, refusals);
   const episodeId = recordId(NAME, record);
-  const raw = rawRecord(speak, episodeId, canonical);
+  const raw = rawRecord(emit, episodeId, canonical);
   const label = labelOf(value, episodeId, value.history.length, entries, refusals);
   const drafts: Draft[] = [
-    ...(task ? [speak.state('task.defined', task)] : []),
+    ...(task ? [emit.state('task.defined', task)] : []),
     raw.draft,
-    speak.say('episode.started', [episodeId], {
+    emit.event('episode.started', [episodeId], {
       episode_id: episodeId,
       ...(task ? { task_id: task.task_id } : {}),
       native: { format: NAME },
@@ -67,8 +77,8 @@ function convert(record: NativeRecord): Converted {
     }),
     ...agentDrafts(value.system_prompt, entries, episodeId),
     ...entries.flatMap((entry) => entryDrafts(entry, episodeId)),
-    ...(label ? [speak.say('feedback.recorded', [episodeId], label)] : []),
-    speak.say('episode.finished', [episodeId], {
+    ...(label ? [emit.event('feedback.recorded', [episodeId], label)] : []),
+    emit.event('episode.finished', [episodeId], {
       episode_id: episodeId,
       outcome: outcomeOf(value),
       seq: value.history.length,
@@ -105,25 +115,25 @@ function entryOf(native: unknown, seq: number, refusals: Refusal[]): Entry[] {
   if (typeof native.content !== 'string') return refuse('bad_type', `${field}.content`, 'a text', native.content);
   if (typeof native.role !== 'string') return refuse('bad_type', `${field}.role`, 'a text', native.role);
   const named = native.name === undefined || native.name === null ? 'role' : 'name';
-  const said = native[named];
-  if (!isIdentifier(said)) return refuse('bad_identifier', `${field}.${named}`, 'the name of the speaker', said);
-  const speaker = bareName(said);
+  const author = native[named];
+  if (!isIdentifier(author)) return refuse('bad_identifier', `${field}.${named}`, 'the name of the speaker', author);
+  const speaker = bareName(author);
   return [{ seq, speaker, kind: kindOf(speaker), native: native as NativeEntry }];
 }
 
 function agentDrafts(prompts: unknown, entries: readonly Entry[], episodeId: string): Draft[] {
-  const told = isRecord(prompts) ? prompts : {};
+  const instructions = isRecord(prompts) ? prompts : {};
   const speakers = entries.filter((entry) => entry.kind === 'agent').map((entry) => entry.speaker);
   const names = new Set([
-    ...Object.keys(told).filter((name) => isIdentifier(name) && kindOf(name) === 'agent'),
+    ...Object.keys(instructions).filter((name) => isIdentifier(name) && kindOf(name) === 'agent'),
     ...speakers,
   ]);
   return [...names].map((name) =>
-    speak.say('agent.defined', [episodeId, name], {
+    emit.event('agent.defined', [episodeId, name], {
       episode_id: episodeId,
       agent_id: name,
       name,
-      ...(typeof told[name] === 'string' ? { system_instructions: told[name] } : {}),
+      ...(typeof instructions[name] === 'string' ? { system_instructions: instructions[name] } : {}),
     }),
   );
 }
@@ -136,12 +146,12 @@ function entryDrafts({ seq, speaker, kind, native }: Entry, episodeId: string): 
   const unmapped = given('unmapped', without({ ...without(native, 'content', 'role', 'name'), ...plainRole }));
   if (kind === 'user') {
     const sender = { message_id: `m${seq}`, from: speaker, role: named ? role : 'user' };
-    return [speak.say('message.sent', [episodeId, seq], { ...inEpisode, ...sender, content, ...unmapped })];
+    return [emit.event('message.sent', [episodeId, seq], { ...inEpisode, ...sender, content, ...unmapped })];
   }
   if (kind === 'environment') {
     const state = { name: speaker };
     return [
-      speak.say('environment.observed', [episodeId, seq], {
+      emit.event('environment.observed', [episodeId, seq], {
         ...inEpisode,
         kind: 'output',
         content,
@@ -154,10 +164,10 @@ function entryDrafts({ seq, speaker, kind, native }: Entry, episodeId: string): 
   const choices = [{ index: 0, content }];
   const receiver = /\(->\s*([^()]+?)\s*\)\s*$/.exec(role)?.[1];
   return [
-    speak.say('generation.completed', [episodeId, seq], { ...call, choices, ...unmapped }),
+    emit.event('generation.completed', [episodeId, seq], { ...call, choices, ...unmapped }),
     ...(receiver !== undefined && isIdentifier(receiver) && kindOf(receiver) === 'agent'
       ? [
-          speak.say('control.transferred', [episodeId, seq], {
+          emit.event('control.transferred', [episodeId, seq], {
             ...inEpisode,
             from_agent: speaker,
             to_agent: receiver,
@@ -190,8 +200,8 @@ function labelOf(
   }
   if (!isIdentifier(agent)) return refuse('bad_identifier', 'mistake_agent', 'the name of an agent', agent);
   const name = bareName(agent);
-  const spoke = entries.find((one) => one.seq === entry);
-  const matches = spoke?.kind === 'agent' && spoke.speaker === name && name === agent;
+  const found = entries.find((one) => one.seq === entry);
+  const matches = found?.kind === 'agent' && found.speaker === name && name === agent;
   return {
     feedback_id: hashId(NAME, episodeId, 'mistake'),
     target: {
@@ -199,7 +209,7 @@ function labelOf(
       id: name,
       episode_id: episodeId,
       entry,
-      ...(spoke?.kind === 'agent' ? { step_id: `m${entry}/0` } : {}),
+      ...(found?.kind === 'agent' ? { step_id: `m${entry}/0` } : {}),
     },
     kind: 'failure',
     name: 'mistake',
@@ -212,15 +222,15 @@ function labelOf(
 }
 
 function outcomeOf({ is_correct: correct, is_corrected: corrected }: Record<string, unknown>) {
-  const said = correct ?? corrected;
-  return said === false ? 'failure' : said === true ? 'success' : 'unknown';
+  const label = correct ?? corrected;
+  return label === false ? 'failure' : label === true ? 'success' : 'unknown';
 }
 
-/** What the source says and no event has a place for. */
+/** Fields of the source that no event has a place for. */
 function restOf(value: Record<string, unknown>, labelled: boolean): Record<string, unknown> | undefined {
   const { mistake_reason: reason, mistake_type: type, level, system_prompt: prompts } = value;
   const unused = isRecord(prompts)
-    ? Object.entries(prompts).filter(([name, told]) => kindOf(name) !== 'agent' || typeof told !== 'string')
+    ? Object.entries(prompts).filter(([name, prompt]) => kindOf(name) !== 'agent' || typeof prompt !== 'string')
     : [];
   const odd = {
     ...(unused.length > 0 ? { system_prompt: Object.fromEntries(unused) } : {}),

@@ -6,11 +6,11 @@ import { isRecord } from '../json.ts';
 import type { ChatMessage } from './chat-message.ts';
 import { badConversation, conversationDrafts } from './conversation.ts';
 import type { Converted, Format, NativeRecord } from './format.ts';
-import { badIdentifier, given, refusal, refused, revisedVoice, without } from './native.ts';
+import { badIdentifier, given, refusal, refused, revisedEmitter, without } from './native.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf } from './run.ts';
 
 const NAME = 'xlam';
-const speak = revisedVoice(NAME);
+const emit = revisedEmitter(NAME);
 
 export const xlam: Format = {
   name: NAME,
@@ -47,23 +47,23 @@ function convert(record: NativeRecord): Converted {
   const messages = withCallIds(conversation);
   const bad = badConversation(messages, 'conversation');
   if (bad) return refused(bad);
-  const told = typeof instruction === 'string' && instruction !== '';
+  const hasInstruction = typeof instruction === 'string' && instruction !== '';
   const chat = messages as ChatMessage[];
-  const spoken = told ? [{ role: 'system', content: instruction }, ...chat] : chat;
+  const wholeChat = hasInstruction ? [{ role: 'system', content: instruction }, ...chat] : chat;
   const episodeId = id as string;
   const asked = chat.find((message) => message.role === 'user')?.content;
-  const said = conversationDrafts(speak, spoken, { episodeId, agentOf: () => null, ...given('tools', tools) });
-  const broken = said.some((draft) => draft.name === 'tool.called' && draft.data.parse_error);
+  const drafts = conversationDrafts(emit, wholeChat, { episodeId, agentOf: () => null, ...given('tools', tools) });
+  const broken = drafts.some((draft) => draft.name === 'tool.called' && draft.data.parse_error);
   const known = [
     'unique_trajectory_id',
     'conversation',
     'tools',
     'split',
     'dataset',
-    ...(told ? ['task_instruction'] : []),
+    ...(hasInstruction ? ['task_instruction'] : []),
   ];
   return {
-    drafts: runDrafts(speak, {
+    drafts: runDrafts(emit, {
       format: NAME,
       episodeId,
       canonical: record.canonical,
@@ -78,7 +78,7 @@ function convert(record: NativeRecord): Converted {
           without({ ...without(row, ...known), ...(typeof split === 'string' ? {} : given('split', split)) }),
         ),
       },
-      said,
+      events: drafts,
       finished: { outcome: 'unknown' },
     }),
     refusals: [],

@@ -26,7 +26,7 @@ export type ColumnType =
 /** Bytes after which what is there goes on its way: the server reads while the next rows are written. */
 const PIECE = 64 * 1024;
 const HEADER = Buffer.from('PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0', 'latin1');
-/** Stands where a row would say how many fields it has. */
+/** In place of the field count of a row. */
 const END = -1;
 
 /** A column, and in which of the parts of a row it stands. */
@@ -199,7 +199,7 @@ const double: Writer = (out, value) => {
 
 /**
  * The nearest float, as the server would have read it from the number's digits. They may lie on the other side of a midpoint between two floats
- * than the number itself, which is on it: then only the server can say.
+ * than the number itself, which is on it: then only the server can decide.
  */
 const real: Writer = (out, value) => {
   if (unknown(value)) return out.int32(NULL);
@@ -233,7 +233,7 @@ const timestamptz: Writer = (out, value) => {
   out.int32(8);
   const sinceThen = (ms - MS_AT_2000) * 1000;
   const micros = parts[4] === undefined ? 0 : Number(parts[4].padEnd(6, '0'));
-  // After the year 2285 a double cannot tell one microsecond from the next.
+  // After the year 2285 a double cannot represent single microseconds.
   if (Number.isSafeInteger(sinceThen + micros)) out.int64(sinceThen + micros);
   else out.big64(BigInt(ms - MS_AT_2000) * 1000n + BigInt(micros));
 };

@@ -1,6 +1,6 @@
 /**
  * Kafka as the log: an append is answered when all replicas that are in sync have it. What is known already is not looked up here: every
- * append is `accepted`, and duplicates and conflicts are told apart where the topic is read.
+ * append is `accepted`, and duplicates and conflicts are separated where the topic is read.
  */
 import { type Refusal, TroupeError } from '../../errors.ts';
 import type { Event } from '../events.ts';
@@ -258,7 +258,7 @@ const tooLarge = (event: Event, { expected, got }: Refusal): TroupeError =>
     { field: 'data', expected, got },
   );
 
-/** What is said where the partitions of a topic are not those that its keys were spread over. */
+/** The message where the partitions of a topic are not those that its keys were spread over. */
 export const repartitioned = (topic: string, before: number, now: number): TroupeError =>
   new TroupeError(
     'log_repartitioned',

@@ -26,7 +26,7 @@ export type WrittenRecord = {
   readonly headers: Readonly<Record<string, string>>;
 };
 
-/** Says that name, time and data are as a door of Troupe made them: they need not be checked and escaped again. */
+/** Marks name, time and data as validated by Troupe: they need not be checked and escaped again. */
 const DIGEST = 'troupe_digest';
 const STRUCTURED = 'application/cloudevents+json';
 
@@ -79,7 +79,7 @@ export function readRecord(record: LogRecord): Decoded {
 
 /**
  * What a dead letter keeps: the value as it is; of a record in binary mode whose value is JSON, the envelope in structured form, since
- * the value alone would not say what it was.
+ * the value alone would not identify it.
  */
 export function rawOf(record: LogRecord): Uint8Array {
   const value = record.value ?? new Uint8Array();
@@ -130,7 +130,7 @@ function textHeaders(headers: LogRecord['headers']): Read | { readonly refusal: 
   return { attributes, contentType, digest };
 }
 
-/** The event that a door of Troupe made, if the digest is the one of these bytes. Forged bytes that are no object are not. */
+/** The event that Troupe validated, if the digest is the one of these bytes. Forged bytes that are no object are not. */
 function ownEvent(attributes: Readonly<Record<string, string>>, json: string, digest: string): Event | null {
   const { id, source, type, time = null } = attributes;
   const name = nameOf(type);

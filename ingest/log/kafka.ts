@@ -1,4 +1,4 @@
-/** The door to Kafka: the only file that knows the client. Everything else sees `KafkaDoor` and the client's types by way of it. */
+/** The wrapper of the Kafka client: the only file that imports it. Everything else sees `KafkaDoor` and the client's types by way of it. */
 import kafkajs, { type Admin, type Consumer, type EachBatchPayload, type Producer, type SASLOptions } from 'kafkajs';
 import { TroupeError } from '../../errors.ts';
 import type { LogPartition } from './log.ts';

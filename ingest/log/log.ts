@@ -35,7 +35,7 @@ export type EventLog = {
   /**
    * Answers only when every accepted event is durable, in the order given for each key. An identity (key, source, id) that the
    * log holds with the same body is a duplicate; with another body a conflict. Nothing is answered from memory. A log that cannot look
-   * up what it holds answers `accepted` for all; duplicates and conflicts are then told apart where the log is read.
+   * up what it holds answers `accepted` for all; duplicates and conflicts are then separated where the log is read.
    */
   readonly append: (events: readonly Event[]) => Promise<readonly Appended[]>;
   /** Why this log can never take an event that is valid otherwise, and null where it can. Absent where it takes every event. */
@@ -60,7 +60,7 @@ export type DeadLetter = {
   readonly refusal: Refusal;
 };
 
-/** The counts of one door, kept so that received = acknowledged + duplicates + rejected can be checked at any time. */
+/** The counts of one ingestion endpoint, kept so that received = acknowledged + duplicates + rejected can be checked at any time. */
 export type DoorReport = {
   readonly door: string;
   readonly received: number;
@@ -69,7 +69,7 @@ export type DoorReport = {
   readonly rejected: readonly DeadLetter[];
 };
 
-/** Where doors report what they refused. */
+/** Where ingestion endpoints report what they refused. */
 export type DoorBook = { readonly report: (report: DoorReport) => Promise<void> };
 
 /** Bodies of artifacts, by content. `put` answers when the body is durable; putting the same body again is free. */

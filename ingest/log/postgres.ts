@@ -25,7 +25,7 @@ export type SqlDatabase = SqlClient & {
   transaction<T>(work: (tx: SqlClient) => Promise<T>, options?: { readonly settings?: string }): Promise<T>;
 };
 
-/** Told on this channel that something was appended; the payload says nothing, readers look for themselves. */
+/** Channel that is notified of appends; the payload is empty, readers query for themselves. */
 export const LOG_CHANNEL = 'troupe_log';
 
 export function postgresLog(db: SqlDatabase): EventLog {
@@ -106,7 +106,7 @@ export async function lookUp(tx: SqlClient, events: readonly Event[]): Promise<r
 
   return events.map((event): Appended => {
     const went = gone.get(event.key);
-    if (went !== undefined && !(went === 'erased' && saysErased(event))) return went;
+    if (went !== undefined && !(went === 'erased' && isErasure(event))) return went;
     const name = identity(event);
     const before = digests.get(name);
     if (before !== undefined) return before === event.digest ? 'duplicate' : 'conflict';
@@ -209,14 +209,14 @@ async function goneAmong(
 }
 
 /** The one event that an erased key still takes holds no text. */
-const saysErased = (event: Event): boolean =>
+const isErasure = (event: Event): boolean =>
   event.name === 'record.amended' && (event.data as { readonly op?: unknown }).op === 'erase';
 
 const identity = (e: { readonly key: string; readonly source: string; readonly id: string }): string =>
   // U+0000 occurs in no id.
   `${e.key}\u0000${e.source}\u0000${e.id}`;
 
-/** Keeps what every door received and refused, in the same database. A letter refused again is counted, not kept twice. */
+/** Stores what every ingestion endpoint received and refused, in the same database. A letter refused again is counted, not kept twice. */
 export function postgresBook(db: SqlDatabase): DoorBook {
   return {
     // What one statement writes is a transaction of its own: two round trips fewer, and most requests have nothing refused.

@@ -22,7 +22,7 @@ export type KnownLog = {
 /** A topic as its brokers show it now; without partitions where there is none. */
 export type TopicNow = { readonly cluster: string | null; readonly partitions: readonly LogPartition[] };
 
-/** Why the topic cannot be the log that was read; null where nothing says so. What is known must have been read before `now` was. */
+/** Why the topic cannot be the log that was read; null where nothing indicates it. What is known must have been read before `now` was. */
 export function replacedBy(topic: string, known: KnownLog, now: TopicNow): TroupeError | null {
   if (now.partitions.length === 0) return replaced(topic, 'it is gone');
   if (known.cluster !== null && now.cluster !== null && known.cluster !== now.cluster)
@@ -37,7 +37,7 @@ export function replacedBy(topic: string, known: KnownLog, now: TopicNow): Troup
   return null;
 }
 
-/** The error that says so. */
+/** The error for that reason. */
 export const replaced = (topic: string, why: string): TroupeError =>
   new TroupeError(
     'log_replaced',

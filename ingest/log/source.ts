@@ -1,4 +1,4 @@
-/** A log outside the database as its reader sees it: what is archived, and what the reader is told. */
+/** A log outside the database as its reader sees it: what is archived, and the callbacks of the reader. */
 import type { LogRecord } from './kafka-record.ts';
 import type { LogPartition } from './log.ts';
 
@@ -16,14 +16,14 @@ export type Reader = {
   readonly signal: AbortSignal;
   /** True: read every partition, whoever else reads; false: share them with all who read so. */
   readonly alone: boolean;
-  /** Told which partitions it has now; answers the offset at which each is to be read. */
+  /** Called with the partitions it has now; returns the offset at which each is to be read. */
   readonly assigned: (partitions: readonly number[]) => Promise<ReadonlyMap<number, number>>;
   /**
    * Takes what was read, a reading for each partition, and resolves once it is applied: with the partitions that are to be read from
-   * elsewhere. Resolves with null when it gave up, since others read now: `lost` told it so.
+   * elsewhere. Resolves with null when it gave up, since others read now: `lost` reported it.
    */
   readonly take: (readings: readonly Reading[], lost: () => boolean) => Promise<ReadonlyMap<number, number> | null>;
-  /** Told when the log could not be read, which is tried again. */
+  /** Called when the log could not be read, which is retried. */
   readonly onTrouble: (error: unknown) => void;
 };
 

@@ -7,7 +7,7 @@ const MAX_DEPTH = 32;
 /** Attributes of one span or log record. */
 export const MAX_ATTRIBUTES = 4096;
 
-/** What an attribute cannot be; `field` says where inside it. */
+/** What an attribute cannot be; `field` is the path inside it. */
 export class BadValue extends Error {
   readonly field: string;
   readonly expected: string;

@@ -7,7 +7,7 @@ import { isRecord } from '../json.ts';
 
 const LONG = new Set(['intValue', 'startTimeUnixNano', 'endTimeUnixNano', 'timeUnixNano', 'observedTimeUnixNano']);
 const IDS = new Set(['traceId', 'spanId', 'parentSpanId']);
-/** Members of a value are the value itself: `{"stringValue": ""}` says more than nothing. */
+/** Members of a value are the value itself: `{"stringValue": ""}` is not the same as no value. */
 const VALUES = new Set([
   'stringValue',
   'boolValue',

@@ -137,8 +137,8 @@ export function protobufToJson(
 type Items = { readonly items: readonly unknown[]; readonly size: number };
 
 /**
- * The request in a file whose kind nobody says, as JSON; null where the bytes are no OTLP request. Both signals have the same frame;
- * what they hold tells them apart: of a span the first field is 16 bytes of id, of a log record it is a number.
+ * The request in a file of unknown kind, as JSON; null where the bytes are no OTLP request. Both signals have the same frame;
+ * their content distinguishes them: of a span the first field is 16 bytes of id, of a log record it is a number.
  */
 export function sniffProtobuf(bytes: Uint8Array): Record<string, unknown> | null {
   if (bytes[0] !== 0x0a) return null;

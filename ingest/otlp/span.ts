@@ -10,7 +10,7 @@ export type OtlpSpan = {
   /** Null for the root of a trace. */
   readonly parentId: string | null;
   readonly name: string;
-  /** RFC 3339 with nanoseconds; null where the request says 0. */
+  /** RFC 3339 with nanoseconds; null where the request has 0. */
   readonly start: string | null;
   readonly end: string | null;
   readonly attributes: Attributes;

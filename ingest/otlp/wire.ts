@@ -2,7 +2,7 @@
  * Reads protobuf messages by a table of their fields, as the JSON that proto3 prescribes for them: lowerCamelCase names, 64-bit
  * integers as decimal text, fields without a value left out. Fields that the table does not name are passed over.
  *
- * Written here, since the package that could do it has its one door in the writer of ONNX files, and what is read is small.
+ * Written here, since the package that could do it may only be imported by the writer of ONNX files, and what is read is small.
  */
 
 export type Field =

@@ -106,7 +106,7 @@ function answerOf(status: number, text: string, batch: readonly Entry[], url: UR
     if (accepted + duplicates + refused.length === batch.length) return { accepted, duplicates, errors: refused };
   }
   throw new RecorderError(
-    `${url} answered ${status} and did not say what became of each of ${batch.length} events: ${text.slice(0, 300)}`,
+    `${url} answered ${status} without a result for each of ${batch.length} events: ${text.slice(0, 300)}`,
   );
 }
 
@@ -117,7 +117,7 @@ export function rejection(batch: readonly Entry[], error: Answer['errors'][numbe
     type: entry?.type ?? 'event',
     code: error.code ?? 'rejected',
     field: error.field ?? '',
-    expected: error.expected ?? 'what the vocabulary says',
+    expected: error.expected ?? 'what the vocabulary defines',
     got: error.got ?? 'something else',
   };
 }

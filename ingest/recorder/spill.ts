@@ -32,7 +32,7 @@ export type Spill = {
 };
 
 const WHOLE = /^\d{15}-\d{6}-[0-9a-f]{8}-([0-9a-f]{32})\.ndjson$/;
-/** A file still being written after this long belongs to a process that was killed; nobody was told that it is kept. */
+/** A file still being written after this long belongs to a process that was killed; it was never reported as stored. */
 const ABANDONED_MS = 60_000;
 
 let written = 0;
@@ -81,7 +81,7 @@ export function openSpill(dir: string, maxBytes: number): Spill {
   };
 }
 
-/** By name, which begins with the time: what was said first is sent first. */
+/** By name, which begins with the time: the oldest is sent first. */
 const wholeFiles = (dir: string): string[] =>
   readdirSync(dir)
     .filter((name) => WHOLE.test(name))

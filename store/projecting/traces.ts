@@ -5,7 +5,7 @@
  */
 import { asSent, checkDraft } from '../../ingest/decode.ts';
 import { type Draft, VOCABULARY } from '../../ingest/events.ts';
-import { type SpanItem, tellTrace } from '../../ingest/formats/live-traces.ts';
+import { eventsOfTrace, type SpanItem } from '../../ingest/formats/live-traces.ts';
 import { inCanonicalOrder, isRecord } from '../../ingest/json.ts';
 import type { Session } from '../db/pool.ts';
 import type { Stored } from './amend.ts';
@@ -39,7 +39,7 @@ function tellable(spans: readonly Stored[]): { readonly told: readonly Draft[]; 
   const refused: Refused[] = [];
   const tell = (some: readonly Stored[]): { readonly told: readonly Draft[] } | { readonly reason: string } => {
     try {
-      const told = tellTrace(some.map(({ data }) => asSent(data) as unknown as SpanItem));
+      const told = eventsOfTrace(some.map(({ data }) => asSent(data) as unknown as SpanItem));
       return told.every(isDraft) ? { told } : { reason: 'it tells what is no event' };
     } catch (error) {
       return { reason: error instanceof Error ? error.message : String(error) };

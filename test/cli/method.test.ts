@@ -56,7 +56,7 @@ describe('troupe method run --ndjson', () => {
       /Did you mean grpo_advantage\?/,
     ],
     ['names a method that is none', '{"method":"horoscope","input":{}}', 'method_unknown', /troupe method list/],
-    ['has parameters beside the input', '{"method":"uct","input":{},"params":{}}', 'bad_shape', /"params".*in input/],
+    ['has parameters beside the input', '{"method":"uct","input":{},"params":{}}', 'bad_shape', /"params".*into input/],
     ['has no input', '{"method":"uct"}', 'method_input', /input should be an object with q/],
     ['has null for input', '{"method":"uct","input":null}', 'method_input', /but it is null/],
     ['has an unknown parameter', grpo('{"group":["q"],"reward":[1],"scale_sd":false}'), 'method_input', /scale_std/],
@@ -73,8 +73,8 @@ describe('troupe method run --ndjson', () => {
       'method_input',
       /reward should be 2 entries/,
     ],
-    ['has NaN', grpo('{"group":["q"],"reward":[NaN]}'), 'bad_json', /NaN is no JSON; write null/],
-    ['has infinity', grpo('{"group":["q"],"reward":[ -Infinity ]}'), 'bad_json', /-Infinity is no JSON; write null/],
+    ['has NaN', grpo('{"group":["q"],"reward":[NaN]}'), 'bad_json', /NaN is not JSON; write null/],
+    ['has infinity', grpo('{"group":["q"],"reward":[ -Infinity ]}'), 'bad_json', /-Infinity is not JSON; write null/],
     ['has a number beyond the doubles', grpo('{"group":["q"],"reward":[1e999]}'), 'bad_number', /64-bit float.*1e999/],
     ['has an id that a double cuts', grpo('{"group":[12345678901234567891],"reward":[1]}'), 'bad_number', /as text/],
     ['has null where a number must be', '{"method":"cure_balance","input":{"x":[1,null]}}', 'method_input', /x\[1\]/],
@@ -153,7 +153,7 @@ describe('troupe method run --ndjson', () => {
 
   it.each([
     ['there is no such file', ['--ndjson', 'none.ndjson'], 1, /none\.ndjson cannot be read/],
-    ['a name stands beside the lines', ['uct', '--ndjson'], 2, /leave "uct" out/],
+    ['a name stands beside the lines', ['uct', '--ndjson'], 2, /remove "uct"/],
     ['there is neither a name nor lines', [], 2, /Missing the name of a method/],
   ] as const)('says so where %s', async (_, words, code, why) => {
     const ended = await at.run(['method', 'run', ...words]);

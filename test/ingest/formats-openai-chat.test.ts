@@ -2,13 +2,13 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { EventName } from '../../ingest/events.ts';
 import { formatNamed } from '../../ingest/formats/catalogue.ts';
-import type { Told } from '../../ingest/formats/format.ts';
+import type { RestoredEvent } from '../../ingest/formats/format.ts';
 import { canonicalJson, guardJson } from '../../ingest/json.ts';
 import { chatRow, completion, completionLog } from './support/native-samples.ts';
 
 const format = formatNamed('openai-chat');
 const convert = (value: unknown, ordinal = 0) => format.convert({ value, canonical: canonicalJson(value), ordinal });
-const dataOf = (drafts: readonly Told[], name: EventName): Record<string, unknown>[] =>
+const dataOf = (drafts: readonly RestoredEvent[], name: EventName): Record<string, unknown>[] =>
   drafts.filter((draft) => draft.name === name).map((draft) => draft.data as Record<string, unknown>);
 
 describe('a chat row with blocks of the Messages API of Anthropic', () => {
@@ -267,7 +267,7 @@ describe('native to events to native', () => {
   });
 
   it('writes an episode that another program recorded as logs of its calls', () => {
-    const told: Told[] = [
+    const told: RestoredEvent[] = [
       { name: 'episode.started', time: null, data: { episode_id: 'e1', task_id: 't1' } },
       {
         name: 'generation.requested',

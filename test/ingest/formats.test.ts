@@ -1,14 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import type { EventName } from '../../ingest/events.ts';
 import { FORMATS, formatNamed, recognise } from '../../ingest/formats/catalogue.ts';
-import type { Told } from '../../ingest/formats/format.ts';
+import type { RestoredEvent } from '../../ingest/formats/format.ts';
 import { taskIdOfText } from '../../ingest/formats/native.ts';
 import { canonicalJson } from '../../ingest/json.ts';
 import { completion, FAILURE_LOG, SERVICE_RUN } from './support/native-samples.ts';
 
 const convert = (format: string, value: unknown, ordinal = 0) =>
   formatNamed(format).convert({ value, canonical: canonicalJson(value), ordinal });
-const dataOf = (drafts: readonly Told[], name: EventName): Record<string, unknown>[] =>
+const dataOf = (drafts: readonly RestoredEvent[], name: EventName): Record<string, unknown>[] =>
   drafts.filter((draft) => draft.name === name).map((draft) => draft.data as Record<string, unknown>);
 
 describe('a format', () => {

@@ -191,7 +191,7 @@ describe('the recorder', () => {
     const { episode: start, flush } = recorder(url);
     start(episode('a'));
     start(episode('b'));
-    expect((await failure(flush())).message).toContain('did not say what became of each of 2 events');
+    expect((await failure(flush())).message).toContain('without a result for each of 2 events');
     partly = false;
     expect(await flush()).toEqual({ sent: 2, accepted: 2, duplicates: 0 });
   });

@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { decodeDraft } from '../../ingest/decode.ts';
 import type { Event } from '../../ingest/events.ts';
-import { cutOtlp, cutRequest, type LiveFormat, tellTrace } from '../../ingest/formats/live-traces.ts';
+import { cutOtlp, cutRequest, eventsOfTrace, type LiveFormat } from '../../ingest/formats/live-traces.ts';
 import { convertOtlp } from '../../ingest/formats/otlp-traces.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
 import { decodeOtlp, isOtlp } from '../../ingest/otlp/decode.ts';
@@ -96,7 +96,9 @@ describe('the spans of a trace', () => {
 describe('amendments and rebuilds', () => {
   it('P9, P15: reach what spans tell, whenever they come, and give the same tables again', async () => {
     const spans = eventsOf(request(aTrace()));
-    const said = tellTrace(spans.map(({ data }) => data as never)).find(({ name }) => name === 'generation.completed')!;
+    const said = eventsOfTrace(spans.map(({ data }) => data as never)).find(
+      ({ name }) => name === 'generation.completed',
+    )!;
     const rejection = decodeDraft({
       name: 'record.amended',
       source: '/test',

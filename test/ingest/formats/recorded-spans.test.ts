@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { decodeDraft } from '../../../ingest/decode.ts';
-import { cutOtlp, readRecorded, type SpanItem, tellTrace } from '../../../ingest/formats/live-traces.ts';
+import { cutOtlp, eventsOfTrace, readRecorded, type SpanItem } from '../../../ingest/formats/live-traces.ts';
 import { canonicalJson } from '../../../ingest/json.ts';
 import { decodeNative, decodeOtlp } from '../../../ingest/otlp/decode.ts';
 import { aTrace, request } from '../support/spans.ts';
@@ -43,7 +43,7 @@ describe('a span that the log gives back', () => {
           else data.item[place] = { ...data.item[place], [name]: value };
           return canonicalJson(data);
         });
-        const told = (read: (text: string) => unknown) => tellTrace(texts.map(read) as SpanItem[]);
+        const told = (read: (text: string) => unknown) => eventsOfTrace(texts.map(read) as SpanItem[]);
         expect(JSON.stringify(told(readRecorded))).toBe(JSON.stringify(told((text) => JSON.parse(text))));
       }),
     );

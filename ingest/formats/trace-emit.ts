@@ -3,7 +3,7 @@ import { CANONICAL, type Draft, type EventData, type EventName } from '../events
 import { canonicalJson, hashOfWritten } from '../json.ts';
 
 /** Data of an event in which a member without a value may be undefined: it counts as absent. */
-export type Said<N extends EventName> = {
+export type EventInput<N extends EventName> = {
   readonly [K in keyof EventData<N>]: EventData<N>[K] | (object extends Pick<EventData<N>, K> ? undefined : never);
 };
 
@@ -11,15 +11,15 @@ export type Said<N extends EventName> = {
  * States an event. Literals of data name their members in the order of canonical JSON, those without a value as undefined: they all
  * have one shape and need no sorting, which is most of what building and writing them would take.
  */
-export type Speak = <N extends EventName>(
+export type Emit = <N extends EventName>(
   name: N,
   place: readonly (string | number)[],
-  data: Said<N>,
+  data: EventInput<N>,
   time: string | null,
-  said?: { readonly revision?: string | undefined; readonly full?: boolean },
+  reading?: { readonly revision?: string | undefined; readonly full?: boolean },
 ) => Draft;
 
-/** What every event of an act says beside its own: where it came from, and what has no place. */
+/** What every event of an act has beside its own data: where it came from, and what has no place. */
 export type Kept = {
   readonly flags: string[] | undefined;
   readonly native: Record<string, unknown>;
@@ -27,7 +27,7 @@ export type Kept = {
 };
 
 /** Ids of a later update and of a fuller reading sort after those of an earlier and a poorer one. */
-export function speaker(source: string): Speak {
+export function emitterOf(source: string): Emit {
   const first = canonicalJson(source);
   return (name, place, data, time, { revision = '', full = true } = {}) => {
     let before = `${first},"${name}"`;
