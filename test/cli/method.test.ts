@@ -223,7 +223,7 @@ describe('troupe method run NAME', () => {
 
   it('says what is wrong with it', async () => {
     const nan = await at.run(['method', 'run', 'grpo_advantage'], '{"group":["q"],"reward":[NaN]}');
-    expect([nan.code, nan.err]).toEqual([1, expect.stringContaining('NaN is no JSON')]);
+    expect([nan.code, nan.err]).toEqual([1, expect.stringContaining('NaN is not JSON')]);
     const unknown = await at.run(['method', 'run', 'grpo', '--json'], '{}');
     expect([unknown.code, document(unknown).error.code]).toEqual([2, 'method_unknown']);
   });
