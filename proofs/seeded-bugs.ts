@@ -94,12 +94,12 @@ export const BUGS: readonly Bug[] = [
   {
     what: 'positions are committed before the rows',
     file: 'store/projecting/projector.ts',
-    find: 'const dead = await applyOrBury(tx, events, {',
+    find: 'const dead = await applyBatch(tx, events, {',
     replace: `await tx.query(
     \`update troupe.positions p set position = l.next_position from troupe.log_partitions l
      where l.partition = p.partition and p.projection = 'facts'; commit; begin; set local search_path = facts, pg_catalog\`,
   );
-  const dead = await applyOrBury(tx, events, {`,
+  const dead = await applyBatch(tx, events, {`,
     caught: [FAULTS, 'P1, P10'],
   },
 ];

@@ -295,7 +295,7 @@ function comparisonSql(comparison: Comparison): RawBuilder<unknown> {
 const escapeScalar = (value: Scalar): Scalar => (typeof value === 'string' ? escapeText(value) : value);
 
 /**
- * In a positive place null counts as false by itself; only below a `not` it has to be said, which also would hide a column
+ * In a positive place null counts as false by itself; only below a `not` it must be explicit, which also would hide a column
  * from its index.
  */
 function lower(filter: Filter, below: boolean): RawBuilder<SqlBool> {

@@ -11,7 +11,7 @@ import type { Patiently } from '../../store/db/patience.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { anyOf, query, sql, streamOf } from '../../store/db/query.ts';
 import { projectBatch } from '../../store/projecting/projector.ts';
-import { toldBy } from '../../store/projecting/traces.ts';
+import { traceEventsOf } from '../../store/projecting/traces.ts';
 import { projectCommand, untilInterrupted } from '../command.ts';
 import { print, printJson, progressBar, say } from '../output.ts';
 import { deadLetterCommands } from './dead-letters.ts';
@@ -194,5 +194,5 @@ async function* episodesOf(db: Db, episodes: readonly string[] | null): AsyncGen
 function withTraces(events: readonly Event[]): readonly Event[] {
   const spans = events.filter(({ name }) => name === 'span.recorded');
   if (spans.length === 0) return events;
-  return [...events.filter(({ name }) => name !== 'span.recorded'), ...(toldBy(spans).events as Event[])];
+  return [...events.filter(({ name }) => name !== 'span.recorded'), ...(traceEventsOf(spans).events as Event[])];
 }

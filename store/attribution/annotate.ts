@@ -22,7 +22,7 @@ import {
   PROMPT_VERSION,
   stepByStep,
 } from './ask-who-and-when.ts';
-import { type Ask, NoAnswer, type Purse, type Usage } from './chat.ts';
+import { type Ask, NoAnswer, type TokenBudget, type Usage } from './chat.ts';
 import { type Entry, readEntries } from './entries.ts';
 import { HAS_FAILED } from './failed.ts';
 import { blameFound, type Found, modesFound, nothingFound } from './findings.ts';
@@ -73,7 +73,7 @@ export type Annotated = {
   readonly episodes: number;
   readonly cached: number;
   readonly annotated: number;
-  /** Of those, how many got a record that says why there is no answer. */
+  /** Of those, how many got a record with the reason for a missing answer. */
   readonly refused: number;
   /** Episodes that the endpoint failed on; nothing is recorded, so they are asked about again. */
   readonly failed: number;
@@ -95,7 +95,7 @@ export function annotateHandler(context: JobContext, { askOf, wait, signal, caug
     const { db } = context;
     await caughtUp(db);
     const key_env = spec.key_env ?? null;
-    const purse: Purse = {
+    const budget: TokenBudget = {
       ask: askOf({ model: spec.model, endpoint: spec.endpoint, key_env }),
       signal,
       wait,
@@ -109,30 +109,30 @@ export function annotateHandler(context: JobContext, { askOf, wait, signal, caug
     const waiting = [...ids];
     const work = async () => {
       for (let id = waiting.shift(); id !== undefined && stopped === null; id = waiting.shift()) {
-        const said = await annotateOne(context, purse, spec, id);
-        if (said.as === 'stopped') stopped ??= said.reason;
-        else tally[said.as]++;
-        if (said.as === 'refused') tally.annotated++;
-        failures = said.as === 'failed' ? failures + 1 : 0;
-        if (said.as === 'failed' && failures >= MOST_FAILURES) stopped ??= said.reason;
-        await report(tally.cached + tally.annotated + tally.failed, { ...tally, ...purse.spent });
+        const result = await annotateOne(context, budget, spec, id);
+        if (result.as === 'stopped') stopped ??= result.reason;
+        else tally[result.as]++;
+        if (result.as === 'refused') tally.annotated++;
+        failures = result.as === 'failed' ? failures + 1 : 0;
+        if (result.as === 'failed' && failures >= MOST_FAILURES) stopped ??= result.reason;
+        await report(tally.cached + tally.annotated + tally.failed, { ...tally, ...budget.spent });
       }
     };
     await Promise.all(Array.from({ length: spec.concurrency ?? CONCURRENCY }, work));
-    return { ...tally, stopped, usage: purse.spent } satisfies Annotated;
+    return { ...tally, stopped, usage: budget.spent } satisfies Annotated;
   };
 }
 
-type Said =
+type Result =
   | { readonly as: 'cached' | 'annotated' | 'refused' }
   | { readonly as: 'failed' | 'stopped'; readonly reason: string };
 
 async function annotateOne(
   { db, log, now }: JobContext,
-  purse: Purse,
+  budget: TokenBudget,
   spec: Static<typeof AnnotateSpec>,
   id: string,
-): Promise<Said> {
+): Promise<Result> {
   const { episode, entries } = await readEpisode(db, id);
   const mast = spec.method === 'mast';
   const reference = spec.with_reference && !mast ? textOfTruth(episode.ground_truth) : null;
@@ -148,15 +148,15 @@ async function annotateOne(
   if ((await firstOf(db, known)) !== undefined) return { as: 'cached' };
 
   const transcript = transcriptOf(entries, tokens);
-  const spoken = entries.flatMap(({ kind, agent }, at) => (kind === 'agent' && agent !== null ? [at] : []));
-  const run: AskedRun = { question: episode.query, reference, lines: transcript.lines, spoken };
+  const agentLines = entries.flatMap(({ kind, agent }, at) => (kind === 'agent' && agent !== null ? [at] : []));
+  const run: AskedRun = { question: episode.query, reference, lines: transcript.lines, agentLines };
   const own: Usage = { calls: 0, input_tokens: 0, output_tokens: 0 };
   let found: Found;
   try {
-    if (spoken.length === 0) throw new NoAnswer('refused', 'no_agents');
+    if (agentLines.length === 0) throw new NoAnswer('refused', 'no_agents');
     found = mast
-      ? modesFound(id, await askModes(purse, run, own))
-      : blameFound(id, entries, await DIAGNOSES[spec.method]!(purse, run, own));
+      ? modesFound(id, await askModes(budget, run, own))
+      : blameFound(id, entries, await DIAGNOSES[spec.method]!(budget, run, own));
   } catch (error) {
     if (!(error instanceof NoAnswer)) throw error;
     if (error.kind !== 'refused') return { as: error.kind === 'failing' ? 'failed' : 'stopped', reason: error.reason };
@@ -207,7 +207,7 @@ async function readEpisode(db: Db, id: string): Promise<{ episode: Episode; entr
   );
 }
 
-/** Those that failed, as their outcome or, where it says nothing, their reward says. */
+/** Those that failed by their outcome or, where it is unknown, by their reward. */
 export async function failedEpisodes(db: Db): Promise<string[]> {
   const rows = await rowsOf(
     db,

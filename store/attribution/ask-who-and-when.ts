@@ -5,7 +5,7 @@
  * Source: Who&When, arXiv 2505.00212 §4, in words of our own.
  */
 import { got } from '../../errors.ts';
-import { askFor, type ChatMessage, NoAnswer, type Purse, type Reader, type Usage } from './chat.ts';
+import { askFor, type ChatMessage, NoAnswer, type Reader, type TokenBudget, type Usage } from './chat.ts';
 import { type Line, written } from './transcript.ts';
 
 export type AskedRun = {
@@ -13,12 +13,12 @@ export type AskedRun = {
   /** Null where the model shall not know it. */
   readonly reference: string | null;
   readonly lines: readonly Line[];
-  /** Places in `lines` of what agents said. */
-  readonly spoken: readonly number[];
+  /** Places in `lines` of the texts of agents. */
+  readonly agentLines: readonly number[];
 };
 
 export type Finding = { readonly agent: string; readonly at: number; readonly reason: string | null };
-export type Diagnosis = (purse: Purse, run: AskedRun, own: Usage) => Promise<Finding>;
+export type Diagnosis = (budget: TokenBudget, run: AskedRun, own: Usage) => Promise<Finding>;
 
 /** Raised whenever a prompt changes: other words are another annotator. */
 export const PROMPT_VERSION = 1;
@@ -33,23 +33,23 @@ const asking = (run: AskedRun, lines: readonly Line[], request: string): ChatMes
   { role: 'user', content: `${setting(run)}\n\n<record>\n${written(lines)}\n</record>\n\n${request}` },
 ];
 
-export const allAtOnce: Diagnosis = async (purse, run, own) => {
+export const allAtOnce: Diagnosis = async (budget, run, own) => {
   const wanted = `Which agent made the decisive mistake, in which entry? {"agent": its name, "entry": the number, "reason": one sentence}`;
-  return askFor(purse, asking(run, run.lines, wanted), blameReader(run), own);
+  return askFor(budget, asking(run, run.lines, wanted), blameReader(run), own);
 };
 
-export const stepByStep: Diagnosis = async (purse, run, own) => {
-  for (const at of run.spoken) {
+export const stepByStep: Diagnosis = async (budget, run, own) => {
+  for (const at of run.agentLines) {
     const { number, speaker } = run.lines[at]!;
     const wanted = `This is the record up to entry ${number} of ${speaker}. Is that entry the decisive mistake? {"mistake": true or false, "reason": one sentence}`;
-    const { mistake, reason } = await askFor(purse, asking(run, run.lines.slice(0, at + 1), wanted), readVerdict, own);
+    const { mistake, reason } = await askFor(budget, asking(run, run.lines.slice(0, at + 1), wanted), readVerdict, own);
     if (mistake) return { agent: speaker, at, reason };
   }
   throw new NoAnswer('refused', 'no_mistake_found');
 };
 
-export const binarySearch: Diagnosis = async (purse, run, own) => {
-  let among = run.spoken;
+export const binarySearch: Diagnosis = async (budget, run, own) => {
+  let among = run.agentLines;
   let reason: string | null = null;
   while (among.length > 1) {
     const half = Math.ceil(among.length / 2);
@@ -58,7 +58,7 @@ export const binarySearch: Diagnosis = async (purse, run, own) => {
       `${run.lines[places[0]!]!.number} to ${run.lines[places.at(-1)!]!.number}`;
     const wanted = `The decisive mistake is among these entries. Is it in the first half (entries ${range(early)}) or in the second (entries ${range(late)})? {"half": "first" or "second", "reason": one sentence}`;
     const shown = run.lines.slice(among[0]!, among.at(-1)! + 1);
-    const answer = await askFor(purse, asking(run, shown, wanted), readHalf, own);
+    const answer = await askFor(budget, asking(run, shown, wanted), readHalf, own);
     among = answer.half === 'first' ? early : late;
     reason = answer.reason;
   }
@@ -69,14 +69,14 @@ const fields = (value: unknown): Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : {};
 const reasonOf = (value: unknown): string | null => (typeof value === 'string' && value.trim() !== '' ? value : null);
 
-function blameReader({ lines, spoken }: AskedRun): Reader<Finding> {
-  const agents = new Set(spoken.map((at) => lines[at]!.speaker));
+function blameReader({ lines, agentLines }: AskedRun): Reader<Finding> {
+  const agents = new Set(agentLines.map((at) => lines[at]!.speaker));
   return (answer) => {
     const { agent, entry, reason } = fields(answer);
     if (typeof agent !== 'string' || !agents.has(agent)) {
       return { wrong: `agent should be one of ${[...agents].join(', ')}, but it is ${got(agent)}` };
     }
-    const at = spoken.find((place) => lines[place]!.number === entry);
+    const at = agentLines.find((place) => lines[place]!.number === entry);
     if (at === undefined) return { wrong: `entry should be the number of what an agent said, but it is ${got(entry)}` };
     return { value: { agent, at, reason: reasonOf(reason) } };
   };

@@ -1,5 +1,5 @@
 /**
- * Failed episodes with what people said went wrong in them, and what methods and annotators say. The transaction's search_path names
+ * Failed episodes with the labels of people, and the attributions of methods and annotators. The transaction's search_path names
  * the schema.
  */
 import type { Session } from '../db/pool.ts';
@@ -21,7 +21,7 @@ export type LabelledCase = {
   readonly difficulty: string;
   readonly entries: readonly Entry[];
   readonly truth: { readonly agent: string; readonly entry: number };
-  /** The label names another agent than the one that spoke the entry. */
+  /** The label names another agent than the author of the entry. */
   readonly mismatch: boolean;
 };
 
@@ -44,10 +44,10 @@ type Label = {
 /** The number of an entry: what the source counts, else its place. */
 export const numberOf = (entries: readonly Entry[], at: number): number => entries[at]?.seq ?? at;
 
-/** Episodes that people labelled with an agent and an entry. `gold` is one annotator to be taken as right; null takes whatever no model said. */
+/** Episodes that people labelled with an agent and an entry. `gold` is one annotator to be taken as right; null takes every label not given by a model. */
 export async function labelledCases(tx: Session, gold: string | null): Promise<Labelled> {
-  const said = gold === null ? sql<SqlBool>`coalesce(f.by, '') <> 'model'` : sql<SqlBool>`f.annotator = ${gold}`;
-  const labels = await rowsOf(tx, LABELS.where(said).orderBy('f.key').orderBy('f.version'));
+  const isGold = gold === null ? sql<SqlBool>`coalesce(f.by, '') <> 'model'` : sql<SqlBool>`f.annotator = ${gold}`;
+  const labels = await rowsOf(tx, LABELS.where(isGold).orderBy('f.key').orderBy('f.version'));
   const byEpisode = groupBy(labels, (label) => label.episode_id);
   const ids = [...byEpisode.keys()].sort();
   const entries = await readEntries(tx, ids);
@@ -76,8 +76,8 @@ export async function labelledCases(tx: Session, gold: string | null): Promise<L
   let [ambiguous, unlabelled] = [0, failed?.n ?? 0];
   const cases = episodes.flatMap((episode): LabelledCase[] => {
     const own = entries.get(episode.episode_id) ?? [];
-    const said = (byEpisode.get(episode.episode_id) ?? []).map((label) => ({ label, blame: blameOf(label, own) }));
-    const whole = said.filter(({ blame }) => blame.agent !== null && blame.entry !== null);
+    const labelled = (byEpisode.get(episode.episode_id) ?? []).map((label) => ({ label, blame: blameOf(label, own) }));
+    const whole = labelled.filter(({ blame }) => blame.agent !== null && blame.entry !== null);
     const distinct = new Set(whole.map(({ blame }) => JSON.stringify(blame)));
     if (distinct.size === 0) unlabelled++;
     if (distinct.size > 1) ambiguous++;
@@ -111,12 +111,12 @@ function blameOf({ agent, entry, step_id }: Label, entries: readonly Entry[]): B
   return { agent: agent ?? entries[at]!.agent, entry: entry ?? numberOf(entries, at) };
 }
 
-/** A name and what it says of each episode; an episode it says nothing of is not in the map. */
+/** A name and its attributions by episode; an episode without one is not in the map. */
 export type Attribution = { readonly name: string; readonly blames: ReadonlyMap<string, Blame> };
 
 /**
- * What judged methods say, each with its parameters where several were judged. The agent is that of rank 0; the entry is the surest of
- * all lines where the method says how sure each is, else that of rank 0.
+ * Attributions by methods, each with its parameters where several were judged. The agent is that of rank 0; the entry is the surest of
+ * all lines where the method gives scores, else that of rank 0.
  */
 export async function judgedAttributions(tx: Session, method: string | null): Promise<Attribution[]> {
   const rows = await rowsOf(
@@ -157,13 +157,13 @@ export async function judgedAttributions(tx: Session, method: string | null): Pr
   });
 }
 
-/** What annotators say in feedback of kind failure: the last of each, for one of them or for all but those taken as right. */
+/** Feedback of kind failure by annotators: the last of each, for one of them or for all but those taken as right. */
 export async function annotatedAttributions(tx: Session, annotator: string | null): Promise<Attribution[]> {
-  const said = annotator === null ? sql<SqlBool>`f.by = 'model'` : sql<SqlBool>`f.annotator = ${annotator}`;
+  const isAnnotation = annotator === null ? sql<SqlBool>`f.by = 'model'` : sql<SqlBool>`f.annotator = ${annotator}`;
   const rows = await rowsOf(
     tx,
     LABELS.where('f.annotator', 'is not', null)
-      .where(said)
+      .where(isAnnotation)
       .orderBy('f.annotator')
       .orderBy('f.version')
       .$narrowType<{ annotator: NotNull }>(),

@@ -1,12 +1,12 @@
 /**
- * Asking a model that somebody hands in: tries again where the endpoint says it is busy, never beyond the budget, and takes only an answer
+ * Asking a model that the caller provides: retries where the endpoint reports that it is busy, never beyond the budget, and takes only an answer
  * of the shape that was asked for. Nothing here knows HTTP.
  */
 import { got } from '../../errors.ts';
 
 export type ChatMessage = { readonly role: 'system' | 'user' | 'assistant'; readonly content: string };
 
-/** What the endpoint answered. `status` is that of HTTP, 0 for no answer at all; tokens are null where it does not say. */
+/** What the endpoint answered. `status` is that of HTTP, 0 for no answer at all; tokens are null where it gives no count. */
 export type ChatAnswer = {
   readonly status: number;
   readonly text: string | null;
@@ -34,7 +34,7 @@ export type Usage = { calls: number; input_tokens: number; output_tokens: number
 export type Limits = { readonly max_calls: number | null; readonly max_tokens: number | null };
 
 /** What all episodes of a job share: what was spent, and the limits. */
-export type Purse = {
+export type TokenBudget = {
   readonly ask: Ask;
   readonly signal: AbortSignal;
   readonly wait: (ms: number, signal: AbortSignal) => Promise<void>;
@@ -45,7 +45,7 @@ export type Purse = {
 const MOST_TRIES = 5;
 const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 60_000;
-/** What a text costs where nobody says: a token has about four characters. */
+/** Estimated tokens of a text where no count is given: a token has about four characters. */
 export const estimatedTokens = (text: string): number => Math.ceil(text.length / 4);
 
 /**
@@ -53,17 +53,17 @@ export const estimatedTokens = (text: string): number => Math.ceil(text.length /
  * by what they answer, never the limit on calls.
  * @throws NoAnswer
  */
-export async function askOnce(purse: Purse, messages: readonly ChatMessage[], own: Usage): Promise<string> {
+export async function askOnce(budget: TokenBudget, messages: readonly ChatMessage[], own: Usage): Promise<string> {
   for (let tried = 1; ; tried++) {
-    requireBudget(purse);
-    purse.spent.calls++;
+    requireBudget(budget);
+    budget.spent.calls++;
     own.calls++;
-    const answer = await purse.ask(messages, purse.signal);
-    if (purse.signal.aborted) throw new NoAnswer('stopped', 'interrupted');
+    const answer = await budget.ask(messages, budget.signal);
+    if (budget.signal.aborted) throw new NoAnswer('stopped', 'interrupted');
     if (answer.status === 200 && answer.text !== null) {
       const input = answer.input_tokens ?? messages.reduce((sum, one) => sum + estimatedTokens(one.content), 0);
       const output = answer.output_tokens ?? estimatedTokens(answer.text);
-      for (const usage of [purse.spent, own]) {
+      for (const usage of [budget.spent, own]) {
         usage.input_tokens += input;
         usage.output_tokens += output;
       }
@@ -74,15 +74,15 @@ export async function askOnce(purse: Purse, messages: readonly ChatMessage[], ow
     if (!again) throw new NoAnswer('stopped', `endpoint_answered_${answer.status}`);
     if (tried === MOST_TRIES)
       throw new NoAnswer('failing', answer.status === 0 ? 'unreachable' : `status_${answer.status}`);
-    await purse.wait(
+    await budget.wait(
       Math.min(LONGEST_PAUSE_MS, answer.retry_after_ms ?? FIRST_PAUSE_MS * 2 ** (tried - 1)),
-      purse.signal,
+      budget.signal,
     );
-    if (purse.signal.aborted) throw new NoAnswer('stopped', 'interrupted');
+    if (budget.signal.aborted) throw new NoAnswer('stopped', 'interrupted');
   }
 }
 
-function requireBudget({ limits, spent, signal }: Purse): void {
+function requireBudget({ limits, spent, signal }: TokenBudget): void {
   if (signal.aborted) throw new NoAnswer('stopped', 'interrupted');
   if (limits.max_calls !== null && spent.calls >= limits.max_calls) throw new NoAnswer('stopped', 'max_calls');
   const tokens = spent.input_tokens + spent.output_tokens;
@@ -97,17 +97,17 @@ export type Reader<T> = (value: unknown) => { readonly value: T } | { readonly w
  * @throws NoAnswer `malformed_answer` after the second.
  */
 export async function askFor<T>(
-  purse: Purse,
+  budget: TokenBudget,
   messages: readonly ChatMessage[],
   read: Reader<T>,
   own: Usage,
 ): Promise<T> {
-  const first = await askOnce(purse, messages, own);
+  const first = await askOnce(budget, messages, own);
   const taken = parsed(first, read);
   if ('value' in taken) return taken.value;
   const repair = `That could not be used: ${taken.wrong}. Answer again with the JSON object alone.`;
   const second = await askOnce(
-    purse,
+    budget,
     [...messages, { role: 'assistant', content: first }, { role: 'user', content: repair }],
     own,
   );

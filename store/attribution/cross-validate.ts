@@ -1,4 +1,4 @@
-/** Fits the coefficients of failure signs on labelled cases, and says how right they are on cases that they were not fitted to. Pure. */
+/** Fits the coefficients of failure signs on labelled cases, and measures their accuracy on held-out cases. Pure. */
 import { hashId } from '../../ingest/json.ts';
 import { textOfTruth } from '../judging/facts.ts';
 import { type Candidate, REFERENCE_SIGNS, SIGNS, signsOf, signsWithReference } from '../methods/failure-signs.ts';
@@ -39,8 +39,8 @@ export function crossValidate(
     if (held!.length === 0) continue;
     const coefficients = coefficientsOf(rest!, names);
     for (const row of held!) {
-      const said = blameBy(row, coefficients);
-      if (said) blames.set(row.run.episode_id, said);
+      const predicted = blameBy(row, coefficients);
+      if (predicted) blames.set(row.run.episode_id, predicted);
     }
   }
   const all = coefficientsOf(rows, names);
@@ -57,7 +57,7 @@ const coefficientsOf = (rows: readonly Row[], names: readonly string[]): number[
     L2,
   );
 
-/** All the blame on the labelled entry; where another agent spoke it, evenly on the entries of the labelled agent. */
+/** All the blame on the labelled entry; where another agent wrote it, evenly on the entries of the labelled agent. */
 function rowOf(run: LabelledCase, candidates: readonly Candidate<string>[], names: readonly string[]): Row {
   const { agent, entry } = run.truth;
   const own = candidates.map((one) => one.agent === agent);

@@ -1,14 +1,14 @@
 /**
- * What was said and shown in an episode, in order, whatever it was recorded as: candidates that the conversation went on from, messages,
+ * The transcript of an episode, in order, whatever events recorded it: candidates that the conversation went on from, messages,
  * answers of tools, observations.
  */
 import { unescapeText } from '../../ingest/text.ts';
 import type { Session } from '../db/pool.ts';
 import { anyOf, facts, prepare, type RawBuilder, rowsOfPrepared, sql } from '../db/query.ts';
-import type { SpokenEntry } from '../methods/failure-signs.ts';
+import type { TranscriptEntry } from '../methods/failure-signs.ts';
 import { groupBy } from '../methods/statistics.ts';
 
-export type Entry = SpokenEntry & {
+export type Entry = TranscriptEntry & {
   readonly episode_id: string;
   /** Number of the entry in the record, where the source counts; else null. */
   readonly seq: number | null;
@@ -18,7 +18,7 @@ export type Entry = SpokenEntry & {
 
 /**
  * By episode. Entries stand in the order in which the source counts them; where one of the episode has no number, in the order of their
- * times. A message that repeats what a call said is left out, and so is the agent's own word for a tool call, which stands in the text
+ * times. A message that repeats the output of a call is omitted, and so is the agent's own word for a tool call, which stands in the text
  * of its step.
  */
 export async function readEntries(
@@ -31,7 +31,7 @@ export async function readEntries(
 
 type Asked = RawBuilder<string>;
 
-/** Whether `agent` handed over at `seq`: what it says there is a decision, too. */
+/** Whether `agent` handed over at `seq`: its text there is a decision, too. */
 const handsOver = (episode: string, agent: string, seq: string) =>
   facts
     .selectFrom('decisions as d')

@@ -1,4 +1,4 @@
-/** Everything that blames somebody, scored against what people said, over all labelled episodes and by group. */
+/** Every attribution, scored against the labels of people, over all labelled episodes and by group. */
 import { TroupeError } from '../../errors.ts';
 import { KEYED } from '../../ingest/log/keyed.ts';
 import type { Db, Session } from '../db/pool.ts';
@@ -17,7 +17,7 @@ import { type Match, type Scored, score } from './score.ts';
 export const GROUPINGS = ['origin', 'difficulty', 'coordination'] as const;
 export type Grouping = (typeof GROUPINGS)[number];
 
-/** How cases are told apart. `coordination`: whether an agent of the team hands over to others. */
+/** How cases are grouped. `coordination`: whether an agent of the team hands over to others. */
 const GROUP_OF: Readonly<Record<Grouping, (run: LabelledCase) => string>> = {
   origin: (run) => run.origin,
   difficulty: (run) => run.difficulty,
@@ -39,7 +39,7 @@ export type AttributionReport = {
 export type Question = {
   readonly method: string | null;
   readonly annotator: string | null;
-  /** The annotator taken as right; null for everything that no model said. */
+  /** The annotator taken as right; null for every label not given by a model. */
   readonly gold: string | null;
   readonly by: Grouping;
   readonly match: Match;
@@ -47,7 +47,7 @@ export type Question = {
   readonly crossValidate: number | null;
 };
 
-/** @throws TroupeError `not_found` where a method or annotator is asked for that said nothing. */
+/** @throws TroupeError `not_found` where the requested method or annotator gave no attributions. */
 export async function evaluateAttributions(db: Db, asked: Question): Promise<AttributionReport> {
   const { cases, unlabelled, ambiguous, attributions } = await reading(db, async (tx) => {
     const labelled = await labelledCases(tx, asked.gold);

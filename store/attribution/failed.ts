@@ -1,4 +1,4 @@
-/** Whether an episode failed, as far as anybody said. */
+/** Whether an episode failed, as far as recorded. */
 import { type SqlBool, sql } from '../db/query.ts';
 
 const FAILED: readonly string[] = ['failure', 'error', 'timeout', 'aborted'];
@@ -9,7 +9,7 @@ export const HAS_FAILED = sql<SqlBool>`(outcome in (${sql.join(FAILED.map((outco
 
 /**
  * Null for an episode that failed; else why nobody is to blame for it: `not_failed`, `partial_reward` (between 0 and 1, so neither)
- * or `unknown_outcome`. The outcome speaks first; where it says nothing a reward does, 0 and less being failure, 1 and more success.
+ * or `unknown_outcome`. The outcome decides first; where it is unknown a reward does, 0 and less being failure, 1 and more success.
  */
 export function whyNotFailed({
   outcome,

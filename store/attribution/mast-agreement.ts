@@ -9,7 +9,7 @@ import { runMethod } from '../methods/run.ts';
 /** By annotator, the modes found in each episode that it annotated; an empty set where it found none. */
 export type ModesByAnnotator = ReadonlyMap<string, ReadonlyMap<string, ReadonlySet<MastCode>>>;
 
-/** Modes stand in the value (a list of codes), the label or the name; a label that says it was refused is no annotation. */
+/** Modes stand in the value (a list of codes), the label or the name; a label of a refusal is no annotation. */
 export async function readModes(tx: Session): Promise<ModesByAnnotator> {
   const rows = await rowsOf(
     tx,
@@ -31,8 +31,10 @@ export async function readModes(tx: Session): Promise<ModesByAnnotator> {
   );
   const found = new Map<string, Map<string, Set<MastCode>>>();
   for (const { annotator, episode_id, name, label, value_json } of rows) {
-    const said = [name, label, ...(Array.isArray(value_json) ? value_json : [])];
-    const codes = said.flatMap((one) => (typeof one === 'string' ? [mastCode(one)] : [])).filter((one) => one !== null);
+    const named = [name, label, ...(Array.isArray(value_json) ? value_json : [])];
+    const codes = named
+      .flatMap((one) => (typeof one === 'string' ? [mastCode(one)] : []))
+      .filter((one) => one !== null);
     const own = found.get(annotator) ?? new Map<string, Set<MastCode>>();
     own.set(episode_id, new Set([...(own.get(episode_id) ?? []), ...codes]));
     found.set(annotator, own);
@@ -58,11 +60,11 @@ export function agreements(found: ModesByAnnotator): Agreement[] {
       const [left, right] = [found.get(a)!, found.get(b)!];
       const both = [...left.keys()].filter((id) => right.has(id)).sort();
       if (both.length === 0) return [];
-      const said = (of: typeof left, code: MastCode) => both.map((id) => (of.get(id)!.has(code) ? 'yes' : 'no'));
+      const ratings = (of: typeof left, code: MastCode) => both.map((id) => (of.get(id)!.has(code) ? 'yes' : 'no'));
       const kappa = (among: readonly MastCode[]) =>
         runMethod(cohenKappa, {
-          a: among.flatMap((code) => said(left, code)),
-          b: among.flatMap((code) => said(right, code)),
+          a: among.flatMap((code) => ratings(left, code)),
+          b: among.flatMap((code) => ratings(right, code)),
         });
       const by_mode = Object.fromEntries(codes.map((code) => [code, kappa([code])]));
       return [{ a, b, episodes: both.length, kappa: kappa(codes), by_mode }];

@@ -1,4 +1,4 @@
-/** How right an attribution is against what people said, beside the baselines, with intervals over tasks. Pure. */
+/** Accuracy of attributions against the labels of people, beside the baselines, with intervals over tasks. Pure. */
 import { attributionF1 } from '../methods/blame/attribution-f1.ts';
 import { whoWhenAccuracy } from '../methods/blame/who-when-accuracy.ts';
 import { runMethod } from '../methods/run.ts';
@@ -15,13 +15,13 @@ export type Scored = {
   readonly name: string;
   readonly baseline: boolean;
   readonly n: number;
-  /** Cases that it says nothing of; they count as wrong. */
+  /** Cases without an attribution; they count as wrong. */
   readonly silent: number;
   readonly agent: number | null;
   readonly step: number | null;
   readonly agent_interval: Interval | null;
   readonly step_interval: Interval | null;
-  /** Over agents by name, of cases that it says something of as of those that it does not; null for several answers a case. */
+  /** Over agents by name, of cases with an attribution as of those without; null for several answers a case. */
   readonly agent_f1: { readonly micro: number; readonly macro: number } | null;
   /** Share of cases whose entry is at most so far off. */
   readonly within: Readonly<Record<string, number | null>>;
@@ -91,35 +91,35 @@ function measured(
   of: (run: LabelledCase) => readonly Blame[],
   match: Match,
 ): Measured {
-  const said = cases.map((run) => of(run));
-  const points = cases.map((run, i) => pointsOf(said[i]!, run, match));
+  const predicted = cases.map((run) => of(run));
+  const points = cases.map((run, i) => pointsOf(predicted[i]!, run, match));
   const near = (far: number) =>
     cases.map(({ truth }, i) => {
-      const hits = said[i]!.filter(({ entry }) => entry !== null && Math.abs(entry - truth.entry) <= far);
-      return said[i]!.length === 0 ? 0 : hits.length / said[i]!.length;
+      const hits = predicted[i]!.filter(({ entry }) => entry !== null && Math.abs(entry - truth.entry) <= far);
+      return predicted[i]!.length === 0 ? 0 : hits.length / predicted[i]!.length;
     });
   return {
     name,
     points,
-    silent: said.filter((one) => one.length === 0).length,
-    agent_f1: said.some((one) => one.length > 1) ? null : agentF1(cases, said),
+    silent: predicted.filter((one) => one.length === 0).length,
+    agent_f1: predicted.some((one) => one.length > 1) ? null : agentF1(cases, predicted),
     within: Object.fromEntries(TOLERANCES.map((far) => [far, cases.length === 0 ? null : mean(near(far))])),
   };
 }
 
 /** Agents with the number of the entry in the place of an error mode, which nobody named. */
-function agentF1(cases: readonly LabelledCase[], said: readonly (readonly Blame[])[]): Scored['agent_f1'] {
+function agentF1(cases: readonly LabelledCase[], predicted: readonly (readonly Blame[])[]): Scored['agent_f1'] {
   const pair = ({ agent, entry }: Blame): [string, string][] => (agent === null ? [] : [[agent, String(entry)]]);
   return runMethod(attributionF1, {
-    cases: cases.map(({ truth }, i) => ({ gold: pair(truth), pred: said[i]!.flatMap(pair) })),
+    cases: cases.map(({ truth }, i) => ({ gold: pair(truth), pred: predicted[i]!.flatMap(pair) })),
   }).agent;
 }
 
 /** Of several that are as likely, what one of them scores on average. */
-function pointsOf(said: readonly Blame[], { truth }: LabelledCase, match: Match): Point {
-  if (said.length === 0) return { agent: 0, step: 0 };
+function pointsOf(predicted: readonly Blame[], { truth }: LabelledCase, match: Match): Point {
+  if (predicted.length === 0) return { agent: 0, step: 0 };
   const { agent, step } = runMethod(whoWhenAccuracy, {
-    cases: said.map((one) => ({
+    cases: predicted.map((one) => ({
       pred_agent: one.agent,
       pred_step: one.entry,
       true_agent: truth.agent,

@@ -14,7 +14,7 @@ export type Transcript = {
   readonly cut: Cut | null;
 };
 
-/** Below this an entry says nothing any more; a conversation of so many entries stays too long. */
+/** A shorter entry carries no information; a conversation of so many entries stays too long. */
 const SHORTEST_LINE = 80;
 /** Share of what is kept that stands at the beginning: a mistake is made there and reported at the end. */
 const HEAD = 2 / 3;

@@ -36,8 +36,8 @@ export async function findSide(tx: Session, text: string): Promise<Side> {
       hint: `Name one by its id: ${teams.map(({ team_id }) => team_id).join(', ')}.`,
     });
   const known = await named(tx);
-  const spoke = known.find(({ id }) => id === text);
-  if (spoke !== undefined) return { kind: spoke.kind, id: text, name: null };
+  const found = known.find(({ id }) => id === text);
+  if (found !== undefined) return { kind: found.kind, id: text, name: null };
   const meant = nearest(text, [
     ...known.map(({ id }) => id),
     ...(await rowsOf(tx, query.selectFrom('facts.teams').select(['team_id', 'name']))).flatMap(({ team_id, name }) =>
@@ -68,7 +68,7 @@ async function named(tx: Session): Promise<{ readonly kind: 'checkpoint' | 'mode
 }
 
 /** The episodes of a side, with the roles that it played in each. */
-export async function spokenBy(tx: Session, { kind, id }: Side): Promise<Map<string, Set<string>>> {
+export async function generatedBy(tx: Session, { kind, id }: Side): Promise<Map<string, Set<string>>> {
   const rows = await rowsOf(
     tx,
     query

@@ -14,7 +14,7 @@ import { writtenNumber } from './written-number.ts';
 
 /** `\text{…}` and its like around a whole answer. */
 const DRESSED = /^\\(?:text|textbf|textit|textrm|mathrm|mathbf|mathit|mathsf)\{([^{}]*)\}$/;
-/** Words before a letter, read only inside a box: elsewhere a sentence may go on to say something else. */
+/** Words before a letter, read only inside a box: elsewhere a sentence may continue. */
 const SAID = /^(?:the )?(?:correct |final |right )?(?:answer|option|choice)(?: is)?:? (?=\(?[A-Za-z][).]?$)/i;
 /** From here on two doubles that differ are further apart than 1e-9. */
 const WIDE = 2 ** 23;

@@ -1,6 +1,6 @@
 /** Sets that are joined pair by pair (union-find), and how a cluster is named. */
 
-/** Where a task stands: in a cluster named after the smallest id in it; alone, with the reason, where nothing can be said of it. */
+/** Where a task stands: in a cluster named after the smallest id in it; alone, with the reason, where nothing is known of it. */
 export type Placed = { readonly cluster: string; readonly reason: string | null };
 
 /** A number for the root of each set; the root is the set's smallest member, whatever the order of joining. */

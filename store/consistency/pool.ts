@@ -20,7 +20,7 @@ export type PlayedEpisode = {
 export type Pool = {
   /** Ids of tasks, ascending: the rows. */
   readonly queries: readonly string[];
-  /** What each query asks; null where no episode says. */
+  /** The text of each query; null where no episode gives it. */
   readonly texts: readonly (string | null)[];
   /** Ids of teams, ascending: the columns, and with it the order in which the first of equals is chosen. */
   readonly teams: readonly string[];
@@ -58,7 +58,7 @@ export type PoolParams = {
 };
 
 /**
- * The pool of these episodes. A query of which `clusters` says nothing is a cluster of its own. The order of the episodes changes nothing.
+ * The pool of these episodes. A query that is not in `clusters` is a cluster of its own. The order of the episodes changes nothing.
  * @throws TroupeError `method_input` for rewards so large that a total is not finite.
  */
 export function poolOf(

@@ -43,7 +43,7 @@ const ROUNDING = 1e-6;
 const MOST_ROWS = 31;
 
 /**
- * The cluster of each task, by id; it does not depend on the order of the rows. A row is alone, and says why, without a vector
+ * The cluster of each task, by id; it does not depend on the order of the rows. A row is alone, with the reason, without a vector
  * (`no_vector`), with another length than most (`other_length`; of equally many the shorter is right), with a number that is none
  * (`not_finite`), or with nothing but zeros (`zero_vector`).
  * @throws TroupeError `method_input` for an id that is there twice, or a parameter out of its range.

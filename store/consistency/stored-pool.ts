@@ -67,7 +67,7 @@ const noVectors = (model: string, known: readonly string[]): TroupeError =>
   new TroupeError(
     'not_found',
     `No task has a vector of ${model}; there are vectors of ${known.length === 0 ? 'no model' : known.join(', ')}.`,
-    { hint: 'troupe passes embed --model DIR records them, and says the name.' },
+    { hint: '`troupe passes embed --model DIR` records them and prints the name.' },
   );
 
 export type LikeTeam = TeamSimilarity & { readonly team_id: string; readonly name: string | null };

@@ -4,7 +4,7 @@ import { similarTasks, type TaskText } from './similar-tasks.ts';
 import { similarByVectors } from './similar-vectors.ts';
 import type { TaskVectors } from './task-embeddings.ts';
 
-/** By character n-grams where `vectors` is null, else by the vectors of `model`; a task without one of it is alone, and says so. */
+/** By character n-grams where `vectors` is null, else by the vectors of `model`; a task without such a vector is alone, with that reason. */
 export function taskClusters(
   tasks: readonly TaskText[],
   by: { readonly vectors: TaskVectors; readonly model: string } | null,

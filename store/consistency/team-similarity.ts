@@ -1,13 +1,13 @@
 /**
- * How far two teams are the same multi-agent system: the roles they have, and which role speaks to which. Names of agents do not
+ * How far two teams are the same multi-agent system: the roles they have, and which role sends messages to which. Names of agents do not
  * count, and neither do prompts. Our measure, for the inter-consistency of MAS-GPT (arXiv 2503.03686): similar queries, similar teams.
  */
 import { normaliseText } from './shingles.ts';
 
-/** A row of `traj.teams`, as far as it is looked at; null where the source did not say. */
+/** A row of `traj.teams`, as far as it is looked at; null where the source gives nothing. */
 export type Team = {
   readonly agents: readonly Readonly<Record<string, unknown>>[] | null;
-  /** Who speaks to whom: [from, to], each the name or id of an agent, or a role. */
+  /** Who sends messages to whom: [from, to], each the name or id of an agent, or a role. */
   readonly edges: readonly (readonly string[])[] | null;
 };
 
@@ -22,9 +22,9 @@ export type TeamSimilarity = {
 export type TeamWeights = { readonly roles: number; readonly wiring: number };
 
 /**
- * The weighted mean of the multiset Jaccard similarities of roles and of role → role edges. What one of the teams does not say is
+ * The weighted mean of the multiset Jaccard similarities of roles and of role → role edges. What one of the teams does not give is
  * left out of the mean, and so is the wiring of two teams that have none; the reason is then `no_wiring`. An agent without a role
- * counts by its name, which often says it. Renaming agents, and their names in the edges, changes nothing where they have roles.
+ * counts by its name, which often is its role. Renaming agents, and their names in the edges, changes nothing where they have roles.
  */
 export function teamSimilarity(a: Team, b: Team, weights: TeamWeights = { roles: 1, wiring: 1 }): TeamSimilarity {
   const roles = a.agents === null || b.agents === null ? null : multisetJaccard(rolesOf(a.agents), rolesOf(b.agents));

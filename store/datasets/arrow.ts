@@ -1,5 +1,5 @@
 /**
- * The door to Apache Arrow: columns from a binary COPY become an Arrow IPC file, and a file becomes rows or typed arrays again.
+ * The wrapper of Apache Arrow: columns from a binary COPY become an Arrow IPC file, and a file becomes rows or typed arrays again.
  * No column is dictionary-encoded, because a dictionary depends on how rows were cut into batches; the bytes depend on the rows alone.
  */
 import {
@@ -120,7 +120,7 @@ function writingTo(writer: RecordBatchWriter, columns: readonly ColumnShape[], s
 /**
  * Copies the rows of a query into an Arrow IPC file. `source` is the output of `COPY (…) TO STDOUT (FORMAT BINARY)` whose columns
  * are `columns` (then `options.extra` text columns that stay out of the file). Returns the number of rows.
- * Throws TroupeError `sql_failed` where the bytes are not what `columns` says.
+ * Throws TroupeError `sql_failed` where the bytes do not fit `columns`.
  */
 export async function copyToArrow(
   source: AsyncIterable<Uint8Array>,

@@ -59,10 +59,10 @@ function stageText({ name, of, before, after, dropped }: FunnelStage): string {
 
 function originText({ dataset_id, code_version, methods }: Manifest): string {
   const judged = [...methods.verdicts, methods.reward, methods.credit].filter((method) => method !== null);
-  const said = judged.map(({ method, version }) => `${code(method)} version ${version}`);
+  const named = judged.map(({ method, version }) => `${code(method)} version ${version}`);
   return [
     `Frozen by Troupe ${code_version} as dataset ${code(dataset_id)}. Every row comes from recorded model calls.`,
-    said.length === 0 ? 'No method judged the rows.' : `Judged by ${said.join(', ')}.`,
+    named.length === 0 ? 'No method judged the rows.' : `Judged by ${named.join(', ')}.`,
     'Troupe does not know the licence of the recorded text, nor whether it may be published: ask those who recorded it.',
     'Text that was redacted or erased before freezing is not in the rows.',
   ].join('\n');

@@ -26,7 +26,7 @@ export const judgedMethods = (tx: Session): Promise<readonly ChosenMethod[]> =>
 
 /**
  * The method that `choice` means: exactly `method_key`; else the one with this name, the given or latest version, and the given
- * parameters among its own. Several parameter sets are told apart by naming parameters; nothing is guessed.
+ * parameters among its own. Several parameter sets are distinguished by naming parameters; nothing is guessed.
  * @throws TroupeError `not_found` where nothing was judged by it, `recipe_invalid` where several parameter sets fit.
  */
 export function chooseMethod(judged: readonly ChosenMethod[], choice: MethodChoice, field: string): ChosenMethod {

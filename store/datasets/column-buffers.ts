@@ -76,7 +76,7 @@ function times({ view, starts, lengths }: Wire, from: number, to: number, out: I
 
 type Numbers = new (buffer: ArrayBuffer, offset: number, length: number) => Buffers['values'];
 
-/** Numbers of so many words of 32 bits, which `fill` turns round; `make` says what they are. */
+/** Numbers of so many words of 32 bits, which `fill` turns round; `make` determines their type. */
 function numbers(kind: ColumnKind, words: 1 | 2, make: Numbers, fill: Fill): ColumnBuffer {
   const there = validity();
   let length = 0;

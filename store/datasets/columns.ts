@@ -71,7 +71,7 @@ const STEP: readonly Column[] = [
 /** The names of the messages that a call read, in their order. */
 const INPUT = `(select coalesce(array_agg(m.hash order by m.place), '{}') from troupe.messages_of(${keyOf('c')}, c.context) m having c.context is not null)`;
 
-/** What a step says inside the `steps` of an episode; its input names messages of the column `messages` by their hash. */
+/** The columns of a step inside the `steps` of an episode; its input names messages of the column `messages` by their hash. */
 const STEP_JSON = `'{"step_id":' || to_json(${fieldSql('step_id')})::text || ',"call_id":' || to_json(s.call_id)::text ||
       ',"candidate":' || s.candidate || ',"agent":' || ${j(fieldSql('agent'))} || ',"role":' || ${j(fieldSql('role'))} ||
       ',"turn":' || ${j(fieldSql('turn'))} || ',"chosen":' || ${j('s.chosen')} || ',"checkpoint_id":' || ${j('c.checkpoint_id')} ||

@@ -34,7 +34,7 @@ const SLICE = 64;
 const ROOM = 256 * 1024;
 
 /**
- * Turns the bytes of a COPY into batches of columns. `columns` says the kind of each field in order; only its kinds are used.
+ * Turns the bytes of a COPY into batches of columns. `columns` gives the kind of each field in order; only its kinds are used.
  * @throws TroupeError `sql_failed` where the bytes are not such a COPY, end early, or have another number of fields.
  */
 export async function* copyBatches(

@@ -1,4 +1,4 @@
-/** A frozen dataset in the files of somebody else's trainer: written once, with a manifest that says what was lost on the way. */
+/** A frozen dataset in the file layout of another trainer: written once, with a manifest that lists what was lost. */
 import { join, resolve } from 'node:path';
 import { TroupeError } from '../../errors.ts';
 import { sha256 } from '../../ingest/json.ts';
@@ -14,7 +14,7 @@ import { parquetOf } from './parquet.ts';
 import { draftAt, draftPath, type FileFacts, writeError } from './publish.ts';
 import type { OpenedDataset } from './read.ts';
 
-/** What `manifest.json` of an exported folder says. */
+/** The content of `manifest.json` in an exported folder. */
 export type LayoutManifest = {
   readonly format: 'troupe-layout/1';
   readonly layout: string;

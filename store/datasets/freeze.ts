@@ -51,7 +51,7 @@ export type FreezeOptions = {
   readonly codeVersion: string;
   /** Where the dataset is announced (artifact.attached); without it the caller does so with `datasetDraft`. */
   readonly log?: EventLog;
-  /** What the manifest says about positions, where the caller knows better than `troupe.positions`. */
+  /** The positions for the manifest, where the caller knows better than `troupe.positions`. */
   readonly positions?: Positions;
   /** Time of the announcement, RFC 3339; now, if left out. It is in the event only, never in the files. */
   readonly at?: string;
@@ -67,7 +67,7 @@ export type Frozen = {
 };
 
 /**
- * Freezes what `recipe` (written or canonical) says.
+ * Freezes the rows of `recipe` (written or canonical).
  * @throws TroupeError `recipe_invalid`; `not_found` where a named method has judged nothing; `dataset_damaged` where the same
  * dataset is there but not as it was written; `home_unwritable` where the folder or disk refuses.
  */

@@ -28,7 +28,7 @@ export type Validity = {
 
 export function validity(): Validity {
   let nullCount = 0;
-  /** A bit for each null, which is turned round at the end: what nobody speaks of is there. */
+  /** A bit for each null, which is turned round at the end: the other values are present. */
   let nulls = new Uint8Array(0);
   const addNull = (length: number) => {
     nulls = grownBits(nulls, length + 1);

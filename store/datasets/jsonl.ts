@@ -1,7 +1,7 @@
 /** A dataset as JSON Lines: one object a row with the names of the columns, null where a value is unknown. */
 import type { Frame, Row, RowValue } from './arrow.ts';
 
-/** JSON has no NaN and no infinities: they are written as text, since null would say "unknown". */
+/** JSON has no NaN and no infinities: they are written as text, since null stands for unknown. */
 function plain(value: RowValue): unknown {
   if (typeof value === 'bigint') return Number.isSafeInteger(Number(value)) ? Number(value) : String(value);
   if (typeof value === 'number') return Number.isFinite(value) ? value : String(value);

@@ -1,4 +1,4 @@
-/** What a frozen dataset says about itself, what its identity is made of, and the event that tells the log about it. */
+/** The manifest of a frozen dataset, what its identity is made of, and the event that records it in the log. */
 import type { Draft } from '../../ingest/events.ts';
 import { canonicalJson, sha256 } from '../../ingest/json.ts';
 import type { ColumnShape } from './arrow.ts';

@@ -1,4 +1,4 @@
-/** The door to Parquet: an Arrow table in, a file with compressed row groups out, and back. The bytes depend on the table alone. */
+/** The wrapper of Parquet: an Arrow table in, a file with compressed row groups out, and back. The bytes depend on the table alone. */
 import { Compression, readParquet, Table, WriterPropertiesBuilder, writeParquet } from 'parquet-wasm';
 
 /** Readers split work by row group, so a file has several. */

@@ -1,4 +1,4 @@
-/** Reading what was frozen: a dataset is opened only after every file is what its manifest says. */
+/** Reading what was frozen: a dataset is opened only after every file matches its manifest. */
 import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
@@ -103,7 +103,7 @@ export async function openDataset(directory: string): Promise<OpenedDataset> {
 }
 
 /**
- * Reads a manifest and checks that it speaks of itself: its id is made of its content hash and recipe.
+ * Reads a manifest and checks its identity: its id is made of its content hash and recipe.
  * @throws TroupeError `not_found`, `dataset_damaged`.
  */
 export async function readManifest(directory: string): Promise<Manifest> {

@@ -1,5 +1,5 @@
 /**
- * A recipe says which rows a dataset has: a filter, the verdicts required, the unit, whose steps, which reward and credit, the
+ * A recipe selects the rows of a dataset: a filter, the verdicts required, the unit, whose steps, which reward and credit, the
  * order, the split and the layouts. It is plain data; its canonical form is part of the dataset's identity.
  */
 import { type Static, Type } from 'typebox';
@@ -239,7 +239,7 @@ function checkShape(value: Readonly<Record<string, unknown>>): void {
     .reduce<unknown>((inner, key) => (inner as Record<string, unknown> | undefined)?.[key], value);
   invalid(`${path} ${error?.message ?? 'does not fit'}; it is ${got(path === 'recipe' ? value : at)}.`, {
     field: path,
-    expected: error?.message ?? 'what the schema of recipes says',
+    expected: error?.message ?? 'a recipe as in its schema (`troupe recipe`)',
     got: got(path === 'recipe' ? value : at),
   });
 }

@@ -143,12 +143,12 @@ async function make(binaries: Binaries, beside: string, durable: boolean): Promi
 function runInitdb(program: string, args: readonly string[], identity: Identity | null): Promise<string | null> {
   return new Promise((resolve) => {
     const child = spawn(program, args, { ...identity, cwd: '/', env: SERVER_ENV, stdio: ['ignore', 'ignore', 'pipe'] });
-    let said = '';
+    let output = '';
     child.stderr.on('data', (chunk: Buffer) => {
-      said += chunk;
+      output += chunk;
     });
     child.once('error', (error) => resolve(error.message));
-    child.once('close', (code) => resolve(code === 0 ? null : said || `exit code ${code}`));
+    child.once('close', (code) => resolve(code === 0 ? null : output || `exit code ${code}`));
   });
 }
 

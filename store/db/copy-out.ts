@@ -78,14 +78,14 @@ export function copyOut(sql: string): CopyOut {
     const socket = stream!;
     handOnPiece();
     ended = true;
-    socket.off('data', hear);
+    socket.off('data', onData);
     socket.on('data', driver);
     stream = null;
     if (rest.length > 0) driver(rest);
     process.nextTick(() => socket.resume());
     wake();
   };
-  const hear = (came: Buffer) => {
+  const onData = (came: Buffer) => {
     const bytes = begun === null ? came : Buffer.concat([begun, came]);
     begun = null;
     let at = 0;
@@ -129,7 +129,7 @@ export function copyOut(sql: string): CopyOut {
       stream = connection.stream;
       driver = stream.listeners('data')[0] as Listener;
       stream.off('data', driver);
-      stream.on('data', hear);
+      stream.on('data', onData);
       connection.query(sql);
     },
     handleError(error) {

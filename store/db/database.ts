@@ -183,7 +183,7 @@ async function holdsTroupe(server: string, database: string): Promise<boolean> {
   return rows[0]!.ours;
 }
 
-/** Sorted by code point, wherever it runs. Tries the database the address names, then `postgres`, to say it from. */
+/** Sorted by code point, wherever it runs. Tries the database the address names, then `postgres`, to run it in. */
 async function createDatabase(server: string, project: string): Promise<void> {
   const places = new Set([databaseIn(server) ?? 'postgres', 'postgres']);
   places.delete(project);

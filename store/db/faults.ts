@@ -33,23 +33,27 @@ export const isFullDisk = (error: unknown): boolean =>
   ['53100', 'ENOSPC', 'EDQUOT'].includes(String((error as { code?: unknown } | null)?.code));
 
 /**
- * What a person is told of a failure of the environment, null for any other error. Codes: `disk_full`, `busy`, `unreachable`.
+ * The error for a failure of the environment, null for any other error. Codes: `disk_full`, `busy`, `unreachable`.
  * Nothing that failed so was half done: a transaction is whole or not there.
  */
 export function environmentError(error: unknown): TroupeError | null {
   if (error instanceof TroupeError || !isTransient(error)) return null;
   const { message, path } = error as { readonly message: string; readonly path?: string };
-  const [said] = message.split('\n', 1);
-  const detail = { cause: error, got: sqlState(error) ?? String((error as { code?: string }).code ?? said) };
+  const [firstLine] = message.split('\n', 1);
+  const detail = { cause: error, got: sqlState(error) ?? String((error as { code?: string }).code ?? firstLine) };
   const again = 'What was committed stays; run the command again.';
   if (isFullDisk(error)) {
     const where = sqlState(error) === null ? (path ?? 'this machine') : 'PostgreSQL';
-    return new TroupeError('disk_full', `The disk of ${where} is full: ${said}. Free some space. ${again}`, detail);
+    return new TroupeError(
+      'disk_full',
+      `The disk of ${where} is full: ${firstLine}. Free some space. ${again}`,
+      detail,
+    );
   }
   const state = sqlState(error) ?? '';
   if (/^(53|40|55)|^57014$/.test(state))
-    return new TroupeError('busy', `PostgreSQL could not do it now: ${said}. ${again}`, detail);
-  return new TroupeError('unreachable', `The connection to PostgreSQL was lost: ${said}. ${again}`, detail);
+    return new TroupeError('busy', `PostgreSQL could not do it now: ${firstLine}. ${again}`, detail);
+  return new TroupeError('unreachable', `The connection to PostgreSQL was lost: ${firstLine}. ${again}`, detail);
 }
 
 /** Where a database address points, its user and database, for messages. `at` is host:port or the path of a socket. The password is left out. */

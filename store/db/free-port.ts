@@ -1,4 +1,4 @@
-/** Ports for servers that must be told one. */
+/** Ports for servers that need a fixed one. */
 import { createServer } from 'node:net';
 
 /** A port of this machine that was free a moment ago. */

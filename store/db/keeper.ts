@@ -38,7 +38,7 @@ const logFile = join(home.run, 'postgres.log');
 
 for (const signal of ['SIGINT', 'SIGHUP', 'SIGPIPE'] as const) process.on(signal, () => {});
 
-/** Tells the command that started this keeper, if it is still there. */
+/** Sends a message to the command that started this keeper, if it is still there. */
 function report(what: KeeperReport): void {
   if (process.connected) process.send?.(what, () => process.connected && process.disconnect());
 }

@@ -1,4 +1,4 @@
-/** What a keeper and its users say to each other. */
+/** The messages between a keeper and its users. */
 import { readFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
@@ -17,12 +17,12 @@ export type KeeperOrder = {
   readonly base?: string;
 };
 
-/** What a keeper tells its starter, once. */
+/** The one message of a keeper to its starter. */
 export type KeeperReport =
   | { readonly outcome: 'ready' | 'another' }
   | { readonly outcome: 'failed'; readonly code: ErrorCode; readonly message: string };
 
-/** What a keeper tells each user. */
+/** The message of a keeper to each user. */
 export type ServerAddress = { readonly url: string };
 
 /** The socket and token of the keeper; it may be left over from one that was killed, so only its answer counts. */
@@ -50,24 +50,24 @@ export function joinKeeper(home: Home): Promise<{ socket: Socket; address: Serve
   if (keeper === null) return Promise.resolve(null);
   return new Promise((resolve) => {
     const socket = keeper.path === undefined ? connect(keeper.port ?? 0, '127.0.0.1') : connect(keeper.path);
-    let said = '';
+    let received = '';
     const give = (address: ServerAddress | null) => {
       clearTimeout(patience);
-      socket.off('data', hear);
+      socket.off('data', onText);
       if (address === null) socket.destroy();
       resolve(address && { socket, address });
     };
-    const hear = (text: string) => {
-      said += text;
-      if (!said.endsWith('\n')) return;
+    const onText = (text: string) => {
+      received += text;
+      if (!received.endsWith('\n')) return;
       try {
-        give(JSON.parse(said) as ServerAddress);
+        give(JSON.parse(received) as ServerAddress);
       } catch {
         give(null); // Another program answers at that port.
       }
     };
     const patience = setTimeout(() => give(null), ANSWER_MS);
-    socket.setEncoding('utf8').on('data', hear);
+    socket.setEncoding('utf8').on('data', onText);
     socket.once('connect', () => socket.write(`${keeper.token}\n`));
     socket.once('close', () => give(null));
     socket.on('error', () => {});

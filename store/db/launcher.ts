@@ -100,14 +100,14 @@ export async function startServer(binaries: Binaries, cluster: Cluster, options:
   const failure = await untilReady(child);
   if (failure === null) return serverOf(child, cluster, folder, port);
   if (HELD.test(failure)) throw new InUse(`${cluster.folder} is in use: ${reasonIn(failure)}`);
-  const text = `The embedded PostgreSQL did not start: ${reasonIn(failure) || 'it said nothing'}.`;
+  const text = `The embedded PostgreSQL did not start: ${reasonIn(failure) || 'it printed no reason'}.`;
   throw new TroupeError('internal', text, { got: failure });
 }
 
 const HELD = /lock file "[^"]*" already exists|pre-existing shared memory block/;
 
-const reasonIn = (said: string): string | undefined =>
-  /(?:FATAL|PANIC): *(.*)/.exec(said)?.[1] ?? said.trim().split('\n').at(-1);
+const reasonIn = (output: string): string | undefined =>
+  /(?:FATAL|PANIC): *(.*)/.exec(output)?.[1] ?? output.trim().split('\n').at(-1);
 
 type Child = ChildProcessByStdio<Writable, null, Readable>;
 
@@ -132,20 +132,20 @@ function launch(binaries: Binaries, cluster: Cluster, sockets: string, options: 
   return child;
 }
 
-/** Null when the server takes connections, else what it said before it ended. */
+/** Null when the server takes connections, else its last output. */
 function untilReady(child: Child): Promise<string | null> {
   return new Promise((resolve) => {
-    let said = '';
+    let output = '';
     const listen = (text: string) => {
-      said += text;
-      if (said.includes(READY)) settle(null);
+      output += text;
+      if (output.includes(READY)) settle(null);
     };
     const settle = (outcome: string | null) => {
       child.stderr.off('data', listen);
       resolve(outcome);
     };
     child.stderr.on('data', listen);
-    child.once('close', () => settle(said));
+    child.once('close', () => settle(output));
     child.once('error', (error) => settle(error.message));
   });
 }
@@ -187,8 +187,8 @@ function ownerOf(lock: string): number | null {
 
 /**
  * Clears what can hold a cluster though no keeper lives: lock files (of the cluster and of its socket) whose process id now belongs to
- * another program, which PostgreSQL cannot tell from a server, and a server whose dead man's shell was killed with its keeper, which is
- * told to stop. Where /proc is missing nothing is done.
+ * another program, which PostgreSQL cannot distinguish from a server, and a server whose dead man's shell was killed with its keeper, which is
+ * stopped. Where /proc is missing nothing is done.
  */
 export function clearLock({ identity }: Pick<Binaries, 'identity'>, cluster: Cluster): void {
   const sockets = socketsOf(cluster, identity);

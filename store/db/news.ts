@@ -6,7 +6,7 @@ import { scalarOf, sql } from './query.ts';
 
 export type NewsOptions = {
   readonly signal: AbortSignal;
-  /** Looks at the latest after so many milliseconds, whatever was heard; a function is asked after each piece of work. */
+  /** Polls at the latest after so many milliseconds, with or without a notification; a function is asked after each piece of work. */
   readonly pollMs?: number | (() => number);
   /** After news, waits so long for more of it: one larger piece of work is cheaper than several small ones. */
   readonly gatherMs?: number;
@@ -34,11 +34,11 @@ export async function onNews(
   };
   let wake: () => void = () => {};
   let news = true;
-  const heard = () => {
+  const onNotification = () => {
     news = true;
     wake();
   };
-  const subscription = await patiently(() => db.listen(channel, heard), patience).catch(unlessStopped);
+  const subscription = await patiently(() => db.listen(channel, onNotification), patience).catch(unlessStopped);
   const stop = () => wake();
   signal.addEventListener('abort', stop);
   try {

@@ -1,8 +1,8 @@
 /**
- * The door to PostgreSQL: the only file that knows the driver. Everything else sees `Db` and `Session`.
+ * The wrapper of the PostgreSQL driver: the only file that imports it. Everything else sees `Db` and `Session`.
  *
  * Every connection starts with the same settings (UTC, ISO dates), given at start-up, so that RESET ALL and DISCARD ALL
- * come back to them and no round trip is spent on them. Values arrive as `values.ts` says.
+ * come back to them and no round trip is spent on them. Values are decoded by `values.ts`.
  */
 
 import type { Socket } from 'node:net';
@@ -44,7 +44,7 @@ export type QueryOptions = {
 
 export type Params = readonly unknown[];
 
-/** What can be said to the database, on the pool as well as inside a transaction. */
+/** The operations of the database, on the pool as well as inside a transaction. */
 export type Session = {
   /** Runs one statement; without `params` also a script of several, whose last result is returned. Errors are the driver's, with SQLSTATE in `code`. */
   query<Row = Record<string, unknown>>(sql: string, params?: Params, options?: QueryOptions): Promise<Result<Row>>;
@@ -79,10 +79,10 @@ export type Db = Session & {
   /** Commits what `fn` did, or rolls back when it throws. The session handed to `fn` ends with it. */
   transaction<T>(fn: (tx: Session) => Promise<T>, options?: TransactionOptions): Promise<T>;
   /**
-   * Listens on a connection of its own, which reconnects by itself. `heard` gets each payload, and null after a
+   * Listens on a connection of its own, which reconnects by itself. `onPayload` gets each payload, and null after a
    * reconnect: something may have been missed meanwhile, look for yourself.
    */
-  listen(channel: string, heard: (payload: string | null) => void): Promise<Subscription>;
+  listen(channel: string, onPayload: (payload: string | null) => void): Promise<Subscription>;
   /** Waits for work under way, then closes every connection. Idempotent. */
   close(): Promise<void>;
 };
@@ -126,7 +126,7 @@ function clientConfig(url: string, options: PoolOptions): pg.ClientConfig {
   };
 }
 
-/** A server that is still recovering says so (57P03) and is waited for; any other failure is final. */
+/** A server that is still recovering answers 57P03 and is waited for; any other failure is final. */
 async function untilStarted<T>(attempt: () => Promise<T>, url: string, options: PoolOptions): Promise<T> {
   const deadline = performance.now() + (options.connectTimeoutMs ?? CONNECT_TIMEOUT_MS);
   for (;;) {
@@ -406,8 +406,8 @@ export function openPool(url: string, options: PoolOptions = {}): Db {
       };
       return borrow(work, () => usable);
     },
-    listen: async (channel, heard) => {
-      const subscription = await subscribe(url, options, channel, heard);
+    listen: async (channel, onPayload) => {
+      const subscription = await subscribe(url, options, channel, onPayload);
       const listed: Subscription = {
         close: async () => {
           subscriptions.delete(listed);
@@ -460,14 +460,14 @@ async function subscribe(
   url: string,
   options: PoolOptions,
   channel: string,
-  heard: (payload: string | null) => void,
+  onPayload: (payload: string | null) => void,
 ): Promise<Subscription> {
   let closed = false;
   let client = await start();
 
   async function start(): Promise<pg.Client> {
     const fresh = await connect(url, options);
-    fresh.on('notification', (message) => heard(message.payload ?? ''));
+    fresh.on('notification', (message) => onPayload(message.payload ?? ''));
     await fresh.query(`LISTEN ${pg.escapeIdentifier(channel)}`);
     fresh.once('end', () => void again());
     return fresh;
@@ -481,7 +481,7 @@ async function subscribe(
       if (fresh === null) continue;
       client = fresh;
       if (closed) await client.end();
-      else heard(null);
+      else onPayload(null);
       return;
     }
   }

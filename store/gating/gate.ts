@@ -154,15 +154,15 @@ function reasonOf(main: Comparison, guardrails: readonly Comparison[], rules: Ga
   if (!main.passed) {
     const asked = rules.accept === 'better' ? 'better' : `not worse by more than ${rules.margin}`;
     return main.outcome === 'no_data'
-      ? `The candidate should be ${asked}, but ${main.tasks} tasks say nothing: at least two are needed.`
+      ? `The candidate should be ${asked}, but ${main.tasks} tasks are too few: at least two are needed.`
       : `The candidate should be ${asked}, but over ${main.tasks} tasks it is ${main.outcome.replace('_', ' ')}.`;
   }
   const how = `The candidate is ${main.outcome.replace('_', ' ')}`;
   if (guardrails.length === 0) return `${how}; the gate has no guardrail.`;
   const failed = guardrails.filter(({ passed }) => !passed);
   if (failed.length === 0) return `${how} and every guardrail passed.`;
-  const said = failed.map(({ of, outcome }) => `${of} (${outcome.replace('_', ' ')})`);
-  return `${how} over all tasks, but a guardrail did not pass: ${said.join(', ')}.`;
+  const failures = failed.map(({ of, outcome }) => `${of} (${outcome.replace('_', ' ')})`);
+  return `${how} over all tasks, but a guardrail did not pass: ${failures.join(', ')}.`;
 }
 
 const mean = (values: readonly number[]): number | null =>

@@ -380,15 +380,15 @@ async function perform(
     }
     const known = error instanceof TroupeError ? error : environmentError(error);
     const message = known?.message ?? (error instanceof Error ? error.message : String(error));
-    const told = { code: known?.code ?? 'internal', message };
+    const problem = { code: known?.code ?? 'internal', message };
     if (isTransient(error)) {
       if (!signal.aborted) onTrouble(error);
       await sleep(PUT_BACK_MS * attempts, undefined, { signal }).catch(() => {});
       // What a process that is asked to stop broke off was no attempt.
-      await untilDone(() => putBack(db, job, told, { counted: !signal.aborted }));
+      await untilDone(() => putBack(db, job, problem, { counted: !signal.aborted }));
       return;
     }
-    ended = { outcome: 'failed', result: null, error: told };
+    ended = { outcome: 'failed', result: null, error: problem };
   } finally {
     clearInterval(renew);
   }
@@ -431,7 +431,7 @@ const letGo = (
       .where('state', '=', 'running'),
   );
 
-/** A worker whose lease went to another has an old token: it finds no row and says nothing. While it speaks, nobody can take the job. */
+/** A worker whose lease went to another has an old token: it finds no row and does nothing. While it holds the row, nobody can take the job. */
 const finish = ({ db, log, now }: JobContext, job: Job, ended: JobResult): Promise<void> =>
   db.transaction(async (tx) => {
     if ((await firstOf(tx, held(job).forUpdate())) === undefined) return;

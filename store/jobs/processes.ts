@@ -20,15 +20,15 @@ export async function registerProcess(db: Db, facts: ProcessFacts): Promise<() =
       .deleteFrom('troupe.processes')
       .where('heartbeat_at', '<', sql<string>`clock_timestamp() - interval '1 minute'`),
   );
-  const heard = { policy: facts.policy ?? null, address: facts.address ?? null };
+  const reported = { policy: facts.policy ?? null, address: facts.address ?? null };
   const beat = () =>
     countOf(
       db,
       query
         .insertInto('troupe.processes')
-        .values({ process_id: facts.processId, role: facts.role, pid: process.pid, ...heard })
+        .values({ process_id: facts.processId, role: facts.role, pid: process.pid, ...reported })
         .onConflict((known) =>
-          known.column('process_id').doUpdateSet({ heartbeat_at: sql<string>`clock_timestamp()`, ...heard }),
+          known.column('process_id').doUpdateSet({ heartbeat_at: sql<string>`clock_timestamp()`, ...reported }),
         ),
     );
   await beat();

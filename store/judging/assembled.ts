@@ -7,8 +7,8 @@ import type { EpisodeFacts, StepFacts } from './facts.ts';
 import type { TokenFacts } from './token-facts.ts';
 
 /**
- * What is read only for methods that name it: rewards of steps, what steps said, execution reports, what forward passes said, feedback,
- * tool calls, decisions, observations, teams, everything that was said and shown, the vectors of tasks.
+ * What is read only for methods that name it: rewards of steps, outputs of steps, execution reports, results of forward passes, feedback,
+ * tool calls, decisions, observations, teams, the transcript, the vectors of tasks.
  */
 export type Reading =
   | 'rewards'
@@ -29,7 +29,7 @@ export type StepContent = {
   readonly tokens: number | null;
   /** Equal for equal tokens, and for equal text where there are none. */
   readonly tokens_key: string;
-  /** Its tokens, or those that its call is said to have used where it has no other candidate. */
+  /** Its tokens, or those recorded for its call where it has no other candidate. */
   readonly length: number | null;
   readonly finish_reason: string | null;
 };
@@ -43,9 +43,9 @@ export type Assembled = {
   readonly ownRewards: boolean;
   /** True for a step, or a whole episode, that every filter run before in the same judging kept. */
   readonly survives: (episodeId: string, stepId: string) => boolean;
-  /** What a filter that ran before in the same judging said of an episode; undefined where it did not run. */
+  /** The verdict on an episode by a filter that ran before in the same judging; undefined where it did not run. */
   readonly verdictOf: (method: string, episodeId: string) => boolean | null | undefined;
-  // What follows throws where the method does not say that it reads it.
+  // The following members throw where the method does not declare that it reads them.
   /** Reward of a step: computed by the method that is read, or the recorded reward of its episode. */
   readonly rewardOf: (step: StepFacts) => number | null;
   readonly contentOf: (step: StepFacts) => StepContent;

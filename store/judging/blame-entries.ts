@@ -1,4 +1,4 @@
-/** From what was said in an episode that failed to who is to blame for it. */
+/** From the transcript of a failed episode to an attribution. */
 import { whyNotFailed } from '../attribution/failed.ts';
 import type { FailedRun } from '../methods/failure-signs.ts';
 import type { Blamed } from '../methods/ranked-blame.ts';
@@ -15,8 +15,8 @@ export const blameEntries = (
   episodes.flatMap((episode): Judgement[] => {
     const why = whyNotFailed(episode);
     if (why !== null) return [nobody(episode, why)];
-    const said = entries.get(episode.episode_id) ?? [];
-    const ranked = rank(episode, { question: episode.query, entries: said });
+    const transcript = entries.get(episode.episode_id) ?? [];
+    const ranked = rank(episode, { question: episode.query, entries: transcript });
     if (typeof ranked === 'string') return [nobody(episode, ranked)];
     if (ranked.length === 0) return [nobody(episode, 'no_agents')];
     return ranked.map(({ agent, entry, value, entry_value }, rank) => ({
@@ -24,8 +24,8 @@ export const blameEntries = (
       episode_id: episode.episode_id,
       rank,
       agent_id: agent,
-      step_id: said[entry]?.step_id ?? null,
-      entry: said[entry]?.seq ?? null,
+      step_id: transcript[entry]?.step_id ?? null,
+      entry: transcript[entry]?.seq ?? null,
       value,
       reason: null,
       detail: { entry_value },

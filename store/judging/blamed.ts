@@ -1,4 +1,4 @@
-/** Rows that blame somebody, or say why nobody is blamed. */
+/** Rows of attributions, or with the reason why there is none. */
 import type { EpisodeFacts } from './facts.ts';
 import type { Judgement } from './judgement.ts';
 

@@ -8,8 +8,8 @@ import { type Judgement, reward } from './judgement.ts';
 type Candidate<Known> = Known | string;
 
 /**
- * The programs of a task, or its tests: what one agent said in a group is one set. The rewards are those of the method that is read
- * (`cure_code_reward`, say), else the recorded one of the episode. `weigh` has one value for each known candidate, or null where one
+ * The programs of a task, or its tests: the outputs of one agent in a group are one set. The rewards are those of the method that is read
+ * (such as `cure_code_reward`), else the recorded one of the episode. `weigh` has one value for each known candidate, or null where one
  * side is empty.
  */
 export function rewardsBySet<Known extends object>(

@@ -46,5 +46,5 @@ export function collected(
   ];
 }
 
-/** Reasons that say that nothing is known, and not that something is wrong. */
+/** Reasons that stand for unknown, and not for wrong. */
 const UNKNOWN = new Set(['missing_reward', 'outcome_unknown', 'no_base']);

@@ -40,13 +40,13 @@ export type StepFacts = {
   readonly step_id: string;
   readonly call_id: string;
   readonly candidate: number;
-  /** Null where its call does not say which candidate the conversation went on from. */
+  /** Null where its call does not record from which candidate the conversation continued. */
   readonly chosen: boolean | null;
   readonly parent_step_id: string | null;
   readonly agent: string | null;
   readonly role: string | null;
   readonly turn: number | null;
-  /** The weights that spoke, or the version that the source names. */
+  /** The weights that generated it, or the version that the source names. */
   readonly policy_version: string | null;
 };
 
@@ -93,7 +93,7 @@ const CONTENTS = prepare<{ episodes: readonly string[] }>('judge_contents')((val
     .where('s.episode_id', '=', anyOf(value('episodes'))),
 );
 
-/** What steps said, by `stepKey`. */
+/** Outputs of steps, by `stepKey`. */
 export async function stepContents(tx: Session, episodes: readonly string[]): Promise<Map<string, StepContent>> {
   const rows = await rowsOfPrepared(tx, CONTENTS, { episodes });
   return new Map(rows.map(({ episode_id, step_id, ...content }) => [stepKey(episode_id, step_id), content]));

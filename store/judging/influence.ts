@@ -8,7 +8,7 @@ import type { RecordedPass } from './token-facts.ts';
 export type Change = { readonly kept: number; readonly masked: number };
 
 /**
- * Of each step what it changed in the next that was given it: the log-probability of that step's trained tokens given what was said,
+ * Of each step what it changed in the next that was given it: the log-probability of that step's trained tokens given the conversation,
  * and the same with the step taken out. A text is the reason why it is not known. Steps of a group are alike where their tokens are equal.
  */
 export function influencesOf(facts: Assembled): { readonly cluster: string; readonly change: Change | string }[] {
@@ -32,8 +32,8 @@ export function answerChangesOf(facts: Assembled): (step: StepFacts) => Change |
   const answers = new Map([...steps].map(([episode, own]) => [episode, onwardOf(own).at(-1)?.step_id]));
   const changes = changesOf(facts, (episode, a) => a.step_id === answers.get(episode));
   const asked = new Set(
-    [...facts.recorded.passes].flatMap(([episode, said]) =>
-      said.flatMap(({ pass, step_id, without }) =>
+    [...facts.recorded.passes].flatMap(([episode, passes]) =>
+      passes.flatMap(({ pass, step_id, without }) =>
         pass === 'masked' && without !== null && step_id === answers.get(episode) ? [stepKey(episode, without)] : [],
       ),
     ),
@@ -50,12 +50,12 @@ function changesOf(
   preferred: (episode: string, a: RecordedPass, b: RecordedPass) => boolean,
 ): Map<string, Change | string> {
   const changes = new Map<string, Change | string>();
-  for (const [episode, said] of passes) {
+  for (const [episode, own] of passes) {
     const plain = new Map(
-      said.filter(({ pass }) => pass === 'reference').map((one) => [stepKey(one.checkpoint, one.step_id), one]),
+      own.filter(({ pass }) => pass === 'reference').map((one) => [stepKey(one.checkpoint, one.step_id), one]),
     );
     const asked = new Map<string, RecordedPass>();
-    for (const one of said) {
+    for (const one of own) {
       if (one.pass !== 'masked' || one.without === null) continue;
       const before = asked.get(one.without);
       if (before === undefined || preferred(episode, one, before)) asked.set(one.without, one);

@@ -1,7 +1,7 @@
 /**
- * Runs methods over episodes and whole groups, and writes what they say: verdicts, scores, rewards, credits, each with method,
+ * Runs methods over episodes and whole groups, and writes their results: verdicts, scores, rewards, credits, each with method,
  * version, parameters and reason, side by side. It can be run again at any time: rows of the same method and parameters are replaced.
- * The event judge.completed says what was run over what, so that a rebuild recomputes every row.
+ * The event judge.completed records which methods ran over which positions, so that a rebuild recomputes every row.
  */
 import { TroupeError } from '../../errors.ts';
 import { hashId } from '../../ingest/json.ts';
@@ -16,17 +16,17 @@ import type { Method } from '../methods/method.ts';
 import { methodParams } from '../methods/run.ts';
 import { groupBy } from '../methods/statistics.ts';
 import type { Assembled } from './assembled.ts';
+import { EarlierResults } from './earlier-results.ts';
 import { type StepFacts, stepKey } from './facts.ts';
 import { readingsOf, readsRewards, requireJudged, runOver, tablesOf } from './judged.ts';
 import type { MethodRun } from './judgement.ts';
 import { ALL_SHARES, takeTurn } from './lock.ts';
 import { type Portion, portionsOf } from './portions.ts';
 import { type JudgedFacts, readFacts, unread } from './reading.ts';
-import { SaidBefore } from './said-before.ts';
 import { closedEpisodes, markJudged, type UnjudgedOptions, unjudgedEpisodes } from './unjudged.ts';
 import { clear, nameMethod, put } from './writing.ts';
 
-/** What to run, as a recipe, a plan or the command line says it. `reads`: the reward method whose rewards a credit method takes. */
+/** What to run, as given by a recipe, a plan or the command line. `reads`: the reward method whose rewards a credit method takes. */
 export type MethodAsked = {
   readonly method: string;
   readonly params?: Readonly<Record<string, unknown>>;
@@ -52,7 +52,7 @@ export function resolveMethods(asked: readonly MethodAsked[]): MethodRun[] {
   });
 }
 
-/** Why these methods cannot be run together, said before anything is written: a recorded judging must be one that can be repeated. */
+/** Why these methods cannot be run together, checked before anything is written: a recorded judging must be one that can be repeated. */
 function requireRunnable(runs: readonly MethodRun[]): void {
   for (const [i, run] of runs.entries()) {
     const method = findMethod(run.name);
@@ -115,7 +115,7 @@ export async function judge(db: Db, log: EventLog, options: JudgeOptions): Promi
       throw error;
     }),
   );
-  // The other lane finishes what it has begun before the failure of the one is told.
+  // The other lane finishes what it has begun before the failure of the one is reported.
   for (const ended of await Promise.allSettled(lanes)) if (ended.status === 'rejected') throw ended.reason;
   return { judge_ids, methods: runs, episodes: total, rows };
 }
@@ -180,7 +180,7 @@ const judgedTogether = (runs: readonly MethodRun[]): boolean =>
   runs.some((run) => requireJudged(findMethod(run.name)).scope?.(run.params) === 'set');
 
 /**
- * Recomputes what recorded judgings said, into the schema of the transaction's search_path. A method that this release does not have
+ * Recomputes the results of recorded judgings into the schema of the transaction's search_path. A method that this release does not have
  * in that version is left out: it would be another estimator under the same name, and `unjudged` finds its episodes for the new one.
  * `only`: whole groups to which it is limited, where none of the methods compares everything with everything.
  */
@@ -222,13 +222,13 @@ async function writeJudgements(
 ): Promise<{ readonly counts: Record<string, number>; readonly revisions: ReadonlyMap<string, number> }> {
   const readings = new Set(runs.flatMap(({ name, params }) => readingsOf(findMethod(name), params)));
   const facts = await readFacts(tx, ids, readings);
-  const said = new SaidBefore();
+  const earlier = new EarlierResults();
   const counts: Record<string, number> = {};
   for (const run of runs) {
     const method = findMethod(run.name);
-    const rewards = run.reads === null ? null : said.rewardsOf(run.reads);
-    const judgements = runOver(method, run.params, assembled(method, facts, said, rewards));
-    said.note(run.name, judgements);
+    const rewards = run.reads === null ? null : earlier.rewardsOf(run.reads);
+    const judgements = runOver(method, run.params, assembled(method, facts, earlier, rewards));
+    earlier.note(run.name, judgements);
     await nameMethod(tx, run, method.kind);
     await clear(tx, tablesOf(method), run.key, facts.episodes);
     for (const [table, rows] of Object.entries(await put(tx, run.key, judgements))) {
@@ -242,7 +242,7 @@ async function writeJudgements(
 function assembled(
   method: Method,
   facts: JudgedFacts,
-  said: SaidBefore,
+  earlier: EarlierResults,
   rewards: ReadonlyMap<string, number | null> | null,
 ): Assembled {
   const ofEpisodes = new Map(facts.episodes.map((episode) => [episode.episode_id, episode.reward]));
@@ -255,8 +255,8 @@ function assembled(
       return readsRewards(method) ? rewardOf : unread('rewards');
     },
     ownRewards: rewards !== null,
-    survives: (episodeId: string, stepId: string) => said.survives(episodeId, stepId),
-    verdictOf: (method: string, episodeId: string) => said.verdictOf(method, episodeId),
+    survives: (episodeId: string, stepId: string) => earlier.survives(episodeId, stepId),
+    verdictOf: (method: string, episodeId: string) => earlier.verdictOf(method, episodeId),
   };
   // Facts that were not read throw when they are looked at, so they are inherited and not copied.
   return Object.create(facts, Object.getOwnPropertyDescriptors(own)) as Assembled;

@@ -43,7 +43,7 @@ export function tablesOf(method: Method): readonly JudgementTable[] {
 }
 
 /**
- * Runs a method over assembled facts. Facts that the method refuses (rewards too large to compute with, say) give rows without a
+ * Runs a method over assembled facts. Facts that the method refuses (such as rewards too large to compute with) give rows without a
  * value and the refusal as the reason, so that a judging can always be repeated.
  * @throws TroupeError `method_input` for a method that can only be run by hand.
  */
@@ -60,7 +60,7 @@ export function runOver(method: Method, params: Params, facts: Assembled): Judge
   }
 }
 
-/** The row of an episode of which the method says nothing. */
+/** The row of an episode without a result of the method. */
 function without({ kind }: Method, episode: EpisodeFacts, reason: string): Judgement {
   if (kind === 'filter') return verdictOn(episode, null, reason);
   return kind === 'blame' ? nobody(episode, reason) : score(`e/${episode.episode_id}`, null, reason);

@@ -1,4 +1,4 @@
-/** What a method said, in the shape of the table it goes to. */
+/** The result of a method, in the shape of its table. */
 import type { StepFacts } from './facts.ts';
 
 type Place = {

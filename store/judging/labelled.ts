@@ -4,7 +4,7 @@ import type { FeedbackFact } from './episode-facts.ts';
 import { type EpisodeFacts, stepKey } from './facts.ts';
 import { numberOf } from './named-feedback.ts';
 
-/** Feedback of kind failure with this name says who made the mistake that decided, and where; any other name is a failure mode. */
+/** Feedback of kind failure with this name labels who made the decisive mistake, and where; any other name is a failure mode. */
 export const MISTAKE = 'mistake';
 
 const isTrue = ({ by }: FeedbackFact): boolean => by === 'human' || by === 'env';
@@ -14,10 +14,10 @@ export const annotatorOf = ({ annotator, by }: FeedbackFact): string => annotato
 type Labelled = {
   readonly episode: EpisodeFacts;
   readonly gold: readonly FeedbackFact[];
-  readonly said: ReadonlyMap<string, FeedbackFact[]>;
+  readonly predicted: ReadonlyMap<string, FeedbackFact[]>;
 };
 
-/** The failures of each episode that somebody says are true, apart from what annotators predict; and who predicted anything at all. */
+/** The failures of each episode labelled as true, apart from what annotators predict; and who predicted anything at all. */
 export function labelled(
   { episodes, feedback }: Assembled,
   counts: (fact: FeedbackFact) => boolean,
@@ -25,12 +25,12 @@ export function labelled(
   const annotators = new Set<string>();
   const cases = episodes.map((episode) => {
     const facts = (feedback.get(episode.episode_id) ?? []).filter((fact) => fact.kind === 'failure' && counts(fact));
-    const said = groupBy(
+    const predicted = groupBy(
       facts.filter((fact) => !isTrue(fact)),
       annotatorOf,
     );
-    for (const annotator of said.keys()) annotators.add(annotator);
-    return { episode, gold: facts.filter(isTrue), said };
+    for (const annotator of predicted.keys()) annotators.add(annotator);
+    return { episode, gold: facts.filter(isTrue), predicted };
   });
   return { cases: cases.filter(({ gold }) => gold.length > 0), annotators: [...annotators].sort() };
 }

@@ -1,6 +1,6 @@
 /**
  * Rewards and credit along who launched whom: the episodes of a group form a tree by `parent_episode_id`. Only links inside a group
- * count, so that what is said of an episode depends on its group alone. What an episode gets is copied to its steps.
+ * count, so that the rating of an episode depends on its group alone. The rating of an episode is copied to its steps.
  */
 import type { Assembled } from './assembled.ts';
 import { doubtIn } from './group-doubts.ts';
@@ -17,23 +17,23 @@ export const launches = (members: readonly Member[]): Tree<Member> =>
 
 export const rewardOf = ({ episode }: Member) => episode.reward;
 
-export type Said = { readonly value: number | null; readonly reason: string | null; readonly detail?: unknown };
+export type Rating = { readonly value: number | null; readonly reason: string | null; readonly detail?: unknown };
 
-/** A row for each member; `say` knows those that the method was asked about. */
+/** A row for each member; `rate` knows those that the method was asked about. */
 export function launchRows(
   row: OnStep,
   members: readonly Member[],
   tree: Tree<Member>,
-  say: (member: Member) => Said,
+  rate: (member: Member) => Rating,
 ): Judgement[] {
   return members.flatMap((member) => {
     const apart = tree.apart.get(member);
-    const { value, reason, detail } = apart ? { value: null, reason: apart, detail: undefined } : say(member);
+    const { value, reason, detail } = apart ? { value: null, reason: apart, detail: undefined } : rate(member);
     return onEpisode(row, member, value, reason, detail);
   });
 }
 
-/** Credit in a partial group, or in one of several versions of a policy, says so, where nothing worse is to be said. */
+/** Credit in a partial group, or in one of several versions of a policy, has that reason, unless it has a more serious one. */
 export const withDoubts = (facts: Assembled) => {
   const doubt = doubtIn(facts);
   return ({ episode }: Member, reason: string | null): string | null => reason ?? doubt(episode.episode_id);
@@ -47,7 +47,7 @@ type DesignsOutput = {
 
 /**
  * MetaAgent-X: an episode that launched others is a design, those are its executions. `ask` is asked once for each group that has
- * designs. Credit compares designs that were executed equally often; where they were not, the whole group says so.
+ * designs. Credit compares designs that were executed equally often; where they were not, the whole group has that reason.
  */
 export function overDesigns(
   facts: Assembled,

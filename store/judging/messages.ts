@@ -1,4 +1,4 @@
-/** What was said and answered in episodes, as methods over text read it. */
+/** Messages and answers of episodes, as methods over text read them. */
 import { lastBox } from '../methods/boxed.ts';
 import { groupBy } from '../methods/statistics.ts';
 import type { Assembled } from './assembled.ts';
@@ -6,7 +6,7 @@ import type { EpisodeFacts, StepFacts } from './facts.ts';
 import { type Judgement, score } from './judgement.ts';
 import { onwardOf } from './over-episodes.ts';
 
-/** A task whose tags say `choices` (true, or the list of them) is a multiple choice. */
+/** A task whose tags hold `choices` (true, or the list of them) is a multiple choice. */
 export const isChoice = ({ task_tags }: EpisodeFacts): boolean =>
   task_tags?.choices === true || (Array.isArray(task_tags?.choices) && task_tags.choices.length > 0);
 
@@ -31,7 +31,7 @@ export const isCritic = ({ role }: StepFacts): boolean => role === 'critic';
 
 /**
  * A text that a method makes of a text: it stands in the detail, and is the value where it is a plain decimal. A text that is no number
- * has none, and says so.
+ * has none, with that reason.
  */
 export const textScore = (episode: EpisodeFacts, text: string, detail?: object): Judgement => {
   const plain = /^[+-]?(\d+\.?\d*|\.\d+)$/.test(text) && Number.isFinite(Number(text));
@@ -41,7 +41,7 @@ export const textScore = (episode: EpisodeFacts, text: string, detail?: object):
   });
 };
 
-/** What each episode said last; null for nothing. */
+/** The last message of each episode; null for none. */
 export function lastTextOf(facts: Assembled): (episode: EpisodeFacts) => string | null {
   const messages = messagesOf(facts);
   return ({ episode_id }) => {

@@ -1,6 +1,6 @@
 /**
- * What methods read that has no column of its own: feedback by its name, on the kind of target that the name speaks of. The last that
- * was said, by (time, id), counts; a truth value counts as 1 or 0; feedback without a value says nothing.
+ * What methods read that has no column of its own: feedback by its name, on the kind of target that the name is defined for. The last,
+ * by (time, id), counts; a truth value counts as 1 or 0; feedback without a value is ignored.
  */
 import type { Assembled } from './assembled.ts';
 import type { FeedbackFact } from './episode-facts.ts';
@@ -33,7 +33,7 @@ export const NAMED_FEEDBACK: readonly NamedFeedback[] = [
     'marft_gae',
     'drmas_advantage',
   ]),
-  named('agent', 'reward', 'number', 'what an agent earned in the episode, where its steps do not say', [
+  named('agent', 'reward', 'number', 'what an agent earned in the episode, where its steps have no reward', [
     'petting_mixed_reward',
     'comam_rewards',
     'drmas_advantage',
@@ -46,7 +46,7 @@ export const NAMED_FEEDBACK: readonly NamedFeedback[] = [
     'masprm_tree_keep',
     'uct',
   ]),
-  named('step', 'flags_error', 'truth', 'whether a verifier says that the solution in force is wrong', [
+  named('step', 'flags_error', 'truth', 'whether a verifier judges the solution in force to be wrong', [
     'marsrl_rewards',
   ]),
   named('step', 'format', 'number', 'how well the output keeps to the format asked for', [
@@ -116,11 +116,11 @@ export const NAMED_FEEDBACK: readonly NamedFeedback[] = [
   ),
 ];
 
-type Said = Assembled['feedback'];
+type FeedbackByName = Assembled['feedback'];
 
-/** The last that was said under the name about each target, by `stepKey` (an episode is the target '' of itself). */
+/** The last feedback of that name on each target, by `stepKey` (an episode is the target '' of itself). */
 function lastOf<T>(
-  feedback: Said,
+  feedback: FeedbackByName,
   target: NamedFeedback['target'],
   name: string,
   read: (fact: FeedbackFact) => T | null,
@@ -139,22 +139,33 @@ function lastOf<T>(
 /** A truth value was made 1 or 0 when it was recorded. */
 export const numberOf = ({ value }: FeedbackFact): number | null => value;
 
-export const numbersOn = (feedback: Said, target: NamedFeedback['target'], name: string): Map<string, number> =>
-  lastOf(feedback, target, name, numberOf);
+export const numbersOn = (
+  feedback: FeedbackByName,
+  target: NamedFeedback['target'],
+  name: string,
+): Map<string, number> => lastOf(feedback, target, name, numberOf);
 
 /** Anything but 0 and false is true. */
-export const truthsOn = (feedback: Said, target: NamedFeedback['target'], name: string): Map<string, boolean> =>
+export const truthsOn = (
+  feedback: FeedbackByName,
+  target: NamedFeedback['target'],
+  name: string,
+): Map<string, boolean> =>
   lastOf(feedback, target, name, (fact) => {
     const value = numberOf(fact);
     return value === null ? null : value !== 0;
   });
 
-export const textsOn = (feedback: Said, target: NamedFeedback['target'], name: string): Map<string, string> =>
+export const textsOn = (feedback: FeedbackByName, target: NamedFeedback['target'], name: string): Map<string, string> =>
   lastOf(feedback, target, name, ({ value, value_json, label }) =>
     typeof value_json === 'string' ? value_json : (label ?? (value === null ? null : String(value))),
   );
 
-export const listsOn = (feedback: Said, target: NamedFeedback['target'], name: string): Map<string, number[]> =>
+export const listsOn = (
+  feedback: FeedbackByName,
+  target: NamedFeedback['target'],
+  name: string,
+): Map<string, number[]> =>
   lastOf(feedback, target, name, ({ value_json }) =>
     Array.isArray(value_json) && value_json.every((one) => typeof one === 'number') ? value_json : null,
   );

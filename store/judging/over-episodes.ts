@@ -19,14 +19,14 @@ const without = (row: OnStep, steps: readonly StepFacts[], reason: string): Judg
 export function overEpisodes(
   facts: Assembled,
   row: OnStep,
-  say: (episode: EpisodeFacts, steps: readonly StepFacts[]) => readonly Judgement[] | string,
+  judge: (episode: EpisodeFacts, steps: readonly StepFacts[]) => readonly Judgement[] | string,
 ): Judgement[] {
   const steps = groupBy(facts.steps, (step) => step.episode_id);
   return facts.episodes.flatMap((episode) => {
     const own = steps.get(episode.episode_id);
     if (own === undefined) return [noSteps(episode, facts.ownRewards ? 'missing_reward' : 'no_steps')];
-    const said = say(episode, own);
-    return typeof said === 'string' ? without(row, own, said) : said;
+    const result = judge(episode, own);
+    return typeof result === 'string' ? without(row, own, result) : result;
   });
 }
 
@@ -36,13 +36,13 @@ export type Member = { readonly episode: EpisodeFacts; readonly steps: readonly 
 export function overGroups(
   facts: Assembled,
   row: OnStep,
-  say: (members: readonly Member[], group: string) => readonly Judgement[] | string,
+  judge: (members: readonly Member[], group: string) => readonly Judgement[] | string,
 ): Judgement[] {
   const steps = groupBy(facts.steps, (step) => step.episode_id);
   return [...groupBy(facts.episodes, groupOf)].flatMap(([group, episodes]) => {
     const members = episodes.map((episode) => ({ episode, steps: steps.get(episode.episode_id) ?? [] }));
-    const said = say(members, group);
-    return typeof said === 'string' ? members.flatMap((member) => onEpisode(row, member, null, said)) : said;
+    const result = judge(members, group);
+    return typeof result === 'string' ? members.flatMap((member) => onEpisode(row, member, null, result)) : result;
   });
 }
 
@@ -64,7 +64,7 @@ export function onwardOf(steps: readonly StepFacts[]): StepFacts[] {
   return steps.filter(({ chosen, call_id }) => chosen ?? candidates.get(call_id)?.length === 1);
 }
 
-/** A row for every step: those whose role earned something have it, the others say why not. */
+/** A row for every step: those whose role earned something have it, the others have the reason. */
 export function rewardsByRole(
   steps: readonly StepFacts[],
   rewards: Readonly<Record<string, number>> | string,

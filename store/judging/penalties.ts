@@ -1,19 +1,19 @@
-/** How clean a rollout is: what its tools said, and its answer tags (GRPO-RoC). */
+/** How clean a rollout is: the outputs of its tools, and its answer tags (GRPO-RoC). */
 import { groupBy } from '../methods/statistics.ts';
 import type { Assembled } from './assembled.ts';
 import type { ToolFact } from './episode-facts.ts';
 import type { EpisodeFacts, StepFacts } from './facts.ts';
 import { onwardOf } from './over-episodes.ts';
 
-/** What a tool said: its output; where it gave none, its error; where neither, the word of its status. */
+/** The text of a tool's result: its output; where it gave none, its error; where neither, the word of its status. */
 function responseOf({ output, error, status }: ToolFact): string[] {
   if (status === null) return [];
-  const said = output ?? error;
-  if (said === null || said === undefined) return [status === 'ok' ? '' : status];
-  return [typeof said === 'string' ? said : JSON.stringify(said)];
+  const text = output ?? error;
+  if (text === null || text === undefined) return [status === 'ok' ? '' : status];
+  return [typeof text === 'string' ? text : JSON.stringify(text)];
 }
 
-/** An episode whose every tool call stands without an answer says nothing; one without tool calls is the method's affair. */
+/** An episode whose every tool call is without an answer has no score; one without tool calls is the method's affair. */
 export function toolInput(
   { tools }: Assembled,
   { episode_id }: EpisodeFacts,

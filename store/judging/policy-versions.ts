@@ -2,7 +2,7 @@
 import type { StepFacts } from './facts.ts';
 
 /**
- * The groups in which one agent's calls came from different weights; a call that does not say is no sign of it. `groups` is the group
+ * The groups in which one agent's calls came from different weights; a call without a version is no sign of it. `groups` is the group
  * of each step.
  */
 export function mixedPolicies(

@@ -75,5 +75,5 @@ export async function readFacts(
 const NO_CONTENT: StepContent = { text: null, tokens: null, tokens_key: '', length: null, finish_reason: null };
 
 export function unread(reading: Reading): never {
-  throw new Error(`A method reads ${reading} without saying so in its definition.`);
+  throw new Error(`A method reads ${reading} without declaring it in its definition.`);
 }

@@ -1,6 +1,6 @@
 /**
  * Runs that were made from other runs. A replay is an episode with the tag `replay_of`, which names the run that it goes back to, and the tag
- * `intervention`, which says what was changed: its `kind` (correct, perturb, edit or repair), the `step_id` of the run that was
+ * `intervention`, which records what was changed: its `kind` (correct, perturb, edit or repair), the `step_id` of the run that was
  * changed or `step`, its place among the steps that the run went on from, and, by kind, `agent`, `hypothesis`, `fulfilled` or
  * `repaired`. A replay may be of another group, so what reads replays is run over everything that is judged together.
  */
@@ -60,11 +60,13 @@ export function runsOf({ episodes, steps }: Assembled): Run[] {
 }
 
 function interventionOf({ tags }: EpisodeFacts): Tags {
-  const said = tags?.intervention;
-  return typeof said === 'object' && said !== null && !Array.isArray(said) ? (said as Tags) : {};
+  const intervention = tags?.intervention;
+  return typeof intervention === 'object' && intervention !== null && !Array.isArray(intervention)
+    ? (intervention as Tags)
+    : {};
 }
 
-/** Where in these steps the intervention changed something; null where it does not say, or names none of them. */
+/** Where in these steps the intervention changed something; null where it names no step, or none of these. */
 export function placeOf(steps: readonly StepFacts[], { step_id, step }: Tags): Place | null {
   const index = typeof step_id === 'string' ? steps.findIndex((one) => one.step_id === step_id) : step;
   const found = typeof index === 'number' ? steps[index] : undefined;

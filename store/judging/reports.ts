@@ -10,15 +10,15 @@ import { type Judgement, score, verdictOn } from './judgement.ts';
 export const overReports = (
   { episodes, reports }: Assembled,
   lacking: (episode: EpisodeFacts, reason: string) => Judgement,
-  say: (report: ExecutionReport, episode: EpisodeFacts) => readonly Judgement[] | string,
+  judge: (report: ExecutionReport, episode: EpisodeFacts) => readonly Judgement[] | string,
 ): Judgement[] =>
   episodes.flatMap((episode) => {
     const report = reports.get(episode.episode_id);
-    const said = report === undefined ? 'no_execution_matrix' : say(report, episode);
-    return typeof said === 'string' ? [lacking(episode, said)] : said;
+    const result = report === undefined ? 'no_execution_matrix' : judge(report, episode);
+    return typeof result === 'string' ? [lacking(episode, result)] : result;
   });
 
-/** The one score of an episode, where there is nothing to say of its candidates. */
+/** The one score of an episode, where there is nothing for its candidates. */
 export const noScore = ({ episode_id }: EpisodeFacts, reason: string): Judgement =>
   score(`e/${episode_id}`, null, reason);
 

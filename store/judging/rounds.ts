@@ -10,10 +10,10 @@ import { credit, type Judgement } from './judgement.ts';
 import { numberOf } from './named-feedback.ts';
 import { onwardOf } from './over-episodes.ts';
 
-/** Of one round the steps of each agent that was active in it, in the order in which they spoke. */
+/** Of one round the steps of each agent that was active in it, in the order of their output. */
 type Round = ReadonlyMap<string, readonly StepFacts[]>;
 
-/** In their order; a text where a step does not say its turn. */
+/** In their order; a text where a step has no turn. */
 export function roundsOf(steps: readonly StepFacts[]): Round[] | string {
   const onward = onwardOf(steps);
   if (onward.length === 0) return 'not_chosen';
@@ -27,12 +27,12 @@ export function roundsOf(steps: readonly StepFacts[]): Round[] | string {
 export const onRounds = (
   steps: readonly StepFacts[],
   rounds: readonly Round[],
-  say: (agent: string, round: number, step: StepFacts) => Judgement,
+  judge: (agent: string, round: number, step: StepFacts) => Judgement,
 ): Judgement[] => {
-  const said = new Map<StepFacts, Judgement>();
+  const judgements = new Map<StepFacts, Judgement>();
   for (const [t, round] of rounds.entries())
-    for (const [agent, own] of round) for (const step of own) said.set(step, say(agent, t, step));
-  return steps.map((step) => said.get(step) ?? credit(step, null, 'not_chosen'));
+    for (const [agent, own] of round) for (const step of own) judgements.set(step, judge(agent, t, step));
+  return steps.map((step) => judgements.get(step) ?? credit(step, null, 'not_chosen'));
 };
 
 /** The last rating of each rater for each message. */
@@ -52,7 +52,7 @@ type Weigh = (input: { readonly ratings: readonly number[]; readonly n_peers: nu
 
 /**
  * From each round to the next: the weight of a's message in b. The peers of b are the agents of the round before, in their order; where b
- * did not rate every one of them, the method is told fewer ratings than peers.
+ * did not rate every one of them, the method gets fewer ratings than peers.
  */
 function edgesOf(rounds: readonly Round[], ratings: ReadonlyMap<string, number>, weigh: Weigh): Edges[] | string {
   const edges: Edges[] = [];
@@ -67,8 +67,8 @@ function edgesOf(rounds: readonly Round[], ratings: ReadonlyMap<string, number>,
       given.set(rater, weights);
     }
     // Made from entries, so that an agent of any name has its own.
-    const heard = (i: number) => Object.fromEntries([...given].map(([rater, weights]) => [rater, weights[i]!]));
-    const between: Edges = Object.fromEntries(peers.map(([peer], i) => [peer, heard(i)]));
+    const ratingsAt = (i: number) => Object.fromEntries([...given].map(([rater, weights]) => [rater, weights[i]!]));
+    const between: Edges = Object.fromEntries(peers.map(([peer], i) => [peer, ratingsAt(i)]));
     edges.push(between);
   }
   return edges;

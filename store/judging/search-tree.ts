@@ -1,6 +1,6 @@
 /**
  * Values of a search tree that the steps of an episode form. Its root is the episode itself, so that candidates of the first call are
- * siblings. Every leaf is one roll-out; one of which nobody said whether it is `correct` is left out, not taken for wrong.
+ * siblings. Every leaf is one roll-out; one without a label `correct` is omitted, not taken for wrong.
  */
 import type { NodeValue } from '../methods/search-tree.ts';
 import type { Assembled } from './assembled.ts';
@@ -30,7 +30,7 @@ function rolloutsOf(tree: Tree<StepFacts>, correct: ReadonlyMap<string, boolean>
   });
 }
 
-/** Of each episode its tree, and what the roll-outs that were graded make of it; a text says why there is nothing. */
+/** Of each episode its tree, and what the roll-outs that were graded make of it; a text is the reason why there is nothing. */
 export function valued(
   facts: Assembled,
   over: (input: { readonly rollouts: readonly Rollout[] }) => Readonly<Record<string, NodeValue>> | string,
@@ -49,17 +49,17 @@ export function valued(
 export const onNodes = (
   steps: readonly StepFacts[],
   { apart }: Tree<StepFacts>,
-  say: (step: StepFacts) => Judgement | null,
+  judge: (step: StepFacts) => Judgement | null,
 ): Judgement[] =>
   steps.map((step) =>
-    apart.has(step) ? credit(step, null, apart.get(step)!) : (say(step) ?? credit(step, null, 'not_graded')),
+    apart.has(step) ? credit(step, null, apart.get(step)!) : (judge(step) ?? credit(step, null, 'not_graded')),
   );
 
 /** A number for each node that was graded, from its value and visits and those of its parent. */
 export const overNodes = (
   facts: Assembled,
   backup: Parameters<typeof valued>[1],
-  say: (own: NodeValue, parent: NodeValue) => number | string,
+  judge: (own: NodeValue, parent: NodeValue) => number | string,
 ): Judgement[] => {
   const valuesOf = valued(facts, backup);
   return overEpisodes(facts, credit, (_, steps) => {
@@ -68,7 +68,7 @@ export const overNodes = (
     return onNodes(steps, found.tree, (step) => {
       const own = found.values[step.step_id];
       if (own === undefined) return null;
-      const value = say(own, found.values[found.tree.parentOf(step)?.step_id ?? ROOT]!);
+      const value = judge(own, found.values[found.tree.parentOf(step)?.step_id ?? ROOT]!);
       return typeof value === 'string' ? credit(step, null, value) : credit(step, value, null);
     });
   });

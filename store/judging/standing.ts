@@ -17,7 +17,7 @@ export type StandingOptions = {
   readonly now: () => Date;
   /** Seconds without an event after which a group is no longer waited for. */
   readonly closeAfter?: number;
-  /** Told of what went wrong; it is tried again with the next news. */
+  /** Called with errors; the work is retried at the next notification. */
   readonly onError: (error: unknown) => void;
 };
 

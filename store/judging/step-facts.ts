@@ -83,10 +83,10 @@ export async function stepFacts(tx: Session, episodes: readonly string[]): Promi
   return steps;
 }
 
-/** A call says in which role its agent spoke; where it does not, the agent's own role counts, else its name. */
+/** A call may name the role of its agent; where it does not, the agent's own role counts, else its name. */
 function stepOf(episode_id: string, row: Row, roles: ReadonlyMap<string, string> | undefined): StepFacts {
-  const [, call_id, candidate, chosen, parent_step_id, agent, said, turn, policy_version] = row;
-  const role = said ?? (agent === null ? null : (roles?.get(agent) ?? agent));
+  const [, call_id, candidate, chosen, parent_step_id, agent, callRole, turn, policy_version] = row;
+  const role = callRole ?? (agent === null ? null : (roles?.get(agent) ?? agent));
   const step_id = `${call_id}/${candidate}`;
   return { episode_id, step_id, call_id, candidate, chosen, parent_step_id, agent, role, turn, policy_version };
 }

@@ -1,5 +1,5 @@
 /**
- * What a model's forward pass said about recorded tokens: their values or log-probabilities, read back from the feedback that
+ * Results of a model's forward pass on recorded tokens: their values or log-probabilities, read back from the feedback that
  * recorded them. Of several passes of one kind over an episode the last by (time, id) counts, and with it its checkpoint: numbers
  * of two models are never mixed.
  */

@@ -1,4 +1,4 @@
-/** Trees of steps or of episodes, from what each says about its parent. Nothing that is recorded can make this run for ever. */
+/** Trees of steps or of episodes, from the parent that each names. Nothing that is recorded can make this run for ever. */
 import { groupBy } from '../methods/statistics.ts';
 
 export type Tree<T> = {

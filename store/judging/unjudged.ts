@@ -71,7 +71,7 @@ export async function unjudgedEpisodes(
   return rows.map((row) => row.episode_id);
 }
 
-/** Ids of all closed episodes, whatever was said of them before. */
+/** Ids of all closed episodes, judged or not. */
 export async function closedEpisodes(db: Db, which: Pick<UnjudgedOptions, 'where' | 'shares'>): Promise<string[]> {
   return (await rowsOf(db, closed(which).orderBy('e.episode_id'))).map((row) => row.episode_id);
 }

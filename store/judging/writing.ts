@@ -1,4 +1,4 @@
-/** Writes what methods said, in place of what they said before about the same episodes. Rows go by COPY. */
+/** Writes the results of methods, in place of their earlier results for the same episodes. Rows go by COPY. */
 import { Readable } from 'node:stream';
 import type { Session } from '../db/pool.ts';
 import { anyOf, countOf, facts, sql } from '../db/query.ts';
@@ -27,7 +27,7 @@ export async function nameMethod(tx: Session, run: MethodRun, kind: string): Pro
   );
 }
 
-/** What the method said before about these episodes, their groups and the whole set goes, whatever it says now. */
+/** The earlier results of the method for these episodes, their groups and the whole set are deleted, whatever the new ones are. */
 export async function clear(
   tx: Session,
   tables: readonly JudgementTable[],
@@ -47,7 +47,7 @@ export async function clear(
     const keys = [...ids.map((id) => `e/${id}`), ...new Set(episodes.map((one) => `g/${groupOf(one)}`))];
     const scores = facts.deleteFrom('scores').where('method_key', '=', methodKey);
     await countOf(tx, scores.where('key', '=', anyOf(keys)), { name: 'judge_clear_scores' });
-    // What is said of a whole set is said of the last set that was judged.
+    // The result for a whole set is that of the last set that was judged.
     await countOf(tx, scores.where('key', 'like', sql.lit('s/%')), { name: 'judge_clear_sets' });
   }
 }

@@ -1,6 +1,6 @@
 /**
  * The text of an API key: `troupe_<lookup>_<secret><checksum>`. The lookup finds its row, the secret is 256 random bits, and the checksum
- * tells a key that was cut or mistyped from one that nobody has, so that scanners for leaked secrets do not cry wolf.
+ * distinguishes a truncated or mistyped key from an unknown one, so that scanners for leaked secrets do not cry wolf.
  */
 import { createHash, randomBytes } from 'node:crypto';
 

@@ -19,7 +19,7 @@ import {
 import type { Reading } from '../../ingest/log/source.ts';
 import { isAboutData } from '../db/faults.ts';
 import type { Session } from '../db/pool.ts';
-import { applyOrBury } from '../projecting/apply.ts';
+import { applyBatch } from '../projecting/apply.ts';
 import { ARCHIVE, FACTS, homesAmong, homesOf, lockHomes } from '../projecting/homes.ts';
 import { type Prepared, prepare } from '../projecting/prepare.ts';
 import { APPLYING, movePositions, positionsOf } from '../projecting/projector.ts';
@@ -105,7 +105,7 @@ export async function archiveIn(
   }
   if (letters.length > 0) await writeLetters(tx, 'kafka', letters);
   if (placed.length > 0) {
-    const dead = await applyOrBury(tx, placed, { applied, prepared, settle: settleLater });
+    const dead = await applyBatch(tx, placed, { applied, prepared, settle: settleLater });
     await movePositions(tx, FACTS, { events: placed, dead });
   }
   await movePlaces(tx, number, readings, stored, ends);
@@ -159,7 +159,7 @@ function checkSame(log: string, { partition, records }: Reading, place: Stored):
   throw otherRecord(log, partition, again.offset);
 }
 
-/** What is said where retention removed records that were not read. */
+/** The message where retention removed records that were not read. */
 export const truncated = (log: string, partition: number, position: number, begin: number): TroupeError =>
   new TroupeError(
     'log_truncated',

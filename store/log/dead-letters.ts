@@ -70,7 +70,7 @@ export type ReplayOptions = {
   readonly importRecord: (raw: Uint8Array) => Promise<string | null>;
 };
 
-/** Takes the letters through the door again, oldest first; one that passes is marked and never tried again. */
+/** Ingests the dead letters again, oldest first; one that is accepted is marked and never retried. */
 export async function replay(
   db: Db,
   { log, now, ids = null, code = null, importRecord }: ReplayOptions,

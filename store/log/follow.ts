@@ -16,7 +16,7 @@ import { type Incarnation, knownLog, topicOf } from './known-log.ts';
 
 export type FollowOptions = {
   readonly signal: AbortSignal;
-  /** Told of trouble that is waited out: a database or broker that is away. */
+  /** Called with errors that are waited out: an unreachable database or broker. */
   readonly onTrouble?: (error: unknown) => void;
   /** How often the topic is looked at when nothing comes. */
   readonly lookMs?: number;
@@ -149,7 +149,7 @@ const reading = (
     }
   },
 });
-/** What a batch leaves for others is settled, and they hear of it, outside of its transaction. */
+/** What a batch leaves for others is settled, and they are notified, outside of its transaction. */
 async function afterCommit(db: Db): Promise<void> {
   await settleRest(db);
   await announce(db);

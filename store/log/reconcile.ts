@@ -1,6 +1,6 @@
 /**
- * Recounts from the log and the tables what the doors and the projector claim: received = acknowledged + duplicates + rejected at
- * every door, consumed = applied + dead, and one identity under two keys is named.
+ * Recounts from the log and the tables what the ingestion endpoints and the projector claim: received = acknowledged + duplicates + rejected at
+ * every endpoint, consumed = applied + dead, and one identity under two keys is named.
  */
 
 import type { LogPartition } from '../../ingest/log/log.ts';
@@ -21,7 +21,7 @@ export type Reconciliation = {
     readonly rejected: number;
     readonly balanced: boolean;
   }[];
-  /** `pruned`: positions whose events lie in archives. A partition with a gap lacks others too, or holds what is said to be pruned. */
+  /** `pruned`: positions whose events lie in archives. A partition with a gap lacks others too, or holds events marked as pruned. */
   readonly log: { readonly events: number; readonly positions: number; readonly pruned: number; readonly gaps: number };
   readonly tables: { readonly applied: number; readonly dead: number; readonly lag: number };
   /** Each partition of a log outside the database: what was read of it, and what it holds. */
@@ -42,11 +42,11 @@ export type Reconciliation = {
     readonly balanced: boolean;
   }[];
   readonly dead_letters: number;
-  /** Times that a record was laid aside; as many as the doors rejected. */
+  /** Times that a record became a dead letter; as many as the endpoints rejected. */
   readonly laid_aside: number;
   /** Rows that no event stands behind, by table; none where everything is well. */
   readonly orphans: Readonly<Record<string, number>>;
-  /** Feedback on steps that do not exist, as `traj.feedback.no_such_step` says: legal, but usually a producer's mistake. */
+  /** Feedback on steps that do not exist, as in `traj.feedback.no_such_step`: legal, but usually a producer's mistake. */
   readonly feedback_without_step: number;
   /** The same (source, id) under several keys: legal, but usually a producer's mistake. */
   readonly split_identities: readonly {
@@ -58,7 +58,7 @@ export type Reconciliation = {
 
 /**
  * Counts everything in one snapshot, so that it adds up while events come in. `topic` is what the log outside the database, if there is
- * one, says of itself at that time.
+ * one, records of itself at that time.
  */
 export const reconcile = (db: Db, topic?: Topic): Promise<Reconciliation> =>
   db.transaction((tx) => reconcileIn(tx, topic), { isolation: 'repeatable read', readOnly: true });

@@ -6,7 +6,7 @@ export function agrees(text: string): boolean {
 }
 
 /**
- * What a critic that does not agree has to say: runs of newlines made one, every `[Disagree]` removed, ends trimmed; empty for one that agrees.
+ * The text of a critic that does not agree: runs of newlines made one, every `[Disagree]` removed, ends trimmed; empty for one that agrees.
  * A critic whose criticism is empty does not block. Source: jincan333/MAS-TTS, output parser `mgsm-critic-agree`.
  */
 export function criticismText(text: string): string {

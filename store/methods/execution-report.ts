@@ -20,7 +20,7 @@ export const ExecutionReport = Type.Object({
       /** Names what the program does: equal names, equal behaviour. Null where unknown. */
       behaviour: nullable(Type.String()),
       reference: Type.Optional(Type.Boolean()),
-      /** Names the exact output; equal names are the same output said twice. */
+      /** Names the exact output; equal names are equal outputs. */
       tokens_key: Type.Optional(Type.String()),
     }),
   ),
@@ -63,7 +63,7 @@ export type ReadReport = {
   readonly right: readonly number[];
   /** Candidates that fail one, and malformed ones. Neither right nor wrong is who was not fully run, and everybody where there is no ground truth. */
   readonly wrong: readonly number[];
-  /** The cell; a malformed program passes nothing, whatever the report says. */
+  /** The cell; a malformed program passes nothing, whatever the report holds. */
   readonly cell: (program: number, test: number) => Cell;
 };
 

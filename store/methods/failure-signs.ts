@@ -1,5 +1,5 @@
 /**
- * What can be seen, without a model, of each thing that an agent said in a run that failed: where it stands, how long it is beside the
+ * What can be seen, without a model, of each message of an agent in a failed run: where it stands, how long it is beside the
  * rest, whether it guesses, whether what it asked for went wrong, what it brings into the last words. Nothing here knows a framework:
  * who coordinates is seen from who hands over.
  */
@@ -7,8 +7,8 @@
 import { Type } from 'typebox';
 import { nullable } from './shapes.ts';
 
-/** One thing that was said or shown, in order. `failed`: what the record says of a tool's answer; null where it says nothing. */
-export const SpokenEntry = Type.Object({
+/** One entry of the transcript, in order. `failed`: the recorded status of a tool's result; null where it is unknown. */
+export const TranscriptEntry = Type.Object({
   kind: Type.Union([Type.Literal('agent'), Type.Literal('environment'), Type.Literal('user')]),
   agent: nullable(Type.String()),
   text: Type.String(),
@@ -16,7 +16,7 @@ export const SpokenEntry = Type.Object({
   failed: Type.Optional(nullable(Type.Boolean())),
 });
 
-export type SpokenEntry = {
+export type TranscriptEntry = {
   readonly kind: 'agent' | 'environment' | 'user';
   readonly agent: string | null;
   readonly text: string;
@@ -26,7 +26,7 @@ export type SpokenEntry = {
 
 export type FailedRun = {
   readonly question: string | null;
-  readonly entries: readonly SpokenEntry[];
+  readonly entries: readonly TranscriptEntry[];
 };
 
 export const SIGNS = [
@@ -58,9 +58,9 @@ export type Candidate<Name extends string = Sign> = {
 const GUESS =
   /\b(assum\w*|hypothetical\w*|simulat\w*|sample|placeholder|mock\w*|example|approximat\w*|estimat\w*|likely|guess\w*|presum\w*|typical\w*)\b/gi;
 const FAILURE = /\bexit ?code:? *[1-9]|\btraceback\b|\b\w*(?:error|exception)\b/i;
-/** An error is said early in what a tool shows; the rest may be a page about errors. */
+/** An error comes early in the output of a tool; the rest may be a page about errors. */
 const SEARCHED_FOR_FAILURE = 3000;
-/** Shorter last words (a bare end signal, a thank you) say nothing of the answer. */
+/** Shorter last words (a bare end signal, a thank you) do not hold the answer. */
 const SHORTEST_LAST_WORDS = 40;
 
 const count = (pattern: RegExp, text: string): number => text.match(pattern)?.length ?? 0;
@@ -69,11 +69,11 @@ const wordsOf = (text: string): Set<string> => new Set(text.toLowerCase().match(
 
 /** The entries of agents with their signs, in order. An entry of an agent without a name is no candidate. */
 export function signsOf({ question, entries }: FailedRun): Candidate[] {
-  const spoken = agentEntries(entries);
-  const longest = Math.max(1, ...spoken.map(({ text }) => text.length));
-  const coordinators = new Set(spoken.filter((one) => one.hands_over).map((one) => one.agent));
-  const brought = introductions(question, entries, spoken);
-  return spoken.map(({ agent, at, text, hands_over }, k) => {
+  const agentTexts = agentEntries(entries);
+  const longest = Math.max(1, ...agentTexts.map(({ text }) => text.length));
+  const coordinators = new Set(agentTexts.filter((one) => one.hands_over).map((one) => one.agent));
+  const brought = introductions(question, entries, agentTexts);
+  return agentTexts.map(({ agent, at, text, hands_over }, k) => {
     const before = entries[at - 1];
     const after = entries[at + 1];
     return {
@@ -97,7 +97,7 @@ export function signsOf({ question, entries }: FailedRun): Candidate[] {
   });
 }
 
-/** The same with what the reference tells: whether an entry names it, and whether it was named before and is no longer. */
+/** The same with the reference: whether an entry names it, and whether it was named before and is no longer. */
 export function signsWithReference(run: FailedRun, reference: string): Candidate<Sign | ReferenceSign>[] {
   const named = run.entries.map((entry) => names(entry.text, reference));
   const first = run.entries.findIndex((entry, i) => entry.kind !== 'user' && named[i]);
@@ -112,33 +112,35 @@ export function signsWithReference(run: FailedRun, reference: string): Candidate
   }));
 }
 
-function agentEntries(entries: readonly SpokenEntry[]) {
+function agentEntries(entries: readonly TranscriptEntry[]) {
   return entries.flatMap(({ kind, agent, text, hands_over }, at) =>
     kind === 'agent' && agent !== null ? [{ agent, text, hands_over, at }] : [],
   );
 }
 
-const hasFailed = ({ failed, text }: SpokenEntry): boolean =>
+const hasFailed = ({ failed, text }: TranscriptEntry): boolean =>
   failed ?? FAILURE.test(text.slice(0, SEARCHED_FOR_FAILURE));
 
-/** Share of the words in the last words, without those of the question, that each entry was the first to say. */
+/** Share of the words in the last words, without those of the question, that each entry was the first to use. */
 function introductions(
   question: string | null,
-  entries: readonly SpokenEntry[],
-  spoken: readonly { readonly at: number; readonly text: string }[],
+  entries: readonly TranscriptEntry[],
+  agentTexts: readonly { readonly at: number; readonly text: string }[],
 ): ReadonlyMap<number, number> {
-  const last = spoken.findLast(({ text }) => text.length > SHORTEST_LAST_WORDS) ?? spoken.at(-1);
+  const last = agentTexts.findLast(({ text }) => text.length > SHORTEST_LAST_WORDS) ?? agentTexts.at(-1);
   if (last === undefined) return new Map();
   const asked = wordsOf(question ?? '');
-  const telling = [...wordsOf(last.text)].filter((word) => !asked.has(word) && (/\d/.test(word) || word.length > 3));
-  const missing = new Set(telling);
+  const distinctive = [...wordsOf(last.text)].filter(
+    (word) => !asked.has(word) && (/\d/.test(word) || word.length > 3),
+  );
+  const missing = new Set(distinctive);
   const brought = new Map<number, number>();
   for (const [at, { text }] of entries.entries()) {
     if (at > last.at) break;
     const words = wordsOf(text);
     const found = [...missing].filter((word) => words.has(word));
     for (const word of found) missing.delete(word);
-    if (found.length > 0) brought.set(at, found.length / telling.length);
+    if (found.length > 0) brought.set(at, found.length / distinctive.length);
   }
   return brought;
 }
@@ -147,10 +149,10 @@ function introductions(
 function names(text: string, reference: string): boolean {
   const wanted = reference.trim().toLowerCase();
   if (wanted === '') return false;
-  const said = text.toLowerCase();
-  if (!/^[\d.,]+$/.test(wanted)) return said.includes(wanted);
-  for (let at = said.indexOf(wanted); at >= 0; at = said.indexOf(wanted, at + 1)) {
-    const beside = (said[at - 1] ?? ' ') + (said[at + wanted.length] ?? ' ');
+  const lower = text.toLowerCase();
+  if (!/^[\d.,]+$/.test(wanted)) return lower.includes(wanted);
+  for (let at = lower.indexOf(wanted); at >= 0; at = lower.indexOf(wanted, at + 1)) {
+    const beside = (lower[at - 1] ?? ' ') + (lower[at + wanted.length] ?? ' ');
     if (!/[\d]/.test(beside) && !/[.,]/.test(beside[0]!)) return true;
   }
   return false;

@@ -1,5 +1,5 @@
 /**
- * The normalisation that GRPO, Dr. MAS and AT-GRPO share and that only their group keys tell apart, as verl computes it
+ * The normalisation that GRPO, Dr. MAS and AT-GRPO share and that differ only in their group keys, as verl computes it
  * (`verl/trainer/ppo/core_algos.py`, compute_grpo_outcome_advantage): (r − mean) / (std with ddof 1 + eps), and a group of one
  * is measured against mean 0 and std 1, so that its reward comes through as its advantage.
  */

@@ -55,7 +55,7 @@ export type Method<Name extends string = string, Input = unknown, Params = unkno
   readonly summary: string;
   /** Parameters with their defaults; a parameter that is not here is refused by name. */
   readonly params: Params;
-  /** JSON Schema (TypeBox) of each parameter whose default does not say enough: a choice, a bound, or null beside something else. */
+  /** JSON Schema (TypeBox) of each parameter whose default is not sufficient: a choice, a bound, or null beside something else. */
   readonly limits?: { readonly [Param in keyof Params]?: object };
   /** JSON Schema (TypeBox) of the input, checked before `run`. */
   readonly input: object;

@@ -1,4 +1,4 @@
-/** From a score for each candidate to a ranked diagnosis: one line an agent, with the entry that speaks most against it. */
+/** From a score for each candidate to a ranked diagnosis: one line an agent, with its most suspicious entry. */
 
 export type Blamed = {
   readonly agent: string;
@@ -11,7 +11,7 @@ export type Blamed = {
 };
 
 /**
- * Softmax over entries; an agent has the sum of its entries. The surest agent comes first, then the one that spoke first.
+ * Softmax over entries; an agent has the sum of its entries. The surest agent comes first, then the one with the earliest entry.
  * NaN where a score is not finite, which whoever runs a method refuses.
  */
 export function rankBlame(

@@ -1,4 +1,4 @@
-/** How a method says that its input does not fit: one error code, the field, what was expected and what came. */
+/** How a method refuses input that does not fit: one error code, the field, what was expected and what came. */
 
 import { got, TroupeError } from '../../errors.ts';
 

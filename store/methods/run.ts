@@ -1,5 +1,5 @@
 /**
- * The door through which anyone from outside runs a method: parameters are told from data by name, both are checked,
+ * The entry point for running a method from outside: parameters are separated from data by name, both are checked,
  * and what does not fit is refused with the field, what was expected and what came. The method itself stays a plain function.
  */
 

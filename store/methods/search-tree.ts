@@ -1,4 +1,4 @@
-/** What roll-outs say of the nodes of a search tree. Source: milad1378yz/MASPRM, src/mcts.py. */
+/** Values of the nodes of a search tree from roll-outs. Source: milad1378yz/MASPRM, src/mcts.py. */
 
 export type NodeValue = { readonly visits: number; readonly q: number };
 type Rollout = { readonly path: readonly string[]; readonly correct: boolean };

@@ -1,6 +1,6 @@
 /**
  * The small numeric pieces that methods share. Everything is IEEE double precision; every ordering is stable; a standard deviation
- * always says its divisor. A null is left out of the statistics and is never counted as 0.
+ * always states its divisor. A null is omitted from the statistics and is never counted as 0.
  */
 
 /** What rows are grouped by. A number and the same digits as text are two groups. */

@@ -1,4 +1,4 @@
-/** What a filter says about one item. */
+/** The result of a filter for one item. */
 export type Verdict = {
   readonly id: string | number;
   readonly keep: boolean;

@@ -1,5 +1,5 @@
 /**
- * What an event says once all its amendments are known. Both the event and the amendments stay in the log; the tables show this.
+ * The effective content of an event once all its amendments are known. Both the event and the amendments stay in the log; the tables show this.
  * Amendments apply in the order of (time, id), whatever the order of arrival.
  */
 import { asSent, decodeDraft } from '../../ingest/decode.ts';

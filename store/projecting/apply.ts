@@ -11,14 +11,14 @@ import { type Prepared, prepare } from './prepare.ts';
 import { type Positions, partitionName, type Read } from './read-news.ts';
 import { episodesOf, reproject, revisionsOf } from './reproject.ts';
 import { RowBuffer } from './row-buffer.ts';
-import { episodesWithForeign, noteForeign, type Settle, settle, tasksOf, toldOf } from './settle.ts';
+import { episodesWithForeign, noteForeign, type Settle, settle, taskDigests, tasksOf } from './settle.ts';
 import { holdable } from './trial-rows.ts';
 import { writeBatch } from './write-batch.ts';
 import { remove } from './write-rows.ts';
 
 export type ApplyOptions = {
-  /** Told how many spans of earlier batches a batch had to tell again. */
-  readonly onToldAgain?: (spans: number) => void;
+  /** Called with the number of spans of earlier batches that a batch had to map again. */
+  readonly onReplayedSpans?: (spans: number) => void;
 };
 
 /** What a batch is applied to, and how what follows from it is done. */
@@ -35,27 +35,27 @@ type Batch = Applying & { readonly prepared: Prepared | null };
  * the batch is then applied one by one, and the event becomes a dead letter. What fails for the environment's sake (connection, disk,
  * lock, deadlock) is thrown and tried again. Answers with the events that became dead letters.
  */
-export async function applyOrBury(
+export async function applyBatch(
   tx: Session,
   events: readonly Read[],
-  { onToldAgain = () => {}, ...batch }: ApplyOptions & Batch,
+  { onReplayedSpans = () => {}, ...batch }: ApplyOptions & Batch,
 ): Promise<ReadonlySet<Read>> {
   const dead = new Set<Read>();
-  const told = async (work: Promise<number>) => onToldAgain(await work);
-  if ((await failure(tx, () => told(applyEvents(tx, events, batch)))) === null) return dead;
+  const counted = async (work: Promise<number>) => onReplayedSpans(await work);
+  if ((await failure(tx, () => counted(applyEvents(tx, events, batch)))) === null) return dead;
   const applied = new Map(batch.applied?.map((place) => [partitionName(place), place]));
   for (const event of events) {
     const one = { ...batch, prepared: null, applied: batch.applied === null ? null : [...applied.values()] };
-    let reason = await failure(tx, () => told(applyEvents(tx, [event], one)));
-    // What one span tells must not keep the others of its trace out of the tables.
+    let reason = await failure(tx, () => counted(applyEvents(tx, [event], one)));
+    // An event derived from one span must not keep the others of its trace out of the tables.
     if (reason !== null && event.name === 'span.recorded') {
-      reason = await failure(tx, () => told(applyCarefully(tx, event, one)));
+      reason = await failure(tx, () => counted(applyCarefully(tx, event, one)));
     }
     const { log, partition, position } = event;
     applied.set(partitionName(event), { log, partition, position: Number(position) + 1 });
     if (reason === null) continue;
     dead.add(event);
-    await keepLetter(tx, await placeText(tx, event), encodeEnvelope(await asItCame(tx, event)), reason);
+    await recordDeadLetter(tx, await placeText(tx, event), encodeEnvelope(await asItCame(tx, event)), reason);
   }
   return dead;
 }
@@ -88,7 +88,7 @@ async function placeText(tx: Session, { log, partition, position }: Read): Promi
   return `${rows[0]!.label}/${partition}/${position}`;
 }
 
-async function keepLetter(tx: Session, place: string, envelope: object, reason: string): Promise<void> {
+async function recordDeadLetter(tx: Session, place: string, envelope: object, reason: string): Promise<void> {
   const raw = Buffer.from(JSON.stringify(envelope));
   await tx.query(
     `insert into troupe.dead_letters as d (door, place, raw, code, field, expected, got, digest)
@@ -98,7 +98,7 @@ async function keepLetter(tx: Session, place: string, envelope: object, reason: 
   );
 }
 
-/** Applies events; answers how many spans of earlier batches were told again. */
+/** Applies events; returns how many spans of earlier batches were mapped again. */
 async function applyEvents(tx: Session, events: readonly Read[], batch: Batch): Promise<number> {
   const history = await historyOf(tx, events);
   const { corrected } = history;
@@ -108,7 +108,7 @@ async function applyEvents(tx: Session, events: readonly Read[], batch: Batch): 
   return write(tx, events, history, { ...batch, prepared });
 }
 
-/** Each event that spans tell is tried by itself first, and refused where the tables cannot hold it. */
+/** Each event derived from spans is tried by itself first, and refused where the tables cannot hold it. */
 async function applyCarefully(tx: Session, event: Read, batch: Applying): Promise<number> {
   const history = await historyOf(tx, [event]);
   const prepared = await prepare(tx, without([event], history.corrected), batch.applied, (traces) =>
@@ -158,28 +158,28 @@ async function write(
   for (const { key, position } of events) if (key.startsWith('e/')) touched.set(key.slice(2), Number(position));
   const foreign = new Set([...named, ...touched.keys()]);
   const tasks = tasksOf(keys);
-  const toldBefore = await toldOf(tx, tasks);
-  await takeAway(tx, traces.unsaid, foreign);
+  const digestsBefore = await taskDigests(tx, tasks);
+  await takeAway(tx, traces.retracted, foreign);
   await writeBatch(tx, buffer, new Set(episodesOf(begun)));
-  for (const { draft, reason } of traces.refused) await keepLetter(tx, 'trace', encodeEnvelope(draft), reason);
+  for (const { draft, reason } of traces.refused) await recordDeadLetter(tx, 'trace', encodeEnvelope(draft), reason);
   const orphaned = await episodesWithForeign(tx, corrected);
   for (const [id, revision] of await revisionsOf(tx, corrected)) {
     touched.set(id, Math.max(touched.get(id) ?? 0, revision + 1));
   }
-  const told = new Map(traces.now);
+  const derived = new Map(traces.now);
   for (const key of corrected) {
     const now = await reproject(tx, key, foreign, events, applied);
-    if (now) told.set(key, now);
+    if (now) derived.set(key, now);
   }
-  await settle(tx, { told, touched, tasks, toldBefore, foreign, orphaned });
-  return traces.toldAgain;
+  await settle(tx, { derived, touched, tasks, digestsBefore, foreign, orphaned });
+  return traces.replayedSpans;
 }
 
-/** Removes what these events said. A task stays: `keepTasks` knows whether others told it too. */
-async function takeAway(tx: Session, unsaid: readonly Stored[], foreign: Set<string>): Promise<void> {
-  if (unsaid.length === 0) return;
+/** Removes the rows of these events. A task stays: `keepTasks` knows whether other traces define it too. */
+async function takeAway(tx: Session, retracted: readonly Stored[], foreign: Set<string>): Promise<void> {
+  if (retracted.length === 0) return;
   const gone = new RowBuffer();
-  for (const event of unsaid) {
+  for (const event of retracted) {
     if (event.name === 'task.defined') continue;
     noteForeign(foreign, event);
     gone.add(rowsOf(effective(event)));

@@ -1,6 +1,6 @@
 /**
  * Episodes that nobody closes are closed here, with episode.finished at the time of their last event. Its id is made of the episode and
- * that time, so two workers that close it say the same thing, and it is closed again after a later event has opened it again.
+ * that time, so two workers that close it write the same event, and it is closed again after a later event has opened it again.
  */
 import { decodeDraft } from '../../ingest/decode.ts';
 import type { Draft } from '../../ingest/events.ts';
@@ -47,7 +47,7 @@ const open = (condition: Expression<SqlBool>, after: string) =>
     .select(sql<string | null>`to_char(e.last_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`.as('last_at'))
     .where(sql<SqlBool>`e.closed is not true`)
     .where('e.episode_id', '>', after)
-    // An episode that is only known by what was said about it was never opened.
+    // An episode that is only known by feedback on it was never opened.
     .where(sql<SqlBool>`(e.started_version is not null or e.calls + e.messages + e.tool_calls > 0)`)
     .where(condition)
     .orderBy('e.episode_id')
@@ -67,7 +67,7 @@ async function closeAll(db: Db, log: EventLog, reason: string, condition: Expres
   }
 }
 
-/** What its producer said at an earlier end still holds. */
+/** The data of its producer at an earlier end still hold. */
 function closingOf({ episode_id, last_at, outcome, answer, final, exit_status, totals }: Open, reason: string) {
   const { event } = decodeDraft({
     name: 'episode.finished',

@@ -1,4 +1,4 @@
-/** What a batch of events says, before anything is written: the rows of each, and what the traces of its spans tell now. */
+/** The rows of a batch of events, before anything is written, and the events now derived from the traces of its spans. */
 import { setImmediate as pause } from 'node:timers/promises';
 import type { Session } from '../db/pool.ts';
 import { rowsOf } from '../projections/catalogue.ts';
@@ -7,11 +7,11 @@ import type { Stored } from './amend.ts';
 import type { Positions, Read } from './read-news.ts';
 import { RowBuffer } from './row-buffer.ts';
 import { noteForeign } from './settle.ts';
-import { type Retelling, retell } from './traces.ts';
+import { diffTraces, type TraceDiff } from './traces.ts';
 
 export type Prepared = {
   readonly buffer: RowBuffer;
-  readonly traces: Retelling;
+  readonly traces: TraceDiff;
   /** Ids by which feedback from elsewhere may find its target. */
   readonly foreign: ReadonlySet<string>;
 };
@@ -19,12 +19,12 @@ export type Prepared = {
 /** Events after which whatever else waits in this process has its turn. */
 const AT_A_TIME = 100;
 
-/** Reads no more than the log, so it may be done for events whose time has not come. `mend` may leave out some of what spans tell. */
+/** Reads no more than the log, so it may be done for events whose time has not come. `mend` may remove some of the events derived from spans. */
 export async function prepare(
   tx: Session,
   events: readonly Read[],
   applied: Positions | null,
-  mend: (traces: Retelling) => Promise<Retelling> = async (traces) => traces,
+  mend: (traces: TraceDiff) => Promise<TraceDiff> = async (traces) => traces,
 ): Promise<Prepared> {
   const buffer = new RowBuffer();
   const foreign = new Set<string>();
@@ -36,8 +36,8 @@ export async function prepare(
     }
   };
   await addAll(events);
-  const traces = await mend(await retell(tx, events, applied));
-  // A task is not the trace's own: others may have told it too, and `keepTasks` knows what they say together.
-  await addAll(traces.said.filter(({ name }) => name !== 'task.defined'));
+  const traces = await mend(await diffTraces(tx, events, applied));
+  // A task is not the trace's own: other traces may define it too, and `keepTasks` combines them.
+  await addAll(traces.added.filter(({ name }) => name !== 'task.defined'));
   return { buffer, traces, foreign };
 }

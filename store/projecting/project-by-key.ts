@@ -1,12 +1,12 @@
 /**
  * The log into empty tables, key by key instead of in the order of arrival. However the events of a key lie among those of others, its
- * rows are made once: nothing that was written is looked for, told again or summed up again. What is appended meanwhile is left alone.
+ * rows are made once: nothing that was written is looked up, mapped again or summed up again. What is appended meanwhile is left alone.
  */
 import { KEYED } from '../../ingest/log/keyed.ts';
 import type { Place } from '../../ingest/log/postgres.ts';
 import { copiedRows } from '../db/copied-rows.ts';
 import type { Db, Session } from '../db/pool.ts';
-import { applyOrBury } from './apply.ts';
+import { applyBatch } from './apply.ts';
 import { logEnds } from './positions.ts';
 import { type Prepared, prepare } from './prepare.ts';
 import { APPLYING } from './projector.ts';
@@ -18,7 +18,7 @@ export type ByKeyOptions = {
   readonly schema: string;
   /** Name under which positions are kept; there are none of it yet. */
   readonly projection: string;
-  /** Events of a transaction. A key is cut only where it has more than these, and then told as the projector tells it. */
+  /** Events of a transaction. A key is cut only where it has more than these, and then processed as the projector does. */
   readonly portion?: number;
   readonly onApplied?: (events: number) => void;
 };
@@ -44,7 +44,7 @@ export async function projectByKey(db: Db, options: ByKeyOptions): Promise<void>
     const { events, prepared, applied, next }: Portion = await reading;
     reading = next === null ? null : read(next);
     if (events.length === 0) continue;
-    const dead = await db.transaction((tx) => applyOrBury(tx, events, { prepared, applied, settle }), {
+    const dead = await db.transaction((tx) => applyBatch(tx, events, { prepared, applied, settle }), {
       settings: `${APPLYING}; ${settings}`,
     });
     for (const event of events) counts.get(partitionName(event))![dead.has(event) ? 'dead' : 'applied']++;

@@ -9,7 +9,7 @@ import { KEYED } from '../../ingest/log/keyed.ts';
 import { EMBEDDED_LOG, LOG_CHANNEL, type Place } from '../../ingest/log/postgres.ts';
 import { onNews } from '../db/news.ts';
 import type { Db, Session } from '../db/pool.ts';
-import { type ApplyOptions, applyOrBury } from './apply.ts';
+import { type ApplyOptions, applyBatch } from './apply.ts';
 import { ARCHIVE, FACTS, homesAmong, homesOf, lockAllHomes, lockHomes } from './homes.ts';
 import { partitionShare } from './leases.ts';
 import { lag } from './positions.ts';
@@ -56,7 +56,7 @@ type Ahead = { readonly from: From; readonly news: News; readonly prepared: Prep
 
 type Turn = {
   readonly ahead: Ahead | null;
-  /** Told from where more is to be read, before the batch is written. */
+  /** Called with the positions to read on from, before the batch is written. */
   readonly onward: (from: From) => void;
 };
 
@@ -122,7 +122,7 @@ async function applyNext(
   if (mine !== null) await lockForeignHomes(tx, events);
   if (!news.all && news.bytes < MOST_AHEAD_BYTES)
     onward({ own: movedBy(events, from.own), all: movedBy(events, from.all) });
-  const dead = await applyOrBury(tx, events, {
+  const dead = await applyBatch(tx, events, {
     ...options,
     applied: from.all,
     prepared: usable?.prepared ?? null,
@@ -150,7 +150,7 @@ async function lockForeignHomes(tx: Session, events: readonly Read[]): Promise<v
   );
 }
 
-/** Told on this channel when the tables moved. */
+/** Channel that is notified when the tables moved. */
 export const PROJECTED_CHANNEL = 'troupe_projected';
 
 /** Locks what the projection of the tables reads from the embedded log, or all that another projection reads. */
@@ -241,7 +241,7 @@ export async function isUnsettled(db: Session): Promise<boolean> {
 
 export type RunOptions = {
   readonly signal: AbortSignal;
-  /** Told of trouble that is waited out: a database that is away, a lock that is held. */
+  /** Called with errors that are waited out: an unreachable database, a lock that is held. */
   readonly onTrouble?: (error: unknown) => void;
 };
 
@@ -249,7 +249,7 @@ const MOST_REST_MS = 1000;
 
 /**
  * Projects until stopped, waiting out what the environment fails at, and shares the partitions with all who do the same. Appends come in
- * bursts, so a batch waits 15 ms for company: fewer transactions, fewer flushes. Where most of the work was telling traces again of
+ * bursts, so a batch waits 15 ms for company: fewer transactions, fewer flushes. Where most of the work was mapping traces again of
  * which a little more had come, as much time is left to whatever else runs, up to a second: a trace that comes span by span never takes
  * more than half of a processor.
  */
@@ -257,10 +257,10 @@ export async function runProjector(db: Db, { signal, onTrouble = () => {} }: Run
   let rest = 0;
   let again = 0;
   const { claim, release } = partitionShare(randomUUID());
-  const onToldAgain = (spans: number) => {
+  const onReplayedSpans = (spans: number) => {
     again += spans;
   };
-  const { next } = batches(db, { share: () => claim(db), onToldAgain });
+  const { next } = batches(db, { share: () => claim(db), onReplayedSpans });
   await onNews(db, LOG_CHANNEL, { signal, gatherMs: 15, onTrouble }, async () => {
     if (rest > 0) await sleep(rest, undefined, { signal }).catch(() => {});
     again = 0;

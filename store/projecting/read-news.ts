@@ -27,8 +27,8 @@ export type News = {
 };
 
 /**
- * What comes after the positions. A batch tells the traces of its spans from the beginning, so of a partition that has more to read
- * as many events are taken as these traces have spans already: batches double, and n spans that wait are told n log n times, not n².
+ * What comes after the positions. A batch maps the traces of its spans from the beginning, so of a partition that has more to read
+ * as many events are taken as these traces have spans already: batches double, and n spans that wait are mapped n log n times, not n².
  */
 export async function readNews(tx: Session, positions: Positions, perPartition: number): Promise<News> {
   const news = await read(tx, positions, perPartition);
@@ -91,7 +91,7 @@ async function read(tx: Session, positions: Positions, perPartition: number): Pr
 
 /**
  * Without the events at the end of these partitions that have one key, of which more may follow: what is written once need not be looked
- * for, told again and summed up again. A key that fills the batch of its partition is cut.
+ * for, mapped again and summed up again. A key that fills the batch of its partition is cut.
  */
 function withoutCut(events: readonly Read[], full: ReadonlySet<string>): readonly Read[] {
   const firsts = new Map<string, number>();

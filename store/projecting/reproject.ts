@@ -17,8 +17,8 @@ import type { Rows } from '../projections/projection.ts';
 import { amended, type Stored } from './amend.ts';
 import type { Positions, Read } from './read-news.ts';
 import { RowBuffer } from './row-buffer.ts';
-import { episodesWithForeign, noteForeign, settle, tasksOf, toldOf } from './settle.ts';
-import { withTold } from './traces.ts';
+import { episodesWithForeign, noteForeign, settle, taskDigests, tasksOf } from './settle.ts';
+import { withDerived } from './traces.ts';
 import { remove, upsert } from './write-rows.ts';
 
 const EVENTS_OF_KEY = prepare<{ key: string }>('events_of_key')((value) =>
@@ -32,8 +32,8 @@ const EVENTS_OF_KEY = prepare<{ key: string }>('events_of_key')((value) =>
 );
 
 /**
- * A key with amendments is made anew from all its events: whatever the amended events said before is gone first. Answers with what its
- * spans tell now; null where it has none.
+ * Rebuilds a key with amendments from all its events: the rows of the amended events are removed first. Returns the events derived
+ * from its spans; null where it has none.
  */
 export async function reproject(
   tx: Session,
@@ -43,7 +43,11 @@ export async function reproject(
   applied: Positions | null = null,
 ): Promise<readonly Stored[] | null> {
   const stored = (await rowsOfPrepared(tx, EVENTS_OF_KEY, { key })) as Read[];
-  const { events, unsaid, told } = withTold(stored, batch?.filter((event) => event.key === key) ?? null, applied);
+  const { events, retracted, derived } = withDerived(
+    stored,
+    batch?.filter((event) => event.key === key) ?? null,
+    applied,
+  );
   const amendments = events.filter((event) => event.name === 'record.amended');
   const before = new RowBuffer();
   const after = new RowBuffer();
@@ -53,9 +57,9 @@ export async function reproject(
     buffer.add(rows);
     return rows;
   };
-  // A task that spans tell is not this key's: others may have told it too, and `keepTasks` knows what they say together.
+  // A task derived from spans is not this key's: other traces may define it too, and `keepTasks` combines them.
   const own = (event: Stored): boolean => event.key === key;
-  for (const event of unsaid.filter(own)) add(before, event);
+  for (const event of retracted.filter(own)) add(before, event);
   for (const event of events) {
     if (!own(event)) continue;
     add(before, event);
@@ -72,7 +76,7 @@ export async function reproject(
   }
   for (const target of [...TARGETS].reverse()) await remove(tx, target, before.rowsFor(target));
   for (const target of TARGETS) await upsert(tx, target, after.rowsFor(target));
-  return told?.flatMap((event) => (own(event) ? [event] : (amended(event, amendments) ?? []))) ?? null;
+  return derived?.flatMap((event) => (own(event) ? [event] : (amended(event, amendments) ?? []))) ?? null;
 }
 
 /** Episodes of these keys with the revision of their rows. */
@@ -111,14 +115,14 @@ export async function reprojectKeys(tx: Session, keys: readonly string[]): Promi
   const foreign = new Set<string>(touched.keys());
   const orphaned = await episodesWithForeign(tx, all);
   const tasks = tasksOf(keys);
-  const toldBefore = await toldOf(tx, tasks);
+  const digestsBefore = await taskDigests(tx, tasks);
   await takeRows(tx, keys);
-  const told = new Map<string, readonly Stored[]>();
+  const derived = new Map<string, readonly Stored[]>();
   for (const key of keys) {
     const now = await reproject(tx, key, foreign, null);
-    if (now) told.set(key, now);
+    if (now) derived.set(key, now);
   }
-  await settle(tx, { told, touched, tasks, toldBefore, foreign, orphaned });
+  await settle(tx, { derived, touched, tasks, digestsBefore, foreign, orphaned });
 }
 
 /**
@@ -127,7 +131,7 @@ export async function reprojectKeys(tx: Session, keys: readonly string[]): Promi
  */
 export async function forgetKeys(tx: Session, keys: readonly string[], groups: readonly string[]): Promise<void> {
   const episodes = episodesOf(keys);
-  const spoken = await readRows(
+  const responses = await readRows(
     tx,
     facts
       .selectFrom('calls')
@@ -137,20 +141,20 @@ export async function forgetKeys(tx: Session, keys: readonly string[], groups: r
       .where('response_id', 'is not', null)
       .$narrowType<{ id: NotNull }>(),
   );
-  const told = await readRows(
+  const fromTraces = await readRows(
     tx,
     facts.selectFrom('told_tasks').select('task_id as id').distinct().where('episode_id', '=', anyOf(episodes)),
   );
-  const tasks = told.map((row) => row.id);
-  const toldBefore = await toldOf(tx, tasks);
+  const tasks = fromTraces.map((row) => row.id);
+  const digestsBefore = await taskDigests(tx, tasks);
   await takeRows(tx, keys);
   await countOf(tx, facts.deleteFrom('scores').where('key', '=', anyOf(groups.map((group) => `g/${group}`))));
   await settle(tx, {
-    told: new Map(episodes.map((id) => [`e/${id}`, []])),
+    derived: new Map(episodes.map((id) => [`e/${id}`, []])),
     touched: new Map(),
     tasks,
-    toldBefore,
-    foreign: new Set([...episodes, ...spoken.map((row) => row.id)]),
+    digestsBefore,
+    foreign: new Set([...episodes, ...responses.map((row) => row.id)]),
     orphaned: [],
   });
 }

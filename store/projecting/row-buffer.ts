@@ -1,4 +1,4 @@
-/** The rows of a batch by table and key: what several events say about one key stands together. */
+/** The rows of a batch by table and key: the parts of several events for one key are together. */
 import { groupBy } from '../methods/statistics.ts';
 import { TARGETS } from '../projections/catalogue.ts';
 import type { Row, Rows, Target } from '../projections/projection.ts';
@@ -16,7 +16,7 @@ const PLACES: ReadonlyMap<Target, readonly [table: Table, at: number]> = new Map
   TABLES.flatMap((table) => table.targets.map((target, i) => [target, [table, i + 1]] as const)),
 );
 
-/** One row in parts: the first has its key, the others are what each target of the table says. */
+/** One row in parts: the first has its key, the others are the columns of each target of the table. */
 export type Parts = readonly (Row | undefined)[];
 
 /** Collects the rows of a batch; of several rows of one target with one key only the last version stays, since a statement may touch a row once. */
@@ -57,7 +57,7 @@ export class RowBuffer {
   }
 }
 
-/** What the target at this place says, of each row of which it says anything. */
+/** The part of the target at this place, of each row that has one. */
 export const partsAt = (rows: Iterable<Parts>, at: number): readonly Row[] =>
   Array.from(rows, (parts) => parts[at]).filter((row) => row !== undefined);
 

@@ -1,4 +1,4 @@
-/** What follows from rows that changed: tasks that several tell, summaries, and feedback from elsewhere that finds or loses its target. */
+/** What follows from rows that changed: tasks that several traces define, summaries, and feedback from elsewhere that finds or loses its target. */
 import type { EventData } from '../../ingest/events.ts';
 import type { Session } from '../db/pool.ts';
 import { anyOf, facts, type NotNull, prepare, rowsOf, rowsOfPrepared, sql } from '../db/query.ts';
@@ -8,12 +8,12 @@ import { summarise } from './summaries.ts';
 import { keepTasks, mendTasks } from './tasks-of-traces.ts';
 
 export type Changed = {
-  /** What spans tell now, by key. */
-  readonly told: ReadonlyMap<string, readonly Stored[]>;
+  /** The events derived from spans now, by key. */
+  readonly derived: ReadonlyMap<string, readonly Stored[]>;
   /** Episodes that changed, each with the least that its revision is now. */
   readonly touched: ReadonlyMap<string, number>;
   readonly tasks: readonly string[];
-  readonly toldBefore: ReadonlyMap<string, string>;
+  readonly digestsBefore: ReadonlyMap<string, string>;
   readonly foreign: ReadonlySet<string>;
   /** Episodes that feedback from elsewhere was attached to before. */
   readonly orphaned: readonly string[];
@@ -23,7 +23,7 @@ export type Changed = {
 export type Unsettled = {
   /** Ids by which feedback from elsewhere may find, or now lose, its target. */
   readonly foreign: readonly string[];
-  /** Tasks that traces tell otherwise now. */
+  /** Tasks whose definition by traces changed. */
   readonly tasks: readonly string[];
   /** Tasks that changed, whose episodes were judged. */
   readonly played: readonly string[];
@@ -37,9 +37,9 @@ export type Settle = (tx: Session, changed: Changed) => Promise<void>;
 /** At once: the transaction holds the locks of all keys. */
 export const settle: Settle = async (tx, changed) => {
   const { foreign, tasks, played, episodes } = await settleOwn(tx, changed);
-  const toldBefore = await toldOf(tx, tasks);
+  const digestsBefore = await taskDigests(tx, tasks);
   await mendTasks(tx, tasks);
-  await touchPlayed(tx, [...played, ...(await changedTasks(tx, toldBefore, tasks))]);
+  await touchPlayed(tx, [...played, ...(await changedTasks(tx, digestsBefore, tasks))]);
   const attached = await attachForeign(tx, foreign);
   await summarise(tx, new Map([...new Set([...attached, ...episodes])].map((id) => [id, 0])));
 };
@@ -54,12 +54,12 @@ export const settleLater: Settle = async (tx, changed) => {
 /** What matters to the keys of the batch alone. Returns the rest. */
 async function settleOwn(
   tx: Session,
-  { told, touched, tasks, toldBefore, foreign, orphaned }: Changed,
+  { derived, touched, tasks, digestsBefore, foreign, orphaned }: Changed,
 ): Promise<Unsettled> {
-  const retold = await keepTasks(tx, told);
+  const changed = await keepTasks(tx, derived);
   await summarise(tx, touched);
-  const played = await changedTasks(tx, toldBefore, tasks);
-  return { foreign: [...foreign], tasks: retold, played, episodes: orphaned };
+  const played = await changedTasks(tx, digestsBefore, tasks);
+  return { foreign: [...foreign], tasks: changed, played, episodes: orphaned };
 }
 
 /** Ids of the tasks among these keys. */
@@ -67,34 +67,34 @@ export const tasksOf = (keys: Iterable<string>): string[] => [
   ...new Set([...keys].filter((key) => key.startsWith('t/')).map((key) => key.slice(2))),
 ];
 
-const TOLD = prepare<{ tasks: readonly string[] }>('tasks_told')((value) =>
+const TASK_DIGESTS = prepare<{ tasks: readonly string[] }>('task_digests')((value) =>
   facts
     .selectFrom('tasks')
     .select('task_id as id')
     .select(
-      sql<string>`md5((query, content, ground_truth, reference, tests, constraints, domain, tags)::text)`.as('told'),
+      sql<string>`md5((query, content, ground_truth, reference, tests, constraints, domain, tags)::text)`.as('digest'),
     )
     .where('task_id', '=', anyOf(value('tasks'))),
 );
 
-/** What is told of each task that a method may read, without when and by which event. */
-export async function toldOf(tx: Session, tasks: readonly string[]): Promise<ReadonlyMap<string, string>> {
+/** A digest of the columns of each task that a method may read, without time and event. */
+export async function taskDigests(tx: Session, tasks: readonly string[]): Promise<ReadonlyMap<string, string>> {
   if (tasks.length === 0) return new Map();
-  const rows = await rowsOfPrepared(tx, TOLD, { tasks });
-  return new Map(rows.map((row) => [row.id, row.told]));
+  const rows = await rowsOfPrepared(tx, TASK_DIGESTS, { tasks });
+  return new Map(rows.map((row) => [row.id, row.digest]));
 }
 
-/** Those of these tasks that are told otherwise now. */
+/** Those of these tasks whose definition changed. */
 export async function changedTasks(
   tx: Session,
   before: ReadonlyMap<string, string>,
   tasks: readonly string[],
 ): Promise<readonly string[]> {
-  const now = await toldOf(tx, tasks);
+  const now = await taskDigests(tx, tasks);
   return tasks.filter((id) => now.get(id) !== before.get(id));
 }
 
-/** Whoever has judged an episode must see that its task is told otherwise now: another ground truth is another verdict. */
+/** Episodes are judged again when their task changes: another ground truth is another verdict. */
 async function touchPlayed(tx: Session, tasks: readonly string[]): Promise<void> {
   await touch(tx, await judgedEpisodesOf(tx, tasks));
 }

@@ -1,7 +1,7 @@
 /**
  * The one projection that reads other rows: counts, reward and last activity of an episode, recomputed from its own rows in the
  * transaction that changed one of them. A reward is the last by (time, id); where there is none it is null, not 0. Task and group are
- * those of episode.started; where it names none, those of the last call that does, as the gateway's headers say. Who spoke is the set of
+ * those of episode.started; where it names none, those of the last call that does, as in the gateway's headers. What generated the calls is the set of
  * policies, of checkpoints and of weights that its calls name; the weights of a call are its checkpoint, else its model.
  */
 import type { Session } from '../db/pool.ts';
@@ -56,7 +56,7 @@ on conflict (episode_id) do update set task_id = excluded.task_id, group_id = ex
 
 /**
  * Recomputes the summaries of these episodes; `touched` maps each to the least that its revision is afterwards:
- * the position of its last event, 0 where the cause lies in another partition. A revision grows with every call, so that whoever has read an episode can tell that it changed since.
+ * the position of its last event, 0 where the cause lies in another partition. A revision grows with every call, so that whoever has read an episode can see that it changed since.
  */
 export async function summarise(tx: Session, touched: ReadonlyMap<string, number>): Promise<void> {
   if (touched.size === 0) return;

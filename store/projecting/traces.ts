@@ -1,7 +1,7 @@
 /**
- * Traces in the tables. The log keeps the spans of a trace as they came (`span.recorded`); what they say together is told anew
- * whenever more of them are read, and the tables change by the difference: what is said for the first time is written, what is said
- * no longer is taken away. The same spans give the same rows, in whatever order and however many at a time they were read.
+ * Traces in the tables. The log keeps the spans of a trace unchanged (`span.recorded`); the events of all of them together are derived
+ * again whenever more are read, and the tables change by the difference: the rows of added events are written, those of retracted
+ * events are removed. The same spans give the same rows, in whatever order and however many at a time they were read.
  */
 import { asSent, checkDraft } from '../../ingest/decode.ts';
 import { type Draft, VOCABULARY } from '../../ingest/events.ts';
@@ -12,18 +12,18 @@ import type { Stored } from './amend.ts';
 import { EARLIER, earlierParams, isEarlier } from './earlier.ts';
 import type { Positions, Read } from './read-news.ts';
 
-/** What a trace says, and what of it no table can hold, with the reason: an event that it told, or a span that cannot be told. */
-export type Told = {
+/** The events of a trace, and what no table can hold, with the reason: a derived event, or a span that cannot be mapped. */
+export type TraceEvents = {
   readonly events: readonly Stored[];
   readonly refused: readonly Refused[];
 };
 export type Refused = { readonly draft: Draft | Stored; readonly reason: string };
 
-/** The events that the spans of one trace tell together. A span that makes telling fail is refused, the others are told. Never throws. */
-export function toldBy(spans: readonly Stored[]): Told {
+/** The events derived from the spans of one trace together. A span that makes this fail is refused, the others are mapped. Never throws. */
+export function traceEventsOf(spans: readonly Stored[]): TraceEvents {
   const events: Stored[] = [];
-  const { told, refused } = tellable(spans);
-  for (const draft of told) {
+  const { derived, refused } = deriveEvents(spans);
+  for (const draft of derived) {
     const { event, refusal } = checkDraft(draft);
     if (event) {
       const { key, source, id, name, time } = event;
@@ -34,31 +34,31 @@ export function toldBy(spans: readonly Stored[]): Told {
   return { events, refused };
 }
 
-/** What the spans tell, without those that make telling fail: first each that fails by itself, then, by id, each that fails beside others. */
-function tellable(spans: readonly Stored[]): { readonly told: readonly Draft[]; readonly refused: Refused[] } {
+/** The events derived from the spans, without those that fail: first each that fails by itself, then, by id, each that fails beside others. */
+function deriveEvents(spans: readonly Stored[]): { readonly derived: readonly Draft[]; readonly refused: Refused[] } {
   const refused: Refused[] = [];
-  const tell = (some: readonly Stored[]): { readonly told: readonly Draft[] } | { readonly reason: string } => {
+  const derive = (some: readonly Stored[]): { readonly derived: readonly Draft[] } | { readonly reason: string } => {
     try {
-      const told = eventsOfTrace(some.map(({ data }) => asSent(data) as unknown as SpanItem));
-      return told.every(isDraft) ? { told } : { reason: 'it tells what is no event' };
+      const derived = eventsOfTrace(some.map(({ data }) => asSent(data) as unknown as SpanItem));
+      return derived.every(isDraft) ? { derived } : { reason: 'it maps to something that is not an event' };
     } catch (error) {
       return { reason: error instanceof Error ? error.message : String(error) };
     }
   };
-  const whole = tell(spans);
-  if ('told' in whole) return { told: whole.told, refused };
+  const whole = derive(spans);
+  if ('derived' in whole) return { derived: whole.derived, refused };
   let left = [...spans].sort(byIdentity).filter((span) => {
-    const alone = tell([span]);
+    const alone = derive([span]);
     if ('reason' in alone) refused.push({ draft: span, reason: alone.reason });
-    return 'told' in alone;
+    return 'derived' in alone;
   });
   for (;;) {
-    const now = tell(left);
-    if ('told' in now) return { told: now.told, refused };
+    const now = derive(left);
+    if ('derived' in now) return { derived: now.derived, refused };
     let [good, bad] = [0, left.length];
     while (bad - good > 1) {
       const middle = (good + bad) >> 1;
-      if ('told' in tell(left.slice(0, middle))) good = middle;
+      if ('derived' in derive(left.slice(0, middle))) good = middle;
       else bad = middle;
     }
     refused.push({ draft: left[good]!, reason: now.reason });
@@ -66,30 +66,30 @@ function tellable(spans: readonly Stored[]): { readonly told: readonly Draft[]; 
   }
 }
 
-/** What an erased span tells is read from the log, where anybody may have written it. */
+/** The events of an erased span are read from the log, where anybody may have written them. */
 const isDraft = (draft: unknown): boolean =>
   isRecord(draft) && isRecord(draft.data) && Object.hasOwn(VOCABULARY, String(draft.name));
 
 const byIdentity = (a: Stored, b: Stored): number => (identity(a) < identity(b) ? -1 : 1);
 
 /** How the tables of some traces change by the spans of a batch. */
-export type Retelling = {
+export type TraceDiff = {
   /** Events whose rows are to be written, besides those of the batch itself. */
-  readonly said: readonly Stored[];
-  /** Events that were told before and are told no longer. */
-  readonly unsaid: readonly Stored[];
-  readonly refused: Told['refused'];
+  readonly added: readonly Stored[];
+  /** Events that were derived before and are derived no longer. */
+  readonly retracted: readonly Stored[];
+  readonly refused: TraceEvents['refused'];
   /** By key, all events of these traces now. */
   readonly now: ReadonlyMap<string, readonly Stored[]>;
-  /** Spans of earlier batches that had to be told again. */
-  readonly toldAgain: number;
+  /** Spans of earlier batches that had to be mapped again. */
+  readonly replayedSpans: number;
 };
 
 /**
- * What changes by the spans of this batch, whose events of one key follow each other in the log. Of a trace that unsays something all
- * events are said again, since rows are taken away whole.
+ * What changes by the spans of this batch, whose events of one key follow each other in the log. Of a trace that retracts something all
+ * events are added again, since rows are removed whole.
  */
-export async function retell(tx: Session, batch: readonly Read[], applied: Positions | null): Promise<Retelling> {
+export async function diffTraces(tx: Session, batch: readonly Read[], applied: Positions | null): Promise<TraceDiff> {
   const traces = new Map<string, Read[]>();
   for (const event of batch) {
     if (event.name !== 'span.recorded') continue;
@@ -97,54 +97,60 @@ export async function retell(tx: Session, batch: readonly Read[], applied: Posit
     if (trace) trace.push(event);
     else traces.set(event.key, [event]);
   }
-  if (traces.size === 0) return { said: [], unsaid: [], refused: [], now: new Map(), toldAgain: 0 };
+  if (traces.size === 0) return { added: [], retracted: [], refused: [], now: new Map(), replayedSpans: 0 };
   const known = await spansBefore(tx, [...traces.values()].flat(), applied);
-  const said: Stored[] = [];
-  const unsaid: Stored[] = [];
+  const added: Stored[] = [];
+  const retracted: Stored[] = [];
   const refused: Refused[] = [];
   const all = new Map<string, readonly Stored[]>();
   const anew = new Set<string>();
   for (const [key, spans] of traces) {
     const earlier = known.get(key) ?? [];
-    const now = toldBy([...earlier, ...spans]);
+    const now = traceEventsOf([...earlier, ...spans]);
     refused.push(...now.refused);
     all.set(key, now.events);
     if (earlier.length === 0) {
-      said.push(...now.events);
+      added.push(...now.events);
       continue;
     }
-    const before = toldBy(earlier).events;
+    const before = traceEventsOf(earlier).events;
     const idsNow = new Set(now.events.map(identity));
     const gone = before.filter((event) => !idsNow.has(identity(event)));
     const idsBefore = new Set(gone.length > 0 ? [] : before.map(identity));
-    unsaid.push(...gone);
-    said.push(...now.events.filter((event) => !idsBefore.has(identity(event))));
+    retracted.push(...gone);
+    added.push(...now.events.filter((event) => !idsBefore.has(identity(event))));
     if (gone.length > 0) anew.add(key);
   }
-  if (anew.size > 0) said.push(...(await othersUntil(tx, anew, batch, applied)));
-  return { said, unsaid, refused, now: all, toldAgain: [...known.values()].flat().length };
+  if (anew.size > 0) added.push(...(await othersUntil(tx, anew, batch, applied)));
+  return { added, retracted, refused, now: all, replayedSpans: [...known.values()].flat().length };
 }
 
 /**
- * The events of a key with what its spans tell in the place of the spans, and what was told before this batch and is told no longer.
- * Without a batch all of them are told, and nothing is unsaid.
+ * The events of a key, with the events derived from its spans in place of the spans, and those derived before this batch and no longer.
+ * Without a batch all spans are mapped, and nothing is retracted.
  */
-export function withTold(
+export function withDerived(
   stored: readonly Read[],
   batch: readonly Read[] | null,
   applied: Positions | null,
-): { readonly events: readonly Stored[]; readonly unsaid: readonly Stored[]; readonly told: readonly Stored[] | null } {
+): {
+  readonly events: readonly Stored[];
+  readonly retracted: readonly Stored[];
+  readonly derived: readonly Stored[] | null;
+} {
   const spans = stored.filter(({ name }) => name === 'span.recorded');
-  if (spans.length === 0) return { events: stored, unsaid: [], told: null };
+  if (spans.length === 0) return { events: stored, retracted: [], derived: null };
   const isBefore = batch === null ? () => false : isEarlier(batch, applied);
   const here = batch === null ? null : new Set(batch.map(identity));
   const before = spans.filter(isBefore);
-  const now = toldBy(here === null ? spans : spans.filter((span) => isBefore(span) || here.has(identity(span)))).events;
+  const now = traceEventsOf(
+    here === null ? spans : spans.filter((span) => isBefore(span) || here.has(identity(span))),
+  ).events;
   const known = new Set(now.map(identity));
   return {
     events: [...stored.filter(({ name }) => name !== 'span.recorded'), ...now],
-    unsaid: toldBy(before).events.filter((event) => !known.has(identity(event))),
-    told: now,
+    retracted: traceEventsOf(before).events.filter((event) => !known.has(identity(event))),
+    derived: now,
   };
 }
 

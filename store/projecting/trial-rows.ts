@@ -1,4 +1,4 @@
-/** What the tables cannot hold of what spans tell: one such event must not keep the others of its trace out. */
+/** Finds derived events that the tables cannot hold: one such event must not keep the others of its trace out. */
 
 import { isAboutData } from '../db/faults.ts';
 import type { Session } from '../db/pool.ts';
@@ -6,27 +6,30 @@ import { rowsOf, TARGETS } from '../projections/catalogue.ts';
 import { effective } from '../projections/effective.ts';
 import type { Stored } from './amend.ts';
 import { RowBuffer } from './row-buffer.ts';
-import type { Retelling } from './traces.ts';
+import type { TraceDiff } from './traces.ts';
 import { upsert } from './write-rows.ts';
 
-/** The same retelling without the events that the tables cannot hold: these are refused. */
-export async function holdable(tx: Session, { said, unsaid, refused, now, toldAgain }: Retelling): Promise<Retelling> {
+/** The same difference without the events that the tables cannot hold: these are refused. */
+export async function holdable(
+  tx: Session,
+  { added, retracted, refused, now, replayedSpans }: TraceDiff,
+): Promise<TraceDiff> {
   const bad = new Map<Stored, string>();
-  for (const event of new Set([...said, ...unsaid, ...[...now.values()].flat()])) {
+  for (const event of new Set([...added, ...retracted, ...[...now.values()].flat()])) {
     const reason = await trial(tx, event);
     if (reason !== null) bad.set(event, reason);
   }
   const isHeld = (event: Stored): boolean => !bad.has(event);
   return {
-    said: said.filter(isHeld),
-    unsaid: unsaid.filter(isHeld),
-    refused: [...refused, ...said.flatMap((draft) => (isHeld(draft) ? [] : [{ draft, reason: bad.get(draft)! }]))],
+    added: added.filter(isHeld),
+    retracted: retracted.filter(isHeld),
+    refused: [...refused, ...added.flatMap((draft) => (isHeld(draft) ? [] : [{ draft, reason: bad.get(draft)! }]))],
     now: new Map([...now].map(([key, events]) => [key, events.filter(isHeld)])),
-    toldAgain,
+    replayedSpans,
   };
 }
 
-/** Why the tables cannot hold what this event says, and nothing of it; null where they can. */
+/** Why the tables cannot hold this event; null where they can. Writes nothing. */
 async function trial(tx: Session, event: Stored): Promise<string | null> {
   await tx.query('savepoint trial');
   try {

@@ -1,5 +1,5 @@
 /**
- * What batches left for keys of other partitions: feedback from elsewhere and its target, a task that a trace tells, an episode whose
+ * What batches left for keys of other partitions: feedback from elsewhere and its target, a task that a trace defines, an episode whose
  * task changed. It is done after the batch has committed, in a short transaction that takes the locks of these keys where they are free.
  * Where one is held, its holder looks here itself after its commit; so nobody waits for anybody, and nothing is forgotten.
  */
@@ -7,7 +7,7 @@ import { KEYED } from '../../ingest/log/keyed.ts';
 import type { Db, Session } from '../db/pool.ts';
 import { homeName, homesAmong, homesOf, tryHomes } from './homes.ts';
 import { attachForeign } from './resolver.ts';
-import { changedTasks, judgedEpisodesOf, toldOf, type Unsettled } from './settle.ts';
+import { changedTasks, judgedEpisodesOf, taskDigests, type Unsettled } from './settle.ts';
 import { summarise } from './summaries.ts';
 import { mendTasks } from './tasks-of-traces.ts';
 
@@ -40,9 +40,9 @@ export async function settleRestIn(tx: Session): Promise<boolean> {
   const foreign = await split('x', await awaited(tx, all('foreign')));
   const attached = await attachForeign(tx, foreign.mine);
   const tasks = await split('t', all('tasks'));
-  const toldBefore = await toldOf(tx, tasks.mine);
+  const digestsBefore = await taskDigests(tx, tasks.mine);
   await mendTasks(tx, tasks.mine);
-  const played = [...new Set([...all('played'), ...(await changedTasks(tx, toldBefore, tasks.mine))])];
+  const played = [...new Set([...all('played'), ...(await changedTasks(tx, digestsBefore, tasks.mine))])];
   const touched = await judgedEpisodesOf(tx, played);
   const episodes = await split('e', [...new Set([...all('episodes'), ...attached, ...touched])]);
   // A summary counts as a touch.

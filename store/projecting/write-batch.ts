@@ -1,6 +1,6 @@
 /**
  * The rows of a whole batch. Most of a batch is new: rows whose key no table knows are copied, all columns that several events of the
- * batch say about one key as one row, which costs less than an upsert for each of them. The others are upserted. Whoever calls
+ * batch hold for one key as one row, which costs less than an upsert for each of them. The others are upserted. Whoever calls
  * holds the lock under which alone these tables are written, so what is not known now is not there; if it were, the batch would fail
  * as a whole and be applied one by one.
  */

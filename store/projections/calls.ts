@@ -72,7 +72,7 @@ export const STEPS: Target = {
   version: 'version',
 };
 
-/** Contexts that no event of the log has: of calls that spans tell, or that were amended. */
+/** Contexts that no event of the log has: of calls derived from spans, or that were amended. */
 export const BODIES: Target = {
   name: 'bodies',
   table: 'troupe.bodies',
@@ -81,7 +81,7 @@ export const BODIES: Target = {
   version: null,
 };
 
-/** Members that speak without having been described still appear. */
+/** Members that act without having been defined still appear. */
 export const AGENT_STUBS: Target = {
   name: 'agent_stubs',
   table: 'agents',

@@ -27,7 +27,7 @@ const PROJECTIONS: Readonly<Record<EventName, Project | null>> = {
   'environment.observed': conversation.environmentObserved,
   'feedback.recorded': feedback.feedbackRecorded,
   'artifact.attached': training.artifactAttached,
-  // Told together with the other items of its trace, by store/projecting/traces.ts.
+  // Mapped together with the other items of its trace, by store/projecting/traces.ts.
   'span.recorded': null,
   // Amendments change what the other projections see, they have no rows of their own.
   'record.amended': null,

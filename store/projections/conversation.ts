@@ -1,4 +1,4 @@
-/** What was said and done between model calls: messages, tool calls and their results, decisions, hand-overs, observations. */
+/** What happened between model calls: messages, tool calls and their results, decisions, hand-overs, observations. */
 import { agentStub } from './calls.ts';
 import { json, type Projection, partsOf, type Target, textOf, unmapped } from './projection.ts';
 

@@ -61,7 +61,7 @@ export const EPISODES_STARTED: Target = {
   version: 'started_version',
 };
 
-/** The task of an episode, apart from the rest: one that was named beats one made of its text, whichever is said last. */
+/** The task of an episode, apart from the rest: one that was named beats one made of its text, whichever comes last. */
 export const EPISODE_TASKS: Target = {
   name: 'episode_tasks',
   table: 'episodes',

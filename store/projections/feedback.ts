@@ -1,4 +1,4 @@
-/** What was said after the fact, and what was attached. */
+/** Feedback after the fact, and attachments. */
 import { json, type Projection, type Target, unmapped } from './projection.ts';
 
 export const FEEDBACK: Target = {

@@ -9,7 +9,7 @@ export type Checksum = {
   readonly tables: Readonly<Record<string, { readonly rows: number; readonly sha256: string }>>;
 };
 
-/** When something arrived, not what it says. */
+/** Columns of arrival, not of content. */
 const ARRIVAL = ['recorded_at', 'log', 'partition', 'position', 'revision', 'attempts'];
 
 /** What calls read: each message of each context that the tables name, once. */

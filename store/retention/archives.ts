@@ -1,4 +1,4 @@
-/** The archives of a project, and the folders that a killed process left between what the database and the disk say. */
+/** The archives of a project, and the folders that a killed process left between the state of the database and of the disk. */
 import { rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { draftAt, draftPath, writeError } from '../datasets/publish.ts';
@@ -59,7 +59,7 @@ export type Written = ArchiveFacts & {
 
 /**
  * Writes an archive to `<parent>/<archive_id>` and reads it back: when this answers it is durable and whole. The database knows of it,
- * as `writing`, before the disk has anything of it; whoever uses it says otherwise in the transaction that makes it needed.
+ * as `writing`, before the disk has anything of it; its user changes that in the transaction that makes it needed.
  */
 export async function keepArchive(
   db: Db,

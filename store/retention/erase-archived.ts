@@ -1,6 +1,6 @@
 /**
  * Erasing what lies in archives: the archive is written anew without it, and the old files go. Where a folder is not there, or not as
- * it was written, that is said by name: it still holds what should be gone, and nothing of it will be restored.
+ * it was written, that is reported by name: it still holds what should be gone, and nothing of it will be restored.
  */
 import { dirname } from 'node:path';
 import { TroupeError } from '../../errors.ts';
@@ -8,7 +8,7 @@ import { isRecord } from '../../ingest/json.ts';
 import type { Db, Session } from '../db/pool.ts';
 import { anyOf, countOf, firstOf, query, rowsOf } from '../db/query.ts';
 import type { Stored } from '../projecting/amend.ts';
-import { toldBy } from '../projecting/traces.ts';
+import { traceEventsOf } from '../projecting/traces.ts';
 import { takeLock } from '../rebuilding/rebuild.ts';
 import { type ArchiveRow, archivesOf, keep, keepArchive, sweepArchives } from './archives.ts';
 import { type EraseOptions, type Erasure, erase } from './erase.ts';
@@ -91,7 +91,8 @@ async function keysIn({ uri }: ArchiveRow, what: EraseWhat): Promise<{ keys: str
       else spans.set(row.key, [row]);
     }
   }
-  for (const trace of spans.values()) for (const { key, data } of toldBy(trace.map(storedOf)).events) note(key, data);
+  for (const trace of spans.values())
+    for (const { key, data } of traceEventsOf(trace.map(storedOf)).events) note(key, data);
   for (const { key, id } of answers) if (found.has(key)) found.add(`x/${id}`);
   for (const key of [...found]) if (key.startsWith('e/')) found.add(`x/${key.slice(2)}`);
   const keys = [...found].filter((key) => counts.has(key));
@@ -101,14 +102,14 @@ async function keysIn({ uri }: ArchiveRow, what: EraseWhat): Promise<{ keys: str
   return { keys: keys.length === 0 ? [] : [...keys, ...tasks], events };
 }
 
-/** What spans tell does not rest on when they were recorded. */
+/** Events derived from spans do not depend on when these were recorded. */
 const storedOf = ({ key, source, id, name, data }: ArchivedEvent): Stored => ({
   ...{ key, source, id, name: name as Stored['name'], time: null },
   data: JSON.parse(data),
 });
 
 export type ErasedEverywhere = Erasure & {
-  /** Archives that held it. Where `rewritten` is false it still lies there, and `why` says what to do. */
+  /** Archives that held it. Where `rewritten` is false it is still there, and `why` explains what to do. */
   readonly archives: readonly {
     readonly archive_id: string;
     readonly uri: string;

@@ -18,7 +18,7 @@ export type Scope = {
 
 /**
  * An episode is erased whole. A subject's are the keys of all events that name it in `subject`, or in a member `subject` of `tags`:
- * episodes, tasks, feedback; what the spans of a trace tell counts as well, and is looked for in the tables. A task that no other
+ * episodes, tasks, feedback; the events derived from spans count as well, and are looked up in the tables. A task that no other
  * episode plays goes with its episodes, and so does feedback that was attached to them by a foreign id. `archived`: keys of theirs
  * that were pruned.
  */
@@ -109,7 +109,7 @@ export async function scopeOf(tx: Session, what: EraseWhat, archived: readonly s
 }
 
 async function keysOfSubject(tx: Session, subject: string): Promise<string[]> {
-  const said = query
+  const matching = query
     .selectFrom('troupe.events')
     .select('key')
     .where(
@@ -119,6 +119,6 @@ async function keysOfSubject(tx: Session, subject: string): Promise<string[]> {
     .selectFrom('facts.episodes')
     .select(sql<string>`'e/' || episode_id`.as('key'))
     .where(sql<SqlBool>`case when json_typeof(tags) = 'object' then tags ->> 'subject' end = ${subject}`);
-  const rows = await rowsOf(tx, said.union(tagged));
+  const rows = await rowsOf(tx, matching.union(tagged));
   return rows.map((row) => row.key);
 }

@@ -1,5 +1,5 @@
 /**
- * An event without what anybody said: ids, kinds, numbers, places and order stay, so that every table keeps its rows and counts; text,
+ * An event without its texts: ids, kinds, numbers, places and order stay, so that every table keeps its rows and counts; text,
  * values of any shape, token ids and what the source had beside them go. Pure; erasing again changes nothing.
  */
 import type { EventName } from '../../ingest/events.ts';
@@ -7,7 +7,7 @@ import { isRecord } from '../../ingest/json.ts';
 
 export const ERASED = '[erased]';
 
-/** Texts that are names of the recording, not of what was said: without them a row would lose its place. */
+/** Texts that are names of the recording, not content: without them a row would lose its place. */
 const NAMES: ReadonlySet<string> = new Set([
   ...[
     'episode_id',
@@ -33,7 +33,7 @@ const NAMES: ReadonlySet<string> = new Set([
   ...['kind', 'type', 'role', 'state', 'status', 'outcome', 'finish_reason', 'media_type', 'policy', 'model'],
   ...['response_model', 'model_version', 'split', 'by', 'from', 'from_agent', 'to_agent', 'sha256', 'name'],
 ]);
-/** Values made of names: who is told, what is meant, what ran. */
+/** Values made of names: recipients, targets, programs. */
 const SHAPES: ReadonlySet<string> = new Set([
   'target',
   'usage',
@@ -49,7 +49,7 @@ const SHAPES: ReadonlySet<string> = new Set([
 const NEEDED: Readonly<Partial<Record<EventName, string>>> = { 'decision.made': 'decision' };
 const FLAG = /^[a-z_]{1,40}$/;
 
-/** `digest` makes another text of a hash, so that nobody can tell by it what the erased text was. */
+/** `digest` makes another text of a hash, so that it does not reveal the erased text. */
 export function eraseText(name: EventName, data: unknown, digest: (hash: string) => string): Record<string, unknown> {
   const members = Object.entries(isRecord(data) ? data : {}).flatMap(([key, value]) => {
     const kept = member(key, value, digest, name === 'tool.called' || name === 'feedback.recorded');
@@ -90,7 +90,7 @@ const inner = (value: Record<string, unknown>, digest: (hash: string) => string)
     }),
   );
 
-/** What an amendment says, without the text it would put back; `about` is the event it corrects. */
+/** The data of an amendment, without the text it would put back; `about` is the event it corrects. */
 export function eraseAmendment(
   data: Record<string, unknown>,
   about: EventName | null,

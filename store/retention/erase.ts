@@ -22,7 +22,7 @@ import { groupBy } from '../methods/statistics.ts';
 import type { Stored } from '../projecting/amend.ts';
 import { projectBatchIn } from '../projecting/projector.ts';
 import { reprojectKeys } from '../projecting/reproject.ts';
-import { toldBy } from '../projecting/traces.ts';
+import { traceEventsOf } from '../projecting/traces.ts';
 import { dropRemains } from '../rebuilding/rebuild.ts';
 import { type EraseWhat, type Scope, scopeOf } from './erase-scope.ts';
 import { eraseAmendment, eraseText } from './erase-text.ts';
@@ -67,7 +67,7 @@ export async function erase(db: Db, what: EraseWhat, options: EraseOptions): Pro
     });
   });
   const { erasure, amended } = done! as Done;
-  // The amendments go through the log like every event; they say that, not what, was erased.
+  // The amendments go through the log like every event; they record that, not what, was erased.
   const events = amended.map(({ key, source, id }) =>
     ownEvent({
       name: 'record.amended',
@@ -95,7 +95,7 @@ async function eraseIn(
   change: Omit<Change, 'now'> & { readonly now: string },
 ): Promise<Done> {
   await waitForJudges(tx);
-  // What an interrupted rebuild left holds the text too; one that runs is told by the amendments.
+  // What an interrupted rebuild left holds the text too; one that runs learns of it by the amendments.
   await dropRemains(tx);
   // Nobody appends and nobody projects meanwhile: an event of theirs would bring text back beside us.
   await tx.query('select 1 from troupe.log_partitions order by partition for update');
@@ -124,9 +124,9 @@ async function eraseIn(
   }
   await note(tx, what, { ...scope, change, datasets });
   const first = new Map(events.map((event) => [event.key, event] as const).reverse());
-  const { keys: _, ...told } = scope;
+  const { keys: _, ...report } = scope;
   return {
-    erasure: { ...told, erasure_id: change.erasureId, bodies: removedBodies, datasets },
+    erasure: { ...report, erasure_id: change.erasureId, bodies: removedBodies, datasets },
     amended: [...first.values()].map(({ key, source, id }) => ({ key, source, id })),
   };
 }
@@ -164,7 +164,7 @@ async function scrub(tx: Session, keys: readonly string[], digest: (hash: string
     const split = splitData(name, key, valid, canonicalJson(valid));
     return { key, source, id, digest: `${ERASED_DIGEST}${digest(event.digest)}`, split };
   });
-  // Theirs are what was said; of what calls made from spans read as well.
+  // These hold messages; of calls derived from spans also their input.
   await countOf(tx, query.deleteFrom('troupe.bodies').where('key', '=', anyOf(keys)));
   await keepBodies(
     tx,
@@ -188,7 +188,7 @@ async function scrub(tx: Session, keys: readonly string[], digest: (hash: string
   return { events, bodies };
 }
 
-/** Spans are of many formats, so what they told is erased and takes their place: rows and ids stay as they were. */
+/** Spans are of many formats, so the events derived from them are erased and take their place: rows and ids stay as they were. */
 function erasedTraces(events: readonly Stored[], digest: (hash: string) => string): ReadonlyMap<Stored, SpanItem> {
   const spans = groupBy(
     events.filter(({ name }) => name === 'span.recorded'),
@@ -196,11 +196,11 @@ function erasedTraces(events: readonly Stored[], digest: (hash: string) => strin
   );
   const items = new Map<Stored, SpanItem>();
   for (const [first, ...others] of spans.values()) {
-    const told = toldBy([first!, ...others]).events.map(({ name, source, id, time, data }) => {
+    const derived = traceEventsOf([first!, ...others]).events.map(({ name, source, id, time, data }) => {
       const text = eraseText(name, data, digest);
       return { name, source, id, time, data: text } as unknown as Draft;
     });
-    items.set(first!, erasedItem(told));
+    items.set(first!, erasedItem(derived));
     for (const other of others) items.set(other, erasedItem([]));
   }
   return items;
@@ -209,7 +209,7 @@ function erasedTraces(events: readonly Stored[], digest: (hash: string) => strin
 /** Begins the digest of an erased event. */
 const ERASED_DIGEST = 'erased:';
 
-/** An event that its own door would refuse could not be read again. */
+/** An event that validation would refuse could not be read again. */
 function requireValid(event: Stored, data: Record<string, unknown>): unknown {
   const decoded = decodeDraft({ ...event, data } as unknown as Draft);
   if (decoded.event && decoded.event.key === event.key) return decoded.event.data;

@@ -65,7 +65,7 @@ export type ArchiveManifest = {
   readonly artifacts: number;
   /** Bodies that events name and that were not there any more. */
   readonly missing_artifacts: readonly string[];
-  /** Of what the rows say, in order: the same for the rows of the log. */
+  /** Of the content of the rows, in order: the same for the rows of the log. */
   readonly content_sha256: string;
   /** Of the times that its events name; null where none does. */
   readonly time: { readonly first: string | null; readonly last: string | null };
@@ -227,7 +227,7 @@ async function* rowsIn(
 const damaged = (path: string, how: string): TroupeError =>
   new TroupeError('dataset_damaged', `${path} ${how}. Restore the file from a backup.`);
 
-/** Reads a whole archive again. @throws TroupeError `dataset_damaged` where files, counts or content are not what the manifest says. */
+/** Reads a whole archive again. @throws TroupeError `dataset_damaged` where files, counts or content do not match the manifest. */
 export async function verifyArchive(folder: string, manifest: ArchiveManifest): Promise<void> {
   const content = createHash('sha256');
   let [events, artifacts] = [0, 0];
@@ -245,5 +245,5 @@ export async function verifyArchive(folder: string, manifest: ArchiveManifest): 
     artifacts !== manifest.artifacts ||
     content.digest('hex') !== manifest.content_sha256
   )
-    throw damaged(folder, 'does not hold what its manifest says');
+    throw damaged(folder, 'does not match its manifest');
 }

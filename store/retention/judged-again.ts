@@ -1,4 +1,4 @@
-/** Which judgings must be computed again when episodes go or come back, so that the tables say what a rebuild would. */
+/** Which judgings must be computed again when episodes go or come back, so that the tables equal those of a rebuild. */
 import type { JudgedMethod } from '../db/corrections.ts';
 import type { Session } from '../db/pool.ts';
 import { facts, rowsOf } from '../db/query.ts';

@@ -103,14 +103,14 @@ export const prune = (db: Db, options: PruneOptions): Promise<Pruning> =>
       if (archive === null) changed += batch.length;
       else {
         removed.push(...batch);
-        archives.push(toldOf(archive));
+        archives.push(archiveReport(archive));
       }
     }
     const artifacts = await removeUnneeded(db, options.bodies.remove);
     return { ...sumOf(removed), archives, artifacts, changed };
   });
 
-const toldOf = ({ archive_id, folder, manifest }: Written): Pruning['archives'][number] => ({
+const archiveReport = ({ archive_id, folder, manifest }: Written): Pruning['archives'][number] => ({
   archive_id,
   uri: folder,
   episodes: manifest.episodes,

@@ -1,5 +1,5 @@
 /**
- * Takes archived events out of the database: in one transaction the events, the rows that were made of them, what the judge said of
+ * Takes archived events out of the database: in one transaction the events, the rows that were made of them, the judgements on
  * them, and the note where they lie now. Nobody appends, projects or judges meanwhile.
  */
 import type { Session } from '../db/pool.ts';
@@ -89,7 +89,7 @@ async function noteKeys(
 
 async function noteBodies(tx: Session, keys: readonly string[]): Promise<void> {
   const names = new Set<string>();
-  const said = streamOf(
+  const judgements = streamOf(
     tx,
     query
       .selectFrom('troupe.events')
@@ -97,7 +97,7 @@ async function noteBodies(tx: Session, keys: readonly string[]): Promise<void> {
       .where('key', '=', anyOf(keys))
       .where(sql<SqlBool>`(data ->> 'sha256' is not null or data -> 'raw' is not null)`),
   );
-  for await (const rows of said) for (const { data } of rows) for (const name of bodiesOf(data)) names.add(name);
+  for await (const rows of judgements) for (const { data } of rows) for (const name of bodiesOf(data)) names.add(name);
   await countOf(
     tx,
     query

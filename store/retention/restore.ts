@@ -1,5 +1,5 @@
 /**
- * Puts archived events back at the positions they had, and makes the tables say again what they said. What was erased since stays gone.
+ * Puts archived events back at the positions they had, and restores the rows of the tables. What was erased since stays gone.
  * The archive stays where it is.
  */
 import { readdir, stat } from 'node:fs/promises';

@@ -1,6 +1,6 @@
 /**
  * What may be pruned: whole groups, closed and silent since before a bound, which nobody waits for. An episode takes along what was
- * said about it: its own key, that of its announced group, and feedback that was attached to it by a foreign id. Tasks stay: another
+ * recorded about it: its own key, that of its announced group, and feedback that was attached to it by a foreign id. Tasks stay: another
  * episode may play them.
  */
 import type { Session } from '../db/pool.ts';

@@ -35,7 +35,7 @@ export async function recordedOf(db: Pick<Session, 'query'>, episode: string): P
 }
 
 export type RolloutFacts = {
-  /** Tokens of prompts and answers; null where no call says how many. */
+  /** Tokens of prompts and answers; null where no call gives them. */
   readonly tokens: number | null;
   /** Episodes that were accepted and have no reward. */
   readonly withoutReward: number;

@@ -174,7 +174,7 @@ export async function removeSchedule({ db, log, now }: JobContext, name: string,
 }
 
 /**
- * Requests the job of a schedule now, whatever its ticks, its hours and its pause say. Returns the id of the job.
+ * Requests the job of a schedule now, regardless of its ticks, its hours and its pause. Returns the id of the job.
  * @throws TroupeError `not_found`; `conflict` where the last job has not ended and the schedule does not queue another
  */
 export async function runScheduleNow(context: JobContext, name: string): Promise<string> {

@@ -154,7 +154,7 @@ export async function askAsArrow(
     await writer.finish();
     await pass();
     if (truncated || rows < limit) return { rows, truncated };
-    // The copy ended at the limit: whether the query has more, only its cursor says.
+    // The copy ended at the limit: whether the query has more, only its cursor shows.
     await tx.query(`move forward ${limit} in answer`);
     return {
       rows,

@@ -83,7 +83,7 @@ export async function askInParts(
   return readOnly(db, sql, { timeoutMs, ...(signal ? { signal } : {}) }, async (tx) => {
     let rows = 0;
     let bytes = 0;
-    // One row first: its size says how many more may come at once.
+    // One row first: its size determines how many more may come at once.
     let next = 1;
     for (;;) {
       const full = rows >= limit || bytes >= maxBytes;

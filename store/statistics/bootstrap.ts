@@ -16,7 +16,7 @@ export const DRAWS = 10_000;
 /**
  * An interval for the mean over units, of which `values` has one each. The same seed gives the same interval.
  * @param level share of intervals that hold the true mean, between 0 and 1
- * @returns null for fewer than two units, of which nothing can be said
+ * @returns null for fewer than two units, for which no interval exists
  */
 export function meanInterval(values: readonly number[], level: number, seed: number, draws = DRAWS): Interval | null {
   const n = values.length;

@@ -1,5 +1,5 @@
 /**
- * Do two candidates solve the same tasks equally often? Only tasks that one of them solves and the other does not say anything.
+ * Do two candidates solve the same tasks equally often? Only tasks that one of them solves and the other does not are informative.
  *
  * Source: McNemar 1947, Psychometrika 12; the mid-p value as in Fagerland, Lydersen and Laake 2013, BMC Medical Research Methodology 13:91.
  */
@@ -9,7 +9,7 @@ export type McNemar = {
   /** Tasks that only the first solves, and only the second. */
   readonly only_first: number;
   readonly only_second: number;
-  /** Two-sided chance of a split as uneven as this or more, if both were equal; 1 without a task that tells them apart. */
+  /** Two-sided chance of a split as uneven as this or more, if both were equal; 1 without a task on which they differ. */
   readonly exact: number;
   /** The same with half the weight of the split itself: closer to its level, still rarely above it. */
   readonly mid_p: number;

@@ -1,4 +1,4 @@
-/** What an interval says of a candidate beside an incumbent. */
+/** The outcome of an interval for a candidate against an incumbent. */
 import type { Interval } from './bootstrap.ts';
 
 export type Outcome = 'better' | 'not_worse' | 'worse' | 'inconclusive' | 'no_data';

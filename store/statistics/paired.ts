@@ -12,7 +12,7 @@ export type PairedDifference = {
   /** second − first, and its interval over tasks; null where there is no task, or only one. */
   readonly difference: number | null;
   readonly interval: Interval | null;
-  /** Over the majority of each task's attempts; tasks where half of the attempts solve it, on either side, say nothing. */
+  /** Over the majority of each task's attempts; tasks where half of the attempts solve it, on either side, are not informative. */
   readonly mcnemar: McNemar;
 };
 

@@ -7,7 +7,7 @@ import { postgresLog } from '../../ingest/log/postgres.ts';
 import { decodeOtlp } from '../../ingest/otlp/decode.ts';
 import { reconcile } from '../../store/log/reconcile.ts';
 import { projectAll, projectBatch } from '../../store/projecting/projector.ts';
-import { toldBy } from '../../store/projecting/traces.ts';
+import { traceEventsOf } from '../../store/projecting/traces.ts';
 import { checksum } from '../../store/rebuilding/checksum.ts';
 import { rebuild } from '../../store/rebuilding/rebuild.ts';
 import { agent, aTrace, chat, message, request, TRACE, text } from '../ingest/support/spans.ts';
@@ -50,10 +50,10 @@ afterAll(() => fresh.close());
 describe('a span that cannot be told', () => {
   it('P21: is laid aside with the reason, and the rest of its trace is told as without it, in any order', () => {
     const spans = eventsOf(aTrace());
-    const whole = toldBy(spans);
+    const whole = traceEventsOf(spans);
     expect(whole.refused).toEqual([]);
     for (const mixed of [[untellable(), ...spans], [...spans, untellable()], [...spans, untellable()].reverse()]) {
-      const { events, refused } = toldBy(mixed);
+      const { events, refused } = traceEventsOf(mixed);
       expect(events.map(({ id }) => id).sort()).toEqual(whole.events.map(({ id }) => id).sort());
       expect(refused).toMatchObject([{ draft: { id: 'untellable' }, reason: expect.stringMatching(/./) }]);
     }
@@ -103,7 +103,7 @@ describe('a long trace that waits span by span', () => {
     const batches: number[] = [];
     let again = 0;
     for (;;) {
-      const applied = await projectBatch(fresh.db, { perPartition: 4, onToldAgain: (spans) => (again += spans) });
+      const applied = await projectBatch(fresh.db, { perPartition: 4, onReplayedSpans: (spans) => (again += spans) });
       if (applied === 0) break;
       batches.push(applied);
     }

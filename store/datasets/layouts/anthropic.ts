@@ -36,11 +36,12 @@ export const anthropic: Layout = {
 
 /** Why the API would refuse a conversation. */
 function unfit(messages: readonly Message[]): string | null {
-  const said = messages.filter(({ role }) => role !== 'system');
-  if (said[0]?.role === 'assistant') return 'the first message is the assistant’s';
-  if (said.some(({ calls }) => calls.some((call) => argumentsOf(call) === null)))
+  const conversation = messages.filter(({ role }) => role !== 'system');
+  if (conversation[0]?.role === 'assistant') return 'the first message is the assistant’s';
+  if (conversation.some(({ calls }) => calls.some((call) => argumentsOf(call) === null)))
     return 'the arguments of a call are no JSON object';
-  if (said.some(({ role, callId }) => role === 'tool' && callId === null)) return 'a result of a tool names no call';
+  if (conversation.some(({ role, callId }) => role === 'tool' && callId === null))
+    return 'a result of a tool names no call';
   return messages.some(({ role }, i) => role === 'system' && messages.slice(0, i).some((one) => one.role !== 'system'))
     ? 'a system message is not the first'
     : null;
@@ -61,14 +62,14 @@ function turnsIn(messages: readonly Message[]): Turn[] {
 
 function blocksOf({ role, text, callId, calls }: Message): readonly Block[] {
   if (role === 'tool') return [{ type: 'tool_result', tool_use_id: callId, content: text ?? '' }];
-  const said = text ? [{ type: 'text', text }] : [];
+  const textBlocks = text ? [{ type: 'text', text }] : [];
   const asked = calls.map((call, i) => ({
     type: 'tool_use',
     id: call.id ?? `call_${i}`,
     name: call.name,
     input: argumentsOf(call),
   }));
-  return [...said, ...asked];
+  return [...textBlocks, ...asked];
 }
 
 function toolOf(tool: Readonly<Record<string, unknown>>, notHeld: Counter): Block {

@@ -14,9 +14,9 @@ export const llamaFactoryDpo: Layout = {
       const pairs = pairsOf(chats);
       leftOut.add(NO_PAIR, unpaired(chats, pairs));
       const rows = pairs.flatMap(({ chosen, rejected }) => {
-        // An answer follows, so that what is heard must come last.
-        const said = sharegptOf(chosen.prompt, notHeld);
-        if (said === null || said.conversations.length % 2 === 0) {
+        // An answer follows, so an input must come last.
+        const conversation = sharegptOf(chosen.prompt, notHeld);
+        if (conversation === null || conversation.conversations.length % 2 === 0) {
           leftOut.add(NOT_IN_TURNS, 2);
           return [];
         }
@@ -24,7 +24,7 @@ export const llamaFactoryDpo: Layout = {
           chosen: sharegptMessage(chosen.answer, notHeld),
           rejected: sharegptMessage(rejected.answer, notHeld),
         };
-        return [{ ...said, ...answers, tools: chosen.tools === null ? '' : JSON.stringify(chosen.tools) }];
+        return [{ ...conversation, ...answers, tools: chosen.tools === null ? '' : JSON.stringify(chosen.tools) }];
       });
       return { name: `${split}.jsonl`, kind: 'lines', split, rows };
     });

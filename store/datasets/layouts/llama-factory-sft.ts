@@ -12,11 +12,11 @@ export const llamaFactorySft: Layout = {
     const files = splits.map(({ split, turns }): LayoutFile & { kind: 'lines' } => {
       const talks = conversationsOf(chatsOf(turns, leftOut));
       const rows = talks.flatMap((talk) => {
-        const said = sharegptOf(talk.messages, notHeld);
-        if (said === null) leftOut.add(NOT_IN_TURNS, talk.learnt.length);
+        const conversation = sharegptOf(talk.messages, notHeld);
+        if (conversation === null) leftOut.add(NOT_IN_TURNS, talk.learnt.length);
         else countUnlearnt([talk], notHeld);
         const tools = talk.last.tools === null ? '' : JSON.stringify(talk.last.tools);
-        return said === null ? [] : [{ ...said, tools }];
+        return conversation === null ? [] : [{ ...conversation, tools }];
       });
       return { name: `${split}.jsonl`, kind: 'lines', split, rows };
     });

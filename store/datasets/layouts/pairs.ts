@@ -30,7 +30,7 @@ export function bestAndWorst<R>(
 export const promptKey = ({ group_id, task_id, episode_id, role, prompt }: Chat): string =>
   JSON.stringify([group_id ?? task_id ?? episode_id, role, prompt.map(messageKey)]);
 
-/** One pair for each prompt whose answers differ in advantage, or in reward where that is unknown, and in what they say. */
+/** One pair for each prompt whose answers differ in advantage, or in reward where that is unknown, and in content. */
 export const pairsOf = (chats: readonly Chat[]): Pair[] =>
   bestAndWorst(chats, promptKey, worth)
     .map(({ best, worst }) => ({ chosen: best, rejected: worst }))

@@ -1,11 +1,11 @@
-/** Conversations as LLaMA-Factory reads the ShareGPT format: what is heard and what is said in turns, beginning with what is heard. */
+/** Conversations as LLaMA-Factory reads the ShareGPT format: inputs and outputs alternate, beginning with an input. */
 import type { Counter } from './counter.ts';
 import { argumentsOf, type Message } from './message.ts';
 
-export type Said = { readonly from: 'human' | 'gpt' | 'observation' | 'function_call'; readonly value: string };
+export type ShareGptTurn = { readonly from: 'human' | 'gpt' | 'observation' | 'function_call'; readonly value: string };
 
 /** One message; a call is JSON text, several calls a list. `notHeld` counts text beside a call. */
-export function sharegptMessage({ role, text, calls }: Message, notHeld: Counter): Said {
+export function sharegptMessage({ role, text, calls }: Message, notHeld: Counter): ShareGptTurn {
   if (role === 'user') return { from: 'human', value: text ?? '' };
   if (role === 'tool') return { from: 'observation', value: text ?? '' };
   if (calls.length === 0) return { from: 'gpt', value: text ?? '' };
@@ -14,15 +14,15 @@ export function sharegptMessage({ role, text, calls }: Message, notHeld: Counter
   return { from: 'function_call', value: JSON.stringify(asked.length === 1 ? asked[0] : asked) };
 }
 
-export type Sharegpt = { readonly system: string; readonly conversations: readonly Said[] };
+export type Sharegpt = { readonly system: string; readonly conversations: readonly ShareGptTurn[] };
 
 /** Null where two messages of one side follow each other, which LLaMA-Factory skips. */
 export function sharegptOf(messages: readonly Message[], notHeld: Counter): Sharegpt | null {
   const [first] = messages;
   const system = first?.role === 'system' ? (first.text ?? '') : '';
   const rest = first?.role === 'system' ? messages.slice(1) : messages;
-  const heard = ({ role }: Message) => role === 'user' || role === 'tool';
-  const inTurns = rest.every((message, i) => message.role !== 'system' && heard(message) === (i % 2 === 0));
+  const isInput = ({ role }: Message) => role === 'user' || role === 'tool';
+  const inTurns = rest.every((message, i) => message.role !== 'system' && isInput(message) === (i % 2 === 0));
   return inTurns ? { system, conversations: rest.map((message) => sharegptMessage(message, notHeld)) } : null;
 }
 

@@ -16,8 +16,8 @@ export const trlPreference: Layout = {
       return { split, pairs };
     });
     const all = parts.flatMap(({ pairs }) => pairs);
-    const said = all.flatMap(({ chosen, rejected }) => [...chosen.prompt, chosen.answer, rejected.answer]);
-    const messages = trlMessagesShape(said);
+    const chats = all.flatMap(({ chosen, rejected }) => [...chosen.prompt, chosen.answer, rejected.answer]);
+    const messages = trlMessagesShape(chats);
     const shapes = {
       ...{ prompt: messages, chosen: messages, rejected: messages },
       ...toolsShape(all.map(({ chosen }) => chosen)),

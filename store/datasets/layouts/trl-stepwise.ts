@@ -36,12 +36,12 @@ export const trlStepwise: Layout = {
 
 /** One row for each agent of an episode whose answers are all texts, one to each call, and all good or bad. */
 function stepwise(turns: readonly Turn[], leftOut: Counter): Stepwise[] {
-  const speakers = new Map<string, Chat[]>();
+  const byAgent = new Map<string, Chat[]>();
   for (const chat of chatsOf(turns, leftOut)) {
     const key = JSON.stringify([chat.episode_id, chat.agent, chat.role]);
-    speakers.set(key, [...(speakers.get(key) ?? []), chat]);
+    byAgent.set(key, [...(byAgent.get(key) ?? []), chat]);
   }
-  return [...speakers.values()].flatMap((steps) => {
+  return [...byAgent.values()].flatMap((steps) => {
     const prompt = steps[0]!.prompt.findLast(({ role }) => role === 'user')?.text ?? null;
     const why =
       prompt === null

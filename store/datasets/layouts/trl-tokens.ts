@@ -9,7 +9,7 @@ const IGNORED = -100;
 export const trlTokens: Layout = {
   name: 'trl-tokens',
   about: 'TRL SFTTrainer: input_ids as sampled, labels -100 where nothing is learnt, logprobs of the answer',
-  // What was said is in the tokens, as the template of the model that sampled them wrote it.
+  // The text is in the tokens, as the template of the model that sampled them wrote it.
   holds: new Set([
     ...TRL_HOLDS,
     ...(['tool definitions', 'token ids', 'log-probabilities', 'reward', 'advantage', 'step ids'] as const),

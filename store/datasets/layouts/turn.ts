@@ -93,8 +93,8 @@ function turnOf(row: Plain, lost: Counter): Turn {
       lost.add('texts with half a character (a lone surrogate), written as U+FFFD');
       return sent.toWellFormed();
     });
-  const said = parsed(row.content);
-  const content = Array.isArray(said) ? said : row.text;
+  const body = parsed(row.content);
+  const content = Array.isArray(body) ? body : row.text;
   const answer =
     content === null || content === undefined ? null : readMessage(restored({ role: 'assistant', content }) as Plain);
   const [prompt, answered] = [numbers(row.prompt_token_ids), numbers(row.token_ids)];
@@ -133,7 +133,7 @@ function promptOf(stored: unknown, instructions: string | null, lost: Counter): 
   return [readMessage({ role: 'system', content: instructions })!, ...messages];
 }
 
-/** Turns with known messages that say something; the others are counted as left out. */
+/** Turns with known messages that are not empty; the others are counted as omitted. */
 export function chatsOf(turns: readonly Turn[], leftOut: Counter): Chat[] {
   return turns.filter((turn): turn is Chat => {
     if (turn.prompt === null) leftOut.add('no prompt was recorded');

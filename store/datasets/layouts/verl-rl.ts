@@ -29,7 +29,7 @@ export const verlRl: Layout = {
         const { task_id, episode_id, step_id, agent } = turn;
         return {
           data_source: name,
-          prompt: turn.prompt.map((said) => ({ content: '', ...openaiMessage(said) })),
+          prompt: turn.prompt.map((one) => ({ content: '', ...openaiMessage(one) })),
           ability: null,
           reward_model: { style: 'rule', ground_truth: answerText(turn) },
           extra_info: { split, index, task_id, episode_id, step_id, agent },

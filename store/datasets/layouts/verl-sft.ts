@@ -25,7 +25,7 @@ export const verlSft: Layout = {
       split,
       shapes: { messages: { list: message } },
       rows: talks.map(({ messages }) => ({
-        messages: messages.map((said) => ({ content: '', ...openaiMessage(said) })),
+        messages: messages.map((one) => ({ content: '', ...openaiMessage(one) })),
       })),
     }));
   },

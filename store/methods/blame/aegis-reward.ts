@@ -4,7 +4,7 @@
  * Source: Aegis, arXiv 2509.14295 §5.2; kfq20/AEGIS. Verified (text) for the structure; the coefficients are unpublished, so they must be given.
  * Predictions are read in order; a repeat costs `dup`, and more than twice as many predictions as gold pairs costs `quant` each.
  * Kept: the order of the rules, each agent and mode used once, |gold| counted without repeats. Dropped: the format
- * check that says `malformed`. Open: the coefficients.
+ * check with `malformed`. Open: the coefficients.
  */
 
 import { type Static, Type } from 'typebox';

@@ -48,8 +48,8 @@ export const agentracerReward = method({
         if (typeof agent !== 'string' || !isPlace(true_step)) return score(key, null, 'no_truth');
         const text = textOf(episode);
         if (text === null) return score(key, null, 'no_diagnosis');
-        const [, pred_agent = null, said = null] = TRACED.exec(text) ?? [];
-        const pred_step = said === null ? null : Number(said);
+        const [, pred_agent = null, place = null] = TRACED.exec(text) ?? [];
+        const pred_step = place === null ? null : Number(place);
         const named = { format_ok: pred_agent !== null, pred_agent, pred_step };
         const output = ask.answer({ ...named, true_agent: agent, true_step });
         if (typeof output === 'string') return score(key, null, output);

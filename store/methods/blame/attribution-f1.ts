@@ -48,13 +48,15 @@ export const attributionF1 = method({
     /** A case is an episode with a true failure mode. The value is the micro F1 of pairs of agent and mode; the others stand beside it. */
     rows: (facts, ask) => {
       const agents = agentsBySteps(facts);
-      const pairs = (said: readonly FeedbackFact[]) =>
-        said.flatMap((fact): Pair[] => {
+      const pairs = (feedback: readonly FeedbackFact[]) =>
+        feedback.flatMap((fact): Pair[] => {
           const agent = agentIn(agents, fact);
           return agent === null ? [] : [[agent, modeOf(fact)]];
         });
       const { cases, annotators } = labelled(facts, isMode);
-      const known = cases.map(({ gold, said }) => ({ gold: pairs(gold), said })).filter(({ gold }) => gold.length > 0);
+      const known = cases
+        .map(({ gold, predicted: said }) => ({ gold: pairs(gold), said }))
+        .filter(({ gold }) => gold.length > 0);
       const reason = known.length === 0 ? 'no_truth' : annotators.length === 0 ? 'no_predictions' : null;
       if (reason !== null) return [score('s/modes', null, reason)];
       return annotators.map((annotator) => {
@@ -71,9 +73,9 @@ function f1At(cases: readonly Case[], classOf: (pair: Pair) => string): F1 {
   /** 2TP + FP + FN: how often the class stands in gold plus how often in predictions. */
   const mentions = new Map<string, number>();
   for (const { gold, pred } of cases) {
-    const [wanted, said] = [new Set(gold.map(classOf)), new Set(pred.map(classOf))];
-    for (const one of [...wanted, ...said]) mentions.set(one, (mentions.get(one) ?? 0) + 1);
-    for (const one of said) if (wanted.has(one)) hits.set(one, (hits.get(one) ?? 0) + 1);
+    const [wanted, predicted] = [new Set(gold.map(classOf)), new Set(pred.map(classOf))];
+    for (const one of [...wanted, ...predicted]) mentions.set(one, (mentions.get(one) ?? 0) + 1);
+    for (const one of predicted) if (wanted.has(one)) hits.set(one, (hits.get(one) ?? 0) + 1);
   }
   const classes = [...mentions].map(([one, count]) => (2 * (hits.get(one) ?? 0)) / count);
   const all = sum([...mentions.values()]);

@@ -54,8 +54,12 @@ export const doverVerdict = method({
       const playedOut = (base: string, { episode, intervention }: Replay) => {
         const [before, after] = [subgoals.met(base), subgoals.met(episode.episode_id)];
         const progress = before && after && before.length === after.length ? milestonesGained(before, after) : null;
-        const said = fulfilled.get(stepKey(episode.episode_id, '')) ?? intervention.fulfilled;
-        return { success: succeeded(episode), fulfilled: typeof said === 'boolean' ? said : null, progress };
+        const fulfilment = fulfilled.get(stepKey(episode.episode_id, '')) ?? intervention.fulfilled;
+        return {
+          success: succeeded(episode),
+          fulfilled: typeof fulfilment === 'boolean' ? fulfilment : null,
+          progress,
+        };
       };
       return runsOf(facts).flatMap((run): Judgement[] => {
         if (run.of !== null) return [nobody(run.episode, 'is_a_replay')];

@@ -14,8 +14,8 @@ import {
   type ReferenceSign,
   SIGNS,
   type Sign,
-  SpokenEntry,
   signsWithReference,
+  TranscriptEntry,
 } from '../failure-signs.ts';
 import { method } from '../method.ts';
 import { type Blamed, rankBlame } from '../ranked-blame.ts';
@@ -24,7 +24,7 @@ import { nullable } from '../shapes.ts';
 const Input = Type.Object({
   question: nullable(Type.String()),
   reference: Type.String(),
-  entries: Type.Array(SpokenEntry),
+  entries: Type.Array(TranscriptEntry),
 });
 const ALL_SIGNS = [...SIGNS, ...REFERENCE_SIGNS] as const;
 const params: Record<Sign | ReferenceSign, number> = {

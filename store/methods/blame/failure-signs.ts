@@ -1,5 +1,5 @@
 /**
- * Which agent, and which entry of it, most likely lost a run that failed, read off what was said: no model is asked and no right answer
+ * Which agent, and which entry of it, most likely caused a failure, from the transcript: no model is asked and no right answer
  * is known.
  *
  * Source: this project; the task is that of Who&When, arXiv 2505.00212. A conditional logit over the entries of agents. The defaults
@@ -10,12 +10,12 @@
 
 import { Type } from 'typebox';
 import { blameEntries } from '../../judging/blame-entries.ts';
-import { SIGNS, type Sign, SpokenEntry, signsOf } from '../failure-signs.ts';
+import { SIGNS, type Sign, signsOf, TranscriptEntry } from '../failure-signs.ts';
 import { method } from '../method.ts';
 import { type Blamed, rankBlame } from '../ranked-blame.ts';
 import { nullable } from '../shapes.ts';
 
-const Input = Type.Object({ question: nullable(Type.String()), entries: Type.Array(SpokenEntry) });
+const Input = Type.Object({ question: nullable(Type.String()), entries: Type.Array(TranscriptEntry) });
 const params: Record<Sign, number> = {
   first: -1.42,
   order: -0.41,

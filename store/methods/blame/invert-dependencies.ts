@@ -55,14 +55,14 @@ export const invertDependencies = method({
   },
 });
 
-/** The last list of pairs that was said. */
+/** The last recorded list of pairs. */
 function edgesIn({ feedback }: Assembled, episode: string): readonly (readonly [string, string])[] | null {
-  const said = (feedback.get(episode) ?? []).filter(
+  const recorded = (feedback.get(episode) ?? []).filter(
     ({ name, target_kind }) => name === 'data_deps' && target_kind === 'episode',
   );
   const isEdge = (one: unknown): one is [string, string] =>
     Array.isArray(one) && one.length === 2 && one.every((end) => typeof end === 'string');
-  const lists = said.flatMap(({ value_json }) =>
+  const lists = recorded.flatMap(({ value_json }) =>
     Array.isArray(value_json) && value_json.every(isEdge) ? [value_json] : [],
   );
   return lists.at(-1) ?? null;

@@ -52,7 +52,7 @@ export const whoWhenAccuracy = method({
       const agents = agentsBySteps(facts);
       const placeOf = (fact: FeedbackFact) => fact.entry ?? (fact.target_kind === 'step' ? fact.target_id : null);
       const { cases, annotators } = labelled(facts, ({ name }) => name === MISTAKE);
-      const known = cases.flatMap(({ gold, said }) => {
+      const known = cases.flatMap(({ gold, predicted: said }) => {
         const fact = gold.at(-1)!;
         const [true_agent, true_step] = [agentIn(agents, fact), placeOf(fact)];
         return true_agent === null || true_step === null ? [] : [{ true_agent, true_step, said }];

@@ -4,7 +4,7 @@
  * Source: Dr. MAMR, arXiv 2511.02303. Secondary. `delta` is log p(next step | history) − log p(next step | history with the step masked),
  * which needs a model's forward pass; `cluster` is the group of each step.
  * Kept: the mean over the steps of a group. Dropped: the forward passes behind `delta`. Open: whether the group of a
- * step crosses trajectories: here it is what `cluster` says.
+ * step crosses trajectories: here it is given by `cluster`.
  */
 
 import { Type } from 'typebox';

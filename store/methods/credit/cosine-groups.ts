@@ -1,5 +1,5 @@
 /**
- * Puts steps that say nearly the same thing into one group, so that a step's influence can be averaged over its like.
+ * Puts steps with nearly the same content into one group, so that a step's influence can be averaged over its like.
  *
  * Source: Dr. MAMR, arXiv 2511.02303. Secondary. A step joins the first group whose first member is at least as near as the threshold;
  * otherwise it opens a group. A vector of zeros is near to nothing.

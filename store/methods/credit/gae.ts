@@ -67,13 +67,13 @@ export const gae = method({
       const pieceOf = (step: StepFacts, last: boolean): Piece | string => {
         const mask = tokensOf(step)?.mask;
         if (!mask) return 'no_token_ids';
-        const said = values.get(step.episode_id)?.numbers.get(step.step_id);
-        if (said?.length !== mask.length) return 'no_token_values';
+        const value = values.get(step.episode_id)?.numbers.get(step.step_id);
+        if (value?.length !== mask.length) return 'no_token_values';
         const reward = facts.ownRewards || last ? facts.rewardOf(step) : 0;
         if (reward === null) return 'missing_reward';
         // A method that passes over what the model did not choose would pass over the reward there too.
         if (reward !== 0 && !mask.includes(1)) return 'no_trained_tokens';
-        return { step, values: said, mask, reward };
+        return { step, values: value, mask, reward };
       };
 
       return sequencesOf(facts.steps, onward).flatMap((sequence) => {
@@ -113,8 +113,8 @@ type Values = { readonly checkpoint: string; readonly numbers: ReadonlyMap<strin
 /** By episode the values that the checkpoint of its last such pass gave, by step. */
 function lastValues({ passes }: TokenFacts): Map<string, Values> {
   const found = new Map<string, Values>();
-  for (const [episode, said] of passes) {
-    const values = said.filter(({ pass }) => pass === 'values');
+  for (const [episode, pass] of passes) {
+    const values = pass.filter(({ pass }) => pass === 'values');
     const checkpoint = values.at(-1)?.checkpoint;
     if (checkpoint === undefined) continue;
     const own = values.filter((one) => one.checkpoint === checkpoint);

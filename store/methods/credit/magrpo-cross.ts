@@ -50,7 +50,7 @@ export const magrpoCross = method({
     writes: ['credits', 'scores'],
     /**
      * MAGRPO's crossed form: each agent has one call with the same number of candidates; `joint_rewards` on the episode has an entry for
-     * every combination of them, the agent that spoke first being the slowest to change.
+     * every combination of them, the first agent being the slowest to change.
      */
     rows: (facts, ask) => {
       const joint = listsOn(facts.feedback, 'episode', 'joint_rewards');

@@ -11,7 +11,7 @@
 
 import { Type } from 'typebox';
 import { credit } from '../../judging/judgement.ts';
-import { launches, launchRows, rewardOf, type Said, withDoubts } from '../../judging/launches.ts';
+import { launches, launchRows, type Rating, rewardOf, withDoubts } from '../../judging/launches.ts';
 import { type Member, overGroups } from '../../judging/over-episodes.ts';
 import { method } from '../method.ts';
 import { refuseInput } from '../refuse.ts';
@@ -83,7 +83,7 @@ export const magrpoReturns = method({
           families.set(node, family);
           return node;
         };
-        const said = new Map<Member, Said>();
+        const ratings = new Map<Member, Rating>();
         const starts = [
           tree.roots,
           ...tree.nodes.filter((member) => !known.has(member)).map((member) => tree.childrenOf(member)),
@@ -98,7 +98,7 @@ export const magrpoReturns = method({
             const equal = returns.every((one) => one === returns[0]);
             const flag = returns.length === 1 ? 'group_of_one' : equal ? 'zero_variance' : null;
             for (const [k, member] of families.get(node)!.entries())
-              said.set(member, {
+              ratings.set(member, {
                 value: advantages[k]!,
                 reason: reasonIn(member, flag),
                 detail: { node: name, return: returns[k] },
@@ -107,7 +107,7 @@ export const magrpoReturns = method({
         }
         return launchRows(credit, members, tree, (member) => {
           const reason = rewardOf(member) === null ? 'missing_reward' : 'missing_reward_below';
-          return said.get(member) ?? { value: null, reason };
+          return ratings.get(member) ?? { value: null, reason };
         });
       });
     },

@@ -86,8 +86,8 @@ export const maltValues = method({
         );
         const output = ask.answer({ refinements });
         if (typeof output === 'string') return output;
-        const said = new Map<StepFacts, Judgement>();
-        const say = (
+        const judgements = new Map<StepFacts, Judgement>();
+        const judge = (
           family: readonly StepFacts[],
           values: readonly number[],
           labels: readonly boolean[],
@@ -95,21 +95,21 @@ export const maltValues = method({
         ) => {
           for (const [i, step] of family.entries()) {
             const preferred_to = pairs.flatMap(([better, worse]) => (better === i ? [family[worse]!.step_id] : []));
-            said.set(step, credit(step, values[i] ?? null, null, { label: labels[i], preferred_to }));
+            judgements.set(step, credit(step, values[i] ?? null, null, { label: labels[i], preferred_to }));
           }
         };
-        say(generators, output.V_generator, output.label_generator, output.pairs_generator);
+        judge(generators, output.V_generator, output.label_generator, output.pairs_generator);
         for (const [g, generator] of generators.entries()) {
           const verifiers = verifiersOf(generator);
-          say(verifiers, output.V_verifier[g]!, output.label_verifier[g]!, output.pairs_verifier[g]!);
+          judge(verifiers, output.V_verifier[g]!, output.label_verifier[g]!, output.pairs_verifier[g]!);
           for (const [v, verifier] of verifiers.entries()) {
             const outcomes = refinements[g]![v]!;
             const labels = outcomes.map((outcome) => outcome === 1);
             for (const [r, refiner] of refinersOf(verifier).entries())
-              said.set(refiner, credit(refiner, outcomes[r]!, null, { label: labels[r] }));
+              judgements.set(refiner, credit(refiner, outcomes[r]!, null, { label: labels[r] }));
           }
         }
-        return steps.map((step) => said.get(step) ?? credit(step, null, tree.apart.get(step) ?? reasonOf(step)));
+        return steps.map((step) => judgements.get(step) ?? credit(step, null, tree.apart.get(step) ?? reasonOf(step)));
       });
     },
   },

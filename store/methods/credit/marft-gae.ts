@@ -74,14 +74,15 @@ export const marftGae = method({
       const criticOf = ({ episode_id, step_id }: StepFacts) => values.get(stepKey(episode_id, step_id));
       const doubt = doubtIn(facts);
       return overGroups(facts, credit, (members) => {
-        const said = new Map<StepFacts, Judgement>();
+        const judgements = new Map<StepFacts, Judgement>();
         const buffers = new Map<string, Part[]>();
         for (const member of members) {
           const chain = onwardOf(member.steps);
           const part = partOf(member, chain, ownReward, criticOf);
           const reason = typeof part === 'string' ? part : null;
           const onward = new Set(chain);
-          for (const step of member.steps) said.set(step, credit(step, null, onward.has(step) ? reason : 'not_chosen'));
+          for (const step of member.steps)
+            judgements.set(step, credit(step, null, onward.has(step) ? reason : 'not_chosen'));
           if (typeof part === 'string' || chain.length === 0) continue;
           const team = actors(part.rounds[0]!);
           const buffer = buffers.get(team);
@@ -98,16 +99,19 @@ export const marftGae = method({
           });
           for (const [t, round] of rounds.entries()) {
             for (const [a, step] of round.entries()) {
-              if (typeof output === 'string') said.set(step, credit(step, null, output));
+              if (typeof output === 'string') judgements.set(step, credit(step, null, output));
               else {
                 const reason = doubt(step.episode_id);
-                said.set(step, credit(step, output.advantages[t]![a]!, reason, { return: output.returns[t]![a] }));
+                judgements.set(
+                  step,
+                  credit(step, output.advantages[t]![a]!, reason, { return: output.returns[t]![a] }),
+                );
               }
             }
           }
         }
         return members.flatMap((member) =>
-          member.steps.length === 0 ? [noSteps(member.episode)] : member.steps.map((step) => said.get(step)!),
+          member.steps.length === 0 ? [noSteps(member.episode)] : member.steps.map((step) => judgements.get(step)!),
         );
       });
     },

@@ -107,11 +107,11 @@ export const marsTurnAdvantage = method({
           ),
         });
         if (typeof output === 'string') return output;
-        const said = new Map<StepFacts, Judgement>();
+        const judgements = new Map<StepFacts, Judgement>();
         for (const { turns, id, turn_rewards } of trajectories) {
           for (const [i, step] of turns.entries()) {
             const reason = doubt(step.episode_id);
-            said.set(
+            judgements.set(
               step,
               turn_rewards === null ? credit(step, null, 'missing_reward') : credit(step, output[id]![i]!, reason),
             );
@@ -120,7 +120,7 @@ export const marsTurnAdvantage = method({
         return members.flatMap(({ episode, steps }) =>
           steps.length === 0
             ? [noSteps(episode)]
-            : steps.map((step) => said.get(step) ?? credit(step, null, 'not_chosen')),
+            : steps.map((step) => judgements.get(step) ?? credit(step, null, 'not_chosen')),
         );
       });
     },

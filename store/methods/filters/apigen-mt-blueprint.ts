@@ -53,13 +53,13 @@ export const apigenMtBlueprint = method({
     rows: (facts, ask) => {
       const checks = CHECKS.map((name) => truthsOn(facts.feedback, 'episode', name));
       return facts.episodes.map((episode) => {
-        const said = checks.map((check) => check.get(stepKey(episode.episode_id, '')));
-        const failed = said.indexOf(false);
-        const lacking = said.indexOf(undefined);
+        const checked = checks.map((check) => check.get(stepKey(episode.episode_id, '')));
+        const failed = checked.indexOf(false);
+        const lacking = checked.indexOf(undefined);
         if (lacking >= 0 && (failed < 0 || lacking < failed)) return verdictOn(episode, null, `no_${CHECKS[lacking]}`);
         const votes = votesOn(facts, episode);
         if (failed < 0 && votes.length === 0) return verdictOn(episode, null, 'no_votes');
-        const [format_ok, execution_ok, policy_ok] = said.map((one) => one === true) as [boolean, boolean, boolean];
+        const [format_ok, execution_ok, policy_ok] = checked.map((one) => one === true) as [boolean, boolean, boolean];
         const output = ask.run({ format_ok, execution_ok, policy_ok, votes });
         return verdictOn(episode, output.accept, output.accept ? null : output.stage, { ...output, votes });
       });
@@ -73,15 +73,15 @@ const YES: readonly unknown[] = [1, true, 'yes', 'accept'];
 
 const NO: readonly unknown[] = [0, false, 'no', 'reject'];
 
-const voteOf = (said: unknown): (0 | 1)[] => (YES.includes(said) ? [1] : NO.includes(said) ? [0] : []);
+const voteOf = (vote: unknown): (0 | 1)[] => (YES.includes(vote) ? [1] : NO.includes(vote) ? [0] : []);
 
 /** The last vote of each member; of nameless members every vote. */
 function votesOn({ feedback, decisions }: Assembled, { episode_id }: EpisodeFacts): (0 | 1)[] {
-  const said = (feedback.get(episode_id) ?? []).filter((one) => one.name === 'vote' && one.target_kind === 'episode');
+  const voted = (feedback.get(episode_id) ?? []).filter((one) => one.name === 'vote' && one.target_kind === 'episode');
   const decided = (decisions.get(episode_id) ?? []).filter(({ kind }) => kind === 'vote');
   const votes = [
-    ...said.map((one, i) => ({ who: one.annotator ?? i, vote: voteOf(numberOf(one) ?? one.value_json ?? one.label) })),
-    ...decided.map(({ by, decision }, i) => ({ who: by ?? said.length + i, vote: voteOf(decision) })),
+    ...voted.map((one, i) => ({ who: one.annotator ?? i, vote: voteOf(numberOf(one) ?? one.value_json ?? one.label) })),
+    ...decided.map(({ by, decision }, i) => ({ who: by ?? voted.length + i, vote: voteOf(decision) })),
   ].filter(({ vote }) => vote.length > 0);
   return [...groupBy(votes, ({ who }) => who).values()].flatMap((own) => own.at(-1)!.vote);
 }

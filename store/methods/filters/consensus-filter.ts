@@ -68,11 +68,11 @@ export const consensusFilter = method({
 
 function criticRounds(critics: readonly StepFacts[]): StepFacts[][] {
   const numbered = critics.every((step) => step.turn !== null);
-  const spoken = new Map<string, number>();
+  const messages = new Map<string, number>();
   const roundOf = (step: StepFacts): number => {
     if (numbered) return step.turn!;
-    const nth = spoken.get(step.agent ?? '') ?? 0;
-    spoken.set(step.agent ?? '', nth + 1);
+    const nth = messages.get(step.agent ?? '') ?? 0;
+    messages.set(step.agent ?? '', nth + 1);
     return nth;
   };
   return [...groupBy(critics, roundOf)].sort(([a], [b]) => a - b).map(([, round]) => round);

@@ -47,8 +47,8 @@ export const m500Filter = method({
       .map(({ id }) => id),
   judged: {
     /**
-     * Verdicts of the three filters earlier in the same judging. The task's tags say `interdisciplinary` (true or false) and
-     * `answer_tokens`, the length of the reference answer; a reference with a `usage` says it by its `output_tokens`.
+     * Verdicts of the three filters earlier in the same judging. The task's tags hold `interdisciplinary` (true or false) and
+     * `answer_tokens`, the length of the reference answer; a reference with a `usage` gives it as `output_tokens`.
      */
     rows: ({ episodes, verdictOf }, ask) =>
       episodes.map((episode) => {

@@ -35,8 +35,8 @@ export const mragSelect = method({
   judged: {
     reads: ['feedback'],
     /**
-     * A query is a group. The reward is what a judge said under `correctness` and `faithfulness`, added; in a query of which neither was
-     * said of any run it is the recorded reward.
+     * A query is a group. The reward is the sum of a judge's `correctness` and `faithfulness`; in a query where no run has
+     * either it is the recorded reward.
      */
     rows: (facts, ask) => {
       const correctness = numbersOn(facts.feedback, 'episode', 'correctness');

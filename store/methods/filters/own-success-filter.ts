@@ -4,7 +4,7 @@
  * Source: ours, after role-wise selection from successful trajectories (SWE-Dev and most SFT baselines).
  * Programs: right by ground truth, and each exact output once (`tokens_key`, the first wins; without one, every output is its own).
  * Tests: their working holds and follows the behaviour of a right program of the same episode. Nobody right: nothing is kept, and
- * the reason says whether somebody could have been: `no_tests` and `no_ground_truth` are not `nobody_right`.
+ * the reason shows whether somebody could have been: `no_tests` and `no_ground_truth` are not `nobody_right`.
  * Programs first, then tests, in the order of the report.
  */
 

@@ -34,7 +34,7 @@ export const rolewiseSftSelect = method({
     );
   },
   judged: {
-    /** The outcome of the episode says whether it was successful. */
+    /** The outcome of the episode decides whether it was successful. */
     rows: (facts, ask) =>
       runsWithSteps(facts).flatMap((row) => {
         const success = succeeded(row.episode);

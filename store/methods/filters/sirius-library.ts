@@ -56,7 +56,7 @@ export const siriusLibrary = method({
   judged: {
     scope: () => 'set',
     /**
-     * A run that was made again after feedback is an episode whose tag `regenerated_from` names the failed one; its outcome says whether it is
+     * A run that was made again after feedback is an episode whose tag `regenerated_from` names the failed one; its outcome decides whether it is
      * correct now. Of several that of the lowest id counts that is correct, else that of the lowest id. A step is a message that the
      * episode went on from. Over the set: both runs must be judged together, whatever groups they are of.
      */
@@ -96,9 +96,9 @@ export const siriusLibrary = method({
       };
       return rows.flatMap((row) => {
         const contributes = row.steps.some((step) => kept.has(idOf(step)));
-        const said = collected(row, 'agent', kept, contributes ? null : reasonOf(row));
+        const judgements = collected(row, 'agent', kept, contributes ? null : reasonOf(row));
         const repaired = output.augmented.includes(row.episode.episode_id);
-        return repaired ? [{ ...said[0]!, reason: 'repaired' } as Judgement, ...said.slice(1)] : said;
+        return repaired ? [{ ...judgements[0]!, reason: 'repaired' } as Judgement, ...judgements.slice(1)] : judgements;
       });
     },
   },

@@ -47,7 +47,7 @@ export const dylanConsensus = method({
         const rounds = roundsOf(steps);
         if (typeof rounds === 'string') return rounds;
         const everybody = new Set(steps.map(({ agent }) => agent ?? '')).size;
-        const speakers = (turn: number): number => {
+        const eligible = (turn: number): number => {
           const decision = facts.decisions
             .get(episode_id)
             ?.findLast((one) => one.kind === 'speakers' && one.turn === turn)?.decision;
@@ -55,19 +55,19 @@ export const dylanConsensus = method({
           return typeof decision === 'number' ? decision : everybody;
         };
         const agreed: (boolean | null | string)[] = rounds.map((round) => {
-          const own = [...round.values()].map((said) => said.at(-1)!);
+          const own = [...round.values()].map((texts) => texts.at(-1)!);
           const given = own.map((step) => answers.get(stepKey(step.episode_id, step.step_id)) ?? null);
           if (given.every((answer) => answer === null)) return null;
-          return ask.answer({ answers: given, n: speakers(own[0]!.turn!) });
+          return ask.answer({ answers: given, n: eligible(own[0]!.turn!) });
         });
-        const said = (t: number): [number | null, string | null] => {
+        const outcomeAt = (t: number): [number | null, string | null] => {
           const one = agreed[t];
           if (typeof one === 'boolean') return [Number(one), null];
           return [null, one ?? 'no_answers'];
         };
         return [
-          score(`e/${episode_id}`, ...said(rounds.length - 1), { rounds: agreed }),
-          ...onRounds(steps, rounds, (_, t, step) => credit(step, ...said(t))),
+          score(`e/${episode_id}`, ...outcomeAt(rounds.length - 1), { rounds: agreed }),
+          ...onRounds(steps, rounds, (_, t, step) => credit(step, ...outcomeAt(t))),
         ];
       });
     },

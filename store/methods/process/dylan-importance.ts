@@ -59,7 +59,7 @@ export const dylanImportance = method({
   judged: {
     reads: ['feedback'],
     writes: ['credits', 'scores'],
-    /** `agrees` is asked of those who spoke in the last round. The episode's score is the sum over its agents, each beside it. */
+    /** `agrees` is read for the agents active in the last round. The episode's score is the sum over its agents, each beside it. */
     rows: (facts, ask) => {
       const agrees = truthsOn(facts.feedback, 'step', 'agrees');
       const edgesIn = listening(facts, ({ ratings, n_peers }) => edgeWeights(ratings, n_peers));
@@ -67,16 +67,16 @@ export const dylanImportance = method({
         const found = edgesIn(episode_id, steps);
         if (typeof found === 'string') return found;
         const { rounds, edges } = found;
-        const said = (own: readonly StepFacts[]) =>
+        const answers = (own: readonly StepFacts[]) =>
           own.map((step) => agrees.get(stepKey(step.episode_id, step.step_id))).findLast((one) => one !== undefined);
-        if ([...rounds.at(-1)!.values()].some((own) => said(own) === undefined)) return 'no_agreement';
+        if ([...rounds.at(-1)!.values()].some((own) => answers(own) === undefined)) return 'no_agreement';
         const agents = new Set(rounds.flatMap((round) => [...round.keys()]));
         const output = ask.answer({
           rounds: rounds.map((round) =>
             Object.fromEntries(
               [...agents].map((agent) => {
                 const own = round.get(agent);
-                return [agent, { active: own !== undefined, agrees: own !== undefined && (said(own) ?? false) }];
+                return [agent, { active: own !== undefined, agrees: own !== undefined && (answers(own) ?? false) }];
               }),
             ),
           ),

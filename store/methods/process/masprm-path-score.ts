@@ -40,9 +40,9 @@ export const masprmPathScore = method({
           if (tree.apart.has(step)) return credit(step, null, tree.apart.get(step)!);
           if (!tree.grown && !onward.includes(step)) return credit(step, null, 'not_chosen');
           const path = tree.grown ? tree.pathTo(step) : onward.slice(0, onward.indexOf(step) + 1);
-          const said = complete(path.map(({ episode_id, step_id }) => values.get(stepKey(episode_id, step_id))));
-          if (said === null) return credit(step, null, 'no_values');
-          const value = ask.answer({ values: said });
+          const onPath = complete(path.map(({ episode_id, step_id }) => values.get(stepKey(episode_id, step_id))));
+          if (onPath === null) return credit(step, null, 'no_values');
+          const value = ask.answer({ values: onPath });
           return typeof value === 'string' ? credit(step, null, value) : credit(step, value, null);
         });
       });

@@ -1,5 +1,5 @@
 /**
- * What a process reward model is trained to say about a node: its value on an unbounded scale.
+ * The training target of a process reward model for a node: its value on an unbounded scale.
  *
  * Source: milad1378yz/MASPRM, src/train/trainer.py. Verified (code). q is clamped so that a certain node has a finite target. This is the
  * target of the regression losses; the source's default is a binary cross-entropy.

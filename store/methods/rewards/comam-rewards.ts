@@ -62,8 +62,8 @@ export const comamRewards = method({
       const ownReward = ownRewardsOf(facts);
       const ofAgent = facts.ownRewards ? new Map<string, number>() : numbersOn(facts.feedback, 'agent', 'reward');
       const local = (episode: string, agent: string, steps: readonly StepFacts[]) => {
-        const said = ofAgent.get(stepKey(episode, agent));
-        if (said !== undefined) return said;
+        const own = ofAgent.get(stepKey(episode, agent));
+        if (own !== undefined) return own;
         const known = steps.filter((step) => (step.agent ?? '') === agent).flatMap((step) => ownReward(step) ?? []);
         return known.length === 0 ? null : known.reduce((sum, one) => sum + one, 0) / known.length;
       };

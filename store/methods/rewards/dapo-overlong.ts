@@ -30,7 +30,7 @@ export const dapoOverlong = method({
   judged: {
     reads: ['content'],
     writes: ['rewards', 'scores'],
-    /** Length in tokens: the token ids of the step, else what its call is said to have used. */
+    /** Length in tokens: the token ids of the step, else the usage recorded for its call. */
     rows: (facts, ask) =>
       overEpisodes(facts, reward, (_, steps) =>
         steps.map((step) => {

@@ -42,10 +42,11 @@ export const essayRewards = method({
     if (gt_pass.length > 0 && truths === 0) refuseInput('gt_pass', 'at least one ground-truth column', gt_pass);
     const right = new Set(splitByTruth(gt_pass).right);
     const verified = (row: readonly number[]) => (row.length === 0 ? 0 : mean(row));
-    const told = (test: number) => mean(generated_pass.map((row, i) => ((row[test] === 1) === right.has(i) ? 1 : 0)));
+    const separation = (test: number) =>
+      mean(generated_pass.map((row, i) => ((row[test] === 1) === right.has(i) ? 1 : 0)));
     return {
       R_C: gt_pass.map((row, i) => mean(row) + lambda_ver * verified(generated_pass[i]!)),
-      R_V: length.map((tokens, test) => told(test) - lambda_len * tokens),
+      R_V: length.map((tokens, test) => separation(test) - lambda_len * tokens),
     };
   },
   judged: {

@@ -45,7 +45,7 @@ export const marsrlRewards = method({
   judged: {
     reads: ['feedback'],
     writes: ['rewards', 'scores'],
-    /** MarsRL. Who verifies before anybody solved, or does not say what it found, verifies nothing. */
+    /** MarsRL. A verifier before any solver, or without a recorded finding, verifies nothing. */
     rows: (facts, ask) => {
       const correct = truthsOn(facts.feedback, 'step', 'correct');
       const flags = truthsOn(facts.feedback, 'step', 'flags_error');

@@ -53,11 +53,11 @@ export const mmoaRewards = method({
     rows: (facts, ask) => {
       const f1s = numbersOn(facts.feedback, 'episode', 'f1');
       return overEpisodes(facts, reward, (episode, steps) => {
-        const said = (role: string) => {
+        const outputOf = (role: string) => {
           const last = onwardOf(steps).findLast((step) => step.role === role);
           return last === undefined ? null : facts.contentOf(last).text;
         };
-        const [rewriter, selector, generator] = [said('rewriter'), said('selector'), said('generator')];
+        const [rewriter, selector, generator] = [outputOf('rewriter'), outputOf('selector'), outputOf('generator')];
         const documents = facts.observations
           .get(episode.episode_id)
           ?.findLast(({ kind, content }) => kind === 'documents' && Array.isArray(content))?.content as

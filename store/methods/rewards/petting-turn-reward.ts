@@ -44,7 +44,7 @@ export const pettingTurnReward = method({
     turns.map((turn) => REWARD[mode](final, turn, max_turns, gamma)),
   judged: {
     writes: ['rewards', 'scores'],
-    /** The episode's reward, for each step that says its turn. */
+    /** The episode's reward, for each step with a turn. */
     rows: (facts, ask) =>
       overEpisodes(facts, reward, (episode, steps) => {
         if (episode.reward === null) return 'missing_reward';

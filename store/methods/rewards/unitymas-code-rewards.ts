@@ -39,7 +39,7 @@ export const unitymasCodeRewards = method({
   judged: {
     reads: ['feedback'],
     writes: ['rewards', 'scores'],
-    /** UnityMAS-O for code: the turn's pass rate is what was last said of one of its steps. Every turn with a planner or coder has one. */
+    /** UnityMAS-O for code: the turn's pass rate is the last one recorded for one of its steps. Every turn with a planner or coder has one. */
     rows: (facts, ask) => {
       const rates = numbersOn(facts.feedback, 'step', 'pass_rate');
       return overEpisodes(facts, reward, (_, steps) => {

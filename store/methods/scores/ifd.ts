@@ -43,9 +43,9 @@ export const ifd = method({
         const key = `e/${episode_id}`;
         const answer = onwardOf(steps.get(episode_id) ?? []).at(-1);
         if (answer === undefined) return score(key, null, 'no_messages');
-        const said = logprobsOf(facts, answer);
-        if (typeof said === 'string') return score(key, null, said);
-        const { checkpoint, ...input } = said;
+        const recorded = logprobsOf(facts, answer);
+        if (typeof recorded === 'string') return score(key, null, recorded);
+        const { checkpoint, ...input } = recorded;
         const output = ask.answer(input);
         return typeof output === 'string'
           ? score(key, null, output)

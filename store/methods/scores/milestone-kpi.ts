@@ -81,7 +81,7 @@ function milestoneOf({ content }: ObservationFact): Milestone[] {
 
 /** The task's tag `milestones`: how many there are, or their list. */
 function announced({ task_tags }: EpisodeFacts): number | null {
-  const said = task_tags?.milestones;
-  if (Array.isArray(said)) return said.length;
-  return Number.isSafeInteger(said) ? (said as number) : null;
+  const milestones = task_tags?.milestones;
+  if (Array.isArray(milestones)) return milestones.length;
+  return Number.isSafeInteger(milestones) ? (milestones as number) : null;
 }

@@ -43,7 +43,7 @@ export const starAgentsScore = method({
   judged: {
     reads: ['feedback'],
     /**
-     * A batch is a group: the samples for one instruction, which are what is picked from. Feedback on the episode says `ifd_small`,
+     * A batch is a group: the samples for one instruction, which are what is picked from. Feedback on the episode gives `ifd_small`,
      * `ifd_large` and `referee` (base, tie or generated). A sample that lacks one of them leaves the batch.
      */
     rows: (facts, ask) => {
@@ -52,9 +52,9 @@ export const starAgentsScore = method({
       const referee = textsOn(facts.feedback, 'episode', 'referee');
       const sampleOf = ({ episode_id }: EpisodeFacts) => {
         const place = stepKey(episode_id, '');
-        const [a, b, said] = [small.get(place), large.get(place), referee.get(place)];
+        const [a, b, verdict] = [small.get(place), large.get(place), referee.get(place)];
         if (a === undefined || b === undefined) return 'no_ifd';
-        return isReferee(said) ? { ifd_small: a, ifd_large: b, referee: said } : 'no_referee';
+        return isReferee(verdict) ? { ifd_small: a, ifd_large: b, referee: verdict } : 'no_referee';
       };
       return [...groupBy(facts.episodes, groupOf)].flatMap(([, members]): Judgement[] => {
         const rows = members.map((episode) => ({ key: `e/${episode.episode_id}`, sample: sampleOf(episode) }));
@@ -75,5 +75,5 @@ export const starAgentsScore = method({
   },
 });
 
-const isReferee = (said: string | undefined): said is keyof typeof REFEREE =>
-  said !== undefined && Object.hasOwn(REFEREE, said);
+const isReferee = (verdict: string | undefined): verdict is keyof typeof REFEREE =>
+  verdict !== undefined && Object.hasOwn(REFEREE, verdict);

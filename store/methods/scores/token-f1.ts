@@ -24,10 +24,10 @@ export const tokenF1 = method({
   params: {},
   input: Input,
   run: ({ pred, gold }): number => {
-    const [said, wanted] = [words(pred), words(gold)];
+    const [predicted, wanted] = [words(pred), words(gold)];
     const left = groupBy(wanted, (word) => word);
-    const shared = said.filter((word) => left.get(word)?.pop() !== undefined).length;
-    return shared === 0 ? 0 : (2 * shared) / (said.length + wanted.length);
+    const shared = predicted.filter((word) => left.get(word)?.pop() !== undefined).length;
+    return shared === 0 ? 0 : (2 * shared) / (predicted.length + wanted.length);
   },
   judged: {
     reads: ['content'],

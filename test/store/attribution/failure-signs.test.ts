@@ -2,23 +2,23 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { failureSigns } from '../../../store/methods/blame/failure-signs.ts';
 import { failureSignsWithReference } from '../../../store/methods/blame/failure-signs-with-reference.ts';
-import { type SpokenEntry, signsOf, signsWithReference } from '../../../store/methods/failure-signs.ts';
+import { signsOf, signsWithReference, type TranscriptEntry } from '../../../store/methods/failure-signs.ts';
 import type { Blamed } from '../../../store/methods/ranked-blame.ts';
 import { runMethod } from '../../../store/methods/run.ts';
 
-const says = (agent: string, text: string, more: Partial<SpokenEntry> = {}): SpokenEntry => ({
+const says = (agent: string, text: string, more: Partial<TranscriptEntry> = {}): TranscriptEntry => ({
   kind: 'agent',
   agent,
   text,
   ...more,
 });
-const shows = (text: string, failed?: boolean): SpokenEntry => ({
+const shows = (text: string, failed?: boolean): TranscriptEntry => ({
   kind: 'environment',
   agent: null,
   text,
   ...(failed === undefined ? {} : { failed }),
 });
-const asks: SpokenEntry = { kind: 'user', agent: null, text: 'how many bridges has the city' };
+const asks: TranscriptEntry = { kind: 'user', agent: null, text: 'how many bridges has the city' };
 
 describe('signs of failure', () => {
   it('only what an agent with a name said can be blamed', () => {
@@ -37,7 +37,8 @@ describe('signs of failure', () => {
   });
 
   it('what the record says of a tool goes before what its words look like', () => {
-    const work = (shown: SpokenEntry) => signsOf({ question: null, entries: [says('a', 'run it'), shown] })[0]!.signs;
+    const work = (shown: TranscriptEntry) =>
+      signsOf({ question: null, entries: [says('a', 'run it'), shown] })[0]!.signs;
     expect(work(shows('exit code: 1')).work_failed).toBe(1);
     expect(work(shows('exitcode: 2 (execution failed)')).work_failed).toBe(1);
     expect(work(shows('KeyError: 3')).work_failed).toBe(1);
@@ -71,7 +72,7 @@ describe('signs of failure', () => {
   });
 });
 
-const entry: fc.Arbitrary<SpokenEntry> = fc.record({
+const entry: fc.Arbitrary<TranscriptEntry> = fc.record({
   kind: fc.constantFrom('agent', 'agent', 'environment', 'user'),
   agent: fc.constantFrom('a', 'b', 'c', null),
   text: fc.string({ maxLength: 60 }),

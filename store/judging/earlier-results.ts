@@ -1,10 +1,10 @@
-/** What the methods of one judging have said so far, for those that come after them. */
+/** The results of one judging so far, for the methods that come after. */
 import { stepKey } from './facts.ts';
 import type { Judgement } from './judgement.ts';
 
 type Rewards = ReadonlyMap<string, number | null>;
 
-export class SaidBefore {
+export class EarlierResults {
   readonly #dropped = new Set<string>();
   readonly #verdicts = new Map<string, boolean | null>();
   readonly #rewards = new Map<string, Map<string, number | null>>();
