@@ -240,6 +240,19 @@ describe('the sampling process', () => {
     ]);
   });
 
+  it('answers what a model was asked before it is unloaded, and then has it no more', async () => {
+    const { server, client } = await started();
+    await client.load(second.dir, 'other');
+    const under = client.sample({ model: 'other', prompt: 'one' });
+    // It has begun once a later request of the same connection is answered.
+    await client.status();
+    server.unload('other');
+    server.unload('nothing');
+    expect((await under).checkpoint).toBe(second.id);
+    await expect(client.sample({ model: 'other', prompt: 'one' })).rejects.toMatchObject({ code: 'not_found' });
+    expect((await client.sample({ prompt: 'one' })).checkpoint).toBe(first.id);
+  });
+
   it('refuses what is wrong, naming the field, and serves what is right beside it', async () => {
     const { client } = await started({ maxRows: 100 });
     const good = client.sample({ prompt: 'one', seed: 1 });

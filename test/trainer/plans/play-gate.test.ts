@@ -1,0 +1,221 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { postgresLog } from '../../../ingest/log/postgres.ts';
+import { ownEvent } from '../../../ingest/own-event.ts';
+import { boundCheckpoint, weightsAtPlay } from '../../../store/gating/play.ts';
+import type { GateReport } from '../../../store/gating/report.ts';
+import { WaitsFor } from '../../../store/jobs/jobs.ts';
+import { projectBatch } from '../../../store/projecting/projector.ts';
+import { environmentOf, playGate } from '../../../trainer/plans/play-gate.ts';
+import { readRunners } from '../../../trainer/rollouts/runners.ts';
+import { freshDatabase, type TestDatabase } from '../../support/database.ts';
+
+const GATE = 'night-1/1/gate';
+const TASKS = 12;
+const tasks = Array.from({ length: TASKS }, (_, i) => ({ task_id: `t${i}`, domain: i % 2 === 0 ? 'even' : 'odd' }));
+const runners = readRunners({ team: { command: ['no-such-program'], reward: 'stdout' } });
+const guards = { roles: null, families: null, tokens: null, latency: null };
+
+type Played = {
+  readonly reward: number | null;
+  readonly tokens?: number;
+  readonly latency_ms?: number;
+  readonly checkpoint?: string;
+  /** Reward of the role solver. */
+  readonly role?: number;
+};
+type Sides = {
+  readonly incumbent: (task: number) => Played | null;
+  readonly candidate: (task: number) => Played | null;
+};
+
+describe('A gate that plays', () => {
+  let database: TestDatabase;
+  beforeEach(async () => {
+    database = await freshDatabase();
+  });
+  afterEach(() => database.close());
+
+  const context = () => ({ db: database.db, log: postgresLog(database.db), now: () => new Date() });
+  const weights = (checkpoint_id: string) => ({ checkpoint_id, directory: `/models/${checkpoint_id}` });
+  const specOf = (more: object = {}) => ({
+    ...{ kind: 'play', runner: 'team', tasks, samples: 1, seed: 0, serving_within_s: 1, policies: ['solver'] },
+    rules: { accept: 'better', margin: 0, level: 0.95, guardrails: guards },
+    maps: { incumbent: { solver: weights('a') }, candidate: { solver: weights('b') } },
+    ...{ guarded: [], unplayed: 0.05, left_out: {} },
+    ...more,
+  });
+  const queued = (job_id: string, kind: string, spec: object, result: object | null) =>
+    database.db.query(
+      `insert into troupe.job_queue (job_id, kind, spec, state, outcome, result) values ($1, $2, $3, $4, $5, $6)`,
+      [
+        ...[job_id, kind, JSON.stringify(spec), result === null ? 'waiting' : 'finished'],
+        ...[result === null ? null : 'done', JSON.stringify(result)],
+      ],
+    );
+
+  /** Puts what both sides played into the tables and the queue, as rollouts leave it. */
+  async function played(sides: Sides, environment: string): Promise<void> {
+    await queued(`${GATE}/serving`, 'serving', {}, {});
+    const time = '2026-01-01T00:00:00Z';
+    for (const side of ['incumbent', 'candidate'] as const) {
+      const id = `${GATE}/${side}`;
+      const found = tasks.map((task, i) => ({ ...task, of: sides[side](i) }));
+      const done = found.flatMap(({ task_id, of }) =>
+        of === null ? [] : [{ task_id, of, episode_id: `${id}/${task_id}/0` }],
+      );
+      const partial = found
+        .filter(({ of }) => of === null)
+        .map(({ task_id }) => ({ group_id: `${id}/${task_id}`, task_id, done: 0, of: 1, why: [] }));
+      const events = done.flatMap(({ task_id, of, episode_id }) => {
+        const say = (name: string, data: object) => ({
+          ...{ name, source: '/t', id: `${episode_id}/${name}/${JSON.stringify(data).length}`, time },
+          data: { episode_id, ...data },
+        });
+        const call = {
+          ...{ call_id: `${episode_id}-c`, agent_id: 'solver', policy: 'solver' },
+          ...{ checkpoint_id: of.checkpoint ?? (side === 'incumbent' ? 'a' : 'b'), latency_ms: of.latency_ms ?? 10 },
+          usage: { input_tokens: 0, output_tokens: of.tokens ?? 10 },
+          choices: [{ index: 0, content: 'x' }],
+        };
+        const rewards = [
+          ...(of.reward === null
+            ? []
+            : [{ target: { kind: 'episode', id: episode_id, episode_id }, value: of.reward }]),
+          ...(of.role === undefined ? [] : [{ target: { kind: 'agent', id: 'solver', episode_id }, value: of.role }]),
+        ];
+        return [
+          say('episode.started', { task_id }),
+          say('agent.defined', { agent_id: 'solver', role: 'solver' }),
+          say('generation.completed', call),
+          ...rewards.map(({ target, value }) => ({
+            ...{ name: 'feedback.recorded', source: '/t', id: `${episode_id}/${target.kind}`, time },
+            data: { feedback_id: `${episode_id}/${target.kind}`, target, kind: 'reward', name: 'reward', value },
+          })),
+          say('episode.finished', { outcome: 'success' }),
+        ];
+      });
+      await context().log.append(events.map((event) => ownEvent(event as never)));
+      const result = { rollout_id: id, episodes: done.map(({ episode_id }) => episode_id), partial };
+      await queued(id, 'rollout', { tags: { environment } }, result);
+    }
+    while ((await projectBatch(database.db)) > 0);
+  }
+
+  async function report(sides: Sides, spec: object = {}): Promise<GateReport> {
+    await played(sides, await environmentOf(runners[0]!));
+    return (await run(spec)) as GateReport;
+  }
+  const run = (spec: object = {}) =>
+    playGate(context(), { runners, codeVersion: '0' })(
+      { job_id: GATE, kind: 'play', spec: specOf(spec), token: 1 },
+      async () => {},
+      new AbortController().signal,
+    );
+  const guarding = (of: Partial<Record<keyof typeof guards, number>>) => ({
+    rules: { accept: 'better', margin: 0, level: 0.95, guardrails: { ...guards, ...of } },
+  });
+  const half = (i: number): Played => ({ reward: i % 3 === 0 ? 1 : 0 });
+  const all = (): Played => ({ reward: 1 });
+
+  it('waits for the processes that serve, then for one side after the other', async () => {
+    await expect(run()).rejects.toEqual(new WaitsFor(`${GATE}/serving`));
+    const asked = async () =>
+      (await database.db.query(`select job_id, spec from troupe.job_queue order by requested_at`)).rows;
+    expect(await asked()).toMatchObject([{ spec: { beside: { solver: ['a', 'b'] } } }]);
+    await database.db.query(`update troupe.job_queue set state = 'finished', outcome = 'done', result = '{}'`);
+    await expect(run()).rejects.toEqual(new WaitsFor(`${GATE}/incumbent`));
+    expect((await asked())[1]).toMatchObject({
+      spec: { seed: 0, policies: { solver: 'a' }, tags: { gate: GATE, side: 'incumbent' } },
+    });
+  });
+
+  it('says better, worse and inconclusive as the rewards of the tasks do', async () => {
+    const better = await report({ incumbent: half, candidate: all });
+    expect(better).toMatchObject({ outcome: 'better', passed: true, main: { tasks: 12, candidate: 1 } });
+    expect(better.main.incumbent).toBeCloseTo(1 / 3, 12);
+  });
+
+  it('refuses a worse candidate', async () => {
+    expect(await report({ incumbent: all, candidate: half })).toMatchObject({ outcome: 'worse', passed: false });
+  });
+
+  it('refuses an equal one', async () => {
+    expect(await report({ incumbent: half, candidate: half })).toMatchObject({
+      outcome: 'inconclusive',
+      passed: false,
+    });
+  });
+
+  it('has no data where other weights answered, where a side has no reward, or where nothing is left to play', async () => {
+    const foreign = await report({ incumbent: half, candidate: () => ({ reward: 1, checkpoint: 'c' }) });
+    expect(foreign).toMatchObject({ outcome: 'no_data', passed: false, main: { tasks: 0 } });
+    expect(foreign.left_out['not answered by the weights of their side']).toBe(12);
+    expect(await run({ tasks: [] })).toMatchObject({ outcome: 'no_data', passed: false });
+  });
+
+  it('has no data where a reward is missing', async () => {
+    const missing = await report({ incumbent: half, candidate: () => ({ reward: null }) });
+    expect([missing.outcome, missing.left_out['without a reward']]).toEqual(['no_data', 12]);
+  });
+
+  it('refuses a better candidate that leaves hard tasks unplayed', async () => {
+    const found = await report({ incumbent: half, candidate: (i) => (i % 3 === 0 ? { reward: 1 } : null) });
+    expect(found).toMatchObject({ passed: false, left_out: { 'not played by the candidate': 8 } });
+    expect(found.guardrails).toMatchObject([{ of: 'samples played', outcome: 'worse', passed: false }]);
+    const rest = await run({ rules: { ...specOf().rules, accept: 'not_worse', margin: 1 } });
+    expect(rest).toMatchObject({ main: { tasks: 4, passed: true }, passed: false });
+  });
+
+  it.each([
+    ['roles', { roles: 0.1 }, (): Played => ({ reward: 1, role: 0 }), 'role solver', 'worse'],
+    ['families', { families: 0.1 }, (i: number): Played => ({ reward: i % 2 === 0 ? 2 : 0.3 }), 'family odd', 'worse'],
+    ['tokens', { tokens: 1.5 }, (): Played => ({ reward: 2, tokens: 16 }), 'tokens', 'worse'],
+    ['latency', { latency: 1.5 }, (): Played => ({ reward: 2, latency_ms: 16 }), 'latency', 'worse'],
+  ])(
+    'refuses what is better on the whole and hurts by its guardrail on %s',
+    async (_, guard, candidate, of, outcome) => {
+      const incumbent = (i: number): Played => ({ reward: i % 2 === 0 ? 0 : 0.5, role: 1 });
+      const found = await report({ incumbent, candidate }, guarding(guard));
+      expect(found).toMatchObject({ outcome: 'better', passed: false });
+      expect(found.guardrails.find((one) => one.of === of)).toMatchObject({ outcome, passed: false });
+      expect(await run()).toMatchObject({ outcome: 'better', passed: true });
+    },
+  );
+
+  it('passes a role whose own rewards did not fall, and refuses one that has none', async () => {
+    const found = await report(
+      { incumbent: (i) => ({ ...half(i), role: 0.5 }), candidate: () => ({ reward: 1, role: 0.5 }) },
+      guarding({ roles: 0.1 }),
+    );
+    expect(found).toMatchObject({
+      passed: true,
+      guardrails: [{ of: 'role solver', tasks: 12 }, { of: 'samples played' }],
+    });
+    expect(await run({ ...guarding({ roles: 0.1 }), guarded: ['judge'] })).toMatchObject({
+      passed: false,
+      guardrails: [{ of: 'role judge', outcome: 'no_data', passed: false }, {}, {}],
+    });
+  });
+
+  it('fails where the runner changed between the two sides', async () => {
+    await played({ incumbent: half, candidate: all }, 'another');
+    await expect(run()).rejects.toThrow('changed while the gate played');
+  });
+
+  it('binds the episodes of each side to its weights, and no others', async () => {
+    const { db } = database;
+    await queued(GATE, 'play', specOf(), null);
+    const episode = (side: string) => `${GATE}/${side}/t0/0`;
+    for (const side of ['incumbent', 'candidate'])
+      await queued(episode(side), 'attempt/team', { rollout: `${GATE}/${side}`, task: 0, sample: 0, attempt: 0 }, null);
+    expect(await boundCheckpoint(db, 'solver', episode('incumbent'))).toBe('a');
+    expect(await boundCheckpoint(db, 'solver', episode('candidate'))).toBe('b');
+    expect(await boundCheckpoint(db, 'other', episode('candidate'))).toBeNull();
+    // An id of the same form that is no attempt, and live episodes.
+    expect(await boundCheckpoint(db, 'solver', `${GATE}/candidate/t1/0`)).toBeNull();
+    for (const live of [null, 'e1']) expect(await boundCheckpoint(db, 'solver', live)).toBeNull();
+    expect(await weightsAtPlay(db, 'solver')).toEqual([weights('a'), weights('b')]);
+    await db.query(`update troupe.job_queue set state = 'finished' where job_id = $1`, [GATE]);
+    expect(await weightsAtPlay(db, 'solver')).toEqual([]);
+  });
+});
