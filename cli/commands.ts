@@ -83,10 +83,12 @@ export const GROUPS: Readonly<Record<string, Group>> = {
     },
   },
   Operate: {
-    page: 'docs/docker.md',
+    page: 'docs/operations.md',
     commands: {
       run: 'run one process of Troupe: ingest, project, judge, work, infer or serve',
       jobs: 'list jobs, newest first, and cancel one',
+      backup: 'copy a project, with the files of its home, into one file while it runs',
+      restore: 'make a project again from such a file, in a home of any path',
       rebuild: 'rebuild every table from the log, beside live ingestion, and swap them in',
       checksum: 'print a SHA-256 for each table of facts and judgements',
       log: 'list the logs of the project, or take a topic that replaced the one that was read as a new log',
@@ -138,6 +140,7 @@ export const COMMAND_FILES: readonly CommandFile[] = [
     names: ['up', 'run', 'demo', 'jobs', 'release', 'checkpoints', 'doctor', 'reset'],
     load: async () => (await import('./commands/run.ts')).runCommands,
   },
+  { names: ['backup', 'restore'], load: async () => (await import('./commands/backup.ts')).backupCommands },
   { names: ['key'], load: async () => (await import('./commands/key.ts')).keyCommands },
   { names: ['schedule'], load: async () => (await import('./commands/schedule.ts')).scheduleCommands },
   { names: ['project'], load: async () => (await import('./commands/project.ts')).projectCommands },

@@ -8,7 +8,7 @@ import { isLoopback } from '../api/origin.ts';
 import { EXIT, TroupeError } from '../errors.ts';
 import type { LogSource } from '../ingest/log/source.ts';
 import { patiently } from '../store/db/patience.ts';
-import { firstOf, type NotNull, query, rowsOf, sql, typed } from '../store/db/query.ts';
+import { firstOf, pathHere, query, rowsOf, sql, typed } from '../store/db/query.ts';
 import { socketFolder } from '../store/db/sockets.ts';
 import { type Weights, weightsAtPlay } from '../store/gating/play.ts';
 import { type Handler, handBack, runJobs } from '../store/jobs/jobs.ts';
@@ -358,12 +358,11 @@ async function savedCheckpoints(db: Context['db'], policy: string): Promise<Know
     db,
     query
       .selectFrom('facts.checkpoints')
-      .select(['checkpoint_id', 'uri'])
+      .select(['checkpoint_id', pathHere('uri').as('uri')])
       .where('policy', '=', policy)
       .where('uri', 'is not', null)
       .orderBy('version', 'desc')
-      .limit(20)
-      .$narrowType<{ uri: NotNull }>(),
+      .limit(20),
   );
 }
 
@@ -373,10 +372,9 @@ async function releasedCheckpoint(db: Context['db'], policy: string): Promise<Kn
     .innerJoin('facts.checkpoints as c', (on) =>
       on.on('c.checkpoint_id', '=', sql<string>`r.policies ->> ${typed(policy, 'text')}`),
     )
-    .select(['c.checkpoint_id', 'c.uri'])
+    .select(['c.checkpoint_id', pathHere('c.uri').as('uri')])
     .where('c.uri', 'is not', null)
     .orderBy('r.version', 'desc')
-    .limit(1)
-    .$narrowType<{ uri: NotNull }>();
+    .limit(1);
   return (await firstOf(db, released)) ?? null;
 }

@@ -131,6 +131,8 @@ describe('Statements are composed', () => {
   const SQL_TEXT: Readonly<Record<string, string>> = {
     'ingest/log/postgres.ts': 'the append to the embedded log: prepared statements whose text never changes',
     'migrations/migrate.ts': 'runs before there are tables',
+    'store/backup/backup.ts': 'made from the catalogue, for every table there is',
+    'store/backup/restore.ts': 'made from what the backup lists',
     'store/db/database.ts': "asks for the server's own catalogue, before there is a project",
     'store/db/schema-text.ts': 'reads the catalogue that the types are made of',
     'store/log/archive.ts': 'the append of what comes from Kafka, and its place',

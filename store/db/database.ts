@@ -1,7 +1,7 @@
 /** Opens the database of a project, on the server that is configured or on the embedded one of the home. */
 
 import { TroupeError } from '../../errors.ts';
-import { checkSchema, migrate } from '../../migrations/migrate.ts';
+import { checkSchema, type Migration, migrate } from '../../migrations/migrate.ts';
 import { nearest } from '../methods/nearest.ts';
 import { addressOf, parseAddress, sqlState } from './faults.ts';
 import { openHome } from './home.ts';
@@ -16,6 +16,8 @@ export type DatabaseOptions = {
   readonly databaseUrl?: string;
   /** False: refuse a schema that is behind, instead of bringing it up to date. */
   readonly migrate?: boolean;
+  /** The schema to bring it to, where it is not the newest. */
+  readonly migrations?: readonly Migration[];
   /** False: refuse a project that does not exist, naming the nearest one, instead of creating it. */
   readonly create?: boolean;
   /** How the embedded server is started, where it is. */
@@ -58,7 +60,11 @@ export async function openDatabase(options: DatabaseOptions): Promise<Database> 
     lease?.close();
   };
   try {
-    await prepare(db, server, project, { bringUpToDate: options.migrate ?? true, create: options.create ?? true });
+    await prepare(db, server, project, {
+      bringUpToDate: options.migrate ?? true,
+      create: options.create ?? true,
+      migrations: options.migrations,
+    });
   } catch (error) {
     await close();
     throw error;
@@ -89,9 +95,14 @@ function checkName(project: string): string {
   );
 }
 
-type Preparing = { readonly bringUpToDate: boolean; readonly create: boolean };
+type Preparing = {
+  readonly bringUpToDate: boolean;
+  readonly create: boolean;
+  readonly migrations: readonly Migration[] | undefined;
+};
 
-async function prepare(db: Db, server: string, project: string, { bringUpToDate, create }: Preparing): Promise<void> {
+async function prepare(db: Db, server: string, project: string, preparing: Preparing): Promise<void> {
+  const { bringUpToDate, create, migrations } = preparing;
   try {
     await checkServer(db, server);
   } catch (error) {
@@ -100,7 +111,7 @@ async function prepare(db: Db, server: string, project: string, { bringUpToDate,
     await createDatabase(server, project);
   }
   if (bringUpToDate) {
-    await migrate(db);
+    await migrate(db, migrations);
     return;
   }
   const { state, pending } = await checkSchema(db);

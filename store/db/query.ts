@@ -169,6 +169,10 @@ export const rowsOfPrepared = async <Values, Row>(
   values: Values,
 ): Promise<Row[]> => (await session.query<Row>(text, params(values), options)).rows;
 
+/** Where the path of a fact is now: a home that was restored elsewhere keeps its facts as they are. Null where the column is. */
+export const pathHere = <T extends string | null = string>(column: string): RawBuilder<T> =>
+  sql<T>`troupe.path_here(${sql.ref(column)})`;
+
 /** For `where(column, '=', anyOf(values))`: one parameter, so that the statement's text is the same for lists of any length, none included. */
 export const anyOf = <T extends string | number>(
   values: readonly T[],

@@ -1,6 +1,6 @@
 /** What belongs to an episode or a person: the keys of the log, and what was made of them. */
 import type { Session } from '../db/pool.ts';
-import { anyOf, firstOf, query, rowsOf, type SqlBool, sql } from '../db/query.ts';
+import { anyOf, firstOf, pathHere, query, rowsOf, type SqlBool, sql } from '../db/query.ts';
 
 export type EraseWhat = { readonly subject: string } | { readonly episode: string };
 
@@ -58,7 +58,7 @@ export async function scopeOf(tx: Session, what: EraseWhat, archived: readonly s
     tx,
     query
       .selectFrom('facts.datasets')
-      .select(['dataset_id', 'uri'])
+      .select(['dataset_id', pathHere<string | null>('uri').as('uri')])
       .where('dataset_id', 'in', rows)
       .orderBy('dataset_id'),
   );

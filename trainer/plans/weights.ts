@@ -2,7 +2,7 @@
 import { basename } from 'node:path';
 import { TroupeError } from '../../errors.ts';
 import type { Db } from '../../store/db/pool.ts';
-import { firstOf, type NotNull, query, sql, typed } from '../../store/db/query.ts';
+import { firstOf, pathHere, query, sql, typed } from '../../store/db/query.ts';
 import type { StepRow } from '../data/training-rows.ts';
 import type { PlanPolicy } from './plan.ts';
 
@@ -15,11 +15,10 @@ export async function releasedOf(db: Db, policy: string): Promise<Checkpoint | n
     .innerJoin('facts.checkpoints as c', (on) =>
       on.on('c.checkpoint_id', '=', sql<string>`r.policies ->> ${typed(policy, 'text')}`),
     )
-    .select(['c.checkpoint_id', 'c.uri as directory'])
+    .select(['c.checkpoint_id', pathHere('c.uri').as('directory')])
     .where('c.uri', 'is not', null)
     .orderBy('r.version', 'desc')
-    .limit(1)
-    .$narrowType<{ directory: NotNull }>();
+    .limit(1);
   return (await firstOf(db, released)) ?? null;
 }
 
@@ -27,13 +26,12 @@ export async function releasedOf(db: Db, policy: string): Promise<Checkpoint | n
 export async function lastOf(db: Db, policy: string): Promise<Checkpoint | null> {
   const saved = query
     .selectFrom('facts.checkpoints')
-    .select(['checkpoint_id', 'uri as directory'])
+    .select(['checkpoint_id', pathHere('uri').as('directory')])
     .where('policy', '=', policy)
     .where('kept', 'is not', false)
     .where('uri', 'is not', null)
     .orderBy('version', 'desc')
-    .limit(1)
-    .$narrowType<{ directory: NotNull }>();
+    .limit(1);
   return (await firstOf(db, saved)) ?? null;
 }
 
@@ -64,10 +62,9 @@ export async function startOf(
 async function byId(db: Db, id: string): Promise<Checkpoint | null> {
   const saved = query
     .selectFrom('facts.checkpoints')
-    .select(['checkpoint_id', 'uri as directory'])
+    .select(['checkpoint_id', pathHere('uri').as('directory')])
     .where('checkpoint_id', '=', id)
-    .where('uri', 'is not', null)
-    .$narrowType<{ directory: NotNull }>();
+    .where('uri', 'is not', null);
   return (await firstOf(db, saved)) ?? null;
 }
 

@@ -1,0 +1,98 @@
+/** A project in one file, and back. */
+import type { Command } from 'commander';
+import { loadConfig } from '../../config.ts';
+import { EXIT, TroupeError } from '../../errors.ts';
+import { writeBackup } from '../../store/backup/backup.ts';
+import { migrationsOf, readManifest, restoreBackup } from '../../store/backup/restore.ts';
+import { DEFAULT_PROJECT, openDatabase } from '../../store/db/database.ts';
+import { openHome } from '../../store/db/home.ts';
+import { bytesText } from '../bytes.ts';
+import { databaseCommand, plainCommand } from '../command.ts';
+import { serverOf } from '../database.ts';
+import { type Bar, print, printJson, progressBar, say } from '../output.ts';
+import { VERSION } from '../version.ts';
+
+export function backupCommands(program: Command): void {
+  databaseCommand(
+    program
+      .command('backup')
+      .argument('<file>', 'file to write, such as troupe.tar.gz; it must not be there')
+      .addHelpText(
+        'after',
+        '\nAll tables of the project as of one moment, and the datasets, checkpoints, artifacts and archives of the home. Nothing has to be\nstopped. The file holds all that was recorded and the hashes of API keys: keep it where the home may be kept. Not in it: other\nprojects, checkpoints in S3, and events in Kafka that no projector has read.\n\nExamples:\n  troupe backup troupe.tar.gz\n  troupe backup "/backups/$(date +%F).tar.gz" --quiet',
+      ),
+    async ({ db, database, config, now }, [file], flags) => {
+      const bar = progressBar('Backup', { quiet: flags.quiet === true || flags.json === true });
+      const report = await writeBackup(db, file!, {
+        home: openHome(config.home),
+        project: database.project,
+        version: VERSION,
+        now: now(),
+        onProgress: growing(bar),
+      }).finally(bar.stop);
+      const { missing, links } = report;
+      if (missing.length > 0)
+        say(
+          `Not in the home, so not in the backup: ${missing.slice(0, 5).join(', ')}${missing.length > 5 ? ` and ${missing.length - 5} more` : ''}.`,
+          'warn',
+        );
+      if (links.length > 0)
+        say(
+          `Symbolic links are not copied: ${links.slice(0, 5).join(', ')}${links.length > 5 ? ` and ${links.length - 5} more` : ''}.`,
+          'warn',
+        );
+      if (flags.json) printJson(report);
+      else print(`${report.file}: ${report.rows} rows and ${report.files} files in ${bytesText(report.bytes)}`);
+      return EXIT.done;
+    },
+  );
+
+  plainCommand(
+    program
+      .command('restore')
+      .argument('<file>', 'a file that troupe backup wrote')
+      .addHelpText(
+        'after',
+        '\nInto a home or project that holds nothing, of any path; the project has the name that it had, if --project gives no other. A backup\nof an older Troupe is brought up to date. The whole file is checked before anything of it can be seen.\nA copy of a project that still runs elsewhere runs its schedules too: pause them there or here.\n\nExamples:\n  troupe restore troupe.tar.gz --home /var/lib/troupe\n  troupe restore troupe.tar.gz --project copy',
+      ),
+    async ([file], flags) => {
+      const config = loadConfig(flags, process.env);
+      const manifest = await readManifest(file!);
+      const given = config.origins.project !== 'default';
+      // A database that the address names is the project's.
+      const project = given ? config.project : config.database_url === null ? manifest.project : undefined;
+      const home = openHome(config.home);
+      const database = await openDatabase({
+        ...serverOf(config),
+        ...(project === undefined ? {} : { project }),
+        create: true,
+        migrations: migrationsOf(manifest),
+        applicationName: 'troupe',
+      }).catch((error: unknown) => {
+        if (!(error instanceof TroupeError) || error.code !== 'schema_newer') throw error;
+        const text = `The project ${project ?? DEFAULT_PROJECT} is there already, with a newer schema than the backup; restore into one that is not: another --home, or another --project.`;
+        throw new TroupeError('conflict', text, { cause: error });
+      });
+      const bar = progressBar('Restore', { quiet: flags.quiet === true || flags.json === true });
+      try {
+        const { project } = database;
+        const report = await restoreBackup(database.db, file!, { home, project, onProgress: growing(bar) });
+        if (flags.json) printJson({ ...report, home: home.root });
+        else
+          print(
+            `Project ${project} in ${home.root}: ${report.rows} rows and ${report.files} files, as of ${report.made_at}`,
+          );
+      } finally {
+        bar.stop();
+        await database.close();
+      }
+      return EXIT.done;
+    },
+  );
+}
+
+/** How much there is in all is not known before the end. */
+const growing =
+  (bar: Bar) =>
+  (bytes: number): void =>
+    bar.update(0, 0, bytesText(bytes));

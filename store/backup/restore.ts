@@ -1,0 +1,271 @@
+/**
+ * A backup becomes a project again, in a home of any path. Tables are filled in one transaction that commits last, files are written aside
+ * and moved into place before: whatever ends the restore, the project is empty still, and the same command starts anew.
+ */
+import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { mkdir, open, rename, rm, stat } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { createGunzip } from 'node:zlib';
+import { got, TroupeError } from '../../errors.ts';
+import { type Migration, migrate, readMigrations } from '../../migrations/migrate.ts';
+import type { Home } from '../db/home.ts';
+import type { Db, Session } from '../db/pool.ts';
+import { type BackupManifest, type BackupSeal, FILES, FOLDERS, MANIFEST, SEAL, TABLES } from './backup.ts';
+import { damaged, type Entry, entriesOf } from './tar.ts';
+
+export type RestoreReport = {
+  readonly project: string;
+  readonly made_at: string;
+  readonly rows: number;
+  readonly files: number;
+};
+
+/** What a backup says of itself, read from its beginning. @throws TroupeError `not_found`, `dataset_damaged`, `schema_newer` */
+export async function readManifest(file: string): Promise<BackupManifest> {
+  const entries = entriesIn(file);
+  try {
+    const { value } = await entries.next();
+    return await manifestIn(value ?? null);
+  } finally {
+    await entries.return();
+  }
+}
+
+/** The migrations that a database has whose backup this is. @throws TroupeError `schema_newer`, `conflict` */
+export function migrationsOf({ migrations }: BackupManifest): readonly Migration[] {
+  const known = readMigrations();
+  const newer = migrations.find(({ number }) => number > known.length);
+  if (newer)
+    throw new TroupeError(
+      'schema_newer',
+      `The backup has schema ${newer.number} (${newer.name}), this Troupe knows up to ${known.length}; restore it with a newer Troupe.`,
+    );
+  for (const { number, name, sha256 } of migrations)
+    if (known[number - 1]!.sha256 !== sha256)
+      throw new TroupeError(
+        'conflict',
+        `Migration ${number} (${name}) of the backup has other text than that of this Troupe; restore it with the Troupe that made it.`,
+      );
+  return known.slice(0, migrations.length);
+}
+
+export type RestoreOptions = {
+  readonly home: Home;
+  /** What the project is called now. */
+  readonly project: string;
+  readonly onProgress?: (bytes: number) => void;
+};
+
+/**
+ * Fills an empty project whose schema is that of the backup, and brings it to the schema of this code.
+ * @throws TroupeError `conflict` where the project or the home holds something else, `dataset_damaged` for a backup that is not whole
+ */
+export async function restoreBackup(
+  db: Db,
+  file: string,
+  { home, project, onProgress }: RestoreOptions,
+): Promise<RestoreReport> {
+  const aside = join(home.root, `.restoring-${project}`);
+  try {
+    const report = await db.transaction(async (tx) => {
+      const hash = createHash('sha256');
+      let bytes = 0;
+      const heard = (piece: Buffer): void => {
+        hash.update(piece);
+        bytes += piece.length;
+        onProgress?.(bytes);
+      };
+      const entries = entriesIn(file);
+      const first = (await entries.next()).value ?? null;
+      const manifest = await manifestIn(first, heard);
+      await makeEmpty(tx, manifest);
+      // The lock on the tables keeps others out; what is there is of a restore that was killed.
+      await rm(aside, { recursive: true, force: true });
+
+      const columns = new Map(manifest.tables.map((table) => [table.name, table.columns.join(', ')]));
+      const rows: Record<string, number> = Object.fromEntries(manifest.tables.map(({ name }) => [name, 0]));
+      const files: string[] = [];
+      let seal: BackupSeal | null = null;
+      for await (const { name, size, content } of entries) {
+        if (seal !== null) throw damaged(`${name} stands after its end`);
+        if (name === SEAL) {
+          seal = JSON.parse((await bytesOf(content)).toString()) as BackupSeal;
+          continue;
+        }
+        hash.update(`${name}\n${size}\n`);
+        if (name.startsWith(TABLES)) {
+          const table = name.slice(TABLES.length, name.lastIndexOf('/'));
+          const listed = columns.get(table);
+          if (listed === undefined) throw damaged(`it has rows of ${got(table)}, a table that it does not list`);
+          rows[table]! += await tx.copyIn(`copy ${table} (${listed}) from stdin`, tee(content, heard));
+        } else if (isFileName(name)) {
+          await writeFile(join(aside, name.slice(FILES.length)), tee(content, heard));
+          files.push(name.slice(FILES.length));
+        } else throw damaged(`it has an entry ${got(name)}`);
+      }
+      checkSeal(seal, { rows, files: files.length, sha256: hash.digest('hex') });
+      await settle(tx, manifest, home);
+      for (const path of files) await moveInto(join(aside, path), join(home.root, path));
+      for (const folder of new Set(files.map((path) => dirname(join(home.root, path))))) await syncFolder(folder);
+      return {
+        project,
+        made_at: manifest.made_at,
+        rows: Object.values(rows).reduce((sum, n) => sum + n, 0),
+        files: files.length,
+      };
+    });
+    await migrate(db);
+    // Without statistics the first questions would read whole tables.
+    await db.query('analyze');
+    return report;
+  } finally {
+    await rm(aside, { recursive: true, force: true });
+  }
+}
+
+function entriesIn(file: string): AsyncGenerator<Entry, void, undefined> {
+  const source = createReadStream(file);
+  const gunzip = createGunzip();
+  source.on('error', (error: NodeJS.ErrnoException) =>
+    gunzip.destroy(
+      error.code === 'ENOENT' ? new TroupeError('not_found', `There is no backup ${file}.`, { cause: error }) : error,
+    ),
+  );
+  async function* bytes(): AsyncGenerator<Buffer, void, undefined> {
+    try {
+      yield* source.pipe(gunzip);
+    } catch (error) {
+      if (/^Z_/.test((error as NodeJS.ErrnoException).code ?? '')) throw damaged((error as Error).message);
+      throw error;
+    } finally {
+      source.destroy();
+    }
+  }
+  return entriesOf(bytes());
+}
+
+/** The first entry. `heard` gets its bytes, after its name and size. */
+async function manifestIn(entry: Entry | null, heard?: (piece: Buffer) => void): Promise<BackupManifest> {
+  if (entry?.name !== MANIFEST) throw damaged(`it should begin with ${MANIFEST}, and begins with ${got(entry?.name)}`);
+  const content = await bytesOf(entry.content);
+  heard?.(Buffer.from(`${entry.name}\n${entry.size}\n`));
+  heard?.(content);
+  const manifest = JSON.parse(content.toString()) as BackupManifest;
+  if (manifest.format !== 1)
+    throw new TroupeError(
+      'schema_newer',
+      `The backup has format ${got(manifest.format)}, this Troupe reads format 1; restore it with the Troupe that made it (${got(manifest.troupe)}).`,
+    );
+  return manifest;
+}
+
+/** Takes away what the migrations put into the tables, once it is sure that nobody put anything else there. */
+async function makeEmpty(tx: Session, { tables }: BackupManifest): Promise<void> {
+  const names = tables.map(({ name }) => name);
+  await tx.query(`lock table ${names.join(', ')} in access exclusive mode`);
+  const { rows } = await tx.query<{ name: string }>(
+    ['troupe.events', 'troupe.dead_letters', 'troupe.job_queue', 'troupe.api_keys']
+      .filter((name) => names.includes(name))
+      .map((name) => `select '${name}' as name where exists(select from ${name})`)
+      .join(' union all '),
+  );
+  if (rows.length > 0)
+    throw new TroupeError(
+      'conflict',
+      `The project holds something already (${rows.map(({ name }) => name).join(', ')}); a backup is restored into an empty one: another --home, or another --project.`,
+    );
+  await tx.query(`truncate ${names.join(', ')}`);
+}
+
+/** What names the folder of the home in tables that are no facts is changed; for facts the database gets to know where the home is now. */
+async function settle(tx: Session, { sequences, home: before, former_homes }: BackupManifest, home: Home) {
+  for (const [name, { value, called }] of Object.entries(sequences))
+    await tx.query('select setval($1::regclass, $2::bigint, $3)', [name, value, called]);
+  const former = [...new Set([...former_homes, before])].filter((root) => root !== home.root);
+  if (former.length === 0) return;
+  const moved = JSON.stringify({ former, root: home.root }).replaceAll("'", "''");
+  await tx.query(
+    `create or replace function troupe.moved_home() returns json language sql immutable parallel safe
+     begin atomic select '${moved}'::json; end`,
+  );
+  for (const root of former) {
+    const [from, to] = [`${root}/`, `${home.root}/`];
+    for (const column of ['uri', 'draft'])
+      await tx.query(
+        `update troupe.archives set ${column} = $2 || substr(${column}, length($1) + 1) where starts_with(${column}, $1)`,
+        [from, to],
+      );
+    // A string of JSON that begins with the folder.
+    for (const column of ['spec', 'result'])
+      await tx.query(
+        `update troupe.job_queue set ${column} = replace(${column}::text, $1, $2)::json where strpos(${column}::text, $1) > 0`,
+        [from, to].map((path) => JSON.stringify(path).slice(0, -1)),
+      );
+  }
+}
+
+function checkSeal(seal: BackupSeal | null, found: BackupSeal): void {
+  if (seal === null) throw damaged('it ends early');
+  if (seal.files !== found.files) throw damaged(`it should have ${seal.files} files, and has ${found.files}`);
+  for (const [table, rows] of Object.entries(seal.rows))
+    if (found.rows[table] !== rows) throw damaged(`${table} should have ${rows} rows, and has ${found.rows[table]}`);
+  if (seal.sha256 !== found.sha256) throw damaged(`its SHA-256 should be ${seal.sha256}, and is ${found.sha256}`);
+}
+
+/** A file of one of the folders of a home, whose name leads nowhere else. */
+const isFileName = (name: string): boolean =>
+  FOLDERS.some((folder) => name.startsWith(`${FILES}${folder}/`)) &&
+  name.split('/').every((part) => part !== '' && part !== '.' && part !== '..') &&
+  !name.includes('\0');
+
+async function writeFile(path: string, content: AsyncIterable<Buffer>): Promise<void> {
+  await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+  const file = await open(path, 'wx', 0o600);
+  try {
+    for await (const piece of content) await file.writeFile(piece);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+}
+
+/** A file that is there with the same bytes is left: an earlier restore may have put it there. */
+async function moveInto(from: string, to: string): Promise<void> {
+  await mkdir(dirname(to), { recursive: true, mode: 0o700 });
+  if (!(await stat(to).catch(() => null))) return rename(from, to);
+  if (!(await isSame(from, to)))
+    throw new TroupeError(
+      'conflict',
+      `${to} is there already with other content; restore into a home of its own (--home).`,
+    );
+}
+
+async function syncFolder(path: string): Promise<void> {
+  const folder = await open(path, 'r');
+  await folder.sync().finally(() => folder.close());
+}
+
+async function isSame(a: string, b: string): Promise<boolean> {
+  const [one, other] = await Promise.all([stat(a), stat(b)]);
+  if (one.size !== other.size) return false;
+  const digest = async (path: string) => {
+    const hash = createHash('sha256');
+    for await (const piece of createReadStream(path)) hash.update(piece as Buffer);
+    return hash.digest('hex');
+  };
+  return (await digest(a)) === (await digest(b));
+}
+
+async function bytesOf(content: AsyncIterable<Buffer>): Promise<Buffer> {
+  const pieces: Buffer[] = [];
+  for await (const piece of content) pieces.push(piece);
+  return Buffer.concat(pieces);
+}
+
+async function* tee(content: AsyncIterable<Buffer>, heard: (piece: Buffer) => void): AsyncGenerator<Buffer> {
+  for await (const piece of content) {
+    heard(piece);
+    yield piece;
+  }
+}
