@@ -1,9 +1,12 @@
-/** What Prometheus reads: counts of this process, and of the project as the database knows them. Written by hand, it is a small format. */
+/** What Prometheus reads of the project, as the database knows it, and the requests of this process. Written by hand, it is a small format. */
+import { TroupeError } from '../errors.ts';
 import type { EventLog } from '../ingest/log/log.ts';
 import type { Redactor } from '../ingest/redact.ts';
+import { isTransient } from '../store/db/faults.ts';
 import type { Db } from '../store/db/pool.ts';
-import { query, rowsOf, sql } from '../store/db/query.ts';
+import { query, rowsOf, type SqlBool, scalarOf, sql } from '../store/db/query.ts';
 import { lag, partitionLags } from '../store/projecting/positions.ts';
+import { observeRequest } from './prometheus.ts';
 
 type Sample = { readonly labels: Readonly<Record<string, string>>; readonly value: number };
 type Metric = {
@@ -27,6 +30,7 @@ export function requestCounts(): RequestCounts {
       const entry = seen.get(key) ?? { labels: { method, route, status: String(status) }, count: 0, seconds: 0 };
       entry.count++;
       entry.seconds += seconds;
+      observeRequest(method, route, seconds);
       seen.set(key, entry);
     },
     read: () => {
@@ -47,8 +51,19 @@ export function requestCounts(): RequestCounts {
   };
 }
 
-/** What the database knows of the project. */
+/** What the database knows of the project; of one that is away, that it is. */
 export async function projectMetrics(db: Db, eventLog: EventLog): Promise<readonly Metric[]> {
+  const up = (value: 0 | 1) => gauge('troupe_database_up', '1 if the database answers.', [{ labels: {}, value }]);
+  try {
+    const found = await Promise.all([eventMetrics(db, eventLog), queueMetrics(db), sizeMetrics(db)]);
+    return [up(1), ...found.flat()];
+  } catch (error) {
+    if (isTransient(error) || (error instanceof TroupeError && error.code === 'unreachable')) return [up(0)];
+    throw error;
+  }
+}
+
+async function eventMetrics(db: Db, eventLog: EventLog): Promise<readonly Metric[]> {
   const [doors, log, projections, letters, behind, outer] = await Promise.all([
     rowsOf(
       db,
@@ -125,10 +140,10 @@ export async function projectMetrics(db: Db, eventLog: EventLog): Promise<readon
       : [
           gauge(
             'troupe_log_lag_records',
-            'Records of a partition of the log that were not read yet.',
-            outer.map(({ partition, lag }) => ({
+            'Records of a partition of the log that were not read yet; below 0, more was read than it holds.',
+            outer.map(({ partition, end, position }) => ({
               labels: { log: eventLog.name, partition: String(partition) },
-              value: lag,
+              value: end - position,
             })),
           ),
         ]),
@@ -137,6 +152,116 @@ export async function projectMetrics(db: Db, eventLog: EventLog): Promise<readon
       'Refused records that were not replayed.',
       letters.map(({ door, code, letters }) => ({ labels: { door, code }, value: letters })),
     ),
+  ];
+}
+
+/** Jobs that are not finished, and how long the oldest event has waited to be in the tables. */
+async function queueMetrics(db: Db): Promise<readonly Metric[]> {
+  const [jobs, oldest] = await Promise.all([
+    rowsOf(
+      db,
+      query
+        .selectFrom('troupe.job_queue')
+        .select([
+          'kind',
+          'state',
+          sql<number>`count(*)::float8`.as('jobs'),
+          sql<number>`extract(epoch from clock_timestamp() - min(requested_at))::float8`.as('seconds'),
+        ])
+        .where('state', '<>', 'finished')
+        // A schedule is a row of the queue that never ends.
+        .where('kind', '<>', 'schedule')
+        .groupBy(['kind', 'state'])
+        .orderBy('kind')
+        .orderBy('state'),
+    ),
+    rowsOf(
+      db,
+      query
+        .selectFrom(
+          query
+            .selectFrom('troupe.log_partitions')
+            .select([sql<number>`0::smallint`.as('log'), 'partition'])
+            .union(query.selectFrom('troupe.positions').select(['log', 'partition']).where('projection', '=', 'facts'))
+            .as('place'),
+        )
+        .leftJoin('troupe.positions as p', (on) =>
+          on
+            .onRef('p.log', '=', 'place.log')
+            .onRef('p.partition', '=', 'place.partition')
+            .on('p.projection', '=', 'facts'),
+        )
+        .innerJoinLateral(
+          (of) =>
+            of
+              .selectFrom('troupe.events')
+              .select('recorded_at')
+              .whereRef('log', '=', 'place.log')
+              .whereRef('partition', '=', 'place.partition')
+              .where('position', '>=', sql<number>`coalesce(p.position, 0)`)
+              .orderBy('position')
+              .limit(1)
+              .as('e'),
+          (on) => on.onTrue(),
+        )
+        .select(
+          sql<number>`coalesce(extract(epoch from clock_timestamp() - min(e.recorded_at)), 0)::float8`.as('seconds'),
+        ),
+    ),
+  ]);
+  const labelled = (of: 'jobs' | 'seconds') =>
+    jobs.map((row) => ({ labels: { kind: row.kind, state: row.state }, value: row[of] }));
+  return [
+    gauge('troupe_jobs', 'Jobs that are not finished.', labelled('jobs')),
+    gauge('troupe_oldest_job_seconds', 'Seconds since the oldest of them was requested.', labelled('seconds')),
+    gauge(
+      'troupe_oldest_unprojected_seconds',
+      'Seconds since the oldest event was recorded that is not in the tables yet; 0 if there is none.',
+      [{ labels: {}, value: oldest[0]!.seconds }],
+    ),
+  ];
+}
+
+/** Disk that the project takes, and who is connected to it. */
+async function sizeMetrics(db: Db): Promise<readonly Metric[]> {
+  const [tables, connections, wal] = await Promise.all([
+    rowsOf(
+      db,
+      query
+        .selectFrom(sql<{ relid: number; name: string }>`pg_stat_user_tables`.as<'t'>(sql`t`))
+        .select([
+          sql<string>`schemaname || '.' || relname`.as('name'),
+          sql<number>`pg_total_relation_size(relid)::float8`.as('bytes'),
+        ])
+        .where(sql<SqlBool>`schemaname in ('troupe', 'facts')`)
+        .orderBy('name'),
+    ),
+    rowsOf(
+      db,
+      query
+        .selectFrom(sql<{ state: string | null }>`pg_stat_activity`.as<'a'>(sql`a`))
+        .select([sql<string>`coalesce(state, 'unknown')`.as('state'), sql<number>`count(*)::float8`.as('connections')])
+        .where(sql<SqlBool>`datname = current_database()`)
+        .groupBy('state')
+        .orderBy('state'),
+    ),
+    // Only a superuser and pg_monitor may ask; for anybody else the size is unknown.
+    scalarOf(db, sql<number>`(select sum(size)::float8 from pg_ls_waldir())`).catch(() => null),
+  ]);
+  return [
+    gauge(
+      'troupe_table_bytes',
+      'Disk that a table takes with its indexes.',
+      tables.map(({ name, bytes }) => ({ labels: { table: name }, value: bytes })),
+    ),
+    gauge(
+      'troupe_database_connections',
+      'Connections to the database of the project, by state.',
+      connections.map(({ state, connections }) => ({ labels: { state }, value: connections })),
+    ),
+    ...(wal === null
+      ? []
+      : [gauge('troupe_wal_bytes', "Disk that the server's write-ahead log takes.", [{ labels: {}, value: wal }])]),
   ];
 }
 

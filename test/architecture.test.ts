@@ -99,6 +99,7 @@ describe('One door for each heavy package', () => {
     croner: ['store/schedules/cron.ts'],
     fastify: ['api/'],
     pino: ['api/log.ts'],
+    'prom-client': ['api/prometheus.ts'],
     commander: ['cli/', 'cli.ts'],
     'cli-progress': ['cli/'],
     picocolors: ['cli/'],

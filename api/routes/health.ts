@@ -7,6 +7,7 @@ import { readMigrations } from '../../migrations/migrate.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { projectMetrics, prometheusText, type RequestCounts, redactionMetrics } from '../metrics.ts';
 import { documented } from '../openapi.ts';
+import { processMetrics } from '../prometheus.ts';
 import { readiness } from '../readiness.ts';
 
 const Health = Type.Object({ status: Type.Literal('ok'), version: Type.String(), project: Type.String() });
@@ -74,14 +75,19 @@ export function healthRoutes(
   app.get(
     '/metrics',
     documented({
-      summary: 'Counts at the doors, lag, dead letters, requests.',
+      summary: 'Counts at the doors, lag, dead letters, jobs, sizes, requests, and the process itself.',
       tag: 'health',
       scope: 'read',
       answers: { 200: { about: 'Prometheus text', type: 'text/plain' } },
     }),
     async (_request, reply) =>
-      reply
-        .header('content-type', 'text/plain; version=0.0.4; charset=utf-8')
-        .send(prometheusText([...(await projectMetrics(db, log)), ...counts.read(), ...redactionMetrics(redactor)])),
+      reply.header('content-type', 'text/plain; version=0.0.4; charset=utf-8').send(
+        prometheusText([
+          // What lies in the database is counted by one process, or sums over processes would be wrong.
+          ...(ingestOnly ? [] : await projectMetrics(db, log)),
+          ...counts.read(),
+          ...redactionMetrics(redactor),
+        ]) + (await processMetrics()),
+      ),
   );
 }

@@ -34,6 +34,11 @@ export function runCommands(program: Command): void {
       .option('--model <dir>', 'infer: the model to serve until the next release')
       .option('--port <n>', 'serve, ingest: port to listen on, 0 for any free one', wholeNumber('port'))
       .option('--host <address>', 'serve, ingest: address to listen on')
+      .option(
+        '--metrics-port <n>',
+        'port for /metrics, /healthz and /readyz of this process, 0 for any free one',
+        wholeNumber('metrics-port'),
+      )
       .addHelpText(
         'after',
         '\nEach process works alone on what the log and the tables hold; SIGTERM ends it well, and killing it loses nothing.\n\nExamples:\n  troupe run serve --port 7717\n  troupe run project\n  troupe run infer --policy solver',
@@ -55,7 +60,14 @@ export function runCommands(program: Command): void {
       };
       // What only takes events into a log outside the database does so without it.
       const late = role === 'ingest' && loadConfig(flags, process.env).kafka_brokers !== null;
-      await withContext(flags, (context) => run(context, options), { late });
+      const metricsPort = flags.metricsPort as number | undefined;
+      await withContext(
+        flags,
+        (context) => measured(context, { role: role!, port: metricsPort }, () => run(context, options)),
+        {
+          late,
+        },
+      );
       return EXIT.done;
     },
   );
@@ -239,6 +251,19 @@ export function runCommands(program: Command): void {
       return EXIT.done;
     },
   );
+}
+
+/** Runs the role; its numbers can be asked of the port, if one is given, from before it works until it ends. */
+async function measured(
+  context: Context,
+  { role, port }: { readonly role: string; readonly port: number | undefined },
+  run: () => Promise<void>,
+): Promise<void> {
+  if (port === undefined) return run();
+  const { serveMetrics } = await import('../metrics-server.ts');
+  const server = await serveMetrics(context, { role, port });
+  say(`Metrics at ${server.url}/metrics`);
+  return run().finally(server.close);
 }
 
 /** A person at a terminal reads sentences; whatever else takes the output of a process gets JSON Lines. */

@@ -157,9 +157,9 @@ describe('serving', () => {
     await post(at.app, '[1]');
     const answer = await at.app.inject('/metrics');
     expect(answer.headers['content-type']).toContain('version=0.0.4');
-    for (const line of answer.body.trimEnd().split('\n')) {
+    for (const line of answer.body.split('\n').filter((one) => one !== '')) {
       expect(line).toMatch(
-        /^(?:# (?:HELP|TYPE) troupe_\w+ .+|troupe_\w+(?:\{\w+="[^"]*"(?:,\w+="[^"]*")*\})? -?[\d.e+-]+)$/,
+        /^(?:# (?:HELP|TYPE) (?:troupe|process|nodejs)_\w+ .+|(?:troupe|process|nodejs)_\w+(?:\{\w+="[^"]*"(?:,\w+="[^"]*")*\})? -?[\d.e+-]+)$/,
       );
     }
     expect(answer.body).toContain('troupe_dead_letters{door="http",code="bad_shape"} 1\n');
