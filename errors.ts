@@ -48,6 +48,7 @@ export const ERRORS = {
   recipe_invalid: facts(422, EXIT.usage),
   plan_invalid: facts(422, EXIT.usage),
   dataset_damaged: facts(500, EXIT.failed),
+  dataset_empty: facts(422, EXIT.failed),
   model_unsupported: facts(422, EXIT.failed),
   checkpoint_damaged: facts(500, EXIT.failed),
   training_failed: facts(500, EXIT.failed),

@@ -61,6 +61,7 @@ export const GROUPS: Readonly<Record<string, Group>> = {
   Train: {
     page: 'docs/training.md',
     commands: {
+      filter: 'show a filter of recipes as a JSON tree and as SQL',
       recipe: 'print the JSON Schema of a recipe',
       dataset: 'freeze, list, show and compare datasets',
       train: 'train a model: sft, dpo, rl',
@@ -129,7 +130,7 @@ export const COMMAND_FILES: readonly CommandFile[] = [
   { names: ['blame'], load: async () => (await import('./commands/blame.ts')).blameCommands },
   { names: ['method'], load: async () => (await import('./commands/method.ts')).methodCommands },
   {
-    names: ['recipe', 'dataset', 'train', 'sample', 'logprobs', 'values', 'passes'],
+    names: ['filter', 'recipe', 'dataset', 'train', 'sample', 'logprobs', 'values', 'passes'],
     load: async () => (await import('./commands/learn.ts')).learnCommands,
   },
   { names: ['plan'], load: async () => (await import('./commands/plan.ts')).planCommands },

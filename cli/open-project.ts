@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import type { ErrorCode } from '../errors.ts';
 import { TroupeError } from '../errors.ts';
 import { type ImportReport, importFiles } from '../ingest/import.ts';
-import { type Frozen, freeze } from '../store/datasets/freeze.ts';
+import { type FreezeOptions, type Frozen, freeze } from '../store/datasets/freeze.ts';
 import type { Db } from '../store/db/pool.ts';
 import { noReader, openReader } from '../store/db/reader.ts';
 import { type Judging, judge, type MethodAsked, unjudged } from '../store/judging/judge.ts';
@@ -70,7 +70,7 @@ export type Project = {
   /** Runs methods over these episodes and the others of their groups; without a list, over those that `unjudged` returns. */
   readonly judge: (methods: readonly MethodAsked[], episodes?: readonly string[]) => Promise<Judging>;
   /** Freezes a recipe into an immutable dataset in the home. */
-  readonly freeze: (recipe: unknown) => Promise<Frozen>;
+  readonly freeze: (recipe: unknown, options?: Pick<FreezeOptions, 'allowEmpty'>) => Promise<Frozen>;
   /** Trains in a process of its own, since a training step blocks the event loop. */
   readonly train: (method: 'sft' | 'dpo' | 'rl', options: TrainOptions) => Promise<TrainResult>;
   /** Rebuilds every table from the log. */
@@ -131,10 +131,10 @@ function methodsOf(context: Context, reader: () => Promise<Db | null>): Omit<Pro
       await catchUp();
       return judging;
     },
-    freeze: async (recipe) => {
+    freeze: async (recipe, options) => {
       await catchUp();
       const at = now().toISOString();
-      const frozen = await freeze(db, recipe, { directory: home.datasets, codeVersion: VERSION, log, at });
+      const frozen = await freeze(db, recipe, { ...options, directory: home.datasets, codeVersion: VERSION, log, at });
       await catchUp();
       return frozen;
     },

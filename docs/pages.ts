@@ -171,6 +171,7 @@ const MEANING: Readonly<Record<ErrorCode, string>> = {
   method_unknown: 'No method has that name; the nearest ones are named.',
   method_input: 'The input or a parameter of a method does not fit.',
   recipe_invalid: 'The recipe has a field that does not fit.',
+  dataset_empty: 'The recipe finds no row, and an empty dataset was not allowed.',
   plan_invalid: 'The plan has a field that does not fit.',
   dataset_damaged: 'A dataset is not as it was written.',
   model_unsupported: 'The model is of a family or has a part that is not supported.',

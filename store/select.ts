@@ -1,5 +1,6 @@
 /**
- * The typed filter: a small JSON tree over named fields of episodes and steps, lowered to a condition of SQL.
+ * The typed filter: a small JSON tree over named fields of episodes and steps, lowered to a condition of SQL. Wherever a filter stands,
+ * a text of the grammar in store/filter-text.ts may stand instead.
  *
  * Logic is two-valued: a comparison with a missing value is false, `!=` is exactly `not =`, and `not` turns false into true. So
  * `{"not": {"field": "reward", "op": ">", "value": 0}}` also finds the episodes without a reward; add `is null` where that is not meant.
@@ -9,6 +10,8 @@ import { got, TroupeError } from '../errors.ts';
 import { isRecord } from '../ingest/json.ts';
 import { escapeText } from '../ingest/text.ts';
 import { literalSql, type RawBuilder, type SqlBool, sql, typed } from './db/query.ts';
+import { COLLECTIONS, FIELDS, type FieldFacts, type FieldKind, type FieldScope, JUDGEMENTS } from './filter-fields.ts';
+import { filterText, readFilterText } from './filter-text.ts';
 import { nearest } from './methods/nearest.ts';
 
 export const OPERATORS = ['=', '!=', '<', '<=', '>', '>=', 'in', 'like', 'is null', 'has'] as const;
@@ -25,7 +28,7 @@ export type Filter =
 
 const Value = Type.Union([Type.String(), Type.Number(), Type.Boolean()]);
 
-/** JSON Schema of a filter. Field names and the types of values are checked by `parseFilter`, with better sentences. */
+/** JSON Schema of a filter as a tree. Field names and the types of values are checked by `parseFilter`, with better sentences. */
 export const filterSchema = Type.Cyclic(
   {
     Filter: Type.Union([
@@ -45,91 +48,95 @@ export const filterSchema = Type.Cyclic(
   'Filter',
 );
 
-export type FieldKind = 'text' | 'integer' | 'number' | 'boolean' | 'time' | 'list' | 'json';
-/** Where a field lives: its value decides over whole episodes (with their task) or over single steps. */
-export type FieldScope = 'episode' | 'step';
-export type FieldFacts = {
-  readonly scope: FieldScope;
-  readonly kind: FieldKind;
-  readonly sql: string;
-  /** Never null, so that no test for null stands between the comparison and an index. */
-  readonly required?: boolean;
-};
-
-const fields = (scope: FieldScope, kind: FieldKind, columns: Readonly<Record<string, string>>) =>
-  Object.entries(columns).map(([name, sql]) => [name, { scope, kind, sql }] as const);
-const same = (alias: string, ...names: readonly string[]) =>
-  Object.fromEntries(names.map((name) => [name, `${alias}.${name}`]));
-
-/** Aliases: `e` episodes, `t` tasks, `c` calls, `s` steps, `a` agents. */
-const FIELDS: ReadonlyMap<string, FieldFacts> = new Map<string, FieldFacts>([
-  ['episode_id', { scope: 'episode', kind: 'text', sql: 'e.episode_id', required: true }],
-  ...fields('episode', 'text', {
-    ...same('e', 'task_id', 'group_id', 'team_id', 'session_id', 'env_id', 'parent_episode_id'),
-    ...same('e', 'outcome', 'answer', 'stop_reason', 'exit_status'),
-    'task.origin': 't.origin',
-    'task.split': 't.split',
-    'task.difficulty': 't.difficulty',
-    'task.domain': 't.domain',
-  }),
-  ...fields(
-    'episode',
-    'integer',
-    same('e', 'attempt', 'group_size', 'agents', 'calls', 'steps', 'tool_calls', 'messages', 'feedback'),
-  ),
-  ...fields('episode', 'number', same('e', 'reward')),
-  ...fields('episode', 'boolean', same('e', 'closed')),
-  ...fields('episode', 'time', same('e', 'started_at', 'finished_at', 'last_at')),
-  ...fields('episode', 'json', { ...same('e', 'tags', 'flags', 'policies'), 'task.tags': 't.tags' }),
-  ['call_id', { scope: 'step', kind: 'text', sql: 's.call_id', required: true }],
-  ['candidate', { scope: 'step', kind: 'integer', sql: 's.candidate', required: true }],
-  ['step_id', { scope: 'step', kind: 'text', sql: "(s.call_id || '/' || s.candidate)", required: true }],
-  ...fields('step', 'text', {
-    ...same('s', 'text', 'finish_reason', 'parent_step_id'),
-    ...same('c', 'model', 'response_model', 'policy', 'checkpoint_id', 'model_version'),
-    agent_id: 'coalesce(c.completed_agent_id, c.requested_agent_id)',
-    agent: 'coalesce(a.name, c.completed_agent_id, c.requested_agent_id)',
-    role: 'coalesce(c.completed_role, c.requested_role, a.role, a.name, c.completed_agent_id, c.requested_agent_id)',
-  }),
-  ...fields('step', 'integer', {
-    turn: 'coalesce(c.completed_turn, c.requested_turn)',
-    seq: 'coalesce(c.requested_seq, c.completed_seq)',
-    ...same('c', 'input_tokens', 'output_tokens'),
-  }),
-  ...fields('step', 'number', same('c', 'temperature', 'latency_ms')),
-  ...fields('step', 'boolean', { ...same('s', 'chosen'), ...same('c', 'cached') }),
-  ...fields('step', 'time', same('c', 'requested_at', 'completed_at')),
-  ...fields('step', 'list', { ...same('s', 'token_ids', 'logprobs', 'loss_mask'), ...same('c', 'prompt_token_ids') }),
-]);
-
 /** The SQL of a plain field, for whoever selects or orders by it. */
 export const fieldSql = (name: string): string => FIELDS.get(name)!.sql;
 
-/** Every name a filter may use; `tags.KEY` and `task.tags.KEY` stand for each tag. */
-export const fieldNames = (): readonly string[] => [...FIELDS.keys(), 'tags.KEY', 'task.tags.KEY'];
+type Fields = ReadonlyMap<string, FieldFacts>;
+
+/** Every name a filter may use; `tags.KEY` and `task.tags.KEY` stand for each tag, `METHOD` for a judged method. */
+export const fieldNames = (fields: Fields = FIELDS): readonly string[] =>
+  fields === FIELDS
+    ? [
+        ...FIELDS.keys(),
+        'tags.KEY',
+        'task.tags.KEY',
+        ...Object.keys(JUDGEMENTS).map((name) => `${name}(METHOD)`),
+        ...Object.keys(COLLECTIONS).map((name) => `count(${name})`),
+        'step.count(tool_calls)',
+        'step.count(messages)',
+      ]
+    : [...fields.keys()];
 
 type Tag = { readonly json: string; readonly key: string };
+type Resolved = FieldFacts & {
+  readonly tag?: Tag;
+  /** The name in one spelling. */
+  readonly name: string;
+  /** The method whose judgements the field reads. */
+  readonly method?: string;
+};
 const TAG = /^(tags|task\.tags)\.(.+)$/su;
+const FUNCTION = /^([a-z_.]+)\s*\((.*)\)$/su;
 
-function resolve(name: string, at: string): FieldFacts & { readonly tag?: Tag } {
-  const field = FIELDS.get(name);
-  if (field) return field;
-  const tag = TAG.exec(name);
+function resolve(name: string, at: string, fields: Fields = FIELDS): Resolved {
+  const field = fields.get(name);
+  if (field) return { ...field, name };
+  const [, called, argument] = (fields === FIELDS && FUNCTION.exec(name)) || [];
+  if (called === 'count' || called === 'step.count') return counted(called, argument!.trim(), at);
+  if (called !== undefined && Object.hasOwn(JUDGEMENTS, called)) return judgement(called, argument!.trim(), at);
+  const tag = fields === FIELDS ? TAG.exec(name) : null;
   if (tag) {
     const json = tag[1] === 'tags' ? 'e.tags' : 't.tags';
-    return { scope: 'episode', kind: 'json', sql: json, tag: { json, key: tag[2]! } };
+    return { name, scope: 'episode', kind: 'json', sql: json, tag: { json, key: tag[2]! } };
   }
-  const meant = nearest(name, fieldNames());
+  const meant =
+    called === undefined
+      ? nearest(name, fieldNames(fields))
+      : nearest(called, ['count', 'step.count', ...Object.keys(JUDGEMENTS)]);
   throw new TroupeError(
     'recipe_invalid',
     `There is no field ${got(name)} to filter on.${meant ? ` Did you mean ${meant}?` : ''}`,
     {
       field: `${at}.field`,
-      expected: `one of ${fieldNames().join(', ')}`,
+      expected: `one of ${fieldNames(fields).join(', ')}`,
       got: got(name),
       ...(meant ? { hint: `use ${meant}` } : {}),
     },
   );
+}
+
+const METHOD = /^(?:[\w.@#-]+|'[^']+'|"[^"]+")$/u;
+
+/** The key of the latest version, or exactly the key that is named; the method's parameters are told apart by `pinMethods`. */
+function judgement(called: string, argument: string, at: string): Resolved {
+  if (!METHOD.test(argument)) return refuse(`${at}.field`, `${called}(METHOD) with the name of one method`, argument);
+  const method = argument.replace(/^['"]|['"]$/gu, '');
+  const { sql: read, ...facts } = JUDGEMENTS[called]!;
+  const named = literalSql(sql`${typed(method, 'text')}`);
+  const key = `(select m.method_key from facts.judged_methods m where m.method = ${named} or m.method_key = ${named} order by m.version desc, m.method_key limit 1)`;
+  return { ...facts, name: `${called}(${method})`, sql: read(key), judged: true, method };
+}
+
+const COUNT = /^([a-z_]+)(?:\s+where\s(.+))?$/isu;
+
+function counted(called: 'count' | 'step.count', argument: string, at: string): Resolved {
+  const [, name = '', where] = COUNT.exec(argument) ?? [];
+  const collection = Object.hasOwn(COLLECTIONS, name) ? COLLECTIONS[name]! : null;
+  const scope = called === 'count' ? 'episode' : 'step';
+  const of = collection?.of[scope];
+  if (!collection || of === undefined) {
+    const known = Object.keys(COLLECTIONS).filter((one) => COLLECTIONS[one]!.of[scope] !== undefined);
+    const expected = `${called}(NAME) or ${called}(NAME where FILTER), NAME one of ${known.join(', ')}`;
+    return refuse(`${at}.field`, expected, `${called}(${argument})`);
+  }
+  const filter = where === undefined ? null : parseFilter(where, `${at} of ${name}`, 0, collection.fields);
+  const condition = filter === null ? '' : ` and (${literalSql(lower(filter, false, collection.fields))})`;
+  return {
+    name: `${called}(${filter === null ? name : `${name} where ${filterText(filter)}`})`,
+    scope,
+    kind: 'integer',
+    sql: `(select count(*) from ${collection.from} where ${of}${condition})`,
+  };
 }
 
 const refuse = (at: string, expected: string, value: unknown): never => {
@@ -146,30 +153,38 @@ const DEEPEST = 64;
  * Checks a JSON value and returns it as a filter in canonical form: the members of `in` sorted and without repetition.
  * @throws TroupeError `recipe_invalid` with the path of what is wrong; for an unknown field with the nearest name.
  */
-export function parseFilter(value: unknown, at = 'where', depth = 0): Filter {
+export function parseFilter(value: unknown, at = 'where', depth = 0, fields: Fields = FIELDS): Filter {
   if (depth > DEEPEST) refuse(at, `nested at most ${DEEPEST} deep`, value);
+  if (typeof value === 'string') return parseText(value, at, fields);
   if (!isRecord(value))
-    return refuse(at, 'a filter such as {"field": "outcome", "op": "=", "value": "success"}', value);
+    return refuse(at, 'a filter such as "role = coder" or {"field": "role", "op": "=", "value": "coder"}', value);
   for (const word of ['and', 'or', 'not'] as const) {
     if (!(word in value)) continue;
     const beside = Object.keys(value).filter((key) => key !== word);
     if (beside.length > 0) refuse(at, `only "${word}" at this place`, value);
     const inner = value[word];
-    if (word === 'not') return { not: parseFilter(inner, `${at}.not`, depth + 1) };
+    if (word === 'not') return { not: parseFilter(inner, `${at}.not`, depth + 1, fields) };
     if (!Array.isArray(inner)) return refuse(`${at}.${word}`, 'a list of filters', inner);
-    const members = inner.map((member, i) => parseFilter(member, `${at}.${word}[${i}]`, depth + 1));
+    const members = inner.map((member, i) => parseFilter(member, `${at}.${word}[${i}]`, depth + 1, fields));
     return word === 'and' ? { and: members } : { or: members };
   }
-  return parseComparison(value, at);
+  return parseComparison(value, at, fields);
 }
 
-function parseComparison(value: Readonly<Record<string, unknown>>, at: string): Comparison {
-  const { field, op, value: operand, ...more } = value;
+const parseText = (text: string, at: string, fields: Fields): Filter =>
+  readFilterText(text, at, {
+    kindOf: (field) => resolve(field, at, fields).kind,
+    check: (comparison) => parseComparison(comparison, at, fields),
+  }) as Filter;
+
+function parseComparison(value: Readonly<Record<string, unknown>>, at: string, fields: Fields): Comparison {
+  const { field: written, op, value: operand, ...more } = value;
   const stray = Object.keys(more)[0];
   if (stray !== undefined) refuse(`${at}.${stray}`, 'left out; a comparison has field, op and value', more[stray]);
-  if (typeof field !== 'string') return refuse(`${at}.field`, 'the name of a field', field);
+  if (typeof written !== 'string') return refuse(`${at}.field`, 'the name of a field', written);
   if (!OPERATORS.includes(op as Operator)) return refuse(`${at}.op`, `one of ${OPERATORS.join(', ')}`, op);
-  const facts = resolve(field, at);
+  const facts = resolve(written, at, fields);
+  const field = facts.name;
   const place = `${at}.value`;
   switch (op as Operator) {
     case 'is null':
@@ -255,9 +270,9 @@ function hasSql(json: RawBuilder<unknown>, member: RawBuilder<unknown>): RawBuil
   return sql`case json_typeof(${json}) when 'object' then ${json} -> ${member} is not null when 'array' then exists (select 1 from ${list} m where m = ${member}) end`;
 }
 
-function comparisonSql(comparison: Comparison): RawBuilder<unknown> {
+function comparisonSql(comparison: Comparison, fields: Fields): RawBuilder<unknown> {
   const { field, op, value } = comparison;
-  const { kind, sql: column, tag } = resolve(field, 'where');
+  const { kind, sql: column, tag } = resolve(field, 'where', fields);
   const plain = sql.raw(column);
   const operand = (type: keyof typeof JSON_TYPE): RawBuilder<unknown> => {
     if (tag) return type === 'string' ? sql`(${tagSql(tag, type)}) collate "C"` : tagSql(tag, type);
@@ -298,16 +313,16 @@ const escapeScalar = (value: Scalar): Scalar => (typeof value === 'string' ? esc
  * In a positive place null counts as false by itself; only below a `not` it must be explicit, which also would hide a column
  * from its index.
  */
-function lower(filter: Filter, below: boolean): RawBuilder<SqlBool> {
+function lower(filter: Filter, below: boolean, fields: Fields): RawBuilder<SqlBool> {
   const all = (members: readonly Filter[], word: RawBuilder<unknown>) =>
     sql<SqlBool>`(${sql.join(
-      members.map((member) => lower(member, below)),
+      members.map((member) => lower(member, below, fields)),
       word,
     )})`;
   if ('and' in filter) return filter.and.length === 0 ? sql`true` : all(filter.and, sql` and `);
   if ('or' in filter) return filter.or.length === 0 ? sql`false` : all(filter.or, sql` or `);
-  if ('not' in filter) return sql`not ${lower(filter.not, true)}`;
-  const comparison = comparisonSql(filter);
+  if ('not' in filter) return sql`not ${lower(filter.not, true, fields)}`;
+  const comparison = comparisonSql(filter, fields);
   if (filter.op === '!=') return sql`(${comparison}) is not true`;
   return below ? sql`coalesce(${comparison}, false)` : sql`(${comparison})`;
 }
@@ -317,25 +332,39 @@ function lower(filter: Filter, below: boolean): RawBuilder<SqlBool> {
  * `a` (facts.agents); without a filter it is true.
  */
 export const lowerFilter = (filter: Filter | null): RawBuilder<SqlBool> =>
-  filter === null ? sql`true` : lower(filter, false);
+  filter === null ? sql`true` : lower(filter, false, FIELDS);
 
 /** The filter as readable SQL with every literal quoted: the same condition as `lowerFilter`. */
 export const showSql = (filter: Filter): string => literalSql(lowerFilter(filter));
 
-/** True where the filter, at any depth, looks at this scope. */
-export function looksAt(filter: Filter, scope: FieldScope): boolean {
-  if ('and' in filter) return filter.and.some((member) => looksAt(member, scope));
-  if ('or' in filter) return filter.or.some((member) => looksAt(member, scope));
-  if ('not' in filter) return looksAt(filter.not, scope);
-  return resolve(filter.field, 'where').scope === scope;
+/** Every comparison of the filter, from left to right. */
+export function comparisonsOf(filter: Filter | null): readonly Comparison[] {
+  if (filter === null) return [];
+  if ('and' in filter) return filter.and.flatMap(comparisonsOf);
+  if ('or' in filter) return filter.or.flatMap(comparisonsOf);
+  return 'not' in filter ? comparisonsOf(filter.not) : [filter];
 }
 
+/** What is known about a field of a filter that was parsed. */
+export const factsOf = (field: string): Resolved => resolve(field, 'where');
+
+/** True where the filter, at any depth, looks at this scope. */
+export const looksAt = (filter: Filter, scope: FieldScope): boolean =>
+  comparisonsOf(filter).some(({ field }) => factsOf(field).scope === scope);
+
 /** True where the filter looks at the episode's task, so that facts.tasks has to be joined as `t`. */
-export function looksAtTask(filter: Filter): boolean {
-  if ('and' in filter) return filter.and.some(looksAtTask);
-  if ('or' in filter) return filter.or.some(looksAtTask);
-  if ('not' in filter) return looksAtTask(filter.not);
-  return filter.field.startsWith('task.');
+export const looksAtTask = (filter: Filter): boolean =>
+  comparisonsOf(filter).some(({ field }) => field.startsWith('task.'));
+
+/** True where the filter looks at what methods said, which is there only after judging. */
+export const looksAtJudgement = (filter: Filter): boolean =>
+  comparisonsOf(filter).some(({ field }) => factsOf(field).judged === true);
+
+/** The same filter with other comparisons. */
+export function mapComparisons(filter: Filter, change: (comparison: Comparison) => Comparison): Filter {
+  if ('and' in filter) return { and: filter.and.map((member) => mapComparisons(member, change)) };
+  if ('or' in filter) return { or: filter.or.map((member) => mapComparisons(member, change)) };
+  return 'not' in filter ? { not: mapComparisons(filter.not, change) } : change(filter);
 }
 
 /** The parts that must all hold, by what they decide over: `episode` parts choose episodes, the others choose among their steps. */

@@ -4,9 +4,6 @@ import { basename, relative, resolve } from 'node:path';
 import { text } from 'node:stream/consumers';
 import type { Command } from 'commander';
 import { EXIT, TroupeError } from '../../errors.ts';
-import type { Manifest } from '../../store/datasets/manifest.ts';
-import type { Db } from '../../store/db/pool.ts';
-import { query, rowsOf, sql } from '../../store/db/query.ts';
 import { plainCommand, projectCommand } from '../command.ts';
 import { print, printJson, say, table } from '../output.ts';
 import { VERSION } from '../version.ts';
@@ -40,9 +37,10 @@ export function datasetCommands(program: Command): void {
       .command('freeze')
       .description('freeze the rows that a recipe selects into an immutable folder with a manifest')
       .argument('<recipe>', 'YAML or JSON file; - for standard input')
+      .option('--allow-empty', 'freeze it also where the recipe finds no row')
       .addHelpText(
         'after',
-        '\nExample recipe:\n  name: good-solvers\n  where: {field: reward, op: ">=", value: 1}\n  unit: step\n  roles: [solver]\n  layout: [arrow, jsonl]\n\nExample:\n  troupe dataset freeze recipe.yaml',
+        '\nExample recipe:\n  name: good-solvers\n  where: reward >= 1 and count(tool_calls where error) = 0\n  unit: step\n  roles: [solver]\n  layout: [arrow, jsonl]\n\nExample:\n  troupe dataset freeze recipe.yaml',
       ),
     async ({ db, log, home, now, catchUp, patiently }, [file], flags) => {
       await catchUp();
@@ -51,7 +49,8 @@ export function datasetCommands(program: Command): void {
         import('../../store/datasets/freeze.ts'),
       ]);
       const recipe = readRecipe(await textOf(file!));
-      const options = { directory: home.datasets, codeVersion: VERSION, log, at: now().toISOString() };
+      const allowEmpty = flags.allowEmpty === true;
+      const options = { directory: home.datasets, codeVersion: VERSION, log, at: now().toISOString(), allowEmpty };
       const frozen = await patiently(() => freeze(db, recipe, options));
       await catchUp();
       if (flags.json) printJson(frozen.manifest);
@@ -67,9 +66,8 @@ export function datasetCommands(program: Command): void {
             .map(([split, rows]) => `${rows} ${split}`)
             .join(', ')} rows in ${frozen.directory}${frozen.fresh ? '' : ' (frozen before)'}`,
         );
-        const empty = Object.values(frozen.manifest.rows).every((rows) => rows === 0);
-        if (empty) say(await whyEmpty(db, frozen.manifest));
       }
+      for (const warning of frozen.warnings) say(warning);
       return EXIT.done;
     },
   );
@@ -163,6 +161,26 @@ Examples:
     },
   );
   plainCommand(
+    program
+      .command('filter')
+      .argument('<filter>', 'as in a recipe: a text, or a JSON tree')
+      .addHelpText(
+        'after',
+        "\nExamples:\n  troupe filter 'role = coder and reward >= 0.5'\n  troupe filter 'count(tool_calls where error) = 0' --json",
+      ),
+    async ([written], flags) => {
+      const [{ showSql }, { filterText }, { readFilter }] = await Promise.all([
+        import('../../store/select.ts'),
+        import('../../store/filter-text.ts'),
+        import('../episode-filter.ts'),
+      ]);
+      const filter = readFilter(written!, 'filter');
+      if (flags.json) printJson({ filter, text: filterText(filter), sql: showSql(filter) });
+      else print(`${filterText(filter)}\n\n${JSON.stringify(filter, null, 2)}\n\n${showSql(filter)}`);
+      return EXIT.done;
+    },
+  );
+  plainCommand(
     program.command('recipe').addHelpText('after', '\nExample:\n  troupe recipe > recipe.schema.json'),
     async () => {
       const { recipeSchema } = await import('../../store/datasets/recipe.ts');
@@ -170,24 +188,6 @@ Examples:
       return EXIT.done;
     },
   );
-}
-
-/** Which filter left nothing, and where it was the roles, which there are. */
-async function whyEmpty(db: Db, { funnel }: Manifest): Promise<string> {
-  const stage = funnel.find(({ before, after }) => before !== 0 && after === 0);
-  if (!stage) return 'The dataset is empty: nothing is recorded that it could hold.';
-  const told = `The dataset is empty: "${stage.name}" leaves none of the ${stage.before ?? ''} ${stage.of}.`;
-  if (!stage.name.startsWith('role in ')) return told;
-  const rows = await rowsOf(
-    db,
-    query
-      .selectFrom('traj.steps')
-      .select(['role', sql<number>`count(*)::integer`.as('steps')])
-      .groupBy('role')
-      .orderBy('steps', 'desc')
-      .limit(10),
-  );
-  return `${told} Roles of the recorded steps: ${rows.map(({ role, steps }) => `${role ?? 'none'} (${steps})`).join(', ')}.`;
 }
 
 /** A dataset named by folder, or by id or name in the home. */

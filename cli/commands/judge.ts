@@ -5,8 +5,8 @@ import { type Compared, comparedBy } from '../../store/judging/compared.ts';
 import { compareEverything, judge, type MethodAsked, resolveMethods, unjudged } from '../../store/judging/judge.ts';
 import { ALL_SHARES } from '../../store/judging/lock.ts';
 import { closedEpisodes } from '../../store/judging/unjudged.ts';
-import { type Filter, looksAt, parseFilter } from '../../store/select.ts';
 import { type Flags, projectCommand } from '../command.ts';
+import { episodeFilter } from '../episode-filter.ts';
 import { parseMethods } from '../methods-asked.ts';
 import { print, printJson, progressBar } from '../output.ts';
 
@@ -27,7 +27,7 @@ Examples:
   troupe judge --methods correctness_filter,grpo_advantage
   troupe judge --methods 'grpo_advantage,grpo_advantage{"scale_std":false},drmas_advantage' --all
   troupe judge --methods 'cosigned_rewards{"trust":0.3},floored_advantage{"reads":"cosigned_rewards"}'
-  troupe judge --where '{"field":"tags.phase","op":"=","value":"teach"}'
+  troupe judge --where 'tags.phase = teach and reward is not null'
   troupe judge --share 1/2 & troupe judge --share 2/2      two processes, each with half of the groups
 
 What always runs, in \`troupe run judge\` or \`troupe up\`, is the setting judge: TROUPE_JUDGE=correctness_filter,grpo_advantage`;
@@ -37,7 +37,7 @@ export function judgeCommands(program: Command): void {
     program
       .command('judge')
       .option('--methods <list>', 'names, with parameters in braces: grpo_advantage{"scale_std":false},drmas_advantage')
-      .option('--where <filter>', 'only these episodes and their groups: a filter as in a recipe, as JSON')
+      .option('--where <filter>', 'only these episodes and their groups: a filter as in a recipe')
       .option('--episode <id...>', 'only these episodes and their groups')
       .option('--share <k/n>', 'only the k-th of n shares of the groups, so that n processes divide the work')
       .option('--all', 'include episodes that did not change since they were judged')
@@ -49,7 +49,6 @@ export function judgeCommands(program: Command): void {
           ? DEFAULT_METHODS
           : parseMethods(config.judge);
       resolveMethods(methods);
-      const where = flags.where === undefined ? null : filterOf(String(flags.where));
       const shares = flags.share === undefined ? undefined : sharesOf(String(flags.share));
       if (shares && compareEverything(methods)) {
         throw new TroupeError(
@@ -58,6 +57,7 @@ export function judgeCommands(program: Command): void {
         );
       }
       await catchUp();
+      const where = flags.where === undefined ? null : await episodeFilter(db, String(flags.where), '--where');
       const chosen = { where, ...(shares ? { shares } : {}) };
       const found = () =>
         flags.all
@@ -133,25 +133,6 @@ const reasons = (counted: readonly (readonly [count: number, why: string])[]): s
     .filter(([count]) => count > 0)
     .map(([count, why]) => `${count} ${why}`)
     .join(', ');
-
-/** A filter over whole episodes, as --where takes it. @throws TroupeError `usage` */
-export function filterOf(text: string): Filter {
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch (cause) {
-    throw new TroupeError(
-      'usage',
-      `--where should be a filter as JSON, not ${got(text)}: ${(cause as Error).message}.`,
-      {
-        cause,
-      },
-    );
-  }
-  const filter = parseFilter(value, '--where');
-  if (!looksAt(filter, 'step')) return filter;
-  throw new TroupeError('usage', '--where chooses whole episodes; a field of single steps cannot be used here.');
-}
 
 /** `2/3`: the second of three equal parts of the shares. */
 function sharesOf(text: string): readonly number[] {

@@ -7,16 +7,16 @@ import { homeAt } from '../../store/db/home.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { anyOf, query, rowsOf } from '../../store/db/query.ts';
 import { groupBy } from '../../store/methods/statistics.ts';
-import { looksAt, lowerFilter, parseFilter } from '../../store/select.ts';
+import { lowerFilter } from '../../store/select.ts';
 import type { StepRow } from '../../trainer/data/training-rows.ts';
 import type { Pass, RefusedStep } from '../../trainer/sampling/passes.ts';
 import { type Flags, plainCommand, wholeNumber } from '../command.ts';
 import { withContext } from '../context.ts';
+import { episodeFilter } from '../episode-filter.ts';
 import { print, printJson, progressBar, table } from '../output.ts';
 import { opened } from './dataset.ts';
 
-const EPISODES =
-  'ids of episodes, separated by commas, or a filter as in a recipe: {"field":"reward","op":">","value":0}';
+const EPISODES = 'ids of episodes, separated by commas, or a filter as in a recipe: reward > 0';
 const RECORD = 'append the results to the log, where the judge reads them (default: print them)';
 
 /** Episodes read at once. */
@@ -95,7 +95,8 @@ async function embedTasks(flags: Flags): Promise<number> {
   ]);
   return withContext(flags, async ({ db, log, config, now, catchUp }) => {
     await catchUp();
-    const where = flags.where === undefined ? null : episodeFilter(String(flags.where));
+    const where =
+      flags.where === undefined ? null : lowerFilter(await episodeFilter(db, String(flags.where), '--where'));
     const model = await openEmbedder(String(flags.model), { threads: config.threads });
     const bar = progressBar('Vectors', { quiet: flags.quiet === true || flags.json === true });
     const refused: { task_id: string; reason: string }[] = [];
@@ -237,14 +238,14 @@ async function overEpisodes(flags: Flags, pass: Pass): Promise<number> {
 
 /** Ids of episodes that there are, in order. @throws TroupeError `not_found` for an id nobody has, `recipe_invalid` for a filter that is none. */
 async function chosenEpisodes(db: Db, which: string): Promise<string[]> {
-  if (which.trimStart().startsWith('{')) {
+  if (/^\s*\{|[=<>(]|\sis\s|\slike\s|\shas\s/iu.test(which)) {
     const rows = await rowsOf(
       db,
       query
         .selectFrom('facts.episodes as e')
         .leftJoin('facts.tasks as t', 't.task_id', 'e.task_id')
         .select('e.episode_id')
-        .where(episodeFilter(which))
+        .where(lowerFilter(await episodeFilter(db, which, '--episodes')))
         .orderBy('e.episode_id'),
     );
     return rows.map(({ episode_id }) => episode_id);
@@ -268,22 +269,6 @@ async function chosenEpisodes(db: Db, which: string): Promise<string[]> {
       hint: '`troupe episodes` lists them.',
     });
   return [...found];
-}
-
-/** The condition that a filter over episodes and their tasks stands for. @throws TroupeError `recipe_invalid` */
-function episodeFilter(text: string): ReturnType<typeof lowerFilter> {
-  const filter = parseFilter(filterIn(text), 'episodes');
-  if (looksAt(filter, 'step'))
-    throw new TroupeError('recipe_invalid', 'This filter selects episodes; it cannot use fields of single steps.');
-  return lowerFilter(filter);
-}
-
-function filterIn(which: string): unknown {
-  try {
-    return JSON.parse(which);
-  } catch (cause) {
-    throw new TroupeError('recipe_invalid', `The filter is not JSON: ${(cause as Error).message}.`, { cause });
-  }
 }
 
 const byEpisode = <Step extends { readonly episode_id: string }>(steps: readonly Step[]): Step[][] => [

@@ -6,9 +6,9 @@ import type { Pruning } from '../../store/retention/prune.ts';
 import { bytesText } from '../bytes.ts';
 import { type Flags, projectCommand, wholeNumber } from '../command.ts';
 import type { Context } from '../context.ts';
+import { episodeFilter } from '../episode-filter.ts';
 import { print, printJson, progressBar, say } from '../output.ts';
 import { VERSION } from '../version.ts';
-import { filterOf } from './judge.ts';
 import { agreed } from './keep.ts';
 
 const HELP = `
@@ -19,7 +19,7 @@ what was pruned are refused until it is restored. Datasets, checkpoints and thei
 Examples:
   troupe prune --older-than 90d --dry-run
   troupe prune --older-than 90d --yes
-  troupe prune --older-than 2026-01-01 --where '{"field":"tags.phase","op":"=","value":"trial"}' --to /mnt/archive --yes
+  troupe prune --older-than 2026-01-01 --where 'tags.phase = trial' --to /mnt/archive --yes
   troupe prune --restore /mnt/archive/2026-11-21-ab12cd34ef56
   troupe prune --restore /mnt/archive      all archives in it`;
 
@@ -28,7 +28,7 @@ export function pruneCommands(program: Command): void {
     program
       .command('prune')
       .option('--older-than <time>', 'only groups without events since then: 90d, 12h, 4w, 1y ago, or a date')
-      .option('--where <filter>', 'only groups whose episodes all match this filter: as in a recipe, as JSON')
+      .option('--where <filter>', 'only groups whose episodes all match this filter, as in a recipe')
       .option('--to <dir>', 'folder to write archives into (default: archives in the home)')
       .option('--limit <n>', 'maximum number of episodes; whole groups only', wholeNumber('limit'))
       .option(
@@ -56,7 +56,7 @@ async function pruned({ db, home, now, config, artifacts, patiently }: Context, 
   const what = {
     before: boundOf(String(flags.olderThan), now()),
     now: now(),
-    where: flags.where === undefined ? null : filterOf(String(flags.where)),
+    where: flags.where === undefined ? null : await episodeFilter(db, String(flags.where), '--where'),
     closeAfter: config.close_after,
   };
   const limit = (flags.limit as number | undefined) ?? null;

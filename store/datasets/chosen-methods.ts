@@ -15,7 +15,7 @@ export type ChosenMethod = {
 };
 
 /** Every method that was ever judged; there are a few dozen. */
-export const judgedMethods = (tx: Session): Promise<readonly ChosenMethod[]> =>
+export const judgedMethods = (tx: Pick<Session, 'query'>): Promise<readonly ChosenMethod[]> =>
   rowsOf(
     tx,
     query

@@ -5,11 +5,14 @@
 import { createHash } from 'node:crypto';
 import { readFile, stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
+import { TroupeError } from '../../errors.ts';
 import { canonicalJson } from '../../ingest/json.ts';
 import type { EventLog } from '../../ingest/log/log.ts';
 import { ownEvent } from '../../ingest/own-event.ts';
 import type { Db, Session } from '../db/pool.ts';
 import { query, rowsOf, sql } from '../db/query.ts';
+import { pinMethods, unknownValues } from '../filter-check.ts';
+import type { Filter } from '../select.ts';
 import { arrowStream, copyToArrow, readArrow } from './arrow.ts';
 import { frozenCard } from './card.ts';
 import { chooseMethod, judgedMethods } from './chosen-methods.ts';
@@ -55,6 +58,8 @@ export type FreezeOptions = {
   readonly positions?: Positions;
   /** Time of the announcement, RFC 3339; now, if left out. It is in the event only, never in the files. */
   readonly at?: string;
+  /** Without it a recipe that finds no row is refused. */
+  readonly allowEmpty?: boolean;
 };
 
 export type Frozen = {
@@ -64,11 +69,13 @@ export type Frozen = {
   readonly rows: CompactRows;
   /** False where this recipe with these rows had been frozen before; the manifest is then the earlier one. */
   readonly fresh: boolean;
+  /** A sentence for each role, tag or value that the recipe names and nothing has. */
+  readonly warnings: readonly string[];
 };
 
 /**
  * Freezes the rows of `recipe` (written or canonical).
- * @throws TroupeError `recipe_invalid`; `not_found` where a named method has judged nothing; `dataset_damaged` where the same
+ * @throws TroupeError `recipe_invalid`; `dataset_empty` where no row is found; `not_found` where a named method has judged nothing; `dataset_damaged` where the same
  * dataset is there but not as it was written; `home_unwritable` where the folder or disk refuses.
  */
 export async function freeze(db: Db, recipe: unknown, options: FreezeOptions): Promise<Frozen> {
@@ -82,6 +89,7 @@ export async function freeze(db: Db, recipe: unknown, options: FreezeOptions): P
       isolation: 'repeatable read',
       readOnly: true,
     });
+    if (!options.allowEmpty) refuseEmpty(read);
     frozen = await publish(draft, parent, read);
   } catch (error) {
     await draft.discard();
@@ -91,7 +99,22 @@ export async function freeze(db: Db, recipe: unknown, options: FreezeOptions): P
   return frozen;
 }
 
+function refuseEmpty({ manifest, warnings }: Read): void {
+  if (Object.values(manifest.rows).some((rows) => rows > 0)) return;
+  const stage = manifest.funnel.find(({ before, after }) => before !== 0 && after === 0);
+  const why = stage
+    ? `"${stage.name}" leaves none of the ${stage.before ?? ''} ${stage.of}`.replace('  ', ' ')
+    : 'nothing is recorded that it could hold';
+  throw new TroupeError('dataset_empty', [`${manifest.name} would have no row: ${why}.`, ...warnings].join(' '), {
+    field: 'recipe',
+    expected: 'a recipe that finds a row',
+    got: 'no row',
+    hint: 'Change the recipe, or allow a dataset without rows.',
+  });
+}
+
 type Read = {
+  readonly warnings: readonly string[];
   readonly manifest: Manifest;
   readonly rows: CompactRows;
   readonly sinks: readonly FileSink[];
@@ -101,9 +124,11 @@ type Read = {
 /** Sorting wide rows in memory; compiling the query would cost more than it saves for all but the largest datasets. */
 const SETTINGS = "set local jit = off; set local work_mem = '64MB'; set local enable_presorted_aggregate = off";
 
-async function readInto(draft: Draft, tx: Session, recipe: Recipe, options: FreezeOptions): Promise<Read> {
+async function readInto(draft: Draft, tx: Session, written: Recipe, options: FreezeOptions): Promise<Read> {
   await tx.query(SETTINGS);
   const positions = options.positions ?? (await readPositions(tx));
+  const recipe: Recipe = { ...written, where: written.where && (await pinMethods(tx, written.where)) };
+  const warnings = await unknownValues(tx, namedIn(written));
   const methods = await methodsOf(tx, recipe);
   const { chosen, stage } = await chooseEpisodes(tx, recipe);
   if (chosen.ids !== null) await tx.query(LISTED_SETTINGS);
@@ -127,11 +152,11 @@ async function readInto(draft: Draft, tx: Session, recipe: Recipe, options: Free
   const contentSha256 = content.digest('hex');
   const manifest: Manifest = {
     format: 'troupe-dataset/1',
-    dataset_id: datasetId(contentSha256, recipe),
+    dataset_id: datasetId(contentSha256, written),
     name: recipe.name,
     content_sha256: contentSha256,
     code_version: options.codeVersion,
-    recipe,
+    recipe: written,
     positions,
     methods,
     columns: columns.map(({ name, kind }) => ({ name, kind })),
@@ -139,8 +164,14 @@ async function readInto(draft: Draft, tx: Session, recipe: Recipe, options: Free
     funnel: [...funnel, ...limited(recipe, funnel, trails)],
     files: [],
   };
-  return { manifest, rows: Object.fromEntries(trails.map((trail) => [trail.split, trail.compact()])), sinks, trails };
+  const rows = Object.fromEntries(trails.map((trail) => [trail.split, trail.compact()]));
+  return { manifest, rows, sinks, trails, warnings };
 }
+
+/** The filter, and the roles as if the filter named them. */
+const namedIn = ({ where, roles }: Recipe): Filter => ({
+  and: [...(where ? [where] : []), ...(roles ? [{ field: 'role', op: 'in' as const, value: roles }] : [])],
+});
 
 async function readPositions(tx: Session): Promise<Positions> {
   const rows = await rowsOf(
@@ -228,9 +259,9 @@ function limited(recipe: Recipe, funnel: readonly FunnelStage[], trails: readonl
 }
 
 async function publish(draft: Draft, parent: string, read: Read): Promise<Frozen> {
-  const { manifest, rows } = read;
+  const { manifest, rows, warnings } = read;
   const directory = join(parent, manifest.dataset_id);
-  if (await isThere(directory)) return reuse(draft, directory, rows);
+  if (await isThere(directory)) return reuse(draft, directory, rows, warnings);
   const lineage = await draft.file('rows.jsonl');
   for (const trail of read.trails) await lineage.write(trail.lines());
   const files = await Promise.all([...read.sinks, lineage].map((sink) => sink.finish()));
@@ -244,8 +275,8 @@ async function publish(draft: Draft, parent: string, read: Read): Promise<Frozen
   const sink = await draft.file('manifest.json');
   await sink.write(Buffer.from(manifestText(complete)));
   await sink.finish();
-  if (!(await draft.publish(directory))) return reuse(draft, directory, rows);
-  return { manifest: complete, directory, rows, fresh: true };
+  if (!(await draft.publish(directory))) return reuse(draft, directory, rows, warnings);
+  return { manifest: complete, directory, rows, fresh: true, warnings };
 }
 
 async function otherLayouts(draft: Draft, recipe: Recipe, split: SplitName): Promise<readonly FileSink[]> {
@@ -264,10 +295,10 @@ async function otherLayouts(draft: Draft, recipe: Recipe, split: SplitName): Pro
 
 const isThere = async (path: string): Promise<boolean> => (await stat(path).catch(() => null)) !== null;
 
-async function reuse(draft: Draft, directory: string, rows: CompactRows): Promise<Frozen> {
+async function reuse(draft: Draft, directory: string, rows: CompactRows, warnings: readonly string[]): Promise<Frozen> {
   const { manifest } = await openDataset(directory);
   await draft.discard();
-  return { manifest, directory, rows, fresh: false };
+  return { manifest, directory, rows, fresh: false, warnings };
 }
 
 /** A dataset that the log knows already, at another time, is a conflict of times only: the first announcement stays. */

@@ -15,7 +15,8 @@ import {
   type Statement,
   sql,
 } from '../db/query.ts';
-import { type Filter, fieldSql, looksAtTask, lowerFilter, showSql, splitFilter } from '../select.ts';
+import { filterText } from '../filter-text.ts';
+import { comparisonsOf, type Filter, fieldSql, looksAtTask, lowerFilter, splitFilter } from '../select.ts';
 import type { ChosenMethod } from './chosen-methods.ts';
 import { COLUMNS, type Column, PROMPT } from './columns.ts';
 import type { Recipe, Split } from './recipe.ts';
@@ -59,7 +60,7 @@ export function episodeCondition(recipe: Recipe): {
   const entries = step.flatMap(callEntry);
   return {
     sql: andAll([...episode.map(lowerFilter), ...entries]),
-    readable: episode.map(showSql).join(' and ') || 'true',
+    readable: filterText(episode.length === 1 ? episode[0]! : { and: episode }),
     byKey: entries.length > 0 || episode.some(isKeyed),
     task: episode.some(looksAtTask),
   };
@@ -121,7 +122,10 @@ const idList = (ids: readonly string[]): RawBuilder<string[]> =>
 export function stagesOf(recipe: Recipe, used: MethodsUsed): readonly Stage[] {
   return [
     { name: 'not copied from another context', sql: sql`c.copied is not true` },
-    ...splitFilter(recipe.where).step.map((filter) => ({ name: `where ${showSql(filter)}`, sql: lowerFilter(filter) })),
+    ...splitFilter(recipe.where).step.map((filter) => ({
+      name: `where ${filterText(filter)}`,
+      sql: lowerFilter(filter),
+    })),
     ...(recipe.roles === null
       ? []
       : [
@@ -220,7 +224,8 @@ function joins(recipe: Recipe, used: MethodsUsed, chosen: Chosen, extra: 'condit
     rows = judged(rows, 'rewards', 'rs', STEP_ID, used.reward);
     rows = judged(rows, 'rewards', 're', none, used.reward);
   }
-  if (extra === 'values' && used.credit) rows = judged(rows, 'credits', 'k', STEP_ID, used.credit);
+  const advantage = comparisonsOf(recipe.where).some(({ field }) => field === 'advantage');
+  if ((extra === 'values' || advantage) && used.credit) rows = judged(rows, 'credits', 'k', STEP_ID, used.credit);
   return listed || chosen.all ? rows : rows.where(episodeCondition(recipe).sql);
 }
 

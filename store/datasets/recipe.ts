@@ -8,7 +8,7 @@ import { parse as parseYaml } from 'yaml';
 import { got, TroupeError } from '../../errors.ts';
 import { canonicalJson, isRecord } from '../../ingest/json.ts';
 import { nearest } from '../methods/nearest.ts';
-import { type Filter, filterSchema, parseFilter } from '../select.ts';
+import { comparisonsOf, type Filter, filterSchema, parseFilter } from '../select.ts';
 import { COLUMNS, type Unit } from './columns.ts';
 import { LAYOUTS } from './layouts/catalogue.ts';
 
@@ -39,7 +39,12 @@ export const recipeSchema = Type.Object(
       pattern: '^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$',
       description: 'letters, digits, dot, dash, underscore',
     }),
-    where: nullable(filterSchema),
+    where: nullable(
+      Type.Union([
+        Type.String({ description: 'such as: role = coder and reward >= 0.5; docs/recipes.md has the grammar' }),
+        filterSchema,
+      ]),
+    ),
     verdicts: Type.Optional(
       Type.Array(
         Type.Object(
@@ -145,6 +150,13 @@ export function parseRecipe(value: unknown): Recipe {
   const { where: _, ...plain } = { ...value, where: null, columns: value.columns ?? null };
   checkShape(plain);
   const input = plain as Omit<RecipeInput, 'where'>;
+  if (!input.credit && comparisonsOf(where).some(({ field }) => field === 'advantage')) {
+    invalid('where asks for advantage, but the recipe names no credit; name one, or write credit(METHOD).', {
+      field: 'where',
+      expected: 'credit beside where',
+      got: 'no credit',
+    });
+  }
   const unit = input.unit ?? 'step';
   const available = COLUMNS[unit].map((column) => column.name);
   for (const column of input.columns ?? []) {

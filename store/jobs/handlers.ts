@@ -24,7 +24,7 @@ export const JudgeSpec = Compile(
     where: Type.Optional(Type.Unknown({ description: 'filter: episodes that changed since; null: all that did' })),
   }),
 );
-export const FreezeSpec = Compile(Type.Object({ recipe: Type.Unknown() }));
+export const FreezeSpec = Compile(Type.Object({ recipe: Type.Unknown(), allow_empty: Type.Optional(Type.Boolean()) }));
 export const EvaluateSpec = Compile(Type.Object({ sets: Type.Record(Type.String(), Type.Object(Scope)) }));
 
 export type StoreSettings = {
@@ -62,11 +62,13 @@ export function storeHandlers(
       return { judge_ids: judging.judge_ids, episodes: judging.episodes, rows: judging.rows };
     },
     freeze: async ({ spec }) => {
-      const { recipe } = checkedSpec(FreezeSpec, spec);
+      const { recipe, allow_empty: allowEmpty = false } = checkedSpec(FreezeSpec, spec);
       await waitProjected(db, { log });
-      const frozen = await freeze(db, recipe, { directory: datasets, codeVersion, log, at: now().toISOString() });
+      const at = now().toISOString();
+      const frozen = await freeze(db, recipe, { directory: datasets, codeVersion, log, at, allowEmpty });
       const { dataset_id, content_sha256, rows, funnel } = frozen.manifest;
-      return { dataset_id, content_sha256, rows, funnel, directory: frozen.directory };
+      const { directory, warnings } = frozen;
+      return { dataset_id, content_sha256, rows, funnel, directory, warnings };
     },
     evaluate: async ({ spec }) => {
       const { sets } = checkedSpec(EvaluateSpec, spec);

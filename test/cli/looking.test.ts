@@ -137,7 +137,7 @@ describe('commands that record and look', () => {
       at.run(['judge', '--methods', 'drmas_advantage', '--share', '1/2', '--json']),
       at.run(where({ field: 'agent', op: '=', value: 'solver' })),
       at.run(where({ field: 'epsode_id', op: '=', value: 'sum-1' })),
-      at.run(['judge', '--where', 'reward > 0']),
+      at.run(['judge', '--where', 'reward >']),
       at.run(['judge', '--share', '3/2']),
       at.run(['judge', '--share', '1/2', '--methods', 'diversity_select']),
     ]);
@@ -147,7 +147,7 @@ describe('commands that record and look', () => {
     expect(document(part!).episodes + rest.episodes).toBe(9);
     expect(wrong.map(({ code }) => code)).toEqual([2, 2, 2, 2, 2]);
     expect(wrong.map(({ err }) => err).join('')).toMatch(
-      /single steps.*Did you mean episode_id.*as JSON.*1 ≤ k ≤ n.*compares all of them/s,
+      /single steps.*Did you mean episode_id.*expected a value at character 9.*1 ≤ k ≤ n.*compares all of them/s,
     );
   });
 
@@ -169,6 +169,7 @@ describe('commands that record and look', () => {
         ['jobs'],
         ['dataset', 'list'],
         ['recipe'],
+        ['filter', 'reward >= 1 and role = coder'],
         ['doctor'],
         ['export'],
       ].map(async (args) => [args[0], await at.run([...args, '--json'])] as const),
@@ -181,6 +182,16 @@ describe('commands that record and look', () => {
     expect(of.jobs).toEqual({ jobs: [] });
     expect(of.checkpoints).toEqual({ checkpoints: [] });
     expect(of.dataset).toEqual({ datasets: [] });
+    expect(of.filter).toEqual({
+      filter: {
+        and: [
+          { field: 'reward', op: '>=', value: 1 },
+          { field: 'role', op: '=', value: 'coder' },
+        ],
+      },
+      text: "reward >= 1 and role = 'coder'",
+      sql: expect.stringContaining('e.reward >= 1'),
+    });
     expect(of.recipe.properties.name).toBeDefined();
     expect(of.doctor.settings.find((s: { setting: string }) => s.setting === 'database_url').value).toMatch(/\*\*\*@/);
     expect(of.export.length).toBe(of.reconcile.log.events);

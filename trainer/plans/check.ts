@@ -239,7 +239,7 @@ async function frozen(
   notes: string[],
 ): Promise<OpenedDataset | null> {
   try {
-    const { directory } = await freeze(db, parseRecipe(recipe), { directory: folder, codeVersion });
+    const { directory } = await freeze(db, parseRecipe(recipe), { directory: folder, codeVersion, allowEmpty: true });
     return await openDataset(directory);
   } catch (error) {
     if (!(error instanceof TroupeError) || error.code !== 'not_found' || !plan.judge) throw error;

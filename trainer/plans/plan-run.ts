@@ -16,7 +16,7 @@ import { checkedSpec, type Handler, type JobContext, requestJob, WaitsFor } from
 import { waitProjected } from '../../store/projecting/positions.ts';
 import { releasesOf } from '../../store/releasing/releases.ts';
 import type { Filter } from '../../store/select.ts';
-import { splitFilter } from '../../store/select.ts';
+import { looksAtJudgement, parseFilter, splitFilter } from '../../store/select.ts';
 import { openModelForIds } from '../models/model-directory.ts';
 import type { RolloutResult } from '../rollouts/handler.ts';
 import type { ServingResult } from '../rollouts/serving.ts';
@@ -121,7 +121,10 @@ async function runRound(
       ...withoutGates(within(plan.policies[name]!.recipe, taken)),
       name: `${plan.name}-${name}`,
     });
-    const { result } = await stages.job<Frozen>(`freeze-${name}`, 'freeze', async () => ({ recipe }));
+    const { result } = await stages.job<Frozen>(`freeze-${name}`, 'freeze', async () => ({
+      recipe,
+      allow_empty: true,
+    }));
     requireRows(name, result);
     frozen[name] = result;
   }
@@ -130,6 +133,7 @@ async function runRound(
     gateRows &&
     (await stages.job<Frozen>('freeze-gate', 'freeze', async () => ({
       recipe: parseRecipe({ ...withoutGates(gateRows), name: `${plan.name}-gate` }),
+      allow_empty: true,
     })));
   const trained: Record<string, Done<Trained>> = {};
   for (const name of names) {
@@ -265,20 +269,22 @@ const NO_GATE: Filter = { field: 'tags.gate', op: 'is null' };
 /** A recipe that takes no episode of a gate. */
 export const withoutGates = (recipe: RoundRecipe): RoundRecipe => ({
   ...recipe,
-  where: { and: [NO_GATE, ...(recipe.where ? [recipe.where as Filter] : [])] },
+  where: { and: [NO_GATE, ...(recipe.where ? [parseFilter(recipe.where)] : [])] },
 });
 
 /** The recipe of a policy, which takes nothing else where the round has episodes of its own. */
 const within = (recipe: PlanPolicy['recipe'], taken: Filter | null): RoundRecipe => {
-  const own = recipe.where ? [recipe.where as Filter] : [];
+  const own = recipe.where ? [parseFilter(recipe.where)] : [];
   return taken === null ? recipe : { ...recipe, where: { and: [taken, ...own] } };
 };
 
-/** Episodes that a recipe of the plan may take; null where one takes all. */
+/** Episodes that a recipe of the plan may take, once they are judged; null where one takes all. */
 function whereOf(plan: Plan, taken: Filter | null): Filter | null {
   const recipes: RoundRecipe[] = Object.values(plan.policies).map(({ recipe }) => within(recipe, taken));
   if (plan.gate.kind === 'offline' && plan.gate.recipe) recipes.push(plan.gate.recipe);
-  const filters = recipes.map(({ where }) => splitFilter((where as Filter | null | undefined) ?? null).episode);
+  const filters = recipes.map(({ where }) =>
+    splitFilter(where ? parseFilter(where) : null).episode.filter((part) => !looksAtJudgement(part)),
+  );
   if (filters.some((parts) => parts.length === 0)) return null;
   return { or: filters.map((and) => ({ and })) };
 }

@@ -192,8 +192,16 @@ describe('freezing steps', () => {
     expect(await of({ not: { field: 'tags.arm', op: '=', value: 'nothing' } })).toEqual(all);
   });
 
-  it('freezes nothing as a dataset without rows', async () => {
-    const frozen = await make({ where: { field: 'episode_id', op: 'in', value: [] }, layout: ['parquet', 'jsonl'] });
+  it('refuses a recipe that finds no row, names the condition that left none, and freezes it where that is allowed', async () => {
+    const recipe = { name: 'test', where: 'reward >= 1 and role = critc', layout: ['parquet', 'jsonl'] };
+    const directory = home();
+    await expect(freeze(db, recipe, { directory, codeVersion: 'test' })).rejects.toMatchObject({
+      code: 'dataset_empty',
+      message:
+        'test would have no row: "where role = \'critc\'" leaves none of the 18 steps. Nothing has role = "critc". Did you mean critic?',
+    });
+    expect(await readdir(directory)).toEqual([]);
+    const frozen = await freeze(db, recipe, { directory, codeVersion: 'test', allowEmpty: true });
     expect(frozen.manifest.rows).toEqual({ train: 0 });
     expect(await rowsOf(frozen)).toEqual([]);
   });

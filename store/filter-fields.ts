@@ -1,0 +1,172 @@
+/**
+ * The fields that filters know: what each one means in SQL, and whether it decides over whole episodes or over single steps.
+ *
+ * Aliases of the outer query: `e` episodes, `t` tasks, `c` calls, `s` steps, `a` agents, `k` the credits that a recipe names. What a
+ * subquery reads has other names, except where `count(steps …)` shadows `c`, `s` and `a`.
+ */
+
+export type FieldKind = 'text' | 'integer' | 'number' | 'boolean' | 'time' | 'list' | 'json';
+/** Where a field lives: its value decides over whole episodes (with their task) or over single steps. */
+export type FieldScope = 'episode' | 'step';
+export type FieldFacts = {
+  readonly scope: FieldScope;
+  readonly kind: FieldKind;
+  readonly sql: string;
+  /** Made by judging: nothing is found by it before the methods ran. */
+  readonly judged?: boolean;
+};
+
+const fields = (scope: FieldScope, kind: FieldKind, columns: Readonly<Record<string, string>>) =>
+  Object.entries(columns).map(([name, sql]) => [name, { scope, kind, sql }] as const);
+const same = (alias: string, ...names: readonly string[]) =>
+  Object.fromEntries(names.map((name) => [name, `${alias}.${name}`]));
+
+const AGENT = 'coalesce(c.completed_agent_id, c.requested_agent_id)';
+const SEQ = 'coalesce(c.requested_seq, c.completed_seq)';
+const STEP_ID = "(s.call_id || '/' || s.candidate)";
+
+/** The last call with an answer, in the order of rows: of the episode, or of those that `more` leaves. */
+const lastCall = (more: string): string =>
+  `(c.call_id = (select z.call_id from facts.calls z where z.episode_id = c.episode_id and z.copied is not true${more} and exists (select 1 from facts.steps y where y.episode_id = z.episode_id and y.call_id = z.call_id) order by coalesce(z.requested_seq, z.completed_seq) desc nulls first, coalesce(z.completed_turn, z.requested_turn) desc nulls first, coalesce(z.requested_at, z.completed_at) desc nulls first, z.call_id desc limit 1))`;
+
+/** The place, as its source counts, of what `alias` names by an entry or a step. */
+const placeOf = (alias: string, step: string): string =>
+  `coalesce(${alias}.entry, (select coalesce(z.requested_seq, z.completed_seq) from facts.calls z where z.episode_id = c.episode_id and z.call_id = regexp_replace(${step}, '/[0-9]+$', '')))`;
+
+/** People and models that label failures name the mistake; of several labels the earliest counts. Unknown without a label. */
+const BEFORE_MISTAKE = `(${SEQ} < (select min(${placeOf('f', "case when f.target_kind = 'step' then f.target_id end")}) from facts.feedback f where coalesce(f.episode_id, f.resolved_episode_id) = c.episode_id and f.kind = 'failure'))`;
+
+/** Do the episodes of the group have different rewards? Unknown outside a group and where no reward is known. */
+const SIGNAL = '(select min(g.reward) < max(g.reward) from facts.episodes g where g.group_id = e.group_id)';
+
+/** How many releases of the policy with other weights came after the last one with these; unknown where these never were released. */
+const STALENESS =
+  '(select case when l.at is not null then (select count(*) from facts.releases r where r.policies ->> c.policy <> c.checkpoint_id and r.released_at > l.at) end from (select max(q.released_at) as at from facts.releases q where q.policies ->> c.policy = c.checkpoint_id) l)';
+
+export const FIELDS: ReadonlyMap<string, FieldFacts> = new Map<string, FieldFacts>([
+  ['episode_id', { scope: 'episode', kind: 'text', sql: 'e.episode_id' }],
+  ...fields('episode', 'text', {
+    ...same('e', 'task_id', 'group_id', 'team_id', 'session_id', 'env_id', 'parent_episode_id'),
+    ...same('e', 'outcome', 'answer', 'stop_reason', 'exit_status'),
+    'task.origin': 't.origin',
+    'task.split': 't.split',
+    'task.difficulty': 't.difficulty',
+    'task.domain': 't.domain',
+  }),
+  ...fields(
+    'episode',
+    'integer',
+    same('e', 'attempt', 'group_size', 'agents', 'calls', 'steps', 'tool_calls', 'messages', 'feedback'),
+  ),
+  ...fields('episode', 'number', same('e', 'reward')),
+  ...fields('episode', 'boolean', { ...same('e', 'closed'), 'group.signal': SIGNAL }),
+  ...fields('episode', 'time', same('e', 'started_at', 'finished_at', 'last_at')),
+  ...fields('episode', 'json', { ...same('e', 'tags', 'flags', 'policies'), 'task.tags': 't.tags' }),
+  ['call_id', { scope: 'step', kind: 'text', sql: 's.call_id' }],
+  ['candidate', { scope: 'step', kind: 'integer', sql: 's.candidate' }],
+  ['step_id', { scope: 'step', kind: 'text', sql: STEP_ID }],
+  ...fields('step', 'text', {
+    ...same('s', 'text', 'finish_reason', 'parent_step_id'),
+    ...same('c', 'model', 'response_model', 'policy', 'checkpoint_id', 'model_version'),
+    agent_id: AGENT,
+    agent: 'coalesce(a.name, c.completed_agent_id, c.requested_agent_id)',
+    role: 'coalesce(c.completed_role, c.requested_role, a.role, a.name, c.completed_agent_id, c.requested_agent_id)',
+  }),
+  ...fields('step', 'integer', {
+    turn: 'coalesce(c.completed_turn, c.requested_turn)',
+    seq: SEQ,
+    ...same('c', 'input_tokens', 'output_tokens'),
+    staleness: STALENESS,
+  }),
+  ['advantage', { scope: 'step', kind: 'number', sql: 'k.value', judged: true }],
+  ...fields('step', 'number', same('c', 'temperature', 'latency_ms')),
+  ...fields('step', 'boolean', {
+    ...same('s', 'chosen'),
+    ...same('c', 'cached'),
+    last: lastCall(''),
+    last_of_agent: lastCall(` and coalesce(z.completed_agent_id, z.requested_agent_id) is not distinct from ${AGENT}`),
+    before_mistake: BEFORE_MISTAKE,
+  }),
+  ...fields('step', 'time', same('c', 'requested_at', 'completed_at')),
+  ...fields('step', 'list', { ...same('s', 'token_ids', 'logprobs', 'loss_mask'), ...same('c', 'prompt_token_ids') }),
+]);
+
+/** The SQL of a plain field, for whoever selects or orders by it. */
+export const fieldSql = (name: string): string => FIELDS.get(name)!.sql;
+
+/** What `count(NAME where …)` counts: rows of `from` that belong to the episode, or with `step.count` to the step's own call. */
+export type Collection = {
+  readonly from: string;
+  readonly of: { readonly episode: string; readonly step?: string };
+  readonly fields: ReadonlyMap<string, FieldFacts>;
+};
+
+const inner = (...maps: readonly (readonly (readonly [string, FieldFacts])[])[]) => new Map(maps.flat());
+const FOR_SUBQUERY: readonly string[] = ['last', 'last_of_agent', 'before_mistake', 'staleness', 'advantage'];
+
+export const COLLECTIONS: Readonly<Record<string, Collection>> = {
+  steps: {
+    from: `facts.calls c join facts.steps s on s.episode_id = c.episode_id and s.call_id = c.call_id left join facts.agents a on a.episode_id = c.episode_id and a.agent_id = ${AGENT}`,
+    of: { episode: 'c.episode_id = e.episode_id and c.copied is not true' },
+    fields: new Map([...FIELDS].filter(([name, { scope }]) => scope === 'step' && !FOR_SUBQUERY.includes(name))),
+  },
+  tool_calls: {
+    from: 'facts.tool_calls x',
+    of: { episode: 'x.episode_id = e.episode_id', step: 'x.episode_id = c.episode_id and x.call_id = c.call_id' },
+    fields: inner(
+      fields('episode', 'text', same('x', 'name', 'type', 'status', 'agent_id')),
+      fields('episode', 'integer', same('x', 'turn')),
+      fields('episode', 'number', same('x', 'duration_ms')),
+      fields('episode', 'boolean', {
+        error: "(x.status <> 'ok' or x.error is not null or x.parse_error is not null)",
+        ...same('x', 'truncated', 'from_cache'),
+      }),
+    ),
+  },
+  messages: {
+    from: 'facts.messages x',
+    of: { episode: 'x.episode_id = e.episode_id', step: 'x.episode_id = c.episode_id and x.call_id = c.call_id' },
+    fields: inner(
+      fields('episode', 'text', same('x', 'sender', 'role', 'text', 'channel')),
+      fields('episode', 'integer', same('x', 'turn')),
+    ),
+  },
+  group: {
+    from: 'facts.episodes x',
+    of: { episode: 'x.group_id = e.group_id' },
+    fields: inner(
+      fields('episode', 'text', same('x', 'episode_id', 'outcome', 'stop_reason', 'team_id')),
+      fields('episode', 'integer', same('x', 'attempt', 'steps', 'tool_calls')),
+      fields('episode', 'number', same('x', 'reward')),
+      fields('episode', 'boolean', same('x', 'closed')),
+    ),
+  },
+};
+
+/** What `NAME(METHOD)` reads of the judgements, given the SQL of the method's key. A judgement of the step goes before one of its episode. */
+export const JUDGEMENTS: Readonly<Record<string, Omit<FieldFacts, 'sql'> & { readonly sql: (key: string) => string }>> =
+  {
+    verdict: { scope: 'step', kind: 'boolean', sql: (key) => stepOrEpisode('verdicts', 'keep', key) },
+    reward: { scope: 'step', kind: 'number', sql: (key) => stepOrEpisode('rewards', 'value', key) },
+    credit: {
+      scope: 'step',
+      kind: 'number',
+      sql: (key) => judged('credits', 'value', key, `s.episode_id and j.step_id = ${STEP_ID}`),
+    },
+    'episode.verdict': { scope: 'episode', kind: 'boolean', sql: (key) => judged('verdicts', 'keep', key, OF_EPISODE) },
+    'episode.reward': { scope: 'episode', kind: 'number', sql: (key) => judged('rewards', 'value', key, OF_EPISODE) },
+    before_blame: {
+      scope: 'step',
+      kind: 'boolean',
+      sql: (key) =>
+        `(${SEQ} < (select ${placeOf('j', 'j.step_id')} from facts.blames j where j.episode_id = c.episode_id and j.method_key = ${key}))`,
+    },
+  };
+
+const OF_EPISODE = "e.episode_id and j.step_id = ''";
+const judged = (table: string, value: string, key: string, of: string): string =>
+  `(select j.${value} from facts.${table} j where j.method_key = ${key} and j.episode_id = ${of})`;
+function stepOrEpisode(table: string, value: string, key: string): string {
+  const step = judged(table, value, key, `s.episode_id and j.step_id = ${STEP_ID}`);
+  return `coalesce(${step}, ${judged(table, value, key, "s.episode_id and j.step_id = ''")})`;
+}
