@@ -40,13 +40,15 @@ create table if not exists troupe.migrations (
 );
 comment on table troupe.migrations is 'Which schema files were applied, with the digest of their text.';`;
 
-/** The folder `migrations` beside the package.json that this file belongs to, in a checkout as in a built package. */
-export function migrationsFolder(): string {
+/** The folder with this name beside the package.json that this file belongs to, in a checkout as in a built package. */
+export function packageFolder(name: string): string {
   for (let folder = dirname(fileURLToPath(import.meta.url)); ; folder = dirname(folder)) {
-    if (existsSync(join(folder, 'package.json'))) return join(folder, 'migrations');
-    if (dirname(folder) === folder) throw new TroupeError('internal', 'No package.json above the migration code.');
+    if (existsSync(join(folder, 'package.json'))) return join(folder, name);
+    if (dirname(folder) === folder) throw new TroupeError('internal', 'No package.json above the code.');
   }
 }
+
+export const migrationsFolder = (): string => packageFolder('migrations');
 
 /** The files `NNNN_name.sql` of a folder by number. The name is the header line `--! name` if there is one, else the file's. */
 export function readMigrations(folder: string = migrationsFolder()): readonly Migration[] {

@@ -47,6 +47,7 @@ export const proof: Proof = {
       'dist/index.d.ts',
       'dist/ingest/recorder.js',
       'dist/api/ui/page.js',
+      'recipes/dr-mas.yaml',
     ];
     const lacking = wanted.filter((name) => !names.includes(name));
     check(

@@ -221,10 +221,11 @@ const unquoted = (quoted: string): string => {
 const tagName = (word: string): string =>
   word.replace(/(?<=\.)('(?:[^']|'')*'|"(?:[^"]|"")*")/gu, (quoted) => unquoted(quoted));
 
+const TAG = /^(tags|task\.tags)\.(.+)$/su;
 const BARE_KEY = /^[\p{L}\p{N}_](?:[\p{L}\p{M}\p{N}_.:/@#%+-])*$/u;
 const writtenText = (text: string): string => `'${text.replaceAll("'", "''")}'`;
 const writtenField = (field: string): string => {
-  const [, tags, key] = /^(tags|task\.tags)\.(.+)$/su.exec(field) ?? [];
+  const [, tags, key] = TAG.exec(field) ?? [];
   return key === undefined || BARE_KEY.test(key) ? field : `${tags}.${writtenText(key)}`;
 };
 const writtenValue = (value: unknown): string => (typeof value === 'string' ? writtenText(value) : String(value));
@@ -233,8 +234,12 @@ const writtenValue = (value: unknown): string => (typeof value === 'string' ? wr
 export function filterText(filter: FilterTree): string {
   if ('and' in filter) return joined(filter.and, 'and', 'true');
   if ('or' in filter) return joined(filter.or, 'or', 'false');
-  if ('not' in filter) return `not ${bracketed(filter.not)}`;
+  if ('not' in filter) {
+    const { not } = filter;
+    return 'op' in not && not.op === 'is null' ? `${writtenField(not.field)} is not null` : `not ${bracketed(not)}`;
+  }
   const { field, op, value } = filter;
+  if (op === '=' && value === true && !TAG.test(field)) return field;
   if (op === 'is null') return `${writtenField(field)} is null`;
   if (Array.isArray(value)) return `${writtenField(field)} in (${value.map(writtenValue).join(', ')})`;
   return `${writtenField(field)} ${op} ${writtenValue(value)}`;

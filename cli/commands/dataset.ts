@@ -1,4 +1,4 @@
-/** Frozen datasets: freeze, list, show, diff. What reads columns is loaded when it is needed. */
+/** Frozen datasets: freeze, recipes, list, show, diff. What reads columns is loaded when it is needed. */
 import { readFile } from 'node:fs/promises';
 import { basename, relative, resolve } from 'node:path';
 import { text } from 'node:stream/consumers';
@@ -68,6 +68,32 @@ export function datasetCommands(program: Command): void {
         );
       }
       for (const warning of frozen.warnings) say(warning);
+      return EXIT.done;
+    },
+  );
+  plainCommand(
+    dataset
+      .command('recipes')
+      .description('the recipes that come with Troupe; with a name, that one to change and freeze')
+      .argument('[name]')
+      .addHelpText(
+        'after',
+        '\nExamples:\n  troupe dataset recipes\n  troupe dataset recipes dr-mas > recipe.yaml\n  troupe dataset recipes dr-mas | troupe dataset freeze -',
+      ),
+    async ([name], flags) => {
+      const { readyRecipe, readyRecipes } = await import('../../store/datasets/ready.ts');
+      if (name === undefined) {
+        const all = readyRecipes();
+        if (flags.json) printJson({ recipes: all });
+        else
+          print(
+            table(
+              ['recipe', 'judge first', 'about'],
+              all.map(({ name, judge, about }) => [name, judge, about]),
+            ),
+          );
+      } else if (flags.json) printJson(readyRecipe(name));
+      else process.stdout.write(readyRecipe(name).text);
       return EXIT.done;
     },
   );

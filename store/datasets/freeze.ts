@@ -217,7 +217,7 @@ async function chooseEpisodes(tx: Session, recipe: Recipe): Promise<{ chosen: Ch
       ? (await rowsOf(tx, droppedQuery(recipe, EXAMPLES))).map((row) => row.episode_id)
       : [];
   const stage: FunnelStage = {
-    name: `episodes where ${condition.readable}`,
+    name: condition.readable === null ? 'all episodes' : `episodes where ${condition.readable}`,
     of: 'episodes',
     before: total,
     after: ids.length,

@@ -52,7 +52,8 @@ const andAll = (conditions: readonly Expression<SqlBool>[]): RawBuilder<SqlBool>
 /** The condition on whole episodes: the parts of the filter that look at episodes and tasks, and an entry by index where a part on calls has one. */
 export function episodeCondition(recipe: Recipe): {
   readonly sql: RawBuilder<SqlBool>;
-  readonly readable: string;
+  /** Null where all episodes are taken. */
+  readonly readable: string | null;
   readonly byKey: boolean;
   readonly task: boolean;
 } {
@@ -60,7 +61,7 @@ export function episodeCondition(recipe: Recipe): {
   const entries = step.flatMap(callEntry);
   return {
     sql: andAll([...episode.map(lowerFilter), ...entries]),
-    readable: filterText(episode.length === 1 ? episode[0]! : { and: episode }),
+    readable: episode.length === 0 ? null : filterText(episode.length === 1 ? episode[0]! : { and: episode }),
     byKey: entries.length > 0 || episode.some(isKeyed),
     task: episode.some(looksAtTask),
   };

@@ -1,0 +1,171 @@
+/** Every recipe of the folder `recipes`, frozen on published logs that the folder of TROUPE_DATA holds. */
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { parseMethods } from '../../../cli/methods-asked.ts';
+import { openProject, type Project } from '../../../cli/open-project.ts';
+import { sha256 } from '../../../ingest/json.ts';
+import { type Frozen, freeze } from '../../../store/datasets/freeze.ts';
+import { openDataset } from '../../../store/datasets/read.ts';
+import { readyRecipe, readyRecipes } from '../../../store/datasets/ready.ts';
+import { readRecipe } from '../../../store/datasets/recipe.ts';
+import { freshDatabase, type TestDatabase } from '../../support/database.ts';
+
+const ready = readyRecipes();
+const data = process.env.TROUPE_DATA ?? '';
+type Run = {
+  readonly reward: number;
+  readonly traj: readonly { readonly role: string; readonly tool_calls?: unknown }[];
+};
+
+describe('The recipes that come with Troupe', () => {
+  it('are named as their files are, begin with what they are, and can be read', () => {
+    expect(ready.length).toBeGreaterThan(5);
+    for (const { name, about, text } of ready) {
+      expect(readRecipe(text).name).toBe(name);
+      expect(about).toMatch(/^\p{L}.+\.$/u);
+    }
+  });
+
+  it('name every method they need in the line that says what to judge first', () => {
+    for (const { judge, text } of ready) {
+      const { credit, reward, verdicts } = readRecipe(text);
+      const called = [...text.replace(/^#.*$/gmu, '').matchAll(/(?:verdict|credit|reward)\((\w+)\)/g)].map(
+        ([, name]) => name,
+      );
+      const needed = [...called, credit?.method, reward?.method, ...verdicts.map(({ method }) => method)];
+      const judged = judge === null ? [] : parseMethods(judge).map(({ method }) => method);
+      expect(new Set(judged)).toEqual(new Set(needed.filter((name) => name !== undefined && name !== null)));
+    }
+  });
+
+  it('are found by name, and a mistyped name is told the nearest', () => {
+    expect(readyRecipe('dr-mas').judge).toBe('drmas_advantage');
+    expect(() => readyRecipe('dr-mass')).toThrow(/Did you mean dr-mas\?/);
+  });
+});
+
+describe.skipIf(!data)('published logs (TROUPE_DATA names their folder)', () => {
+  let database: TestDatabase;
+  let folder: string;
+  let project: Project;
+  beforeAll(async () => {
+    database = await freshDatabase();
+    folder = mkdtempSync(join(tmpdir(), 'troupe-recipes-'));
+    project = await openProject({ home: join(folder, 'home'), databaseUrl: database.url });
+    await project.import(['tau-bench', 'who-and-when'].map((name) => join(data, 'data', name)));
+    await project.judge(ready.flatMap(({ judge }) => (judge === null ? [] : parseMethods(judge))));
+  }, 300_000);
+  afterAll(async () => {
+    await project?.close();
+    await database.close();
+    rmSync(folder, { recursive: true });
+  });
+
+  const frozenIn = (home: string, text: string): Promise<Frozen> =>
+    freeze(database.db, readRecipe(text), { directory: join(folder, home), codeVersion: 'test' });
+  const bytes = (directory: string) =>
+    Object.fromEntries(readdirSync(directory).map((name) => [name, sha256(readFileSync(join(directory, name)))]));
+  const frozenOnce = new Map<string, Promise<Frozen>>();
+  const once = (text: string): Promise<Frozen> => {
+    const frozen = frozenOnce.get(text) ?? frozenIn('one', text);
+    frozenOnce.set(text, frozen);
+    return frozen;
+  };
+  const rowsOf = async (text: string) => {
+    const opened = await openDataset((await once(text)).directory);
+    return Object.keys(opened.manifest.rows).flatMap((split) =>
+      [...opened.rows(split)].map((row) => ({ ...row, split })),
+    );
+  };
+  const recipe = (name: string) => readyRecipe(name).text;
+  const runs = data
+    ? (JSON.parse(readFileSync(join(data, 'data/tau-bench/gpt-4o-airline.json'), 'utf8')) as readonly Run[])
+    : [];
+  const answers = (run: Run) => run.traj.filter(({ role }) => role === 'assistant');
+
+  it.each(ready.map(({ name }) => name))(
+    '%s freezes the same bytes in two homes, and no task is in two parts',
+    async (name) => {
+      const text = recipe(name);
+      const [one, two] = [await once(text), await frozenIn('two', text)];
+      expect(bytes(two.directory)).toEqual(bytes(one.directory));
+      expect(one.warnings).toEqual([]);
+      const rows = await rowsOf(text);
+      expect(rows.length).toBeGreaterThan(20);
+      const parts = new Map<unknown, Set<string>>();
+      for (const { task_id, episode_id, split } of rows as readonly Record<string, unknown>[]) {
+        const task = task_id ?? episode_id;
+        parts.set(task, (parts.get(task) ?? new Set()).add(String(split)));
+      }
+      expect([...parts.values()].filter((of) => of.size > 1)).toEqual([]);
+    },
+  );
+
+  it('sirius takes every answer of the runs with a reward, counted in the file', async () => {
+    const wanted = runs.filter(({ reward }) => reward > 0).flatMap(answers);
+    expect((await rowsOf(recipe('sirius'))).length).toBe(wanted.length);
+  });
+
+  it('xlam takes the answers of solved runs that call tools, counted in the file', async () => {
+    const calling = runs
+      .filter(({ reward }) => reward >= 1)
+      .flatMap(answers)
+      .filter(({ tool_calls }) => Array.isArray(tool_calls));
+    expect((await rowsOf(recipe('xlam'))).length).toBe(calling.length);
+  });
+
+  it('before-mistake ends before the entry that a person labelled', async () => {
+    const { rows } = await project.sql(
+      `select episode_id, min(entry) from traj.feedback where kind = 'failure' group by 1`,
+    );
+    const entries = new Map(rows.map(([id, entry]) => [id, Number(entry)]));
+    const kept = (await rowsOf(recipe('before-mistake'))) as unknown as readonly {
+      episode_id: string;
+      call_id: string;
+    }[];
+    const place = (call: string) => Number(/^m(\d+)$/.exec(call)![1]);
+    expect(kept.filter(({ episode_id, call_id }) => !(place(call_id) < entries.get(episode_id)!))).toEqual([]);
+    const { rows: all } = await project.sql(`select episode_id, call_id from traj.steps`);
+    const before = all.filter(
+      ([id, call]) => entries.has(id as string) && place(String(call)) < entries.get(id as string)!,
+    );
+    expect(kept.length).toBe(before.length);
+  });
+
+  it('the funnel of dr-mas is what docs/recipes.md shows, but for the failure logs beside', async () => {
+    const page = readFileSync(join(import.meta.dirname, '../../../docs/recipes.md'), 'utf8').replace(/ +/g, ' ');
+    const { funnel } = (await once(recipe('dr-mas'))).manifest;
+    expect(
+      funnel[0]!.before! -
+        readdirSync(join(data, 'data/who-and-when'), { recursive: true }).filter((name) =>
+          /\d\.json$/.test(String(name)),
+        ).length,
+    ).toBe(runs.length);
+    for (const { name, of, before, after } of funnel) {
+      const shown = `${name} ${of} ${of === 'episodes' ? runs.length : before} ${after}\n`;
+      expect(page).toContain(shown);
+    }
+  });
+
+  it('the groups of dr-mas have members with different rewards', async () => {
+    const rows = (await rowsOf(recipe('dr-mas'))) as unknown as readonly {
+      group_id: string;
+      reward: number;
+      advantage: number;
+    }[];
+    const rewards = new Map<string, Set<number>>();
+    for (const { group_id, reward } of rows) rewards.set(group_id, (rewards.get(group_id) ?? new Set()).add(reward));
+    expect([...rewards.values()].map(({ size }) => size > 1)).toEqual([...rewards.values()].map(() => true));
+    expect(rows.every(({ advantage }) => Number.isFinite(advantage))).toBe(true);
+  });
+});
+
+it('docs/recipes.md shows the recipe that it explains, and lists every one with what to judge first', () => {
+  const page = readFileSync(join(import.meta.dirname, '../../../docs/recipes.md'), 'utf8');
+  expect(page).toContain(`\`\`\`yaml\n${readyRecipe('dr-mas').text}\`\`\``);
+  const rows = page.replace(/ +/g, ' ');
+  for (const { name, judge } of ready)
+    expect(rows).toMatch(new RegExp(`\\| \`${name}\` \\| [^|]+\\| ${judge === null ? '' : `\`${judge}\` `}\\|`));
+});
