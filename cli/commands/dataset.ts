@@ -1,4 +1,4 @@
-/** Frozen datasets: freeze, recipes, list, show, diff. What reads columns is loaded when it is needed. */
+/** Frozen datasets: freeze, recipes, list, show, diff, outdated. What reads columns is loaded when it is needed. */
 import { readFile } from 'node:fs/promises';
 import { basename, relative, resolve } from 'node:path';
 import { text } from 'node:stream/consumers';
@@ -147,6 +147,46 @@ export function datasetCommands(program: Command): void {
       if (flags.json) printJson(diff);
       else print(JSON.stringify(diff, null, 2));
       return EXIT.done;
+    },
+  );
+  projectCommand(
+    dataset
+      .command('outdated')
+      .description('what a dataset would hold if its recipe were frozen now; nothing is kept')
+      .argument('<dataset>', 'id, name or folder')
+      .addHelpText(
+        'after',
+        '\nEnds with 1 where the rows differ: after late feedback, new episodes, judging again, pruning or erasure.\n\nExamples:\n  troupe dataset outdated good-solvers\n  troupe dataset outdated good-solvers --json',
+      ),
+    async ({ db, home, catchUp, patiently }, [name], flags) => {
+      await catchUp();
+      const { outdated } = await import('../../store/datasets/outdated.ts');
+      const dataset = await opened(home.datasets, name!);
+      const found = await patiently(() => outdated(db, dataset, { folder: home.run, codeVersion: VERSION }));
+      const { added, removed, changed, moved, same } = found.rows;
+      if (flags.json) printJson(found);
+      else if (!found.outdated) print(`${dataset.manifest.name} is what its recipe finds now: ${same} rows.`);
+      else {
+        const kinds = { added, removed, changed, moved };
+        print(
+          table(
+            ['rows', 'count', 'for example'],
+            [
+              ['same', same, ''],
+              ...Object.entries(kinds).map(([kind, rows]) => [
+                kind,
+                rows.length,
+                rows
+                  .slice(0, 3)
+                  .map(({ episode_id, step_id }) => (step_id === null ? episode_id : `${episode_id} ${step_id}`))
+                  .join(', '),
+              ]),
+            ],
+          ),
+        );
+        for (const { before, now } of found.methods) print(`It would read ${now} instead of ${before}.`);
+      }
+      return found.outdated ? EXIT.failed : EXIT.done;
     },
   );
   projectCommand(

@@ -89,6 +89,7 @@ describe('from recorded plays to a checkpoint, by commands alone', () => {
     expect(table.out.split('\n')[0]).toMatch(/^dataset +name +rows +folder$/);
     expect(table.out).toMatch(new RegExp(`${good.dataset_id} +good +16 +home/datasets/`));
     expect(await done('dataset', 'diff', 'good', 'all')).toBeTypeOf('object');
+    expect(await done('dataset', 'outdated', 'good')).toMatchObject({ outdated: false, rows: { same: 16 } });
 
     const wrong = await at.run(['dataset', 'freeze', '-', '--json'], 'name: x\nunti: step\n');
     expect([wrong.code, document(wrong).error.code]).toEqual([2, 'recipe_invalid']);
