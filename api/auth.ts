@@ -1,6 +1,6 @@
 /**
- * Who may do what. It is decided after routing, so that no way of writing a path gets around it: each route says the scope it needs,
- * beside what else it says of itself, and one that says nothing needs `admin`.
+ * Who may do what. It is decided after routing, so that no way of writing a path gets around it: each route declares the scope it needs,
+ * beside its other documentation, and one without a scope needs `admin`.
  */
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { TroupeError } from '../errors.ts';
@@ -45,7 +45,7 @@ export function authorise(app: FastifyInstance, { keys, openLoopback = false }: 
       });
     }
     request.identity = identity;
-    // What no route answers is said to whoever has any key.
+    // A path without a route is answered to every valid key.
     if (request.is404 || identity.scopes.includes('admin') || identity.scopes.includes(scope)) return;
     throw new TroupeError('scope_missing', `This needs a key with the scope ${scope}.`, {
       expected: scope,
@@ -61,7 +61,7 @@ const scopeOf = ({ routeOptions }: FastifyRequest): Scope | null => {
 
 /**
  * The texts that may be a key of ours, in the order they are tried: a model server's own key may stand in Authorization, and tracing
- * clients of LangSmith say x-api-key.
+ * clients of LangSmith send x-api-key.
  */
 function keysIn({ headers }: FastifyRequest): readonly string[] {
   return [headers['troupe-key'], headers['x-api-key'], secretOf(headers.authorization)].filter(

@@ -1,4 +1,4 @@
-/** A request's body as text: media type, encoding, size and UTF-8, looked at before anything reads what it says. */
+/** A request's body as text: media type, encoding, size and UTF-8, checked before anything reads its content. */
 import type { IncomingHttpHeaders } from 'node:http';
 import { promisify } from 'node:util';
 import { brotliDecompress, gunzip } from 'node:zlib';

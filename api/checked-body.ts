@@ -34,7 +34,7 @@ export async function bodyOf<T extends TObject>(request: Sent, schema: T, limit 
   if (Check(schema, value)) return value;
   const [error] = Errors(schema, value);
   const field = (error?.instancePath ?? '').slice(1).replaceAll('/', '.');
-  // What typebox says of a field that the schema does not have.
+  // The message of typebox for a field that the schema does not have.
   const why = error?.message === 'schema is false' ? 'is not a field of it' : error?.message;
   throw new TroupeError('usage', `The body does not fit: ${field || 'it'} ${why}.`, { field });
 }

@@ -1,6 +1,6 @@
 /**
  * The one way in for events that come over HTTP, whoever sends them: good ones are appended, refused ones become dead letters, and
- * both are counted. What a caller is told is durable.
+ * both are counted. What is acknowledged is durable.
  */
 import type { Refusal } from '../errors.ts';
 import type { Decoded } from '../ingest/decode.ts';
@@ -16,7 +16,7 @@ import { createAppendQueue } from './append-queue.ts';
 import { groupCommit } from './group-commit.ts';
 import { processLog } from './log.ts';
 
-/** A record at the door: what it decoded to, and the raw bytes, which are only asked for if it is refused. */
+/** A record to ingest: what it decoded to, and the raw bytes, which are only asked for if it is refused. */
 export type DoorItem = {
   readonly id: string | null;
   readonly decoded: Decoded;
@@ -64,7 +64,7 @@ export function openDoor(log: Pick<EventLog, 'append' | 'refuse'>, book: DoorBoo
       });
       const report = reportOf(door, items, answers);
       const written = reports.submit(report);
-      // Counts of clean requests lag a little behind; a refused record is kept before its sender is told.
+      // Counts of clean requests lag a little behind; a refused record is stored before its sender gets the answer.
       if (report.rejected.length > 0) await written;
       else written.catch((err) => processLog().error({ err }, 'The counts of a request were not kept.'));
       return answers;
@@ -105,7 +105,7 @@ function reportOf(door: string, items: readonly DoorItem[], answers: readonly It
   return { door, received: items.length, acknowledged, duplicates, rejected };
 }
 
-/** One report for each door. */
+/** One report for each ingestion endpoint. */
 function summed(reports: readonly DoorReport[]): DoorReport[] {
   const doors = new Map<string, DoorReport>();
   for (const report of reports) {

@@ -29,7 +29,7 @@ type Waiting<T, R> = {
 
 /**
  * `write` gets items in the order of their arrival and answers with as many results in that order. Where it fails for a reason
- * that lies in the items, each is written alone, so that only the guilty one's caller is told.
+ * that lies in the items, each is written alone, so that only the caller of the faulty one gets an error.
  */
 export function groupCommit<T, R>(
   write: (items: readonly T[]) => Promise<readonly R[]>,

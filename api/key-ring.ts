@@ -9,7 +9,7 @@ import type { Sealed } from '../store/db/sealed.ts';
 import { digestOf, KEY_PREFIX, lookupOf, type Scope } from '../store/keys/api-key.ts';
 import { type KnownKey, knownKeys } from '../store/keys/api-keys.ts';
 
-/** Who asks, as far as a key says. */
+/** The caller, as identified by a key. */
 export type Identity = { readonly key: string; readonly scopes: readonly Scope[] };
 
 export type KeyRing = {

@@ -1,4 +1,4 @@
-/** Items of traces through the one door: each with its own answer, refused ones kept as dead letters. */
+/** Ingests items of traces: each with its own answer, refused ones kept as dead letters. */
 import { decodeDraft } from '../ingest/decode.ts';
 import type { LiveItem } from '../ingest/formats/live-traces.ts';
 import type { Door, DoorItem, ItemAnswer } from './door.ts';

@@ -127,7 +127,7 @@ export function openOffload(start: () => Worker): Offload {
   const living = (): Worker => {
     if (thread !== null) return thread;
     const worker = start();
-    worker.on('message', hear);
+    worker.on('message', onMessage);
     worker.on('error', (err) => processLog().error({ err }, 'The thread for large requests failed.'));
     ended = new Promise((resolve) => worker.once('exit', () => resolve(died())));
     worker.unref();
@@ -140,7 +140,7 @@ export function openOffload(start: () => Worker): Offload {
     found = {};
     for (const id of [...pending.keys()]) fail(id, 'The thread for large requests ended; send the request again.');
   };
-  const hear = (message: FromThread): void => {
+  const onMessage = (message: FromThread): void => {
     const one = pending.get(message.id);
     if (message.kind === 'end') found = message.found;
     if (!one) return;

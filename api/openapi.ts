@@ -1,8 +1,8 @@
-/** The OpenAPI 3.1 document, made of what each route says about itself. TypeBox schemas are JSON Schema, so they stand in it as they are. */
+/** The OpenAPI 3.1 document, made from the documentation of each route. TypeBox schemas are JSON Schema and are included unchanged. */
 import type { TObject, TSchema } from 'typebox';
 import type { Scope } from '../store/keys/api-key.ts';
 
-/** What a route says about itself, in `config.doc`. */
+/** The documentation of a route, in `config.doc`. */
 export type RouteDoc = {
   readonly summary: string;
   readonly tag: 'events' | 'gateway' | 'rollouts' | 'reads' | 'schedules' | 'health' | 'page';
@@ -126,5 +126,5 @@ const parameter = (place: string, name: string, required: boolean, schema: Reado
 const content = (types: readonly string[], schema: TSchema | undefined) =>
   Object.fromEntries(types.map((type) => [type, schema === undefined ? {} : { schema }]));
 
-/** The options of a route that says what it is. */
+/** The options of a documented route. */
 export const documented = (doc: RouteDoc): { readonly config: { readonly doc: RouteDoc } } => ({ config: { doc } });

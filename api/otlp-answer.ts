@@ -22,8 +22,8 @@ export function exportResponse(signal: Signal, partial: PartialSuccess, type: st
     return lengthDelimited(1, Buffer.concat([varintField(1, partial.rejected), text(2, partial.message)]));
   }
   const { rejected, message } = partial ?? { rejected: 0, message: '' };
-  const said = { ...(rejected === 0 ? {} : { [REJECTED[signal]]: String(rejected) }), errorMessage: message };
-  return Buffer.from(JSON.stringify(partial === null ? {} : { partialSuccess: said }));
+  const body = { ...(rejected === 0 ? {} : { [REJECTED[signal]]: String(rejected) }), errorMessage: message };
+  return Buffer.from(JSON.stringify(partial === null ? {} : { partialSuccess: body }));
 }
 
 /** Codes of google.rpc.Status for the statuses that are answered. */

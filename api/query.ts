@@ -1,4 +1,4 @@
-/** Query strings, read by the TypeBox schema that also documents them: an unknown name or a wrong value is said, never ignored. */
+/** Query strings, read by the TypeBox schema that also documents them: an unknown name or a wrong value is refused, never ignored. */
 import { type Static, type TObject, type TSchema, Type } from 'typebox';
 import { Check } from 'typebox/value';
 import { got, TroupeError } from '../errors.ts';
@@ -40,11 +40,11 @@ export function readQuery<T extends TObject>(
     const expected = schema.properties[name] as Described;
     if (!names.includes(name) || name === `${TAG}KEY`) throw wrong(name, `one of ${names.join(', ')}`, name);
     const value = typed(expected, written);
-    if (!Check(expected, value)) throw wrong(name, sayType(expected), written);
+    if (!Check(expected, value)) throw wrong(name, typeText(expected), written);
     values[name] = value;
   }
   const missing = (schema.required as readonly string[] | undefined)?.find((name) => !Object.hasOwn(values, name));
-  if (missing !== undefined) throw wrong(missing, sayType(schema.properties[missing] as Described), undefined);
+  if (missing !== undefined) throw wrong(missing, typeText(schema.properties[missing] as Described), undefined);
   return { values: values as Static<T>, tags };
 }
 
@@ -58,7 +58,7 @@ function typed(schema: Record<string, unknown>, written: string): unknown {
   return written;
 }
 
-function sayType({ type, minimum, maximum, enum: allowed }: Record<string, unknown>): string {
+function typeText({ type, minimum, maximum, enum: allowed }: Record<string, unknown>): string {
   if (Array.isArray(allowed)) return `one of ${allowed.join(', ')}`;
   if (type === 'integer') return `a whole number${minimum === undefined ? '' : ` from ${minimum} to ${maximum}`}`;
   return `a ${String(type)}`;
@@ -95,7 +95,7 @@ export function readCursor(text: string): Place {
       if (time !== undefined && typeof id === 'string' && !needsEscape(id)) return { at: time, id };
     }
   } catch {
-    // Said below.
+    // Reported below.
   }
   throw wrong('after', 'the `next` of an earlier page', text);
 }

@@ -28,7 +28,7 @@ export type Asked = {
   readonly ingestOnly: boolean;
 };
 
-/** Never throws: what cannot be asked is what the answer says. */
+/** Never throws: what cannot be reached is part of the answer. */
 export async function readiness({ db, log, known, ingestOnly }: Asked): Promise<Readiness> {
   const [own, { partitions: outer, why }] = await Promise.all([databaseState(db, known), outerLog(log)]);
   const reasons = [...own.reasons];
@@ -57,7 +57,7 @@ async function outerLog(log: EventLog) {
     return { partitions: (await log.partitions?.()) ?? [], why: null };
   } catch (error) {
     if (error instanceof TroupeError && error.code === 'log_replaced') return { partitions: null, why: error };
-    const text = `The log ${log.name} cannot be reached; kafka_brokers says where it is looked for.`;
+    const text = `The log ${log.name} cannot be reached; check the setting kafka_brokers.`;
     return { partitions: null, why: new TroupeError('unreachable', text, { cause: error }) };
   }
 }
@@ -71,7 +71,7 @@ async function databaseState(db: Db, known: Asked['known']) {
     const code = error instanceof TroupeError ? error.code : null;
     const schema = code === 'schema_newer' ? 'newer' : code === 'conflict' ? 'changed' : 'unknown';
     const away = schema === 'unknown';
-    const reasons = away ? ['The database cannot be reached; DATABASE_URL says where it is looked for.'] : [];
+    const reasons = away ? ['The database cannot be reached; check DATABASE_URL.'] : [];
     return { database: away ? 'unreachable' : 'ok', schema, lag: null, reasons, letters: [] } as const;
   }
 }

@@ -11,7 +11,7 @@ export type Page = { readonly items: readonly Record<string, unknown>[]; readonl
 /** Bytes of rows, as the server writes them, after which a page ends; it has one row at least. */
 export const PAGE_BYTES = 2 * 1024 * 1024;
 
-/** The time that orders a list, and the column that tells equal times apart. */
+/** The time that orders a list, and the column that orders equal times. */
 export type Order = { readonly time: RawBuilder<string | null>; readonly id: RawBuilder<string | null> };
 
 type Measured = Record<string, unknown> & {

@@ -83,15 +83,15 @@ export function startRole(
   });
   const ready = new Promise<RoleFacts>((resolve) =>
     createInterface({ input: child.process.stdout! }).on('line', (line) => {
-      const said = saidBy(line);
-      if (said.error !== undefined && Object.hasOwn(ERRORS, said.error.code)) code = said.error.code;
-      if (said.role !== undefined) resolve({ ...said, role: said.role });
+      const reported = reportIn(line);
+      if (reported.error !== undefined && Object.hasOwn(ERRORS, reported.error.code)) code = reported.error.code;
+      if (reported.role !== undefined) resolve({ ...reported, role: reported.role });
     }),
   );
   return { ...child, ready };
 }
 
-function saidBy(line: string): Partial<RoleFacts> & { readonly error?: { readonly code: ErrorCode } } {
+function reportIn(line: string): Partial<RoleFacts> & { readonly error?: { readonly code: ErrorCode } } {
   try {
     return JSON.parse(line) ?? {};
   } catch {
@@ -157,8 +157,8 @@ function textOf(line: string): string {
 /** Its last output; if it printed an error of its own, that sentence. */
 function lastWords(words: readonly string[]): string {
   const own = words.findLast((line) => line.startsWith('troupe: '));
-  const said = own ? own.slice('troupe: '.length) : words.slice(-5).join(' | ');
-  return said === '' ? '.' : `: ${said}`;
+  const reported = own ? own.slice('troupe: '.length) : words.slice(-5).join(' | ');
+  return reported === '' ? '.' : `: ${reported}`;
 }
 
 /** A role that exits is noticed at once; on a processor at a quarter of its speed six that start together took over a minute. */

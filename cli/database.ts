@@ -48,8 +48,8 @@ export async function withDatabase<T>(
     create: create || config.origins.project === 'default' || config.project === DEFAULT_PROJECT,
     applicationName: 'troupe',
   };
-  const tell = tellTrouble('troupe: Events are taken into the log; what else needs the database');
-  const opening = late ? openLateDatabase(options, (error) => tell(naming(error, config))) : openDatabase(options);
+  const report = tellTrouble('troupe: Events are taken into the log; what else needs the database');
+  const opening = late ? openLateDatabase(options, (error) => report(naming(error, config))) : openDatabase(options);
   const database: Opened['database'] & { readonly failed?: Promise<never> } = await opening.catch((error) => {
     throw naming(error, config);
   });

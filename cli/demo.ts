@@ -119,7 +119,7 @@ export async function runDemo(context: Context, options: DemoOptions): Promise<D
 
   let children: Child[] = [];
   let team: (question: object) => Promise<Record<string, unknown>> = async () => ({});
-  let speaker: InferClient | null = null;
+  let policyClient: InferClient | null = null;
 
   const start = async (model: string) => {
     const { settings } = options;
@@ -129,10 +129,10 @@ export async function runDemo(context: Context, options: DemoOptions): Promise<D
       startRole('work', settings, [], fail),
     ];
     const serving = startRole('serve', settings, ['--port', '0'], fail);
-    const speaking = startRole('infer', settings, ['--policy', POLICY, '--model', model], fail);
-    children.push(serving, speaking);
+    const inferring = startRole('infer', settings, ['--policy', POLICY, '--model', model], fail);
+    children.push(serving, inferring);
     const url = await addressOf(db, serving, () => failure);
-    speaker = connectInfer(await addressOf(db, speaking, () => failure));
+    policyClient = connectInfer(await addressOf(db, inferring, () => failure));
     const program = startProgram(
       'team',
       [
@@ -151,7 +151,7 @@ export async function runDemo(context: Context, options: DemoOptions): Promise<D
     team = askingLines(program.process);
   };
   const stop = async (how: NodeJS.Signals = 'SIGTERM') => {
-    speaker?.close();
+    policyClient?.close();
     await Promise.all(children.map((child) => child.stop(how)));
     children = [];
   };
@@ -177,9 +177,9 @@ export async function runDemo(context: Context, options: DemoOptions): Promise<D
     await after('play');
     return played;
   };
-  const speakWith = async ({ directory }: Trained) => {
+  const serve = async ({ directory }: Trained) => {
     current = directory;
-    await speaker!.load(directory, POLICY);
+    await policyClient!.load(directory, POLICY);
   };
   const record = async (draft: Draft) => {
     await log.append([ownEvent(draft)]);
@@ -299,7 +299,7 @@ export async function runDemo(context: Context, options: DemoOptions): Promise<D
       seed: seed * 1000 + 100,
       keep: true,
     });
-    await speakWith(trained);
+    await serve(trained);
     advance(5, 'warm start');
     await evaluate('warm start', trained);
 
@@ -341,7 +341,7 @@ export async function runDemo(context: Context, options: DemoOptions): Promise<D
           seed: seed * 1000 + 330 + own,
           keep: true,
         });
-        await speakWith(trained);
+        await serve(trained);
       }
       advance(6, `own successes ${own}`);
       await evaluate(`own SFT ${own}`, trained);
@@ -394,7 +394,7 @@ export async function runDemo(context: Context, options: DemoOptions): Promise<D
           reset_optimizer: iteration === 0,
           keep: ends,
         });
-        await speakWith(trained);
+        await serve(trained);
         trust = await nextTrust(context, episodes, trust);
         advance(ITERATIONS / iterations, `round ${round}, iteration ${i + 1} of ${iterations}`);
       }

@@ -108,9 +108,9 @@ async function lastBeat({ db }: Context, role: string): Promise<string> {
   // One that was killed stays on the list for a while.
   const last = rows.find(({ pid }) => isAlive(pid));
   if (!last) throw new TroupeError('not_found', `No process of the role ${role} runs on this machine.`);
-  const heard = `${last.process_id} sent a heartbeat ${last.silent.toFixed(1)} s ago`;
-  if (last.silent > SILENT_S) throw new TroupeError('unreachable', `${heard}; expected at most ${SILENT_S} s.`);
-  return heard;
+  const heartbeat = `${last.process_id} sent a heartbeat ${last.silent.toFixed(1)} s ago`;
+  if (last.silent > SILENT_S) throw new TroupeError('unreachable', `${heartbeat}; expected at most ${SILENT_S} s.`);
+  return heartbeat;
 }
 
 function isAlive(pid: number): boolean {

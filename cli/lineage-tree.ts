@@ -3,12 +3,12 @@ import type { Branches, Lineage, LineageNode } from '../store/lineage.ts';
 
 /** Several lines, without the last line break. */
 export function lineageTree({ kind, id, spoke, comes_from, led_to }: Lineage): string {
-  const said =
+  const generated =
     spoke === null || spoke.steps === 0
       ? ''
       : ` (generated ${counted(spoke.steps, 'step')} in ${counted(spoke.episodes, 'episode')})`;
   return [
-    `${kind} ${id}${said}`,
+    `${kind} ${id}${generated}`,
     '├─ comes from',
     ...branches(comes_from, '│  ', 'nothing recorded'),
     '└─ led to',

@@ -33,7 +33,7 @@ export async function* answerLines(
       if (text === null) throw new Refused('bad_json', 'The line is not UTF-8 text; convert it first.');
       yield { line, text: `{"output":${jsonText(answer(text, methods))}}`, answered: true };
     } catch (error) {
-      yield { line, text: JSON.stringify({ error: said(error) }), answered: false };
+      yield { line, text: JSON.stringify({ error: problemOf(error) }), answered: false };
     }
   }
 }
@@ -65,7 +65,7 @@ function answer(text: string, methods: readonly Method[]): unknown {
   return runMethod(findMethod(asked.method, methods), asked.input);
 }
 
-function said(error: unknown): { readonly code: string; readonly message: string } {
+function problemOf(error: unknown): { readonly code: string; readonly message: string } {
   const message = error instanceof Error ? error.message : String(error);
   if (error instanceof TroupeError || error instanceof Refused) return { code: error.code, message };
   return { code: 'internal', message };

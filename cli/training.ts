@@ -22,7 +22,7 @@ import { type Flags, untilInterrupted } from './command.ts';
 import { withContext } from './context.ts';
 import { progressBar, say } from './output.ts';
 import { recordCheckpoint } from './record-checkpoint.ts';
-import { noteOf, speedometer, tell, writeReport } from './training-told.ts';
+import { noteOf, printResult, speedometer, writeReport } from './training-summary.ts';
 import { VERSION } from './version.ts';
 
 /** The value of --lora; no targets: every linear map of a layer. */
@@ -55,7 +55,7 @@ export async function prepared<R>(
   const reader = readerFor(start, longest);
   const seed = Number(flags.seed);
   const data = await loadTrainingData(String(flags.data), { datasets }, reader);
-  sayLeftOut(String(flags.data), data, longest);
+  noteOmitted(String(flags.data), data, longest);
   const asked = flags.eval === undefined ? null : String(flags.eval);
   const share = asked !== null && /^0?\.\d+$/.test(asked) ? Number(asked) : null;
   const parted = share === null ? null : holdOut(data.rows, share, { problem: reader.problem, seed });
@@ -68,7 +68,7 @@ export async function prepared<R>(
           { datasets, ...(isSplit ? { split: asked } : {}) },
           reader,
         );
-  if (other && asked !== null) sayLeftOut(asked, other, longest);
+  if (other && asked !== null) noteOmitted(asked, other, longest);
   const adapter = flags.lora === undefined ? null : adapterOf(flags.lora as LoraFlag);
   const settings: Settings = {
     method,
@@ -105,7 +105,7 @@ export async function prepared<R>(
 const MOST_SAID = 5;
 
 /** A line that was left out without a word would be looked for in vain. */
-function sayLeftOut(name: string, { rows, refused, cut, skipped }: TrainingData<unknown>, longest: number): void {
+function noteOmitted(name: string, { rows, refused, cut, skipped }: TrainingData<unknown>, longest: number): void {
   for (const { line, field, expected, got } of refused.slice(0, MOST_SAID)) {
     say(`${name}:${line}: ${field || 'the row'} should be ${expected}, it is ${got}; the line is omitted.`);
   }
@@ -262,7 +262,7 @@ export async function runTraining(
       ...progress.best,
       directory: await bestOf(folder, all, progress),
     };
-    tell(flags, {
+    printResult(flags, {
       checkpoint: at,
       progress,
       from,

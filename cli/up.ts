@@ -94,7 +94,7 @@ export async function runUp(
   };
   // Port 0 is any free one; once chosen it stays, so that whoever calls it finds it again.
   const servePort = () => (url === null ? String(port) : new URL(url).port);
-  const speaking = new Set<string>();
+  const inferring = new Set<string>();
 
   try {
     keep('serve', () => ['--host', host, '--port', servePort()], { needed: true });
@@ -102,8 +102,8 @@ export async function runUp(
     while (!stopping.aborted) {
       const rows = await rowsOf(db, released).catch(() => []);
       for (const { policy } of rows) {
-        if (speaking.has(policy)) continue;
-        speaking.add(policy);
+        if (inferring.has(policy)) continue;
+        inferring.add(policy);
         keep('infer', () => ['--policy', policy], { needed: false });
       }
       await pause(LOOK_MS, stopping);

@@ -41,7 +41,7 @@ const Item = Type.Object({
 const Answer = Type.Object({
   received: Type.Integer({ description: 'accepted + duplicates + rejected' }),
   accepted: Type.Integer({ description: 'new, and durable now' }),
-  duplicates: Type.Integer({ description: 'known already, with the same body' }),
+  duplicates: Type.Integer({ description: 'duplicates of stored events, with the same body' }),
   rejected: Type.Integer(),
   items: Type.Array(Item, { description: 'rejected items; all of them with ?verbose=1' }),
   errors: Type.Array(Item, { description: 'rejected items' }),
@@ -51,7 +51,7 @@ export function eventRoutes(app: FastifyInstance, door: Door, { bodyLimit }: { r
   app.post<{ Body: Buffer | undefined }>(
     '/v1/events',
     documented({
-      summary: 'Say what happened.',
+      summary: 'Record events.',
       tag: 'events',
       scope: 'ingest',
       query: Query,
@@ -72,7 +72,7 @@ export function eventRoutes(app: FastifyInstance, door: Door, { bodyLimit }: { r
   );
 }
 
-/** The records of a body. Throws `BodyRefused` where no record can be told from another. */
+/** The records of a body. Throws `BodyRefused` where the records cannot be separated. */
 function recordsOf(type: (typeof TYPES)[number], bytes: Uint8Array): RawRecord[] {
   if (bytes.length === 0) throw unusable('bad_shape', 'an event or several', 'empty');
   if ((LINES as readonly string[]).includes(type)) return splitLines(bytes);

@@ -19,11 +19,11 @@ import { BodyRefused } from '../problem.ts';
 const TYPES = [PROTOBUF, 'application/json'] as const;
 const MEMBER = { traces: 'resourceSpans', logs: 'resourceLogs', metrics: 'resourceMetrics' } as const;
 
-/** Told to exporters as a partial success, which no exporter sends again. */
+/** Sent to exporters as a partial success, which no exporter retries. */
 const NO_METRICS =
   'Troupe takes traces and logs, no metrics. Set OTEL_METRICS_EXPORTER=none, or send metrics elsewhere by OTEL_EXPORTER_OTLP_METRICS_ENDPOINT.';
 
-/** Where clients post to that were told a base path of another product. */
+/** Where clients post to that are configured with a base path of another product. */
 const BASES = ['', '/otel', '/otlp', '/api/public/otel'];
 
 export function otlpRoutes(app: FastifyInstance, door: Door, { bodyLimit }: { readonly bodyLimit: number }): void {
@@ -125,6 +125,6 @@ async function take(door: Door, signal: Signal, otlp: Otlp): Promise<PartialSucc
   const [first] = rejected;
   if (first) return { rejected: rejected.length, message: sentenceOf(first) };
   if (silent === 0) return null;
-  const message = `${silent} ${signal === 'logs' ? 'log records' : 'spans'} that say nothing of models or agents were not kept`;
+  const message = `${silent} ${signal === 'logs' ? 'log records' : 'spans'} that concern neither models nor agents were not stored`;
   return { rejected: 0, message };
 }

@@ -86,7 +86,7 @@ export function sqlRoutes(app: FastifyInstance, { reader }: SqlRoute): void {
       answers: {
         200: {
           about:
-            'columns and rows. The header Troupe-Caps says which caps were used. Troupe-Rows and Troupe-Truncated are headers of an answer below 1 MiB and trailers of a longer one. An answer that fails after its beginning ends without its end: the connection is closed.',
+            'columns and rows. The header Troupe-Caps names the caps that were used. Troupe-Rows and Troupe-Truncated are headers of an answer below 1 MiB and trailers of a longer one. An answer that fails after its beginning ends without its end: the connection is closed.',
           schema: Answer,
           others: Object.keys(FORMS).slice(1),
         },

@@ -1,5 +1,5 @@
 /**
- * Doors of other products, at the paths and with the answers that their clients know, for clients that can be pointed at another server
+ * Ingestion endpoints of other products, at the paths and with the answers that their clients know, for clients that can be pointed at another server
  * but not at another path: Langfuse, LangSmith and the OpenAI Agents SDK.
  */
 import type { FastifyInstance } from 'fastify';
@@ -22,7 +22,7 @@ type ClientDoor = {
   readonly format: LiveFormat;
   /** The request as the format has it; `id` is that of the path. */
   readonly read?: (body: Request, id: string) => unknown;
-  /** What the client expects to hear. */
+  /** The answer that the client expects. */
   readonly answer: (rejected: readonly Rejected[], body: Request) => Answer;
 };
 
@@ -114,15 +114,15 @@ export function tracingClientRoutes(
         const body = readObject(await inflate(request.body ?? Buffer.alloc(0), request.headers, bodyLimit));
         const items = cutRequest(format, read(body, request.params.id ?? ''));
         if (items === null) throw notOne(`a request of ${format}`, 'another object');
-        const said = answer(await takeItems(door, format, items), body);
-        return reply.code(said.status).send(said.body);
+        const answered = answer(await takeItems(door, format, items), body);
+        return reply.code(answered.status).send(answered.body);
       },
     });
   }
   app.get(
     '/info',
     documented({
-      summary: 'Tell the LangSmith client to send batches of JSON.',
+      summary: 'Make the LangSmith client send batches of JSON.',
       tag: 'events',
       scope: 'ingest',
       answers: { 200: { about: 'how to send' } },

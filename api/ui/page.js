@@ -614,7 +614,7 @@ function judgements({ feedback, verdicts, scores, rewards, credits, blames }) {
     ...blames.map((row) => ['blame', row.method, row.step_id ?? row.agent_id, row.value, row.reason]),
   ];
   if (rows.length === 0) {
-    return make('section', {}, make('h3', {}, 'Judged'), notice('Nothing has been said about this episode yet.'));
+    return make('section', {}, make('h3', {}, 'Judged'), notice('This episode has no feedback or judgements yet.'));
   }
   const shown = (value) => (typeof value === 'number' ? decimal(value) : count(value));
   return make(

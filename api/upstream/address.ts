@@ -1,5 +1,5 @@
 /**
- * Where a connection may lead. A name says nothing about the machine behind it, so the address itself is looked at, when it is connected
+ * Where a connection may lead. A name does not identify the machine behind it, so the address itself is looked at, when it is connected
  * to: loopback, private, link-local and metadata addresses are taken only where the configuration names them in so many words.
  */
 import { BlockList, isIP } from 'node:net';

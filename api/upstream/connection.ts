@@ -15,7 +15,7 @@ export type Sent = {
   readonly body?: Uint8Array;
   /** Ends the request, and the reading of its answer. */
   readonly signal?: AbortSignal;
-  /** How long the server may say nothing, in milliseconds. Default: what its setting says. */
+  /** How long the server may be silent, in milliseconds. Default: its setting. */
   readonly timeoutMs?: number;
 };
 
@@ -59,7 +59,7 @@ export function connectUpstream(upstream: Upstream, lookup: typeof systemLookup 
       asked.setTimeout(patience, () => (answer ?? asked).destroy(tooLate(name, patience)));
       asked.once('response', (response) => {
         answer = response;
-        // It may break before anybody reads it; who reads it then is told.
+        // It may break before anybody reads it; its reader then gets the error.
         answer.on('error', () => {});
         resolve(answer);
       });
@@ -99,8 +99,8 @@ const notAllowed = (name: string, host: string): TroupeError =>
   new TroupeError(
     'upstream_failed',
     `The model server ${name} is at ${host}, which leads to an address of a private network; nothing was sent to it.`,
-    { hint: `If that is meant, say so in the setting: upstreams: { ${name}: { private: true } }.` },
+    { hint: `If that is intended, allow it in the setting: upstreams: { ${name}: { private: true } }.` },
   );
 
 const tooLate = (name: string, ms: number): TroupeError =>
-  new TroupeError('upstream_timeout', `The model server ${name} said nothing for ${ms / 1000} s.`);
+  new TroupeError('upstream_timeout', `The model server ${name} sent nothing for ${ms / 1000} s.`);

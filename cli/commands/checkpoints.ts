@@ -180,8 +180,8 @@ function showCommand(checkpoints: Command): void {
           ),
         );
         for (const one of before) {
-          const said = one.found ? `step ${one.step}  ${metricsText(one.metrics)}` : paint.dim('not in the folder');
-          print(`  ← ${one.checkpoint_id}  ${said}`.trimEnd());
+          const about = one.found ? `step ${one.step}  ${metricsText(one.metrics)}` : paint.dim('not in the folder');
+          print(`  ← ${one.checkpoint_id}  ${about}`.trimEnd());
         }
       }
       return EXIT.done;

@@ -11,11 +11,11 @@ import { trainCommands } from './train.ts';
 export function learnCommands(program: Command): void {
   datasetCommands(program);
   trainCommands(program);
-  speakCommands(program);
+  sampleCommands(program);
   passesCommands(program);
 }
 
-function speakCommands(program: Command): void {
+function sampleCommands(program: Command): void {
   const ids = (text: string) => text.split(',').map((id) => wholeNumber('prompt-ids')(id.trim()));
   plainCommand(
     program
@@ -57,7 +57,7 @@ function speakCommands(program: Command): void {
       const textOf = (ids: readonly number[]) =>
         model.tokenizer.decode(ids.filter((id) => model.tokenizer.token(id) !== null));
       /** The text before the first stop, or null where there is none. */
-      const said = (text: string): string | null => {
+      const untilStop = (text: string): string | null => {
         const ends = stops.map((stop) => text.indexOf(stop)).filter((end) => end >= 0);
         return ends.length === 0 ? null : text.slice(0, Math.min(...ends));
       };
@@ -72,7 +72,7 @@ function speakCommands(program: Command): void {
           minP: Number(flags.minP),
           seed: Number(flags.seed),
           stopIds: model.eosIds,
-          ...(stops.length === 0 ? {} : { ended: (ids) => said(textOf(ids)) !== null }),
+          ...(stops.length === 0 ? {} : { ended: (ids) => untilStop(textOf(ids)) !== null }),
         },
       ]);
       await policy.close();
@@ -81,7 +81,7 @@ function speakCommands(program: Command): void {
       else {
         for (const { tokenIds } of samples!) {
           const text = textOf(tokenIds);
-          print(said(text) ?? text);
+          print(untilStop(text) ?? text);
         }
       }
       return EXIT.done;

@@ -189,8 +189,8 @@ export async function finishRun(context: Context, run: string, flags: Flags): Pr
 
 function printResult(run: string, { rounds, ended_early }: PlanResult): void {
   for (const { round, candidates, passed, reason, rollout } of rounds) {
-    const said = Object.entries(candidates).map(([policy, id]) => `${policy} ${id}`);
-    print(`Round ${round}: ${said.join(', ')} ${passed ? 'released' : 'kept, not released'}. ${reason}`);
+    const trained = Object.entries(candidates).map(([policy, id]) => `${policy} ${id}`);
+    print(`Round ${round}: ${trained.join(', ')} ${passed ? 'released' : 'kept, not released'}. ${reason}`);
     // Runs of a version that had no rollouts have none.
     if (rollout) print(rolloutText(rollout));
   }

@@ -91,8 +91,8 @@ Examples:
       await catchUp();
       if (flags.json) printJson({ release_id, back_to: target.release_id, policies });
       else {
-        const said = Object.entries(policies).map(([policy, id]) => `${policy} → ${id}`);
-        print(`Back to release ${target.release_id}: ${said.join(', ')}`);
+        const restored = Object.entries(policies).map(([policy, id]) => `${policy} → ${id}`);
+        print(`Back to release ${target.release_id}: ${restored.join(', ')}`);
       }
       return EXIT.done;
     },

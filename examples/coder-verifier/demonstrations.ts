@@ -53,7 +53,7 @@ function* episodes(lessons: Lessons): Generator<readonly [Task, readonly Recorde
     const random = createRandom(seedOf('coder lesson', seed, index));
     const task = sampleTask('train', random, TRAINING_MIX);
     const id = episodeId('coder', seed, index);
-    const answers = Array.from({ length: teachers }, (_, i): Said => {
+    const answers = Array.from({ length: teachers }, (_, i): Answer => {
       const name = `teacher-${i + 1}`;
       const text = teachProgram(task, random);
       return { agent: name, role: 'coder', callId: `${id}/${name}`, prompt: coderPrompt(task.sentence), text };
@@ -70,19 +70,19 @@ function* episodes(lessons: Lessons): Generator<readonly [Task, readonly Recorde
     const id = episodeId('verifier', seed, index);
     const input = drawInput(random);
     const text = teachTrace(task, input, random);
-    const said: Said = {
+    const answer: Answer = {
       agent: 'teacher-1',
       role: 'verifier',
       callId: `${id}/teacher-1`,
       prompt: verifierPrompt(task.sentence, input),
       text,
     };
-    const matrix = verifierMatrix(task, { stepId: `${said.callId}/0`, meaning: parseTrace(input, text) });
-    yield [task, episodeDrafts(id, task, 'verifier', [said], matrix)];
+    const matrix = verifierMatrix(task, { stepId: `${answer.callId}/0`, meaning: parseTrace(input, text) });
+    yield [task, episodeDrafts(id, task, 'verifier', [answer], matrix)];
   }
 }
 
-type Said = {
+type Answer = {
   readonly agent: string;
   readonly role: 'coder' | 'verifier';
   readonly callId: string;
@@ -116,7 +116,7 @@ function episodeDrafts(
   id: string,
   task: Task,
   role: string,
-  answers: readonly Said[],
+  answers: readonly Answer[],
   matrix: Matrix,
 ): readonly RecorderDraft[] {
   const drafts: RecorderDraft[] = [

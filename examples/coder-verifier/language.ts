@@ -42,7 +42,7 @@ export type Instruction = {
   readonly program: Program;
   readonly sentence: string;
   /** Positions of the program's operations in the order they are spoken: [1, 0] for 'B after you A'. */
-  readonly spoken: readonly number[];
+  readonly order: readonly number[];
 };
 
 /** Says a program of one to three operations in words. */
@@ -54,12 +54,12 @@ export function instruct(program: Program, random: Random): Instruction {
   return {
     program,
     sentence: words.map((word) => (isLetter(word) ? phrases[LETTERS.indexOf(word)]! : word)).join(' '),
-    spoken: words.filter(isLetter).map((letter) => LETTERS.indexOf(letter)),
+    order: words.filter(isLetter).map((letter) => LETTERS.indexOf(letter)),
   };
 }
 
 /** Whether the operations are spoken in another order than they are carried out. */
-export const isTwisted = ({ spoken }: Instruction): boolean => spoken.some((position, i) => position !== i);
+export const isTwisted = ({ order }: Instruction): boolean => order.some((position, i) => position !== i);
 
 export const PAD = '<pad>';
 export const CODER = '<coder>';

@@ -61,9 +61,9 @@ export function teachTrace(instruction: Instruction, input: Values, random: Rand
 
 /** What a teacher takes a sentence to mean. */
 function readSentence(instruction: Instruction, random: Random): Program {
-  const { program, spoken } = instruction;
+  const { program, order } = instruction;
   const misled = isTwisted(instruction) && random.next() < FAULTS.order;
-  const ordered = misled ? spoken.map((position) => program[position]!) : program;
+  const ordered = misled ? order.map((position) => program[position]!) : program;
   const plan = ordered.map((operation) => (random.next() < FAULTS.confusion ? SIBLINGS[operation] : operation));
   return plan.length > 1 && random.next() < FAULTS.skip ? plan.toSpliced(random.int(plan.length), 1) : plan;
 }

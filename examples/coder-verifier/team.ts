@@ -30,7 +30,7 @@ function introduce(recorder: Recorder): void {
   });
 }
 
-const say = (answer: object): boolean => process.stdout.write(`${JSON.stringify(answer)}\n`);
+const respond = (answer: object): boolean => process.stdout.write(`${JSON.stringify(answer)}\n`);
 
 const { values } = parseArgs({
   options: { url: { type: 'string' }, run: { type: 'string' }, key: { type: 'string' } },
@@ -43,15 +43,15 @@ const authorization = values.key === undefined ? {} : { authorization: `Bearer $
 const gateway = openGateway(values.url, { headers: authorization });
 const recorder = createRecorder({ baseUrl: values.url, source: SOURCE, headers: authorization });
 introduce(recorder);
-say({ ready: true });
+respond({ ready: true });
 for await (const line of createInterface({ input: process.stdin })) {
   if (line.trim() === '') continue;
   const began = performance.now();
   try {
     const played = await play(readCommand(line, values.run ?? 'run'), gateway, recorder, TEAM_ID);
-    say({ done: true, seconds: Number(((performance.now() - began) / 1000).toFixed(3)), ...played });
+    respond({ done: true, seconds: Number(((performance.now() - began) / 1000).toFixed(3)), ...played });
   } catch (error) {
-    say({ error: (error as Error).message });
+    respond({ error: (error as Error).message });
   }
 }
 gateway.close();

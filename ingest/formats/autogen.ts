@@ -4,6 +4,7 @@
  */
 import type { Draft, Part } from '../events.ts';
 import { isRecord } from '../json.ts';
+import { kindOf } from './authors.ts';
 import { autogenTools } from './autogen-tools.ts';
 import { toolLedger } from './conversation.ts';
 import type { Converted, Format, NativeRecord, NativeRefusal } from './format.ts';
@@ -20,7 +21,6 @@ import {
 } from './native.ts';
 import { partsOf } from './parts.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfText } from './run.ts';
-import { kindOf } from './speakers.ts';
 
 const NAME = 'autogen';
 

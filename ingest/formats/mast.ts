@@ -4,12 +4,12 @@
  */
 import type { Draft } from '../events.ts';
 import { canonicalJson, hashId, isRecord, parseRecord } from '../json.ts';
+import { bareName, kindOf } from './authors.ts';
 import type { Converted, Format, NativeRecord, NativeRefusal } from './format.ts';
 import { failureMode, MODES } from './mast-modes.ts';
 import { emitterFor, given, isIdentifier, recordId, refusal, refused, without } from './native.ts';
 import { pythonLiterals } from './python-literals.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf } from './run.ts';
-import { bareName, kindOf } from './speakers.ts';
 
 const NAME = 'mast';
 const emit = emitterFor(NAME);

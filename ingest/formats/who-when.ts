@@ -5,6 +5,7 @@
 import type { Refusal } from '../../errors.ts';
 import type { Draft, EventData } from '../events.ts';
 import { hashId, isRecord } from '../json.ts';
+import { type AuthorKind, bareName, kindOf } from './authors.ts';
 import type { Converted, Format, NativeRecord } from './format.ts';
 import {
   emitterFor,
@@ -17,7 +18,6 @@ import {
   taskIdOfText,
   without,
 } from './native.ts';
-import { bareName, kindOf, type SpeakerKind } from './speakers.ts';
 
 const NAME = 'who-when';
 const emit = emitterFor(NAME);
@@ -51,7 +51,7 @@ export const whoWhen: Format = {
 type Entry = {
   readonly seq: number;
   readonly speaker: string;
-  readonly kind: SpeakerKind;
+  readonly kind: AuthorKind;
   readonly native: NativeEntry;
 };
 type NativeEntry = Readonly<Record<string, unknown>> & { readonly content: string; readonly role: string };

@@ -150,7 +150,7 @@ describe('POST /v1/logs and /v1/metrics', () => {
     ];
     const answer = await post('/v1/logs', logRequest(records));
     expect(answer.json()).toEqual({
-      partialSuccess: { errorMessage: '1 log records that say nothing of models or agents were not kept' },
+      partialSuccess: { errorMessage: '1 log records that concern neither models nor agents were not stored' },
     });
     await post('/v1/traces', request(aTrace()));
     await at.project();

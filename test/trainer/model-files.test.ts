@@ -72,12 +72,12 @@ describe('the files of a model', () => {
     [
       'leaves a tensor out',
       ({ weight_map: { 'model.norm.weight': _, ...rest } }) => ({ weight_map: rest }),
-      /which its index does not say/,
+      /which is not in its index/,
     ],
     [
       'names the other shard',
       (index) => ({ weight_map: { ...index.weight_map, 'model.norm.weight': 'model-00001-of-00002.safetensors' } }),
-      /which its index does not say/,
+      /which is not in its index/,
     ],
     ['maps to a number', () => ({ weight_map: { x: 1 } }), /maps/],
     ['maps nothing', () => ({ weight_map: {} }), /maps/],

@@ -150,7 +150,7 @@ describe('a run that is interrupted', () => {
     const other = { settings: { lr: 0.02, batch: 4 } };
     await expect(part(out, other)).rejects.toMatchObject({
       code: 'conflict',
-      message: expect.stringMatching(/step 5 of 12.*lr is 0.02, it was 0.01; batch is 4, it was not said/),
+      message: expect.stringMatching(/step 5 of 12.*lr is 0.02, it was 0.01; batch is 4, it was not given/),
     });
     expect((await part(out, { ...other, mode: 'restart' }))!.from).toBe(0);
   });
@@ -180,7 +180,7 @@ describe('the state of a run', () => {
   it('names in what two runs differ', () => {
     expect(differences({ a: 1, b: 'x' }, { a: 1, b: 'y', c: null })).toEqual([
       'b is "x", it was "y"',
-      'c is not said, it was null',
+      'c is not given, it was null',
     ]);
   });
 });

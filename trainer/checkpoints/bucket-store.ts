@@ -58,7 +58,7 @@ export function bucketStore(objects: Objects, prefix: string): CheckpointStore {
     const found = await objects.small(under('latest'));
     if (!found) return null;
     const id = new TextDecoder().decode(found.content.subarray(0, 64)).trim();
-    if (!isCheckpointId(id)) throw checkpointDamaged(`latest in ${address} says ${got(id)}`);
+    if (!isCheckpointId(id)) throw checkpointDamaged(`latest in ${address} holds ${got(id)}`);
     return { id, version: found.version };
   }
 

@@ -1,5 +1,5 @@
 /**
- * What the files of a checkpoint say, as a pure function each way: contents to files, files to contents. The layout is
+ * The format of checkpoint files, as a pure function each way: contents to files, files to contents. The layout is
  * Hugging Face's, so that transformers loads it as it stands; beside the weights lies what a run needs to go on exactly
  * where it was (optimizer, random state, data cursor) and, in troupe.json, where all of it came from.
  */
@@ -193,22 +193,22 @@ const FILE_NAME = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}$/;
 const SHA256 = /^[0-9a-f]{64}$/;
 
 /**
- * What troupe.json says. It vouches for the other files, and its own text for itself: there is one text for an identity
+ * The content of troupe.json. It vouches for the other files, and its own text for itself: there is one text for an identity
  * and a lineage, and this must be it. Throws `checkpoint_damaged`.
  */
 export function readManifest(manifest: Uint8Array): { readonly identity: Identity; readonly meta: CheckpointMeta } {
-  let said: Identity & CheckpointMeta;
+  let parsed: Identity & CheckpointMeta;
   try {
-    said = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(manifest));
+    parsed = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(manifest));
   } catch (cause) {
     throw checkpointDamaged(`${MANIFEST} is not JSON`, cause);
   }
-  const { id, sha256, files, ...meta } = said ?? {};
+  const { id, sha256, files, ...meta } = parsed ?? {};
   if (typeof files !== 'object' || files === null) throw checkpointDamaged(`${MANIFEST} lists no files`);
   for (const [name, facts] of Object.entries(files)) {
     const sound = Number.isSafeInteger(facts?.bytes) && facts.bytes >= 0 && SHA256.test(facts.sha256);
     if (!FILE_NAME.test(name) || name === MANIFEST || !sound) {
-      throw checkpointDamaged(`${MANIFEST} says of ${got(name)} what cannot be: ${got(facts)}`);
+      throw checkpointDamaged(`${MANIFEST} holds an impossible entry for ${got(name)}: ${got(facts)}`);
     }
   }
   const identity = identityOf(files, meta);

@@ -1,5 +1,5 @@
 /**
- * Objects in a bucket that speaks S3: the only file that knows the package for it, which is loaded when the first bucket
+ * Objects in an S3-compatible bucket: the only file that knows the package for it, which is loaded when the first bucket
  * is opened. Errors name the bucket and the object; neither a key of an account nor an answer of the server is in them.
  */
 import type { S3mini } from 's3mini';
@@ -17,7 +17,7 @@ export type ObjectAccess = {
 export type ObjectFacts = {
   readonly bytes: number;
   readonly version: string;
-  /** As it was said when the object was put; null where nothing was said. */
+  /** As given when the object was put; null where nothing was given. */
   readonly sha256: string | null;
 };
 
@@ -46,7 +46,7 @@ const TRIES = 4;
 const REQUEST_MS = 120_000;
 
 /**
- * What the environment says of object stores, by the names that all tools of S3 use. Throws `usage` naming what is
+ * The settings of object stores in the environment, by the names that all tools of S3 use. Throws `usage` naming what is
  * missing. `env` is handed in by who may read it.
  */
 export function objectAccess(env: Readonly<Record<string, string | undefined>>): ObjectAccess {
@@ -94,7 +94,7 @@ async function loadPackage(): Promise<typeof import('s3mini')> {
     return await import('s3mini');
   } catch (cause) {
     throw new TroupeError('platform_unsupported', 'Buckets need the package s3mini, which is not installed.', {
-      hint: 'Say: npm install s3mini@1.0.2',
+      hint: 'Run: npm install s3mini@1.0.2',
       cause,
     });
   }
@@ -119,7 +119,7 @@ function checkedEndpoint(endpoint: string): string {
 function objectsOf(client: S3mini, address: string): Objects {
   const at = (key: string): string => `${address}/${key}`;
 
-  /** Runs a request again where the server or the network was at fault. What it throws in the end says where and what to do. */
+  /** Runs a request again where the server or the network was at fault. The final error names the place and what to do. */
   async function request<T>(key: string, send: () => Promise<T>, { tries = TRIES } = {}): Promise<T> {
     for (let attempt = 1; ; attempt++) {
       try {
@@ -201,7 +201,7 @@ function objectsOf(client: S3mini, address: string): Objects {
   };
 }
 
-/** What went wrong, by the status of the answer alone: what else the server says may repeat who asked. */
+/** What went wrong, by the status of the answer alone: the server's own text may hold credentials. */
 function translate(error: unknown, where: string): TroupeError {
   if (error instanceof TroupeError) return error;
   const { status, serviceCode, code } = error as { status?: number; serviceCode?: string; code?: string };

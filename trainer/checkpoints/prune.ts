@@ -1,6 +1,6 @@
 /**
  * Which checkpoints of a folder are kept, and taking away the others. The choice is a pure function of what the folder
- * holds and a rule; every checkpoint comes out of it with a reason, so that a dry run says what the real one does.
+ * holds and a rule; every checkpoint comes out of it with a reason, so that a dry run shows what the real one does.
  */
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -202,6 +202,6 @@ function otherRun(folder: string, before: RunState, other: readonly string[]): T
     ? `${folder} holds a finished run`
     : `${folder} holds a run that stopped after step ${before.progress.step} of ${before.steps}`;
   return new TroupeError('conflict', `${where}, with other settings: ${other.join('; ')}.`, {
-    hint: 'Go on with the settings it had, say --restart to begin anew, or choose another --out.',
+    hint: 'Go on with the same settings, pass --restart to start over, or choose another --out.',
   });
 }

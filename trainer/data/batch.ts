@@ -20,7 +20,7 @@ export type Completion = {
   readonly refLogprobs?: readonly number[];
   readonly entropyWeights?: readonly number[];
   readonly klWeights?: readonly number[];
-  /** What the value head should say before the token, and what it said when the token was sampled. */
+  /** The target of the value head before the token, and its value when the token was sampled. */
   readonly returns?: readonly number[];
   readonly oldValues?: readonly number[];
   /** For losses over segments: of each token, which of the row's `segmentWeights` is its segment's. */

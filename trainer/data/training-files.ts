@@ -51,7 +51,7 @@ export function readLines<R>(text: string, row: (value: unknown) => R): ReadLine
 
 /**
  * One row for supervised learning: `{"input_ids":[…],"loss_mask":[…]}` (1: to be learnt; no mask: all but the first),
- * `{"messages":[…],"tools"?}` (what the assistant says, its calls of tools too; `weight` 0 leaves a turn out), `{"prompt","completion",
+ * `{"messages":[…],"tools"?}` (messages of the assistant are learnt, with tool calls; `weight` 0 skips a turn), `{"prompt","completion",
  * "tools"?}` as text or messages, or a recorded call `{"request":{"messages","tools"?},"response":{"choices"}}`, whose first choice is learnt.
  * @throws TroupeError `input_refused` naming the field.
  */
@@ -85,9 +85,10 @@ export function replyRow(
     const tokenIds = [...model.tokenizer.encode(reply), ...(end === undefined ? [] : [end])];
     return answered(promptIds, tokenIds, field);
   }
-  const [said, ...more] = typeof reply === 'string' ? [{ role: 'assistant', content: reply }] : messages(reply, field);
-  if (said === undefined || more.length > 0) return refuse(field, 'one message', reply);
-  const { promptIds, replyIds } = templateOf(model).replyIds(messages(prompt, 'prompt'), said, options);
+  const [answer, ...more] =
+    typeof reply === 'string' ? [{ role: 'assistant', content: reply }] : messages(reply, field);
+  if (answer === undefined || more.length > 0) return refuse(field, 'one message', reply);
+  const { promptIds, replyIds } = templateOf(model).replyIds(messages(prompt, 'prompt'), answer, options);
   return answered(promptIds, replyIds, field);
 }
 
@@ -107,7 +108,7 @@ function ofIds(line: Readonly<Record<string, unknown>>, { config }: RowModel): T
 function ofChat(line: Readonly<Record<string, unknown>>, model: RowModel): TokenRow | null {
   const chat = messages(line.messages, 'messages');
   if (!chat.some(({ role }) => role === 'assistant'))
-    refuse('messages', 'messages of which the assistant says one', chat);
+    refuse('messages', 'messages with at least one of the assistant', chat);
   const { ids, lossMask } = templateOf(model).maskedIds(chat, toolsOf(line));
   return maskedRow(ids, withoutTurns(lossMask, chat));
 }
@@ -117,7 +118,7 @@ function ofRecordedCall({ request, response }: Readonly<Record<string, unknown>>
   if (!isRecord(request)) return refuse('request', 'an object with messages', request);
   const [choice] = isRecord(response) && Array.isArray(response.choices) ? response.choices : [];
   const field = 'response.choices[0].message';
-  if (!isRecord(choice) || !isRecord(choice.message)) return refuse(field, 'what was said', response);
+  if (!isRecord(choice) || !isRecord(choice.message)) return refuse(field, 'a response with a message', response);
   const asked = messages(request.messages, 'request.messages');
   return replyRow(asked, [{ role: 'assistant', ...choice.message }], field, model, toolsOf(request));
 }
@@ -129,10 +130,10 @@ function toolsOf({ tools }: Readonly<Record<string, unknown>>): ToolOptions {
   return refuse('tools', 'a list of objects, each a tool', tools);
 }
 
-/** The mask without the turns that say `weight` 0, as fine-tuning files of OpenAI do. */
+/** The mask without the turns with `weight` 0, as fine-tuning files of OpenAI do. */
 function withoutTurns(mask: Uint8Array, chat: readonly ChatMessage[]): Uint8Array {
-  const spoken = chat.filter(({ role }) => role === 'assistant');
-  if (!spoken.some(({ weight }) => weight === 0)) return mask;
+  const answers = chat.filter(({ role }) => role === 'assistant');
+  if (!answers.some(({ weight }) => weight === 0)) return mask;
   const turns: [number, number][] = [];
   for (let at = 0; at < mask.length; at++) {
     if (mask[at] !== 1) continue;
@@ -140,11 +141,11 @@ function withoutTurns(mask: Uint8Array, chat: readonly ChatMessage[]): Uint8Arra
     turns.push([at, end < 0 ? mask.length : end]);
     at = turns.at(-1)![1];
   }
-  if (turns.length !== spoken.length) {
+  if (turns.length !== answers.length) {
     refuse('messages', 'turns that the template keeps apart, where one has weight 0', chat);
   }
   const kept = mask.slice();
-  for (const [i, [from, to]] of turns.entries()) if (spoken[i]!.weight === 0) kept.fill(0, from, to);
+  for (const [i, [from, to]] of turns.entries()) if (answers[i]!.weight === 0) kept.fill(0, from, to);
   return kept;
 }
 

@@ -46,7 +46,7 @@ export type TrainingRow = TokenRow & {
   readonly advantage: number | null;
 };
 
-/** Rows for supervised learning. @throws TroupeError `input_refused` for a row that has neither tokens nor what was said with its prompt. */
+/** Rows for supervised learning. @throws TroupeError `input_refused` for a row that has neither tokens nor texts of prompt and answer. */
 export const supervisedRow = (row: StepRow, model: OpenModel): TrainingRow => {
   if (row.token_ids && row.prompt_token_ids) return sampledTokens(row);
   const parts = partsOf(row.content);
@@ -54,7 +54,7 @@ export const supervisedRow = (row: StepRow, model: OpenModel): TrainingRow => {
   if (missing !== null) {
     throw new TroupeError(
       'input_refused',
-      `Step ${row.call_id}/${row.candidate} has neither token ids nor what was said with its prompt; leave it out of the recipe.`,
+      `Step ${row.call_id}/${row.candidate} has neither token ids nor the text of its prompt and answer; exclude it in the recipe.`,
       {
         field: missing,
         expected: 'there, or the token ids of prompt and answer',
@@ -69,7 +69,7 @@ export const supervisedRow = (row: StepRow, model: OpenModel): TrainingRow => {
     );
   const messages = (JSON.parse(row.prompt!) as ChatMessage[]).map((message) => fromMessage(message) as ChatMessage);
   const { promptIds, tokenIds } =
-    parts === null ? saidText(messages, row.text ?? '', model) : saidParts(messages, parts, model.template);
+    parts === null ? answerFromText(messages, row.text ?? '', model) : answerFromParts(messages, parts, model.template);
   return { ...common(row), promptIds, tokenIds, trained: tokenIds.map(() => true), logprobs: null };
 };
 
@@ -80,16 +80,16 @@ function partsOf(content: string | null | undefined): readonly Readonly<Record<s
 }
 
 /** What was written is learnt as it stands, with the token that ends a turn. */
-function saidText(messages: readonly ChatMessage[], text: string, { template, tokenizer, eosIds }: OpenModel) {
+function answerFromText(messages: readonly ChatMessage[], text: string, { template, tokenizer, eosIds }: OpenModel) {
   const promptIds = template!.promptIds(messages, { addGenerationPrompt: true });
   const end = eosIds[0];
   return { promptIds, tokenIds: [...tokenizer.encode(text), ...(end === undefined ? [] : [end])] };
 }
 
 /** Calls of tools are learnt in the words of the model's own template. */
-function saidParts(messages: readonly ChatMessage[], content: readonly unknown[], template: ChatTemplate) {
-  const said = fromMessage({ role: 'assistant', content }) as ChatMessage;
-  const { promptIds, replyIds } = template.replyIds(messages, said);
+function answerFromParts(messages: readonly ChatMessage[], content: readonly unknown[], template: ChatTemplate) {
+  const answer = fromMessage({ role: 'assistant', content }) as ChatMessage;
+  const { promptIds, replyIds } = template.replyIds(messages, answer);
   return { promptIds, tokenIds: replyIds };
 }
 

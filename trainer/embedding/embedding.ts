@@ -17,7 +17,7 @@ export type Embedder = {
   readonly id: string;
   /** Tokens of a text at most; what is longer is cut. */
   readonly maxTokens: number;
-  /** One for each text, in order. `onProgress` is told how many are done. */
+  /** One for each text, in order. `onProgress` is called with the number done. */
   readonly embed: (texts: readonly string[], onProgress?: (done: number) => void) => Promise<Embedded[]>;
   readonly close: () => Promise<void>;
 };
@@ -33,11 +33,11 @@ export type Embedded = {
 /** Padded tokens, and texts, of one run of the model. */
 const TOKENS_AT_ONCE = 8192;
 const TEXTS_AT_ONCE = 32;
-/** Where no file of the model says how much it reads. */
+/** Default where no file of the model gives its context length. */
 const USUAL_LENGTH = 512;
 
 const MODEL = 'model.onnx';
-/** Files beside model.onnx and tokenizer.json that decide what comes out, by what they say. */
+/** Files beside model.onnx and tokenizer.json whose content determines the output. */
 const SETTINGS = ['tokenizer_config.json', 'config.json', 'sentence_bert_config.json'] as const;
 const POOLING = join('1_Pooling', 'config.json');
 const INPUTS = ['input_ids', 'attention_mask', 'token_type_ids'];
@@ -207,7 +207,7 @@ function parsed(name: string, content: Uint8Array): Readonly<Record<string, unkn
   }
 }
 
-/** The output to take. A model that pools otherwise than by the mean must say its vector itself. */
+/** The output to take. A model that pools otherwise than by the mean must have an output with the vector. */
 function outputOf({ inputs, outputs }: OnnxFileFacts, texts: Texts): string {
   const names = inputs.map(({ name }) => name);
   const foreign = inputs.find(({ name, type }) => !INPUTS.includes(name) || (type !== INT64 && type !== INT32));
@@ -228,14 +228,14 @@ function outputOf({ inputs, outputs }: OnnxFileFacts, texts: Texts): string {
   return output;
 }
 
-/** The least that any file of the model says it reads. */
+/** The smallest context length in any file of the model. */
 function longest(texts: Texts): number {
-  const said = [
+  const lengths = [
     texts['sentence_bert_config.json']?.max_seq_length,
     texts['config.json']?.max_position_embeddings,
     texts['tokenizer_config.json']?.model_max_length,
   ].filter((one): one is number => typeof one === 'number' && one > 0 && one <= 1 << 20);
-  return said.length === 0 ? USUAL_LENGTH : Math.max(8, Math.floor(Math.min(...said)));
+  return lengths.length === 0 ? USUAL_LENGTH : Math.max(8, Math.floor(Math.min(...lengths)));
 }
 
 const unsupported = (message: string, cause?: unknown): TroupeError =>

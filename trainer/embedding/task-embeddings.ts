@@ -1,5 +1,5 @@
 /**
- * Records what an embedding model says of the texts of tasks: one event a task, so that whoever compares tasks by meaning reads the
+ * Records the embeddings of the texts of tasks: one event a task, so that whoever compares tasks by meaning reads the
  * log, and a rebuild repeats it without the model.
  */
 import type { Draft } from '../../ingest/events.ts';
@@ -104,7 +104,7 @@ export function embeddingDraft(
   };
 }
 
-/** Appends vectors. Another who recorded the same meanwhile was first; both said it by the same model. Returns how many were new. */
+/** Appends vectors. If another process recorded the same meanwhile, it was first; both used the same model. Returns how many were new. */
 export async function recordEmbeddings(
   log: Pick<EventLog, 'append'>,
   drafts: readonly Draft<'feedback.recorded'>[],

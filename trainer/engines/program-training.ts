@@ -72,7 +72,7 @@ export function programTraining(context: JobContext, settings: ProgramSettings):
     const metrics = metricsReader(files.metrics);
     const last: Record<string, number> = {};
     let step = 0;
-    const tellMetrics = async () => {
+    const reportMetrics = async () => {
       for (const one of await metrics.read()) {
         step = Math.max(step, one.step);
         Object.assign(last, one.metrics);
@@ -99,7 +99,7 @@ export function programTraining(context: JobContext, settings: ProgramSettings):
     }).finally(() => ended.abort());
     try {
       while (!ended.signal.aborted) {
-        await tellMetrics();
+        await reportMetrics();
         await sleep(LOOK_MS, undefined, { signal: ended.signal }).catch(() => {});
       }
     } catch (error) {
@@ -109,7 +109,7 @@ export function programTraining(context: JobContext, settings: ProgramSettings):
       throw error;
     }
     const ran = await running;
-    await tellMetrics();
+    await reportMetrics();
     const log = await tailOf(files.log);
     if (ran.ended === 'stopped')
       throw new TroupeError('interrupted', `Engine ${engine.name} was stopped; its job begins again.`);
@@ -123,7 +123,7 @@ export function programTraining(context: JobContext, settings: ProgramSettings):
         'training_failed',
         `Engine ${engine.name} ended with ${ran.code ?? 'a signal'}. The end of its log, ${files.log}:\n${log}`,
       );
-    // The manifest of a checkpoint that the program copied speaks of other weights.
+    // The manifest of a checkpoint that the program copied describes other weights.
     await rm(join(out, 'troupe.json'), { force: true });
     const { config, weights, sideFiles } = await openModelForIds(out).catch((error: TroupeError) => {
       throw new TroupeError(

@@ -22,7 +22,7 @@ export type FilesFacts = Readonly<Record<string, FileFacts>>;
 export type Files = ReadonlyMap<string, Uint8Array>;
 
 const TEMPORARY = /^\.tmp-(\d+)-([0-9a-f]{8})-/;
-/** Tells this process's temporaries from those of an earlier process with the same number (every container starts at 1). */
+/** Distinguishes this process's temporaries from those of an earlier process with the same number (every container starts at 1). */
 const PROCESS_MARK = randomUUID().slice(0, 8);
 const ABANDONED_AFTER_MS = 60 * 60 * 1000;
 
@@ -121,7 +121,7 @@ export async function together(work: readonly Promise<void>[]): Promise<void> {
   if (failed) throw failed.reason;
 }
 
-/** The same parts, counted and hashed as they pass; `done` is told when the last one did. */
+/** The same parts, counted and hashed as they pass; `done` is called when the last one did. */
 function* hashed(parts: Parts, done: (facts: FileFacts) => void): Generator<Uint8Array> {
   const hash = createHash('sha256');
   let bytes = 0;

@@ -48,7 +48,7 @@ export type Op =
   | 'RmsNorm'
   | 'Rotary';
 
-/** The plain values an operation needs beside its inputs; each builder in operations.ts says which. */
+/** The plain values an operation needs beside its inputs; each builder in operations.ts defines which. */
 export type Attributes = {
   readonly name?: string;
   readonly data?: Float32Array;

@@ -173,7 +173,7 @@ export const scatterRows = (rows: Value, ids: Value, shape: Shape, base?: Value)
   first('ScatterRows', base === undefined ? [rows, ids] : [rows, ids, base], { shape }, shape);
 
 /**
- * Rows of x [R, d] in another order: row `index[i]` of x at i, so [I, d]. `inverse` [R] says where each row of x went. A row may stand
+ * Rows of x [R, d] in another order: row `index[i]` of x at i, so [I, d]. `inverse` [R] is the new place of each row of x. A row may stand
  * at further places too (padding), if nothing that is differentiated reads those: their adjoints are dropped, which is what makes the
  * gradient a copy and no sum.
  */

@@ -1,4 +1,4 @@
-/** The event that tells the log about a checkpoint which a job has trained. */
+/** The event that records a checkpoint trained by a job. */
 import { ownEvent } from '../../ingest/own-event.ts';
 import type { Job, JobContext } from '../../store/jobs/jobs.ts';
 import type { SavedCheckpoint } from '../checkpoints/checkpoint.ts';

@@ -44,7 +44,7 @@ const REPORT_EVERY = 10;
 
 type Report = Parameters<Handler>[1];
 
-/** What a job says of its steps: every tenth and the last. */
+/** The steps that a job reports: every tenth and the last. */
 const reporting = (report: Report, { accuracy = false }: TrainSpec, signal: AbortSignal): Watch => ({
   accuracy,
   signal,
@@ -64,7 +64,7 @@ export const stepMetrics = (done: StepDone): Record<string, number> => ({
   ...(done.heldOut === null ? {} : { held_out_loss: done.heldOut }),
 });
 
-/** Live weights kept on disk: what is spoken now, and what was spoken before, for readers that are still at it. */
+/** Live weights kept on disk: those served now, and those before, for readers that are still at it. */
 const LIVE_KEPT = 3;
 
 export function trainerHandlers(context: JobContext, settings: TrainerSettings): Readonly<Record<string, Handler>> {

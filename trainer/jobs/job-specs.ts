@@ -1,4 +1,4 @@
-/** What a job of each kind of training says: additive, since jobs of yesterday are run again tomorrow. */
+/** The spec of each kind of training job: additive, since old jobs are run again later. */
 import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { POLICY_LOSSES } from '../training/policy-losses.ts';

@@ -1,4 +1,4 @@
-/** What a loss is to the training graph: a function from what the model says of K trained tokens to a scalar and to what is reported. */
+/** What a loss is to the training graph: a function from the model's outputs for K trained tokens to a scalar and to what is reported. */
 import type { Value } from '../graph/node.ts';
 
 /** Numbers of each token that a batch can carry; a loss names those it reads, the batch fails by name where one is missing. */
@@ -12,9 +12,9 @@ export const TOKEN_COLUMNS = [
   'entropy.weight',
   /** Aggregation weight times the coefficient of the divergence to the reference. */
   'kl.weight',
-  /** What the value head should say. */
+  /** The target of the value head. */
   'return',
-  /** What the value head said when the token was sampled. */
+  /** The output of the value head when the token was sampled. */
   'old.value',
 ] as const;
 export type TokenColumn = (typeof TOKEN_COLUMNS)[number];
@@ -38,7 +38,7 @@ export type LossTokens = {
   readonly logprobs: Value;
   /** Entropy of the distribution each token was drawn from, in nats, [K, 1]. */
   readonly entropy: Value;
-  /** What the value head says before each token is drawn, [K, 1]. Only of a model with such a head. */
+  /** The output of the value head before each token is drawn, [K, 1]. Only of a model with such a head. */
   readonly values: Value;
   /** A number of each token that the batch carries, [K, 1]. */
   readonly column: (name: TokenColumn) => Value;

@@ -27,7 +27,7 @@ export function preferenceSegments(
   return { completions: [side(chosen, 1), side(rejected, -1)], segmentWeights: [1 / pairs] };
 }
 
-/** For `bradleyTerryLoss`, which compares what the value head says at the last token. */
+/** For `bradleyTerryLoss`, which compares the outputs of the value head at the last token. */
 export function lastTokenPreference(chosen: number, rejected: number, pairs: number): PreferenceSegments {
   const last = (length: number) => Array.from({ length }, (_, t) => t === length - 1);
   return preferenceSegments(last(chosen), last(rejected), pairs);

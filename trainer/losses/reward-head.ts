@@ -1,11 +1,11 @@
 /**
- * A reward model that learns from preferences: the value head is to say more of the chosen answer than of the rejected one.
+ * A reward model that learns from preferences: the value head is to score the chosen answer higher than the rejected one.
  *
  * Source: the Bradley-Terry likelihood of Ouyang et al. 2022 (arXiv:2203.02155, equation 1); trl/trainer/reward_trainer.py; the pairwise mode
  * of milad1378yz/MASPRM, src/train/trainer.py. An optional margin of TRL and its centring term are dropped. A regression to scalar rewards is
  * `valueMseLoss`.
  *
- * `values` are what the head says before a token is drawn, so an answer should end with a token that closes it.
+ * `values` are the outputs of the head before a token is drawn, so an answer should end with a token that closes it.
  */
 import { less, multiply, negate, scalar, softplus, sum } from '../graph/operations.ts';
 import type { Loss } from './loss.ts';

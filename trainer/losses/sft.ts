@@ -1,5 +1,5 @@
 /**
- * Supervised fine-tuning: weighted negative log-likelihood. Whether the mean is taken over sequences or over tokens is said
+ * Supervised fine-tuning: weighted negative log-likelihood. Whether the mean is taken over sequences or over tokens is given
  * by the weights: 1/(sequences · tokens of the sequence), or 1/tokens. M1-32B (arXiv:2504.09772) writes the first in its
  * paper and trains with the second, its framework's default; so both are here. `sft-sequence-mean.ts` and `sft-token-mean.ts` are the
  * means themselves.

@@ -1,5 +1,5 @@
 /**
- * The loss of a critic whose step is bounded by what it said when the tokens were sampled.
+ * The loss of a critic whose step is bounded by its output when the tokens were sampled.
  *
  * Source: verl, verl/trainer/ppo/core_algos.py (compute_value_loss); ReMA and UnityMAS-O. Verified (code). Half the squared error; forks of
  * verl before 0.8, as in Dr. MAS and MATPO, lack the half. Aggregation is in the weights. Dropped: MARFT's Huber error.

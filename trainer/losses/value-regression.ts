@@ -1,14 +1,14 @@
 /**
  * A value head held to targets: the losses of process and outcome reward models, and of a critic without a bound.
  *
- * Source: milad1378yz/MASPRM, src/train/trainer.py. Verified (code). Its head says a number z without bounds at the end of each step; the
+ * Source: milad1378yz/MASPRM, src/train/trainer.py. Verified (code). Its head outputs an unbounded number z at the end of each step; the
  * target of the regressions is atanh(q), q clamped to ±0.95, which `masprm_target` computes, and tanh(z) is the value in (−1, 1). Its
  * default is the cross-entropy of a logit, whose target is 0 or 1 for an outcome; for steps it is given atanh(q) too, which is no share of
  * anything, and that is not kept. A regression of a scalar reward is `valueMseLoss` with
  * its weight at the last token. The mean over tokens is in the weights. Dropped: the pairs of steps of its preference mode, which are
  * `reward-head.ts`.
  *
- * `values` are what the head says before a token is drawn: the target of a step belongs to the token that follows the step's last one.
+ * `values` are the outputs of the head before a token is drawn: the target of a step belongs to the token that follows the step's last one.
  */
 import { less, maximum, minimum, multiply, negate, scalar, softplus, subtract, sum } from '../graph/operations.ts';
 import type { Loss } from './loss.ts';
@@ -52,11 +52,11 @@ export const valueCrossEntropyLoss: Loss = {
   build: ({ values, column }) => {
     const target = column('return');
     const error = subtract(softplus(values), multiply(target, values));
-    const says = less(scalar(0), values);
+    const margin = less(scalar(0), values);
     const is = less(scalar(0.5), target);
     return {
       loss: sum(multiply(column('weight'), error), [0, 1]),
-      report: { accuracy: subtract(scalar(1), maximum(subtract(says, is), subtract(is, says))) },
+      report: { accuracy: subtract(scalar(1), maximum(subtract(margin, is), subtract(is, margin))) },
     };
   },
 };

@@ -2,7 +2,7 @@
  * An adapter as a directory in the layout of PEFT: adapter_config.json and adapter_model.safetensors
  * (huggingface/peft src/peft/tuners/lora/config.py and src/peft/utils/save_and_load.py). A field that would change the
  * arithmetic and is not implemented is refused by name. A pattern from the file is never run as a regular expression: which
- * maps are adapted is what the tensors say.
+ * maps are adapted follows from the tensors.
  */
 import { got, TroupeError } from '../../errors.ts';
 import { listFiles, readFiles } from '../checkpoints/checkpoint.ts';
@@ -15,7 +15,7 @@ export type OpenAdapter = {
   readonly adapter: Adapter;
   /** Its matrices by our names, `model.layers.0.self_attn.q_proj.lora_A.weight`. */
   readonly weights: Weights;
-  /** What base_model_name_or_path says, or null. */
+  /** The value of base_model_name_or_path, or null. */
   readonly baseModel: string | null;
 };
 
@@ -25,8 +25,8 @@ const MODEL = 'adapter_model.safetensors';
 const PREFIX = 'base_model.model.';
 
 /**
- * Fields that say nothing about the arithmetic of a trained adapter. `lora_dropout` is one: dropout is off when a model
- * speaks, and training here has none.
+ * Fields that do not change the arithmetic of a trained adapter. `lora_dropout` is one: dropout is off when a model
+ * samples, and training here has none.
  */
 const HARMLESS = new Set([
   ...[
@@ -39,7 +39,7 @@ const HARMLESS = new Set([
     'peft_version',
   ],
   ...['lora_dropout', 'runtime_config', 'megatron_core', 'qalora_group_size', 'ensure_weight_tying'],
-  // Which modules were chosen; the tensors say the same.
+  // Which modules were chosen; the tensors show the same.
   ...['exclude_modules', 'layers_to_transform', 'layers_pattern'],
 ]);
 const READ = new Set(['r', 'lora_alpha', 'target_modules', 'use_rslora', 'rank_pattern', 'alpha_pattern', 'bias']);
@@ -48,7 +48,7 @@ const INITS: readonly unknown[] = [true, false, null, undefined, 'gaussian', 'or
 
 /**
  * Opens an adapter's directory. Throws `not_found`, `checkpoint_damaged` or `model_unsupported` naming the field; whether it
- * fits a model is said by `checkAdapter`.
+ * fits a model is checked by `checkAdapter`.
  */
 export async function openAdapter(dir: string): Promise<OpenAdapter> {
   const names = await listFiles(dir);
@@ -192,7 +192,7 @@ function readMatrices(tensors: Weights): Weights {
       throw new TroupeError('model_unsupported', `${MODEL} may hold ${expected} only, got ${got(name)}.`, {
         expected,
         got: got(name),
-        hint: 'With lm_head among its targets, PEFT saves the matrix of the base too, unless it is told save_embedding_layers=False.',
+        hint: 'With lm_head among its targets, PEFT saves the matrix of the base too, unless called with save_embedding_layers=False.',
       });
     }
     weights.set(name.slice(PREFIX.length), tensor);
@@ -200,17 +200,17 @@ function readMatrices(tensors: Weights): Weights {
   return weights;
 }
 
-/** The targets as they stand where they are a plain list that says the same as the tensors; else the modules' full names. */
+/** The targets as they stand where they are a plain list that agrees with the tensors; else the modules' full names. */
 function readTargets(json: Json, maps: readonly string[]): readonly string[] {
-  const said = json.target_modules ?? [];
-  if (maps.length === 0) throw unsupported('target_modules', 'those of at least one matrix', said);
+  const given = json.target_modules ?? [];
+  if (maps.length === 0) throw unsupported('target_modules', 'those of at least one matrix', given);
   const narrowed = [json.exclude_modules, json.layers_to_transform].some((value) => value != null);
-  if (typeof said === 'string') return maps;
-  if (!Array.isArray(said) || !said.every((target): target is string => typeof target === 'string')) {
-    throw unsupported('target_modules', 'a list of names or a pattern', said);
+  if (typeof given === 'string') return maps;
+  if (!Array.isArray(given) || !given.every((target): target is string => typeof target === 'string')) {
+    throw unsupported('target_modules', 'a list of names or a pattern', given);
   }
   if (narrowed) return maps;
-  const stray = maps.find((name) => !said.some((target) => named(name, target)));
-  if (stray !== undefined) throw unsupported('target_modules', `a list that names ${stray}, which has a matrix`, said);
-  return said;
+  const stray = maps.find((name) => !given.some((target) => named(name, target)));
+  if (stray !== undefined) throw unsupported('target_modules', `a list that names ${stray}, which has a matrix`, given);
+  return given;
 }

@@ -109,7 +109,7 @@ export function layerMaps(config: ModelConfig, index: number): readonly LinearMa
   ];
 }
 
-/** What reads the last norm, or null where a model that speaks reads it with its tied embeddings. */
+/** What reads the last norm, or null where a language model reads it with its tied embeddings. */
 export function headMap(config: ModelConfig): LinearMap | null {
   const { head = 'lm', hidden_size: d, vocab_size: vocabulary } = config;
   if (head !== 'lm') return { name: 'score', in: d, out: 1, bias: head === 'value' };

@@ -67,10 +67,10 @@ export function evaluationGraph(config: ModelConfig, loss: Loss, layout: Layout,
   return lossGraph(config, parameterInputs(config, options.adapter), loss, layout, options).outputs;
 }
 
-/** What a model says of given tokens, without a loss: logprobs [K, 1], or values [K, 1] where it has a value head. */
+/** The outputs of a model for given tokens, without a loss: logprobs [K, 1], or values [K, 1] where it has a value head. */
 export function scoreGraph(config: ModelConfig, layout: Layout): Outputs {
   const parameters = parameterInputs(config);
-  return said(config, tokensOf(config, parameters, predictingRows(config, parameters, layout).stream));
+  return outputsFor(config, tokensOf(config, parameters, predictingRows(config, parameters, layout).stream));
 }
 
 function lossGraph(
@@ -89,16 +89,16 @@ function lossGraph(
     checkpoints,
     outputs: {
       loss: built.loss,
-      ...said(config, tokens),
+      ...outputsFor(config, tokens),
       ...Object.fromEntries(Object.entries(report).map(([name, value]) => [`report.${name}`, value])),
     },
   };
 }
 
-const speaks = ({ head: kind = 'lm' }: ModelConfig): boolean => kind === 'lm';
+const hasLmHead = ({ head: kind = 'lm' }: ModelConfig): boolean => kind === 'lm';
 
-const said = (config: ModelConfig, tokens: LossTokens): Outputs =>
-  speaks(config) ? { logprobs: tokens.logprobs } : { values: tokens.values };
+const outputsFor = (config: ModelConfig, tokens: LossTokens): Outputs =>
+  hasLmHead(config) ? { logprobs: tokens.logprobs } : { values: tokens.values };
 
 /** Logits of a larger vocabulary are computed in pieces: of Qwen's 151,936 in ten, each as wide as a small model's whole vocabulary. */
 export const VOCABULARY_AT_ONCE = 16_384;
@@ -113,7 +113,7 @@ function tokensOf(
   readonly hits: Value | null;
 } {
   const target = column('target', 'int32');
-  const matrix = speaks(config) ? outputMatrix(config, parameters) : null;
+  const matrix = hasLmHead(config) ? outputMatrix(config, parameters) : null;
   const chunks = matrix === null ? 1 : Math.ceil(config.vocab_size / VOCABULARY_AT_ONCE);
   const x = () => normed(config, parameters, rows);
   const whole = once(() => {
@@ -131,7 +131,7 @@ function tokensOf(
       return negate(sum(multiply(exp(distribution), distribution), [1], true));
     },
     get hits() {
-      if (chunks > 1 || !speaks(config)) return null;
+      if (chunks > 1 || !hasLmHead(config)) return null;
       const { logprobs, distribution } = whole();
       return subtract(scalar(1), less(logprobs, largest(distribution)));
     },

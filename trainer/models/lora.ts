@@ -108,7 +108,7 @@ function misfit(what: string): never {
 }
 
 /**
- * The weights with the adapter folded in, W + scaling·B·A, which speak as the two together. Weights that are not adapted are
+ * The weights with the adapter merged in, W + scaling·B·A. Weights that are not adapted are
  * shared with the model's, the others are new. Throws `model_unsupported` when model and adapter do not fit.
  */
 export function mergeAdapter(

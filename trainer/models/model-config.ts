@@ -37,11 +37,11 @@ const LIMITS = {
 /** What transformers calls the class of a model, after its family's name. */
 const HEADS = { lm: 'ForCausalLM', value: 'ForTokenClassification', reward: 'ForSequenceClassification' } as const;
 
-/** Where a field is absent it is written so; read with this value it says nothing. */
+/** Where a field is absent it is written so; this value changes nothing when read. */
 const DEFAULTS: Readonly<Json> = { attention_dropout: 0, initializer_range: 0.02, use_cache: true };
 const ONE_LABEL: Readonly<Json> = { id2label: { 0: 'LABEL_0' }, label2id: { LABEL_0: 0 } };
 
-/** Fields that are understood here, or that say how the weights were stored: never carried along as extra. */
+/** Fields that are understood here, or that describe how the weights were stored: never kept as extra. */
 const OWN = new Set([
   ...Object.keys(FIXED),
   ...Object.keys(LIMITS),

@@ -26,7 +26,7 @@ import { readModelFiles } from './model-files.ts';
 import { initialWeights, parameterShapes } from './parameters.ts';
 import type { ModelConfig, Tensor, Weights } from './weights.ts';
 
-/** A model that can speak: what `infer`, training and evaluation start from. */
+/** A language model: what `infer`, training and evaluation start from. */
 export type OpenModel = CheckpointContents & {
   /** The checkpoint's id; of a directory that is none, an id made of its files in the same way. */
   readonly id: string;
@@ -172,7 +172,7 @@ export function sideFilesOf({
 
 /**
  * Writes a new model at `dir` as a checkpoint without parent, at step 0. Its tokenizer and template are opened first,
- * so that a model that cannot speak is not left behind. Throws `conflict` where something else is at `dir`,
+ * so that an unusable model is not left behind. Throws `conflict` where something else is at `dir`,
  * `model_unsupported` for a tokenizer or template that cannot be read, `usage` for one that does not fit.
  */
 export async function newModelDirectory(

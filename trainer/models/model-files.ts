@@ -29,7 +29,7 @@ export const isModelFile = (name: string): boolean =>
 /**
  * Reads a model's directory. Throws `not_found` where it or its config.json is not there, `model_unsupported` for weights
  * of another kind, which are named by their contents, `checkpoint_damaged` for a file that is not sound and for shards
- * that are not what their index says.
+ * that do not match their index.
  */
 export async function readModelFiles(dir: string): Promise<ModelFiles> {
   const names = await listFiles(dir);
@@ -77,7 +77,7 @@ async function readShards(
       throw checkpointDamaged(`the index of ${dir} names ${got(shard)}, which is not there`);
     }
     for (const [name, tensor] of await read(shard)) {
-      if (map.get(name) !== shard) throw checkpointDamaged(`${shard} holds ${got(name)}, which its index does not say`);
+      if (map.get(name) !== shard) throw checkpointDamaged(`${shard} holds ${got(name)}, which is not in its index`);
       tensors.set(name, tensor);
     }
   }

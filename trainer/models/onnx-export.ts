@@ -24,14 +24,14 @@ const [B, L] = ['batch', 'sequence'];
  * The bytes of an ONNX model with the input `input_ids` [batch, sequence] int64 and the output `logits` [batch, sequence,
  * vocabulary] float32. Positions count from 0, and a token sees itself and what came before, so shorter sequences are padded
  * on the right with any id. A sequence longer than max_position_embeddings is refused by the runtime.
- * @throws TroupeError `model_unsupported` when weights and configuration disagree or the model does not speak, `too_large`
+ * @throws TroupeError `model_unsupported` when weights and configuration disagree or the model has no language-model head, `too_large`
  * when the weights do not fit one file.
  */
 export function exportOnnx(config: ModelConfig, weights: Weights): Uint8Array {
   if ((config.head ?? 'lm') !== 'lm') {
     throw new TroupeError(
       'model_unsupported',
-      `Only a model that speaks has logits; this one has a ${config.head} head.`,
+      `Only a model with a language-model head has logits; this one has a ${config.head} head.`,
     );
   }
   checkWeights(config, weights);

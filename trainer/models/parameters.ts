@@ -1,4 +1,4 @@
-/** Names, shapes and first values of a model's parameters, and what is added when it is to score instead of speak. */
+/** Names, shapes and first values of a model's parameters, and what is added when it is to score instead of generate. */
 import { TroupeError } from '../../errors.ts';
 import { randomStream } from '../random.ts';
 import { FAMILIES, headMap, headSize, type LinearMap, layerMaps } from './families.ts';
@@ -63,7 +63,7 @@ function firstDeviation(name: string, shape: readonly number[], layers: number):
 }
 
 /**
- * A model that gives one number a position from a model that speaks: its layers are shared, not copied, `lm_head` is dropped
+ * A model that gives one number per position from a language model: its layers are shared, not copied, `lm_head` is dropped
  * and `score` is new. With a seed its matrix is normal with standard deviation 1/√(d+1), as Stiennon et al. 2020
  * (arXiv:2009.01325, appendix B.1) begin reward models; without one it is zero, so that the first values are 0 everywhere.
  * A `value` model (`…ForTokenClassification`) also has a bias, which begins at 0; a `reward` model

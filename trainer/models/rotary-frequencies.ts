@@ -82,8 +82,8 @@ function yarn(plain: Float64Array, theta: number, scaling: Of<'yarn'>): Float64A
 }
 
 /** Section 3.4 of YaRN, √(1/t) = 0.1·ln(factor) + 1, unless the configuration names the factor or two weights of the logarithm. */
-function yarnAttention({ factor, attention_factor: said, mscale, mscale_all_dim: all }: Of<'yarn'>): number {
-  if (said !== undefined) return said;
+function yarnAttention({ factor, attention_factor: given, mscale, mscale_all_dim: all }: Of<'yarn'>): number {
+  if (given !== undefined) return given;
   const temper = (weight: number): number => (factor <= 1 ? 1 : 0.1 * weight * Math.log(factor) + 1);
   return mscale && all ? temper(mscale) / temper(all) : temper(1);
 }

@@ -3,7 +3,7 @@
  * Names and shapes are those of the Hugging Face layout (`model.layers.0.self_attn.q_proj.weight`, [out, in]).
  */
 
-/** config.json of a decoder, the fields that change the arithmetic. What is optional is as the field's comment says where absent. */
+/** config.json of a decoder, the fields that change the arithmetic. The comment of an optional field gives its default. */
 export type ModelConfig = {
   readonly model_type: 'llama' | 'qwen2' | 'qwen3';
   readonly hidden_size: number;
@@ -63,7 +63,7 @@ export type Tensor = { readonly shape: readonly number[]; readonly data: Float32
 /** Parameters by their Hugging Face names, in the order of the model's definition. */
 export type Weights = ReadonlyMap<string, Tensor>;
 
-/** One request to a policy that speaks: the prompt is computed once for its n samples. */
+/** One request for samples of a policy: the prompt is computed once for its n samples. */
 export type SampleRequest = {
   readonly promptIds: readonly number[];
   readonly n: number;

@@ -8,7 +8,7 @@ import type { Filter } from '../../store/select.ts';
 import type { RolloutResult } from '../rollouts/handler.ts';
 import type { PlanRollout } from './plan.ts';
 
-/** What the report of a round says about its rollout. */
+/** The part of a round's report on its rollout. */
 export type RoundRollout = {
   readonly rollout_id: string;
   /** Those of complete groups: what the recipes may take. */
@@ -18,7 +18,7 @@ export type RoundRollout = {
   readonly left_out: RolloutResult['partial'][number]['why'];
   /** Episodes in which other weights answered than those that training began with: they are off-policy. */
   readonly stale: number;
-  /** Episodes of which no call says which weights of the plan's policies answered. */
+  /** Episodes in which no call names the weights of the plan's policies that answered. */
   readonly unknown: number;
 };
 

@@ -1,5 +1,5 @@
 /**
- * A plan says how a model is retrained, on one page: which methods evaluate the recorded episodes, which rows each policy learns from,
+ * A plan defines how a model is retrained, on one page: which methods evaluate the recorded episodes, which rows each policy learns from,
  * how it is trained, from which weights, how many rounds, and what a candidate has to show before it is released. It is plain data.
  */
 import { type Static, type TSchema, Type } from 'typebox';
@@ -360,7 +360,7 @@ function requirePlayable(name: string, at: 'rollout' | 'gate', played: NonNullab
     );
 }
 
-/** What a schema cannot say: which fields need each other. */
+/** What a schema cannot express: which fields need each other. */
 function requireComplete(plan: Plan, name: string, { from = 'released', base, recipe, train }: PlanPolicy): void {
   const at = `policies.${name}`;
   if (from === 'base' && base === undefined)
@@ -380,7 +380,7 @@ function requireComplete(plan: Plan, name: string, { from = 'released', base, re
   if (method === 'dpo' || method === 'rl')
     throw invalid(
       'gate.recipe',
-      `An offline gate compares log-probabilities of good answers, and those that ${name} learns from by ${method} are not all good. gate.recipe should say which are, or gate.kind be manual.`,
+      `An offline gate compares log-probabilities of good answers, and those that ${name} learns from by ${method} are not all good. Set gate.recipe to select good ones, or gate.kind to manual.`,
     );
   if (split === null || !('held_out' in split) || split.held_out === 0)
     throw invalid(
@@ -468,7 +468,7 @@ function requireShape(schema: TSchema, value: unknown, at: string): void {
     .split('/')
     .reduce<unknown>((from, key) => (key === '' ? from : (from as Record<string, unknown> | undefined)?.[key]), value);
   throw invalid(path, `${path} ${error?.message ?? 'does not fit'}; it is ${got(found)}.`, {
-    expected: error?.message ?? 'what the schema of plans says',
+    expected: error?.message ?? 'a plan as in its schema (`troupe plan schema`)',
     got: got(found),
   });
 }

@@ -34,7 +34,7 @@ export async function openEntry(
 /** Ends the key of a rollout, if it has one. */
 export const closeEntry = (db: Db, rollout: string): Promise<number> => revokeKeysNamed(db, keyName(rollout));
 
-/** The address of a `run serve` of this project that was heard of in the last seconds; null where there is none. */
+/** The address of a `run serve` of this project with a heartbeat in the last seconds; null where there is none. */
 export async function servedAt(db: Db): Promise<string | null> {
   const row = await firstOf(
     db,

@@ -40,7 +40,7 @@ export type Leased = {
   readonly deadline: string;
 };
 
-/** What a worker says at the end. */
+/** The final report of a worker. */
 export type Finish = {
   readonly attempt_id: string;
   readonly token: number;
@@ -119,12 +119,12 @@ export async function beat(
 }
 
 /** Ends an attempt. Doubled and late reports are answered like others. @throws TroupeError `not_found` for an attempt that never was */
-export async function finish(context: JobContext, said: Finish): Promise<Finished> {
+export async function finish(context: JobContext, end: Finish): Promise<Finished> {
   const { db, log, now } = context;
-  const { attempt_id: id, token } = said;
+  const { attempt_id: id, token } = end;
   const known = await attemptOf(db, id);
   if (known === null) throw new TroupeError('not_found', `There is no attempt ${id}.`);
-  const ended = await endOf(context, said, now().toISOString());
+  const ended = await endOf(context, end, now().toISOString());
   const state = await endAttempt(db, { id, token }, ended);
   if (state === 'unknown') throw new TroupeError('not_found', `There is no attempt ${id}.`);
   const row = (await attemptOf(db, id))!;
@@ -132,16 +132,16 @@ export async function finish(context: JobContext, said: Finish): Promise<Finishe
   return { state, outcome: row.outcome === 'done' ? 'done' : 'failed', why: row.error?.message ?? null };
 }
 
-async function endOf({ db, log }: JobContext, said: Finish, at: string): Promise<AttemptEnd> {
+async function endOf({ db, log }: JobContext, end: Finish, at: string): Promise<AttemptEnd> {
   const failed = (code: AttemptErrorCode, message: string, outcome: EpisodeOutcome = 'error'): AttemptEnd => ({
     outcome: 'failed',
     result: { at, outcome, stop_reason: message, answer: null, reward: null },
     error: { code, message },
   });
-  if (said.outcome === 'failed')
-    return failed('reported', said.reason ?? 'The worker said that it failed, and no reason.');
+  if (end.outcome === 'failed')
+    return failed('reported', end.reason ?? 'The worker reported a failure without a reason.');
   await waitProjected(db, { log, timeoutMs: PATIENCE_MS });
-  const seen = await recordedOf(db, said.attempt_id);
+  const seen = await recordedOf(db, end.attempt_id);
   if (seen.entries === 0)
     return failed(
       'nothing_recorded',
@@ -151,10 +151,10 @@ async function endOf({ db, log }: JobContext, said: Finish, at: string): Promise
     outcome: 'done',
     result: {
       at,
-      outcome: said.episode_outcome ?? 'unknown',
-      stop_reason: said.reason ?? 'done',
-      answer: said.answer ?? null,
-      reward: said.reward ?? null,
+      outcome: end.episode_outcome ?? 'unknown',
+      stop_reason: end.reason ?? 'done',
+      answer: end.answer ?? null,
+      reward: end.reward ?? null,
       ...(seen.closed ? { closed_by_team: true } : {}),
     },
     error: null,

@@ -34,7 +34,7 @@ const NO_KEY = 'troupe';
 /** Characters of standard error in a reason. */
 const SHOWN = 400;
 
-/** Plays it, and rewards it as the runner says. */
+/** Plays it, and rewards it as configured for the runner. */
 export async function playAttempt(attempt: LeasedAttempt, options: PlayOptions): Promise<AttemptEnd> {
   const { rollout, runner, signal } = options;
   const task = rollout.tasks[attempt.spec.task]!;
@@ -171,11 +171,11 @@ async function rewardOf(
   { runner, signal, why }: PlayOptions,
 ): Promise<Rewarded> {
   const { reward: source } = runner;
-  const said = rewardLine(ran.stdout);
+  const reward = rewardLine(ran.stdout);
   if (source.from === 'team') return { reward: null, answer: null, outcome: null };
   if (source.from === 'stdout')
     return (
-      said ?? { error: { code: 'no_reward', message: `It ended with exit code 0, but wrote no reward: ${NO_LINE}.` } }
+      reward ?? { error: { code: 'no_reward', message: `It ended with exit code 0, but wrote no reward: ${NO_LINE}.` } }
     );
   const input = `${JSON.stringify({ task, episode_id: attempt.id, output: ran.stdout })}\n`;
   for (let tries = 0; ; tries++) {

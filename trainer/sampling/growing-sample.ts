@@ -1,10 +1,10 @@
-/** A sample while it is spoken: its draws, and when it ends. What it becomes depends on its request and its number alone. */
+/** A sample while it is generated: its draws, and when it ends. Its result depends on its request and its number alone. */
 import { TroupeError } from '../../errors.ts';
 import type { Sample, SampleRequest } from '../models/weights.ts';
 import { hashInts, uniformAt } from '../random.ts';
 import { bestTokens, drawToken, greedyToken, keep, rawLogprob, truncates } from './sampling.ts';
 
-/** Rows [rows, vocabulary] of what may be spoken next; logits are there where a sample needs them. */
+/** Rows [rows, vocabulary] for the next token; logits are there where a sample needs them. */
 export type Distributions = {
   readonly probabilities: Float32Array;
   readonly logits: Float32Array | null;

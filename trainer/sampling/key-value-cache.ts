@@ -25,7 +25,7 @@ export const rowFloats = ({ layers, H, D }: CacheSizes, tokens: number): number 
 export const cacheNames = ({ layers }: CacheSizes): string[] =>
   Array.from({ length: layers }, (_, i) => [`k.${i}`, `v.${i}`]).flat();
 
-/** Floats of arrays that are kept when nobody speaks, all together (128 MiB). */
+/** Floats of arrays that are kept when no sample is being generated, all together (128 MiB). */
 const KEPT_FLOATS = 2 ** 25;
 
 export class KeyValueCache {

@@ -1,5 +1,5 @@
 /**
- * Forward passes over what was recorded: the log-probabilities or values of tokens that were sampled, said by a model of today and
+ * Forward passes over what was recorded: the log-probabilities or values of sampled tokens, computed by a current model and
  * appended to the log as feedback about their steps, so that credit computed from them can be computed again. Tokens are taken as
  * they are; a step without them is refused, never tokenised anew.
  */
@@ -63,8 +63,8 @@ export const alonePass: Pass = {
 export const valuesPass: Pass = { name: 'values', of: 'values', rows: (steps) => eachStep(steps, plainRow) };
 
 /**
- * For each step the tokens of the next step that was told it, with the step taken out of that prompt. With the reference pass of the
- * next step this says how much the step changed it (Dr. MAMR, arXiv 2511.02303). The step's tokens are found in the later prompt as
+ * For each step the tokens of the next step that has it as input, with the step taken out of that prompt. With the reference pass of the
+ * next step this measures how much the step changed it (Dr. MAMR, arXiv 2511.02303). The step's tokens are found in the later prompt as
  * they were sampled, the last token, which may be an end of turn that the template writes itself, excepted; they are left out, so that
  * what follows moves up. Steps that no later prompt holds are refused.
  */
@@ -76,7 +76,7 @@ export const maskedPass: Pass = {
       if (step.token_ids === null) return 'no_token_ids';
       if (step.token_ids.length === 0) return 'no_tokens';
       const later = steps.slice(at + 1).filter((other) => other.onward && other.call_id !== step.call_id);
-      // Nothing was told it: there is nothing to ask about the last step.
+      // Nothing has it as input: there is no pass for the last step.
       if (later.length === 0) return null;
       for (const next of later) {
         const row = plainRow(next);
@@ -161,8 +161,8 @@ export const tokenSteps = (db: Pick<Db, 'query'>, episodes: readonly string[]): 
       .orderBy('s.candidate'),
   );
 
-/** Who says it: the checkpoint, and when. */
-export type Said = { readonly checkpoint: string; readonly time: string };
+/** The origin of a pass: the checkpoint, and when. */
+export type PassOrigin = { readonly checkpoint: string; readonly time: string };
 
 export const SOURCE = '/passes';
 
@@ -175,7 +175,7 @@ export const passDraft = (
   pass: Pass,
   row: PassRow,
   numbers: readonly number[],
-  { checkpoint, time }: Said,
+  { checkpoint, time }: PassOrigin,
 ): Draft<'feedback.recorded'> => {
   const id = passId(pass, row, checkpoint);
   return {
@@ -222,15 +222,15 @@ export async function unrecorded(
   return rows.filter((_, i) => !there.has(ids[i]!));
 }
 
-/** Appends what a model said. Another who recorded the same meanwhile was first; both said it by the same weights. Returns how many were new. */
+/** Appends the results of a pass. If another process recorded the same meanwhile, it was first; both used the same weights. Returns how many were new. */
 export async function recordPass(
   log: Pick<EventLog, 'append'>,
   pass: Pass,
   rows: readonly PassRow[],
   numbers: readonly (readonly number[])[],
-  said: Said,
+  origin: PassOrigin,
 ): Promise<number> {
-  const events = rows.map((row, i) => ownEvent(passDraft(pass, row, numbers[i]!, said)));
+  const events = rows.map((row, i) => ownEvent(passDraft(pass, row, numbers[i]!, origin)));
   return (await log.append(events)).filter((outcome) => outcome === 'accepted').length;
 }
 

@@ -1,5 +1,5 @@
 /**
- * A policy that speaks, and that scores given tokens. Any number of calls may be under way: their samples grow together, a
+ * A policy that generates samples and scores given tokens. Any number of calls may be under way: their samples grow together, a
  * token at a time. A run blocks the event loop while it computes, so a policy that serves others lives in a process of its own.
  */
 import { got, TroupeError } from '../../errors.ts';
@@ -10,7 +10,7 @@ import { scoreGraph } from '../models/graphs.ts';
 import { parameterInputs } from '../models/layer.ts';
 import { checkWeights, parameterShapes } from '../models/parameters.ts';
 import { type RotaryTable, rotaryTable } from '../models/positions.ts';
-import { parameterConstants, readGraph, stepGraph } from '../models/speaking-graphs.ts';
+import { parameterConstants, readGraph, stepGraph } from '../models/sampling-graphs.ts';
 import type { ModelConfig, Sample, SampleRequest, Tensor, Weights } from '../models/weights.ts';
 import type { CacheSizes } from './key-value-cache.ts';
 import { type BatchLimits, type RunningBatch, startBatch } from './running-batch.ts';
@@ -31,7 +31,7 @@ const PRODUCTS_AT_ONCE = 5e9;
 /** Parameters of a graph that has them as constants, at most: an ONNX file ends at 2 GiB. Larger models are fed them. */
 const CONSTANT_PARAMETERS = 4e8;
 
-/** One set of weights and those who are spoken to by it. */
+/** One set of weights and the requests it serves. */
 type Generation = { readonly parameters: Feeds; readonly batch: RunningBatch; readonly close: () => Promise<void> };
 
 export class Policy {
@@ -59,12 +59,12 @@ export class Policy {
   static async load(config: ModelConfig, weights: Weights, options: PolicyOptions = {}): Promise<Policy> {
     checkWeights(config, weights);
     const policy = new Policy(config, weights, options);
-    if (policy.#speaks) await policy.#read();
+    if (policy.#generates) await policy.#read();
     else await policy.#score('sequences');
     return policy;
   }
 
-  /** Speaks with other weights of the same model from the next call on; calls under way end with those they began with. */
+  /** Uses other weights of the same model from the next call on; calls under way end with those they began with. */
   setWeights(weights: Weights): void {
     checkWeights(this.config, weights);
     const before = this.#now;
@@ -76,8 +76,8 @@ export class Policy {
 
   /**
    * The n samples of each request, in order. Log-probabilities are those of the distribution sampled from; at temperature 0
-   * they are those at temperature 1. With one thread a sample's bits do not depend on what else is spoken meanwhile.
-   * @throws TroupeError `input_refused` for a request that cannot be spoken to, naming it; `interrupted` once `signal` is aborted.
+   * they are those at temperature 1. With one thread a sample's bits do not depend on other samples generated meanwhile.
+   * @throws TroupeError `input_refused` for a request that cannot be served, naming it; `interrupted` once `signal` is aborted.
    */
   async sample(
     requests: readonly SampleRequest[],
@@ -88,7 +88,7 @@ export class Policy {
     return Promise.all(
       requests.map((request): Sample[] | Promise<Sample[]> => {
         const bounded = this.#bounded(request);
-        if (request.n > 0 && bounded.maxTokens > 0) return batch.speak(bounded, signal);
+        if (request.n > 0 && bounded.maxTokens > 0) return batch.generate(bounded, signal);
         return Array.from({ length: request.n }, () => ({ tokenIds: [], logprobs: [], finish: 'length' }));
       }),
     );
@@ -96,7 +96,7 @@ export class Policy {
 
   /** Log-probability of each token of each row at temperature 1, given its prompt and the tokens before it. */
   async logprobs(rows: readonly ScoreRow[]): Promise<number[][]> {
-    if (!this.#speaks) throw unsupported('speaks', this.config);
+    if (!this.#generates) throw unsupported('has a language-model head', this.config);
     return this.#scores(rows, 'logprobs');
   }
 
@@ -109,7 +109,7 @@ export class Policy {
     return this.#scores(rows, 'values');
   }
 
-  /** Ends once those under way have been spoken to. */
+  /** Ends once those under way have been served. */
   async close(): Promise<void> {
     await this.#now.batch.idle();
     await this.#now.close();
@@ -118,7 +118,7 @@ export class Policy {
     this.#sessions.clear();
   }
 
-  get #speaks(): boolean {
+  get #generates(): boolean {
     return (this.config.head ?? 'lm') === 'lm';
   }
 
@@ -158,7 +158,7 @@ export class Policy {
       if (!constant) {
         return this.#session('step', () => openSession(stepGraph(config, parameterInputs(config)), { threads }));
       }
-      // Compiled for the weights when they first speak: weights that only score never need it.
+      // Compiled for the weights at their first sample: weights that only score never need it.
       own ??= openSession(stepGraph(config, parameterConstants(config, copy)), { threads });
       return own;
     };
@@ -230,7 +230,7 @@ export class Policy {
   }
 
   #checkRequest(request: SampleRequest, index: number): void {
-    if (!this.#speaks) throw unsupported('speaks', this.config);
+    if (!this.#generates) throw unsupported('has a language-model head', this.config);
     const { promptIds, n, maxTokens, temperature, topK = 0, topP = 1, minP = 0, topLogprobs = 0 } = request;
     const at = `requests[${index}]`;
     this.#checkIds(promptIds, `${at}.promptIds`);

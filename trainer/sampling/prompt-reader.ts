@@ -1,6 +1,6 @@
 /**
  * Reads prompts into keys and values. Prompts of one run are equally long and start at position 0, so what is computed of a
- * prompt does not depend on its company; a long prompt is read in pieces, so that whoever speaks already goes on between.
+ * prompt does not depend on its company; a long prompt is read in pieces, so that running samples continue in between.
  */
 import type { Feed, Feeds, Session } from '../graph/session.ts';
 import { causalMask, MASKED, type RotaryTable } from '../models/positions.ts';

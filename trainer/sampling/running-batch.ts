@@ -1,5 +1,5 @@
 /**
- * Speaks for whoever asks, one token of each sample a step. Requests join and leave between steps (Yu et al. 2022, OSDI,
+ * Generates the samples of all requests, one token of each sample a step. Requests join and leave between steps (Yu et al. 2022, OSDI,
  * "iteration-level scheduling"): prompts are read in bounded pieces between two steps, rows go to the waiting requests in
  * turn, and no request holds all of them, so neither a long prompt, nor a long sample, nor many samples hold up a short one.
  */
@@ -18,7 +18,7 @@ import {
 import { cacheNames, KeyValueCache, rowFloats } from './key-value-cache.ts';
 import { type PromptReader, type ReadPart, readPrompts } from './prompt-reader.ts';
 
-export type Speaker = PromptReader & {
+export type StepModel = PromptReader & {
   readonly step: () => Promise<Session>;
   /** What the step is fed of the weights; nothing where they are constants. */
   readonly stepParameters: Feeds;
@@ -39,8 +39,8 @@ export type RunningBatch = {
    * The n samples of a request that has been checked: n and maxTokens above 0.
    * @throws TroupeError `checkpoint_damaged` when the weights give no probabilities, `interrupted` when `signal` is aborted.
    */
-  speak(request: SampleRequest, signal?: AbortSignal): Promise<Sample[]>;
-  /** Resolves when nobody speaks or waits. */
+  generate(request: SampleRequest, signal?: AbortSignal): Promise<Sample[]>;
+  /** Resolves when no request runs or waits. */
   idle(): Promise<void>;
 };
 
@@ -61,8 +61,8 @@ type Row = { readonly asked: Asked; readonly sample: GrowingSample };
 /** Share of the rows that one request may have: the rest is for those who come later. */
 const SHARE = 0.75;
 
-export function startBatch(speaker: Speaker, limits: BatchLimits): RunningBatch {
-  const { sizes, vocabulary } = speaker;
+export function startBatch(model: StepModel, limits: BatchLimits): RunningBatch {
+  const { sizes, vocabulary } = model;
   const cache = new KeyValueCache(sizes);
   const rows: Row[] = [];
   /** In order of arrival; those that have not been read, and those that have samples left to join. */
@@ -134,7 +134,7 @@ export function startBatch(speaker: Speaker, limits: BatchLimits): RunningBatch 
       past: null,
     }));
     const { probabilities, logits, parts } = await readPrompts(
-      speaker,
+      model,
       readings,
       group.some(({ request }) => needsLogits(request)),
     );
@@ -157,7 +157,7 @@ export function startBatch(speaker: Speaker, limits: BatchLimits): RunningBatch 
       inverseTemperature: inverseTemperature(asked.request),
       past: asked.read,
     };
-    const { probabilities, logits, parts } = await readPrompts(speaker, [reading], needsLogits(asked.request));
+    const { probabilities, logits, parts } = await readPrompts(model, [reading], needsLogits(asked.request));
     asked.read = parts[0] as ReadPart;
     if (length < left) return;
     asked.first = { probabilities, logits, vocabulary };
@@ -215,13 +215,13 @@ export function startBatch(speaker: Speaker, limits: BatchLimits): RunningBatch 
   }
 
   async function step(): Promise<void> {
-    const session = await speaker.step();
+    const session = await model.step();
     const B = rows.length;
     const logits = rows.some(({ asked }) => needsLogits(asked.request));
     const names = cacheNames(sizes);
     const wanted = ['probabilities', ...(logits ? ['logits'] : []), ...names];
     const out = await session.run(
-      { ...speaker.stepParameters, ...cache.feeds(), ...positionFeeds() },
+      { ...model.stepParameters, ...cache.feeds(), ...positionFeeds() },
       Object.fromEntries(wanted.map((name) => [name, null])),
     );
     const result = (name: string) => (out[name] as Feed).data as Float32Array;
@@ -244,7 +244,7 @@ export function startBatch(speaker: Speaker, limits: BatchLimits): RunningBatch 
     for (const [row, { asked, sample }] of rows.entries()) {
       ids[row] = sample.tokenIds.at(-1) as number;
       inverse[row] = inverseTemperature(asked.request);
-      const at = speaker.rotary.rows(asked.request.promptIds.length + sample.tokenIds.length - 1, 1);
+      const at = model.rotary.rows(asked.request.promptIds.length + sample.tokenIds.length - 1, 1);
       for (let i = 0; i < half; i++) {
         const [c, s] = [at.cos.data[i] as number, at.sin.data[i] as number];
         cos[row * half + i] = c;
@@ -278,7 +278,7 @@ export function startBatch(speaker: Speaker, limits: BatchLimits): RunningBatch 
   }
 
   return {
-    speak: (request, signal) =>
+    generate: (request, signal) =>
       new Promise((resolve, reject) => {
         const onAbort = () => end(asked, gone());
         const asked: Asked = {
@@ -312,4 +312,4 @@ export function startBatch(speaker: Speaker, limits: BatchLimits): RunningBatch 
 }
 
 const gone = (): TroupeError =>
-  new TroupeError('interrupted', 'The request was withdrawn before its samples were spoken.');
+  new TroupeError('interrupted', 'The request was withdrawn before its samples were generated.');

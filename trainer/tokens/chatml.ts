@@ -1,6 +1,6 @@
 /**
  * The special tokens and the chat template of a new model: turns between `<|im_start|>` and `<|im_end|>`, tools as JSON.
- * A turn ends with its end token and nothing more, so what a model is taught of a turn is exactly what it would have said,
+ * A turn ends with its end token and nothing more, so what a model is taught of a turn is exactly what it would have generated,
  * and a longer conversation begins with the tokens of a shorter one.
  */
 

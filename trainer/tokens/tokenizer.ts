@@ -5,7 +5,7 @@
 import { Tokenizer as HuggingFaceTokenizer } from '@huggingface/tokenizers';
 import { got, TroupeError } from '../../errors.ts';
 
-/** What a model directory says about text: the contents of tokenizer.json and tokenizer_config.json. */
+/** The tokenizer files of a model directory: the contents of tokenizer.json and tokenizer_config.json. */
 export type TokenizerFiles = { readonly tokenizer: JsonObject; readonly config: JsonObject };
 type JsonObject = Readonly<Record<string, unknown>>;
 
@@ -15,7 +15,7 @@ type Encoded = { readonly ids: readonly (number | undefined)[]; readonly tokens:
 export type Tokenizer = {
   /** Token ids of a text as it stands; special tokens written in it count as such, none is added. */
   encode(text: string): number[];
-  /** As `encode`, with the tokens a model wants around a raw prompt (a `<s>` in front, say). */
+  /** As `encode`, with the tokens a model wants around a raw prompt (such as a `<s>` in front). */
   encodePrompt(text: string): number[];
   /** Text of token ids, special tokens included. Throws `input_refused` for an id outside the vocabulary. */
   decode(ids: readonly number[]): string;
@@ -128,7 +128,7 @@ export type WordRoles = {
   readonly unk?: string;
 };
 
-/** What a tokenizer.json says of special tokens, whose ids begin at 0. */
+/** The special tokens of a tokenizer.json, whose ids begin at 0. */
 export const addedTokens = (special: readonly string[]): readonly object[] =>
   special.map((content, id) => ({
     id,

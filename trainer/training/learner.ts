@@ -61,7 +61,7 @@ export async function saveLearner(
     folder,
     {
       config: open.config,
-      weights: spokenWeights(learner),
+      weights: servedWeights(learner),
       sideFiles: open.sideFiles,
       optimizer: { step, m: shaped(m), v: shaped(v) },
       state,
@@ -74,8 +74,8 @@ export async function saveLearner(
   return saved;
 }
 
-/** The weights as a model speaks with them: an adapter folded in. */
-const spokenWeights = ({ model: { config, weights, adapter, trained } }: Learner): Weights =>
+/** The weights as they are served: with the adapter merged in. */
+const servedWeights = ({ model: { config, weights, adapter, trained } }: Learner): Weights =>
   adapter === null ? weights : mergeAdapter(config, weights, adapter, trained);
 
 export const adamState = ({ step, m, v }: NonNullable<OpenModel['optimizer']>): AdamState => {

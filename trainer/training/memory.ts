@@ -1,7 +1,7 @@
 /**
- * How much memory a training run will take, said before it starts: a run that dies of it after an hour says nothing. An
+ * How much memory a training run will take, estimated before it starts: a run that dies of it after an hour gives no reason. An
  * estimate from shapes. Measured in fresh processes, as the growth of the resident set to its peak over steps of `step.ts`,
- * it says 0.95 to 1.17 times what was taken: 0.5, 4 and 10 million parameters and a vocabulary of 50,000, one to 128 rows of 8
+ * it estimates 0.95 to 1.17 times what was taken: 0.5, 4 and 10 million parameters and a vocabulary of 50,000, one to 128 rows of 8
  * to 512 tokens, whole, with an adapter and with recomputation. `test/trainer/memory-program.ts` measures it.
  */
 

@@ -60,7 +60,7 @@ export function policyLoss(name: PolicyLossName, options: PolicyLossOptions = {}
   };
 }
 
-/** What a completion and its row get from the aggregation; a row's segments are told apart once completions share it. */
+/** What a completion and its row get from the aggregation; a row's segments are distinguished once completions share it. */
 type Weighed = {
   /** Advantage and mean in one, for each token. */
   readonly weights: readonly number[];

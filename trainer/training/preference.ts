@@ -1,6 +1,6 @@
 /**
  * Learning from preferences: of two answers to one prompt the chosen one is to become likelier than the rejected one, by more than it is
- * under a reference (DPO, arXiv:2305.18290). The reference is what the run began with, or a model of its own; it speaks once, before the
+ * under a reference (DPO, arXiv:2305.18290). The reference is what the run began with, or a model of its own; it is evaluated once, before the
  * first step. Kept: sums over an answer's tokens, label smoothing. Dropped: TRL's other loss types.
  */
 import { TroupeError } from '../../errors.ts';
@@ -68,7 +68,7 @@ export async function preference(
   );
 }
 
-/** What a model says of both answers of each row, before it is trained. */
+/** The log-probabilities of both answers of each row, before training. */
 export async function referenceScores(
   model: TrainableModel,
   rows: readonly PreferenceRow[],

@@ -61,7 +61,7 @@ export type RunState = {
 
 export const runState = (state: Omit<RunState, 'format'>): RunState => ({ format: FORMAT, ...state });
 
-/** The run a checkpoint's state speaks of; null where it is none, or the state of something else. */
+/** The run of a checkpoint's state; null where it is none, or the state of something else. */
 export function readRunState(state: unknown): RunState | null {
   return isRecord(state) && state.format === FORMAT ? (state as unknown as RunState) : null;
 }
@@ -88,7 +88,7 @@ export const decodeMatrices = (matrices: NonNullable<RunState['adapter']>): Weig
 /** The settings in which two runs differ, as text for people: `lr is 0.1, it was 0.2`. */
 export function differences(now: Settings, before: Settings): string[] {
   const names = [...new Set([...Object.keys(now), ...Object.keys(before)])];
-  const text = (value: Settings[string] | undefined) => (value === undefined ? 'not said' : canonicalJson(value));
+  const text = (value: Settings[string] | undefined) => (value === undefined ? 'not given' : canonicalJson(value));
   return names
     .filter((name) => text(now[name]) !== text(before[name]))
     .map((name) => `${name} is ${text(now[name])}, it was ${text(before[name])}`);

@@ -1,5 +1,5 @@
 /**
- * Supervised fine-tuning: the model learns to say what the rows say. Means over all trained tokens of a batch, or over its sequences of
+ * Supervised fine-tuning: the model learns to generate the rows. Means over all trained tokens of a batch, or over its sequences of
  * each sequence's mean (M1-32B, arXiv:2504.09772, writes the second in its paper and trains with the first, its framework's default).
  * Kept of it: both means, all steps of a problem as one batch. Dropped: packing, which sequences laid end to end do not need.
  */

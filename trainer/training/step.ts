@@ -86,7 +86,7 @@ export type StepResult = Outcome & { readonly gradientNorm: number };
 
 /**
  * A model that can be trained. What is trained is copied into an arena, everything else is used as it is.
- * @throws TroupeError `model_unsupported` when a parameter is missing or has another shape than the configuration says.
+ * @throws TroupeError `model_unsupported` when a parameter is missing or has another shape than in the configuration.
  */
 export function trainable(
   config: ModelConfig,
@@ -197,14 +197,14 @@ async function inParts(model: TrainableModel, rows: readonly Row[], pass: Pass):
   let first = true;
   for (const { layout, part } of partsOf(rows)) {
     const session = await sessionFor(model, `${pass.key} ${layout}`, () => pass.graph(layout));
-    const said = session.outputs.includes('values') ? 'values' : 'logprobs';
+    const outputName = session.outputs.includes('values') ? 'values' : 'logprobs';
     const reports = session.outputs.filter((name) => name.startsWith('report.'));
     const batch = makeBatch(
       part.map((row) => rows[row] as Row),
       model,
       { layout },
     );
-    const wanted = Object.fromEntries(['loss', said, ...reports].map((name) => [name, null]));
+    const wanted = Object.fromEntries(['loss', outputName, ...reports].map((name) => [name, null]));
     const out = pass.gradients
       ? await runWithGradients(model, session, batch, wanted, first)
       : await session.run({ ...parameterFeeds(model), ...batch.feeds }, wanted);
@@ -217,7 +217,7 @@ async function inParts(model: TrainableModel, rows: readonly Row[], pass: Pass):
       for (const value of data) total += value;
       sums.set(name, (sums.get(name) ?? 0) + total);
     }
-    for (const [q, ofRow] of perCompletion(batch, (out[said] as Feed).data).entries()) {
+    for (const [q, ofRow] of perCompletion(batch, (out[outputName] as Feed).data).entries()) {
       logprobs[part[q] as number] = ofRow;
     }
   }

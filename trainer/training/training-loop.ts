@@ -113,7 +113,7 @@ export async function trainingLoop(
       tokens: rows.reduce((sum, row) => sum + tokensOf(row), 0),
       milliseconds,
     });
-    // A step may never leave the event loop, and then no signal would ever be heard.
+    // A step may never leave the event loop, and then no signal would ever be handled.
     await turn();
     const stops = signal?.aborted === true && !ends && !at.stopped;
     const savesBest = better && (watch.patience ?? 0) > 0;

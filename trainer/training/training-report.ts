@@ -141,7 +141,7 @@ function legendOf({ name, kind }: Line, lines: readonly Line[], index: number): 
 
 /** Round numbers that enclose the values, about five of them. */
 export function ticksOf(low: number, high: number): number[] {
-  // Numbers that differ only in their last digits are drawn as equal: ticks between them could not be told apart.
+  // Numbers that differ only in their last digits are drawn as equal: ticks between them could not be distinguished.
   const equal = high - low <= 1e-9 * Math.max(Math.abs(low), Math.abs(high), 1e-3);
   const span = equal ? Math.max(Math.abs(high), 1e-3) : high - low;
   const rough = span / 4;

@@ -1,5 +1,5 @@
 /**
- * The two graphs of a model that speaks: what reads prompts, and what speaks one token more of each sample.
+ * The two graphs for sampling: one reads prompts, one generates the next token of each sample.
  * H key-value heads, G query heads for each of them, D the width of a head.
  */
 import { plus, times, type Value } from '../graph/node.ts';

@@ -8,7 +8,7 @@ import { trainingReport } from '../trainer/training/training-report.ts';
 import type { Flags } from './command.ts';
 import { print, printJson } from './output.ts';
 
-export type Told = {
+export type TrainingResult = {
   readonly checkpoint: { readonly id: string; readonly dir: string };
   readonly progress: Progress;
   readonly from: number;
@@ -20,7 +20,10 @@ export type Told = {
 };
 
 /** What came out: a few lines for people, one document for programs. */
-export function tell(flags: Flags, { checkpoint, progress, from, best, report, data, rates, more }: Told): void {
+export function printResult(
+  flags: Flags,
+  { checkpoint, progress, from, best, report, data, rates, more }: TrainingResult,
+): void {
   const { curves, step, stopped } = progress;
   const { refused, cut, skipped } = data;
   if (!flags.json) {
