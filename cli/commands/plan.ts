@@ -281,7 +281,8 @@ async function showRun({ db }: Context, run: string, flags: Flags): Promise<numb
   if (flags.json) printJson({ run: whole, stages });
   else {
     print(`Run ${run}: ${whole.outcome ?? whole.state}.`);
-    if (stages.some(({ kind }) => kind === 'rollout'))
+    // Those of a gate are rollouts too, below its own id.
+    if (stages.some(({ job_id }) => /^\d+\/rollout$/.test(job_id!.slice(run.length + 1))))
       print('The recipes of a round take only the complete groups of its rollout.');
     print(
       table(

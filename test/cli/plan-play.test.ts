@@ -108,6 +108,7 @@ describe('a plan whose gate plays', () => {
       );
       expect(report.main.candidate).toBeCloseTo(Number(mean!.candidate), 12);
       expect(report.main.incumbent).toBeCloseTo(Number(mean!.incumbent), 12);
+      expect((await at.run(['plan', 'show', 'better-1'])).out).not.toContain('complete groups of its rollout');
       // It was the first release, which nothing was before.
       expect(report.watch).toMatchObject({ release_id: 'better-1/1', outcome: 'no_data', rollback: null });
       expect((await troupe('policies')).out.watch).toEqual(report.watch);
