@@ -3,6 +3,7 @@ import type { Command } from 'commander';
 import { EXIT, TroupeError } from '../../errors.ts';
 import { ownEvent } from '../../ingest/own-event.ts';
 import { query, rowsOf } from '../../store/db/query.ts';
+import { pendingText } from '../../store/gating/watch.ts';
 import { reasonOf, watchOf } from '../../store/gating/watching.ts';
 import { inForce, ROLLBACK, releaseId, releasesOf } from '../../store/releasing/releases.ts';
 import { projectCommand } from '../command.ts';
@@ -42,7 +43,9 @@ export function releasesCommands(program: Command): void {
           ),
         );
       if (!flags.json && watch !== null)
-        print(`Watch of release ${watch.release_id}: ${watch.outcome.replace('_', ' ')}. ${watch.reason}`);
+        print(
+          `Watch of release ${watch.release_id}: ${watch.outcome.replace('_', ' ')}. ${watch.reason} ${pendingText(watch)}`.trimEnd(),
+        );
       if (!flags.json && why !== null) print(`Rolled back: ${why}`);
       return EXIT.done;
     },

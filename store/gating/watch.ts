@@ -168,13 +168,20 @@ export function evidenceText({ metric, fall, level }: Watched, evidence: Evidenc
   return `${means} (at least ${shown(reference)} at level ${level}); the evidence for a fall by more than ${fall} is ${shown(capital)} of ${shown(needed)}`;
 }
 
+/** What a fall leads to, where it is found and nobody has acted on it yet; empty for any other report. */
+export const pendingText = ({ outcome, rollback }: WatchReport): string =>
+  outcome === 'fell' && rollback === null ? 'The map goes back once `troupe run work` looks.' : '';
+
 /** The report as Markdown. */
-export function watchMarkdown({ release_id, outcome, reason, evidence, rollback }: WatchReport): string {
+export function watchMarkdown(report: WatchReport): string {
+  const { release_id, outcome, reason, evidence, rollback } = report;
+  const pending = pendingText(report);
   const unknown = evidence === null ? 0 : evidence.before.unknown + evidence.after.unknown;
   return [
     `## Watch of release ${release_id}: ${outcome.replace('_', ' ')}`,
     '',
     reason,
+    ...(pending === '' ? [] : ['', pending]),
     ...(unknown > 0 ? ['', `Without a value: ${unknown} episodes.`] : []),
     ...(rollback === null ? [] : ['', `Rolled back to ${rollback.back_to} by release ${rollback.release_id}.`]),
   ].join('\n');

@@ -109,8 +109,14 @@ const rollbackId = (job: string): string => `${job}/rollback`;
 async function goBack({ db, log, now }: JobContext, job: string, found: WatchReport): Promise<WatchReport> {
   if (found.rollback !== null) return found;
   const all = await releasesOf(db);
-  const back = inForce(all).at(-2)!;
+  const at = all.findIndex((one) => one.release_id === found.release_id);
+  // As it was when the watched release came into force: another look may have gone back meanwhile.
+  const back = inForce(all.slice(0, at + 1)).at(-2)!;
   const release_id = rollbackId(job);
+  const last = all.at(-1)?.release_id;
+  if (last === release_id) return { ...found, rollback: { release_id, back_to: back.release_id } };
+  if (last !== found.release_id)
+    return { ...found, outcome: 'superseded', reason: `Release ${last} took its place. ${found.reason}` };
   await log.append([
     ownEvent({
       name: 'policy.released',

@@ -2,7 +2,7 @@ import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { postgresLog } from '../../ingest/log/postgres.ts';
 import { ownEvent } from '../../ingest/own-event.ts';
-import { evidenceOf, type LiveUnit, watchedBy } from '../../store/gating/watch.ts';
+import { evidenceOf, type LiveUnit, watchedBy, watchMarkdown } from '../../store/gating/watch.ts';
 import { lookAtWatches, watchNow, watchOf, watchSpec } from '../../store/gating/watching.ts';
 import { requestJob } from '../../store/jobs/jobs.ts';
 import { projectBatch } from '../../store/projecting/projector.ts';
@@ -158,7 +158,12 @@ describe('A release that is watched', () => {
   it('that fell beyond the limit is rolled back once, the whole map, with the reason', async () => {
     await watch('w3', 'r3');
     await episodes('fallen', 'c', '2026-01-01T05:00:00Z', bad);
+    // Shown before anybody acts on it; then two processes look at once.
+    const shown = await watchOf(database.db, 'r3', now());
+    expect(shown).toMatchObject({ outcome: 'fell', rollback: null });
+    expect(watchMarkdown(shown!)).toContain('The map goes back once `troupe run work` looks.');
     const reports = (await Promise.all([look(), look()])).flat();
+    for (const { rollback } of reports) expect(rollback).toEqual({ release_id: 'w3/rollback', back_to: 'r2' });
     expect(reports[0]).toMatchObject({
       outcome: 'fell',
       evidence: { before: { mean: 0.8 }, after: { units: 40, mean: 0.2 }, fell: true },
