@@ -82,6 +82,12 @@ export const SETTINGS = {
     map: true,
     about: 'model servers that the gateway passes calls on to, by name: base_url, api_key_env, models, prices',
   },
+  routes: {
+    env: 'TROUPE_ROUTES',
+    fallback: null,
+    map: true,
+    about: 'calls for a model of somebody else that a policy answers, by name: model, agent, role, policy, fallback',
+  },
   runners: {
     env: 'TROUPE_RUNNERS',
     fallback: null,

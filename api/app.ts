@@ -16,6 +16,7 @@ import type { KeyRing } from './key-ring.ts';
 import { processLog } from './log.ts';
 import { answerMalformed } from './malformed.ts';
 import { requestCounts } from './metrics.ts';
+import type { Route } from './model-routes.ts';
 import { type Offload, offloading, offloadingReads } from './offload.ts';
 import { type DocumentedRoute, documented, openapiDocument } from './openapi.ts';
 import { foreignOrigin, type OriginOptions } from './origin.ts';
@@ -52,6 +53,8 @@ export type AppOptions = OriginOptions & {
   readonly speakers: Speakers;
   /** The model servers that other models are asked of. Default: none. */
   readonly upstreams?: Upstreams;
+  /** Calls for other models that policies answer. Default: none. */
+  readonly routes?: readonly Route[];
   /** Who plays rollouts. Default: nobody. */
   readonly runners?: readonly Runner[];
   /** Who may do what. */
@@ -159,7 +162,20 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
     const { speakers, recordTimeoutMs = RECORD_TIMEOUT_MS } = options;
     const { artifacts, keys, upstreams = openUpstreams([]), recordLimit = RECORD_LIMIT } = options;
     const bound: GatewayOptions['bound'] = (policy, episode) => boundCheckpoint(db, policy, episode);
-    gatewayRoutes(app, { door, speakers, bound, upstreams, artifacts, keys, bodyLimit, recordTimeoutMs, recordLimit });
+    const waitMs = log.partitions ? recordTimeoutMs : 0;
+    const record = { recordTimeoutMs, recordLimit, waitMs };
+    gatewayRoutes(app, {
+      db,
+      door,
+      speakers,
+      bound,
+      upstreams,
+      routes: options.routes ?? [],
+      artifacts,
+      keys,
+      bodyLimit,
+      ...record,
+    });
     episodeRoutes(app, db);
     listRoutes(app, db);
     rolloutRoutes(app, { db, log, now: () => new Date(), runners: options.runners ?? [], bodyLimit });

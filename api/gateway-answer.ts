@@ -2,17 +2,22 @@
 import type { Choice, SampleAnswer, TopLogprob } from '../trainer/sampling/infer-wire.ts';
 import { bytesOfText, tokenName } from '../trainer/tokens/token-text.ts';
 import type { CompletionRequest } from './gateway-request.ts';
+import { finishOf, messageOf } from './gateway-tools.ts';
 
 export type Recorded = { readonly callId: string; readonly episodeId: string };
-export type AnswerBody = (answer: SampleAnswer, request: CompletionRequest, ids: Recorded) => Record<string, unknown>;
+export type AnswerBody = (
+  answer: SampleAnswer,
+  request: CompletionRequest,
+  ids: Recorded,
+) => Record<string, unknown> & { readonly id: string };
 
 /** The body of /v1/chat/completions. */
 export const chatBody: AnswerBody = (answer, request, ids) => ({
   ...about('chat.completion', answer, request, ids),
   choices: answer.choices.map((choice, index) => ({
     index,
-    message: { role: 'assistant', content: choice.text },
-    finish_reason: choice.finish_reason,
+    message: messageOf(choice, ids.callId, index),
+    finish_reason: finishOf(choice),
     logprobs: request.logprobs ? { content: chatLogprobs(choice, request.tokensAsIds) } : null,
     ...tokensOf(choice),
   })),
@@ -30,12 +35,13 @@ export const textBody: AnswerBody = (answer, request, ids) => ({
   })),
 });
 
+/** What stands beside the choices. */
 function about(
   object: string,
   { usage: { prompt_tokens, completion_tokens }, ...answer }: SampleAnswer,
   { model }: CompletionRequest,
   { callId, episodeId }: Recorded,
-): Record<string, unknown> {
+): ReturnType<AnswerBody> {
   return {
     id: callId,
     object,
@@ -44,14 +50,17 @@ function about(
     prompt_token_ids: answer.prompt_token_ids,
     usage: { prompt_tokens, completion_tokens, total_tokens: prompt_tokens + completion_tokens },
     system_fingerprint: answer.checkpoint,
-    troupe: {
-      episode_id: episodeId,
-      call_id: callId,
-      step_ids: answer.choices.map((_, index) => `${callId}/${index}`),
-      checkpoint_id: answer.checkpoint,
-    },
+    troupe: troupeOf(answer, { callId, episodeId }),
   };
 }
+
+/** What an answer of any dialect says of its record. */
+export const troupeOf = (answer: Pick<SampleAnswer, 'choices' | 'checkpoint'>, { callId, episodeId }: Recorded) => ({
+  episode_id: episodeId,
+  call_id: callId,
+  step_ids: answer.choices.map((_, index) => `${callId}/${index}`),
+  checkpoint_id: answer.checkpoint,
+});
 
 const tokensOf = ({ token_ids, raw_logprobs }: Choice) => ({
   token_ids,
@@ -73,7 +82,8 @@ const named = (one: Named & { readonly logprob: number | null | undefined }, byI
   return { token, token_id: one.token_id, logprob: finite(one.logprob), bytes: bytesOfText(token) };
 };
 
-const chatLogprobs = ({ token_ids, tokens, logprobs, top_logprobs = [] }: Choice, byId: boolean) =>
+/** Log-probabilities as /v1/chat/completions writes them. */
+export const chatLogprobs = ({ token_ids, tokens, logprobs, top_logprobs = [] }: Choice, byId: boolean) =>
   token_ids.map((token_id, i) => ({
     ...named({ token_id, token: tokens?.[i], logprob: logprobs[i] }, byId),
     top_logprobs: (top_logprobs[i] ?? []).map((best) => named(best, byId)),

@@ -5,6 +5,7 @@ import { toMessage } from '../ingest/formats/chat-message.ts';
 import type { SampleAnswer } from '../trainer/sampling/infer-wire.ts';
 import type { CallContext, CompletionRequest, Prompt } from './gateway-request.ts';
 import type { Sampling } from './gateway-sampling.ts';
+import { finishOf, messageOf, toolsSaid } from './gateway-tools.ts';
 
 export const SOURCE = '/gateway';
 
@@ -19,7 +20,7 @@ export type RecordedCall = {
   readonly completedAt: string;
   readonly latencyMs: number;
   /** The answer, or why there is none. */
-  readonly outcome: { readonly answer: SampleAnswer } | { readonly error: unknown };
+  readonly outcome: { readonly answer: SampleAnswer; readonly responseId: string } | { readonly error: unknown };
 };
 
 /**
@@ -29,8 +30,9 @@ export type RecordedCall = {
 export function draftsOf(call: RecordedCall): Draft[] {
   const { request, outcome } = call;
   return callDrafts(call, {
-    requested: { model: request.model, params: paramsOf(request.sampling, call.seed), ...inputOf(request.prompt) },
+    requested: { model: request.model, params: paramsOf(request, call.seed), ...inputOf(request.prompt) },
     completed: completion(call),
+    beside: toolsOf(call),
     outcome: 'error' in outcome ? (isWithdrawn(outcome.error) ? 'aborted' : 'error') : 'unknown',
   });
 }
@@ -78,7 +80,7 @@ export function callDrafts(
   ];
 }
 
-function completion({ request, seed, latencyMs, outcome }: RecordedCall): object {
+function completion({ callId, request, seed, latencyMs, outcome }: RecordedCall): object {
   const { who, sampling } = request;
   const { temperature } = sampling;
   const given = { policy: who?.kind === 'policy' ? who.name : null, seed, temperature, latency_ms: latencyMs };
@@ -86,12 +88,34 @@ function completion({ request, seed, latencyMs, outcome }: RecordedCall): object
   const { answer } = outcome;
   return {
     ...given,
-    choices: answer.choices.map(({ text, ...drawn }, index) => ({ index, content: text, ...drawn })),
+    choices: answer.choices.map((choice, index) => {
+      const { text, called, stop_text: _, ...drawn } = choice;
+      const content = called === undefined ? text : toMessage(messageOf(choice, callId, index)).content;
+      return { index, content, ...drawn, finish_reason: finishOf(choice) };
+    }),
     prompt_token_ids: answer.prompt_token_ids,
+    response_id: outcome.responseId,
     response_model: answer.model,
     checkpoint_id: answer.checkpoint,
     usage: { input_tokens: answer.usage.prompt_tokens, output_tokens: answer.usage.completion_tokens },
   };
+}
+
+/** Calls of tools, and results that a conversation brings. */
+function toolsOf({ callId, episodeId, context, request: { prompt }, completedAt, outcome }: RecordedCall): Draft[] {
+  if (!('messages' in prompt)) return [];
+  const { agent, turn } = context;
+  const where = {
+    episode_id: episodeId,
+    call_id: callId,
+    ...(agent === null ? {} : { agent_id: agent }),
+    ...(turn === null ? {} : { turn }),
+  };
+  const choices = 'answer' in outcome ? outcome.answer.choices : [];
+  const said = choices.map((choice, index) => ({ index, message: messageOf(choice, callId, index) }));
+  if (!prompt.messages.some(({ role }) => role === 'tool') && !said.some(({ message }) => message.tool_calls))
+    return [];
+  return toolsSaid(where, prompt.messages, said, { source: SOURCE, completedAt });
 }
 
 /** A prompt of token ids has no text of its own: it stands with the answer, as `prompt_token_ids`. */
@@ -104,10 +128,19 @@ function inputOf(prompt: Prompt): object {
   };
 }
 
-const paramsOf = ({ n, temperature, topK, topP, minP, maxTokens, stop, topLogprobs }: Sampling, seed: number) => ({
+const paramsOf = ({ sampling, stream, route, repeats }: CompletionRequest, seed: number) => ({
+  ...sampled(sampling),
+  seed,
+  ...(stream === null ? {} : { stream: true }),
+  ...(route === undefined ? {} : { route }),
+  // Of the Responses API: whether the first message is the instructions, and which response the input goes on from.
+  ...(repeats.instructions ? { instructions: true } : {}),
+  ...(repeats.previous_response_id ? { previous_response_id: repeats.previous_response_id } : {}),
+});
+
+const sampled = ({ n, temperature, topK, topP, minP, maxTokens, stop, topLogprobs }: Sampling) => ({
   n,
   temperature,
-  seed,
   ...(topK === 0 ? {} : { top_k: topK }),
   ...(topP === 1 ? {} : { top_p: topP }),
   ...(minP === 0 ? {} : { min_p: minP }),

@@ -4,13 +4,14 @@ import { TroupeError } from '../errors.ts';
 import { badMessage, type ChatMessage } from '../ingest/formats/chat-message.ts';
 import { isIdentifier } from '../ingest/formats/native.ts';
 import { isRecord } from '../ingest/json.ts';
-import type { SampleAsk } from '../trainer/sampling/infer-wire.ts';
+import type { PromptAsk, SampleAsk } from '../trainer/sampling/infer-wire.ts';
 import { flag, readSampling, refuse, refuseUnsupported, type Sampling, whole } from './gateway-sampling.ts';
+import { readTools, type Tool } from './gateway-tools.ts';
 import type { Spoken } from './speakers.ts';
 
 /** What is to be continued: a conversation, or a text as it stands or as token ids. */
 export type Prompt =
-  | { readonly messages: readonly ChatMessage[]; readonly tools: readonly unknown[] | null }
+  | { readonly messages: readonly ChatMessage[]; readonly tools: readonly Tool[] | null }
   | { readonly text: string }
   | { readonly ids: readonly number[] };
 
@@ -25,6 +26,12 @@ export type CompletionRequest = {
   readonly logprobs: boolean;
   /** Whether it names their tokens by ids, as vLLM does where it is asked to, and not by their texts. */
   readonly tokensAsIds: boolean;
+  /** Whether the answer is asked for as events, and whether these say what was used; null: as one body. */
+  readonly stream: { readonly usage: boolean } | null;
+  /** The route by which it came to a policy, where the model it names is another. */
+  readonly route?: string;
+  /** Fields of the body that an answer of the Responses API repeats. */
+  readonly repeats: Readonly<Record<string, unknown>>;
 };
 
 /** Who asks, where. A null is a header that was not sent. */
@@ -38,27 +45,23 @@ export type CallContext = {
 };
 
 /** As many as the OpenAI interface allows. */
-const MAX_TOP_LOGPROBS = 20;
+export const MAX_TOP_LOGPROBS = 20;
 /** New tokens of a text completion that names no limit, as in the OpenAI interface. */
 const TEXT_MAX_TOKENS = 16;
 
 /** A body of /v1/chat/completions. Throws `usage` naming the first field that cannot be done as asked. */
 export function readChatRequest(body: unknown): CompletionRequest {
-  const { model, messages, tools, ...fields } = opened(body);
-  refuseUnsupported(fields, { functions: [] });
+  const { model, messages, ...fields } = opened(body);
+  refuseUnsupported(fields, { functions: [], reasoning_effort: ['none'], audio: [] });
   if (!Array.isArray(messages) || messages.length === 0) throw refuse('messages', 'a list of messages', messages);
-  for (const [i, message] of messages.entries()) {
-    const bad = badMessage(message, `messages[${i}]`);
-    if (bad) throw new TroupeError('usage', `${bad.field} should be ${bad.expected}; it is ${bad.got}.`, bad);
-  }
-  if (tools != null && !Array.isArray(tools)) throw refuse('tools', 'a list', tools);
+  for (const [i, message] of messages.entries()) checkMessage(message, `messages[${i}]`);
   const logprobs = flag('logprobs', fields.logprobs);
   const topLogprobs = whole('top_logprobs', fields.top_logprobs, 0, MAX_TOP_LOGPROBS) ?? 0;
   if (topLogprobs > 0 && !logprobs) throw refuse('top_logprobs', '0 where logprobs is not true', topLogprobs);
   return {
     model,
     who: spokenBy(model),
-    prompt: { messages: messages as ChatMessage[], tools: (tools as readonly unknown[] | null | undefined) ?? null },
+    prompt: { messages: messages as ChatMessage[], tools: readTools(fields) },
     sampling: {
       ...readSampling(fields),
       maxTokens:
@@ -67,6 +70,8 @@ export function readChatRequest(body: unknown): CompletionRequest {
     },
     logprobs,
     tokensAsIds: tokensAsIds(fields),
+    stream: readStream(fields),
+    repeats: {},
   };
 }
 
@@ -86,16 +91,38 @@ export function readTextRequest(body: unknown): CompletionRequest {
     },
     logprobs: logprobs !== null,
     tokensAsIds: tokensAsIds(fields),
+    stream: readStream(fields),
+    repeats: {},
   };
 }
 
 const tokensAsIds = ({ return_tokens_as_token_ids: asked }: Readonly<Record<string, unknown>>): boolean =>
   flag('return_tokens_as_token_ids', asked);
 
-function opened(body: unknown): Record<string, unknown> & { readonly model: string } {
+/** Throws `usage` for what is no message of the chat interface, and for parts that a chat template cannot show a model. */
+function checkMessage(message: unknown, field: string): void {
+  const bad = badMessage(message, field);
+  if (bad) throw new TroupeError('usage', `${bad.field} should be ${bad.expected}; it is ${bad.got}.`, bad);
+  const { content } = message as ChatMessage;
+  if (!Array.isArray(content)) return;
+  const other = content.findIndex(({ type, text }) => type !== 'text' || typeof text !== 'string');
+  if (other >= 0)
+    throw refuse(`${field}.content[${other}]`, '{"type":"text","text":…}', content[other], 'A policy reads text only.');
+}
+
+function readStream({
+  stream,
+  stream_options: options,
+}: Readonly<Record<string, unknown>>): CompletionRequest['stream'] {
+  if (options != null && !isRecord(options)) throw refuse('stream_options', 'an object', options);
+  const usage = flag('stream_options.include_usage', options?.include_usage);
+  return flag('stream', stream) ? { usage } : null;
+}
+
+/** A body with a model in it. Throws `usage` for another, and for structured output, which a policy cannot be held to. */
+export function opened(body: unknown): Record<string, unknown> & { readonly model: string } {
   if (!isRecord(body)) throw refuse('body', 'a JSON object', body);
   if (typeof body.model !== 'string') throw refuse('model', 'policy:NAME or checkpoint:ID', body.model);
-  if (body.stream === true) throw refuse('stream', 'false', true, 'Answers come whole; ask without stream.');
   const format = body.response_format;
   if (format != null && !(isRecord(format) && format.type === 'text'))
     throw refuse('response_format', '{"type":"text"}', format);
@@ -112,7 +139,8 @@ function onePrompt(value: unknown): Prompt {
   throw refuse('prompt', 'one text or one list of token ids, not empty', value, 'Ask once for each prompt.');
 }
 
-function spokenBy(model: string): Spoken | null {
+/** Which model of this project a name means; null where it is of another form. */
+export function spokenBy(model: string): Spoken | null {
   const match = /^(policy|checkpoint):(.+)$/s.exec(model);
   return match && isIdentifier(match[2]) ? { kind: match[1] as Spoken['kind'], name: match[2] as string } : null;
 }
@@ -136,10 +164,13 @@ export function toAsk({ prompt, sampling, logprobs }: CompletionRequest, seed: n
   };
 }
 
-function promptOf(prompt: Prompt): Pick<SampleAsk, 'messages' | 'tools' | 'prompt' | 'prompt_ids'> {
+/** A prompt as the sampling process takes it. */
+export function promptOf(prompt: Prompt): PromptAsk {
   if ('text' in prompt) return { prompt: prompt.text };
   if ('ids' in prompt) return { prompt_ids: prompt.ids };
-  return { messages: prompt.messages, ...(prompt.tools === null ? {} : { tools: prompt.tools }) };
+  // What newer clients call developer, chat templates call system.
+  const messages = prompt.messages.map((one) => (one.role === 'developer' ? { ...one, role: 'system' } : one));
+  return { messages, ...(prompt.tools === null ? {} : { tools: prompt.tools }) };
 }
 
 export const CONTEXT_HEADERS = {

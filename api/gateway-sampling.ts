@@ -56,7 +56,7 @@ export const readSampling = (
   topK: fields.top_k === -1 ? 0 : (whole('top_k', fields.top_k, 0) ?? 0),
   topP: real('top_p', fields.top_p, 'a number above 0 and at most 1', (x) => x > 0 && x <= 1) ?? 1,
   minP: real('min_p', fields.min_p, 'a number from 0 to 1', (x) => x >= 0 && x <= 1) ?? 0,
-  stop: stops(fields.stop),
+  stop: readStops('stop', fields.stop),
   rawLogprobs: flag('raw_logprobs', fields.raw_logprobs),
 });
 
@@ -88,9 +88,10 @@ function real(field: string, value: unknown, expected: string, fits: (x: number)
   throw refuse(field, expected, value);
 }
 
-function stops(value: unknown): readonly string[] {
+/** Texts that end a sample. */
+export function readStops(field: string, value: unknown): readonly string[] {
   const list = value == null ? [] : typeof value === 'string' ? [value] : value;
   if (Array.isArray(list) && list.length <= 16 && list.every((stop) => typeof stop === 'string' && stop !== ''))
     return list;
-  throw refuse('stop', 'a text, or a list of at most 16 texts that are not empty', value);
+  throw refuse(field, 'a text, or a list of at most 16 texts that are not empty', value);
 }

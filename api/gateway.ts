@@ -13,7 +13,7 @@ import { draftsOf, type RecordedCall } from './gateway-record.ts';
 import { type CallContext, type CompletionRequest, toAsk } from './gateway-request.ts';
 import { type Speakers, type Spoken, unknownModel } from './speakers.ts';
 
-export type GatewayAnswer = { readonly body: Record<string, unknown>; readonly recorded: boolean };
+export type GatewayAnswer = { readonly body: ReturnType<AnswerBody>; readonly recorded: boolean };
 
 export type GatewayOptions = {
   readonly door: Door;
@@ -31,6 +31,8 @@ const MAX_SEED = 2 ** 31;
 export type CallOptions = {
   readonly bodyOf: AnswerBody;
   readonly signal: AbortSignal;
+  /** Whether somebody else answers where nobody speaks for the policy: nothing is recorded of that here. */
+  readonly passesOn?: boolean;
   /** Called with the ids of a call that is recorded, answered or failed. */
   readonly onCall: (ids: { readonly callId: string; readonly episodeId: string }) => void;
 };
@@ -42,7 +44,7 @@ export type CallOptions = {
 export async function complete(
   request: CompletionRequest,
   context: CallContext,
-  { door, speakers, bound, recordTimeoutMs, bodyOf, signal, onCall }: GatewayOptions & CallOptions,
+  { door, speakers, bound, recordTimeoutMs, bodyOf, signal, onCall, passesOn = false }: GatewayOptions & CallOptions,
 ): Promise<GatewayAnswer> {
   const { who } = request;
   if (who === null) throw unknownModel(request.model, await speakers.models());
@@ -69,12 +71,18 @@ export async function complete(
     const error = signal.aborted
       ? new TroupeError('interrupted', 'Whoever asked went away before the answer.', { cause: failed })
       : failed;
+    if (passesOn && isNobodyThere(error)) throw error;
     // A request that was refused is no call; one that a policy could not answer is.
     if (!(error instanceof TroupeError) || ERRORS[error.code].status >= 500) await keep({ error });
     throw error;
   }
-  return { recorded: await keep({ answer }), body: bodyOf(answer, request, { callId, episodeId }) };
+  const body = bodyOf(answer, request, { callId, episodeId });
+  return { recorded: await keep({ answer, responseId: body.id }), body };
 }
+
+/** Whether an error says that nobody speaks for a policy now. */
+export const isNobodyThere = (error: unknown): boolean =>
+  error instanceof TroupeError && (error.code === 'unreachable' || error.code === 'not_found');
 
 const recorded = (door: Door, call: RecordedCall, timeoutMs: number): Promise<boolean> =>
   record(door, async () => draftsOf(call), timeoutMs);

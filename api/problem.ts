@@ -92,16 +92,39 @@ export function sendProblem(error: unknown, request: FastifyRequest, reply: Fast
   if (problem.code === 'internal')
     request.log.error({ err: error, method: request.method, route: routeOf(request) }, UNEXPECTED);
   if (isRetriable(problem.code)) reply.header('retry-after', RETRY_AFTER_S);
-  // Clients of the OpenAI API look for the sentence under `error`.
-  const { detail, code, field } = problem;
-  const forModelClients = /\/v1\/(?:(?:chat\/)?completions|responses|embeddings|models)$/.test(pathOf(request.url))
-    ? { error: { message: detail, type: code, param: field ?? null, code } }
-    : {};
+  const path = pathOf(request.url);
+  const isAnthropic = /\/v1\/messages(?:\/count_tokens)?$/.test(path);
+  const isOpenai = /\/v1\/(?:(?:chat\/)?completions|responses|embeddings|models)$/.test(path);
+  const body = isAnthropic ? forAnthropic(problem) : isOpenai ? forOpenai(problem) : problem;
   return reply
     .code(problem.status)
-    .header('content-type', 'application/problem+json; charset=utf-8')
-    .send(JSON.stringify({ ...problem, ...forModelClients }));
+    .header('content-type', `application/${isAnthropic ? 'json' : 'problem+json'}; charset=utf-8`)
+    .send(JSON.stringify(body));
 }
+
+/** Clients of the OpenAI API look for the sentence under `error`. */
+const forOpenai = (problem: Problem) => {
+  const { detail, code, field } = problem;
+  return { ...problem, error: { message: detail, type: code, param: field ?? null, code } };
+};
+
+/** Names of errors in Anthropic's API, by status. */
+const ANTHROPIC: Readonly<Record<number, string>> = {
+  401: 'authentication_error',
+  403: 'permission_error',
+  404: 'not_found_error',
+  413: 'request_too_large',
+  429: 'rate_limit_error',
+  503: 'overloaded_error',
+  504: 'timeout_error',
+};
+
+/** Clients of Anthropic's API look for `error` beside a `type` that says so, which is why this is no problem+json. */
+const forAnthropic = (problem: Problem) => {
+  const { detail: message, status } = problem;
+  const type = ANTHROPIC[status] ?? (status < 500 ? 'invalid_request_error' : 'api_error');
+  return { ...problem, type: 'error', error: { type, message } };
+};
 
 const isRetriable = (code: string): boolean => Object.hasOwn(ERRORS, code) && ERRORS[code as ErrorCode].retriable;
 const pathOf = (url: string): string => url.split('?', 1)[0]!;

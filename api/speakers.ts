@@ -6,7 +6,7 @@ import { got, TroupeError } from '../errors.ts';
 import type { Db } from '../store/db/pool.ts';
 import { type NotNull, query, rowsOf, scalarOf, sql } from '../store/db/query.ts';
 import type { InferClient } from '../trainer/sampling/infer-client.ts';
-import type { SampleAnswer, SampleAsk } from '../trainer/sampling/infer-wire.ts';
+import type { PromptAnswer, PromptAsk, SampleAnswer, SampleAsk } from '../trainer/sampling/infer-wire.ts';
 
 /** An own model, as requests name it: the weights a policy has now, or one checkpoint. */
 export type Spoken = { readonly kind: 'policy' | 'checkpoint'; readonly name: string };
@@ -19,11 +19,13 @@ export type Speakers = {
    * `interrupted` once `signal` is aborted; the process then draws no more for it.
    */
   readonly speak: (who: Spoken, ask: SampleAsk, options?: SpeakOptions) => Promise<SampleAnswer>;
+  /** Token ids of a prompt, as the model would read it. Throws `not_found` and `unreachable` as `speak` does. */
+  readonly prompt: (who: Spoken, ask: PromptAsk) => Promise<PromptAnswer>;
   /** Names that are answered now, such as `policy:solver`, sorted. */
   readonly models: () => Promise<readonly string[]>;
 };
 
-export type SpeakerClient = Pick<InferClient, 'sample' | 'status' | 'close'>;
+export type SpeakerClient = Pick<InferClient, 'sample' | 'prompt' | 'status' | 'close'>;
 
 type Registered = { readonly policy: string; readonly address: string };
 
@@ -71,16 +73,16 @@ export function registeredSpeakers(
   };
 
   /** Tries each process that may speak for the name, the newest first; undefined where none of them is there. */
-  const attempt = async (
+  const attempt = async <T>(
     who: Spoken,
-    ask: SampleAsk,
-    { fresh, ...options }: SpeakOptions & { readonly fresh: boolean },
-  ): Promise<SampleAnswer | undefined> => {
+    ask: (client: SpeakerClient, model: string) => Promise<T>,
+    fresh: boolean,
+  ): Promise<T | undefined> => {
     for (const { policy, address } of await processes(fresh)) {
       try {
         const client = clientAt(address);
         const model = who.kind === 'policy' ? (policy === who.name ? policy : null) : await modelWith(client, who.name);
-        if (model !== null) return await client.sample({ ...ask, model }, options);
+        if (model !== null) return await ask(client, model);
       } catch (error) {
         if (!(error instanceof TroupeError) || error.code !== 'unreachable') throw error;
       }
@@ -101,16 +103,17 @@ export function registeredSpeakers(
     return [...names].sort();
   };
 
+  const answered = async <T>(who: Spoken, ask: (client: SpeakerClient, model: string) => Promise<T>): Promise<T> => {
+    // With the same seed a question can be asked again without harm, so one that was cut off is asked once more.
+    const answer = (await attempt(who, ask, false)) ?? (await attempt(who, ask, true));
+    if (answer !== undefined) return answer;
+    throw await silence(db, who, await models());
+  };
+
   return {
     models,
-    speak: async (who, ask, options = {}) => {
-      // With the same seed a question can be asked again without harm, so one that was cut off is asked once more.
-      const answer =
-        (await attempt(who, ask, { ...options, fresh: false })) ??
-        (await attempt(who, ask, { ...options, fresh: true }));
-      if (answer) return answer;
-      throw await silence(db, who, await models());
-    },
+    speak: (who, ask, options = {}) => answered(who, (client, model) => client.sample({ ...ask, model }, options)),
+    prompt: (who, ask) => answered(who, (client, model) => client.prompt({ ...ask, model })),
     close: () => forget(new Set()),
   };
 }

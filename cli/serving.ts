@@ -47,6 +47,7 @@ export async function openServing(context: Context, options: ServingOptions): Pr
     { connectInfer },
     { openUpstreams },
     { readUpstreams },
+    { readRoutes },
     { readRunners },
     { openReader },
   ] = await Promise.all([
@@ -56,6 +57,7 @@ export async function openServing(context: Context, options: ServingOptions): Pr
     import('../trainer/sampling/infer-client.ts'),
     import('../api/upstream/upstreams.ts'),
     import('../api/upstream/settings.ts'),
+    import('../api/model-routes.ts'),
     import('../trainer/rollouts/runners.ts'),
     import('../store/db/reader.ts'),
   ]);
@@ -67,7 +69,9 @@ export async function openServing(context: Context, options: ServingOptions): Pr
   const keys = openKeyRing(db, { firstKey, ...(alone ? { seal: sealedKeys(sealed, context.sealSecret) } : {}) });
   const exposed = await options.exposed(() => keys.required());
   const speakers = registeredSpeakers(db, connectInfer);
-  const upstreams = openUpstreams(role === 'ingest' ? [] : readUpstreams(config.upstreams, process.env));
+  const servers = role === 'ingest' ? [] : readUpstreams(config.upstreams, process.env);
+  const routes = role === 'ingest' ? [] : readRoutes(config.routes, servers);
+  const upstreams = openUpstreams(servers);
   const [offload, reads] = [options.offload?.(exposed), options.reads?.(exposed)];
   const reader = openedOnce(() => openReader(context.database));
   const app = await buildApp({
@@ -78,6 +82,7 @@ export async function openServing(context: Context, options: ServingOptions): Pr
     redactor: offload ? together(redactor, offload) : redactor,
     speakers,
     upstreams,
+    routes,
     runners: role === 'ingest' ? [] : readRunners(config.runners),
     keys,
     reader: reader.open,

@@ -47,12 +47,8 @@ async function prove(context: Context, python: string, { scratch, say }: Setting
     say(lines.at(-1)!);
     ok &&= fine;
   };
-  const speakers = {
-    models: async () => [],
-    speak: async () => {
-      throw new Error('nobody speaks here');
-    },
-  };
+  const nobody = () => Promise.reject(new Error('nobody speaks here'));
+  const speakers = { models: async () => [], speak: nobody, prompt: nobody };
   const app = await buildApp({
     db,
     log,

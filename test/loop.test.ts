@@ -121,6 +121,7 @@ describe('the loop', () => {
     const { db } = fresh;
     const speakers = {
       models: async () => ['policy:team'],
+      prompt: () => Promise.reject(new Error('nobody asks for prompts')),
       speak: async (
         _: unknown,
         ask: {

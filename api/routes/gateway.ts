@@ -2,23 +2,34 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { isRecord } from '../../ingest/json.ts';
+import type { Db } from '../../store/db/pool.ts';
 import { type JsonBody, readJson } from '../checked-body.ts';
-import { complete, type GatewayOptions } from '../gateway.ts';
+import { messagesBody, messagesEvents } from '../dialects/messages-answer.ts';
+import { readMessagesPrompt, readMessagesRequest } from '../dialects/messages-request.ts';
+import { responsesBody, responsesEvents } from '../dialects/responses-answer.ts';
+import { type Recall, readResponsesRequest } from '../dialects/responses-request.ts';
+import { complete, type GatewayOptions, isNobodyThere } from '../gateway.ts';
 import { type AnswerBody, chatBody, textBody } from '../gateway-answer.ts';
+import { chatEvents, type EventsOf, streamText, textEvents } from '../gateway-events.ts';
 import {
   CONTEXT_HEADERS,
   type CompletionRequest,
+  opened,
+  promptOf,
   readChatRequest,
   readContext,
   readTextRequest,
+  spokenBy,
 } from '../gateway-request.ts';
 import { refuse } from '../gateway-sampling.ts';
+import { type Route, routeOf } from '../model-routes.ts';
 import { documented, type RouteDoc } from '../openapi.ts';
-import { unknownModel } from '../speakers.ts';
+import { type RecallOptions, recall } from '../recall.ts';
+import { type Spoken, unknownModel } from '../speakers.ts';
 import { untilGone } from '../until-gone.ts';
-import { type ForwardOptions, forward, idHeaders } from '../upstream/forward.ts';
+import { type ForwardOptions, forward, forwardCount, idHeaders } from '../upstream/forward.ts';
 import type { Kind } from '../upstream/record.ts';
-import type { Upstreams } from '../upstream/upstreams.ts';
+import type { Found, Upstreams } from '../upstream/upstreams.ts';
 
 const LogProb = Type.Object({
   token: Type.String({
@@ -38,7 +49,7 @@ const TextLogprobs = Type.Object({
 });
 const drawn = {
   index: Type.Integer(),
-  finish_reason: Type.Enum(['stop', 'length']),
+  finish_reason: Type.Enum(['stop', 'length', 'tool_calls']),
   token_ids: Type.Array(Type.Integer()),
   raw_logprobs: Type.Optional(Type.Array(Type.Number(), { description: 'at temperature 1 with nothing cut' })),
 };
@@ -64,7 +75,11 @@ const ChatCompletion = Type.Object(
     choices: Type.Array(
       Type.Object({
         ...drawn,
-        message: Type.Object({ role: Type.Literal('assistant'), content: Type.String() }),
+        message: Type.Object({
+          role: Type.Literal('assistant'),
+          content: Type.Union([Type.String(), Type.Null()]),
+          tool_calls: Type.Optional(Type.Array(Type.Unknown())),
+        }),
         logprobs: Type.Union([ChatLogprobs, Type.Null()]),
       }),
     ),
@@ -95,7 +110,10 @@ const asked = {
   return_tokens_as_token_ids: Type.Optional(
     Type.Boolean({ description: 'true: log-probabilities name tokens `token_id:N`, not by their text' }),
   ),
-  stream: Type.Optional(Type.Boolean({ description: 'only a configured server streams' })),
+  stream: Type.Optional(
+    Type.Boolean({ description: 'true: server-sent events; a policy sends them once its answer is whole' }),
+  ),
+  stream_options: Type.Optional(Type.Object({ include_usage: Type.Optional(Type.Boolean()) })),
 };
 const ChatRequest = Type.Object(
   {
@@ -124,6 +142,30 @@ const Models = Type.Object({
   ),
 });
 
+/** How one address of the gateway reads a request for a policy, and writes the answer. */
+type Dialect = {
+  readonly kind: Kind;
+  readonly read: (body: unknown, recall: Recall) => CompletionRequest | Promise<CompletionRequest>;
+  readonly bodyOf: AnswerBody;
+  readonly eventsOf: EventsOf;
+};
+const CHAT: Dialect = { kind: 'chat', read: readChatRequest, bodyOf: chatBody, eventsOf: chatEvents };
+const TEXT: Dialect = { kind: 'text', read: readTextRequest, bodyOf: textBody, eventsOf: textEvents };
+
+const MESSAGES: Dialect = {
+  kind: 'messages',
+  read: readMessagesRequest,
+  bodyOf: messagesBody,
+  eventsOf: messagesEvents,
+};
+
+const RESPONSES: Dialect = {
+  kind: 'responses',
+  read: readResponsesRequest,
+  bodyOf: responsesBody,
+  eventsOf: responsesEvents,
+};
+
 const RECORDED = 'all choices; the header Troupe-Recorded says whether the log has them';
 const CHAT_DOC: RouteDoc = {
   summary:
@@ -146,12 +188,27 @@ const TEXT_DOC: RouteDoc = {
 const PASSED_ON =
   'what the server answered, with its status; streamed where it streams, recorded at the end (Troupe-Recorded: later)';
 const RESPONSES_DOC: RouteDoc = {
-  summary: 'A response of the Responses API by a configured model server, passed on as it comes and recorded.',
+  summary: 'An answer in the OpenAI Responses API, by a policy of this project or a configured model server, recorded.',
   tag: 'gateway',
   scope: 'ingest',
   headers: CONTEXT_HEADERS,
   body: { types: ['application/json'], schema: AnyRequest },
   answers: { 200: { about: PASSED_ON } },
+};
+const MESSAGES_DOC: RouteDoc = {
+  summary: "An answer in Anthropic's Messages API, by a policy of this project or a configured model server, recorded.",
+  tag: 'gateway',
+  scope: 'ingest',
+  headers: CONTEXT_HEADERS,
+  body: { types: ['application/json'], schema: AnyRequest },
+  answers: { 200: { about: RECORDED } },
+};
+const COUNT_DOC: RouteDoc = {
+  summary: "The tokens of a request of Anthropic's Messages API, counted by a policy or a configured model server.",
+  tag: 'gateway',
+  scope: 'ingest',
+  body: { types: ['application/json'], schema: AnyRequest },
+  answers: { 200: { about: 'the count', schema: Type.Object({ input_tokens: Type.Integer() }) } },
 };
 const EMBEDDINGS_DOC: RouteDoc = {
   summary: 'Embeddings by a configured model server, recorded as a call without candidates.',
@@ -171,66 +228,155 @@ const MODELS_DOC: RouteDoc = {
 /** A model of this project. */
 const OWN = /^(?:policy|checkpoint):/;
 
+/** A call of which nothing is known but its model. */
+const NOBODY = { agent: null, role: null };
+
 /** The base of every gateway address, and the same with its context in the path. */
 const BASES = ['', '/e/:episode/a/:agent'] as const;
 
-type RouteOptions = GatewayOptions & ForwardOptions & { readonly bodyLimit: number; readonly upstreams: Upstreams };
+type RouteOptions = GatewayOptions &
+  ForwardOptions &
+  RecallOptions & {
+    readonly db: Db;
+    readonly bodyLimit: number;
+    readonly upstreams: Upstreams;
+    readonly routes: readonly Route[];
+  };
 
 export function gatewayRoutes(app: FastifyInstance, options: RouteOptions): void {
-  const { speakers, upstreams, bodyLimit } = options;
-  const models = async () => [...(await speakers.models()), ...(await upstreams.models())];
-
-  /** What a call to a model that is not ours is answered; null for one of ours, and for a body that names none. */
-  const elsewhere = async (kind: Kind, { value, bytes }: JsonBody, request: FastifyRequest, reply: FastifyReply) => {
-    if (!isRecord(value) || typeof value.model !== 'string' || OWN.test(value.model)) return null;
-    const found = upstreams.find(value.model);
-    if (found === null) return null;
-    const context = readContext(request.headers, request.params as PathContext);
-    const call = { ...found, kind, request: value, bytes, headers: request.headers, context, signal: untilGone(reply) };
-    return forward(call, reply, options);
+  const { speakers, upstreams, routes, bodyLimit } = options;
+  const models = async () => {
+    const routed = routes.map(({ model }) => model).filter((model) => !model.endsWith('*'));
+    const others = new Set([...routed, ...(await upstreams.models())]);
+    return [...(await speakers.models()), ...[...others].sort()];
   };
-  const onlyElsewhere = (kind: Kind) => async (request: FastifyRequest, reply: FastifyReply) => {
-    const read = await readJson(request, bodyLimit);
-    const answered = await elsewhere(kind, read, request, reply);
-    if (answered !== null) return answered;
-    const model = isRecord(read.value) ? read.value.model : undefined;
-    if (typeof model !== 'string') throw refuse('model', "a configured server's model", model);
-    if (!OWN.test(model)) throw unknownModel(model, await models());
-    throw refuse('model', "a configured server's model", model, 'Policies answer chat and text completions.');
-  };
+  const contextOf = ({ headers, params }: FastifyRequest) => readContext(headers, params as PathContext);
 
-  const answer =
-    (kind: Kind, read: (body: unknown) => CompletionRequest, bodyOf: AnswerBody) =>
-    async (request: FastifyRequest, reply: FastifyReply) => {
-      const context = readContext(request.headers, request.params as PathContext);
-      const sent = await readJson(request, bodyLimit);
-      const answered = await elsewhere(kind, sent, request, reply);
-      if (answered !== null) return answered;
-      const asked = read(sent.value);
-      if (asked.who === null) throw unknownModel(asked.model, await models());
-      const { body, recorded } = await complete(asked, context, {
-        ...options,
-        bodyOf,
+  type Ask = { readonly sent: JsonBody; readonly request: FastifyRequest; readonly reply: FastifyReply };
+
+  /** A call that a model server answers. */
+  const pass = (kind: Kind, found: Found, { sent, request, reply }: Ask, flags: readonly string[] = []) =>
+    forward(
+      {
+        ...found,
+        kind,
+        request: sent.value as Record<string, unknown>,
+        bytes: sent.bytes,
+        headers: request.headers,
+        context: contextOf(request),
+        flags,
         signal: untilGone(reply),
-        onCall: (ids) => void reply.headers(idHeaders(ids)),
-      });
-      return reply
-        .header('troupe-recorded', String(recorded))
-        .header('content-type', 'application/json; charset=utf-8')
-        .send(JSON.stringify(body));
+      },
+      reply,
+      options,
+    );
+  /** A call that a policy answers: the one that is named, or the one of a route. */
+  const speak = async (
+    { read, bodyOf, eventsOf }: Dialect,
+    { sent, request, reply }: Ask,
+    route: Route | null,
+  ): Promise<FastifyReply> => {
+    const context = contextOf(request);
+    const asked = await read(sent.value, (id) => recall(options.db, id, { ...options, episode: context.episode }));
+    const routed = route && { who: { kind: 'policy', name: route.policy } as const, route: route.name };
+    const { body, recorded } = await complete({ ...asked, ...routed }, context, {
+      ...options,
+      bodyOf,
+      signal: untilGone(reply),
+      onCall: (ids) => void reply.headers(idHeaders(ids)),
+      passesOn: route !== null && route.fallback !== null,
+    });
+    reply.header('troupe-recorded', String(recorded));
+    return asked.stream === null
+      ? reply.header('content-type', 'application/json; charset=utf-8').send(JSON.stringify(body))
+      : reply
+          .headers({ 'content-type': 'text/event-stream; charset=utf-8', 'cache-control': 'no-cache' })
+          .send(streamText(eventsOf(body, asked)));
+  };
+
+  /** What a route's policy answers, or the model that stands in for it: the header Troupe-Route says which. */
+  const byRoute = async <T>(
+    route: Route,
+    reply: FastifyReply,
+    answers: { readonly policy: () => Promise<T>; readonly fallback: (found: Found) => Promise<T> },
+  ): Promise<T> => {
+    reply.header('troupe-route', route.name);
+    try {
+      return await answers.policy();
+    } catch (error) {
+      const found = route.fallback === null ? null : upstreams.find(route.fallback);
+      if (found === null || !isNobodyThere(error)) throw error;
+      reply.header('troupe-route', `${route.name}; fallback`);
+      return answers.fallback(found);
+    }
+  };
+  /** The model that a body names, and the route and the server for it, where it is none of ours. */
+  const placeOf = ({ sent: { value }, request }: Ask) => {
+    const model = isRecord(value) && typeof value.model === 'string' ? value.model : null;
+    const foreign = model !== null && !OWN.test(model) ? model : null;
+    return {
+      model,
+      route: foreign === null ? null : routeOf(routes, foreign, contextOf(request)),
+      found: foreign === null ? null : upstreams.find(foreign),
     };
+  };
+
+  const answer = (dialect: Dialect) => async (request: FastifyRequest, reply: FastifyReply) => {
+    const ask: Ask = { sent: await readJson(request, bodyLimit), request, reply };
+    const { model, route, found } = placeOf(ask);
+    if (route !== null)
+      return byRoute(route, reply, {
+        policy: () => speak(dialect, ask, route),
+        fallback: (server) => pass(dialect.kind, server, ask, ['route_fallback']),
+      });
+    if (found !== null) return pass(dialect.kind, found, ask);
+    if (model !== null && spokenBy(model) === null) throw unknownModel(model, await models());
+    return speak(dialect, ask, null);
+  };
+  const count = async (request: FastifyRequest, reply: FastifyReply) => {
+    const ask: Ask = { sent: await readJson(request, bodyLimit), request, reply };
+    const { model, ...fields } = opened(ask.sent.value);
+    const { route, found } = placeOf(ask);
+    const own = async (who: Spoken): Promise<object> => {
+      const { prompt_token_ids: ids } = await speakers.prompt(who, promptOf(readMessagesPrompt(fields)));
+      return { input_tokens: ids.length };
+    };
+    const other = (server: Found): Promise<object> => {
+      const { value, bytes } = ask.sent;
+      const sent = { request: value as Record<string, unknown>, bytes, headers: request.headers };
+      return forwardCount({ ...server, ...sent, signal: untilGone(reply) }, reply, options);
+    };
+    if (route !== null)
+      return byRoute(route, reply, { policy: () => own({ kind: 'policy', name: route.policy }), fallback: other });
+    if (found !== null) return other(found);
+    const who = spokenBy(model);
+    if (who === null) throw unknownModel(model, await models());
+    return own(who);
+  };
+  const embed = async (request: FastifyRequest, reply: FastifyReply) => {
+    const ask: Ask = { sent: await readJson(request, bodyLimit), request, reply };
+    const { model, found } = placeOf(ask);
+    if (found !== null) return pass('embeddings', found, ask);
+    if (model === null)
+      throw refuse('model', "a configured server's model", (ask.sent.value as { model?: unknown })?.model);
+    if (!OWN.test(model)) throw unknownModel(model, await models());
+    throw refuse('model', "a configured server's model", model, 'Policies embed no text.');
+  };
   for (const base of BASES) {
-    app.post(`${base}/v1/chat/completions`, documented(CHAT_DOC), answer('chat', readChatRequest, chatBody));
-    app.post(`${base}/v1/completions`, documented(TEXT_DOC), answer('text', readTextRequest, textBody));
-    app.post(`${base}/v1/responses`, documented(RESPONSES_DOC), onlyElsewhere('responses'));
-    app.post(`${base}/v1/embeddings`, documented(EMBEDDINGS_DOC), onlyElsewhere('embeddings'));
+    app.post(`${base}/v1/chat/completions`, documented(CHAT_DOC), answer(CHAT));
+    app.post(`${base}/v1/completions`, documented(TEXT_DOC), answer(TEXT));
+    app.post(`${base}/v1/responses`, documented(RESPONSES_DOC), answer(RESPONSES));
+    app.post(`${base}/v1/messages`, documented(MESSAGES_DOC), answer(MESSAGES));
+    app.post(`${base}/v1/messages/count_tokens`, documented(COUNT_DOC), count);
+    app.post(`${base}/v1/embeddings`, documented(EMBEDDINGS_DOC), embed);
     app.get(`${base}/v1/models`, documented(MODELS_DOC), async () => ({
       object: 'list',
       data: (await models()).map((id) => ({
         id,
         object: 'model',
         created: 0,
-        owned_by: OWN.test(id) ? 'troupe' : (upstreams.find(id)?.upstream.name ?? 'upstream'),
+        owned_by:
+          OWN.test(id) || routeOf(routes, id, NOBODY) ? 'troupe' : (upstreams.find(id)?.upstream.name ?? 'upstream'),
       })),
     }));
   }

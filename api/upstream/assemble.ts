@@ -2,7 +2,7 @@
  * The pieces of a streamed answer put together: the body that the same request would have had without `stream`. What a piece adds is
  * appended, what it states is kept, the last one wins; fields of other servers are kept by the same rule. Pure.
  */
-import { isRecord } from '../../ingest/json.ts';
+import { isRecord, parseRecord } from '../../ingest/json.ts';
 
 export type Assembler = {
   /** Takes one piece; true where it holds output of the model. */
@@ -143,6 +143,53 @@ function withText(content: unknown, place: unknown, delta: string): unknown[] {
   while (parts.length <= at) parts.push({ type: 'output_text', text: '' });
   parts[at] = { ...parts[at], text: `${parts[at].text ?? ''}${delta}` };
   return parts;
+}
+
+/** For /v1/messages: blocks by their place, what is stated at the end over what was stated at the beginning. */
+export function messageEvents(): Assembler {
+  let message: Fields | null = null;
+  const blocks = new Map<number, Fields>();
+  const written = new Map<number, string>();
+  return {
+    take: (event) => {
+      if (!isRecord(event)) return false;
+      const { type, index, delta, usage } = event;
+      if (type === 'message_start' && isRecord(event.message)) message = { ...event.message };
+      else if (type === 'error') message = { ...message, error: event.error ?? event };
+      else if (type === 'message_delta') {
+        const counted = isRecord(message?.usage) ? message.usage : {};
+        message = {
+          ...message,
+          ...(isRecord(delta) ? delta : {}),
+          usage: { ...counted, ...(isRecord(usage) ? usage : {}) },
+        };
+      }
+      const place = Number.isSafeInteger(index) ? (index as number) : -1;
+      if (type === 'content_block_start' && isRecord(event.content_block))
+        blocks.set(place, { ...event.content_block });
+      const block = blocks.get(place);
+      if (type !== 'content_block_delta' || block === undefined || !isRecord(delta)) return false;
+      if (typeof delta.partial_json === 'string') written.set(place, (written.get(place) ?? '') + delta.partial_json);
+      for (const name of ['text', 'thinking', 'signature'])
+        if (typeof delta[name] === 'string') block[name] = `${block[name] ?? ''}${delta[name]}`;
+      if (delta.citation !== undefined) block.citations = extended(block.citations, [delta.citation]);
+      return true;
+    },
+    body: () => {
+      if (message === null) return null;
+      const content = [...blocks.entries()]
+        .sort(([a], [b]) => a - b)
+        .map(([place, block]) => read(block, written.get(place)));
+      return { ...message, ...(message.type === 'message' ? { content } : {}) };
+    },
+  };
+}
+
+/** A block with its input, which comes as JSON text in pieces; one that was cut off has what came of it. */
+function read(block: Fields, json: string | undefined): Fields {
+  if (json === undefined || json === '') return block;
+  const parsed = parseRecord(json);
+  return { ...block, input: 'value' in parsed ? parsed.value : json };
 }
 
 /** For answers that are never streamed. */

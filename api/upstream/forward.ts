@@ -18,6 +18,7 @@ import { processLog } from '../log.ts';
 import { sayFailure } from './connection.ts';
 import { type Heard, isStream, listen } from './heard.ts';
 import { type Kind, upstreamDrafts } from './record.ts';
+import { ANTHROPIC_VERSION, keyHeaders } from './settings.ts';
 import type { Found } from './upstreams.ts';
 
 export type ForwardOptions = {
@@ -36,6 +37,8 @@ export type Forwarded = Found & {
   readonly bytes: Uint8Array;
   readonly headers: IncomingHttpHeaders;
   readonly context: CallContext;
+  /** What is noted of the call in its record. */
+  readonly flags?: readonly string[];
   readonly signal: AbortSignal;
 };
 
@@ -43,12 +46,13 @@ const PATHS: Readonly<Record<Kind, string>> = {
   chat: '/chat/completions',
   text: '/completions',
   responses: '/responses',
+  messages: '/messages',
   embeddings: '/embeddings',
 };
 /** Headers that mean something to a model server, and to whoever asked it. */
-const SENT_ON = /^(?:accept|user-agent|idempotency-key|openai-.+|x-stainless-.+|http-referer|x-title)$/;
+const SENT_ON = /^(?:accept|user-agent|idempotency-key|openai-.+|anthropic-.+|x-stainless-.+|http-referer|x-title)$/;
 const SENT_BACK =
-  /^(?:content-type|content-encoding|retry-after|retry-after-ms|x-should-retry|x-request-id|x-ratelimit-.+|openai-.+)$/;
+  /^(?:content-type|content-encoding|retry-after|retry-after-ms|x-should-retry|x-request-id|request-id|x-ratelimit-.+|openai-.+|anthropic-.+)$/;
 /** What clients that insist on a key send where they have none. */
 const NO_KEY = 'troupe';
 /** A text that short is no secret, and may stand in any sentence. */
@@ -68,7 +72,7 @@ export async function forward(call: Forwarded, reply: FastifyReply, options: For
   const requestedAt = new Date().toISOString();
   const began = performance.now();
   const elapsed = () => Math.round((performance.now() - began) * 1000) / 1000;
-  const { authorization, secrets } = credentials(call, options.keys);
+  const { secrets } = credentials(call, options.keys);
   // Set before anything can fail: an error of the upstream names its call too.
   reply.headers(idHeaders({ callId, episodeId }));
 
@@ -83,7 +87,11 @@ export async function forward(call: Forwarded, reply: FastifyReply, options: For
           () => said.raw,
           () => null,
         );
-        const flags = [...(heard.cut ? ['cut_answer'] : []), ...(heard.text ? ['unread_answer'] : [])];
+        const flags = [
+          ...(call.flags ?? []),
+          ...(heard.cut ? ['cut_answer'] : []),
+          ...(heard.text ? ['unread_answer'] : []),
+        ];
         const response = heard.response === null ? null : (said.response as Record<string, unknown>);
         return upstreamDrafts({
           callId,
@@ -115,7 +123,7 @@ export async function forward(call: Forwarded, reply: FastifyReply, options: For
     answer = await connection.send({
       method: 'POST',
       path: PATHS[kind],
-      headers: { ...picked(call.headers, SENT_ON), ...FIXED, ...authorization },
+      headers: sentHeaders(call, options.keys),
       body: request.model === model ? call.bytes : Buffer.from(JSON.stringify({ ...request, model })),
       signal,
     });
@@ -188,17 +196,66 @@ const tooLong = (limit: number) =>
 const picked = (headers: IncomingHttpHeaders, wanted: RegExp) =>
   Object.fromEntries(Object.entries(headers).filter(([name, value]) => value !== undefined && wanted.test(name)));
 
-/** Whose word opens the server: a bearer that is not ours goes on as sent; otherwise the configured key does. */
-function credentials({ headers, upstream }: Forwarded, keys: KeyRing) {
+/**
+ * Whose word opens the server: a bearer that is not ours goes on as sent, and so does an `x-api-key` to /v1/messages; otherwise the
+ * configured key does.
+ */
+function credentials({ kind, headers, upstream }: Pick<Forwarded, 'kind' | 'headers' | 'upstream'>, keys: KeyRing) {
   const sent = headers.authorization;
   const secret = secretOf(sent);
-  const foreign = secret !== null && /^bearer /i.test(sent!) && secret !== NO_KEY && !keys.isOurs(secret);
-  const authorization = foreign ? sent! : upstream.key === null ? null : `Bearer ${upstream.key}`;
-  const secrets = [secret, upstream.key, headers['troupe-key']].filter(
+  const apiKey = typeof headers['x-api-key'] === 'string' ? headers['x-api-key'] : null;
+  const isForeign = (text: string | null) => text !== null && text !== '' && text !== NO_KEY && !keys.isOurs(text);
+  const foreign = {
+    ...(isForeign(secret) && /^bearer /i.test(sent!) ? { authorization: sent! } : {}),
+    ...(kind === 'messages' && isForeign(apiKey) ? { 'x-api-key': apiKey! } : {}),
+  };
+  const secrets = [secret, apiKey, upstream.key, headers['troupe-key']].filter(
     (text): text is string => typeof text === 'string' && text.length >= SHORTEST_SECRET,
   );
-  return { authorization: authorization === null ? {} : { authorization }, secrets };
+  return { authorization: Object.keys(foreign).length > 0 ? foreign : keyHeaders(upstream), secrets };
 }
+
+/** How many tokens a request to /v1/messages has, as the server counts them. Nothing is generated, and nothing recorded. */
+export async function forwardCount(
+  call: Omit<Forwarded, 'kind' | 'context' | 'flags'>,
+  reply: FastifyReply,
+  { keys, recordLimit }: Pick<ForwardOptions, 'keys' | 'recordLimit'>,
+): Promise<FastifyReply> {
+  const { upstream, connection, model, request, signal } = call;
+  const answer = await connection.send({
+    method: 'POST',
+    path: '/messages/count_tokens',
+    headers: sentHeaders({ ...call, kind: 'messages' }, keys),
+    body: request.model === model ? call.bytes : Buffer.from(JSON.stringify({ ...request, model })),
+    signal,
+  });
+  const pieces: Uint8Array[] = [];
+  let size = 0;
+  try {
+    for await (const chunk of answer) {
+      pieces.push(chunk);
+      size += chunk.byteLength;
+      if (size > recordLimit)
+        throw new TroupeError('upstream_failed', `A count of tokens has more than ${recordLimit} bytes.`);
+    }
+  } catch (cause) {
+    throw sayFailure(cause, upstream.name, signal);
+  }
+  const body = Buffer.concat(pieces);
+  const status = answer.statusCode!;
+  return reply
+    .code(status)
+    .headers(picked(answer.headers, SENT_BACK))
+    .send(status < 400 ? body : withoutKey(body, upstream.key));
+}
+
+/** What a server is told besides the request. */
+const sentHeaders = (call: Pick<Forwarded, 'kind' | 'headers' | 'upstream'>, keys: KeyRing) => ({
+  ...(call.kind === 'messages' ? { 'anthropic-version': ANTHROPIC_VERSION } : {}),
+  ...picked(call.headers, SENT_ON),
+  ...FIXED,
+  ...credentials(call, keys).authorization,
+});
 
 /** Request and answer with no credential in them: servers repeat a key that they refuse. */
 function withoutSecrets(said: { readonly request: unknown; readonly response: unknown }, secrets: readonly string[]) {

@@ -3,7 +3,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { promisify } from 'node:util';
 import { brotliDecompress, gunzip, inflate } from 'node:zlib';
 import { isRecord, parseRecord } from '../../ingest/json.ts';
-import { type Assembler, chunks, responseEvents, wholeOnly } from './assemble.ts';
+import { type Assembler, chunks, messageEvents, responseEvents, wholeOnly } from './assemble.ts';
 import { eventStream } from './event-stream.ts';
 import type { Kind } from './record.ts';
 
@@ -25,6 +25,7 @@ const assembled: Readonly<Record<Kind, () => Assembler>> = {
   chat: () => chunks('chat.completion'),
   text: () => chunks('text_completion'),
   responses: responseEvents,
+  messages: messageEvents,
   embeddings: wholeOnly,
 };
 

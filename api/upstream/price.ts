@@ -5,9 +5,12 @@ import type { Price } from './settings.ts';
 /** Counts of tokens in the vocabulary's names, whichever of OpenAI's interfaces counted; null where nothing was counted. */
 export function usageOf(usage: unknown): Record<string, unknown> | null {
   if (!isRecord(usage)) return null;
-  const input = count(usage.input_tokens ?? usage.prompt_tokens);
+  const fresh = count(usage.input_tokens ?? usage.prompt_tokens);
+  // Anthropic counts what it read from its cache, and wrote to it, beside the input; OpenAI within it.
+  const [read, kept] = [count(usage.cache_read_input_tokens), count(usage.cache_creation_input_tokens)];
+  const input = fresh === null ? null : fresh + (read ?? 0) + (kept ?? 0);
   const output = count(usage.output_tokens ?? usage.completion_tokens);
-  const cached = detail(usage.input_tokens_details ?? usage.prompt_tokens_details, 'cached_tokens');
+  const cached = read ?? detail(usage.input_tokens_details ?? usage.prompt_tokens_details, 'cached_tokens');
   const reasoning = detail(usage.output_tokens_details ?? usage.completion_tokens_details, 'reasoning_tokens');
   return {
     ...usage,
@@ -18,12 +21,12 @@ export function usageOf(usage: unknown): Record<string, unknown> | null {
   };
 }
 
-/** US dollars for these tokens; null where the price or a count is not known. What embeds text puts out no tokens. */
+/** US dollars for these tokens; null where the price or a count is not known, also the price of what a cache was given. What embeds text puts out no tokens. */
 export function costOf(usage: Record<string, unknown> | null, price: Price | null, embeds = false): number | null {
   if (usage === null || price === null) return null;
   const input = count(usage.input_tokens);
   const output = embeds ? 0 : count(usage.output_tokens);
-  if (input === null || output === null) return null;
+  if (input === null || output === null || (count(usage.cache_creation_input_tokens) ?? 0) > 0) return null;
   const cached = Math.min(count(usage.cached_input_tokens) ?? 0, input);
   const millionths =
     (input - cached) * price.input + cached * (price.cachedInput ?? price.input) + output * price.output;

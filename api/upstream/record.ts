@@ -1,17 +1,18 @@
 /** What a call that went to a model server says, as drafts of events. Pure: ids and times are handed in. */
 import type { TroupeError } from '../../errors.ts';
 import type { Content, Draft, Message } from '../../ingest/events.ts';
+import { anthropicChoice, fromAnthropic } from '../../ingest/formats/anthropic-blocks.ts';
 import { badMessage, type ChatMessage, readArguments, textIn, toMessage } from '../../ingest/formats/chat-message.ts';
-import { prefixIds, resultDrafts, toolDrafts } from '../../ingest/formats/chat-tools.ts';
-import { type Emitter, given, isIdentifier, without } from '../../ingest/formats/native.ts';
+import { given, isIdentifier, without } from '../../ingest/formats/native.ts';
 import { responseContent, responseInput } from '../../ingest/formats/openai-responses.ts';
 import { hashId, isRecord, sha256 } from '../../ingest/json.ts';
 import { type CallFrame, callDrafts, SOURCE } from '../gateway-record.ts';
+import { toolEmitter, toolsSaid } from '../gateway-tools.ts';
 import { costOf, usageOf } from './price.ts';
 import type { Upstream } from './settings.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
-export type Kind = 'chat' | 'text' | 'responses' | 'embeddings';
+export type Kind = 'chat' | 'text' | 'responses' | 'messages' | 'embeddings';
 
 export type UpstreamCall = CallFrame & {
   readonly kind: Kind;
@@ -34,7 +35,7 @@ export type UpstreamCall = CallFrame & {
 /** The drafts of one call. */
 export function upstreamDrafts(call: UpstreamCall): Draft[] {
   const { kind, request, response, upstream, model, raw, error } = call;
-  const said = kind === 'responses' ? ofResponses(call) : ofChoices(call);
+  const said = kind === 'responses' ? ofResponses(call) : ofChoices(kind === 'messages' ? asChat(call) : call);
   const usage = usageOf(response?.usage);
   const price = upstream.prices[model] ?? upstream.prices[String(response?.model)] ?? null;
   const failure = failureOf(call);
@@ -49,7 +50,7 @@ export function upstreamDrafts(call: UpstreamCall): Draft[] {
       model: String(request.model),
       input: said.input,
       ...given('tools', request.tools ?? undefined),
-      params: without(request, 'messages', 'input', 'instructions', 'prompt', 'model', 'tools') ?? {},
+      params: without(request, 'messages', 'system', 'input', 'instructions', 'prompt', 'model', 'tools') ?? {},
       ...(flags.length > 0 ? { flags } : {}),
     },
     completed: {
@@ -79,7 +80,7 @@ type AnswerParts = {
 
 /** Chat and text completions, and what has no choices at all. */
 function ofChoices(call: UpstreamCall): AnswerParts {
-  const { kind, request, response, callId, episodeId, context } = call;
+  const { kind, request, response, completedAt } = call;
   const native = (Array.isArray(response?.choices) ? response.choices.filter(isRecord) : []).map((choice, i) => ({
     ...choice,
     index: Number.isSafeInteger(choice.index) && (choice.index as number) >= 0 ? (choice.index as number) : i,
@@ -90,24 +91,40 @@ function ofChoices(call: UpstreamCall): AnswerParts {
     ...(typeof choice.finish_reason === 'string' ? { finish_reason: choice.finish_reason } : {}),
     ...tokensOf(choice),
   }));
-  if (kind !== 'chat') return { input: textInput(request.prompt ?? request.input), choices, tools: [] };
+  if (kind !== 'chat' && kind !== 'messages')
+    return { input: textInput(request.prompt ?? request.input), choices, tools: [] };
   const messages = Array.isArray(request.messages) ? request.messages : [];
   const input = messages.map(asMessage);
   if (!messages.every(isMessage)) return { input, choices, tools: [] };
-  const agent = context.agent ?? undefined;
-  const prefixes = prefixIds(episodeId, agent, messages);
   const asking = native.filter((choice): choice is Fields & { readonly index: number; readonly message: ChatMessage } =>
     isMessage(choice.message),
   );
-  const where = placeOf(call);
+  return { input, choices, tools: toolsSaid(placeOf(call), messages, asking, { source: SOURCE, completedAt }) };
+}
+
+/** A call of Anthropic's Messages API with its conversation and its answer as the chat interface has them. */
+function asChat(call: UpstreamCall): UpstreamCall {
+  const { request, response } = call;
+  const { messages, system } = withoutCacheMarks({ messages: request.messages, system: request.system }) as Fields;
+  const told = system == null ? [] : [{ role: 'system', content: system }];
+  const said = fromAnthropic(messages);
+  const choice = response === null ? null : anthropicChoice(response);
   return {
-    input,
-    choices,
-    tools: [
-      ...resultDrafts(EMITTER, where, messages, prefixes),
-      ...toolDrafts(emitterOf(callId), where, asking, prefixes.at(-1)!, call.completedAt),
-    ],
+    ...call,
+    request: { ...request, messages: [...told, ...(Array.isArray(said) ? said : [])] },
+    response: response === null ? null : { ...response, choices: choice === null ? [] : [choice] },
   };
+}
+
+/** Clients move their marks for a cache from call to call; what was said is the same. */
+function withoutCacheMarks(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(withoutCacheMarks);
+  if (!isRecord(value)) return value;
+  return Object.fromEntries(
+    Object.entries(value).flatMap(([name, member]) =>
+      name === 'cache_control' ? [] : [[name, name === 'input' ? member : withoutCacheMarks(member)]],
+    ),
+  );
 }
 
 /** The Responses API: all output items are one candidate. */
@@ -115,6 +132,7 @@ function ofResponses(call: UpstreamCall): AnswerParts {
   const { request, response, callId } = call;
   const output = Array.isArray(response?.output) ? response.output : [];
   const where = placeOf(call);
+  const emitter = toolEmitter(SOURCE, callId);
   const own = (id: string) => `${id.slice(0, 64)}/${hashId(call.episodeId, where.agent_id ?? null, id).slice(0, 12)}`;
   const asked = output.filter((item) => isRecord(item) && item.type === 'function_call') as Fields[];
   const results = (Array.isArray(request.input) ? request.input : []).filter(
@@ -129,7 +147,7 @@ function ofResponses(call: UpstreamCall): AnswerParts {
         : [{ index: 0, content, ...(typeof response?.status === 'string' ? { finish_reason: response.status } : {}) }],
     tools: [
       ...results.map((item) =>
-        EMITTER.state('tool.returned', {
+        emitter.state('tool.returned', {
           episode_id: call.episodeId,
           tool_call_id: own(item.call_id as string),
           status: 'ok',
@@ -140,7 +158,7 @@ function ofResponses(call: UpstreamCall): AnswerParts {
       ...asked.flatMap((item, index) =>
         isIdentifier(item.call_id) && isIdentifier(item.name)
           ? [
-              emitterOf(callId).event(
+              emitter.event(
                 'tool.called',
                 [index],
                 {
@@ -166,18 +184,6 @@ const placeOf = ({ episodeId, callId, context: { agent, turn } }: UpstreamCall) 
   call_id: callId,
   ...given('agent_id', agent ?? undefined),
   ...given('turn', turn ?? undefined),
-});
-
-/** Facts that a later request may state in the same words have ids of what they say; those of one call have the call's. */
-const EMITTER: Pick<Emitter, 'state'> & Emitter = {
-  state: (name, data) =>
-    ({ name, source: SOURCE, id: hashId(SOURCE, name, data), time: null, data }) as unknown as Draft,
-  event: (name, place, data, time = null) =>
-    ({ name, source: SOURCE, id: hashId(SOURCE, name, ...place), time, data }) as unknown as Draft,
-};
-const emitterOf = (callId: string): Emitter => ({
-  ...EMITTER,
-  event: (name, place, data, time) => EMITTER.event(name, [callId, ...place], data, time),
 });
 
 const isMessage = (value: unknown): value is ChatMessage => badMessage(value, '') === null;

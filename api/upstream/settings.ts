@@ -16,6 +16,8 @@ export type Upstream = {
   readonly baseUrl: string;
   /** What goes on for callers of ours; null where the server asks for none. */
   readonly key: string | null;
+  /** Where the key stands: as a bearer in Authorization, or alone in x-api-key, as Anthropic has it. */
+  readonly keyHeader: (typeof KEY_HEADERS)[number];
   /** Names, or beginnings of names that end with `*`. */
   readonly models: readonly string[];
   readonly prices: Readonly<Record<string, Price>>;
@@ -25,7 +27,8 @@ export type Upstream = {
   readonly timeoutMs: number;
 };
 
-const FIELDS = ['base_url', 'api_key_env', 'models', 'prices', 'private', 'timeout_s'] as const;
+const KEY_HEADERS = ['authorization', 'x-api-key'] as const;
+const FIELDS = ['base_url', 'api_key_env', 'api_key_header', 'models', 'prices', 'private', 'timeout_s'] as const;
 const DEFAULT_TIMEOUT_S = 600;
 
 type Env = Readonly<Record<string, string | undefined>>;
@@ -64,7 +67,9 @@ function readOne(name: string, fields: unknown, env: Env): Upstream {
   const strange = Object.keys(fields).find((field) => !(FIELDS as readonly string[]).includes(field));
   if (strange !== undefined) throw wrong(at, `only ${FIELDS.join(', ')}`, strange);
   const { base_url, api_key_env: variable, models = [], prices = {}, private: isPrivate = false } = fields;
-  const { timeout_s: seconds = DEFAULT_TIMEOUT_S } = fields;
+  const { timeout_s: seconds = DEFAULT_TIMEOUT_S, api_key_header: header = 'authorization' } = fields;
+  const keyHeader = KEY_HEADERS.find((name) => name === header);
+  if (keyHeader === undefined) throw wrong(`${at}.api_key_header`, KEY_HEADERS.join(' or '), header);
   if (variable !== undefined && typeof variable !== 'string') throw wrong(`${at}.api_key_env`, 'a variable', variable);
   if (!Array.isArray(models) || !models.every((model) => typeof model === 'string' && model !== ''))
     throw wrong(`${at}.models`, 'a list of names', models);
@@ -75,6 +80,7 @@ function readOne(name: string, fields: unknown, env: Env): Upstream {
     name,
     baseUrl: readUrl(`${at}.base_url`, base_url),
     key: (variable !== undefined && env[variable as string]) || null,
+    keyHeader,
     models,
     prices: readPrices(`${at}.prices`, prices),
     isPrivate,
@@ -114,6 +120,15 @@ const wrong = (field: string, expected: string, value: unknown): TroupeError =>
     expected,
     got: got(value),
   });
+
+/** The configured key as a server wants it; nothing where there is none. */
+export function keyHeaders({ key, keyHeader }: Pick<Upstream, 'key' | 'keyHeader'>): Record<string, string> {
+  if (key === null) return {};
+  return keyHeader === 'x-api-key' ? { 'x-api-key': key } : { authorization: `Bearer ${key}` };
+}
+
+/** The version of Anthropic's API that is asked for where the caller names none. */
+export const ANTHROPIC_VERSION = '2023-06-01';
 
 /** Which server answers for a name, and what it calls the model. A listed name comes before `server/model`, that before a beginning. */
 export function findUpstream(

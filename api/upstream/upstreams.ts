@@ -3,7 +3,7 @@ import type { lookup as systemLookup } from 'node:dns';
 import { json } from 'node:stream/consumers';
 import { isRecord } from '../../ingest/json.ts';
 import { type Connection, connectUpstream } from './connection.ts';
-import { findUpstream, type Upstream } from './settings.ts';
+import { ANTHROPIC_VERSION, findUpstream, keyHeaders, type Upstream } from './settings.ts';
 
 export type Found = { readonly upstream: Upstream; readonly connection: Connection; readonly model: string };
 
@@ -55,8 +55,9 @@ export function openUpstreams(list: readonly Upstream[], lookup?: typeof systemL
   };
 }
 
-async function askNames({ key }: Upstream, connection: Connection): Promise<readonly string[]> {
-  const headers = { accept: 'application/json', ...(key === null ? {} : { authorization: `Bearer ${key}` }) };
+async function askNames(upstream: Upstream, connection: Connection): Promise<readonly string[]> {
+  const version = upstream.keyHeader === 'x-api-key' ? { 'anthropic-version': ANTHROPIC_VERSION } : {};
+  const headers = { accept: 'application/json', ...version, ...keyHeaders(upstream) };
   const answer = await connection.send({ method: 'GET', path: '/models', headers, timeoutMs: PATIENCE_MS });
   const body = await json(answer);
   const data = isRecord(body) && Array.isArray(body.data) ? body.data.filter(isRecord) : [];

@@ -89,7 +89,7 @@ export function resultDrafts(
       emit.state('tool.returned', {
         episode_id: call.episode_id,
         tool_call_id: own,
-        status: 'ok',
+        status: message.is_error === true ? 'error' : 'ok',
         ...given('output', toMessage(message).content),
         native: { tool_call_id: nativeId },
       }),

@@ -182,7 +182,6 @@ describe('POST /v1/chat/completions', () => {
   });
 
   it.each([
-    [{ stream: true }, 'stream'],
     [{ n: 0 }, 'n'],
     [{ n: 1.5 }, 'n'],
     [{ temperature: -1 }, 'temperature'],
@@ -266,6 +265,7 @@ describe('POST /v1/chat/completions', () => {
     const patient = await testApp({
       speakers: {
         models: async () => [],
+        prompt: async () => ({ prompt_token_ids: [], model: 'solver', checkpoint: 'c-1' }),
         speak: (_, __, { signal } = {}) =>
           new Promise((_resolve, reject) => {
             asked();
@@ -366,6 +366,7 @@ describe('POST /v1/chat/completions', () => {
       speakers: {
         models: async () => [],
         speak: () => Promise.reject(new TroupeError('unreachable', 'Nobody is there.')),
+        prompt: () => Promise.reject(new TroupeError('unreachable', 'Nobody is there.')),
       },
     });
     const answer = await post(silent.app, ask(), context, CHAT);
@@ -477,6 +478,7 @@ describe('registered speakers', () => {
       this.signals.push(signal);
       return { checkpoint: id, ...(sample(asked) as object) } as never;
     },
+    prompt: () => Promise.reject(new Error('nobody asks for prompts')),
     async status() {
       return { models: [{ name: 'planner', checkpoint: id }] } as never;
     },

@@ -211,6 +211,7 @@ describe('the setting upstreams', () => {
         name: 'main',
         baseUrl: 'https://a.example/v1',
         key: 'secret',
+        keyHeader: 'authorization',
         models: ['m'],
         prices: {},
         isPrivate: false,

@@ -5,12 +5,14 @@
 import { got, TroupeError } from '../../errors.ts';
 import { type OpenModel, openModel } from '../models/model-directory.ts';
 import type { ModelConfig, Sample, SampleRequest, Weights } from '../models/weights.ts';
-import { prepareLogprobs, prepareSample, type ScoreRow, toChoice } from './infer-request.ts';
+import { prepareLogprobs, prepareSample, promptOf, type ScoreRow, toChoice } from './infer-request.ts';
 import type {
   LoadAnswer,
   LoadAsk,
   LogprobsAnswer,
   LogprobsAsk,
+  PromptAnswer,
+  PromptAsk,
   SampleAnswer,
   SampleAsk,
   StatusAnswer,
@@ -48,12 +50,16 @@ export type BatchOptions = {
 export type Asked = { readonly signal?: AbortSignal } & (
   | { readonly op: 'sample'; readonly ask: SampleAsk }
   | { readonly op: 'logprobs'; readonly ask: LogprobsAsk }
+  | { readonly op: 'prompt'; readonly ask: PromptAsk }
   | { readonly op: 'load'; readonly ask: LoadAsk }
 );
 
+/** What a request is answered, by its operation. */
+type Answer = SampleAnswer | LogprobsAnswer | LoadAnswer | PromptAnswer;
+
 export type Batches = {
   /** Answers when it is done; rejects with a `TroupeError` that concerns this request alone. */
-  submit(asked: Asked): Promise<SampleAnswer | LogprobsAnswer | LoadAnswer>;
+  submit(asked: Asked): Promise<Answer>;
   status(): StatusAnswer;
   /** Takes no more requests for a model; those under way are answered. A name that is not loaded changes nothing. */
   unload(name: string): void;
@@ -149,6 +155,11 @@ export function startBatches(
     return { rows, model: model.name, checkpoint: model.id };
   }
 
+  function read(ask: PromptAsk): PromptAnswer {
+    const model = modelFor(ask.model);
+    return { prompt_token_ids: promptOf(ask, model), model: model.name, checkpoint: model.id };
+  }
+
   function track<T>(work: Promise<T>): Promise<T> {
     const settled = work.then(
       () => {},
@@ -164,6 +175,7 @@ export function startBatches(
     const answered = begun.then((): Promise<object> => {
       if (signal.aborted) throw interrupted();
       if (op === 'load') return load(ask);
+      if (op === 'prompt') return Promise.resolve(read(ask));
       return op === 'sample' ? sample(ask, signal) : logprobs(ask);
     });
     if (op === 'load') begun = answered.catch(() => {});
@@ -182,7 +194,7 @@ export function startBatches(
       if (asked.signal?.aborted) withdraw();
       asked.signal?.addEventListener('abort', withdraw, { once: true });
       try {
-        return (await track(begin(asked, withdrawal))) as SampleAnswer | LogprobsAnswer | LoadAnswer;
+        return (await track(begin(asked, withdrawal))) as Answer;
       } catch (error) {
         throw closed ? interrupted() : error;
       } finally {

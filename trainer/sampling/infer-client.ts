@@ -11,6 +11,8 @@ import {
   type LogprobsAnswer,
   type LogprobsAsk,
   type Operations,
+  type PromptAnswer,
+  type PromptAsk,
   readLines,
   type SampleAnswer,
   type SampleAsk,
@@ -21,6 +23,8 @@ import {
 export type InferClient = {
   /** Once `signal` is aborted the process is told, and the call rejects as `interrupted`. */
   sample(ask: SampleAsk, options?: { readonly signal?: AbortSignal }): Promise<SampleAnswer>;
+  /** Token ids of a prompt, nothing sampled. */
+  prompt(ask: PromptAsk): Promise<PromptAnswer>;
   /** Loads the checkpoint or model at `dir` under a name; samples asked for later are spoken by it. */
   load(dir: string, name: string): Promise<LoadAnswer>;
   logprobs(ask: LogprobsAsk): Promise<LogprobsAnswer>;
@@ -57,6 +61,7 @@ export function connectInfer(path: string): InferClient {
 
   return {
     sample: (request, { signal } = {}) => ask('sample', request, signal),
+    prompt: (request) => ask('prompt', request),
     load: (dir, name) => ask('load', { dir, name }),
     logprobs: (request) => ask('logprobs', request),
     status: () => ask('status', {}),

@@ -8,7 +8,8 @@ import type { Sample, SampleRequest } from '../models/weights.ts';
 import type { ChatMessage } from '../tokens/template.ts';
 import { tokenTexts } from '../tokens/token-text.ts';
 import type { Tokenizer } from '../tokens/tokenizer.ts';
-import type { Choice, LogprobsAsk, SampleAsk } from './infer-wire.ts';
+import type { ReadCalls } from '../tokens/tool-calls.ts';
+import type { Choice, LogprobsAsk, PromptAsk, SampleAsk } from './infer-wire.ts';
 
 /** What of a model a request needs. */
 export type Voice = Pick<OpenModel, 'config' | 'tokenizer' | 'template' | 'eosIds'>;
@@ -22,6 +23,8 @@ export type PreparedSample = {
   readonly stops: readonly string[];
   /** Whether the text of each token is asked for. */
   readonly tokenTexts: boolean;
+  /** Reads tool calls; null where no tools were offered. */
+  readonly readCalls: ReadCalls | null;
 };
 
 /** A prompt and the tokens after it whose probabilities are asked for. */
@@ -94,6 +97,7 @@ export function prepareSample(ask: SampleAsk, voice: Voice, { maxRows }: { reado
     },
     stops,
     tokenTexts: ask.token_texts ?? false,
+    readCalls: ask.tools?.length ? (voice.template?.readCalls ?? null) : null,
   };
 }
 
@@ -123,7 +127,8 @@ function singleToken(stop: string, tokenizer: Tokenizer): number[] {
   return id === null || tokenizer.decode([id]) !== stop ? [] : [id];
 }
 
-function promptOf(ask: SampleAsk, { config, tokenizer, template }: Voice): readonly number[] {
+/** Token ids of a prompt. Throws `input_refused` naming the field, `model_unsupported` where the chat template cannot show it. */
+export function promptOf(ask: PromptAsk, { config, tokenizer, template }: Voice): readonly number[] {
   const given = (['messages', 'prompt_ids', 'prompt'] as const).filter((field) => ask[field] !== undefined);
   if (given.length !== 1)
     throw refuse('prompt', 'one of messages, prompt_ids and prompt', given.join(' and ') || undefined);
@@ -142,6 +147,13 @@ function promptOf(ask: SampleAsk, { config, tokenizer, template }: Voice): reado
     throw new TroupeError('model_unsupported', 'This model has no chat template; ask with prompt or prompt_ids.', {
       field: 'messages',
     });
+  }
+  if (tools?.length && template.readCalls === null) {
+    throw new TroupeError(
+      'model_unsupported',
+      'The chat template of this model shows no tools, or calls of tools in a form that is not known; ask without tools.',
+      { field: 'tools', expected: 'a template with tools that writes calls between <tool_call> and </tool_call>' },
+    );
   }
   return template.promptIds(messages, { addGenerationPrompt: true, ...(tools ? { tools } : {}) });
 }
@@ -162,7 +174,9 @@ export function prepareLogprobs(ask: LogprobsAsk, { config }: Voice): ScoreRow[]
 
 /** A sample as a client reads it: cut at the first stop text, and with its text, which a stop token is no part of. */
 export function toChoice(sample: Sample, prepared: PreparedSample, tokenizer: Tokenizer): Choice {
-  const choice = cutChoice(sample, prepared, tokenizer);
+  const cut = cutChoice(sample, prepared, tokenizer);
+  const called = prepared.readCalls?.(cut.text) ?? null;
+  const choice = called === null ? cut : { ...cut, called };
   return prepared.tokenTexts ? withTexts(choice, tokenizer) : choice;
 }
 
@@ -189,7 +203,12 @@ function cutChoice(sample: Sample, { request, stops }: PreparedSample, tokenizer
   const byToken = finish === 'stop' && request.stopIds.includes(tokenIds.at(-1) as number);
   const spoken = byToken ? tokenIds.length - 1 : tokenIds.length;
   const whole = before(spoken);
-  if (!holds(whole)) return { ...upTo(sample, tokenIds.length), text: whole, finish_reason: finish };
+  if (!holds(whole)) {
+    const last = tokenIds.at(-1) as number;
+    const stop = byToken ? stops.find((text) => singleToken(text, tokenizer).includes(last)) : undefined;
+    const ended = stop === undefined ? {} : { stop_text: stop };
+    return { ...upTo(sample, tokenIds.length), text: whole, finish_reason: finish, ...ended };
+  }
   // The shortest run of tokens whose text holds a stop text; holding one is monotone in the length.
   let [least, most] = [1, spoken];
   while (least < most) {
@@ -198,11 +217,12 @@ function cutChoice(sample: Sample, { request, stops }: PreparedSample, tokenizer
     else least = middle + 1;
   }
   const cut = Math.min(...stops.map((stop) => whole.indexOf(stop)).filter((at) => at >= 0));
-  return { ...upTo(sample, least), text: whole.slice(0, cut), finish_reason: 'stop' };
+  const stop = stops.find((text) => whole.startsWith(text, cut)) as string;
+  return { ...upTo(sample, least), text: whole.slice(0, cut), finish_reason: 'stop', stop_text: stop };
 }
 
 /** The first tokens of a sample and what belongs to them. */
-function upTo(sample: Sample, end: number): Omit<Choice, 'text' | 'finish_reason'> {
+function upTo(sample: Sample, end: number): Omit<Choice, 'text' | 'called' | 'finish_reason' | 'stop_text'> {
   const { tokenIds, logprobs, rawLogprobs, topLogprobs } = sample;
   return {
     token_ids: tokenIds.slice(0, end),

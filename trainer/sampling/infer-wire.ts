@@ -5,6 +5,7 @@
 import type { Socket } from 'node:net';
 import { TroupeError } from '../../errors.ts';
 import type { ChatMessage } from '../tokens/template.ts';
+import type { Called } from '../tokens/tool-calls.ts';
 
 /** What to continue: exactly one of `messages`, `prompt_ids` and `prompt`. */
 export type SampleAsk = {
@@ -60,7 +61,11 @@ export type Choice = {
   readonly tokens?: readonly string[];
   /** Without what ended it. */
   readonly text: string;
+  /** The tool calls in the text, and what was said beside them; there if tools were offered and called. */
+  readonly called?: Called;
   readonly finish_reason: 'stop' | 'length';
+  /** The stop text that ended it; there if one did. */
+  readonly stop_text?: string;
 };
 
 export type SampleAnswer = {
@@ -71,6 +76,10 @@ export type SampleAnswer = {
   readonly checkpoint: string;
   readonly usage: { readonly prompt_tokens: number; readonly completion_tokens: number };
 };
+
+/** A prompt as the model would read it: exactly one of `messages`, `prompt_ids` and `prompt`. */
+export type PromptAsk = Pick<SampleAsk, 'model' | 'messages' | 'tools' | 'prompt_ids' | 'prompt'>;
+export type PromptAnswer = Pick<SampleAnswer, 'prompt_token_ids' | 'model' | 'checkpoint'>;
 
 export type CancelAsk = { readonly request: unknown };
 /** Whether a request of that id was under way. */
@@ -110,6 +119,7 @@ export type StatusAnswer = {
 /** The operations by name: what is asked and what is answered. */
 export type Operations = {
   readonly sample: { readonly ask: SampleAsk; readonly answer: SampleAnswer };
+  readonly prompt: { readonly ask: PromptAsk; readonly answer: PromptAnswer };
   readonly load: { readonly ask: LoadAsk; readonly answer: LoadAnswer };
   readonly logprobs: { readonly ask: LogprobsAsk; readonly answer: LogprobsAnswer };
   /** Withdraws a request of the same connection by its id; that request is answered `interrupted`. */

@@ -90,12 +90,16 @@ export async function startInfer(
 
   function perform(op: unknown, ask: Record<string, unknown>, signal: AbortSignal): Promise<object> | object {
     if (op === 'status') return batches.status();
-    if (op === 'sample' || op === 'load' || op === 'logprobs') {
+    if (op === 'sample' || op === 'load' || op === 'logprobs' || op === 'prompt') {
       return batches.submit({ op, ask, signal } as unknown as Asked);
     }
-    throw new TroupeError('input_refused', `op must be sample, load, logprobs, cancel or status, it is ${got(op)}.`, {
-      field: 'op',
-    });
+    throw new TroupeError(
+      'input_refused',
+      `op must be sample, prompt, load, logprobs, cancel or status, it is ${got(op)}.`,
+      {
+        field: 'op',
+      },
+    );
   }
 
   await listen(server, path);

@@ -5,6 +5,7 @@
 import { Template } from '@huggingface/jinja';
 import { got, TroupeError } from '../../errors.ts';
 import type { Tokenizer } from './tokenizer.ts';
+import { callReader, type ReadCalls } from './tool-calls.ts';
 
 /** A message as chat templates read it; fields beyond these (`tool_calls`, `name`, …) reach the template as they are. */
 export type ChatMessage = { readonly role: string; readonly content?: unknown; readonly [field: string]: unknown };
@@ -16,6 +17,8 @@ export type MaskedIds = {
 };
 
 export type ChatTemplate = {
+  /** Reads the tool calls of an answer; null where the template shows tools to nobody, or a form of calls that is not known. */
+  readonly readCalls: ReadCalls | null;
   /** The text the model would read. Throws `input_refused` with the template's own words where it raises. */
   render(messages: readonly ChatMessage[], options?: RenderOptions): string;
   /** Ids of the text the model would read. */
@@ -46,12 +49,18 @@ const GENERATION_TAG = /\{%(-?)\s*(end)?generation\s*(-?)%\}/g;
 export function chatTemplate(source: string, tokenizer: Tokenizer): ChatTemplate {
   const plain = parse(source);
   const hasGeneration = source.search(GENERATION_TAG) >= 0;
+  const asTaken = takenBy(plain, tokenizer);
 
   const run = (template: Template, messages: readonly ChatMessage[], options: RenderOptions = {}): string => {
     const { addGenerationPrompt = false, tools } = options;
     const extra = tools && tools.length > 0 ? { tools } : {};
     try {
-      return template.render({ ...tokenizer.named, messages, add_generation_prompt: addGenerationPrompt, ...extra });
+      return template.render({
+        ...tokenizer.named,
+        messages: messages.map(asTaken),
+        add_generation_prompt: addGenerationPrompt,
+        ...extra,
+      });
     } catch (cause) {
       throw new TroupeError('input_refused', `The chat template refuses these messages: ${(cause as Error).message}`, {
         field: 'messages',
@@ -88,6 +97,7 @@ export function chatTemplate(source: string, tokenizer: Tokenizer): ChatTemplate
   };
 
   return {
+    readCalls: /\btools\b/.test(source) ? callReader(source) : null,
     render,
     promptIds: (messages, options = { addGenerationPrompt: true }) => tokenizer.encode(render(messages, options)),
     maskedIds(messages, options) {
@@ -109,6 +119,60 @@ export function chatTemplate(source: string, tokenizer: Tokenizer): ChatTemplate
       return { promptIds, replyIds };
     },
   };
+}
+
+/**
+ * What clients write in two ways, as this template takes it: contents as a list of texts become one text, and arguments of tool calls
+ * that are JSON text become their value, where the template would write the list or the text itself otherwise than as it stands.
+ */
+function takenBy(template: Template, { named }: Tokenizer): (message: ChatMessage) => ChatMessage {
+  const shows = (said: string, messages: readonly ChatMessage[]): boolean => {
+    try {
+      return template.render({ ...named, messages, add_generation_prompt: false }).includes(said);
+    } catch {
+      return false;
+    }
+  };
+  const asked: ChatMessage = { role: 'user', content: 'a' };
+  let lists: boolean | undefined;
+  let texts: boolean | undefined;
+  const takesLists = () => {
+    const listed = [{ role: 'user', content: [{ type: 'text', text: 'zqx' }] }];
+    // A template that writes the list as it is has the text in quotes.
+    lists ??= shows('zqx', listed) && !shows('"zqx"', listed) && !shows("'zqx'", listed);
+    return lists;
+  };
+  const takesTexts = () => {
+    const call = { id: 'call_1', type: 'function', function: { name: 'f', arguments: '{"x": 1}' } };
+    texts ??= shows(': {"x": 1}', [asked, { role: 'assistant', content: '', tool_calls: [call] }]);
+    return texts;
+  };
+  return (message) => {
+    const { content, tool_calls: calls } = message;
+    const list = isTexts(content) && !takesLists();
+    const written = Array.isArray(calls) && calls.some(isWritten) && !takesTexts();
+    if (!list && !written) return message;
+    return {
+      ...message,
+      ...(list ? { content: content.map(({ text }) => text).join('\n') } : {}),
+      ...(written ? { tool_calls: calls.map((call) => (isWritten(call) ? read(call) : call)) } : {}),
+    };
+  };
+}
+
+const isTexts = (content: unknown): content is readonly { readonly text: string }[] =>
+  Array.isArray(content) && content.length > 0 && content.every((part) => typeof part?.text === 'string');
+
+type Written = { readonly function: { readonly arguments: string } };
+const isWritten = (call: unknown): call is Written => typeof (call as Written | null)?.function?.arguments === 'string';
+
+/** Arguments that are no JSON stay as they were written. */
+function read(call: Written): unknown {
+  try {
+    return { ...call, function: { ...call.function, arguments: JSON.parse(call.function.arguments) } };
+  } catch {
+    return call;
+  }
 }
 
 /**

@@ -63,6 +63,7 @@ export function fixedSpeakers(): Speakers & { readonly asked: { readonly who: Sp
   return {
     asked,
     models: async () => ['checkpoint:c-1', 'policy:solver'],
+    prompt: async () => ({ prompt_token_ids: [7, 8, 9], model: 'solver', checkpoint: 'c-1' }),
     speak: async (who, ask): Promise<SampleAnswer> => {
       asked.push({ who, ask });
       if (who.name !== 'solver' && who.name !== 'c-1')

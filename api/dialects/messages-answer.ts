@@ -1,0 +1,87 @@
+/** An answer in the shapes of Anthropic's Messages API, whole and as events. Pure. */
+import { readArguments } from '../../ingest/formats/chat-message.ts';
+import { type AnswerBody, type Recorded, troupeOf } from '../gateway-answer.ts';
+import type { EventsOf, StreamEvent } from '../gateway-events.ts';
+import { finishOf, messageOf } from '../gateway-tools.ts';
+
+type Fields = Readonly<Record<string, unknown>>;
+type Asked = { readonly id: string; readonly function: { readonly name: string; readonly arguments: string } };
+
+/** The id that an answer of this API has. */
+export const messageId = ({ callId }: Pick<Recorded, 'callId'>): string => `msg_${callId}`;
+
+const REASONS = { stop: 'end_turn', length: 'max_tokens', tool_calls: 'tool_use' } as const;
+
+/** The body of /v1/messages: the first choice is the answer, and there is one. */
+export const messagesBody: AnswerBody = (answer, { model }, ids) => {
+  const [choice] = answer.choices;
+  if (choice === undefined) throw new Error('An answer has one choice at least.');
+  const { content, tool_calls: calls = [] } = messageOf(choice, ids.callId, 0) as Fields & { tool_calls?: Asked[] };
+  const reason = finishOf(choice);
+  const stop = reason === 'stop' ? (choice.stop_text ?? null) : null;
+  return {
+    id: messageId(ids),
+    type: 'message',
+    role: 'assistant',
+    model,
+    content: [
+      ...(content === null || content === '' ? [] : [{ type: 'text', text: content }]),
+      ...calls.map(({ id, function: { name, arguments: written } }) => ({
+        type: 'tool_use',
+        id,
+        name,
+        input: readArguments(written).arguments ?? {},
+      })),
+    ],
+    stop_reason: stop === null ? REASONS[reason] : 'stop_sequence',
+    stop_sequence: stop,
+    usage: {
+      input_tokens: answer.usage.prompt_tokens,
+      cache_creation_input_tokens: 0,
+      cache_read_input_tokens: 0,
+      output_tokens: answer.usage.completion_tokens,
+    },
+    troupe: troupeOf(answer, ids),
+  };
+};
+
+/** The events of /v1/messages. */
+export const messagesEvents: EventsOf = (body) => {
+  const { content, stop_reason, stop_sequence, usage, ...message } = body as Fields & {
+    readonly content: readonly Fields[];
+    readonly usage: Fields;
+  };
+  const started = {
+    ...message,
+    content: [],
+    stop_reason: null,
+    stop_sequence: null,
+    usage: { ...usage, output_tokens: 0 },
+  };
+  return [
+    say('message_start', { message: started }),
+    ...content.flatMap(block),
+    say('message_delta', { delta: { stop_reason, stop_sequence }, usage }),
+    say('message_stop', {}),
+  ];
+};
+
+const say = (type: string, fields: object): StreamEvent => ({ event: type, data: { type, ...fields } });
+
+function block(whole: Fields, index: number): StreamEvent[] {
+  const [empty, delta] =
+    whole.type === 'text'
+      ? [
+          { ...whole, text: '' },
+          { type: 'text_delta', text: whole.text },
+        ]
+      : [
+          { ...whole, input: {} },
+          { type: 'input_json_delta', partial_json: JSON.stringify(whole.input) },
+        ];
+  return [
+    say('content_block_start', { index, content_block: empty }),
+    say('content_block_delta', { index, delta }),
+    say('content_block_stop', { index }),
+  ];
+}

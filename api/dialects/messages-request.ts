@@ -1,0 +1,150 @@
+/**
+ * A request of Anthropic's Messages API as a request of the chat interface. It is translated only where nothing is lost; anything else
+ * is refused with the name of its field.
+ */
+import type { ChatMessage } from '../../ingest/formats/chat-message.ts';
+import { isIdentifier } from '../../ingest/formats/native.ts';
+import { isRecord } from '../../ingest/json.ts';
+import { type CompletionRequest, opened, type Prompt, spokenBy } from '../gateway-request.ts';
+import { flag, readSampling, readStops, refuse, refuseUnsupported, whole } from '../gateway-sampling.ts';
+import type { Tool } from '../gateway-tools.ts';
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/** Fields that would change what is said, and have no counterpart in sampling. */
+const UNSUPPORTED = {
+  container: [],
+  context_management: [],
+  mcp_servers: [],
+  output_config: [],
+  output_format: [],
+  n: [1],
+} as const;
+
+/** A body of /v1/messages. Throws `usage` naming the first field that cannot be done as asked. */
+export function readMessagesRequest(body: unknown): CompletionRequest {
+  const { model, ...fields } = opened(body);
+  const prompt = readMessagesPrompt(fields);
+  const { stop: _, ...sampling } = readSampling({ ...fields, n: 1, stop: null });
+  const maxTokens = whole('max_tokens', fields.max_tokens, 1);
+  if (maxTokens === null) throw refuse('max_tokens', 'a whole number from 1', fields.max_tokens);
+  return {
+    model,
+    who: spokenBy(model),
+    prompt,
+    sampling: { ...sampling, maxTokens, stop: readStops('stop_sequences', fields.stop_sequences), topLogprobs: 0 },
+    logprobs: false,
+    tokensAsIds: false,
+    stream: flag('stream', fields.stream) ? { usage: true } : null,
+    repeats: {},
+  };
+}
+
+/** What of a body the model reads: the prompt of /v1/messages and of /v1/messages/count_tokens. */
+export function readMessagesPrompt(fields: Fields): Extract<Prompt, { readonly messages: unknown }> {
+  const { messages, system, thinking } = fields;
+  refuseUnsupported(fields, UNSUPPORTED);
+  if (thinking != null && !(isRecord(thinking) && thinking.type === 'disabled'))
+    throw refuse('thinking', '{"type":"disabled"} or left out', thinking, 'A policy writes text and calls of tools.');
+  if (!Array.isArray(messages) || messages.length === 0) throw refuse('messages', 'a list of messages', messages);
+  const said = messages.flatMap((message, i) => toChat(message, `messages[${i}]`));
+  if (said.at(-1)?.role === 'assistant')
+    throw refuse(`messages[${messages.length - 1}].role`, 'user', 'assistant', 'A policy continues no answer.');
+  return {
+    messages: [...(system == null ? [] : [{ role: 'system', content: texts(system, 'system') }]), ...said],
+    tools: readTools(fields),
+  };
+}
+
+function readTools({ tools, tool_choice: choice }: Fields): readonly Tool[] | null {
+  if (tools == null) return null;
+  if (!Array.isArray(tools)) throw refuse('tools', 'a list', tools);
+  const known = tools.map((tool, i): Tool => {
+    if (!isRecord(tool) || !isIdentifier(tool.name) || !(tool.type == null || tool.type === 'custom'))
+      throw refuse(`tools[${i}]`, '{"name":…,"input_schema":…}', tool, 'A policy knows only tools of the client.');
+    const { name, description, input_schema: parameters } = tool;
+    return { type: 'function', function: { name, ...(description == null ? {} : { description }), parameters } };
+  });
+  const type = isRecord(choice) ? choice.type : choice;
+  if (!(type == null || type === 'auto' || type === 'none'))
+    throw refuse(
+      'tool_choice',
+      '{"type":"auto"} or {"type":"none"}',
+      choice,
+      'A policy cannot be made to call a tool.',
+    );
+  if (isRecord(choice) && choice.disable_parallel_tool_use === true && known.length > 0)
+    throw refuse(
+      'tool_choice.disable_parallel_tool_use',
+      'false',
+      true,
+      'How many calls a policy writes cannot be held to one.',
+    );
+  return type === 'none' || known.length === 0 ? null : known;
+}
+
+/** One message as those of the chat interface: results of tools are messages of their own there. */
+function toChat(message: unknown, field: string): ChatMessage[] {
+  if (!isRecord(message)) throw refuse(field, 'a message object', message);
+  const { role, content } = message;
+  if (role !== 'user' && role !== 'assistant') throw refuse(`${field}.role`, 'user or assistant', role);
+  if (typeof content === 'string') return [{ role, content }];
+  if (!Array.isArray(content) || content.length === 0)
+    throw refuse(`${field}.content`, 'a text or a list of blocks', content);
+  return role === 'user' ? ofUser(content, field) : ofAssistant(content, field);
+}
+
+function ofUser(content: readonly unknown[], field: string): ChatMessage[] {
+  const first = content.findIndex((block) => !isOf(block, 'tool_result'));
+  const results = first < 0 ? content : content.slice(0, first);
+  const rest = content.slice(results.length);
+  const late = rest.findIndex((block) => isOf(block, 'tool_result'));
+  if (late >= 0) throw refuse(`${field}.content[${results.length + late}]`, 'before what the user says', rest[late]);
+  return [
+    ...results.map((block, i) => toResult(block as Fields, `${field}.content[${i}]`)),
+    ...(rest.length > 0 ? [{ role: 'user', content: texts(rest, `${field}.content`, results.length) }] : []),
+  ];
+}
+
+function toResult({ tool_use_id: id, content, is_error: failed }: Fields, field: string): ChatMessage {
+  if (!isIdentifier(id)) throw refuse(`${field}.tool_use_id`, 'the id of a tool_use', id);
+  return {
+    role: 'tool',
+    tool_call_id: id,
+    content: content == null ? '' : texts(content, `${field}.content`),
+    ...(flag(`${field}.is_error`, failed) ? { is_error: true } : {}),
+  };
+}
+
+function ofAssistant(content: readonly unknown[], field: string): ChatMessage[] {
+  const first = content.findIndex((block) => isOf(block, 'tool_use'));
+  const said = first < 0 ? content : content.slice(0, first);
+  const calls = first < 0 ? [] : content.slice(first);
+  const toCall = (block: unknown, i: number) => {
+    const place = `${field}.content[${first + i}]`;
+    if (!isOf(block, 'tool_use')) throw refuse(place, 'before the calls of tools', block);
+    const { id, name, input } = block;
+    if (!isIdentifier(id) || !isIdentifier(name) || !isRecord(input)) throw refuse(place, 'id, name and input', block);
+    return { id, type: 'function', function: { name, arguments: input } };
+  };
+  return [
+    {
+      role: 'assistant',
+      content: said.length === 0 ? null : texts(said, `${field}.content`),
+      ...(calls.length > 0 ? { tool_calls: calls.map(toCall) } : {}),
+    },
+  ];
+}
+
+const isOf = (block: unknown, type: string): block is Fields => isRecord(block) && block.type === type;
+
+/** A text, or the texts of blocks; marks for a cache say nothing to a model. `from` is the place of the first block. */
+function texts(content: unknown, field: string, from = 0): unknown {
+  if (typeof content === 'string') return content;
+  if (!Array.isArray(content)) throw refuse(field, 'a text or a list of blocks', content);
+  const parts = content.map((block, i) => {
+    if (isOf(block, 'text') && typeof block.text === 'string') return { type: 'text', text: block.text };
+    throw refuse(`${field}[${from + i}]`, '{"type":"text","text":…}', block, 'A policy reads text and tools only.');
+  });
+  return parts.length === 1 ? parts[0]!.text : parts;
+}

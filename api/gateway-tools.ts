@@ -1,0 +1,84 @@
+/** The tools of a request and the calls of them, in the shape of the OpenAI chat interface. Pure. */
+import type { Draft } from '../ingest/events.ts';
+import type { ChatMessage } from '../ingest/formats/chat-message.ts';
+import { type Call, prefixIds, resultDrafts, toolDrafts } from '../ingest/formats/chat-tools.ts';
+import { type Emitter, isIdentifier } from '../ingest/formats/native.ts';
+import { hashId, isRecord } from '../ingest/json.ts';
+import type { Choice } from '../trainer/sampling/infer-wire.ts';
+import { refuse } from './gateway-sampling.ts';
+
+/** A function that a model may call: `parameters` is a JSON Schema. */
+export type Tool = {
+  readonly type: 'function';
+  readonly function: Readonly<Record<string, unknown>> & { readonly name: string };
+};
+
+/**
+ * The tools of a chat request that a policy is offered; null where none are. Throws `usage` for tools of other types, and for a choice
+ * among them that sampling cannot hold a model to.
+ */
+export function readTools(fields: Readonly<Record<string, unknown>>): readonly Tool[] | null {
+  const { tools, tool_choice: choice, parallel_tool_calls: parallel } = fields;
+  if (tools == null) return null;
+  if (!Array.isArray(tools)) throw refuse('tools', 'a list', tools);
+  for (const [i, tool] of tools.entries()) {
+    if (!isRecord(tool) || tool.type !== 'function' || !isRecord(tool.function) || !isIdentifier(tool.function.name))
+      throw refuse(`tools[${i}]`, '{"type":"function","function":{"name":…}}', tool, 'A policy knows only functions.');
+  }
+  checkToolChoice('tool_choice', choice);
+  if (parallel === false && tools.length > 0)
+    throw refuse('parallel_tool_calls', 'true', parallel, 'How many calls a policy writes cannot be held to one.');
+  return choice === 'none' || tools.length === 0 ? null : (tools as Tool[]);
+}
+
+/** Throws `usage` for anything but `auto` and `none`. */
+export function checkToolChoice(field: string, choice: unknown): void {
+  if (choice == null || choice === 'auto' || choice === 'none') return;
+  throw refuse(field, '"auto" or "none"', choice, 'A policy cannot be made to call a tool.');
+}
+
+/** The id that a call of a tool has for the one who asked. */
+const nativeId = (callId: string, choice: number, index: number): string =>
+  `call_${hashId(callId, choice, index).slice(0, 24)}`;
+
+/** What a choice says, as a message of the chat interface. */
+export function messageOf({ text, called }: Choice, callId: string, choice: number): ChatMessage {
+  if (called === undefined) return { role: 'assistant', content: text };
+  return {
+    role: 'assistant',
+    content: called.content === '' ? null : called.content,
+    tool_calls: called.calls.map(({ name, arguments: written }, index) => ({
+      id: nativeId(callId, choice, index),
+      type: 'function',
+      function: { name, arguments: written },
+    })),
+  };
+}
+
+/** Why a choice ended, as the chat interface says it: an answer that was cut off is that, whatever it calls. */
+export const finishOf = ({ finish_reason: reason, called }: Choice): 'stop' | 'length' | 'tool_calls' =>
+  reason === 'stop' && called !== undefined ? 'tool_calls' : reason;
+
+/** What is said of tools by one call: the results that its messages bring, and the calls of its choices. */
+export function toolsSaid(
+  call: Call,
+  messages: readonly ChatMessage[],
+  choices: readonly { readonly index: number; readonly message: ChatMessage }[],
+  { source, completedAt }: { readonly source: string; readonly completedAt: string },
+): Draft[] {
+  // Instructions change from call to call; what was said does not.
+  const said = messages.filter(({ role }) => role !== 'system' && role !== 'developer');
+  const prefixes = prefixIds(call.episode_id, call.agent_id, said);
+  const emitter = toolEmitter(source, call.call_id);
+  return [
+    ...resultDrafts(emitter, call, said, prefixes),
+    ...toolDrafts(emitter, call, choices, prefixes.at(-1) as string, completedAt),
+  ];
+}
+
+/** Facts that a later request may state in the same words have ids of what they say; those of one call have the call's. */
+export const toolEmitter = (source: string, callId: string): Emitter => ({
+  state: (name, data) => ({ name, source, id: hashId(source, name, data), time: null, data }) as unknown as Draft,
+  event: (name, place, data, time = null) =>
+    ({ name, source, id: hashId(source, name, callId, ...place), time, data }) as unknown as Draft,
+});

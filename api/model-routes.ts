@@ -1,0 +1,71 @@
+/**
+ * The setting `routes`: calls that ask for a model of somebody else, answered by a policy of this project instead, so that a client need not
+ * change. Which call is meant is said by its model, its agent and its role.
+ */
+import { got, TroupeError } from '../errors.ts';
+import { isIdentifier } from '../ingest/formats/native.ts';
+import { isRecord } from '../ingest/json.ts';
+import type { CallContext } from './gateway-request.ts';
+import { findUpstream, type Upstream } from './upstream/settings.ts';
+
+export type Route = {
+  readonly name: string;
+  /** The model that is asked for; a beginning of names where it ends with `*`. */
+  readonly model: string;
+  /** Whose calls; null: everybody's. */
+  readonly agent: string | null;
+  readonly role: string | null;
+  readonly policy: string;
+  /** The model of a configured server that answers while nobody speaks for the policy; null: then nobody answers. */
+  readonly fallback: string | null;
+};
+
+const FIELDS = ['model', 'agent', 'role', 'policy', 'fallback'] as const;
+
+/** Routes in the order they are written. Throws `config_invalid` naming the field. */
+export function readRoutes(setting: unknown, upstreams: readonly Upstream[]): readonly Route[] {
+  if (setting == null) return [];
+  if (!isRecord(setting)) throw wrong('routes', 'a map of name to route', setting);
+  return Object.entries(setting).map(([name, fields]) => {
+    const at = `routes.${name}`;
+    if (!/^[a-z0-9][a-z0-9._-]{0,63}$/i.test(name))
+      throw wrong('routes', 'names of letters, digits, ".", "_", "-"', name);
+    if (!isRecord(fields)) throw wrong(at, 'a map with model and policy', fields);
+    const strange = Object.keys(fields).find((field) => !(FIELDS as readonly string[]).includes(field));
+    if (strange !== undefined) throw wrong(at, `only ${FIELDS.join(', ')}`, strange);
+    const text = (field: (typeof FIELDS)[number]): string | null => {
+      const value = fields[field];
+      if (value == null) return null;
+      if (isIdentifier(value)) return value;
+      throw wrong(`${at}.${field}`, 'a name', value);
+    };
+    const [model, policy, fallback] = [text('model'), text('policy'), text('fallback')];
+    if (model === null || /^(?:policy|checkpoint):/.test(model))
+      throw wrong(`${at}.model`, 'a model that clients ask for', model);
+    if (policy === null || policy.startsWith('policy:'))
+      throw wrong(`${at}.policy`, 'the name of a policy, such as team', policy);
+    if (fallback !== null && findUpstream(upstreams, fallback) === null)
+      throw wrong(`${at}.fallback`, 'a model of a configured server', fallback);
+    return { name, model, agent: text('agent'), role: text('role'), policy, fallback };
+  });
+}
+
+/** The first route that a call fits; null where none does. */
+export const routeOf = (
+  routes: readonly Route[],
+  model: string,
+  { agent, role }: Pick<CallContext, 'agent' | 'role'>,
+): Route | null =>
+  routes.find(
+    (route) =>
+      (route.model.endsWith('*') ? model.startsWith(route.model.slice(0, -1)) : model === route.model) &&
+      (route.agent === null || route.agent === agent) &&
+      (route.role === null || route.role === role),
+  ) ?? null;
+
+const wrong = (field: string, expected: string, value: unknown): TroupeError =>
+  new TroupeError('config_invalid', `${field} should be ${expected}, but it is ${got(value)}.`, {
+    field,
+    expected,
+    got: got(value),
+  });

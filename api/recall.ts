@@ -1,0 +1,72 @@
+/** What a policy was told and answered in an earlier call, read back from the record: `previous_response_id` of the Responses API. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { got, TroupeError } from '../errors.ts';
+import { type ChatMessage, fromMessage } from '../ingest/formats/chat-message.ts';
+import { isRecord } from '../ingest/json.ts';
+import { mapStrings, unescapeText } from '../ingest/text.ts';
+import type { Db } from '../store/db/pool.ts';
+import { query, rowsOf, sql } from '../store/db/query.ts';
+import { SOURCE } from './gateway-record.ts';
+
+type Fields = Readonly<Record<string, unknown>>;
+
+export type RecallOptions = {
+  /** How long a call may be on its way from the log to the database, in milliseconds; 0 where the log is the database. */
+  readonly waitMs: number;
+};
+
+const FIELD = 'previous_response_id';
+const LOOK_EVERY_MS = 100;
+
+/**
+ * The conversation up to the response of this id and with it, without the instructions of that call, which are not carried over. It is
+ * looked for in the episode of the call that names it, or in the episode that a call without one is. Throws `usage` where it is not there.
+ */
+export async function recall(
+  db: Pick<Db, 'query'>,
+  id: string,
+  { episode, waitMs }: RecallOptions & { readonly episode: string | null },
+): Promise<readonly ChatMessage[]> {
+  const callId = /^resp_([0-9a-f-]{36})$/.exec(id)?.[1];
+  if (callId === undefined) throw refused(id, 'the id of a response of a policy', 'Model servers keep their own.');
+  const until = performance.now() + waitMs;
+  let said = await lookUp(db, callId, episode);
+  while (said === null && performance.now() < until) {
+    await sleep(LOOK_EVERY_MS);
+    said = await lookUp(db, callId, episode);
+  }
+  if (said === null)
+    throw refused(id, 'the id of a recorded response of the same episode', 'Name its episode in Troupe-Episode.');
+  const { input, params, answer } = said;
+  const messages = isRecord(params) && params.instructions === true ? input.slice(1) : input;
+  return [...messages, answer].map((message) => fromMessage(message) as ChatMessage);
+}
+
+async function lookUp(db: Pick<Db, 'query'>, callId: string, episode: string | null) {
+  const keys = [`e/call-${callId}`, ...(episode === null ? [] : [`e/${episode}`])];
+  const ids = ['generation.requested', 'generation.completed'].map((name) => `${callId}/${name}`);
+  const rows = await rowsOf(
+    db,
+    query
+      .selectFrom('troupe.events')
+      .select(['id', sql<Fields>`data`.as('data')])
+      .where('key', 'in', keys)
+      .where('source', '=', SOURCE)
+      .where('id', 'in', ids),
+  );
+  const [requested, completed] = ids.map((id) => rows.find((row) => row.id === id)?.data);
+  if (requested === undefined || completed === undefined) return null;
+  const { input, params } = mapStrings(requested, unescapeText) as Fields;
+  const { choices } = mapStrings(completed, unescapeText) as Fields;
+  const [choice] = Array.isArray(choices) ? choices : [];
+  if (!isRecord(choice) || !Array.isArray(input)) return null;
+  return { input: input as Fields[], params, answer: { role: 'assistant', content: choice.content } };
+}
+
+const refused = (id: string, expected: string, hint: string): TroupeError =>
+  new TroupeError('usage', `${FIELD} should be ${expected}; ${got(id)} is none.`, {
+    field: FIELD,
+    expected,
+    got: got(id),
+    hint,
+  });

@@ -1,0 +1,78 @@
+import { describe, expect, it } from 'vitest';
+import { chatTemplate } from '../../trainer/tokens/template.ts';
+import { openTokenizer, wordTokenizer } from '../../trainer/tokens/tokenizer.ts';
+import { callReader } from '../../trainer/tokens/tool-calls.ts';
+
+const tagged = callReader('{{ "<tool_call>" }}')!;
+const bare = callReader('Respond in the format {"name": function name, "parameters": dictionary of argument name}.')!;
+
+describe('tool calls between tags', () => {
+  it('are read with their arguments as they were written, beside what was said', () => {
+    expect(tagged('I add.\n<tool_call>\n{"name": "add", "arguments": {"a":1.50,  "b":"}"}}\n</tool_call>')).toEqual({
+      content: 'I add.',
+      calls: [{ name: 'add', arguments: '{"a":1.50,  "b":"}"}' }],
+    });
+    expect(tagged('<tool_call>{"name":"a","arguments":{}}</tool_call>\n<tool_call>{"name":"b"}')).toEqual({
+      content: '',
+      calls: [
+        { name: 'a', arguments: '{}' },
+        { name: 'b', arguments: '{}' },
+      ],
+    });
+    expect(tagged('<tool_call>{"arguments": {"x": 1}, "name": "late"}</tool_call>')?.calls).toEqual([
+      { name: 'late', arguments: '{"x":1}' },
+    ]);
+  });
+
+  it.each([
+    'no call',
+    '<tool_call>\n{"name": "add", "arguments": {"a": 1}\n',
+    '<tool_call>\n{"name": 4, "arguments": {}}\n</tool_call>',
+    '<tool_call>{"name": "a", "arguments": {}}</tool_call><tool_call>oh</tool_call>',
+    '<tool_call></tool_call>',
+  ])('are none where one of them cannot be read: %s', (text) => {
+    expect(tagged(text)).toBeNull();
+  });
+});
+
+it('a call that is the whole answer is read as Llama writes it', () => {
+  expect(bare('<|python_tag|>{"name": "add", "parameters": {"a": 1}}')).toEqual({
+    content: '',
+    calls: [{ name: 'add', arguments: '{"a": 1}' }],
+  });
+  expect(bare('The answer is {"name": "add", "parameters": {}}')).toBeNull();
+});
+
+describe('a chat template', () => {
+  const tokenizer = openTokenizer(wordTokenizer(['a'], ['<pad>'], { pad: '<pad>' }));
+  const call = { id: '1', type: 'function', function: { name: 'f', arguments: '{"a": 1}' } };
+  const talk = [
+    {
+      role: 'user',
+      content: [
+        { type: 'text', text: 'one' },
+        { type: 'text', text: 'two' },
+      ],
+    },
+    { role: 'assistant', content: '', tool_calls: [call] },
+  ];
+  const template = (args: string) =>
+    chatTemplate(
+      `{% for m in messages %}{{ m.role }}: {{ m.content }}{% for c in m.tool_calls or [] %} args: ${args}{% endfor %};{% endfor %}`,
+      tokenizer,
+    );
+
+  it('that writes arguments as JSON is given their value, and one that repeats text the text', () => {
+    expect(template('{{ c.function.arguments | tojson }}').render(talk)).toContain('args: {"a": 1};');
+    expect(template('{{ c.function.arguments }}').render(talk)).toContain('args: {"a": 1};');
+  });
+
+  it('that reads no lists is given one text', () => {
+    expect(template('').render(talk)).toContain('user: one\ntwo;');
+  });
+
+  it('without tools, or with calls in another form, reads no calls', () => {
+    expect(template('').readCalls).toBeNull();
+    expect(chatTemplate('{{ tools }}', tokenizer).readCalls).toBeNull();
+  });
+});
