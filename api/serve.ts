@@ -30,27 +30,31 @@ export async function serve(app: FastifyInstance, { host, port, exposed = false 
   try {
     await app.listen({ host, port });
   } catch (cause) {
-    throw listenError(cause as NodeJS.ErrnoException, host, port);
+    throw listenError(cause as NodeJS.ErrnoException, { host, port });
   }
   const address = app.server.address() as AddressInfo;
   const name = host.includes(':') ? `[${host}]` : host;
   return { url: `http://${name}:${address.port}`, port: address.port, close: () => app.close() };
 }
 
-function listenError(cause: NodeJS.ErrnoException, host: string, port: number): TroupeError {
+/** Why nothing could listen there, and what to do; `flag` is the option that names the port. */
+export function listenError(
+  cause: NodeJS.ErrnoException,
+  { host, port, flag = '--port' }: { readonly host: string; readonly port: number; readonly flag?: string },
+): TroupeError {
   const place = `${host} port ${port}`;
   const detail = { got: String(cause.code), cause };
   switch (cause.code) {
     case 'EADDRINUSE':
       return new TroupeError(
         'port_taken',
-        `Another program listens on ${place}; stop it, or choose another port with --port.`,
+        `Another program listens on ${place}; stop it, or choose another port with ${flag}.`,
         detail,
       );
     case 'EACCES':
       return new TroupeError(
         'config_invalid',
-        `This user may not listen on ${place}; choose a port from 1024 with --port.`,
+        `This user may not listen on ${place}; choose a port from 1024 with ${flag}.`,
         detail,
       );
     default:

@@ -151,6 +151,7 @@ async function answer(context: Context, { signal, onReady }: RoleOptions, role: 
   // Ingest on a log of its own works while the database is away.
   if (!(role === 'ingest' && log.partitions !== undefined)) await registering;
   const leave = registering.catch(() => async () => {});
+  if (role === 'serve' && database.embedded) void watchToolSessions(context, signal);
   say(`Troupe answers at ${url}`);
   onReady({ role, address: url });
   await Promise.race([untilAborted(signal), context.failed]);
@@ -159,6 +160,15 @@ async function answer(context: Context, { signal, onReady }: RoleOptions, role: 
   await close();
   clearTimeout(patience);
   await (await leave)();
+}
+
+/** Programs that `troupe sql --url` let in have a clock outside. */
+async function watchToolSessions({ db, database }: Context, signal: AbortSignal): Promise<void> {
+  const [{ watchTools }, { toolRole, TOOL_MS }] = await Promise.all([
+    import('../store/db/tool-clock.ts'),
+    import('../store/db/reader.ts'),
+  ]);
+  await watchTools(db, toolRole(database), { ms: TOOL_MS, signal });
 }
 
 /** The methods of the setting `judge`. @throws TroupeError `config_invalid` for what cannot always run */

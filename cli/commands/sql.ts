@@ -1,11 +1,11 @@
-/** `troupe sql`: one read-only query over the views of schema traj, its plan, and the list of the views. */
+/** `troupe sql`: one read-only query over the views of schema traj, its plan, the list of the views, and a login for other programs. */
 import type { Command } from 'commander';
 import { Option } from 'commander';
 import { EXIT, TroupeError } from '../../errors.ts';
 import type { Db } from '../../store/db/pool.ts';
 import type { SqlCaps } from '../../store/sql/sql.ts';
 import { bytesText } from '../bytes.ts';
-import { databaseCommand, type Flags, wholeNumber } from '../command.ts';
+import { databaseCommand, type Flags, untilInterrupted, wholeNumber } from '../command.ts';
 import type { Opened } from '../database.ts';
 import { print, printJson, say, table } from '../output.ts';
 
@@ -22,6 +22,8 @@ export function sqlCommand(program: Command): void {
       .option('--out <file>', 'write all rows into this Arrow file')
       .option('--explain', 'print the plan of the query instead of running it')
       .option('--views [name]', 'list the views, or the columns of one')
+      .option('--url', 'print the address at which psql and other programs log in, with its password')
+      .option('--listen <port>', 'accept such programs at a TCP port of this machine until Ctrl-C', wholeNumber('listen'))
       .addHelpText(
         'after',
         `
@@ -35,10 +37,14 @@ Examples:
   troupe sql "select * from traj.steps" --out steps.arrow
   troupe sql "select * from traj.steps where agent = 'solver'" --explain
   troupe sql --views
-  troupe sql --views episodes`,
+  troupe sql --views episodes
+  psql "$(troupe sql --url)" -c "select count(*) from traj.episodes"
+  troupe sql --listen 5433`,
       ),
     async (opened, [sql], flags) => {
       requireOneAnswer(sql, flags);
+      if (flags.url) return printUrl(opened, flags);
+      if (flags.listen !== undefined) return takeTools(opened, flags);
       // A login of its own that can read the views and nothing else; where the server does not let us make one, ours, read only.
       const { openReader } = await import('../../store/db/reader.ts');
       const reader = await openReader(opened.database);
@@ -55,18 +61,21 @@ Examples:
 
 /** A command does one thing: options that contradict each other are refused. */
 function requireOneAnswer(sql: string | undefined, flags: Flags): void {
-  const asked = (['views', 'explain', 'out', 'format'] as const).filter((name) => flags[name] !== undefined);
+  const asked = (['views', 'url', 'listen', 'explain', 'out', 'format'] as const).filter(
+    (name) => flags[name] !== undefined,
+  );
+  const without = (['views', 'url', 'listen'] as const).find((name) => flags[name] !== undefined);
   if (asked.length > 1)
     throw new TroupeError('usage', `--${asked[0]} and --${asked[1]} do not go together; give one of them.`);
-  if (flags.views !== undefined && sql !== undefined)
-    throw new TroupeError('usage', '--views takes no query; give one of them.');
-  if (flags.views === undefined && sql === undefined)
+  if (without !== undefined && sql !== undefined)
+    throw new TroupeError('usage', `--${without} takes no query; give one of them.`);
+  if (without === undefined && sql === undefined)
     throw new TroupeError('usage', 'Missing query: troupe sql "select …".', {
       hint: '`troupe sql --views` lists the views.',
     });
-  const ignored = flags.views !== undefined ? ['limit', 'timeout'] : flags.explain ? ['limit'] : [];
-  const without = ignored.find((name) => flags[name] !== undefined);
-  if (without !== undefined) throw new TroupeError('usage', `--${without} has no effect with --${asked[0]}.`);
+  const ignored = without !== undefined ? ['limit', 'timeout'] : flags.explain ? ['limit'] : [];
+  const idle = ignored.find((name) => flags[name] !== undefined);
+  if (idle !== undefined) throw new TroupeError('usage', `--${idle} has no effect with --${asked[0]}.`);
   if (flags.format !== undefined && flags.json)
     throw new TroupeError('usage', '--format and --json do not go together; give one of them.');
   if (flags.format !== undefined && flags.format !== 'csv' && process.stdout.isTTY)
@@ -74,6 +83,63 @@ function requireOneAnswer(sql: string | undefined, flags: Flags): void {
   const out = flags.out as string | undefined;
   if (out !== undefined && !out.endsWith('.arrow'))
     throw new TroupeError('usage', `--out should name a file that ends in .arrow, got ${out}.`);
+}
+
+/** @throws TroupeError `sql_refused` where the server lets no login be made */
+async function loginOf({ database }: Opened): Promise<URL> {
+  const { noReader, toolAddress } = await import('../../store/db/reader.ts');
+  const address = await toolAddress(database);
+  if (address === null) throw noReader();
+  return address;
+}
+
+/** As libpq reads it: a socket's folder stands behind the question mark. */
+function urlOf({ username, password, hostname, port, pathname, href }: URL): string {
+  if (!hostname.startsWith('%2F')) return href.replace(/^postgres:/, 'postgresql:');
+  return `postgresql://${username}:${password}@${pathname}?host=${hostname}&port=${port || 5432}`;
+}
+
+async function printUrl(opened: Opened, flags: Flags): Promise<number> {
+  const url = urlOf(await loginOf(opened));
+  if (flags.json) printJson({ url });
+  else print(url);
+  if (opened.database.embedded) say('The embedded server runs while `troupe up` or `troupe sql --listen` does.');
+  return EXIT.done;
+}
+
+async function takeTools(opened: Opened, flags: Flags): Promise<number> {
+  if (!opened.database.embedded)
+    throw new TroupeError(
+      'usage',
+      '--listen is for the embedded server; DATABASE_URL names one with a port of its own.',
+      {
+        hint: '`troupe sql --url` prints the address at which programs log in there.',
+      },
+    );
+  const address = await loginOf(opened);
+  const [{ listenError }, { openToolPort }, { watchTools }, { toolRole, TOOL_MS }] = await Promise.all([
+    import('../../api/serve.ts'),
+    import('../../store/db/tool-port.ts'),
+    import('../../store/db/tool-clock.ts'),
+    import('../../store/db/reader.ts'),
+  ]);
+  const socket = `${decodeURIComponent(address.hostname)}/.s.PGSQL.${address.port || 5432}`;
+  const role = toolRole(opened.database);
+  const port = Number(flags.listen);
+  const login = { user: role, database: opened.database.project };
+  const listening = await openToolPort(port, socket, login).catch((error) => {
+    throw listenError(error, { host: '127.0.0.1', port, flag: '--listen' });
+  });
+  address.hostname = '127.0.0.1';
+  address.port = String(listening.port);
+  const url = urlOf(address);
+  if (flags.json) printJson({ url, port: listening.port });
+  else print(url);
+  say(`Programs log in at port ${listening.port} of this machine · Ctrl-C ends it.`);
+  const signal = untilInterrupted();
+  await watchTools(opened.db, role, { ms: TOOL_MS, signal });
+  await listening.close();
+  return EXIT.done;
 }
 
 async function printViews(db: Db, flags: Flags): Promise<void> {

@@ -21,29 +21,61 @@ const CONNECTIONS = 32;
 /** Disk that one query may take for sorts and joins. Only a superuser may set it, so only on the embedded server. */
 const TEMP_FILES = '1GB';
 
+/** How long a transaction of a tool may last. */
+export const TOOL_MS = 300_000;
+
 /** Memory of its own that the backend of a query may have; set on the embedded server. */
 export const BACKEND_BYTES = 512 * 1024 * 1024;
+
+type Asked = Pick<Database, 'db' | 'url' | 'embedded'>;
 
 /**
  * A small pool that logs in as the project's reader, whose role is made or brought up to date first. Null where there can be none:
  * the server's user may not make roles, or came in without a password that the reader's could be derived from. Then whoever asks has
  * only what a read-only transaction forbids. Close it before the database.
  */
-export async function openReader(
-  { db, url, embedded }: Pick<Database, 'db' | 'url' | 'embedded'>,
-  { max = 4 }: { readonly max?: number } = {},
-): Promise<Db | null> {
+export async function openReader(database: Asked, { max = 4 }: { readonly max?: number } = {}): Promise<Db | null> {
+  const role = roleOf(database, 'reader');
+  const address = await logIn(database, role);
+  if (address === null) return null;
+  return openPool(address.href, {
+    max,
+    applicationName: 'troupe sql',
+    ...(database.embedded && { onBackend: (pid: number) => limitMemory(pid, role, BACKEND_BYTES) }),
+  });
+}
+
+/** The login of programs that come to the server themselves (psql, pandas, dashboards); its connections count for itself. */
+export const toolRole = (database: Pick<Database, 'url'>): string => roleOf(database, 'tool_reader');
+
+/**
+ * The address, with password, at which such a program logs in, with the rights of the reader. It may change its own settings, so of
+ * the limits only its rights, its number of connections and its disk hold; `watchTools` is the clock outside. Null as `openReader`.
+ */
+export const toolAddress = (database: Asked): Promise<URL | null> =>
+  logIn(database, toolRole(database), { statement_timeout: TOOL_MS, search_path: 'traj, pg_catalog' });
+
+const databaseOf = (url: string): string => decodeURIComponent(parseAddress(url).pathname.slice(1));
+
+const roleOf = ({ url }: Pick<Database, 'url'>, suffix: string): string => `${databaseOf(url)}_${suffix}`.slice(0, 63);
+
+/** Makes the role, or brings it up to date, and returns the address at which it logs in; null where there can be none. */
+async function logIn(
+  { db, url, embedded }: Asked,
+  role: string,
+  settings: Readonly<Record<string, string | number>> = {},
+): Promise<URL | null> {
   const address = parseAddress(url);
   if (address.password === '') return null;
-  const database = decodeURIComponent(address.pathname.slice(1));
-  const role = `${database}_reader`.slice(0, 63);
   // Every process derives the same password, so none locks another out; it is as secret as the one it comes from.
   const password = createHmac('sha256', address.password).update(role).digest('base64url');
   try {
     await db.transaction(async (tx) => {
       await tx.query(`select pg_advisory_xact_lock(hashtext('troupe reader'))`);
-      await tx.query(roleText(database, role, password));
+      await tx.query(roleText(databaseOf(url), role, password));
       if (embedded) await tx.query(`${LOCK_DOWN} ${limits(role)}`);
+      for (const [name, value] of Object.entries(settings))
+        await tx.query(`alter role ${quote(role)} set ${name} = ${value}`);
     });
   } catch (error) {
     if (sqlState(error) === '42501') return null;
@@ -51,11 +83,7 @@ export async function openReader(
   }
   address.username = encodeURIComponent(role);
   address.password = password;
-  return openPool(address.href, {
-    max,
-    applicationName: 'troupe sql',
-    ...(embedded && { onBackend: (pid: number) => limitMemory(pid, role, BACKEND_BYTES) }),
-  });
+  return address;
 }
 
 /** What a caller is told whose text must not run with the rights of the server's user. */

@@ -6,6 +6,7 @@ import { tableFromIPC } from 'apache-arrow';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { postgresLog } from '../../ingest/log/postgres.ts';
 import { arrowIn } from '../../store/datasets/parquet.ts';
+import { openConnection } from '../../store/db/pool.ts';
 import { projectAll } from '../../store/projecting/projector.ts';
 import { anEpisode } from '../store/support/events.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
@@ -130,10 +131,42 @@ describe('a mistyped name in a query', () => {
   });
 });
 
+describe('troupe sql --url', () => {
+  it('prints an address at which a program logs in, and reads the views alone', async () => {
+    const { code, out } = await at.run(['sql', '--url']);
+    expect([code, out.trim().split('\n').length]).toEqual([0, 1]);
+    const { url } = document(await at.run(['sql', '--url', '--json']));
+    expect(url).toBe(out.trim());
+    // As libpq reads it: the folder of the socket is a parameter.
+    const address = new URL(url.replace('@/', '@localhost/'));
+    expect(address.searchParams.get('host')).toMatch(/^\//);
+    const connection = await openConnection(
+      `postgres://${address.username}:${address.password}@${encodeURIComponent(address.searchParams.get('host')!)}:${address.searchParams.get('port')}${address.pathname}`,
+    );
+    try {
+      const { rows } = await connection.query('select episode_id from episodes order by 1');
+      expect(rows).toEqual([{ episode_id: 'e1' }, { episode_id: 'e2' }]);
+      await expect(connection.query('select * from troupe.events')).rejects.toMatchObject({ code: '42501' });
+    } finally {
+      await connection.close();
+    }
+  });
+
+  it('--listen is refused on a server that has a port of its own', async () => {
+    const ended = await at.run(['sql', '--listen', '0', '--json']);
+    expect([ended.code, document(ended).error.code]).toEqual([2, 'usage']);
+    expect(ended.err).toContain('troupe sql --url');
+  });
+});
+
 describe('options that do not go together', () => {
   it.each([
     [['sql']],
     [['sql', 'select 1', '--views']],
+    [['sql', 'select 1', '--url']],
+    [['sql', 'select 1', '--listen', '0']],
+    [['sql', '--url', '--views']],
+    [['sql', '--listen', '0', '--limit', '3']],
     [['sql', 'select 1', '--explain', '--out', 'a.arrow']],
     [['sql', 'select 1', '--format', 'csv', '--json']],
     [['sql', 'select 1', '--explain', '--limit', '3']],

@@ -1,0 +1,174 @@
+/** The login of other programs: what it may do, the port that takes it alone, and the clock outside its sessions. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type Connection, openConnection, openPool } from '../../../store/db/pool.ts';
+import { openReader, toolAddress, toolRole } from '../../../store/db/reader.ts';
+import { watchTools } from '../../../store/db/tool-clock.ts';
+import { openToolPort, type ToolPort } from '../../../store/db/tool-port.ts';
+import { ask } from '../../../store/sql/sql.ts';
+import { freshDatabase, type TestDatabase } from '../../support/database.ts';
+
+const ENDLESS = 'select count(*) from generate_series(1, 1000000000000)';
+
+let fresh: TestDatabase;
+let address: URL;
+let port: ToolPort;
+beforeAll(async () => {
+  fresh = await freshDatabase();
+  address = (await toolAddress({ ...fresh, embedded: true }))!;
+  const socket = `${decodeURIComponent(address.hostname)}/.s.PGSQL.${address.port}`;
+  port = await openToolPort(0, socket, { user: toolRole(fresh), database: address.pathname.slice(1) });
+});
+afterAll(async () => {
+  await port.close();
+  await fresh.close();
+});
+
+/** The address at the port, with what is given changed. */
+function atPort(changed: { username?: string; password?: string; pathname?: string } = {}): string {
+  const url = new URL(address);
+  url.hostname = '127.0.0.1';
+  url.port = String(port.port);
+  return Object.assign(url, changed).href;
+}
+
+const code = (work: Promise<unknown>): Promise<string> =>
+  work.then(
+    () => 'done',
+    (error) => String(error.code),
+  );
+
+async function session<T>(url: string, work: (session: Connection) => Promise<T>): Promise<T> {
+  const opened = await openConnection(url);
+  try {
+    return await work(opened);
+  } finally {
+    await opened.close().catch(() => {});
+  }
+}
+
+describe('the port of the tools', () => {
+  it('takes the login, by SCRAM, and finds the views without their schema', async () => {
+    const { rows } = await session(atPort(), (at) =>
+      at.query('select current_user::text as who, count(*)::integer as n from episodes'),
+    );
+    expect(rows).toEqual([{ who: toolRole(fresh), n: 0 }]);
+    const { rows: kept } = await fresh.db.query('select rolpassword from pg_authid where rolname = $1', [
+      toolRole(fresh),
+    ]);
+    expect(kept[0]!.rolpassword).toMatch(/^SCRAM-SHA-256/);
+  });
+
+  it('turns away every other login and database, and a wrong password', async () => {
+    const { username, password } = new URL(fresh.url);
+    for (const other of [{ username, password }, { pathname: '/postgres' }, { password: 'guessed' }]) {
+      await expect(openConnection(atPort(other)), JSON.stringify(other)).rejects.toMatchObject({
+        code: 'unreachable',
+        message: expect.stringMatching(/alone|password authentication failed/),
+      });
+    }
+  });
+
+  it('passes a request to cancel on', async () => {
+    const pool = openPool(atPort(), { max: 1 });
+    const stop = new AbortController();
+    try {
+      const ended = code(pool.transaction((at) => at.query(ENDLESS), { signal: stop.signal }));
+      const running = async () =>
+        (
+          await fresh.db.query(`select 1 from pg_stat_activity where usename = $1 and query = $2`, [
+            toolRole(fresh),
+            ENDLESS,
+          ])
+        ).rows.length;
+      await expect.poll(running, { timeout: 20_000 }).toBe(1);
+      stop.abort();
+      expect(await ended).toBe('57014');
+    } finally {
+      await pool.close();
+    }
+  });
+
+  it('ends what says nothing that PostgreSQL would understand', async () => {
+    const answer = await fetch(`http://127.0.0.1:${port.port}/`).catch((error: Error) => error);
+    expect(answer).toBeInstanceOf(Error);
+  });
+});
+
+describe('the login of the tools', () => {
+  it('reads the views and nothing else, whatever it sets', async () => {
+    await session(address.href, async (at) => {
+      await at.query('set default_transaction_read_only = off; set statement_timeout = 0');
+      for (const sql of [
+        'select * from troupe.events',
+        'select * from pg_authid',
+        'delete from traj.episodes',
+        'create table public.mine (a int)',
+        'create temp table mine (a int)',
+        `select pg_read_file('postgresql.conf')`,
+        'select pg_sleep(1)',
+        'select pg_advisory_lock(1)',
+        'select query from pg_stat_activity',
+        'set temp_file_limit = -1',
+        `alter role current_user set temp_file_limit = '-1'`,
+        'alter role current_user connection limit -1',
+        'set role postgres',
+        'set session authorization postgres',
+      ]) {
+        expect([sql, await code(at.query(sql))]).toEqual([sql, expect.stringMatching(/^(42501|25006|22023)$/)]);
+      }
+      const { rows } = await at.query(`select current_setting('temp_file_limit') as disk`);
+      expect(rows).toEqual([{ disk: '1GB' }]);
+    });
+  });
+
+  it('has 32 connections, and takes none from the queries of Troupe', async () => {
+    const all = await Promise.all(Array.from({ length: 32 }, () => openConnection(address.href)));
+    try {
+      await expect(openConnection(address.href)).rejects.toMatchObject({ code: 'busy' });
+      const reader = (await openReader({ ...fresh, embedded: true }))!;
+      expect((await ask(reader, 'select 1')).rows).toEqual([[1]]);
+      await reader.close();
+    } finally {
+      await Promise.all(all.map((one) => one.close()));
+    }
+  });
+});
+
+describe('the clock outside', () => {
+  it('cancels what runs too long although the session has no limit of its own, and the session goes on', async () => {
+    const stop = new AbortController();
+    const clock = watchTools(fresh.db, toolRole(fresh), { ms: 300, signal: stop.signal });
+    try {
+      await session(address.href, async (at) => {
+        await at.query('set statement_timeout = 0');
+        expect(await code(at.query(ENDLESS))).toBe('57014');
+        expect(await code(at.query('select 1'))).toBe('done');
+      });
+    } finally {
+      stop.abort();
+      await clock;
+    }
+  });
+
+  it('ends a session that waits in its transaction, and leaves the queries of Troupe alone', async () => {
+    const reader = (await openReader({ ...fresh, embedded: true }))!;
+    const stop = new AbortController();
+    const own = ask(reader, ENDLESS, { timeoutMs: 5000 }).catch((error) => error);
+    const clock = watchTools(fresh.db, toolRole(fresh), { ms: 300, signal: stop.signal });
+    try {
+      await session(address.href, async (at) => {
+        await at.query('begin; select 1');
+        const there = async () =>
+          (await fresh.db.query('select 1 from pg_stat_activity where pid = $1', [at.pid])).rows.length;
+        await expect.poll(there, { timeout: 20_000 }).toBe(0);
+        expect(await code(at.query('select 1'))).not.toBe('done');
+      });
+      // Its own limit, not the clock's.
+      expect(await own).toMatchObject({ code: 'sql_timeout' });
+    } finally {
+      stop.abort();
+      await clock;
+      await reader.close();
+    }
+  });
+});
