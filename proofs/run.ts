@@ -35,6 +35,7 @@ import { findVersitygw } from './s3.ts';
 import { proof as savesSurviveKills } from './saves-survive-kills.ts';
 import { proof as staysUp } from './stays-up.ts';
 import { proof as testsCatchSeededBugs } from './tests-catch-seeded-bugs.ts';
+import { proof as toolsReadTheViews } from './tools-read-the-views.ts';
 import { proof as trainersTakeDatasets } from './trainers-take-datasets.ts';
 import { proof as trainingMatchesPytorch } from './training-matches-pytorch.ts';
 import { proof as trainingResumes } from './training-resumes.ts';
@@ -48,6 +49,7 @@ const PROOFS: readonly Proof[] = [
   savesSurviveKills,
   trainingResumes,
   trainersTakeDatasets,
+  toolsReadTheViews,
   planTrainsWithTrl,
   chatLogsTrainInTrl,
   checkpointsInS3,

@@ -23,7 +23,7 @@ export function sqlCommand(program: Command): void {
       .option('--explain', 'print the plan of the query instead of running it')
       .option('--views [name]', 'list the views, or the columns of one')
       .option('--url', 'print the address at which psql and other programs log in, with its password')
-      .option('--listen <port>', 'accept such programs at a TCP port of this machine until Ctrl-C', wholeNumber('listen'))
+      .option('--listen <port>', 'accept such programs at a TCP port of 127.0.0.1', wholeNumber('listen'))
       .addHelpText(
         'after',
         `
