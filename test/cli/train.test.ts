@@ -165,7 +165,7 @@ describe('training from files, by commands alone', () => {
 
   it('what does not make sense is refused with 2 and names the flag', async () => {
     for (const [flags, said] of [
-      [['--epochs', '2'], '--steps or --epochs'],
+      [['--epochs', '2'], '--steps and --epochs'],
       [['--lora', 'rank=3'], '--lora'],
     ] as const) {
       const ended = await at.run(sft('wrong', ...flags).filter((flag) => flag !== '--json'));
