@@ -67,7 +67,7 @@ describe('troupe schedule', () => {
 
   it.each([
     [['--every', '6'], /--every should be a time such as 90s/],
-    [['--cron', '0 3 * * *', '--hours', '22-06'], /--hours should be such as 22:00-06:00/],
+    [['--cron', '0 3 * * *', '--hours', '22-06'], /--hours should be a range such as 22:00-06:00/],
     [['--cron', '0 3 * *'], /five fields/],
   ])('refuses %j with a sentence', async (options, why) => {
     writeFileSync(join(at.folder, 'evaluate.json'), JSON.stringify({ kind: 'evaluate', spec: { sets: { all: {} } } }));
@@ -97,7 +97,7 @@ describe('troupe schedule', () => {
       spec: { plan: { ...plan, rollout: played, policies: { solver } } },
     });
     const neither = await at.run(add);
-    expect(neither).toMatchObject({ code: 2, err: expect.stringContaining('either --plan FILE or --job FILE') });
+    expect(neither).toMatchObject({ code: 2, err: expect.stringContaining('--plan FILE or --job FILE') });
   });
 
   it('refuses a job that could not start, before it is scheduled', async () => {
