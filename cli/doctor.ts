@@ -1,7 +1,13 @@
 /** What `troupe doctor` looks at: the settings, and whether what Troupe needs is there. */
-import { loadConfig, SETTINGS, type SettingName, shown } from '../config.ts';
+import { statfs } from 'node:fs/promises';
+import { totalmem } from 'node:os';
+import { dirname } from 'node:path';
+import { type Config, loadConfig, SETTINGS, type SettingName, shown } from '../config.ts';
 import { EXIT, TroupeError } from '../errors.ts';
+import { homeAt } from '../store/db/home.ts';
 import { query, rowsOf, type SqlBool, scalarOf, sql } from '../store/db/query.ts';
+import { lag, partitionLags } from '../store/projecting/positions.ts';
+import { bytesText } from './bytes.ts';
 import { type Context, withContext } from './context.ts';
 import { paint, print, printJson, table } from './output.ts';
 import { processesHere } from './process-id.ts';
@@ -23,7 +29,7 @@ export async function doctor(flags: Flags): Promise<number> {
     about: SETTINGS[name].about,
   }));
   const role = flags.role === undefined ? null : String(flags.role);
-  const checks = role === null ? await machineChecks(flags) : await roleChecks(flags, role);
+  const checks = role === null ? await machineChecks(flags, config) : await roleChecks(flags, role);
   if (flags.json) printJson({ version: VERSION, ...(role === null ? { settings } : {}), checks });
   else {
     if (role === null)
@@ -38,21 +44,24 @@ export async function doctor(flags: Flags): Promise<number> {
   return checks.every((check) => check.ok) ? EXIT.done : EXIT.failed;
 }
 
-async function machineChecks(flags: Flags): Promise<Check[]> {
+async function machineChecks(flags: Flags, config: Config): Promise<Check[]> {
   return [
     { check: 'node', ok: true, detail: process.version },
+    await attempt('disk', () => freeDisk(homeAt(config.home).root)),
+    await attempt('memory', async () => freeMemory()),
+    await attempt('port', () => portIsOurs(config)),
     await attempt('onnxruntime', async () =>
       (await (await import('../trainer/graph/session.ts')).runtime()) ? 'loads' : '',
     ),
-    ...(await placeChecks(flags)),
+    ...(await placeChecks(flags, projectChecks)),
   ];
 }
 
 const roleChecks = (flags: Flags, role: string): Promise<Check[]> =>
-  placeChecks(flags, (context) => attempt(role, () => lastBeat(context, role)));
+  placeChecks(flags, async (context) => [await attempt(role, () => lastBeat(context, role))]);
 
 /** The database and, if it is elsewhere, the log; and what else is asked of them. */
-async function placeChecks(flags: Flags, more?: (context: Context) => Promise<Check>): Promise<Check[]> {
+async function placeChecks(flags: Flags, more: (context: Context) => Promise<Check[]>): Promise<Check[]> {
   const checks: Check[] = [];
   try {
     await withContext(flags, async (context) => {
@@ -72,7 +81,7 @@ async function placeChecks(flags: Flags, more?: (context: Context) => Promise<Ch
       const detail = `PostgreSQL ${version}, project ${database.project}${database.embedded ? ', embedded' : ''}`;
       checks.push({ check: 'database', ok: true, detail });
       if (database.embedded) checks.push(await queryMemory());
-      if (more) checks.push(await more(context));
+      checks.push(...(await more(context)));
     });
   } catch (error) {
     const check = error instanceof TroupeError && error.code === 'config_invalid' ? 'settings' : 'database';
@@ -91,6 +100,81 @@ async function queryMemory(): Promise<Check> {
     ? `at most ${BACKEND_BYTES / 1024 / 1024} MB a query`
     : 'not limited: the program prlimit of util-linux is not there';
   return { check: 'memory of SQL queries', ok: true, detail };
+}
+
+/** Less than this is reported as wrong: no training and no batch of events fits into it. */
+const LEAST = { disk: 1024 ** 3, memory: 256 * 1024 ** 2 };
+
+/** Of the file system that the home is on, or will be on. @throws TroupeError `disk_full` */
+async function freeDisk(home: string): Promise<string> {
+  const found = await statfs(home).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT' && dirname(home) !== home) return null;
+    throw error;
+  });
+  if (found === null) return freeDisk(dirname(home));
+  const [free, all] = [found.bavail * found.bsize, found.blocks * found.bsize];
+  const detail = `${bytesText(free)} free of ${bytesText(all)} at ${home}`;
+  if (free < LEAST.disk) throw new TroupeError('disk_full', `${detail}; expected at least ${bytesText(LEAST.disk)}.`);
+  return detail;
+}
+
+/** What this process may still take, with the limit of its container. @throws TroupeError `busy` */
+function freeMemory(): string {
+  const free = process.availableMemory();
+  const detail = `${bytesText(free)} available, the machine has ${bytesText(totalmem())}`;
+  if (free < LEAST.memory) throw new TroupeError('busy', `${detail}; expected at least ${bytesText(LEAST.memory)}.`);
+  return detail;
+}
+
+/** Whether the port of the API is free, or Troupe's. @throws TroupeError `port_taken` */
+async function portIsOurs({ host, port }: Config): Promise<string> {
+  if (port === 0) return 'any free port';
+  const asked = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host;
+  const place = `${host} port ${port}`;
+  try {
+    const answer = await fetch(`http://${asked.includes(':') ? `[${asked}]` : asked}:${port}/healthz`, {
+      signal: AbortSignal.timeout(3000),
+    });
+    const { status, version, project } = (await answer.json()) as Readonly<Record<string, unknown>>;
+    if (status === 'ok') return `${place}: Troupe ${version}, project ${project}`;
+  } catch (error) {
+    const { code } = ((error as Error).cause ?? {}) as { readonly code?: string };
+    if (code === 'ECONNREFUSED') return `${place}: free`;
+  }
+  throw new TroupeError('port_taken', `Another program listens on ${place}; stop it, or use another with --port.`);
+}
+
+/** Which processes work on the project, whether events become rows, and which login runs SQL queries. */
+async function projectChecks({ db, log, database }: Context): Promise<Check[]> {
+  const rows = await rowsOf(
+    db,
+    query
+      .selectFrom('troupe.processes')
+      .select(['role', sql<number>`count(*)::integer`.as('n')])
+      .where('heartbeat_at', '>', sql<string>`clock_timestamp() - make_interval(secs => ${SILENT_S})`)
+      .groupBy('role')
+      .orderBy('role'),
+  );
+  const running = rows.map(({ role, n }) => `${n} ${role}`).join(', ');
+  return [
+    { check: 'processes', ok: true, detail: running === '' ? 'none; `troupe up` starts all of them' : running },
+    await attempt('lag', async () => {
+      const outer = (await log.partitions?.()) ?? [];
+      const lags = outer.length === 0 ? [] : await partitionLags(db, log.name, outer);
+      const events = lags.reduce((sum, one) => sum + one.lag, await lag(db));
+      const detail = `${events} events of the log are not in the tables`;
+      if (events > 0 && running !== '' && !rows.some(({ role }) => role === 'project'))
+        throw new TroupeError('unreachable', `${detail}, and no process of the role project runs.`);
+      return detail;
+    }),
+    await attempt('sql', async () => {
+      const reader = await (await import('../store/db/reader.ts')).openReader(database);
+      await reader?.close();
+      return reader === null
+        ? 'queries run in read-only transactions of the user of DATABASE_URL, who may not create a reader'
+        : 'queries run as a login that sees only the views of schema traj';
+    }),
+  ];
 }
 
 /** When a process of this role on this machine last sent a heartbeat. @throws TroupeError `not_found`, `unreachable` */

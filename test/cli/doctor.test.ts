@@ -1,0 +1,70 @@
+import type { AddressInfo } from 'node:net';
+import { createServer } from 'node:net';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { decodeDraft } from '../../ingest/decode.ts';
+import { postgresLog } from '../../ingest/log/postgres.ts';
+import { registerProcess } from '../../store/jobs/processes.ts';
+import { freshDatabase, type TestDatabase } from '../support/database.ts';
+import { document, type Shell, shell } from './support/troupe.ts';
+
+type Check = { readonly check: string; readonly ok: boolean; readonly detail: string };
+
+describe('troupe doctor', () => {
+  let database: TestDatabase;
+  let at: Shell;
+  beforeAll(async () => {
+    database = await freshDatabase();
+    at = shell({ DATABASE_URL: database.url, TROUPE_PORT: '0' });
+  });
+  afterAll(async () => {
+    at.remove();
+    await database.close();
+  });
+  const asked = async (shell: Shell) => {
+    const ended = await shell.run(['doctor', '--json']);
+    const checks = new Map((document(ended).checks as Check[]).map((one) => [one.check, one]));
+    return { code: ended.code, wrong: [...checks.values()].filter(({ ok }) => !ok).map(({ check }) => check), checks };
+  };
+
+  it('looks at disk, memory, port, processes, lag and the login of SQL queries, and ends with 0 where all is well', async () => {
+    const { code, wrong, checks } = await asked(at);
+    expect([code, wrong]).toEqual([0, []]);
+    expect([...checks.keys()]).toEqual(
+      expect.arrayContaining(['node', 'disk', 'memory', 'port', 'database', 'processes', 'lag', 'sql']),
+    );
+    expect(checks.get('disk')!.detail).toMatch(/^[\d.]+ \w+ free of [\d.]+ \w+ at \//);
+    expect(checks.get('lag')!.detail).toBe('0 events of the log are not in the tables');
+    expect(checks.get('sql')!.detail).toContain('only the views of schema traj');
+  }, 60_000);
+
+  it('ends with 1 where another program has the port of the API', async () => {
+    const server = createServer((socket) => socket.end('220 ready\r\n'));
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const { port } = server.address() as AddressInfo;
+    const taken = shell({ DATABASE_URL: database.url, TROUPE_PORT: String(port) });
+    const { code, wrong, checks } = await asked(taken);
+    expect([code, wrong]).toEqual([1, ['port']]);
+    expect(checks.get('port')!.detail).toContain(`127.0.0.1 port ${port}`);
+    server.close();
+    taken.remove();
+  }, 60_000);
+
+  it('names who runs, and ends with 1 where events wait and nobody brings them to the tables', async () => {
+    const { event } = decodeDraft({
+      name: 'episode.started',
+      source: '/test',
+      id: 'waits',
+      time: '2026-01-01T00:00:00Z',
+      data: { episode_id: 'waits' },
+    } as never);
+    await postgresLog(database.db).append([event!]);
+    const leave = await registerProcess(database.db, { processId: 'judge-here-1', role: 'judge' });
+    const alone = await asked(at);
+    expect(alone.checks.get('processes')!.detail).toBe('1 judge');
+    expect([alone.code, alone.wrong]).toEqual([1, ['lag']]);
+    expect(alone.checks.get('lag')!.detail).toContain('1 events of the log');
+    const end = await registerProcess(database.db, { processId: 'project-here-1', role: 'project' });
+    expect((await asked(at)).code).toBe(0);
+    await Promise.all([leave(), end()]);
+  }, 60_000);
+});
