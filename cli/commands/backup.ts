@@ -7,9 +7,9 @@ import { migrationsOf, readManifest, restoreBackup } from '../../store/backup/re
 import { DEFAULT_PROJECT, openDatabase } from '../../store/db/database.ts';
 import { openHome } from '../../store/db/home.ts';
 import { bytesText } from '../bytes.ts';
-import { databaseCommand, plainCommand } from '../command.ts';
+import { databaseCommand, type Flags, plainCommand } from '../command.ts';
 import { serverOf } from '../database.ts';
-import { type Bar, print, printJson, progressBar, say } from '../output.ts';
+import { print, printJson, say } from '../output.ts';
 import { VERSION } from '../version.ts';
 
 export function backupCommands(program: Command): void {
@@ -22,14 +22,13 @@ export function backupCommands(program: Command): void {
         '\nAll tables of the project as of one moment, and the datasets, checkpoints, artifacts and archives of the home. Nothing has to be\nstopped. The file holds all that was recorded and the hashes of API keys: keep it where the home may be kept. Not in it: other\nprojects, checkpoints in S3, and events in Kafka that no projector has read.\n\nExamples:\n  troupe backup troupe.tar.gz\n  troupe backup "/backups/$(date +%F).tar.gz" --quiet',
       ),
     async ({ db, database, config, now }, [file], flags) => {
-      const bar = progressBar('Backup', { quiet: flags.quiet === true || flags.json === true });
       const report = await writeBackup(db, file!, {
         home: openHome(config.home),
         project: database.project,
         version: VERSION,
         now: now(),
-        onProgress: growing(bar),
-      }).finally(bar.stop);
+        onProgress: growing('Backup', flags),
+      });
       const { missing, links } = report;
       if (missing.length > 0)
         say(
@@ -73,17 +72,19 @@ export function backupCommands(program: Command): void {
         const text = `The project ${project ?? DEFAULT_PROJECT} is there already, with a newer schema than the backup; restore into one that is not: another --home, or another --project.`;
         throw new TroupeError('conflict', text, { cause: error });
       });
-      const bar = progressBar('Restore', { quiet: flags.quiet === true || flags.json === true });
       try {
         const { project } = database;
-        const report = await restoreBackup(database.db, file!, { home, project, onProgress: growing(bar) });
+        const report = await restoreBackup(database.db, file!, {
+          home,
+          project,
+          onProgress: growing('Restore', flags),
+        });
         if (flags.json) printJson({ ...report, home: home.root });
         else
           print(
             `Project ${project} in ${home.root}: ${report.rows} rows and ${report.files} files, as of ${report.made_at}`,
           );
       } finally {
-        bar.stop();
         await database.close();
       }
       return EXIT.done;
@@ -91,8 +92,14 @@ export function backupCommands(program: Command): void {
   );
 }
 
-/** How much there is in all is not known before the end. */
-const growing =
-  (bar: Bar) =>
-  (bytes: number): void =>
-    bar.update(0, 0, bytesText(bytes));
+const EVERY_MS = 10_000;
+
+/** How much there is in all is not known before the end, so there is no share to show. */
+function growing(label: string, { quiet, json }: Flags): (bytes: number) => void {
+  let last = performance.now();
+  return (bytes) => {
+    if (quiet || json || performance.now() - last < EVERY_MS) return;
+    last = performance.now();
+    say(`${label}: ${bytesText(bytes)} so far`);
+  };
+}
