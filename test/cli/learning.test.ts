@@ -95,7 +95,7 @@ describe('from recorded plays to a checkpoint, by commands alone', () => {
     expect([wrong.code, document(wrong).error.code]).toEqual([2, 'recipe_invalid']);
     const absent = await at.run(['dataset', 'show', 'nothing', '--json']);
     expect([absent.code, document(absent).error.code]).toEqual([1, 'not_found']);
-  });
+  }, 300_000);
 
   it('train sft lowers the loss and saves a checkpoint that info can open', async () => {
     const trained = await done(
