@@ -261,13 +261,25 @@ const text = (value: Scalar) => typed(value as string, 'text');
 
 function tagSql({ json, key }: Tag, type: keyof typeof JSON_TYPE): RawBuilder<unknown> {
   const tags = sql.raw(json);
-  return sql`case when json_typeof(${tags} -> ${text(key)}) = ${sql.lit(type)} then (${tags} ->> ${text(key)})${sql.raw(JSON_TYPE[type])} end`;
+  return sql`case when jsonb_typeof(${tags} -> ${text(key)}) = ${sql.lit(type)} then (${tags} ->> ${text(key)})${sql.raw(JSON_TYPE[type])} end`;
 }
 
-/** A list holds the texts among its members; an object its keys. */
-function hasSql(json: RawBuilder<unknown>, member: RawBuilder<unknown>): RawBuilder<unknown> {
-  const list = sql`json_array_elements_text(case json_typeof(${json}) when 'array' then ${json} end)`;
-  return sql`case json_typeof(${json}) when 'object' then ${json} -> ${member} is not null when 'array' then exists (select 1 from ${list} m where m = ${member}) end`;
+/** What contains this is an object with this value under this key: a condition that the index of the column answers. */
+const tagJson = (key: string, value: Scalar): string => JSON.stringify({ [escapeText(key)]: escapeScalar(value) });
+
+/** The tag under this key reads as this text: a text, or a number, true or false that is written so. */
+export function tagReads(column: string, key: string, value: string): RawBuilder<SqlBool> {
+  const number = Number(value);
+  const others = String(number) === value && Number.isFinite(number) ? [number] : [];
+  const alike: readonly Scalar[] = [
+    value,
+    ...others,
+    ...(value === 'true' || value === 'false' ? [value === 'true'] : []),
+  ];
+  return sql<SqlBool>`${sql.raw(column)} @> any (${typed(
+    alike.map((one) => tagJson(key, one)),
+    'jsonb[]',
+  )})`;
 }
 
 function comparisonSql(comparison: Comparison, fields: Fields): RawBuilder<unknown> {
@@ -285,11 +297,17 @@ function comparisonSql(comparison: Comparison, fields: Fields): RawBuilder<unkno
       // A tag whose value is JSON null is as missing as one that is not there.
       return tag ? sql`(${sql.raw(tag.json)} ->> ${text(tag.key)}) is null` : sql`${plain} is null`;
     case 'has':
-      return hasSql(plain, text(escapeScalar(value as string)));
+      // A list holds the texts among its members; an object its keys.
+      return sql`${plain} ? ${text(escapeScalar(value as string))}`;
     case 'like':
       return sql`${operand('string')} like ${text(escapeScalar(value as string))}`;
     case 'in': {
       const members = value as readonly Scalar[];
+      if (tag)
+        return sql`${sql.raw(tag.json)} @> any (${typed(
+          members.map((member) => tagJson(tag.key, member)),
+          'jsonb[]',
+        )})`;
       const parts = (['string', 'number', 'boolean'] as const).flatMap((type) => {
         const alike = members.filter((member) => typeof member === type);
         if (alike.length === 0) return [];
@@ -301,6 +319,8 @@ function comparisonSql(comparison: Comparison, fields: Fields): RawBuilder<unkno
     }
     default: {
       const scalar = value as Scalar;
+      if (tag && (op === '=' || op === '!='))
+        return sql`${sql.raw(tag.json)} @> ${typed(tagJson(tag.key, scalar), 'jsonb')}`;
       const sign = sql.raw(op === '!=' ? '=' : op);
       return sql`${operand(typeof scalar as keyof typeof JSON_TYPE)} ${sign} ${typed(escapeScalar(scalar), typeName(scalar, kind))}`;
     }

@@ -3,8 +3,9 @@ import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
 import { got, TroupeError } from '../../errors.ts';
 import type { Db } from '../../store/db/pool.ts';
-import { query, type SqlBool, sql, typed } from '../../store/db/query.ts';
+import { query, type SqlBool, sql } from '../../store/db/query.ts';
 import { MOST, readEpisodePage } from '../../store/episodes/read-page.ts';
+import { tagReads } from '../../store/select.ts';
 import { documented } from '../openapi.ts';
 import { PAGE, readId, readQuery } from '../query.ts';
 import { type Order, readPage } from '../rows.ts';
@@ -79,8 +80,7 @@ export function episodeRoutes(app: FastifyInstance, db: Db): void {
       let list = LIST;
       for (const name of FILTERS) if (values[name] !== undefined) list = list.where(name, '=', values[name]);
       if (closed !== undefined) list = list.where(sql<SqlBool>`coalesce(closed, false) = ${closed}`);
-      for (const [key, value] of Object.entries(tags))
-        list = list.where(sql<SqlBool>`tags ->> ${typed(key, 'text')} = ${value}`);
+      for (const [key, value] of Object.entries(tags)) list = list.where(tagReads('tags', key, value));
       return readPage(db, list, ORDER, { limit, after });
     },
   );

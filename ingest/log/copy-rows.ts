@@ -11,6 +11,7 @@ type Row = Readonly<Record<string, unknown>>;
 export type ColumnType =
   | 'text'
   | 'json'
+  | 'jsonb'
   | 'integer'
   | 'bigint'
   | 'smallint'
@@ -166,6 +167,9 @@ const text: Writer = (out, value) => {
 
 const json: Writer = (out, value) => out.text(stringify(value));
 
+/** Its text after the number of its binary format, 1. */
+const jsonb: Writer = (out, value) => out.text(`\u0001${stringify(value)}`);
+
 const whole =
   (bytes: 2 | 4, most: number): Writer =>
   (out, value) => {
@@ -274,6 +278,7 @@ const smallint = whole(2, 2 ** 15 - 1);
 const WRITERS: Readonly<Record<ColumnType, Writer>> = {
   text,
   json,
+  jsonb,
   integer,
   bigint,
   smallint,

@@ -40,7 +40,7 @@ class Typed {
   }
 }
 
-export type SqlType = 'text' | 'float8' | 'boolean' | 'timestamptz' | 'integer' | 'bigint' | 'smallint';
+export type SqlType = 'text' | 'float8' | 'boolean' | 'timestamptz' | 'integer' | 'bigint' | 'smallint' | 'jsonb';
 
 /** A value of that type: a parameter with a cast; as a literal the cast stands only where it must. */
 export const typed = <T>(value: T, type: SqlType | `${SqlType}[]`): RawBuilder<T> => sql<T>`${new Typed(value, type)}`;

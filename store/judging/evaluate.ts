@@ -5,9 +5,10 @@
 
 import { KEYED } from '../../ingest/log/keyed.ts';
 import type { Db, Session } from '../db/pool.ts';
-import { query, rowsOf, type SqlBool, sql, typed } from '../db/query.ts';
+import { query, rowsOf } from '../db/query.ts';
 import { findMethod } from '../methods/find.ts';
 import { runMethod } from '../methods/run.ts';
+import { tagReads } from '../select.ts';
 import { executionReports, stepContents } from './facts.ts';
 
 export type Evaluation = {
@@ -46,8 +47,7 @@ export async function evaluateEpisodes(db: Db, episodes: readonly string[]): Pro
 /** Episodes whose tags have these values. */
 export async function episodesTagged(db: Session, tags: Readonly<Record<string, string | number>>): Promise<string[]> {
   let episodes = query.selectFrom('facts.episodes').select('episode_id').orderBy('episode_id');
-  for (const [name, value] of Object.entries(tags))
-    episodes = episodes.where(sql<SqlBool>`tags ->> ${typed(name, 'text')} = ${String(value)}`);
+  for (const [name, value] of Object.entries(tags)) episodes = episodes.where(tagReads('tags', name, String(value)));
   const rows = await rowsOf(db, episodes);
   return rows.map((row) => row.episode_id);
 }

@@ -1,6 +1,7 @@
 /** What belongs to an episode or a person: the keys of the log, and what was made of them. */
 import type { Session } from '../db/pool.ts';
 import { anyOf, firstOf, pathHere, query, rowsOf, type SqlBool, sql } from '../db/query.ts';
+import { tagReads } from '../select.ts';
 
 export type EraseWhat = { readonly subject: string } | { readonly episode: string };
 
@@ -118,7 +119,7 @@ async function keysOfSubject(tx: Session, subject: string): Promise<string[]> {
   const tagged = query
     .selectFrom('facts.episodes')
     .select(sql<string>`'e/' || episode_id`.as('key'))
-    .where(sql<SqlBool>`case when json_typeof(tags) = 'object' then tags ->> 'subject' end = ${subject}`);
+    .where(tagReads('tags', 'subject', subject));
   const rows = await rowsOf(tx, matching.union(tagged));
   return rows.map((row) => row.key);
 }

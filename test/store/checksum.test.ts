@@ -14,7 +14,7 @@ type Cell = { readonly table: string; readonly column: string; readonly type: st
 function changed({ column, type }: Cell): string {
   const c = `t."${column}"`;
   if (type === 'text') return `coalesce(${c}, '') || 'x'`;
-  if (type === 'json') return `case when ${c} is null then '1' else '[' || ${c}::text || ']' end::json`;
+  if (type.startsWith('json')) return `case when ${c} is null then '1' else '[' || ${c}::text || ']' end::${type}`;
   if (type === 'uuid') return 'gen_random_uuid()';
   if (type === 'boolean') return `not coalesce(${c}, false)`;
   if (type.endsWith('[]')) return `array_append(coalesce(${c}, '{}'), null)`;

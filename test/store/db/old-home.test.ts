@@ -68,6 +68,12 @@ describe('A home of schema 13, after it was migrated', () => {
     await admin(`create database ${name} template template0`);
     db = await openOldHome(await testServerUrl(name));
     fresh = await freshDatabase();
+    await db.query(`
+      create schema mine;
+      create view mine.tagged with (security_barrier) as select episode_id, tags ->> 'phase' as phase from traj.episodes where tags is not null;
+      comment on column mine.tagged.phase is 'of the course';
+      grant select on mine.tagged to pg_monitor;
+      grant select (phase) on mine.tagged to public`);
     await migrate(db);
   });
   afterAll(async () => {
@@ -80,6 +86,24 @@ describe('A home of schema 13, after it was migrated', () => {
     const [old, now] = await Promise.all([db.query(CATALOGUE), fresh.db.query(CATALOGUE)]);
     expect(now.rows.length).toBeGreaterThan(500);
     expect(old.rows).toEqual(now.rows);
+  });
+
+  it('has the views of other people on ours, with their rights, options and comments', async () => {
+    const { rows } = await db.query<{ readonly tagged: number }>(`
+      select c.reloptions::text as options, col_description(c.oid, 2) as about, has_table_privilege('pg_monitor', c.oid, 'select') as granted,
+             (select attacl::text from pg_attribute where attrelid = c.oid and attnum = 2) like '{=r/%}' as to_all,
+             (select count(*)::integer from mine.tagged) as n, (select count(*)::integer from facts.episodes where tags is not null) as tagged
+      from pg_class c where c.oid = 'mine.tagged'::regclass`);
+    expect(rows).toEqual([
+      {
+        options: '{security_barrier=true}',
+        about: 'of the course',
+        granted: true,
+        to_all: true,
+        n: rows[0]!.tagged,
+        tagged: rows[0]!.tagged,
+      },
+    ]);
   });
 
   it('lost nothing: its tables are those that its events give a new one, and a rebuild of it', async () => {

@@ -2,7 +2,15 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { TroupeError } from '../../../errors.ts';
 import { type Expression, query, rowsOf, type SqlBool, sql } from '../../../store/db/query.ts';
-import { type Comparison, type Filter, lowerFilter, parseFilter, showSql, splitFilter } from '../../../store/select.ts';
+import {
+  type Comparison,
+  type Filter,
+  lowerFilter,
+  parseFilter,
+  showSql,
+  splitFilter,
+  tagReads,
+} from '../../../store/select.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
 import { insert } from '../datasets/fixture.ts';
 
@@ -182,6 +190,56 @@ describe('a typed filter', () => {
       }),
       { numRuns: 300 },
     );
+  });
+
+  it('finds by its tag, with an index, the episode of many that has it: by filter, by task, through the views', async () => {
+    const { db, close } = await freshDatabase();
+    try {
+      await db.query(`
+        insert into facts.tasks (task_id, tags, version) select 't' || n, jsonb_build_object('kind', 'k' || n), '|t' from generate_series(1, 5000) n;
+        insert into facts.episodes (episode_id, task_id, tags) select 'e' || n, 't' || n, jsonb_build_object('n', n, 'of', 'o' || n) from generate_series(1, 5000) n`);
+      await db.query('vacuum analyze facts.episodes');
+      await db.query('vacuum analyze facts.tasks');
+      const episodes = query
+        .selectFrom('facts.episodes as e')
+        .leftJoin('facts.tasks as t', 't.task_id', 'e.task_id')
+        .select('e.episode_id');
+      const shown = query.selectFrom('traj.episodes').select('episode_id');
+      for (const [statement, index, found] of [
+        [episodes.where(lowerFilter({ field: 'tags.n', op: '=', value: 7 })), 'episodes_tags', ['e7']],
+        [
+          episodes.where(lowerFilter({ field: 'tags.of', op: 'in', value: ['o8', 'o9', 'x'] })),
+          'episodes_tags',
+          ['e8', 'e9'],
+        ],
+        [episodes.where(lowerFilter({ field: 'tags', op: 'has', value: 'gone' })), 'episodes_tags', []],
+        [episodes.where(lowerFilter({ field: 'task.tags.kind', op: '=', value: 'k5' })), 'tasks_tags', ['e5']],
+        [shown.where(tagReads('tags', 'n', '3')), 'episodes_tags', ['e3']],
+        [shown.where(tagReads('tags', 'of', 'o3')), 'episodes_tags', ['e3']],
+      ] as const) {
+        const { sql: text, parameters } = statement.compile();
+        const { rows: plan } = await db.query<{ 'QUERY PLAN': string }>(`explain ${text}`, parameters);
+        expect(plan.map((line) => line['QUERY PLAN']).join('\n')).toContain(`Bitmap Index Scan on ${index}`);
+        expect((await rowsOf(db, statement)).map((row) => row.episode_id).sort()).toEqual(found);
+      }
+    } finally {
+      await close();
+    }
+  });
+
+  it.each([
+    ['n', '5', true],
+    ['n', '5.0', false],
+    ['f', 'true', true],
+    ['t', '5', true],
+    ['list', '5', false],
+    ['none', 'null', false],
+    ['big', '9007199254740993', false],
+    ['big', '9007199254740992', true],
+  ])('reads the tag %s as the text %s: %s', async (key, text, expected) => {
+    const tags = `'{"n": 5, "f": true, "t": "5", "list": ["5", 5], "none": null, "big": 9007199254740992}'::jsonb`;
+    const reads = query.selectNoFrom(tagReads(tags, key, text).as('reads'));
+    expect(await rowsOf(database.db, reads)).toEqual([{ reads: expected }]);
   });
 
   it('quotes hostile text so that it stays text, whatever the setting of standard_conforming_strings', async () => {
