@@ -91,7 +91,7 @@ const time = fc.constantFrom(
 const key = fc.constantFrom('iteration', 'arm', "o'k", 'a.b', 'gone');
 
 const rowValues = fc.record({
-  outcome: fc.option(word),
+  outcome: fc.option(fc.constantFrom('success', 'failure', 'aborted')),
   answer: fc.option(word),
   attempt: fc.option(fc.constantFrom(-1, 0, 1, 2, 7)),
   reward: fc.option(count),
