@@ -32,7 +32,7 @@ const LISTS = [
     summary: 'Which checkpoint each policy was given, and when.',
     list: query
       .selectFrom('facts.releases')
-      .select(['release_id', 'policies', 'reason', 'by', 'metrics', 'released_at']),
+      .select(['release_id', 'policies', 'reason', 'author as by', 'metrics', 'released_at']),
     time: 'released_at',
     id: 'release_id',
     filters: [],

@@ -44,7 +44,7 @@ export function roundRoutes(app: FastifyInstance, db: Db): void {
         db,
         query
           .selectFrom('facts.releases as r')
-          .select(['r.release_id', 'r.reason as name', 'r.by', 'r.policies', 'r.metrics', 'r.released_at'])
+          .select(['r.release_id', 'r.reason as name', 'r.author as by', 'r.policies', 'r.metrics', 'r.released_at'])
           .select((release) =>
             release
               .selectFrom('traj.releases as t')

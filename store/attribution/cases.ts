@@ -46,7 +46,7 @@ export const numberOf = (entries: readonly Entry[], at: number): number => entri
 
 /** Episodes that people labelled with an agent and an entry. `gold` is one annotator to be taken as right; null takes every label not given by a model. */
 export async function labelledCases(tx: Session, gold: string | null): Promise<Labelled> {
-  const isGold = gold === null ? sql<SqlBool>`coalesce(f.by, '') <> 'model'` : sql<SqlBool>`f.annotator = ${gold}`;
+  const isGold = gold === null ? sql<SqlBool>`coalesce(f.author, '') <> 'model'` : sql<SqlBool>`f.annotator = ${gold}`;
   const labels = await rowsOf(tx, LABELS.where(isGold).orderBy('f.key').orderBy('f.version'));
   const byEpisode = groupBy(labels, (label) => label.episode_id);
   const ids = [...byEpisode.keys()].sort();
@@ -159,7 +159,7 @@ export async function judgedAttributions(tx: Session, method: string | null): Pr
 
 /** Feedback of kind failure by annotators: the last of each, for one of them or for all but those taken as right. */
 export async function annotatedAttributions(tx: Session, annotator: string | null): Promise<Attribution[]> {
-  const isAnnotation = annotator === null ? sql<SqlBool>`f.by = 'model'` : sql<SqlBool>`f.annotator = ${annotator}`;
+  const isAnnotation = annotator === null ? sql<SqlBool>`f.author = 'model'` : sql<SqlBool>`f.annotator = ${annotator}`;
   const rows = await rowsOf(
     tx,
     LABELS.where('f.annotator', 'is not', null)

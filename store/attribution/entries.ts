@@ -35,10 +35,10 @@ type Asked = RawBuilder<string>;
 const handsOver = (episode: string, agent: string, seq: string) =>
   facts
     .selectFrom('decisions as d')
-    .select('d.by')
+    .select('d.author')
     .where('d.episode_id', '=', sql.ref<string>(episode))
     .where('d.kind', 'in', ['delegate', 'handoff', 'select'])
-    .where('d.by', '=', sql.ref<string>(agent))
+    .where('d.author', '=', sql.ref<string>(agent))
     .where('d.seq', '=', sql.ref<number>(seq))
     .limit(1)
     .as('d');
@@ -74,7 +74,7 @@ const steps = (asked: Asked) =>
           .select(
             sql<
               string | null
-            >`string_agg(t.name || coalesce(' ' || coalesce(t.arguments_raw, t.arguments::text), ''), E'\\n' order by t.index, t.tool_call_id)`.as(
+            >`string_agg(t.name || coalesce(' ' || coalesce(t.arguments_raw, t.arguments::text), ''), E'\\n' order by t.tool_index, t.tool_call_id)`.as(
               'calls',
             ),
           )
@@ -92,7 +92,7 @@ const steps = (asked: Asked) =>
       's.seq',
       's.at',
       's.call_id as place',
-      sql<boolean>`d.by is not null`.as('hands_over'),
+      sql<boolean>`d.author is not null`.as('hands_over'),
     ]);
 
 const messages = (asked: Asked) =>
@@ -110,7 +110,7 @@ const messages = (asked: Asked) =>
       'm.seq',
       'm.sent_at as at',
       'm.message_id as place',
-      sql<boolean>`d.by is not null`.as('hands_over'),
+      sql<boolean>`d.author is not null`.as('hands_over'),
     ])
     .where('m.episode_id', '=', asked)
     .where((message) =>
@@ -158,7 +158,7 @@ const observations = (asked: Asked) =>
       sql<boolean | null>`case when kind = 'error' then true end`.as('failed'),
       sql<string | null>`null::text`.as('step_id'),
       'seq',
-      'at',
+      'occurred_at as at',
       'event_id as place',
       sql<boolean>`false`.as('hands_over'),
     ])

@@ -16,7 +16,7 @@ export async function readModes(tx: Session): Promise<ModesByAnnotator> {
     facts
       .selectFrom('feedback as f')
       .select([
-        sql<string>`coalesce(f.annotator, f.by, '(nobody)')`.as('annotator'),
+        sql<string>`coalesce(f.annotator, f.author, '(nobody)')`.as('annotator'),
         sql<string>`coalesce(f.episode_id, f.resolved_episode_id)`.as('episode_id'),
         'f.name',
         'f.label',

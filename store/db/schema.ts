@@ -315,12 +315,12 @@ export interface FactTables {
     episode_id: string;
     event_source: string;
     event_id: string;
-    by: string | null;
+    author: string | null;
     kind: string;
     decision: Json | null;
     turn: number | null;
     seq: Int8 | null;
-    at: Time | null;
+    occurred_at: Time | null;
     unmapped: Json<Fields> | null;
     version: string;
   };
@@ -384,13 +384,13 @@ export interface FactTables {
     label: string | null;
     matrix: Json<Matrix> | null;
     taxonomy: Json<Fields> | null;
-    by: string | null;
+    author: string | null;
     annotator: string | null;
     explanation: string | null;
     confidence: number | null;
     flags: Json<string[]> | null;
     unmapped: Json<Fields> | null;
-    at: Time | null;
+    occurred_at: Time | null;
     version: string;
     resolved_episode_id: string | null;
     resolved_call_id: string | null;
@@ -400,7 +400,7 @@ export interface FactTables {
     step: Int8;
     name: string;
     value: number | null;
-    at: Time | null;
+    occurred_at: Time | null;
     version: string;
   };
   jobs: {
@@ -463,7 +463,7 @@ export interface FactTables {
     call_id: string | null;
     turn: number | null;
     seq: Int8 | null;
-    at: Time | null;
+    occurred_at: Time | null;
     unmapped: Json<Fields> | null;
     version: string;
   };
@@ -471,7 +471,7 @@ export interface FactTables {
     release_id: string;
     policies: Json;
     reason: string | null;
-    by: string | null;
+    author: string | null;
     metrics: Json | null;
     released_at: Time | null;
     version: string;
@@ -542,7 +542,7 @@ export interface FactTables {
     episode_id: string;
     tool_call_id: string;
     call_id: string | null;
-    index: number | null;
+    tool_index: number | null;
     agent_id: string | null;
     name: string | null;
     type: string | null;

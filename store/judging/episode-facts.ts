@@ -75,7 +75,17 @@ const FEEDBACK = prepare<{ keys: readonly string[]; episodes: readonly string[] 
       sql<string>`case when f.target_kind = 'foreign' then 'call' else f.target_kind end`.as('target_kind'),
       sql<string | null>`coalesce(f.resolved_call_id, f.target_id)`.as('target_id'),
     ])
-    .select(['f.entry', 'f.kind', 'f.name', 'f.value', 'f.value_json', 'f.label', 'f.taxonomy', 'f.by', 'f.annotator'])
+    .select([
+      'f.entry',
+      'f.kind',
+      'f.name',
+      'f.value',
+      'f.value_json',
+      'f.label',
+      'f.taxonomy',
+      'f.author as by',
+      'f.annotator',
+    ])
     .select('f.unmapped')
     .where((row) =>
       row.or([row('f.key', '=', anyOf(value('keys'))), row('f.resolved_episode_id', '=', anyOf(value('episodes')))]),
@@ -107,11 +117,11 @@ export const toolFacts = async (tx: Session, episodes: readonly string[]): Promi
 const DECISIONS = prepare<{ episodes: readonly string[] }>('judge_decisions')((value) =>
   facts
     .selectFrom('decisions')
-    .select(['episode_id', 'by', 'kind', 'decision', 'turn'])
+    .select(['episode_id', 'author as by', 'kind', 'decision', 'turn'])
     .where('episode_id', '=', anyOf(value('episodes')))
     .orderBy('episode_id')
     .orderBy('seq')
-    .orderBy('at')
+    .orderBy('occurred_at')
     .orderBy('event_source')
     .orderBy('event_id'),
 );
@@ -126,7 +136,7 @@ const OBSERVATIONS = prepare<{ episodes: readonly string[] }>('judge_observation
     .where('episode_id', '=', anyOf(value('episodes')))
     .orderBy('episode_id')
     .orderBy('seq')
-    .orderBy('at')
+    .orderBy('occurred_at')
     .orderBy('event_source')
     .orderBy('event_id'),
 );

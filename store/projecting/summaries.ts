@@ -34,8 +34,8 @@ cross join lateral (select count(*)::integer as n from steps where episode_id = 
 cross join lateral (select count(*)::integer as n, greatest(max(called_at), max(returned_at)) as at from tool_calls
                     where episode_id = t.episode_id and called_version is not null) tc
 cross join lateral (select count(*)::integer as n, max(sent_at) as at from messages where episode_id = t.episode_id) m
-cross join lateral (select max(at) as at from observations where episode_id = t.episode_id) o
-cross join lateral (select max(at) as at from decisions where episode_id = t.episode_id) d
+cross join lateral (select max(occurred_at) as at from observations where episode_id = t.episode_id) o
+cross join lateral (select max(occurred_at) as at from decisions where episode_id = t.episode_id) d
 cross join lateral (select count(*)::integer as n from feedback where key = t.key) f
 left join lateral (
   select value from (

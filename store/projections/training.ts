@@ -30,7 +30,7 @@ export const JOB_METRICS: Target = {
   name: 'job_metrics',
   table: 'job_metrics',
   keys: { job_id: 'text', step: 'bigint', name: 'text' },
-  columns: { value: 'double precision', at: 'timestamptz' },
+  columns: { value: 'double precision', occurred_at: 'timestamptz' },
   version: 'version',
 };
 
@@ -67,7 +67,7 @@ export const RELEASES: Target = {
   name: 'releases',
   table: 'releases',
   keys: { release_id: 'text' },
-  columns: { policies: 'json', reason: 'text', by: 'text', metrics: 'json', released_at: 'timestamptz' },
+  columns: { policies: 'json', reason: 'text', author: 'text', metrics: 'json', released_at: 'timestamptz' },
   version: 'version',
 };
 
@@ -124,7 +124,7 @@ export const jobProgressed: Projection<'job.progressed'> = ({ data, time, versio
     JOB_METRICS,
     Object.entries(data.metrics)
       .filter(([, value]) => typeof value === 'number')
-      .map(([name, value]) => ({ job_id: data.job_id, step: data.step, name, value, at: time, version })),
+      .map(([name, value]) => ({ job_id: data.job_id, step: data.step, name, value, occurred_at: time, version })),
   ],
 ];
 
@@ -180,7 +180,7 @@ export const policyReleased: Projection<'policy.released'> = ({ data, time, vers
         release_id: data.release_id,
         policies: data.policies,
         reason: data.reason ?? null,
-        by: data.by ?? null,
+        author: data.by ?? null,
         metrics: json(data.metrics),
         released_at: time,
         version,

@@ -17,7 +17,7 @@ export const ROLLBACK = 'rollback';
 export async function releasesOf(session: Session): Promise<Release[]> {
   const rows = await rowsOf(
     session,
-    query.selectFrom('facts.releases').select(['release_id', 'policies', 'by']).orderBy('version'),
+    query.selectFrom('facts.releases').select(['release_id', 'policies', 'author as by']).orderBy('version'),
   );
   const releases: Release[] = [];
   for (const { release_id, policies, by } of rows) {

@@ -35,7 +35,7 @@ const LATER = {
 
 /**
  * What calls read, as those releases held it: the hash of each message, and each message of an episode once. What had no column repeated
- * the whole span.
+ * the whole span. Columns have the names and types that they had then.
  */
 const AS_THEN = `
   do $$ declare one record; begin
@@ -57,7 +57,20 @@ const AS_THEN = `
       select coalesce(array_agg(substr(encode(sha256(convert_to('[' || m.message || ']', 'UTF8')), 'hex'), 1, 32) order by m.place), '{}')
       from troupe.messages_of('e/' || c.episode_id, c.context) m) end as input
     from facts.calls c;
-  alter table facts.calls_then drop column context`;
+  alter table facts.calls_then drop column context;
+  drop schema traj cascade;
+  drop index facts.episodes_tags, facts.tasks_tags;
+  alter table facts.episodes alter column tags type json using replace(tags::text, '": ', '":')::json, alter column flags type json, alter column policies type json;
+  alter table facts.tasks alter column tags type json;
+  alter table facts.teams alter column tags type json;
+  alter table facts.feedback rename column author to "by";
+  alter table facts.feedback rename column occurred_at to at;
+  alter table facts.decisions rename column author to "by";
+  alter table facts.decisions rename column occurred_at to at;
+  alter table facts.observations rename column occurred_at to at;
+  alter table facts.job_metrics rename column occurred_at to at;
+  alter table facts.releases rename column author to "by";
+  alter table facts.tool_calls rename column tool_index to index`;
 
 describe('A log recorded with an earlier release', () => {
   it('is there, with every event that those releases knew', () => {

@@ -307,7 +307,7 @@ async function lastSpeed(db: Db, method: string): Promise<number | null> {
       .select('m.value')
       .where('j.kind', '=', method)
       .where('m.name', '=', 'tokens_per_second')
-      .orderBy('m.at', (order) => order.desc().nullsLast())
+      .orderBy('m.occurred_at', (order) => order.desc().nullsLast())
       .limit(1),
   );
   return last?.value ?? null;

@@ -70,8 +70,8 @@ describe('annotation by a judge model', () => {
   const recorded = async () =>
     (
       await fresh.db.query(
-        `select episode_id, target_kind, target_id, entry, kind, name, label, annotator, "by", taxonomy, explanation, flags, unmapped, value_json
-         from facts.feedback where "by" = 'model' and episode_id = any($1) order by key, feedback_id`,
+        `select episode_id, target_kind, target_id, entry, kind, name, label, annotator, author as "by", taxonomy, explanation, flags, unmapped, value_json
+         from facts.feedback where author = 'model' and episode_id = any($1) order by key, feedback_id`,
         [mine],
       )
     ).rows;
