@@ -57,6 +57,12 @@ describe('the checksum', () => {
          and a.attname not in ('recorded_at', 'log', 'partition', 'position', 'revision') order by 1, 2`,
     );
     cells = rows;
+    // A checksum sees every other value, those too that a table would refuse.
+    await fresh.db.query(`do $$ declare one record; begin
+      for one in select conrelid::regclass as name, conname from pg_constraint where connamespace = 'facts'::regnamespace and contype = 'c' loop
+        execute format('alter table %s drop constraint %I', one.name, one.conname);
+      end loop;
+    end $$`);
   });
   afterAll(() => fresh.close());
 
