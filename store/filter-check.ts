@@ -89,7 +89,7 @@ async function nearestTag(tx: Pick<Session, 'query'>, { json, key }: { readonly 
   const keys = await rowsOf(
     tx,
     rowsAt('episode')
-      .select(sql<string>`json_object_keys(case json_typeof(${tags}) when 'object' then ${tags} end)`.as('key'))
+      .select(sql<string>`jsonb_object_keys(case jsonb_typeof(${tags}) when 'object' then ${tags} end)`.as('key'))
       .distinct()
       .orderBy('key')
       .limit(MOST_VALUES),
