@@ -63,7 +63,7 @@ export const GROUPS: Readonly<Record<string, Group>> = {
     commands: {
       filter: 'show a filter of recipes as a JSON tree and as SQL',
       recipe: 'print the JSON Schema of a recipe',
-      dataset: 'freeze, list, show and compare datasets',
+      dataset: 'freeze, list, show, compare and export datasets; recipes that come with Troupe',
       train: 'train a model: sft, dpo, rl',
       plan: 'check, run and show plans: from recorded episodes to a released checkpoint',
       gate: 'show the report of a gate, and accept or refuse a candidate',

@@ -89,10 +89,13 @@ function resolve(name: string, at: string, fields: Fields = FIELDS): Resolved {
     const json = tag[1] === 'tags' ? 'e.tags' : 't.tags';
     return { name, scope: 'episode', kind: 'json', sql: json, tag: { json, key: tag[2]! } };
   }
+  const functions = ['count', 'step.count', ...Object.keys(JUDGEMENTS)];
   const meant =
-    called === undefined
-      ? nearest(name, fieldNames(fields))
-      : nearest(called, ['count', 'step.count', ...Object.keys(JUDGEMENTS)]);
+    called !== undefined
+      ? nearest(called, functions)
+      : fields === FIELDS && functions.includes(name)
+        ? `${name}(…)`
+        : nearest(name, fieldNames(fields));
   throw new TroupeError(
     'recipe_invalid',
     `There is no field ${got(name)} to filter on.${meant ? ` Did you mean ${meant}?` : ''}`,
@@ -100,7 +103,7 @@ function resolve(name: string, at: string, fields: Fields = FIELDS): Resolved {
       field: `${at}.field`,
       expected: `one of ${fieldNames(fields).join(', ')}`,
       got: got(name),
-      ...(meant ? { hint: `use ${meant}` } : {}),
+      hint: meant ? `use ${meant}` : 'docs/recipes.md lists the fields and what they can be compared with',
     },
   );
 }

@@ -264,7 +264,12 @@ export async function opened(folder: string, name: string) {
 
 const textOf = async (file: string): Promise<string> => {
   const read = file === '-' ? text(process.stdin) : readFile(file, 'utf8');
-  return read.catch((cause) => {
-    throw new TroupeError('not_found', `The recipe ${file} cannot be read: ${(cause as Error).message}.`, { cause });
+  return read.catch(async (cause) => {
+    const { readyRecipes } = await import('../../store/datasets/ready.ts');
+    const ready = readyRecipes().some(({ name }) => name === file);
+    throw new TroupeError('not_found', `The recipe ${file} cannot be read: ${(cause as Error).message}.`, {
+      cause,
+      ...(ready ? { hint: `${file} comes with Troupe: troupe dataset recipes ${file} | troupe dataset freeze -` } : {}),
+    });
   });
 };
