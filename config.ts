@@ -101,6 +101,12 @@ export const SETTINGS = {
     map: true,
     about: 'training programs of plans, by name: command, env (names of variables it inherits), timeout_s',
   },
+  notify: {
+    env: 'TROUPE_NOTIFY',
+    fallback: null,
+    map: true,
+    about: 'who is told of scheduled runs, by name: command or url, key_env, and which happenings (on)',
+  },
   threads: {
     env: 'TROUPE_THREADS',
     fallback: 1,

@@ -169,8 +169,8 @@ async function queueMetrics(db: Db): Promise<readonly Metric[]> {
           sql<number>`extract(epoch from clock_timestamp() - min(requested_at))::float8`.as('seconds'),
         ])
         .where('state', '<>', 'finished')
-        // A schedule is a row of the queue that never ends.
-        .where('kind', '<>', 'schedule')
+        // A schedule, and a receiver of notifications, is a row of the queue that never ends.
+        .where('kind', 'not in', ['schedule', 'notify'])
         .groupBy(['kind', 'state'])
         .orderBy('kind')
         .orderBy('state'),

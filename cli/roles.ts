@@ -14,6 +14,7 @@ import { type Weights, weightsAtPlay } from '../store/gating/play.ts';
 import { type Handler, handBack, runJobs } from '../store/jobs/jobs.ts';
 import { registerProcess } from '../store/jobs/processes.ts';
 import type { MethodAsked } from '../store/judging/judge.ts';
+import type { Receiver } from '../store/notify/delivery.ts';
 import { waitProjected } from '../store/projecting/positions.ts';
 import { runProjector } from '../store/projecting/projector.ts';
 import type { InferServer } from '../trainer/sampling/infer.ts';
@@ -40,6 +41,8 @@ type Role = (context: Context, options: RoleOptions) => Promise<void>;
 const GRACE_MS = 5000;
 /** Between two looks at releases that are watched. */
 const WATCH_MS = 5000;
+/** Between two looks at what receivers of notifications were not told yet. */
+const NOTIFY_MS = 3000;
 
 export const ROLES: Readonly<Record<string, Role>> = {
   ingest: (context, options) => answer(context, options, 'ingest'),
@@ -98,9 +101,12 @@ export const ROLES: Readonly<Record<string, Role>> = {
       threads: context.config.threads,
       codeVersion: VERSION,
     };
+    const { readReceivers } = await import('../api/notify/receivers.ts');
+    const receivers = readReceivers(context.config.notify, process.env);
     const closing = closeAlways(context, options.signal);
     const scheduling = scheduleAlways(context, options.signal);
     const watching = watchAlways(context, options.signal);
+    const notifying = notifyAlways(context, receivers, options.signal);
     const { plan, play, gate, program } = planHandlers(context, {
       ...settings,
       runners,
@@ -112,7 +118,7 @@ export const ROLES: Readonly<Record<string, Role>> = {
     const training = { ...trainerHandlers(context, settings), gate, program };
     // A rollout waits for its team for hours, and a plan does milliseconds between two stages: neither holds up a training, nor is held up.
     await working(context, 'work', [training, rollouts, { plan, play }], options);
-    await Promise.all([closing, scheduling, watching]);
+    await Promise.all([closing, scheduling, watching, notifying]);
   },
   infer,
 };
@@ -227,6 +233,30 @@ async function watchAlways(context: Context, signal: AbortSignal): Promise<void>
     }
     await pause(WATCH_MS, signal);
   }
+}
+
+/** Tells each receiver what happened; none waits for another. */
+async function notifyAlways(
+  { db, now, database }: Context,
+  receivers: readonly Receiver[],
+  signal: AbortSignal,
+): Promise<void> {
+  if (receivers.length === 0) return;
+  const { deliver } = await import('../store/notify/delivery.ts');
+  const options = { project: database.project, now, signal, onTrouble: say };
+  await Promise.all(
+    receivers.map(async (receiver) => {
+      while (!signal.aborted) {
+        let more = false;
+        try {
+          more = await deliver(db, receiver, options);
+        } catch (error) {
+          say(`${receiver.name} is notified later: ${error instanceof Error ? error.message : error}`);
+        }
+        if (!more) await pause(NOTIFY_MS, signal);
+      }
+    }),
+  );
 }
 
 /** Requests the jobs of schedules when they are due; each process of this role does, and each tick starts one job all the same. */

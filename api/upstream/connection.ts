@@ -35,16 +35,7 @@ export function connectUpstream(upstream: Upstream, lookup: typeof systemLookup 
   const { Agent, request } = protocol === 'https:' ? https : http;
   const agent = new Agent({ keepAlive: true });
 
-  const look: LookupFunction = (host, options, answer) => {
-    lookup(host, { ...options, all: true }, (error, addresses) => {
-      if (error) return answer(error, []);
-      const allowed = addresses.filter(({ address }) => mayReach(hostname, address, isPrivate));
-      const [first] = allowed;
-      if (!first) return answer(notAllowed(name, host), []);
-      if (options.all) answer(null, allowed);
-      else answer(null, first.address, first.family);
-    });
-  };
+  const look = lookupAllowed(hostname, isPrivate, (host) => notAllowed(name, host), lookup);
 
   const attempt = ({ method, path, headers, body, signal, timeoutMs: patience = timeoutMs }: Sent) =>
     new Promise<IncomingMessage>((resolve, reject) => {
@@ -80,6 +71,25 @@ export function connectUpstream(upstream: Upstream, lookup: typeof systemLookup 
       }
     },
     close: () => agent.destroy(),
+  };
+}
+
+/** Looks a name up, and gives only addresses that a server at `hostname` of the configuration may have; fails with `refused` where none is. */
+export function lookupAllowed(
+  hostname: string,
+  isPrivate: boolean,
+  refused: (host: string) => Error,
+  lookup: typeof systemLookup = systemLookup,
+): LookupFunction {
+  return (host, options, answer) => {
+    lookup(host, { ...options, all: true }, (error, addresses) => {
+      if (error) return answer(error, []);
+      const allowed = addresses.filter(({ address }) => mayReach(hostname, address, isPrivate));
+      const [first] = allowed;
+      if (!first) return answer(refused(host), []);
+      if (options.all) answer(null, allowed);
+      else answer(null, first.address, first.family);
+    });
   };
 }
 

@@ -1,4 +1,4 @@
-/** Schedules: add, list, show, pause, resume, run now, dry run, remove. */
+/** Schedules: add, list, show, pause, resume, run now, dry run, notify, remove. */
 import { readFileSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { type Command, Option } from 'commander';
@@ -86,8 +86,9 @@ export function scheduleCommands(program: Command): void {
       .command('list')
       .description('list schedules')
       .addHelpText('after', '\nExample:\n  troupe schedule list --json'),
-    async ({ db, now }, _, flags) => {
+    async ({ db, now, config }, _, flags) => {
       const [{ listSchedules, timesOf }, , { nextTimes }] = await loaded();
+      const { receiverStates } = await import('../../store/notify/delivery.ts');
       const at = now().getTime();
       const schedules = (await listSchedules(db)).map(({ name, definition, state }) => ({
         name,
@@ -105,6 +106,10 @@ export function scheduleCommands(program: Command): void {
             schedules.map((one) => [one.name, one.when, one.job, one.next, one.paused?.reason]),
           ),
         );
+      if (!flags.json)
+        for (const { name, failing } of await receiverStates(db))
+          if (failing !== null && Object.hasOwn(config.notify ?? {}, name))
+            say(`Receiver ${name} was not told since ${failing.since}: ${failing.error}`);
       return EXIT.done;
     },
   );
@@ -243,6 +248,50 @@ export function scheduleCommands(program: Command): void {
         print(`${found} new judged episodes; a tick starts a job from ${definition.when?.new_episodes} on.`);
       if (!state.paused) print(timesText(definition, next));
       print(`Each requests a job of kind ${definition.job.kind}: ${JSON.stringify(definition.job.spec)}`);
+      return EXIT.done;
+    },
+  );
+
+  projectCommand(
+    schedule
+      .command('notify')
+      .description('list who is told of runs and schedules and what did not arrive, or send a test message')
+      .option('--test <receiver>', 'send one test message to this receiver of the setting notify')
+      .addHelpText('after', '\nExamples:\n  troupe schedule notify\n  troupe schedule notify --test ops'),
+    async ({ db, now, config, database }, _, flags) => {
+      const [{ findReceiver, readReceivers }, { receiverStates, sendTest }] = await Promise.all([
+        import('../../api/notify/receivers.ts'),
+        import('../../store/notify/delivery.ts'),
+      ]);
+      const receivers = readReceivers(config.notify, process.env);
+      if (flags.test !== undefined) {
+        const { name, send } = findReceiver(receivers, String(flags.test));
+        await sendTest({ name, send }, { project: database.project, now });
+        if (flags.json) printJson({ name, sent: true });
+        else print(`Sent: a test message to ${name}`);
+        return EXIT.done;
+      }
+      const states = new Map((await receiverStates(db)).map((state) => [state.name, state]));
+      const listed = receivers.map(({ name, on }) => {
+        const { sent = 0, last_sent_at = null, given_up = 0, failing = null } = states.get(name) ?? {};
+        return { name, on, sent, last_sent_at, given_up, failing };
+      });
+      if (flags.json) printJson({ receivers: listed });
+      else if (listed.length === 0) print('No receivers; add one to notify in troupe.yaml.');
+      else
+        print(
+          table(
+            ['receiver', 'on', 'sent', 'last', 'given up', 'failing'],
+            listed.map((one) => [
+              one.name,
+              one.on.join(' '),
+              one.sent,
+              one.last_sent_at,
+              one.given_up,
+              one.failing && `${one.failing.error} (attempts: ${one.failing.attempts}, next: ${one.failing.next_at})`,
+            ]),
+          ),
+        );
       return EXIT.done;
     },
   );

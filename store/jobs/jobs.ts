@@ -164,7 +164,7 @@ export async function cancelJob(
       .selectFrom('troupe.job_queue')
       .select(['state', 'outcome'])
       .where('job_id', '=', jobId)
-      .where('kind', '<>', 'schedule'),
+      .where('kind', 'not in', ['schedule', 'notify']),
   );
   if (!job) throw new TroupeError('not_found', `There is no job ${jobId}; \`troupe jobs\` lists them.`);
   if (job.state === 'finished') throw new TroupeError('conflict', `Job ${jobId} has ended already: ${job.outcome}.`);

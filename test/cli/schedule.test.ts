@@ -27,7 +27,8 @@ describe('troupe schedule', () => {
   it('docs/schedules.md can be followed', async () => {
     let said = '';
     for (const { kind, text } of blocks) {
-      if (kind === 'yaml') writeFileSync(join(at.folder, 'job.yaml'), text);
+      if (kind === 'yaml')
+        writeFileSync(join(at.folder, text.startsWith('# troupe.yaml') ? 'troupe.yaml' : 'job.yaml'), text);
       else if (kind === 'sh') {
         said = '';
         for (const line of text.trim().split('\n')) {
@@ -43,7 +44,7 @@ describe('troupe schedule', () => {
     const shown = document(await at.run(['schedule', 'show', 'grown', '--json']));
     expect(shown.runs).toMatchObject([{ job_id, state: 'finished', outcome: 'cancelled' }]);
     expect((await at.run(['jobs', 'cancel', job_id])).err).toContain('has ended already: cancelled');
-    expect(new Set(blocks.map(({ kind }) => kind))).toEqual(new Set(['yaml', 'sh', 'text', 'bash']));
+    expect(new Set(blocks.map(({ kind }) => kind))).toEqual(new Set(['yaml', 'sh', 'text', 'bash', 'json']));
   }, 120_000);
 
   it('starts the job of a tick in `run work`, and a judge does it', async () => {
@@ -61,6 +62,18 @@ describe('troupe schedule', () => {
         interval: 1000,
       })
       .toMatchObject([{ job_id: expect.stringMatching(/^schedule\/soon\/20/), state: 'finished', outcome: 'done' }]);
+    // `ops` of docs/schedules.md is told of a pause.
+    const known = async () =>
+      (await database.db.query(`select from troupe.job_queue where job_id = 'notify/ops'`)).rows.length;
+    await expect.poll(known, { timeout: 60_000 }).toBe(1);
+    expect((await at.run(['schedule', 'pause', 'soon', '--reason', 'labels are checked'])).code).toBe(0);
+    const file = join(at.folder, 'notifications.jsonl');
+    await expect.poll(() => readFileSync(file, 'utf8'), { timeout: 60_000 }).toContain('labels are checked');
+    const messages = readFileSync(file, 'utf8').trim().split('\n');
+    expect(messages.map((line) => JSON.parse(line))).toMatchObject([
+      { event: 'test' },
+      { event: 'schedule_paused', schedule: 'soon', report: 'troupe schedule show soon' },
+    ]);
     for (const { child } of roles) child.kill('SIGTERM');
     expect((await Promise.all(roles.map(({ ended }) => ended))).map(({ code }) => code)).toEqual([0, 0, 0]);
   }, 120_000);
