@@ -70,7 +70,9 @@ describe('troupe schedule', () => {
     const file = join(at.folder, 'notifications.jsonl');
     await expect.poll(() => readFileSync(file, 'utf8'), { timeout: 60_000 }).toContain('labels are checked');
     const messages = readFileSync(file, 'utf8').trim().split('\n');
-    expect(messages.map((line) => JSON.parse(line))).toMatchObject([
+    // Jobs that were requested above may fail meanwhile, which it is told too.
+    const told = messages.map((line) => JSON.parse(line)).filter(({ event }) => event !== 'run_failed');
+    expect(told).toMatchObject([
       { event: 'test' },
       { event: 'schedule_paused', schedule: 'soon', report: 'troupe schedule show soon' },
     ]);
