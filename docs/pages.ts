@@ -155,7 +155,8 @@ const MEANING: Readonly<Record<ErrorCode, string>> = {
   scope_missing: 'The API key is not allowed to do this; the message names the scope that is needed.',
   forbidden_origin: 'The request came with a foreign Host or Origin.',
   unreachable: 'A database or a sampling process does not answer now.',
-  upstream_failed: 'A configured model server could not be reached, or its address is one that is not allowed.',
+  upstream_failed:
+    'A configured model server or receiver of notifications could not be reached, or its address is one that is not allowed.',
   upstream_timeout: 'A configured model server did not answer in time.',
   busy: 'It is in use, or more waits than can be held; try again.',
   disk_full:
