@@ -36,20 +36,28 @@ function callText(call: CallEntry, shown: Shown): string {
     call.error === null ? null : `error ${plain(call.error)}`,
   ];
   const who = call.who ?? 'unknown';
-  if (call.candidates.length === 0) parts.push(block(who, [...about, 'no answer recorded'], '', shown));
-  for (const candidate of call.candidates)
-    parts.push(
-      block(who, [...about, ...candidateNotes(candidate, call)], candidate.text ?? plain(candidate.content), shown),
-    );
+  const { candidates } = call;
+  const text = (candidate: Candidate) => candidate.text ?? plain(candidate.content);
+  if (candidates.length === 0) parts.push(block(who, [...about, 'no answer recorded'], '', shown));
+  else if (candidates.length === 1)
+    parts.push(block(who, [...about, ...candidateNotes(candidates[0]!)], text(candidates[0]!), shown));
+  else {
+    parts.push(block(who, [...about, `${candidates.length} candidates`], '', shown));
+    for (const candidate of candidates) {
+      const chosen = candidate.chosen === null ? null : candidate.chosen ? 'chosen' : 'not chosen';
+      parts.push(
+        block(`candidate ${candidate.candidate}`, [chosen, ...candidateNotes(candidate)], text(candidate), shown),
+      );
+    }
+  }
   return parts.join('\n\n');
 }
 
 const promptText = ({ sender, role, text, content }: PromptMessage, shown: Shown): string =>
   block(sender ?? role ?? 'unknown', [sender === null ? null : role, 'prompt'], text ?? plain(content), shown);
 
-const candidateNotes = (one: Candidate, { candidates }: CallEntry): readonly (string | null)[] => [
+const candidateNotes = (one: Candidate): readonly (string | null)[] => [
   one.step_id,
-  candidates.length > 1 ? (one.chosen === true ? 'chosen' : one.chosen === false ? 'not chosen' : null) : null,
   ...one.rewards.map(({ method, value }) => (value === null ? null : `reward ${rounded(value)} by ${method}`)),
   ...one.credits.map(({ method, value }) => (value === null ? null : `credit ${rounded(value)} by ${method}`)),
 ];
@@ -93,7 +101,8 @@ function block(who: string, notes: readonly (string | null)[], text: string, { f
   const cut = full || all.length <= SHOWN ? '' : `\n… ${all.length - SHOWN} more characters (--full)`;
   const body = `${cut ? all.slice(0, SHOWN).join('') : text}${cut}`;
   const note = notes.filter((one) => one !== null && one !== '').join(' · ');
-  return `${paint.cyan(safe(who))}${note ? paint.dim(` · ${safe(note)}`) : ''}\n${safe(body).replaceAll(/^/gm, '  ')}`;
+  const head = `${paint.cyan(safe(who))}${note ? paint.dim(` · ${safe(note)}`) : ''}`;
+  return body === '' ? head : `${head}\n${safe(body).replaceAll(/^/gm, '  ')}`;
 }
 
 /** Terminals obey control characters; a recorded text must not. */

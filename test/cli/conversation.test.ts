@@ -1,0 +1,76 @@
+import { describe, expect, it } from 'vitest';
+import { entryText } from '../../cli/conversation.ts';
+import type { CallEntry, Candidate } from '../../store/episodes/entries.ts';
+
+const candidate = (n: number, more: Partial<Candidate> = {}): Candidate => ({
+  step_id: `c/${n}`,
+  candidate: n,
+  text: `answer ${n}`,
+  content: null,
+  chosen: null,
+  finish_reason: null,
+  tokens: null,
+  rewards: [],
+  credits: [],
+  verdicts: [],
+  ...more,
+});
+const call = (candidates: readonly Candidate[], more: Partial<CallEntry> = {}): CallEntry => ({
+  kind: 'call',
+  id: 'c',
+  at: null,
+  turn: 0,
+  who: 'Solver',
+  role: 'solver',
+  model: 'm1',
+  policy: null,
+  checkpoint_id: null,
+  temperature: null,
+  input_tokens: 12,
+  output_tokens: 3,
+  latency_ms: 41.6,
+  error: null,
+  prompt: [{ role: 'user', sender: null, text: 'hi', content: null }],
+  prompt_messages: 1,
+  candidates,
+  ...more,
+});
+const text = (entry: CallEntry) => entryText(entry, { full: false }).split('\n');
+
+describe('A call in the terminal', () => {
+  it('with one candidate is its prompt and one block', () => {
+    expect(text(call([candidate(0)]))).toEqual([
+      'user · prompt',
+      '  hi',
+      '',
+      'Solver · solver · m1 · 12 tokens in · 3 out · 42 ms · c/0',
+      '  answer 0',
+    ]);
+  });
+
+  it('with several names what is known of the call once, then each candidate with its reward and credit', () => {
+    const judged = { method: 'grpo', value: -0.77459, reason: null };
+    expect(text(call([candidate(0, { chosen: true, credits: [judged] }), candidate(1)], { prompt: [] }))).toEqual([
+      'Solver · solver · m1 · 12 tokens in · 3 out · 42 ms · 2 candidates',
+      '',
+      'candidate 0 · chosen · c/0 · credit -0.7746 by grpo',
+      '  answer 0',
+      '',
+      'candidate 1 · c/1',
+      '  answer 1',
+    ]);
+  });
+
+  it('without an answer says so, with its error', () => {
+    expect(text(call([], { prompt: [], error: { message: 'away' }, output_tokens: null, latency_ms: null }))).toEqual([
+      'Solver · solver · m1 · 12 tokens in · error {"message":"away"} · no answer recorded',
+    ]);
+  });
+
+  it('cannot steer the terminal by what was recorded', () => {
+    const evil = '\u001b[2Jx\u0007';
+    const shown = text(call([candidate(0, { text: evil })], { prompt: [], who: evil })).join('\n');
+    expect(shown).not.toMatch(/[^\P{Cc}\n]/u);
+    expect(shown).toContain('\uFFFD[2Jx\uFFFD');
+  });
+});
