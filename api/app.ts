@@ -1,4 +1,4 @@
-/** Everything that speaks HTTP, put together. The app does not listen: `serve` does, and tests ask it directly. */
+/** The HTTP app with all routes. It does not listen: `serve` does, and tests call `inject`. */
 import { randomUUID } from 'node:crypto';
 import fastify, { type FastifyInstance, LogController } from 'fastify';
 import { TroupeError } from '../errors.ts';
@@ -10,6 +10,7 @@ import { boundCheckpoint } from '../store/gating/play.ts';
 import type { Runner } from '../trainer/rollouts/runners.ts';
 import { authorise } from './auth.ts';
 import { BODY_LIMIT } from './body.ts';
+import { bufferedLedger } from './buffered-ledger.ts';
 import { openDoor } from './door.ts';
 import type { GatewayOptions } from './gateway.ts';
 import type { KeyRing } from './key-ring.ts';
@@ -20,7 +21,7 @@ import type { Route } from './model-routes.ts';
 import { type Offload, offloading, offloadingReads } from './offload.ts';
 import { type DocumentedRoute, documented, openapiDocument } from './openapi.ts';
 import { foreignOrigin, type OriginOptions } from './origin.ts';
-import { patientBook } from './patient-book.ts';
+import type { PolicyServers } from './policy-servers.ts';
 import { sendProblem } from './problem.ts';
 import { compareRoutes } from './routes/compare.ts';
 import { episodeRoutes } from './routes/episodes.ts';
@@ -36,7 +37,6 @@ import { roundRoutes } from './routes/rounds.ts';
 import { scheduleRoutes } from './routes/schedules.ts';
 import { type SqlRoute, sqlRoutes } from './routes/sql.ts';
 import { tracingClientRoutes } from './routes/tracing-clients.ts';
-import type { Speakers } from './speakers.ts';
 import { openUpstreams, type Upstreams } from './upstream/upstreams.ts';
 
 /** What `buildApp` makes. */
@@ -49,11 +49,11 @@ export type AppOptions = OriginOptions & {
   readonly artifacts: ArtifactStore;
   /** What the log is behind, for its counts. */
   readonly redactor?: Redactor;
-  /** Who answers for the gateway's models. */
-  readonly speakers: Speakers;
-  /** The model servers that other models are asked of. Default: none. */
+  /** The sampling processes of the gateway's models. */
+  readonly policyServers: PolicyServers;
+  /** The servers of other models. Default: none. */
   readonly upstreams?: Upstreams;
-  /** Calls for other models that policies answer. Default: none. */
+  /** Routes from other models to policies. Default: none. */
   readonly routes?: readonly Route[];
   /** Who plays rollouts. Default: nobody. */
   readonly runners?: readonly Runner[];
@@ -61,23 +61,23 @@ export type AppOptions = OriginOptions & {
   readonly keys: KeyRing;
   /** True: programs on this machine need no key, even where there are keys. */
   readonly openLoopback?: boolean;
-  /** Whose pool reads for SQL over HTTP. Default: nobody's, and it is refused. */
+  /** The pool for SQL over HTTP. Default: none, and it is refused. */
   readonly reader?: SqlRoute['reader'];
   readonly project: string;
   readonly version: string;
   /** Another thread, for requests whose bodies are large. Default: they are handled here. */
   readonly offload?: Offload;
-  /** A third one, for reads whose answers are large. Default: they are made here. */
+  /** A third one, for reads with large responses. Default: they are handled here. */
   readonly reads?: Offload;
   /** Adds to the app before its routes. */
   readonly prepare?: (app: FastifyInstance) => void;
-  /** Only the doors for events and traces, health and metrics. */
+  /** Only the ingestion endpoints, health and metrics. */
   readonly ingestOnly?: boolean;
   /** Largest body in bytes, as sent and as inflated. */
   readonly bodyLimit?: number;
-  /** How long an answer of the gateway waits for its record, in milliseconds. */
+  /** How long a response of the gateway waits for its record, in milliseconds. */
   readonly recordTimeoutMs?: number;
-  /** How many bytes of a model server's answer are kept for its record. */
+  /** How many bytes of a model server's response are stored for its record. */
   readonly recordLimit?: number;
 };
 
@@ -85,10 +85,10 @@ export type AppOptions = OriginOptions & {
 const REQUEST_TIMEOUT_MS = 120_000;
 const RECORD_TIMEOUT_MS = 10_000;
 const RECORD_LIMIT = 16 * 1024 * 1024;
-/** How long counts that wait for the database hold up the end of the process. */
+/** How long closing waits for counts that are not in the database yet. */
 const SETTLE_MS = 3000;
 
-/** What every answer carries: nobody guesses types, frames the page, or embeds an answer in another site. */
+/** Headers of every response: no type sniffing, no framing of the page, no embedding in another site. */
 const HEADERS = {
   'x-content-type-options': 'nosniff',
   'x-frame-options': 'DENY',
@@ -101,7 +101,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   const { db, log, book, version, project, bodyLimit = BODY_LIMIT } = options;
   const app = fastify({
     loggerInstance: processLog(),
-    // Two lines for each request would say less than the metrics do.
+    // The metrics count requests; two lines for each would add nothing.
     logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'request_id' }),
     bodyLimit,
     requestTimeout: REQUEST_TIMEOUT_MS,
@@ -137,20 +137,20 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   app.setReplySerializer(asSent);
   app.setErrorHandler((error, request, reply) => sendProblem(error, request, reply));
   app.setNotFoundHandler((request, reply) => {
-    const text = `Nothing answers ${request.method} ${request.url.split('?', 1)[0]}.`;
+    const text = `There is no route ${request.method} ${request.url.split('?', 1)[0]}.`;
     return sendProblem(
-      new TroupeError('not_found', text, { hint: 'GET /openapi.json lists what there is.' }),
+      new TroupeError('not_found', text, { hint: 'GET /openapi.json lists the routes.' }),
       request,
       reply,
     );
   });
 
-  const patient = log.partitions ? patientBook(book) : null;
-  const door = openDoor(log, patient ?? book);
+  const buffered = log.partitions ? bufferedLedger(book) : null;
+  const door = openDoor(log, buffered ?? book);
   app.addHook('onClose', async () => {
     await door.idle();
-    const left = (await patient?.settle(SETTLE_MS)) ?? 0;
-    if (left > 0) app.log.error(`The counts of ${left} requests were not kept: the database is away.`);
+    const left = (await buffered?.settle(SETTLE_MS)) ?? 0;
+    if (left > 0) app.log.error(`The counts of ${left} requests were not stored: the database cannot be reached.`);
   });
 
   eventRoutes(app, door, { bodyLimit });
@@ -159,7 +159,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   const { ingestOnly = false, redactor = null } = options;
   healthRoutes(app, { db, log, ingestOnly, version, project, counts, redactor });
   if (!options.ingestOnly) {
-    const { speakers, recordTimeoutMs = RECORD_TIMEOUT_MS } = options;
+    const { policyServers, recordTimeoutMs = RECORD_TIMEOUT_MS } = options;
     const { artifacts, keys, upstreams = openUpstreams([]), recordLimit = RECORD_LIMIT } = options;
     const bound: GatewayOptions['bound'] = (policy, episode) => boundCheckpoint(db, policy, episode);
     const waitMs = log.partitions ? recordTimeoutMs : 0;
@@ -167,7 +167,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
     gatewayRoutes(app, {
       db,
       door,
-      speakers,
+      policyServers,
       bound,
       upstreams,
       routes: options.routes ?? [],

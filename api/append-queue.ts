@@ -1,4 +1,4 @@
-/** The way to the log for all requests of one process: their appends are grouped, each caller gets the answers for its own events. */
+/** Groups the appends of all requests of one process; each caller gets the results of its own events. */
 import { TroupeError } from '../errors.ts';
 import type { Event } from '../ingest/events.ts';
 import type { Appended, EventLog } from '../ingest/log/log.ts';

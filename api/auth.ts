@@ -1,5 +1,5 @@
 /**
- * Who may do what. It is decided after routing, so that no way of writing a path gets around it: each route declares the scope it needs,
+ * Authorisation. It runs after routing, so that no spelling of a path gets around it: each route declares the scope it needs,
  * beside its other documentation, and one without a scope needs `admin`.
  */
 import type { FastifyInstance, FastifyRequest } from 'fastify';
@@ -21,10 +21,10 @@ export type AuthOptions = {
   readonly openLoopback?: boolean;
 };
 
-/** Longest text that is looked at as a key. */
+/** Longest text that is checked as a key. */
 const LONGEST = 512;
 
-/** Answers 401 and 403 before a body is read. */
+/** Responds 401 and 403 before a body is read. */
 export function authorise(app: FastifyInstance, { keys, openLoopback = false }: AuthOptions): void {
   app.decorateRequest('identity', null);
   app.addHook('onRequest', async (request, reply) => {
@@ -45,7 +45,7 @@ export function authorise(app: FastifyInstance, { keys, openLoopback = false }: 
       });
     }
     request.identity = identity;
-    // A path without a route is answered to every valid key.
+    // A path without a route gives 404 to every valid key.
     if (request.is404 || identity.scopes.includes('admin') || identity.scopes.includes(scope)) return;
     throw new TroupeError('scope_missing', `This needs a key with the scope ${scope}.`, {
       expected: scope,

@@ -9,10 +9,10 @@ import { BodyRefused } from './problem.ts';
 
 export const JSON_TYPE = ['application/json'] as const;
 
-/** What is read of a request. */
+/** The parts of a request that are read. */
 type Sent = { readonly headers: IncomingHttpHeaders; readonly body?: unknown };
 
-/** A body as JSON, and as it came, inflated. */
+/** A body as JSON, and its inflated bytes. */
 export type JsonBody = { readonly value: unknown; readonly bytes: Uint8Array };
 
 /**

@@ -1,6 +1,6 @@
 /**
- * The one way in for events that come over HTTP, whoever sends them: good ones are appended, refused ones become dead letters, and
- * both are counted. What is acknowledged is durable.
+ * Ingestion of events over HTTP, for all endpoints: valid events are appended, rejected ones become dead letters, and both are
+ * counted. Acknowledged events are durable.
  */
 import type { Refusal } from '../errors.ts';
 import type { Decoded } from '../ingest/decode.ts';
@@ -16,7 +16,7 @@ import { createAppendQueue } from './append-queue.ts';
 import { groupCommit } from './group-commit.ts';
 import { processLog } from './log.ts';
 
-/** A record to ingest: what it decoded to, and the raw bytes, which are only asked for if it is refused. */
+/** A record to ingest: its decoded event, and the raw bytes, which are read only if it is rejected. */
 export type DoorItem = {
   readonly id: string | null;
   readonly decoded: Decoded;
@@ -24,7 +24,7 @@ export type DoorItem = {
   readonly place: string | null;
 };
 
-/** What became of one record, by its number in the request. */
+/** The result of one record, by its index in the request. */
 export type ItemAnswer = {
   readonly index: number;
   readonly id: string | null;
@@ -32,9 +32,9 @@ export type ItemAnswer = {
 } & Partial<Refusal>;
 
 export type Door = {
-  /** Answers for each item once all is durable. Throws `unreachable` or `busy` where nothing can be acknowledged. */
+  /** Returns the result of each item once all are durable. Throws `unreachable` or `busy` where nothing can be acknowledged. */
   readonly take: (door: string, items: readonly DoorItem[]) => Promise<readonly ItemAnswer[]>;
-  /** Answers when everything taken is written and counted. */
+  /** Resolves when everything taken is written and counted. */
   readonly idle: () => Promise<void>;
 };
 
@@ -64,9 +64,9 @@ export function openDoor(log: Pick<EventLog, 'append' | 'refuse'>, book: DoorBoo
       });
       const report = reportOf(door, items, answers);
       const written = reports.submit(report);
-      // Counts of clean requests lag a little behind; a refused record is stored before its sender gets the answer.
+      // Counts of requests without rejections lag a little; a rejected record is stored before its sender gets the response.
       if (report.rejected.length > 0) await written;
-      else written.catch((err) => processLog().error({ err }, 'The counts of a request were not kept.'));
+      else written.catch((err) => processLog().error({ err }, 'The counts of a request were not stored.'));
       return answers;
     },
     idle: async () => {
@@ -76,7 +76,7 @@ export function openDoor(log: Pick<EventLog, 'append' | 'refuse'>, book: DoorBoo
   };
 }
 
-/** An event that this log can never take is refused like any other, so that those beside it are kept. */
+/** An event that this log can never take is rejected alone, so that the others of the request are stored. */
 function takeable(item: DoorItem, refuse: NonNullable<EventLog['refuse']>): DoorItem {
   const refusal = item.decoded.event ? refuse(item.decoded.event) : null;
   return refusal === null ? item : { ...item, decoded: { refusal } };
@@ -97,7 +97,7 @@ function reportOf(door: string, items: readonly DoorItem[], answers: readonly It
     else if (status === 'duplicate') duplicates++;
     else {
       const { raw, place } = items[i]!;
-      // What was erased is not kept in another place.
+      // Erased data must not be stored as a dead letter.
       const bytes = code === 'erased' ? new Uint8Array() : Buffer.from(raw() as string);
       rejected.push({ place, raw: bytes, refusal: { code, field, expected, got } as Refusal });
     }

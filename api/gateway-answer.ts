@@ -1,4 +1,4 @@
-/** An answer in the shapes of the OpenAI interface, with the token ids and the ids of what was recorded beside it. */
+/** A response in the shapes of the OpenAI interface, with its token ids and the ids of its record. */
 import type { Choice, SampleAnswer, TopLogprob } from '../trainer/sampling/infer-wire.ts';
 import { bytesOfText, tokenName } from '../trainer/tokens/token-text.ts';
 import type { CompletionRequest } from './gateway-request.ts';
@@ -35,7 +35,7 @@ export const textBody: AnswerBody = (answer, request, ids) => ({
   })),
 });
 
-/** What stands beside the choices. */
+/** The fields beside the choices. */
 function about(
   object: string,
   { usage: { prompt_tokens, completion_tokens }, ...answer }: SampleAnswer,
@@ -54,7 +54,7 @@ function about(
   };
 }
 
-/** What an answer of any dialect says of its record. */
+/** The ids of the record, in the response of any API. */
 export const troupeOf = (answer: Pick<SampleAnswer, 'choices' | 'checkpoint'>, { callId, episodeId }: Recorded) => ({
   episode_id: episodeId,
   call_id: callId,
@@ -67,13 +67,13 @@ const tokensOf = ({ token_ids, raw_logprobs }: Choice) => ({
   ...(raw_logprobs === undefined ? {} : { raw_logprobs }),
 });
 
-/** What the OpenAI interface says of a token too unlikely for a number; JSON has no −∞. */
+/** The value of the OpenAI interface for log-probability −∞, which JSON does not have. */
 const NEVER = -9999;
 const finite = (logprob: number | null | undefined): number => logprob ?? NEVER;
 
 type Named = { readonly token_id: number; readonly token?: string | undefined };
 
-/** A token by its text, or by its id where that was asked for. */
+/** A token by its text, or by its id if the request asks for that. */
 const nameOf = ({ token_id, token }: Named, byId: boolean): string =>
   byId || token === undefined ? tokenName(token_id) : token;
 

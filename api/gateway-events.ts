@@ -1,4 +1,4 @@
-/** An answer as the events of a stream: what a client makes of them is the body it would have had without `stream`. Pure. */
+/** A response as the events of a stream: together they give the body of the same request without `stream`. Pure. */
 import { isRecord } from '../ingest/json.ts';
 import type { CompletionRequest } from './gateway-request.ts';
 
@@ -7,10 +7,10 @@ type Fields = Readonly<Record<string, unknown>>;
 /** One server-sent event. */
 export type StreamEvent = { readonly event?: string; readonly data: unknown };
 
-/** The events of an answer body. */
+/** The events of a response body. */
 export type EventsOf = (body: Fields, request: CompletionRequest) => readonly StreamEvent[];
 
-/** The text of a stream (HTML standard, server-sent events); `data` that is no text is written as JSON, which has no line ends. */
+/** The text of a stream (HTML standard, server-sent events); `data` that is not a string is written as JSON, which has no line ends. */
 export const streamText = (events: readonly StreamEvent[]): string =>
   events
     .map(({ event, data }) => {
@@ -22,7 +22,7 @@ export const streamText = (events: readonly StreamEvent[]): string =>
 /** The end of a stream in the OpenAI interfaces for completions. */
 const DONE: StreamEvent = { data: '[DONE]' };
 
-/** For /v1/chat/completions: of each choice a chunk with its role, those with what it says, and one with why it ended. */
+/** For /v1/chat/completions: for each choice a chunk with its role, those with its content, and one with its finish reason. */
 export const chatEvents: EventsOf = (body, { stream }) =>
   chunked(body, { object: 'chat.completion.chunk', usage: stream?.usage ?? false }, ({ message, ...choice }) => {
     const { index, finish_reason, logprobs, ...tokens } = choice;
@@ -51,9 +51,9 @@ function chunked(
   pieces: (choice: Fields) => readonly object[],
 ): StreamEvent[] {
   const all = { ...head, object: how.object, ...(how.usage ? { usage: null } : {}) };
-  const said = (choices as readonly unknown[]).filter(isRecord).flatMap(pieces);
+  const chunks = (choices as readonly unknown[]).filter(isRecord).flatMap(pieces);
   return [
-    ...said.map((choice, i) => ({
+    ...chunks.map((choice, i) => ({
       data: { ...all, ...(i === 0 ? { prompt_token_ids, troupe } : {}), choices: [choice] },
     })),
     ...(how.usage ? [{ data: { ...all, choices: [], usage } }] : []),

@@ -1,11 +1,11 @@
-/** What the gateway says about a call, as drafts of events. Pure: ids and times are handed in. */
+/** A call through the gateway as drafts of events. Pure: ids and times are arguments. */
 import { TroupeError } from '../errors.ts';
 import type { Draft } from '../ingest/events.ts';
 import { toMessage } from '../ingest/formats/chat-message.ts';
 import type { SampleAnswer } from '../trainer/sampling/infer-wire.ts';
 import type { CallContext, CompletionRequest, Prompt } from './gateway-request.ts';
 import type { Sampling } from './gateway-sampling.ts';
-import { finishOf, messageOf, toolsSaid } from './gateway-tools.ts';
+import { finishOf, messageOf, toolEvents } from './gateway-tools.ts';
 
 export const SOURCE = '/gateway';
 
@@ -19,13 +19,13 @@ export type RecordedCall = {
   readonly requestedAt: string;
   readonly completedAt: string;
   readonly latencyMs: number;
-  /** The answer, or why there is none. */
+  /** The response, or the error. */
   readonly outcome: { readonly answer: SampleAnswer; readonly responseId: string } | { readonly error: unknown };
 };
 
 /**
  * generation.requested and generation.completed, with all candidates. A call without an episode is an episode of its own, opened,
- * flagged `no_episode` and finished here; otherwise the episode is its program's to open and to finish.
+ * flagged `no_episode` and finished here; otherwise the agent's program opens and finishes the episode.
  */
 export function draftsOf(call: RecordedCall): Draft[] {
   const { request, outcome } = call;
@@ -37,26 +37,26 @@ export function draftsOf(call: RecordedCall): Draft[] {
   });
 }
 
-/** Which call it was, where and when. Times are RFC 3339. */
+/** Ids, context and times of a call. Times are RFC 3339. */
 export type CallFrame = Pick<RecordedCall, 'callId' | 'episodeId' | 'context' | 'requestedAt' | 'completedAt'>;
 
-/** What was asked and answered, in the fields of the vocabulary; `outcome` is that of an episode of one call. */
-export type CallSaid = {
+/** Request and response in the fields of the events; `outcome` is that of an episode of one call. */
+export type CallFields = {
   readonly requested: object;
   readonly completed: object;
   readonly outcome: 'unknown' | 'aborted' | 'error';
-  /** Said between the answer and the end of the episode: tool calls, the raw record. */
+  /** Events between the response and the end of the episode: tool calls, the raw record. */
   readonly beside?: readonly Draft[];
 };
 
-/** One call, and the episode around it where it is alone. */
+/** One call, and its own episode if it belongs to none. */
 export function callDrafts(
   { callId, episodeId, context, requestedAt, completedAt }: CallFrame,
-  { requested, completed, outcome, beside = [] }: CallSaid,
+  { requested, completed, outcome, beside = [] }: CallFields,
 ): Draft[] {
   const { task, group, agent, role, turn } = context;
   const who = { agent_id: agent, role, turn };
-  const say = (name: Draft['name'], time: string, data: object): Draft =>
+  const draft = (name: Draft['name'], time: string, data: object): Draft =>
     ({
       name,
       source: SOURCE,
@@ -66,17 +66,19 @@ export function callDrafts(
     }) as unknown as Draft;
   const alone = context.episode === null;
   return [
-    ...(alone ? [say('episode.started', requestedAt, { task_id: task, group_id: group, flags: ['no_episode'] })] : []),
-    say('generation.requested', requestedAt, {
+    ...(alone
+      ? [draft('episode.started', requestedAt, { task_id: task, group_id: group, flags: ['no_episode'] })]
+      : []),
+    draft('generation.requested', requestedAt, {
       call_id: callId,
       ...who,
       ...(task === null ? {} : { task_id: task }),
       ...(group === null ? {} : { group_id: group }),
       ...requested,
     }),
-    say('generation.completed', completedAt, { call_id: callId, ...who, ...completed }),
+    draft('generation.completed', completedAt, { call_id: callId, ...who, ...completed }),
     ...beside,
-    ...(alone ? [say('episode.finished', completedAt, { outcome, stop_reason: 'one call' })] : []),
+    ...(alone ? [draft('episode.finished', completedAt, { outcome, stop_reason: 'one call' })] : []),
   ];
 }
 
@@ -84,7 +86,7 @@ function completion({ callId, request, seed, latencyMs, outcome }: RecordedCall)
   const { who, sampling } = request;
   const { temperature } = sampling;
   const given = { policy: who?.kind === 'policy' ? who.name : null, seed, temperature, latency_ms: latencyMs };
-  if ('error' in outcome) return { ...given, choices: [], error: sayError(outcome.error) };
+  if ('error' in outcome) return { ...given, choices: [], error: errorFields(outcome.error) };
   const { answer } = outcome;
   return {
     ...given,
@@ -101,7 +103,7 @@ function completion({ callId, request, seed, latencyMs, outcome }: RecordedCall)
   };
 }
 
-/** Calls of tools, and results that a conversation brings. */
+/** Tool calls of the response, and tool results in the messages. */
 function toolsOf({ callId, episodeId, context, request: { prompt }, completedAt, outcome }: RecordedCall): Draft[] {
   if (!('messages' in prompt)) return [];
   const { agent, turn } = context;
@@ -112,13 +114,13 @@ function toolsOf({ callId, episodeId, context, request: { prompt }, completedAt,
     ...(turn === null ? {} : { turn }),
   };
   const choices = 'answer' in outcome ? outcome.answer.choices : [];
-  const said = choices.map((choice, index) => ({ index, message: messageOf(choice, callId, index) }));
-  if (!prompt.messages.some(({ role }) => role === 'tool') && !said.some(({ message }) => message.tool_calls))
+  const replies = choices.map((choice, index) => ({ index, message: messageOf(choice, callId, index) }));
+  if (!prompt.messages.some(({ role }) => role === 'tool') && !replies.some(({ message }) => message.tool_calls))
     return [];
-  return toolsSaid(where, prompt.messages, said, { source: SOURCE, completedAt });
+  return toolEvents(where, prompt.messages, replies, { source: SOURCE, completedAt });
 }
 
-/** A prompt of token ids has no text of its own: it stands with the answer, as `prompt_token_ids`. */
+/** A prompt of token ids has no text: it is recorded with the response, as `prompt_token_ids`. */
 function inputOf(prompt: Prompt): object {
   if ('ids' in prompt) return {};
   if ('text' in prompt) return { input: [{ role: 'user', content: prompt.text }], flags: ['text_prompt'] };
@@ -151,7 +153,7 @@ const sampled = ({ n, temperature, topK, topP, minP, maxTokens, stop, topLogprob
 
 const isWithdrawn = (error: unknown): boolean => error instanceof TroupeError && error.code === 'interrupted';
 
-const sayError = (error: unknown) =>
+const errorFields = (error: unknown) =>
   error instanceof TroupeError
     ? { code: error.code, message: error.message }
     : { code: 'internal', message: 'an unexpected error' };

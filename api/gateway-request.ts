@@ -1,4 +1,4 @@
-/** A completion as it was asked for: checked field by field, because what is ignored silently would be recorded as something else. */
+/** A completion request, checked field by field: a field that is silently ignored would make the record wrong. */
 import type { IncomingHttpHeaders } from 'node:http';
 import { TroupeError } from '../errors.ts';
 import { badMessage, type ChatMessage } from '../ingest/formats/chat-message.ts';
@@ -7,34 +7,34 @@ import { isRecord } from '../ingest/json.ts';
 import type { PromptAsk, SampleAsk } from '../trainer/sampling/infer-wire.ts';
 import { flag, readSampling, refuse, refuseUnsupported, type Sampling, whole } from './gateway-sampling.ts';
 import { readTools, type Tool } from './gateway-tools.ts';
-import type { Spoken } from './speakers.ts';
+import type { OwnModel } from './policy-servers.ts';
 
-/** What is to be continued: a conversation, or a text as it stands or as token ids. */
+/** The prompt: a conversation, a text, or token ids. */
 export type Prompt =
   | { readonly messages: readonly ChatMessage[]; readonly tools: readonly Tool[] | null }
   | { readonly text: string }
   | { readonly ids: readonly number[] };
 
 export type CompletionRequest = {
-  /** As it was written. */
+  /** The name as sent. */
   readonly model: string;
-  /** Null where the name is of no form that this gateway answers. */
-  readonly who: Spoken | null;
+  /** Null if the name is not of the form of a model of this project. */
+  readonly who: OwnModel | null;
   readonly prompt: Prompt;
   readonly sampling: Sampling;
-  /** Whether the answer shows log-probabilities. */
+  /** Whether the response has log-probabilities. */
   readonly logprobs: boolean;
-  /** Whether it names their tokens by ids, as vLLM does where it is asked to, and not by their texts. */
+  /** Whether log-probabilities name tokens by id and not by text, as in vLLM. */
   readonly tokensAsIds: boolean;
-  /** Whether the answer is asked for as events, and whether these say what was used; null: as one body. */
+  /** Whether the response is streamed, and whether the stream has the token usage; null: one body. */
   readonly stream: { readonly usage: boolean } | null;
-  /** The route by which it came to a policy, where the model it names is another. */
+  /** The route that sent it to a policy, if it names another model. */
   readonly route?: string;
-  /** Fields of the body that an answer of the Responses API repeats. */
+  /** Fields of the body that a response of the Responses API repeats. */
   readonly repeats: Readonly<Record<string, unknown>>;
 };
 
-/** Who asks, where. A null is a header that was not sent. */
+/** The caller's agent, role, task, episode and turn. Null: a header that was not sent. */
 export type CallContext = {
   readonly episode: string | null;
   readonly task: string | null;
@@ -49,7 +49,7 @@ export const MAX_TOP_LOGPROBS = 20;
 /** New tokens of a text completion that names no limit, as in the OpenAI interface. */
 const TEXT_MAX_TOKENS = 16;
 
-/** A body of /v1/chat/completions. Throws `usage` naming the first field that cannot be done as asked. */
+/** A body of /v1/chat/completions. Throws `usage` naming the first unsupported field. */
 export function readChatRequest(body: unknown): CompletionRequest {
   const { model, messages, ...fields } = opened(body);
   refuseUnsupported(fields, { functions: [], reasoning_effort: ['none'], audio: [] });
@@ -60,7 +60,7 @@ export function readChatRequest(body: unknown): CompletionRequest {
   if (topLogprobs > 0 && !logprobs) throw refuse('top_logprobs', '0 where logprobs is not true', topLogprobs);
   return {
     model,
-    who: spokenBy(model),
+    who: ownModel(model),
     prompt: { messages: messages as ChatMessage[], tools: readTools(fields) },
     sampling: {
       ...readSampling(fields),
@@ -82,7 +82,7 @@ export function readTextRequest(body: unknown): CompletionRequest {
   const logprobs = whole('logprobs', fields.logprobs, 0, MAX_TOP_LOGPROBS);
   return {
     model,
-    who: spokenBy(model),
+    who: ownModel(model),
     prompt: onePrompt(prompt),
     sampling: {
       ...readSampling(fields),
@@ -119,7 +119,7 @@ function readStream({
   return flag('stream', stream) ? { usage } : null;
 }
 
-/** A body with a model in it. Throws `usage` for another, and for structured output, which a policy cannot be held to. */
+/** A body with a model in it. Throws `usage` for another, and for structured output, which is not supported. */
 export function opened(body: unknown): Record<string, unknown> & { readonly model: string } {
   if (!isRecord(body)) throw refuse('body', 'a JSON object', body);
   if (typeof body.model !== 'string') throw refuse('model', 'policy:NAME or checkpoint:ID', body.model);
@@ -136,16 +136,16 @@ function onePrompt(value: unknown): Prompt {
     if (value.every((id) => Number.isSafeInteger(id) && id >= 0)) return { ids: value };
     if (value.length === 1) return onePrompt(value[0]);
   }
-  throw refuse('prompt', 'one text or one list of token ids, not empty', value, 'Ask once for each prompt.');
+  throw refuse('prompt', 'one text or one list of token ids, not empty', value, 'Send one request per prompt.');
 }
 
-/** Which model of this project a name means; null where it is of another form. */
-export function spokenBy(model: string): Spoken | null {
+/** The model of this project that a name means; null if it has another form. */
+export function ownModel(model: string): OwnModel | null {
   const match = /^(policy|checkpoint):(.+)$/s.exec(model);
-  return match && isIdentifier(match[2]) ? { kind: match[1] as Spoken['kind'], name: match[2] as string } : null;
+  return match && isIdentifier(match[2]) ? { kind: match[1] as OwnModel['kind'], name: match[2] as string } : null;
 }
 
-/** What the sampling process is asked. */
+/** The request to the sampling process. */
 export function toAsk({ prompt, sampling, logprobs }: CompletionRequest, seed: number): SampleAsk {
   const { n, temperature, maxTokens, stop, topK, topP, minP, topLogprobs, rawLogprobs } = sampling;
   return {
@@ -164,11 +164,11 @@ export function toAsk({ prompt, sampling, logprobs }: CompletionRequest, seed: n
   };
 }
 
-/** A prompt as the sampling process takes it. */
+/** A prompt in the shape of the sampling process. */
 export function promptOf(prompt: Prompt): PromptAsk {
   if ('text' in prompt) return { prompt: prompt.text };
   if ('ids' in prompt) return { prompt_ids: prompt.ids };
-  // What newer clients call developer, chat templates call system.
+  // Chat templates have the role system for what newer clients send as developer.
   const messages = prompt.messages.map((one) => (one.role === 'developer' ? { ...one, role: 'system' } : one));
   return { messages, ...(prompt.tools === null ? {} : { tools: prompt.tools }) };
 }

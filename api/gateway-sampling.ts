@@ -1,4 +1,4 @@
-/** How a completion is to be drawn: the fields that /v1/chat/completions and /v1/completions have in common. */
+/** Sampling parameters: the fields that /v1/chat/completions and /v1/completions have in common. */
 import { got, TroupeError } from '../errors.ts';
 
 export type Sampling = {
@@ -6,13 +6,13 @@ export type Sampling = {
   /** Null where none was asked for. */
   readonly seed: number | null;
   readonly temperature: number;
-  /** 0, 1 and 0 cut nothing. */
+  /** 0, 1 and 0 filter nothing. */
   readonly topK: number;
   readonly topP: number;
   readonly minP: number;
   readonly maxTokens: number | null;
   readonly stop: readonly string[];
-  /** The so many most probable tokens at each place. */
+  /** Number of most probable tokens to return at each position. */
   readonly topLogprobs: number;
   /** Log-probabilities at temperature 1 with nothing cut, beside those of the distribution drawn from. */
   readonly rawLogprobs: boolean;

@@ -15,7 +15,7 @@ export type Tool = {
 
 /**
  * The tools of a chat request that a policy is offered; null where none are. Throws `usage` for tools of other types, and for a choice
- * among them that sampling cannot hold a model to.
+ * among them that sampling cannot enforce.
  */
 export function readTools(fields: Readonly<Record<string, unknown>>): readonly Tool[] | null {
   const { tools, tool_choice: choice, parallel_tool_calls: parallel } = fields;
@@ -23,25 +23,30 @@ export function readTools(fields: Readonly<Record<string, unknown>>): readonly T
   if (!Array.isArray(tools)) throw refuse('tools', 'a list', tools);
   for (const [i, tool] of tools.entries()) {
     if (!isRecord(tool) || tool.type !== 'function' || !isRecord(tool.function) || !isIdentifier(tool.function.name))
-      throw refuse(`tools[${i}]`, '{"type":"function","function":{"name":…}}', tool, 'A policy knows only functions.');
+      throw refuse(
+        `tools[${i}]`,
+        '{"type":"function","function":{"name":…}}',
+        tool,
+        'A policy supports only functions.',
+      );
   }
   checkToolChoice('tool_choice', choice);
   if (parallel === false && tools.length > 0)
-    throw refuse('parallel_tool_calls', 'true', parallel, 'How many calls a policy writes cannot be held to one.');
+    throw refuse('parallel_tool_calls', 'true', parallel, 'The number of tool calls cannot be limited to one.');
   return choice === 'none' || tools.length === 0 ? null : (tools as Tool[]);
 }
 
 /** Throws `usage` for anything but `auto` and `none`. */
 export function checkToolChoice(field: string, choice: unknown): void {
   if (choice == null || choice === 'auto' || choice === 'none') return;
-  throw refuse(field, '"auto" or "none"', choice, 'A policy cannot be made to call a tool.');
+  throw refuse(field, '"auto" or "none"', choice, 'A tool call cannot be forced.');
 }
 
-/** The id that a call of a tool has for the one who asked. */
+/** The id of a tool call in the response to the client. */
 const nativeId = (callId: string, choice: number, index: number): string =>
   `call_${hashId(callId, choice, index).slice(0, 24)}`;
 
-/** What a choice says, as a message of the chat interface. */
+/** A choice as a message of the chat interface. */
 export function messageOf({ text, called }: Choice, callId: string, choice: number): ChatMessage {
   if (called === undefined) return { role: 'assistant', content: text };
   return {
@@ -55,28 +60,28 @@ export function messageOf({ text, called }: Choice, callId: string, choice: numb
   };
 }
 
-/** Why a choice ended, as the chat interface says it: an answer that was cut off is that, whatever it calls. */
+/** The finish reason of a choice in the chat interface: `length` goes before `tool_calls`. */
 export const finishOf = ({ finish_reason: reason, called }: Choice): 'stop' | 'length' | 'tool_calls' =>
   reason === 'stop' && called !== undefined ? 'tool_calls' : reason;
 
-/** What is said of tools by one call: the results that its messages bring, and the calls of its choices. */
-export function toolsSaid(
+/** Tool events of one call: the results in its messages, and the calls in its choices. */
+export function toolEvents(
   call: Call,
   messages: readonly ChatMessage[],
   choices: readonly { readonly index: number; readonly message: ChatMessage }[],
   { source, completedAt }: { readonly source: string; readonly completedAt: string },
 ): Draft[] {
-  // Instructions change from call to call; what was said does not.
-  const said = messages.filter(({ role }) => role !== 'system' && role !== 'developer');
-  const prefixes = prefixIds(call.episode_id, call.agent_id, said);
+  // Instructions change from call to call; the conversation does not.
+  const conversation = messages.filter(({ role }) => role !== 'system' && role !== 'developer');
+  const prefixes = prefixIds(call.episode_id, call.agent_id, conversation);
   const emitter = toolEmitter(source, call.call_id);
   return [
-    ...resultDrafts(emitter, call, said, prefixes),
+    ...resultDrafts(emitter, call, conversation, prefixes),
     ...toolDrafts(emitter, call, choices, prefixes.at(-1) as string, completedAt),
   ];
 }
 
-/** Facts that a later request may state in the same words have ids of what they say; those of one call have the call's. */
+/** `state` events, which a later request may repeat, have ids from their content; `event` ids include the id of the call. */
 export const toolEmitter = (source: string, callId: string): Emitter => ({
   state: (name, data) => ({ name, source, id: hashId(source, name, data), time: null, data }) as unknown as Draft,
   event: (name, place, data, time = null) =>

@@ -1,6 +1,6 @@
 /**
- * The gateway: an agent asks for a completion as it would anywhere, a policy of ours answers, and what was said is in the log before
- * the agent reads it. A log that is away never breaks a call; the answer says that it was not recorded.
+ * The gateway: a policy of this project completes an agent's request, and the call is in the log before the agent gets the response.
+ * An unreachable log never fails a call; a header of the response shows that it was not recorded.
  */
 import { randomInt, randomUUID } from 'node:crypto';
 import { ERRORS, TroupeError } from '../errors.ts';
@@ -11,43 +11,52 @@ import type { Door, DoorItem } from './door.ts';
 import type { AnswerBody } from './gateway-answer.ts';
 import { draftsOf, type RecordedCall } from './gateway-record.ts';
 import { type CallContext, type CompletionRequest, toAsk } from './gateway-request.ts';
-import { type Speakers, type Spoken, unknownModel } from './speakers.ts';
+import { type OwnModel, type PolicyServers, unknownModel } from './policy-servers.ts';
 
 export type GatewayAnswer = { readonly body: ReturnType<AnswerBody>; readonly recorded: boolean };
 
 export type GatewayOptions = {
   readonly door: Door;
-  readonly speakers: Speakers;
-  /** The checkpoint with which a policy answers an episode that is bound to one; null: with what it serves. */
+  readonly policyServers: PolicyServers;
+  /** The checkpoint that serves a policy in an episode bound to one; null: the weights that it serves now. */
   readonly bound: (policy: string, episode: string | null) => Promise<string | null>;
-  /** How long an answer waits for its record, in milliseconds. */
+  /** How long a response waits for its record, in milliseconds. */
   readonly recordTimeoutMs: number;
 };
 
-/** Seeds that are drawn here for calls that name none, so that they can be repeated later. */
+/** Calls without a seed get a random one below this, so that they can be repeated later. */
 const MAX_SEED = 2 ** 31;
 
-/** How one call is answered, and what ends it early: the one who asked has gone. */
+/** How one call is answered; `signal` is aborted when the client disconnects. */
 export type CallOptions = {
   readonly bodyOf: AnswerBody;
   readonly signal: AbortSignal;
-  /** Whether somebody else answers where nobody speaks for the policy: nothing is recorded of that here. */
+  /** Whether a fallback answers if no process serves the policy: then nothing is recorded here. */
   readonly passesOn?: boolean;
   /** Called with the ids of a call that is recorded, answered or failed. */
   readonly onCall: (ids: { readonly callId: string; readonly episodeId: string }) => void;
 };
 
 /**
- * One call. Throws `not_found` for an unknown model, what the sampling process says of a request it refuses, and `interrupted`
- * once `signal` is aborted: then the samples are no longer drawn, and the record says so.
+ * One call. Throws `not_found` for an unknown model, the sampling process's own error for a request that it refuses, and
+ * `interrupted` once `signal` is aborted: then sampling stops, and the record has that error.
  */
 export async function complete(
   request: CompletionRequest,
   context: CallContext,
-  { door, speakers, bound, recordTimeoutMs, bodyOf, signal, onCall, passesOn = false }: GatewayOptions & CallOptions,
+  {
+    door,
+    policyServers,
+    bound,
+    recordTimeoutMs,
+    bodyOf,
+    signal,
+    onCall,
+    passesOn = false,
+  }: GatewayOptions & CallOptions,
 ): Promise<GatewayAnswer> {
   const { who } = request;
-  if (who === null) throw unknownModel(request.model, await speakers.models());
+  if (who === null) throw unknownModel(request.model, await policyServers.models());
   const callId = randomUUID();
   const episodeId = context.episode ?? `call-${callId}`;
   const seed = request.sampling.seed ?? randomInt(MAX_SEED);
@@ -65,14 +74,14 @@ export async function complete(
   let answer: SampleAnswer;
   try {
     const checkpoint = who.kind === 'policy' ? await bound(who.name, context.episode) : null;
-    const speaker: Spoken = checkpoint === null ? who : { kind: 'checkpoint', name: checkpoint };
-    answer = await speakers.speak(speaker, toAsk(request, seed), { signal });
+    const serving: OwnModel = checkpoint === null ? who : { kind: 'checkpoint', name: checkpoint };
+    answer = await policyServers.sample(serving, toAsk(request, seed), { signal });
   } catch (failed) {
     const error = signal.aborted
-      ? new TroupeError('interrupted', 'Whoever asked went away before the answer.', { cause: failed })
+      ? new TroupeError('interrupted', 'The client disconnected before the response.', { cause: failed })
       : failed;
-    if (passesOn && isNobodyThere(error)) throw error;
-    // A request that was refused is no call; one that a policy could not answer is.
+    if (passesOn && isUnserved(error)) throw error;
+    // A refused request is not recorded as a call; one that a policy failed to answer is.
     if (!(error instanceof TroupeError) || ERRORS[error.code].status >= 500) await keep({ error });
     throw error;
   }
@@ -80,14 +89,14 @@ export async function complete(
   return { recorded: await keep({ answer, responseId: body.id }), body };
 }
 
-/** Whether an error says that nobody speaks for a policy now. */
-export const isNobodyThere = (error: unknown): boolean =>
+/** Whether an error means that no process serves the policy now. */
+export const isUnserved = (error: unknown): boolean =>
   error instanceof TroupeError && (error.code === 'unreachable' || error.code === 'not_found');
 
 const recorded = (door: Door, call: RecordedCall, timeoutMs: number): Promise<boolean> =>
   record(door, async () => draftsOf(call), timeoutMs);
 
-/** Whether the log has all of these drafts, once it has them or the time is over. Never throws: recording breaks no call. */
+/** Whether the log stored all of these drafts within the timeout. Never throws: a failure to record must not fail a call. */
 export async function record(door: Door, drafts: () => Promise<readonly Draft[]>, timeoutMs: number): Promise<boolean> {
   const take = async () => {
     const items = (await drafts()).map(
@@ -108,7 +117,7 @@ export async function record(door: Door, drafts: () => Promise<readonly Draft[]>
   }
 }
 
-/** The value, or null when it took too long. */
+/** The value, or null after the timeout. */
 function within<T>(work: Promise<T>, milliseconds: number): Promise<T | null> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => resolve(null), milliseconds);

@@ -74,7 +74,7 @@ export function groupCommit<T, R>(
       new Promise((resolve, reject) => {
         const weight = weigh(item);
         if (waiting > 0 && waiting + weight > maxWaiting) {
-          reject(new TroupeError('busy', 'More is being written than the log keeps up with; try again in a moment.'));
+          reject(new TroupeError('busy', 'The log is overloaded; try again in a moment.'));
           return;
         }
         waiting += weight;

@@ -1,6 +1,6 @@
 /**
- * The keys that this process knows, read whole from the database every few seconds. A key that is known is answered from memory, so
- * that the database may be away for a while; what was read too long ago is not believed, so that a revoked key ends in time.
+ * The keys that this process knows, read whole from the database every few seconds. A known key is checked in memory, so
+ * that the database may be unreachable for a while; keys that were read too long ago are not used, so that a revoked key ends in time.
  */
 import { timingSafeEqual } from 'node:crypto';
 import { TroupeError } from '../errors.ts';
@@ -16,19 +16,19 @@ export type KeyRing = {
   /** Whether a key is needed at all: there is one, of whatever state. Throws `unreachable` where that is not known. */
   readonly required: () => Promise<boolean>;
   /**
-   * Whose key this is; null for one that is unknown, revoked, expired or malformed. All four take the same way: a refusal is given
-   * only after the keys were read anew. Throws `unreachable` where they cannot be read.
+   * Whose key this is; null for one that is unknown, revoked, expired or malformed. All four are refused
+   * only after the keys were read again. Throws `unreachable` where they cannot be read.
    */
   readonly identify: (text: string) => Promise<Identity | null>;
   /** Whether a text is a key of ours, or has the form of one: such a text is for nobody else. */
   readonly isOurs: (text: string) => boolean;
 };
 
-/** From when keys are read again behind an answer. */
+/** The age from which keys are read again in the background. */
 const REFRESH_MS = 5_000;
-/** From when what was read is not believed; with the reading itself below the 30 s in which a revoked key must end. */
+/** The age from which keys are not used; together with the read it is below the 30 s in which a revoked key must end. */
 const BELIEVED_MS = 25_000;
-/** How long anybody waits for the keys to be read. */
+/** How long a request waits for the keys to be read. */
 const PATIENCE_MS = 1_000;
 
 const NOBODY: KnownKey = { lookup: '', sha256: Buffer.alloc(32), scopes: [], expires_at: null, revoked_at: null };
@@ -42,9 +42,9 @@ export type RingOptions = {
   readonly clock?: () => number;
   readonly now?: () => Date;
   /**
-   * Where the keys are kept beside the database. With it a process goes on with the keys that were last read for as long as the database is
-   * away, also where it was away from the start: a key that was revoked meanwhile ends once the database is back. Where nothing was kept yet,
-   * nobody is let in until the database answers.
+   * A copy of the keys outside the database. With it a process goes on with the keys that were last read for as long as the database is
+   * unreachable, also from the start: a key that was revoked meanwhile ends once the database is back. Without a copy every request is
+   * refused until the database answers.
    */
   readonly seal?: Sealed<readonly KnownKey[]>;
 };
@@ -59,14 +59,14 @@ export function openKeyRing(
   let waiting: Promise<void> | null = null;
 
   const read = async (): Promise<void> => {
-    // The age counts from before the question: what was revoked since may be missing from the answer.
+    // The age counts from before the query: its result may miss a later revocation.
     const at = clock();
     const keys = await knownKeys(db as Db);
     last = { at, keys: byLookup(keys) };
     try {
       seal?.write(keys);
     } catch {
-      // A full disk must not stop what the database allows.
+      // A full disk must not block requests that the database allows.
     }
   };
   const start = (): Promise<void> => {
@@ -76,7 +76,7 @@ export function openKeyRing(
     running = reading;
     return reading;
   };
-  /** A reading that begins after this call; at most one runs and one waits, however many ask. */
+  /** A read that begins after this call; at most one runs and one waits, for any number of callers. */
   const readAnew = (): Promise<void> => {
     if (running === null) return start();
     waiting ??= running
@@ -99,11 +99,11 @@ export function openKeyRing(
         if (seal !== undefined) {
           failedAt = clock();
           last ??= sealedIn(seal);
-          // Where nothing was ever read there may be keys: without them nobody is let in.
+          // If nothing was ever read, there may be keys: every request is refused.
           if (last === null) throw away(cause);
           return last;
         }
-        // A process that never knew a key goes on as it began: reachable from this machine alone.
+        // A process that never had a key goes on without keys: reachable from this machine only.
         if (last === null || last.keys.size > 0) throw away(cause);
       }
     } else if (age > REFRESH_MS && running === null) start().catch(() => {});

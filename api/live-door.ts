@@ -1,4 +1,4 @@
-/** Ingests items of traces: each with its own answer, refused ones kept as dead letters. */
+/** Ingests items of traces: each with its own result; rejected items become dead letters. */
 import { decodeDraft } from '../ingest/decode.ts';
 import type { LiveItem } from '../ingest/formats/live-traces.ts';
 import type { Door, DoorItem, ItemAnswer } from './door.ts';
@@ -7,10 +7,10 @@ import { BodyRefused } from './problem.ts';
 /** Items of one request; more of them are refused as `too_large`. */
 export const MAX_ITEMS = 10_000;
 
-/** What became of one item; null where it was kept, or had nothing to keep. */
+/** Why one item was rejected; null if it was stored, or had nothing to store. */
 export type Rejected = Pick<ItemAnswer, 'code' | 'field' | 'expected' | 'got'> | null;
 
-/** Takes all items of a request; answers in their order once all is durable. Throws `too_large`, `unreachable` or `busy`. */
+/** Takes all items of a request; returns results in their order once all are durable. Throws `too_large`, `unreachable` or `busy`. */
 export async function takeItems(door: Door, name: string, items: readonly LiveItem[]): Promise<readonly Rejected[]> {
   if (items.length > MAX_ITEMS) throw tooMany(items.length);
   const owners: number[] = [];

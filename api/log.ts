@@ -33,7 +33,7 @@ function open(facts: Readonly<Record<string, string>>): ProcessLog {
   );
 }
 
-/** Only what was said and where: an error of the database may carry the values of a row. */
+/** Only message and stack: an error of the database may carry the values of a row. */
 function plainError(error: unknown): object {
   if (!(error instanceof Error)) return { message: String(error) };
   const { name, message, stack } = error;

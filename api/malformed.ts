@@ -1,11 +1,11 @@
-/** What a client gets that sends no HTTP: the same problem+json as everybody, and the end of its connection. */
+/** The response to a client that sends invalid HTTP: problem+json as everywhere, and a closed connection. */
 import { randomUUID } from 'node:crypto';
 import { STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import { TroupeError } from '../errors.ts';
 import { problemOf } from './problem.ts';
 
-/** Answers and closes. Of a request that is cut off in its middle the connection is not used again: what follows may be its rest. */
+/** Responds and closes. The connection of a request that was cut off is not reused: the next bytes may be its rest. */
 export function answerMalformed(error: NodeJS.ErrnoException, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy();

@@ -1,4 +1,4 @@
-/** What Prometheus reads of the project, as the database knows it, and the requests of this process. Written by hand, it is a small format. */
+/** Prometheus metrics of the project, from the database, and of the requests of this process. The small format is written by hand. */
 import { TroupeError } from '../errors.ts';
 import type { EventLog } from '../ingest/log/log.ts';
 import type { Redactor } from '../ingest/redact.ts';
@@ -51,7 +51,7 @@ export function requestCounts(): RequestCounts {
   };
 }
 
-/** What the database knows of the project; of one that is away, that it is. */
+/** Metrics of the project from the database; if it cannot be reached, only that. */
 export async function projectMetrics(db: Db, eventLog: EventLog): Promise<readonly Metric[]> {
   const up = (value: 0 | 1) => gauge('troupe_database_up', '1 if the database answers.', [{ labels: {}, value }]);
   try {
@@ -121,7 +121,7 @@ async function eventMetrics(db: Db, eventLog: EventLog): Promise<readonly Metric
   return [
     counter(
       'troupe_door_events_total',
-      'Events at each door; received = acknowledged + duplicates + rejected.',
+      'Events at each ingestion endpoint; received = acknowledged + duplicates + rejected.',
       doors.flatMap((row) => kinds.map((kind) => ({ labels: { door: row.door, kind }, value: row[kind] }))),
     ),
     counter('troupe_log_events_total', 'Events in the log.', [{ labels: {}, value: log[0]!.events }]),
@@ -149,7 +149,7 @@ async function eventMetrics(db: Db, eventLog: EventLog): Promise<readonly Metric
         ]),
     gauge(
       'troupe_dead_letters',
-      'Refused records that were not replayed.',
+      'Rejected records that were not replayed.',
       letters.map(({ door, code, letters }) => ({ labels: { door, code }, value: letters })),
     ),
   ];
@@ -169,7 +169,7 @@ async function queueMetrics(db: Db): Promise<readonly Metric[]> {
           sql<number>`extract(epoch from clock_timestamp() - min(requested_at))::float8`.as('seconds'),
         ])
         .where('state', '<>', 'finished')
-        // A schedule, and a receiver of notifications, is a row of the queue that never ends.
+        // A schedule, and a receiver of notifications, is a row of the queue that never finishes.
         .where('kind', 'not in', ['schedule', 'notify'])
         .groupBy(['kind', 'state'])
         .orderBy('kind')
@@ -222,7 +222,7 @@ async function queueMetrics(db: Db): Promise<readonly Metric[]> {
   ];
 }
 
-/** Disk that the project takes, and who is connected to it. */
+/** Disk usage of the project, and database connections. */
 async function sizeMetrics(db: Db): Promise<readonly Metric[]> {
   const [tables, connections, wal] = await Promise.all([
     rowsOf(
@@ -265,7 +265,7 @@ async function sizeMetrics(db: Db): Promise<readonly Metric[]> {
   ];
 }
 
-/** What this process took out before the log. */
+/** Secrets that this process redacted before the log. */
 export const redactionMetrics = (redactor: Redactor | null): readonly Metric[] =>
   redactor === null
     ? []

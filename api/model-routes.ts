@@ -1,6 +1,6 @@
 /**
- * The setting `routes`: calls that ask for a model of somebody else, answered by a policy of this project instead, so that a client need not
- * change. Which call is meant is said by its model, its agent and its role.
+ * The setting `routes`: calls for another model that a policy of this project serves instead, so that clients need no change. A route
+ * matches calls by model, agent and role.
  */
 import { got, TroupeError } from '../errors.ts';
 import { isIdentifier } from '../ingest/formats/native.ts';
@@ -10,13 +10,13 @@ import { findUpstream, type Upstream } from './upstream/settings.ts';
 
 export type Route = {
   readonly name: string;
-  /** The model that is asked for; a beginning of names where it ends with `*`. */
+  /** The model that the call names; a prefix if it ends with `*`. */
   readonly model: string;
-  /** Whose calls; null: everybody's. */
+  /** Only calls of this agent; null: all calls. */
   readonly agent: string | null;
   readonly role: string | null;
   readonly policy: string;
-  /** The model of a configured server that answers while nobody speaks for the policy; null: then nobody answers. */
+  /** The model of a configured server to use while no process serves the policy; null: the call then fails. */
   readonly fallback: string | null;
 };
 
@@ -50,7 +50,7 @@ export function readRoutes(setting: unknown, upstreams: readonly Upstream[]): re
   });
 }
 
-/** The first route that a call fits; null where none does. */
+/** The first route that matches a call; null if none does. */
 export const routeOf = (
   routes: readonly Route[],
   model: string,

@@ -4,17 +4,17 @@ import type { MessagePort } from 'node:worker_threads';
 import type { FastifyInstance, HTTPMethods } from 'fastify';
 import type { FromThread, OffloadedRequest, ToThread } from './offload.ts';
 
-/** Names the request to the hook that holds its response; whoever sent it cannot choose it. */
+/** Header with the request's id for the hook that holds its response; clients cannot set it. */
 const RELAY = 'troupe-offloaded';
-/** Bytes of an answer that are handed over at once. */
+/** Bytes of a response per message. */
 const PIECE_BYTES = 256 * 1024;
-/** They belong to the connection of whoever asked. */
+/** Headers of the client's own connection. */
 const OF_CONNECTION = ['connection', 'keep-alive', 'transfer-encoding', 'date'];
 
 export type OffloadedApp = {
   /** Before its routes are ready. */
   readonly prepare: (app: FastifyInstance) => void;
-  /** Answers until the message `close` comes. */
+  /** Handles requests until the message `close` comes. */
   readonly answer: (app: FastifyInstance, found: () => Readonly<Record<string, number>>) => Promise<void>;
 };
 
@@ -50,7 +50,7 @@ export function offloadedApp(port: MessagePort): OffloadedApp {
           }
           send({ kind: 'end', id, found: found() });
         } catch (error) {
-          send({ kind: 'error', id, message: `The answer broke off: ${(error as Error).message}` });
+          send({ kind: 'error', id, message: `The response was interrupted: ${(error as Error).message}` });
         } finally {
           responses.delete(String(id));
         }

@@ -1,6 +1,6 @@
 /**
- * Requests whose bodies or answers cost more than a moment are handled on other threads, which have the same app over their own
- * connections, so that this one goes on answering. Here is the side of the thread that has the sockets.
+ * Requests with expensive bodies or responses are handled on other threads, which have the same app with their own connections, so
+ * that this thread stays responsive. This is the side of the thread that has the sockets.
  */
 import type { IncomingHttpHeaders, OutgoingHttpHeaders } from 'node:http';
 import { Readable } from 'node:stream';
@@ -24,20 +24,20 @@ export type OffloadedAnswer = {
 };
 
 export type Offload = {
-  /** Throws `busy` where too much waits already, `unreachable` where the thread ended before it answered. */
+  /** Throws `busy` where too much waits already, `unreachable` if the thread ended before its response. */
   readonly handle: (request: OffloadedRequest, signal: AbortSignal) => Promise<OffloadedAnswer>;
   /** How many texts each rule of redaction changed on the thread. */
   readonly found: () => Readonly<Record<string, number>>;
-  /** Ends the thread once it has answered what it was given. */
+  /** Ends the thread once it has finished its requests. */
   readonly close: () => Promise<void>;
 };
 
-/** What goes to the thread. */
+/** Messages to the thread. */
 export type ToThread =
   | { readonly kind: 'request'; readonly id: number; readonly request: OffloadedRequest }
   | { readonly kind: 'abort'; readonly id: number }
   | { readonly kind: 'close' };
-/** What comes from it: a head, chunks, and an end, or an error in the place of what is missing. */
+/** Messages from it: a head, chunks, and an end or an error. */
 export type FromThread =
   | { readonly kind: 'head'; readonly id: number; readonly status: number; readonly headers: OutgoingHttpHeaders }
   | { readonly kind: 'chunk'; readonly id: number; readonly bytes: Uint8Array }
@@ -52,13 +52,13 @@ const LIGHT_SEPARATORS = 3_000;
 /** Bytes of bodies, inflated, that the thread works on at once, and that wait for it as they were sent. */
 const AT_ONCE_BYTES = 96 * 1024 * 1024;
 const WAITING_BYTES = 256 * 1024 * 1024;
-/** A request without a body, as it counts while it waits, and its answer. */
+/** Bytes that a request without a body, and its response, count for while it waits. */
 const LEAST_BYTES = 64 * 1024;
 const READ_BYTES = 8 * 1024 * 1024;
 /** How long the thread may take to end. */
 const CLOSE_MS = 5_000;
 
-/** Hands heavy bodies to the thread before their handler runs. */
+/** Passes large bodies to the thread before their handler runs. */
 export const offloading =
   (offload: Offload) =>
   async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply | undefined> => {
@@ -67,7 +67,7 @@ export const offloading =
     return relay(offload, request, reply, body);
   };
 
-/** Hands reads whose answers are large to the thread before their handler runs: an episode of 10 MB costs a third of a second. */
+/** Passes reads with large responses to the thread before their handler runs: an episode of 10 MB takes a third of a second. */
 export const offloadingReads =
   (offload: Offload) =>
   async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply | undefined> =>

@@ -6,16 +6,16 @@ import type { Scope } from '../store/keys/api-key.ts';
 export type RouteDoc = {
   readonly summary: string;
   readonly tag: 'events' | 'gateway' | 'rollouts' | 'reads' | 'schedules' | 'health' | 'page';
-  /** What a key must be allowed for this; null where none is ever needed. */
+  /** The scope that a key needs; null if no key is needed. */
   readonly scope: Scope | null;
   readonly query?: TObject;
   /** Header names with what they mean. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** True: the answer may be of many megabytes, so that it is made on a thread of its own. */
+  /** True: the response may have many megabytes, so that it is handled on another thread. */
   readonly large?: boolean;
   /** Media types of the body, and its schema. */
   readonly body?: { readonly types: readonly string[]; readonly schema: TSchema };
-  /** Status to what it means and, for JSON answers, their schema. */
+  /** Status to its meaning and, for JSON responses, the schema. */
   readonly answers: Readonly<
     Record<
       number,
@@ -55,7 +55,7 @@ const PROBLEM = {
   },
 } as const;
 
-/** Where a key may stand; beside each route stands the scope it needs. Nothing is needed while there are no keys. */
+/** The headers of a key; each route documents its scope. No key is needed while there are no keys. */
 const SECURITY = {
   bearer: { type: 'http', scheme: 'bearer', description: 'an API key; in a browser the password' },
   key: { type: 'apiKey', in: 'header', name: 'Troupe-Key', description: 'where Authorization is for a model server' },

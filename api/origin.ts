@@ -1,6 +1,6 @@
 /**
  * Who may call a server, keys or not: programs on this machine, and the page it serves itself. A page of another site can reach
- * a loopback address too, by a form or by a name that it makes point here; its Host or Origin gives it away.
+ * a loopback address too, by a form or by a name that it makes point here; its Host or Origin header shows that.
  */
 import type { IncomingHttpHeaders } from 'node:http';
 import { isIP } from 'node:net';

@@ -1,11 +1,11 @@
-/** Answers of OTLP/HTTP (opentelemetry-proto 1.x, docs/specification.md), in protobuf or JSON as the request was. */
+/** Responses of OTLP/HTTP (opentelemetry-proto 1.x, docs/specification.md), in protobuf or JSON as the request was. */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { problemOf, routeOf, UNEXPECTED } from './problem.ts';
 
 export const PROTOBUF = 'application/x-protobuf';
 const JSON_TYPE = 'application/json';
 
-/** What of a request was not kept, and why; 0 with a message is a warning. Null where all is well. */
+/** How many items of a request were rejected, and why; 0 with a message is a warning. Null if there is neither. */
 export type PartialSuccess = { readonly rejected: number; readonly message: string } | null;
 
 export type Signal = 'traces' | 'logs' | 'metrics';
@@ -26,7 +26,7 @@ export function exportResponse(signal: Signal, partial: PartialSuccess, type: st
   return Buffer.from(JSON.stringify(partial === null ? {} : { partialSuccess: body }));
 }
 
-/** Codes of google.rpc.Status for the statuses that are answered. */
+/** Codes of google.rpc.Status by HTTP status. */
 const RPC_CODES: Readonly<Record<number, number>> = { 400: 3, 403: 7, 404: 12, 413: 8, 415: 3, 503: 14 };
 
 /** Sends an error as google.rpc.Status, in the media type of the request. Retry-After where sending the same again can help. */

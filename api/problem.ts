@@ -1,4 +1,4 @@
-/** Every error of the API as problem+json (RFC 9457) with a stable code: what was expected, what came, what to do about it. */
+/** Every error of the API as problem+json (RFC 9457) with a stable code, the expected and the actual value, and a hint. */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { ERRORS, type ErrorCode, type Refusal, type RefusalCode, TroupeError } from '../errors.ts';
 import { isFullDisk, isTransient } from '../store/db/faults.ts';
@@ -16,7 +16,7 @@ export type Problem = {
   readonly request_id: string;
 };
 
-/** A request whose body cannot be used at all: its refusal, as the answer to the whole request. */
+/** A request whose body cannot be used at all: its refusal, as the response to the whole request. */
 export class BodyRefused extends Error {
   readonly refusal: Refusal;
 
@@ -27,15 +27,15 @@ export class BodyRefused extends Error {
   }
 }
 
-/** What the log calls an error that is not ours. */
+/** The log message of an unexpected error. */
 export const UNEXPECTED = 'A request failed inside Troupe.';
-/** The pattern, never the path: a path may hold what somebody wanted erased. */
+/** The pattern, never the path: a path may hold data that must be erasable. */
 export const routeOf = ({ routeOptions }: FastifyRequest): string => routeOptions.url ?? 'unknown';
 
-/** Seconds after which a client may try again what failed for want of the database or the log. */
+/** Seconds after which a client may retry when the database or the log could not be reached. */
 const RETRY_AFTER_S = 1;
 
-/** What an error says to a client. Errors that are not ours say nothing of the inside. */
+/** The problem document of an error. Unexpected errors give no internal details. */
 export function problemOf(error: unknown, requestId: string): Problem {
   if (error instanceof BodyRefused) {
     const { code, field, expected, got } = error.refusal;
@@ -86,7 +86,7 @@ function fromFramework(error: unknown): TroupeError {
   );
 }
 
-/** Sends the problem; `retriable` ones say when to come back. */
+/** Sends the problem; `retriable` ones have Retry-After. */
 export function sendProblem(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const problem = problemOf(error, request.id);
   if (problem.code === 'internal')
@@ -102,7 +102,7 @@ export function sendProblem(error: unknown, request: FastifyRequest, reply: Fast
     .send(JSON.stringify(body));
 }
 
-/** Clients of the OpenAI API look for the sentence under `error`. */
+/** Clients of the OpenAI API read the message under `error`. */
 const forOpenai = (problem: Problem) => {
   const { detail, code, field } = problem;
   return { ...problem, error: { message: detail, type: code, param: field ?? null, code } };
@@ -119,7 +119,7 @@ const ANTHROPIC: Readonly<Record<number, string>> = {
   504: 'timeout_error',
 };
 
-/** Clients of Anthropic's API look for `error` beside a `type` that says so, which is why this is no problem+json. */
+/** Clients of Anthropic's API need `type: "error"` beside `error`, which is why this is not problem+json. */
 const forAnthropic = (problem: Problem) => {
   const { detail: message, status } = problem;
   const type = ANTHROPIC[status] ?? (status < 500 ? 'invalid_request_error' : 'api_error');

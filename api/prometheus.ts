@@ -6,7 +6,7 @@ collectDefaultMetrics({ register: registry });
 
 const requests = new Histogram({
   name: 'troupe_http_request_duration_seconds',
-  help: 'Seconds from the first byte of a request to the last of its answer, by route pattern.',
+  help: 'Seconds from the first byte of a request to the last of its response, by route pattern.',
   labelNames: ['method', 'route'],
   // A call of a model takes up to a minute, an append a few milliseconds.
   buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60],

@@ -1,4 +1,4 @@
-/** Whether a process can do its work, and what is not as it should be although it can. */
+/** Whether a process can do its work, and the warnings if it can. */
 import { TroupeError } from '../errors.ts';
 import type { EventLog } from '../ingest/log/log.ts';
 import { checkSchema, type readMigrations } from '../migrations/migrate.ts';
@@ -14,9 +14,9 @@ export type Readiness = {
   readonly log: 'ok' | 'unreachable' | 'replaced';
   /** Events in the log that are not in the tables yet. */
   readonly lag_events: number | null;
-  /** What is not as it should be. */
+  /** Warnings and errors. */
   readonly reasons: readonly string[];
-  /** Records that were refused in the last hour. They are the fault of who sent them, so the server is ready all the same. */
+  /** Records that were rejected in the last hour. Their senders caused them, so the server is ready all the same. */
   readonly dead_letters: readonly string[];
 };
 
@@ -24,11 +24,11 @@ export type Asked = {
   readonly db: Db;
   readonly log: EventLog;
   readonly known: ReturnType<typeof readMigrations>;
-  /** A process that only takes events into a log outside the database can do so without it. */
+  /** A process that only ingests into a log outside the database works without the database. */
   readonly ingestOnly: boolean;
 };
 
-/** Never throws: what cannot be reached is part of the answer. */
+/** Never throws: what cannot be reached is part of the result. */
 export async function readiness({ db, log, known, ingestOnly }: Asked): Promise<Readiness> {
   const [own, { partitions: outer, why }] = await Promise.all([databaseState(db, known), outerLog(log)]);
   const reasons = [...own.reasons];
@@ -76,7 +76,7 @@ async function databaseState(db: Db, known: Asked['known']) {
   }
 }
 
-/** Those of the last hour that nobody replayed. */
+/** Those of the last hour that were not replayed. */
 async function deadLetters(db: Db): Promise<readonly string[]> {
   const rows = await rowsOf(
     db,

@@ -1,4 +1,4 @@
-/** What a policy was told and answered in an earlier call, read back from the record: `previous_response_id` of the Responses API. */
+/** Messages and response of an earlier call, read back from the log: `previous_response_id` of the Responses API. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { got, TroupeError } from '../errors.ts';
 import { type ChatMessage, fromMessage } from '../ingest/formats/chat-message.ts';
@@ -19,8 +19,9 @@ const FIELD = 'previous_response_id';
 const LOOK_EVERY_MS = 100;
 
 /**
- * The conversation up to the response of this id and with it, without the instructions of that call, which are not carried over. It is
- * looked for in the episode of the call that names it, or in the episode that a call without one is. Throws `usage` where it is not there.
+ * The conversation up to the response of this id and with it, without that call's instructions, which are not carried over. It is
+ * looked up in the episode of the call that names it, and in the response's own episode if it was a call without one. Throws `usage`
+ * if it is not found.
  */
 export async function recall(
   db: Pick<Db, 'query'>,
@@ -28,16 +29,17 @@ export async function recall(
   { episode, waitMs }: RecallOptions & { readonly episode: string | null },
 ): Promise<readonly ChatMessage[]> {
   const callId = /^resp_([0-9a-f-]{36})$/.exec(id)?.[1];
-  if (callId === undefined) throw refused(id, 'the id of a response of a policy', 'Model servers keep their own.');
+  if (callId === undefined)
+    throw refused(id, 'the id of a response of a policy', 'Responses of model servers are not stored here.');
   const until = performance.now() + waitMs;
-  let said = await lookUp(db, callId, episode);
-  while (said === null && performance.now() < until) {
+  let found = await lookUp(db, callId, episode);
+  while (found === null && performance.now() < until) {
     await sleep(LOOK_EVERY_MS);
-    said = await lookUp(db, callId, episode);
+    found = await lookUp(db, callId, episode);
   }
-  if (said === null)
+  if (found === null)
     throw refused(id, 'the id of a recorded response of the same episode', 'Name its episode in Troupe-Episode.');
-  const { input, params, answer } = said;
+  const { input, params, answer } = found;
   const messages = isRecord(params) && params.instructions === true ? input.slice(1) : input;
   return [...messages, answer].map((message) => fromMessage(message) as ChatMessage);
 }

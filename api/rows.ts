@@ -1,6 +1,6 @@
 /**
  * Lists that are read page by page, newest first: a page goes on after the last row seen, so it costs the same however deep it is, and it
- * ends at a number of bytes too, so that large rows do not make a large answer.
+ * ends at a number of bytes too, so that large rows do not make a large response.
  */
 import type { Db } from '../store/db/pool.ts';
 import { query, type RawBuilder, rowsOf, type SelectQueryBuilder, type SqlBool, sql } from '../store/db/query.ts';

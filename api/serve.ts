@@ -1,4 +1,4 @@
-/** Where the app listens: on this machine only, unless somebody says otherwise in so many words. */
+/** Where the app listens: on this machine only, unless the configuration explicitly sets another address. */
 import type { AddressInfo } from 'node:net';
 import type { FastifyInstance } from 'fastify';
 import { got, TroupeError } from '../errors.ts';
@@ -15,7 +15,7 @@ export type ServeOptions = {
 export type Listening = { readonly url: string; readonly port: number; readonly close: () => Promise<void> };
 
 /**
- * Listens, and answers with the address. Throws `port_taken` where another program listens there, `usage` for an address beyond
+ * Listens, and returns the address. Throws `port_taken` where another program listens there, `usage` for an address beyond
  * loopback without `exposed`, `config_invalid` for one that cannot be listened on.
  */
 export async function serve(app: FastifyInstance, { host, port, exposed = false }: ServeOptions): Promise<Listening> {

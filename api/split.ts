@@ -1,6 +1,6 @@
 /**
- * A batch cut into its records before any is parsed, so that one bad record costs nobody else theirs, and the raw bytes of each are
- * at hand when it has to be kept as a dead letter.
+ * Splits a batch into its records before any is parsed, so that one bad record does not reject the others, and the raw bytes of each
+ * are available if it becomes a dead letter.
  */
 
 import { utf8 } from './body.ts';

@@ -1,7 +1,7 @@
-/** Ends work for a client that no longer waits for it. */
+/** Stops work for a client that has disconnected. */
 import type { FastifyReply } from 'fastify';
 
-/** Aborted when the connection ends before the answer is out. */
+/** Aborted when the connection ends before the response is sent. */
 export function untilGone({ raw }: FastifyReply): AbortSignal {
   const gone = new AbortController();
   const close = () => {

@@ -28,8 +28,8 @@ export const bench: Bench = {
       return await withContext({ home: join(settings.scratch, 'home') }, async (context) => {
         const { db, log, book, artifacts } = context;
         const nobody = () => Promise.reject(new Error('no policy is asked'));
-        const speakers = { models: async () => [], speak: nobody, prompt: nobody };
-        const parts = { db, log, book, artifacts, speakers, upstreams, keys: openKeyRing(db) };
+        const policyServers = { models: async () => [], sample: nobody, prompt: nobody };
+        const parts = { db, log, book, artifacts, policyServers, upstreams, keys: openKeyRing(db) };
         const app = await buildApp({ ...parts, project: 'bench', version: '0' });
         const { url, close } = await serve(app, { host: '127.0.0.1', port: 0 });
         try {

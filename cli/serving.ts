@@ -43,7 +43,7 @@ export async function openServing(context: Context, options: ServingOptions): Pr
   const [
     { buildApp },
     { openKeyRing },
-    { registeredSpeakers },
+    { registeredPolicyServers },
     { connectInfer },
     { openUpstreams },
     { readUpstreams },
@@ -53,7 +53,7 @@ export async function openServing(context: Context, options: ServingOptions): Pr
   ] = await Promise.all([
     import('../api/app.ts'),
     import('../api/key-ring.ts'),
-    import('../api/speakers.ts'),
+    import('../api/policy-servers.ts'),
     import('../trainer/sampling/infer-client.ts'),
     import('../api/upstream/upstreams.ts'),
     import('../api/upstream/settings.ts'),
@@ -68,7 +68,7 @@ export async function openServing(context: Context, options: ServingOptions): Pr
   const sealed = join(context.home.sealed, `keys-${context.database.project}`);
   const keys = openKeyRing(db, { firstKey, ...(alone ? { seal: sealedKeys(sealed, context.sealSecret) } : {}) });
   const exposed = await options.exposed(() => keys.required());
-  const speakers = registeredSpeakers(db, connectInfer);
+  const policyServers = registeredPolicyServers(db, connectInfer);
   const servers = role === 'ingest' ? [] : readUpstreams(config.upstreams, process.env);
   const routes = role === 'ingest' ? [] : readRoutes(config.routes, servers);
   const upstreams = openUpstreams(servers);
@@ -80,7 +80,7 @@ export async function openServing(context: Context, options: ServingOptions): Pr
     book,
     artifacts,
     redactor: offload ? together(redactor, offload) : redactor,
-    speakers,
+    policyServers,
     upstreams,
     routes,
     runners: role === 'ingest' ? [] : readRunners(config.runners),
@@ -99,7 +99,7 @@ export async function openServing(context: Context, options: ServingOptions): Pr
   const close = async (): Promise<void> => {
     await app.close();
     await Promise.all([offload?.close(), reads?.close(), reader.close()]);
-    speakers.close();
+    policyServers.close();
     upstreams.close();
   };
   return { app, exposed, close };

@@ -11,8 +11,8 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { buildApp } from '../api/app.ts';
 import { openKeyRing } from '../api/key-ring.ts';
+import { registeredPolicyServers } from '../api/policy-servers.ts';
 import { serve } from '../api/serve.ts';
-import { registeredSpeakers } from '../api/speakers.ts';
 import { readUpstreams } from '../api/upstream/settings.ts';
 import { openUpstreams } from '../api/upstream/upstreams.ts';
 import { type Context, withContext } from '../cli/context.ts';
@@ -123,11 +123,11 @@ async function prove(context: Context, { scratch, say }: Setting, all: readonly 
   const infer = await startInfer({ socket, threads: 1 }, Policy.load);
   await infer.load({ dir, name: 'team' });
   const leave = await registerProcess(db, { processId: 'infer-1', role: 'infer', policy: 'team', address: socket });
-  const speakers = registeredSpeakers(db, connectInfer);
+  const policyServers = registeredPolicyServers(db, connectInfer);
   const models = ['echo', 'tools', 'wrong-key', 'busy', 'broken'];
   const upstreams = openUpstreams(readUpstreams({ script: { base_url: server.baseUrl, models } }, {}));
   const { text: key } = await createKey(db, { name: 'clients', scopes: ['ingest'], expiresAt: null });
-  const parts = { db, log, book, artifacts, speakers, upstreams, keys: openKeyRing(db) };
+  const parts = { db, log, book, artifacts, policyServers, upstreams, keys: openKeyRing(db) };
   const app = await buildApp({ ...parts, project: 'clients', version: '0' });
   const { url, close } = await serve(app, { host: '127.0.0.1', port: 0 });
   const lines: string[] = [];
@@ -163,7 +163,7 @@ async function prove(context: Context, { scratch, say }: Setting, all: readonly 
     check('the API key is in no event and was shown to no model server', !rows[0]!.found && !shown);
   } finally {
     await close();
-    speakers.close();
+    policyServers.close();
     upstreams.close();
     await leave();
     await infer.close();

@@ -48,13 +48,13 @@ async function prove(context: Context, python: string, { scratch, say }: Setting
     ok &&= fine;
   };
   const nobody = () => Promise.reject(new Error('nobody speaks here'));
-  const speakers = { models: async () => [], speak: nobody, prompt: nobody };
+  const policyServers = { models: async () => [], sample: nobody, prompt: nobody };
   const app = await buildApp({
     db,
     log,
     book,
     artifacts,
-    speakers,
+    policyServers,
     keys: openKeyRing(db),
     project: 'recorder',
     version: '0',

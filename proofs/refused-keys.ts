@@ -33,8 +33,8 @@ async function measure({ db, log, book, artifacts }: Context, { short, say }: Se
   const expired = await make('expired', new Date(Date.now() - 1000));
   const kinds = { unknown: newKey().text, revoked: revoked.text, expired: expired.text, malformed: 'x'.repeat(68) };
   const nobody = () => Promise.reject(new Error('nobody speaks'));
-  const speakers = { models: async () => [], speak: nobody, prompt: nobody };
-  const parts = { db, log, book, artifacts, speakers, keys: openKeyRing(db) };
+  const policyServers = { models: async () => [], sample: nobody, prompt: nobody };
+  const parts = { db, log, book, artifacts, policyServers, keys: openKeyRing(db) };
   const app = await buildApp({ ...parts, project: 'keys', version: '0' });
   const { url, close } = await serve(app, { host: '127.0.0.1', port: 0 });
   const times: Record<string, number[]> = {};

@@ -119,10 +119,10 @@ describe('the loop', () => {
     const opened = await openModel(model);
     const policy = await Policy.load(opened.config, opened.weights);
     const { db } = fresh;
-    const speakers = {
+    const policyServers = {
       models: async () => ['policy:team'],
       prompt: () => Promise.reject(new Error('nobody asks for prompts')),
-      speak: async (
+      sample: async (
         _: unknown,
         ask: {
           messages?: readonly { role: string; content?: unknown }[];
@@ -164,7 +164,7 @@ describe('the loop', () => {
       log: postgresLog(db),
       book: postgresBook(db),
       artifacts: fileArtifacts(join(home, 'artifacts')),
-      speakers,
+      policyServers,
       keys: openKeyRing(db),
       project: 'test',
       version: 'test',

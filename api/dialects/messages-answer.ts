@@ -1,4 +1,4 @@
-/** An answer in the shapes of Anthropic's Messages API, whole and as events. Pure. */
+/** A response in the shapes of Anthropic's Messages API, whole and as events. Pure. */
 import { readArguments } from '../../ingest/formats/chat-message.ts';
 import { type AnswerBody, type Recorded, troupeOf } from '../gateway-answer.ts';
 import type { EventsOf, StreamEvent } from '../gateway-events.ts';
@@ -7,15 +7,15 @@ import { finishOf, messageOf } from '../gateway-tools.ts';
 type Fields = Readonly<Record<string, unknown>>;
 type Asked = { readonly id: string; readonly function: { readonly name: string; readonly arguments: string } };
 
-/** The id that an answer of this API has. */
+/** The id of a response of this API. */
 export const messageId = ({ callId }: Pick<Recorded, 'callId'>): string => `msg_${callId}`;
 
 const REASONS = { stop: 'end_turn', length: 'max_tokens', tool_calls: 'tool_use' } as const;
 
-/** The body of /v1/messages: the first choice is the answer, and there is one. */
+/** The body of /v1/messages: it has exactly one choice. */
 export const messagesBody: AnswerBody = (answer, { model }, ids) => {
   const [choice] = answer.choices;
-  if (choice === undefined) throw new Error('An answer has one choice at least.');
+  if (choice === undefined) throw new Error('A response needs at least one choice.');
   const { content, tool_calls: calls = [] } = messageOf(choice, ids.callId, 0) as Fields & { tool_calls?: Asked[] };
   const reason = finishOf(choice);
   const stop = reason === 'stop' ? (choice.stop_text ?? null) : null;

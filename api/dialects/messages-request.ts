@@ -5,13 +5,13 @@
 import type { ChatMessage } from '../../ingest/formats/chat-message.ts';
 import { isIdentifier } from '../../ingest/formats/native.ts';
 import { isRecord } from '../../ingest/json.ts';
-import { type CompletionRequest, opened, type Prompt, spokenBy } from '../gateway-request.ts';
+import { type CompletionRequest, opened, ownModel, type Prompt } from '../gateway-request.ts';
 import { flag, readSampling, readStops, refuse, refuseUnsupported, whole } from '../gateway-sampling.ts';
 import type { Tool } from '../gateway-tools.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** Fields that would change what is said, and have no counterpart in sampling. */
+/** Fields that would change the output and are not supported. */
 const UNSUPPORTED = {
   container: [],
   context_management: [],
@@ -21,7 +21,7 @@ const UNSUPPORTED = {
   n: [1],
 } as const;
 
-/** A body of /v1/messages. Throws `usage` naming the first field that cannot be done as asked. */
+/** A body of /v1/messages. Throws `usage` naming the first unsupported field. */
 export function readMessagesRequest(body: unknown): CompletionRequest {
   const { model, ...fields } = opened(body);
   const prompt = readMessagesPrompt(fields);
@@ -30,7 +30,7 @@ export function readMessagesRequest(body: unknown): CompletionRequest {
   if (maxTokens === null) throw refuse('max_tokens', 'a whole number from 1', fields.max_tokens);
   return {
     model,
-    who: spokenBy(model),
+    who: ownModel(model),
     prompt,
     sampling: { ...sampling, maxTokens, stop: readStops('stop_sequences', fields.stop_sequences), topLogprobs: 0 },
     logprobs: false,
@@ -40,18 +40,23 @@ export function readMessagesRequest(body: unknown): CompletionRequest {
   };
 }
 
-/** What of a body the model reads: the prompt of /v1/messages and of /v1/messages/count_tokens. */
+/** The prompt in a body of /v1/messages and of /v1/messages/count_tokens. */
 export function readMessagesPrompt(fields: Fields): Extract<Prompt, { readonly messages: unknown }> {
   const { messages, system, thinking } = fields;
   refuseUnsupported(fields, UNSUPPORTED);
   if (thinking != null && !(isRecord(thinking) && thinking.type === 'disabled'))
     throw refuse('thinking', '{"type":"disabled"} or left out', thinking, 'A policy writes text and calls of tools.');
   if (!Array.isArray(messages) || messages.length === 0) throw refuse('messages', 'a list of messages', messages);
-  const said = messages.flatMap((message, i) => toChat(message, `messages[${i}]`));
-  if (said.at(-1)?.role === 'assistant')
-    throw refuse(`messages[${messages.length - 1}].role`, 'user', 'assistant', 'A policy continues no answer.');
+  const conversation = messages.flatMap((message, i) => toChat(message, `messages[${i}]`));
+  if (conversation.at(-1)?.role === 'assistant')
+    throw refuse(
+      `messages[${messages.length - 1}].role`,
+      'user',
+      'assistant',
+      'Continuing an assistant message is not supported.',
+    );
   return {
-    messages: [...(system == null ? [] : [{ role: 'system', content: texts(system, 'system') }]), ...said],
+    messages: [...(system == null ? [] : [{ role: 'system', content: texts(system, 'system') }]), ...conversation],
     tools: readTools(fields),
   };
 }
@@ -61,24 +66,19 @@ function readTools({ tools, tool_choice: choice }: Fields): readonly Tool[] | nu
   if (!Array.isArray(tools)) throw refuse('tools', 'a list', tools);
   const known = tools.map((tool, i): Tool => {
     if (!isRecord(tool) || !isIdentifier(tool.name) || !(tool.type == null || tool.type === 'custom'))
-      throw refuse(`tools[${i}]`, '{"name":…,"input_schema":…}', tool, 'A policy knows only tools of the client.');
+      throw refuse(`tools[${i}]`, '{"name":…,"input_schema":…}', tool, 'A policy supports only tools of the client.');
     const { name, description, input_schema: parameters } = tool;
     return { type: 'function', function: { name, ...(description == null ? {} : { description }), parameters } };
   });
   const type = isRecord(choice) ? choice.type : choice;
   if (!(type == null || type === 'auto' || type === 'none'))
-    throw refuse(
-      'tool_choice',
-      '{"type":"auto"} or {"type":"none"}',
-      choice,
-      'A policy cannot be made to call a tool.',
-    );
+    throw refuse('tool_choice', '{"type":"auto"} or {"type":"none"}', choice, 'A tool call cannot be forced.');
   if (isRecord(choice) && choice.disable_parallel_tool_use === true && known.length > 0)
     throw refuse(
       'tool_choice.disable_parallel_tool_use',
       'false',
       true,
-      'How many calls a policy writes cannot be held to one.',
+      'The number of tool calls cannot be limited to one.',
     );
   return type === 'none' || known.length === 0 ? null : known;
 }
@@ -99,7 +99,7 @@ function ofUser(content: readonly unknown[], field: string): ChatMessage[] {
   const results = first < 0 ? content : content.slice(0, first);
   const rest = content.slice(results.length);
   const late = rest.findIndex((block) => isOf(block, 'tool_result'));
-  if (late >= 0) throw refuse(`${field}.content[${results.length + late}]`, 'before what the user says', rest[late]);
+  if (late >= 0) throw refuse(`${field}.content[${results.length + late}]`, 'before the texts of the user', rest[late]);
   return [
     ...results.map((block, i) => toResult(block as Fields, `${field}.content[${i}]`)),
     ...(rest.length > 0 ? [{ role: 'user', content: texts(rest, `${field}.content`, results.length) }] : []),
@@ -118,7 +118,7 @@ function toResult({ tool_use_id: id, content, is_error: failed }: Fields, field:
 
 function ofAssistant(content: readonly unknown[], field: string): ChatMessage[] {
   const first = content.findIndex((block) => isOf(block, 'tool_use'));
-  const said = first < 0 ? content : content.slice(0, first);
+  const before = first < 0 ? content : content.slice(0, first);
   const calls = first < 0 ? [] : content.slice(first);
   const toCall = (block: unknown, i: number) => {
     const place = `${field}.content[${first + i}]`;
@@ -130,7 +130,7 @@ function ofAssistant(content: readonly unknown[], field: string): ChatMessage[] 
   return [
     {
       role: 'assistant',
-      content: said.length === 0 ? null : texts(said, `${field}.content`),
+      content: before.length === 0 ? null : texts(before, `${field}.content`),
       ...(calls.length > 0 ? { tool_calls: calls.map(toCall) } : {}),
     },
   ];
@@ -138,7 +138,7 @@ function ofAssistant(content: readonly unknown[], field: string): ChatMessage[] 
 
 const isOf = (block: unknown, type: string): block is Fields => isRecord(block) && block.type === type;
 
-/** A text, or the texts of blocks; marks for a cache say nothing to a model. `from` is the place of the first block. */
+/** A text, or the texts of blocks; cache marks are dropped. `from` is the place of the first block. */
 function texts(content: unknown, field: string, from = 0): unknown {
   if (typeof content === 'string') return content;
   if (!Array.isArray(content)) throw refuse(field, 'a text or a list of blocks', content);

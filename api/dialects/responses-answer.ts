@@ -1,4 +1,4 @@
-/** An answer in the shapes of the OpenAI Responses API, whole and as events. Pure. */
+/** A response in the shapes of the OpenAI Responses API, whole and as events. Pure. */
 import { type AnswerBody, chatLogprobs, type Recorded, troupeOf } from '../gateway-answer.ts';
 import type { EventsOf, StreamEvent } from '../gateway-events.ts';
 import { finishOf, messageOf } from '../gateway-tools.ts';
@@ -6,10 +6,10 @@ import { finishOf, messageOf } from '../gateway-tools.ts';
 type Fields = Readonly<Record<string, unknown>>;
 type Asked = { readonly id: string; readonly function: { readonly name: string; readonly arguments: string } };
 
-/** The id that an answer of this API has. */
+/** The id of a response of this API. */
 export const responseId = ({ callId }: Pick<Recorded, 'callId'>): string => `resp_${callId}`;
 
-/** Settings of a request that an answer repeats, with what is meant where they are left out. */
+/** Settings of a request that a response repeats, with their defaults. */
 const REPEATED = {
   instructions: null,
   max_output_tokens: null,
@@ -30,7 +30,7 @@ const REPEATED = {
 /** The body of /v1/responses: all output items are one candidate. */
 export const responsesBody: AnswerBody = (answer, { model, repeats, logprobs }, ids) => {
   const [choice] = answer.choices;
-  if (choice === undefined) throw new Error('An answer has one choice at least.');
+  if (choice === undefined) throw new Error('A response needs at least one choice.');
   const { content, tool_calls: calls = [] } = messageOf(choice, ids.callId, 0) as Fields & { tool_calls?: Asked[] };
   const cut = finishOf(choice) === 'length';
   const status = cut ? 'incomplete' : 'completed';

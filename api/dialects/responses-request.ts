@@ -5,7 +5,7 @@
 import type { ChatMessage } from '../../ingest/formats/chat-message.ts';
 import { isIdentifier } from '../../ingest/formats/native.ts';
 import { isRecord } from '../../ingest/json.ts';
-import { type CompletionRequest, MAX_TOP_LOGPROBS, opened, spokenBy } from '../gateway-request.ts';
+import { type CompletionRequest, MAX_TOP_LOGPROBS, opened, ownModel } from '../gateway-request.ts';
 import { flag, readSampling, refuse, refuseUnsupported, whole } from '../gateway-sampling.ts';
 import { checkToolChoice, readTools, type Tool } from '../gateway-tools.ts';
 
@@ -14,10 +14,10 @@ type Fields = Readonly<Record<string, unknown>>;
 /** The conversation up to an earlier response and with it, without its instructions. Throws `usage` where it is not recorded. */
 export type Recall = (responseId: string) => Promise<readonly ChatMessage[]>;
 
-/** Fields that would change what is said, and have no counterpart in sampling. */
+/** Fields that would change the output and are not supported. */
 const UNSUPPORTED = { background: [false], conversation: [], prompt: [], n: [1] } as const;
 
-/** A body of /v1/responses. Throws `usage` naming the first field that cannot be done as asked. */
+/** A body of /v1/responses. Throws `usage` naming the first unsupported field. */
 export async function readResponsesRequest(body: unknown, recall: Recall): Promise<CompletionRequest> {
   const { model, ...fields } = opened(body);
   const { instructions, input, reasoning, text, include, previous_response_id: previous } = fields;
@@ -28,16 +28,16 @@ export async function readResponsesRequest(body: unknown, recall: Recall): Promi
     throw refuse('text.format', '{"type":"text"}', format);
   if (instructions != null && typeof instructions !== 'string') throw refuse('instructions', 'a text', instructions);
   if (previous != null && typeof previous !== 'string') throw refuse('previous_response_id', 'a text', previous);
-  const said = readInput(input);
+  const conversation = readInput(input);
   const { stop: _, ...sampling } = readSampling({ ...fields, n: 1, stop: null });
   return {
     model,
-    who: spokenBy(model),
+    who: ownModel(model),
     prompt: {
       messages: [
         ...(instructions ? [{ role: 'system', content: instructions }] : []),
         ...(previous == null ? [] : await recall(previous)),
-        ...said,
+        ...conversation,
       ],
       tools: readFlatTools(fields),
     },
@@ -78,7 +78,7 @@ function readInput(input: unknown): ChatMessage[] {
   for (const [i, item] of input.entries()) {
     const message = readItem(item, `input[${i}]`);
     const before = messages.at(-1);
-    // Calls of tools are items of their own here, and belong to what the assistant said before them.
+    // Tool calls are separate items here, and belong to the assistant message before them.
     if (message.tool_calls && before?.role === 'assistant')
       messages[messages.length - 1] = { ...before, tool_calls: [...callsOf(before), ...callsOf(message)] };
     else messages.push(message);

@@ -10,7 +10,7 @@ const Query = Type.Object({
   first: Type.String({
     description: 'a checkpoint or team by its id, a team by its name, or a model as its calls name it',
   }),
-  second: Type.String({ description: 'what is compared with it: differences are second minus first' }),
+  second: Type.String({ description: 'compared with the first: differences are second minus first' }),
 });
 
 export function compareRoutes(app: FastifyInstance, db: Db): void {

@@ -1,4 +1,4 @@
-/** Episodes: a list that can be filtered, and one of them with everything that is known about it. */
+/** Episodes: a list that can be filtered, and one episode with all its data. */
 import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
 import { got, TroupeError } from '../../errors.ts';
@@ -36,7 +36,7 @@ const Episode = Type.Object({
   }),
   steps: Type.Array(Type.Unknown(), { description: 'of the calls of this page' }),
   tool_calls: Type.Array(Type.Unknown()),
-  feedback: Type.Array(Type.Unknown(), { description: 'as all that is about the episode: on the first page' }),
+  feedback: Type.Array(Type.Unknown(), { description: 'on the first page, like all other data of the episode' }),
   matrices: Type.Array(Type.Unknown(), { description: 'execution matrices: programs, tests, pass' }),
   verdicts: Type.Array(Type.Unknown()),
   scores: Type.Array(Type.Unknown()),
@@ -88,7 +88,7 @@ export function episodeRoutes(app: FastifyInstance, db: Db): void {
   app.get<{ Params: { readonly id: string } }>(
     '/v1/episodes/:id',
     documented({
-      summary: 'One episode as a conversation, with what was judged of it.',
+      summary: 'One episode as a conversation, with its judgements.',
       large: true,
       tag: 'reads',
       scope: 'read',

@@ -1,4 +1,4 @@
-/** POST /v1/events: one CloudEvent, a batch, or a line for each; every item gets its own answer, and a 2xx is never given from memory. */
+/** POST /v1/events: one CloudEvent, a batch, or a line for each; every item gets its own result, and a 2xx means that it is durable. */
 import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
 import { decodeEnvelope } from '../../ingest/decode.ts';
@@ -83,7 +83,7 @@ function recordsOf(type: (typeof TYPES)[number], bytes: Uint8Array): RawRecord[]
   if (type === BATCH)
     throw unusable('bad_shape', 'a JSON array of events', `something that begins with ${JSON.stringify(first ?? '')}`);
   const parsed = parseRecord(text);
-  // A single text that is no JSON object is nobody's record: there is no item to answer for.
+  // A single text that is not a JSON object has no items: the whole request is refused.
   if ('refusal' in parsed && parsed.refusal.code === 'bad_json') throw new BodyRefused(parsed.refusal);
   if ('value' in parsed && !isRecord(parsed.value))
     throw unusable('bad_shape', 'a JSON object or an array of them', 'another JSON value');

@@ -8,24 +8,24 @@ import { messagesBody, messagesEvents } from '../dialects/messages-answer.ts';
 import { readMessagesPrompt, readMessagesRequest } from '../dialects/messages-request.ts';
 import { responsesBody, responsesEvents } from '../dialects/responses-answer.ts';
 import { type Recall, readResponsesRequest } from '../dialects/responses-request.ts';
-import { complete, type GatewayOptions, isNobodyThere } from '../gateway.ts';
+import { complete, type GatewayOptions, isUnserved } from '../gateway.ts';
 import { type AnswerBody, chatBody, textBody } from '../gateway-answer.ts';
 import { chatEvents, type EventsOf, streamText, textEvents } from '../gateway-events.ts';
 import {
   CONTEXT_HEADERS,
   type CompletionRequest,
   opened,
+  ownModel,
   promptOf,
   readChatRequest,
   readContext,
   readTextRequest,
-  spokenBy,
 } from '../gateway-request.ts';
 import { refuse } from '../gateway-sampling.ts';
 import { type Route, routeOf } from '../model-routes.ts';
 import { documented, type RouteDoc } from '../openapi.ts';
+import { type OwnModel, unknownModel } from '../policy-servers.ts';
 import { type RecallOptions, recall } from '../recall.ts';
-import { type Spoken, unknownModel } from '../speakers.ts';
 import { untilGone } from '../until-gone.ts';
 import { type ForwardOptions, forward, forwardCount, idHeaders } from '../upstream/forward.ts';
 import type { Kind } from '../upstream/record.ts';
@@ -51,7 +51,7 @@ const drawn = {
   index: Type.Integer(),
   finish_reason: Type.Enum(['stop', 'length', 'tool_calls']),
   token_ids: Type.Array(Type.Integer()),
-  raw_logprobs: Type.Optional(Type.Array(Type.Number(), { description: 'at temperature 1 with nothing cut' })),
+  raw_logprobs: Type.Optional(Type.Array(Type.Number(), { description: 'at temperature 1 without filters' })),
 };
 const answered = {
   id: Type.String(),
@@ -65,7 +65,7 @@ const answered = {
     episode_id: Type.String(),
     call_id: Type.String(),
     step_ids: Type.Array(Type.String(), { description: 'one for each choice' }),
-    checkpoint_id: Type.String({ description: 'the weights that spoke' }),
+    checkpoint_id: Type.String({ description: 'the weights that generated the response' }),
   }),
 };
 const ChatCompletion = Type.Object(
@@ -101,17 +101,17 @@ const asked = {
   n: Type.Optional(Type.Integer({ minimum: 1 })),
   seed: Type.Optional(Type.Integer({ minimum: 0 })),
   temperature: Type.Optional(Type.Number({ minimum: 0 })),
-  top_k: Type.Optional(Type.Integer({ minimum: -1, description: '-1 and 0 cut nothing' })),
+  top_k: Type.Optional(Type.Integer({ minimum: -1, description: '-1 and 0: no limit' })),
   top_p: Type.Optional(Type.Number({ exclusiveMinimum: 0, maximum: 1 })),
   min_p: Type.Optional(Type.Number({ minimum: 0, maximum: 1 })),
   max_tokens: Type.Optional(Type.Integer({ minimum: 1 })),
   stop: Type.Optional(Type.Union([Type.String(), Type.Array(Type.String())])),
-  raw_logprobs: Type.Optional(Type.Boolean({ description: 'also at temperature 1 with nothing cut' })),
+  raw_logprobs: Type.Optional(Type.Boolean({ description: 'also at temperature 1 without filters' })),
   return_tokens_as_token_ids: Type.Optional(
     Type.Boolean({ description: 'true: log-probabilities name tokens `token_id:N`, not by their text' }),
   ),
   stream: Type.Optional(
-    Type.Boolean({ description: 'true: server-sent events; a policy sends them once its answer is whole' }),
+    Type.Boolean({ description: 'true: server-sent events; a policy sends them once its response is complete' }),
   ),
   stream_options: Type.Optional(Type.Object({ include_usage: Type.Optional(Type.Boolean()) })),
 };
@@ -142,7 +142,7 @@ const Models = Type.Object({
   ),
 });
 
-/** How one address of the gateway reads a request for a policy, and writes the answer. */
+/** How one API of the gateway reads a request for a policy, and writes the response. */
 type Dialect = {
   readonly kind: Kind;
   readonly read: (body: unknown, recall: Recall) => CompletionRequest | Promise<CompletionRequest>;
@@ -166,10 +166,10 @@ const RESPONSES: Dialect = {
   eventsOf: responsesEvents,
 };
 
-const RECORDED = 'all choices; the header Troupe-Recorded says whether the log has them';
+const RECORDED = 'all choices; the header Troupe-Recorded shows whether they are in the log';
 const CHAT_DOC: RouteDoc = {
   summary:
-    'A chat completion by a policy of this project or a configured model server, recorded before its answer ends.',
+    'A chat completion by a policy of this project or a configured model server, recorded before its response ends.',
   tag: 'gateway',
   scope: 'ingest',
   headers: CONTEXT_HEADERS,
@@ -178,7 +178,7 @@ const CHAT_DOC: RouteDoc = {
 };
 const TEXT_DOC: RouteDoc = {
   summary:
-    'The continuation of a text or list of token ids, by a policy or a configured server, recorded before its answer ends.',
+    'The continuation of a text or list of token ids, by a policy or a configured server, recorded before its response ends.',
   tag: 'gateway',
   scope: 'ingest',
   headers: CONTEXT_HEADERS,
@@ -186,9 +186,10 @@ const TEXT_DOC: RouteDoc = {
   answers: { 200: { about: RECORDED, schema: TextCompletion } },
 };
 const PASSED_ON =
-  'what the server answered, with its status; streamed where it streams, recorded at the end (Troupe-Recorded: later)';
+  'the response of the server, with its status; streamed where it streams, recorded at the end (Troupe-Recorded: later)';
 const RESPONSES_DOC: RouteDoc = {
-  summary: 'An answer in the OpenAI Responses API, by a policy of this project or a configured model server, recorded.',
+  summary:
+    'A response in the OpenAI Responses API, by a policy of this project or a configured model server, recorded.',
   tag: 'gateway',
   scope: 'ingest',
   headers: CONTEXT_HEADERS,
@@ -196,7 +197,8 @@ const RESPONSES_DOC: RouteDoc = {
   answers: { 200: { about: PASSED_ON } },
 };
 const MESSAGES_DOC: RouteDoc = {
-  summary: "An answer in Anthropic's Messages API, by a policy of this project or a configured model server, recorded.",
+  summary:
+    "A response in Anthropic's Messages API, by a policy of this project or a configured model server, recorded.",
   tag: 'gateway',
   scope: 'ingest',
   headers: CONTEXT_HEADERS,
@@ -219,7 +221,7 @@ const EMBEDDINGS_DOC: RouteDoc = {
   answers: { 200: { about: PASSED_ON } },
 };
 const MODELS_DOC: RouteDoc = {
-  summary: 'The models that are answered now.',
+  summary: 'The models that are served now.',
   tag: 'gateway',
   scope: 'ingest',
   answers: { 200: { about: 'policies, checkpoints, and models of configured servers', schema: Models } },
@@ -228,10 +230,10 @@ const MODELS_DOC: RouteDoc = {
 /** A model of this project. */
 const OWN = /^(?:policy|checkpoint):/;
 
-/** A call of which nothing is known but its model. */
-const NOBODY = { agent: null, role: null };
+/** The context of a call of which only the model is known. */
+const NO_CONTEXT = { agent: null, role: null };
 
-/** The base of every gateway address, and the same with its context in the path. */
+/** The base path of the gateway, and the same with episode and agent in the path. */
 const BASES = ['', '/e/:episode/a/:agent'] as const;
 
 type RouteOptions = GatewayOptions &
@@ -244,17 +246,17 @@ type RouteOptions = GatewayOptions &
   };
 
 export function gatewayRoutes(app: FastifyInstance, options: RouteOptions): void {
-  const { speakers, upstreams, routes, bodyLimit } = options;
+  const { policyServers, upstreams, routes, bodyLimit } = options;
   const models = async () => {
     const routed = routes.map(({ model }) => model).filter((model) => !model.endsWith('*'));
     const others = new Set([...routed, ...(await upstreams.models())]);
-    return [...(await speakers.models()), ...[...others].sort()];
+    return [...(await policyServers.models()), ...[...others].sort()];
   };
   const contextOf = ({ headers, params }: FastifyRequest) => readContext(headers, params as PathContext);
 
   type Ask = { readonly sent: JsonBody; readonly request: FastifyRequest; readonly reply: FastifyReply };
 
-  /** A call that a model server answers. */
+  /** Forwards a call to a model server. */
   const pass = (kind: Kind, found: Found, { sent, request, reply }: Ask, flags: readonly string[] = []) =>
     forward(
       {
@@ -270,8 +272,8 @@ export function gatewayRoutes(app: FastifyInstance, options: RouteOptions): void
       reply,
       options,
     );
-  /** A call that a policy answers: the one that is named, or the one of a route. */
-  const speak = async (
+  /** Completes a call with the policy that it names, or with the one of a route. */
+  const serve = async (
     { read, bodyOf, eventsOf }: Dialect,
     { sent, request, reply }: Ask,
     route: Route | null,
@@ -294,7 +296,7 @@ export function gatewayRoutes(app: FastifyInstance, options: RouteOptions): void
           .send(streamText(eventsOf(body, asked)));
   };
 
-  /** What a route's policy answers, or the model that stands in for it: the header Troupe-Route says which. */
+  /** The response of a route's policy, or of its fallback; the header Troupe-Route names which. */
   const byRoute = async <T>(
     route: Route,
     reply: FastifyReply,
@@ -305,12 +307,12 @@ export function gatewayRoutes(app: FastifyInstance, options: RouteOptions): void
       return await answers.policy();
     } catch (error) {
       const found = route.fallback === null ? null : upstreams.find(route.fallback);
-      if (found === null || !isNobodyThere(error)) throw error;
+      if (found === null || !isUnserved(error)) throw error;
       reply.header('troupe-route', `${route.name}; fallback`);
       return answers.fallback(found);
     }
   };
-  /** The model that a body names, and the route and the server for it, where it is none of ours. */
+  /** The model that a body names; for a model outside this project, its route and its server. */
   const placeOf = ({ sent: { value }, request }: Ask) => {
     const model = isRecord(value) && typeof value.model === 'string' ? value.model : null;
     const foreign = model !== null && !OWN.test(model) ? model : null;
@@ -326,19 +328,19 @@ export function gatewayRoutes(app: FastifyInstance, options: RouteOptions): void
     const { model, route, found } = placeOf(ask);
     if (route !== null)
       return byRoute(route, reply, {
-        policy: () => speak(dialect, ask, route),
+        policy: () => serve(dialect, ask, route),
         fallback: (server) => pass(dialect.kind, server, ask, ['route_fallback']),
       });
     if (found !== null) return pass(dialect.kind, found, ask);
-    if (model !== null && spokenBy(model) === null) throw unknownModel(model, await models());
-    return speak(dialect, ask, null);
+    if (model !== null && ownModel(model) === null) throw unknownModel(model, await models());
+    return serve(dialect, ask, null);
   };
   const count = async (request: FastifyRequest, reply: FastifyReply) => {
     const ask: Ask = { sent: await readJson(request, bodyLimit), request, reply };
     const { model, ...fields } = opened(ask.sent.value);
     const { route, found } = placeOf(ask);
-    const own = async (who: Spoken): Promise<object> => {
-      const { prompt_token_ids: ids } = await speakers.prompt(who, promptOf(readMessagesPrompt(fields)));
+    const own = async (who: OwnModel): Promise<object> => {
+      const { prompt_token_ids: ids } = await policyServers.prompt(who, promptOf(readMessagesPrompt(fields)));
       return { input_tokens: ids.length };
     };
     const other = (server: Found): Promise<object> => {
@@ -349,7 +351,7 @@ export function gatewayRoutes(app: FastifyInstance, options: RouteOptions): void
     if (route !== null)
       return byRoute(route, reply, { policy: () => own({ kind: 'policy', name: route.policy }), fallback: other });
     if (found !== null) return other(found);
-    const who = spokenBy(model);
+    const who = ownModel(model);
     if (who === null) throw unknownModel(model, await models());
     return own(who);
   };
@@ -360,7 +362,7 @@ export function gatewayRoutes(app: FastifyInstance, options: RouteOptions): void
     if (model === null)
       throw refuse('model', "a configured server's model", (ask.sent.value as { model?: unknown })?.model);
     if (!OWN.test(model)) throw unknownModel(model, await models());
-    throw refuse('model', "a configured server's model", model, 'Policies embed no text.');
+    throw refuse('model', "a configured server's model", model, 'Policies do not embed text.');
   };
   for (const base of BASES) {
     app.post(`${base}/v1/chat/completions`, documented(CHAT_DOC), answer(CHAT));
@@ -376,7 +378,9 @@ export function gatewayRoutes(app: FastifyInstance, options: RouteOptions): void
         object: 'model',
         created: 0,
         owned_by:
-          OWN.test(id) || routeOf(routes, id, NOBODY) ? 'troupe' : (upstreams.find(id)?.upstream.name ?? 'upstream'),
+          OWN.test(id) || routeOf(routes, id, NO_CONTEXT)
+            ? 'troupe'
+            : (upstreams.find(id)?.upstream.name ?? 'upstream'),
       })),
     }));
   }

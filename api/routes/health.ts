@@ -1,4 +1,4 @@
-/** Whether this process lives, whether it can do its work, and its numbers. */
+/** Liveness, readiness and metrics of this process. */
 import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
 import type { EventLog } from '../../ingest/log/log.ts';
@@ -19,9 +19,9 @@ const Ready = Type.Object({
   lag_events: Type.Union([Type.Integer(), Type.Null()], {
     description: 'events in the log that are not in the tables yet',
   }),
-  reasons: Type.Array(Type.String(), { description: 'what is not as it should be' }),
+  reasons: Type.Array(Type.String(), { description: 'warnings and errors' }),
   dead_letters: Type.Array(Type.String(), {
-    description: 'records refused in the last hour; the server is ready all the same',
+    description: 'records rejected in the last hour; the server is ready all the same',
   }),
 });
 
@@ -50,10 +50,10 @@ export function healthRoutes(
   app.get(
     '/healthz',
     documented({
-      summary: 'The process answers.',
+      summary: 'Liveness of the process.',
       tag: 'health',
       scope: null,
-      answers: { 200: { about: 'it does', schema: Health } },
+      answers: { 200: { about: 'the process is alive', schema: Health } },
     }),
     async () => ({ status: 'ok', version, project }),
   );
@@ -61,7 +61,7 @@ export function healthRoutes(
   app.get(
     '/readyz',
     documented({
-      summary: 'What this process needs is reachable; degraded: it works, and something wants to be looked at.',
+      summary: 'Readiness of the process; degraded: it works, with warnings in `reasons`.',
       tag: 'health',
       scope: 'read',
       answers: { 200: { about: 'ready or degraded', schema: Ready }, 503: { about: 'not ready', schema: Ready } },
@@ -75,7 +75,7 @@ export function healthRoutes(
   app.get(
     '/metrics',
     documented({
-      summary: 'Counts at the doors, lag, dead letters, jobs, sizes, requests, and the process itself.',
+      summary: 'Counts of ingestion endpoints, lag, dead letters, jobs, sizes, requests, and the process itself.',
       tag: 'health',
       scope: 'read',
       answers: { 200: { about: 'Prometheus text', type: 'text/plain' } },
@@ -83,7 +83,7 @@ export function healthRoutes(
     async (_request, reply) =>
       reply.header('content-type', 'text/plain; version=0.0.4; charset=utf-8').send(
         prometheusText([
-          // What lies in the database is counted by one process, or sums over processes would be wrong.
+          // One process exports the counts of the database, or sums over processes would be wrong.
           ...(ingestOnly ? [] : await projectMetrics(db, log)),
           ...counts.read(),
           ...redactionMetrics(redactor),

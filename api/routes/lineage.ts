@@ -1,4 +1,4 @@
-/** What something comes from, and what was made of it. */
+/** Ancestors and descendants of a checkpoint, dataset, episode or other thing. */
 import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
 import { got, TroupeError } from '../../errors.ts';
@@ -12,7 +12,7 @@ const Query = Type.Object({
     Type.Integer({
       minimum: 1,
       maximum: 10,
-      description: 'how many relations are followed each way; 2 if it is left out',
+      description: 'how many relations are followed each way; default 2',
     }),
   ),
 });

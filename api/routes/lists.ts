@@ -11,7 +11,7 @@ import { readPage } from '../rows.ts';
 export const Rows = Type.Object({
   items: Type.Array(Type.Object({}, { additionalProperties: true })),
   next: Type.Union([Type.String(), Type.Null()], {
-    description: 'give it as `after` for the next page; null on the last',
+    description: 'pass it as `after` for the next page; null on the last',
   }),
 });
 
@@ -29,7 +29,7 @@ const LISTS = [
   },
   {
     url: '/v1/releases',
-    summary: 'Which checkpoint each policy was given, and when.',
+    summary: 'The checkpoint of each policy, and since when.',
     list: query
       .selectFrom('facts.releases')
       .select(['release_id', 'policies', 'reason', 'author as by', 'metrics', 'released_at']),

@@ -1,6 +1,6 @@
 /**
- * OTLP over HTTP: POST /v1/traces and /v1/logs, protobuf or JSON. Spans are answered when they are durable; a span that cannot be read
- * is named in `partial_success` and the others are kept. Metrics are rejected and gRPC is refused, with what to set instead.
+ * OTLP over HTTP: POST /v1/traces and /v1/logs, protobuf or JSON. The response comes when spans are durable; a span that cannot be read
+ * is listed in `partial_success` and the others are stored. Metrics are rejected and gRPC is refused, with the setting to use instead.
  */
 import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
@@ -23,7 +23,7 @@ const MEMBER = { traces: 'resourceSpans', logs: 'resourceLogs', metrics: 'resour
 const NO_METRICS =
   'Troupe takes traces and logs, no metrics. Set OTEL_METRICS_EXPORTER=none, or send metrics elsewhere by OTEL_EXPORTER_OTLP_METRICS_ENDPOINT.';
 
-/** Where clients post to that are configured with a base path of another product. */
+/** Paths of clients that are configured with the base path of another product. */
 const BASES = ['', '/otel', '/otlp', '/api/public/otel'];
 
 export function otlpRoutes(app: FastifyInstance, door: Door, { bodyLimit }: { readonly bodyLimit: number }): void {
@@ -57,7 +57,7 @@ export function otlpRoutes(app: FastifyInstance, door: Door, { bodyLimit }: { re
       `${base}/v1/metrics`,
       {
         ...documented({
-          summary: 'Reject OpenTelemetry metrics, with what to set instead.',
+          summary: 'Reject OpenTelemetry metrics, with the setting to use instead.',
           tag: 'events',
           scope: 'ingest',
           body: { types: [...TYPES], schema: Type.Object({ [MEMBER.metrics]: Type.Array(Type.Unknown()) }) },
@@ -94,7 +94,7 @@ function refuseGrpc(type = ''): void {
 function readRequest(bytes: Uint8Array, type: (typeof TYPES)[number], signal: Exclude<Signal, 'metrics'>): Otlp {
   const read = type === PROTOBUF ? protobufToJson(bytes, signal) : readJson(bytes);
   if ('refusal' in read) throw new BodyRefused(read.refusal);
-  // A request without a span or log record is one all the same.
+  // A request without spans or log records is valid.
   const value = read.value as Record<string, unknown> | null;
   const isEmpty = value !== null && typeof value === 'object' && !Array.isArray(value) && value[MEMBER[signal]] == null;
   if (isEmpty && Object.keys(value).length === 0) return { spans: [], logs: [], refusals: [] };

@@ -1,4 +1,4 @@
-/** The web page: three files from disk, no build. The policy of the page allows these files and this server, nothing else. */
+/** The web page: three files from disk, no build. The content security policy allows these files and this server, nothing else. */
 import { readFileSync } from 'node:fs';
 import type { FastifyInstance } from 'fastify';
 import { documented } from '../openapi.ts';
@@ -6,8 +6,8 @@ import { documented } from '../openapi.ts';
 const FOLDER = new URL('../ui/', import.meta.url);
 const FILES = [
   { url: '/', file: 'index.html', type: 'text/html; charset=utf-8', summary: 'The page.' },
-  { url: '/ui/page.js', file: 'page.js', type: 'text/javascript; charset=utf-8', summary: 'Its program.' },
-  { url: '/ui/page.css', file: 'page.css', type: 'text/css; charset=utf-8', summary: 'Its looks.' },
+  { url: '/ui/page.js', file: 'page.js', type: 'text/javascript; charset=utf-8', summary: 'The script of the page.' },
+  { url: '/ui/page.css', file: 'page.css', type: 'text/css; charset=utf-8', summary: 'The styles of the page.' },
 ] as const;
 const POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";

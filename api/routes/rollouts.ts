@@ -1,4 +1,4 @@
-/** Rollouts over HTTP: asked for by the name of a runner, leased and finished by workers. */
+/** Rollouts over HTTP: requested by the name of a runner, leased and finished by workers. */
 import { randomUUID } from 'node:crypto';
 import type { FastifyInstance } from 'fastify';
 import { type TObject, Type } from 'typebox';
@@ -34,7 +34,7 @@ const Finish = Type.Object(
   {
     ...held,
     outcome: Type.Enum(['done', 'failed'], {
-      description: 'failed: by the infrastructure; it has no reward and is played again',
+      description: 'failed: an infrastructure error; it has no reward and is retried',
     }),
     reward: Type.Optional(Type.Union([Type.Number(), Type.Null()])),
     answer: Type.Optional(Type.Union([Type.String(), Type.Null()])),
@@ -96,7 +96,7 @@ export function rolloutRoutes(app: FastifyInstance, { runners, bodyLimit, ...con
   app.get<{ Params: { id: string } }>(
     '/v1/rollouts/:id',
     documented({
-      summary: 'How far a rollout is, and its result once it has ended.',
+      summary: 'State of a rollout, and its result once it has ended.',
       tag: 'rollouts',
       scope: 'rollout',
       answers: { 200: { about: 'its state', schema: State } },
@@ -120,7 +120,7 @@ export function rolloutRoutes(app: FastifyInstance, { runners, bodyLimit, ...con
     documented(
       doc('Leases the next attempt of a runner for a worker.', Lease, {
         200: {
-          about: 'the attempt, null where none waits',
+          about: 'the attempt; null if none waits',
           schema: Type.Object({ attempt: Type.Union([Open, Type.Null()]) }),
         },
       }),
@@ -145,9 +145,9 @@ export function rolloutRoutes(app: FastifyInstance, { runners, bodyLimit, ...con
   app.post(
     '/v1/rollouts/finish',
     documented(
-      doc('Ends an attempt; late and doubled reports are kept and answered.', Finish, {
+      doc('Ends an attempt; late and duplicate reports are stored and acknowledged.', Finish, {
         200: {
-          about: 'what became of the report, and how the attempt ended',
+          about: 'whether the report counted, and how the attempt ended',
           schema: Type.Object({
             state: Type.Enum(['accepted', 'late', 'duplicate']),
             outcome: Type.Enum(['done', 'failed']),

@@ -1,6 +1,6 @@
 /**
- * How a team got better: every release, in order, with the numbers that were said about it and about its checkpoints. Nothing here
- * knows which numbers there are; a page draws those it finds.
+ * The learning curve of a team: every release, in order, with its metrics and those of its checkpoints. The names of the metrics are
+ * not fixed; the page draws those that it finds.
  */
 import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
@@ -19,7 +19,7 @@ const Round = Type.Object({
   by: Type.Union([Type.String(), Type.Null()]),
   policies: Type.Record(Type.String(), Type.String()),
   metrics: Type.Record(Type.String(), Type.Number(), {
-    description: 'what was said of the release, and of its checkpoints',
+    description: 'metrics of the release and of its checkpoints',
   }),
   released_at: Type.Union([Type.String(), Type.Null()]),
 });

@@ -1,4 +1,4 @@
-/** Schedules: when jobs are requested, what became of each tick, and the changes that people make. */
+/** Schedules: when jobs are requested, the result of each tick, and changes by users. */
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import type { JobContext } from '../../store/jobs/jobs.ts';

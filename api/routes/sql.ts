@@ -1,4 +1,4 @@
-/** Questions in SQL over HTTP: streamed while the rows come, ended by caps, by a clock, and when the client goes away. */
+/** SQL queries over HTTP: streamed, limited by caps and a timeout, and cancelled when the client disconnects. */
 import { once } from 'node:events';
 import { PassThrough } from 'node:stream';
 import type { FastifyInstance } from 'fastify';
@@ -14,37 +14,37 @@ import { documented } from '../openapi.ts';
 import { untilGone } from '../until-gone.ts';
 
 export type SqlRoute = {
-  /** The pool of a login that may read the views and nothing else, made when it is first asked for; null where there can be none. */
+  /** The pool of a login that may read the views and nothing else, opened on first use; null if there is none. */
   readonly reader: () => Promise<Db | null>;
 };
 
 /** Largest caps that a request may ask for. */
 const MOST = { limit: 1_000_000, maxBytes: 1024 ** 3, timeoutMs: 300_000 } as const;
 
-/** Questions at once; others are answered 503. As many as the reader has connections. */
+/** Queries at once; further ones get 503. As many as the reader has connections. */
 const AT_ONCE = 4;
 
-/** So much of an answer is held before it begins: an error until then has its own status. */
+/** Bytes of a response that are buffered before it is sent: an error until then has its own status. */
 const HELD_BYTES = 1024 * 1024;
 
 const Question = Type.Object(
   {
     sql: Type.String({ description: 'one SELECT, VALUES or WITH over the views of schema traj; at most 64 KiB' }),
     limit: Type.Optional(
-      Type.Integer({ minimum: 0, maximum: MOST.limit, description: `rows at most, ${SQL_CAPS.limit} if left out` }),
+      Type.Integer({ minimum: 0, maximum: MOST.limit, description: `rows at most, default ${SQL_CAPS.limit}` }),
     ),
     max_bytes: Type.Optional(
       Type.Integer({
         minimum: 1,
         maximum: MOST.maxBytes,
-        description: `bytes of rows at most, ${SQL_CAPS.maxBytes} if left out; the row that goes past them is the last`,
+        description: `bytes of rows at most, default ${SQL_CAPS.maxBytes}; the row that exceeds them is the last`,
       }),
     ),
     timeout_ms: Type.Optional(
       Type.Integer({
         minimum: 1,
         maximum: MOST.timeoutMs,
-        description: `milliseconds at most, ${SQL_CAPS.timeoutMs} if left out, reading the answer included`,
+        description: `milliseconds at most, default ${SQL_CAPS.timeoutMs}, including reading the response`,
       }),
     ),
   },
@@ -54,13 +54,13 @@ const Question = Type.Object(
 const Answer = Type.Object({
   columns: Type.Array(Type.Object({ name: Type.String(), type: Type.String({ description: 'as SQL writes it' }) })),
   rows: Type.Array(Type.Array(Type.Unknown())),
-  truncated: Type.Boolean({ description: 'more rows would have come than a cap allows' }),
+  truncated: Type.Boolean({ description: 'a cap cut off further rows' }),
 });
 
 type Ask = (db: Db, sql: string, caps: SqlCaps, write: (bytes: string | Uint8Array) => Promise<void>) => Promise<End>;
 type End = { readonly rows: number; readonly truncated: boolean };
 
-/** Forms of the answer by media type; the first is the default. */
+/** Formats of the response by media type; the first is the default. */
 const FORMS: Readonly<Record<string, { readonly type: string; readonly ask: Ask }>> = {
   'application/json': {
     type: 'application/json; charset=utf-8',
@@ -81,12 +81,12 @@ export function sqlRoutes(app: FastifyInstance, { reader }: SqlRoute): void {
       summary: `One read-only SQL query over the views of schema traj. At most ${MOST.limit} rows, ${MOST.maxBytes} bytes and ${MOST.timeoutMs} ms may be asked for, ${AT_ONCE} queries run at once, rows are read at most ${MAX_READ_BYTES} bytes at a time, and a value has at most ${MAX_VALUE_BYTES} bytes.`,
       tag: 'reads',
       scope: 'sql',
-      headers: { accept: `the form of the answer: ${Object.keys(FORMS).join(', ')}; JSON if left out` },
+      headers: { accept: `the format of the response: ${Object.keys(FORMS).join(', ')}; default JSON` },
       body: { types: [...JSON_TYPE], schema: Question },
       answers: {
         200: {
           about:
-            'columns and rows. The header Troupe-Caps names the caps that were used. Troupe-Rows and Troupe-Truncated are headers of an answer below 1 MiB and trailers of a longer one. An answer that fails after its beginning ends without its end: the connection is closed.',
+            'columns and rows. The header Troupe-Caps names the caps that were used. Troupe-Rows and Troupe-Truncated are headers of a response below 1 MiB and trailers of a longer one. A response that fails after its start is cut off: the connection is closed.',
           schema: Answer,
           others: Object.keys(FORMS).slice(1),
         },
@@ -130,8 +130,8 @@ export function sqlRoutes(app: FastifyInstance, { reader }: SqlRoute): void {
 }
 
 /**
- * Starts to write an answer. `beginning` settles when the answer is whole (its end) or more than is held (null), and throws what went
- * wrong before; what goes wrong later destroys `body`.
+ * Starts to write a response. `beginning` settles when the response is complete (its end) or larger than the buffer (null), and throws
+ * earlier errors; a later error destroys `body`.
  */
 function begin(work: (write: (bytes: string | Uint8Array) => Promise<void>) => Promise<End>) {
   const body = new PassThrough({ highWaterMark: HELD_BYTES });
@@ -158,7 +158,7 @@ function begin(work: (write: (bytes: string | Uint8Array) => Promise<void>) => P
   return { body, beginning, ended };
 }
 
-/** The first form that the client names, by its weights; `usage` where it names none of ours. */
+/** The format that the client prefers, by its weights; throws `usage` if it accepts none of these. */
 function formOf(accept = '*/*') {
   const wanted = accept
     .split(',')

@@ -1,6 +1,6 @@
 /**
- * Ingestion endpoints of other products, at the paths and with the answers that their clients know, for clients that can be pointed at another server
- * but not at another path: Langfuse, LangSmith and the OpenAI Agents SDK.
+ * Ingestion endpoints of other products, at the paths and with the responses that their clients expect, for clients whose server can be configured
+ * but not the path: Langfuse, LangSmith and the OpenAI Agents SDK.
  */
 import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
@@ -20,16 +20,16 @@ type ClientDoor = {
   readonly url: string;
   readonly about: string;
   readonly format: LiveFormat;
-  /** The request as the format has it; `id` is that of the path. */
+  /** The request in the shape of the format; `id` is that of the path. */
   readonly read?: (body: Request, id: string) => unknown;
-  /** The answer that the client expects. */
+  /** The response that the client expects. */
   readonly answer: (rejected: readonly Rejected[], body: Request) => Answer;
 };
 
 const asItIs = (body: Request): unknown => body;
 const errorsOf = (rejected: readonly Rejected[]) =>
   rejected.flatMap((one, index) => (one === null ? [] : [{ index, ...one, message: sentenceOf(one) }]));
-/** Any 2xx content to the client; what was refused stands in the body. */
+/** The client accepts any 2xx; rejected items are listed in the body. */
 const plain =
   (status: number) =>
   (rejected: readonly Rejected[]): Answer => {
@@ -107,7 +107,7 @@ export function tracingClientRoutes(
         tag: 'events',
         scope: 'ingest',
         body: { types: ['application/json'], schema: Type.Object({}, { additionalProperties: true }) },
-        answers: { 200: { about: 'what the answer does not name is durable' } },
+        answers: { 200: { about: 'items that the response does not list are durable' } },
       }),
       handler: async (request, reply) => {
         mediaType(request.headers, ['application/json']);

@@ -1,6 +1,6 @@
 /**
- * The page: rounds with their curve, episodes, and one episode as a conversation with its execution matrix. It asks this server and
- * nobody else. What is shown came from agents and models, so it is only ever set as text, never read as HTML.
+ * The page: rounds with their curve, episodes, and one episode as a conversation with its execution matrix. It calls only
+ * this server. Its data comes from agents and models, so it is only ever set as text, never parsed as HTML.
  */
 
 const main = document.querySelector('#main');
@@ -24,18 +24,20 @@ function fill(element, attributes, children) {
   return element;
 }
 
-/** Answers of this server; an error is its problem's own sentence. */
+/** JSON of this server; an error has the text of the problem document. */
 async function ask(path, signal) {
   let response;
   try {
     response = await fetch(path, { signal, headers: { accept: 'application/json' } });
   } catch (error) {
     if (error.name === 'AbortError') throw error;
-    throw new Error('The server does not answer. Is `troupe run serve` running?');
+    throw new Error('The server does not respond. Is `troupe run serve` running?');
   }
   const body = await response.json().catch(() => ({}));
   if (response.ok) return body;
-  throw new Error([body.detail ?? `The server answered ${response.status}.`, body.hint].filter(Boolean).join(' '));
+  throw new Error(
+    [body.detail ?? `The server responded with ${response.status}.`, body.hint].filter(Boolean).join(' '),
+  );
 }
 
 const count = (value) => (value === null || value === undefined ? '–' : String(value));
@@ -68,7 +70,7 @@ const notice = (...children) => make('p', { class: 'notice' }, ...children);
 
 /* ── rounds ─────────────────────────────────────────────────────────────────────────────────────────────────── */
 
-/** What is drawn when it is there, and how it is called; precision never goes without the rejection rate. */
+/** The series that are drawn if present, and their names; precision is never shown without the true-negative rate. */
 const CURVES = [
   ['pass_at_1', 'pass@1'],
   ['best_of_n', 'best of n'],
@@ -233,7 +235,7 @@ function table(run, known, others) {
     make(
       'table',
       {},
-      make('caption', {}, 'Held-out results of each release, with the checkpoint it speaks with.'),
+      make('caption', {}, 'Held-out results of each release, with its checkpoint.'),
       make(
         'thead',
         {},
@@ -437,7 +439,7 @@ function bodyText(text, content) {
   return body === null ? make('p', { class: 'quiet' }, 'no text') : make('pre', {}, body);
 }
 
-/** A call is one block: what is new in its prompt, then each candidate with what is known and judged of it. */
+/** A call is one block: what is new in its prompt, then each candidate with its data and judgements. */
 function callItem(call) {
   const shown = call.prompt.length;
   const notes = [
@@ -515,7 +517,7 @@ function toolItem(tool) {
   );
 }
 
-/** Programs by tests. A cell has a colour and a sign, so that it can be read without telling the colours apart. */
+/** Programs by tests. A cell has a colour and a sign, so that it can be read without colour vision. */
 function matrixOf(matrix) {
   const hidden = matrix.tests.some((test) => test.ground_truth) || matrix.programs.some((program) => program.reference);
   // A matrix that has nothing else, as most of those that reward a round, is shown at once.
@@ -614,7 +616,7 @@ function judgements({ feedback, verdicts, scores, rewards, credits, blames }) {
     ...blames.map((row) => ['blame', row.method, row.step_id ?? row.agent_id, row.value, row.reason]),
   ];
   if (rows.length === 0) {
-    return make('section', {}, make('h3', {}, 'Judged'), notice('This episode has no feedback or judgements yet.'));
+    return make('section', {}, make('h3', {}, 'Judgements'), notice('This episode has no feedback or judgements yet.'));
   }
   const shown = (value) => (typeof value === 'number' ? decimal(value) : count(value));
   return make(
@@ -623,7 +625,7 @@ function judgements({ feedback, verdicts, scores, rewards, credits, blames }) {
     make('h3', {}, 'Judged'),
     make(
       'div',
-      { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'What was judged' },
+      { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Judgements' },
       make(
         'table',
         {},

@@ -1,6 +1,6 @@
 /**
- * Where a connection may lead. A name does not identify the machine behind it, so the address itself is looked at, when it is connected
- * to: loopback, private, link-local and metadata addresses are taken only where the configuration names them in so many words.
+ * Where a connection may lead. A name does not identify the machine behind it, so the address itself is checked when
+ * connecting: loopback, private, link-local and metadata addresses are allowed only where the configuration names them explicitly.
  */
 import { BlockList, isIP } from 'node:net';
 
@@ -14,7 +14,7 @@ const blocks = (ranges: readonly string[]): BlockList => {
 };
 
 const LOOPBACK = blocks(['127.0.0.0/8', '::1/128']);
-/** Networks of one's own. */
+/** Private networks. */
 const PRIVATE = blocks(['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', '100.64.0.0/10', 'fc00::/7']);
 /** Link-local, with the metadata services of clouds, and what is nobody's server (IANA special-purpose registries). */
 const NEVER = blocks([
@@ -26,7 +26,7 @@ const NEVER = blocks([
 
 export type AddressKind = 'public' | 'loopback' | 'private' | 'never';
 
-/** What kind of address a literal IPv4 or IPv6 address is; anything else is `never`. One in the clothes of IPv6 counts as what it leads to. */
+/** What kind of address a literal IPv4 or IPv6 address is; anything else is `never`. An IPv6 address that carries an IPv4 address counts as that. */
 export function kindOf(address: string): AddressKind {
   const version = isIP(address);
   if (version === 0) return 'never';
@@ -64,7 +64,7 @@ function wordsOf(address: string): number[] {
 }
 
 /**
- * Whether the server at `host` (as its URL writes it) may be reached at `address`. A literal address in the configuration is the operator's own word,
+ * Whether the server at `host` (as its URL writes it) may be reached at `address`. A literal address in the configuration is allowed,
  * `localhost` means this machine, and `isPrivate` allows addresses of private networks and of this machine.
  */
 export function mayReach(host: string, address: string, isPrivate: boolean): boolean {

@@ -1,19 +1,19 @@
 /**
- * The pieces of a streamed answer put together: the body that the same request would have had without `stream`. What a piece adds is
- * appended, what it states is kept, the last one wins; fields of other servers are kept by the same rule. Pure.
+ * Assembles the chunks of a streamed response into the body that the request would have had without `stream`. Texts and lists are
+ * appended; for other fields the last value wins, unknown ones included. Pure.
  */
 import { isRecord, parseRecord } from '../../ingest/json.ts';
 
 export type Assembler = {
-  /** Takes one piece; true where it holds output of the model. */
+  /** Takes one chunk; true if it holds output of the model. */
   readonly take: (piece: unknown) => boolean;
-  /** The body so far; null before the first piece. */
+  /** The body so far; null before the first chunk. */
   readonly body: () => Record<string, unknown> | null;
 };
 
 type Fields = Record<string, unknown>;
 
-/** Texts that a piece continues. */
+/** Text fields that a chunk appends to. */
 const CONTINUED = new Set(['content', 'refusal', 'reasoning_content', 'reasoning', 'text', 'arguments', 'input']);
 
 /** For /v1/chat/completions and /v1/completions. */
@@ -27,18 +27,18 @@ export function chunks(object: 'chat.completion' | 'text_completion'): Assembler
       const { choices: parts, ...rest } = piece;
       head ??= {};
       for (const [name, value] of Object.entries(rest)) if (value !== null || !(name in head)) head[name] = value;
-      let spoke = false;
+      let hasOutput = false;
       for (const part of Array.isArray(parts) ? parts.filter(isRecord) : []) {
         const { index = 0, delta, ...stated } = part;
         const choice = choices.get(index as number) ?? { index };
         choices.set(index as number, choice);
         if (object === 'chat.completion') {
           choice.message ??= { role: 'assistant', content: null };
-          if (isRecord(delta)) spoke = add(choice.message as Fields, delta) || spoke;
+          if (isRecord(delta)) hasOutput = add(choice.message as Fields, delta) || hasOutput;
         }
-        spoke = add(choice, stated) || spoke;
+        hasOutput = add(choice, stated) || hasOutput;
       }
-      return spoke;
+      return hasOutput;
     },
     body: () => {
       if (head === null) return null;
@@ -48,31 +48,31 @@ export function chunks(object: 'chat.completion' | 'text_completion'): Assembler
   };
 }
 
-/** Adds a piece to what there is; true where it brought output. */
+/** Merges a chunk into `to`; true if it had output. */
 function add(to: Fields, piece: Fields): boolean {
-  let spoke = false;
+  let hasOutput = false;
   for (const [name, value] of Object.entries(piece)) {
     const before = to[name];
     if (name === 'tool_calls' && Array.isArray(value)) {
       to[name] = continued(Array.isArray(before) ? before : [], value);
-      spoke = true;
+      hasOutput = true;
     } else if (CONTINUED.has(name) && typeof value === 'string') {
       to[name] = (typeof before === 'string' ? before : '') + value;
-      spoke ||= value !== '';
+      hasOutput ||= value !== '';
     } else if (name === 'logprobs' && isRecord(value)) {
       to[name] = lists(isRecord(before) ? before : {}, value);
     } else if (name === 'token_ids' && Array.isArray(value)) {
       to[name] = extended(before, value);
-      spoke ||= value.length > 0;
+      hasOutput ||= value.length > 0;
     } else if (name === 'function_call' && isRecord(value)) {
       to[name] = { ...(isRecord(before) ? before : {}) };
-      spoke = add(to[name] as Fields, value) || spoke;
+      hasOutput = add(to[name] as Fields, value) || hasOutput;
     } else if (value !== null || before === undefined) to[name] = value;
   }
-  return spoke;
+  return hasOutput;
 }
 
-/** Tool calls by their index; name, type and id come once, the arguments piece by piece. */
+/** Tool calls by index; name, type and id come once, the arguments in parts. */
 function continued(before: readonly unknown[], pieces: readonly unknown[]): Fields[] {
   const calls = before.map((call) => ({ ...(call as Fields) }));
   for (const piece of pieces.filter(isRecord)) {
@@ -82,22 +82,22 @@ function continued(before: readonly unknown[], pieces: readonly unknown[]): Fiel
     const call = calls[place]!;
     for (const [name, value] of Object.entries(stated)) if (value !== null && value !== '') call[name] = value;
     if (isRecord(asked)) {
-      const said = { ...((call.function ?? {}) as Fields) };
-      add(said, asked);
-      call.function = said;
+      const merged = { ...((call.function ?? {}) as Fields) };
+      add(merged, asked);
+      call.function = merged;
     }
   }
   return calls;
 }
 
-/** A list of ours, made longer in place: a stream of many tokens must not copy it for each. */
+/** The list, extended in place: copying it for each token would be quadratic. */
 function extended(before: unknown, more: readonly unknown[]): unknown[] {
   const list = Array.isArray(before) ? before : [];
   for (const item of more) list.push(item);
   return list;
 }
 
-/** Lists grow, by their names. */
+/** Appends to the lists of each field. */
 function lists(before: Fields, piece: Fields): Fields {
   const all = { ...before };
   for (const [name, value] of Object.entries(piece)) {
@@ -108,7 +108,7 @@ function lists(before: Fields, piece: Fields): Fields {
   return all;
 }
 
-/** For /v1/responses: its last event holds the whole; of a stream that was cut there are the items that were finished. */
+/** For /v1/responses: the last event holds the whole response; a stream that was cut off gives the items so far. */
 export function responseEvents(): Assembler {
   let response: Fields | null = null;
   let ended = false;
@@ -145,7 +145,7 @@ function withText(content: unknown, place: unknown, delta: string): unknown[] {
   return parts;
 }
 
-/** For /v1/messages: blocks by their place, what is stated at the end over what was stated at the beginning. */
+/** For /v1/messages: blocks by index; fields of the end override those of the start. */
 export function messageEvents(): Assembler {
   let message: Fields | null = null;
   const blocks = new Map<number, Fields>();
@@ -185,12 +185,12 @@ export function messageEvents(): Assembler {
   };
 }
 
-/** A block with its input, which comes as JSON text in pieces; one that was cut off has what came of it. */
+/** A block with its input, which arrives as parts of a JSON text; a text that was cut off stays a text. */
 function read(block: Fields, json: string | undefined): Fields {
   if (json === undefined || json === '') return block;
   const parsed = parseRecord(json);
   return { ...block, input: 'value' in parsed ? parsed.value : json };
 }
 
-/** For answers that are never streamed. */
+/** For responses that are never streamed. */
 export const wholeOnly = (): Assembler => ({ take: () => false, body: () => null });

@@ -1,4 +1,4 @@
-/** The way to a model server: one request, its answer as it comes. No redirect is followed, and the address is looked at when it is connected to. */
+/** HTTP requests to a model server. Responses are streamed, redirects are not followed, and the address is checked when connecting. */
 import { lookup as systemLookup } from 'node:dns';
 import http, { type ClientRequest, type IncomingMessage, type OutgoingHttpHeaders } from 'node:http';
 import https from 'node:https';
@@ -13,7 +13,7 @@ export type Sent = {
   readonly path: string;
   readonly headers: OutgoingHttpHeaders;
   readonly body?: Uint8Array;
-  /** Ends the request, and the reading of its answer. */
+  /** Aborts the request and its response. */
   readonly signal?: AbortSignal;
   /** How long the server may be silent, in milliseconds. Default: its setting. */
   readonly timeoutMs?: number;
@@ -21,14 +21,14 @@ export type Sent = {
 
 export type Connection = {
   /**
-   * The answer once its head is there, whatever its status. Throws `upstream_failed`, `upstream_timeout`, or `interrupted`; reading the
-   * answer's body throws the same.
+   * The response once its headers have arrived, whatever its status. Throws `upstream_failed`, `upstream_timeout`, or `interrupted`;
+   * reading the body throws the same.
    */
   readonly send: (sent: Sent) => Promise<IncomingMessage>;
   readonly close: () => void;
 };
 
-/** Connections to one server, kept open between calls. */
+/** Connections to one server, reused between calls. */
 export function connectUpstream(upstream: Upstream, lookup: typeof systemLookup = systemLookup): Connection {
   const { name, baseUrl, isPrivate, timeoutMs } = upstream;
   const { hostname, protocol } = new URL(baseUrl);
@@ -50,7 +50,7 @@ export function connectUpstream(upstream: Upstream, lookup: typeof systemLookup 
       asked.setTimeout(patience, () => (answer ?? asked).destroy(tooLate(name, patience)));
       asked.once('response', (response) => {
         answer = response;
-        // It may break before anybody reads it; its reader then gets the error.
+        // It may fail before it is read; its reader then gets the error.
         answer.on('error', () => {});
         resolve(answer);
       });
@@ -62,19 +62,19 @@ export function connectUpstream(upstream: Upstream, lookup: typeof systemLookup 
     send: async (sent) => {
       try {
         return await attempt(sent).catch((error) => {
-          // A kept connection that the server had just closed: it has seen nothing of this request.
+          // A reused connection that the server had just closed: the server has seen nothing of this request.
           if (error.reused && error.code === 'ECONNRESET' && !sent.signal?.aborted) return attempt(sent);
           throw error;
         });
       } catch (error) {
-        throw sayFailure(error, name, sent.signal);
+        throw upstreamFailure(error, name, sent.signal);
       }
     },
     close: () => agent.destroy(),
   };
 }
 
-/** Looks a name up, and gives only addresses that a server at `hostname` of the configuration may have; fails with `refused` where none is. */
+/** Resolves a name to the addresses that the configuration allows for `hostname`; fails with `refused` if there is none. */
 export function lookupAllowed(
   hostname: string,
   isPrivate: boolean,
@@ -93,16 +93,20 @@ export function lookupAllowed(
   };
 }
 
-/** What a failed connection or a broken answer means. */
-export function sayFailure(error: unknown, name: string, signal: AbortSignal | undefined): TroupeError {
+/** The error of a failed connection or an interrupted response. */
+export function upstreamFailure(error: unknown, name: string, signal: AbortSignal | undefined): TroupeError {
   if (signal?.aborted)
-    return new TroupeError('interrupted', 'Whoever asked went away before the answer.', { cause: error });
+    return new TroupeError('interrupted', 'The client disconnected before the response.', { cause: error });
   if (error instanceof TroupeError) return error;
   const code = String((error as NodeJS.ErrnoException).code ?? 'no answer');
-  return new TroupeError('upstream_failed', `The model server ${name} could not be reached, or broke off (${code}).`, {
-    got: code,
-    cause: error,
-  });
+  return new TroupeError(
+    'upstream_failed',
+    `The model server ${name} could not be reached, or the connection broke (${code}).`,
+    {
+      got: code,
+      cause: error,
+    },
+  );
 }
 
 const notAllowed = (name: string, host: string): TroupeError =>

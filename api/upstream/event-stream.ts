@@ -1,11 +1,11 @@
-/** Server-sent events, taken as they come: the data of each event, whatever the pieces it arrives in. */
+/** Server-sent events, parsed incrementally: the data of each event, however the stream is chunked. */
 
 export type EventStream = {
-  /** The data of the events that end in this piece. */
+  /** The data of the events that end in this chunk. */
   readonly take: (bytes: Uint8Array) => readonly string[];
 };
 
-/** A reader of one stream. An event that never ends is no event (HTML standard, server-sent events). */
+/** A parser of one stream. An incomplete last event is dropped (HTML standard, server-sent events). */
 export function eventStream(): EventStream {
   const decoder = new TextDecoder();
   let rest = '';

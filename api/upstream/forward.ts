@@ -1,6 +1,6 @@
 /**
- * A call that a configured model server answers: sent on as it came, its answer passed on as it comes, and both recorded. The caller
- * gets the server's own status, body and limits, whatever they say; what goes wrong with recording never reaches the call.
+ * A call to a configured model server: the request is forwarded unchanged, the response is passed on as it arrives, and both are
+ * recorded. The caller gets the server's own status, body and rate-limit headers; a failure to record never fails the call.
  */
 import { randomUUID } from 'node:crypto';
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
@@ -15,8 +15,8 @@ import { record } from '../gateway.ts';
 import type { CallContext } from '../gateway-request.ts';
 import type { KeyRing } from '../key-ring.ts';
 import { processLog } from '../log.ts';
-import { sayFailure } from './connection.ts';
-import { type Heard, isStream, listen } from './heard.ts';
+import { type CapturedAnswer, captureAnswer, isStream } from './capture.ts';
+import { upstreamFailure } from './connection.ts';
 import { type Kind, upstreamDrafts } from './record.ts';
 import { ANTHROPIC_VERSION, keyHeaders } from './settings.ts';
 import type { Found } from './upstreams.ts';
@@ -26,18 +26,18 @@ export type ForwardOptions = {
   readonly artifacts: ArtifactStore;
   readonly keys: KeyRing;
   readonly recordTimeoutMs: number;
-  /** How many bytes of an answer are kept for its record. */
+  /** How many bytes of a response are stored for its record. */
   readonly recordLimit: number;
 };
 
 export type Forwarded = Found & {
   readonly kind: Kind;
   readonly request: Record<string, unknown>;
-  /** The request as it came. */
+  /** The request body, unchanged. */
   readonly bytes: Uint8Array;
   readonly headers: IncomingHttpHeaders;
   readonly context: CallContext;
-  /** What is noted of the call in its record. */
+  /** Flags of the call in its record. */
   readonly flags?: readonly string[];
   readonly signal: AbortSignal;
 };
@@ -49,22 +49,22 @@ const PATHS: Readonly<Record<Kind, string>> = {
   messages: '/messages',
   embeddings: '/embeddings',
 };
-/** Headers that mean something to a model server, and to whoever asked it. */
+/** Headers that are forwarded to the model server, and those that are returned to the client. */
 const SENT_ON = /^(?:accept|user-agent|idempotency-key|openai-.+|anthropic-.+|x-stainless-.+|http-referer|x-title)$/;
 const SENT_BACK =
   /^(?:content-type|content-encoding|retry-after|retry-after-ms|x-should-retry|x-request-id|request-id|x-ratelimit-.+|openai-.+|anthropic-.+)$/;
-/** What clients that insist on a key send where they have none. */
+/** The placeholder key of clients that require one. */
 const NO_KEY = 'troupe';
-/** A text that short is no secret, and may stand in any sentence. */
+/** Shorter texts are not treated as secrets: they may occur in any sentence. */
 const SHORTEST_SECRET = 8;
 
-/** What names a recorded call in the headers of its answer, whatever the answer is. */
+/** Headers with the ids of a recorded call, for responses and errors alike. */
 export const idHeaders = ({ callId, episodeId }: { readonly callId: string; readonly episodeId: string }) => ({
   'troupe-episode-id': encodeURIComponent(episodeId),
   'troupe-call-id': callId,
 });
 
-/** Sends the answer through `reply`. Throws `upstream_failed`, `upstream_timeout` or `interrupted` where there is none. */
+/** Sends the response through `reply`. Throws `upstream_failed`, `upstream_timeout` or `interrupted` if there is none. */
 export async function forward(call: Forwarded, reply: FastifyReply, options: ForwardOptions): Promise<FastifyReply> {
   const { kind, upstream, connection, model, request, context, signal } = call;
   const callId = randomUUID();
@@ -76,23 +76,23 @@ export async function forward(call: Forwarded, reply: FastifyReply, options: For
   // Set before anything can fail: an error of the upstream names its call too.
   reply.headers(idHeaders({ callId, episodeId }));
 
-  const keep = async (heard: Heard, status: number | null, error: TroupeError | null): Promise<boolean> => {
+  const keep = async (captured: CapturedAnswer, status: number | null, error: TroupeError | null): Promise<boolean> => {
     const completedAt = new Date().toISOString();
     const latencyMs = elapsed();
     const kept = await record(
       options.door,
       async () => {
-        const said = withoutSecrets({ request, response: heard.response ?? heard.text }, secrets);
-        const raw = await options.artifacts.put([said.raw]).then(
-          () => said.raw,
+        const recorded = withoutSecrets({ request, response: captured.response ?? captured.text }, secrets);
+        const raw = await options.artifacts.put([recorded.raw]).then(
+          () => recorded.raw,
           () => null,
         );
         const flags = [
           ...(call.flags ?? []),
-          ...(heard.cut ? ['cut_answer'] : []),
-          ...(heard.text ? ['unread_answer'] : []),
+          ...(captured.cut ? ['cut_answer'] : []),
+          ...(captured.text ? ['unread_answer'] : []),
         ];
-        const response = heard.response === null ? null : (said.response as Record<string, unknown>);
+        const response = captured.response === null ? null : (recorded.response as Record<string, unknown>);
         return upstreamDrafts({
           callId,
           episodeId,
@@ -106,10 +106,10 @@ export async function forward(call: Forwarded, reply: FastifyReply, options: For
           latencyMs,
           raw,
           flags,
-          request: said.request as Record<string, unknown>,
+          request: recorded.request as Record<string, unknown>,
           response,
-          error: error ?? (heard.cut ? tooLong(options.recordLimit) : null),
-          firstTokenMs: heard.firstTokenMs,
+          error: error ?? (captured.cut ? tooLong(options.recordLimit) : null),
+          firstTokenMs: captured.firstTokenMs,
         });
       },
       options.recordTimeoutMs,
@@ -132,25 +132,25 @@ export async function forward(call: Forwarded, reply: FastifyReply, options: For
     throw error;
   }
   const status = answer.statusCode!;
-  const ear = listen(kind, answer.headers, options.recordLimit, elapsed);
+  const capture = captureAnswer(kind, answer.headers, options.recordLimit, elapsed);
   const headers = {
     ...picked(answer.headers, SENT_BACK),
   };
-  const broken = (error: unknown) => sayFailure(error, upstream.name, signal);
+  const broken = (error: unknown) => upstreamFailure(error, upstream.name, signal);
   const pass = (before: readonly Uint8Array[]) =>
     reply
       .code(status)
       .headers({ ...headers, 'troupe-recorded': 'later' })
       .send(Readable.from(passOn(before), { objectMode: false }));
 
-  /** The answer piece by piece, at the pace of whoever reads it. Its end waits for the record. */
+  /** The response chunk by chunk, with backpressure. Its end waits for the record. */
   async function* passOn(before: readonly Uint8Array[]): AsyncGenerator<Uint8Array> {
     let error: TroupeError | null = null;
     let ended = false;
     try {
       yield* before;
       for await (const chunk of answer) {
-        ear.hear(chunk);
+        capture.add(chunk);
         yield chunk;
       }
       ended = true;
@@ -159,7 +159,7 @@ export async function forward(call: Forwarded, reply: FastifyReply, options: For
       throw error;
     } finally {
       answer.destroy();
-      await keep(await ear.heard(), status, error ?? (ended ? null : broken(new Error('closed'))));
+      await keep(await capture.result(), status, error ?? (ended ? null : broken(new Error('closed'))));
     }
   }
 
@@ -168,18 +168,18 @@ export async function forward(call: Forwarded, reply: FastifyReply, options: For
   try {
     let size = 0;
     for await (const chunk of answer.iterator({ destroyOnReturn: false })) {
-      ear.hear(chunk);
+      capture.add(chunk);
       pieces.push(chunk);
       size += chunk.byteLength;
-      // Too long to hold: passed on as it comes.
+      // Too large to buffer: passed on as it arrives.
       if (size > options.recordLimit) return pass(pieces);
     }
   } catch (cause) {
     const error = broken(cause);
-    await keep(await ear.heard(), status, error);
+    await keep(await capture.result(), status, error);
     throw error;
   }
-  const kept = await keep(await ear.heard(), status, null);
+  const kept = await keep(await capture.result(), status, null);
   const body = Buffer.concat(pieces);
   return reply
     .code(status)
@@ -188,17 +188,20 @@ export async function forward(call: Forwarded, reply: FastifyReply, options: For
 }
 
 const FIXED = { 'content-type': 'application/json', 'accept-encoding': 'identity' };
-const NOTHING: Heard = { response: null, text: null, cut: false, firstTokenMs: null };
+const NOTHING: CapturedAnswer = { response: null, text: null, cut: false, firstTokenMs: null };
 
 const tooLong = (limit: number) =>
-  new TroupeError('too_large', `The answer has more than ${limit} bytes; it was passed on whole and recorded in part.`);
+  new TroupeError(
+    'too_large',
+    `The response has more than ${limit} bytes; it was passed on whole and recorded in part.`,
+  );
 
 const picked = (headers: IncomingHttpHeaders, wanted: RegExp) =>
   Object.fromEntries(Object.entries(headers).filter(([name, value]) => value !== undefined && wanted.test(name)));
 
 /**
- * Whose word opens the server: a bearer that is not ours goes on as sent, and so does an `x-api-key` to /v1/messages; otherwise the
- * configured key does.
+ * Which credential the model server gets: a bearer token that is not a key of this project is forwarded, and so is an `x-api-key` to
+ * /v1/messages; otherwise the configured key is sent.
  */
 function credentials({ kind, headers, upstream }: Pick<Forwarded, 'kind' | 'headers' | 'upstream'>, keys: KeyRing) {
   const sent = headers.authorization;
@@ -239,7 +242,7 @@ export async function forwardCount(
         throw new TroupeError('upstream_failed', `A count of tokens has more than ${recordLimit} bytes.`);
     }
   } catch (cause) {
-    throw sayFailure(cause, upstream.name, signal);
+    throw upstreamFailure(cause, upstream.name, signal);
   }
   const body = Buffer.concat(pieces);
   const status = answer.statusCode!;
@@ -249,7 +252,7 @@ export async function forwardCount(
     .send(status < 400 ? body : withoutKey(body, upstream.key));
 }
 
-/** What a server is told besides the request. */
+/** Headers of a forwarded request. */
 const sentHeaders = (call: Pick<Forwarded, 'kind' | 'headers' | 'upstream'>, keys: KeyRing) => ({
   ...(call.kind === 'messages' ? { 'anthropic-version': ANTHROPIC_VERSION } : {}),
   ...picked(call.headers, SENT_ON),
@@ -257,15 +260,15 @@ const sentHeaders = (call: Pick<Forwarded, 'kind' | 'headers' | 'upstream'>, key
   ...credentials(call, keys).authorization,
 });
 
-/** Request and answer with no credential in them: servers repeat a key that they refuse. */
-function withoutSecrets(said: { readonly request: unknown; readonly response: unknown }, secrets: readonly string[]) {
-  const raw = canonicalJson(said);
-  if (!secrets.some((secret) => raw.includes(secret))) return { ...said, raw };
+/** Request and response without credentials: servers repeat a key that they refuse. */
+function withoutSecrets(call: { readonly request: unknown; readonly response: unknown }, secrets: readonly string[]) {
+  const raw = canonicalJson(call);
+  if (!secrets.some((secret) => raw.includes(secret))) return { ...call, raw };
   const clean = secrets.reduce((text, secret) => text.replaceAll(secret, '***'), raw);
-  return { ...(JSON.parse(clean) as typeof said), raw: clean };
+  return { ...(JSON.parse(clean) as typeof call), raw: clean };
 }
 
-/** An error that repeats the configured key tells it to nobody. */
+/** Masks the configured key in an error body. */
 function withoutKey(body: Buffer, key: string | null): Buffer {
   return key === null || !body.includes(key) ? body : Buffer.from(body.toString('utf8').replaceAll(key, '***'));
 }

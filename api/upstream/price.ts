@@ -1,4 +1,4 @@
-/** What a call used and what that costs. Unknown is null, never 0. */
+/** Token usage and cost of a call. Unknown is null, never 0. */
 import { isRecord } from '../../ingest/json.ts';
 import type { Price } from './settings.ts';
 

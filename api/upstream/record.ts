@@ -1,4 +1,4 @@
-/** What a call that went to a model server says, as drafts of events. Pure: ids and times are handed in. */
+/** A call to a model server as drafts of events. Pure: ids and times are arguments. */
 import type { TroupeError } from '../../errors.ts';
 import type { Content, Draft, Message } from '../../ingest/events.ts';
 import { anthropicChoice, fromAnthropic } from '../../ingest/formats/anthropic-blocks.ts';
@@ -7,7 +7,7 @@ import { given, isIdentifier, without } from '../../ingest/formats/native.ts';
 import { responseContent, responseInput } from '../../ingest/formats/openai-responses.ts';
 import { hashId, isRecord, sha256 } from '../../ingest/json.ts';
 import { type CallFrame, callDrafts, SOURCE } from '../gateway-record.ts';
-import { toolEmitter, toolsSaid } from '../gateway-tools.ts';
+import { toolEmitter, toolEvents } from '../gateway-tools.ts';
 import { costOf, usageOf } from './price.ts';
 import type { Upstream } from './settings.ts';
 
@@ -17,17 +17,17 @@ export type Kind = 'chat' | 'text' | 'responses' | 'messages' | 'embeddings';
 export type UpstreamCall = CallFrame & {
   readonly kind: Kind;
   readonly upstream: Pick<Upstream, 'name' | 'prices'>;
-  /** What the server calls the model. */
+  /** The server's name of the model. */
   readonly model: string;
   readonly request: Fields;
-  /** The answer, as far as there is one. */
+  /** The response, or the part of it that arrived. */
   readonly response: Fields | null;
   readonly status: number | null;
-  /** Why it is not whole: the connection, the caller, or the size. */
+  /** Why it is incomplete: the connection, the caller, or the size. */
   readonly error: TroupeError | null;
   readonly latencyMs: number;
   readonly firstTokenMs: number | null;
-  /** The canonical JSON of request and answer, where it is kept. */
+  /** The canonical JSON of request and response; null if it is not stored. */
   readonly raw: string | null;
   readonly flags: readonly string[];
 };
@@ -35,7 +35,7 @@ export type UpstreamCall = CallFrame & {
 /** The drafts of one call. */
 export function upstreamDrafts(call: UpstreamCall): Draft[] {
   const { kind, request, response, upstream, model, raw, error } = call;
-  const said = kind === 'responses' ? ofResponses(call) : ofChoices(kind === 'messages' ? asChat(call) : call);
+  const parts = kind === 'responses' ? ofResponses(call) : ofChoices(kind === 'messages' ? asChat(call) : call);
   const usage = usageOf(response?.usage);
   const price = upstream.prices[model] ?? upstream.prices[String(response?.model)] ?? null;
   const failure = failureOf(call);
@@ -48,13 +48,13 @@ export function upstreamDrafts(call: UpstreamCall): Draft[] {
   return callDrafts(call, {
     requested: {
       model: String(request.model),
-      input: said.input,
+      input: parts.input,
       ...given('tools', request.tools ?? undefined),
       params: without(request, 'messages', 'system', 'input', 'instructions', 'prompt', 'model', 'tools') ?? {},
       ...(flags.length > 0 ? { flags } : {}),
     },
     completed: {
-      choices: said.choices,
+      choices: parts.choices,
       ...(isTokenIds(response?.prompt_token_ids) ? { prompt_token_ids: response.prompt_token_ids } : {}),
       ...(isIdentifier(response?.id) ? { response_id: response.id } : {}),
       ...(typeof response?.model === 'string' ? { response_model: response.model } : {}),
@@ -67,7 +67,7 @@ export function upstreamDrafts(call: UpstreamCall): Draft[] {
       ...(artifact === null ? {} : { raw: { artifact_id: artifact } }),
       unmapped: { upstream: upstream.name, first_token_ms: call.firstTokenMs, status: call.status },
     },
-    beside: [...said.tools, ...(raw === null ? [] : [rawDraft(call, raw)])],
+    beside: [...parts.tools, ...(raw === null ? [] : [rawDraft(call, raw)])],
     outcome: error?.code === 'interrupted' ? 'aborted' : failure === null ? 'unknown' : 'error',
   });
 }
@@ -78,7 +78,7 @@ type AnswerParts = {
   readonly tools: readonly Draft[];
 };
 
-/** Chat and text completions, and what has no choices at all. */
+/** Chat and text completions, and responses without choices. */
 function ofChoices(call: UpstreamCall): AnswerParts {
   const { kind, request, response, completedAt } = call;
   const native = (Array.isArray(response?.choices) ? response.choices.filter(isRecord) : []).map((choice, i) => ({
@@ -99,24 +99,24 @@ function ofChoices(call: UpstreamCall): AnswerParts {
   const asking = native.filter((choice): choice is Fields & { readonly index: number; readonly message: ChatMessage } =>
     isMessage(choice.message),
   );
-  return { input, choices, tools: toolsSaid(placeOf(call), messages, asking, { source: SOURCE, completedAt }) };
+  return { input, choices, tools: toolEvents(placeOf(call), messages, asking, { source: SOURCE, completedAt }) };
 }
 
-/** A call of Anthropic's Messages API with its conversation and its answer as the chat interface has them. */
+/** A call of Anthropic's Messages API, with its conversation and response in the shapes of the chat interface. */
 function asChat(call: UpstreamCall): UpstreamCall {
   const { request, response } = call;
   const { messages, system } = withoutCacheMarks({ messages: request.messages, system: request.system }) as Fields;
-  const told = system == null ? [] : [{ role: 'system', content: system }];
-  const said = fromAnthropic(messages);
+  const instructions = system == null ? [] : [{ role: 'system', content: system }];
+  const converted = fromAnthropic(messages);
   const choice = response === null ? null : anthropicChoice(response);
   return {
     ...call,
-    request: { ...request, messages: [...told, ...(Array.isArray(said) ? said : [])] },
+    request: { ...request, messages: [...instructions, ...(Array.isArray(converted) ? converted : [])] },
     response: response === null ? null : { ...response, choices: choice === null ? [] : [choice] },
   };
 }
 
-/** Clients move their marks for a cache from call to call; what was said is the same. */
+/** Clients move their cache marks from call to call; the messages are the same without them. */
 function withoutCacheMarks(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withoutCacheMarks);
   if (!isRecord(value)) return value;
@@ -188,7 +188,7 @@ const placeOf = ({ episodeId, callId, context: { agent, turn } }: UpstreamCall) 
 
 const isMessage = (value: unknown): value is ChatMessage => badMessage(value, '') === null;
 
-/** A message that is none of the chat API's is kept as it came. */
+/** A message that is not of the chat API is stored unchanged, as raw content. */
 const asMessage = (value: unknown): Message =>
   isMessage(value) ? toMessage(value) : { role: 'unknown', content: [{ type: 'raw', content: value }] };
 
@@ -224,12 +224,12 @@ function tokensOf({ token_ids: ids, logprobs }: Fields): object {
   };
 }
 
-/** What went wrong; null where nothing did. */
+/** The error of the call; null if it succeeded. */
 function failureOf({ status, response, error }: UpstreamCall): object | null {
   if (error !== null) return { code: error.code, message: error.message, ...(status === null ? {} : { status }) };
-  const said = response?.error;
-  if ((status ?? 200) < 400 && said == null) return null;
-  const own = isRecord(said) ? said : { message: textIn(said) ?? null };
+  const reported = response?.error;
+  if ((status ?? 200) < 400 && reported == null) return null;
+  const own = isRecord(reported) ? reported : { message: textIn(reported) ?? null };
   return { code: 'upstream_error', status, ...own };
 }
 

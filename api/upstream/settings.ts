@@ -1,4 +1,4 @@
-/** Configured model servers: where they are, which models they answer for, what they cost. Addresses come from here and nowhere else. */
+/** Configured model servers: where they are, which models they serve, and their prices. Addresses come only from here. */
 import { got, TroupeError } from '../../errors.ts';
 import { isRecord } from '../../ingest/json.ts';
 
@@ -14,16 +14,16 @@ export type Upstream = {
   readonly name: string;
   /** Without a slash at its end. */
   readonly baseUrl: string;
-  /** What goes on for callers of ours; null where the server asks for none. */
+  /** The key that is sent for our callers; null if the server needs none. */
   readonly key: string | null;
-  /** Where the key stands: as a bearer in Authorization, or alone in x-api-key, as Anthropic has it. */
+  /** The header of the key: Authorization with a bearer token, or x-api-key, as Anthropic's API expects. */
   readonly keyHeader: (typeof KEY_HEADERS)[number];
-  /** Names, or beginnings of names that end with `*`. */
+  /** Names, or prefixes that end with `*`. */
   readonly models: readonly string[];
   readonly prices: Readonly<Record<string, Price>>;
   /** True: its name may lead to an address of a private network. */
   readonly isPrivate: boolean;
-  /** How long it may say nothing, in milliseconds. */
+  /** Timeout without data from it, in milliseconds. */
   readonly timeoutMs: number;
 };
 
@@ -121,16 +121,16 @@ const wrong = (field: string, expected: string, value: unknown): TroupeError =>
     got: got(value),
   });
 
-/** The configured key as a server wants it; nothing where there is none. */
+/** The header of the configured key; none if there is no key. */
 export function keyHeaders({ key, keyHeader }: Pick<Upstream, 'key' | 'keyHeader'>): Record<string, string> {
   if (key === null) return {};
   return keyHeader === 'x-api-key' ? { 'x-api-key': key } : { authorization: `Bearer ${key}` };
 }
 
-/** The version of Anthropic's API that is asked for where the caller names none. */
+/** The version of Anthropic's API for calls that name none. */
 export const ANTHROPIC_VERSION = '2023-06-01';
 
-/** Which server answers for a name, and what it calls the model. A listed name comes before `server/model`, that before a beginning. */
+/** The server of a model name, and its own name of the model. A listed name goes before `server/model`, and that before a prefix. */
 export function findUpstream(
   upstreams: readonly Upstream[],
   name: string,

@@ -1,4 +1,4 @@
-/** The configured model servers, with the connections to them and the names they answer for. */
+/** The configured model servers, with their connections and the names of their models. */
 import type { lookup as systemLookup } from 'node:dns';
 import { json } from 'node:stream/consumers';
 import { isRecord } from '../../ingest/json.ts';
@@ -8,16 +8,16 @@ import { ANTHROPIC_VERSION, findUpstream, keyHeaders, type Upstream } from './se
 export type Found = { readonly upstream: Upstream; readonly connection: Connection; readonly model: string };
 
 export type Upstreams = {
-  /** Who answers for a model name; null where nobody does. */
+  /** The server of a model name; null if there is none. */
   readonly find: (name: string) => Found | null;
-  /** Names that are answered, sorted: those that are listed, and what servers for other names say they have. */
+  /** Model names that are served, sorted: those of the setting, and those that servers for other names list. */
   readonly models: () => Promise<readonly string[]>;
   readonly close: () => void;
 };
 
-/** How long a server has to list its models, and how long that list is believed. */
+/** How long a server has to list its models, and how long that list is cached. */
 const PATIENCE_MS = 2_000;
-const BELIEVED_MS = 60_000;
+const CACHED_MS = 60_000;
 
 export function openUpstreams(list: readonly Upstream[], lookup?: typeof systemLookup): Upstreams {
   const connections = new Map(list.map((upstream) => [upstream.name, connectUpstream(upstream, lookup)]));
@@ -25,7 +25,7 @@ export function openUpstreams(list: readonly Upstream[], lookup?: typeof systemL
 
   const namesOf = (upstream: Upstream): Promise<readonly string[]> => {
     const before = known.get(upstream.name);
-    if (before && performance.now() - before.at < BELIEVED_MS) return before.names;
+    if (before && performance.now() - before.at < CACHED_MS) return before.names;
     const names = askNames(upstream, connections.get(upstream.name)!).catch(() => {
       known.delete(upstream.name);
       return [];

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { fixedSpeakers, post, type TestApp, testApp } from './support/app.ts';
+import { fixedPolicyServers, post, type TestApp, testApp } from './support/app.ts';
 
-const speakers = fixedSpeakers();
+const policyServers = fixedPolicyServers();
 let at: TestApp;
 beforeAll(async () => {
-  at = await testApp({ speakers });
+  at = await testApp({ policyServers });
   const maps = { candidate: { solver: { checkpoint_id: 'c-1', directory: '/c-1' } }, incumbent: {} };
   const row = 'insert into troupe.job_queue (job_id, kind, spec) values ($1, $2, $3)';
   await at.db.query(row, ['n-1/1/gate', 'play', JSON.stringify({ maps })]);
@@ -17,7 +17,7 @@ const asked = async (episode: string, model = 'policy:solver') => {
   const body = { model, messages: [{ role: 'user', content: '2 + 2?' }] };
   const url = `/e/${encodeURIComponent(episode)}/a/agent/v1/chat/completions`;
   expect((await post(at.app, body, {}, url)).statusCode).toBe(200);
-  return speakers.asked.at(-1)!.who;
+  return policyServers.asked.at(-1)!.who;
 };
 
 it('A policy answers an episode of a gate with the weights of its side, and every other one with what it serves', async () => {

@@ -6,14 +6,14 @@ import { type Db, openPool } from '../../store/db/pool.ts';
 import { judge, unjudged } from '../../store/judging/judge.ts';
 import { event } from '../store/support/events.ts';
 import { testServerUrl } from '../support/database.ts';
-import { fixedSpeakers, post, type TestApp, testApp } from './support/app.ts';
+import { fixedPolicyServers, post, type TestApp, testApp } from './support/app.ts';
 
 const CHAT = '/v1/chat/completions';
 const ask = { model: 'policy:solver', messages: [{ role: 'user', content: '2 + 2?' }] };
 
 let at: TestApp;
 beforeAll(async () => {
-  at = await testApp({ speakers: fixedSpeakers() });
+  at = await testApp({ policyServers: fixedPolicyServers() });
 });
 afterAll(() => at.close());
 

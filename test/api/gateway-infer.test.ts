@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { registeredSpeakers } from '../../api/speakers.ts';
+import { registeredPolicyServers } from '../../api/policy-servers.ts';
 import { registerProcess } from '../../store/jobs/processes.ts';
 import { saveCheckpointAt } from '../../trainer/checkpoints/checkpoint.ts';
 import { type InferServer, startInfer } from '../../trainer/sampling/infer.ts';
@@ -33,14 +33,14 @@ beforeAll(async () => {
   infer = await startInfer({ socket, threads: 1 }, Policy.load);
   await infer.load({ dir, name: 'team' });
   const { db, close } = await freshDatabase();
-  const speakers = registeredSpeakers(db, connectInfer);
+  const policyServers = registeredPolicyServers(db, connectInfer);
   const leave = await registerProcess(db, { processId: 'p', role: 'infer', policy: 'team', address: socket });
-  at = await testApp({ speakers });
+  at = await testApp({ policyServers });
   url = await at.app.listen({ host: '127.0.0.1', port: 0 });
   ends.push(
     () => at.close(),
     leave,
-    speakers.close,
+    policyServers.close,
     () => infer.close(),
     close,
   );

@@ -111,7 +111,7 @@ beforeAll(async () => {
   );
   const { db, close } = await freshDatabase();
   policy = await scriptedPolicy(db, { policy: 'team', say });
-  at = await testApp({ speakers: policy.speakers, upstreams });
+  at = await testApp({ policyServers: policy.policyServers, upstreams });
   ends.push(
     () => at.close(),
     policy.close,
@@ -392,7 +392,7 @@ describe('a server that speaks the Messages API', () => {
 it('takes an API key in x-api-key, and shows it to no server', async () => {
   const { db, close } = await freshDatabase();
   const { text: key } = await createKey(db, { name: 'anthropic', scopes: ['ingest'], expiresAt: null });
-  const locked = await testApp({ speakers: policy.speakers, keys: openKeyRing(db) });
+  const locked = await testApp({ policyServers: policy.policyServers, keys: openKeyRing(db) });
   const refused = await post(locked.app, ask(), {}, MESSAGES);
   expect([refused.statusCode, refused.json().error.type]).toEqual([401, 'authentication_error']);
   expect((await post(locked.app, ask(), { 'x-api-key': key }, MESSAGES)).statusCode).toBe(200);

@@ -28,7 +28,7 @@ const ends: (() => Promise<unknown>)[] = [];
 beforeAll(async () => {
   const { db, close } = await freshDatabase();
   policy = await scriptedPolicy(db, { policy: 'team', say });
-  at = await testApp({ speakers: policy.speakers });
+  at = await testApp({ policyServers: policy.policyServers });
   ends.push(() => at.close(), policy.close, close);
 });
 afterAll(async () => {

@@ -23,7 +23,7 @@ beforeAll(async () => {
   const upstreams = openUpstreams(servers);
   const { db, close } = await freshDatabase();
   policy = await scriptedPolicy(db, { policy: 'team', say: () => 'by the policy' });
-  at = await testApp({ speakers: policy.speakers, upstreams, routes: readRoutes(SETTING, servers) });
+  at = await testApp({ policyServers: policy.policyServers, upstreams, routes: readRoutes(SETTING, servers) });
   ends.push(
     () => at.close(),
     policy.close,

@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { registeredSpeakers } from '../../api/speakers.ts';
+import { registeredPolicyServers } from '../../api/policy-servers.ts';
 import { TroupeError } from '../../errors.ts';
 import { registerProcess } from '../../store/jobs/processes.ts';
 import type { SampleAsk } from '../../trainer/sampling/infer-wire.ts';
-import { fixedSpeakers, post, type TestApp, testApp } from './support/app.ts';
+import { fixedPolicyServers, post, type TestApp, testApp } from './support/app.ts';
 
 const CHAT = '/v1/chat/completions';
 const ask = (more: object = {}) => ({
@@ -21,10 +21,10 @@ const context = {
   'troupe-turn': '2',
 };
 
-const speakers = fixedSpeakers();
+const policyServers = fixedPolicyServers();
 let at: TestApp;
 beforeAll(async () => {
-  at = await testApp({ speakers });
+  at = await testApp({ policyServers });
 });
 afterAll(() => at.close());
 
@@ -66,7 +66,7 @@ describe('POST /v1/chat/completions', () => {
       token_ids: [11, 1],
     });
     expect(body.troupe.step_ids).toEqual([0, 1, 2].map((i) => `${body.troupe.call_id}/${i}`));
-    expect(speakers.asked.at(-1)).toMatchObject({
+    expect(policyServers.asked.at(-1)).toMatchObject({
       who: { kind: 'policy', name: 'solver' },
       ask: { n: 3, seed: 11, temperature: 0.7, max_tokens: 20, stop: ['X'] },
     });
@@ -221,7 +221,7 @@ describe('POST /v1/chat/completions', () => {
       n: null,
     };
     expect((await post(at.app, ask(more), context, CHAT)).statusCode).toBe(200);
-    expect(Object.keys(speakers.asked.at(-1)!.ask).sort()).toEqual(['messages', 'n', 'seed', 'temperature']);
+    expect(Object.keys(policyServers.asked.at(-1)!.ask).sort()).toEqual(['messages', 'n', 'seed', 'temperature']);
   });
 
   it('passes on how samples are to be drawn, and records it', async () => {
@@ -229,7 +229,7 @@ describe('POST /v1/chat/completions', () => {
     const more = { top_k: 40, top_p: 0.9, min_p: 0.05, logprobs: true, top_logprobs: 2, raw_logprobs: true };
     const body = (await post(at.app, ask({ ...more, seed: 3 }), headers, CHAT)).json();
     const { logprobs: _, ...passed } = more;
-    expect(speakers.asked.at(-1)!.ask).toMatchObject(passed);
+    expect(policyServers.asked.at(-1)!.ask).toMatchObject(passed);
     expect(body.choices[0].raw_logprobs).toEqual([-0.75, -0.5]);
     const best = [
       { token: 'bytes:\\xe2\\x80', token_id: 0, logprob: -0.5, bytes: [0xe2, 0x80] },
@@ -263,10 +263,10 @@ describe('POST /v1/chat/completions', () => {
     });
     let withdrawn = 0;
     const patient = await testApp({
-      speakers: {
+      policyServers: {
         models: async () => [],
         prompt: async () => ({ prompt_token_ids: [], model: 'solver', checkpoint: 'c-1' }),
-        speak: (_, __, { signal } = {}) =>
+        sample: (_, __, { signal } = {}) =>
           new Promise((_resolve, reject) => {
             asked();
             signal!.addEventListener('abort', () => {
@@ -302,11 +302,11 @@ describe('POST /v1/chat/completions', () => {
   it('withdraws nothing that was answered', async () => {
     const signals: AbortSignal[] = [];
     const other = await testApp({
-      speakers: {
-        ...speakers,
-        speak: (who, what, options) => {
+      policyServers: {
+        ...policyServers,
+        sample: (who, what, options) => {
           signals.push(options!.signal!);
-          return speakers.speak(who, what, options);
+          return policyServers.sample(who, what, options);
         },
       },
     });
@@ -333,7 +333,7 @@ describe('POST /v1/chat/completions', () => {
 
   it('answers even where nothing can be recorded, and says so', async () => {
     const away = await testApp({
-      speakers,
+      policyServers,
       log: {
         name: 'away',
         append: () => Promise.reject(new TroupeError('unreachable', 'away')),
@@ -351,7 +351,7 @@ describe('POST /v1/chat/completions', () => {
       release = () => resolve([]);
     });
     const slow = await testApp({
-      speakers,
+      policyServers,
       recordTimeoutMs: 50,
       log: { name: 'slow', append: () => hangs, close: async () => {} },
     });
@@ -363,9 +363,9 @@ describe('POST /v1/chat/completions', () => {
 
   it('records a call that no policy could answer, with its error', async () => {
     const silent = await testApp({
-      speakers: {
+      policyServers: {
         models: async () => [],
-        speak: () => Promise.reject(new TroupeError('unreachable', 'Nobody is there.')),
+        sample: () => Promise.reject(new TroupeError('unreachable', 'Nobody is there.')),
         prompt: () => Promise.reject(new TroupeError('unreachable', 'Nobody is there.')),
       },
     });
@@ -420,7 +420,7 @@ describe('POST /v1/completions', () => {
       },
       token_ids: [4, 1],
     });
-    expect(speakers.asked.at(-1)!.ask).toEqual({
+    expect(policyServers.asked.at(-1)!.ask).toEqual({
       prompt: 'one and one is',
       n: 2,
       temperature: 1,
@@ -450,7 +450,7 @@ describe('POST /v1/completions', () => {
   ])('takes the prompt %j, and sixteen tokens where none are said', async (prompt, passed) => {
     const answer = await post(at.app, text({ prompt }), context, TEXT);
     expect([answer.statusCode, answer.json().choices[0].logprobs]).toEqual([200, null]);
-    expect(speakers.asked.at(-1)!.ask).toMatchObject({ ...passed, max_tokens: 16 });
+    expect(policyServers.asked.at(-1)!.ask).toMatchObject({ ...passed, max_tokens: 16 });
   });
 
   it.each([
@@ -468,7 +468,7 @@ describe('POST /v1/completions', () => {
   });
 });
 
-describe('registered speakers', () => {
+describe('registered policy servers', () => {
   const talker = (id: string, sample: (ask: SampleAsk) => unknown) => ({
     closed: 0,
     sampled: [] as SampleAsk[],
@@ -494,8 +494,8 @@ describe('registered speakers', () => {
   it('ask the newest process of a policy, and the next one when it has gone', async () => {
     const clients = { '/old': talker('c-old', () => ({})), '/new': talker('c-new', () => ({})) };
     let leave = await registerProcess(at.db, { processId: 'p1', role: 'infer', policy: 'planner', address: '/old' });
-    const own = registeredSpeakers(at.db, (address) => clients[address as keyof typeof clients]);
-    expect((await own.speak({ kind: 'policy', name: 'planner' }, request)).checkpoint).toBe('c-old');
+    const own = registeredPolicyServers(at.db, (address) => clients[address as keyof typeof clients]);
+    expect((await own.sample({ kind: 'policy', name: 'planner' }, request)).checkpoint).toBe('c-old');
     expect(clients['/old'].sampled[0]).toEqual({ ...request, model: 'planner' });
     expect(await own.models()).toEqual(['checkpoint:c-old', 'policy:planner']);
 
@@ -503,9 +503,9 @@ describe('registered speakers', () => {
     await leave();
     leave = await registerProcess(at.db, { processId: 'p2', role: 'infer', policy: 'planner', address: '/new' });
     // The look-up that is still believed names only the process that went away.
-    expect((await own.speak({ kind: 'policy', name: 'planner' }, request)).checkpoint).toBe('c-new');
+    expect((await own.sample({ kind: 'policy', name: 'planner' }, request)).checkpoint).toBe('c-new');
     expect(clients['/old'].closed).toBe(1);
-    expect((await own.speak({ kind: 'checkpoint', name: 'c-new' }, request)).checkpoint).toBe('c-new');
+    expect((await own.sample({ kind: 'checkpoint', name: 'c-new' }, request)).checkpoint).toBe('c-new');
     await leave();
     own.close();
   });
@@ -515,23 +515,23 @@ describe('registered speakers', () => {
       throw new TroupeError('interrupted', 'withdrawn');
     });
     await registerProcess(at.db, { processId: 'p5', role: 'infer', policy: 'quiet', address: '/quiet' });
-    const own = registeredSpeakers(at.db, () => client);
+    const own = registeredPolicyServers(at.db, () => client);
     const { signal } = new AbortController();
-    await expect(own.speak({ kind: 'policy', name: 'quiet' }, request, { signal })).rejects.toMatchObject({
+    await expect(own.sample({ kind: 'policy', name: 'quiet' }, request, { signal })).rejects.toMatchObject({
       code: 'interrupted',
     });
     expect(client.signals).toEqual([signal]);
   });
 
   it('tell a policy that is not running from one that does not exist', async () => {
-    const own = registeredSpeakers(at.db, gone);
+    const own = registeredPolicyServers(at.db, gone);
     await registerProcess(at.db, { processId: 'p3', role: 'infer', policy: 'asleep', address: '/asleep' });
-    await expect(own.speak({ kind: 'policy', name: 'asleep' }, request)).rejects.toMatchObject({
+    await expect(own.sample({ kind: 'policy', name: 'asleep' }, request)).rejects.toMatchObject({
       code: 'unreachable',
       detail: { hint: 'Start it with: troupe run infer --policy asleep' },
     });
-    await expect(own.speak({ kind: 'policy', name: 'nobody' }, request)).rejects.toMatchObject({ code: 'not_found' });
-    await expect(own.speak({ kind: 'checkpoint', name: 'nobody' }, request)).rejects.toMatchObject({
+    await expect(own.sample({ kind: 'policy', name: 'nobody' }, request)).rejects.toMatchObject({ code: 'not_found' });
+    await expect(own.sample({ kind: 'checkpoint', name: 'nobody' }, request)).rejects.toMatchObject({
       code: 'not_found',
     });
   });
@@ -541,8 +541,8 @@ describe('registered speakers', () => {
       throw new TroupeError('input_refused', 'too long', { field: 'prompt' });
     });
     await registerProcess(at.db, { processId: 'p4', role: 'infer', policy: 'strict', address: '/strict' });
-    const own = registeredSpeakers(at.db, () => refusing);
-    await expect(own.speak({ kind: 'policy', name: 'strict' }, request)).rejects.toMatchObject({
+    const own = registeredPolicyServers(at.db, () => refusing);
+    await expect(own.sample({ kind: 'policy', name: 'strict' }, request)).rejects.toMatchObject({
       code: 'input_refused',
     });
     expect(refusing.sampled).toHaveLength(1);

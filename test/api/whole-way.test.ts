@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { buildApp } from '../../api/app.ts';
 import { openKeyRing } from '../../api/key-ring.ts';
+import { registeredPolicyServers } from '../../api/policy-servers.ts';
 import { serve } from '../../api/serve.ts';
-import { registeredSpeakers } from '../../api/speakers.ts';
 import { fileArtifacts } from '../../ingest/artifacts.ts';
 import { postgresBook, postgresLog } from '../../ingest/log/postgres.ts';
 import { registerProcess } from '../../store/jobs/processes.ts';
@@ -33,13 +33,13 @@ beforeAll(async () => {
   const server = await startInfer({ socket, threads: 1 }, Policy.load);
   await server.load({ dir: checkpoint.dir, name: 'team' });
   const leave = await registerProcess(db, { processId: 'infer-1', role: 'infer', policy: 'team', address: socket });
-  const speakers = registeredSpeakers(db, connectInfer);
+  const policyServers = registeredPolicyServers(db, connectInfer);
   const app = await buildApp({
     db,
     log: postgresLog(db),
     book: postgresBook(db),
     artifacts: fileArtifacts(join(root, 'artifacts')),
-    speakers,
+    policyServers,
     keys: openKeyRing(db),
     project: 'test',
     version: '0.0.0',
@@ -49,7 +49,7 @@ beforeAll(async () => {
   ends.push(
     listening.close,
     leave,
-    async () => speakers.close(),
+    async () => policyServers.close(),
     () => server.close(),
     database.close,
   );

@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
 import { type AppOptions, buildApp } from '../../../api/app.ts';
 import { openKeyRing } from '../../../api/key-ring.ts';
-import type { Speakers, Spoken } from '../../../api/speakers.ts';
-import { unknownModel } from '../../../api/speakers.ts';
+import type { OwnModel, PolicyServers } from '../../../api/policy-servers.ts';
+import { unknownModel } from '../../../api/policy-servers.ts';
 import { fileArtifacts } from '../../../ingest/artifacts.ts';
 import { postgresBook, postgresLog } from '../../../ingest/log/postgres.ts';
 import { openReader } from '../../../store/db/reader.ts';
@@ -28,7 +28,7 @@ export async function testApp(options: Partial<AppOptions> = {}): Promise<TestAp
     log: postgresLog(db),
     book: postgresBook(db),
     artifacts: fileArtifacts(join(tmpdir(), 'troupe-test-artifacts')),
-    speakers: fixedSpeakers(),
+    policyServers: fixedPolicyServers(),
     keys: openKeyRing(db),
     reader: () => {
       reader ??= openReader({ ...database, embedded: true });
@@ -58,13 +58,15 @@ export async function testApp(options: Partial<AppOptions> = {}): Promise<TestAp
 const tokenText = (id: number): string => (id === 0 ? 'bytes:\\xe2\\x80' : ` é${id}`);
 
 /** Speaks for `policy:solver`: choice i of a request has the tokens [seed, i] and says so. Keeps what it was asked. */
-export function fixedSpeakers(): Speakers & { readonly asked: { readonly who: Spoken; readonly ask: SampleAsk }[] } {
-  const asked: { who: Spoken; ask: SampleAsk }[] = [];
+export function fixedPolicyServers(): PolicyServers & {
+  readonly asked: { readonly who: OwnModel; readonly ask: SampleAsk }[];
+} {
+  const asked: { who: OwnModel; ask: SampleAsk }[] = [];
   return {
     asked,
     models: async () => ['checkpoint:c-1', 'policy:solver'],
     prompt: async () => ({ prompt_token_ids: [7, 8, 9], model: 'solver', checkpoint: 'c-1' }),
-    speak: async (who, ask): Promise<SampleAnswer> => {
+    sample: async (who, ask): Promise<SampleAnswer> => {
       asked.push({ who, ask });
       if (who.name !== 'solver' && who.name !== 'c-1')
         throw unknownModel(`${who.kind}:${who.name}`, ['checkpoint:c-1', 'policy:solver']);

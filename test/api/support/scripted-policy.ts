@@ -5,7 +5,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { registeredSpeakers, type Speakers } from '../../../api/speakers.ts';
+import { type PolicyServers, registeredPolicyServers } from '../../../api/policy-servers.ts';
 import type { Db } from '../../../store/db/pool.ts';
 import { registerProcess } from '../../../store/jobs/processes.ts';
 import { newModelDirectory } from '../../../trainer/models/model-directory.ts';
@@ -17,7 +17,7 @@ import { trainBpe } from '../../../trainer/tokens/tokenizer-training.ts';
 import { tinyConfig } from '../../trainer/tiny-checkpoint.ts';
 
 export type ScriptedPolicy = {
-  readonly speakers: Speakers;
+  readonly policyServers: PolicyServers;
   readonly tokenizer: Tokenizer;
   readonly checkpoint: string;
   /** Takes the process away; it can be started again. */
@@ -76,15 +76,15 @@ export async function scriptedPolicy(
     };
   };
   await start();
-  const speakers = registeredSpeakers(db, connectInfer);
+  const policyServers = registeredPolicyServers(db, connectInfer);
   return {
-    speakers,
+    policyServers,
     tokenizer,
     checkpoint: id,
     start,
     stop: () => stop(),
     close: async () => {
-      speakers.close();
+      policyServers.close();
       await stop();
       await rm(root, { recursive: true, force: true });
     },

@@ -1,6 +1,6 @@
 /**
- * The book of counts where the log lies outside the database: a database that is away must not stop what the log can take. A report waits
- * for it a moment; then it is kept in memory and written when the database is back.
+ * The buffered ingest ledger, for a log outside the database: an unreachable database must not stop ingestion. A report waits for the
+ * database a moment; then it is buffered in memory and written when the database is back.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { TroupeError } from '../errors.ts';
@@ -8,21 +8,21 @@ import type { DoorBook, DoorReport } from '../ingest/log/log.ts';
 import { isTransient } from '../store/db/faults.ts';
 import { processLog } from './log.ts';
 
-export type PatientBook = DoorBook & {
-  /** Waits until everything is written, or so long; returns how many reports were not. */
+export type BufferedLedger = DoorBook & {
+  /** Waits until everything is written, or for the timeout; returns how many reports were not. */
   readonly settle: (ms: number) => Promise<number>;
 };
 
 export type PatientBookOptions = {
-  /** How long a report waits for the database before its sender is answered. */
+  /** How long a report waits for the database before its sender gets the response. */
   readonly waitMs?: number;
-  /** Bytes of refused records that are kept at most; beyond it a report with refusals is refused as `busy`. */
+  /** Limit of buffered rejected records, in bytes; beyond it a report with rejections throws `busy`. */
   readonly maxBytes?: number;
 };
 
 const RETRY_MS = { least: 100, most: 3000 };
 
-export function patientBook(book: DoorBook, options: PatientBookOptions = {}): PatientBook {
+export function bufferedLedger(book: DoorBook, options: PatientBookOptions = {}): BufferedLedger {
   const { waitMs = 1000, maxBytes = 64 * 1024 * 1024 } = options;
   let waiting: DoorReport[] = [];
   let bytes = 0;
@@ -40,7 +40,7 @@ export function patientBook(book: DoorBook, options: PatientBookOptions = {}): P
         if (!isTransient(error)) {
           waiting = waiting.slice(1);
           bytes -= weightOf(report);
-          processLog().error({ err: error }, 'The counts of a request were not kept.');
+          processLog().error({ err: error }, 'The counts of a request were not stored.');
           continue;
         }
         await sleep(pause, undefined, { ref: false });
@@ -56,10 +56,10 @@ export function patientBook(book: DoorBook, options: PatientBookOptions = {}): P
       if (bytes > 0 && weight > 0 && bytes + weight > maxBytes)
         throw new TroupeError(
           'busy',
-          'The database is away, and more refused records wait for it than are kept; try again in a moment.',
+          'The database cannot be reached, and the buffer of rejected records is full; try again in a moment.',
         );
       const behind = waiting.length > 0;
-      // Clean requests are many: their counts are one report, however long the database is away.
+      // Clean requests are many: their counts are one report, however long the database cannot be reached.
       const last = behind && weight === 0 ? waiting.findIndex((one, i) => i > 0 && sameDoor(one, report)) : -1;
       if (last > 0) waiting = waiting.with(last, sum(waiting[last]!, report));
       else waiting.push(report);

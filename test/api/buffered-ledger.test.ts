@@ -1,6 +1,6 @@
 /** The book of counts beside a log outside the database: the database may be away, and nothing that waits is unbounded. */
 import { describe, expect, it } from 'vitest';
-import { patientBook } from '../../api/patient-book.ts';
+import { bufferedLedger } from '../../api/buffered-ledger.ts';
 import { TroupeError } from '../../errors.ts';
 import type { DeadLetter, DoorReport } from '../../ingest/log/log.ts';
 
@@ -32,14 +32,14 @@ const received = (kept: readonly DoorReport[]): number => kept.reduce((sum, one)
 describe('A patient book', () => {
   it('has written a report before it answers while the database is there', async () => {
     const { kept, book } = flaky();
-    const patient = patientBook(book);
+    const patient = bufferedLedger(book);
     await patient.report(report(3, [letter(1)]));
     expect(kept).toEqual([report(3, [letter(1)])]);
   });
 
   it('answers without the database, and writes every count and letter when it is back, once', async () => {
     const { kept, state, book } = flaky();
-    const patient = patientBook(book, { waitMs: 20 });
+    const patient = bufferedLedger(book, { waitMs: 20 });
     state.away = true;
     for (let i = 0; i < 50; i++) await patient.report(report(2));
     await patient.report(report(1, [letter(5)]));
@@ -55,7 +55,7 @@ describe('A patient book', () => {
 
   it('refuses as busy what is more than it may keep, and takes clean counts all the same', async () => {
     const { state, book } = flaky();
-    const patient = patientBook(book, { waitMs: 1, maxBytes: 5000 });
+    const patient = bufferedLedger(book, { waitMs: 1, maxBytes: 5000 });
     state.away = true;
     await patient.report(report(1, [letter(4000)]));
     await expect(patient.report(report(1, [letter(4000)]))).rejects.toMatchObject({ code: 'busy' });

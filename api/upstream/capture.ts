@@ -1,4 +1,4 @@
-/** What is heard of an answer while it is passed on: as much of it as is kept for the record, and when its first output came. */
+/** Captures a response for the record while it is passed on, up to a size limit, with the time of its first output. */
 import type { IncomingHttpHeaders } from 'node:http';
 import { promisify } from 'node:util';
 import { brotliDecompress, gunzip, inflate } from 'node:zlib';
@@ -7,18 +7,18 @@ import { type Assembler, chunks, messageEvents, responseEvents, wholeOnly } from
 import { eventStream } from './event-stream.ts';
 import type { Kind } from './record.ts';
 
-export type Heard = {
+export type CapturedAnswer = {
   readonly response: Record<string, unknown> | null;
-  /** The text of an answer that is no JSON object. */
+  /** The text of a response that is not a JSON object. */
   readonly text: string | null;
-  /** Whether the rest was too much to keep. */
+  /** Whether the response was larger than the limit. */
   readonly cut: boolean;
   readonly firstTokenMs: number | null;
 };
 
-export type Ear = {
-  readonly hear: (chunk: Uint8Array) => void;
-  readonly heard: () => Promise<Heard>;
+export type Capture = {
+  readonly add: (chunk: Uint8Array) => void;
+  readonly result: () => Promise<CapturedAnswer>;
 };
 
 const assembled: Readonly<Record<Kind, () => Assembler>> = {
@@ -29,12 +29,12 @@ const assembled: Readonly<Record<Kind, () => Assembler>> = {
   embeddings: wholeOnly,
 };
 
-/** Whether the answer comes as events. */
+/** Whether the response is a stream of server-sent events. */
 export const isStream = (headers: IncomingHttpHeaders): boolean =>
   (headers['content-type'] ?? '').trim().toLowerCase().startsWith('text/event-stream');
 
-/** An ear for one answer. It keeps at most `limit` bytes; `elapsed` is the time since the call began, in milliseconds. */
-export function listen(kind: Kind, headers: IncomingHttpHeaders, limit: number, elapsed: () => number): Ear {
+/** Captures one response. It stores at most `limit` bytes; `elapsed` is the time since the call began, in milliseconds. */
+export function captureAnswer(kind: Kind, headers: IncomingHttpHeaders, limit: number, elapsed: () => number): Capture {
   let size = 0;
   let first: number | null = null;
   const fits = (chunk: Uint8Array): boolean => {
@@ -44,22 +44,22 @@ export function listen(kind: Kind, headers: IncomingHttpHeaders, limit: number, 
   if (isStream(headers) && encodingOf(headers) === 'identity') {
     const events = eventStream();
     const assembler = assembled[kind]();
-    const hear = (chunk: Uint8Array) => {
+    const add = (chunk: Uint8Array) => {
       if (!fits(chunk)) return;
       for (const data of events.take(chunk)) {
         const parsed = data === '[DONE]' ? null : parseRecord(data);
         if (parsed && 'value' in parsed && assembler.take(parsed.value)) first ??= elapsed();
       }
     };
-    const heard = async () => ({ response: assembler.body(), text: null, cut: size > limit, firstTokenMs: first });
-    return { hear, heard };
+    const result = async () => ({ response: assembler.body(), text: null, cut: size > limit, firstTokenMs: first });
+    return { add, result };
   }
   const kept: Uint8Array[] = [];
   return {
-    hear: (chunk) => {
+    add: (chunk) => {
       if (fits(chunk)) kept.push(chunk);
     },
-    heard: async () => {
+    result: async () => {
       if (size > limit) return { response: null, text: null, cut: true, firstTokenMs: null };
       const text = await inflated(Buffer.concat(kept), encodingOf(headers), limit);
       const parsed = text === null ? null : parseRecord(text);
@@ -74,7 +74,7 @@ const encodingOf = (headers: IncomingHttpHeaders): string =>
 
 const inflaters = { gzip: promisify(gunzip), br: promisify(brotliDecompress), deflate: promisify(inflate) } as const;
 
-/** Null where it cannot be read. */
+/** Null if it cannot be decompressed. */
 async function inflated(body: Buffer, encoding: string, limit: number): Promise<string | null> {
   if (encoding === 'identity') return body.toString('utf8');
   if (!Object.hasOwn(inflaters, encoding)) return null;

@@ -1,6 +1,6 @@
 /**
- * Who speaks for a model name. Sampling processes register in the database under the policy they speak for; here they are looked
- * up, connected to once, and looked up again when one has gone.
+ * The sampling processes that serve the project's models. Each registers in the database under its policy. They are looked up and
+ * connected to once, and looked up again when a connection fails.
  */
 import { got, TroupeError } from '../errors.ts';
 import type { Db } from '../store/db/pool.ts';
@@ -8,42 +8,42 @@ import { type NotNull, query, rowsOf, scalarOf, sql } from '../store/db/query.ts
 import type { InferClient } from '../trainer/sampling/infer-client.ts';
 import type { PromptAnswer, PromptAsk, SampleAnswer, SampleAsk } from '../trainer/sampling/infer-wire.ts';
 
-/** An own model, as requests name it: the weights a policy has now, or one checkpoint. */
-export type Spoken = { readonly kind: 'policy' | 'checkpoint'; readonly name: string };
+/** A model of this project, as requests name it: the current weights of a policy, or one checkpoint. */
+export type OwnModel = { readonly kind: 'policy' | 'checkpoint'; readonly name: string };
 
-export type SpeakOptions = { readonly signal?: AbortSignal };
+export type SampleOptions = { readonly signal?: AbortSignal };
 
-export type Speakers = {
+export type PolicyServers = {
   /**
-   * Samples of one request. Throws `not_found` for a name nobody has, `unreachable` where nobody speaks for it now, and
-   * `interrupted` once `signal` is aborted; the process then draws no more for it.
+   * Samples of one request. Throws `not_found` for an unknown name, `unreachable` if no process serves it now, and `interrupted`
+   * once `signal` is aborted; the process then stops sampling for it.
    */
-  readonly speak: (who: Spoken, ask: SampleAsk, options?: SpeakOptions) => Promise<SampleAnswer>;
-  /** Token ids of a prompt, as the model would read it. Throws `not_found` and `unreachable` as `speak` does. */
-  readonly prompt: (who: Spoken, ask: PromptAsk) => Promise<PromptAnswer>;
-  /** Names that are answered now, such as `policy:solver`, sorted. */
+  readonly sample: (who: OwnModel, ask: SampleAsk, options?: SampleOptions) => Promise<SampleAnswer>;
+  /** Token ids of a prompt, after the chat template. Throws `not_found` and `unreachable` as `sample` does. */
+  readonly prompt: (who: OwnModel, ask: PromptAsk) => Promise<PromptAnswer>;
+  /** Names that are served now, such as `policy:solver`, sorted. */
   readonly models: () => Promise<readonly string[]>;
 };
 
-export type SpeakerClient = Pick<InferClient, 'sample' | 'prompt' | 'status' | 'close'>;
+export type SamplingClient = Pick<InferClient, 'sample' | 'prompt' | 'status' | 'close'>;
 
 type Registered = { readonly policy: string; readonly address: string };
 
-/** A process that has not been heard of for so long is not asked. */
+/** A process whose last heartbeat is older than this is skipped. */
 const HEARTBEAT = '15 seconds';
-/** How long a look-up is believed; a process that has gone is noticed at once, because it does not answer. */
-const BELIEVED_MS = 1000;
+/** How long a look-up is cached. A process that has stopped is noticed at once: its connection fails. */
+const CACHED_MS = 1000;
 
-export function registeredSpeakers(
+export function registeredPolicyServers(
   db: Pick<Db, 'query'>,
-  connect: (address: string) => SpeakerClient,
-): Speakers & { readonly close: () => void } {
-  const clients = new Map<string, SpeakerClient>();
+  connect: (address: string) => SamplingClient,
+): PolicyServers & { readonly close: () => void } {
+  const clients = new Map<string, SamplingClient>();
   let known: { readonly at: number; readonly processes: Promise<readonly Registered[]> } | null = null;
 
   const processes = (fresh: boolean): Promise<readonly Registered[]> => {
     const now = performance.now();
-    if (known && !fresh && now - known.at < BELIEVED_MS) return known.processes;
+    if (known && !fresh && now - known.at < CACHED_MS) return known.processes;
     const asked = lookUp(db);
     known = { at: now, processes: asked };
     asked.then(
@@ -63,7 +63,7 @@ export function registeredSpeakers(
     }
   };
 
-  const clientAt = (address: string): SpeakerClient => {
+  const clientAt = (address: string): SamplingClient => {
     let client = clients.get(address);
     if (!client) {
       client = connect(address);
@@ -72,10 +72,10 @@ export function registeredSpeakers(
     return client;
   };
 
-  /** Tries each process that may speak for the name, the newest first; undefined where none of them is there. */
+  /** Tries each process that may serve the name, the newest first; undefined if none can be reached. */
   const attempt = async <T>(
-    who: Spoken,
-    ask: (client: SpeakerClient, model: string) => Promise<T>,
+    who: OwnModel,
+    ask: (client: SamplingClient, model: string) => Promise<T>,
     fresh: boolean,
   ): Promise<T | undefined> => {
     for (const { policy, address } of await processes(fresh)) {
@@ -103,16 +103,16 @@ export function registeredSpeakers(
     return [...names].sort();
   };
 
-  const answered = async <T>(who: Spoken, ask: (client: SpeakerClient, model: string) => Promise<T>): Promise<T> => {
-    // With the same seed a question can be asked again without harm, so one that was cut off is asked once more.
+  const answered = async <T>(who: OwnModel, ask: (client: SamplingClient, model: string) => Promise<T>): Promise<T> => {
+    // A seeded request can be repeated without harm, so one that was cut off is sent once more.
     const answer = (await attempt(who, ask, false)) ?? (await attempt(who, ask, true));
     if (answer !== undefined) return answer;
-    throw await silence(db, who, await models());
+    throw await unserved(db, who, await models());
   };
 
   return {
     models,
-    speak: (who, ask, options = {}) => answered(who, (client, model) => client.sample({ ...ask, model }, options)),
+    sample: (who, ask, options = {}) => answered(who, (client, model) => client.sample({ ...ask, model }, options)),
     prompt: (who, ask) => answered(who, (client, model) => client.prompt({ ...ask, model })),
     close: () => forget(new Set()),
   };
@@ -134,13 +134,17 @@ async function lookUp(db: Pick<Db, 'query'>): Promise<readonly Registered[]> {
   );
 }
 
-async function modelWith(client: SpeakerClient, checkpoint: string): Promise<string | null> {
+async function modelWith(client: SamplingClient, checkpoint: string): Promise<string | null> {
   const { models } = await client.status();
   return models.find((model) => model.checkpoint === checkpoint)?.name ?? null;
 }
 
-/** Nobody answered: is the name unknown, or is its process away? */
-async function silence(db: Pick<Db, 'query'>, { kind, name }: Spoken, models: readonly string[]): Promise<TroupeError> {
+/** The error for a name that no process serves: `unreachable` if the name is known, otherwise `not_found`. */
+async function unserved(
+  db: Pick<Db, 'query'>,
+  { kind, name }: OwnModel,
+  models: readonly string[],
+): Promise<TroupeError> {
   const one = sql.lit(1).as('one');
   const checkpoints = query.selectFrom('facts.checkpoints').select(one);
   const places =
@@ -164,7 +168,7 @@ async function silence(db: Pick<Db, 'query'>, { kind, name }: Spoken, models: re
       kind === 'policy'
         ? `Start it with: troupe run infer --policy ${name}`
         : 'Start a policy with it: troupe run infer --policy NAME --model DIR';
-    return new TroupeError('unreachable', `No process speaks for ${kind}:${name} now.`, {
+    return new TroupeError('unreachable', `No process serves ${kind}:${name} now.`, {
       field: 'model',
       got: `${kind}:${name}`,
       expected: answered,
@@ -174,13 +178,13 @@ async function silence(db: Pick<Db, 'query'>, { kind, name }: Spoken, models: re
   return unknownModel(`${kind}:${name}`, models);
 }
 
-/** The answer to a model name that nobody has, with those that are answered. */
+/** The error for an unknown model name. It lists the models that are served now. */
 export const unknownModel = (model: unknown, models: readonly string[]): TroupeError => {
   const names = models.length === 0 ? 'none' : models.join(', ');
-  return new TroupeError('not_found', `There is no model ${got(model)}; answered now: ${names}.`, {
+  return new TroupeError('not_found', `There is no model ${got(model)}; served now: ${names}.`, {
     field: 'model',
     expected: models.length === 0 ? 'policy:NAME or checkpoint:ID' : names,
     got: got(model),
-    hint: 'A policy is answered while its process runs: troupe run infer --policy NAME.',
+    hint: 'A policy is served while its process runs: troupe run infer --policy NAME.',
   });
 };
