@@ -8,7 +8,7 @@ import { type Filter, looksAt, lowerFilter, parseFilter } from '../store/select.
 import { say } from './output.ts';
 
 /**
- * Reads the filter, and says on standard error which of its values nothing has, and where it matches no episode.
+ * Reads the filter, and warns on standard error about values that nothing has, and about a filter that matches no episode.
  * @param option name of the option, for errors
  * @throws TroupeError `usage` where it looks at single steps or is no JSON, `recipe_invalid` with the place of what is wrong
  */

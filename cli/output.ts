@@ -27,7 +27,7 @@ let tell = (text: string, _level: Level): void => {
 
 export const say = (text: string, level: Level = 'info'): void => tell(text, level);
 
-/** Sends what `say` gets elsewhere: the log of a process is read by programs. */
+/** Redirects the output of `say`: the log of a process is read by programs. */
 export function sayTo(log: (text: string, level: Level) => void): void {
   tell = log;
 }

@@ -2,7 +2,7 @@
 import { closeSync, fstatSync, openSync, renameSync, rmSync, writeSync } from 'node:fs';
 
 export type RotatedFile = {
-  /** Appends one line. Never throws: `onTrouble` gets what the disk said. */
+  /** Appends one line. Never throws: `onTrouble` gets the error of the disk. */
   readonly write: (line: string) => void;
 };
 

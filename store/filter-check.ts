@@ -1,4 +1,4 @@
-/** What of a filter can be said only with the tables at hand: which judgements its methods mean, and which of its values occur nowhere. */
+/** Checks of a filter that need the tables: which judgements its methods mean, and which of its values occur nowhere. */
 import { type ChosenMethod, chooseMethod, judgedMethods } from './datasets/chosen-methods.ts';
 import type { Session } from './db/pool.ts';
 import { firstOf, query, rowsOf, type SqlBool, sql } from './db/query.ts';

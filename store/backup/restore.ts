@@ -21,7 +21,7 @@ export type RestoreReport = {
   readonly files: number;
 };
 
-/** What a backup says of itself, read from its beginning. @throws TroupeError `not_found`, `dataset_damaged`, `schema_newer` */
+/** The manifest of a backup, read from its beginning. @throws TroupeError `not_found`, `dataset_damaged`, `schema_newer` */
 export async function readManifest(file: string): Promise<BackupManifest> {
   const entries = entriesIn(file);
   try {
@@ -71,14 +71,14 @@ export async function restoreBackup(
     const report = await db.transaction(async (tx) => {
       const hash = createHash('sha256');
       let bytes = 0;
-      const heard = (piece: Buffer): void => {
+      const onBytes = (piece: Buffer): void => {
         hash.update(piece);
         bytes += piece.length;
         onProgress?.(bytes);
       };
       const entries = entriesIn(file);
       const first = (await entries.next()).value ?? null;
-      const manifest = await manifestIn(first, heard);
+      const manifest = await manifestIn(first, onBytes);
       await makeEmpty(tx, manifest);
       // The lock on the tables keeps others out; what is there is of a restore that was killed.
       await rm(aside, { recursive: true, force: true });
@@ -98,9 +98,9 @@ export async function restoreBackup(
           const table = name.slice(TABLES.length, name.lastIndexOf('/'));
           const listed = columns.get(table);
           if (listed === undefined) throw damaged(`it has rows of ${got(table)}, a table that it does not list`);
-          rows[table]! += await tx.copyIn(`copy ${table} (${listed}) from stdin`, tee(content, heard));
+          rows[table]! += await tx.copyIn(`copy ${table} (${listed}) from stdin`, tee(content, onBytes));
         } else if (isFileName(name)) {
-          await writeFile(join(aside, name.slice(FILES.length)), tee(content, heard));
+          await writeFile(join(aside, name.slice(FILES.length)), tee(content, onBytes));
           files.push(name.slice(FILES.length));
         } else throw damaged(`it has an entry ${got(name)}`);
       }
@@ -145,12 +145,12 @@ function entriesIn(file: string): AsyncGenerator<Entry, void, undefined> {
   return entriesOf(bytes());
 }
 
-/** The first entry. `heard` gets its bytes, after its name and size. */
-async function manifestIn(entry: Entry | null, heard?: (piece: Buffer) => void): Promise<BackupManifest> {
+/** The first entry. `onBytes` gets its bytes, after its name and size. */
+async function manifestIn(entry: Entry | null, onBytes?: (piece: Buffer) => void): Promise<BackupManifest> {
   if (entry?.name !== MANIFEST) throw damaged(`it should begin with ${MANIFEST}, and begins with ${got(entry?.name)}`);
   const content = await bytesOf(entry.content);
-  heard?.(Buffer.from(`${entry.name}\n${entry.size}\n`));
-  heard?.(content);
+  onBytes?.(Buffer.from(`${entry.name}\n${entry.size}\n`));
+  onBytes?.(content);
   const manifest = JSON.parse(content.toString()) as BackupManifest;
   if (manifest.format !== 1)
     throw new TroupeError(
@@ -263,9 +263,9 @@ async function bytesOf(content: AsyncIterable<Buffer>): Promise<Buffer> {
   return Buffer.concat(pieces);
 }
 
-async function* tee(content: AsyncIterable<Buffer>, heard: (piece: Buffer) => void): AsyncGenerator<Buffer> {
+async function* tee(content: AsyncIterable<Buffer>, onBytes: (piece: Buffer) => void): AsyncGenerator<Buffer> {
   for await (const piece of content) {
-    heard(piece);
+    onBytes(piece);
     yield piece;
   }
 }

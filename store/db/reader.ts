@@ -86,7 +86,7 @@ async function logIn(
   return address;
 }
 
-/** What a caller is told whose text must not run with the rights of the server's user. */
+/** The error for a caller whose text must not run with the rights of the server's user. */
 export const noReader = (): TroupeError =>
   new TroupeError('sql_refused', 'SQL needs a login of its own in the database here, and none could be made.', {
     hint: "Give the database's user CREATEROLE and a password in DATABASE_URL. `troupe sql` works without.",

@@ -4,7 +4,7 @@ import type { Session } from '../db/pool.ts';
 import { type Compilable, query, rowsOf, sql } from '../db/query.ts';
 import { type Link, type Outlined, outline, type Thing } from './outline.ts';
 
-/** Things of one kind that are read of one episode; of more, the answer says so. */
+/** Things of one kind that are read of one episode; if there are more, the result is marked. */
 export const MOST_THINGS = 100_000;
 
 /** The outline of an episode, and the kinds of which it has more than {@link MOST_THINGS}. With `tokens` their bytes count too. */

@@ -73,7 +73,7 @@ export type Evidence = {
   readonly capital: number | null;
   readonly needed: number;
   readonly fell: boolean;
-  /** Why nothing can be said; null where it can. */
+  /** Why there is no result; null if there is one. */
   readonly lacks: string | null;
 };
 
@@ -82,7 +82,7 @@ const SEED = 0;
 const LEAST_BOUND = 0.001;
 
 /**
- * What live episodes say so far.
+ * The evidence of live episodes so far.
  * @param before those that the map before the release answered
  * @param after those of the release, in the order in which they ended
  * @returns `fell` with a chance of at most 1 − level, over all looks together, where the mean fell by no more than `fall`: half of it for the
@@ -150,7 +150,7 @@ function taskMeans(units: readonly LiveUnit[]): number[] {
 export type WatchReport = {
   readonly format: 'troupe-watch/1';
   readonly release_id: string;
-  /** `watching` until it ends. `held`: its time was over without a fall; `no_data`: without enough to say so. */
+  /** `watching` until it ends. `held`: the time ended without a fall; `no_data`: without enough data. */
   readonly outcome: 'watching' | 'held' | 'fell' | 'superseded' | 'no_data';
   readonly reason: string;
   readonly rules: Watched;
@@ -159,7 +159,7 @@ export type WatchReport = {
   readonly rollback: { readonly release_id: string; readonly back_to: string } | null;
 };
 
-/** What the evidence says in a sentence. */
+/** The evidence in a sentence. */
 export function evidenceText({ metric, fall, level }: Watched, evidence: Evidence): string {
   const { before, after, reference, capital, needed } = evidence;
   const shown = (value: number | null) => (value === null ? 'unknown' : String(Number(value.toPrecision(4))));

@@ -55,7 +55,7 @@ export async function lookAtWatches(context: JobContext): Promise<WatchReport[]>
   return reports;
 }
 
-/** What a watch would say now. Nothing is changed. */
+/** The result that a watch would have now. Nothing is changed. */
 export async function watchNow(db: Db, job_id: string, spec: unknown, now: Date): Promise<WatchReport> {
   const { release_id, rules: asked } = checkedSpec(Spec, spec);
   const rules = watchedBy(asked);
@@ -105,7 +105,7 @@ export async function watchNow(db: Db, job_id: string, spec: unknown, now: Date)
 
 const rollbackId = (job: string): string => `${job}/rollback`;
 
-/** Restores the whole map of the release before, in a release of its own that says why. */
+/** Restores the whole map of the release before, in a new release with the reason. */
 async function goBack({ db, log, now }: JobContext, job: string, found: WatchReport): Promise<WatchReport> {
   if (found.rollback !== null) return found;
   const all = await releasesOf(db);

@@ -51,7 +51,7 @@ export const disk: Disk = {
 const BATCH_BYTES = 1 << 20;
 const BATCH_PIECES = 512;
 /**
- * So much is written before the device is told to begin; it then works while the next bytes are made and hashed. With
+ * Bytes written before the device is asked to start; it then works while the next bytes are made and hashed. With
  * 16 MiB a save of 144 MB took as long as the slower of hash and device, without it as long as both together.
  */
 const FLUSH_BYTES = 16 << 20;

@@ -1,6 +1,6 @@
 /**
  * An ONNX file of a stranger, looked at before any runtime opens it. Taken are self-contained models only: every value
- * inside the file and as large as its shape says, operators of ONNX and of onnxruntime alone, a graph without cycles.
+ * inside the file and as large as their shapes require, operators of ONNX and of onnxruntime alone, a graph without cycles.
  * Field numbers are those of onnx.proto3 (ModelProto, GraphProto, NodeProto, AttributeProto, ValueInfoProto).
  */
 import { got, TroupeError } from '../../errors.ts';

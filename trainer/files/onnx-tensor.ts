@@ -1,4 +1,4 @@
-/** Tensors in an ONNX file: that their values are in the file, and that they are as many as their shape says. */
+/** Tensors in an ONNX file: that their values are in the file, and that their number matches their shape. */
 import { got, TroupeError } from '../../errors.ts';
 import {
   type Budget,

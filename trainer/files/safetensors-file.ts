@@ -20,7 +20,7 @@ export type ReadOptions = {
  * Reads F32, F16 and BF16 tensors as 32-bit floats, in the order of the header, and hashes the file on the way. Memory is
  * that of the tensors and 3 MiB; a file that is refused costs no more than its header, at most 16 MiB.
  * Throws `not_found`, `checkpoint_damaged` naming what is wrong, `model_unsupported` for another dtype or kind of file.
- * With `expected`, a file that is not that one is refused with `mismatch`, whatever its header says.
+ * With `expected`, a file that is not that one is refused with `mismatch`, whatever its header contains.
  */
 export const readSafetensorsFile = (
   path: string,

@@ -1,6 +1,6 @@
 /**
- * Requests to the models of a process. Each is spoken to from the moment it comes, together with those under way. Order is
- * that of arrival, and a load is a border: what came before it is spoken by the weights before, what came after by the new ones.
+ * Requests to the models of a process, batched continuously: a new request joins those that are running. Order is that of
+ * arrival, and a load is a border: earlier requests are sampled with the old weights, later ones with the new weights.
  */
 import { got, TroupeError } from '../../errors.ts';
 import { type OpenModel, openModel } from '../models/model-directory.ts';
@@ -112,7 +112,7 @@ export function startBatches(
     const shapes = shapesOf({ config: model.config, weights });
     let speaker = before?.speaker;
     if (before && before.id === model.id) {
-      // The same weights speak already.
+      // The same weights are loaded already.
     } else if (before && speaker && before.shapes === shapes) {
       // Should this fail, half of the weights may be new: the model is not there until a load has come through.
       models.delete(name);
@@ -124,7 +124,7 @@ export function startBatches(
       }
     } else {
       speaker = await loadPolicy(model.config, weights, { threads });
-      // Those who are spoken to by the model before are heard out; nobody waits for that.
+      // Running requests of the previous model are finished; nothing waits for them.
       if (before) track(Promise.resolve(before.speaker.close()));
     }
     models.set(name, { ...model, name, shapes, speaker: speaker! });

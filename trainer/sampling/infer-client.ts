@@ -21,11 +21,11 @@ import {
 
 /** Every call rejects with the process's own `TroupeError`, or `unreachable` where it is not there or went away. */
 export type InferClient = {
-  /** Once `signal` is aborted the process is told, and the call rejects as `interrupted`. */
+  /** Once `signal` is aborted the request is cancelled in the process, and the call rejects with `interrupted`. */
   sample(ask: SampleAsk, options?: { readonly signal?: AbortSignal }): Promise<SampleAnswer>;
   /** Token ids of a prompt, nothing sampled. */
   prompt(ask: PromptAsk): Promise<PromptAnswer>;
-  /** Loads the checkpoint or model at `dir` under a name; samples asked for later are spoken by it. */
+  /** Loads the checkpoint or model at `dir` under a name; later requests are sampled with it. */
   load(dir: string, name: string): Promise<LoadAnswer>;
   logprobs(ask: LogprobsAsk): Promise<LogprobsAnswer>;
   status(): Promise<StatusAnswer>;

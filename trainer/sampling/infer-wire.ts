@@ -1,5 +1,5 @@
 /**
- * What the sampling process and its clients say to each other: one JSON document a line over a Unix domain socket.
+ * The protocol between the sampling process and its clients: one JSON document a line over a Unix domain socket.
  * Every request has an id of the client's own and gets exactly one reply with that id, in any order.
  */
 import type { Socket } from 'node:net';
@@ -61,7 +61,7 @@ export type Choice = {
   readonly tokens?: readonly string[];
   /** Without what ended it. */
   readonly text: string;
-  /** The tool calls in the text, and what was said beside them; there if tools were offered and called. */
+  /** The tool calls in the text, and the rest of the text; set if tools were offered and called. */
   readonly called?: Called;
   readonly finish_reason: 'stop' | 'length';
   /** The stop text that ended it; there if one did. */
@@ -72,7 +72,7 @@ export type SampleAnswer = {
   readonly choices: readonly Choice[];
   readonly prompt_token_ids: readonly number[];
   readonly model: string;
-  /** Id of the weights that spoke: one for all choices of an answer. */
+  /** Id of the weights that generated the response: one for all choices. */
   readonly checkpoint: string;
   readonly usage: { readonly prompt_tokens: number; readonly completion_tokens: number };
 };

@@ -1,5 +1,5 @@
 /**
- * The sampling process: models that speak, behind a Unix domain socket. A run of a model blocks the event loop, so this
+ * The sampling process: models behind a Unix domain socket. A run of a model blocks the event loop, so this
  * process does nothing else; what arrives during a run waits in the socket and joins the next one.
  */
 import { chmod, rm } from 'node:fs/promises';

@@ -29,7 +29,7 @@ export type ChatTemplate = {
    * Throws `model_unsupported` where the template rewrites earlier turns, so that no such part exists.
    */
   maskedIds(messages: readonly ChatMessage[], options?: ToolOptions): MaskedIds;
-  /** Ids of a prompt and of one reply to it, cut where the model began to speak. */
+  /** Ids of a prompt and of one reply to it, split where the reply begins. */
   replyIds(
     prompt: readonly ChatMessage[],
     reply: ChatMessage,
@@ -241,7 +241,7 @@ function unusedCharacters(text: string): [string, string] {
 const rewritten = (index: number): TroupeError =>
   new TroupeError(
     'model_unsupported',
-    `The chat template writes message ${index} differently once others follow, so what the model said cannot be cut out.`,
+    `The chat template writes message ${index} differently once others follow, so the model's output cannot be cut out.`,
     {
       expected: 'a template that only appends, or one with {% generation %} blocks',
       hint: 'Train on one row for each reply, or mark the reply in the template with {% generation %} … {% endgeneration %}.',

@@ -8,7 +8,7 @@ import { isRecord } from '../../ingest/json.ts';
 /** `arguments` is the JSON text of an object, as the model wrote it. */
 export type ToolCall = { readonly name: string; readonly arguments: string };
 
-/** Calls, and what was said beside them. */
+/** Calls, and the text beside them. */
 export type Called = { readonly content: string; readonly calls: readonly ToolCall[] };
 
 /** The calls of a text; null where it holds none, or one that cannot be read. */
