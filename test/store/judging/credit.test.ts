@@ -1,18 +1,15 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { type Call, played, randomEpisodes, say, seeded } from './support/episodes.ts';
-import {
-  answer,
-  type Expected,
-  expectNumber,
-  grouped,
-  type JudgedDatabase,
-  judgedDatabase,
-  place,
-  type SeenEpisode,
-  type SeenStep,
-} from './support/judged.ts';
+import { type Call, played, type Says, say } from './support/episodes.ts';
+import { type Expected, type JudgedDatabase, judgedDatabase } from './support/judged.ts';
 
-type Answer = (number | null)[];
+/** The same row for the steps `c0/0` to `c<n − 1>/0` of an episode. */
+const steps = (episode: string, n: number, value: number | null, reason: string | null = null): Expected =>
+  Object.fromEntries(Array.from({ length: n }, (_, i) => [`${episode} c${i}/0`, [value, reason]]));
+
+/** Rewards 2, 1 and 0 have the mean 1 and the std 1; GRPO adds 1e-6 to it. */
+const ONE = 1 / (1 + 1e-6);
+/** Rewards 1 and 0: half over the std, the root of a half. */
+const HALF = 0.5 / (Math.SQRT1_2 + 1e-6);
 
 describe('credit that the judge computes from what is stored', () => {
   let base: JudgedDatabase;
@@ -20,26 +17,6 @@ describe('credit that the judge computes from what is stored', () => {
     base = await judgedDatabase();
   });
   afterEach(() => base.close());
-
-  /** Groups in which one agent spoke with two versions. */
-  const mixedGroups = (episodes: readonly SeenEpisode[]) => {
-    const versions = new Map<string, Set<string>>();
-    for (const e of episodes)
-      for (const { agent, version } of e.steps)
-        if (version !== null) {
-          const key = JSON.stringify([e.group, agent]);
-          versions.set(key, (versions.get(key) ?? new Set()).add(version));
-        }
-    return new Set([...versions].filter(([, all]) => all.size > 1).map(([key]) => JSON.parse(key)[0] as string));
-  };
-  /** The word beside a credit among these rewards, if any. */
-  const flag = (mine: number | null, among: readonly (number | null)[], mixed: boolean) => {
-    const known = among.filter((one) => one !== null);
-    if (mine === null) return 'missing_reward';
-    if (known.length === 1) return 'group_of_one';
-    if (known.every((one) => one === known[0])) return 'zero_variance';
-    return mixed ? 'mixed_policies' : null;
-  };
 
   it('takes in Dr. MAS the reward that an agent earned itself, the team’s where none is recorded, or their sum', async () => {
     const episode = (id: string, reward: number, own: number) =>
@@ -70,8 +47,17 @@ describe('credit that the judge computes from what is stored', () => {
   });
 
   it('compares episodes, agents and turns of a group, and says where versions of a policy were mixed', async () => {
+    const by = (agent: string, turn?: number, version?: string): Call => ({ agent, turn, version, choices: [{}] });
     await base.load(
-      randomEpisodes(11, { episodes: 40, extra: (r) => (r.chance(0.5) ? { env: `room ${r.below(3)}` } : {}) }),
+      played('a', { group: 'g1', reward: 2, calls: [by('solver', 0), by('critic', 0), by('solver', 1)] }),
+      played('b', { group: 'g1', reward: 1, calls: [by('solver', 0)] }),
+      played('c', { group: 'g1', reward: 0, calls: [by('solver', 0), by('critic', 0)] }),
+      played('d', { group: 'g1', reward: null, calls: [by('solver', 0), by('solver')] }),
+      played('lone', { group: 'alone', reward: 1, calls: [by('solver', 0)] }),
+      played('y', { group: 'even', env: 'room', reward: 1, calls: [by('solver', 0, 'v1')] }),
+      played('z', { group: 'even', env: 'room', reward: 1, calls: [by('solver', 0, 'v1')] }),
+      played('m', { group: 'g2', env: 'room', reward: 1, calls: [by('solver', 0, 'v1')] }),
+      played('n', { group: 'g2', env: 'room', reward: 0, calls: [by('solver', 0, 'v2')] }),
     );
     await base.run([
       'grpo_advantage',
@@ -82,218 +68,271 @@ describe('credit that the judge computes from what is stored', () => {
       'floored_advantage',
       'at_grpo_advantage',
     ]);
-    const episodes = await base.seen();
-    const mixed = mixedGroups(episodes);
-    expect(mixed).toEqual(new Set(['g2']));
-    const group = episodes.map((e) => e.group);
-    const reward = episodes.map((e) => e.reward);
-    for (const method of ['grpo_advantage', 'trl_advantage', 'rloo_advantage']) {
-      const values = answer<Answer>(method, {
-        group,
-        reward,
-        ...(method === 'trl_advantage' ? { scale: 'batch' } : {}),
-      });
-      const wanted: Expected = {};
-      for (const [i, e] of episodes.entries()) {
-        const among = episodes.filter((other) => other.group === e.group).map((other) => other.reward);
-        for (const step of e.steps) wanted[place(step)] = [values[i]!, flag(e.reward, among, mixed.has(e.group))];
-      }
-      await base.expectRows('credits', method, wanted);
-    }
-    const rows = episodes.flatMap((e) => e.steps.map((step) => ({ e, step })));
-    for (const method of ['drmas_advantage', 'multiagent_grpo_advantage', 'floored_advantage']) {
-      const values = answer<Answer>(method, {
-        steps: rows.map(({ e, step }) => ({ query: e.group, traj: e.episode_id, agent: step.agent, reward: e.reward })),
-      });
-      const wanted: Expected = {};
-      for (const [i, { e, step }] of rows.entries()) {
-        const among = rows.filter((o) => o.e.group === e.group && o.step.agent === step.agent).map((o) => o.e.reward);
-        wanted[place(step)] = [values[i]!, flag(e.reward, among, mixed.has(e.group))];
-      }
-      await base.expectRows('credits', method, wanted);
-    }
-    const roomOf = (e: SeenEpisode) => e.env ?? e.group;
-    const mixedRooms = mixedGroups(episodes.map((e) => ({ ...e, group: roomOf(e) })));
-    const timed = rows.filter(({ step }) => step.turn !== null);
-    const values = answer<Answer>('at_grpo_advantage', {
-      steps: timed.map(({ e, step }) => ({ env: roomOf(e), turn: step.turn, agent: step.agent, reward: e.reward })),
+    const unknown = steps('d', 2, null, 'missing_reward');
+    const even: Expected = { 'y c0/0': [0, 'zero_variance'], 'z c0/0': [0, 'zero_variance'] };
+    const mixed = (value: number): Expected => ({
+      'm c0/0': [value, 'mixed_policies'],
+      'n c0/0': [-value, 'mixed_policies'],
     });
-    const wanted: Expected = Object.fromEntries(rows.map(({ step }) => [place(step), [null, 'no_turn']]));
-    for (const [i, { e, step }] of timed.entries()) {
-      const among = timed
-        .filter((o) => roomOf(o.e) === roomOf(e) && o.step.agent === step.agent && o.step.turn === step.turn)
-        .map((o) => o.e.reward);
-      wanted[place(step)] = [values[i]!, flag(e.reward, among, mixedRooms.has(roomOf(e)))];
-    }
-    await base.expectRows('credits', 'at_grpo_advantage', wanted);
+
+    await base.expectRows('credits', 'grpo_advantage', {
+      ...steps('a', 3, ONE),
+      'b c0/0': [0, null],
+      ...steps('c', 2, -ONE),
+      ...unknown,
+      'lone c0/0': [ONE, 'group_of_one'],
+      ...even,
+      ...mixed(HALF),
+    });
+    // The known rewards of the batch are 2, 1, 0, 1, 1, 1, 1 and 0: squares 9, mean 7/8, so the variance is (9 − 49/8) / 7.
+    const batch = Math.sqrt(23 / 56) + 1e-4;
+    await base.expectRows('credits', 'trl_advantage', {
+      ...steps('a', 3, 1 / batch),
+      'b c0/0': [0, null],
+      ...steps('c', 2, -1 / batch),
+      ...steps('d', 2, 0, 'missing_reward'),
+      'lone c0/0': [0, 'group_of_one'],
+      ...even,
+      ...mixed(0.5 / batch),
+    });
+    // Each against the mean of the others: 2 against ½, 1 against 1, 0 against 1½.
+    await base.expectRows('credits', 'rloo_advantage', {
+      ...steps('a', 3, 1.5),
+      'b c0/0': [0, null],
+      ...steps('c', 2, -1.5),
+      ...unknown,
+      'lone c0/0': [1, 'group_of_one'],
+      ...even,
+      ...mixed(1),
+    });
+    // Steps of the solver: 2, 2, 1, 0, with mean 5/4 and squared deviations 11/4. Of the critic: 2 and 0.
+    const solver = Math.sqrt(11 / 12) + 1e-6;
+    const critic = 1 / (Math.SQRT2 + 1e-6);
+    await base.expectRows('credits', 'drmas_advantage', {
+      'a c0/0': [0.75 / solver, null],
+      'a c1/0': [critic, null],
+      'a c2/0': [0.75 / solver, null],
+      'b c0/0': [-0.25 / solver, null],
+      'c c0/0': [-1.25 / solver, null],
+      'c c1/0': [-critic, null],
+      ...unknown,
+      'lone c0/0': [ONE, 'group_of_one'],
+      ...even,
+      ...mixed(HALF),
+    });
+    // One value for each trajectory, whoever acted in it.
+    await base.expectRows('credits', 'multiagent_grpo_advantage', {
+      ...steps('a', 3, ONE),
+      'b c0/0': [0, null],
+      ...steps('c', 2, -ONE),
+      ...unknown,
+      'lone c0/0': [ONE, 'group_of_one'],
+      ...even,
+      ...mixed(HALF),
+    });
+    // As Dr. MAS with ddof 0: the solver's std is √(11/4 / 4), the critic's 1, that of 1 and 0 is ½; one alone is its own mean.
+    const floored = Math.sqrt(11) / 4;
+    await base.expectRows('credits', 'floored_advantage', {
+      'a c0/0': [0.75 / floored, null],
+      'a c1/0': [1, null],
+      'a c2/0': [0.75 / floored, null],
+      'b c0/0': [-0.25 / floored, null],
+      'c c0/0': [-1.25 / floored, null],
+      'c c1/0': [-1, null],
+      ...unknown,
+      'lone c0/0': [0, 'group_of_one'],
+      ...even,
+      ...mixed(1),
+    });
+    // By agent and turn. In the room 1, 1, 1 and 0 meet: mean ¾, std ½.
+    const room = 0.25 / (0.5 + 1e-6);
+    await base.expectRows('credits', 'at_grpo_advantage', {
+      'a c0/0': [ONE, null],
+      'a c1/0': [critic, null],
+      'a c2/0': [2 * ONE, 'group_of_one'],
+      'b c0/0': [0, null],
+      'c c0/0': [-ONE, null],
+      'c c1/0': [-critic, null],
+      'd c0/0': [null, 'missing_reward'],
+      'd c1/0': [null, 'no_turn'],
+      'lone c0/0': [ONE, 'group_of_one'],
+      'y c0/0': [room, 'mixed_policies'],
+      'z c0/0': [room, 'mixed_policies'],
+      'm c0/0': [room, 'mixed_policies'],
+      'n c0/0': [-3 * room, 'mixed_policies'],
+    });
   });
 
   it('compares steps where the rewards of a method are read', async () => {
-    await base.load(randomEpisodes(12, { says: { reward: (r) => r.below(50) / 7 } }));
+    const calls = (...rewards: (number | null)[]): Call[] =>
+      rewards.map((reward) => ({ choices: [reward === null ? {} : { says: { reward } }] }));
+    await base.load(
+      played('a', { group: 'g', reward: 1, calls: calls(1, 0) }),
+      played('b', { group: 'g', reward: 0, calls: calls(0, null) }),
+    );
     await base.run(['petting_mixed_reward', { method: 'grpo_advantage', reads: 'petting_mixed_reward' }]);
-    const computed = await base.rows<{ episode_id: string; step_id: string; value: number | null }>(
-      `select episode_id, step_id, value from traj.rewards where step_id is not null order by 1, 2`,
-    );
-    const groups = new Map((await base.seen()).map((e) => [e.episode_id, e.group]));
-    const values = answer<Answer>('grpo_advantage', {
-      group: computed.map((row) => groups.get(row.episode_id)),
-      reward: computed.map((row) => row.value),
+    // The mixed rewards are 1 + 1, 1 + 0 and 0 + 0; the last step has none of its own.
+    await base.expectRows('credits', 'grpo_advantage', {
+      'a c0/0': [ONE, null],
+      'a c1/0': [0, null],
+      'b c0/0': [-ONE, null],
+      'b c1/0': [null, 'missing_reward'],
     });
-    const found = await base.rows<{ value: number | null }>(
-      'select value from traj.credits order by episode_id, step_id',
-    );
-    expect(found.length).toBe(computed.length);
-    for (const [i, row] of found.entries()) expectNumber(row.value, values[i]!, `step ${i}`);
   });
 
   it('follows who launched whom: planner and workers, joint actions, designs and executions', async () => {
+    const by = (version?: string): Call[] => [{ agent: 'x', version, choices: [{}] }];
+    const run = (
+      id: string,
+      group: string,
+      reward: number | null,
+      { parent, version }: { parent?: string; version?: string } = {},
+    ) => played(id, { group, reward, parent, calls: by(version) });
+    const under = (parent: string) => ({ parent });
     await base.load(
-      randomEpisodes(13, { episodes: 60, launches: true, rewards: [0, 1, 0.5, 2, 3, null] }),
-      played('one', { group: 'loop', parent: 'two', reward: 1, calls: [{ choices: [{}] }] }),
-      played('two', { group: 'loop', parent: 'one', reward: 1, calls: [{ choices: [{}] }] }),
-      played('far', { group: 'loop', parent: 'e001', reward: 1, calls: [{ choices: [{}] }] }),
-      ...['d1', 'd2', 'd3'].flatMap((id, d) => [
-        played(id, { group: 'designs', calls: [{ choices: [{}] }] }),
-        ...[0, 1, 2].map((x) =>
-          played(`${id}${x}`, {
-            group: 'designs',
-            parent: id,
-            reward: ((d + 1) * x) % 4,
-            calls: [{ choices: [{}, {}] }],
-          }),
-        ),
+      // Three planners; workers of the first and the second, and one that a worker launched.
+      run('p', 'planning', 2),
+      run('q', 'planning', 1),
+      run('r', 'planning', 0),
+      run('pw', 'planning', null, under('p')),
+      run('pww', 'planning', 0.5, under('pw')),
+      run('qw', 'planning', 1, under('q')),
+      run('qv', 'planning', 0, under('q')),
+      // A chain of three beside one that launched nothing; the roots played with two versions.
+      run('n0', 'nested', 1, { version: 'v1' }),
+      run('n1', 'nested', 1, under('n0')),
+      run('n2', 'nested', 1, under('n1')),
+      run('n9', 'nested', 0, { version: 'v2' }),
+      // Designs without a reward of their own, with three executions each, then with two.
+      ...[
+        ['d1', [3, 2, 1]],
+        ['d2', [1, 1, 1]],
+        ['d3', [1, 0, -1]],
+      ].flatMap(([id, rewards]) => [
+        run(id as string, 'designs', null),
+        ...(rewards as number[]).map((reward, x) => run(`${id}-${x}`, 'designs', reward, under(id as string))),
       ]),
+      ...[
+        ['k1', [2, 1]],
+        ['k2', [1, 0]],
+      ].flatMap(([id, rewards]) => [
+        run(id as string, 'pairs', null),
+        ...(rewards as number[]).map((reward, x) => run(`${id}-${x}`, 'pairs', reward, under(id as string))),
+      ]),
+      run('one', 'loop', 1, under('two')),
+      run('two', 'loop', 1, under('one')),
+      run('far', 'loop', 1, under('p')),
     );
     await base.run(['matpo_advantage', 'magrpo_returns', 'metaagentx_advantage']);
-    const episodes = await base.seen();
-    const mixed = mixedGroups(episodes);
-    const [matpo, magrpo, designs]: [Expected, Expected, Expected] = [{}, {}, {}];
-    const put = (into: Expected, e: SeenEpisode, value: number | null, reason: string | null) => {
-      for (const step of e.steps) into[place(step)] = [value, reason];
-    };
-    for (const [group, members] of grouped(episodes, (e) => e.group)) {
-      const lost = new Map(
-        members.filter((e) => e.group === 'loop').map((e) => [e, e.episode_id === 'far' ? 'unknown_parent' : 'cycle']),
-      );
-      for (const [e, reason] of lost) for (const into of [matpo, magrpo, designs]) put(into, e, null, reason);
-      const hanging = members.filter((e) => !lost.has(e));
-      const below = (e: SeenEpisode) => hanging.filter((other) => other.parent === e.episode_id);
-      const rootOf = (e: SeenEpisode): SeenEpisode =>
-        e.parent === null ? e : rootOf(hanging.find((other) => other.episode_id === e.parent)!);
-      const roots = hanging.filter((e) => e.parent === null);
-      const isMixed = mixed.has(group);
+    const all = (value: number | null, reason: string | null, ...ids: string[]): Expected =>
+      Object.assign({}, ...ids.map((id) => steps(id, 1, value, reason)));
+    const lost = { ...all(null, 'cycle', 'one', 'two'), ...all(null, 'unknown_parent', 'far') };
+    const designs = ['d1', 'd2', 'd3', 'k1', 'k2'];
+    const executions = ['d1', 'd2', 'd3'].flatMap((d) => [`${d}-0`, `${d}-1`, `${d}-2`]);
 
-      const { main } = answer<{ main: Answer }>('matpo_advantage', {
-        main: roots.map((e) => ({ id: e.episode_id, query: group, reward: e.reward })),
-        workers: [],
-      });
-      for (const e of hanging) {
-        const root = rootOf(e);
-        put(
-          matpo,
-          e,
-          main[roots.indexOf(root)]!,
-          flag(
-            root.reward,
-            roots.map((r) => r.reward),
-            isMixed,
-          ),
-        );
-      }
-
-      const known = (e: SeenEpisode): boolean => e.reward !== null && (below(e).length === 0 || below(e).some(known));
-      const order: SeenEpisode[][] = [];
-      const nodeOf = (family: SeenEpisode[]): object | null => {
-        const actions = family.filter(known);
-        if (actions.length === 0) return null;
-        order.push(actions);
-        return { rewards: actions.map((e) => e.reward), children: actions.map((e) => nodeOf(below(e))) };
-      };
-      const unknown = hanging.filter((e) => !known(e));
-      for (const e of unknown) put(magrpo, e, null, e.reward === null ? 'missing_reward' : 'missing_reward_below');
-      for (const family of [roots, ...unknown.map(below)]) {
-        order.length = 0;
-        const tree = nodeOf(family);
-        if (tree === null) continue;
-        const nodes = answer<{ returns: number[]; advantages: number[] }[]>('magrpo_returns', { tree });
-        for (const [i, { returns, advantages }] of nodes.entries())
-          for (const [k, e] of order[i]!.entries()) put(magrpo, e, advantages[k]!, flag(1, returns, isMixed));
-      }
-
-      const launchers = roots.filter((e) => below(e).length > 0);
-      const even = launchers.every((e) => below(e).length === below(launchers[0]!).length);
-      const out =
-        launchers.length > 0 && even
-          ? answer<{ designer: Answer; executor: Answer }>('metaagentx_advantage', {
-              exec_rewards: launchers.map((e) => below(e).map((one) => one.reward)),
-            })
-          : null;
-      const executions = launchers.flatMap(below);
-      for (const e of hanging) {
-        if (launchers.length > 0 && !even) put(designs, e, null, 'uneven_executions');
-        else if (launchers.includes(e)) {
-          const value = out!.designer[launchers.indexOf(e)]!;
-          put(designs, e, value, value === null ? 'missing_reward' : flag(1, out!.designer, isMixed));
-        } else if (executions.includes(e)) {
-          const value = out!.executor[executions.indexOf(e)]!;
-          const rewards = executions.filter((other) => other.parent === e.parent).map((other) => other.reward);
-          put(designs, e, value, value === null ? 'missing_reward' : flag(1, rewards, isMixed));
-        } else put(designs, e, null, e.parent === null ? 'no_executions' : 'not_an_execution');
-      }
-    }
-    await base.expectRows('credits', 'matpo_advantage', matpo);
-    await base.expectRows('credits', 'magrpo_returns', magrpo);
-    await base.expectRows('credits', 'metaagentx_advantage', designs);
-    expect(designs['d10 c0/1']![0]).not.toBeNull();
+    // GRPO over the roots of a group; what was launched copies its root.
+    await base.expectRows('credits', 'matpo_advantage', {
+      ...all(ONE, null, 'p', 'pw', 'pww'),
+      ...all(0, null, 'q', 'qw', 'qv'),
+      ...all(-ONE, null, 'r'),
+      ...all(HALF, 'mixed_policies', 'n0', 'n1', 'n2'),
+      ...all(-HALF, 'mixed_policies', 'n9'),
+      ...all(null, 'missing_reward', ...designs, ...executions, 'k1-0', 'k1-1', 'k2-0', 'k2-1'),
+      ...lost,
+    });
+    // q returns 1 + 0.9 · mean(1, 0) = 1.45 beside 0 of r; n1 returns 1.9 and so n0 1 + 0.9 · 1.9 = 2.71 beside 0 of n9.
+    await base.expectRows('credits', 'magrpo_returns', {
+      ...all(null, 'missing_reward_below', 'p'),
+      ...all(null, 'missing_reward', 'pw', ...designs),
+      ...all(0, 'group_of_one', 'pww', 'n1', 'n2'),
+      ...all(0.725, null, 'q'),
+      ...all(-0.725, null, 'r'),
+      ...all(0.5, null, 'qw', 'k1-0', 'k2-0'),
+      ...all(-0.5, null, 'qv', 'k1-1', 'k2-1'),
+      ...all(1.355, 'mixed_policies', 'n0'),
+      ...all(-1.355, 'mixed_policies', 'n9'),
+      ...all(1, null, 'd1-0', 'd3-0'),
+      ...all(0, null, 'd1-1', 'd3-1'),
+      ...all(-1, null, 'd1-2', 'd3-2'),
+      ...all(0, 'zero_variance', 'd2-0', 'd2-1', 'd2-2'),
+      ...lost,
+    });
+    // Designs earn 2, 1 and 0 on average, then 1½ and ½. Of two executions each, 2, 1, 1 and 0 are one group with the std √⅔.
+    const pair = 1 / (Math.sqrt(2 / 3) + 1e-6);
+    await base.expectRows('credits', 'metaagentx_advantage', {
+      ...all(null, 'uneven_executions', 'p', 'q', 'r', 'pw', 'pww', 'qw', 'qv'),
+      ...all(ONE, 'group_of_one', 'n0', 'n1'),
+      ...all(null, 'not_an_execution', 'n2'),
+      ...all(null, 'no_executions', 'n9'),
+      ...all(ONE, null, 'd1', 'd1-0', 'd3-0'),
+      ...all(0, null, 'd2', 'd1-1', 'd3-1'),
+      ...all(-ONE, null, 'd3', 'd1-2', 'd3-2'),
+      ...all(0, 'zero_variance', 'd2-0', 'd2-1', 'd2-2'),
+      ...all(HALF, null, 'k1'),
+      ...all(-HALF, null, 'k2'),
+      ...all(pair, null, 'k1-0'),
+      ...all(0, null, 'k1-1', 'k2-0'),
+      ...all(-pair, null, 'k2-1'),
+      ...lost,
+    });
   });
 
   it('values generations and verifications by the refinements below them', async () => {
-    const random = seeded(14);
-    const calls: Call[] = [];
-    const grow = (role: string, parent: string | undefined, says = {}) =>
-      `c${calls.push({ role, agent: role, choices: [{ parent, says }] }) - 1}/0`;
-    for (let g = 0; g < 4; g++) {
-      const generation = grow('generator', undefined);
-      for (let v = random.below(4); v >= 0; v--) {
-        const verification = grow('verifier', generation);
-        for (let r = random.below(4); r > 0; r--)
-          grow('refiner', verification, random.chance(0.85) ? { correct: random.chance(0.5) } : {});
-      }
-    }
-    grow('bystander', undefined);
-    await base.load(
-      played('tree', { calls }),
-      played('flat', { calls: [{ role: 'generator', choices: [{}] }] }),
-      played('bare', {}),
-    );
-    await base.run(['malt_values']);
-    const [tree] = (await base.seen()).filter((e) => e.episode_id === 'tree');
-    const under = (step: SeenStep) => tree!.steps.filter((other) => other.parent === step.step_id);
-    const graded = (step: SeenStep) => under(step).filter((refiner) => 'correct' in refiner.says);
-    const checked = (step: SeenStep) => under(step).filter((verifier) => graded(verifier).length > 0);
-    const generators = tree!.steps.filter((step) => step.role === 'generator' && checked(step).length > 0);
-    type Malt = { V_generator: number[]; V_verifier: number[][]; pairs_generator: [number, number][] };
-    const out = answer<Malt>('malt_values', {
-      refinements: generators.map((g) => checked(g).map((v) => graded(v).map((r) => Number(r.says.correct)))),
+    const by = (role: string, parent?: string, says?: Says): Call => ({
+      agent: role,
+      role,
+      choices: [{ parent, says }],
     });
-    const wanted: Expected = { 'flat c0/0': [null, 'no_tree'] };
-    for (const step of tree!.steps) {
-      const none = { refiner: 'not_graded', bystander: 'other_role' }[step.role!] ?? 'no_graded_refinement';
-      wanted[place(step)] = [null, none];
-      if (step.role === 'refiner' && 'correct' in step.says) wanted[place(step)] = [Number(step.says.correct), null];
-    }
-    for (const [g, generator] of generators.entries()) {
-      wanted[place(generator)] = [out.V_generator[g]!, null];
-      for (const [v, verifier] of checked(generator).entries())
-        wanted[place(verifier)] = [out.V_verifier[g]![v]!, null];
-    }
-    await base.expectRows('credits', 'malt_values', wanted);
-    const details = await base.rows<{ step_id: string; preferred_to: string[] }>(
-      `select step_id, detail -> 'preferred_to' as preferred_to from traj.credits where step_id in (${generators.map((g) => `'${g.step_id}'`)}) and episode_id = 'tree'`,
-    );
-    const pairs = details.flatMap(({ step_id, preferred_to }) => preferred_to.map((worse) => [step_id, worse]));
-    const named = out.pairs_generator.map(([a, b]) => [generators[a]!.step_id, generators[b]!.step_id]);
-    expect(pairs.sort()).toEqual(named.sort());
+    const refined = (parent: string, correct: boolean) => by('refiner', parent, { correct });
+    const calls = [
+      by('generator'),
+      by('verifier', 'c0/0'),
+      refined('c1/0', true),
+      refined('c1/0', true),
+      refined('c1/0', false),
+      by('verifier', 'c0/0'),
+      refined('c5/0', false),
+      by('generator'),
+      by('verifier', 'c7/0'),
+      refined('c8/0', true),
+      by('verifier', 'c7/0'),
+      by('refiner', 'c10/0'),
+      by('generator'),
+      by('verifier', 'c12/0'),
+      by('bystander'),
+    ];
+    await base.load(played('tree', { calls }), played('flat', { calls: [by('generator')] }), played('bare', {}));
+    await base.run(['malt_values']);
+    const ungraded = [null, 'no_graded_refinement'] as const;
+    await base.expectRows('credits', 'malt_values', {
+      // The mean of its two verifications, 2/3 and 0.
+      'tree c0/0': [1 / 3, null],
+      'tree c1/0': [2 / 3, null],
+      'tree c2/0': [1, null],
+      'tree c3/0': [1, null],
+      'tree c4/0': [0, null],
+      'tree c5/0': [0, null],
+      'tree c6/0': [0, null],
+      'tree c7/0': [1, null],
+      'tree c8/0': [1, null],
+      'tree c9/0': [1, null],
+      'tree c10/0': ungraded,
+      'tree c11/0': [null, 'not_graded'],
+      'tree c12/0': ungraded,
+      'tree c13/0': ungraded,
+      'tree c14/0': [null, 'other_role'],
+      'flat c0/0': [null, 'no_tree'],
+    });
+    // Of the valued generations only the second is above a half.
+    expect(
+      await base.rows(
+        `select step_id, detail -> 'preferred_to' as preferred_to from traj.credits
+         where episode_id = 'tree' and step_id in ('c0/0', 'c7/0') order by 1`,
+      ),
+    ).toEqual([
+      { step_id: 'c0/0', preferred_to: [] },
+      { step_id: 'c7/0', preferred_to: ['c0/0'] },
+    ]);
     expect(await base.rows(`select episode_id, reason from traj.scores`)).toEqual([
       { episode_id: 'bare', reason: 'no_steps' },
     ]);
@@ -306,139 +345,115 @@ describe('credit that the judge computes from what is stored', () => {
     ];
     await base.load(
       played('full', { says: { joint_rewards: [1, 0, 0.25, 0] }, calls: two }),
-      played('silent', { calls: two }),
+      played('silent', { calls: [two[0]!] }),
       played('short', { says: { joint_rewards: [1, 0] }, calls: two }),
       played('uneven', { says: { joint_rewards: [1, 0] }, calls: [two[0]!, { agent: 'b', choices: [{}] }] }),
-      played('twice', { says: { joint_rewards: [1, 0] }, calls: [...two, two[0]!] }),
+      played('twice', { says: { joint_rewards: [1, 0] }, calls: [two[0]!, two[0]!] }),
     );
     await base.run(['magrpo_cross']);
-    const [a, b] = answer<{ advantages: number[] }[]>('magrpo_cross', { k: 2, agents: 2, rewards: [1, 0, 0.25, 0] });
-    const wanted: Expected = {};
-    for (const [i, value] of [...a!.advantages, ...b!.advantages].entries())
-      wanted[`full c${Math.floor(i / 2)}/${i % 2}`] = [value, null];
-    for (const e of await base.seen())
-      for (const step of e.steps)
-        wanted[place(step)] ??= [
-          null,
-          {
-            silent: 'no_joint_rewards',
-            short: 'uneven_joint_rewards',
-            uneven: 'uneven_candidates',
-            twice: 'several_calls',
-          }[e.episode_id]!,
-        ];
-    await base.expectRows('credits', 'magrpo_cross', wanted);
+    const none = (id: string, reason: string, ...of: string[]): Expected =>
+      Object.fromEntries(of.map((step) => [`${id} ${step}`, [null, reason]]));
+    await base.expectRows('credits', 'magrpo_cross', {
+      // a sums 1 + 0 and ¼ + 0, b sums 1 + ¼ and 0 + 0; the mean of both is 5/8.
+      'full c0/0': [0.375, null],
+      'full c0/1': [-0.375, null],
+      'full c1/0': [0.625, null],
+      'full c1/1': [-0.625, null],
+      ...none('silent', 'no_joint_rewards', 'c0/0', 'c0/1'),
+      ...none('short', 'uneven_joint_rewards', 'c0/0', 'c0/1', 'c1/0', 'c1/1'),
+      ...none('uneven', 'uneven_candidates', 'c0/0', 'c0/1', 'c1/0'),
+      ...none('twice', 'several_calls', 'c0/0', 'c0/1', 'c1/0', 'c1/1'),
+    });
   });
 
   it('measures a player’s turns against its mean in the same game of the group', async () => {
+    const turn = (agent: string, reward: number | null, version?: string): Call => ({
+      agent,
+      version,
+      choices: [reward === null ? {} : { says: { reward } }],
+    });
+    const game = (name: string) => ({ group: 'g', tags: { game: name } });
     await base.load(
-      randomEpisodes(15, {
-        says: { reward: (r) => r.below(50) / 7 },
-        extra: (r) => (r.chance(0.7) ? { tags: { game: r.pick(['chess', 'go']) } } : {}),
+      played('e1', { ...game('chess'), calls: [turn('a', 1), turn('b', 0.5), turn('a', 0)] }),
+      played('e2', { ...game('chess'), calls: [turn('a', 2), turn('b', 1.5), turn('a', 1)] }),
+      played('e3', { ...game('go'), calls: [turn('a', 5)] }),
+      played('e4', { group: 'g', calls: [turn('a', 3), turn('a', 1)] }),
+      played('e5', { ...game('chess'), calls: [turn('a', 9), turn('a', null), turn('b', 1)] }),
+      played('e6', {
+        ...game('chess'),
+        calls: [{ agent: 'a', choices: [{ says: { reward: 7 } }, { chosen: true, says: { reward: 1 } }] }],
       }),
+      played('f1', { group: 'h', calls: [turn('a', 1, 'v1')] }),
+      played('f2', { group: 'h', calls: [turn('a', 0, 'v2')] }),
     );
     await base.run(['mars_turn_advantage']);
-    const episodes = await base.seen();
-    const mixed = mixedGroups(episodes);
-    const all = episodes.flatMap((e) =>
-      [...grouped(e.steps, (step) => step.agent)].map(([agent, steps]) => ({
-        e,
-        id: `${e.episode_id} ${agent}`,
-        player: agent!,
-        tag: e.tags?.game as string | undefined,
-        steps: steps.filter((step) => step.onward),
-      })),
-    );
-    const rewarded = all.filter((one) => one.steps.length > 0 && one.steps.every((step) => 'reward' in step.says));
-    const wanted: Expected = {};
-    for (const e of episodes)
-      for (const step of e.steps) wanted[place(step)] = [null, step.onward ? 'missing_reward' : 'not_chosen'];
-    for (const [group, members] of grouped(rewarded, (one) => one.e.group)) {
-      const out = answer<Record<string, number[]>>('mars_turn_advantage', {
-        trajectories: members.map(({ id, player, tag, steps }) => ({
-          id,
-          player,
-          ...(tag ? { tag } : {}),
-          turn_rewards: steps.map((step) => step.says.reward),
-        })),
-      });
-      for (const { id, steps } of members)
-        for (const [i, step] of steps.entries())
-          wanted[place(step)] = [out[id]![i]!, mixed.has(group) ? 'mixed_policies' : null];
-    }
-    await base.expectRows('credits', 'mars_turn_advantage', wanted);
+    await base.expectRows('credits', 'mars_turn_advantage', {
+      // At chess a earns 1, 0, 2, 1 and 1, on average 1; b earns ½, 1½ and 1. A turn counts with those after it.
+      'e1 c0/0': [-1, null],
+      'e1 c1/0': [-0.5, null],
+      'e1 c2/0': [-1, null],
+      'e2 c0/0': [1, null],
+      'e2 c1/0': [0.5, null],
+      'e2 c2/0': [0, null],
+      'e3 c0/0': [0, null],
+      // Without a game: 3 and 1, on average 2.
+      'e4 c0/0': [0, null],
+      'e4 c1/0': [-1, null],
+      'e5 c0/0': [null, 'missing_reward'],
+      'e5 c1/0': [null, 'missing_reward'],
+      'e5 c2/0': [0, null],
+      'e6 c0/0': [null, 'not_chosen'],
+      'e6 c0/1': [0, null],
+      'f1 c0/0': [0.5, 'mixed_policies'],
+      'f2 c0/0': [-0.5, 'mixed_policies'],
+    });
   });
 
   it('chains a critic’s values from agent to agent, the episodes of a group and of one team in one buffer', async () => {
-    const random = seeded(16);
-    const plays = Array.from({ length: 24 }, (_, n) => {
-      const own = random.chance(0.5);
-      const team = random.chance(0.3) ? ['a'] : ['a', 'b'];
-      const calls = Array.from({ length: 1 + random.below(4) }, (_, turn) =>
-        team.map(
-          (agent): Call => ({
-            agent: random.chance(0.03) ? 'guest' : agent,
-            turn: random.chance(0.02) ? undefined : turn,
-            choices: [
-              {
-                says: {
-                  ...(random.chance(0.97) ? { value: random.below(9) / 7 } : {}),
-                  ...(own && random.chance(0.98) ? { reward: random.below(9) / 5 } : {}),
-                },
-              },
-            ],
-          }),
-        ),
-      ).flat();
-      const reward = random.pick([0, 1, 0.5, null]);
-      return played(`e${10 + n}`, { group: random.pick(['g1', 'g2']), reward, calls });
+    const by = (agent: string, turn: number | undefined, value: number | null, reward?: number): Call => ({
+      agent,
+      turn,
+      choices: [{ says: { ...(value === null ? {} : { value }), ...(reward === undefined ? {} : { reward }) } }],
     });
-    await base.load(...plays);
-    await base.run([{ method: 'marft_gae', params: { normalise: true } }]);
-    const episodes = await base.seen();
-    const wanted: Expected = {};
-    let credited = 0;
-    for (const members of grouped(episodes, (e) => e.group).values()) {
-      const whole: { e: SeenEpisode; team: string; rounds: SeenStep[][]; rewards: number[][] }[] = [];
-      for (const e of members) {
-        const rounds = [...grouped(e.steps, (step) => step.turn).values()];
-        const teams = rounds.map((round) => round.map((step) => step.agent).join());
-        const own = e.steps.map((step) => step.says.reward as number | undefined);
-        const none = own.every((one) => one === undefined);
-        const reason = e.steps.some((step) => step.turn === null)
-          ? 'no_turn'
-          : new Set(teams).size > 1
-            ? 'uneven_turns'
-            : e.steps.some((step) => step.says.value === undefined)
-              ? 'no_values'
-              : (none ? e.reward === null : own.includes(undefined))
-                ? 'missing_reward'
-                : null;
-        for (const step of e.steps) wanted[place(step)] = [null, reason];
-        if (reason !== null) continue;
-        const rewards = rounds.map((round) =>
-          round.map((step) => (none ? (step === e.steps.at(-1) ? e.reward! : 0) : (step.says.reward as number))),
-        );
-        whole.push({ e, team: teams[0]!, rounds, rewards });
-      }
-      for (const buffer of grouped(whole, (one) => one.team).values()) {
-        const rounds = buffer.flatMap((one) => one.rounds);
-        const { advantages } = answer<{ advantages: number[][] }>('marft_gae', {
-          rewards: buffer.flatMap((one) => one.rewards),
-          values: rounds.map((round) => round.map((step) => step.says.value)),
-          alive: buffer.flatMap((one) => one.rounds.map((round) => (round === one.rounds.at(-1) ? 0 : 1))),
-          bootstrap: 0,
-          normalise: true,
-        });
-        for (const [t, round] of rounds.entries())
-          for (const [a, step] of round.entries()) {
-            wanted[place(step)] = [advantages[t]![a]!, null];
-            credited += 1;
-          }
-      }
-    }
-    expect(credited).toBeGreaterThan(20);
-    await base.expectRows('credits', 'marft_gae', wanted);
+    const group = 'g1';
+    await base.load(
+      played('e1', {
+        group,
+        reward: 1,
+        calls: [by('a', 0, -0.875), by('b', 0, -0.75), by('a', 1, 1.5), by('b', 1, 2)],
+      }),
+      played('e2', { group, reward: 0.5, calls: [by('a', 0, -0.75), by('b', 0, 1.5)] }),
+      played('alone', { group, reward: 9, calls: [by('a', 0, 0.5, 1), by('a', 1, 2, 1)] }),
+      played('elsewhere', { group: 'g2', reward: 1, calls: [by('a', 0, -0.5), by('b', 0, 3)] }),
+      played('untimed', { group, reward: 1, calls: [by('a', undefined, 1), by('b', 0, 1)] }),
+      played('uneven', { group, reward: 1, calls: [by('a', 0, 1), by('b', 0, 1), by('a', 1, 1)] }),
+      played('unvalued', { group, reward: 1, calls: [by('a', 0, 1), by('b', 0, null)] }),
+      played('unrewarded', { group, reward: null, calls: [by('a', 0, 1), by('b', 0, 1)] }),
+      played('partly', { group, reward: 1, calls: [by('a', 0, 1, 1), by('b', 0, 1)] }),
+    );
+    await base.run([{ method: 'marft_gae', params: { gamma: 0.5, lambda: 1, normalise: true } }]);
+    // With λ = 1 an advantage is the return less the value, halved at each hand-over. e1 returns ⅛, ¼, ½, 1 and e2 ¼, ½, so
+    // that their advantages are 1, 1, −1, −1, 1, −1, with mean 0 and std 1. The one alone returns 1 + ½ · 1 and 1: again 1 and −1.
+    // Elsewhere the returns are ½ and 1, the advantages 1 and −2, with mean −½ and std 1½.
+    const unit = 1 / (1 + 1e-8);
+    const other = 1.5 / (1.5 + 1e-8);
+    await base.expectRows('credits', 'marft_gae', {
+      'e1 c0/0': [unit, null],
+      'e1 c1/0': [unit, null],
+      'e1 c2/0': [-unit, null],
+      'e1 c3/0': [-unit, null],
+      'e2 c0/0': [unit, null],
+      'e2 c1/0': [-unit, null],
+      'alone c0/0': [unit, null],
+      'alone c1/0': [-unit, null],
+      'elsewhere c0/0': [other, null],
+      'elsewhere c1/0': [-other, null],
+      ...steps('untimed', 2, null, 'no_turn'),
+      ...steps('uneven', 3, null, 'uneven_turns'),
+      ...steps('unvalued', 2, null, 'no_values'),
+      ...steps('unrewarded', 2, null, 'missing_reward'),
+      ...steps('partly', 2, null, 'missing_reward'),
+    });
   });
 
   it('joins outcome, influence and restart, from recorded passes or from feedback, and clusters embeddings', async () => {
@@ -475,63 +490,64 @@ describe('credit that the judge computes from what is stored', () => {
       }),
     );
     await base.run(['causal_influence', 'restart_reward', 'mamr_step_advantage', 'cosine_groups']);
-    // Of each of a, b and c: what c1 and c2 lose without the step before them.
-    const deltas = [0.25, -0.5, 2].flatMap((shift) => [-2 - shift - -3, -3 - (-4 + shift)]);
-    const influence = answer<number[]>('causal_influence', { cluster: deltas.map(() => 0), delta: deltas });
-    const wanted: Expected = {};
-    for (const e of ['a', 'b', 'c', 'd'])
-      for (const [i, s] of ['c0/0', 'c1/0', 'c2/0'].entries())
-        wanted[`${e} ${s}`] = e === 'd' || i === 2 ? [null, 'no_masked_logprobs'] : [influence[0]!, null];
-    await base.expectRows('credits', 'causal_influence', wanted);
-    const restart = (correct: boolean, without: number, kept = -3) =>
-      answer<number>('restart_reward', { correct, logp_without_history: without, logp_with_history: kept });
-    const restarts: Expected = {
-      'a c0/0': [restart(true, -2.25), null],
-      'a c1/0': [restart(true, -3.75), null],
-      'b c0/0': [restart(false, -1.5), null],
-      'b c1/0': [restart(false, -4.5), null],
-    };
-    for (const e of ['a', 'b', 'd'])
-      for (const s of ['c0/0', 'c1/0', 'c2/0']) restarts[`${e} ${s}`] ??= [null, 'no_masked_logprobs'];
-    for (const s of ['c0/0', 'c1/0', 'c2/0']) restarts[`c ${s}`] = [null, 'unknown_outcome'];
-    await base.expectRows('credits', 'restart_reward', restarts);
-    const rows = [
-      ['a c0/0', 1],
-      ['a c1/0', 1],
-      ['b c0/0', 0],
-      ['b c1/0', 0],
-    ] as const;
-    const values = answer<number[]>('mamr_step_advantage', {
-      outcome: [...rows.map(([, outcome]) => outcome), 1],
-      influence: [...rows.map(() => influence[0]), 0.75],
-      restart: [...rows.map(([at]) => restarts[at]![0]), -1],
+    // What c1 loses without c0, and c2 without c1, is 1 less the shift: 0.75, 1.5 and −1, each twice; all steps have equal tokens.
+    const influence = 2.5 / 6;
+    const three = ['c0/0', 'c1/0', 'c2/0'];
+    const none = (id: string, reason: string, of: readonly string[] = three): Expected =>
+      Object.fromEntries(of.map((step) => [`${id} ${step}`, [null, reason]]));
+    await base.expectRows('credits', 'causal_influence', {
+      ...steps('a', 2, influence),
+      ...steps('b', 2, influence),
+      ...steps('c', 2, influence),
+      ...none('a', 'no_masked_logprobs', ['c2/0']),
+      ...none('b', 'no_masked_logprobs', ['c2/0']),
+      ...none('c', 'no_masked_logprobs', ['c2/0']),
+      ...none('d', 'no_masked_logprobs'),
     });
-    const steps: Expected = Object.fromEntries(
-      [...rows, ['d c0/0', 1] as const].map(([at], i) => [at, [values[i]!, null]]),
-    );
-    for (const e of ['a', 'b']) steps[`${e} c2/0`] = [null, 'no_influence'];
-    for (const s of ['c0/0', 'c1/0', 'c2/0']) steps[`c ${s}`] = [null, 'missing_reward'];
-    steps['d c1/0'] = [null, 'no_restart'];
-    steps['d c2/0'] = [null, 'no_influence'];
-    await base.expectRows('credits', 'mamr_step_advantage', steps);
-    const clusters = answer<number[]>('cosine_groups', {
-      embeddings: [
-        [1, 0.25],
-        [1, -5],
-        [1, -0.5],
-        [1, -5],
-        [1, 2],
-        [1, -5],
-      ],
+    // The last step has −3 with all before it. In a, which is right, it has −2.25 without c0 and −3.75 without c1;
+    // in b, which is wrong, −1.5 and −4.5.
+    await base.expectRows('credits', 'restart_reward', {
+      'a c0/0': [1, null],
+      'a c1/0': [-1, null],
+      'a c2/0': [null, 'no_masked_logprobs'],
+      'b c0/0': [-1, null],
+      'b c1/0': [1, null],
+      'b c2/0': [null, 'no_masked_logprobs'],
+      ...none('c', 'unknown_outcome'),
+      ...none('d', 'no_masked_logprobs'),
     });
-    const grouping: Expected = {};
-    for (const [i, e] of ['a', 'b', 'c'].entries()) {
-      grouping[`${e} c0/0`] = [clusters[2 * i]!, null];
-      grouping[`${e} c1/0`] = [clusters[2 * i + 1]!, null];
-      grouping[`${e} c2/0`] = [null, 'no_embedding'];
-    }
-    grouping['d c0/0'] = [null, 'other_dimension'];
-    grouping['d c1/0'] = grouping['d c2/0'] = [null, 'no_embedding'];
-    await base.expectRows('credits', 'cosine_groups', grouping);
+    // Five steps have all three. Outcomes 1, 1, 0, 0, 1: mean 0.6, variance 0.3. Influences 5/12 four times and ¾: mean 29/60,
+    // variance 1/45. Restarts 1, −1, −1, 1, −1: mean −0.2, variance 1.2.
+    const credit = (outcome: number, from: number, restart: number) =>
+      outcome / (Math.sqrt(0.3) + 1e-6) +
+      (0.1 * from) / (Math.sqrt(1 / 45) + 1e-6) +
+      (0.1 * restart) / (Math.sqrt(1.2) + 1e-6);
+    await base.expectRows('credits', 'mamr_step_advantage', {
+      'a c0/0': [credit(0.4, -1 / 15, 1.2), null],
+      'a c1/0': [credit(0.4, -1 / 15, -0.8), null],
+      'a c2/0': [null, 'no_influence'],
+      'b c0/0': [credit(-0.6, -1 / 15, -0.8), null],
+      'b c1/0': [credit(-0.6, -1 / 15, 1.2), null],
+      'b c2/0': [null, 'no_influence'],
+      ...none('c', 'missing_reward'),
+      'd c0/0': [credit(0.4, 4 / 15, -0.8), null],
+      'd c1/0': [null, 'no_restart'],
+      'd c2/0': [null, 'no_influence'],
+    });
+    // The cosines of [1, ¼], [1, −½] and [1, 2] with each other are 0.76, 0.65 and 0, with [1, −5] at most 0.61.
+    await base.expectRows('credits', 'cosine_groups', {
+      'a c0/0': [0, null],
+      'a c1/0': [1, null],
+      'a c2/0': [null, 'no_embedding'],
+      'b c0/0': [2, null],
+      'b c1/0': [1, null],
+      'b c2/0': [null, 'no_embedding'],
+      'c c0/0': [3, null],
+      'c c1/0': [1, null],
+      'c c2/0': [null, 'no_embedding'],
+      'd c0/0': [null, 'other_dimension'],
+      'd c1/0': [null, 'no_embedding'],
+      'd c2/0': [null, 'no_embedding'],
+    });
   });
 });
