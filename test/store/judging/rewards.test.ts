@@ -1,16 +1,29 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { anExecution } from '../support/events.ts';
-import { played, randomEpisodes } from './support/episodes.ts';
-import {
-  answer,
-  type Expected,
-  grouped,
-  type JudgedDatabase,
-  judgedDatabase,
-  place,
-  type SeenEpisode,
-  type SeenStep,
-} from './support/judged.ts';
+import { type Call, type Choice, played, type Says } from './support/episodes.ts';
+import { type Expected, type JudgedDatabase, judgedDatabase } from './support/judged.ts';
+
+/** A call with one candidate. */
+const call = (about: Omit<Call, 'choices'>, says: Says = {}, choice: Choice = {}): Call => ({
+  ...about,
+  choices: [{ ...choice, says }],
+});
+/** A call whose second candidate was chosen. */
+const second = (about: Omit<Call, 'choices'>, says: Says = {}, choice: Choice = {}): Call => ({
+  ...about,
+  choices: [
+    { ...choice, says },
+    { ...choice, chosen: true, says },
+  ],
+});
+/** The same reason for some steps of an episode, all with one candidate where only their number is given. */
+const none = (episode: string, reason: string, of: number | readonly string[]): Expected =>
+  Object.fromEntries(
+    (typeof of === 'number' ? Array.from({ length: of }, (_, i) => `c${i}/0`) : of).map((step) => [
+      `${episode} ${step}`,
+      [null, reason],
+    ]),
+  );
 
 describe('rewards that the judge computes from what is stored', () => {
   let base: JudgedDatabase;
@@ -19,432 +32,452 @@ describe('rewards that the judge computes from what is stored', () => {
   });
   afterEach(() => base.close());
 
-  /** What one episode at a time should get: a row for each step, or one reason for all of them. */
-  const expected = (
-    episodes: readonly SeenEpisode[],
-    of: (episode: SeenEpisode) => string | ((step: SeenStep) => readonly [number | null, string | null]),
-  ): Expected =>
-    Object.fromEntries(
-      episodes.flatMap((episode) => {
-        if (episode.steps.length === 0) return [];
-        const say = of(episode);
-        return episode.steps.map((step) => [place(step), typeof say === 'string' ? [null, say] : say(step)] as const);
-      }),
-    );
   const withoutSteps = (method: string) =>
     base.rows<{ episode_id: string; reason: string }>(
       `select s.episode_id, s.reason from traj.scores s where s.method = '${method}' and s.value is null order by 1`,
     );
 
   it('mixes the team’s reward with that of the step or, where it has none, of its agent', async () => {
+    const calls = [call({ agent: 'solver' }, { reward: 0.5 }), call({ agent: 'solver' }), call({ agent: 'critic' })];
     await base.load(
-      randomEpisodes(1, {
-        says: { reward: (random) => random.below(100) / 7 },
-        extra: (random) => (random.chance(0.5) ? { agents: { solver: random.below(9) / 3 } } : {}),
-      }),
+      played('a', { reward: 1, agents: { solver: 0.25 }, calls }),
+      played('b', { reward: null, agents: { solver: 0.25 }, calls }),
+      played('bare', { reward: 1 }),
     );
     await base.run(['petting_mixed_reward']);
-    const episodes = await base.seen();
-    await base.expectRows(
-      'rewards',
-      'petting_mixed_reward',
-      expected(episodes, ({ reward, agents, steps }) => {
-        if (reward === null) return 'missing_reward';
-        const local = steps.map((step) => (step.says.reward ?? agents[step.agent!] ?? null) as number | null);
-        const values = answer<(number | null)[]>('petting_mixed_reward', { team: reward, local });
-        return (step) => {
-          const value = values[steps.indexOf(step)]!;
-          return [value, value === null ? 'no_local_reward' : null];
-        };
-      }),
-    );
-    expect(await withoutSteps('petting_mixed_reward')).toEqual(
-      episodes.filter((e) => e.steps.length === 0).map((e) => ({ episode_id: e.episode_id, reason: 'no_steps' })),
-    );
+    await base.expectRows('rewards', 'petting_mixed_reward', {
+      'a c0/0': [1.5, null],
+      'a c1/0': [1.25, null],
+      'a c2/0': [null, 'no_local_reward'],
+      ...none('b', 'missing_reward', 3),
+    });
+    expect(await withoutSteps('petting_mixed_reward')).toEqual([{ episode_id: 'bare', reason: 'no_steps' }]);
   });
 
   it('spreads a final reward over the turns, shapes a chain, and charges length', async () => {
-    await base.load(randomEpisodes(2, { says: { reward: (random) => random.below(100) / 7 } }));
+    const tokens = (n: number) => Array.from({ length: n }, (_, i) => i);
+    await base.load(
+      played('e', {
+        reward: 2,
+        calls: [
+          call({ turn: 0, used: 99 }, { reward: 0.5 }, { token_ids: tokens(6) }),
+          {
+            turn: 3,
+            used: 99,
+            choices: [
+              { says: { reward: 9 }, token_ids: tokens(4) },
+              { says: { reward: 1 }, chosen: true },
+            ],
+          },
+          call({ used: 12 }, { reward: 0 }),
+        ],
+      }),
+      played('f', { reward: null, calls: [call({ turn: 0, used: 3 })] }),
+    );
     await base.run([
       { method: 'petting_turn_reward', params: { mode: 'discount' } },
       'marti_shaping',
-      { method: 'dapo_overlong', params: { max_len: 5000, buffer: 4000 } },
+      { method: 'dapo_overlong', params: { max_len: 8, buffer: 4 } },
     ]);
-    const episodes = await base.seen();
-    await base.expectRows(
-      'rewards',
-      'petting_turn_reward',
-      expected(episodes, ({ reward, steps }) => {
-        if (reward === null) return 'missing_reward';
-        const counted = steps.filter((step) => step.turn !== null);
-        const turns = counted.map((step) => step.turn);
-        const values = answer<number[]>('petting_turn_reward', { final: reward, turns, mode: 'discount' });
-        return (step) => (step.turn === null ? [null, 'no_turn'] : [values[counted.indexOf(step)]!, null]);
-      }),
-    );
-    await base.expectRows(
-      'rewards',
-      'marti_shaping',
-      expected(episodes, ({ steps }) => {
-        const chain = steps.filter((step) => step.onward);
-        const rewards = chain.map((step) => step.says.reward);
-        if (rewards.includes(undefined)) return 'missing_reward';
-        const values = answer<number[]>('marti_shaping', { rewards });
-        return (step) => (step.onward ? [values[chain.indexOf(step)]!, null] : [null, 'not_chosen']);
-      }),
-    );
-    await base.expectRows(
-      'rewards',
-      'dapo_overlong',
-      expected(
-        episodes,
-        () =>
-          ({ length }) =>
-            length === null
-              ? [null, 'no_length']
-              : [answer<number>('dapo_overlong', { length, max_len: 5000, buffer: 4000 }), null],
-      ),
-    );
+    // Of 8 turns that are assumed, 8 are left at turn 0 and 5 at turn 3.
+    await base.expectRows('rewards', 'petting_turn_reward', {
+      'e c0/0': [2 * 0.99 ** 8, null],
+      'e c1/0': [2 * 0.99 ** 5, null],
+      'e c1/1': [2 * 0.99 ** 5, null],
+      'e c2/0': [null, 'no_turn'],
+      ...none('f', 'missing_reward', 1),
+    });
+    // The chain has ½, 1 and 0: 1 + ½(½ · 1 − ½ · 0), then, after a mean of ¾, 0 + ½(¾ · 0 − ¼ · 1).
+    await base.expectRows('rewards', 'marti_shaping', {
+      'e c0/0': [0.5, null],
+      'e c1/0': [null, 'not_chosen'],
+      'e c1/1': [1.25, null],
+      'e c2/0': [-0.125, null],
+      ...none('f', 'missing_reward', 1),
+    });
+    // Free up to 4 tokens. Tokens count before usage, and usage only where there is one candidate.
+    await base.expectRows('rewards', 'dapo_overlong', {
+      'e c0/0': [-0.5, null],
+      'e c1/0': [0, null],
+      'e c1/1': [null, 'no_length'],
+      'e c2/0': [-2, null],
+      'f c0/0': [0, null],
+    });
   });
 
-  it('gives UnityMAS-O its three shapes: mathematics and terminal by format, code by pass rate, search by answer', async () => {
+  it('gives UnityMAS-O its shapes for mathematics and terminals: the outcome, and the format of each turn', async () => {
     await base.load(
-      randomEpisodes(3, {
-        episodes: 60,
-        roles: ['planner', 'coder', 'reflection', 'other', 'search', 'answer'],
-        says: { format: (r) => r.below(3) / 2, pass_rate: (r) => r.below(5) / 4, f1: (r) => r.below(8) / 7 },
+      played('whole', {
+        reward: 1,
+        calls: [call({}, { format: -1 }), second({}, { format: 0 }), call({}, { format: -0.5 })],
       }),
+      played('partly', { reward: 0.5, calls: [call({}, { format: -1 }), call({})] }),
+      played('unrewarded', { reward: null, calls: [call({}, { format: -1 }), call({}, { format: 0 })] }),
     );
-    await base.run([
-      'unitymas_math_rewards',
-      'unitymas_terminal_rewards',
-      'unitymas_code_rewards',
-      'unitymas_search_rewards',
-    ]);
-    const episodes = await base.seen();
-    for (const [method, field] of [
-      ['unitymas_math_rewards', 'accuracy'],
-      ['unitymas_terminal_rewards', 'outcome'],
-    ] as const) {
-      await base.expectRows(
-        'rewards',
-        method,
-        expected(episodes, ({ reward, steps }) => {
-          const chain = steps.filter((step) => step.onward);
-          const format = chain.map((step) => step.says.format ?? null);
-          const values = answer<(number | null)[]>(method, { [field]: reward, format });
-          return (step) => {
-            if (!step.onward) return [null, 'not_chosen'];
-            const value = values[chain.indexOf(step)]!;
-            return [value, value !== null ? null : reward === null ? 'missing_reward' : 'no_format_score'];
-          };
-        }),
-      );
-    }
-    await base.expectRows(
-      'rewards',
-      'unitymas_code_rewards',
-      expected(episodes, ({ steps }) => {
-        const placed = steps.filter((step) => step.onward && step.turn !== null);
-        const writes = (step: SeenStep) => step.role === 'planner' || step.role === 'coder';
-        const turns = [...new Set(placed.filter(writes).map((step) => step.turn!))].sort((a, b) => a - b);
-        if (turns.length === 0) return 'no_such_roles';
-        const rates = turns.map(
-          (turn) => placed.filter((s) => s.turn === turn && 'pass_rate' in s.says).at(-1)?.says.pass_rate,
-        );
-        if (rates.includes(undefined)) return 'no_pass_rate';
-        const { planner_coder, reflection } = answer<{ planner_coder: number[]; reflection: number[] }>(
-          'unitymas_code_rewards',
-          { pass_rate: rates, reflections: turns.length },
-        );
-        return (step) => {
-          if (step.turn === null) return [null, 'no_turn'];
-          if (!step.onward) return [null, 'not_chosen'];
-          if (!writes(step) && step.role !== 'reflection') return [null, 'other_role'];
-          const value = (writes(step) ? planner_coder : reflection)[turns.indexOf(step.turn)];
-          return value === undefined ? [null, 'no_pass_rate'] : [value, null];
-        };
-      }),
-    );
-    type Search = { plan: number; answer_0: number; turns: { search_summary_update: number; answer: number }[] };
-    await base.expectRows(
-      'rewards',
-      'unitymas_search_rewards',
-      expected(episodes, ({ steps }) => {
-        const onward = steps.filter((step) => step.onward);
-        const plan = onward.find((step) => step.role === 'planner');
-        const answers = onward.filter((step) => step.role === 'answer');
-        if (!plan || answers.length === 0) return 'no_such_roles';
-        if ([plan, ...answers].some((step) => step.says.f1 === undefined)) return 'no_f1';
-        const out = answer<Search>('unitymas_search_rewards', {
-          plan_f1: plan.says.f1,
-          answer_f1: answers.map((step) => step.says.f1),
-        });
-        return (step) => {
-          if (!step.onward) return [null, 'not_chosen'];
-          if (step.role === 'planner') return [out.plan, null];
-          const i = answers.indexOf(step);
-          if (i >= 0) return [i === 0 ? out.answer_0 : out.turns[i - 1]!.answer, null];
-          if (step.role !== 'search') return [null, 'other_role'];
-          const done = answers.filter((one) => steps.indexOf(one) < steps.indexOf(step)).length;
-          if (done === 0) return [null, 'before_the_first_answer'];
-          return done === answers.length
-            ? [null, 'ends_the_search']
-            : [out.turns[done - 1]!.search_summary_update, null];
-        };
-      }),
-    );
+    await base.run(['unitymas_math_rewards', 'unitymas_terminal_rewards']);
+    await base.expectRows('rewards', 'unitymas_math_rewards', {
+      'whole c0/0': [0, null],
+      'whole c1/0': [null, 'not_chosen'],
+      'whole c1/1': [1, null],
+      'whole c2/0': [0.5, null],
+      'partly c0/0': [-0.5, null],
+      'partly c1/0': [null, 'no_format_score'],
+      ...none('unrewarded', 'missing_reward', 2),
+    });
+    // The last turn earns the outcome and the formats of all turns: 1 − 1 + 0 − ½.
+    await base.expectRows('rewards', 'unitymas_terminal_rewards', {
+      'whole c0/0': [-1, null],
+      'whole c1/0': [null, 'not_chosen'],
+      'whole c1/1': [0, null],
+      'whole c2/0': [-0.5, null],
+      'partly c0/0': [-1, null],
+      'partly c1/0': [null, 'no_format_score'],
+      'unrewarded c0/0': [-1, null],
+      'unrewarded c1/0': [null, 'missing_reward'],
+    });
   });
 
-  it('knows the roles of MMOA-RAG, MarsRL and ReMA, and says which part is missing', async () => {
+  it('gives UnityMAS-O its shapes for code, by how far a turn moved the pass rate, and for search, by the running answer', async () => {
+    const by = (role: string, turn?: number, pass_rate?: number) =>
+      call({ role, turn }, pass_rate === undefined ? {} : { pass_rate });
+    const f1 = (role: string, value?: number) => call({ role }, value === undefined ? {} : { f1: value });
     await base.load(
-      randomEpisodes(4, {
-        episodes: 60,
-        calls: 9,
-        roles: ['rewriter', 'selector', 'generator', 'solver', 'verifier', 'corrector', 'meta-thinking', 'reasoning'],
-        says: { correct: (r) => r.chance(0.5), flags_error: (r) => r.chance(0.5) },
-        extra: (r) => ({
-          ...(r.chance(0.8) ? { says: { f1: r.below(7) / 6 } } : {}),
-          ...(r.chance(0.8) ? { documents: Array.from({ length: r.below(4) }, String) } : {}),
-          ...(r.chance(0.8) ? { budgets: { max_turns: 1 + r.below(2) } } : {}),
-        }),
-      }),
-      played('rag', {
-        says: { f1: 0.8 },
-        documents: ['a', 'b', 'c'],
+      played('code', {
         calls: [
-          { role: 'rewriter', choices: [{ content: 'who\nwhen\n\nwhere\nwhy\nhow' }] },
-          { role: 'selector', choices: [{ content: 'Document0,Document2\n' }] },
-          { role: 'generator', choices: [{ content: 'paris' }] },
+          by('planner', 0),
+          by('coder', 0, 0.2),
+          by('reflection', 0),
+          by('coder', 1, 0.5),
+          by('reflection', 1),
+          second({ role: 'coder', turn: 2 }, { pass_rate: 0.4 }),
+          by('reflection', 2),
+          by('bystander', 2),
+          by('coder', undefined, 1),
+          by('reflection', 7),
+        ],
+      }),
+      played('untested', { calls: [by('coder', 0, 0.2), by('coder', 1)] }),
+      played('search', {
+        calls: [
+          f1('planner', 0.1),
+          f1('search'),
+          f1('answer', 0.2),
+          second({ role: 'search' }),
+          f1('answer', 0.6),
+          f1('search'),
+          f1('answer', 0.5),
+          f1('search'),
+          f1('bystander'),
+        ],
+      }),
+      played('unmarked', { calls: [f1('planner', 0.1), f1('answer')] }),
+      played('others', { calls: [call({ role: 'bystander', turn: 0 })] }),
+    );
+    await base.run(['unitymas_code_rewards'], ['code', 'untested', 'others']);
+    await base.run(['unitymas_search_rewards'], ['search', 'unmarked', 'others']);
+    // Pass rates 0.2, 0.5 and 0.4; a reflection earns what the next turn moved.
+    await base.expectRows('rewards', 'unitymas_code_rewards', {
+      'code c0/0': [0.2, null],
+      'code c1/0': [0.2, null],
+      'code c2/0': [0.3, null],
+      'code c3/0': [0.3, null],
+      'code c4/0': [-0.1, null],
+      'code c5/0': [null, 'not_chosen'],
+      'code c5/1': [-0.1, null],
+      'code c6/0': [0, null],
+      'code c7/0': [null, 'other_role'],
+      'code c8/0': [null, 'no_turn'],
+      'code c9/0': [null, 'no_pass_rate'],
+      ...none('untested', 'no_pass_rate', 2),
+      ...none('others', 'no_such_roles', 1),
+    });
+    // The answers have F1 0.2, 0.6 and 0.5; a search between two of them earns the difference.
+    await base.expectRows('rewards', 'unitymas_search_rewards', {
+      'search c0/0': [0.1, null],
+      'search c1/0': [null, 'before_the_first_answer'],
+      'search c2/0': [0.2, null],
+      'search c3/0': [null, 'not_chosen'],
+      'search c3/1': [0.4, null],
+      'search c4/0': [0.6, null],
+      'search c5/0': [-0.1, null],
+      'search c6/0': [0.5, null],
+      'search c7/0': [null, 'ends_the_search'],
+      'search c8/0': [null, 'other_role'],
+      ...none('unmarked', 'no_f1', 2),
+      ...none('others', 'no_such_roles', 1),
+    });
+  });
+
+  it('knows the roles of MMOA-RAG: too many questions, an invalid choice of documents and a long answer cost', async () => {
+    const text = (role: string, content: string) => call({ role }, {}, { content });
+    const rewriter = text('rewriter', 'who\nwhen');
+    const selector = text('selector', 'Document0');
+    const generator = text('generator', 'paris');
+    const rag = { says: { f1: 0.8 }, documents: ['a', 'b', 'c'] };
+    await base.load(
+      played('many', {
+        ...rag,
+        calls: [
+          text('rewriter', 'who\nwhen\n\nwhere\nwhy\nhow'),
+          text('selector', 'Document0,Document2\n'),
+          generator,
+          text('bystander', 'x'),
+        ],
+      }),
+      played('wrong', {
+        ...rag,
+        calls: [
+          text('rewriter', 'who\n\nwhen\nwhere\nwhy'),
+          second({ role: 'selector' }, {}, { content: 'Document0,Document3' }),
+          text('generator', 'word '.repeat(31)),
+        ],
+      }),
+      played('unmarked', { documents: ['a'], calls: [rewriter, selector, generator] }),
+      played('no rewriter', { ...rag, calls: [selector, generator] }),
+      played('no selector', { ...rag, calls: [rewriter, generator] }),
+      played('no generator', { ...rag, calls: [rewriter, selector] }),
+      played('no documents', { says: { f1: 0.8 }, calls: [rewriter, selector, generator] }),
+    );
+    await base.run(['mmoa_rewards']);
+    await base.expectRows('rewards', 'mmoa_rewards', {
+      'many c0/0': [0.8 - 0.5, null],
+      'many c1/0': [0.8, null],
+      'many c2/0': [0.8, null],
+      'many c3/0': [null, 'other_role'],
+      'wrong c0/0': [0.8, null],
+      // Three documents are 0, 1 and 2.
+      'wrong c1/0': [null, 'not_chosen'],
+      'wrong c1/1': [0.8 - 1, null],
+      'wrong c2/0': [0.8 - 1, null],
+      ...none('unmarked', 'no_f1', 3),
+      ...none('no rewriter', 'no_rewriter', 2),
+      ...none('no selector', 'no_selector', 2),
+      ...none('no generator', 'no_generator', 2),
+      ...none('no documents', 'no_documents', 3),
+    });
+  });
+
+  it('marks in MarsRL a verifier by whether it finds the latest solution wrong when it is', async () => {
+    await base.load(
+      played('e', {
+        calls: [
+          call({ role: 'verifier' }, { flags_error: true }),
+          call({ role: 'solver' }, { correct: true }),
+          call({ role: 'verifier' }, { flags_error: true }),
+          call({ role: 'verifier' }),
+          call({ role: 'corrector' }, { correct: true }),
+          call({ role: 'verifier' }, { flags_error: false }),
+          call({ role: 'corrector' }),
+          call({ role: 'verifier' }, { flags_error: true }),
+          call({ role: 'bystander' }),
+          second({ role: 'solver' }, { correct: false }),
+          call({ role: 'verifier' }, { flags_error: true }),
         ],
       }),
     );
-    await base.run(['mmoa_rewards', 'marsrl_rewards', { method: 'rema_reward', params: { mask_unfinished: true } }]);
-    const episodes = await base.seen();
-    const last = ({ steps }: SeenEpisode, role: string) => steps.filter((s) => s.onward && s.role === role).at(-1);
-    const byRole =
-      (earned: Record<string, number>) =>
-      (step: SeenStep): readonly [number | null, string | null] => {
-        if (!(step.role! in earned)) return [null, 'other_role'];
-        return step.onward ? [earned[step.role!]!, null] : [null, 'not_chosen'];
-      };
-    const documents = new Map(
-      (
-        await base.rows<{ episode_id: string; n: number }>(
-          `select episode_id, json_array_length(content) as n from facts.observations where kind = 'documents'`,
-        )
-      ).map((row) => [row.episode_id, row.n]),
-    );
-    await base.expectRows(
-      'rewards',
-      'mmoa_rewards',
-      expected(episodes, (episode) => {
-        if (episode.says.f1 === undefined) return 'no_f1';
-        for (const role of ['rewriter', 'selector', 'generator']) if (!last(episode, role)) return `no_${role}`;
-        const k = documents.get(episode.episode_id);
-        if (k === undefined) return 'no_documents';
-        return byRole(
-          answer('mmoa_rewards', {
-            f1: episode.says.f1,
-            subquestions: last(episode, 'rewriter')!.text!.split(/\n+/),
-            selector: last(episode, 'selector')!.text!.trim(),
-            k,
-            answer: last(episode, 'generator')!.text,
-          }),
-        );
+    await base.run(['marsrl_rewards']);
+    await base.expectRows('rewards', 'marsrl_rewards', {
+      'e c0/0': [null, 'nothing_to_verify'],
+      'e c1/0': [1, null],
+      'e c2/0': [0, null],
+      'e c3/0': [null, 'no_flag'],
+      'e c4/0': [1, null],
+      'e c5/0': [1, null],
+      'e c6/0': [null, 'not_graded'],
+      'e c7/0': [null, 'not_graded'],
+      'e c8/0': [null, 'other_role'],
+      'e c9/0': [null, 'not_chosen'],
+      'e c9/1': [0, null],
+      'e c10/0': [1, null],
+    });
+  });
+
+  it('gives in ReMA both roles the outcome, and 0 from the role on whose turns did not end', async () => {
+    const by = (role: string, finish?: string) => call({ role }, {}, { finish });
+    const whole = { reward: 1, budgets: { max_turns: 3 } };
+    const [thinks, reasons] = [by('meta-thinking', 'stop'), by('reasoning', 'stop')];
+    await base.load(
+      played('ended', { ...whole, calls: [thinks, reasons, by('bystander', 'stop')] }),
+      played('cut', { ...whole, calls: [thinks, by('reasoning', 'length'), reasons] }),
+      played('cut early', { ...whole, calls: [by('meta-thinking', 'length'), reasons] }),
+      played('chosen', {
+        ...whole,
+        calls: [second({ role: 'meta-thinking' }, {}, { finish: 'stop' }), reasons],
       }),
+      played('unrewarded', { ...whole, reward: null, calls: [thinks, reasons] }),
+      played('unlimited', { reward: 1, calls: [thinks, reasons] }),
+      played('alone', { ...whole, calls: [thinks] }),
+      played('unended', { ...whole, calls: [thinks, by('reasoning')] }),
     );
-    expect(
-      (
-        await base.rows<{ value: number }>(
-          `select value from traj.rewards where method = 'mmoa_rewards' and episode_id = 'rag' order by step_id`,
-        )
-      ).map((r) => r.value),
-    ).toEqual([0.8 - 0.5, 0.8, 0.8]);
-    await base.expectRows(
-      'rewards',
-      'marsrl_rewards',
-      expected(episodes, ({ steps }) => {
-        let solved = false;
-        const taken = steps.filter((step) => {
-          if (!step.onward) return false;
-          if (step.role === 'verifier') return solved && step.says.flags_error !== undefined;
-          const solves = step.role === 'solver' || step.role === 'corrector';
-          solved ||= solves;
-          return solves;
-        });
-        const values = answer<(number | null)[]>('marsrl_rewards', {
-          steps: taken.map(({ role, says }) =>
-            role === 'verifier'
-              ? { role, flags_error: truth(says.flags_error) }
-              : { role, correct: truth(says.correct) },
-          ),
-        });
-        return (step) => {
-          const i = taken.indexOf(step);
-          if (i >= 0) return [values[i]!, values[i] === null ? 'not_graded' : null];
-          if (!step.onward) return [null, 'not_chosen'];
-          if (step.role !== 'verifier') return [null, 'other_role'];
-          const first = taken[0];
-          const early = first === undefined || steps.indexOf(first) > steps.indexOf(step);
-          return [null, early ? 'nothing_to_verify' : 'no_flag'];
-        };
-      }),
-    );
-    const budgets = new Map(
-      (
-        await base.rows<{ episode_id: string; n: number }>(
-          `select episode_id, (budgets ->> 'max_turns')::integer as n from facts.episodes where budgets is not null`,
-        )
-      ).map((row) => [row.episode_id, row.n]),
-    );
-    await base.expectRows(
-      'rewards',
-      'rema_reward',
-      expected(episodes, (episode) => {
-        if (episode.reward === null) return 'missing_reward';
-        const max_turns = budgets.get(episode.episode_id);
-        if (max_turns === undefined) return 'no_max_turns';
-        const of = (role: string) => episode.steps.filter((s) => s.onward && s.role === role);
-        const both = [...of('meta-thinking'), ...of('reasoning')];
-        if (!last(episode, 'meta-thinking') || !last(episode, 'reasoning')) return 'no_such_roles';
-        if (both.some((step) => step.finish === null)) return 'no_finish_reason';
-        const ended = (role: string) => of(role).every((step) => step.finish === 'stop');
-        return byRole(
-          answer('rema_reward', {
-            score: episode.reward,
-            finished: { 'meta-thinking': ended('meta-thinking'), reasoning: ended('reasoning') },
-            max_turns,
-            boxed: false,
-            mask_unfinished: true,
-          }),
-        );
-      }),
-    );
+    await base.run([{ method: 'rema_reward', params: { mask_unfinished: true } }]);
+    await base.expectRows('rewards', 'rema_reward', {
+      'ended c0/0': [1, null],
+      'ended c1/0': [1, null],
+      'ended c2/0': [null, 'other_role'],
+      'cut c0/0': [1, null],
+      'cut c1/0': [0, null],
+      'cut c2/0': [0, null],
+      'cut early c0/0': [0, null],
+      'cut early c1/0': [0, null],
+      'chosen c0/0': [null, 'not_chosen'],
+      'chosen c0/1': [1, null],
+      'chosen c1/0': [1, null],
+      ...none('unrewarded', 'missing_reward', 2),
+      ...none('unlimited', 'no_max_turns', 2),
+      ...none('alone', 'no_such_roles', 1),
+      ...none('unended', 'no_finish_reason', 2),
+    });
   });
 
   it('shapes a tree of steps, and names what hangs from nothing', async () => {
+    const node = (reward: number | null, parent?: string): Call => ({
+      choices: [{ parent, says: reward === null ? {} : { reward } }],
+    });
     await base.load(
-      randomEpisodes(5, { tree: true, says: { reward: (r) => r.below(100) / 7 } }),
-      played('round', {
-        calls: [
-          { choices: [{ says: { reward: 1 }, parent: 'c1/0' }] },
-          { choices: [{ says: { reward: 1 }, parent: 'c0/0' }] },
-          { choices: [{ says: { reward: 1 }, parent: 'c1/0' }] },
-          { choices: [{ says: { reward: 1 }, parent: 'gone/0' }] },
-          { choices: [{ says: { reward: 0.5 } }] },
-        ],
+      played('tree', {
+        calls: [node(0.4), node(0.8, 'c0/0'), node(0.2, 'c0/0'), node(1, 'c1/0'), node(null, 'c0/0')],
       }),
+      played('round', {
+        calls: [node(1, 'c1/0'), node(1, 'c0/0'), node(1, 'c1/0'), node(1, 'gone/0'), node(0.5)],
+      }),
+      played('flat', { calls: [node(1), node(0)] }),
     );
     await base.run(['mars2_tree_shaping']);
-    const reasons = await base.rows<{ value: number | null; reason: string | null }>(
-      `select value, reason from traj.rewards where episode_id = 'round' order by step_id`,
-    );
-    expect(reasons.map((row) => row.reason)).toEqual(['cycle', 'cycle', 'cycle', 'unknown_parent', null]);
-    expect(reasons.at(-1)!.value).toBe(0.5);
-    await base.expectRows(
-      'rewards',
-      'mars2_tree_shaping',
-      expected(await base.seen(), ({ steps }) => {
-        if (steps.every((step) => step.parent === null)) return 'no_tree';
-        const fate = fates(steps);
-        const nodes = steps.filter((step) => fate.get(step) === 'hangs');
-        const values = answer<(number | null)[]>('mars2_tree_shaping', {
-          rewards: nodes.map((step) => step.says.reward ?? null),
-          parent: nodes.map((step) => nodes.findIndex((other) => other.step_id === step.parent)),
-        });
-        return (step) => {
-          const i = nodes.indexOf(step);
-          if (i < 0) return [null, fate.get(step)!];
-          return [values[i]!, values[i] === null ? 'missing_reward' : null];
-        };
-      }),
-    );
+    await base.expectRows('rewards', 'mars2_tree_shaping', {
+      'tree c0/0': [0.4, null],
+      // Half above the mean of the parent and the other sibling: 0.8 + ½(0.8 − 0.3) and 0.2 + ½(0.2 − 0.6).
+      'tree c1/0': [1.05, null],
+      'tree c2/0': [0, null],
+      // Against its shaped parent alone.
+      'tree c3/0': [0.975, null],
+      'tree c4/0': [null, 'missing_reward'],
+      ...none('round', 'cycle', 3),
+      'round c3/0': [null, 'unknown_parent'],
+      'round c4/0': [0.5, null],
+      ...none('flat', 'no_tree', 2),
+    });
   });
 
-  it('ranks the agents of a group by CoMAM, and gives designs and executions of MetaAgent-X what they earned', async () => {
+  it('ranks the agents of a group by CoMAM, over the trajectories in which all of them earned something', async () => {
+    const trajectory = (id: string, reward: number | null, extract: number, retrieve: readonly number[]) =>
+      played(id, {
+        group: 'g',
+        reward,
+        agents: { extract },
+        calls: [
+          call({ agent: 'extract' }, { reward: 99 }),
+          ...(retrieve.length === 0 ? [null] : retrieve).map((own) =>
+            call({ agent: 'retrieve' }, own === null ? {} : { reward: own }),
+          ),
+        ],
+      });
     await base.load(
-      randomEpisodes(6, {
-        launches: true,
-        roles: ['extract'],
-        says: { reward: (r) => r.below(100) / 7 },
-        extra: (r) => (r.chance(0.5) ? { agents: { extract: r.below(9), 'extract 2': r.below(9) } } : {}),
-      }),
+      trajectory('a', 1, 0.9, [0, 0.2]),
+      trajectory('b', 0, 0.1, [0.8, 1]),
+      trajectory('c', 1, 0.8, [0.2]),
+      trajectory('d', 0, 0.2, [0.8]),
+      trajectory('unrewarded', null, 0.5, [0.5]),
+      trajectory('silent', 1, 0.5, []),
     );
-    await base.run(['comam_rewards', 'metaagentx_rewards']);
-    const episodes = await base.seen();
-    type Comam = { reward: Record<string, number[]> };
-    const comam: Expected = {};
-    const metaagentx: Expected = {};
-    for (const members of grouped(episodes, (e) => e.group).values()) {
-      const agents = [...new Set(members.flatMap((e) => e.steps.map((s) => s.agent!)))];
-      const own = (e: SeenEpisode, agent: string): number | null => {
-        const said = e.steps
-          .filter((s) => s.agent === agent && s.says.reward !== undefined)
-          .map((s) => s.says.reward as number);
-        return e.agents[agent] ?? (said.length === 0 ? null : said.reduce((a, b) => a + b, 0) / said.length);
-      };
-      const complete = members.filter((e) => e.reward !== null && agents.every((agent) => own(e, agent) !== null));
-      const out = answer<Comam>('comam_rewards', {
-        global: complete.map((e) => e.reward),
-        local: Object.fromEntries(agents.map((agent) => [agent, complete.map((e) => own(e, agent))])),
-      });
-      const launched = (e: SeenEpisode) => members.filter((other) => other.parent === e.episode_id);
-      const designs = members.filter((e) => e.parent === null && launched(e).length > 0);
-      const { designer } = answer<{ designer: (number | null)[] }>('metaagentx_rewards', {
-        exec_rewards: designs.map((e) => launched(e).map((one) => one.reward)),
-      });
-      for (const e of members)
-        for (const step of e.steps) {
-          comam[place(step)] = complete.includes(e)
-            ? [out.reward[step.agent!]![complete.indexOf(e)]!, null]
-            : [null, e.reward === null ? 'missing_reward' : 'no_local_reward'];
-          const parent = designs.some((design) => design.episode_id === e.parent);
-          const value = parent ? e.reward : designs.includes(e) ? designer[designs.indexOf(e)]! : undefined;
-          metaagentx[place(step)] =
-            value === undefined
-              ? [null, e.parent === null ? 'no_executions' : 'not_an_execution']
-              : [value, value === null ? 'missing_reward' : null];
-        }
-    }
-    await base.expectRows('rewards', 'comam_rewards', comam);
-    await base.expectRows('rewards', 'metaagentx_rewards', metaagentx);
-    expect(Object.values(comam).filter(([value]) => value !== null).length).toBeGreaterThan(5);
-    expect(Object.values(metaagentx).filter(([value]) => value !== null).length).toBeGreaterThan(5);
+    await base.run(['comam_rewards']);
+    // Outcomes 1, 0, 1, 0. extract ranks them as they are; retrieve puts both zeros before both ones.
+    const agreement = (1 / Math.log2(4) + 1 / Math.log2(5)) / (1 / Math.log2(2) + 1 / Math.log2(3));
+    const extract = 1 / (1 + agreement);
+    await base.expectRows('rewards', 'comam_rewards', {
+      'a c0/0': [0.9 + extract, null],
+      'a c1/0': [0.1 + (1 - extract), null],
+      'a c2/0': [0.1 + (1 - extract), null],
+      'b c0/0': [0.1, null],
+      'b c1/0': [0.9, null],
+      'b c2/0': [0.9, null],
+      'c c0/0': [0.8 + extract, null],
+      'c c1/0': [0.2 + (1 - extract), null],
+      'd c0/0': [0.2, null],
+      'd c1/0': [0.8, null],
+      ...none('unrewarded', 'missing_reward', 2),
+      ...none('silent', 'no_local_reward', 2),
+    });
+  });
+
+  it('gives executions of MetaAgent-X their reward, and a design the mean of the known ones', async () => {
+    const run = (id: string, group: string, reward: number | null, parent?: string) =>
+      played(id, { group, reward, parent, calls: [call({})] });
+    await base.load(
+      run('d1', 'g', null),
+      run('d1-0', 'g', 1, 'd1'),
+      run('d1-1', 'g', 0, 'd1'),
+      run('d1-2', 'g', null, 'd1'),
+      run('below', 'g', 1, 'd1-0'),
+      run('d2', 'g', 7),
+      run('d2-0', 'g', null, 'd2'),
+      run('idle', 'g', 1),
+    );
+    await base.run(['metaagentx_rewards']);
+    await base.expectRows('rewards', 'metaagentx_rewards', {
+      'd1 c0/0': [0.5, null],
+      'd1-0 c0/0': [1, null],
+      'd1-1 c0/0': [0, null],
+      ...none('d1-2', 'missing_reward', 1),
+      ...none('below', 'not_an_execution', 1),
+      ...none('d2', 'missing_reward', 1),
+      ...none('d2-0', 'missing_reward', 1),
+      ...none('idle', 'no_executions', 1),
+    });
   });
 
   it('balances the rewards that another method computed, or the recorded ones, within what an agent said in a group', async () => {
-    await base.load(randomEpisodes(7, { rewards: [1, -1, 0.5, null] }), anExecution('x'), anExecution('y'));
-    const length = { min_len: 0, max_len: 9000 };
-    await base.run(['cure_balance', { method: 'cure_length_regularize', params: length }]);
-    const episodes = await base.seen();
-    for (const method of ['cure_balance', 'cure_length_regularize']) {
-      const wanted: Expected = {};
-      const long = method === 'cure_length_regularize';
-      const steps = episodes.flatMap((e) => e.steps.map((step) => ({ step, reward: e.reward, group: e.group })));
-      for (const set of grouped(steps, (one) => `${one.group}|${one.step.agent}`).values()) {
-        const known = set.filter((one) => one.reward !== null && (!long || one.step.length !== null));
-        const x = known.map((one) => one.reward);
-        const values = answer<number[] | null>(
-          method,
-          long ? { reward: x, length: known.map((one) => one.step.length), ...length } : { x },
-        );
-        for (const one of set)
-          wanted[place(one.step)] = known.includes(one)
-            ? [values?.[known.indexOf(one)] ?? null, values === null ? 'one_sided' : null]
-            : [null, one.reward === null ? 'missing_reward' : 'no_length'];
-      }
-      await base.expectRows('rewards', method, wanted);
-    }
-    await base.run(['cure_code_reward', { method: 'cure_balance', reads: 'cure_code_reward' }]);
-    const read = await base.rows<{ step_id: string; value: number }>(
-      `select step_id, value from traj.rewards where method = 'cure_balance' and params ->> 'reads' is not null order by episode_id, step_id`,
+    const said = (id: string, reward: number | null, used: number | undefined, group = 'g', agent = 'a') =>
+      played(id, { group, reward, calls: [call({ agent, used })] });
+    await base.load(
+      said('p', 2, 2000),
+      said('q', 1, 4000),
+      said('r', -1, 1000),
+      said('s', -0.5, 9000),
+      said('unrewarded', null, 1000),
+      said('one', 3, 10, 'g', 'b'),
+      said('two', 1, 10, 'g', 'b'),
+      said('unmeasured', 1, undefined, 'other'),
+      anExecution('x'),
+      anExecution('y'),
     );
-    const raw = await base.rows<{ value: number }>(
-      `select value from traj.rewards where method = 'cure_code_reward' and step_id is not null order by episode_id, step_id`,
-    );
-    expect(read.map((row) => row.step_id)).toEqual(['x-coder/0', 'x-coder/1', 'y-coder/0', 'y-coder/1']);
-    expect(read.map((row) => row.value)).toEqual(answer('cure_balance', { x: raw.map((row) => row.value) }));
+    const ids = ['p', 'q', 'r', 's', 'unrewarded', 'one', 'two', 'unmeasured'];
+    await base.run(['cure_balance', 'cure_length_regularize'], ids);
+    // 2 and 1 weigh 3, −1 and −½ weigh 1½: 1, ½, −1, −½ have the variance 2.5 / 4.
+    const std = Math.sqrt(0.625);
+    await base.expectRows('rewards', 'cure_balance', {
+      'p c0/0': [1 / std, null],
+      'q c0/0': [0.5 / std, null],
+      'r c0/0': [-1 / std, null],
+      's c0/0': [-0.5 / std, null],
+      ...none('unrewarded', 'missing_reward', 1),
+      ...none('one', 'one_sided', 1),
+      ...none('two', 'one_sided', 1),
+      ...none('unmeasured', 'one_sided', 1),
+    });
+    // The positives are 1000 below and 1000 above their median of 3000; the negatives get the least, −1000. In balance 3, −1, −1, −1.
+    await base.expectRows('rewards', 'cure_length_regularize', {
+      'p c0/0': [Math.sqrt(3), null],
+      'q c0/0': [-1 / Math.sqrt(3), null],
+      'r c0/0': [-1 / Math.sqrt(3), null],
+      's c0/0': [-1 / Math.sqrt(3), null],
+      ...none('unrewarded', 'missing_reward', 1),
+      ...none('one', 'one_sided', 1),
+      ...none('two', 'one_sided', 1),
+      ...none('unmeasured', 'no_length', 1),
+    });
+    await base.run(['cure_code_reward', { method: 'cure_balance', reads: 'cure_code_reward' }], ['x', 'y']);
+    // In each episode one program passes and one fails, which is 1 and −1.
+    expect(
+      await base.rows(
+        `select step_id, value from traj.rewards where method = 'cure_balance' and params ->> 'reads' is not null
+         order by episode_id, step_id`,
+      ),
+    ).toEqual([
+      { step_id: 'x-coder/0', value: 1 },
+      { step_id: 'x-coder/1', value: -1 },
+      { step_id: 'y-coder/0', value: 1 },
+      { step_id: 'y-coder/1', value: -1 },
+    ]);
   });
 
   it('reads the essays’ rewards from an execution matrix, and has none without lengths', async () => {
@@ -454,43 +487,17 @@ describe('rewards that the judge computes from what is stored', () => {
       anExecution('z').filter((e) => e.name !== 'generation.completed'),
     );
     await base.run(['essay_rewards']);
-    const found = await base.rows<{ step_id: string; value: number }>(
-      `select step_id, value from traj.rewards where method = 'essay_rewards' and episode_id = 'x' order by 1`,
-    );
-    const lengths = await base.rows<{ n: number }>(
-      `select cardinality(token_ids) as n from traj.steps where call_id = 'x-verifier' order by step_id`,
-    );
-    const out = answer<{ R_C: number[]; R_V: number[] }>('essay_rewards', {
-      gt_pass: [[1], [0]],
-      generated_pass: [
-        [1, 0],
-        [0, 1],
-      ],
-      length: lengths.map((row) => row.n),
+    // Each program passes one of two tests, the first also the truth. The first test, of 3 tokens, parts right from wrong; the second,
+    // of 2 tokens, has both programs the wrong way round.
+    await base.expectRows('rewards', 'essay_rewards', {
+      'x x-coder/0': [1 + 0.5 * 0.5, null],
+      'x x-coder/1': [0 + 0.5 * 0.5, null],
+      'x x-verifier/0': [1 - 0.003, null],
+      'x x-verifier/1': [0 - 0.002, null],
     });
-    expect(found.map((row) => row.step_id)).toEqual(['x-coder/0', 'x-coder/1', 'x-verifier/0', 'x-verifier/1']);
-    expect(found.map((row) => row.value)).toEqual([...out.R_C, ...out.R_V]);
     expect(await withoutSteps('essay_rewards')).toEqual([
       { episode_id: 'bare', reason: 'no_execution_matrix' },
       { episode_id: 'z', reason: 'no_token_ids' },
     ]);
   });
 });
-
-/** A truth value is recorded as 1 or 0. */
-const truth = (said: unknown): boolean | null => (said === undefined ? null : Boolean(said));
-
-/** Whether each step hangs from a root, or why not, by walking up. */
-function fates(steps: readonly SeenStep[]): Map<SeenStep, 'hangs' | 'cycle' | 'unknown_parent'> {
-  return new Map(
-    steps.map((step) => {
-      let at: SeenStep | undefined = step;
-      for (let climbed = 0; climbed <= steps.length; climbed++) {
-        if (at === undefined) return [step, 'unknown_parent'];
-        if (at.parent === null) return [step, 'hangs'];
-        at = steps.find((other) => other.step_id === at!.parent);
-      }
-      return [step, 'cycle'];
-    }),
-  );
-}
