@@ -97,7 +97,7 @@ export const fieldSql = (name: string): string => FIELDS.get(name)!.sql;
 /** What `count(NAME where …)` counts: rows of `from` that belong to the episode, or with `step.count` to the step's own call. */
 export type Collection = {
   readonly from: string;
-  readonly of: { readonly episode: string; readonly step?: string };
+  readonly of: { readonly episode?: string; readonly step?: string };
   readonly fields: ReadonlyMap<string, FieldFacts>;
 };
 
@@ -131,6 +131,15 @@ export const COLLECTIONS: Readonly<Record<string, Collection>> = {
       fields('episode', 'integer', same('x', 'turn')),
     ),
   },
+  candidates: {
+    from: 'facts.steps x',
+    of: { step: 'x.episode_id = c.episode_id and x.call_id = c.call_id' },
+    fields: inner(
+      fields('step', 'text', same('x', 'text', 'finish_reason', 'parent_step_id')),
+      fields('step', 'integer', same('x', 'candidate')),
+      fields('step', 'boolean', same('x', 'chosen')),
+    ),
+  },
   group: {
     from: 'facts.episodes x',
     of: { episode: 'x.group_id = e.group_id' },
@@ -143,7 +152,10 @@ export const COLLECTIONS: Readonly<Record<string, Collection>> = {
   },
 };
 
-/** What `NAME(METHOD)` reads of the judgements, given the SQL of the method's key. A judgement of the step goes before one of its episode. */
+/**
+ * What `NAME(METHOD)` reads of the judgements, given the SQL of the method's key. A judgement of the step goes before one of its episode,
+ * a score of the episode before one of its group.
+ */
 export const JUDGEMENTS: Readonly<Record<string, Omit<FieldFacts, 'sql'> & { readonly sql: (key: string) => string }>> =
   {
     verdict: { scope: 'step', kind: 'boolean', sql: (key) => stepOrEpisode('verdicts', 'keep', key) },
@@ -155,6 +167,17 @@ export const JUDGEMENTS: Readonly<Record<string, Omit<FieldFacts, 'sql'> & { rea
     },
     'episode.verdict': { scope: 'episode', kind: 'boolean', sql: (key) => judged('verdicts', 'keep', key, OF_EPISODE) },
     'episode.reward': { scope: 'episode', kind: 'number', sql: (key) => judged('rewards', 'value', key, OF_EPISODE) },
+    score: {
+      scope: 'episode',
+      kind: 'number',
+      sql: (key) => `coalesce(${scored(key, "'e/' || e.episode_id")}, ${scored(key, `'g/' || ${GROUP}`)})`,
+    },
+    'candidates.signal': {
+      scope: 'step',
+      kind: 'boolean',
+      sql: (key) =>
+        `(select min(j.value) < max(j.value) from facts.rewards j where j.method_key = ${key} and j.episode_id = s.episode_id and regexp_replace(j.step_id, '/[0-9]+$', '') = s.call_id)`,
+    },
     before_blame: {
       scope: 'step',
       kind: 'boolean',
@@ -163,6 +186,10 @@ export const JUDGEMENTS: Readonly<Record<string, Omit<FieldFacts, 'sql'> & { rea
     },
   };
 
+/** What judging takes for the group of an episode. */
+const GROUP = 'coalesce(e.group_id, e.task_id, e.episode_id)';
+const scored = (key: string, of: string): string =>
+  `(select j.value from facts.scores j where j.method_key = ${key} and j.key = ${of})`;
 const OF_EPISODE = "e.episode_id and j.step_id = ''";
 const judged = (table: string, value: string, key: string, of: string): string =>
   `(select j.${value} from facts.${table} j where j.method_key = ${key} and j.episode_id = ${of})`;

@@ -51,7 +51,7 @@ export const filterSchema = Type.Cyclic(
 /** The SQL of a plain field, for whoever selects or orders by it. */
 export const fieldSql = (name: string): string => FIELDS.get(name)!.sql;
 
-type Fields = ReadonlyMap<string, FieldFacts>;
+export type Fields = ReadonlyMap<string, FieldFacts>;
 
 /** Every name a filter may use; `tags.KEY` and `task.tags.KEY` stand for each tag, `METHOD` for a judged method. */
 export const fieldNames = (fields: Fields = FIELDS): readonly string[] =>
@@ -61,11 +61,13 @@ export const fieldNames = (fields: Fields = FIELDS): readonly string[] =>
         'tags.KEY',
         'task.tags.KEY',
         ...Object.keys(JUDGEMENTS).map((name) => `${name}(METHOD)`),
-        ...Object.keys(COLLECTIONS).map((name) => `count(${name})`),
-        'step.count(tool_calls)',
-        'step.count(messages)',
+        ...counts('count', 'episode'),
+        ...counts('step.count', 'step'),
       ]
     : [...fields.keys()];
+
+const counts = (called: string, scope: FieldScope): readonly string[] =>
+  Object.entries(COLLECTIONS).flatMap(([name, { of }]) => (of[scope] === undefined ? [] : [`${called}(${name})`]));
 
 type Tag = { readonly json: string; readonly key: string };
 type Resolved = FieldFacts & {
@@ -356,6 +358,9 @@ function lower(filter: Filter, below: boolean, fields: Fields): RawBuilder<SqlBo
  */
 export const lowerFilter = (filter: Filter | null): RawBuilder<SqlBool> =>
   filter === null ? sql`true` : lower(filter, false, FIELDS);
+
+/** A filter that was parsed over these fields, as a condition over what their SQL names. */
+export const lowerOver = (filter: Filter, fields: Fields): RawBuilder<SqlBool> => lower(filter, false, fields);
 
 /** The filter as readable SQL with every literal quoted: the same condition as `lowerFilter`. */
 export const showSql = (filter: Filter): string => literalSql(lowerFilter(filter));

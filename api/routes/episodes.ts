@@ -4,8 +4,10 @@ import { Type } from 'typebox';
 import { got, TroupeError } from '../../errors.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { query, type SqlBool, sql } from '../../store/db/query.ts';
+import { readEpisodeFilter } from '../../store/episode-filter.ts';
 import { MOST, readEpisodePage } from '../../store/episodes/read-page.ts';
-import { tagReads } from '../../store/select.ts';
+import { type Filter, lowerFilter, tagReads } from '../../store/select.ts';
+import { asParameter, FILTER, readFiltered } from '../filter.ts';
 import { documented } from '../openapi.ts';
 import { PAGE, readId, readQuery } from '../query.ts';
 import { type Order, readPage } from '../rows.ts';
@@ -20,6 +22,7 @@ const Query = Type.Object({
   session_id: Type.Optional(Type.String({ description: 'only episodes of this session' })),
   outcome: Type.Optional(Type.String({ description: 'success, failure, error, timeout, aborted, unknown' })),
   closed: Type.Optional(Type.Boolean({ description: 'true: only episodes that ended' })),
+  filter: FILTER,
   'tag.KEY': Type.Optional(Type.String({ description: 'only episodes whose tag KEY has this value' })),
 });
 const One = Type.Object({
@@ -64,6 +67,13 @@ const LIST = query
   .select(['tags', 'flags']);
 const ORDER: Order = { time: sql`coalesce(started_at, last_at)`, id: sql`episode_id` };
 
+const idsOf = (filter: Filter) =>
+  query
+    .selectFrom('facts.episodes as e')
+    .leftJoin('facts.tasks as t', 't.task_id', 'e.task_id')
+    .select('e.episode_id')
+    .where(lowerFilter(filter));
+
 export function episodeRoutes(app: FastifyInstance, db: Db): void {
   app.get(
     '/v1/episodes',
@@ -76,12 +86,17 @@ export function episodeRoutes(app: FastifyInstance, db: Db): void {
     }),
     async (request) => {
       const { values, tags } = readQuery(request.query, Query);
-      const { limit, after, closed } = values;
+      const { limit, after, closed, filter } = values;
       let list = LIST;
       for (const name of FILTERS) if (values[name] !== undefined) list = list.where(name, '=', values[name]);
       if (closed !== undefined) list = list.where(sql<SqlBool>`coalesce(closed, false) = ${closed}`);
       for (const [key, value] of Object.entries(tags)) list = list.where(tagReads('tags', key, value));
-      return readPage(db, list, ORDER, { limit, after });
+      if (filter === undefined) return readPage(db, list, ORDER, { limit, after });
+      return readFiltered(db, async (tx) => {
+        const chosen = await asParameter(() => readEpisodeFilter(tx, filter, 'filter'));
+        const page = await readPage(tx, list.where('episode_id', 'in', idsOf(chosen.filter)), ORDER, { limit, after });
+        return { ...page, warnings: chosen.warnings };
+      });
     },
   );
 

@@ -4,16 +4,25 @@ import { Type } from 'typebox';
 import { got, TroupeError } from '../../errors.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { firstOf, query, type SelectQueryBuilder, sql } from '../../store/db/query.ts';
+import type { FieldFacts, FieldKind } from '../../store/filter-fields.ts';
+import { lowerOver, parseFilter } from '../../store/select.ts';
+import { asParameter, FILTER, readFiltered } from '../filter.ts';
 import { documented } from '../openapi.ts';
 import { PAGE, readId, readQuery } from '../query.ts';
-import { readPage } from '../rows.ts';
+import { type Order, readPage } from '../rows.ts';
 
 export const Rows = Type.Object({
   items: Type.Array(Type.Object({}, { additionalProperties: true })),
   next: Type.Union([Type.String(), Type.Null()], {
     description: 'pass it as `after` for the next page; null on the last',
   }),
+  warnings: Type.Optional(
+    Type.Array(Type.String(), { description: 'with `filter`: a sentence for each value that no episode has' }),
+  ),
 });
+
+const columns = (kind: FieldKind, ...names: readonly string[]) =>
+  names.map((name): readonly [string, FieldFacts] => [name, { scope: 'episode', kind, sql: name }]);
 
 const LISTS = [
   {
@@ -25,6 +34,12 @@ const LISTS = [
       .select(['metrics', 'code_version', 'saved_at']),
     time: 'saved_at',
     id: 'checkpoint_id',
+    fields: new Map<string, FieldFacts>([
+      ...columns('text', 'checkpoint_id', 'parent_id', 'policy', 'job_id', 'code_version'),
+      ...columns('integer', 'step'),
+      ...columns('boolean', 'kept'),
+      ...columns('time', 'saved_at'),
+    ]),
     filters: ['policy', 'job_id', 'parent_id'],
   },
   {
@@ -35,6 +50,11 @@ const LISTS = [
       .select(['release_id', 'policies', 'reason', 'author as by', 'metrics', 'released_at']),
     time: 'released_at',
     id: 'release_id',
+    fields: new Map<string, FieldFacts>([
+      ...columns('text', 'release_id', 'reason'),
+      ['by', { scope: 'episode', kind: 'text', sql: 'author' }],
+      ...columns('time', 'released_at'),
+    ]),
     filters: [],
   },
   {
@@ -46,6 +66,10 @@ const LISTS = [
       .select(['requested_at', 'started_at', 'finished_at']),
     time: 'requested_at',
     id: 'job_id',
+    fields: new Map<string, FieldFacts>([
+      ...columns('text', 'job_id', 'kind', 'state', 'outcome', 'plan', 'parent_job_id', 'worker'),
+      ...columns('time', 'requested_at', 'started_at', 'finished_at'),
+    ]),
     filters: ['kind', 'state', 'outcome', 'plan'],
   },
   {
@@ -54,15 +78,20 @@ const LISTS = [
     list: query.selectFrom('traj.datasets').select(['dataset_id', 'name', 'sha256', 'uri', 'frozen_at']),
     time: 'frozen_at',
     id: 'dataset_id',
+    fields: new Map<string, FieldFacts>([
+      ...columns('text', 'dataset_id', 'name', 'sha256', 'uri'),
+      ...columns('time', 'frozen_at'),
+    ]),
     filters: ['name'],
   },
 ] as const;
 
 export function listRoutes(app: FastifyInstance, db: Db): void {
-  for (const { url, summary, filters, time, id, ...route } of LISTS) {
+  for (const { url, summary, filters, fields, time, id, ...route } of LISTS) {
     const list = route.list as unknown as SelectQueryBuilder<object, never, Record<string, unknown>>;
     const asked = Type.Object({
       ...PAGE,
+      filter: FILTER,
       ...Object.fromEntries(
         filters.map((name) => [name, Type.Optional(Type.String({ description: `only rows with this ${name}` }))]),
       ),
@@ -82,12 +111,11 @@ export function listRoutes(app: FastifyInstance, db: Db): void {
           (rows, name) => (values[name] === undefined ? rows : rows.where(sql.ref(name), '=', values[name])),
           list,
         );
-        return readPage(
-          db,
-          chosen,
-          { time: sql.ref(time), id: sql.ref(id) },
-          { limit: values.limit as number | undefined, after: values.after as string | undefined },
-        );
+        const order: Order = { time: sql.ref(time), id: sql.ref(id) };
+        const page = { limit: values.limit as number | undefined, after: values.after as string | undefined };
+        if (values.filter === undefined) return readPage(db, chosen, order, page);
+        const filter = await asParameter(() => parseFilter(values.filter, 'filter', 0, fields));
+        return readFiltered(db, (tx) => readPage(tx, chosen.where(lowerOver(filter, fields)), order, page));
       },
     );
   }

@@ -255,13 +255,20 @@ function table(run, known, others) {
 
 /* ── episodes ───────────────────────────────────────────────────────────────────────────────────────────────── */
 
-const FILTERS = ['task_id', 'group_id', 'outcome'];
+const FILTERS = ['task_id', 'group_id', 'outcome', 'filter'];
 
 async function episodes(signal, query) {
   const filters = new URLSearchParams(
     [...query].filter(([name, value]) => value !== '' && (FILTERS.includes(name) || name.startsWith('tag.'))),
   );
-  const first = await ask(`/v1/episodes?${filters}`, signal);
+  let first;
+  try {
+    first = await ask(`/v1/episodes?${filters}`, signal);
+  } catch (error) {
+    // A filter that cannot be read stays in its box, to be mended.
+    if (error.name === 'AbortError' || !filters.has('filter')) throw error;
+    return [make('h2', {}, 'Episodes'), filterForm(filters), notice(error.message)];
+  }
   const body = make('tbody', {}, first.items.map(episodeRow));
   const more = moreButton(first.next, async (next) => {
     const page = await ask(`/v1/episodes?${new URLSearchParams([...filters, ['after', next]])}`, signal);
@@ -302,12 +309,23 @@ async function episodes(signal, query) {
         make('code', {}, 'troupe import'),
         '.',
       );
-  return [make('h2', {}, 'Episodes'), filterForm(filters), first.items.length === 0 ? empty : list, more];
+  const warnings = (first.warnings ?? []).map((warning) => notice(warning));
+  return [make('h2', {}, 'Episodes'), filterForm(filters), ...warnings, first.items.length === 0 ? empty : list, more];
 }
 
 function filterForm(filters) {
   const fields = FILTERS.map((name) =>
-    make('label', {}, `${name.replace('_id', '')} `, make('input', { name, value: filters.get(name) ?? '', size: 14 })),
+    make(
+      'label',
+      {},
+      `${name.replace('_id', '')} `,
+      make('input', {
+        name,
+        value: filters.get(name) ?? '',
+        size: name === 'filter' ? 44 : 14,
+        placeholder: name === 'filter' ? 'reward >= 0.5 and count(tool_calls where error) = 0' : null,
+      }),
+    ),
   );
   const tag = [...filters].find(([name]) => name.startsWith('tag.'));
   fields.push(

@@ -238,7 +238,7 @@ Examples:
       const [{ showSql }, { filterText }, { readFilter }] = await Promise.all([
         import('../../store/select.ts'),
         import('../../store/filter-text.ts'),
-        import('../episode-filter.ts'),
+        import('../../store/episode-filter.ts'),
       ]);
       const filter = readFilter(written!, 'filter');
       if (flags.json) printJson({ filter, text: filterText(filter), sql: showSql(filter) });

@@ -113,6 +113,16 @@ describe('the page', () => {
     expect(more.getAttribute('hidden')).toBe('');
   });
 
+  it('finds episodes by a filter in one line, and keeps one that cannot be read beside its reason', async () => {
+    page.go(`#/episodes?${new URLSearchParams({ filter: "episode_id in ('many-3', 'many-4', 'manny-5')" })}`);
+    await shows('Nothing has episode_id = "manny-5". Did you mean many-5?');
+    expect(page.main.all('tbody')[0]!.childElementCount).toBe(2);
+    page.go(`#/episodes?${new URLSearchParams({ filter: 'rewrd > 0' })}`);
+    await shows('Did you mean reward?');
+    const box = page.main.all('input').find((input) => input.getAttribute('name') === 'filter')!;
+    expect(box.getAttribute('value')).toBe('rewrd > 0');
+  });
+
   it('shows an episode as a conversation, markup in it as plain text, and ground truth only when asked', async () => {
     await say(
       ...anEpisode('a/b?c'),

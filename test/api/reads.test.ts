@@ -115,6 +115,43 @@ describe('GET /v1/episodes', () => {
   });
 });
 
+describe('the filter of GET /v1/episodes', () => {
+  const filtered = (filter: string, more = '') => get(`/v1/episodes?filter=${encodeURIComponent(filter)}${more}`);
+  const ids = (page: { items: { episode_id: string }[] }) => page.items.map((row) => row.episode_id);
+
+  it('is the grammar of recipes, as text or as a tree, beside the other parameters and page by page', async () => {
+    expect(ids(await filtered('tags.phase = odd and task_id = listed'))).toEqual(['list-5', 'list-3', 'list-1']);
+    expect(ids(await filtered('reward >= 1 and count(tool_calls where error) = 0'))).toEqual(['told']);
+    expect(ids(await filtered('{"field":"group_id","op":"=","value":"g"}', '&tag.phase=even'))).toEqual([
+      'list-2',
+      'list-0',
+    ]);
+    const first = await filtered('task_id = listed', '&limit=4');
+    expect([...ids(first), ...ids(await filtered('task_id = listed', `&after=${first.next}`))]).toHaveLength(7);
+  });
+
+  it('warns of a value that no episode has, with the nearest', async () => {
+    expect(await filtered('tags.phase = od')).toEqual({
+      items: [],
+      next: null,
+      warnings: ['Nothing has tags.phase = "od". Did you mean odd?'],
+    });
+  });
+
+  it.each([
+    ['rewrd > 0', 'Did you mean reward?'],
+    ['reward >', 'expected a value at character 9'],
+    ['role = coder', 'a field of single steps'],
+    ['{"field":', 'begins like JSON'],
+    ['episode.verdict(never_judged)', 'never_judged'],
+    ['', 'a filter such as'],
+  ])('is refused with 400 and the reason: %s', async (filter, reason) => {
+    const answer = await at.app.inject(`/v1/episodes?filter=${encodeURIComponent(filter)}`);
+    expect([answer.statusCode, answer.json().field]).toEqual([400, 'filter']);
+    expect(answer.json().detail).toContain(reason);
+  });
+});
+
 describe('GET /v1/episodes/:id', () => {
   it('reads the episode back in order, each thing that was said once', async () => {
     const {
@@ -276,4 +313,22 @@ it('lineage of a step names its episode, an id with a / is written %2F, and an u
   const unknown = await at.app.inject('/v1/lineage/nobody');
   expect([unknown.statusCode, unknown.json()]).toMatchObject([404, { code: 'not_found' }]);
   expect((await at.app.inject('/v1/lineage/told?depth=0')).statusCode).toBe(400);
+});
+
+describe('the filter of other lists', () => {
+  it('reads the fields of the list that it filters', async () => {
+    const list = async (path: string, filter: string) => {
+      const answer = await at.app.inject(`/v1/${path}?filter=${encodeURIComponent(filter)}`);
+      return [answer.statusCode, answer.json().items?.length ?? answer.json().detail];
+    };
+    await say(
+      event('policy.released', { release_id: 'by-hand', policies: { p: 'c1' }, by: 'someone', reason: 'because' }),
+      ...[1, 2].map((step) => event('checkpoint.saved', { checkpoint_id: `filtered-${step}`, policy: 'p', step })),
+    );
+    expect(await list('releases', 'by = someone and reason is not null')).toEqual([200, 1]);
+    expect(await list('checkpoints', 'policy = p and step > 1')).toEqual([200, 1]);
+    expect(await list('jobs', "kind = train and state in (running, 'requested')")).toEqual([200, 0]);
+    expect(await list('datasets', 'frozen_at > 2026-01-01T00:00:00Z')).toEqual([200, 0]);
+    expect(await list('checkpoints', 'reward > 1')).toEqual([400, expect.stringContaining('no field "reward"')]);
+  });
 });

@@ -128,7 +128,7 @@ describe('A filter as text', () => {
     ["answer = 'open", 'character 10', "'open"],
     ['count(tool_calls where eror) = 0', 'Did you mean error?', 'character 1'],
     ['count(nothing) = 0', 'NAME one of steps, tool_calls, messages, group', 'count(nothing)'],
-    ['step.count(group) = 0', 'NAME one of tool_calls, messages', 'step.count(group)'],
+    ['step.count(group) = 0', 'NAME one of tool_calls, messages, candidates', 'step.count(group)'],
     ['step.count > 3', 'Did you mean step.count(…)?', 'step.count'],
     ['vedict(format_filter)', 'Did you mean verdict?', 'character 1'],
     ['verdict(a b)', 'the name of one method', 'a b'],
@@ -239,6 +239,47 @@ describe('What a filter finds', () => {
     expect(await episodes('verdict(is_solved) = false')).toEqual(['ep-0-1']);
     expect(await episodes('episode.verdict(is_solved) = false')).toEqual(['ep-0-1']);
     expect(await episodes('credit(group_mean) >= 2')).toEqual(['ep-2-0', 'ep-2-1']);
+  });
+
+  it('reads a score of the episode, else of its group', async () => {
+    await insert(database.db, 'judged_methods', [
+      { method_key: 'even@1#0', method: 'even', version: 1, kind: 'score', params: {} },
+    ]);
+    const groups = await rowsOf(
+      database.db,
+      query.selectFrom('facts.episodes').select(['episode_id', 'group_id']).orderBy('episode_id'),
+    );
+    const group = groups.find(({ episode_id }) => episode_id === 'ep-0-0')!.group_id;
+    await insert(database.db, 'scores', [
+      { key: `g/${group}`, method_key: 'even@1#0', value: 0.25 },
+      { key: 'e/ep-0-1', method_key: 'even@1#0', value: 0.75 },
+    ]);
+    expect(await episodes('score(even) < 0.5')).toEqual(['ep-0-0']);
+    expect(await episodes('score(even) > 0.5')).toEqual(['ep-0-1']);
+    expect(await episodes('score(even) is null')).toHaveLength(4);
+  });
+
+  it('counts the candidates of the call, and knows whether their rewards differ', async () => {
+    const call = { episode_id: 'ep-0-0', call_id: 'call-0' };
+    await insert(database.db, 'judged_methods', [
+      { method_key: 'each@1#0', method: 'each', version: 1, kind: 'reward', params: {} },
+    ]);
+    await insert(database.db, 'steps', [{ ...call, candidate: 2, text: 'third', chosen: false, version: '|s' }]);
+    await insert(
+      database.db,
+      'rewards',
+      [
+        ['call-0/0', 1],
+        ['call-0/1', 0],
+        ['call-1/0', 1],
+      ].map(([step_id, value]) => ({ episode_id: 'ep-0-0', step_id, method_key: 'each@1#0', value })),
+    );
+    expect(await steps('step.count(candidates) > 2')).toEqual(['ep-0-0 call-0']);
+    expect(await steps('step.count(candidates where text = third) = 1')).toEqual(['ep-0-0 call-0']);
+    expect(await steps('candidates.signal(each)')).toEqual(['ep-0-0 call-0']);
+    expect(await steps('candidates.signal(each) = false')).toEqual(['ep-0-0 call-1']);
+    expect(await steps('candidates.signal(each) is null')).toHaveLength(16);
+    await database.db.query(`delete from facts.steps where candidate = 2`);
   });
 
   it('pins a method to the key of its judgements, and refuses one that means several or none', async () => {
