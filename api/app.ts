@@ -16,13 +16,13 @@ import type { GatewayOptions } from './gateway.ts';
 import type { KeyRing } from './key-ring.ts';
 import { processLog } from './log.ts';
 import { answerMalformed } from './malformed.ts';
-import { requestCounts } from './metrics.ts';
 import type { Route } from './model-routes.ts';
 import { type Offload, offloading, offloadingReads } from './offload.ts';
 import { type DocumentedRoute, documented, openapiDocument } from './openapi.ts';
 import { foreignOrigin, type OriginOptions } from './origin.ts';
 import type { PolicyServers } from './policy-servers.ts';
 import { sendProblem } from './problem.ts';
+import { observe } from './prometheus.ts';
 import { compareRoutes } from './routes/compare.ts';
 import { episodeRoutes } from './routes/episodes.ts';
 import { eventRoutes } from './routes/events.ts';
@@ -111,7 +111,6 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
     frameworkErrors: (error, request, reply) => void sendProblem(error, request, reply),
   });
   const routes: DocumentedRoute[] = [];
-  const counts = requestCounts();
 
   app.addHook('onRoute', ({ method, url, config }) => {
     for (const one of [method].flat())
@@ -127,7 +126,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   if (options.offload) app.addHook('preHandler', offloading(options.offload));
   if (options.reads) app.addHook('preHandler', offloadingReads(options.reads));
   app.addHook('onResponse', async (request, reply) => {
-    counts.add(request.method, request.routeOptions.url ?? 'unknown', reply.statusCode, reply.elapsedTime / 1000);
+    observe.request(request.method, request.routeOptions.url ?? 'unknown', reply.statusCode, reply.elapsedTime / 1000);
   });
 
   // Bodies arrive as bytes: numbers and depth are looked at in the raw text, before anything is parsed.
@@ -157,7 +156,8 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   otlpRoutes(app, door, { bodyLimit });
   tracingClientRoutes(app, door, { bodyLimit });
   const { ingestOnly = false, redactor = null } = options;
-  healthRoutes(app, { db, log, ingestOnly, version, project, counts, redactor });
+  if (redactor !== null) observe.redactions(redactor.found);
+  healthRoutes(app, { db, log, ingestOnly, version, project });
   if (!options.ingestOnly) {
     const { policyServers, recordTimeoutMs = RECORD_TIMEOUT_MS } = options;
     const { artifacts, keys, upstreams = openUpstreams([]), recordLimit = RECORD_LIMIT } = options;

@@ -1,12 +1,10 @@
-/** Prometheus metrics of the project, from the database, and of the requests of this process. The small format is written by hand. */
+/** Prometheus metrics of the project, from the database. The small format is written by hand. */
 import { TroupeError } from '../errors.ts';
 import type { EventLog } from '../ingest/log/log.ts';
-import type { Redactor } from '../ingest/redact.ts';
 import { isTransient } from '../store/db/faults.ts';
 import type { Db } from '../store/db/pool.ts';
 import { query, rowsOf, type SqlBool, scalarOf, sql } from '../store/db/query.ts';
 import { lag, partitionLags } from '../store/projecting/positions.ts';
-import { observeRequest } from './prometheus.ts';
 
 type Sample = { readonly labels: Readonly<Record<string, string>>; readonly value: number };
 type Metric = {
@@ -15,41 +13,6 @@ type Metric = {
   readonly about: string;
   readonly samples: readonly Sample[];
 };
-
-export type RequestCounts = {
-  readonly add: (method: string, route: string, status: number, seconds: number) => void;
-  readonly read: () => readonly Metric[];
-};
-
-/** Counts requests by route pattern, never by path: the number of series stays small. */
-export function requestCounts(): RequestCounts {
-  const seen = new Map<string, { labels: Record<string, string>; count: number; seconds: number }>();
-  return {
-    add: (method, route, status, seconds) => {
-      const key = `${method} ${route} ${status}`;
-      const entry = seen.get(key) ?? { labels: { method, route, status: String(status) }, count: 0, seconds: 0 };
-      entry.count++;
-      entry.seconds += seconds;
-      observeRequest(method, route, seconds);
-      seen.set(key, entry);
-    },
-    read: () => {
-      const entries = [...seen.values()];
-      return [
-        counter(
-          'troupe_http_requests_total',
-          'Requests answered by this process.',
-          entries.map(({ labels, count }) => ({ labels, value: count })),
-        ),
-        counter(
-          'troupe_http_request_seconds_total',
-          'Seconds spent on them.',
-          entries.map(({ labels, seconds }) => ({ labels, value: seconds })),
-        ),
-      ];
-    },
-  };
-}
 
 /** Metrics of the project from the database; if it cannot be reached, only that. */
 export async function projectMetrics(db: Db, eventLog: EventLog): Promise<readonly Metric[]> {
@@ -264,18 +227,6 @@ async function sizeMetrics(db: Db): Promise<readonly Metric[]> {
       : [gauge('troupe_wal_bytes', "Disk that the server's write-ahead log takes.", [{ labels: {}, value: wal }])]),
   ];
 }
-
-/** Secrets that this process redacted before the log. */
-export const redactionMetrics = (redactor: Redactor | null): readonly Metric[] =>
-  redactor === null
-    ? []
-    : [
-        counter(
-          'troupe_redactions_total',
-          'Texts in which this process found a secret, by rule.',
-          Object.entries(redactor.found()).map(([rule, value]) => ({ labels: { rule }, value })),
-        ),
-      ];
 
 /** Null where the log is the database, or does not answer. */
 async function outerLags(db: Db, log: EventLog) {

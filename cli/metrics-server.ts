@@ -1,7 +1,6 @@
 /** `/metrics`, `/healthz` and `/readyz` of a process that has no API of its own. It answers without a key, so it counts and names nothing that was recorded. */
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { processMetrics } from '../api/prometheus.ts';
 import { readiness } from '../api/readiness.ts';
 import { got, TroupeError } from '../errors.ts';
 import { readMigrations } from '../migrations/migrate.ts';
@@ -19,11 +18,11 @@ const JSON_TYPE = 'application/json';
  */
 export async function serveMetrics(
   { db, log, config: { host } }: Pick<Context, 'db' | 'log' | 'config'>,
-  { role, port }: { readonly role: string; readonly port: number },
+  { role, port, metrics }: { readonly role: string; readonly port: number; readonly metrics: () => Promise<string> },
 ): Promise<MetricsServer> {
   const known = readMigrations();
   const answers: Readonly<Record<string, () => Promise<{ status?: number; type: string; body: string }>>> = {
-    '/metrics': async () => ({ type: TEXT, body: await processMetrics() }),
+    '/metrics': async () => ({ type: TEXT, body: await metrics() }),
     '/healthz': async () => ({ type: JSON_TYPE, body: JSON.stringify({ status: 'ok', version: VERSION, role }) }),
     '/readyz': async () => {
       const state = await readiness({ db, log, known, ingestOnly: false });

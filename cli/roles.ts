@@ -5,6 +5,7 @@
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { isLoopback } from '../api/origin.ts';
+import { observe } from '../api/prometheus.ts';
 import { EXIT, TroupeError } from '../errors.ts';
 import type { LogSource } from '../ingest/log/source.ts';
 import { patiently } from '../store/db/patience.ts';
@@ -55,6 +56,7 @@ export const ROLES: Readonly<Record<string, Role>> = {
     const own = runProjector(db, {
       signal: AbortSignal.any([signal, stop.signal]),
       onTrouble: tellTrouble('The projector'),
+      onBatch: observe.batch,
     });
     try {
       await (source === null ? own : follow(db, source, signal));
@@ -100,6 +102,7 @@ export const ROLES: Readonly<Record<string, Role>> = {
       checkpoints: context.home.checkpoints,
       threads: context.config.threads,
       codeVersion: VERSION,
+      onStep: observe.step,
     };
     const { readReceivers } = await import('../api/notify/receivers.ts');
     const receivers = readReceivers(context.config.notify, process.env);
@@ -125,7 +128,7 @@ export const ROLES: Readonly<Record<string, Role>> = {
 
 async function follow(db: Context['db'], source: LogSource, signal: AbortSignal): Promise<void> {
   const { followLog } = await import('../store/log/follow.ts');
-  await followLog(db, source, { signal, onTrouble: tellTrouble('The projector') });
+  await followLog(db, source, { signal, onTrouble: tellTrouble('The projector'), onBatch: observe.batch });
 }
 
 async function answer(context: Context, { signal, onReady }: RoleOptions, role: ServingRole): Promise<void> {
@@ -204,7 +207,7 @@ async function judgeAlways(
   if (methods.length === 0) return;
   const { runJudge } = await import('../store/judging/standing.ts');
   const onError = (error: unknown) => say(`The judge retries: ${error instanceof Error ? error.message : error}`);
-  await runJudge(db, log, { methods, signal, now, closeAfter: config.close_after, onError });
+  await runJudge(db, log, { methods, signal, now, closeAfter: config.close_after, onError, onJudged: observe.judged });
 }
 
 /** Closes what nobody closes, looking a few times in the time after which something counts as idle. */
@@ -285,7 +288,9 @@ async function working(
   onReady({ role });
   const onTrouble = tellTrouble(`The process \`run ${role}\``);
   const ended = Promise.all(
-    queues.map((handlers) => runJobs({ db, log, now }, { worker: id, handlers, signal, onTrouble })),
+    queues.map((handlers) =>
+      runJobs({ db, log, now }, { worker: id, handlers, signal, onTrouble, onEnded: observe.job }),
+    ),
   ).then(() => true);
   const late = untilAborted(signal).then(
     () => new Promise<false>((resolve) => setTimeout(() => resolve(false), GRACE_MS).unref()),
@@ -312,7 +317,7 @@ async function infer({ db, home, config }: Context, { policy, model, signal, onR
   const name = inferSocketName(policy, hostname(), process.pid);
   // All processes of a home that sample have theirs in one folder.
   const socket = join(socketFolder(home.run, 'infer'.padEnd(LONGEST_SOCKET_NAME, '-')), name);
-  const server = await startInfer({ socket, threads: config.threads }, Policy.load);
+  const server = await startInfer({ socket, threads: config.threads, onReply: observe.infer }, Policy.load);
   const speakWith = (dir: string) => server.load({ dir, name: policy });
   const beside = besideModels(server, policy);
   let released = await releasedCheckpoint(db, policy);

@@ -2,11 +2,14 @@
  * Everything at once: a process for each role, one more for each policy that was released, each started again whenever it ends. What
  * the supervisor must know it remembers itself: the database may be away when a role ends.
  */
+import type { Role } from '../api/prometheus.ts';
 import type { ErrorCode, TroupeError } from '../errors.ts';
 import { type NotNull, query, rowsOf } from '../store/db/query.ts';
 import { type Child, type RoleSettings, startRole } from './children.ts';
 import type { Context } from './context.ts';
+import type { MetricsServer } from './metrics-server.ts';
 import { say } from './output.ts';
+import { countsOf } from './role-metrics.ts';
 import { claimHome } from './single-up.ts';
 import { pause } from './waiting.ts';
 
@@ -16,6 +19,8 @@ export type UpOptions = {
   readonly host: string;
   readonly signal: AbortSignal;
   readonly onReady: (url: string) => void;
+  /** Port at which the metrics of all roles are read; none if omitted. */
+  readonly metricsPort?: number;
 };
 
 const LOOK_MS = 3000;
@@ -48,11 +53,12 @@ const PERMANENT: readonly ErrorCode[] = [
  * ended for a reason that starting again cannot mend.
  */
 export async function runUp(
-  { db, home, database }: Context,
-  { settings, port, host, signal, onReady }: UpOptions,
+  context: Context,
+  { settings, port, host, signal, onReady, metricsPort }: UpOptions,
 ): Promise<void> {
+  const { db, home, database } = context;
   const release = await claimHome(home, database.project);
-  const children = new Set<Child>();
+  const children = new Map<Child, Role>();
   const ended = new AbortController();
   let failure: TroupeError | null = null;
   const fail = (error: TroupeError) => {
@@ -62,7 +68,8 @@ export async function runUp(
   const stopping = AbortSignal.any([signal, ended.signal]);
 
   /** Keeps a role running. `needed`: where it cannot work at all, nothing can. */
-  const keep = (role: string, args: () => readonly string[], { needed }: { readonly needed: boolean }): void => {
+  const keep = (labels: Role, args: () => readonly string[], { needed }: { readonly needed: boolean }): void => {
+    const { role } = labels;
     let worked = false;
     let pause = PAUSE_MS.least;
     const start = (): void => {
@@ -77,7 +84,7 @@ export async function runUp(
         setTimeout(start, pause);
         pause = Math.min(PAUSE_MS.most, pause * 2);
       });
-      children.add(child);
+      children.set(child, labels);
       void child.ready.then(({ address }) => {
         worked = true;
         readyAt = performance.now();
@@ -96,22 +103,46 @@ export async function runUp(
   const servePort = () => (url === null ? String(port) : new URL(url).port);
   const inferring = new Set<string>();
 
+  let metrics: MetricsServer | null = null;
   try {
-    keep('serve', () => ['--host', host, '--port', servePort()], { needed: true });
-    for (const role of ['project', 'judge', 'work']) keep(role, () => [], { needed: true });
+    if (metricsPort !== undefined) metrics = await serveMetricsOf(context, children, metricsPort);
+    keep({ role: 'serve' }, () => ['--host', host, '--port', servePort()], { needed: true });
+    for (const role of ['project', 'judge', 'work']) keep({ role }, () => [], { needed: true });
     while (!stopping.aborted) {
       const rows = await rowsOf(db, released).catch(() => []);
       for (const { policy } of rows) {
         if (inferring.has(policy)) continue;
         inferring.add(policy);
-        keep('infer', () => ['--policy', policy], { needed: false });
+        keep({ role: 'infer', policy }, () => ['--policy', policy], { needed: false });
       }
       await pause(LOOK_MS, stopping);
     }
     if (failure) throw failure;
   } finally {
     ended.abort();
-    await Promise.all([...children].map((child) => child.stop()));
+    metrics?.close();
+    await Promise.all([...children.keys()].map((child) => child.stop()));
     release();
   }
+}
+
+/** Serves the counts of the database and of every process at one port, each process with its role as a label. */
+async function serveMetricsOf(
+  context: Context,
+  children: ReadonlyMap<Child, Role>,
+  port: number,
+): Promise<MetricsServer> {
+  const [{ serveMetrics }, { projectMetrics, prometheusText }, { metricsOfRoles }] = await Promise.all([
+    import('./metrics-server.ts'),
+    import('../api/metrics.ts'),
+    import('../api/prometheus.ts'),
+  ]);
+  const metrics = async (): Promise<string> => {
+    const counted = [...children].map(async ([{ process }, labels]) => ({ labels, counts: await countsOf(process) }));
+    const [project, roles] = await Promise.all([projectMetrics(context.db, context.log), Promise.all(counted)]);
+    return prometheusText(project) + (await metricsOfRoles(roles));
+  };
+  const server = await serveMetrics(context, { role: 'up', port, metrics });
+  say(`Metrics of all roles at ${server.url}/metrics`);
+  return server;
 }

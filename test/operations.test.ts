@@ -36,19 +36,31 @@ describe('docs/operations.md', () => {
   };
 
   it('begins with `troupe up`', async () => {
-    expect(blocks[0]).toBe('npx troupe up');
-    up = spawn('sh', ['-c', `exec ${blocks[0]}`], { cwd: folder, env: env() });
+    expect(blocks[0]).toBe('npx troupe up --metrics-port 9100');
+    up = spawn('sh', ['-c', `exec ${blocks[0]!.replace('9100', '0')}`], { cwd: folder, env: env() });
     up.stderr!.setEncoding('utf8').on('data', (text: string) => {
       said += text;
     });
     await expect.poll(() => said, { timeout: 120_000 }).toContain('Troupe is up');
   }, 150_000);
 
-  const address = () => /http:\/\/[\d.:]+/.exec(said)![0];
+  const address = () => /Troupe is up: (http:\/\/[\d.:]+)/.exec(said)![1]!;
+  const metrics = () => /Metrics of all roles at (http:\/\/[\d.:]+)/.exec(said)![1]!;
+
+  it('has the metrics of every role and of the database at one port', async () => {
+    const text = async () => (await fetch(`${metrics()}/metrics`)).text();
+    for (const role of ['serve', 'project', 'judge', 'work'])
+      await expect.poll(text, { timeout: 60_000 }).toMatch(new RegExp(`^troupe_role_up\\{role="${role}"\\} 1$`, 'm'));
+    const read = await text();
+    expect(read).toMatch(/^troupe_database_up 1$/m);
+    expect(read.match(/^process_cpu_seconds_total\{role="\w+"\}/gm)).toHaveLength(4);
+    expect(read.match(/^# TYPE process_cpu_seconds_total /gm)).toHaveLength(1);
+  }, 150_000);
+
   it.each(blocks.slice(1))(
     '%s',
     async (block) => {
-      const text = block.replaceAll('http://127.0.0.1:7717', address());
+      const text = block.replaceAll('http://127.0.0.1:7717', address()).replaceAll('http://127.0.0.1:9100', metrics());
       const { stdout } = await promisify(execFile)('sh', ['-ec', text], { cwd: folder, env: env() });
       expect(stdout).not.toBe('');
     },

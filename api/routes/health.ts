@@ -2,10 +2,9 @@
 import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
 import type { EventLog } from '../../ingest/log/log.ts';
-import type { Redactor } from '../../ingest/redact.ts';
 import { readMigrations } from '../../migrations/migrate.ts';
 import type { Db } from '../../store/db/pool.ts';
-import { projectMetrics, prometheusText, type RequestCounts, redactionMetrics } from '../metrics.ts';
+import { projectMetrics, prometheusText } from '../metrics.ts';
 import { documented } from '../openapi.ts';
 import { processMetrics } from '../prometheus.ts';
 import { readiness } from '../readiness.ts';
@@ -33,16 +32,12 @@ export function healthRoutes(
     ingestOnly,
     version,
     project,
-    counts,
-    redactor,
   }: {
     readonly db: Db;
     readonly log: EventLog;
     readonly ingestOnly: boolean;
     readonly version: string;
     readonly project: string;
-    readonly counts: RequestCounts;
-    readonly redactor: Redactor | null;
   },
 ): void {
   const known = readMigrations();
@@ -82,12 +77,8 @@ export function healthRoutes(
     }),
     async (_request, reply) =>
       reply.header('content-type', 'text/plain; version=0.0.4; charset=utf-8').send(
-        prometheusText([
-          // One process exports the counts of the database, or sums over processes would be wrong.
-          ...(ingestOnly ? [] : await projectMetrics(db, log)),
-          ...counts.read(),
-          ...redactionMetrics(redactor),
-        ]) + (await processMetrics()),
+        // One process exports the counts of the database, or sums over processes would be wrong.
+        prometheusText(ingestOnly ? [] : await projectMetrics(db, log)) + (await processMetrics()),
       ),
   );
 }

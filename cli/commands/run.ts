@@ -50,6 +50,7 @@ export function runCommands(program: Command): void {
       const [{ ROLES }, { withContext }] = await Promise.all([import('../roles.ts'), import('../context.ts')]);
       const run = ROLES[role!]!;
       await logAs(role!, flags.policy);
+      (await import('../role-metrics.ts')).answerCounts();
       const options = {
         signal: untilInterrupted(),
         onReady: (facts: RoleFacts) => {
@@ -76,7 +77,15 @@ export function runCommands(program: Command): void {
     program
       .command('up')
       .option('--port <n>', 'port of the API, 0 for any free one', wholeNumber('port'))
-      .addHelpText('after', '\nExamples:\n  troupe up\n  troupe up --port 8080 --home /var/lib/troupe'),
+      .option(
+        '--metrics-port <n>',
+        'port for the metrics of all roles, 0 for any free one',
+        wholeNumber('metrics-port'),
+      )
+      .addHelpText(
+        'after',
+        '\nExamples:\n  troupe up\n  troupe up --port 8080 --home /var/lib/troupe\n  troupe up --metrics-port 9100',
+      ),
     async (context, _, flags) => {
       const { runUp } = await import('../up.ts');
       const { config } = context;
@@ -84,6 +93,7 @@ export function runCommands(program: Command): void {
         settings: { ...roleSettings(config), logs: roleLogs(context.home.run, context.database.project) },
         port: config.port,
         host: config.host,
+        ...(flags.metricsPort === undefined ? {} : { metricsPort: Number(flags.metricsPort) }),
         signal: untilInterrupted(),
         onReady: (url) => {
           say(`Troupe is up: ${url}/ · Ctrl-C ends it.`);
@@ -260,8 +270,11 @@ async function measured(
   run: () => Promise<void>,
 ): Promise<void> {
   if (port === undefined) return run();
-  const { serveMetrics } = await import('../metrics-server.ts');
-  const server = await serveMetrics(context, { role, port });
+  const [{ serveMetrics }, { processMetrics }] = await Promise.all([
+    import('../metrics-server.ts'),
+    import('../../api/prometheus.ts'),
+  ]);
+  const server = await serveMetrics(context, { role, port, metrics: processMetrics });
   say(`Metrics at ${server.url}/metrics`);
   return run().finally(server.close);
 }

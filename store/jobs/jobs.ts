@@ -228,17 +228,28 @@ export type RunJobsOptions = {
   readonly within?: string;
   /** Called with what the environment failed at, which is tried again. */
   readonly onTrouble?: (error: unknown) => void;
+  /** Called with the outcome of a job, and the seconds that this worker had it. */
+  readonly onEnded?: (kind: string, outcome: JobResult['outcome'], seconds: number) => void;
 };
 
 /** Does jobs of these kinds until stopped, one after the other. A job that the environment failed is tried again, as often as one whose worker died. */
 export async function runJobs(
   context: JobContext,
-  { worker, handlers, signal, pollMs = 500, leaseMs = LEASE_MS, within, onTrouble = () => {} }: RunJobsOptions,
+  {
+    worker,
+    handlers,
+    signal,
+    pollMs = 500,
+    leaseMs = LEASE_MS,
+    within,
+    onTrouble = () => {},
+    onEnded = () => {},
+  }: RunJobsOptions,
 ): Promise<void> {
   const { db } = context;
   await onNews(db, JOB_CHANNEL, { signal, pollMs, onTrouble }, async () => {
     const job = await claim(db, { kinds: Object.keys(handlers), worker, leaseMs, within: within ?? null });
-    if (job) await perform(context, job, { worker, leaseMs, signal, onTrouble }, handlers[job.kind]!);
+    if (job) await perform(context, job, { worker, leaseMs, signal, onTrouble, onEnded }, handlers[job.kind]!);
     return job !== null;
   });
 }
@@ -327,10 +338,11 @@ async function claim(db: Db, asked: Claim): Promise<Job | null> {
 async function perform(
   { db, log, now }: JobContext,
   job: Job,
-  { worker, leaseMs, signal, onTrouble }: Required<Pick<RunJobsOptions, 'worker' | 'leaseMs' | 'signal' | 'onTrouble'>>,
+  { worker, leaseMs, signal, onTrouble, onEnded }: Required<Omit<RunJobsOptions, 'handlers' | 'pollMs' | 'within'>>,
   handler: Handler,
 ): Promise<void> {
   const lost = new AbortController();
+  const began = performance.now();
   // While it is asked to stop once is enough: whoever leaves hands back what it holds.
   const untilDone = <T>(work: () => Promise<T>) => (signal.aborted ? work() : patiently(work, { signal, onTrouble }));
   const beat = async () => {
@@ -393,6 +405,7 @@ async function perform(
     clearInterval(renew);
   }
   await untilDone(() => finish({ db, log, now }, job, ended));
+  onEnded(job.kind, ended.outcome, (performance.now() - began) / 1000);
 }
 
 /** It waits for another job. What it did so far went well, so its attempts are counted anew. */

@@ -19,6 +19,8 @@ export type StandingOptions = {
   readonly closeAfter?: number;
   /** Called with errors; the work is retried at the next notification. */
   readonly onError: (error: unknown) => void;
+  /** Called after episodes were judged. */
+  readonly onJudged?: (episodes: number, seconds: number) => void;
 };
 
 /** Groups come in bursts; judging a few hundred at once costs little more than one. */
@@ -40,7 +42,7 @@ export const runJudge = (db: Db, log: EventLog, options: StandingOptions): Promi
 async function judgeNews(
   db: Db,
   log: EventLog,
-  { methods, signal, now, closeAfter = CLOSE_AFTER }: StandingOptions,
+  { methods, signal, now, closeAfter = CLOSE_AFTER, onJudged = () => {} }: StandingOptions,
 ): Promise<void> {
   if ((await unjudged(db, methods, { now: now(), closeAfter, limit: 1 })).length === 0) return;
   // Each process begins elsewhere, so that they seldom ask for the same share.
@@ -54,7 +56,10 @@ async function judgeNews(
       );
       if (!taken) return;
       const episodes = await unjudged(db, methods, { now: now(), closeAfter, shares: [share] });
-      if (episodes.length > 0) await judge(db, log, { methods, episodes, now });
+      if (episodes.length === 0) return;
+      const began = performance.now();
+      await judge(db, log, { methods, episodes, now });
+      onJudged(episodes.length, (performance.now() - began) / 1000);
     });
   }
 }

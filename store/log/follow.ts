@@ -8,7 +8,7 @@ import type { LogSource, Reading } from '../../ingest/log/source.ts';
 import { isTransient } from '../db/faults.ts';
 import type { Db } from '../db/pool.ts';
 import { ARCHIVE } from '../projecting/homes.ts';
-import { announce } from '../projecting/projector.ts';
+import { announce, type OnBatch } from '../projecting/projector.ts';
 import { settleRest } from '../projecting/unsettled.ts';
 import { ARCHIVING, archiveIn, truncated } from './archive.ts';
 import { addLog, lockLogs, placePartitions, topicNow } from './incarnations.ts';
@@ -18,6 +18,8 @@ export type FollowOptions = {
   readonly signal: AbortSignal;
   /** Called with errors that are waited out: an unreachable database or broker. */
   readonly onTrouble?: (error: unknown) => void;
+  /** Called after each batch that was applied. */
+  readonly onBatch?: OnBatch;
   /** How often the topic is looked at when nothing comes. */
   readonly lookMs?: number;
 };
@@ -31,7 +33,7 @@ const RETRY_MS = { least: 50, most: 2000 };
 export async function followLog(
   db: Db,
   source: LogSource,
-  { signal, onTrouble = () => {}, lookMs = 15_000 }: FollowOptions,
+  { signal, onTrouble = () => {}, onBatch = () => {}, lookMs = 15_000 }: FollowOptions,
 ): Promise<void> {
   const failed = new AbortController();
   const both = AbortSignal.any([signal, failed.signal]);
@@ -51,7 +53,12 @@ export async function followLog(
     }
   })();
   looking.catch(() => failed.abort());
-  await source.read({ signal: both, alone: false, onTrouble, ...reading(db, source, log, both, onTrouble) });
+  await source.read({
+    signal: both,
+    alone: false,
+    onTrouble,
+    ...reading(db, source, log, both, { onTrouble, onBatch }),
+  });
   if (failed.signal.aborted) await looking;
 }
 
@@ -73,7 +80,7 @@ export async function bringIn(
   if (!behind(before.positions)) return 0;
   const done = new AbortController();
   const either = signal ? AbortSignal.any([signal, done.signal]) : done.signal;
-  const { assigned, take } = reading(db, source, log, either, () => {});
+  const { assigned, take } = reading(db, source, log, either, { onTrouble: () => {}, onBatch: () => {} });
   const look = async () => {
     const now = await positionsIn(db, log);
     if (!behind(now.positions)) done.abort();
@@ -112,7 +119,7 @@ const reading = (
   source: LogSource,
   log: Incarnation,
   signal: AbortSignal,
-  onTrouble: (error: unknown) => void,
+  { onTrouble, onBatch }: Required<Pick<FollowOptions, 'onTrouble' | 'onBatch'>>,
 ) => ({
   assigned: async (partitions: readonly number[]): Promise<ReadonlyMap<number, number>> => {
     const ask = () =>
@@ -127,12 +134,16 @@ const reading = (
   },
   take: async (readings: readonly Reading[], lost: () => boolean): Promise<ReadonlyMap<number, number> | null> => {
     for (let pause = RETRY_MS.least; ; pause = Math.min(RETRY_MS.most, pause * 2)) {
+      const began = performance.now();
       try {
         return await db
           .transaction((tx) => archiveIn(tx, log, readings), { settings: ARCHIVING })
           .then(
             async ({ accepted }) => {
-              if (accepted > 0) await afterCommit(db);
+              if (accepted > 0) {
+                onBatch(accepted, (performance.now() - began) / 1000);
+                await afterCommit(db);
+              }
               return NOWHERE;
             },
             (error) => {

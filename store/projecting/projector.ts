@@ -243,7 +243,12 @@ export type RunOptions = {
   readonly signal: AbortSignal;
   /** Called with errors that are waited out: an unreachable database, a lock that is held. */
   readonly onTrouble?: (error: unknown) => void;
+  /** Called after each batch that was applied. */
+  readonly onBatch?: OnBatch;
 };
+
+/** Takes how many events a batch had, and the seconds that it took. */
+export type OnBatch = (events: number, seconds: number) => void;
 
 const MOST_REST_MS = 1000;
 
@@ -253,7 +258,10 @@ const MOST_REST_MS = 1000;
  * which a little more had come, as much time is left to whatever else runs, up to a second: a trace that comes span by span never takes
  * more than half of a processor.
  */
-export async function runProjector(db: Db, { signal, onTrouble = () => {} }: RunOptions): Promise<void> {
+export async function runProjector(
+  db: Db,
+  { signal, onTrouble = () => {}, onBatch = () => {} }: RunOptions,
+): Promise<void> {
   let rest = 0;
   let again = 0;
   const { claim, release } = partitionShare(randomUUID());
@@ -267,7 +275,9 @@ export async function runProjector(db: Db, { signal, onTrouble = () => {} }: Run
     const start = performance.now();
     let applied = 0;
     for (let batch = 1; batch > 0 && !signal.aborted; applied += batch) {
+      const began = performance.now();
       batch = await next();
+      if (batch > 0) onBatch(batch, (performance.now() - began) / 1000);
       await settleRest(db);
     }
     rest = again > applied ? Math.min(MOST_REST_MS, performance.now() - start) : 0;

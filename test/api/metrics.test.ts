@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { projectMetrics, prometheusText } from '../../api/metrics.ts';
+import { metricsOfRoles, observe, processCounts, processMetrics } from '../../api/prometheus.ts';
 import { serveMetrics } from '../../cli/metrics-server.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
 import { openPool } from '../../store/db/pool.ts';
@@ -105,7 +106,7 @@ describe('/metrics', () => {
 describe('--metrics-port', () => {
   it('answers /metrics, /healthz and /readyz of a process without an API, and names nothing that was recorded', async () => {
     const context = { db: at.db, log: postgresLog(at.db), config: { host: '127.0.0.1' } };
-    const server = await serveMetrics(context as never, { role: 'judge', port: 0 });
+    const server = await serveMetrics(context as never, { role: 'judge', port: 0, metrics: processMetrics });
     const ask = async (path: string) => {
       const answer = await fetch(`${server.url}${path}`);
       return [answer.status, await answer.text()] as const;
@@ -119,9 +120,29 @@ describe('--metrics-port', () => {
     ]);
     expect((await ask('/v1/episodes'))[0]).toBe(404);
     await expect(
-      serveMetrics(context as never, { role: 'work', port: Number(new URL(server.url).port) }),
+      serveMetrics(context as never, { role: 'work', port: Number(new URL(server.url).port), metrics: processMetrics }),
     ).rejects.toMatchObject({ code: 'port_taken' });
     server.close();
+  });
+});
+
+describe('The metrics of several processes', () => {
+  it('are one text, in which a label tells whose each series is', async () => {
+    observe.batch(7, 0.02);
+    observe.job('sft', 'done', 4);
+    const counts = await processCounts();
+    const text = await metricsOfRoles([
+      { labels: { role: 'project' }, counts },
+      { labels: { role: 'infer', policy: 'solver' }, counts },
+      { labels: { role: 'judge' }, counts: null },
+    ]);
+    expect(value(text, 'troupe_projector_events_total{role="project"}')).toBe(7);
+    expect(
+      value(text, 'troupe_job_duration_seconds_count{kind="sft",outcome="done",role="infer",policy="solver"}'),
+    ).toBe(1);
+    expect(value(text, 'troupe_role_up{role="infer",policy="solver"}')).toBe(1);
+    expect(value(text, 'troupe_role_up{role="judge"}')).toBe(0);
+    expect(text.match(/^process_start_time_seconds\{/gm)).toHaveLength(2);
   });
 });
 

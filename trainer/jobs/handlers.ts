@@ -28,6 +28,8 @@ export type TrainerSettings = {
   readonly codeVersion: string;
   /** Bytes that may still be taken; what the machine has if left out. */
   readonly freeMemory?: () => number;
+  /** Called with the seconds of each step. */
+  readonly onStep?: (seconds: number) => void;
 };
 
 /** Second moments of a job forget faster than torch's: its runs are short, and beta2 0.99 is what they were measured with. */
@@ -45,10 +47,16 @@ const REPORT_EVERY = 10;
 type Report = Parameters<Handler>[1];
 
 /** The steps that a job reports: every tenth and the last. */
-const reporting = (report: Report, { accuracy = false }: TrainSpec, signal: AbortSignal): Watch => ({
+const reporting = (
+  report: Report,
+  { accuracy = false }: TrainSpec,
+  signal: AbortSignal,
+  { onStep = () => {} }: TrainerSettings,
+): Watch => ({
   accuracy,
   signal,
   onStep: async (done) => {
+    onStep(done.milliseconds / 1000);
     if (done.step % REPORT_EVERY === 0 || done.step === done.steps) await report(done.step, stepMetrics(done));
   },
 });
@@ -144,7 +152,7 @@ export function trainerHandlers(context: JobContext, settings: TrainerSettings):
             seed: spec.seed,
             adam: adamOf(spec),
           },
-          reporting(report, spec, signal),
+          reporting(report, spec, signal, settings),
         );
       });
     },
@@ -174,7 +182,7 @@ export function trainerHandlers(context: JobContext, settings: TrainerSettings):
             adam: adamOf(spec),
             reference: await referenceScores(model, rows),
           },
-          reporting(report, spec, signal),
+          reporting(report, spec, signal, settings),
         );
         return Object.fromEntries(
           Object.entries({ loss: curves.loss, ...curves.metrics }).map(([name, values]) => [name, values.at(-1) ?? 0]),
@@ -212,7 +220,7 @@ export function trainerHandlers(context: JobContext, settings: TrainerSettings):
             adam: adamOf(spec),
             seed: spec.seed,
           },
-          reporting(report, spec, signal),
+          reporting(report, spec, signal, settings),
         );
         return roles;
       });

@@ -20,6 +20,8 @@ import {
 export type InferOptions = BatchOptions & {
   /** Path of the socket, at most 100 bytes. Only this user can open it. */
   readonly socket: string;
+  /** Called with the seconds from a request to its reply. */
+  readonly onReply?: (operation: string, seconds: number) => void;
 };
 
 /** What a client has asked and has no answer yet, with its id as JSON. */
@@ -40,7 +42,7 @@ export type InferServer = {
  * Throws `config_invalid` for a socket path that is too long, `port_taken` where another process answers there already.
  */
 export async function startInfer(
-  { socket: path, ...options }: InferOptions,
+  { socket: path, onReply = () => {}, ...options }: InferOptions,
   loadPolicy: LoadPolicy,
 ): Promise<InferServer> {
   checkSocketPath(path);
@@ -60,6 +62,7 @@ export async function startInfer(
   async function answer(socket: Socket, asked: UnderWay, line: string): Promise<void> {
     let id: unknown = null;
     let reply: object;
+    const began = performance.now();
     const request = new AbortController();
     try {
       const { op, ...ask } = parse(line);
@@ -68,6 +71,7 @@ export async function startInfer(
       else {
         asked.set(request, JSON.stringify(id));
         reply = { id, ...(await perform(op, ask, request.signal)) };
+        onReply(String(op), (performance.now() - began) / 1000);
       }
     } catch (error) {
       reply = errorReply(id, error);
