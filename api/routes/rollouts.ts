@@ -21,8 +21,13 @@ const Asked = Type.Object(
   },
   { additionalProperties: false },
 );
+/** Attempts that a request leases or ends. */
+const MOST_ATTEMPTS = 1000;
 const Lease = Type.Object(
-  { runner: Type.String({ description: 'a runner with workers: true' }) },
+  {
+    runner: Type.String({ description: 'a runner with workers: true' }),
+    count: Type.Optional(Type.Integer({ minimum: 1, maximum: MOST_ATTEMPTS, description: 'attempts, at most; 1' })),
+  },
   { additionalProperties: false },
 );
 const held = {
@@ -30,7 +35,7 @@ const held = {
   token: Type.Integer({ minimum: 0, description: 'of the lease' }),
 };
 const Beat = Type.Object(held, { additionalProperties: false });
-const Finish = Type.Object(
+const Report = Type.Object(
   {
     ...held,
     outcome: Type.Enum(['done', 'failed'], {
@@ -41,6 +46,10 @@ const Finish = Type.Object(
     episode_outcome: Type.Optional(Type.Enum(['success', 'failure', 'unknown'])),
     reason: Type.Optional(Type.Union([Type.String({ maxLength: 4000 }), Type.Null()])),
   },
+  { additionalProperties: false },
+);
+const Finish = Type.Object(
+  { attempts: Type.Array(Report, { minItems: 1, maxItems: MOST_ATTEMPTS }) },
   { additionalProperties: false },
 );
 const Nullable = (schema: ReturnType<typeof Type.String>) => Type.Union([schema, Type.Null()]);
@@ -118,16 +127,13 @@ export function rolloutRoutes(app: FastifyInstance, { runners, bodyLimit, ...con
   app.post(
     '/v1/rollouts/lease',
     documented(
-      doc('Leases the next attempt of a runner for a worker.', Lease, {
-        200: {
-          about: 'the attempt; null if none waits',
-          schema: Type.Object({ attempt: Type.Union([Open, Type.Null()]) }),
-        },
+      doc('Leases the next attempts of a runner for a worker.', Lease, {
+        200: { about: 'the attempts; empty if none waits', schema: Type.Object({ attempts: Type.Array(Open) }) },
       }),
     ),
     async (request) => {
-      const { runner } = await bodyOf(request, Lease, bodyLimit);
-      return { attempt: await lease(context, workersRunner(runners, runner)) };
+      const { runner, count = 1 } = await bodyOf(request, Lease, bodyLimit);
+      return { attempts: await lease(context, workersRunner(runners, runner), count) };
     },
   );
   app.post(
@@ -145,17 +151,22 @@ export function rolloutRoutes(app: FastifyInstance, { runners, bodyLimit, ...con
   app.post(
     '/v1/rollouts/finish',
     documented(
-      doc('Ends an attempt; late and duplicate reports are stored and acknowledged.', Finish, {
+      doc('Ends attempts; late and duplicate reports are stored and acknowledged.', Finish, {
         200: {
-          about: 'whether the report counted, and how the attempt ended',
+          about: 'for each whether the report counted, and how the attempt ended',
           schema: Type.Object({
-            state: Type.Enum(['accepted', 'late', 'duplicate']),
-            outcome: Type.Enum(['done', 'failed']),
-            why: Nullable(Type.String()),
+            attempts: Type.Array(
+              Type.Object({
+                attempt_id: Type.String(),
+                state: Type.Enum(['accepted', 'late', 'duplicate']),
+                outcome: Type.Enum(['done', 'failed']),
+                why: Nullable(Type.String()),
+              }),
+            ),
           }),
         },
       }),
     ),
-    async (request) => finish(context, await bodyOf(request, Finish, bodyLimit)),
+    async (request) => ({ attempts: await finish(context, (await bodyOf(request, Finish, bodyLimit)).attempts) }),
   );
 }

@@ -4,7 +4,7 @@
  * nothing else. An attempt that failed is followed by another row, never leased again, so each has an episode of its own.
  */
 import type { Session } from '../db/pool.ts';
-import { countOf, firstOf, query, rowsOf, type SqlBool, sql } from '../db/query.ts';
+import { anyOf, countOf, firstOf, query, rowsOf, type SqlBool, sql } from '../db/query.ts';
 
 /** Which sample of which task of its rollout, and which attempt at it; all from 0. */
 export type AttemptSpec = {
@@ -135,23 +135,51 @@ export async function attemptsOf(
   return rows as unknown as AttemptRow[];
 }
 
-/** Leases the first waiting attempt of a runner; null where none waits. */
-export async function leaseAttempt(
+/** Leases the first waiting attempts of a runner, at most `count`, in the order of their ids. */
+export async function leaseAttempts(
   db: Session,
   {
     runner,
     of,
+    count,
     leaseS,
     timeoutS,
   }: {
     readonly runner: string;
     /** Only of this rollout, for whoever holds its job by that token; null: of any that has not ended. */
     readonly of: { readonly rollout: string; readonly token: number } | null;
+    readonly count: number;
     readonly leaseS: number;
     readonly timeoutS: number;
   },
-): Promise<LeasedAttempt | null> {
-  const row = await firstOf(
+): Promise<LeasedAttempt[]> {
+  const waiting = query
+    .selectFrom('troupe.job_queue')
+    .select('job_id')
+    .where('kind', '=', kindOf(runner))
+    .where('state', '=', 'waiting')
+    .$if(of !== null, (rows) =>
+      rows
+        .where('job_id', '>=', `${of!.rollout}/`)
+        .where('job_id', '<', `${of!.rollout}0`)
+        .where(ofRollout(of!.rollout)),
+    )
+    .where((row) =>
+      row.exists(
+        row
+          .selectFrom('troupe.job_queue as whole')
+          .select('whole.job_id')
+          .where(sql<SqlBool>`whole.job_id = troupe.job_queue.spec ->> 'rollout'`)
+          .where('whole.state', '<>', 'finished')
+          .$if(of !== null, (rows) => rows.where('whole.token', '=', of!.token)),
+      ),
+    )
+    .orderBy('requested_at')
+    .orderBy('job_id')
+    .limit(count)
+    .forUpdate()
+    .skipLocked();
+  const rows = await rowsOf(
     db,
     query
       .updateTable('troupe.job_queue')
@@ -164,34 +192,8 @@ export async function leaseAttempt(
         leased_until: inSeconds(leaseS),
         deadline_at: inSeconds(timeoutS),
       }))
-      .where('job_id', '=', (job) =>
-        job
-          .selectFrom('troupe.job_queue')
-          .select('job_id')
-          .where('kind', '=', kindOf(runner))
-          .where('state', '=', 'waiting')
-          .$if(of !== null, (rows) =>
-            rows
-              .where('job_id', '>=', `${of!.rollout}/`)
-              .where('job_id', '<', `${of!.rollout}0`)
-              .where(ofRollout(of!.rollout)),
-          )
-          .where((row) =>
-            row.exists(
-              row
-                .selectFrom('troupe.job_queue as whole')
-                .select('whole.job_id')
-                .where(sql<SqlBool>`whole.job_id = troupe.job_queue.spec ->> 'rollout'`)
-                .where('whole.state', '<>', 'finished')
-                .$if(of !== null, (rows) => rows.where('whole.token', '=', of!.token)),
-            ),
-          )
-          .orderBy('requested_at')
-          .orderBy('job_id')
-          .limit(1)
-          .forUpdate()
-          .skipLocked(),
-      )
+      // An array, so that the rows are chosen and locked once.
+      .where(sql<SqlBool>`job_id = any(array(${waiting}))`)
       .returning(['job_id as id', 'token', 'spec'])
       .returning([
         utc('started_at').as('startedAt'),
@@ -199,7 +201,8 @@ export async function leaseAttempt(
         sql<number>`extract(epoch from deadline_at - clock_timestamp())::float8`.as('secondsLeft'),
       ]),
   );
-  return row ? ({ ...row, token: Number(row.token) } as unknown as LeasedAttempt) : null;
+  const leased = rows.map((row) => ({ ...row, token: Number(row.token) }) as unknown as LeasedAttempt);
+  return leased.sort((a, b) => (a.id < b.id ? -1 : 1));
 }
 
 /** Renews a lease. Returns the seconds until the deadline; null for an attempt that is lost, that has ended, or is past its deadline. */
@@ -223,12 +226,12 @@ export async function beatAttempt(
   return row?.secondsLeft ?? null;
 }
 
-/** One attempt, with the name of its runner; null where there is none of that id. */
-export async function attemptOf(
+/** Attempts by their ids, with the names of their runners; those that are not there are missing. */
+export async function attemptsById(
   db: Pick<Session, 'query'>,
-  id: string,
-): Promise<(AttemptRow & { readonly runner: string }) | null> {
-  const row = await firstOf(
+  ids: readonly string[],
+): Promise<ReadonlyMap<string, AttemptRow & { readonly runner: string }>> {
+  const rows = await rowsOf(
     db,
     query
       .selectFrom('troupe.job_queue')
@@ -242,59 +245,75 @@ export async function attemptOf(
         'error',
         utc('started_at').as('startedAt'),
       ])
-      .where('job_id', '=', id)
+      .where('job_id', '=', anyOf(ids))
       .where('kind', 'like', `${KIND}%`),
   );
-  return row ? ({ ...row, runner: row.kind.slice(KIND.length) } as unknown as AttemptRow & { runner: string }) : null;
+  return new Map(
+    rows.map(({ kind, ...row }) => [
+      row.id,
+      { ...row, runner: kind.slice(KIND.length) } as unknown as AttemptRow & { readonly runner: string },
+    ]),
+  );
 }
 
 /** `accepted`: this ended the attempt. `late`: it was lost before; kept beside it. `duplicate`: it had ended by this token already. */
 export type Accepted = 'accepted' | 'late' | 'duplicate' | 'unknown';
 
-/** Ends an attempt, once. */
-export function endAttempt(
+export type EndedAttempt = Pick<LeasedAttempt, 'id' | 'token'> & { readonly end: AttemptEnd };
+
+/** Ends attempts, each once. Returns what became of each report, in the order given. */
+export function endAttempts(
   db: Session & { transaction<T>(work: (tx: Session) => Promise<T>): Promise<T> },
-  { id, token }: Pick<LeasedAttempt, 'id' | 'token'>,
-  { outcome, result, error }: AttemptEnd,
-): Promise<Accepted> {
+  ended: readonly EndedAttempt[],
+): Promise<Accepted[]> {
   return db.transaction(async (tx) => {
-    const row = await firstOf(
+    const found = new Map<EndedAttempt, Accepted>();
+    // All lock in the same order, so that two reports never wait for each other.
+    for (const one of [...ended].sort((a, b) => (a.id < b.id ? -1 : 1))) found.set(one, await endAttempt(tx, one));
+    return ended.map((one) => found.get(one)!);
+  });
+}
+
+async function endAttempt(
+  tx: Session,
+  { id, token, end: { outcome, result, error } }: EndedAttempt,
+): Promise<Accepted> {
+  const row = await firstOf(
+    tx,
+    query
+      .selectFrom('troupe.job_queue')
+      .select(['state', 'outcome', 'token', 'result', 'error'])
+      .select(sql<boolean>`deadline_at < clock_timestamp() or leased_until < clock_timestamp()`.as('past'))
+      .where('job_id', '=', id)
+      .forUpdate(),
+  );
+  if (row === undefined) return 'unknown';
+  const write = (values: { outcome: 'done' | 'failed'; result: AttemptResult; error: AttemptError | null }) =>
+    countOf(
       tx,
       query
-        .selectFrom('troupe.job_queue')
-        .select(['state', 'outcome', 'token', 'result', 'error'])
-        .select(sql<boolean>`deadline_at < clock_timestamp() or leased_until < clock_timestamp()`.as('past'))
-        .where('job_id', '=', id)
-        .forUpdate(),
+        .updateTable('troupe.job_queue')
+        .set({
+          state: 'finished',
+          outcome: values.outcome,
+          result: JSON.stringify(values.result),
+          error: JSON.stringify(values.error),
+          leased_until: null,
+        })
+        .where('job_id', '=', id),
     );
-    if (row === undefined) return 'unknown';
-    const write = (values: { outcome: 'done' | 'failed'; result: AttemptResult; error: AttemptError | null }) =>
-      countOf(
-        tx,
-        query
-          .updateTable('troupe.job_queue')
-          .set({
-            state: 'finished',
-            outcome: values.outcome,
-            result: JSON.stringify(values.result),
-            error: JSON.stringify(values.error),
-            leased_until: null,
-          })
-          .where('job_id', '=', id),
-      );
-    const held = Number(row.token) === token;
-    if (held && row.state === 'running' && (outcome === 'failed' || row.past !== true)) {
-      await write({ outcome, result, error });
-      return 'accepted';
-    }
-    const known = row.result as AttemptResult | null;
-    if (held && row.state === 'finished' && (row.outcome === 'done' || known?.late === true)) return 'duplicate';
-    if (held) {
-      const lost = (row.error as AttemptError | null) ?? { code: 'lost', message: LOST };
-      await write({ outcome: 'failed', result: { ...result, late: true }, error: lost });
-    }
-    return 'late';
-  });
+  const held = Number(row.token) === token;
+  if (held && row.state === 'running' && (outcome === 'failed' || row.past !== true)) {
+    await write({ outcome, result, error });
+    return 'accepted';
+  }
+  const known = row.result as AttemptResult | null;
+  if (held && row.state === 'finished' && (row.outcome === 'done' || known?.late === true)) return 'duplicate';
+  if (held) {
+    const lost = (row.error as AttemptError | null) ?? { code: 'lost', message: LOST };
+    await write({ outcome: 'failed', result: { ...result, late: true }, error: lost });
+  }
+  return 'late';
 }
 
 const LOST = 'Its holder gave no sign of life until its lease or its deadline ended.';

@@ -1,6 +1,6 @@
 /** What the tables hold of an episode that a team played, and of all episodes of a rollout. */
 import type { Session } from '../db/pool.ts';
-import { firstOf, query, sql } from '../db/query.ts';
+import { anyOf, firstOf, query, rowsOf, sql } from '../db/query.ts';
 
 export type Recorded = {
   /** Calls, steps, messages and tool calls. */
@@ -11,27 +11,34 @@ export type Recorded = {
   readonly closed: boolean;
 };
 
-/** Nothing is an episode without entries. */
-export async function recordedOf(db: Pick<Session, 'query'>, episode: string): Promise<Recorded> {
-  const row = await firstOf(
+/** Of each of these episodes; one that is not in the tables has no entries. */
+export async function recordedOf(
+  db: Pick<Session, 'query'>,
+  episodes: readonly string[],
+): Promise<(episode: string) => Recorded> {
+  const rows = await rowsOf(
     db,
     query
       .selectFrom('facts.episodes')
-      .select(['outcome', 'calls', 'steps', 'messages', 'tool_calls'])
+      .select(['episode_id', 'outcome', 'calls', 'steps', 'messages', 'tool_calls'])
       .select(
         sql<boolean>`coalesce(split_part(finished_version, chr(1), 2) not in ('/rollouts', '/closing'), false)`.as(
           'closed',
         ),
       )
-      .where('episode_id', '=', episode),
+      .where('episode_id', '=', anyOf(episodes)),
   );
-  if (row === undefined) return { entries: 0, outcome: null, closed: false };
-  const { calls, steps, messages, tool_calls, outcome, closed } = row;
-  return {
-    entries: (calls ?? 0) + (steps ?? 0) + (messages ?? 0) + (tool_calls ?? 0),
-    outcome: closed ? outcome : null,
-    closed,
-  };
+  const known = new Map(
+    rows.map(({ episode_id, calls, steps, messages, tool_calls, outcome, closed }) => [
+      episode_id,
+      {
+        entries: (calls ?? 0) + (steps ?? 0) + (messages ?? 0) + (tool_calls ?? 0),
+        outcome: closed ? outcome : null,
+        closed,
+      },
+    ]),
+  );
+  return (episode) => known.get(episode) ?? { entries: 0, outcome: null, closed: false };
 }
 
 export type RolloutFacts = {

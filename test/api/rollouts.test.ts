@@ -42,11 +42,12 @@ const ask = async (path: string, body: object, headers = {}) => {
 };
 const begin = (more: object = {}) =>
   ask('', { id: 'r', runner: 'pool', tasks: [{ task_id: 'a', prompt: 'x' }], samples: 2, ...more });
+const lease = async (runner: string, count: number) => (await ask('/lease', { runner, count })).attempts as Leased[];
 /** The next attempt: the job plans them a moment after it was asked for. */
 const leased = async (runner = 'pool'): Promise<Leased> => {
   for (let tries = 0; tries < 1000; tries++) {
-    const { attempt } = await ask('/lease', { runner });
-    if (attempt) return attempt as Leased;
+    const [attempt] = await lease(runner, 1);
+    if (attempt) return attempt;
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
   throw new Error('no attempt came');
@@ -58,8 +59,11 @@ const call = ({ base_path }: Leased) =>
     {},
     `${base_path}/chat/completions`,
   );
-const end = ({ attempt_id, token }: Leased, more: object = { outcome: 'done', reward: 1 }) =>
-  ask('/finish', { attempt_id, token, ...more });
+const finish = (...attempts: object[]) => ask('/finish', { attempts });
+const end = async ({ attempt_id, token }: Leased, more: object = { outcome: 'done', reward: 1 }) => {
+  const { status, attempts } = await finish({ attempt_id, token, ...more });
+  return { status, ...(attempts as object[])[0] };
+};
 const result = async () => (await waitForJob(at.db, 'r', { timeoutMs: 60_000 })) as RolloutResult;
 
 describe('workers', () => {
@@ -79,7 +83,7 @@ describe('workers', () => {
       lease_s: 30,
     });
     expect(two.attempt_id).toBe('r/a/1');
-    expect(await ask('/lease', { runner: 'pool' })).toEqual({ status: 200, attempt: null });
+    expect(await ask('/lease', { runner: 'pool' })).toEqual({ status: 200, attempts: [] });
     const beat = await ask('/heartbeat', { attempt_id: one.attempt_id, token: one.token });
     expect(beat).toEqual({ status: 200, lease_s: 30, seconds_left: expect.any(Number) });
     for (const [attempt, reward] of [
@@ -89,6 +93,7 @@ describe('workers', () => {
       expect((await call(attempt)).statusCode).toBe(200);
       expect(await end(attempt, { outcome: 'done', reward, answer: 'four' })).toEqual({
         status: 200,
+        attempt_id: attempt.attempt_id,
         state: 'accepted',
         outcome: 'done',
         why: null,
@@ -116,6 +121,26 @@ describe('workers', () => {
       outcome: 'done',
       attempts: { waiting: 0, running: 0, done: 2, failed: 0 },
     });
+  });
+
+  it('lease and finish several at once; where one of them never was, none is ended', async () => {
+    await begin({ samples: 3 });
+    const first = await leased();
+    const rest = await lease('pool', 10);
+    expect([first, ...rest].map(({ attempt_id }) => attempt_id)).toEqual(['r/a/0', 'r/a/1', 'r/a/2']);
+    for (const attempt of [first, ...rest]) await call(attempt);
+    const done = ({ attempt_id, token }: Leased, reward: number) => ({ attempt_id, token, outcome: 'done', reward });
+    expect(await finish(done(first, 1), { attempt_id: 'r/none/0', token: 1, outcome: 'done' })).toMatchObject({
+      status: 404,
+    });
+    const reports = [done(rest[1]!, 0.5), done(first, 1), { ...done(rest[0]!, 0), token: 7 }];
+    expect((await finish(...reports)).attempts).toEqual([
+      { attempt_id: 'r/a/2', state: 'accepted', outcome: 'done', why: null },
+      { attempt_id: 'r/a/0', state: 'accepted', outcome: 'done', why: null },
+      expect.objectContaining({ attempt_id: 'r/a/1', state: 'late' }),
+    ]);
+    expect(await end(rest[0]!, { outcome: 'done', reward: 0 })).toMatchObject({ state: 'accepted' });
+    expect(await result()).toMatchObject({ episodes: ['r/a/0', 'r/a/1', 'r/a/2'], without_reward: 0 });
   });
 
   it('one that gives no sign of life loses its episode to another; its late report is kept and counts nothing', async () => {
@@ -197,8 +222,10 @@ describe('what does not fit is refused by name', () => {
     ['', { id: 'a/b', runner: 'pool', tasks: [{ task_id: 'a' }], samples: 1 }, 400, /id of a rollout/],
     ['/lease', { runner: 'here' }, 400, /is a command that Troupe starts itself/],
     ['/heartbeat', { attempt_id: 'r/none/0', token: 1 }, 404, /no attempt r\/none\/0/],
-    ['/finish', { attempt_id: 'r/none/0', token: 1, outcome: 'done' }, 404, /no attempt/],
-    ['/finish', { attempt_id: 'r/none/0', token: 1, outcome: 'won' }, 400, /outcome/],
+    ['/lease', { runner: 'pool', count: 0 }, 400, /count/],
+    ['/finish', { attempts: [{ attempt_id: 'r/none/0', token: 1, outcome: 'done' }] }, 404, /no attempt/],
+    ['/finish', { attempts: [{ attempt_id: 'r/none/0', token: 1, outcome: 'won' }] }, 400, /outcome/],
+    ['/finish', { attempts: [] }, 400, /attempts/],
   ])('%s %j', async (path, body, status, sentence) => {
     expect(await ask(path, body)).toMatchObject({ status, detail: expect.stringMatching(sentence) });
   });

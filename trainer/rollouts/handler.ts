@@ -10,11 +10,11 @@ import {
   type AttemptError,
   addAttempts,
   attemptsOf,
-  endAttempt,
+  endAttempts,
   failLost,
   failWaiting,
   type LeasedAttempt,
-  leaseAttempt,
+  leaseAttempts,
 } from '../../store/rollouts/attempts.ts';
 import { announce, appendDrafts, startDraft, taskDrafts } from '../../store/rollouts/episodes.ts';
 import { deadlineOver, nextAttempt, nextAttempts, type Tally, tally } from '../../store/rollouts/plan.ts';
@@ -169,15 +169,15 @@ async function playAll(context: JobContext, playing: Playing): Promise<void> {
   try {
     await addAttempts(db, runner.name, nextAttempts(id, rollout, await attemptsOf(db, id), runner.retries));
     while (!stop.signal.aborted) {
-      while (running.size < runner.concurrency && !stop.signal.aborted) {
-        const timeoutS = runner.timeoutS;
-        const attempt = await leaseAttempt(db, {
-          runner: runner.name,
-          of: { rollout: id, token: fence },
-          leaseS: timeoutS + SPARE_S,
-          timeoutS,
-        });
-        if (attempt === null) break;
+      const { timeoutS } = runner;
+      const leased = await leaseAttempts(db, {
+        runner: runner.name,
+        of: { rollout: id, token: fence },
+        count: runner.concurrency - running.size,
+        leaseS: timeoutS + SPARE_S,
+        timeoutS,
+      });
+      for (const attempt of leased) {
         const one = play(attempt).finally(() => running.delete(one));
         running.add(one);
       }
@@ -217,10 +217,10 @@ async function playOne(
     now,
     recorded: async (episode) => {
       await waitProjected(db, { log });
-      return recordedOf(db, episode);
+      return (await recordedOf(db, [episode]))(episode);
     },
   });
-  const accepted = await endAttempt(db, attempt, ended);
+  const [accepted] = await endAttempts(db, [{ id: attempt.id, token: attempt.token, end: ended }]);
   const { rollout: rolloutId, task, sample } = attempt.spec;
   const { task_id } = rollout.tasks[task]!;
   const tried = await attemptsOf(db, rolloutId, episodeId(rolloutId, task_id, sample, 0));

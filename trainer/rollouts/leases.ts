@@ -3,21 +3,22 @@
  * recorded with its episode, and changes nothing else.
  */
 import { TroupeError } from '../../errors.ts';
-import { firstOf, query } from '../../store/db/query.ts';
+import { anyOf, query, rowsOf } from '../../store/db/query.ts';
 import type { JobContext } from '../../store/jobs/jobs.ts';
 import { waitProjected } from '../../store/projecting/positions.ts';
 import {
   type Accepted,
   type AttemptEnd,
   type AttemptErrorCode,
-  attemptOf,
+  type AttemptSpec,
+  attemptsById,
   beatAttempt,
   type EpisodeOutcome,
-  endAttempt,
-  leaseAttempt,
+  endAttempts,
+  leaseAttempts,
 } from '../../store/rollouts/attempts.ts';
 import { appendDrafts, endDrafts, startDraft } from '../../store/rollouts/episodes.ts';
-import { recordedOf } from '../../store/rollouts/recorded.ts';
+import { type Recorded, recordedOf } from '../../store/rollouts/recorded.ts';
 import { groupId, type RolloutSpec, type RolloutTask, seedOf } from '../../store/rollouts/rollout.ts';
 import { findRunner, type Runner, type WorkersRunner } from './runners.ts';
 
@@ -40,7 +41,7 @@ export type Leased = {
   readonly deadline: string;
 };
 
-/** The final report of a worker. */
+/** The final report of a worker on one attempt. */
 export type Finish = {
   readonly attempt_id: string;
   readonly token: number;
@@ -52,6 +53,7 @@ export type Finish = {
 };
 
 export type Finished = {
+  readonly attempt_id: string;
   readonly state: Exclude<Accepted, 'unknown'>;
   readonly outcome: 'done' | 'failed';
   readonly why: string | null;
@@ -73,29 +75,35 @@ export function workersRunner(runners: readonly Runner[], name: string): Workers
   );
 }
 
-/** The next attempt of a runner; null where none waits. */
-export async function lease({ db, log }: JobContext, runner: WorkersRunner): Promise<Leased | null> {
+/** The next attempts of a runner, at most `count`; none where none waits. */
+export async function lease({ db, log }: JobContext, runner: WorkersRunner, count: number): Promise<Leased[]> {
   const { name, leaseS, timeoutS, agent } = runner;
-  const leased = await leaseAttempt(db, { runner: name, of: null, leaseS, timeoutS });
-  if (leased === null) return null;
-  const { id, token, spec, deadlineAt } = leased;
-  const rollout = await specOf({ db }, spec.rollout);
-  await appendDrafts(log, [startDraft(rollout, leased)]);
-  const task = rollout.tasks[spec.task]!;
-  return {
-    attempt_id: id,
-    token,
-    rollout_id: spec.rollout,
-    episode_id: id,
-    group_id: groupId(spec.rollout, task.task_id),
-    task,
-    sample: spec.sample,
-    attempt: spec.attempt,
-    seed: seedOf(rollout.seed ?? 0, task.task_id, spec.sample),
-    base_path: `/e/${encodeURIComponent(id)}/a/${encodeURIComponent(agent)}/v1`,
-    lease_s: leaseS,
-    deadline: deadlineAt,
-  };
+  const leased = await leaseAttempts(db, { runner: name, of: null, count, leaseS, timeoutS });
+  if (leased.length === 0) return [];
+  const specOf = await specsOf({ db }, leased);
+  await appendDrafts(
+    log,
+    leased.map((one) => startDraft(specOf(one), one)),
+  );
+  return leased.map((one) => {
+    const { id, token, spec, deadlineAt } = one;
+    const rollout = specOf(one);
+    const task = rollout.tasks[spec.task]!;
+    return {
+      attempt_id: id,
+      token,
+      rollout_id: spec.rollout,
+      episode_id: id,
+      group_id: groupId(spec.rollout, task.task_id),
+      task,
+      sample: spec.sample,
+      attempt: spec.attempt,
+      seed: seedOf(rollout.seed ?? 0, task.task_id, spec.sample),
+      base_path: `/e/${encodeURIComponent(id)}/a/${encodeURIComponent(agent)}/v1`,
+      lease_s: leaseS,
+      deadline: deadlineAt,
+    };
+  });
 }
 
 /** @throws TroupeError `fenced` for an attempt that is lost, `not_found` for one that never was */
@@ -107,8 +115,8 @@ export async function beat(
     runners,
   }: { readonly attempt_id: string; readonly token: number; readonly runners: readonly Runner[] },
 ): Promise<{ readonly lease_s: number; readonly seconds_left: number }> {
-  const row = await attemptOf(db, id);
-  if (row === null) throw new TroupeError('not_found', `There is no attempt ${id}.`);
+  const row = (await attemptsById(db, [id])).get(id);
+  if (row === undefined) throw notThere(id);
   const { leaseS } = workersRunner(runners, row.runner);
   const left = await beatAttempt(db, { id, token }, leaseS);
   if (left !== null) return { lease_s: leaseS, seconds_left: left };
@@ -118,30 +126,52 @@ export async function beat(
   );
 }
 
-/** Ends an attempt. Doubled and late reports are answered like others. @throws TroupeError `not_found` for an attempt that never was */
-export async function finish(context: JobContext, end: Finish): Promise<Finished> {
+/**
+ * Ends attempts; late and duplicate reports are answered like others.
+ * @throws TroupeError `not_found` where one of them never was; then none is ended
+ */
+export async function finish(context: JobContext, reports: readonly Finish[]): Promise<Finished[]> {
   const { db, log, now } = context;
-  const { attempt_id: id, token } = end;
-  const known = await attemptOf(db, id);
-  if (known === null) throw new TroupeError('not_found', `There is no attempt ${id}.`);
-  const ended = await endOf(context, end, now().toISOString());
-  const state = await endAttempt(db, { id, token }, ended);
-  if (state === 'unknown') throw new TroupeError('not_found', `There is no attempt ${id}.`);
-  const row = (await attemptOf(db, id))!;
-  await appendDrafts(log, endDrafts(await specOf(context, row.spec.rollout), row));
-  return { state, outcome: row.outcome === 'done' ? 'done' : 'failed', why: row.error?.message ?? null };
+  const ids = reports.map(({ attempt_id }) => attempt_id);
+  const known = await attemptsById(db, ids);
+  const missing = ids.find((id) => !known.has(id));
+  if (missing !== undefined) throw notThere(missing);
+  if (reports.some(({ outcome }) => outcome === 'done')) await waitProjected(db, { log, timeoutMs: PATIENCE_MS });
+  const recorded = await recordedOf(db, ids);
+  const at = now().toISOString();
+  const states = await endAttempts(
+    db,
+    reports.map((report) => ({
+      id: report.attempt_id,
+      token: report.token,
+      end: endOf(report, recorded(report.attempt_id), at),
+    })),
+  );
+  const rows = await attemptsById(db, ids);
+  const specOf = await specsOf(context, [...rows.values()]);
+  await appendDrafts(
+    log,
+    [...rows.values()].flatMap((row) => endDrafts(specOf(row), row)),
+  );
+  return ids.map((id, i) => {
+    const state = states[i]!;
+    if (state === 'unknown') throw notThere(id);
+    const { outcome, error } = rows.get(id)!;
+    return { attempt_id: id, state, outcome: outcome === 'done' ? 'done' : 'failed', why: error?.message ?? null };
+  });
 }
 
-async function endOf({ db, log }: JobContext, end: Finish, at: string): Promise<AttemptEnd> {
+const notThere = (id: string): TroupeError => new TroupeError('not_found', `There is no attempt ${id}.`);
+
+/** How an attempt ends by the report of its worker and what the tables hold of its episode. Pure. */
+function endOf(report: Finish, seen: Recorded, at: string): AttemptEnd {
   const failed = (code: AttemptErrorCode, message: string, outcome: EpisodeOutcome = 'error'): AttemptEnd => ({
     outcome: 'failed',
     result: { at, outcome, stop_reason: message, answer: null, reward: null },
     error: { code, message },
   });
-  if (end.outcome === 'failed')
-    return failed('reported', end.reason ?? 'The worker reported a failure without a reason.');
-  await waitProjected(db, { log, timeoutMs: PATIENCE_MS });
-  const seen = await recordedOf(db, end.attempt_id);
+  if (report.outcome === 'failed')
+    return failed('reported', report.reason ?? 'The worker reported a failure without a reason.');
   if (seen.entries === 0)
     return failed(
       'nothing_recorded',
@@ -151,18 +181,32 @@ async function endOf({ db, log }: JobContext, end: Finish, at: string): Promise<
     outcome: 'done',
     result: {
       at,
-      outcome: end.episode_outcome ?? 'unknown',
-      stop_reason: end.reason ?? 'done',
-      answer: end.answer ?? null,
-      reward: end.reward ?? null,
+      outcome: report.episode_outcome ?? 'unknown',
+      stop_reason: report.reason ?? 'done',
+      answer: report.answer ?? null,
+      reward: report.reward ?? null,
       ...(seen.closed ? { closed_by_team: true } : {}),
     },
     error: null,
   };
 }
 
-async function specOf({ db }: Pick<JobContext, 'db'>, rollout: string): Promise<RolloutSpec> {
-  const row = await firstOf(db, query.selectFrom('troupe.job_queue').select('spec').where('job_id', '=', rollout));
-  if (row === undefined) throw new TroupeError('not_found', `There is no rollout ${rollout}.`);
-  return row.spec as RolloutSpec;
+/** The rollouts of these attempts, each read once. */
+async function specsOf(
+  { db }: Pick<JobContext, 'db'>,
+  attempts: readonly Attempt[],
+): Promise<(of: Attempt) => RolloutSpec> {
+  const ids = [...new Set(attempts.map(({ spec }) => spec.rollout))];
+  const rows = await rowsOf(
+    db,
+    query.selectFrom('troupe.job_queue').select(['job_id', 'spec']).where('job_id', '=', anyOf(ids)),
+  );
+  const specs = new Map(rows.map(({ job_id, spec }) => [job_id, spec as RolloutSpec]));
+  return ({ spec: { rollout } }) => {
+    const spec = specs.get(rollout);
+    if (spec === undefined) throw new TroupeError('not_found', `There is no rollout ${rollout}.`);
+    return spec;
+  };
 }
+
+type Attempt = { readonly spec: Pick<AttemptSpec, 'rollout'> };

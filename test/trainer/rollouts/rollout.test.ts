@@ -8,7 +8,7 @@ import { postgresLog } from '../../../ingest/log/postgres.ts';
 import { type JobContext, requestJob, runJobs, waitForJob } from '../../../store/jobs/jobs.ts';
 import { createKey, listKeys } from '../../../store/keys/api-keys.ts';
 import { runProjector } from '../../../store/projecting/projector.ts';
-import { attemptsOf, endAttempt } from '../../../store/rollouts/attempts.ts';
+import { attemptsOf, endAttempts } from '../../../store/rollouts/attempts.ts';
 import { type RolloutResult, rolloutHandlers } from '../../../trainer/rollouts/handler.ts';
 import { readRunners } from '../../../trainer/rollouts/runners.ts';
 import { type TestApp, testApp } from '../../api/support/app.ts';
@@ -265,14 +265,14 @@ describe('a worker that ends', () => {
       reward: 1,
     } as const;
     const end = { outcome: 'done', result: late, error: null } as const;
-    expect(await endAttempt(at.db, { id: 'r/a/0', token: 1 }, end)).toBe('duplicate');
-    expect(await endAttempt(at.db, { id: 'r/a/0', token: 0 }, end)).toBe('late');
-    expect(await endAttempt(at.db, { id: 'r/a/9', token: 1 }, end)).toBe('unknown');
+    expect(await endAttempts(at.db, [{ id: 'r/a/0', token: 1, end }])).toEqual(['duplicate']);
+    expect(await endAttempts(at.db, [{ id: 'r/a/0', token: 0, end }])).toEqual(['late']);
+    expect(await endAttempts(at.db, [{ id: 'r/a/9', token: 1, end }])).toEqual(['unknown']);
     await at.db.query(
       `update troupe.job_queue set outcome = 'failed', error = '{"code":"lost","message":"gone"}' where job_id = 'r/a/0'`,
     );
-    expect(await endAttempt(at.db, { id: 'r/a/0', token: 1 }, end)).toBe('late');
-    expect(await endAttempt(at.db, { id: 'r/a/0', token: 1 }, end)).toBe('duplicate');
+    expect(await endAttempts(at.db, [{ id: 'r/a/0', token: 1, end }])).toEqual(['late']);
+    expect(await endAttempts(at.db, [{ id: 'r/a/0', token: 1, end }])).toEqual(['duplicate']);
     expect((await attemptsOf(at.db, 'r'))[0]).toMatchObject({
       outcome: 'failed',
       result: { late: true },
