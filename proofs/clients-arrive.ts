@@ -8,10 +8,12 @@ import { addressOf, roleSettings, startRole } from '../cli/children.ts';
 import { type Context, withContext } from '../cli/context.ts';
 import { waitProjected } from '../store/projecting/positions.ts';
 import { checksum } from '../store/rebuilding/checksum.ts';
-import { PROGRAMS, runClient } from './clients.ts';
+import { missingTeams, PROGRAMS, runClient } from './clients.ts';
+import { modelServer } from './model-server.ts';
 import type { Outcome, Proof, Setting } from './proof.ts';
 import { recordingProxy, type Sent, send } from './recording-proxy.ts';
-import { missingTeams, TEAMS, teamArrives } from './teams.ts';
+import { TEAMS } from './team-list.ts';
+import { teamArrives } from './teams.ts';
 
 type Check = readonly [what: string, fine: boolean];
 type Step = { readonly episode_id: string; readonly agent: string | null; readonly text: string | null };
@@ -43,18 +45,25 @@ async function prove(context: Context, { short, say, scratch }: Setting): Promis
     say(lines.at(-1)!);
   };
   const server = await addressOf(context.db, children[0]!, () => null);
-  const proxy = await recordingProxy(server);
+  const [proxy, model] = [await recordingProxy(server), await modelServer()];
   try {
     for (let time = 0; time < (short ? 1 : 5); time++) {
       for (const program of PROGRAMS) check(await arrives(context, program, proxy, scratch));
     }
-    const missing = short ? null : missingTeams(process.env);
+    const missing = short
+      ? null
+      : missingTeams(
+          TEAMS.map(({ packages }) => packages),
+          process.env,
+        );
     if (missing !== null) skipped.push(missing);
-    else if (!short) for (const team of TEAMS) check(await teamArrives(context.db, team, proxy.url, scratch));
+    else if (!short)
+      for (const team of TEAMS) check(await teamArrives(context.db, team, { url: proxy.url, model, scratch }));
     check(await againChangesNothing(context, server, proxy.sent));
     if (failures.length > 0) check([`a process of ours ended: ${failures[0]!.message}`, false]);
   } finally {
     proxy.close();
+    model.close();
     await Promise.all(children.map((child) => child.stop()));
   }
   return { ok: lines.every((line) => line.startsWith('ok')), lines, skipped };

@@ -39,6 +39,25 @@ export function installed(program: string, env: Env): string {
   return join(env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'troupe-ci', `client-${folder}-${hash}`);
 }
 
+/** Where the programs of teams are, and the lists of what they need. */
+export const TEAMS_FOLDER = join(FOLDER, 'teams');
+
+/** Where the packages of a team are, by the hash of what names their versions. */
+export function installedTeam(packages: string, env: Env): string {
+  const [python, node] = [`${packages}.requirements.txt`, join(packages, 'package-lock.json')];
+  const named = join(TEAMS_FOLDER, existsSync(join(TEAMS_FOLDER, python)) ? python : node);
+  const hash = createHash('sha256').update(readFileSync(named)).digest('hex').slice(0, 12);
+  return join(env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'troupe-ci', `team-${packages}-${hash}`);
+}
+
+/** How to get the packages of the teams, where some are missing. */
+export function missingTeams(teams: readonly string[], env: Env): string | null {
+  const missing = [...new Set(teams)].filter((packages) => !existsSync(join(installedTeam(packages, env), 'complete')));
+  return missing.length === 0
+    ? null
+    : `no packages of the teams ${missing.join(', ')}; run: proofs/clients/install --teams (about 10 minutes, 3 GB)`;
+}
+
 /** How to get the clients, where some are missing. */
 export function missingClients(env: Env): string | null {
   const missing = PROGRAMS.filter((program) => !existsSync(join(installed(program, env), 'complete')));

@@ -1,70 +1,99 @@
 /**
- * A model server of OpenAI's chat interface that answers by a script: who has the tool `look_up` calls it twice at once, then hands over
- * by `transfer_to_writer`, and anybody else answers with a sentence. Each answer bills other numbers of tokens.
+ * A model server that answers by a script, in the dialects of OpenAI (Chat Completions, Responses), Anthropic and Gemini, whole and
+ * streamed: a request with the tool `look_up` gets two calls of it at once, then one call of the tool that hands over, and any other a
+ * sentence. Each answer bills other numbers of tokens.
  */
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { text } from 'node:stream/consumers';
+import { type Asked, type Call, type Dialect, dialectOf } from './model-dialects.ts';
 
 /** Tokens of one answer: [input, output]. */
 export type Billed = readonly [input: number, output: number];
 
-type Asked = {
-  readonly messages: readonly { readonly role: string; readonly tool_calls?: readonly Call[] }[];
-  readonly tools?: readonly { readonly function: { readonly name: string } }[];
-};
-type Call = {
-  readonly id: string;
-  readonly type: string;
-  readonly function: { readonly name: string; readonly arguments: string };
-};
-
 export const SENTENCE = 'Bern and Rome are far.';
+const TASK = 'Write one sentence about the two cities.';
 
-/** Listens on a free port of this machine until it is closed. */
-export async function modelServer(): Promise<{
-  readonly url: string;
+/** How the frameworks name the tool that hands over to the writer, and what it takes. */
+const HAND_OVERS: readonly (readonly [name: RegExp, given: object])[] = [
+  [/^transfer_to_writer$/, {}],
+  [/^transfer_to_agent$/, { agent_name: 'writer' }],
+  [/^handoff$/, { to_agent: 'writer', reason: TASK }],
+  [/^delegate_work_to_coworker$/, { task: TASK, context: TASK, coworker: 'writer' }],
+  [/^writer$/, { task: TASK }],
+  [/^agent-writer$/, { prompt: TASK }],
+  [/^(?:Task|Agent)$/, { subagent_type: 'writer', description: 'Write', prompt: TASK }],
+];
+export const isHandOver = (tool: string): boolean => HAND_OVERS.some(([name]) => name.test(tool));
+
+export type ModelServer = {
+  /** Without a path; `/v1` leads to the dialects of OpenAI. */
+  readonly origin: string;
+  /** Every answer so far. */
   readonly billed: readonly Billed[];
   readonly close: () => void;
-}> {
+};
+
+/** Listens on a free port of this machine until it is closed. */
+export async function modelServer(): Promise<ModelServer> {
   const billed: Billed[] = [];
   const server = createServer(async (request, response) => {
-    const asked = JSON.parse(await text(request)) as Asked;
+    const body = await text(request);
+    const found = request.method === 'POST' ? dialectOf(request.url ?? '') : null;
+    if (found === null) {
+      response.writeHead(404, { 'content-type': 'application/json' }).end('{"error":{"message":"no such path"}}');
+      return;
+    }
+    const { dialect, streamed } = found;
+    const parsed = JSON.parse(body) as Record<string, unknown>;
+    if (request.url?.includes('/count_tokens')) {
+      response.writeHead(200, { 'content-type': 'application/json' }).end('{"input_tokens":1}');
+      return;
+    }
     const n = billed.length + 1;
-    const [input, output] = [10 + n, 3 * n];
-    billed.push([input, output]);
-    const calls = callsFor(asked, n);
-    const message = { role: 'assistant', content: calls.length > 0 ? null : SENTENCE };
+    const usage = [10 + n, 3 * n] as const;
+    billed.push(usage);
+    const calls = callsFor(dialect.read(parsed), n);
     const answer = {
-      id: `chatcmpl-${n}`,
-      object: 'chat.completion',
-      created: 1_789_000_000,
-      model: 'made-up',
-      choices: [
-        {
-          index: 0,
-          message: calls.length > 0 ? { ...message, tool_calls: calls } : message,
-          finish_reason: calls.length > 0 ? 'tool_calls' : 'stop',
-        },
-      ],
-      usage: { prompt_tokens: input, completion_tokens: output, total_tokens: input + output },
+      n,
+      model: String(parsed.model ?? 'made-up'),
+      usage,
+      calls,
+      text: calls.length > 0 ? '' : SENTENCE,
     };
-    response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(answer));
+    if (streamed || parsed.stream === true) {
+      response.writeHead(200, { 'content-type': 'text/event-stream' }).end(eventStream(dialect, answer));
+    } else {
+      response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(dialect.whole(answer)));
+    }
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address() as { port: number };
-  return { url: `http://127.0.0.1:${port}/v1`, billed, close: () => server.close() };
+  return {
+    origin: `http://127.0.0.1:${port}`,
+    billed,
+    close: () => {
+      server.closeAllConnections();
+      server.close();
+    },
+  };
 }
 
-function callsFor({ messages, tools = [] }: Asked, n: number): Call[] {
-  const call = (name: string, given: object, i = 0): Call => ({
-    id: `call_${n}_${i}`,
-    type: 'function',
-    function: { name, arguments: JSON.stringify(given) },
-  });
-  const has = (name: string): boolean => tools.some((tool) => tool.function.name === name);
-  const called = new Set(messages.flatMap(({ tool_calls: made }) => (made ?? []).map((one) => one.function.name)));
-  if (has('look_up') && !called.has('look_up')) return ['Bern', 'Rome'].map((city, i) => call('look_up', { city }, i));
-  return has('transfer_to_writer') && !called.has('transfer_to_writer') ? [call('transfer_to_writer', {})] : [];
+const eventStream = (dialect: Dialect, answer: Parameters<Dialect['streamed']>[0]): string =>
+  dialect
+    .streamed(answer)
+    .map((event) => {
+      const named = dialect.named ? `event: ${(event as { type: string }).type}\n` : '';
+      return `${named}data: ${typeof event === 'string' ? event : JSON.stringify(event)}\n\n`;
+    })
+    .join('');
+
+function callsFor({ tools, called }: Asked, n: number): Call[] {
+  const call = (name: string, given: object, i = 0): Call => ({ id: `call_${n}_${i}`, name, given });
+  const lookUp = tools.find((tool) => /(?:^|__)look_up$/.test(tool));
+  if (lookUp && !called.has(lookUp)) return ['Bern', 'Rome'].map((city, i) => call(lookUp, { city }, i));
+  const next = lookUp && tools.find((tool) => isHandOver(tool) && !called.has(tool));
+  if (next) return [call(next, HAND_OVERS.find(([name]) => name.test(next))![1])];
+  return tools.includes('final_answer') ? [call('final_answer', { answer: SENTENCE })] : [];
 }

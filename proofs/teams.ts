@@ -1,127 +1,113 @@
 /**
  * One small team in the frameworks of others: a planner looks up two cities at once and hands over to a writer, against a model server
- * that counts what it bills. Each is traced as its users would trace it.
+ * that counts what it bills. Each is recorded as its users would record it, and the tables are compared with what happened.
  */
 import { execFile } from 'node:child_process';
-import { createHash } from 'node:crypto';
-import { existsSync, readFileSync } from 'node:fs';
-import { homedir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import type { Db } from '../store/db/pool.ts';
 import { waitProjected } from '../store/projecting/positions.ts';
-import { modelServer, SENTENCE } from './model-server.ts';
+import { installedTeam, TEAMS_FOLDER } from './clients.ts';
+import { isHandOver, type ModelServer, SENTENCE } from './model-server.ts';
+import { ASPECTS, type Aspect, type Team } from './team-list.ts';
 
-const FOLDER = fileURLToPath(new URL('clients/teams', import.meta.url));
+type Found = { readonly [aspect in Aspect]: unknown } & { readonly episodes: number };
 
-type Team = {
-  readonly name: string;
-  readonly file: string;
-  /** Which requirements it runs with. */
-  readonly packages: 'langgraph' | 'agents';
-  readonly env?: (url: string) => Readonly<Record<string, string>>;
-};
-
-const LANGSMITH = { LANGSMITH_TRACING: 'true', LANGSMITH_API_KEY: 'none' };
-
-export const TEAMS: readonly Team[] = [
-  {
-    name: 'LangGraph by LangSmith',
-    file: 'langgraph_team.py',
-    packages: 'langgraph',
-    env: (url) => ({ ...LANGSMITH, LANGSMITH_ENDPOINT: url }),
-  },
-  {
-    name: 'LangGraph by LangSmith on OpenTelemetry',
-    file: 'langgraph_team.py',
-    packages: 'langgraph',
-    env: (url) => ({
-      ...LANGSMITH,
-      LANGSMITH_OTEL_ENABLED: 'true',
-      LANGSMITH_OTEL_ONLY: 'true',
-      OTEL_EXPORTER_OTLP_ENDPOINT: url,
-    }),
-  },
-  { name: 'OpenAI Agents SDK', file: 'openai_agents_team.py', packages: 'agents' },
-  { name: 'pydantic-ai with logfire', file: 'pydantic_ai_team.py', packages: 'agents' },
-];
-
-type Env = Readonly<Record<string, string | undefined>>;
-
-function installed(packages: Team['packages'], env: Env): string {
-  const hash = createHash('sha256')
-    .update(readFileSync(join(FOLDER, `${packages}.requirements.txt`)))
-    .digest('hex')
-    .slice(0, 12);
-  return join(env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'troupe-ci', `team-${packages}-${hash}`);
-}
-
-/** How to get the packages of the teams, where some are missing. */
-export function missingTeams(env: Env): string | null {
-  const missing = [...new Set(TEAMS.map(({ packages }) => packages))].filter(
-    (packages) => !existsSync(join(installed(packages, env), 'complete')),
-  );
-  return missing.length === 0
-    ? null
-    : `no packages of the teams ${missing.join(', ')}; run: proofs/clients/install --teams (about 5 minutes, 700 MB)`;
-}
-
-type Found = {
-  readonly episodes: readonly string[];
-  readonly billed: readonly (readonly [number, number])[];
-  readonly agents: readonly string[];
-  readonly lastText: string | null;
-  readonly tools: readonly string[];
-};
+/** Where a team finds what it needs. */
+export type Places = { readonly url: string; readonly model: ModelServer; readonly scratch: string };
 
 /** Runs a team and compares what the tables show with what happened. */
-export async function teamArrives(db: Db, { name, file, packages, env }: Team, url: string, scratch: string) {
-  const model = await modelServer();
-  try {
-    const before = new Set((await found(db, new Set())).episodes);
-    const own = { PATH: process.env.PATH, HOME: scratch, TROUPE_URL: url, MODEL_URL: model.url, ...env?.(url) };
-    const python = join(installed(packages, process.env), 'bin', 'python');
-    await promisify(execFile)(python, [join(FOLDER, file)], { cwd: scratch, timeout: 120_000, env: own });
-    const now = await found(db, before);
-    const expected: Omit<Found, 'episodes' | 'lastText'> = {
-      billed: model.billed,
-      agents: ['planner', 'writer'],
-      tools: ['planner look_up "Bern is far"', 'planner look_up "Rome is far"', 'planner transfer_to_writer'],
-    };
-    const { episodes, lastText, ...rest } = now;
-    const fine = episodes.length === 1 && lastText === SENTENCE && JSON.stringify(rest) === JSON.stringify(expected);
-    const sums = [0, 1].map((i) => model.billed.reduce((sum, one) => sum + one[i]!, 0));
-    const what = fine
-      ? `${name}: one episode of planner and writer, ${model.billed.length} calls, ${sums.join(' + ')} tokens as billed, 2 parallel tool calls, 1 hand-over`
-      : `${name}: expected ${JSON.stringify(expected)}, found ${JSON.stringify(now)}`;
-    return [what, fine] as const;
-  } finally {
-    model.close();
-  }
+export async function teamArrives(db: Db, team: Team, places: Places): Promise<readonly [what: string, fine: boolean]> {
+  const { model } = places;
+  const before = new Set(await episodesOf(db));
+  const billedBefore = model.billed.length;
+  await runTeam(team, places);
+  await waitProjected(db);
+  const billed = model.billed.slice(billedBefore);
+  const now = await found(
+    db,
+    (await episodesOf(db)).filter((id) => !before.has(id)),
+  );
+  const expected = expectedOf(team, billed);
+  const wrong = ASPECTS.filter((aspect) =>
+    team.lacks?.[aspect] === undefined
+      ? JSON.stringify(now[aspect]) !== JSON.stringify(expected[aspect])
+      : JSON.stringify(now[aspect]) === JSON.stringify(expected[aspect]),
+  );
+  const name = `${team.name}, ${team.by}`;
+  const sums = [0, 1].map((i) => billed.reduce((sum, one) => sum + one[i]!, 0));
+  if (billed.length > 0 && now.episodes === 1 && wrong.length === 0)
+    return [`${name}: one episode, ${billed.length} calls, ${sums.join(' + ')} tokens as billed`, true];
+  const shown = wrong.map(
+    (aspect) =>
+      `${aspect} ${JSON.stringify(now[aspect])}, expected ${team.lacks?.[aspect] === undefined ? '' : 'anything but '}${JSON.stringify(expected[aspect])}`,
+  );
+  return [`${name}: ${[`${now.episodes} episodes`, ...shown].join('; ')}`, false];
 }
 
-/** What the tables show of episodes that were not there before. */
-async function found(db: Db, before: ReadonlySet<string>): Promise<Found> {
+async function runTeam({ program, packages, env, node }: Team, { url, model, scratch }: Places): Promise<void> {
+  const base = installedTeam(packages, process.env);
+  const file = join(TEAMS_FOLDER, program);
+  const command = program.endsWith('.py') ? join(base, 'bin', 'python') : node ? join(base, node) : process.execPath;
+  const own = {
+    PATH: process.env.PATH,
+    HOME: scratch,
+    PYTHONDONTWRITEBYTECODE: '1',
+    PACKAGES: base,
+    TROUPE_URL: url,
+    MODEL_URL: `${model.origin}/v1`,
+    MODEL_ORIGIN: model.origin,
+    ...env?.(url),
+  };
+  await promisify(execFile)(command, [file], { cwd: scratch, timeout: 180_000, env: own, maxBuffer: 2 ** 26 });
+}
+
+function expectedOf({ subAgent = false }: Team, billed: ModelServer['billed']): Omit<Found, 'episodes'> {
+  const cities = ['Bern', 'Rome'];
+  return {
+    agents: ['planner', 'writer'],
+    parent: subAgent ? 'planner' : null,
+    calls: billed.length,
+    tools: cities.map((city) => ['planner', 'look_up', { city }]),
+    results: cities.map((city) => `${city} is far`),
+    tokens: billed,
+    text: SENTENCE,
+    'hand-over': true,
+  };
+}
+
+async function episodesOf(db: Db): Promise<readonly string[]> {
   await waitProjected(db);
-  const { rows: all } = await db.query<{ episode_id: string }>('select episode_id from traj.episodes');
-  const episodes = all.map(({ episode_id }) => episode_id).filter((id) => !before.has(id));
+  const { rows } = await db.query<{ episode_id: string }>('select episode_id from traj.episodes');
+  return rows.map(({ episode_id }) => episode_id);
+}
+
+/** What the tables show of these episodes. */
+async function found(db: Db, episodes: readonly string[]): Promise<Found> {
   const { rows: steps } = await db.query<{ agent: string; text: string; input: number; output: number }>(
     `select agent, text, input_tokens::integer as input, output_tokens::integer as output from traj.steps
      where episode_id = any($1) order by input_tokens`,
     [episodes],
   );
-  // The result of handing over is whatever a framework makes of it.
-  const { rows: tools } = await db.query<{ tool: string }>(
-    `select agent_id || ' ' || name || case name when 'look_up' then ' ' || output::text else '' end as tool from traj.tool_calls
-     where episode_id = any($1) order by name, output::text`,
+  const { rows: agents } = await db.query<{ parent: string | null }>(
+    `select parent_agent_id as parent from traj.agents where episode_id = any($1) and agent = 'writer'`,
     [episodes],
   );
+  const { rows: tools } = await db.query<{ agent: string; name: string; arguments: unknown; output: unknown }>(
+    `select agent_id as agent, name, arguments, output from traj.tool_calls
+     where episode_id = any($1) order by name, arguments::text, output::text`,
+    [episodes],
+  );
+  const lookedUp = tools.filter(({ name }) => /(?:^|__)look_up$/.test(name));
   return {
-    episodes,
-    billed: steps.map(({ input, output }) => [input, output] as const),
+    episodes: episodes.length,
     agents: [...new Set(steps.map(({ agent }) => agent))].sort(),
-    lastText: steps.at(-1)?.text ?? null,
-    tools: tools.map(({ tool }) => tool),
+    parent: agents[0]?.parent ?? null,
+    calls: steps.length,
+    tools: lookedUp.map((tool) => [tool.agent, tool.name.replace(/^.*__/, ''), tool.arguments]),
+    results: lookedUp.map(({ output }) => output),
+    tokens: steps.map(({ input, output }) => [input, output]),
+    text: steps.find(({ agent }) => agent === 'writer')?.text ?? null,
+    'hand-over': tools.some(({ agent, name }) => agent === 'planner' && isHandOver(name)),
   };
 }

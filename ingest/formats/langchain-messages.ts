@@ -2,7 +2,7 @@
 import type { Message, Part } from '../events.ts';
 import { isRecord } from '../json.ts';
 import { badMessage, type ChatMessage, toMessage } from './chat-message.ts';
-import { given, without } from './native.ts';
+import { given, isIdentifier, without } from './native.ts';
 import { contentOf, messageOf } from './span-attributes.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -45,6 +45,21 @@ export function toLangchainMessage(value: unknown): Message {
     partsOf(fields),
     Object.fromEntries(Object.entries(rest ?? {}).filter(([, member]) => member !== null)),
   );
+}
+
+/** What a tool returned. Tools of LangChain return a message, which alone knows the id of the call; any other value is the result. */
+export function toolResult(value: unknown): {
+  readonly output?: unknown;
+  readonly callId?: string;
+  readonly status?: 'error';
+} {
+  const { kind, fields } = unfold(value);
+  if (kind !== 'ToolMessage' && kind !== 'tool') return given('output', value);
+  return {
+    ...given('output', fields.content),
+    ...(isIdentifier(fields.tool_call_id) ? { callId: fields.tool_call_id } : {}),
+    ...(fields.status === 'error' ? { status: 'error' } : {}),
+  };
 }
 
 /** The content of a candidate: its message, or its text where it has none. */

@@ -1,7 +1,7 @@
 /** What a LangSmith run is. LangGraph names its agents in the metadata of each run. */
 import type { Message } from '../events.ts';
 import { isRecord } from '../json.ts';
-import { generationContent, toLangchainMessage, unfold } from './langchain-messages.ts';
+import { generationContent, toLangchainMessage, toolResult, unfold } from './langchain-messages.ts';
 import { given, isIdentifier, without } from './native.ts';
 import { timeOfMixed } from './run-times.ts';
 import { finishReason } from './span-attributes.ts';
@@ -145,8 +145,7 @@ function argumentsOf(inputs: Fields): unknown {
 function outputOf(outputs: Fields, written: unknown): unknown {
   if (written === undefined || written === null) return undefined;
   const output = 'output' in outputs ? outputs.output : written;
-  const { kind, fields } = unfold(output);
-  return kind === 'ToolMessage' || kind === 'tool' ? fields.content : output;
+  return toolResult(output).output;
 }
 
 /** The id of the call, which only the tool's message knows. */

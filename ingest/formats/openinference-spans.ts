@@ -2,6 +2,7 @@
 import type { Message, Part } from '../events.ts';
 import { isRecord } from '../json.ts';
 import type { Attributes, OtlpSpan } from '../otlp/span.ts';
+import { toolResult } from './langchain-messages.ts';
 import { given, isIdentifier, without } from './native.ts';
 import { placeOf, restOf } from './otel-genai-spans.ts';
 import {
@@ -44,11 +45,15 @@ export function openinferenceAct(span: OtlpSpan): Act {
   };
 }
 
-const agentOf = ({ attributes, name }: OtlpSpan, kind: unknown): string | null =>
-  idAt(attributes, 'agent.name') ??
-  (kind === 'AGENT'
-    ? (idAt(attributes, 'graph.node.name', 'graph.node.id') ?? (isIdentifier(name) ? name : null))
-    : null);
+/** The agent that a span names itself; a node of LangGraph is one, and only the metadata of what runs in it name it. */
+function agentOf({ attributes, name }: OtlpSpan, kind: unknown): string | null {
+  const named = idAt(attributes, 'agent.name');
+  if (named !== undefined) return named;
+  if (kind === 'AGENT')
+    return idAt(attributes, 'graph.node.name', 'graph.node.id') ?? (isIdentifier(name) ? name : null);
+  const { langgraph_node: node } = metadataOf(attributes);
+  return isIdentifier(node) ? node : null;
+}
 
 function deedOf(span: OtlpSpan, kind: unknown): Deed {
   const { attributes, name } = span;
@@ -64,7 +69,7 @@ function deedOf(span: OtlpSpan, kind: unknown): Deed {
         tool: idAt(attributes, 'tool.name') ?? (isIdentifier(name) ? name : 'unknown'),
         callId: idAt(attributes, 'tool.id', 'tool_call.id') ?? null,
         ...given('asked', attributes['input.value'] ?? attributes['tool.parameters']),
-        ...given('output', valueAt(attributes, 'output')),
+        ...toolResult(valueAt(attributes, 'output')),
       };
     }
     case 'AGENT':
@@ -164,9 +169,13 @@ function toMessage(flat: Record<string, unknown>): Message {
 
 function partsOf(flat: Record<string, unknown>): Part[] {
   const content = flat['message.content'];
+  const contents = flattened(flat, 'message.contents').map(toPart);
+  // Of a message with both, the plain text repeats the parts.
+  const repeats =
+    contents.some(({ type }) => type === 'text') && contents.map((part) => part.content ?? '').join('') === content;
   return [
-    ...(typeof content === 'string' ? [{ type: 'text', content }] : []),
-    ...flattened(flat, 'message.contents').map(toPart),
+    ...(typeof content === 'string' && !repeats ? [{ type: 'text', content }] : []),
+    ...contents,
     ...flattened(flat, 'message.tool_calls').map(toCall),
   ];
 }
@@ -205,9 +214,13 @@ function usageOf(attributes: Attributes): Record<string, unknown> | undefined {
   return counts && Object.fromEntries(Object.entries(counts).map(([name, count]) => [USAGE[name] ?? name, count]));
 }
 
-function aboutOf(attributes: Attributes, root: boolean): About {
+function metadataOf(attributes: Attributes): Record<string, unknown> {
   const metadata = jsonIn(attributes.metadata);
-  const known = isRecord(metadata) ? metadata : {};
+  return isRecord(metadata) ? metadata : {};
+}
+
+function aboutOf(attributes: Attributes, root: boolean): About {
+  const known = metadataOf(attributes);
   const tags = attributes['tag.tags'];
   const input =
     root && attributes['input.mime_type'] !== 'application/json' ? textAt(attributes, 'input.value') : undefined;

@@ -5,6 +5,7 @@
 import type { Message, Part } from '../events.ts';
 import { isRecord } from '../json.ts';
 import type { Attributes, OtlpSpan } from '../otlp/span.ts';
+import { toolResult } from './langchain-messages.ts';
 import { given, isIdentifier, without } from './native.ts';
 import {
   genaiDeed,
@@ -67,7 +68,7 @@ function deedOf(span: OtlpSpan): Deed {
       tool: name,
       callId: idAt(attributes, 'gen_ai.tool.call.id') ?? null,
       ...given('asked', argumentsOf(attributes['traceloop.entity.input'])),
-      ...given('output', jsonOrText(attributes['traceloop.entity.output'])),
+      ...resultOf(attributes['traceloop.entity.output']),
     };
   }
   if (kind !== undefined) return { kind: 'wrapper' };
@@ -78,10 +79,17 @@ function deedOf(span: OtlpSpan): Deed {
   return type === 'chat' || type === 'completion' ? flatGeneration(attributes) : genai;
 }
 
+/** What a tool returned; LangChain's tools return it in a message, beside the settings of the run. */
+function resultOf(written: unknown): ReturnType<typeof toolResult> {
+  const read = jsonOrText(written);
+  return toolResult(isRecord(read) && isRecord(read.kwargs) && 'output' in read ? read.output : read);
+}
+
 /** Decorated functions record their arguments as Python passes them; those by name are the tool's. */
 function argumentsOf(written: unknown): unknown {
   const read = jsonOrText(written);
   if (!isRecord(read) || !isRecord(read.kwargs)) return read;
+  if (isRecord(read.inputs)) return read.inputs;
   return Array.isArray(read.args) && read.args.length > 0 ? read : read.kwargs;
 }
 

@@ -1,0 +1,73 @@
+/**
+ * What tracing clients really sent of one small team: a planner looks up two cities at once and hands over to a writer. Recorded from
+ * `npm run proofs -- clients-arrive --full`, a span a line; the model server billed 10 + n tokens in and 3 n out for its nth answer.
+ */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import type { Draft } from '../../../ingest/events.ts';
+import { eventsOfTrace } from '../../../ingest/formats/live-traces.ts';
+
+const FOLDER = join(import.meta.dirname, 'recorded');
+
+const recorded = (name: string): readonly Draft[] => {
+  const lines = readFileSync(join(FOLDER, `${name}.jsonl`), 'utf8')
+    .trimEnd()
+    .split('\n');
+  return eventsOfTrace(lines.map((line) => ({ format: 'otlp', item: JSON.parse(line) })));
+};
+
+/** The facts of a run as its events state them. */
+function teamIn(drafts: readonly Draft[]) {
+  const of = <T>(name: string) => drafts.filter((draft) => draft.name === name).map(({ data }) => data as T);
+  const calls = of<{
+    agent_id?: string;
+    choices: { content?: unknown }[];
+    usage: { input_tokens: number; output_tokens: number };
+  }>('generation.completed').sort((a, b) => a.usage.input_tokens - b.usage.input_tokens);
+  const results = new Map(
+    of<{ tool_call_id: string; output: unknown }>('tool.returned').map((one) => [one.tool_call_id, one.output]),
+  );
+  const first = calls[0]!.usage.input_tokens;
+  return {
+    episodes: new Set(of<{ episode_id: string }>('episode.started').map(({ episode_id: id }) => id)).size,
+    calls: calls.map(({ agent_id, usage }) => [
+      agent_id ?? null,
+      usage.input_tokens - first,
+      usage.output_tokens - 3 * (usage.input_tokens - 10),
+    ]),
+    text: calls.find(({ agent_id }) => agent_id === 'writer')?.choices[0]?.content,
+    tools: of<{ agent_id?: string; name: string; arguments: object; tool_call_id: string }>('tool.called')
+      .sort((a, b) => (JSON.stringify(a.arguments) < JSON.stringify(b.arguments) ? -1 : 1))
+      .filter(({ name }) => name.endsWith('look_up'))
+      .map((tool) => [tool.agent_id ?? null, tool.name, tool.arguments, results.get(tool.tool_call_id)]),
+  };
+}
+
+const CITIES = ['Bern', 'Rome'].map((city) => ['planner', 'look_up', { city }, `${city} is far`]);
+const PEERS = ['planner', 'planner', 'writer'];
+
+describe('A team as a client sent it', () => {
+  it.each([
+    ['langgraph-openinference', PEERS],
+    ['langgraph-openllmetry', PEERS],
+    ['openai-agents-openinference', PEERS],
+  ])('%s: each call with its agent and what was billed, each tool call with its result', (name, agents) => {
+    const team = teamIn(recorded(name));
+    expect(team.episodes).toBe(1);
+    expect(team.calls).toEqual(agents.map((agent, i) => [agent, i, 0]));
+    expect(team.tools).toEqual(CITIES);
+    expect(JSON.stringify(team.text)).toContain('Bern and Rome are far.');
+    expect(JSON.stringify(team.text).match(/Bern and Rome are far/g)).toHaveLength(1);
+  });
+
+  it('is the same in any order', () => {
+    for (const name of ['langgraph-openinference', 'langgraph-openllmetry']) {
+      const lines = readFileSync(join(FOLDER, `${name}.jsonl`), 'utf8')
+        .trimEnd()
+        .split('\n');
+      const items = lines.map((line) => ({ format: 'otlp', item: JSON.parse(line) }));
+      expect(eventsOfTrace([...items].reverse())).toEqual(eventsOfTrace(items));
+    }
+  });
+});
