@@ -94,6 +94,22 @@ export const FIELDS: ReadonlyMap<string, FieldFacts> = new Map<string, FieldFact
 /** The SQL of a plain field, for whoever selects or orders by it. */
 export const fieldSql = (name: string): string => FIELDS.get(name)!.sql;
 
+/** What a filter over stored tasks knows: the task itself, and its closed episodes outside of gates. */
+const OF_TASK = "from facts.episodes e where e.task_id = t.task_id and e.closed and (e.tags ->> 'gate') is null";
+export const TASK_FIELDS: ReadonlyMap<string, FieldFacts> = new Map<string, FieldFacts>([
+  ...fields('episode', 'text', {
+    task_id: 't.task_id',
+    'task.query': 't.query',
+    'task.origin': 't.origin',
+    'task.split': 't.split',
+    'task.difficulty': 't.difficulty',
+    'task.domain': 't.domain',
+  }),
+  ...fields('episode', 'json', { 'task.tags': 't.tags' }),
+  ...fields('episode', 'integer', { episodes: `(select count(*) ${OF_TASK})` }),
+  ...fields('episode', 'number', { mean_reward: `(select avg(e.reward) ${OF_TASK})` }),
+]);
+
 /** What `count(NAME where …)` counts: rows of `from` that belong to the episode, or with `step.count` to the step's own call. */
 export type Collection = {
   readonly from: string;

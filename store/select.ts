@@ -10,7 +10,15 @@ import { got, TroupeError } from '../errors.ts';
 import { isRecord } from '../ingest/json.ts';
 import { escapeText } from '../ingest/text.ts';
 import { literalSql, type RawBuilder, type SqlBool, sql, typed } from './db/query.ts';
-import { COLLECTIONS, FIELDS, type FieldFacts, type FieldKind, type FieldScope, JUDGEMENTS } from './filter-fields.ts';
+import {
+  COLLECTIONS,
+  FIELDS,
+  type FieldFacts,
+  type FieldKind,
+  type FieldScope,
+  JUDGEMENTS,
+  TASK_FIELDS,
+} from './filter-fields.ts';
 import { filterText, readFilterText } from './filter-text.ts';
 import { nearest } from './methods/nearest.ts';
 
@@ -64,7 +72,9 @@ export const fieldNames = (fields: Fields = FIELDS): readonly string[] =>
         ...counts('count', 'episode'),
         ...counts('step.count', 'step'),
       ]
-    : [...fields.keys()];
+    : fields === TASK_FIELDS
+      ? [...fields.keys(), 'task.tags.KEY']
+      : [...fields.keys()];
 
 const counts = (called: string, scope: FieldScope): readonly string[] =>
   Object.entries(COLLECTIONS).flatMap(([name, { of }]) => (of[scope] === undefined ? [] : [`${called}(${name})`]));
@@ -78,6 +88,7 @@ type Resolved = FieldFacts & {
   readonly method?: string;
 };
 const TAG = /^(tags|task\.tags)\.(.+)$/su;
+const TASK_TAG = /^(task\.tags)\.(.+)$/su;
 const FUNCTION = /^([a-z_.]+)\s*\((.*)\)$/su;
 
 function resolve(name: string, at: string, fields: Fields = FIELDS): Resolved {
@@ -86,7 +97,7 @@ function resolve(name: string, at: string, fields: Fields = FIELDS): Resolved {
   const [, called, argument] = (fields === FIELDS && FUNCTION.exec(name)) || [];
   if (called === 'count' || called === 'step.count') return counted(called, argument!.trim(), at);
   if (called !== undefined && Object.hasOwn(JUDGEMENTS, called)) return judgement(called, argument!.trim(), at);
-  const tag = fields === FIELDS ? TAG.exec(name) : null;
+  const tag = fields === FIELDS ? TAG.exec(name) : fields === TASK_FIELDS ? TASK_TAG.exec(name) : null;
   if (tag) {
     const json = tag[1] === 'tags' ? 'e.tags' : 't.tags';
     return { name, scope: 'episode', kind: 'json', sql: json, tag: { json, key: tag[2]! } };
@@ -361,6 +372,9 @@ export const lowerFilter = (filter: Filter | null): RawBuilder<SqlBool> =>
 
 /** A filter that was parsed over these fields, as a condition over what their SQL names. */
 export const lowerOver = (filter: Filter, fields: Fields): RawBuilder<SqlBool> => lower(filter, false, fields);
+
+/** Checks a filter over stored tasks, which `lowerOver` lowers with `TASK_FIELDS` over the alias `t` (facts.tasks). @throws TroupeError `recipe_invalid` as `parseFilter` does */
+export const parseTaskFilter = (value: unknown, at: string): Filter => parseFilter(value, at, 0, TASK_FIELDS);
 
 /** The filter as readable SQL with every literal quoted: the same condition as `lowerFilter`. */
 export const showSql = (filter: Filter): string => literalSql(lowerFilter(filter));

@@ -3,11 +3,11 @@ import { randomUUID } from 'node:crypto';
 import type { FastifyInstance } from 'fastify';
 import { type TObject, Type } from 'typebox';
 import { TroupeError } from '../../errors.ts';
-import { canonicalJson } from '../../ingest/json.ts';
 import { firstOf, query } from '../../store/db/query.ts';
-import { type JobContext, requestJob } from '../../store/jobs/jobs.ts';
+import type { JobContext } from '../../store/jobs/jobs.ts';
 import { attemptCounts } from '../../store/rollouts/attempts.ts';
-import { checkedRolloutId, ROLLOUT, RolloutSpec, rolloutSpec } from '../../store/rollouts/rollout.ts';
+import { requestRollout } from '../../store/rollouts/request.ts';
+import { checkedRolloutId, ROLLOUT, RolloutSpec } from '../../store/rollouts/rollout.ts';
 import { beat, finish, lease, workersRunner } from '../../trainer/rollouts/leases.ts';
 import { findRunner, type Runner } from '../../trainer/rollouts/runners.ts';
 import { bodyOf, JSON_TYPE } from '../checked-body.ts';
@@ -18,6 +18,7 @@ const Asked = Type.Object(
   {
     id: Type.Optional(Type.String({ description: 'name of the rollout; asking again for the same changes nothing' })),
     ...RolloutSpec.properties,
+    tasks: Type.Optional(RolloutSpec.properties.tasks),
   },
   { additionalProperties: false },
 );
@@ -90,15 +91,7 @@ export function rolloutRoutes(app: FastifyInstance, { runners, bodyLimit, ...con
     async (request, reply) => {
       const { id = `r-${randomUUID()}`, ...spec } = await bodyOf(request, Asked, bodyLimit);
       findRunner(runners, spec.runner);
-      const rollout = rolloutSpec(checkedRolloutId(id), spec);
-      const known = await firstOf(db, query.selectFrom('troupe.job_queue').select('spec').where('job_id', '=', id));
-      if (known !== undefined && canonicalJson(known.spec) !== canonicalJson(rollout))
-        throw new TroupeError(
-          'conflict',
-          `There is a job ${id} already, asked for with another body. Choose another id.`,
-          { field: 'id' },
-        );
-      await requestJob(context, { job_id: id, kind: ROLLOUT, spec: rollout });
+      await requestRollout(context, checkedRolloutId(id), spec);
       return reply.code(202).send({ rollout_id: id });
     },
   );

@@ -2,12 +2,11 @@
 import { randomBytes } from 'node:crypto';
 import { type Command, InvalidArgumentError } from 'commander';
 import { EXIT, TroupeError } from '../../errors.ts';
-import { canonicalJson } from '../../ingest/json.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { firstOf, query, rowsOf, sql } from '../../store/db/query.ts';
-import { requestJob } from '../../store/jobs/jobs.ts';
 import { attemptCounts } from '../../store/rollouts/attempts.ts';
-import { checkedRolloutId, ROLLOUT, type RolloutSpec, rolloutSpec } from '../../store/rollouts/rollout.ts';
+import { requestRollout, rolloutWithTasks } from '../../store/rollouts/request.ts';
+import { type Budget, checkedRolloutId, type RolloutAsked, type RolloutSpec } from '../../store/rollouts/rollout.ts';
 import type { RolloutResult } from '../../trainer/rollouts/handler.ts';
 import { findRunner, readRunners } from '../../trainer/rollouts/runners.ts';
 import { type Flags, number, projectCommand, untilInterrupted, wholeNumber } from '../command.ts';
@@ -25,7 +24,8 @@ waiting for it.
 Examples:
   troupe rollout --runner solver --tasks tasks.jsonl --samples 8
   troupe rollout --runner solver --tasks tasks.jsonl --samples 8 --id night-1 --tag phase=train
-  troupe rollout --runner solver --tasks tasks.jsonl --samples 4 --deadline 3600 --json`;
+  troupe rollout --runner solver --tasks tasks.jsonl --samples 4 --deadline 3600 --json
+  troupe rollout --runner solver --tasks-where "task.split = train and mean_reward < 1" --samples 8 --budget tokens=200000`;
 
 const POLL_MS = 300;
 
@@ -34,14 +34,29 @@ export function rolloutCommands(program: Command): void {
     program
       .command('rollout')
       .requiredOption('--runner <name>', 'runner to use: a name under runners in troupe.yaml')
-      .requiredOption(
+      .option(
         '--tasks <file>',
         'tasks, one JSON object a line: task_id, prompt or input, answer, and what the team needs',
+      )
+      .option(
+        '--tasks-where <filter>',
+        'stored tasks instead of a file, such as "task.domain = airline and mean_reward < 0.8"',
       )
       .requiredOption('--samples <n>', 'episodes for each task: the size of a group', wholeNumber('samples'))
       .option('--id <name>', 'name of the rollout and prefix of its episode ids (default: generated)')
       .option('--seed <n>', 'random seed; each sample gets a seed derived from it', wholeNumber('seed'), 0)
       .option('--deadline <seconds>', 'stop after this many seconds, finished or not', number('deadline'))
+      .option(
+        '--budget <name=value>',
+        'tokens, seconds or usd: once it is used up, no further episode is started; may be repeated',
+        budgeted,
+        {},
+      )
+      .option(
+        '--max-staleness <n>',
+        'withhold episodes whose weights are more than n releases behind at the end',
+        wholeNumber('max-staleness'),
+      )
       .option('--tag <name=value>', 'tag every episode; may be repeated', collected, {})
       .option(
         '--policy <name=checkpoint>',
@@ -53,10 +68,10 @@ export function rolloutCommands(program: Command): void {
     async ({ db, log, now, config }, _, flags) => {
       findRunner(readRunners(config.runners), String(flags.runner));
       const id = flags.id === undefined ? madeUpId(now()) : checkedRolloutId(String(flags.id));
-      const spec = rolloutSpec(id, specOf(flags));
+      const asked = specOf(flags);
+      await rolloutWithTasks({ db }, id, asked);
       await checkProcesses(db);
-      await checkSame(db, id, spec);
-      await requestJob({ db, log, now }, { job_id: id, kind: ROLLOUT, spec });
+      const spec = await requestRollout({ db, log, now }, id, asked);
       if (flags.quiet !== true && flags.json !== true)
         say(`Rollout ${id}: ${spec.tasks.length} tasks × ${spec.samples} samples.`);
       const bar = progressBar('Rollout', { quiet: flags.quiet === true || flags.json === true });
@@ -80,18 +95,28 @@ function collected(text: string, so_far: Readonly<Record<string, string>>): Reco
   return { ...so_far, [name]: value };
 }
 
+function budgeted(text: string, so_far: Budget): Budget {
+  const [, name, value] = /^(tokens|seconds|usd)=(.+)$/.exec(text) ?? [];
+  if (name === undefined || !(Number(value) > 0) || (name === 'tokens' && !Number.isInteger(Number(value))))
+    throw new InvalidArgumentError('It should be tokens=N, seconds=N or usd=N, with a number above 0.');
+  return { ...so_far, [name]: Number(value) };
+}
+
 const madeUpId = (now: Date): string =>
   `r${now.toISOString().slice(0, 19).replace(/[-:]/g, '').replace('T', '-')}-${randomBytes(2).toString('hex')}`;
 
-function specOf(flags: Flags): RolloutSpec {
-  const { runner, samples, seed, deadline, tag, policy } = flags;
+function specOf(flags: Flags): RolloutAsked {
+  const { runner, tasks, tasksWhere, samples, seed, deadline, budget, maxStaleness, tag, policy } = flags;
   const filled = (map: unknown): boolean => Object.keys(map as object).length > 0;
   return {
     runner: String(runner),
-    tasks: readTasksFile(String(flags.tasks)),
+    ...(tasks === undefined ? {} : { tasks: readTasksFile(String(tasks)) }),
+    ...(tasksWhere === undefined ? {} : { tasks_where: String(tasksWhere) }),
     samples: samples as number,
     seed: seed as number,
     ...(deadline === undefined ? {} : { deadline_s: deadline as number }),
+    ...(filled(budget) ? { budget: budget as Budget } : {}),
+    ...(maxStaleness === undefined ? {} : { max_staleness: maxStaleness as number }),
     ...(filled(tag) ? { tags: tag as Record<string, string> } : {}),
     ...(filled(policy) ? { policies: policy as Record<string, string> } : {}),
   };
@@ -113,19 +138,6 @@ async function checkProcesses(db: Db): Promise<void> {
       'unreachable',
       `A rollout is played by other processes, and ${missing.map((role) => `\`run ${role}\``).join(' and ')} ${missing.length === 1 ? 'is' : 'are'} not running. Start \`troupe up\` in another terminal, in the folder of troupe.yaml.`,
     );
-}
-
-/** @throws TroupeError `conflict` where the id names another rollout */
-async function checkSame(db: Db, id: string, spec: RolloutSpec): Promise<void> {
-  const known = await firstOf(
-    db,
-    query.selectFrom('troupe.job_queue').select(['kind', 'spec']).where('job_id', '=', id),
-  );
-  if (known === undefined || (known.kind === ROLLOUT && canonicalJson(known.spec) === canonicalJson(spec))) return;
-  throw new TroupeError(
-    'conflict',
-    `There is a job ${id} already, asked for with other tasks or options. Choose another --id, or repeat exactly that command.`,
-  );
 }
 
 /** The result; null once this command is interrupted. */
@@ -154,9 +166,10 @@ async function waited(db: Db, id: string, { tasks, samples }: RolloutSpec, bar: 
 
 /** The end of a rollout in words. Pure. */
 export function summary(result: RolloutResult): string {
-  const { rollout_id, groups, partial, attempts, tokens, seconds, without_reward, equal_rewards } = result;
+  const { rollout_id, groups, partial, attempts, tokens, usd, staleness, seconds, without_reward, equal_rewards } =
+    result;
   const lines = [
-    `Rollout ${rollout_id}: ${attempts.done} episodes done in ${seconds.toFixed(1)} s; ${attempts.failed} attempts failed, ${attempts.retried} were tried again, ${attempts.late} came late; ${tokens === null ? 'tokens unknown' : `${tokens} tokens`}.`,
+    `Rollout ${rollout_id}: ${attempts.done} episodes done in ${seconds.toFixed(1)} s; ${attempts.failed} attempts failed, ${attempts.retried} were tried again, ${attempts.late} came late; ${tokens === null ? 'tokens unknown' : `${tokens} tokens`}${usd === null ? '' : `, ${usd} USD`}.`,
     `${groups.complete} groups are complete, ${groups.partial} are partial.`,
   ];
   if (partial.length > 0)
@@ -168,6 +181,11 @@ export function summary(result: RolloutResult): string {
           why.map(({ code, message, samples }) => [task_id, done, of, samples, `${code}: ${message}`]),
         ),
       ),
+    );
+  const behind = Object.entries(staleness.behind).filter(([releases]) => releases !== '0');
+  if (behind.some(([releases]) => releases !== 'unknown') || staleness.withheld.length > 0)
+    lines.push(
+      `Releases that the weights are behind: ${behind.map(([releases, episodes]) => `${releases} (${episodes} episodes)`).join(', ')}; ${staleness.withheld.length} episodes are withheld.`,
     );
   if (without_reward > 0)
     lines.push(

@@ -28,12 +28,13 @@ export type Side = (typeof SIDES)[number];
 /** Job kind of a gate that plays. */
 export const PLAY = 'play';
 
-const { runner, tasks, samples, deadline_s } = RolloutSpec.properties;
+const { runner, tasks, tasks_where, samples, deadline_s } = RolloutSpec.properties;
 export const PlayGateSpec = Type.Object({
   kind: Type.Literal(PLAY),
   rules: RulesSpec,
   runner,
   tasks: Type.Array(tasks.items),
+  tasks_where,
   samples,
   seed: Type.Integer({ minimum: 0 }),
   deadline_s,

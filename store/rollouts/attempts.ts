@@ -36,6 +36,7 @@ export type AttemptErrorCode =
   | 'exit'
   | 'timeout'
   | 'deadline'
+  | 'budget'
   | 'lost'
   | 'stopped'
   | 'reported'

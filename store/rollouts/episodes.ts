@@ -18,6 +18,8 @@ export const taskDrafts = (tasks: readonly RolloutTask[], at: string): Draft[] =
   tasks.map((task) => {
     const { task_id, prompt, input, answer, ...rest } = task as RolloutTask & Record<string, unknown>;
     const query = prompt ?? input;
+    const named = Object.fromEntries(Object.entries(rest).filter(([name, value]) => isNamed(name, value)));
+    const unmapped = Object.fromEntries(Object.entries(rest).filter(([name]) => !Object.hasOwn(named, name)));
     return {
       name: 'task.defined',
       source: SOURCE,
@@ -27,10 +29,15 @@ export const taskDrafts = (tasks: readonly RolloutTask[], at: string): Draft[] =
         task_id,
         ...(query === undefined ? {} : { query: typeof query === 'string' ? query : JSON.stringify(query) }),
         ...(answer === undefined ? {} : { ground_truth: answer }),
-        ...(Object.keys(rest).length === 0 ? {} : { unmapped: rest }),
+        ...named,
+        ...(Object.keys(unmapped).length === 0 ? {} : { unmapped }),
       },
     } as Draft;
   });
+
+/** Fields of a file of tasks that the event has too, by which stored tasks are found again. */
+const isNamed = (name: string, value: unknown): boolean =>
+  ['domain', 'split', 'difficulty'].includes(name) && typeof value === 'string' && value !== '';
 
 type Started = { readonly id: string; readonly spec: AttemptSpec; readonly startedAt: string };
 

@@ -46,7 +46,7 @@ export function nextAttempt(
   retries: number,
 ): NewAttempt | null {
   if (tried.some(({ state, outcome }) => state !== 'finished' || outcome === 'done')) return null;
-  if (tried.some(({ error }) => error?.code === 'deadline')) return null;
+  if (tried.some(({ error }) => error?.code === 'deadline' || error?.code === 'budget')) return null;
   if (tried.filter(({ error }) => !isLostByUs(error)).length > retries) return null;
   const attempt = tried.length;
   return { id: episodeId(rollout, task_id, sample, attempt), spec: { rollout, task, sample, attempt } };

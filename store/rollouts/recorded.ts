@@ -42,8 +42,6 @@ export async function recordedOf(
 }
 
 export type RolloutFacts = {
-  /** Tokens of prompts and answers; null where no call gives them. */
-  readonly tokens: number | null;
   /** Episodes that were accepted and have no reward. */
   readonly withoutReward: number;
   /** Groups that are complete, and whose rewards are all equal: comparing their members gives no signal. */
@@ -62,11 +60,9 @@ export async function rolloutFacts(
     .where('episode_id', '<', `${rollout}0`);
   const counted = await firstOf(
     db,
-    ours
-      .select(sql<number | null>`(sum(input_tokens + output_tokens))::float8`.as('tokens'))
-      .select(
-        sql<number>`(count(*) filter (where group_id is not null and reward is null))::integer`.as('withoutReward'),
-      ),
+    ours.select(
+      sql<number>`(count(*) filter (where group_id is not null and reward is null))::integer`.as('withoutReward'),
+    ),
   );
   const equal = await firstOf(
     db,
@@ -82,7 +78,6 @@ export async function rolloutFacts(
       .select(sql<number>`count(*)::integer`.as('n')),
   );
   return {
-    tokens: counted?.tokens ?? null,
     withoutReward: counted?.withoutReward ?? 0,
     equalRewards: samples === 1 ? 0 : (equal?.n ?? 0),
   };

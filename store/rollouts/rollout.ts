@@ -19,6 +19,24 @@ const Task = Type.Object(
 /** A task as it goes to the team. */
 export type RolloutTask = Static<typeof Task>;
 
+/** What a rollout may use. What is used up ends the handing out of attempts; those that run are not stopped. */
+const Budget = Type.Object(
+  {
+    tokens: Type.Optional(Type.Integer({ minimum: 1, description: 'tokens of prompts and answers' })),
+    seconds: Type.Optional(Type.Number({ exclusiveMinimum: 0, description: 'seconds from the request' })),
+    usd: Type.Optional(
+      Type.Number({ exclusiveMinimum: 0, description: 'cost by the prices of the upstreams; policies cost nothing' }),
+    ),
+  },
+  { additionalProperties: false, description: 'once one of these is used up, no further attempt is handed out' },
+);
+export type Budget = Static<typeof Budget>;
+
+/** A filter over stored tasks, as text or tree. Its grammar is checked by `parseTaskFilter`, with better sentences. */
+export const TasksWhere = Type.Union([Type.String({ minLength: 1 }), Type.Record(Type.String(), Type.Unknown())], {
+  description: 'filter over stored tasks, such as "task.domain = airline and mean_reward < 0.8"',
+});
+
 export const RolloutSpec = Type.Object(
   {
     runner: Type.String({ minLength: 1, description: 'name of a runner of the configuration' }),
@@ -41,10 +59,20 @@ export const RolloutSpec = Type.Object(
         description: 'seconds from the request to the end, whatever is done by then',
       }),
     ),
+    budget: Type.Optional(Budget),
+    max_staleness: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        description: 'releases that the weights of an episode may be behind at the end; others are withheld',
+      }),
+    ),
+    tasks_where: Type.Optional(TasksWhere),
   },
   { additionalProperties: false },
 );
 export type RolloutSpec = Static<typeof RolloutSpec>;
+/** A rollout as it is requested: its tasks, or a filter over the stored ones. */
+export type RolloutAsked = Omit<RolloutSpec, 'tasks'> & { readonly tasks?: RolloutSpec['tasks'] };
 const Checked = Compile(RolloutSpec);
 
 export const ROLLOUT = 'rollout';

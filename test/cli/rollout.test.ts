@@ -24,6 +24,10 @@ describe('troupe rollout refuses what would never be played', () => {
     [['--runner', 'slover', '--tasks', 'tasks.jsonl'], 1, /no runner "slover"; it has solver/],
     [['--runner', 'solver', '--tasks', 'bad.jsonl'], 2, /The task "a" stands twice/],
     [['--runner', 'solver', '--tasks', 'tasks.jsonl', '--id', 'a/b'], 2, /id of a rollout should have/],
+    [['--runner', 'solver'], 2, /either tasks or tasks_where/],
+    [['--runner', 'solver', '--tasks-where', 'task.domian = x'], 2, /Did you mean task.domain/],
+    [['--runner', 'solver', '--tasks-where', 'task.domain = x'], 1, /No stored task fits "task.domain = x"/],
+    [['--runner', 'solver', '--tasks', 'tasks.jsonl', '--budget', 'minutes=3'], 2, /tokens=N, seconds=N or usd=N/],
     [
       ['--runner', 'solver', '--tasks', 'tasks.jsonl'],
       5,
@@ -53,6 +57,8 @@ it('the summary says why groups are partial, and what has no reward or no signal
     ],
     attempts: { done: 3, failed: 2, late: 0, retried: 1 },
     tokens: null,
+    usd: null,
+    staleness: { behind: { 0: 2, 1: 1, unknown: 1 }, withheld: ['r/a/1'] },
     without_reward: 2,
     equal_rewards: 1,
     seconds: 12.34,
@@ -62,6 +68,9 @@ it('the summary says why groups are partial, and what has no reward or no signal
   );
   expect(text).toContain('1 groups are complete, 1 are partial.');
   expect(text).toMatch(/b +1 +2 +1 +timeout: It did not end within 8 s\./);
+  expect(text).toContain(
+    'Releases that the weights are behind: 1 (1 episodes), unknown (1 episodes); 1 episodes are withheld.',
+  );
   expect(text).toContain('2 episodes have no reward');
   expect(text).toContain('In 1 complete groups all rewards are equal');
 });

@@ -10,12 +10,23 @@ import { firstOf, query, rowsOf, sql } from '../../store/db/query.ts';
 import type { GateReport } from '../../store/gating/report.ts';
 import { tasksForGate } from '../../store/gating/size.ts';
 import { watchedBy } from '../../store/gating/watch.ts';
+import type { RolloutTask } from '../../store/rollouts/rollout.ts';
 import { cutRow, type StepRow, supervisedRow } from '../data/training-rows.ts';
 import { openModelForIds } from '../models/model-directory.ts';
 import { findRunner, type Runner } from '../rollouts/runners.ts';
 import { servedNow } from '../rollouts/serving.ts';
-import { type Plan, type PlanPolicy, type PlayGate, requireTasks, rolloutOf, rulesOf } from './plan.ts';
+import {
+  isWhere,
+  type Plan,
+  type PlanPolicy,
+  type PlanTasks,
+  type PlayGate,
+  requireTasks,
+  rolloutOf,
+  rulesOf,
+} from './plan.ts';
 import { withoutGates } from './plan-run.ts';
+import { tasksOf } from './plan-tasks.ts';
 import { type Checkpoint, startOf, taskOf } from './weights.ts';
 
 export type PolicyCheck = {
@@ -164,11 +175,12 @@ async function rolloutCheck(
   const runner = runnerOf(runners, rollout.runner, problems);
   notes.push('Rows are not counted: the recipes of a round take only the complete groups of its rollout.');
   await noteUnserved(db, plan, notes);
-  const tasks_of_round = rollout.per_round ?? rollout.tasks.length;
+  const tasks = await tasksNow(db, 'rollout', rollout.tasks, { problems, notes });
+  const tasks_of_round = Math.min(rollout.per_round ?? tasks.length, tasks.length);
   const attempts = tasks_of_round * rollout.samples;
   return {
     runner: rollout.runner,
-    tasks: rollout.tasks.length,
+    tasks: tasks.length,
     tasks_of_round,
     samples: rollout.samples,
     attempts,
@@ -189,9 +201,11 @@ async function playCheck(
   }: { readonly trained: ReadonlySet<string>; readonly problems: string[]; readonly notes: string[] },
 ): Promise<RolloutCheck> {
   const runner = runnerOf(runners, gate.runner, problems);
-  const all = requireTasks('gate', gate.tasks);
+  const all = await tasksNow(db, 'gate', requireTasks('gate', gate.tasks), { problems, notes });
   // What a rollout of the round plays is what the round trains on.
-  const soon = new Set(rolloutOf(plan)?.tasks.map(({ task_id }) => task_id));
+  const rollout = rolloutOf(plan);
+  const played = rollout === null ? [] : await tasksNow(db, 'rollout', rollout.tasks, { problems: [], notes: [] });
+  const soon = new Set(played.map(({ task_id }) => task_id));
   const tasks = all.filter(({ task_id }) => !trained.has(task_id) && !soon.has(task_id));
   if (tasks.length < all.length)
     notes.push(
@@ -212,6 +226,23 @@ async function playCheck(
     attempts_at_most: runner === null ? null : attempts * (1 + runner.retries),
     tasks_sha256: gate.tasks_sha256 ?? null,
   };
+}
+
+/** Those of now; a filter is read again when the stage begins. */
+async function tasksNow(
+  db: Db,
+  at: 'rollout' | 'gate',
+  tasks: PlanTasks,
+  { problems, notes }: { readonly problems: string[]; readonly notes: string[] },
+): Promise<readonly RolloutTask[]> {
+  if (isWhere(tasks))
+    notes.push(`${at}.tasks is a filter: the tasks counted are those of now; the stage reads it again when it begins.`);
+  try {
+    return await tasksOf(db, at, tasks);
+  } catch (error) {
+    problems.push((error as TroupeError).message);
+    return [];
+  }
 }
 
 function runnerOf(runners: readonly Runner[], name: string, problems: string[]): Runner | null {

@@ -6,7 +6,7 @@ import { query, rowsOf } from '../../store/db/query.ts';
 import type { RolloutSpec, RolloutTask } from '../../store/rollouts/rollout.ts';
 import type { Filter } from '../../store/select.ts';
 import type { RolloutResult } from '../rollouts/handler.ts';
-import type { PlanRollout } from './plan.ts';
+import { isWhere, type PlanRollout } from './plan.ts';
 
 /** The part of a round's report on its rollout. */
 export type RoundRollout = {
@@ -16,6 +16,8 @@ export type RoundRollout = {
   readonly groups: RolloutResult['groups'];
   /** Why samples of partial groups are missing, with how many; the groups stand in the result of the rollout's job. */
   readonly left_out: RolloutResult['partial'][number]['why'];
+  /** Episodes that the bound of the rollout leaves out; runs of a version without it have none. */
+  readonly withheld?: number;
   /** Episodes in which other weights answered than those that training began with: they are off-policy. */
   readonly stale: number;
   /** Episodes in which no call names the weights of the plan's policies that answered. */
@@ -23,7 +25,11 @@ export type RoundRollout = {
 };
 
 /** The tasks of a round in the order of the plan: the `per_round` first ones in an order that follows from the seed. Pure. */
-export function tasksOfRound({ tasks, per_round }: PlanRollout, seed: number): readonly RolloutTask[] {
+export function tasksOfRound(
+  { per_round }: Pick<PlanRollout, 'per_round'>,
+  tasks: readonly RolloutTask[],
+  seed: number,
+): readonly RolloutTask[] {
   if (per_round === undefined) return tasks;
   const drawn = tasks
     .map(({ task_id }) => ({ task_id, place: hashId('plan-rollout', seed, task_id) }))
@@ -36,39 +42,56 @@ export function tasksOfRound({ tasks, per_round }: PlanRollout, seed: number): r
 /** What the rollout of a round is asked for. Pure. */
 export function rolloutAsked(
   rollout: PlanRollout,
+  tasks: readonly RolloutTask[],
   seed: number,
   policies: Readonly<Record<string, string | null>>,
 ): RolloutSpec {
-  const { runner, samples, deadline_s } = rollout;
+  const { runner, samples, deadline_s, budget, max_staleness } = rollout;
   const known = Object.entries(policies).filter((entry): entry is [string, string] => entry[1] !== null);
   return {
     runner,
-    tasks: [...tasksOfRound(rollout, seed)],
+    tasks: [...tasksOfRound(rollout, tasks, seed)],
+    ...(isWhere(rollout.tasks) ? { tasks_where: rollout.tasks.where } : {}),
     samples,
     seed,
     ...(deadline_s === undefined ? {} : { deadline_s }),
+    ...(budget === undefined ? {} : { budget }),
+    ...(max_staleness === undefined ? {} : { max_staleness }),
     ...(known.length === 0 ? {} : { policies: Object.fromEntries(known) }),
   };
 }
 
 /**
  * The episodes of complete groups, as a filter: those that the result of the rollout lists. An attempt that failed or came late is in no
- * group. Pure.
+ * group, and one that is too stale is withheld. Pure.
  */
-export function completeGroupsOf({ rollout_id, partial }: Pick<RolloutResult, 'rollout_id' | 'partial'>): Filter {
+export function completeGroupsOf({
+  rollout_id,
+  partial,
+  staleness: { withheld },
+}: Pick<RolloutResult, 'rollout_id' | 'partial' | 'staleness'>): Filter {
   const left_out = partial.map(({ group_id }) => group_id);
   return {
     and: [
       { field: 'tags.rollout', op: '=', value: rollout_id },
       { not: { field: 'group_id', op: 'is null' } },
       ...(left_out.length === 0 ? [] : [{ not: { field: 'group_id', op: 'in', value: left_out } } as const]),
+      ...(withheld.length === 0 ? [] : [{ not: { field: 'episode_id', op: 'in', value: withheld } } as const]),
     ],
   };
 }
 
 /** @throws TroupeError `training_failed` where no group is complete, with what the samples failed at */
-export function requireCompleteGroup(round: number, { rollout_id, groups, partial }: RolloutResult): void {
-  if (groups.complete > 0) return;
+export function requireCompleteGroup(
+  round: number,
+  { rollout_id, episodes, groups, partial, staleness }: RolloutResult,
+): void {
+  if (episodes.length > 0) return;
+  if (groups.complete > 0)
+    throw new TroupeError(
+      'training_failed',
+      `Round ${round} has nothing to learn from: all ${staleness.withheld.length} episodes of rollout ${rollout_id} are withheld, because their weights are more releases behind than rollout.max_staleness allows.`,
+    );
   throw new TroupeError(
     'training_failed',
     `Round ${round} has nothing to learn from: none of the ${groups.partial} groups of rollout ${rollout_id} is complete. ${reasonsText(reasons(partial))}`,
@@ -82,7 +105,7 @@ export function requireCompleteGroup(round: number, { rollout_id, groups, partia
  */
 export async function roundRollout(
   db: Pick<Db, 'query'>,
-  { rollout_id, episodes, groups, partial }: RolloutResult,
+  { rollout_id, episodes, groups, partial, staleness }: RolloutResult,
   starts: Readonly<Record<string, string>>,
 ): Promise<RoundRollout> {
   const taken = new Set(episodes);
@@ -107,14 +130,24 @@ export async function roundRollout(
     episodes: taken.size,
     groups,
     left_out: reasons(partial),
+    withheld: staleness.withheld.length,
     stale: stale.size,
     unknown: taken.size - known.size,
   };
 }
 
 /** The same in a sentence. Pure. */
-export function rolloutText({ rollout_id, episodes, groups, left_out, stale, unknown }: RoundRollout): string {
+export function rolloutText({
+  rollout_id,
+  episodes,
+  groups,
+  left_out,
+  withheld,
+  stale,
+  unknown,
+}: RoundRollout): string {
   const parts = [`Rollout ${rollout_id}: ${groups.complete} groups complete`];
+  if (withheld) parts.push(`${withheld} episodes withheld, whose weights are too many releases behind`);
   if (groups.partial > 0) parts.push(`${groups.partial} partial and left out (${reasonsText(left_out)})`);
   parts.push(`stale: ${stale} of ${episodes} episodes`);
   if (unknown > 0) parts.push(`unknown which weights answered: ${unknown} of ${episodes}`);

@@ -38,6 +38,7 @@ import {
   rolloutAsked,
   roundRollout,
 } from './plan-rollout.ts';
+import { tasksOf } from './plan-tasks.ts';
 import { playAsked } from './play-gate.ts';
 import { type Checkpoint, releasedOf, startOf } from './weights.ts';
 
@@ -209,7 +210,7 @@ async function play(
     within_s: rollout.serving_within_s ?? SERVING_WITHIN_S,
   }));
   const { result } = await stages.job<RolloutResult>('rollout', 'rollout', async () =>
-    rolloutAsked(rollout, seed, serving.result.policies),
+    rolloutAsked(rollout, await tasksOf(db, 'rollout', rollout.tasks), seed, serving.result.policies),
   );
   requireCompleteGroup(round, result);
   return result;
@@ -363,7 +364,7 @@ async function gateAsked(
     { checkpoint_id, directory },
   ]);
   return playAsked(gate, {
-    tasks: requireTasks('gate', gate.tasks),
+    tasks: await tasksOf(db, 'gate', requireTasks('gate', gate.tasks)),
     seed: plan.seed ?? 0,
     datasets: frozen.map(({ directory }) => directory),
     maps: { incumbent, candidate: { ...incumbent, ...Object.fromEntries(proposed) } },

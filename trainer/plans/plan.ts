@@ -13,7 +13,8 @@ import type { GateRules } from '../../store/gating/gate.ts';
 import { WatchRules } from '../../store/gating/watch.ts';
 import { resolveMethods } from '../../store/judging/judge.ts';
 import { nearest } from '../../store/methods/nearest.ts';
-import { RolloutSpec, type RolloutTask, rolloutSpec } from '../../store/rollouts/rollout.ts';
+import { RolloutSpec, type RolloutTask, rolloutSpec, TasksWhere } from '../../store/rollouts/rollout.ts';
+import { parseTaskFilter } from '../../store/select.ts';
 import { POLICY_LOSSES } from '../training/policy-losses.ts';
 
 const strict = { additionalProperties: false } as const;
@@ -161,9 +162,13 @@ const Offline = Type.Object(
 );
 const PlayedTasks = {
   runner: RolloutSpec.properties.runner,
-  tasks: Type.Union([Type.String({ minLength: 1 }), RolloutSpec.properties.tasks], {
-    description: 'file of tasks, one JSON object a line, relative to the plan; or the tasks themselves',
-  }),
+  tasks: Type.Union(
+    [Type.String({ minLength: 1 }), Type.Object({ where: TasksWhere }, strict), RolloutSpec.properties.tasks],
+    {
+      description:
+        'file of tasks, one JSON object a line, relative to the plan; or the tasks themselves; or where: a filter over stored tasks, read when the stage begins',
+    },
+  ),
   tasks_sha256: Type.Optional(
     Type.String({ description: 'hash of the tasks as canonical JSON; filled in when a run is requested' }),
   ),
@@ -200,6 +205,8 @@ const Rollout = Type.Object(
     ...PlayedTasks,
     per_round: count('tasks of a round, drawn by its seed; all if left out'),
     deadline_s: RolloutSpec.properties.deadline_s,
+    budget: RolloutSpec.properties.budget,
+    max_staleness: RolloutSpec.properties.max_staleness,
   },
   { ...strict, description: 'a runner plays tasks at the beginning of each round, and the recipes take its episodes' },
 );
@@ -246,7 +253,9 @@ export type Plan = Static<typeof planSchema>;
 export type PlanPolicy = Static<typeof Policy>;
 export type PlanGate = Plan['gate'];
 export type PlayGate = Static<typeof Play>;
-export type PlanRollout = Omit<Static<typeof Rollout>, 'tasks'> & { readonly tasks: readonly RolloutTask[] };
+/** Tasks of a plan that is run: the tasks themselves, or a filter over the stored ones. */
+export type PlanTasks = readonly RolloutTask[] | { readonly where: Static<typeof TasksWhere> };
+export type PlanRollout = Omit<Static<typeof Rollout>, 'tasks'> & { readonly tasks: PlanTasks };
 
 const invalid = (field: string, message: string, detail: { expected?: string; got?: string; hint?: string } = {}) =>
   new TroupeError('plan_invalid', message, { field, ...detail });
@@ -314,7 +323,7 @@ export function rolloutOf({ rollout }: Plan): PlanRollout | null {
 }
 
 /** The tasks that the rollout or the gate of a stored plan plays. @throws TroupeError `plan_invalid` where they are still a file */
-export function requireTasks(at: 'rollout' | 'gate', tasks: string | readonly RolloutTask[]): readonly RolloutTask[] {
+export function requireTasks(at: 'rollout' | 'gate', tasks: string | PlanTasks): PlanTasks {
   if (typeof tasks !== 'string') return tasks;
   throw invalid(
     `${at}.tasks`,
@@ -325,7 +334,8 @@ export function requireTasks(at: 'rollout' | 'gate', tasks: string | readonly Ro
 
 /** The plan with the tasks of its rollout and its gate in place of their files, and with their hashes. */
 export function withTasks(plan: Plan, read: (file: string) => readonly RolloutTask[]): Plan {
-  const filled = <Part extends { readonly tasks: string | readonly RolloutTask[] }>(part: Part) => {
+  const filled = <Part extends { readonly tasks: string | PlanTasks }>(part: Part) => {
+    if (isWhere(part.tasks)) return part;
     const tasks = typeof part.tasks === 'string' ? read(part.tasks) : part.tasks;
     return { ...part, tasks: [...tasks], tasks_sha256: tasksHash(tasks) };
   };
@@ -336,12 +346,20 @@ export function withTasks(plan: Plan, read: (file: string) => readonly RolloutTa
   };
 }
 
+/** Whether tasks are a filter over the stored ones. */
+export const isWhere = (tasks: string | PlanTasks): tasks is Extract<PlanTasks, { readonly where: unknown }> =>
+  typeof tasks !== 'string' && 'where' in tasks;
+
 const tasksHash = (tasks: readonly RolloutTask[]): string => sha256(canonicalJson(tasks));
 
 function requirePlayable(name: string, at: 'rollout' | 'gate', played: NonNullable<Plan['rollout']> | PlayGate): void {
   const { runner, tasks, tasks_sha256, samples } = played;
   const per_round = 'per_round' in played ? played.per_round : undefined;
   if (typeof tasks === 'string') return;
+  if (isWhere(tasks)) {
+    parseTaskFilter(tasks.where, `${at}.tasks.where`);
+    return;
+  }
   try {
     // The longest id that it may get: a run has a number, and each side of a gate a name.
     rolloutSpec(`${name}-1/1/${at === 'gate' ? 'gate/incumbent' : at}`, { runner, tasks, samples });

@@ -19,7 +19,7 @@ import type { StepRow } from '../data/training-rows.ts';
 import type { RolloutResult } from '../rollouts/handler.ts';
 import { findRunner, type Runner } from '../rollouts/runners.ts';
 import { partOf } from './parts.ts';
-import { type PlayGate, rulesOf } from './plan.ts';
+import { isWhere, type PlayGate, rulesOf } from './plan.ts';
 import { taskOf } from './weights.ts';
 
 /** How long a gate waits until both sides can answer. */
@@ -55,6 +55,7 @@ export async function playAsked(
     rules: rulesOf(gate),
     runner,
     tasks,
+    ...(isWhere(gate.tasks) ? { tasks_where: gate.tasks.where } : {}),
     samples,
     seed: of.seed,
     ...(deadline_s === undefined ? {} : { deadline_s }),
@@ -150,7 +151,7 @@ const both = (of: (side: Side) => number): Both => ({ incumbent: of('incumbent')
 
 /** The episodes are tagged as the gate's, so that no recipe of a plan trains on them. */
 function rolloutAsked(asked: Spec, side: Side, gate: string, environment: string): RolloutSpec {
-  const { runner, tasks, samples, seed, deadline_s, maps } = asked;
+  const { runner, tasks, tasks_where, samples, seed, deadline_s, maps } = asked;
   const policies = Object.entries(maps[side]).map(([policy, { checkpoint_id }]) => [policy, checkpoint_id]);
   return {
     runner,
@@ -159,6 +160,7 @@ function rolloutAsked(asked: Spec, side: Side, gate: string, environment: string
     seed,
     tags: { gate, side, environment },
     policies: Object.fromEntries(policies),
+    ...(tasks_where === undefined ? {} : { tasks_where }),
     ...(deadline_s === undefined ? {} : { deadline_s }),
   };
 }

@@ -3,7 +3,6 @@
  * Everything it knows stands in the queue, so whoever takes the job after a crash goes on where it was.
  */
 import { TroupeError } from '../../errors.ts';
-import { firstOf, query, sql } from '../../store/db/query.ts';
 import type { Handler, JobContext } from '../../store/jobs/jobs.ts';
 import { waitProjected } from '../../store/projecting/positions.ts';
 import {
@@ -16,10 +15,13 @@ import {
   type LeasedAttempt,
   leaseAttempts,
 } from '../../store/rollouts/attempts.ts';
+import { budgetOver, type Spent, spentOf } from '../../store/rollouts/budget.ts';
 import { announce, appendDrafts, startDraft, taskDrafts } from '../../store/rollouts/episodes.ts';
 import { deadlineOver, nextAttempt, nextAttempts, type Tally, tally } from '../../store/rollouts/plan.ts';
-import { type RolloutFacts, recordedOf, rolloutFacts } from '../../store/rollouts/recorded.ts';
+import { recordedOf, rolloutFacts } from '../../store/rollouts/recorded.ts';
+import { requestedOf } from '../../store/rollouts/request.ts';
 import { episodeId, ROLLOUT, type RolloutSpec, rolloutSpec } from '../../store/rollouts/rollout.ts';
+import { type Staleness, stalenessOf } from '../../store/rollouts/staleness.ts';
 import { checkProgram } from './command.ts';
 import { closeEntry, openEntry } from './entry.ts';
 import { type Entry, playAttempt } from './play.ts';
@@ -37,8 +39,10 @@ export type RolloutSettings = {
 
 /** What a rollout came to. */
 export type RolloutResult = Tally &
-  Pick<RolloutFacts, 'tokens'> & {
+  Pick<Spent, 'tokens' | 'usd'> & {
     readonly rollout_id: string;
+    /** How far behind the weights were, and which episodes are left out of `episodes` for that. */
+    readonly staleness: Staleness;
     /** Accepted episodes without a reward. */
     readonly without_reward: number;
     /** Complete groups whose rewards are all equal. */
@@ -78,23 +82,31 @@ const rollOut = async (
   const rollout = rolloutSpec(id, job.spec);
   const runner = findRunner(settings.runners, rollout.runner);
   if (runner.by === 'command') checkRunner(runner, settings.env);
-  const { requestedAt, age } = await requested(context, id);
+  const { requestedAt, age } = await requestedOf(context.db, id);
   const lastsS = rollout.deadline_s === undefined ? LONGEST_S : rollout.deadline_s - age;
-  await appendDrafts(log, taskDrafts(rollout.tasks, requestedAt));
+  // Stored tasks are recorded as they are.
+  if (rollout.tasks_where === undefined) await appendDrafts(log, taskDrafts(rollout.tasks, requestedAt));
   if (runner.by === 'workers')
     await awaitWorkers(context, { id, rollout, runner, lastsS, report, signal: settings.signal });
   else await playHere(context, { id, fence: job.token, rollout, runner, settings, lastsS, report });
   const rows = await attemptsOf(db, id);
   await announce(log, rollout, rows);
   await waitProjected(db, { log });
-  const { tokens, withoutReward, equalRewards } = await rolloutFacts(db, id, rollout.samples);
+  const { withoutReward, equalRewards } = await rolloutFacts(db, id, rollout.samples);
+  const { tokens, usd } = await spentOf(db, id);
+  const found = tally(id, rollout, rows);
+  const staleness = await stalenessOf(db, id, { episodes: found.episodes, bound: rollout.max_staleness ?? null });
+  const withheld = new Set(staleness.withheld);
   return {
     rollout_id: id,
-    ...tally(id, rollout, rows),
+    ...found,
+    episodes: found.episodes.filter((episode) => !withheld.has(episode)),
+    staleness,
     tokens,
+    usd,
     without_reward: withoutReward,
     equal_rewards: equalRewards,
-    seconds: (await requested(context, id)).age,
+    seconds: (await requestedOf(context.db, id)).age,
   };
 };
 
@@ -169,6 +181,8 @@ async function playAll(context: JobContext, playing: Playing): Promise<void> {
   try {
     await addAttempts(db, runner.name, nextAttempts(id, rollout, await attemptsOf(db, id), runner.retries));
     while (!stop.signal.aborted) {
+      const over = await budgetOver(db, id, rollout);
+      if (over !== null) await failWaiting(db, id, { at: now().toISOString(), error: over });
       const { timeoutS } = runner;
       const leased = await leaseAttempts(db, {
         runner: runner.name,
@@ -246,19 +260,4 @@ function checkRunner({ name, command, reward, env: named }: CommandRunner, env: 
       `runners.${name}.env names ${missing.join(', ')}, which the environment of \`run work\` does not have. Set it there, or leave it out.`,
       { field: `runners.${name}.env` },
     );
-}
-
-async function requested({ db }: JobContext, id: string): Promise<{ requestedAt: string; age: number }> {
-  const row = await firstOf(
-    db,
-    query
-      .selectFrom('troupe.job_queue')
-      .select([
-        sql<string>`to_char(requested_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`.as('requestedAt'),
-        sql<number>`extract(epoch from clock_timestamp() - requested_at)::float8`.as('age'),
-      ])
-      .where('job_id', '=', id),
-  );
-  if (row === undefined) throw new TroupeError('not_found', `There is no rollout ${id}.`);
-  return row;
 }

@@ -10,6 +10,7 @@ import {
   failLost,
   failWaiting,
 } from '../../store/rollouts/attempts.ts';
+import { budgetOver } from '../../store/rollouts/budget.ts';
 import { announce } from '../../store/rollouts/episodes.ts';
 import { deadlineOver, nextAttempts } from '../../store/rollouts/plan.ts';
 import type { RolloutSpec } from '../../store/rollouts/rollout.ts';
@@ -45,6 +46,8 @@ export async function awaitWorkers(
       await failLost(db, id, { at, all: error });
       return;
     }
+    const over = await budgetOver(db, id, rollout);
+    if (over !== null) await failWaiting(db, id, { at, error: over });
     const seen = await attemptCounts(db, id);
     // Only a failure asks for another attempt.
     if (seen.failed !== failed) {

@@ -12,28 +12,43 @@ const tasks = Array.from({ length: 40 }, (_, i) => ({ task_id: `t${i}` }));
 const rollout = { runner: 'team', tasks, samples: 2, per_round: 10 };
 
 it('The tasks of a round are as many as asked, the same for the same seed, and others for another', () => {
-  const drawn = [1, 1, 2].map((seed) => tasksOfRound(rollout, seed).map(({ task_id }) => task_id));
+  const drawn = [1, 1, 2].map((seed) => tasksOfRound(rollout, tasks, seed).map(({ task_id }) => task_id));
   expect(drawn[0]).toHaveLength(10);
   expect(new Set(drawn[0]).size).toBe(10);
   expect(drawn[1]).toEqual(drawn[0]);
   expect(drawn[2]).not.toEqual(drawn[0]);
-  expect(tasksOfRound({ runner: 'team', tasks, samples: 2 }, 1)).toEqual(tasks);
+  expect(tasksOfRound({}, tasks, 1)).toEqual(tasks);
 });
 
 it('Each task is drawn about as often as the others over many rounds', () => {
   const times = new Map<string, number>();
   for (let seed = 0; seed < 400; seed++)
-    for (const { task_id } of tasksOfRound(rollout, seed)) times.set(task_id, (times.get(task_id) ?? 0) + 1);
+    for (const { task_id } of tasksOfRound(rollout, tasks, seed)) times.set(task_id, (times.get(task_id) ?? 0) + 1);
   // 400 draws with a chance of a quarter: 100, give or take 8.7; five deviations.
   for (const { task_id } of tasks) expect(Math.abs((times.get(task_id) ?? 0) - 100)).toBeLessThan(44);
 });
 
 it('A rollout of a round records the checkpoints that answer, and leaves out those that nobody knows', () => {
-  expect(
-    rolloutAsked({ ...rollout, tasks: [{ task_id: 'a' }], per_round: 1 }, 7, { solver: 'c-1', other: null }),
-  ).toEqual({ runner: 'team', tasks: [{ task_id: 'a' }], samples: 2, seed: 7, policies: { solver: 'c-1' } });
+  expect(rolloutAsked({ ...rollout, per_round: 1 }, [{ task_id: 'a' }], 7, { solver: 'c-1', other: null })).toEqual({
+    runner: 'team',
+    tasks: [{ task_id: 'a' }],
+    samples: 2,
+    seed: 7,
+    policies: { solver: 'c-1' },
+  });
 });
 
+it('A rollout of a round has the budget, the bound and the filter of the plan', () => {
+  const limits = { budget: { tokens: 100 }, max_staleness: 0 };
+  const where = { where: 'task.split = train' };
+  expect(rolloutAsked({ ...rollout, ...limits, tasks: where }, [{ task_id: 'a' }], 7, {})).toMatchObject({
+    tasks: [{ task_id: 'a' }],
+    tasks_where: 'task.split = train',
+    ...limits,
+  });
+});
+
+const staleness = { behind: {}, withheld: [] };
 const why = (samples: number) => [{ code: 'exit' as const, message: 'Exit code 4.', samples }];
 const partial = [
   { group_id: 'r/1/rollout/b', task_id: 'b', done: 1, of: 2, why: why(1) },
@@ -41,23 +56,32 @@ const partial = [
 ];
 
 it('Recipes take the episodes of the rollout that are members of its complete groups', () => {
-  const text = showSql(completeGroupsOf({ rollout_id: 'r/1/rollout', partial }));
+  const text = showSql(completeGroupsOf({ rollout_id: 'r/1/rollout', partial, staleness }));
   for (const part of ['r/1/rollout', 'group_id is null', 'r/1/rollout/b', 'r/1/rollout/c'])
     expect(text).toContain(part);
-  expect(showSql(completeGroupsOf({ rollout_id: 'r/1/rollout', partial: [] }))).not.toContain('any');
+  const withheld = { behind: {}, withheld: ['r/1/rollout/d/0'] };
+  expect(showSql(completeGroupsOf({ rollout_id: 'r/1/rollout', partial: [], staleness: withheld }))).toContain(
+    'r/1/rollout/d/0',
+  );
+  expect(showSql(completeGroupsOf({ rollout_id: 'r/1/rollout', partial: [], staleness }))).not.toContain('any');
 });
 
 it('A round without a complete group is refused with what its samples failed at', () => {
   const result = {
     rollout_id: 'r/1/rollout',
     ...{ episodes: [], groups: { complete: 0, partial: 2 }, partial },
-    ...{ attempts: { done: 1, failed: 3, late: 0, retried: 0 }, tokens: null },
+    ...{ attempts: { done: 1, failed: 3, late: 0, retried: 0 }, tokens: null, usd: null, staleness },
     ...{ without_reward: 0, equal_rewards: 0, seconds: 1 },
   };
   expect(() => requireCompleteGroup(1, result)).toThrow(
     'Round 1 has nothing to learn from: none of the 2 groups of rollout r/1/rollout is complete. 3 samples exit: Exit code 4.',
   );
-  expect(() => requireCompleteGroup(1, { ...result, groups: { complete: 1, partial: 2 } })).not.toThrow();
+  const groups = { complete: 1, partial: 2 };
+  expect(() => requireCompleteGroup(1, { ...result, episodes: ['a'], groups })).not.toThrow();
+  const stale = { behind: { 1: 1 }, withheld: ['a'] };
+  expect(() => requireCompleteGroup(1, { ...result, groups, staleness: stale })).toThrow(
+    'all 1 episodes of rollout r/1/rollout are withheld',
+  );
 });
 
 it('The report of a round says what was left out, what is stale and what is unknown', () => {

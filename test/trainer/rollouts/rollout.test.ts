@@ -4,11 +4,18 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { serve } from '../../../api/serve.ts';
+import type { Draft } from '../../../ingest/events.ts';
 import { postgresLog } from '../../../ingest/log/postgres.ts';
+import { ownEvent } from '../../../ingest/own-event.ts';
 import { type JobContext, requestJob, runJobs, waitForJob } from '../../../store/jobs/jobs.ts';
 import { createKey, listKeys } from '../../../store/keys/api-keys.ts';
 import { runProjector } from '../../../store/projecting/projector.ts';
 import { attemptsOf, endAttempts } from '../../../store/rollouts/attempts.ts';
+import { overBudget } from '../../../store/rollouts/budget.ts';
+import { requestRollout } from '../../../store/rollouts/request.ts';
+import { releasesBehind } from '../../../store/rollouts/staleness.ts';
+import { storedTasks } from '../../../store/rollouts/stored-tasks.ts';
+import { parseTaskFilter } from '../../../store/select.ts';
 import { type RolloutResult, rolloutHandlers } from '../../../trainer/rollouts/handler.ts';
 import { readRunners } from '../../../trainer/rollouts/runners.ts';
 import { type TestApp, testApp } from '../../api/support/app.ts';
@@ -105,6 +112,8 @@ describe('a rollout', () => {
       attempts: { done: 4, failed: 0, late: 0, retried: 0 },
       // 3 of the prompt and 2 of the answer in each of four calls.
       tokens: 20,
+      usd: null,
+      staleness: { behind: { 0: 4 }, withheld: [] },
       without_reward: 0,
       equal_rewards: 0,
       seconds: expect.any(Number),
@@ -220,6 +229,106 @@ describe('a rollout', () => {
     });
     // Either worker may take it; neither can play.
     await expect(waitForJob(at.db, 'r2')).rejects.toThrow(/not there|names NOT_THERE/);
+  });
+});
+
+describe('what a rollout may use', () => {
+  it('ends the handing out of attempts, and the partial groups say so', async () => {
+    work({ concurrency: 1 });
+    // Each episode has one call of 5 tokens.
+    const tasks = ['a', 'b', 'c'].map((task_id) => ({ task_id, prompt: 'x', reward: 1 }));
+    await request(tasks, { samples: 1, budget: { tokens: 8 } });
+    const { attempts, groups, partial, tokens } = await result();
+    expect({ done: attempts.done, groups, tokens }).toEqual({
+      done: 2,
+      groups: { complete: 2, partial: 1 },
+      tokens: 10,
+    });
+    expect(partial[0]).toMatchObject({
+      task_id: 'c',
+      why: [{ code: 'budget', message: 'The budget of 8 tokens was used up: 10 were recorded.', samples: 1 }],
+    });
+  });
+
+  it('counts unknown as unknown: a budget that cannot be measured hands out nothing more', () => {
+    const spent = { tokens: null, uncounted: 0, usd: null, unpriced: 0 };
+    expect(overBudget({ budget: { tokens: 10, seconds: 60, usd: 1 } }, spent, 59)).toBeNull();
+    for (const [more, age, sentence] of [
+      [{ tokens: 10 }, 0, /10 tokens was used up: 10 were/],
+      [{ tokens: 3, uncounted: 2 }, 0, /10 tokens cannot be held: 2 calls were recorded without a count/],
+      [{ usd: 1.5 }, 0, /1 USD was used up: 1.5 was/],
+      [{ usd: 0.5, unpriced: 1 }, 0, /1 USD cannot be held: 1 calls have no price/],
+      [{}, 60, /60 s was used up/],
+    ] as const)
+      expect(overBudget({ budget: { tokens: 10, seconds: 60, usd: 1 } }, { ...spent, ...more }, age)?.message).toMatch(
+        sentence,
+      );
+  });
+});
+
+describe('weights that are behind', () => {
+  const release = (release_id: string, checkpoint: string) => ({
+    release_id,
+    policies: { solver: checkpoint },
+    by: null,
+  });
+
+  it('are counted by the releases of other weights since theirs', () => {
+    const releases = [release('1', 'a'), release('2', 'b'), release('3', 'b'), release('4', 'c')];
+    expect(['a', 'b', 'c', 'd'].map((id) => releasesBehind(releases, 'solver', id))).toEqual([2, 1, 0, null]);
+    expect(releasesBehind(releases, 'other', 'a')).toBe(0);
+    // Back in force by a rollback.
+    expect(releasesBehind([...releases, release('5', 'a')], 'solver', 'a')).toBe(0);
+  });
+
+  it('withhold their episodes beyond the bound, and neither abort nor change the group', async () => {
+    work();
+    for (const [release_id, checkpoint] of [
+      ['first', 'c-1'],
+      ['second', 'c-2'],
+    ])
+      await context.log.append([
+        ownEvent({
+          name: 'policy.released',
+          source: '/test',
+          id: release_id!,
+          time: `2026-01-0${release_id === 'first' ? 1 : 2}T00:00:00Z`,
+          data: { release_id, policies: { solver: checkpoint } },
+        } as Draft),
+      ]);
+    await request([{ task_id: 'a', prompt: 'x', reward: 1 }], { max_staleness: 0 });
+    expect(await result()).toMatchObject({
+      episodes: [],
+      groups: { complete: 1, partial: 0 },
+      staleness: { behind: { 1: 2 }, withheld: ['r/a/0', 'r/a/1'] },
+    });
+    expect((await episodes()).map(({ group_id, reward }) => [group_id, reward])).toEqual([
+      ['r/a', 1],
+      ['r/a', 2],
+    ]);
+  });
+});
+
+describe('tasks that are recorded already', () => {
+  it('are chosen by a filter over what they are and how they went, and go to the team as they came', async () => {
+    work();
+    const easy = { task_id: 'easy', prompt: 'x', answer: '4', domain: 'sums', reward: 5 };
+    const hard = { task_id: 'hard', prompt: 'y', domain: 'sums', reward: -1 };
+    await request([easy, hard, { task_id: 'other', prompt: 'z', domain: 'words', reward: 0 }]);
+    await result();
+    await at.project();
+    const asked = { runner: 'team', samples: 1, tasks_where: 'task.domain = sums and mean_reward < 1' };
+    const spec = await requestRollout(context, 'again', asked);
+    expect(spec.tasks).toEqual([hard]);
+    const before = await storedTasks(at.db, parseTaskFilter('task_id = easy', 'where'), '');
+    expect(before).toEqual([easy]);
+    expect(await waitForJob(at.db, 'again', { timeoutMs: 60_000 })).toMatchObject({ episodes: ['again/hard/0'] });
+    // The same request names the same tasks, whatever is recorded by then.
+    expect((await requestRollout(context, 'again', asked)).tasks).toEqual([hard]);
+    await expect(requestRollout(context, 'again', { ...asked, samples: 2 })).rejects.toThrow(/already a job again/);
+    await expect(requestRollout(context, 'none', { ...asked, tasks_where: 'episodes > 9' })).rejects.toThrow(
+      /No stored task fits "episodes > 9"/,
+    );
   });
 });
 

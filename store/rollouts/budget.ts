@@ -1,0 +1,78 @@
+/** What a rollout has used, by the calls that are recorded of it, and whether that is more than it may use. */
+import type { Session } from '../db/pool.ts';
+import { firstOf, query, sql } from '../db/query.ts';
+import type { AttemptError } from './attempts.ts';
+import { requestedOf } from './request.ts';
+import type { RolloutSpec } from './rollout.ts';
+
+/** Of all attempts, failed ones included. */
+export type Spent = {
+  /** Of prompts and answers, as far as calls give them; null where no call gives any. */
+  readonly tokens: number | null;
+  /** Calls that ended without an error and without a number of tokens. */
+  readonly uncounted: number;
+  /** By the prices of the upstreams; null where no call has one. */
+  readonly usd: number | null;
+  /** Calls to models of others that ended without an error and without a price. */
+  readonly unpriced: number;
+};
+
+const COST = sql`(usage ->> 'cost_usd')::float8`;
+const ENDED = sql`completed_version is not null and error is null`;
+
+export async function spentOf(db: Pick<Session, 'query'>, rollout: string): Promise<Spent> {
+  const row = await firstOf(
+    db,
+    query
+      .selectFrom('facts.calls')
+      .select([
+        sql<
+          number | null
+        >`(sum(coalesce(input_tokens, 0) + coalesce(output_tokens, 0)) filter (where coalesce(input_tokens, output_tokens) is not null))::float8`.as(
+          'tokens',
+        ),
+        sql<number>`(count(*) filter (where ${ENDED} and (input_tokens is null or output_tokens is null)))::integer`.as(
+          'uncounted',
+        ),
+        sql<number | null>`sum(${COST})`.as('usd'),
+        sql<number>`(count(*) filter (where ${ENDED} and policy is null and ${COST} is null))::integer`.as('unpriced'),
+      ])
+      .where('episode_id', '>=', `${rollout}/`)
+      .where('episode_id', '<', `${rollout}0`)
+      .where(sql<boolean>`copied is not true`),
+  );
+  return row ?? { tokens: null, uncounted: 0, usd: null, unpriced: 0 };
+}
+
+/**
+ * Why no further attempt is handed out; null while the budget lasts. A budget that cannot be measured ends too: unknown is not 0.
+ * @param age seconds since the rollout was requested
+ */
+export function overBudget({ budget }: Pick<RolloutSpec, 'budget'>, spent: Spent, age: number): AttemptError | null {
+  const over = (message: string): AttemptError => ({ code: 'budget', message });
+  const { tokens, seconds, usd } = budget ?? {};
+  if (seconds !== undefined && age >= seconds) return over(`The budget of ${seconds} s was used up.`);
+  if (tokens !== undefined && spent.uncounted > 0)
+    return over(
+      `The budget of ${tokens} tokens cannot be held: ${spent.uncounted} calls were recorded without a count.`,
+    );
+  if (tokens !== undefined && (spent.tokens ?? 0) >= tokens)
+    return over(`The budget of ${tokens} tokens was used up: ${spent.tokens} were recorded.`);
+  if (usd !== undefined && spent.unpriced > 0)
+    return over(
+      `The budget of ${usd} USD cannot be held: ${spent.unpriced} calls have no price; set \`prices\` of the upstream.`,
+    );
+  if (usd !== undefined && (spent.usd ?? 0) >= usd)
+    return over(`The budget of ${usd} USD was used up: ${spent.usd} was recorded.`);
+  return null;
+}
+
+/** Why nothing more is handed out now; null while the budget lasts. */
+export async function budgetOver(
+  db: Pick<Session, 'query'>,
+  rollout: string,
+  spec: Pick<RolloutSpec, 'budget'>,
+): Promise<AttemptError | null> {
+  if (spec.budget === undefined) return null;
+  return overBudget(spec, await spentOf(db, rollout), (await requestedOf(db, rollout)).age);
+}
