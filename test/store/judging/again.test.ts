@@ -79,7 +79,9 @@ describe('every reward, credit and process of the catalogue', () => {
            join traj.episodes e using (episode_id) order by 3`,
         );
       const before = await read();
-      const late = (await base.seen()).find((one) => one.group === 'g3' && one.steps.length > 0)!;
+      const [late] = (await base.rows(
+        `select episode_id from traj.episodes where group_id = 'g3' and steps > 0 order by 1 limit 1`,
+      )) as [{ episode_id: string }];
       await base.load([say(late.episode_id, { kind: 'episode' }, 'reward', 77, { second: 50 })]);
       const ofGroups = names.filter((name) => name !== 'trl_advantage');
       await base.run(ofGroups, [late.episode_id]);

@@ -2,9 +2,8 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { EventData } from '../../../ingest/events.ts';
 import { METHODS } from '../../../store/methods/find.ts';
 import { at, event } from '../support/events.ts';
-import { seeded } from './support/episodes.ts';
-import { answer, grouped, type JudgedDatabase, judgedDatabase } from './support/judged.ts';
-import { aTask, expectSaid, type Story, storiesIn, tell } from './support/stories.ts';
+import { type JudgedDatabase, judgedDatabase } from './support/judged.ts';
+import { aTask, expectSaid, tell } from './support/stories.ts';
 
 type Outcome = EventData<'episode.finished'>['outcome'];
 type Blame = {
@@ -87,57 +86,47 @@ describe('blame that the judge computes from what is stored', () => {
   });
 
   it('blames the earliest step whose correction made a failed run succeed, whatever the order of the replays', async () => {
-    const random = seeded(5);
     const correct = (of: string, about: object) => ({
       tags: replay(of, { kind: 'correct', ...about }),
       task: 'elsewhere',
     });
-    const steps = ['c0/0', 'c1/1', 'c2/0'];
-    const runs = Array.from({ length: 8 }, (_, n) => `run ${n}`);
     await base.load(
-      runs.flatMap((id) => aRun(id, random.pick(['failure', 'failure', 'error', 'success'] as const))),
-      runs.flatMap((id) =>
-        Array.from({ length: random.below(5) }, (_, n) => {
-          const place = random.below(3);
-          const about = random.chance(0.5) ? { step_id: steps[place] } : { step: place };
-          return aRun(`${id} again ${n}`, random.pick(['success', 'failure', 'unknown'] as const), correct(id, about));
-        }).flat(),
-      ),
+      aRun('early', 'failure'),
+      aRun('early r1', 'success', correct('early', { step: 2 })),
+      aRun('early r2', 'success', correct('early', { step_id: 'c1/1' })),
+      aRun('early r3', 'failure', correct('early', { step: 0 })),
+      aRun('helpless', 'failure'),
+      aRun('helpless r1', 'failure', correct('helpless', { step: 1 })),
+      aRun('won', 'success'),
+      aRun('won r1', 'success', correct('won', { step: 1 })),
+      aRun('crashed', 'error'),
+      aRun('crashed r1', 'success', correct('crashed', { step_id: 'c2/0' })),
+      aRun('open', 'failure'),
+      aRun('open r1', 'unknown', correct('open', { step: 1 })),
       aRun('untried', 'failure'),
       aRun('unknown', 'unknown'),
+      // Nothing went on from the candidate that was not chosen.
       aRun('misplaced', 'failure'),
-      aRun('misplaced again', 'success', correct('misplaced', { step_id: 'c1/0' })),
+      aRun('misplaced r1', 'success', correct('misplaced', { step_id: 'c1/0' })),
       aRun('nameless', 'failure', { says: [null] }),
-      aRun('nameless again', 'success', correct('nameless', { step: 0, agent: 'somebody' })),
+      aRun('nameless r1', 'success', correct('nameless', { step: 0, agent: 'somebody' })),
     );
     await base.run(['decisive_error']);
-    const stories = await storiesIn(base);
     const found = await short('decisive_error');
-    expect(found).toHaveLength(stories.length);
-    const wanted = stories.map((story) => {
-      const id = story.episode_id;
-      if (story.tags?.replay_of) return [id, null, null, 'is_a_replay'];
-      if (story.outcome === 'unknown') return [id, null, null, 'outcome_unknown'];
-      const onward = story.steps.filter((step) => step.onward);
-      const replays = stories.flatMap((one) => {
-        if (one.tags?.replay_of !== id || one.outcome === 'unknown') return [];
-        const { step_id, step, agent } = one.tags.intervention as { step_id?: string; step?: number; agent?: string };
-        const place = step ?? onward.findIndex((s) => s.step_id === step_id);
-        return place < 0
-          ? []
-          : [{ step: place, agent: agent ?? onward[place]!.agent, fixed: one.outcome === 'success' ? 1 : 0 }];
-      });
-      const outcome = story.outcome === 'success' ? 1 : 0;
-      if (outcome === 0 && replays.length === 0) return [id, null, null, 'no_replays'];
-      const label = answer<{ agent: string; step: number } | null>('decisive_error', { outcome, replays });
-      if (label === null) return [id, null, null, outcome ? 'succeeded' : 'no_correction_helped'];
-      return [id, label.agent, onward[label.step]!.step_id, null];
-    });
-    expect(found).toEqual(wanted);
-    const reasons = new Set(found.map(([, , , reason]) => reason));
-    for (const reason of [null, 'succeeded', 'no_replays', 'no_correction_helped'])
-      expect(reasons, String(reason)).toContain(reason);
-    expect(found).toContainEqual(['nameless', 'somebody', 'c0/0', null]);
+    const replays = ['crashed r1', 'early r1', 'early r2', 'early r3', 'helpless r1', 'misplaced r1'];
+    replays.push('nameless r1', 'open r1', 'won r1');
+    expect(found.filter(([, , , reason]) => reason === 'is_a_replay').map(([id]) => id)).toEqual(replays);
+    expect(found.filter(([, , , reason]) => reason !== 'is_a_replay')).toEqual([
+      ['crashed', 'tester', 'c2/0', null],
+      ['early', 'coder', 'c1/1', null],
+      ['helpless', null, null, 'no_correction_helped'],
+      ['misplaced', null, null, 'no_replays'],
+      ['nameless', 'somebody', 'c0/0', null],
+      ['open', null, null, 'no_replays'],
+      ['unknown', null, null, 'outcome_unknown'],
+      ['untried', null, null, 'no_replays'],
+      ['won', null, null, 'succeeded'],
+    ]);
     await expectSameAgain('decisive_error');
   });
 
@@ -158,12 +147,6 @@ describe('blame that the judge computes from what is stored', () => {
       aRun('anonymous, fails', 'failure', perturb('anonymous', { step: 0 })),
     );
     await base.run(['injected_label']);
-    const label = answer<{ agent: string; step: number }>('injected_label', {
-      base_outcome: 1,
-      injected_outcome: 0,
-      agent: 'coder',
-      step: 1,
-    });
     expect(
       (await blames('injected_label')).map(({ episode_id, agent_id, reason, detail }) => [
         episode_id,
@@ -177,7 +160,7 @@ describe('blame that the judge computes from what is stored', () => {
       ['bad', null, 'not_perturbed', null],
       ['bad, fails', null, 'base_failed', null],
       ['good', null, 'not_perturbed', null],
-      ['good, fails', label.agent, null, { base: 'good', step: label.step, step_id: 'c1/1' }],
+      ['good, fails', 'coder', null, { base: 'good', step: 1, step_id: 'c1/1' }],
       ['good, nobody knows', null, 'outcome_unknown', null],
       ['good, nowhere', null, 'no_such_step', null],
       ['good, survives', null, 'survived', null],
@@ -214,25 +197,18 @@ describe('blame that the judge computes from what is stored', () => {
     // Said late: it was carried out after all.
     await base.load([tell('c1', { name: 'intervention_fulfilled', value: true, kind: 'label' })]);
     await base.run(['dover_verdict', 'dover_progress']);
-    const progress = (after: number[]) => answer<number>('dover_progress', { before: [1, 0, 1, 0, 0], after });
-    const verdict = (success: boolean, ...after: number[][]) =>
-      answer<string>('dover_verdict', {
-        runs: after.map((one) => ({ success, fulfilled: true, progress: progress(one) })),
-      });
+    // Two of five subgoals were met before. Afterwards: all; three, and four of which one only once; two.
     const found = (await blames('dover_verdict')).filter((row) => row.episode_id === 'run');
     expect(
       found.map(({ rank, agent_id, step_id, reason, detail }) => [rank, agent_id, step_id, detail!.hypothesis, reason]),
     ).toEqual([
-      [0, 'planner', 'c0/0', 'plan', verdict(true, [1, 1, 1, 1, 1], [1, 1, 1, 1, 1])],
-      [1, 'planner', 'c0/0', 'tool', verdict(false, [1, 1, 1, 0, 0], [1, 1, 1, 0, 1])],
-      [2, 'planner', 'c0/0', 'idle', verdict(false, [1, 0, 1, 0, 0], [1, 0, 1, 0, 0])],
+      [0, 'planner', 'c0/0', 'plan', 'validated'],
+      [1, 'planner', 'c0/0', 'tool', 'partially_validated'],
+      [2, 'planner', 'c0/0', 'idle', 'refuted'],
       [3, 'planner', 'c0/0', 'silent', 'fulfilment_unknown'],
       [4, 'planner', 'c0/0', 'open', 'outcome_unknown'],
       [5, 'planner', 'c0/0', 'blind', 'no_subgoals'],
     ]);
-    expect(new Set(found.slice(0, 3).map((row) => row.reason))).toEqual(
-      new Set(['validated', 'partially_validated', 'refuted']),
-    );
     expect((await short('dover_verdict')).filter(([id]) => id === 'other' || id === 'a1')).toEqual([
       ['a1', null, null, 'is_a_replay'],
       ['other', null, null, 'no_replays'],
@@ -243,10 +219,10 @@ describe('blame that the judge computes from what is stored', () => {
       'e/f1': [null, 'no_subgoals'],
       'e/a1': [0, null],
       'e/a2': [0, null],
-      'e/b1': [progress([1, 1, 1, 1, 1]), null],
-      'e/b2': [progress([1, 1, 1, 1, 1]), null],
-      'e/c1': [progress([1, 1, 1, 0, 0]), null],
-      'e/c2': [progress([1, 1, 1, 0, 1]), null],
+      'e/b1': [0.6, null],
+      'e/b2': [0.6, null],
+      'e/c1': [0.2, null],
+      'e/c2': [0.4, null],
       'e/d1': [0, null],
       'e/e1': [0, null],
     });
@@ -254,40 +230,36 @@ describe('blame that the judge computes from what is stored', () => {
   });
 
   it('shares the blame by what repairing every coalition did, and says when one was not tried', async () => {
-    const random = seeded(9);
-    const coalitions = (names: readonly string[]) =>
-      [...Array(2 ** names.length).keys()].map((bits) => names.filter((_, i) => (bits >> i) & 1));
-    const repaired = (of: string, names: readonly string[], n: number) =>
-      aRun(`${of} ${names.join('')} ${n}`, random.pick(['success', 'failure'] as const), {
+    const repaired = (of: string, names: readonly string[], n: number, outcome: Outcome) =>
+      aRun(`${of} ${names.join('')} ${n}`, outcome, {
         tags: replay(of, { kind: 'repair', repaired: [...names].reverse() }),
       });
+    /** Each coalition was tried twice. */
+    const tries = (names: readonly string[], won: number) =>
+      [0, 1].flatMap((n) => repaired('run', names, n, n < won ? 'success' : 'failure'));
     await base.load(
       aRun('run', 'failure'),
-      coalitions(AGENTS).flatMap((names) =>
-        names.length === 0 ? [] : [0, 1, 2].flatMap((n) => repaired('run', names, n)),
-      ),
+      tries(['planner'], 0),
+      tries(['coder'], 1),
+      tries(['tester'], 0),
+      tries(['planner', 'coder'], 2),
+      tries(['planner', 'tester'], 0),
+      tries(['coder', 'tester'], 1),
+      tries(AGENTS, 1),
       aRun('half', 'failure'),
-      repaired('half', ['coder'], 0),
+      repaired('half', ['coder'], 0, 'success'),
       aRun('untried', 'failure'),
       aRun('crowd', 'failure', { says: Array.from({ length: 17 }, (_, n) => `agent ${n}`) }),
       aRun('nobody', 'failure', { says: [null] }),
     );
     await base.run(['shapley']);
-    const stories = await storiesIn(base);
-    const tried = stories.filter((s) => s.tags?.replay_of === 'run');
-    const values: Record<string, number> = { '': 0 };
-    for (const [key, own] of grouped(tried, (s) =>
-      [...(s.tags!.intervention as { repaired: string[] }).repaired].sort().join('+'),
-    ))
-      values[key] = own.filter((s) => s.outcome === 'success').length / own.length;
-    const { phi, blame } = answer<Record<'phi' | 'blame', Record<string, number>>>('shapley', {
-      agents: AGENTS,
-      values,
-    });
+    // The planner adds 0, ½, 0 and 0, the coder ½, 1, ½ and ½, the tester 0, 0, 0 and −½; the first and the last weigh a third.
     const found = (await blames('shapley')).filter((row) => row.episode_id === 'run');
-    expect(Object.fromEntries(found.map((row) => [row.agent_id, row.value]))).toEqual(blame);
-    expect(Object.fromEntries(found.map((row) => [row.agent_id, row.detail!.phi]))).toEqual(phi);
-    expect(found.map((row) => row.value)).toEqual(found.map((row) => row.value!).toSorted((a, b) => b - a));
+    expect(found.map((row) => [row.agent_id, row.value, row.detail!.phi])).toEqual([
+      ['coder', expect.closeTo(7 / 8, 12), expect.closeTo(7 / 12, 12)],
+      ['planner', expect.closeTo(1 / 8, 12), expect.closeTo(1 / 12, 12)],
+      ['tester', 0, expect.closeTo(-1 / 6, 12)],
+    ]);
     expect((await short('shapley')).filter(([id, , , reason]) => id !== 'run' && reason !== 'is_a_replay')).toEqual([
       ['crowd', null, null, 'too_many_agents'],
       ['half', null, null, 'missing_coalitions'],
@@ -330,16 +302,11 @@ describe('blame that the judge computes from what is stored', () => {
       aRun('bare', 'failure'),
     );
     await base.run(['invert_dependencies']);
-    const edges = answer<[string, string][]>('invert_dependencies', {
-      edges: [
-        ['c0/0', 'c1/1'],
-        ['planner', 'tester'],
-      ],
-    });
     const found = await blames('invert_dependencies');
-    expect(found.filter((row) => row.episode_id === 'told').map(({ detail }) => [detail!.from, detail!.to])).toEqual(
-      edges,
-    );
+    expect(found.filter((row) => row.episode_id === 'told').map(({ detail }) => [detail!.from, detail!.to])).toEqual([
+      ['c1/1', 'c0/0'],
+      ['tester', 'planner'],
+    ]);
     expect(found.map(({ episode_id, agent_id, step_id, reason }) => [episode_id, agent_id, step_id, reason])).toEqual([
       ['bare', null, null, 'no_dependencies'],
       ['told', 'planner', 'c0/0', null],
@@ -376,109 +343,69 @@ describe('blame that the judge computes from what is stored', () => {
       ],
     );
     await base.run(['who_when_accuracy']);
-    const truth = [
-      ['coder', 3],
-      ['planner', 1],
-      ['tester', 'c2/0'],
-    ] as const;
-    const share = (...said: (readonly [string, number | string] | null)[]) =>
-      answer<{ agent: number; step: number }>('who_when_accuracy', {
-        cases: truth.map(([true_agent, true_step], i) => ({
-          true_agent,
-          true_step,
-          pred_agent: said[i]?.[0] ?? null,
-          pred_step: said[i]?.[1] ?? null,
-        })),
-      });
-    const [one, two] = [share(['coder', 4], null, ['tester', 'c2/0']), share(null, ['planner', 1], null)];
-    await expectSaid(base, 'scores', 'who_when_accuracy', { 's/one': [one.agent, null], 's/two': [two.agent, null] });
+    // Of three cases: one finds two agents and one step, two finds one of each.
+    await expectSaid(base, 'scores', 'who_when_accuracy', { 's/one': [2 / 3, null], 's/two': [1 / 3, null] });
     const details = await base.rows<{ detail: object }>(
       `select detail from traj.scores where method = 'who_when_accuracy' order by key`,
     );
+    const third = expect.closeTo(1 / 3, 12);
     expect(details.map(({ detail }) => detail)).toEqual([
-      { ...one, cases: 3 },
-      { ...two, cases: 3 },
+      { agent: expect.closeTo(2 / 3, 12), step: third, cases: 3 },
+      { agent: third, step: third, cases: 3 },
     ]);
     await expectSameAgain('who_when_accuracy');
   });
 
   it('compares annotators’ failure modes with the truth and with each other, and counts how often each occurs', async () => {
-    const random = seeded(3);
-    const modes = ['FM-1.1', '1.3', 'FM-2.6', 'FM-3.3'];
-    const ids = Array.from({ length: 9 }, (_, n) => `e${n}`);
+    const names = (who: string, id: string, agent: string, name: string, value: boolean) =>
+      tell(id, {
+        kind: 'failure',
+        name,
+        by: who === 'human' ? who : 'model',
+        annotator: who,
+        value,
+        target: { kind: 'agent', id: agent },
+      });
     await base.load(
-      ids.flatMap((id) => aRun(id, 'failure')),
-      ids.slice(1).flatMap((id) =>
-        ['human', 'one', 'two'].flatMap((who) =>
-          modes.flatMap((name) =>
-            random.chance(0.6)
-              ? [
-                  tell(id, {
-                    kind: 'failure',
-                    name,
-                    by: who === 'human' ? who : 'model',
-                    annotator: who,
-                    value: random.chance(0.7),
-                    target: { kind: 'agent', id: random.pick(AGENTS) },
-                  }),
-                ]
-              : [],
-          ),
-        ),
-      ),
-      [tell('e1', { kind: 'failure', name: 'no code', by: 'human', target: { kind: 'agent', id: 'coder' } })],
+      ['e0', 'e1', 'e2', 'e3'].flatMap((id) => aRun(id, 'failure')),
+      [
+        names('human', 'e1', 'coder', 'FM-1.1', true),
+        names('human', 'e1', 'tester', '1.3', true),
+        names('human', 'e2', 'planner', 'FM-2.6', true),
+        names('human', 'e2', 'planner', 'FM-3.3', false),
+        names('one', 'e1', 'coder', 'FM-1.1', true),
+        names('one', 'e1', 'planner', '1.3', true),
+        names('one', 'e2', 'planner', 'FM-2.6', true),
+        names('one', 'e2', 'planner', 'FM-3.3', true),
+        names('one', 'e2', 'tester', 'FM-2.6', false),
+        names('two', 'e1', 'coder', 'FM-1.1', false),
+        names('two', 'e2', 'planner', 'FM-2.6', true),
+        names('two', 'e2', 'planner', 'FM-3.3', false),
+        names('two', 'e2', 'tester', 'FM-2.6', false),
+        names('two', 'e3', 'tester', 'FM-3.3', true),
+        tell('e1', { kind: 'failure', name: 'no code', by: 'human', target: { kind: 'agent', id: 'coder' } }),
+      ],
     );
     await base.run(['attribution_f1', 'cohen_kappa', 'mast_distribution']);
-    const stories = await storiesIn(base);
-    const said = (story: Story, who: string) =>
-      story.told.filter((one) => one.annotator === who || (who === 'human' && one.by === 'human'));
-    const pairs = (story: Story, who: string) =>
-      said(story, who)
-        .filter((one) => one.value_json !== false)
-        .map((one) => [one.target_id!, one.name.replace('FM-', '')]);
-    const cases = (who: string) =>
-      stories.flatMap((story) =>
-        pairs(story, 'human').length === 0 ? [] : [{ gold: pairs(story, 'human'), pred: pairs(story, who) }],
-      );
-    const f1 = (who: string) => answer<{ pair: { micro: number } }>('attribution_f1', { cases: cases(who) }).pair.micro;
-    await expectSaid(base, 'scores', 'attribution_f1', { 's/one': [f1('one'), null], 's/two': [f1('two'), null] });
-
-    const label = (who: string) =>
-      new Map(
-        stories.flatMap((s) =>
-          said(s, who).flatMap((one) =>
-            one.annotator === who
-              ? [[`${s.episode_id} ${one.target_id} ${one.name}`, one.value_json === true ? 1 : 0] as const]
-              : [],
-          ),
-        ),
-      );
-    const kappa = (x: string, y: string) => {
-      const [a, b] = [label(x), label(y)];
-      const shared = [...a.keys()].filter((key) => b.has(key));
-      return answer<number>('cohen_kappa', {
-        a: shared.map((key) => a.get(key)!),
-        b: shared.map((key) => b.get(key)!),
-      });
-    };
+    // The person names three pairs in e1 and one in e2. one has two of them and two others, two has one and no other.
+    await expectSaid(base, 'scores', 'attribution_f1', { 's/one': [4 / 8, null], 's/two': [2 / 5, null] });
+    // human and one share 1 1, 1 1, 0 1: ⅔ agree, as by chance. human and two 1 0, 1 1, 0 0: ⅔, by chance 4/9.
+    // one and two 1 0, 1 1, 1 0, 0 0: a half, by chance ⅜.
     await expectSaid(base, 'scores', 'cohen_kappa', {
-      's/human~one': [kappa('human', 'one'), null],
-      's/human~two': [kappa('human', 'two'), null],
-      's/one~two': [kappa('one', 'two'), null],
+      's/human~one': [0, null],
+      's/human~two': [0.4, null],
+      's/one~two': [0.2, null],
     });
-
-    const looked = stories.filter((s) => s.told.length > 0);
-    const traces = looked.map((s) =>
-      s.told.filter((one) => one.value_json !== false && one.name !== 'no code').map((one) => one.name),
-    );
     const [{ detail, ...row }] = (await base.rows<{ detail: object }>(
       `select key, value, reason, detail from traj.scores where method = 'mast_distribution'`,
     )) as [{ detail: object }];
     expect(row).toEqual({ key: 's/modes', value: null, reason: 'see_detail' });
+    // Modes by episode: 1.1 and 1.3, then 2.6 and 3.3, then 3.3.
     expect(detail).toEqual({
-      ...answer<object>('mast_distribution', { traces }),
-      traces: looked.length,
-      unlabelled: stories.length - looked.length,
+      modes: { '1.1': 1, '1.3': 1, '2.6': 1, '3.3': 2 },
+      categories: { FC1: 0.4, FC2: 0.2, FC3: 0.4 },
+      traces: 3,
+      unlabelled: 1,
       other_names: 1,
     });
     await expectSameAgain('cohen_kappa');
@@ -533,16 +460,10 @@ describe('blame that the judge computes from what is stored', () => {
       aRun('mute too', 'failure', { task: 'modes', says: [] }),
     );
     await base.run(['agentracer_reward', { method: 'aegis_reward', params: { coef } }]);
-    const near = answer<number>('agentracer_reward', {
-      format_ok: true,
-      pred_step: 4,
-      true_step: 5,
-      pred_agent: 'coder',
-      true_agent: 'coder',
-    });
     const none = [null, 'no_truth'] as const;
     await expectSaid(base, 'scores', 'agentracer_reward', {
-      'e/near': [near, null],
+      // One step off with σ = 1, and the agent is right.
+      'e/near': [0.5 * Math.exp(-0.5) + 0.5, null],
       'e/bad': [0, 'bad_format'],
       'e/mute': [null, 'no_diagnosis'],
       'e/pairs': none,
@@ -550,17 +471,9 @@ describe('blame that the judge computes from what is stored', () => {
       'e/untold': none,
       'e/mute too': none,
     });
-    const gold = [
-      ['s', 'FM-1.1'],
-      ['v', 'FM-3.3'],
-    ];
-    const pred = [
-      ['s', 'FM-1.1'],
-      ['v', 'FM-2.3'],
-      ['w', 'FM-2.1'],
-    ];
     await expectSaid(base, 'scores', 'aegis_reward', {
-      'e/pairs': [answer<number>('aegis_reward', { malformed: false, gold, pred, coef }), null],
+      // A bonus, a pair, an agent and a false alarm, over two pairs and the bonus.
+      'e/pairs': [(0.1 + 1 + 0.5 - 0.2) / (2 * 1 + 0.1), null],
       'e/prose': [coef.malformed, 'bad_format'],
       'e/mute too': [null, 'no_diagnosis'],
       'e/near': none,

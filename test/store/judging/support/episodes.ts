@@ -23,6 +23,10 @@ export type Call = {
 };
 export type Play = {
   readonly group?: string | undefined;
+  /** One of its own for each group, or each episode without a group, where none is named; null for an episode without a task. */
+  readonly task?: string | null | undefined;
+  readonly team?: string | undefined;
+  readonly answer?: string | undefined;
   readonly env?: string | undefined;
   readonly parent?: string | undefined;
   readonly reward?: number | null | undefined;
@@ -68,7 +72,8 @@ export function played(id: string, play: Play): Event[] {
       'episode.started',
       {
         episode_id: id,
-        task_id: `task of ${play.group ?? id}`,
+        task_id: play.task === undefined ? `task of ${play.group ?? id}` : play.task,
+        team_id: play.team ?? null,
         group_id: play.group ?? null,
         env_id: play.env ?? null,
         parent_episode_id: play.parent ?? null,
@@ -117,7 +122,11 @@ export function played(id: string, play: Play): Event[] {
       event('decision.made', { episode_id: id, kind: 'speakers', decision, turn: Number(turn) }),
     ),
     ...(play.reward === undefined || play.reward === null ? [] : [say(id, { kind: 'episode' }, 'reward', play.reward)]),
-    event('episode.finished', { episode_id: id, outcome: play.outcome ?? 'unknown' }, { time: at(20) }),
+    event(
+      'episode.finished',
+      { episode_id: id, outcome: play.outcome ?? 'unknown', answer: play.answer ?? null },
+      { time: at(20) },
+    ),
   ];
 }
 
