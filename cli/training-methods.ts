@@ -247,5 +247,10 @@ function planOf(flags: Flags, problems: readonly string[]): Plan {
 
 function requireUnit(unit: string): void {
   if (unit === 'step' || unit === 'group') return;
-  throw new TroupeError('usage', `The dataset's unit is ${unit}; this training takes datasets of unit step or group.`);
+  const hint = unit === 'pair' ? 'Train on pairs with: troupe train preference' : null;
+  throw new TroupeError('usage', `The dataset's unit is ${unit}; this training takes datasets of unit step or group.`, {
+    expected: 'unit step or group',
+    got: unit,
+    ...(hint ? { hint } : {}),
+  });
 }

@@ -125,6 +125,9 @@ const stepsNamed = (id: string) => {
     .where('s.candidate', '=', candidate);
 };
 
+/** Rows of datasets (alias `r`): of a pair both parts, `train` and `train.rejected`, are one row. */
+const ROWS = sql<number>`count(distinct (r.dataset_id, split_part(r.split, '.', 1), r.row)) filter (where r.row is not null)`;
+
 const count = <T extends string>(of: ReturnType<typeof sql<number>>, name: T) => sql<number>`${of}::integer`.as(name);
 
 async function generatedBy(db: Session, checkpoint: string): Promise<{ episodes: number; steps: number }> {
@@ -191,7 +194,7 @@ const SOURCES: Relations = {
         .innerJoin('facts.calls as c', (on) =>
           on.onRef('c.episode_id', '=', 'r.episode_id').onRef('c.call_id', '=', 'r.call_id'),
         )
-        .select(['c.checkpoint_id', count(sql`count(*)`, 'rows'), count(sql`count(distinct r.episode_id)`, 'episodes')])
+        .select(['c.checkpoint_id', count(ROWS, 'rows'), count(sql`count(distinct r.episode_id)`, 'episodes')])
         .where('r.dataset_id', '=', id)
         .where('c.checkpoint_id', 'is not', null)
         .groupBy('c.checkpoint_id')
@@ -224,11 +227,7 @@ const SOURCES: Relations = {
           (on) => on.onTrue(),
         )
         .leftJoin('facts.dataset_rows as r', 'r.dataset_id', 'd.dataset_id')
-        .select([
-          'd.dataset_id',
-          count(sql`count(r.row)`, 'rows'),
-          count(sql`count(distinct r.episode_id)`, 'episodes'),
-        ])
+        .select(['d.dataset_id', count(ROWS, 'rows'), count(sql`count(distinct r.episode_id)`, 'episodes')])
         .where('c.checkpoint_id', '=', id)
         .groupBy('d.dataset_id')
         .orderBy('d.dataset_id'),
@@ -255,7 +254,7 @@ async function datasetsWith(
   const found = await rowsOf(
     db,
     rows(datasetRows())
-      .select(['r.dataset_id', count(sql`count(*)`, 'rows'), count(sql`count(distinct r.episode_id)`, 'episodes')])
+      .select(['r.dataset_id', count(ROWS, 'rows'), count(sql`count(distinct r.episode_id)`, 'episodes')])
       .groupBy('r.dataset_id')
       .orderBy(sql`(select frozen_at from facts.datasets d where d.dataset_id = r.dataset_id)`)
       .orderBy('r.dataset_id'),

@@ -1,5 +1,6 @@
 /** The data card of a folder of rows: what Hugging Face datasets reads at its head, and what people read below it. */
 import { stringify } from 'yaml';
+import type { Unit } from './columns.ts';
 import type { LayoutSplit } from './layouts/layout.ts';
 import type { FunnelStage, Manifest } from './manifest.ts';
 
@@ -33,6 +34,14 @@ export function cardText(manifest: Manifest, files: readonly CardFile[], section
   ].join('\n\n')}\n`;
 }
 
+const ROW: Readonly<Record<Unit, string>> = {
+  step: 'one answer of a model with everything before it',
+  group: 'one answer of a model with everything before it',
+  episode: 'a whole episode',
+  pair: 'a preferred and a rejected answer to the same messages',
+  triplet: 'a query with the team that played it',
+};
+
 /** The card of a frozen dataset: Parquet is read where there is some, else Arrow. */
 export function frozenCard(manifest: Manifest): string {
   const { recipe, columns, rows } = manifest;
@@ -42,9 +51,8 @@ export function frozenCard(manifest: Manifest): string {
     name: `${split}.${ending}`,
     rows: count,
   }));
-  const row = recipe.unit === 'episode' ? 'a whole episode' : 'one answer of a model with everything before it';
   return cardText(manifest, files, [
-    `A row is ${row}. Lists of messages are JSON text here; \`troupe dataset export\` writes them for trainers.`,
+    `A row is ${ROW[recipe.unit]}. Lists of messages are JSON text here; \`troupe dataset export\` writes them for trainers.`,
     `Columns: ${columns.map(({ name }) => code(name)).join(', ')}.`,
   ]);
 }

@@ -4,7 +4,10 @@
  */
 import { fieldSql } from '../select.ts';
 
-export type Unit = 'step' | 'episode' | 'group';
+export type Unit = 'step' | 'episode' | 'group' | 'pair' | 'triplet';
+
+/** Units whose rows are whole episodes. */
+export const isWhole = (unit: Unit): boolean => unit === 'episode' || unit === 'triplet';
 
 /** What COPY sends and what Arrow gets: `mask` is smallint[] on the wire and list<int8> in the file. */
 export type ColumnKind =
@@ -101,8 +104,65 @@ const EPISODE: readonly Column[] = [
   { name: 'steps', kind: 'text', sql: STEP_JSON },
 ];
 
+/** The answer of a step (alias `s`) as a list of one message, JSON text; null where only tokens are known. */
+const ANSWER = (s: string) =>
+  `case when json_typeof(${s}.content) = 'array' then '[{"role":"assistant","content":' || ${s}.content::text || '}]'
+      when ${s}.text is not null then '[{"role":"assistant","content":' || to_json(${s}.text)::text || '}]' end`;
+
+/**
+ * Two answers to what one call (alias `c`) was asked. Aliases: `b` and `w` are the preferred and the rejected answer with its episode,
+ * role and worth, `bs` and `ws` their steps, `p` the pair.
+ */
+const PAIR: readonly Column[] = [
+  { name: 'task_id', kind: 'text', sql: 'b.task_id' },
+  { name: 'episode_id', kind: 'text', sql: 'b.episode_id' },
+  { name: 'group_id', kind: 'text', sql: 'b.group_id' },
+  { name: 'call_id', kind: 'text', sql: 'b.call_id' },
+  { name: 'candidate', kind: 'int4', sql: 'b.candidate' },
+  { name: 'step_id', kind: 'text', sql: "b.call_id || '/' || b.candidate" },
+  { name: 'agent', kind: 'text', sql: 'b.agent' },
+  { name: 'role', kind: 'text', sql: 'b.role' },
+  { name: 'rejected_episode_id', kind: 'text', sql: 'w.episode_id' },
+  { name: 'rejected_step_id', kind: 'text', sql: "w.call_id || '/' || w.candidate" },
+  { name: 'prompt', kind: 'text', sql: PROMPT },
+  { name: 'prompt_token_ids', kind: 'int4[]', sql: 'c.prompt_token_ids' },
+  { name: 'system', kind: 'text', sql: 'a.system_instructions' },
+  { name: 'tools', kind: 'text', sql: TOOLS },
+  { name: 'chosen', kind: 'text', sql: ANSWER('bs') },
+  { name: 'rejected', kind: 'text', sql: ANSWER('ws') },
+  { name: 'chosen_token_ids', kind: 'int4[]', sql: 'bs.token_ids' },
+  { name: 'chosen_loss_mask', kind: 'mask', sql: 'bs.loss_mask' },
+  { name: 'rejected_token_ids', kind: 'int4[]', sql: 'ws.token_ids' },
+  { name: 'rejected_loss_mask', kind: 'mask', sql: 'ws.loss_mask' },
+  { name: 'ground_truth', kind: 'text', sql: 't.ground_truth::text' },
+  { name: 'chosen_value', kind: 'float8', sql: 'p.chosen_value' },
+  { name: 'rejected_value', kind: 'float8', sql: 'p.rejected_value' },
+  { name: 'margin', kind: 'float8', sql: 'p.chosen_value - p.rejected_value' },
+];
+
+/** The answer in which a model wrote the team: the step that a file of role `code` belongs to. */
+const WRITTEN = `(select y.text from facts.artifacts f join facts.steps y on y.episode_id = f.episode_id and y.call_id || '/' || y.candidate = f.target ->> 'id'
+      where f.key = ${keyOf('e')} and f.role = 'code' and f.target ->> 'kind' = 'step' and y.episode_id = e.episode_id order by f.artifact_id limit 1)`;
+
+/** The team as it was defined; else its members in this episode. JSON text without what is unknown; null where neither is known. */
+const TEAM = `coalesce(
+      (select json_strip_nulls(json_build_object('name', m.name, 'version', m.team_version, 'agents', m.agents, 'edges', m.edges))::text
+        from facts.teams m where m.team_id = e.team_id and (m.agents is not null or m.edges is not null)),
+      (select json_strip_nulls(json_build_object('agents', json_agg(json_build_object('agent_id', g.agent_id, 'name', g.name, 'role', g.role,
+          'parent_agent_id', g.parent_agent_id, 'model', g.model, 'policy', g.policy, 'prompt', g.system_instructions, 'tools', g.tools) order by g.agent_id)))::text
+        from facts.agents g where g.episode_id = e.episode_id having count(*) > 0))`;
+
+const TRIPLET: readonly Column[] = [
+  ...EPISODE.filter(({ name }) => name !== 'messages' && name !== 'steps'),
+  { name: 'query', kind: 'text', sql: '(select q.query from facts.tasks q where q.task_id = e.task_id)' },
+  { name: 'written', kind: 'text', sql: WRITTEN },
+  { name: 'team', kind: 'text', sql: TEAM },
+];
+
 export const COLUMNS: Readonly<Record<Unit, readonly Column[]>> = {
   step: STEP,
   group: [{ name: 'group_index', kind: 'int4', sql: 'group_index' }, ...STEP],
   episode: EPISODE,
+  pair: PAIR,
+  triplet: TRIPLET,
 };

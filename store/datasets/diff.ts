@@ -1,4 +1,4 @@
-/** What two datasets differ in, by row: a row is known by its episode and step, its content by its hash. */
+/** What two datasets differ in, by row: a row is known by its episode and its steps, its content by its hash. */
 import { canonicalJson } from '../../ingest/json.ts';
 import type { Lineage } from './lineage.ts';
 import type { OpenedDataset } from './read.ts';
@@ -38,7 +38,8 @@ export function datasetDiff(before: OpenedDataset, after: OpenedDataset): Datase
   };
 }
 
-const keyText = (line: Lineage): string => JSON.stringify([line.episode_id, line.step_id]);
+const keyText = ({ episode_id, step_id, with: others = [] }: Lineage): string =>
+  JSON.stringify([episode_id, step_id, ...others.map((other) => [other.episode_id, other.step_id])]);
 const keyOf = ({ episode_id, step_id, split }: Lineage): RowKey => ({ episode_id, step_id, split });
 
 function fieldsThatDiffer(a: object, b: object): readonly string[] {

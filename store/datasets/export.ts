@@ -9,7 +9,7 @@ import { LAYOUTS } from './layouts/catalogue.ts';
 import { type Counted, counter } from './layouts/counter.ts';
 import { countNotHeld } from './layouts/held.ts';
 import type { Layout, LayoutFile } from './layouts/layout.ts';
-import { turnsOf } from './layouts/turn.ts';
+import { NEEDED, turnsOf } from './layouts/turn.ts';
 import { parquetOf } from './parquet.ts';
 import { draftAt, draftPath, type FileFacts, writeError } from './publish.ts';
 import type { OpenedDataset } from './read.ts';
@@ -86,7 +86,16 @@ export async function exportDataset(dataset: OpenedDataset, layout: Layout, out:
 function filesIn(dataset: OpenedDataset, layout: Layout) {
   const { unit, columns } = dataset.manifest.recipe;
   const [leftOut, notHeld] = [counter(), counter()];
-  const needed = unit === 'episode' ? ['messages', 'steps'] : ['prompt', 'text', 'content'];
+  const refused = layout.refuses?.[unit];
+  if (refused !== undefined) {
+    const fitting = LAYOUTS.filter(({ refuses }) => refuses?.[unit] === undefined).map(({ name }) => name);
+    throw new TroupeError('usage', `Layout ${layout.name} takes no dataset of unit ${unit}: ${refused}.`, {
+      field: '--layout',
+      expected: `one of ${fitting.join(', ')}`,
+      got: layout.name,
+    });
+  }
+  const needed = NEEDED[unit];
   const missing = needed.filter((column) => !columns.includes(column));
   if (missing.length > 0) {
     throw new TroupeError(

@@ -16,8 +16,9 @@ import type { Filter } from '../select.ts';
 import { arrowStream, copyToArrow, readArrow } from './arrow.ts';
 import { frozenCard } from './card.ts';
 import { chooseMethod, judgedMethods } from './chosen-methods.ts';
+import { isWhole } from './columns.ts';
 import { jsonLines } from './jsonl.ts';
-import { type RowTrail, rowTrail } from './lineage.ts';
+import { type RowTrail, rowTrail, stepsOfRow } from './lineage.ts';
 import {
   type CompactRows,
   datasetDraft,
@@ -27,6 +28,7 @@ import {
   manifestText,
   type Positions,
 } from './manifest.ts';
+import { pairRowsQuery } from './pair-query.ts';
 import { parquetOf } from './parquet.ts';
 import { type Draft, draftAt, draftPath, type FileSink, sweepDrafts, writeError } from './publish.ts';
 import {
@@ -46,7 +48,7 @@ import {
   stagesOf,
 } from './query.ts';
 import { openDataset } from './read.ts';
-import { parseRecipe, type Recipe } from './recipe.ts';
+import { type Pairs, parseRecipe, type Recipe } from './recipe.ts';
 
 export type FreezeOptions = {
   /** Folder that holds all datasets; the new one becomes `<directory>/<dataset_id>`. */
@@ -140,9 +142,10 @@ async function readInto(draft: Draft, tx: Session, written: Recipe, options: Fre
   for (const split of splitsOf(recipe)) {
     const sink = await draft.file(`${split}.arrow`);
     const trail = rowTrail(split, recipe.unit);
-    const source = tx.copyOut(`copy (${rowsQuery(recipe, methods, chosen, split)}) to stdout (format binary)`);
+    const rowsIn = recipe.unit === 'pair' ? pairRowsQuery : rowsQuery;
+    const source = tx.copyOut(`copy (${rowsIn(recipe, methods, chosen, split)}) to stdout (format binary)`);
     const rows = await copyToArrow(source, columns, (bytes) => sink.write(bytes), {
-      extra: LINEAGE.length,
+      extra: LINEAGE.length * stepsOfRow(recipe.unit),
       onRow: trail.add,
     });
     content.update(canonicalJson([split, rows])).update(trail.digest());
@@ -164,7 +167,7 @@ async function readInto(draft: Draft, tx: Session, written: Recipe, options: Fre
     funnel: [...funnel, ...limited(recipe, funnel, trails)],
     files: [],
   };
-  const rows = Object.fromEntries(trails.map((trail) => [trail.split, trail.compact()]));
+  const rows = Object.assign({}, ...trails.map((trail) => trail.compact())) as CompactRows;
   return { manifest, rows, sinks, trails, warnings };
 }
 
@@ -243,10 +246,13 @@ async function countStages(
   });
 }
 
-/** The last line of the funnel, where a limit cut rows off. */
+/** The last line of the funnel: the pairs that the steps made, or where a limit cut rows off. */
 function limited(recipe: Recipe, funnel: readonly FunnelStage[], trails: readonly RowTrail[]): readonly FunnelStage[] {
-  if (recipe.limit === null || recipe.unit === 'episode') return [];
   const after = trails.reduce((sum, trail) => sum + trail.count(), 0);
+  const most = recipe.limit === null ? '' : `, limit ${recipe.limit}`;
+  if (recipe.pairs)
+    return [{ name: `${pairsText(recipe.pairs)}${most}`, of: 'pairs', before: null, after, dropped: [] }];
+  if (recipe.limit === null || isWhole(recipe.unit)) return [];
   return [
     {
       name: `limit ${recipe.limit}${recipe.unit === 'group' ? ' groups' : ''}`,
@@ -256,6 +262,13 @@ function limited(recipe: Recipe, funnel: readonly FunnelStage[], trails: readonl
       dropped: [],
     },
   ];
+}
+
+function pairsText({ from, margin, threshold }: Pairs): string {
+  if (from === 'corrections') return 'a right step and the wrong one that it corrected';
+  const where = from === 'group' ? 'of one group' : 'under one parent step';
+  const which = threshold === null ? 'the best and the worst answer' : `each answer above ${threshold} and each other`;
+  return `${which} to the same messages ${where}${margin > 0 ? `, ${margin} apart` : ''}`;
 }
 
 async function publish(draft: Draft, parent: string, read: Read): Promise<Frozen> {

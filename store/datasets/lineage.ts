@@ -1,8 +1,11 @@
 /** The trail of a split's rows: which step each is, which events made it, and the hash of its content, so that changes can be named. */
 import { createHash } from 'node:crypto';
-import type { Unit } from './columns.ts';
-import type { CompactRow } from './manifest.ts';
+import { isWhole, type Unit } from './columns.ts';
+import type { CompactRows } from './manifest.ts';
 import type { SplitName } from './query.ts';
+
+/** A step of a row, or its episode; `events` as in a line. */
+export type RowStep = Pick<Lineage, 'episode_id' | 'call_id' | 'candidate' | 'step_id' | 'events'>;
 
 /** One line of `rows.jsonl`. `events` are the ids of the events that asked for and answered the call, or that began and ended the episode. */
 export type Lineage = {
@@ -13,6 +16,8 @@ export type Lineage = {
   readonly candidate: number | null;
   readonly step_id: string | null;
   readonly events: readonly string[];
+  /** Further steps of the row: the rejected answer of a pair. */
+  readonly with?: readonly RowStep[];
   /** Over the row's columns as PostgreSQL's binary COPY gives them: for each its length (-1 for null) and bytes. */
   readonly sha256: string;
 };
@@ -24,37 +29,55 @@ export type RowTrail = {
   /** SHA-256 over the hashes of the rows in order. */
   readonly digest: () => Buffer;
   readonly lines: () => Buffer;
-  readonly compact: () => readonly CompactRow[];
+  /** By the name of the split; the rejected answers of pairs by `SPLIT.rejected`, in the same order. */
+  readonly compact: () => CompactRows;
 };
 
-/** An empty trail; rows come in order, with the columns of `LINEAGE` as extra. */
+/** Columns of `LINEAGE`. */
+const WIDTH = 5;
+
+/** How many steps a row is made of. */
+export const stepsOfRow = (unit: Unit): number => (unit === 'pair' ? 2 : 1);
+
+function stepsIn(extra: readonly (string | null)[]): readonly [RowStep, ...RowStep[]] {
+  const steps: RowStep[] = [];
+  for (let at = 0; at < extra.length; at += WIDTH) {
+    const [episode, call, candidateText, first, second] = extra.slice(at, at + WIDTH);
+    const candidate = candidateText === null ? null : Number(candidateText);
+    steps.push({
+      episode_id: episode!,
+      call_id: call!,
+      candidate,
+      step_id: call === null ? null : `${call}/${candidate}`,
+      events: [first, second].filter((id) => id !== null) as string[],
+    });
+  }
+  return steps as [RowStep, ...RowStep[]];
+}
+
+/** An empty trail; rows come in order, with the columns of `LINEAGE` as extra, once for each step of the row. */
 export function rowTrail(split: SplitName, unit: Unit): RowTrail {
   const hash = createHash('sha256');
   const lines: string[] = [];
-  const compact: [string, string | null, (number | null)[]][] = [];
+  const parts = unit === 'pair' ? [split, `${split}.rejected`] : [split];
+  const compact = parts.map((): [string, string | null, (number | null)[]][] => []);
   return {
     split,
-    add(sha256, [episode, call, candidateText, first, second]) {
+    add(sha256, extra) {
       hash.update(sha256);
-      const candidate = candidateText === null ? null : Number(candidateText);
-      const last = compact.at(-1);
-      if (unit !== 'episode' && last && last[0] === episode && last[1] === call) last[2].push(candidate);
-      else compact.push([episode!, call!, [candidate]]);
-      const line: Lineage = {
-        split,
-        row: lines.length,
-        episode_id: episode!,
-        call_id: call!,
-        candidate,
-        step_id: call === null ? null : `${call}/${candidate}`,
-        events: [first, second].filter((id) => id !== null) as string[],
-        sha256: sha256.toString('hex'),
-      };
+      const [step, ...others] = stepsIn(extra);
+      for (const [i, { episode_id, call_id, candidate }] of [step, ...others].entries()) {
+        const last = compact[i]!.at(-1);
+        if (!isWhole(unit) && last && last[0] === episode_id && last[1] === call_id) last[2].push(candidate);
+        else compact[i]!.push([episode_id, call_id, [candidate]]);
+      }
+      const more = others.length > 0 ? { with: others } : {};
+      const line: Lineage = { split, row: lines.length, ...step, ...more, sha256: sha256.toString('hex') };
       lines.push(`${JSON.stringify(line)}\n`);
     },
     count: () => lines.length,
     digest: () => hash.copy().digest(),
     lines: () => Buffer.from(lines.join('')),
-    compact: () => compact,
+    compact: () => Object.fromEntries(parts.map((part, i) => [part, compact[i]!])),
   };
 }

@@ -12,7 +12,7 @@ export type Positions = Readonly<Record<string, Readonly<Record<string, number>>
 /** What one condition did. `before` is null where counting would have meant reading what an index let us skip. */
 export type FunnelStage = {
   readonly name: string;
-  readonly of: 'episodes' | 'steps';
+  readonly of: 'episodes' | 'steps' | 'pairs';
   readonly before: number | null;
   readonly after: number;
   /** Up to three ids of what was dropped here; the first by id. */
@@ -40,7 +40,10 @@ export type Manifest = {
   readonly files: readonly FileFacts[];
 };
 
-/** A dataset's rows by split, each entry the candidates of one call: `[episode_id, call_id, [candidate, …]]`, in row order; for whole episodes `[episode_id, null, [null]]`. */
+/**
+ * A dataset's rows by split, each entry the candidates of one call: `[episode_id, call_id, [candidate, …]]`, in row order; for whole episodes
+ * `[episode_id, null, [null]]`. Of pairs the preferred answers stand under the split and the rejected ones under `SPLIT.rejected`.
+ */
 export type CompactRows = Readonly<Record<string, readonly CompactRow[]>>;
 export type CompactRow = readonly [episodeId: string, callId: string | null, candidates: readonly (number | null)[]];
 

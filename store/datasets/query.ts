@@ -18,7 +18,7 @@ import {
 import { filterText } from '../filter-text.ts';
 import { comparisonsOf, type Filter, fieldSql, looksAtTask, lowerFilter, splitFilter } from '../select.ts';
 import type { ChosenMethod } from './chosen-methods.ts';
-import { COLUMNS, type Column, PROMPT } from './columns.ts';
+import { COLUMNS, type Column, isWhole, PROMPT } from './columns.ts';
 import type { Recipe, Split } from './recipe.ts';
 
 /** The methods a recipe names, found in the tables. */
@@ -33,15 +33,15 @@ export type Stage = { readonly name: string; readonly sql: RawBuilder<SqlBool> }
 
 /** Which tables are joined, under which names, depends on the recipe: what is selected of them is checked by its columns alone. */
 type Tables = Record<string, Record<string, unknown>>;
-type Rows = SelectQueryBuilder<Tables, string, object>;
-const tables = query as unknown as Kysely<Tables>;
+export type Rows = SelectQueryBuilder<Tables, string, object>;
+export const tables = query as unknown as Kysely<Tables>;
 
 /** Above this many ids the condition is repeated instead of the ids listed; so few are always listed. */
 const LISTED_IDS = 20_000;
 const FEW_IDS = 1000;
 
-const STEP_ID = sql.raw<string>(fieldSql('step_id'));
-const andAll = (conditions: readonly Expression<SqlBool>[]): RawBuilder<SqlBool> =>
+export const STEP_ID = sql.raw<string>(fieldSql('step_id'));
+export const andAll = (conditions: readonly Expression<SqlBool>[]): RawBuilder<SqlBool> =>
   conditions.length === 0
     ? sql`true`
     : sql.join(
@@ -163,7 +163,7 @@ const beginning = ({ ids }: Chosen): Kysely<Tables> =>
  * 2,688 of 53,760 steps took 1.3 s, because all steps were read first. Judgements are looked up by episode and hashed, which is
  * three times as fast as a lookup for each step. A verdict on the step itself goes before one on its episode; so does a reward.
  */
-function joins(recipe: Recipe, used: MethodsUsed, chosen: Chosen, extra: 'conditions' | 'values'): Rows {
+export function joins(recipe: Recipe, used: MethodsUsed, chosen: Chosen, extra: 'conditions' | 'values'): Rows {
   const listed = chosen.ids !== null;
   const { step } = splitFilter(recipe.where);
   const whole = (table: string, alias: string): Rows =>
@@ -202,7 +202,7 @@ function joins(recipe: Recipe, used: MethodsUsed, chosen: Chosen, extra: 'condit
     const lookedUp = tables.selectFrom('chosen').crossJoinLateral(fenced(own, 'j')).selectAll('j');
     return rows.leftJoin(fenced(lookedUp, alias), (join) => join.on(on));
   };
-  const prompted = extra === 'values' && recipe.columns.includes('prompt');
+  const prompted = extra === 'values' && (recipe.unit === 'pair' || recipe.columns.includes('prompt'));
   const prompt = prompted ? sql.raw(PROMPT) : null;
   const onEpisode = sql.raw<SqlBool>(`a.episode_id = c.episode_id and a.agent_id = ${fieldSql('agent_id')}`);
   const onTask = sql<SqlBool>`t.task_id = e.task_id`;
@@ -214,7 +214,7 @@ function joins(recipe: Recipe, used: MethodsUsed, chosen: Chosen, extra: 'condit
   rows = joined(rows, 'join', 'calls', 'c', sql`c.episode_id = e.episode_id`, prompt);
   rows = joined(rows, 'left join', 'agents', 'a', onEpisode);
   rows = joined(rows, 'join', 'steps', 's', sql`s.episode_id = c.episode_id and s.call_id = c.call_id`);
-  const known = extra === 'values' && recipe.columns.includes('ground_truth');
+  const known = extra === 'values' && recipe.unit !== 'pair' && recipe.columns.includes('ground_truth');
   if (known || step.some(looksAtTask) || (!listed && episodeCondition(recipe).task))
     rows = joined(rows, 'left join', 'tasks', 't', onTask);
   for (const [i, method] of used.verdicts.entries()) {
@@ -253,7 +253,7 @@ export function funnelQuery(
 }
 
 /** A task is in the split in whose share its hash falls; an episode without a task stands for itself. */
-function splitCondition(split: Split, name: SplitName): RawBuilder<SqlBool> {
+export function splitCondition(split: Split, name: SplitName): RawBuilder<SqlBool> {
   const seed = escapeText(`${split.seed}/`);
   const hash = sql`sha256(convert_to(${seed} || coalesce('t/' || e.task_id, 'e/' || e.episode_id), 'UTF8'))`;
   const bits = sql`(('x' || left(encode(${hash}, 'hex'), 8))::bit(32)::bigint & 4294967295)`;
@@ -279,14 +279,14 @@ export const splitsOf = ({ split }: Recipe): readonly SplitName[] =>
 
 const AT = 'coalesce(c.requested_at, c.completed_at)';
 /** Inside an episode: as its source counts, else by turn and time, and at last by key. */
-const IN_EPISODE = [
+export const IN_EPISODE = [
   `${fieldSql('seq')} nulls last`,
   `${fieldSql('turn')} nulls last`,
   `${AT} nulls last`,
   's.call_id',
   's.candidate',
 ];
-const EPISODES = {
+export const EPISODES = {
   recorded: ['e.started_at nulls last', 'e.episode_id'],
   m1: ['e.task_id nulls last', 'e.attempt nulls last', 'e.started_at nulls last', 'e.episode_id'],
 } as const;
@@ -295,7 +295,7 @@ const GROUP = `case when e.group_id is null then 'c/' || e.episode_id || '/' || 
 const GROUP_ORDER = ['e.task_id nulls last', GROUP];
 
 /** Text columns behind the dataset's own, for lineage: ids of the row and of the events that made it (a version is `time|id`). */
-const eventOf = (version: string) => `split_part(substr(${version}, strpos(${version}, '|') + 1), E'\\x01', 1)`;
+export const eventOf = (version: string) => `split_part(substr(${version}, strpos(${version}, '|') + 1), E'\\x01', 1)`;
 export const LINEAGE = ['episode_id', 'call_id', 'candidate', 'requested', 'completed'] as const;
 const LINEAGE_SQL = {
   step: ['e.episode_id', 's.call_id', 's.candidate::text', eventOf('c.requested_version'), eventOf('s.version')],
@@ -306,15 +306,20 @@ const LINEAGE_SQL = {
 export const columnsOf = (recipe: Recipe): readonly Column[] =>
   recipe.columns.map((name) => COLUMNS[recipe.unit].find((column) => column.name === name)!);
 
-const ordered = (rows: Rows, order: readonly string[]): Rows =>
+export const ordered = (rows: Rows, order: readonly string[]): Rows =>
   order.reduce((sorted, term) => sorted.orderBy(sql.raw(term)), rows);
 
-/** The rows of one split in order, as text for COPY: the columns of the recipe, then those of `LINEAGE`. */
+/** What the methods that a recipe names say of a step. */
+export const judgedValues = (used: MethodsUsed) => ({
+  reward: used.reward ? 'case when rs.step_id is null then re.value else rs.value end' : 'e.reward',
+  advantage: used.credit ? 'k.value' : 'null::float8',
+  reason: used.credit ? 'k.reason' : 'null::text',
+});
+
+/** The rows of one split in order, for units other than pairs, as text for COPY: the columns of the recipe, then those of `LINEAGE`. */
 export function rowsQuery(recipe: Recipe, used: MethodsUsed, chosen: Chosen, split: SplitName): string {
   const values = {
-    reward: used.reward ? 'case when rs.step_id is null then re.value else rs.value end' : 'e.reward',
-    advantage: used.credit ? 'k.value' : 'null::float8',
-    reason: used.credit ? 'k.reason' : 'null::text',
+    ...judgedValues(used),
     group_index: `(dense_rank() over (order by ${GROUP_ORDER.join(', ')}) - 1)::integer`,
   };
   const sqlOf = ({ sql }: Column) => values[sql as keyof typeof values] ?? sql;
@@ -323,7 +328,7 @@ export function rowsQuery(recipe: Recipe, used: MethodsUsed, chosen: Chosen, spl
   const columns = columnsOf(recipe);
   const order = [...EPISODES[recipe.order], ...IN_EPISODE];
 
-  if (recipe.unit === 'episode') {
+  if (isWhole(recipe.unit)) {
     const truth = recipe.columns.includes('ground_truth') ? [sql.raw(TRUTH)] : [];
     const grouped = (rows: Rows): Rows => ordered(rows.groupBy([...EPISODE_COLUMNS, ...truth]), EPISODES[recipe.order]);
     const steps = (text: string) => {

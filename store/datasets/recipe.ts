@@ -56,7 +56,31 @@ export const recipeSchema = Type.Object(
         ),
       ),
     ),
-    unit: Type.Optional(Type.Enum(['step', 'episode', 'group'])),
+    unit: Type.Optional(Type.Enum(['step', 'episode', 'group', 'pair', 'triplet'])),
+    pairs: nullable(
+      Type.Object(
+        {
+          from: Type.Optional(
+            Type.Enum(['group', 'tree', 'corrections'], {
+              description:
+                'group: answers to the same messages in one group · tree: to the same messages under one parent step · corrections: a right step and the wrong one it corrected',
+            }),
+          ),
+          margin: Type.Optional(
+            Type.Number({
+              minimum: 0,
+              description: 'least difference in advantage, or in reward where that is unknown',
+            }),
+          ),
+          threshold: nullable(
+            Type.Number({
+              description: 'every answer worth more with every one that is not; the best with the worst if left out',
+            }),
+          ),
+        },
+        { additionalProperties: false, description: 'which answers are a pair; for unit pair alone' },
+      ),
+    ),
     roles: nullable(Type.Array(Type.String({ minLength: 1 }), { description: 'only steps of these roles' })),
     reward: nullable(MethodChoice),
     credit: nullable(MethodChoice),
@@ -98,12 +122,20 @@ export type Split =
   | { readonly held_out: number; readonly seed: string }
   | { readonly validation: number; readonly test: number; readonly seed: string };
 
-/** A recipe in canonical form: every field is there, in one spelling. */
+/** Which answers of a recipe's steps are a pair. A threshold of null takes the best and the worst. */
+export type Pairs = {
+  readonly from: 'group' | 'tree' | 'corrections';
+  readonly margin: number;
+  readonly threshold: number | null;
+};
+
+/** A recipe in canonical form: every field is there, in one spelling; a field of one unit is there for that unit alone. */
 export type Recipe = {
   readonly name: string;
   readonly where: Filter | null;
   readonly verdicts: readonly VerdictChoice[];
   readonly unit: Unit;
+  readonly pairs?: Pairs;
   readonly roles: readonly string[] | null;
   readonly reward: MethodChoice | null;
   readonly credit: MethodChoice | null;
@@ -170,6 +202,7 @@ export function parseRecipe(value: unknown): Recipe {
       keep: verdict.keep ?? true,
     })),
     unit,
+    ...pairsOf(unit, input.pairs ?? null),
     roles: input.roles ? [...new Set(input.roles)].sort() : null,
     reward: input.reward ? choiceOf(input.reward, 'reward') : null,
     credit: input.credit ? choiceOf(input.credit, 'credit') : null,
@@ -196,6 +229,25 @@ function refuseExports(layout: unknown): void {
       got: got(found),
     },
   );
+}
+
+function pairsOf(unit: Unit, pairs: NonNullable<RecipeInput['pairs']> | null): { readonly pairs?: Pairs } {
+  if (unit !== 'pair') {
+    if (pairs === null) return {};
+    return invalid(`pairs is for unit pair, and the unit is ${unit}.`, {
+      field: 'pairs',
+      expected: 'unit: pair',
+      got: unit,
+    });
+  }
+  const { from = 'group', margin = 0, threshold = null } = pairs ?? {};
+  if (from === 'corrections' && (margin > 0 || threshold !== null)) {
+    invalid('pairs from corrections are right and wrong: they take no margin and no threshold.', {
+      field: 'pairs',
+      expected: 'from alone',
+    });
+  }
+  return { pairs: { from, margin, threshold } };
 }
 
 function splitOf({ held_out, validation, test, seed = 0 }: NonNullable<RecipeInput['split']>): Split {

@@ -53,22 +53,29 @@ export function preferenceRows(
 ): PreferenceRow[] {
   const rows = [...dataset.rows(split)];
   const pairs = rows.some((row) => 'chosen' in row)
-    ? rows.map((row) =>
-        preferenceLine(
-          {
-            prompt: textOrMessages(row.prompt),
-            chosen: textOrMessages(row.chosen),
-            rejected: textOrMessages(row.rejected),
-          },
-          model,
-        ),
-      )
+    ? rows.map((row) => frozenPair(row, model))
     : candidatePairs(rows as unknown as RewardedStep[], model);
   if (pairs.length > 0) return pairs;
   throw new TroupeError(
     'training_failed',
     'The dataset has no pair of answers: no rows with chosen and rejected, and no prompt whose answers differ in reward or advantage.',
   );
+}
+
+/** A row of a dataset of pairs: the tokens as they were sampled where both answers have them, else the messages. */
+function frozenPair(row: Readonly<Record<string, unknown>>, model: OpenModel): PreferenceRow {
+  const answer = (name: string) => sampled(row.prompt_token_ids, row[`${name}_token_ids`], row[`${name}_loss_mask`]);
+  const [chosen, rejected] = [answer('chosen'), answer('rejected')];
+  if (chosen && rejected) return pairOf(chosen, rejected);
+  const [prompt, good, bad] = [row.prompt, row.chosen, row.rejected].map(textOrMessages);
+  return preferenceLine({ prompt, chosen: good, rejected: bad }, model);
+}
+
+function sampled(prompt: unknown, answer: unknown, mask: unknown): TokenRow | null {
+  if (!prompt || !answer) return null;
+  const tokenIds = Array.from(answer as ArrayLike<number>);
+  const trained = mask ? Array.from(mask as ArrayLike<number>, (on) => on === 1) : tokenIds.map(() => true);
+  return { promptIds: Array.from(prompt as ArrayLike<number>), tokenIds, trained };
 }
 
 /** Datasets hold messages as JSON text. */

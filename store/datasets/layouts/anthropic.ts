@@ -1,7 +1,7 @@
 /** Anthropic messages: whole conversations with content blocks, the system prompt apart, and results of tools as the user's. */
 import { conversationsOf, countUnlearnt } from './conversations.ts';
 import type { Counter } from './counter.ts';
-import type { Layout } from './layout.ts';
+import { type Layout, LEARNS_ALL } from './layout.ts';
 import { argumentsOf, type Message } from './message.ts';
 import { chatsOf } from './turn.ts';
 
@@ -11,6 +11,7 @@ type Turn = { readonly role: 'user' | 'assistant'; readonly content: Block[] };
 export const anthropic: Layout = {
   name: 'anthropic',
   about: 'Anthropic messages: system, messages with content blocks, and tools with input_schema',
+  refuses: LEARNS_ALL,
   holds: new Set(['tool calls', 'ids of tool calls', 'tool definitions']),
   files: (splits, { leftOut, notHeld }) =>
     splits.map(({ split, turns }) => {

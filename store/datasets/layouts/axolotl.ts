@@ -1,12 +1,13 @@
 /** Axolotl, `chat_template` datasets: whole conversations, each message marked as learnt or not, and the part of its configuration. */
 import { conversationsOf } from './conversations.ts';
-import type { Layout, LayoutFile, LayoutSplit } from './layout.ts';
+import { type Layout, type LayoutFile, type LayoutSplit, LEARNS_ALL } from './layout.ts';
 import { OPENAI_HOLDS, openaiMessage } from './openai-message.ts';
 import { chatsOf } from './turn.ts';
 
 export const axolotl: Layout = {
   name: 'axolotl',
   about: 'Axolotl chat_template: messages marked as learnt or not, tools, and axolotl.yaml with its datasets',
+  refuses: LEARNS_ALL,
   holds: new Set(OPENAI_HOLDS),
   files(splits, { leftOut }) {
     const files = splits.map(({ split, turns }): LayoutFile & { kind: 'lines' } => ({

@@ -9,7 +9,7 @@ export type Conversation = {
   readonly learnt: readonly number[];
   /** The last turn. */
   readonly last: Chat;
-  readonly step_ids: readonly string[];
+  readonly step_ids: readonly (string | null)[];
 };
 
 type Open = Conversation & { readonly keys: readonly string[] };

@@ -7,6 +7,7 @@ import { chatsOf } from './turn.ts';
 export const everything: Layout = {
   name: 'everything',
   about: 'every turn with nested messages, tools, tokens, rewards and ids, for programs of your own',
+  refuses: { pair: 'its rows do not say which answers belong together; take a layout of preferences' },
   holds: new Set([
     ...TRL_HOLDS,
     ...(['tool definitions', 'token ids', 'log-probabilities', 'reward', 'advantage', 'ground truth'] as const),

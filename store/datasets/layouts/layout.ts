@@ -1,4 +1,5 @@
 /** What a layout is: rows of a dataset in, the files of somebody else's trainer out. Layouts are pure; they neither read nor write files. */
+import type { Unit } from '../columns.ts';
 import type { Shapes } from '../shape.ts';
 import type { Counter } from './counter.ts';
 import type { Held, Turn } from './turn.ts';
@@ -31,10 +32,15 @@ export type About = {
   readonly notHeld: Counter;
 };
 
+/** For layouts whose answers are all learnt. */
+export const LEARNS_ALL = { pair: 'it would teach the rejected answers; take a layout of preferences' } as const;
+
 export type Layout = {
   readonly name: string;
   /** Who reads it, and what a row is. */
   readonly about: string;
+  /** Units that it has no rows for, with the reason. A dataset of pairs has rejected answers, which nobody is to learn. */
+  readonly refuses?: Readonly<Partial<Record<Unit, string>>>;
   /** What its rows hold beside roles and text; the rest is counted as not held. */
   readonly holds: ReadonlySet<Held>;
   /** All splits at once, so that their columns are the same. */

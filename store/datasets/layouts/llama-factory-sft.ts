@@ -1,12 +1,13 @@
 /** LLaMA-Factory, supervised learning: whole conversations in the ShareGPT format; every answer is learnt. */
 import { conversationsOf, countUnlearnt } from './conversations.ts';
-import type { Layout, LayoutFile } from './layout.ts';
+import { type Layout, type LayoutFile, LEARNS_ALL } from './layout.ts';
 import { datasetInfo, NOT_IN_TURNS, sharegptOf } from './sharegpt-message.ts';
 import { chatsOf } from './turn.ts';
 
 export const llamaFactorySft: Layout = {
   name: 'llama-factory-sft',
   about: 'LLaMA-Factory SFT: ShareGPT conversations with system and tools, and dataset_info.json',
+  refuses: LEARNS_ALL,
   holds: new Set(['tool calls', 'tool definitions']),
   files(splits, { name, leftOut, notHeld }) {
     const files = splits.map(({ split, turns }): LayoutFile & { kind: 'lines' } => {

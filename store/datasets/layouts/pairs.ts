@@ -30,9 +30,9 @@ export function bestAndWorst<R>(
 export const promptKey = ({ group_id, task_id, episode_id, role, prompt }: Chat): string =>
   JSON.stringify([group_id ?? task_id ?? episode_id, role, prompt.map(messageKey)]);
 
-/** One pair for each prompt whose answers differ in advantage, or in reward where that is unknown, and in content. */
+/** The pairs of a dataset of pairs; else one for each prompt whose answers differ in advantage, or in reward where that is unknown, and in content. */
 export const pairsOf = (chats: readonly Chat[]): Pair[] =>
-  bestAndWorst(chats, promptKey, worth)
+  bestAndWorst(chats, (chat) => chat.pair?.id ?? promptKey(chat), worth)
     .map(({ best, worst }) => ({ chosen: best, rejected: worst }))
     .filter(({ chosen, rejected }) => messageKey(chosen.answer) !== messageKey(rejected.answer));
 

@@ -1,12 +1,13 @@
 /** prime-rl, supervised learning: whole conversations, in which every answer is learnt; tools and arguments are JSON text. */
 import { conversationsOf, countUnlearnt } from './conversations.ts';
-import type { Layout } from './layout.ts';
+import { type Layout, LEARNS_ALL } from './layout.ts';
 import { OPENAI_HOLDS, openaiMessage } from './openai-message.ts';
 import { chatsOf } from './turn.ts';
 
 export const primeRlSft: Layout = {
   name: 'prime-rl-sft',
   about: 'prime-rl SFT: whole conversations as messages, with tools as JSON text; every answer is learnt',
+  refuses: LEARNS_ALL,
   holds: new Set(OPENAI_HOLDS),
   files: (splits, { leftOut, notHeld }) =>
     splits.map(({ split, turns }) => {

@@ -1,11 +1,12 @@
 /** TRL, SFTTrainer: conversational prompt and completion with tools. The completion is learnt. */
-import type { Layout } from './layout.ts';
+import { type Layout, LEARNS_ALL } from './layout.ts';
 import { ID_SHAPES, TRL_HOLDS, toolsShape, trlMessage, trlMessagesShape } from './trl-message.ts';
 import { chatsOf } from './turn.ts';
 
 export const trlSft: Layout = {
   name: 'trl-sft',
   about: 'TRL SFTTrainer: prompt and completion as messages, with tools; the completion is learnt',
+  refuses: LEARNS_ALL,
   holds: new Set([...TRL_HOLDS, 'tool definitions', 'step ids']),
   files(splits, { leftOut }) {
     const parts = splits.map(({ split, turns }) => ({ split, chats: chatsOf(turns, leftOut) }));

@@ -9,6 +9,10 @@ type Stepwise = { readonly prompt: string; readonly steps: readonly Chat[] };
 export const trlStepwise: Layout = {
   name: 'trl-stepwise',
   about: 'TRL stepwise supervision: what an agent was asked, its answers in an episode, and a label for each',
+  refuses: {
+    pair: 'two answers to one prompt are no steps of one answer',
+    triplet: 'a team is one answer and has no steps',
+  },
   holds: new Set(['step ids']),
   files(splits, { leftOut }) {
     const shapes = {

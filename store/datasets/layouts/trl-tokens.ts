@@ -1,5 +1,5 @@
 /** TRL, SFTTrainer with rows that are tokens already: as they were sampled, so that no template writes them anew. */
-import type { Layout } from './layout.ts';
+import { type Layout, LEARNS_ALL } from './layout.ts';
 import { ID_SHAPES, TRL_HOLDS } from './trl-message.ts';
 import type { Tokens, Turn } from './turn.ts';
 
@@ -10,6 +10,7 @@ export const trlTokens: Layout = {
   name: 'trl-tokens',
   about: 'TRL SFTTrainer: input_ids as sampled, labels -100 where nothing is learnt, logprobs of the answer',
   // The text is in the tokens, as the template of the model that sampled them wrote it.
+  refuses: LEARNS_ALL,
   holds: new Set([
     ...TRL_HOLDS,
     ...(['tool definitions', 'token ids', 'log-probabilities', 'reward', 'advantage', 'step ids'] as const),

@@ -3,8 +3,12 @@ import type { Layout } from './layout.ts';
 import { ID_SHAPES, TRL_HOLDS, toolsShape, trlMessage, trlMessagesShape } from './trl-message.ts';
 import { type Chat, chatsOf } from './turn.ts';
 
-/** An advantage above 0 is good and below 0 bad; without one a reward above 0 is good, others bad. Null where both are unknown. */
-export const isGood = ({ advantage, reward }: Pick<Chat, 'advantage' | 'reward'>): boolean | null => {
+/**
+ * The preferred answer of a pair is good and the rejected one bad. Else an advantage above 0 is good and below 0 bad; without one a reward
+ * above 0 is good, others bad. Null where both are unknown.
+ */
+export const isGood = ({ pair, advantage, reward }: Pick<Chat, 'pair' | 'advantage' | 'reward'>): boolean | null => {
+  if (pair !== null) return pair.preferred;
   if (advantage !== null) return advantage === 0 ? null : advantage > 0;
   return reward === null ? null : reward > 0;
 };

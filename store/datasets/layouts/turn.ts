@@ -16,8 +16,9 @@ export type Tokens = {
 
 export type Turn = {
   readonly episode_id: string;
-  readonly step_id: string;
-  readonly call_id: string;
+  /** Null where the answer is a team and no step. */
+  readonly step_id: string | null;
+  readonly call_id: string | null;
   readonly task_id: string | null;
   readonly group_id: string | null;
   readonly agent: string | null;
@@ -32,6 +33,8 @@ export type Turn = {
   readonly reward: number | null;
   readonly advantage: number | null;
   readonly tokens: Tokens | null;
+  /** Of a dataset of pairs: which pair, and whether this is its preferred answer. */
+  readonly pair: { readonly id: string; readonly preferred: boolean } | null;
 };
 
 /** A turn of which messages are known. */
@@ -55,16 +58,64 @@ export type Held =
 export const worth = ({ advantage, reward }: Pick<Turn, 'advantage' | 'reward'>): number | null =>
   advantage ?? reward ?? null;
 
-/** The turns of a dataset's rows in order; a row of an episode has one for each of its steps. `lost` counts what cannot be read. */
+/** The columns that messages are made from, by unit. */
+export const NEEDED: Readonly<Record<Unit, readonly string[]>> = {
+  step: ['prompt', 'text', 'content'],
+  group: ['prompt', 'text', 'content'],
+  episode: ['messages', 'steps'],
+  pair: ['prompt', 'chosen', 'rejected', 'chosen_value', 'rejected_value'],
+  triplet: ['query', 'written', 'team'],
+};
+
+/** The turns of a dataset's rows in order: of an episode one for each of its steps, of a pair two. `lost` counts what cannot be read. */
 export function turnsOf(rows: Iterable<Row>, unit: Unit, lost: Counter): Turn[] {
   const turns: Turn[] = [];
-  for (const row of rows) {
-    for (const step of unit === 'episode' ? stepsOf(row) : [row as Plain]) turns.push(turnOf(step, lost));
-  }
+  for (const row of rows) for (const step of STEPS[unit](row)) turns.push(turnOf(step, lost));
   return turns;
 }
 
 type Plain = Readonly<Record<string, unknown>>;
+
+/** What the rows of a unit are as rows of a step. */
+const STEPS: Readonly<Record<Unit, (row: Row) => readonly Plain[]>> = {
+  step: (row) => [row],
+  group: (row) => [row],
+  episode: stepsOf,
+  pair: answersOf,
+  triplet: (row) => [teamOf(row)],
+};
+
+function answersOf(row: Row): readonly Plain[] {
+  const one = (name: 'chosen' | 'rejected', of: Plain): Plain => ({
+    ...row,
+    ...of,
+    ...messageIn(row[name]),
+    reward: row[`${name}_value`],
+    token_ids: row[`${name}_token_ids`],
+    loss_mask: row[`${name}_loss_mask`],
+    pair: {
+      id: JSON.stringify([row.episode_id, row.step_id, row.rejected_episode_id, row.rejected_step_id]),
+      preferred: name === 'chosen',
+    },
+  });
+  const { rejected_episode_id: episode_id, rejected_step_id: step_id } = row;
+  return [one('chosen', {}), one('rejected', { episode_id, step_id, call_id: String(step_id).replace(/\/\d+$/u, '') })];
+}
+
+/** What the one message of an answer is, as a step has it. */
+function messageIn(value: unknown): Plain {
+  const [message] = (parsed(value) as readonly { readonly content: unknown }[] | null) ?? [];
+  return typeof message?.content === 'string' ? { text: message.content } : { content: message?.content };
+}
+
+/** The query, and as its answer the text in which the team was written, else the team's definition. */
+const teamOf = (row: Row): Plain => ({
+  ...row,
+  prompt: row.query === null ? null : [{ role: 'user', content: row.query }],
+  text: row.written ?? row.team,
+  call_id: null,
+  step_id: null,
+});
 
 /** The steps of an episode with the columns of a step; their input names messages of the episode by hash. */
 function stepsOf(row: Row): readonly Plain[] {
@@ -101,8 +152,8 @@ function turnOf(row: Plain, lost: Counter): Turn {
   const tools = restored(parsed(row.tools));
   return {
     episode_id: String(row.episode_id),
-    call_id: String(row.call_id),
-    step_id: String(row.step_id ?? `${row.call_id}/${row.candidate}`),
+    call_id: text(row.call_id),
+    step_id: text(row.step_id) ?? (row.call_id === null ? null : `${row.call_id}/${row.candidate}`),
     task_id: text(row.task_id),
     group_id: text(row.group_id),
     agent: text(row.agent),
@@ -117,6 +168,7 @@ function turnOf(row: Plain, lost: Counter): Turn {
       prompt === null || answered === null
         ? null
         : { prompt, answer: answered, logprobs: numbers(row.logprobs), mask: numbers(row.loss_mask) },
+    pair: (row.pair as Turn['pair'] | undefined) ?? null,
   };
 }
 

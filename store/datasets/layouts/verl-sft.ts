@@ -1,12 +1,13 @@
 /** verl, multi-turn supervised learning: whole conversations, in which every answer is learnt. Its columns have one type for all rows. */
 import { conversationsOf, countUnlearnt } from './conversations.ts';
-import type { Layout } from './layout.ts';
+import { type Layout, LEARNS_ALL } from './layout.ts';
 import { openaiMessage } from './openai-message.ts';
 import { chatsOf } from './turn.ts';
 
 export const verlSft: Layout = {
   name: 'verl-sft',
   about: 'verl multi-turn SFT: whole conversations as messages; every answer is learnt, arguments are text',
+  refuses: LEARNS_ALL,
   holds: new Set(['tool calls', 'ids of tool calls']),
   files(splits, { leftOut, notHeld }) {
     const parts = splits.map(({ split, turns }) => ({ split, talks: conversationsOf(chatsOf(turns, leftOut)) }));

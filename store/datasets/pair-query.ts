@@ -1,0 +1,156 @@
+/**
+ * Pairs of answers as SQL. The answers that meet the recipe are numbered in the order of its rows; which of them are pairs is decided by
+ * their key and worth alone, and only then are prompts and texts read.
+ */
+import { literalSql, type RawBuilder, type SqlBool, sql } from '../db/query.ts';
+import { fieldSql } from '../select.ts';
+import type { Column } from './columns.ts';
+import {
+  andAll,
+  type Chosen,
+  columnsOf,
+  EPISODES,
+  eventOf,
+  IN_EPISODE,
+  joins,
+  judgedValues,
+  type MethodsUsed,
+  type Rows,
+  type SplitName,
+  splitCondition,
+  stagesOf,
+  tables,
+} from './query.ts';
+import type { Pairs, Recipe } from './recipe.ts';
+
+/** What two answers must share: the messages and instructions they were given, their role, and where they were played. */
+const ASKED = `coalesce(c.prompt, c.prompt_token_ids::text)`;
+const KEYS: Readonly<Record<Pairs['from'], string>> = {
+  group: `coalesce('g/' || e.group_id, 't/' || e.task_id, 'e/' || e.episode_id)`,
+  tree: `e.episode_id || '/' || coalesce(s.parent_step_id, '')`,
+  corrections: 'e.episode_id',
+};
+
+/** Values at a distance below this are equal: sums in another order differ by less. */
+const ROUNDING = 1e-12;
+
+/** The pairs of one split in order, as text for COPY: the columns of the recipe, then twice those of `LINEAGE`, the preferred answer first. */
+export function pairRowsQuery(recipe: Recipe, used: MethodsUsed, chosen: Chosen, split: SplitName): string {
+  const { from } = recipe.pairs!;
+  const { reward, advantage } = judgedValues(used);
+  const order = [...EPISODES[recipe.order], ...IN_EPISODE];
+  const inSplit = recipe.split === null ? sql<SqlBool>`true` : splitCondition(recipe.split, split);
+  const instructions = `coalesce(a.system_instructions, '')`;
+  const key = `md5(${KEYS[from]} || E'\\x01' || ${fieldSql('role')} || E'\\x01' || ${instructions} || E'\\x01' || ${ASKED})`;
+  const answers = joins(recipe, used, chosen, 'values')
+    .where(andAll(stagesOf(recipe, used).map(({ sql: met }) => met)))
+    .select([
+      sql.raw(`row_number() over (order by ${order.join(', ')})`).as('place'),
+      sql.raw(key).as('key'),
+      sql.raw(`coalesce(${advantage}, ${reward})`).as('worth'),
+      inSplit.as('in_split'),
+      sql.raw(`md5(coalesce(s.content::text, s.text, s.token_ids::text))`).as('answer'),
+      ...['e.task_id', 'e.episode_id', 'e.group_id', 's.call_id', 's.candidate'],
+      sql.raw(fieldSql('role')).as('role'),
+      sql.raw(fieldSql('agent')).as('agent'),
+      sql.raw(fieldSql('agent_id')).as('agent_id'),
+      sql.raw(eventOf('c.requested_version')).as('requested'),
+      sql.raw(eventOf('s.version')).as('completed'),
+    ]);
+  const asked = from === 'corrections' ? 'w' : 'b';
+  const at = (table: string, alias: string, of: string, ...keys: readonly string[]) => {
+    const on = keys.map((name) => sql<SqlBool>`${sql.ref(`${alias}.${name}`)} = ${sql.ref(`${of}.${name}`)}`);
+    return tables
+      .selectFrom(`facts.${table} as ${alias}`)
+      .selectAll(alias)
+      .where(andAll(on))
+      .offset(sql.lit(0))
+      .as(alias);
+  };
+  const rows = (
+    tables
+      .with('answers', () => answers)
+      .with('pairs', (q) => pairsAmong(recipe, q as unknown as typeof tables)) as unknown as typeof tables
+  )
+    .selectFrom('pairs as p')
+    .innerJoin('answers as b', 'b.place', 'p.chosen')
+    .innerJoin('answers as w', 'w.place', 'p.rejected')
+    .innerJoinLateral(at('calls', 'c', asked, 'episode_id', 'call_id'), (join) => join.onTrue())
+    .leftJoinLateral(at('agents', 'a', asked, 'episode_id', 'agent_id'), (join) => join.onTrue())
+    .innerJoinLateral(at('steps', 'bs', 'b', 'episode_id', 'call_id', 'candidate'), (join) => join.onTrue())
+    .innerJoinLateral(at('steps', 'ws', 'w', 'episode_id', 'call_id', 'candidate'), (join) => join.onTrue())
+    .leftJoinLateral(at('tasks', 't', 'b', 'task_id'), (join) => join.onTrue()) as unknown as Rows;
+  const lineage = (of: string) =>
+    ['episode_id', 'call_id', 'candidate::text', 'requested', 'completed'].map((name) => `${of}.${name}`);
+  const selected = [...columnsOf(recipe).map(({ sql: text }: Column) => text), ...lineage('b'), ...lineage('w')];
+  const limit = recipe.limit === null ? sql<SqlBool>`true` : sql<SqlBool>`p.number <= ${sql.lit(recipe.limit)}`;
+  return literalSql(
+    rows
+      .select(selected.map((text, i) => sql.raw(text).as(`c${i}`)))
+      .where(sql<SqlBool>`b.in_split and w.in_split and ${limit}`)
+      .orderBy('p.number'),
+  );
+}
+
+/** The places of the preferred and the rejected answer of each pair, what they are worth, and the number of the pair. */
+function pairsAmong(recipe: Recipe, q: typeof tables): Rows {
+  const { from, margin, threshold } = recipe.pairs!;
+  const found = from === 'corrections' ? corrected(q) : threshold === null ? extremes(q) : across(q, threshold);
+  return tables
+    .selectFrom(found.as('f'))
+    .selectAll('f')
+    .select(sql.raw('row_number() over (order by chosen, rejected)').as('number'))
+    .where(sql<SqlBool>`chosen_value - rejected_value >= ${sql.lit(Math.max(margin - ROUNDING, ROUNDING))}`) as Rows;
+}
+
+const places = (chosen: string, rejected: string, chosenValue: string, rejectedValue: string) => [
+  sql.raw(chosen).as('chosen'),
+  sql.raw(rejected).as('rejected'),
+  sql.raw(chosenValue).as('chosen_value'),
+  sql.raw(rejectedValue).as('rejected_value'),
+];
+
+const joined = (q: typeof tables, on: RawBuilder<SqlBool>): Rows =>
+  q
+    .selectFrom('answers as x')
+    .innerJoin('answers as y', (join) => join.on(on))
+    .where(sql<SqlBool>`x.answer is distinct from y.answer`) as unknown as Rows;
+
+/** The first best and the first worst answer of each key. */
+function extremes(q: typeof tables): Rows {
+  const ends = q
+    .selectFrom('answers')
+    .select([
+      sql.raw('(array_agg(place order by worth desc, place))[1]').as('best'),
+      sql.raw('(array_agg(place order by worth, place))[1]').as('worst'),
+    ])
+    .where(sql<SqlBool>`worth is not null and key is not null`)
+    .groupBy('key');
+  return joined(q, sql<SqlBool>`true`)
+    .innerJoin(ends.as('z'), (join) => join.on(sql<SqlBool>`z.best = x.place and z.worst = y.place`))
+    .select(places('x.place', 'y.place', 'x.worth', 'y.worth')) as Rows;
+}
+
+/** Every answer of a key that is worth more than `threshold` with every one that is not. */
+const across = (q: typeof tables, threshold: number): Rows => {
+  const bound = sql.lit(threshold + ROUNDING);
+  return joined(q, sql<SqlBool>`x.key = y.key and x.worth > ${bound} and y.worth <= ${bound}`).select(
+    places('x.place', 'y.place', 'x.worth', 'y.worth'),
+  ) as Rows;
+};
+
+/** A step that is right with the wrong one that it revises, or that its own agent gave before: worth 1 and 0. */
+const corrected = (q: typeof tables): Rows => {
+  const stepOf = (alias: string) => `${alias}.call_id || '/' || ${alias}.candidate`;
+  const is = (alias: string, step: string) =>
+    sql<SqlBool>`${sql.ref(`${alias}.episode_id`)} = k.episode_id and ${sql.raw(stepOf(alias))} = ${sql.ref(`k.${step}`)}`;
+  return q
+    .selectFrom('traj.corrections as k')
+    .innerJoin('answers as x', (join) => join.on(is('x', 'step_id')))
+    .innerJoin('answers as y', (join) => join.on(is('y', 'before_step_id')))
+    .where('k.change', '=', sql.lit('corrected'))
+    .where('k.compared_with', 'in', [sql.lit('revision'), sql.lit('own')])
+    .where(sql<SqlBool>`x.answer is distinct from y.answer`)
+    .select(places('x.place', 'y.place', '1::float8', '0::float8'))
+    .distinct() as unknown as Rows;
+};
