@@ -95,6 +95,12 @@ export const SETTINGS = {
     about:
       'who plays the episodes of rollouts, by name: the command started for each episode, or workers that lease over HTTP',
   },
+  rewards: {
+    env: 'TROUPE_REWARDS',
+    fallback: null,
+    map: true,
+    about: 'where rewards come from, by name: a command, the address of a server, a model as judge, or SQL',
+  },
   engines: {
     env: 'TROUPE_ENGINES',
     fallback: null,

@@ -35,6 +35,7 @@ export const GROUPS: Readonly<Record<string, Group>> = {
     page: 'docs/rollouts.md',
     commands: {
       rollout: 'have a team play tasks, several episodes each, and record complete groups',
+      reward: 'reward recorded episodes by a program, a server, a model as judge, or SQL',
     },
   },
   Query: {
@@ -125,6 +126,7 @@ export const COMMAND_FILES: readonly CommandFile[] = [
   { names: ['erase'], load: async () => (await import('./commands/keep.ts')).keepCommands },
   { names: ['prune'], load: async () => (await import('./commands/prune.ts')).pruneCommands },
   { names: ['rollout'], load: async () => (await import('./commands/rollout.ts')).rolloutCommands },
+  { names: ['reward'], load: async () => (await import('./commands/reward.ts')).rewardCommands },
   { names: ['judge'], load: async () => (await import('./commands/judge.ts')).judgeCommands },
   { names: ['teams', 'pool'], load: async () => (await import('./commands/pool.ts')).poolCommands },
   { names: ['blame'], load: async () => (await import('./commands/blame.ts')).blameCommands },

@@ -40,6 +40,8 @@ export async function workOnRun(
     { readEngines },
     { rolloutHandlers },
     { readRunners },
+    { readScorers },
+    { postJson },
   ] = await Promise.all([
     import('../store/jobs/handlers.ts'),
     import('../trainer/jobs/handlers.ts'),
@@ -47,10 +49,12 @@ export async function workOnRun(
     import('../trainer/engines/engines.ts'),
     import('../trainer/rollouts/handler.ts'),
     import('../trainer/rollouts/runners.ts'),
+    import('../trainer/rewards/source.ts'),
+    import('../api/post.ts'),
   ]);
   const { db, log, now, home, config } = context;
   const settings = { checkpoints: home.checkpoints, threads: config.threads, codeVersion: VERSION };
-  const runners = readRunners(config.runners);
+  const runners = readRunners(config.runners, readScorers(config.rewards));
   const interrupted = untilInterrupted();
   const stop = new AbortController();
   const signal = AbortSignal.any([interrupted, stop.signal]);
@@ -68,7 +72,7 @@ export async function workOnRun(
       handlers: {
         ...storeHandlers(context, { datasets: home.datasets, codeVersion: VERSION, closeAfter: config.close_after }),
         ...trainerHandlers(context, settings),
-        ...rolloutHandlers(context, { runners, env: process.env, signal }),
+        ...rolloutHandlers(context, { runners, env: process.env, post: postJson(), signal }),
         ...planHandlers(context, {
           ...settings,
           runners,

@@ -88,16 +88,36 @@ export const ROLES: Readonly<Record<string, Role>> = {
     await standing;
   },
   work: async (context, options) => {
-    const [{ trainerHandlers }, { planHandlers }, { readEngines }, { rolloutHandlers }, { readRunners }] =
-      await Promise.all([
-        import('../trainer/jobs/handlers.ts'),
-        import('../trainer/plans/handlers.ts'),
-        import('../trainer/engines/engines.ts'),
-        import('../trainer/rollouts/handler.ts'),
-        import('../trainer/rollouts/runners.ts'),
-      ]);
-    const runners = readRunners(context.config.runners);
-    const rollouts = rolloutHandlers(context, { runners, env: process.env, signal: options.signal });
+    const [
+      { trainerHandlers },
+      { planHandlers },
+      { readEngines },
+      { rolloutHandlers },
+      { readRunners },
+      { readScorers },
+      { rewardHandler },
+      { programEnv },
+      { postJson },
+    ] = await Promise.all([
+      import('../trainer/jobs/handlers.ts'),
+      import('../trainer/plans/handlers.ts'),
+      import('../trainer/engines/engines.ts'),
+      import('../trainer/rollouts/handler.ts'),
+      import('../trainer/rollouts/runners.ts'),
+      import('../trainer/rewards/source.ts'),
+      import('../trainer/rewards/job.ts'),
+      import('../trainer/rollouts/play.ts'),
+      import('../api/post.ts'),
+    ]);
+    const scorers = readScorers(context.config.rewards);
+    const runners = readRunners(context.config.runners, scorers);
+    const post = postJson();
+    const rollouts = rolloutHandlers(context, { runners, env: process.env, post, signal: options.signal });
+    const env = programEnv(process.env, []);
+    const reward = rewardHandler(context, {
+      scorers,
+      scoring: { post, env, keys: process.env, hide: (text) => text },
+    });
     const settings = {
       checkpoints: context.home.checkpoints,
       threads: context.config.threads,
@@ -120,7 +140,7 @@ export const ROLES: Readonly<Record<string, Role>> = {
     });
     const training = { ...trainerHandlers(context, settings), gate, program };
     // A rollout waits for its team for hours, and a plan does milliseconds between two stages: neither holds up a training, nor is held up.
-    await working(context, 'work', [training, rollouts, { plan, play }], options);
+    await working(context, 'work', [training, { ...rollouts, reward }, { plan, play }], options);
     await Promise.all([closing, scheduling, watching, notifying]);
   },
   infer,

@@ -49,6 +49,7 @@ export async function openServing(context: Context, options: ServingOptions): Pr
     { readUpstreams },
     { readRoutes },
     { readRunners },
+    { readScorers },
     { openReader },
   ] = await Promise.all([
     import('../api/app.ts'),
@@ -59,6 +60,7 @@ export async function openServing(context: Context, options: ServingOptions): Pr
     import('../api/upstream/settings.ts'),
     import('../api/model-routes.ts'),
     import('../trainer/rollouts/runners.ts'),
+    import('../trainer/rewards/source.ts'),
     import('../store/db/reader.ts'),
   ]);
   const { role, firstKey, prepare } = options;
@@ -83,7 +85,7 @@ export async function openServing(context: Context, options: ServingOptions): Pr
     policyServers,
     upstreams,
     routes,
-    runners: role === 'ingest' ? [] : readRunners(config.runners),
+    runners: role === 'ingest' ? [] : readRunners(config.runners, readScorers(config.rewards)),
     keys,
     reader: reader.open,
     openLoopback,

@@ -1,13 +1,11 @@
 /** The setting `notify`: who is told of runs and schedules. Commands and addresses come from here and nowhere else. */
 import type { lookup as systemLookup } from 'node:dns';
-import http from 'node:http';
-import https from 'node:https';
 import { got, TroupeError } from '../../errors.ts';
 import { isRecord } from '../../ingest/json.ts';
-import type { Message, Receiver } from '../../store/notify/delivery.ts';
+import type { Receiver } from '../../store/notify/delivery.ts';
 import { HAPPENINGS, type HappeningName } from '../../store/notify/happenings.ts';
 import { runCommand } from '../../trainer/rollouts/command.ts';
-import { lookupAllowed } from '../upstream/connection.ts';
+import { postJson } from '../post.ts';
 
 type Env = Readonly<Record<string, string | undefined>>;
 
@@ -99,47 +97,16 @@ function toUrl(
   if (key_env !== undefined && !(typeof key_env === 'string' && VARIABLE.test(key_env)))
     throw wrong(`${at}.key_env`, 'the name of a variable', '***');
   if (typeof isPrivate !== 'boolean') throw wrong(`${at}.private`, 'true or false', isPrivate);
-  const refused = (host: string) =>
-    new Error(
-      `${host} leads to an address of a private network; nothing was sent. Allow it with private: true in ${at}.`,
-    );
-  const lookup = lookupAllowed(target.hostname, isPrivate, refused, resolve);
+  const post = postJson(resolve);
   return async (message) => {
     const key = typeof key_env === 'string' ? env[key_env] : undefined;
     if (key_env !== undefined && !key) throw new Error(`The variable ${key_env} of ${at}.key_env is not set.`);
-    const status = await post(target, message, { key, lookup });
+    // A message is short: it is sent to its end.
+    const signal = new AbortController().signal;
+    const { status } = await post(target.href, message, { key, isPrivate, timeoutS: TIMEOUT_S, signal });
     if (status >= 300 && status < 400) throw new Error(`It answered ${status}; redirects are not followed.`);
     if (status < 200 || status >= 300) throw new Error(`It answered ${status}.`);
   };
-}
-
-function post(
-  target: URL,
-  message: Message,
-  { key, lookup }: { readonly key: string | undefined; readonly lookup: ReturnType<typeof lookupAllowed> },
-): Promise<number> {
-  const body = Buffer.from(JSON.stringify(message));
-  return new Promise((resolve, reject) => {
-    const { request } = target.protocol === 'https:' ? https : http;
-    const signal = AbortSignal.timeout(TIMEOUT_S * 1000);
-    const headers = {
-      'content-type': 'application/json',
-      'content-length': body.byteLength,
-      ...(key === undefined ? {} : { authorization: `Bearer ${key}` }),
-    };
-    const asked = request(target, { method: 'POST', headers, lookup, signal, agent: false });
-    asked.once('response', (answer) => {
-      answer.on('error', () => {});
-      resolve(answer.statusCode ?? 0);
-      // What it says besides is not read.
-      answer.destroy();
-    });
-    asked.once('error', (error: NodeJS.ErrnoException) => {
-      if (signal.aborted) reject(new Error(`It did not answer within ${TIMEOUT_S} s.`));
-      else reject(error.code === undefined ? error : new Error(`It could not be reached (${error.code}).`));
-    });
-    asked.end(body);
-  });
 }
 
 const wrong = (field: string, expected: string, value: unknown): TroupeError =>

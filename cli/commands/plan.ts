@@ -11,6 +11,7 @@ import type { PlanCheck } from '../../trainer/plans/check.ts';
 import type { Plan } from '../../trainer/plans/plan.ts';
 import { rolloutText } from '../../trainer/plans/plan-rollout.ts';
 import type { PlanResult } from '../../trainer/plans/plan-run.ts';
+import { readScorers } from '../../trainer/rewards/source.ts';
 import { findRunner, readRunners } from '../../trainer/rollouts/runners.ts';
 import { type Flags, plainCommand, projectCommand, wholeNumber } from '../command.ts';
 import type { Context } from '../context.ts';
@@ -62,7 +63,7 @@ export function planCommands(program: Command): void {
       const { checkPlan } = await import('../../trainer/plans/check.ts');
       const { mkdir } = await import('node:fs/promises');
       await mkdir(context.home.run, { recursive: true });
-      const runners = readRunners(context.config.runners);
+      const runners = readRunners(context.config.runners, readScorers(context.config.rewards));
       const found = await checkPlan({ db: context.db, folder: context.home.run, codeVersion: VERSION, runners }, plan);
       if (flags.json) printJson(found);
       else printCheck(found);
@@ -91,7 +92,7 @@ Examples:
       ),
     async (context, [file], flags) => {
       const plan = await planOf(file!, flags);
-      const runners = readRunners(context.config.runners);
+      const runners = readRunners(context.config.runners, readScorers(context.config.rewards));
       for (const played of [plan.rollout, plan.gate.kind === 'play' ? plan.gate : undefined])
         if (played) findRunner(runners, played.runner);
       await context.catchUp();

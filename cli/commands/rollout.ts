@@ -7,6 +7,7 @@ import { firstOf, query, rowsOf, sql } from '../../store/db/query.ts';
 import { attemptCounts } from '../../store/rollouts/attempts.ts';
 import { requestRollout, rolloutWithTasks } from '../../store/rollouts/request.ts';
 import { type Budget, checkedRolloutId, type RolloutAsked, type RolloutSpec } from '../../store/rollouts/rollout.ts';
+import { readScorers } from '../../trainer/rewards/source.ts';
 import type { RolloutResult } from '../../trainer/rollouts/handler.ts';
 import { findRunner, readRunners } from '../../trainer/rollouts/runners.ts';
 import { type Flags, number, projectCommand, untilInterrupted, wholeNumber } from '../command.ts';
@@ -66,7 +67,7 @@ export function rolloutCommands(program: Command): void {
       )
       .addHelpText('after', HELP),
     async ({ db, log, now, config }, _, flags) => {
-      findRunner(readRunners(config.runners), String(flags.runner));
+      findRunner(readRunners(config.runners, readScorers(config.rewards)), String(flags.runner));
       const id = flags.id === undefined ? madeUpId(now()) : checkedRolloutId(String(flags.id));
       const asked = specOf(flags);
       await rolloutWithTasks({ db }, id, asked);

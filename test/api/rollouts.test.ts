@@ -1,5 +1,6 @@
 /** Workers that lease episodes of a rollout over HTTP, and what becomes of reports that are late, doubled or of nobody. */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { postJson } from '../../api/post.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
 import { runJobs, waitForJob } from '../../store/jobs/jobs.ts';
 import { createKey } from '../../store/keys/api-keys.ts';
@@ -24,7 +25,7 @@ beforeEach(async () => {
   const { db } = at;
   const context = { db, log: postgresLog(db), now: () => new Date() };
   const { signal } = stop;
-  const handlers = rolloutHandlers(context, { runners, env: process.env, signal });
+  const handlers = rolloutHandlers(context, { runners, env: process.env, post: postJson(), signal });
   running = [
     runProjector(db, { signal, onTrouble: () => {} }),
     runJobs(context, { worker: 'w', handlers, signal, pollMs: 20 }),

@@ -7,6 +7,7 @@ import type { Handler, JobContext } from '../../store/jobs/jobs.ts';
 import { waitProjected } from '../../store/projecting/positions.ts';
 import {
   type AttemptError,
+  type AttemptRow,
   addAttempts,
   attemptsOf,
   endAttempts,
@@ -22,9 +23,11 @@ import { recordedOf, rolloutFacts } from '../../store/rollouts/recorded.ts';
 import { requestedOf } from '../../store/rollouts/request.ts';
 import { episodeId, ROLLOUT, type RolloutSpec, rolloutSpec } from '../../store/rollouts/rollout.ts';
 import { type Staleness, stalenessOf } from '../../store/rollouts/staleness.ts';
+import { rewardEpisode } from '../rewards/job.ts';
+import type { Post } from '../rewards/score.ts';
 import { checkProgram } from './command.ts';
 import { closeEntry, openEntry } from './entry.ts';
-import { type Entry, playAttempt } from './play.ts';
+import { type Entry, playAttempt, programEnv } from './play.ts';
 import { type CommandRunner, findRunner, type Runner } from './runners.ts';
 import { servingHandler } from './serving.ts';
 import { awaitWorkers } from './workers.ts';
@@ -33,6 +36,8 @@ export type RolloutSettings = {
   readonly runners: readonly Runner[];
   /** What programs inherit named variables from. */
   readonly env: Readonly<Record<string, string | undefined>>;
+  /** Sends what rewards by HTTP need. */
+  readonly post: Post;
   /** Asks this process to end. */
   readonly signal: AbortSignal;
 };
@@ -92,6 +97,7 @@ const rollOut = async (
   const rows = await attemptsOf(db, id);
   await announce(log, rollout, rows);
   await waitProjected(db, { log });
+  if (runner.by === 'workers') await rewardAll(context, settings, runner, rows);
   const { withoutReward, equalRewards } = await rolloutFacts(db, id, rollout.samples);
   const { tokens, usd } = await spentOf(db, id);
   const found = tally(id, rollout, rows);
@@ -109,6 +115,21 @@ const rollOut = async (
     seconds: (await requestedOf(context.db, id)).age,
   };
 };
+
+/** Rewards what workers finished without a reward, by the source of their runner. What it gives none stays without one. */
+async function rewardAll(
+  context: JobContext,
+  { env, post, signal }: RolloutSettings,
+  { name, reward }: Runner,
+  rows: readonly AttemptRow[],
+): Promise<void> {
+  if (reward.from === 'team' || reward.from === 'stdout') return;
+  const scoring = { db: context.db, post, env: programEnv(env, []), keys: env, hide: (text: string) => text, signal };
+  for (const { id, outcome, result } of rows)
+    if (outcome === 'done' && result?.reward === null && !signal.aborted)
+      await rewardEpisode(context, { episode_id: id, by: name, scorer: reward }, scoring);
+  await waitProjected(context.db, { log: context.log });
+}
 
 /** Plays with programs that this process starts; what the process before it broke off is played again. */
 async function playHere(context: JobContext, playing: Omit<Playing, 'entry'>): Promise<void> {
@@ -229,6 +250,7 @@ async function playOne(
     signal,
     why,
     now,
+    scoring: { db, post: settings.post },
     recorded: async (episode) => {
       await waitProjected(db, { log });
       return (await recordedOf(db, [episode]))(episode);

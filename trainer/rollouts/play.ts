@@ -2,10 +2,10 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { isRecord } from '../../ingest/json.ts';
 import type { AttemptEnd, AttemptErrorCode, EpisodeOutcome, LeasedAttempt } from '../../store/rollouts/attempts.ts';
 import type { Recorded } from '../../store/rollouts/recorded.ts';
-import { groupId, type RolloutSpec, type RolloutTask, seedOf } from '../../store/rollouts/rollout.ts';
+import { groupId, type RolloutSpec, seedOf } from '../../store/rollouts/rollout.ts';
+import { endText, lastWords, NO_LINE, rewardLine, type Scoring, scoreOf } from '../rewards/score.ts';
 import { type Ran, runCommand } from './command.ts';
 import type { CommandRunner } from './runners.ts';
 
@@ -24,6 +24,8 @@ export type PlayOptions = {
   /** What the tables hold of an episode, once they have all that was recorded until now. */
   readonly recorded: (episode: string) => Promise<Recorded>;
   readonly now: () => Date;
+  /** For rewards that other servers or the tables give. */
+  readonly scoring: Pick<Scoring, 'db' | 'post'>;
 };
 
 /** What every program needs and what is no secret; the rest is named by the runner. */
@@ -31,8 +33,17 @@ const INHERITED = ['PATH', 'HOME', 'USER', 'LOGNAME', 'SHELL', 'LANG', 'LC_ALL',
 const INHERITED_TOO = ['SSL_CERT_FILE', 'SSL_CERT_DIR', 'NODE_EXTRA_CA_CERTS', 'SYSTEMROOT'];
 /** Stands for a key in clients that insist on one. */
 const NO_KEY = 'troupe';
-/** Characters of standard error in a reason. */
-const SHOWN = 400;
+
+/** What every program inherits, and the variables of these names. Pure. */
+export const programEnv = (
+  env: Readonly<Record<string, string | undefined>>,
+  names: readonly string[],
+): Record<string, string> =>
+  Object.fromEntries(
+    [...INHERITED, ...INHERITED_TOO, ...names].flatMap((name) =>
+      env[name] === undefined ? [] : [[name, env[name]] as const],
+    ),
+  );
 
 /** Plays it, and rewards it as configured for the runner. */
 export async function playAttempt(attempt: LeasedAttempt, options: PlayOptions): Promise<AttemptEnd> {
@@ -58,13 +69,10 @@ export function environmentOf(
   { rollout, runner, entry: { url, key }, env }: Pick<PlayOptions, 'rollout' | 'runner' | 'entry' | 'env'>,
 ): Record<string, string> {
   const { task_id } = rollout.tasks[spec.task]!;
-  const inherited = [...INHERITED, ...INHERITED_TOO, ...runner.env].flatMap((name) =>
-    env[name] === undefined ? [] : [[name, env[name]] as const],
-  );
   const episodeUrl = `${url}/e/${encodeURIComponent(id)}`;
   const agentUrl = `${episodeUrl}/a/${encodeURIComponent(runner.agent)}`;
   return {
-    ...Object.fromEntries(inherited),
+    ...programEnv(env, runner.env),
     OPENAI_BASE_URL: `${agentUrl}/v1`,
     OPENAI_API_KEY: key ?? NO_KEY,
     ANTHROPIC_BASE_URL: agentUrl,
@@ -84,44 +92,15 @@ export function environmentOf(
   };
 }
 
-/** The last line of an output that is a JSON object with a number `reward`. */
-export type RewardLine = {
-  readonly reward: number;
-  readonly answer: string | null;
-  readonly outcome: EpisodeOutcome | null;
-};
-
-const OUTCOMES: readonly string[] = ['success', 'failure', 'unknown'];
-
-/** Null where no line is one. Pure. */
-export function rewardLine(output: string): RewardLine | null {
-  for (const line of output.split('\n').reverse()) {
-    if (!line.trimStart().startsWith('{')) continue;
-    let value: unknown;
-    try {
-      value = JSON.parse(line);
-    } catch {
-      continue;
-    }
-    if (!isRecord(value) || typeof value.reward !== 'number' || !Number.isFinite(value.reward)) continue;
-    const { reward, answer = null, outcome } = value;
-    return {
-      reward,
-      answer: answer === null ? null : typeof answer === 'string' ? answer : JSON.stringify(answer),
-      outcome: OUTCOMES.includes(String(outcome)) ? (outcome as EpisodeOutcome) : null,
-    };
-  }
-  return null;
-}
-
 async function endOf(
   attempt: LeasedAttempt,
   ran: Ran,
   env: Readonly<Record<string, string>>,
   options: PlayOptions,
 ): Promise<AttemptEnd> {
-  const { runner, rollout, now, recorded, why } = options;
+  const { runner, now, recorded, why, signal } = options;
   const secrets = secretsOf(env, runner);
+  const hide = (text: string) => hidden(text, secrets);
   const failed = (code: AttemptErrorCode, message: string, outcome: EpisodeOutcome = 'error'): AttemptEnd => ({
     outcome: 'failed',
     result: { at: now().toISOString(), outcome, stop_reason: message, answer: null, reward: null },
@@ -132,7 +111,7 @@ async function endOf(
     return failed(code, message, 'aborted');
   }
   if (ran.ended === 'timeout') return failed('timeout', `It did not end within ${runner.timeoutS} s.`, 'timeout');
-  if (ran.code !== 0) return failed('exit', `${endText(ran.code)}${lastWords(ran, secrets)}`);
+  if (ran.code !== 0) return failed('exit', `${endText(ran.code)}${lastWords(ran, hide)}`);
   const seen = await recorded(attempt.id);
   if (seen.entries === 0)
     return failed(
@@ -141,8 +120,8 @@ async function endOf(
     );
   if (['error', 'timeout', 'aborted'].includes(seen.outcome ?? ''))
     return failed('reported', `The team closed the episode with the outcome ${seen.outcome}.`);
-  const line = await rewardOf(attempt, rollout.tasks[attempt.spec.task]!, ran, env, options);
-  if ('error' in line) return failed(line.error.code, hidden(line.error.message, secrets));
+  const line = await rewardOf(attempt, ran, { ...options.scoring, env, keys: options.env, hide, signal }, options);
+  if ('error' in line) return failed(line.error.code, line.error.message);
   return {
     outcome: 'done',
     result: {
@@ -161,45 +140,24 @@ type Rewarded =
   | { readonly reward: number | null; readonly answer: string | null; readonly outcome: EpisodeOutcome | null }
   | { readonly error: { readonly code: AttemptErrorCode; readonly message: string } };
 
-const NO_LINE = 'a line on standard output that is a JSON object with a number `reward`, such as {"reward": 1}';
-
 async function rewardOf(
-  attempt: LeasedAttempt,
-  task: RolloutTask,
+  { id, spec }: LeasedAttempt,
   ran: Ran,
-  env: Readonly<Record<string, string>>,
-  { runner, signal, why }: PlayOptions,
+  scoring: Scoring,
+  { rollout, runner, signal, why }: PlayOptions,
 ): Promise<Rewarded> {
   const { reward: source } = runner;
-  const reward = rewardLine(ran.stdout);
   if (source.from === 'team') return { reward: null, answer: null, outcome: null };
   if (source.from === 'stdout')
     return (
-      reward ?? { error: { code: 'no_reward', message: `It ended with exit code 0, but wrote no reward: ${NO_LINE}.` } }
+      rewardLine(ran.stdout) ?? {
+        error: { code: 'no_reward', message: `It ended with exit code 0, but wrote no reward: ${NO_LINE}.` },
+      }
     );
-  const input = `${JSON.stringify({ task, episode_id: attempt.id, output: ran.stdout })}\n`;
-  for (let tries = 0; ; tries++) {
-    const graded = await runCommand(source.command, { env, input, timeoutS: source.timeoutS, signal });
-    if (graded.ended === 'stopped') return { error: why() };
-    const line = graded.code === 0 && graded.ended === null ? rewardLine(graded.stdout) : null;
-    if (line) return line;
-    if (tries < runner.retries) continue;
-    const how =
-      graded.ended === 'timeout'
-        ? `did not end within ${source.timeoutS} s`
-        : graded.code === 0
-          ? `wrote no reward: ${NO_LINE}`
-          : `failed: ${endText(graded.code)}${lastWords(graded, secretsOf(env, runner))}`;
-    return { error: { code: 'reward_failed', message: `The reward command ${how}` } };
-  }
-}
-
-const endText = (code: number | null): string => (code === null ? 'It was killed by a signal' : `Exit code ${code}`);
-
-/** What it wrote last to standard error, without secrets. */
-function lastWords({ stderr }: Ran, secrets: readonly string[]): string {
-  const words = hidden(stderr.trim(), secrets).slice(-SHOWN);
-  return words === '' ? '.' : `: ${words}`;
+  const episode = { task: rollout.tasks[spec.task]!, episode_id: id, output: ran.stdout };
+  const found = await scoreOf(source, episode, scoring, runner.retries);
+  if (signal.aborted) return { error: why() };
+  return 'error' in found ? { error: { code: 'reward_failed', message: found.error } } : found;
 }
 
 const secretsOf = (env: Readonly<Record<string, string>>, { env: named }: CommandRunner): string[] =>

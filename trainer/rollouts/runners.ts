@@ -2,14 +2,15 @@
 import { got, TroupeError } from '../../errors.ts';
 import { isRecord } from '../../ingest/json.ts';
 import { nearest } from '../../store/methods/nearest.ts';
-
-/** Where the reward of an episode comes from; `team`: from feedback that the team records itself. */
-export type RewardSource =
-  | { readonly from: 'team' }
-  /** The last line of standard output that is a JSON object with a number `reward`. */
-  | { readonly from: 'stdout' }
-  /** A program that reads the task and the episode on standard input and prints such a line. */
-  | { readonly from: 'command'; readonly command: readonly string[]; readonly timeoutS: number };
+import {
+  type RewardSource,
+  readCommand,
+  readNumber,
+  readRewardSource,
+  readUrl,
+  type Scorers,
+  wrong,
+} from '../rewards/source.ts';
 
 type Shared = {
   readonly name: string;
@@ -19,6 +20,7 @@ type Shared = {
   readonly retries: number;
   /** Name of the agent in the base URL of the gateway. */
   readonly agent: string;
+  readonly reward: RewardSource;
 };
 
 /** A program that is started for each episode. */
@@ -32,7 +34,6 @@ export type CommandRunner = Shared & {
   readonly concurrency: number;
   /** Where the API answers for the team; null: where `run serve` listens. */
   readonly url: string | null;
-  readonly reward: RewardSource;
 };
 
 /** Programs that run for long, and lease episodes over HTTP. */
@@ -46,16 +47,21 @@ export type Runner = CommandRunner | WorkersRunner;
 
 const FIELDS = {
   command: ['command', 'env', 'timeout_s', 'concurrency', 'retries', 'agent', 'url', 'reward'],
-  workers: ['workers', 'timeout_s', 'lease_s', 'retries', 'agent'],
+  workers: ['workers', 'timeout_s', 'lease_s', 'retries', 'agent', 'reward'],
 } as const;
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
-const REWARD_TIMEOUT_S = 60;
 const DAY_S = 86_400;
 const LEASE_S = 60;
 
-/** @throws TroupeError `config_invalid` naming the field, what was expected and what came */
-export function readRunners(setting: Readonly<Record<string, unknown>> | null): readonly Runner[] {
-  return Object.entries(setting ?? {}).map(([name, fields]) => readRunner(name, fields));
+/**
+ * @param scorers the setting `rewards`, whose names a runner may use
+ * @throws TroupeError `config_invalid` naming the field, what was expected and what came
+ */
+export function readRunners(
+  setting: Readonly<Record<string, unknown>> | null,
+  scorers: Scorers = {},
+): readonly Runner[] {
+  return Object.entries(setting ?? {}).map(([name, fields]) => readRunner(name, fields, scorers));
 }
 
 /** @throws TroupeError `not_found` naming the runners that there are, and the nearest of them */
@@ -72,7 +78,7 @@ export function findRunner(runners: readonly Runner[], name: string): Runner {
   );
 }
 
-function readRunner(name: string, value: unknown): Runner {
+function readRunner(name: string, value: unknown, scorers: Scorers): Runner {
   const at = `runners.${name}`;
   if (!NAME.test(name))
     throw wrong('a name in runners', 'letters, digits, dots, dashes or underscores, at most 64', name);
@@ -89,9 +95,12 @@ function readRunner(name: string, value: unknown): Runner {
     timeoutS: readNumber(`${at}.timeout_s`, value.timeout_s ?? 600, { least: 0.1, most: 7 * DAY_S }),
     retries: readNumber(`${at}.retries`, value.retries ?? 1, { least: 0, most: 100, whole: true }),
     agent,
+    reward: readRewardSource(`${at}.reward`, value.reward, scorers),
   };
   if (by === 'workers') {
     if (value.workers !== true) throw wrong(`${at}.workers`, 'true', value.workers);
+    if (shared.reward.from === 'stdout')
+      throw wrong(`${at}.reward`, 'team, or a source of another kind: the output of workers is not seen', 'stdout');
     return { ...shared, by, leaseS: readNumber(`${at}.lease_s`, value.lease_s ?? LEASE_S, { least: 1, most: DAY_S }) };
   }
   if (!Array.isArray(env) || !env.every((one) => typeof one === 'string' && /^[A-Za-z_]\w*$/.test(one)))
@@ -103,48 +112,5 @@ function readRunner(name: string, value: unknown): Runner {
     env,
     concurrency: readNumber(`${at}.concurrency`, value.concurrency ?? 4, { least: 1, most: 1024, whole: true }),
     url: url === null ? null : readUrl(`${at}.url`, url),
-    reward: readReward(`${at}.reward`, value.reward),
   };
 }
-
-function readReward(at: string, value: unknown): RewardSource {
-  if (value === undefined || value === 'team') return { from: 'team' };
-  if (value === 'stdout') return { from: 'stdout' };
-  if (!isRecord(value)) throw wrong(at, 'team, stdout, or a map with a command', value);
-  const strange = Object.keys(value).find((field) => !['command', 'timeout_s'].includes(field));
-  if (strange !== undefined) throw wrong(`a field of ${at}`, 'command or timeout_s', strange);
-  return {
-    from: 'command',
-    command: readCommand(`${at}.command`, value.command),
-    timeoutS: readNumber(`${at}.timeout_s`, value.timeout_s ?? REWARD_TIMEOUT_S, { least: 0.1, most: DAY_S }),
-  };
-}
-
-function readCommand(at: string, value: unknown): readonly string[] {
-  if (Array.isArray(value) && value.length > 0 && value.every((one) => typeof one === 'string' && one !== ''))
-    return value;
-  throw wrong(at, 'a list: the program and its arguments, such as [python3, team.py]', value);
-}
-
-function readNumber(
-  at: string,
-  value: unknown,
-  { least, most, whole = false }: { readonly least: number; readonly most: number; readonly whole?: boolean },
-): number {
-  if (typeof value === 'number' && value >= least && value <= most && (!whole || Number.isInteger(value))) return value;
-  throw wrong(at, `a ${whole ? 'whole ' : ''}number from ${least} to ${most}`, value);
-}
-
-function readUrl(at: string, value: unknown): string {
-  const url = typeof value === 'string' && URL.canParse(value) ? new URL(value) : null;
-  if (url && /^https?:$/.test(url.protocol) && `${url.username}${url.password}${url.search}${url.hash}` === '')
-    return url.href.replace(/\/+$/, '');
-  throw wrong(at, 'an address such as http://127.0.0.1:7717, without name, password or query', '***');
-}
-
-const wrong = (field: string, expected: string, value: unknown): TroupeError =>
-  new TroupeError('config_invalid', `${field} should be ${expected}, but it is ${got(value)}.`, {
-    field,
-    expected,
-    got: got(value),
-  });

@@ -3,6 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { postJson } from '../../../api/post.ts';
 import { serve } from '../../../api/serve.ts';
 import type { Draft } from '../../../ingest/events.ts';
 import { postgresLog } from '../../../ingest/log/postgres.ts';
@@ -71,6 +72,7 @@ const work = (fields: Fields = {}, env: Fields = {}, signal = stop.signal): Prom
   const settings = {
     runners: readRunners({ team }),
     env: { ...process.env, ...env } as Record<string, string>,
+    post: postJson(),
     signal,
   };
   const handlers = rolloutHandlers(context, settings);

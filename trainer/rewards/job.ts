@@ -1,0 +1,124 @@
+/** A job that rewards recorded episodes by a configured source: late rewards, and those of live episodes on a schedule. */
+import { Type } from 'typebox';
+import { Compile } from 'typebox/compile';
+import { ownEvent } from '../../ingest/own-event.ts';
+import { query, rowsOf, sql } from '../../store/db/query.ts';
+import { checkedSpec, type Handler, type JobContext } from '../../store/jobs/jobs.ts';
+import { waitProjected } from '../../store/projecting/positions.ts';
+import { storedTask } from '../../store/rollouts/stored-tasks.ts';
+import { lowerFilter, parseFilter } from '../../store/select.ts';
+import { type Scoring, scoreOf } from './score.ts';
+import { findScorer, type Scorers } from './source.ts';
+
+/** Job kind. */
+export const REWARD = 'reward';
+const Spec = Compile(
+  Type.Object(
+    {
+      /** Name under `rewards` of the configuration. */
+      use: Type.String({ minLength: 1 }),
+      /** Filter over episodes, besides that they are closed and have no reward. */
+      where: Type.Optional(Type.Unknown()),
+      limit: Type.Optional(Type.Integer({ minimum: 1 })),
+    },
+    { additionalProperties: false },
+  ),
+);
+
+/** The spec of a reward job. @throws TroupeError `usage`, `recipe_invalid` for the filter */
+export function rewardSpec(spec: unknown) {
+  const checked = checkedSpec(Spec, spec);
+  return { ...checked, where: checked.where === undefined ? null : parseFilter(checked.where) };
+}
+
+export type Rewarded = {
+  /** Episodes without a reward that the filter selects. */
+  readonly episodes: number;
+  readonly rewarded: number;
+  /** Those that the source gave no reward, by reason. They stay without one, and are asked about again by the next job. */
+  readonly failed: Readonly<Record<string, number>>;
+};
+
+const RETRIES = 1;
+/** Episodes asked about at a time. */
+const CONCURRENCY = 4;
+
+/** @returns handler of kind `reward`, whose result is `Rewarded` */
+export function rewardHandler(
+  context: JobContext,
+  { scorers, scoring }: { readonly scorers: Scorers; readonly scoring: Omit<Scoring, 'db' | 'signal'> },
+): Handler {
+  const { db, log } = context;
+  return async (job, report, signal): Promise<Rewarded> => {
+    const { use, where, limit } = rewardSpec(job.spec);
+    const scorer = findScorer(scorers, use);
+    await waitProjected(db, { log });
+    const episodes = await rowsOf(
+      db,
+      query
+        .selectFrom('facts.episodes as e')
+        .leftJoin('facts.tasks as t', 't.task_id', 'e.task_id')
+        .select('e.episode_id')
+        .where('e.closed', '=', true)
+        .where('e.reward', 'is', null)
+        .where(sql<boolean>`coalesce(e.outcome, '') not in ('error', 'timeout', 'aborted')`)
+        .where(lowerFilter(where))
+        .orderBy(sql`e.episode_id collate "C"`)
+        .$if(limit !== undefined, (rows) => rows.limit(limit!)),
+    );
+    const failed: Record<string, number> = {};
+    let rewarded = 0;
+    let next = 0;
+    const lane = async (): Promise<void> => {
+      while (next < episodes.length && !signal.aborted) {
+        const { episode_id } = episodes[next++]!;
+        const found = await rewardEpisode(context, { episode_id, by: use, scorer }, { ...scoring, db, signal });
+        if (found === null) rewarded++;
+        else failed[found] = (failed[found] ?? 0) + 1;
+        await report(rewarded, { rewarded, of: episodes.length });
+      }
+    };
+    await Promise.all(Array.from({ length: Math.min(CONCURRENCY, episodes.length) }, lane));
+    await waitProjected(db, { log });
+    return { episodes: episodes.length, rewarded, failed };
+  };
+}
+
+/**
+ * Records the reward of one episode; null, or why it has none. A second record by the same source is the first one again.
+ */
+export async function rewardEpisode(
+  { db, log, now }: JobContext,
+  {
+    episode_id,
+    by,
+    scorer,
+  }: { readonly episode_id: string; readonly by: string; readonly scorer: Parameters<typeof scoreOf>[0] },
+  scoring: Scoring,
+): Promise<string | null> {
+  const [row] = await rowsOf(
+    db,
+    query.selectFrom('facts.episodes').select(['task_id', 'answer']).where('episode_id', '=', episode_id),
+  );
+  const task = row?.task_id == null ? null : await storedTask(db, row.task_id);
+  const found = await scoreOf(scorer, { task, episode_id, output: row?.answer ?? null }, scoring, RETRIES);
+  if ('error' in found) return found.error;
+  const id = `${episode_id}/reward/${by}`;
+  await log.append([
+    ownEvent({
+      name: 'feedback.recorded',
+      source: '/rewards',
+      id,
+      time: now().toISOString(),
+      data: {
+        feedback_id: id,
+        target: { kind: 'episode', id: episode_id, episode_id },
+        kind: 'reward',
+        name: 'reward',
+        value: found.reward,
+        by: scorer.from === 'model' ? 'model' : 'code',
+      },
+    }),
+  ]);
+  return null;
+}
