@@ -1,17 +1,21 @@
 /** Rollouts: tasks go to a team that the configuration names, and complete groups of episodes come back. */
 import { randomBytes } from 'node:crypto';
+import { writeFile } from 'node:fs/promises';
 import { type Command, InvalidArgumentError } from 'commander';
 import { EXIT, TroupeError } from '../../errors.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { firstOf, query, rowsOf, sql } from '../../store/db/query.ts';
+import type { JobContext } from '../../store/jobs/jobs.ts';
 import { attemptCounts } from '../../store/rollouts/attempts.ts';
 import { requestRollout, rolloutWithTasks } from '../../store/rollouts/request.ts';
 import { type Budget, checkedRolloutId, type RolloutAsked, type RolloutSpec } from '../../store/rollouts/rollout.ts';
+import { combinations, type Setting, type SweepPoint, sweepPoint } from '../../store/rollouts/sweep.ts';
 import { readScorers } from '../../trainer/rewards/source.ts';
 import type { RolloutResult } from '../../trainer/rollouts/handler.ts';
 import { findRunner, readRunners } from '../../trainer/rollouts/runners.ts';
 import { type Flags, number, projectCommand, untilInterrupted, wholeNumber } from '../command.ts';
 import { type Bar, print, printJson, progressBar, say, table } from '../output.ts';
+import { settingsText, sweepSvg, sweepText } from '../sweep-plot.ts';
 import { readTasksFile } from '../tasks-file.ts';
 import { pause } from '../waiting.ts';
 
@@ -26,7 +30,8 @@ Examples:
   troupe rollout --runner solver --tasks tasks.jsonl --samples 8
   troupe rollout --runner solver --tasks tasks.jsonl --samples 8 --id night-1 --tag phase=train
   troupe rollout --runner solver --tasks tasks.jsonl --samples 4 --deadline 3600 --json
-  troupe rollout --runner solver --tasks-where "task.split = train and mean_reward < 1" --samples 8 --budget tokens=200000`;
+  troupe rollout --runner solver --tasks-where "task.split = train and mean_reward < 1" --samples 8 --budget tokens=200000
+  troupe rollout --runner solver --tasks tasks.jsonl --samples 4 --id sweep --vary agents=1,2,4 --vary max_tokens=256,1024 --plot sweep.svg`;
 
 const POLL_MS = 300;
 
@@ -58,6 +63,13 @@ export function rolloutCommands(program: Command): void {
         'withhold episodes whose weights are more than n releases behind at the end',
         wholeNumber('max-staleness'),
       )
+      .option(
+        '--vary <name=a,b,c>',
+        'play everything once for each value; the team reads it in TROUPE_PARAMS; may be repeated: all combinations',
+        varied,
+        {},
+      )
+      .option('--plot <file.svg>', 'with --vary: reward against tokens of each combination')
       .option('--tag <name=value>', 'tag every episode; may be repeated', collected, {})
       .option(
         '--policy <name=checkpoint>',
@@ -70,24 +82,78 @@ export function rolloutCommands(program: Command): void {
       findRunner(readRunners(config.runners, readScorers(config.rewards)), String(flags.runner));
       const id = flags.id === undefined ? madeUpId(now()) : checkedRolloutId(String(flags.id));
       const asked = specOf(flags);
-      await rolloutWithTasks({ db }, id, asked);
-      await checkProcesses(db);
-      const spec = await requestRollout({ db, log, now }, id, asked);
-      if (flags.quiet !== true && flags.json !== true)
-        say(`Rollout ${id}: ${spec.tasks.length} tasks × ${spec.samples} samples.`);
-      const bar = progressBar('Rollout', { quiet: flags.quiet === true || flags.json === true });
-      const result = await waited(db, id, spec, bar).finally(bar.stop);
-      if (result === null) {
-        say(
-          `The rollout goes on without this command. Wait for it again by the same command with --id ${id}; \`troupe jobs\` lists it.`,
-        );
-        return EXIT.interrupted;
+      const sweep = combinations(flags.vary as Varied);
+      if (sweep.length === 1) {
+        const result = await played({ db, log, now }, id, asked, flags);
+        if (result === null) return EXIT.interrupted;
+        if (flags.json) printJson(result);
+        else print(summary(result));
+        return result.groups.complete > 0 ? EXIT.done : EXIT.failed;
       }
-      if (flags.json) printJson(result);
-      else print(summary(result));
-      return result.groups.complete > 0 ? EXIT.done : EXIT.failed;
+      const points: SweepPoint[] = [];
+      for (const [i, params] of sweep.entries()) {
+        const own = checkedRolloutId(`${id}.${i + 1}`);
+        if ((await played({ db, log, now }, own, { ...asked, params }, flags)) === null) return EXIT.interrupted;
+        points.push(await sweepPoint(db, own, params));
+      }
+      if (flags.plot !== undefined) await writeFile(String(flags.plot), sweepSvg(points));
+      if (flags.json) printJson({ sweep: id, points });
+      else print(sweepSummary(points));
+      return points.every(({ episodes }) => episodes > 0) ? EXIT.done : EXIT.failed;
     },
   );
+}
+
+/** Requests the rollout and waits for it; null once this command is interrupted. */
+async function played(
+  context: JobContext,
+  id: string,
+  asked: RolloutAsked,
+  flags: Flags,
+): Promise<RolloutResult | null> {
+  const { db } = context;
+  await rolloutWithTasks({ db }, id, asked);
+  await checkProcesses(db);
+  const spec = await requestRollout(context, id, asked);
+  const quiet = flags.quiet === true || flags.json === true;
+  const settings = spec.params === undefined ? '' : ` with ${settingsText(spec.params)}`;
+  if (!quiet) say(`Rollout ${id}: ${spec.tasks.length} tasks × ${spec.samples} samples${settings}.`);
+  const bar = progressBar('Rollout', { quiet });
+  const result = await waited(db, id, spec, bar).finally(bar.stop);
+  if (result === null)
+    say(
+      `The rollout goes on without this command. Wait for it again by the same command with --id ${id.replace(/\.\d+$/, '')}; \`troupe jobs\` lists it.`,
+    );
+  return result;
+}
+
+type Varied = Readonly<Record<string, readonly Setting[]>>;
+
+function varied(text: string, so_far: Varied): Varied {
+  const [, name, values] = /^([A-Za-z_][\w.-]*)=(.+)$/.exec(text) ?? [];
+  const parts = values?.split(',').map((value) => value.trim()) ?? [];
+  if (name === undefined || parts.some((part) => part === '') || new Set(parts).size < parts.length)
+    throw new InvalidArgumentError('It should be NAME=A,B,C with values that differ.');
+  if (Object.hasOwn(so_far, name)) throw new InvalidArgumentError(`${name} is varied twice.`);
+  return { ...so_far, [name]: parts.map((part) => (Number.isNaN(Number(part)) ? part : Number(part))) };
+}
+
+/** The table of a sweep, and its plot where two combinations have reward and tokens. Pure. */
+export function sweepSummary(points: readonly SweepPoint[]): string {
+  const rounded = (value: number | null) => (value === null ? null : Number(value.toPrecision(4)));
+  const rows = points.map(({ rollout_id, params, episodes, reward, interval, tokens, without_reward }, i) => [
+    String.fromCharCode(97 + (i % 26)),
+    settingsText(params),
+    episodes,
+    rounded(reward),
+    interval === null ? null : `${rounded(interval.low)} to ${rounded(interval.high)}`,
+    rounded(tokens),
+    without_reward,
+    rollout_id,
+  ]);
+  const head = ['', 'settings', 'episodes', 'mean reward', '95 % interval', 'tokens', 'without reward', 'rollout'];
+  const plot = sweepText(points);
+  return [table(head, rows), ...(plot === null ? [] : ['', plot])].join('\n');
 }
 
 function collected(text: string, so_far: Readonly<Record<string, string>>): Record<string, string> {

@@ -55,7 +55,7 @@ const started = (rollout: RolloutSpec, { id, spec, startedAt }: Started, member:
       attempt: spec.attempt,
       ...(member ? { group_id: groupId(spec.rollout, task_id), group_size: rollout.samples } : {}),
       ...(rollout.policies === undefined ? {} : { policies: rollout.policies }),
-      tags: { ...rollout.tags, rollout: spec.rollout, sample: spec.sample },
+      tags: { ...rollout.tags, ...rollout.params, rollout: spec.rollout, sample: spec.sample },
     },
   };
 };

@@ -47,6 +47,11 @@ export const RolloutSpec = Type.Object(
         description: 'tags of every episode',
       }),
     ),
+    params: Type.Optional(
+      Type.Record(Type.String(), Type.Union([Type.String(), Type.Number(), Type.Boolean()]), {
+        description: 'settings of the team in this rollout; tags of every episode too',
+      }),
+    ),
     policies: Type.Optional(
       Type.Record(Type.String(), Type.String(), {
         description: 'checkpoint of each policy, recorded with the episodes',

@@ -144,7 +144,7 @@ describe('workers', () => {
     expect(await result()).toMatchObject({ episodes: ['r/a/0', 'r/a/1', 'r/a/2'], without_reward: 0 });
   });
 
-  it('one that gives no sign of life loses its episode to another; its late report is kept and counts nothing', async () => {
+  it('Complaints 1, 2 and 4: one that gives no sign of life loses its episode to another; its late report is kept and counts nothing', async () => {
     await begin({ runner: 'brief', samples: 1 });
     const silent = await leased('brief');
     await call(silent);
@@ -201,7 +201,7 @@ describe('workers', () => {
     expect(rows).toEqual([{ n: 0 }]);
   });
 
-  it('at the deadline of the rollout what waits and runs ends', async () => {
+  it('Complaint 3: at the deadline of the rollout what waits and runs ends', async () => {
     await begin({ deadline_s: 4 });
     const held = await leased();
     const { partial } = await result();

@@ -33,6 +33,8 @@ export type Leased = {
   readonly sample: number;
   readonly attempt: number;
   readonly seed: number;
+  /** Settings of the team in this rollout. */
+  readonly params: Readonly<Record<string, string | number | boolean>>;
   /** Of the gateway, below the address that the worker knows; another agent takes the place of the last name. */
   readonly base_path: string;
   /** Seconds within which the next sign of life is due. */
@@ -99,6 +101,7 @@ export async function lease({ db, log }: JobContext, runner: WorkersRunner, coun
       sample: spec.sample,
       attempt: spec.attempt,
       seed: seedOf(rollout.seed ?? 0, task.task_id, spec.sample),
+      params: rollout.params ?? {},
       base_path: `/e/${encodeURIComponent(id)}/a/${encodeURIComponent(agent)}/v1`,
       lease_s: leaseS,
       deadline: deadlineAt,

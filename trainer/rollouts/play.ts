@@ -89,6 +89,7 @@ export function environmentOf(
     TROUPE_ATTEMPT: String(spec.attempt),
     TROUPE_SEED: String(seedOf(rollout.seed ?? 0, task_id, spec.sample)),
     TROUPE_DEADLINE: deadlineAt,
+    TROUPE_PARAMS: JSON.stringify(rollout.params ?? {}),
   };
 }
 

@@ -16,6 +16,7 @@ import { overBudget } from '../../../store/rollouts/budget.ts';
 import { requestRollout } from '../../../store/rollouts/request.ts';
 import { releasesBehind } from '../../../store/rollouts/staleness.ts';
 import { storedTasks } from '../../../store/rollouts/stored-tasks.ts';
+import { sweepPoint } from '../../../store/rollouts/sweep.ts';
 import { parseTaskFilter } from '../../../store/select.ts';
 import { type RolloutResult, rolloutHandlers } from '../../../trainer/rollouts/handler.ts';
 import { readRunners } from '../../../trainer/rollouts/runners.ts';
@@ -137,7 +138,7 @@ describe('a rollout', () => {
     expect(agents).toEqual([{ agent: 'agent' }]);
   });
 
-  it('tries again what failed; the failed attempt has no reward and is no member of its group', async () => {
+  it('Complaint 8: tries again what failed; the failed attempt has no reward and is no member of its group', async () => {
     work({ env: ['TOKEN'] }, { TOKEN: 'a-secret-token' });
     await request([{ task_id: 'a', prompt: 'x', reward: 1, fails: 'first' }]);
     expect(await result()).toMatchObject({
@@ -268,6 +269,33 @@ describe('what a rollout may use', () => {
   });
 });
 
+describe('a sweep', () => {
+  it('measures each rollout by the rewards and tokens of its accepted episodes, over tasks', async () => {
+    work();
+    const tasks = [
+      { task_id: 'a', prompt: 'x', reward: 0, fails: 'first' },
+      { task_id: 'b', prompt: 'x', reward: 2 },
+    ];
+    await request(tasks, { params: { agents: 2 } });
+    await result();
+    await at.project();
+    expect(await sweepPoint(at.db, 'r', { agents: 2 })).toEqual({
+      rollout_id: 'r',
+      params: { agents: 2 },
+      episodes: 4,
+      tasks: 2,
+      without_reward: 0,
+      // The rewards of the samples are 0 and 1, and 2 and 3.
+      reward: 1.5,
+      interval: { low: expect.any(Number), high: expect.any(Number) },
+      tokens: 5,
+    });
+    const { rows } = await at.db.query(`select distinct tags ->> 'agents' as agents from traj.episodes`);
+    expect(rows).toEqual([{ agents: '2' }]);
+    expect(await sweepPoint(at.db, 'none', {})).toMatchObject({ episodes: 0, reward: null, tokens: null });
+  });
+});
+
 describe('weights that are behind', () => {
   const release = (release_id: string, checkpoint: string) => ({
     release_id,
@@ -283,7 +311,7 @@ describe('weights that are behind', () => {
     expect(releasesBehind([...releases, release('5', 'a')], 'solver', 'a')).toBe(0);
   });
 
-  it('withhold their episodes beyond the bound, and neither abort nor change the group', async () => {
+  it('Complaint 5: withhold their episodes beyond the bound, and neither abort nor change the group', async () => {
     work();
     for (const [release_id, checkpoint] of [
       ['first', 'c-1'],
@@ -400,7 +428,7 @@ describe('what the team gets', () => {
       { env: ['SEEN'], concurrency: 1 },
       { SEEN: seen, DATABASE_URL: 'postgres://me:pw@host/db', TROUPE_API_KEY: 'x'.repeat(40) },
     );
-    await request([{ task_id: 'a', prompt: 'x', reward: 1 }], { samples: 2, seed: 7 });
+    await request([{ task_id: 'a', prompt: 'x', reward: 1 }], { samples: 2, seed: 7, params: { agents: 2 } });
     expect(await result()).toMatchObject({ groups: { complete: 1 } });
     const [env] = readFileSync(seen, 'utf8')
       .trim()
@@ -413,6 +441,7 @@ describe('what the team gets', () => {
       TROUPE_GROUP: 'r/a',
       TROUPE_TASK_ID: 'a',
       TROUPE_SAMPLE: '0',
+      TROUPE_PARAMS: '{"agents":2}',
       TROUPE_ATTEMPT: '0',
       OPENAI_BASE_URL: `${url}/e/r%2Fa%2F0/a/agent/v1`,
       ANTHROPIC_BASE_URL: `${url}/e/r%2Fa%2F0/a/agent`,

@@ -1,0 +1,74 @@
+/** A sweep: the same tasks and seeds under each combination of settings, each combination a rollout of its own. */
+import type { Session } from '../db/pool.ts';
+import { query, rowsOf, sql } from '../db/query.ts';
+import { type Interval, meanInterval } from '../statistics/bootstrap.ts';
+
+export type Setting = string | number | boolean;
+export type Settings = Readonly<Record<string, Setting>>;
+
+/** All combinations, the last setting varying fastest. Pure. */
+export const combinations = (varied: Readonly<Record<string, readonly Setting[]>>): Settings[] =>
+  Object.entries(varied).reduce<Settings[]>(
+    (found, [name, values]) => found.flatMap((one) => values.map((value) => ({ ...one, [name]: value }))),
+    [{}],
+  );
+
+/** What one combination came to. Means are over tasks; null where no episode has a value. */
+export type SweepPoint = {
+  readonly rollout_id: string;
+  readonly params: Settings;
+  readonly episodes: number;
+  readonly tasks: number;
+  /** Accepted episodes without a reward; they are not counted as 0. */
+  readonly without_reward: number;
+  readonly reward: number | null;
+  readonly interval: Interval | null;
+  /** Of an accepted episode, prompts included; null where one call does not give them. */
+  readonly tokens: number | null;
+};
+
+const LEVEL = 0.95;
+const SEED = 0;
+
+/** Measures the accepted episodes of a rollout. */
+export async function sweepPoint(
+  db: Pick<Session, 'query'>,
+  rollout_id: string,
+  params: Settings,
+): Promise<SweepPoint> {
+  const rows = await rowsOf(
+    db,
+    query
+      .selectFrom('facts.episodes')
+      .select([
+        'task_id',
+        sql<number>`count(*)::integer`.as('episodes'),
+        sql<number>`(count(*) filter (where reward is null))::integer`.as('without_reward'),
+        sql<number | null>`avg(reward)::float8`.as('reward'),
+        sql<
+          number | null
+        >`case when count(input_tokens + output_tokens) = count(*) then avg(input_tokens + output_tokens)::float8 end`.as(
+          'tokens',
+        ),
+      ])
+      .where('episode_id', '>=', `${rollout_id}/`)
+      .where('episode_id', '<', `${rollout_id}0`)
+      .where('group_id', 'is not', null)
+      .groupBy('task_id')
+      .orderBy('task_id'),
+  );
+  const sum = (of: readonly number[]) => of.reduce((a, b) => a + b, 0);
+  const mean = (of: readonly number[]) => (of.length === 0 ? null : sum(of) / of.length);
+  const rewards = rows.flatMap(({ reward }) => (reward === null ? [] : [reward]));
+  const tokens = rows.flatMap((row) => (row.tokens === null ? [] : [row.tokens]));
+  return {
+    rollout_id,
+    params,
+    episodes: sum(rows.map((row) => row.episodes)),
+    tasks: rows.length,
+    without_reward: sum(rows.map((row) => row.without_reward)),
+    reward: mean(rewards),
+    interval: meanInterval(rewards, LEVEL, SEED),
+    tokens: tokens.length < rows.length ? null : mean(tokens),
+  };
+}
