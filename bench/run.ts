@@ -11,6 +11,7 @@ import { bench as append } from './append.ts';
 import type { Bench } from './bench.ts';
 import { bench as checkpoint } from './checkpoint.ts';
 import { bench as exporting } from './export.ts';
+import { bench as freeze } from './freeze.ts';
 import { bench as gateway } from './gateway.ts';
 import { bench as growth } from './growth.ts';
 import { FEWEST_ROUNDS } from './harness.ts';
@@ -33,6 +34,7 @@ const BENCHES: readonly Bench[] = [
   ingest,
   rebuild,
   exporting,
+  freeze,
   growth,
   append,
   otlp,

@@ -222,7 +222,7 @@ async function printed(db: Db, sql: string, caps: SqlCaps, format: (typeof FORMA
     parts.push(bytes);
   });
   const { parquetOf } = await import('../../store/datasets/parquet.ts');
-  await write(parquetOf(Buffer.concat(parts)));
+  for await (const part of parquetOf([Buffer.concat(parts)])) await write(part);
   return end;
 }
 

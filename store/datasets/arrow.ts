@@ -2,6 +2,8 @@
  * The wrapper of Apache Arrow: columns from a binary COPY become an Arrow IPC file, and a file becomes rows or typed arrays again.
  * No column is dictionary-encoded, because a dictionary depends on how rows were cut into batches; the bytes depend on the rows alone.
  */
+
+import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import {
   Binary,
   Bool,
@@ -18,6 +20,7 @@ import {
   makeData,
   RecordBatch,
   RecordBatchFileWriter,
+  RecordBatchReader,
   RecordBatchStreamWriter,
   type RecordBatchWriter,
   Schema,
@@ -119,20 +122,22 @@ function writingTo(writer: RecordBatchWriter, columns: readonly ColumnShape[], s
 
 /**
  * Copies the rows of a query into an Arrow IPC file. `source` is the output of `COPY (…) TO STDOUT (FORMAT BINARY)` whose columns
- * are `columns` (then `options.extra` text columns that stay out of the file). Returns the number of rows.
+ * are `columns` (then `options.extra` text columns that stay out of the file). `options.afterBatch` is waited for after each batch.
+ * Returns the number of rows.
  * Throws TroupeError `sql_failed` where the bytes do not fit `columns`.
  */
 export async function copyToArrow(
   source: AsyncIterable<Uint8Array>,
   columns: readonly ColumnShape[],
   sink: (bytes: Uint8Array) => Promise<void> | void,
-  options: CopyOptions = {},
+  options: CopyOptions & { readonly afterBatch?: () => Promise<void> } = {},
 ): Promise<number> {
   const writer = arrowWriter(columns, sink);
   let rows = 0;
   for await (const batch of copyBatches(source, columns, options)) {
     rows += batch[0]?.length ?? 0;
     writer.write(batch);
+    await options.afterBatch?.();
   }
   await writer.finish();
   return rows;
@@ -191,7 +196,7 @@ export async function arrowOfRows(columns: readonly RowColumn[], rows: readonly 
   return Buffer.concat(parts);
 }
 
-/** An Arrow file in memory. */
+/** The rows of an Arrow file. */
 export type Frame = {
   readonly rows: number;
   readonly columns: readonly string[];
@@ -203,21 +208,109 @@ export type Frame = {
 
 /** Reads an Arrow IPC file. Throws what the Arrow library throws for bytes that are none; check their hash first. */
 export function readArrow(bytes: Uint8Array): Frame {
-  const table = tableFromIPC(bytes);
-  const columns = table.schema.fields.map((field) => field.name);
+  const { schema, batches, numRows } = tableFromIPC(bytes);
+  return frameOf(schema, numRows, () => batches);
+}
+
+/**
+ * The rows of an Arrow IPC file on the disk, of any length: memory holds one batch while they are read.
+ * @param rows how many there are
+ */
+export function readArrowFile(path: string, rows: number): Frame {
+  const batches = batchesIn(path);
+  const { value: schema } = batches.next();
+  batches.return();
+  return frameOf(schema as Schema, rows, () => onlyBatches(path));
+}
+
+/**
+ * The schema, then the batches. What stands between the mark of a file and its footer is a stream without the schema, which this library
+ * writes into the footer alone.
+ */
+function* batchesIn(path: string): Generator<Schema | RecordBatch, void, undefined> {
+  const file = openSync(path, 'r');
+  try {
+    const { schema, end } = footerOf(file);
+    yield schema;
+    yield* RecordBatchReader.from(streamOf(file, schema, end));
+  } finally {
+    closeSync(file);
+  }
+}
+
+function* onlyBatches(path: string): Generator<RecordBatch, void, undefined> {
+  for (const part of batchesIn(path)) if (part instanceof RecordBatch) yield part;
+}
+
+const MARK = Buffer.from('ARROW1\0\0');
+/** Behind the footer: its length and the mark without padding. */
+const TAIL = 4 + 6;
+
+/** A file of the footer alone is one without batches, whatever batches the footer lists. */
+function footerOf(file: number): { readonly schema: Schema; readonly end: number } {
+  const { size } = fstatSync(file);
+  const length = bytesAt(file, size - TAIL, 4).readInt32LE();
+  const end = size - TAIL - length;
+  const { schema } = RecordBatchReader.from(Buffer.concat([MARK, bytesAt(file, end, size - end)])).open();
+  return { schema, end };
+}
+
+function bytesAt(file: number, from: number, length: number): Buffer {
+  const bytes = Buffer.alloc(length);
+  for (let read = 0; read < length; ) {
+    const more = readSync(file, bytes, read, length - read, from + read);
+    if (more === 0) throw new TroupeError('internal', `An Arrow file ended at byte ${from + read}.`);
+    read += more;
+  }
+  return bytes;
+}
+
+const READ = 4 * 1024 * 1024;
+
+function* streamOf(file: number, schema: Schema, end: number): Generator<Uint8Array, void, undefined> {
+  const start = new RecordBatchStreamWriter();
+  start.reset(undefined, schema);
+  yield start.finish().toUint8Array(true).subarray(0, -END_OF_STREAM);
+  for (let at = MARK.length; at < end; at += READ) yield bytesAt(file, at, Math.min(READ, end - at));
+}
+
+const END_OF_STREAM = 8;
+
+/** The batches of an Arrow IPC file, each as a stream of Arrow IPC of its own; one without batches where the file has none. */
+export function* streamsIn(path: string): Generator<Uint8Array, void, undefined> {
+  let schema: Schema | null = null;
+  let found = false;
+  for (const part of batchesIn(path)) {
+    if (part instanceof Schema) schema = part;
+    else {
+      found = true;
+      yield streamOfBatch(part);
+    }
+  }
+  if (!found && schema !== null) yield tableToIPC(new Table(schema), 'stream');
+}
+
+function streamOfBatch(batch: RecordBatch): Uint8Array {
+  const writer = new RecordBatchStreamWriter();
+  writer.write(batch);
+  return writer.finish().toUint8Array(true);
+}
+
+const frameOf = (schema: Schema, rows: number, batches: () => Iterable<RecordBatch>): Frame => {
+  const columns = schema.fields.map((field) => field.name);
   return {
-    rows: table.numRows,
+    rows,
     columns,
     column: (name) => {
       const i = columns.indexOf(name);
-      return i < 0 ? null : table.batches.flatMap((batch) => valuesOf(batch.data.children[i]!));
+      return i < 0 ? null : Array.from(batches(), (batch) => valuesOf(batch.data.children[i]!)).flat();
     },
-    each: () => eachRow(table, columns),
+    each: () => eachRow(batches(), columns),
   };
-}
+};
 
-function* eachRow(table: Table, columns: readonly string[]): Generator<Row, void, undefined> {
-  for (const batch of table.batches) {
+function* eachRow(batches: Iterable<RecordBatch>, columns: readonly string[]): Generator<Row, void, undefined> {
+  for (const batch of batches) {
     const values = batch.data.children.map(valuesOf);
     for (let row = 0; row < batch.numRows; row++) {
       yield Object.fromEntries(columns.map((name, i) => [name, values[i]![row]!]));
@@ -286,15 +379,17 @@ function nestedValue(shape: Shape, value: unknown): unknown {
 }
 
 /**
- * Rows of lists and structs as a table in the streaming form of Arrow IPC. A member that `shapes` does not name is not written, one
- * that a row lacks is null. The schema names the features of Hugging Face datasets, so that JSON is read back as values.
+ * Rows of lists and structs in the streaming form of Arrow IPC, a thousand rows in each stream. A member that `shapes` does not name is
+ * not written, one that a row lacks is null. The schema names the features of Hugging Face datasets, so that JSON is read back as values.
  */
-export function nestedStream(shapes: Shapes, rows: readonly Readonly<Record<string, unknown>>[]): Uint8Array {
+export function* nestedStreams(
+  shapes: Shapes,
+  rows: readonly Readonly<Record<string, unknown>>[],
+): Generator<Uint8Array, void, undefined> {
   const fields = Object.entries(shapes).map(([name, shape]) => nestedField(name, shape));
   const features = JSON.stringify({ info: { features: featuresOf(shapes) } });
   const schema = new Schema(fields, new Map([['huggingface', features]]));
   const struct = new Struct(fields);
-  const batches: RecordBatch[] = [];
   for (let from = 0; from < rows.length || from === 0; from += NESTED_BATCH) {
     const some = rows.slice(from, from + NESTED_BATCH);
     const children = Object.entries(shapes).map(([name, shape], i) =>
@@ -303,9 +398,9 @@ export function nestedStream(shapes: Shapes, rows: readonly Readonly<Record<stri
         some.map((row) => nestedValue(shape, row[name])),
       ),
     );
-    batches.push(new RecordBatch(schema, makeData({ type: struct, length: some.length, nullCount: 0, children })));
+    const batch = new RecordBatch(schema, makeData({ type: struct, length: some.length, nullCount: 0, children }));
+    yield streamOfBatch(batch);
   }
-  return tableToIPC(new Table(schema, batches), 'stream');
 }
 
 /** All values in one piece of memory. */

@@ -1,9 +1,8 @@
 /** A frozen dataset in the file layout of another trainer: written once, with a manifest that lists what was lost. */
 import { join, resolve } from 'node:path';
 import { TroupeError } from '../../errors.ts';
-import { sha256 } from '../../ingest/json.ts';
 import { nearest } from '../methods/nearest.ts';
-import { nestedStream } from './arrow.ts';
+import { nestedStreams } from './arrow.ts';
 import { type CardFile, cardText, SPLIT_NAMES } from './card.ts';
 import { LAYOUTS } from './layouts/catalogue.ts';
 import { type Counted, counter } from './layouts/counter.ts';
@@ -58,7 +57,6 @@ export async function exportDataset(dataset: OpenedDataset, layout: Layout, out:
   const rows = Object.fromEntries(
     filled.flatMap((file) => (file.kind === 'text' ? [] : [[file.name, file.rows.length]])),
   );
-  const bodies = new Map<string, Uint8Array>(filled.map((file) => [file.name, bytesOf(file)]));
   const cards = filled.flatMap((file): CardFile[] =>
     file.kind === 'text' ? [] : [{ split: file.split, name: file.name, rows: file.rows.length }],
   );
@@ -67,19 +65,16 @@ export async function exportDataset(dataset: OpenedDataset, layout: Layout, out:
     ...listed('## Rows that are left out', leftOut),
     ...listed('## What the files do not hold', notHeld),
   ]);
-  bodies.set('README.md', Buffer.from(card));
-  const manifest: LayoutManifest = {
-    format: 'troupe-layout/1',
-    layout: layout.name,
-    ...{ dataset_id, name, content_sha256, rows },
-    left_out: leftOut,
-    not_held: notHeld,
-    files: [...bodies]
-      .map(([file, bytes]) => ({ name: file, sha256: sha256(bytes), bytes: bytes.length }))
-      .sort((a, b) => (a.name < b.name ? -1 : 1)),
-  };
-  bodies.set('manifest.json', Buffer.from(`${JSON.stringify(manifest, null, 2)}\n`));
-  await write(directory, bodies);
+  const facts = { dataset_id, name, content_sha256, rows, left_out: leftOut, not_held: notHeld };
+  const manifest = await written(directory, async (put) => {
+    const done: FileFacts[] = [];
+    for (const file of filled) done.push(await put(file.name, partsOf(file)));
+    done.push(await put('README.md', [Buffer.from(card)]));
+    const listed = done.sort((a, b) => (a.name < b.name ? -1 : 1));
+    const complete: LayoutManifest = { format: 'troupe-layout/1', layout: layout.name, ...facts, files: listed };
+    await put('manifest.json', [Buffer.from(`${JSON.stringify(complete, null, 2)}\n`)]);
+    return complete;
+  });
   return { manifest, directory };
 }
 
@@ -125,22 +120,37 @@ function filesIn(dataset: OpenedDataset, layout: Layout) {
 const listed = (title: string, counts: readonly Counted[]): readonly string[] =>
   counts.length === 0 ? [] : [`${title}\n\n${counts.map(({ what, count }) => `- ${count} × ${what}`).join('\n')}`];
 
-function bytesOf(file: LayoutFile): Uint8Array {
-  if (file.kind === 'text') return Buffer.from(file.text);
-  if (file.kind === 'parquet') return parquetOf(nestedStream(file.shapes, file.rows));
-  return Buffer.from(file.rows.map((row) => `${JSON.stringify(row)}\n`).join(''));
+type Parts = AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
+
+function partsOf(file: LayoutFile): Parts {
+  if (file.kind === 'text') return [Buffer.from(file.text)];
+  if (file.kind === 'parquet') return parquetOf(nestedStreams(file.shapes, file.rows));
+  return linesOf(file.rows);
 }
 
-async function write(directory: string, bodies: ReadonlyMap<string, Uint8Array>): Promise<void> {
+const LINES = 1000;
+
+function* linesOf(rows: readonly unknown[]): Generator<Uint8Array, void, undefined> {
+  for (let from = 0; from < rows.length; from += LINES) {
+    const lines = rows.slice(from, from + LINES).map((row) => `${JSON.stringify(row)}\n`);
+    yield Buffer.from(lines.join(''));
+  }
+}
+
+/** Writes a folder by `work`, which puts one file after the other; the folder is there with all of them or not at all. */
+async function written<T>(
+  directory: string,
+  work: (put: (name: string, parts: Parts) => Promise<FileFacts>) => Promise<T>,
+): Promise<T> {
   const parent = join(directory, '..');
   const draft = await draftAt(draftPath(parent));
   try {
-    for (const [name, bytes] of bodies) {
+    const done = await work(async (name, parts) => {
       const sink = await draft.file(name);
-      await sink.write(bytes);
-      await sink.finish();
-    }
-    if (await draft.publish(directory)) return;
+      for await (const part of parts) await sink.write(part);
+      return sink.finish();
+    });
+    if (await draft.publish(directory)) return done;
   } catch (error) {
     await draft.discard();
     throw writeError(error, 'The export', parent);

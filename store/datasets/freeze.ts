@@ -3,7 +3,7 @@
  * the rows, so all of them are of one moment; nothing of the clock or of arrival gets into the files.
  */
 import { createHash } from 'node:crypto';
-import { readFile, stat } from 'node:fs/promises';
+import { stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { TroupeError } from '../../errors.ts';
 import { canonicalJson } from '../../ingest/json.ts';
@@ -13,7 +13,7 @@ import type { Db, Session } from '../db/pool.ts';
 import { query, rowsOf, sql } from '../db/query.ts';
 import { pinMethods, unknownValues } from '../filter-check.ts';
 import type { Filter } from '../select.ts';
-import { arrowStream, copyToArrow, readArrow } from './arrow.ts';
+import { copyToArrow, readArrowFile, streamsIn } from './arrow.ts';
 import { frozenCard } from './card.ts';
 import { chooseMethod, judgedMethods } from './chosen-methods.ts';
 import { isWhole } from './columns.ts';
@@ -43,7 +43,6 @@ import {
   LISTED_SETTINGS,
   type MethodsUsed,
   rowsQuery,
-  type SplitName,
   splitsOf,
   stagesOf,
 } from './query.ts';
@@ -137,7 +136,8 @@ async function readInto(draft: Draft, tx: Session, written: Recipe, options: Fre
   const funnel = [stage, ...(await countStages(tx, recipe, methods, chosen))];
   const columns = columnsOf(recipe);
   const content = createHash('sha256').update(canonicalJson(columns.map(({ name, kind }) => [name, kind])));
-  const sinks: FileSink[] = [];
+  const lineage = await draft.file('rows.jsonl');
+  const sinks: FileSink[] = [lineage];
   const trails: RowTrail[] = [];
   for (const split of splitsOf(recipe)) {
     const sink = await draft.file(`${split}.arrow`);
@@ -147,6 +147,7 @@ async function readInto(draft: Draft, tx: Session, written: Recipe, options: Fre
     const rows = await copyToArrow(source, columns, (bytes) => sink.write(bytes), {
       extra: LINEAGE.length * stepsOfRow(recipe.unit),
       onRow: trail.add,
+      afterBatch: async () => lineage.write(trail.take()),
     });
     content.update(canonicalJson([split, rows])).update(trail.digest());
     sinks.push(sink);
@@ -275,11 +276,9 @@ async function publish(draft: Draft, parent: string, read: Read): Promise<Frozen
   const { manifest, rows, warnings } = read;
   const directory = join(parent, manifest.dataset_id);
   if (await isThere(directory)) return reuse(draft, directory, rows, warnings);
-  const lineage = await draft.file('rows.jsonl');
-  for (const trail of read.trails) await lineage.write(trail.lines());
-  const files = await Promise.all([...read.sinks, lineage].map((sink) => sink.finish()));
+  const files = await Promise.all(read.sinks.map((sink) => sink.finish()));
   const more: FileSink[] = [];
-  for (const { split } of read.trails) more.push(...(await otherLayouts(draft, manifest.recipe, split)));
+  for (const trail of read.trails) more.push(...(await otherLayouts(draft, manifest.recipe, trail)));
   const card = await draft.file('README.md');
   await card.write(Buffer.from(frozenCard(manifest)));
   files.push(...(await Promise.all([...more, card].map((sink) => sink.finish()))));
@@ -292,15 +291,13 @@ async function publish(draft: Draft, parent: string, read: Read): Promise<Frozen
   return { manifest: complete, directory, rows, fresh: true, warnings };
 }
 
-async function otherLayouts(draft: Draft, recipe: Recipe, split: SplitName): Promise<readonly FileSink[]> {
+async function otherLayouts(draft: Draft, recipe: Recipe, { split, count }: RowTrail): Promise<readonly FileSink[]> {
   const sinks: FileSink[] = [];
-  const layouts = recipe.layout.filter((layout) => layout !== 'arrow');
-  if (layouts.length === 0) return sinks;
-  const arrow = await readFile(join(draft.path, `${split}.arrow`));
-  for (const layout of layouts) {
+  const arrow = join(draft.path, `${split}.arrow`);
+  for (const layout of recipe.layout.filter((one) => one !== 'arrow')) {
     const sink = await draft.file(`${split}.${layout}`);
-    if (layout === 'parquet') await sink.write(parquetOf(arrowStream(arrow)));
-    else for (const lines of jsonLines(readArrow(arrow))) await sink.write(lines);
+    const parts = layout === 'parquet' ? parquetOf(streamsIn(arrow)) : jsonLines(readArrowFile(arrow, count()));
+    for await (const part of parts) await sink.write(part);
     sinks.push(sink);
   }
   return sinks;

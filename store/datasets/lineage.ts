@@ -28,7 +28,8 @@ export type RowTrail = {
   readonly count: () => number;
   /** SHA-256 over the hashes of the rows in order. */
   readonly digest: () => Buffer;
-  readonly lines: () => Buffer;
+  /** The lines of the rows since it was last called. */
+  readonly take: () => Buffer;
   /** By the name of the split; the rejected answers of pairs by `SPLIT.rejected`, in the same order. */
   readonly compact: () => CompactRows;
 };
@@ -58,7 +59,8 @@ function stepsIn(extra: readonly (string | null)[]): readonly [RowStep, ...RowSt
 /** An empty trail; rows come in order, with the columns of `LINEAGE` as extra, once for each step of the row. */
 export function rowTrail(split: SplitName, unit: Unit): RowTrail {
   const hash = createHash('sha256');
-  const lines: string[] = [];
+  let lines: string[] = [];
+  let rows = 0;
   const parts = unit === 'pair' ? [split, `${split}.rejected`] : [split];
   const compact = parts.map((): [string, string | null, (number | null)[]][] => []);
   return {
@@ -72,12 +74,16 @@ export function rowTrail(split: SplitName, unit: Unit): RowTrail {
         else compact[i]!.push([episode_id, call_id, [candidate]]);
       }
       const more = others.length > 0 ? { with: others } : {};
-      const line: Lineage = { split, row: lines.length, ...step, ...more, sha256: sha256.toString('hex') };
+      const line: Lineage = { split, row: rows++, ...step, ...more, sha256: sha256.toString('hex') };
       lines.push(`${JSON.stringify(line)}\n`);
     },
-    count: () => lines.length,
+    count: () => rows,
     digest: () => hash.copy().digest(),
-    lines: () => Buffer.from(lines.join('')),
+    take: () => {
+      const taken = Buffer.from(lines.join(''));
+      lines = [];
+      return taken;
+    },
     compact: () => Object.fromEntries(parts.map((part, i) => [part, compact[i]!])),
   };
 }

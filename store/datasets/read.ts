@@ -1,10 +1,12 @@
 /** Reading what was frozen: a dataset is opened only after every file matches its manifest. */
 import { createHash } from 'node:crypto';
-import { readdir, readFile } from 'node:fs/promises';
+import { closeSync, createReadStream, openSync, readSync } from 'node:fs';
+import { readdir, readFile, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
+import { StringDecoder } from 'node:string_decoder';
 import { TroupeError } from '../../errors.ts';
 import { sha256 } from '../../ingest/json.ts';
-import { type Frame, type Row, readArrow } from './arrow.ts';
+import { type Frame, type Row, readArrowFile } from './arrow.ts';
 import type { Lineage } from './lineage.ts';
 import { datasetId, type Manifest } from './manifest.ts';
 import { isTemporary } from './publish.ts';
@@ -37,7 +39,7 @@ const damaged = (
   );
 
 /**
- * Opens a dataset's folder and holds its files in memory, verified.
+ * Opens a dataset's folder and verifies its files, which are read again when rows are asked for: memory holds one batch of rows.
  * @throws TroupeError `not_found` where there is no dataset; `dataset_damaged` naming the file that is missing, changed, cut short,
  * or not in the manifest.
  */
@@ -46,22 +48,20 @@ export async function openDataset(directory: string): Promise<OpenedDataset> {
   const names = await readdir(directory);
   const stray = names.find((name) => name !== 'manifest.json' && !manifest.files.some((file) => file.name === name));
   if (stray !== undefined) throw damaged(directory, stray, 'is not in the manifest');
-  const bodies = new Map<string, Buffer>();
   await Promise.all(
     manifest.files.map(async (file) => {
-      const body = await readFile(join(directory, file.name)).catch(() => null);
-      if (body === null) throw damaged(directory, file.name, 'is missing');
-      if (body.length !== file.bytes) {
+      const path = join(directory, file.name);
+      const facts = await stat(path).catch(() => null);
+      if (facts === null) throw damaged(directory, file.name, 'is missing');
+      if (facts.size !== file.bytes) {
         throw damaged(directory, file.name, 'has another length', {
           expected: `${file.bytes} bytes`,
-          got: `${body.length} bytes`,
+          got: `${facts.size} bytes`,
         });
       }
-      const hash = createHash('sha256').update(body).digest('hex');
+      const hash = await hashOf(path);
       if (hash !== file.sha256)
         throw damaged(directory, file.name, 'has another hash', { expected: file.sha256, got: hash });
-      // Only these are read again; the other layouts are for others.
-      if (file.name.endsWith('.arrow') || file.name === 'rows.jsonl') bodies.set(file.name, body);
     }),
   );
   const splits = Object.keys(manifest.rows);
@@ -69,8 +69,8 @@ export async function openDataset(directory: string): Promise<OpenedDataset> {
   const frame = (split: string): Frame => {
     const known = frames.get(split);
     if (known) return known;
-    const body = bodies.get(`${split}.arrow`);
-    if (!body) {
+    const rows = manifest.rows[split];
+    if (rows === undefined) {
       throw new TroupeError(
         'not_found',
         `Dataset ${manifest.dataset_id} has no split ${JSON.stringify(split)}; it has ${splits.join(', ')}.`,
@@ -80,7 +80,7 @@ export async function openDataset(directory: string): Promise<OpenedDataset> {
         },
       );
     }
-    const read = readArrow(body);
+    const read = readArrowFile(join(directory, `${split}.arrow`), rows);
     frames.set(split, read);
     return read;
   };
@@ -92,14 +92,36 @@ export async function openDataset(directory: string): Promise<OpenedDataset> {
     *rows(split) {
       for (const name of split === undefined ? splits : [split]) yield* frame(name).each();
     },
-    lineage: () =>
-      bodies
-        .get('rows.jsonl')!
-        .toString('utf8')
-        .split('\n')
-        .filter((line) => line !== '')
-        .map((line) => JSON.parse(line) as Lineage),
+    lineage: () => Array.from(linesIn(join(directory, 'rows.jsonl')), (line) => JSON.parse(line) as Lineage),
   };
+}
+
+const READ = 4 * 1024 * 1024;
+
+/** The lines of a file, however long it is. */
+function* linesIn(path: string): Generator<string, void, undefined> {
+  const file = openSync(path, 'r');
+  const decoder = new StringDecoder('utf8');
+  const bytes = Buffer.alloc(READ);
+  let rest = '';
+  try {
+    for (;;) {
+      const read = readSync(file, bytes);
+      const lines = (rest + (read === 0 ? decoder.end() : decoder.write(bytes.subarray(0, read)))).split('\n');
+      rest = lines.pop()!;
+      yield* lines;
+      if (read === 0) break;
+    }
+    if (rest !== '') yield rest;
+  } finally {
+    closeSync(file);
+  }
+}
+
+async function hashOf(path: string): Promise<string> {
+  const hash = createHash('sha256');
+  for await (const part of createReadStream(path)) hash.update(part as Buffer);
+  return hash.digest('hex');
 }
 
 /**

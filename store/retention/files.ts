@@ -118,7 +118,8 @@ export async function writeArchive(
     if (rows.length === 0) return;
     const number = files.filter((file) => file.holds === holds).length;
     const sink = await draft.file(`${holds}-${String(number).padStart(5, '0')}.parquet`);
-    await sink.write(parquetOf(arrowStream(await arrowOfRows(columns, rows)), { codec: 'snappy' }));
+    const stream = arrowStream(await arrowOfRows(columns, rows));
+    for await (const part of parquetOf([stream], { codec: 'snappy' })) await sink.write(part);
     const place = (row: Row) => ({
       log: Number(row.log),
       partition: Number(row.partition),

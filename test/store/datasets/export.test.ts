@@ -6,13 +6,14 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import type { TroupeError } from '../../../errors.ts';
 import { sha256 } from '../../../ingest/json.ts';
-import { nestedStream } from '../../../store/datasets/arrow.ts';
+import { nestedStreams } from '../../../store/datasets/arrow.ts';
 import { exportDataset, layoutNamed } from '../../../store/datasets/export.ts';
 import { freeze } from '../../../store/datasets/freeze.ts';
 import { counter } from '../../../store/datasets/layouts/counter.ts';
 import { turnsOf } from '../../../store/datasets/layouts/turn.ts';
 import { parquetOf } from '../../../store/datasets/parquet.ts';
 import { openDataset } from '../../../store/datasets/read.ts';
+import { bytesIn } from '../../support/bytes.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
 import { seed } from './fixture.ts';
 
@@ -87,7 +88,9 @@ describe('exporting a dataset', () => {
     const [laid] = layoutNamed('everything').files([{ split: 'train', turns }], about);
     if (laid?.kind !== 'parquet') throw new Error('expected Parquet');
     // The reader knows no zstd.
-    const { buffer, byteOffset, length } = parquetOf(nestedStream(laid.shapes, laid.rows), { codec: 'snappy' });
+    const { buffer, byteOffset, length } = await bytesIn(
+      parquetOf(nestedStreams(laid.shapes, laid.rows), { codec: 'snappy' }),
+    );
     const file = buffer.slice(byteOffset, byteOffset + length) as ArrayBuffer;
     const rows = await parquetReadObjects({ file });
     expect(rows).toHaveLength(6);

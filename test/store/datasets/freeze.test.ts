@@ -14,6 +14,7 @@ import { datasetDraft } from '../../../store/datasets/manifest.ts';
 import { parquetOf } from '../../../store/datasets/parquet.ts';
 import { openDataset } from '../../../store/datasets/read.ts';
 import type { Db } from '../../../store/db/pool.ts';
+import { bytesIn } from '../../support/bytes.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
 import { insert, seed } from './fixture.ts';
 
@@ -431,7 +432,7 @@ describe('what is frozen', () => {
     const bufferOf = (bytes: Uint8Array) => new Uint8Array(bytes).buffer;
     const arrow = await readFile(join(frozen.directory, 'train.arrow'));
     // The reader knows no zstd: the rows are compared in another compression, the codec in the frozen file.
-    const file = bufferOf(parquetOf(arrowStream(arrow), { codec: 'snappy' }));
+    const file = bufferOf(await bytesIn(parquetOf([arrowStream(arrow)], { codec: 'snappy' })));
     // It gives undefined for a list that is null.
     const read = (await parquetReadObjects({ file })).map((row) =>
       Object.fromEntries(Object.entries(row).map(([name, value]) => [name, value ?? null])),
