@@ -6,13 +6,12 @@ import type { ArtifactStore, DoorBook, EventLog } from '../ingest/log/log.ts';
 import type { Redactor } from '../ingest/redact.ts';
 import { mapStrings, unescapeText } from '../ingest/text.ts';
 import type { Db } from '../store/db/pool.ts';
-import { boundCheckpoint } from '../store/gating/play.ts';
+import { boundCheckpoints } from '../store/rollouts/weights.ts';
 import type { Runner } from '../trainer/rollouts/runners.ts';
 import { authorise } from './auth.ts';
 import { BODY_LIMIT } from './body.ts';
 import { bufferedLedger } from './buffered-ledger.ts';
 import { openDoor } from './door.ts';
-import type { GatewayOptions } from './gateway.ts';
 import type { KeyRing } from './key-ring.ts';
 import { processLog } from './log.ts';
 import { answerMalformed } from './malformed.ts';
@@ -161,14 +160,13 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   if (!options.ingestOnly) {
     const { policyServers, recordTimeoutMs = RECORD_TIMEOUT_MS } = options;
     const { artifacts, keys, upstreams = openUpstreams([]), recordLimit = RECORD_LIMIT } = options;
-    const bound: GatewayOptions['bound'] = (policy, episode) => boundCheckpoint(db, policy, episode);
     const waitMs = log.partitions ? recordTimeoutMs : 0;
     const record = { recordTimeoutMs, recordLimit, waitMs };
     gatewayRoutes(app, {
       db,
       door,
       policyServers,
-      bound,
+      bound: boundCheckpoints(db),
       upstreams,
       routes: options.routes ?? [],
       artifacts,

@@ -6,6 +6,7 @@ import { randomInt, randomUUID } from 'node:crypto';
 import { ERRORS, TroupeError } from '../errors.ts';
 import { decodeDraft } from '../ingest/decode.ts';
 import type { Draft } from '../ingest/events.ts';
+import type { BoundCheckpoint } from '../store/rollouts/weights.ts';
 import type { SampleAnswer } from '../trainer/sampling/infer-wire.ts';
 import type { Door, DoorItem } from './door.ts';
 import type { AnswerBody } from './gateway-answer.ts';
@@ -19,7 +20,7 @@ export type GatewayOptions = {
   readonly door: Door;
   readonly policyServers: PolicyServers;
   /** The checkpoint that serves a policy in an episode bound to one; null: the weights that it serves now. */
-  readonly bound: (policy: string, episode: string | null) => Promise<string | null>;
+  readonly bound: BoundCheckpoint;
   /** How long a response waits for its record, in milliseconds. */
   readonly recordTimeoutMs: number;
 };

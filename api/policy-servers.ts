@@ -7,6 +7,7 @@ import type { Db } from '../store/db/pool.ts';
 import { type NotNull, query, rowsOf, scalarOf, sql } from '../store/db/query.ts';
 import type { InferClient } from '../trainer/sampling/infer-client.ts';
 import type { PromptAnswer, PromptAsk, SampleAnswer, SampleAsk } from '../trainer/sampling/infer-wire.ts';
+import { modelOfCheckpoint } from '../trainer/sampling/infer-wire.ts';
 
 /** A model of this project, as requests name it: the current weights of a policy, or one checkpoint. */
 export type OwnModel = { readonly kind: 'policy' | 'checkpoint'; readonly name: string };
@@ -39,6 +40,8 @@ export function registeredPolicyServers(
   connect: (address: string) => SamplingClient,
 ): PolicyServers & { readonly close: () => void } {
   const clients = new Map<string, SamplingClient>();
+  /** Models that are named by their checkpoint, which are never replaced by another: who asks them again needs no status first. */
+  const lasting = new WeakMap<SamplingClient, Map<string, string>>();
   let known: { readonly at: number; readonly processes: Promise<readonly Registered[]> } | null = null;
 
   const processes = (fresh: boolean): Promise<readonly Registered[]> => {
@@ -79,15 +82,30 @@ export function registeredPolicyServers(
     fresh: boolean,
   ): Promise<T | undefined> => {
     for (const { policy, address } of await processes(fresh)) {
+      const client = clientAt(address);
       try {
-        const client = clientAt(address);
-        const model = who.kind === 'policy' ? (policy === who.name ? policy : null) : await modelWith(client, who.name);
+        const model =
+          who.kind === 'policy'
+            ? policy === who.name
+              ? policy
+              : null
+            : (lasting.get(client)?.get(who.name) ?? (await modelWith(client, who.name)));
         if (model !== null) return await ask(client, model);
       } catch (error) {
-        if (!(error instanceof TroupeError) || error.code !== 'unreachable') throw error;
+        if (!(error instanceof TroupeError)) throw error;
+        const gone = error.code === 'not_found' && lasting.get(client)?.delete(who.name) === true;
+        if (error.code !== 'unreachable' && !gone) throw error;
       }
     }
     return undefined;
+  };
+
+  const modelWith = async (client: SamplingClient, checkpoint: string): Promise<string | null> => {
+    const { models } = await client.status();
+    const found = models.filter((model) => model.checkpoint === checkpoint).map(({ name }) => name);
+    const own = found.find((name) => name === modelOfCheckpoint(checkpoint));
+    if (own !== undefined) lasting.set(client, (lasting.get(client) ?? new Map()).set(checkpoint, own));
+    return own ?? found[0] ?? null;
   };
 
   const statusAt = async (address: string) => clientAt(address).status();
@@ -132,11 +150,6 @@ async function lookUp(db: Pick<Db, 'query'>): Promise<readonly Registered[]> {
       .orderBy('process_id')
       .$narrowType<{ policy: NotNull; address: NotNull }>(),
   );
-}
-
-async function modelWith(client: SamplingClient, checkpoint: string): Promise<string | null> {
-  const { models } = await client.status();
-  return models.find((model) => model.checkpoint === checkpoint)?.name ?? null;
 }
 
 /** The error for a name that no process serves: `unreachable` if the name is known, otherwise `not_found`. */

@@ -8,17 +8,19 @@ import { isLoopback } from '../api/origin.ts';
 import { observe } from '../api/prometheus.ts';
 import { EXIT, TroupeError } from '../errors.ts';
 import type { LogSource } from '../ingest/log/source.ts';
+import { onNews } from '../store/db/news.ts';
 import { patiently } from '../store/db/patience.ts';
 import { firstOf, pathHere, query, rowsOf, sql, typed } from '../store/db/query.ts';
 import { socketFolder } from '../store/db/sockets.ts';
-import { type Weights, weightsAtPlay } from '../store/gating/play.ts';
-import { type Handler, handBack, runJobs } from '../store/jobs/jobs.ts';
+import { type Handler, handBack, JOB_CHANNEL, runJobs } from '../store/jobs/jobs.ts';
 import { registerProcess } from '../store/jobs/processes.ts';
 import type { MethodAsked } from '../store/judging/judge.ts';
 import type { Receiver } from '../store/notify/delivery.ts';
 import { waitProjected } from '../store/projecting/positions.ts';
 import { runProjector } from '../store/projecting/projector.ts';
+import { type Weights, weightsAtPlay } from '../store/rollouts/weights.ts';
 import type { InferServer } from '../trainer/sampling/infer.ts';
+import { modelOfCheckpoint } from '../trainer/sampling/infer-wire.ts';
 import type { Context } from './context.ts';
 import { takeFirstKey } from './first-key.ts';
 import { inferSocketName, LONGEST_SOCKET_NAME } from './infer-socket.ts';
@@ -44,6 +46,8 @@ const GRACE_MS = 5000;
 const WATCH_MS = 5000;
 /** Between two looks at what receivers of notifications were not told yet. */
 const NOTIFY_MS = 3000;
+/** A process that serves a policy looks at least this often for a release. */
+const FOLLOW_MS = 500;
 
 export const ROLES: Readonly<Record<string, Role>> = {
   ingest: (context, options) => answer(context, options, 'ingest'),
@@ -346,15 +350,13 @@ async function infer({ db, home, config }: Context, { policy, model, signal, onR
   else await speakWithFirst([...(released ? [released] : []), ...(await savedCheckpoints(db, policy))], speakWith);
   const leave = await registerProcess(db, { processId: processId('infer'), role: 'infer', policy, address: socket });
   onReady({ role: 'infer', address: socket });
-  while (!signal.aborted) {
-    await pause(500, signal);
-    if (signal.aborted) continue;
+  const follow = async (): Promise<false> => {
     const now = await releasedCheckpoint(db, policy).catch(() => released);
     const loaded = server.status().models.find(({ name }) => name === policy)?.dir;
     const isOurs = model === undefined || loaded === ours;
     const follows = now !== null && now.checkpoint_id !== released?.checkpoint_id && isOurs;
     const atPlay = await weightsAtPlay(db, policy).catch(() => null);
-    // What a gate plays with is there before a release takes its place, and goes only after it.
+    // What is played with is there before a release takes its place, and goes only after it.
     if (atPlay) await beside.load(atPlay, follows ? now.checkpoint_id : null);
     if (follows) {
       await speakWith(now.uri);
@@ -362,14 +364,16 @@ async function infer({ db, home, config }: Context, { policy, model, signal, onR
     }
     if (atPlay) beside.drop(atPlay);
     released = now;
-  }
+    return false;
+  };
+  // A rollout that begins is news: its weights are loaded at once.
+  await onNews(db, JOB_CHANNEL, { signal, pollMs: FOLLOW_MS, onTrouble: tellTrouble('Following releases') }, follow);
   await server.close();
   await leave();
 }
 
-/** The models that a process has beside the one that its policy serves: those that gates play with. */
+/** The models that a process has beside the one that its policy serves: those that rollouts play with. */
 function besideModels(server: InferServer, policy: string) {
-  const nameOf = (checkpoint: string) => `checkpoint:${checkpoint}`;
   const names = new Set<string>();
   const failed = new Set<string>();
   return {
@@ -377,20 +381,20 @@ function besideModels(server: InferServer, policy: string) {
     async load(wanted: readonly Weights[], next: string | null): Promise<void> {
       const served = next ?? server.status().models.find(({ name }) => name === policy)?.checkpoint;
       for (const { checkpoint_id, directory } of wanted) {
-        const name = nameOf(checkpoint_id);
+        const name = modelOfCheckpoint(checkpoint_id);
         if (checkpoint_id === served || names.has(name) || failed.has(name)) continue;
         try {
           await server.load({ dir: directory, name });
           names.add(name);
         } catch (error) {
           failed.add(name);
-          say(`A gate cannot play with ${directory}: ${error instanceof Error ? error.message : error}`);
+          say(`No rollout can play with ${directory}: ${error instanceof Error ? error.message : error}`);
         }
       }
     },
     /** Drops those that are not wanted any more. */
     drop(wanted: readonly Weights[]): void {
-      const kept = new Set(wanted.map(({ checkpoint_id }) => nameOf(checkpoint_id)));
+      const kept = new Set(wanted.map(({ checkpoint_id }) => modelOfCheckpoint(checkpoint_id)));
       for (const name of failed) if (!kept.has(name)) failed.delete(name);
       for (const name of names) {
         if (kept.has(name)) continue;

@@ -283,7 +283,7 @@ async function showRun({ db }: Context, run: string, flags: Flags): Promise<numb
   else {
     print(`Run ${run}: ${whole.outcome ?? whole.state}.`);
     // Those of a gate are rollouts too, below its own id.
-    if (stages.some(({ job_id }) => /^\d+\/rollout$/.test(job_id!.slice(run.length + 1))))
+    if (stages.some(({ job_id }) => /^\d+(\/\d+)?\/rollout$/.test(job_id!.slice(run.length + 1))))
       print('The recipes of a round take only the complete groups of its rollout.');
     print(
       table(

@@ -1,16 +1,8 @@
-/**
- * A gate that plays: candidate and incumbent answer the same tasks before anything is released. Both stand in the spec of its job, which the
- * gateway and the processes that sample read: the one to choose the weights of an episode, the others to have them loaded meanwhile.
- */
+/** A gate that plays: candidate and incumbent answer the same tasks before anything is released. */
 import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
-import type { Db } from '../db/pool.ts';
-import { firstOf, query, rowsOf, type SqlBool, sql } from '../db/query.ts';
 import { RolloutSpec } from '../rollouts/rollout.ts';
-
-const Weights = Type.Object({ checkpoint_id: Type.String(), directory: Type.String() });
-/** A checkpoint and the directory of its files. */
-export type Weights = { readonly checkpoint_id: string; readonly directory: string };
+import { WeightsSpec } from '../rollouts/weights.ts';
 
 const Guard = Type.Union([Type.Number({ minimum: 0 }), Type.Null()]);
 /** The rules of a gate as they stand in the spec of its job. */
@@ -43,8 +35,8 @@ export const PlayGateSpec = Type.Object({
   policies: Type.Array(Type.String(), { minItems: 1 }),
   /** The whole map of each side: other policies are the same on both. */
   maps: Type.Object({
-    incumbent: Type.Record(Type.String(), Weights),
-    candidate: Type.Record(Type.String(), Weights),
+    incumbent: Type.Record(Type.String(), WeightsSpec),
+    candidate: Type.Record(Type.String(), WeightsSpec),
   }),
   /** Roles that have to be seen. */
   guarded: Type.Array(Type.String()),
@@ -57,55 +49,3 @@ export const CheckedPlayGate = Compile(PlayGateSpec);
 
 /** The rollout of one side. Its id has slashes, so no rollout that is asked for over HTTP has it. */
 export const rolloutOfSide = (job: string, side: Side): string => `${job}/${side}`;
-
-const EPISODE = /^.+\/gate\/(incumbent|candidate)\/./s;
-
-/**
- * The checkpoint with which a policy answers an episode of a gate that plays; null for any other episode, and for policies that the gate does
- * not name: these are answered by what is released.
- */
-export async function boundCheckpoint(
-  db: Pick<Db, 'query'>,
-  policy: string,
-  episode: string | null,
-): Promise<string | null> {
-  if (episode === null || !EPISODE.test(episode)) return null;
-  const row = await firstOf(
-    db,
-    query
-      .selectFrom('troupe.job_queue as attempt')
-      .innerJoin('troupe.job_queue as gate', (on) =>
-        on.on(sql<SqlBool>`gate.job_id = regexp_replace(attempt.spec ->> 'rollout', '/[^/]*$', '')`),
-      )
-      .select(
-        sql<
-          string | null
-        >`gate.spec -> 'maps' -> regexp_replace(attempt.spec ->> 'rollout', '^.*/', '') -> ${policy}::text ->> 'checkpoint_id'`.as(
-          'checkpoint_id',
-        ),
-      )
-      .where('attempt.job_id', '=', episode)
-      .where('attempt.kind', 'like', 'attempt/%')
-      .where('gate.kind', '=', PLAY),
-  );
-  return row?.checkpoint_id ?? null;
-}
-
-/** The weights of a policy that gates under way play with, each once. */
-export async function weightsAtPlay(db: Pick<Db, 'query'>, policy: string): Promise<Weights[]> {
-  const rows = await rowsOf(
-    db,
-    query
-      .selectFrom('troupe.job_queue')
-      .select(
-        sql<Record<Side, Weights | null>>`json_build_object(
-        'incumbent', spec -> 'maps' -> 'incumbent' -> ${policy}::text, 'candidate', spec -> 'maps' -> 'candidate' -> ${policy}::text)`.as(
-          'sides',
-        ),
-      )
-      .where('kind', '=', PLAY)
-      .where('state', '<>', 'finished'),
-  );
-  const found = rows.flatMap(({ sides }) => SIDES.flatMap((side) => sides[side] ?? []));
-  return [...new Map(found.map((weights) => [weights.checkpoint_id, weights])).values()];
-}

@@ -72,6 +72,9 @@ export type LeasedAttempt = {
   readonly secondsLeft: number;
 };
 
+/** News that workers ended attempts. */
+export const ATTEMPTS_ENDED = 'troupe_attempts';
+
 const KIND = 'attempt/';
 const kindOf = (runner: string): string => `${KIND}${runner}`;
 /** Whether a row of the queue is an attempt; its job_id is then an episode. */

@@ -8,6 +8,7 @@ import { got, TroupeError } from '../../errors.ts';
 import { hashId, isRecord, parseRecord } from '../../ingest/json.ts';
 import { needsEscape } from '../../ingest/text.ts';
 import { checkedSpec } from '../jobs/jobs.ts';
+import { WeightsSpec } from './weights.ts';
 
 const Task = Type.Object(
   { task_id: Type.String({ minLength: 1, maxLength: 512 }) },
@@ -37,7 +38,8 @@ export const TasksWhere = Type.Union([Type.String({ minLength: 1 }), Type.Record
   description: 'filter over stored tasks, such as "task.domain = airline and mean_reward < 0.8"',
 });
 
-export const RolloutSpec = Type.Object(
+/** What anybody may ask for. */
+export const AskedRollout = Type.Object(
   {
     runner: Type.String({ minLength: 1, description: 'name of a runner of the configuration' }),
     tasks: Type.Array(Task, { minItems: 1, description: 'what is to be solved' }),
@@ -72,6 +74,18 @@ export const RolloutSpec = Type.Object(
       }),
     ),
     tasks_where: Type.Optional(TasksWhere),
+  },
+  { additionalProperties: false },
+);
+/** What a part of another job may ask for besides: weights that are not released, which only directories name. */
+export const RolloutSpec = Type.Object(
+  {
+    ...AskedRollout.properties,
+    weights: Type.Optional(Type.Record(Type.String(), WeightsSpec)),
+    /** The team plays once these policies can be answered with their weights. */
+    awaits: Type.Optional(
+      Type.Object({ policies: Type.Array(Type.String()), within_s: Type.Number({ exclusiveMinimum: 0 }) }),
+    ),
   },
   { additionalProperties: false },
 );

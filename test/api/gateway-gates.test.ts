@@ -5,9 +5,9 @@ const policyServers = fixedPolicyServers();
 let at: TestApp;
 beforeAll(async () => {
   at = await testApp({ policyServers });
-  const maps = { candidate: { solver: { checkpoint_id: 'c-1', directory: '/c-1' } }, incumbent: {} };
+  const weights = { solver: { checkpoint_id: 'c-1', directory: '/c-1' } };
   const row = 'insert into troupe.job_queue (job_id, kind, spec) values ($1, $2, $3)';
-  await at.db.query(row, ['n-1/1/gate', 'play', JSON.stringify({ maps })]);
+  await at.db.query(row, ['n-1/1/gate/candidate', 'rollout', JSON.stringify({ weights })]);
   const attempt = JSON.stringify({ rollout: 'n-1/1/gate/candidate', task: 0, sample: 0, attempt: 0 });
   await at.db.query(row, ['n-1/1/gate/candidate/t/0', 'attempt/team', attempt]);
 });

@@ -150,6 +150,38 @@ describe('a plan that begins with a rollout', () => {
   );
 
   it(
+    'plays each iteration of a round with the weights trained last, and releases none of them before the gate',
+    async () => {
+      const recipe = { unit: 'step', credit: 'grpo_advantage', roles: ['agent'] };
+      const train = { method: 'rl', groups: { agent: 2 }, learning_rate: { agent: 0.01 }, warmup: 2 };
+      const asked = plan(
+        'often',
+        { per_round: 2, iterations: 3 },
+        { rounds: 1, policies: { solver: { base: 'model', recipe, train } } },
+      );
+      const releases = () => database.db.query(`select release_id from facts.releases order by version`);
+      const before = await releases();
+      await troupe('plan', 'run', written('often', asked));
+      expect((await releases()).rows).toEqual(before.rows);
+      const { rows } = await database.db.query(
+        `select i as iteration, k.kept, k.parent_id as began_with,
+                (select array_agg(distinct checkpoint_id) from facts.calls
+                 where starts_with(episode_id, 'often-1/1/' || i || '/rollout/')) as answered_by
+         from generate_series(1, 3) as i
+         join troupe.job_queue j on j.job_id = 'often-1/1/' || i || '/train-solver'
+         join facts.checkpoints k on k.checkpoint_id = j.result ->> 'checkpoint_id' order by i`,
+      );
+      expect(rows.map((row) => row.iteration)).toEqual([1, 2, 3]);
+      for (const { answered_by, began_with } of rows) expect(answered_by).toEqual([began_with]);
+      expect(new Set(rows.flatMap((row) => row.answered_by)).size).toBe(3);
+      const { out } = await troupe('gate', 'accept', 'often-1');
+      expect(out.rounds[0].rollout).toMatchObject({ rollout_id: 'often-1/1/*/rollout', stale: 0, unknown: 0 });
+      expect(rows.map((row) => row.kept)).toEqual([false, false, true]);
+    },
+    SLOW,
+  );
+
+  it(
     'says which episodes other weights answered than those that training begins with',
     async () => {
       const base = plan('stale', { per_round: 2 }, { rounds: 1 });

@@ -136,6 +136,20 @@ export async function roundRollout(
   };
 }
 
+/** The rollouts of all iterations of a round as one; each has the part of a rollout's id that they share. Pure. */
+export function wholeRollout(parts: readonly RoundRollout[]): RoundRollout {
+  const sum = (of: (part: RoundRollout) => number) => parts.reduce((total, part) => total + of(part), 0);
+  return {
+    rollout_id:
+      parts.length === 1 ? parts[0]!.rollout_id : parts[0]!.rollout_id.replace(/[^/]+\/rollout$/, '*/rollout'),
+    episodes: sum(({ episodes }) => episodes),
+    groups: { complete: sum(({ groups }) => groups.complete), partial: sum(({ groups }) => groups.partial) },
+    left_out: counted(parts.flatMap(({ left_out }) => left_out)),
+    stale: sum(({ stale }) => stale),
+    unknown: sum(({ unknown }) => unknown),
+  };
+}
+
 /** The same in a sentence. Pure. */
 export function rolloutText({
   rollout_id,
@@ -155,13 +169,16 @@ export function rolloutText({
 }
 
 /** The reasons of all partial groups together, the most frequent first. */
-function reasons(partial: RolloutResult['partial']): RoundRollout['left_out'] {
-  const counted = new Map<string, RoundRollout['left_out'][number]>();
-  for (const { code, message, samples } of partial.flatMap(({ why }) => why)) {
-    const known = counted.get(code);
-    counted.set(code, { code, message: known?.message ?? message, samples: samples + (known?.samples ?? 0) });
+const reasons = (partial: RolloutResult['partial']): RoundRollout['left_out'] =>
+  counted(partial.flatMap(({ why }) => why));
+
+function counted(all: RoundRollout['left_out']): RoundRollout['left_out'] {
+  const found = new Map<string, RoundRollout['left_out'][number]>();
+  for (const { code, message, samples } of all) {
+    const known = found.get(code);
+    found.set(code, { code, message: known?.message ?? message, samples: samples + (known?.samples ?? 0) });
   }
-  return [...counted.values()].sort((a, b) => b.samples - a.samples);
+  return [...found.values()].sort((a, b) => b.samples - a.samples);
 }
 
 const reasonsText = (why: RoundRollout['left_out']): string =>

@@ -9,7 +9,7 @@ import { TroupeError } from '../../errors.ts';
 import { ownEvent } from '../../ingest/own-event.ts';
 import { openDataset } from '../../store/datasets/read.ts';
 import { parseRecipe } from '../../store/datasets/recipe.ts';
-import { firstOf, query, rowsOf } from '../../store/db/query.ts';
+import { anyOf, firstOf, query, rowsOf } from '../../store/db/query.ts';
 import type { GateReport, ManualReport } from '../../store/gating/report.ts';
 import { WATCH, watchSpec } from '../../store/gating/watching.ts';
 import { checkedSpec, type Handler, type JobContext, requestJob, WaitsFor } from '../../store/jobs/jobs.ts';
@@ -37,6 +37,7 @@ import {
   requireCompleteGroup,
   rolloutAsked,
   roundRollout,
+  wholeRollout,
 } from './plan-rollout.ts';
 import { tasksOf } from './plan-tasks.ts';
 import { playAsked } from './play-gate.ts';
@@ -74,19 +75,23 @@ type Frozen = {
 
 /** @returns handler of kind `plan`, whose result is a `PlanResult` */
 export function planHandler(context: JobContext): Handler {
+  /** Rounds that ended, by run: a handler that is called again does not compute their reports again. */
+  const known = new Map<string, readonly Round[]>();
   return async ({ job_id, spec }) => {
     const plan = parseStoredPlan(checkedSpec(PlanSpec, spec).plan);
     const run = job_id;
-    const rounds: Round[] = [];
-    for (let round = 1; round <= (plan.rounds ?? 1); round++) {
-      const stages = stagesOf(context, { run, round, plan });
+    const rounds = [...(known.get(run) ?? [])];
+    for (let round = rounds.length + 1; round <= (plan.rounds ?? 1); round++) {
       try {
-        rounds.push(await runRound(context, plan, stages, { run, round, before: rounds.at(-1) ?? null }));
+        rounds.push(await runRound(context, plan, { run, round, before: rounds.at(-1) ?? null }));
+        known.set(run, [...rounds]);
       } catch (error) {
         if (!(error instanceof BudgetSpent)) throw error;
+        known.delete(run);
         return resultOf(plan, rounds, error.message);
       }
     }
+    known.delete(run);
     return resultOf(plan, rounds, null);
   };
 }
@@ -103,16 +108,32 @@ const SERVING_WITHIN_S = 120;
 
 class BudgetSpent extends Error {}
 
-async function runRound(
-  context: JobContext,
-  plan: Plan,
-  stages: Stages,
-  { run, round, before }: { readonly run: string; readonly round: number; readonly before: Round | null },
-): Promise<Round> {
+/** What one iteration of a round came to. */
+type Iteration = {
+  readonly played: RolloutResult | null;
+  readonly frozen: Readonly<Record<string, Frozen>>;
+  readonly trained: Readonly<Record<string, Done<Trained>>>;
+};
+
+type OfRound = {
+  readonly run: string;
+  readonly round: number;
+  readonly iteration: number;
+  readonly iterations: number;
+  /** The candidates of the iteration before; null in the first one. */
+  readonly before: Readonly<Record<string, Trained>> | null;
+  /** Ids of the candidates of the round before. */
+  readonly candidates: Readonly<Record<string, string>>;
+};
+
+/** Play, where the plan has a rollout, judge, freeze and train once. */
+async function iterate(context: JobContext, plan: Plan, of: OfRound): Promise<Iteration> {
+  const { round, iteration, iterations, before, candidates } = of;
+  const stages = stagesOf(context, plan, of);
   const names = Object.keys(plan.policies);
-  const seed = (plan.seed ?? 0) + round - 1;
+  const seed = seedOf((plan.seed ?? 0) + round - 1, of);
   const rollout = rolloutOf(plan);
-  const played = rollout && (await play(context, stages, { rollout, names, round, seed }));
+  const played = rollout && (await play(context, stages, { rollout, names, round, seed, before }));
   const taken = played && completeGroupsOf(played);
   if (plan.judge)
     await stages.job('judge', 'judge', async () => ({ methods: plan.judge, where: whereOf(plan, taken) }));
@@ -129,6 +150,95 @@ async function runRound(
     requireRows(name, result);
     frozen[name] = result;
   }
+  const trained: Record<string, Done<Trained>> = {};
+  for (const name of names) {
+    const policy = plan.policies[name]!;
+    const dataset = frozen[name]!.directory;
+    const start = async () =>
+      before?.[name]?.directory ?? (await startOf(context.db, name, policy, candidates[name] ?? null)).directory;
+    trained[name] = await stages.job<Trained>(`train-${name}`, kindOf(policy), async () => ({
+      ...(await trainSpec(policy, dataset)),
+      base: await start(),
+      dataset,
+      policy: name,
+      seed,
+      keep: iteration === iterations,
+      reset_optimizer: iteration === 1,
+    }));
+  }
+  return { played, frozen, trained };
+}
+
+/** The iterations of a round that have ended, as they stand in the queue. Nothing is asked for. */
+async function iterationsOf(
+  { db }: JobContext,
+  plan: Plan,
+  of: { readonly run: string; readonly round: number; readonly iterations: number },
+): Promise<Iteration[]> {
+  const found: Iteration[] = [];
+  const names = Object.keys(plan.policies);
+  for (let iteration = 1; iteration <= of.iterations; iteration++) {
+    const part = async <T>(stage: string) => (await partOf<T>(db, stageId({ ...of, iteration }, stage)))!;
+    const each = async <T>(stage: string) =>
+      Object.fromEntries(
+        await Promise.all(names.map(async (name) => [name, await part<T>(`${stage}-${name}`)] as const)),
+      );
+    found.push({
+      played: plan.rollout ? (await part<RolloutResult>('rollout')).result : null,
+      frozen: mapped(await each<Frozen>('freeze'), ({ result }) => result),
+      trained: await each<Trained>('train'),
+    });
+  }
+  return found;
+}
+
+const mapped = <From, To>(values: Readonly<Record<string, From>>, to: (value: From) => To): Record<string, To> =>
+  Object.fromEntries(Object.entries(values).map(([name, value]) => [name, to(value)]));
+
+/** The first iteration that has not ended, and the candidates of the one before. */
+async function iterationToGoOn(
+  { db }: JobContext,
+  plan: Plan,
+  of: { readonly run: string; readonly round: number; readonly iterations: number },
+): Promise<Pick<OfRound, 'iteration' | 'before'>> {
+  const names = Object.keys(plan.policies);
+  const last = (iteration: number) => stageId({ ...of, iteration }, `train-${names.at(-1)}`);
+  const all = Array.from({ length: of.iterations }, (_, i) => last(i + 1));
+  const ended = query
+    .selectFrom('troupe.job_queue')
+    .select('job_id')
+    .where('job_id', '=', anyOf(all))
+    .where('state', '=', 'finished')
+    .where('outcome', '=', 'done');
+  const done = new Set((await rowsOf(db, ended)).map(({ job_id }) => job_id));
+  const iteration = all.findIndex((id) => !done.has(id)) + 1 || of.iterations;
+  if (iteration === 1) return { iteration, before: null };
+  const before = await Promise.all(
+    names.map(async (name) => {
+      const part = await partOf<Trained>(db, stageId({ ...of, iteration: iteration - 1 }, `train-${name}`));
+      return [name, part!.result] as const;
+    }),
+  );
+  return { iteration, before: Object.fromEntries(before) };
+}
+
+async function runRound(
+  context: JobContext,
+  plan: Plan,
+  { run, round, before }: { readonly run: string; readonly round: number; readonly before: Round | null },
+): Promise<Round> {
+  const names = Object.keys(plan.policies);
+  const iterations = plan.rollout?.iterations ?? 1;
+  const of = { run, round, iterations };
+  const from = await iterationToGoOn(context, plan, of);
+  let now = { ...from };
+  let last = await iterate(context, plan, { ...of, ...now, candidates: before?.candidates ?? {} });
+  while (now.iteration < iterations) {
+    now = { iteration: now.iteration + 1, before: mapped(last.trained, ({ result }) => result) };
+    last = await iterate(context, plan, { ...of, ...now, candidates: before?.candidates ?? {} });
+  }
+  const { frozen, trained } = last;
+  const stages = stagesOf(context, plan, { ...of, iterations: 1, iteration: 1 });
   const gateRows = plan.gate.kind === 'offline' ? plan.gate.recipe : undefined;
   const shown =
     gateRows &&
@@ -136,29 +246,21 @@ async function runRound(
       recipe: parseRecipe({ ...withoutGates(gateRows), name: `${plan.name}-gate` }),
       allow_empty: true,
     })));
-  const trained: Record<string, Done<Trained>> = {};
-  for (const name of names) {
-    const policy = plan.policies[name]!;
-    const dataset = frozen[name]!.directory;
-    trained[name] = await stages.job<Trained>(`train-${name}`, kindOf(policy), async () => ({
-      ...(await trainSpec(policy, dataset)),
-      base: (await startOf(context.db, name, policy, before?.candidates[name] ?? null)).directory,
-      dataset,
-      policy: name,
-      seed,
-      keep: true,
-      reset_optimizer: true,
-    }));
-  }
-  const candidates = Object.fromEntries(names.map((name) => [name, trained[name]!.result]));
-  const bases = Object.fromEntries(names.map((name) => [name, String(trained[name]!.spec.base)]));
+  const candidates = mapped(trained, ({ result }) => result);
+  /** The weights that the round began with. */
+  const basesOf = (all: readonly Iteration[]) => mapped(all[0]!.trained, ({ spec }) => String(spec.base));
   const gate =
     plan.gate.kind === 'manual'
       ? await stages.job<ManualReport>('gate', 'decision', async () => ({ kind: 'manual', candidates }))
       : plan.gate.kind === 'play'
-        ? await stages.job<GateReport>('gate', 'play', () =>
-            gateAsked(context, plan, plan.gate as PlayGate, { candidates, bases, frozen: Object.values(frozen) }),
-          )
+        ? await stages.job<GateReport>('gate', 'play', async () => {
+            const all = await iterationsOf(context, plan, of);
+            return gateAsked(context, plan, plan.gate as PlayGate, {
+              candidates,
+              bases: basesOf(all),
+              frozen: all.flatMap(({ frozen }) => Object.values(frozen)),
+            });
+          })
         : await stages.job<GateReport>('gate', 'gate', async () => ({
             kind: 'offline',
             rules: rulesOf(plan.gate as Extract<Plan['gate'], { kind: 'offline' }>),
@@ -168,7 +270,7 @@ async function runRound(
                 names.map(async (name) => [
                   name,
                   {
-                    incumbent: await incumbentOf(context, name, bases[name]!),
+                    incumbent: await incumbentOf(context, name, basesOf(await iterationsOf(context, plan, of))[name]!),
                     candidate: candidates[name]!,
                     dataset: frozen[name]!.directory,
                     roles: plan.policies[name]!.recipe.roles ?? null,
@@ -187,11 +289,31 @@ async function runRound(
       spec: watchSpec(release_id, plan.watch),
       parent: run,
     });
-  const report = played && (await roundRollout(context.db, played, await startsOf(context, ids)));
+  const report = plan.rollout ? await reportOf(context, await iterationsOf(context, plan, of)) : null;
   return { round, candidates: ids, passed, reason, gate: `${run}/${round}/gate`, release_id, rollout: report };
 }
 
-/** Has the runner play the tasks of the round, once the policies are answered by what was released. */
+/** What all rollouts of a round came to. */
+async function reportOf(context: JobContext, all: readonly Iteration[]): Promise<RoundRollout> {
+  const parts: RoundRollout[] = [];
+  for (const { played, trained } of all) {
+    const starts = await startsOf(
+      context,
+      mapped(trained, ({ result }) => result.checkpoint_id),
+    );
+    parts.push(await roundRollout(context.db, played!, starts));
+  }
+  return wholeRollout(parts);
+}
+
+/** Seed of an iteration: that of the round where there is one only. */
+const seedOf = (round: number, { iteration, iterations }: Pick<OfRound, 'iteration' | 'iterations'>): number =>
+  iterations === 1 ? round : 1000 * round + iteration;
+
+/**
+ * Has the runner play the tasks of an iteration: the first one once the policies are answered by what was released, the others with the
+ * candidates of the iteration before.
+ */
 async function play(
   { db }: JobContext,
   stages: Stages,
@@ -200,14 +322,30 @@ async function play(
     readonly names: readonly string[];
     readonly round: number;
     readonly seed: number;
+    readonly before: Readonly<Record<string, Trained>> | null;
   },
 ): Promise<RolloutResult> {
-  const { rollout, names, round, seed } = of;
+  const { rollout, names, round, seed, before } = of;
+  const within_s = rollout.serving_within_s ?? SERVING_WITHIN_S;
+  if (before !== null) {
+    const { result } = await stages.job<RolloutResult>('rollout', 'rollout', async () => ({
+      ...rolloutAsked(
+        rollout,
+        await tasksOf(db, 'rollout', rollout.tasks),
+        seed,
+        mapped(before, ({ checkpoint_id }) => checkpoint_id),
+      ),
+      weights: mapped(before, ({ checkpoint_id, directory }) => ({ checkpoint_id, directory })),
+      awaits: { policies: names, within_s },
+    }));
+    requireCompleteGroup(round, result);
+    return result;
+  }
   const serving = await stages.job<ServingResult>('serving', 'serving', async () => ({
     policies: Object.fromEntries(
       await Promise.all(names.map(async (name) => [name, (await releasedOf(db, name))?.checkpoint_id ?? null])),
     ),
-    within_s: rollout.serving_within_s ?? SERVING_WITHIN_S,
+    within_s,
   }));
   const { result } = await stages.job<RolloutResult>('rollout', 'rollout', async () =>
     rolloutAsked(rollout, await tasksOf(db, 'rollout', rollout.tasks), seed, serving.result.policies),
@@ -237,13 +375,16 @@ type Stages = {
   readonly job: <T>(stage: string, kind: string, spec: () => Promise<Record<string, unknown>>) => Promise<Done<T>>;
 };
 
-function stagesOf(
-  context: JobContext,
-  of: { readonly run: string; readonly round: number; readonly plan: Plan },
-): Stages {
+type OfStage = Pick<OfRound, 'run' | 'round' | 'iteration' | 'iterations'>;
+
+/** Id of the job of a stage; the iteration is part of it where a round has several. */
+const stageId = ({ run, round, iteration, iterations }: OfStage, stage: string): string =>
+  iterations === 1 ? `${run}/${round}/${stage}` : `${run}/${round}/${iteration}/${stage}`;
+
+function stagesOf(context: JobContext, plan: Plan, of: OfStage): Stages {
   const { db, now } = context;
   const isOverBudget = async () => {
-    const minutes = of.plan.budget?.minutes;
+    const minutes = plan.budget?.minutes;
     if (minutes === undefined) return false;
     const run = query.selectFrom('troupe.job_queue').select('requested_at').where('job_id', '=', of.run);
     const asked = await firstOf(db, run);
@@ -251,11 +392,11 @@ function stagesOf(
   };
   return {
     async job<T>(stage: string, kind: string, spec: () => Promise<Record<string, unknown>>): Promise<Done<T>> {
-      const job_id = `${of.run}/${of.round}/${stage}`;
+      const job_id = stageId(of, stage);
       const known = await partOf<T>(db, job_id);
       if (known !== null) return known;
       if (await isOverBudget())
-        throw new BudgetSpent(`The budget of ${of.plan.budget?.minutes} minutes was used up before ${job_id} began.`);
+        throw new BudgetSpent(`The budget of ${plan.budget?.minutes} minutes was used up before ${job_id} began.`);
       await requestJob(context, { job_id, kind, spec: await spec(), parent: of.run });
       throw new WaitsFor(job_id);
     },
@@ -318,13 +459,20 @@ async function trainSpec({ recipe, train }: PlanPolicy, dataset: string): Promis
     return { warmup: 0, entropy: 0, ...numbers, steps: byRole };
   }
   const { groups, learning_rate, entropy = 0, ...rest } = train as Extract<PlanPolicy['train'], { method: 'rl' }>;
+  const of = (numbers: number | Readonly<Record<string, number>>, role: string): number =>
+    typeof numbers === 'number' ? numbers : numbers[role]!;
   const { engine: _, method: __, ...others } = rest;
   return {
     warmup: 0,
     clip_low: 0.2,
     clip_high: 0.28,
     ...others,
-    roles: roles.map((role) => ({ role, groups, learning_rate, entropy })),
+    roles: roles.map((role) => ({
+      role,
+      groups: of(groups, role),
+      learning_rate: of(learning_rate, role),
+      entropy: of(entropy, role),
+    })),
   };
 }
 

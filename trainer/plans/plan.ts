@@ -67,13 +67,16 @@ const Dpo = Type.Object(
   },
   strict,
 );
+const byRole = <Schema extends TSchema>(number: Schema, description: string) =>
+  Type.Union([number, Type.Record(Type.String(), number)], { description: `${description}; one number, or by role` });
 const Rl = Type.Object(
   {
     ...Local,
     method: Type.Literal('rl'),
-    groups: Type.Integer({ minimum: 1, description: 'groups in a step, of each role' }),
+    groups: byRole(Type.Integer({ minimum: 1 }), 'groups in a step'),
     ...Shared,
-    entropy: share('weight of an entropy bonus; 0 if left out'),
+    learning_rate: byRole(Shared.learning_rate, 'learning rate'),
+    entropy: Type.Optional(byRole(Type.Number({ minimum: 0 }), 'weight of an entropy bonus, 0 if left out')),
     loss: Type.Optional(Type.Enum([...POLICY_LOSSES])),
     kl: share('coefficient of the divergence to the starting weights'),
     epochs: count('passes over the dataset; 1'),
@@ -204,6 +207,14 @@ const Rollout = Type.Object(
   {
     ...PlayedTasks,
     per_round: count('tasks of a round, drawn by its seed; all if left out'),
+    iterations: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: 999,
+        description:
+          'how often a round plays, judges, freezes and trains before its gate, each time with the weights that were trained last; 1',
+      }),
+    ),
     deadline_s: RolloutSpec.properties.deadline_s,
     budget: RolloutSpec.properties.budget,
     max_staleness: RolloutSpec.properties.max_staleness,
@@ -389,6 +400,9 @@ function requireComplete(plan: Plan, name: string, { from = 'released', base, re
     throw invalid(`${at}.recipe.unit`, `${method} learns from steps, but ${at}.recipe.unit is ${unit}.`);
   if (method === 'rl' && credit === null)
     throw invalid(`${at}.recipe.credit`, `rl needs advantages: ${at}.recipe.credit should name a credit method.`);
+  if (train.engine !== 'command' && train.method === 'rl')
+    for (const field of ['groups', 'learning_rate', 'entropy'] as const)
+      requireRoles(`${at}.train.${field}`, train[field], recipe.roles);
   if (plan.gate.kind !== 'offline' || plan.gate.recipe !== undefined) return;
   if (unit !== 'step')
     throw invalid(
@@ -405,6 +419,19 @@ function requireComplete(plan: Plan, name: string, { from = 'released', base, re
       `${at}.recipe.split`,
       `An offline gate needs held-out rows: ${at}.recipe.split should be such as { held_out: 0.2 }, or gate.recipe name the rows.`,
     );
+}
+
+/** @throws TroupeError `plan_invalid` where a number by role lacks a role of the recipe */
+function requireRoles(at: string, value: unknown, roles: readonly string[] | null | undefined): void {
+  if (!isRecord(value)) return;
+  const missing = roles?.find((role) => !(role in value));
+  if (roles && missing === undefined) return;
+  throw invalid(
+    at,
+    !roles
+      ? `${at} is by role, so the recipe should name its roles.`
+      : `${at} has no number for the role ${got(missing)} of the recipe.`,
+  );
 }
 
 function checkTrain(train: unknown, at: string): void {

@@ -9,12 +9,13 @@ import { openDataset } from '../../store/datasets/read.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { anyOf, query, rowsOf, sql } from '../../store/db/query.ts';
 import { type Both, decide, deviationOf, type GateRules, type TaskMeasured } from '../../store/gating/gate.ts';
-import { CheckedPlayGate, PLAY, rolloutOfSide, SIDES, type Side, type Weights } from '../../store/gating/play.ts';
+import { CheckedPlayGate, PLAY, rolloutOfSide, SIDES, type Side } from '../../store/gating/play.ts';
 import type { GateReport } from '../../store/gating/report.ts';
 import { checkedSpec, type Handler, type JobContext, requestJob, WaitsFor } from '../../store/jobs/jobs.ts';
 import { groupBy } from '../../store/methods/statistics.ts';
 import { waitProjected } from '../../store/projecting/positions.ts';
 import type { RolloutSpec, RolloutTask } from '../../store/rollouts/rollout.ts';
+import type { Weights } from '../../store/rollouts/weights.ts';
 import type { StepRow } from '../data/training-rows.ts';
 import type { RolloutResult } from '../rollouts/handler.ts';
 import { findRunner, type Runner } from '../rollouts/runners.ts';
@@ -92,14 +93,6 @@ export function playGate(
       throw new WaitsFor(id);
     };
     const results = {} as Record<Side, RolloutResult | null>;
-    if (asked.tasks.length > 0)
-      await part('serving', 'serving', () => ({
-        policies: {},
-        beside: Object.fromEntries(
-          asked.policies.map((policy) => [policy, SIDES.map((side) => asked.maps[side][policy]!.checkpoint_id)]),
-        ),
-        within_s: asked.serving_within_s,
-      }));
     for (const side of SIDES)
       results[side] =
         asked.tasks.length === 0
@@ -151,7 +144,7 @@ const both = (of: (side: Side) => number): Both => ({ incumbent: of('incumbent')
 
 /** The episodes are tagged as the gate's, so that no recipe of a plan trains on them. */
 function rolloutAsked(asked: Spec, side: Side, gate: string, environment: string): RolloutSpec {
-  const { runner, tasks, tasks_where, samples, seed, deadline_s, maps } = asked;
+  const { runner, tasks, tasks_where, samples, seed, deadline_s, serving_within_s, maps } = asked;
   const policies = Object.entries(maps[side]).map(([policy, { checkpoint_id }]) => [policy, checkpoint_id]);
   return {
     runner,
@@ -161,6 +154,8 @@ function rolloutAsked(asked: Spec, side: Side, gate: string, environment: string
     tags: { gate, side, environment },
     policies: Object.fromEntries(policies),
     ...(tasks_where === undefined ? {} : { tasks_where }),
+    weights: maps[side],
+    awaits: { policies: asked.policies, within_s: serving_within_s },
     ...(deadline_s === undefined ? {} : { deadline_s }),
   };
 }

@@ -29,7 +29,7 @@ import { checkProgram } from './command.ts';
 import { closeEntry, openEntry } from './entry.ts';
 import { type Entry, playAttempt, programEnv } from './play.ts';
 import { type CommandRunner, findRunner, type Runner } from './runners.ts';
-import { servingHandler } from './serving.ts';
+import { servingHandler, untilLoaded } from './serving.ts';
 import { awaitWorkers } from './workers.ts';
 
 export type RolloutSettings = {
@@ -91,6 +91,7 @@ const rollOut = async (
   const lastsS = rollout.deadline_s === undefined ? LONGEST_S : rollout.deadline_s - age;
   // Stored tasks are recorded as they are.
   if (rollout.tasks_where === undefined) await appendDrafts(log, taskDrafts(rollout.tasks, requestedAt));
+  await untilLoaded(db, rollout, settings.signal);
   if (runner.by === 'workers')
     await awaitWorkers(context, { id, rollout, runner, lastsS, report, signal: settings.signal });
   else await playHere(context, { id, fence: job.token, rollout, runner, settings, lastsS, report });

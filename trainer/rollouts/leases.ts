@@ -3,11 +3,13 @@
  * recorded with its episode, and changes nothing else.
  */
 import { TroupeError } from '../../errors.ts';
+import { notify } from '../../store/db/news.ts';
 import { anyOf, query, rowsOf } from '../../store/db/query.ts';
 import type { JobContext } from '../../store/jobs/jobs.ts';
 import { waitProjected } from '../../store/projecting/positions.ts';
 import {
   type Accepted,
+  ATTEMPTS_ENDED,
   type AttemptEnd,
   type AttemptErrorCode,
   type AttemptSpec,
@@ -150,6 +152,7 @@ export async function finish(context: JobContext, reports: readonly Finish[]): P
       end: endOf(report, recorded(report.attempt_id), at),
     })),
   );
+  await notify(db, ATTEMPTS_ENDED);
   const rows = await attemptsById(db, ids);
   const specOf = await specsOf(context, [...rows.values()]);
   await appendDrafts(

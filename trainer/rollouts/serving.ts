@@ -9,6 +9,7 @@ import { TroupeError } from '../../errors.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { type NotNull, query, rowsOf, sql } from '../../store/db/query.ts';
 import { checkedSpec, type Handler, type JobContext } from '../../store/jobs/jobs.ts';
+import type { RolloutSpec } from '../../store/rollouts/rollout.ts';
 import { connectInfer } from '../sampling/infer-client.ts';
 
 /** What a job of kind `serving` needs. */
@@ -16,8 +17,6 @@ const ServingSpec = Compile(
   Type.Object({
     /** The checkpoint that each policy was given last; null before its first release, when any is right. */
     policies: Type.Record(Type.String(), Type.Union([Type.String(), Type.Null()])),
-    /** Checkpoints of each policy that have to be loaded, whichever of them it serves. */
-    beside: Type.Optional(Type.Record(Type.String(), Type.Array(Type.String()))),
     within_s: Type.Number({ exclusiveMinimum: 0 }),
   }),
 );
@@ -28,49 +27,63 @@ export type ServingResult = {
   readonly seconds: number;
 };
 
-/** Between two looks. */
-const LOOK_MS = 250;
+/** Between two looks: soon at first, for a process that follows loads small weights at once. */
+const LOOK_MS = { least: 10, most: 250 };
 
 /** @returns handler of kind `serving`, whose result is a `ServingResult`. It fails with `training_failed` once the time is over. */
 export function servingHandler({ db }: JobContext, { signal }: { readonly signal: AbortSignal }): Handler {
   return async (job, _report, fenced): Promise<ServingResult> => {
-    const { policies, beside = {}, within_s } = checkedSpec(ServingSpec, job.spec);
+    const { policies, within_s } = checkedSpec(ServingSpec, job.spec);
     const began = performance.now();
     const seconds = () => (performance.now() - began) / 1000;
     const stopped = AbortSignal.any([signal, fenced]);
     const found: Record<string, string | null> = {};
     for (const [policy, wanted] of Object.entries(policies)) {
-      for (;;) {
+      for (let look = LOOK_MS.least; ; look = Math.min(LOOK_MS.most, 2 * look)) {
         const served = await servedNow(db, policy);
         found[policy] = served[0] ?? null;
         if (wanted === null || (served.length > 0 && served.every((checkpoint) => checkpoint === wanted))) break;
         if (seconds() > within_s) throw notServed(policy, { wanted, served, within_s });
-        await pause(stopped);
-      }
-    }
-    for (const [policy, wanted] of Object.entries(beside)) {
-      for (;;) {
-        const loaded = (await modelsNow(db, policy)).map(({ checkpoint }) => checkpoint);
-        const missing = wanted.filter((checkpoint) => !loaded.includes(checkpoint));
-        if (missing.length === 0) break;
-        if (seconds() > within_s) throw notLoaded(policy, missing, within_s);
-        await pause(stopped);
+        await pause(look, stopped);
       }
     }
     return { policies: found, seconds: seconds() };
   };
 }
 
-const pause = (signal: AbortSignal): Promise<void> =>
-  sleep(LOOK_MS, undefined, { signal }).catch(() => {
+/**
+ * Waits until the policies of a rollout can be answered with its weights, whichever they serve.
+ * @throws TroupeError `training_failed` once the time is over, `interrupted`
+ */
+export async function untilLoaded(
+  db: Pick<Db, 'query'>,
+  { weights = {}, awaits }: Pick<RolloutSpec, 'weights' | 'awaits'>,
+  signal: AbortSignal,
+): Promise<void> {
+  if (awaits === undefined) return;
+  const { policies, within_s } = awaits;
+  const until = performance.now() + within_s * 1000;
+  for (const policy of policies) {
+    const wanted = weights[policy]?.checkpoint_id;
+    if (wanted === undefined) continue;
+    for (let look = LOOK_MS.least; ; look = Math.min(LOOK_MS.most, 2 * look)) {
+      if ((await modelsNow(db, policy)).some(({ checkpoint }) => checkpoint === wanted)) break;
+      if (performance.now() > until) throw notLoaded(policy, wanted, within_s);
+      await pause(look, signal);
+    }
+  }
+}
+
+const pause = (ms: number, signal: AbortSignal): Promise<void> =>
+  sleep(ms, undefined, { signal }).catch(() => {
     throw new TroupeError('interrupted', 'The process was stopped; whoever takes the job looks again.');
   });
 
-const notLoaded = (policy: string, missing: readonly string[], within_s: number): TroupeError =>
+const notLoaded = (policy: string, wanted: string, within_s: number): TroupeError =>
   new TroupeError(
     'training_failed',
-    `The gate plays ${policy} with ${missing.join(' and ')}, but after ${within_s} s no process on this machine has them loaded. Start \`troupe up\`, or \`troupe run infer --policy ${policy}\`, before its first release with --model DIR; gate.serving_within_s is how long a plan waits.`,
-    { expected: missing.join(', '), got: 'none' },
+    `The episodes should be answered by ${wanted} for ${policy}, but after ${within_s} s no process on this machine has it loaded. Start \`troupe up\`, or \`troupe run infer --policy ${policy}\`, before its first release with --model DIR; serving_within_s of the rollout or the gate is how long a plan waits.`,
+    { expected: wanted, got: 'none' },
   );
 
 function notServed(

@@ -1,8 +1,9 @@
 /** The job of a rollout whose attempts workers lease over HTTP: it fails what was lost, plans what comes next, and ends at the deadline. */
-import { setTimeout as sleep } from 'node:timers/promises';
 import { TroupeError } from '../../errors.ts';
+import { onNews } from '../../store/db/news.ts';
 import type { Handler, JobContext } from '../../store/jobs/jobs.ts';
 import {
+  ATTEMPTS_ENDED,
   type AttemptCounts,
   addAttempts,
   attemptCounts,
@@ -37,14 +38,16 @@ export async function awaitWorkers(
   const until = performance.now() + lastsS * 1000;
   let failed = -1;
   let reported = Number.NEGATIVE_INFINITY;
-  for (let look = 0; ; look++) {
+  let looks = 0;
+  /** Whether nothing is left to wait for. */
+  const look = async (): Promise<boolean> => {
     const at = now().toISOString();
     await failLost(db, id, { at });
     if (performance.now() >= until) {
       const error = deadlineOver(rollout);
       await failWaiting(db, id, { at, error });
       await failLost(db, id, { at, all: error });
-      return;
+      return true;
     }
     const over = await budgetOver(db, id, rollout);
     if (over !== null) await failWaiting(db, id, { at, error: over });
@@ -61,15 +64,19 @@ export async function awaitWorkers(
       failed = seen.failed;
     }
     const counts: AttemptCounts = await attemptCounts(db, id);
-    if (counts.waiting + counts.running === 0 && counts.failed === failed) return;
+    if (counts.waiting + counts.running === 0 && counts.failed === failed) return true;
     if (performance.now() - reported > REPORT_MS) {
       reported = performance.now();
-      await report(look, { ...counts, of: rollout.tasks.length * rollout.samples });
+      await report(looks++, { ...counts, of: rollout.tasks.length * rollout.samples });
     }
-    await pause(Math.min(LOOK_MS, Math.max(0, until - performance.now())), signal);
-    if (signal.aborted)
-      throw new TroupeError('interrupted', 'The process was stopped; whoever takes the rollout goes on where it was.');
-  }
+    return false;
+  };
+  const over = new AbortController();
+  const pollMs = () => Math.min(LOOK_MS, Math.max(0, until - performance.now()));
+  await onNews(db, ATTEMPTS_ENDED, { signal: AbortSignal.any([signal, over.signal]), pollMs }, async () => {
+    if (await look()) over.abort();
+    return false;
+  });
+  if (!over.signal.aborted)
+    throw new TroupeError('interrupted', 'The process was stopped; whoever takes the rollout goes on where it was.');
 }
-
-const pause = (ms: number, signal: AbortSignal): Promise<void> => sleep(ms, undefined, { signal }).catch(() => {});

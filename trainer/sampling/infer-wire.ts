@@ -169,3 +169,6 @@ export function readLines(socket: Socket, onLine: (line: string) => void): void 
       socket.destroy(new Error(`a line of more than ${MAX_LINE_CHARACTERS} characters`));
   });
 }
+
+/** Name of a model that a process has loaded beside that of its policy, for the episodes that play with this checkpoint. */
+export const modelOfCheckpoint = (checkpoint: string): string => `checkpoint:${checkpoint}`;

@@ -52,6 +52,24 @@ describe('A plan', () => {
       'policies.solver.recipe.credit',
       'credit',
     ],
+    [
+      'a number by role that lacks a role',
+      changed({
+        recipe: { unit: 'step', credit: 'grpo_advantage', roles: ['coder', 'verifier'] },
+        train: { method: 'rl', groups: 4, learning_rate: { coder: 1e-3 } },
+      }),
+      'policies.solver.train.learning_rate',
+      'verifier',
+    ],
+    [
+      'a number by role where the recipe names no roles',
+      changed({
+        recipe: { unit: 'step', credit: 'grpo_advantage' },
+        train: { method: 'rl', groups: { coder: 4 }, learning_rate: 1e-3 },
+      }),
+      'policies.solver.train.groups',
+      'roles',
+    ],
     ['a kind of gate', plan({ gate: { kind: 'canry' } }), 'gate.kind', 'offline'],
     [
       'a guardrail that only a gate that plays has',

@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { postgresLog } from '../../../ingest/log/postgres.ts';
 import { ownEvent } from '../../../ingest/own-event.ts';
-import { boundCheckpoint, weightsAtPlay } from '../../../store/gating/play.ts';
 import type { GateReport } from '../../../store/gating/report.ts';
 import { WaitsFor } from '../../../store/jobs/jobs.ts';
 import { projectBatch } from '../../../store/projecting/projector.ts';
+import { boundCheckpoints, weightsAtPlay } from '../../../store/rollouts/weights.ts';
 import { environmentOf, playGate } from '../../../trainer/plans/play-gate.ts';
 import { readRunners } from '../../../trainer/rollouts/runners.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
@@ -55,7 +55,6 @@ describe('A gate that plays', () => {
 
   /** Puts what both sides played into the tables and the queue, as rollouts leave it. */
   async function played(sides: Sides, environment: string): Promise<void> {
-    await queued(`${GATE}/serving`, 'serving', {}, {});
     const time = '2026-01-01T00:00:00Z';
     for (const side of ['incumbent', 'candidate'] as const) {
       const id = `${GATE}/${side}`;
@@ -117,16 +116,18 @@ describe('A gate that plays', () => {
   const half = (i: number): Played => ({ reward: i % 3 === 0 ? 1 : 0 });
   const all = (): Played => ({ reward: 1 });
 
-  it('waits for the processes that serve, then for one side after the other', async () => {
-    await expect(run()).rejects.toEqual(new WaitsFor(`${GATE}/serving`));
+  it('has one side after the other play, each with its weights', async () => {
+    await expect(run()).rejects.toEqual(new WaitsFor(`${GATE}/incumbent`));
     const asked = async () =>
       (await database.db.query(`select job_id, spec from troupe.job_queue order by requested_at`)).rows;
-    expect(await asked()).toMatchObject([{ spec: { beside: { solver: ['a', 'b'] } } }]);
-    await database.db.query(`update troupe.job_queue set state = 'finished', outcome = 'done', result = '{}'`);
-    await expect(run()).rejects.toEqual(new WaitsFor(`${GATE}/incumbent`));
-    expect((await asked())[1]).toMatchObject({
-      spec: { seed: 0, policies: { solver: 'a' }, tags: { gate: GATE, side: 'incumbent' } },
+    const bySide = (side: string, checkpoint: string) => ({
+      ...{ seed: 0, policies: { solver: checkpoint }, tags: { gate: GATE, side } },
+      ...{ weights: { solver: weights(checkpoint) }, awaits: { policies: ['solver'], within_s: 1 } },
     });
+    expect(await asked()).toMatchObject([{ spec: bySide('incumbent', 'a') }]);
+    await database.db.query(`update troupe.job_queue set state = 'finished', outcome = 'done', result = '{}'`);
+    await expect(run()).rejects.toEqual(new WaitsFor(`${GATE}/candidate`));
+    expect((await asked())[1]).toMatchObject({ spec: bySide('candidate', 'b') });
   });
 
   it('says better, worse and inconclusive as the rewards of the tasks do', async () => {
@@ -204,18 +205,23 @@ describe('A gate that plays', () => {
 
   it('binds the episodes of each side to its weights, and no others', async () => {
     const { db } = database;
-    await queued(GATE, 'play', specOf(), null);
+    const boundCheckpoint = boundCheckpoints(db);
+    for (const [side, checkpoint] of [
+      ['incumbent', 'a'],
+      ['candidate', 'b'],
+    ] as const)
+      await queued(`${GATE}/${side}`, 'rollout', { weights: { solver: weights(checkpoint) } }, null);
     const episode = (side: string) => `${GATE}/${side}/t0/0`;
     for (const side of ['incumbent', 'candidate'])
       await queued(episode(side), 'attempt/team', { rollout: `${GATE}/${side}`, task: 0, sample: 0, attempt: 0 }, null);
-    expect(await boundCheckpoint(db, 'solver', episode('incumbent'))).toBe('a');
-    expect(await boundCheckpoint(db, 'solver', episode('candidate'))).toBe('b');
-    expect(await boundCheckpoint(db, 'other', episode('candidate'))).toBeNull();
+    expect(await boundCheckpoint('solver', episode('incumbent'))).toBe('a');
+    expect(await boundCheckpoint('solver', episode('candidate'))).toBe('b');
+    expect(await boundCheckpoint('other', episode('candidate'))).toBeNull();
     // An id of the same form that is no attempt, and live episodes.
-    expect(await boundCheckpoint(db, 'solver', `${GATE}/candidate/t1/0`)).toBeNull();
-    for (const live of [null, 'e1']) expect(await boundCheckpoint(db, 'solver', live)).toBeNull();
+    expect(await boundCheckpoint('solver', `${GATE}/candidate/t1/0`)).toBeNull();
+    for (const live of [null, 'e1']) expect(await boundCheckpoint('solver', live)).toBeNull();
     expect(await weightsAtPlay(db, 'solver')).toEqual([weights('a'), weights('b')]);
-    await db.query(`update troupe.job_queue set state = 'finished' where job_id = $1`, [GATE]);
-    expect(await weightsAtPlay(db, 'solver')).toEqual([]);
+    await db.query(`update troupe.job_queue set state = 'finished' where job_id = $1`, [`${GATE}/incumbent`]);
+    expect(await weightsAtPlay(db, 'solver')).toEqual([weights('b')]);
   });
 });

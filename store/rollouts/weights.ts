@@ -1,0 +1,63 @@
+/**
+ * Weights of a rollout that is part of another job: a candidate plays before anything is released. They stand in the spec of the rollout, which
+ * the gateway and the sampling processes read: the one to choose the weights of an episode, the others to have them loaded meanwhile.
+ */
+import { Type } from 'typebox';
+import type { Db } from '../db/pool.ts';
+import { firstOf, query, rowsOf, type SqlBool, sql } from '../db/query.ts';
+
+export const WeightsSpec = Type.Object({ checkpoint_id: Type.String(), directory: Type.String() });
+/** A checkpoint and the directory of its files. */
+export type Weights = { readonly checkpoint_id: string; readonly directory: string };
+
+/** Ids of parts of plans have slashes, so no rollout that is asked for over HTTP has episodes of this form. */
+const EPISODE = /^.+\/(?:rollout|gate\/(?:incumbent|candidate))\/./s;
+/** Episodes that are remembered. */
+const REMEMBERED = 4096;
+
+export type BoundCheckpoint = (policy: string, episode: string | null) => Promise<string | null>;
+
+/**
+ * The checkpoint with which a policy answers an episode of a rollout that has weights; null for any other episode, and for policies that the
+ * rollout does not name: these are answered by what is released. What a rollout has never changes, so it is read once for each episode.
+ */
+export function boundCheckpoints(db: Pick<Db, 'query'>): BoundCheckpoint {
+  const known = new Map<string, Readonly<Record<string, Weights>>>();
+  return async (policy, episode) => {
+    if (episode === null || !EPISODE.test(episode)) return null;
+    const weights = known.get(episode) ?? (await weightsOf(db, episode));
+    if (weights === null) return null;
+    if (known.size >= REMEMBERED) known.clear();
+    known.set(episode, weights);
+    return weights[policy]?.checkpoint_id ?? null;
+  };
+}
+
+/** The weights of the rollout that an episode is an attempt of; null where it is none, or the rollout has none. */
+async function weightsOf(db: Pick<Db, 'query'>, episode: string): Promise<Readonly<Record<string, Weights>> | null> {
+  const row = await firstOf(
+    db,
+    query
+      .selectFrom('troupe.job_queue as attempt')
+      .innerJoin('troupe.job_queue as whole', (on) => on.on(sql<SqlBool>`whole.job_id = attempt.spec ->> 'rollout'`))
+      .select(sql<Record<string, Weights> | null>`whole.spec -> 'weights'`.as('weights'))
+      .where('attempt.job_id', '=', episode)
+      .where('attempt.kind', 'like', 'attempt/%')
+      .where('whole.kind', '=', 'rollout'),
+  );
+  return row?.weights ?? null;
+}
+
+/** The weights of a policy that rollouts under way play with, each once. */
+export async function weightsAtPlay(db: Pick<Db, 'query'>, policy: string): Promise<Weights[]> {
+  const rows = await rowsOf(
+    db,
+    query
+      .selectFrom('troupe.job_queue')
+      .select(sql<Weights | null>`spec -> 'weights' -> ${policy}::text`.as('weights'))
+      .where('kind', '=', 'rollout')
+      .where('state', '<>', 'finished'),
+  );
+  const found = rows.flatMap(({ weights }) => weights ?? []);
+  return [...new Map(found.map((weights) => [weights.checkpoint_id, weights])).values()];
+}
