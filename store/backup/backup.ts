@@ -12,6 +12,7 @@ import { createGzip } from 'node:zlib';
 import { TroupeError } from '../../errors.ts';
 import { isFullDisk } from '../db/faults.ts';
 import type { Home } from '../db/home.ts';
+import { whereabouts } from '../db/moved-home.ts';
 import type { Db, Session } from '../db/pool.ts';
 import { archiveEnd, entryHead, padding } from './tar.ts';
 
@@ -206,7 +207,7 @@ async function manifestOf(
       'select number, name, sha256 from troupe.migrations order by number',
     ),
     await tx.query<{ version: string }>(`select current_setting('server_version') as version`),
-    await tx.query<{ moved: { former: string[]; root: string | null } }>('select troupe.moved_home() as moved'),
+    await whereabouts(tx),
     await tx.query<{ name: string }>(
       `select quote_ident(schemaname) || '.' || quote_ident(sequencename) as name
        from pg_sequences where schemaname in ('troupe', 'facts') order by 1`,
@@ -219,7 +220,7 @@ async function manifestOf(
     );
     values[name] = rows[0]!;
   }
-  const { former, root } = moved.rows[0]!.moved;
+  const { former, root } = moved;
   const formerHomes = new Set([...former, ...(root === null ? [] : [root])]);
   formerHomes.delete(home.root);
   return {

@@ -10,6 +10,7 @@ import { createGunzip } from 'node:zlib';
 import { got, TroupeError } from '../../errors.ts';
 import { type Migration, migrate, readMigrations } from '../../migrations/migrate.ts';
 import type { Home } from '../db/home.ts';
+import { moveHome } from '../db/moved-home.ts';
 import type { Db, Session } from '../db/pool.ts';
 import { type BackupManifest, type BackupSeal, FILES, FOLDERS, MANIFEST, SEAL, TABLES } from './backup.ts';
 import { damaged, type Entry, entriesOf } from './tar.ts';
@@ -178,31 +179,11 @@ async function makeEmpty(tx: Session, { tables }: BackupManifest): Promise<void>
   await tx.query(`truncate ${names.join(', ')}`);
 }
 
-/** What names the folder of the home in tables that are no facts is changed; for facts the database gets to know where the home is now. */
+/** Sequences go on where they were, and what names the folder of the home names the one of now. */
 async function settle(tx: Session, { sequences, home: before, former_homes }: BackupManifest, home: Home) {
   for (const [name, { value, called }] of Object.entries(sequences))
     await tx.query('select setval($1::regclass, $2::bigint, $3)', [name, value, called]);
-  const former = [...new Set([...former_homes, before])].filter((root) => root !== home.root);
-  if (former.length === 0) return;
-  const moved = JSON.stringify({ former, root: home.root }).replaceAll("'", "''");
-  await tx.query(
-    `create or replace function troupe.moved_home() returns json language sql immutable parallel safe
-     begin atomic select '${moved}'::json; end`,
-  );
-  for (const root of former) {
-    const [from, to] = [`${root}/`, `${home.root}/`];
-    for (const column of ['uri', 'draft'])
-      await tx.query(
-        `update troupe.archives set ${column} = $2 || substr(${column}, length($1) + 1) where starts_with(${column}, $1)`,
-        [from, to],
-      );
-    // A string of JSON that begins with the folder.
-    for (const column of ['spec', 'result'])
-      await tx.query(
-        `update troupe.job_queue set ${column} = replace(${column}::text, $1, $2)::json where strpos(${column}::text, $1) > 0`,
-        [from, to].map((path) => JSON.stringify(path).slice(0, -1)),
-      );
-  }
+  await moveHome(tx, { former: [...former_homes, before], root: home.root });
 }
 
 function checkSeal(seal: BackupSeal | null, found: BackupSeal): void {

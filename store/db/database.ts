@@ -4,7 +4,8 @@ import { TroupeError } from '../../errors.ts';
 import { checkSchema, type Migration, migrate } from '../../migrations/migrate.ts';
 import { nearest } from '../methods/nearest.ts';
 import { addressOf, parseAddress, sqlState } from './faults.ts';
-import { openHome } from './home.ts';
+import { homeAt, openHome } from './home.ts';
+import { noteHome } from './moved-home.ts';
 import { type Db, openPool } from './pool.ts';
 import { type ShareOptions, shareServer } from './share.ts';
 
@@ -65,6 +66,8 @@ export async function openDatabase(options: DatabaseOptions): Promise<Database> 
       create: options.create ?? true,
       migrations: options.migrations,
     });
+    if (lease && options.migrate !== false && !options.migrations)
+      await noteHome(db, homeAt(options.home ?? '.troupe').root);
   } catch (error) {
     await close();
     throw error;
@@ -111,7 +114,9 @@ async function prepare(db: Db, server: string, project: string, preparing: Prepa
     await createDatabase(server, project);
   }
   if (bringUpToDate) {
-    await migrate(db, migrations);
+    await migrate(db, migrations).catch((error) => {
+      throw sqlState(error) === '42501' ? mayNotMigrate(error, server, project) : error;
+    });
     return;
   }
   const { state, pending } = await checkSchema(db);
@@ -121,6 +126,12 @@ async function prepare(db: Db, server: string, project: string, preparing: Prepa
     'schema_missing',
     `Database "${project}" at ${at} lacks ${pending.length} migrations from ${pending[0]!.number} (${pending[0]!.name}) on; start it once with migrations allowed.`,
   );
+}
+
+function mayNotMigrate(error: Error, server: string, project: string): TroupeError {
+  const { at, user } = addressOf(server);
+  const text = `User "${user}" may not make Troupe's tables in database "${project}" at ${at}: ${error.message.split('\n', 1)[0]}. It should own the database; ask for: ALTER DATABASE "${project}" OWNER TO "${user}";`;
+  return new TroupeError('config_invalid', text, { field: 'DATABASE_URL', cause: error });
 }
 
 async function checkServer(db: Db, server: string): Promise<void> {
@@ -198,6 +209,7 @@ async function holdsTroupe(server: string, database: string): Promise<boolean> {
 async function createDatabase(server: string, project: string): Promise<void> {
   const places = new Set([databaseIn(server) ?? 'postgres', 'postgres']);
   places.delete(project);
+  let how = '';
   for (const place of places) {
     const admin = openPool(withDatabase(server, place), { max: 1 });
     try {
@@ -206,9 +218,10 @@ async function createDatabase(server: string, project: string): Promise<void> {
       );
       const locale =
         rows[0]!.version >= BUILTIN_LOCALE_SINCE
-          ? `locale_provider builtin builtin_locale 'C.UTF-8' locale 'C'`
-          : `locale 'C'`;
-      await admin.query(`create database "${project}" template template0 encoding 'UTF8' ${locale}`);
+          ? `LOCALE_PROVIDER builtin BUILTIN_LOCALE 'C.UTF-8' LOCALE 'C'`
+          : `LOCALE 'C'`;
+      how = ` TEMPLATE template0 ENCODING 'UTF8' ${locale}`;
+      await admin.query(`CREATE DATABASE "${project}"${how}`);
       return;
     } catch (error) {
       // 42P04 and 23505: another process has just made it.
@@ -222,6 +235,6 @@ async function createDatabase(server: string, project: string): Promise<void> {
   const { at, user } = addressOf(server);
   throw new TroupeError(
     'not_found',
-    `PostgreSQL at ${at} has no database "${project}" and user "${user}" may not create it; ask for: CREATE DATABASE "${project}".`,
+    `PostgreSQL at ${at} has no database "${project}" and user "${user}" may not create it; ask for: CREATE DATABASE "${project}" OWNER "${user}"${how};`,
   );
 }

@@ -125,15 +125,36 @@ describe('P54: refused with one line, a code that is not 0, and nothing changed'
     expect(await databases()).toEqual(before);
   });
 
-  test('a database that is missing, for a user who may not create it', async () => {
+  test('a database that is missing, for a user who may not create it, who gets the statement that makes it', async () => {
     await administer(`create role lowly login password 'pw'`);
     const url = new URL(await testServerUrl());
     url.username = 'lowly';
     url.password = 'pw';
     const { exit, line } = await refusal({ databaseUrl: url.href, project: 'absent' });
-    expect(line).toMatch(/user "lowly" may not create it; ask for: CREATE DATABASE "absent"\.$/);
+    const [, statement] = /user "lowly" may not create it; ask for: (CREATE DATABASE "absent" OWNER "lowly" .*;)$/.exec(
+      line,
+    )!;
     expect(exit).toBe(1);
+    await administer(statement!);
+    const opened = await openDatabase({ databaseUrl: url.href, project: 'absent' });
+    expect((await opened.db.query('select from traj.episodes')).count).toBe(0);
+    await opened.close();
+    await administer('drop database absent');
     await administer('drop role lowly');
+  });
+
+  test('a database of somebody else, naming the owner that it should have', async () => {
+    await administer(`create role guest login password 'pw'`);
+    await administer('create database theirs');
+    const url = new URL(await testServerUrl('theirs'));
+    url.username = 'guest';
+    url.password = 'pw';
+    const { exit, line } = await refusal({ databaseUrl: url.href });
+    expect(line).toMatch(/^config_invalid: User "guest" may not make Troupe's tables in database "theirs" at /);
+    expect(line).toMatch(/ask for: ALTER DATABASE "theirs" OWNER TO "guest";$/);
+    expect(exit).toBe(2);
+    await administer('drop database theirs');
+    await administer('drop role guest');
   });
 
   test('a home where a file is in the way', async () => {
