@@ -91,7 +91,25 @@ export function startRole(
   return { ...child, ready };
 }
 
-function reportIn(line: string): Partial<RoleFacts> & { readonly error?: { readonly code: ErrorCode } } {
+/** Starts `troupe up` at any free port in the same home and project; `url` resolves once it answers. */
+export function startUp(
+  { args, env }: RoleSettings,
+  onDeath: (error: TroupeError) => void,
+): Child & { readonly url: Promise<string> } {
+  const program = [...process.execArgv, PROGRAM, 'up', '--port', '0', ...args, '--json'];
+  const child = startProgram('up', program, { onDeath, env });
+  const url = new Promise<string>((resolve) =>
+    createInterface({ input: child.process.stdout! }).on('line', (line) => {
+      const reported = reportIn(line);
+      if (reported.url !== undefined) resolve(reported.url);
+    }),
+  );
+  return { ...child, url };
+}
+
+function reportIn(
+  line: string,
+): Partial<RoleFacts> & { readonly url?: string; readonly error?: { readonly code: ErrorCode } } {
   try {
     return JSON.parse(line) ?? {};
   } catch {
@@ -215,33 +233,4 @@ export function runProgram(name: string, args: readonly string[]): Promise<void>
           ),
     );
   });
-}
-
-/** A program that takes a JSON object a line and answers each with one. */
-export function askingLines(child: ChildProcess): (question: object) => Promise<Record<string, unknown>> {
-  const waiting: ((answer: Record<string, unknown>) => void)[] = [];
-  const early: Record<string, unknown>[] = [];
-  createInterface({ input: child.stdout! }).on('line', (line) => {
-    if (!line.startsWith('{')) return;
-    const answer = JSON.parse(line) as Record<string, unknown>;
-    const next = waiting.shift();
-    if (next) next(answer);
-    else early.push(answer);
-  });
-  const answered = () =>
-    new Promise<Record<string, unknown>>((resolve) =>
-      early.length > 0 ? resolve(early.shift()!) : waiting.push(resolve),
-    );
-  const ready = answered();
-  return async (question) => {
-    await ready;
-    child.stdin!.write(`${JSON.stringify(question)}\n`);
-    const answer = await answered();
-    if (answer.error !== undefined)
-      throw new TroupeError(
-        'internal',
-        `The team refused ${JSON.stringify(question)}: ${JSON.stringify(answer.error)}`,
-      );
-    return answer;
-  };
 }

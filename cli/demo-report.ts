@@ -10,6 +10,7 @@ export function demoReport(
 ): string {
   const rows = result.rounds.map((round) => [
     round.name,
+    round.released ? 'yes' : 'no',
     percent(round.pass_at_1),
     percent(round.best_of_n),
     percent(round.majority),
@@ -20,6 +21,7 @@ export function demoReport(
   ]);
   const head = [
     'after',
+    'released',
     'pass@1',
     'best of 7',
     'majority',
@@ -37,9 +39,11 @@ export function demoReport(
     `Filters of the lessons: ${funnelLine(result.funnel)}`,
     `Loss of the warm start: ${sparkline(result.warm_start)}`,
     `\nLook further:`,
-    `  npx troupe sql "select reason, round((metrics ->> 'pass_at_1')::numeric, 3) as pass_at_1 from traj.releases order by released_at"${where}`,
+    `  npx troupe sql "select job_id as gate, round((result #>> '{main,incumbent}')::numeric, 3) as incumbent, round((result #>> '{main,candidate}')::numeric, 3) as candidate, result ->> 'outcome' as outcome from traj.jobs where kind = 'play' order by finished_at"${where}`,
     `  npx troupe sql "select checkpoint_id, count(distinct episode_id) as episodes from traj.lineage where relation = 'trained on' group by 1 limit 5"${where}`,
     `  npx troupe sql "select method, role, round(avg(value)::numeric, 3) as mean, count(*) as steps from traj.rewards join traj.steps using (episode_id, step_id) group by 1, 2"${where}`,
+    `  npx troupe schedule list${where}`,
+    `  npx troupe plan show${where}`,
     `  npx troupe up${where}     # then open the page it names`,
   ].join('\n');
 }

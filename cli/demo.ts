@@ -1,57 +1,52 @@
 /**
- * The whole loop on one machine: a coder and a verifier, weights shared, get better at their work because of what was recorded.
- * Every stage is a process of its own that knows only the log and the tables; this file only orders the stages.
+ * The demo: a home with a model, lessons and tasks, `troupe up`, the team of the example beside it, and three schedules, each of which starts one
+ * plan of examples/coder-verifier/plans. The plans run the loop; what this file does is start them one after the other and read what came out.
  */
 import { mkdirSync } from 'node:fs';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { parseDocument } from 'yaml';
 import { TroupeError } from '../errors.ts';
 import { MODEL_SPEC } from '../examples/coder-verifier/model-spec.ts';
-import type { Draft } from '../ingest/events.ts';
 import { importFiles } from '../ingest/import.ts';
 import { ownEvent } from '../ingest/own-event.ts';
-import { anyOf, firstOf, type NotNull, query, rowsOf, sql } from '../store/db/query.ts';
-import { requestJob, waitForJob } from '../store/jobs/jobs.ts';
-import type { Evaluation } from '../store/judging/evaluate.ts';
+import { firstOf, type NotNull, query, rowsOf, sql } from '../store/db/query.ts';
 import { episodesTagged, evaluateEpisodes } from '../store/judging/evaluate.ts';
-import { findMethod } from '../store/methods/find.ts';
-import { runMethod } from '../store/methods/run.ts';
 import { waitProjected } from '../store/projecting/positions.ts';
+import { isNoAttempt } from '../store/rollouts/attempts.ts';
+import { addSchedule, runScheduleNow } from '../store/schedules/schedules.ts';
 import { newModelDirectory } from '../trainer/models/model-directory.ts';
-import { connectInfer, type InferClient } from '../trainer/sampling/infer-client.ts';
+import type { Plan } from '../trainer/plans/plan.ts';
+import type { PlanResult } from '../trainer/plans/plan-run.ts';
 import { wordTokenizer } from '../trainer/tokens/tokenizer.ts';
-import {
-  addressOf,
-  askingLines,
-  type Child,
-  type RoleSettings,
-  runProgram,
-  startProgram,
-  startRole,
-} from './children.ts';
+import { type Child, type RoleSettings, runProgram, startProgram, startUp } from './children.ts';
+import { planOf } from './commands/plan.ts';
 import type { Context } from './context.ts';
 import { familySeconds } from './cpu.ts';
-import { ITERATIONS, PLAN, POLICY } from './demo-plan.ts';
 import type { Bar } from './output.ts';
 import { VERSION } from './version.ts';
 
+export const POLICY = 'team';
+
 export type DemoOptions = {
   readonly seed: number;
+  /** Rounds of reinforcement. */
   readonly rounds: number;
   readonly bar: Bar;
   /** The arguments that make the processes work on this project. */
   readonly settings: RoleSettings;
   /** Ends the demo before its end. */
   readonly signal?: AbortSignal;
-  /** Called between two stages; a proof restarts every process there. */
-  readonly between?: (stage: string, restart: (how: NodeJS.Signals) => Promise<void>) => Promise<void>;
-  /** Called with the episodes of each play, once the team reports that they are recorded. */
-  readonly onPlayed?: (episodes: readonly string[]) => void;
+  /** Called with each plan before it is started, as it is written. */
+  readonly onPlan?: (yaml: string) => void;
+  /** Called once for each stage of a plan that has ended. */
+  readonly onStage?: (jobId: string) => Promise<void>;
   /** Share of the tasks and steps; 1. */
   readonly scale?: number;
-  /** Iterations in a round of reinforcement; 30 times the scale. */
+  /** Iterations in a round of reinforcement; as in the plan times the scale. */
   readonly iterations?: number;
-  /** How many times the team learns from its own successes before that; 2. */
+  /** Rounds of learning from its own successes; as in the plan. */
   readonly own?: number;
 };
 
@@ -59,6 +54,7 @@ export type Round = {
   readonly round: number;
   readonly name: string;
   readonly checkpoint: string;
+  readonly released: boolean;
   readonly pass_at_1: number | null;
   readonly best_of_n: number | null;
   readonly majority: number | null;
@@ -74,7 +70,6 @@ export type DemoResult = {
   readonly events: number;
   readonly episodes: number;
   readonly steps: number;
-  readonly dataset: { readonly rows: number; readonly sha256: string };
   readonly funnel: unknown;
   /** Loss of the warm start, every tenth step. */
   readonly warm_start: readonly { readonly step: number; readonly loss: number }[];
@@ -83,394 +78,279 @@ export type DemoResult = {
   readonly cpu_seconds: number | null;
 };
 
-type Trained = { readonly checkpoint_id: string; readonly directory: string };
-type Frozen = {
-  readonly dataset_id: string;
-  readonly content_sha256: string;
-  readonly rows: Record<string, number>;
-  readonly funnel: unknown;
-  readonly directory: string;
+/** How the rounds of each plan are called in the table. */
+const NAMES: Readonly<Record<string, (round: number) => string>> = {
+  'warm-start': () => 'warm start',
+  successes: (round) => `own SFT ${round}`,
+  reinforcement: (round) => `RL ${round}`,
 };
+/** When the schedules would start the plans by themselves; the demo has them start at once. */
+const NIGHTLY = '0 3 * * *';
+const RUNNERS = { team: { workers: true, lease_s: 120, timeout_s: 600, retries: 3 } };
+const LOOK_MS = 200;
 
 export async function runDemo(context: Context, options: DemoOptions): Promise<DemoResult> {
-  const { db, log, home, now } = context;
-  const { seed, rounds, bar } = options;
+  const { db, log, home } = context;
+  const { seed, bar, settings, scale = 1 } = options;
   const began = performance.now();
   const cpuBefore = await familySeconds(db);
-  let failure: TroupeError | null = null;
+  const { died, fail, failure } = failing(options.signal);
+  const scaled = (n: number) => Math.max(1, Math.ceil(n * scale));
+  bar.update(0, 1, 'a model, lessons and tasks');
+  const folder = join(home.run, `demo-${context.database.project}`);
+  mkdirSync(folder, { recursive: true });
+  await firstRelease(context, seed);
+  const up = startUp({ ...settings, env: { ...settings.env, TROUPE_RUNNERS: JSON.stringify(RUNNERS) } }, fail);
+  const children: Child[] = [up];
+  let done = 0;
+  const rounds: Round[] = [];
+  try {
+    const prepared = async () => {
+      const teachers = await importLessons(context, join(folder, 'lessons.jsonl'), { seed, scale });
+      await writeTasks(folder, { seed, scaled });
+      const plans = await Promise.all(Object.keys(NAMES).map((name) => demoPlan(folder, name, options)));
+      return { teachers, plans, url: await up.url };
+    };
+    const { teachers, plans, url } = await Promise.race([prepared(), died]);
+    children.push(startTeam(url, fail));
+    const units = plans.map(({ plan }) => stagesIn(plan)).reduce((a, b) => a + b, 0);
+    for (const { plan, yaml } of plans) {
+      options.onPlan?.(yaml);
+      const onStage = async (id: string) => {
+        bar.update(Math.min(++done, units), units, `${plan.name}: ${id}`);
+        await options.onStage?.(id);
+      };
+      const { rounds: ran } = await Promise.race([scheduled(context, plan, { onStage, failure }), died]);
+      for (const { round, candidates, release_id, gate } of ran) {
+        const shown = await evaluated(context, gate, plan);
+        const name = NAMES[plan.name]!(round);
+        const checkpoint = candidates[POLICY]!;
+        rounds.push({ round: rounds.length, name, checkpoint, released: release_id !== null, ...shown });
+      }
+    }
+    await waitProjected(db, { log });
+    const cpuAfter = await familySeconds(db);
+    return {
+      rounds,
+      teachers,
+      seed,
+      ...(await counts(context)),
+      ...(await lessonsOf(context)),
+      seconds: round1((performance.now() - began) / 1000),
+      cpu_seconds: cpuBefore === null || cpuAfter === null ? null : round1(cpuAfter - cpuBefore),
+    };
+  } finally {
+    await Promise.all(children.toReversed().map((child) => child.stop()));
+  }
+}
+
+/** The first error of what runs beside, as a promise that rejects and as a look. */
+function failing(signal: AbortSignal | undefined) {
+  let first: TroupeError | null = null;
   let reject: (error: TroupeError) => void = () => {};
   const died = new Promise<never>((_, no) => {
     reject = no;
   });
   died.catch(() => {});
   const fail = (error: TroupeError) => {
-    failure ??= error;
+    first ??= error;
     reject(error);
   };
-  const units = 12 + 2 * 14 + rounds * (ITERATIONS + 4);
-  let done = 0;
-  const advance = (by: number, note: string) => {
-    if (failure) throw failure;
-    done += by;
-    bar.update(Math.min(done, units), units, note);
+  signal?.addEventListener('abort', () => fail(new TroupeError('interrupted', 'The demo was interrupted.')));
+  return { died, fail, failure: () => first };
+}
+
+/** A model with random weights as the first release, so that `troupe up` serves it and the first gate has an incumbent. */
+async function firstRelease({ log, home, now }: Context, seed: number): Promise<void> {
+  const spec = MODEL_SPEC;
+  const model = await newModelDirectory(join(home.checkpoints, `new-${seed}`), {
+    config: {
+      ...spec.config,
+      bos_token_id: null,
+      eos_token_id: spec.special_tokens.indexOf(spec.eos_token),
+      pad_token_id: spec.special_tokens.indexOf(spec.pad_token),
+    },
+    tokenizer: wordTokenizer(spec.words, spec.special_tokens, { eos: spec.eos_token, pad: spec.pad_token }),
+    chatTemplate: spec.chat_template,
+    seed: seed * 2 + 1,
+    codeVersion: VERSION,
+  });
+  const at = { source: '/demo', time: now().toISOString() };
+  const { id, dir, sha256 } = model;
+  const saved = { checkpoint_id: id, policy: POLICY, uri: dir, sha256, step: 0, kept: true, code_version: VERSION };
+  const released = { release_id: `seed-${seed}-new`, policies: { [POLICY]: id }, reason: 'random weights', by: 'demo' };
+  await log.append([
+    ownEvent({ name: 'checkpoint.saved', ...at, id: `seed-${seed}/new`, data: saved }),
+    ownEvent({ name: 'policy.released', ...at, id: `seed-${seed}/released`, data: released }),
+  ]);
+}
+
+/** Imports what faulty teachers did. Returns the share of their answers that is right. */
+async function importLessons(
+  { db, log, book, artifacts }: Context,
+  file: string,
+  { seed, scale }: { readonly seed: number; readonly scale: number },
+): Promise<number | null> {
+  const tasks = (count: number) => String(Math.ceil(count * scale));
+  await example('teach', file, [`--seed=${seed}`, `--coder-tasks=${tasks(500)}`, `--verifier-tasks=${tasks(3000)}`]);
+  const imported = await importFiles([file], { log, book, artifacts });
+  if (imported.events.rejected > 0)
+    throw new TroupeError('internal', `Demonstrations were rejected: ${JSON.stringify(imported.errors[0])}`);
+  await waitProjected(db, { log });
+  return (await evaluateEpisodes(db, await episodesTagged(db, { phase: 'teach', role: 'coder' }))).pass_at_1;
+}
+
+/** Writes the files of tasks that the plans name. The held-out tasks are the same for every seed. */
+async function writeTasks(
+  folder: string,
+  { seed, scaled }: { readonly seed: number; readonly scaled: (n: number) => number },
+): Promise<void> {
+  const parts = [
+    ['practice', 'train', ['--count', String(scaled(2000)), '--seed', String(2 * seed)]],
+    ['reinforcement', 'train', ['--count', String(scaled(4000)), '--seed', String(2 * seed + 1), '--verified', '0.5']],
+    ['new', 'new', ['--count', String(scaled(192)), ...HELD_OUT]],
+    ['hard', 'hard', ['--count', String(scaled(96)), ...HELD_OUT]],
+  ] as const;
+  for (const [name, pool, args] of parts)
+    await example('tasks', join(folder, `${name}.jsonl`), ['--pool', pool, ...args]);
+  const heldOut = await Promise.all(['new', 'hard'].map((name) => readFile(join(folder, `${name}.jsonl`), 'utf8')));
+  await writeFile(join(folder, 'held-out.jsonl'), heldOut.join(''));
+}
+
+const HELD_OUT = ['--programs', '7', '--inputs', '7', '--tests-per-input', '1'];
+
+const exampleFile = (path: string): string =>
+  fileURLToPath(new URL(`../examples/coder-verifier/${path}`, import.meta.url));
+/** The plans are no modules, so they stand once, beside the sources. */
+const planFile = (name: string): string =>
+  fileURLToPath(
+    new URL(`${SUFFIX === '.ts' ? '..' : '../..'}/examples/coder-verifier/plans/${name}.yaml`, import.meta.url),
+  );
+
+const SUFFIX = import.meta.url.endsWith('.ts') ? '.ts' : '.js';
+
+/** Runs a program of the example that writes a file. */
+const example = (name: string, out: string, args: readonly string[]): Promise<void> =>
+  runProgram(name, [...process.execArgv, exampleFile(`${name}${SUFFIX}`), '--out', out, ...args]);
+
+const startTeam = (url: string, onDeath: (error: TroupeError) => void) =>
+  startProgram('team', [...process.execArgv, exampleFile(`team${SUFFIX}`), '--url', url], { onDeath });
+
+/** A plan of the example with the seed and the size of this demo; its file lies beside its tasks. */
+async function demoPlan(
+  folder: string,
+  name: string,
+  { seed, rounds, own, iterations, scale = 1 }: DemoOptions,
+): Promise<{ readonly plan: Plan; readonly yaml: string }> {
+  const document = parseDocument(await readFile(planFile(name), 'utf8'));
+  const scaled = (n: unknown) => Math.max(1, Math.ceil(Number(n) * scale));
+  const set = (path: readonly string[], to: (was: unknown) => unknown) => {
+    if (document.hasIn(path)) document.setIn(path, to(document.getIn(path)));
   };
-  advance(0, 'starting');
-  options.signal?.addEventListener('abort', () => fail(new TroupeError('interrupted', 'The demo was interrupted.')));
+  document.set('seed', seed);
+  const asked: Readonly<Record<string, number | undefined>> = { successes: own, reinforcement: rounds };
+  set(['rounds'], (was) => asked[name] ?? was);
+  set(['rollout', 'per_round'], scaled);
+  set(['rollout', 'iterations'], (was) => iterations ?? scaled(was));
+  for (const role of ['coder', 'verifier']) set(['policies', POLICY, 'train', 'steps', role], scaled);
+  const yaml = document.toString({ lineWidth: 0 });
+  const file = join(folder, `${name}.yaml`);
+  await writeFile(file, yaml);
+  return { plan: await planOf(file, {}), yaml };
+}
 
-  let children: Child[] = [];
-  let team: (question: object) => Promise<Record<string, unknown>> = async () => ({});
-  let policyClient: InferClient | null = null;
+/** Stages that a run of a plan has at least. */
+const stagesIn = ({ rounds = 1, rollout }: Plan): number =>
+  rounds * ((rollout ? 4 : 3) * (rollout?.iterations ?? 1) + 4);
 
-  const start = async (model: string) => {
-    const { settings } = options;
-    children = [
-      startRole('project', settings, [], fail),
-      startRole('judge', settings, [], fail),
-      startRole('work', settings, [], fail),
-    ];
-    const serving = startRole('serve', settings, ['--port', '0'], fail);
-    const inferring = startRole('infer', settings, ['--policy', POLICY, '--model', model], fail);
-    children.push(serving, inferring);
-    const url = await addressOf(db, serving, () => failure);
-    policyClient = connectInfer(await addressOf(db, inferring, () => failure));
-    const program = startProgram(
-      'team',
-      [
-        ...process.execArgv,
-        fileURLToPath(
-          new URL(`../examples/coder-verifier/team${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url),
-        ),
-        '--url',
-        url,
-        '--run',
-        `seed-${seed}`,
-      ],
-      { onDeath: fail, stdin: 'pipe' },
-    );
-    children.push(program);
-    team = askingLines(program.process);
+/** Adds a schedule for the plan, has it start now, and waits for the end of its run. */
+async function scheduled(
+  context: Context,
+  plan: Plan,
+  of: { readonly onStage: (jobId: string) => Promise<void>; readonly failure: () => TroupeError | null },
+): Promise<PlanResult> {
+  const definition = {
+    ...{ cron: NIGHTLY, zone: 'UTC', job: { kind: 'plan', spec: { plan } } },
+    ...{ overlap: 'skip', catch_up_seconds: 0, jitter_seconds: 0 },
   };
-  const stop = async (how: NodeJS.Signals = 'SIGTERM') => {
-    policyClient?.close();
-    await Promise.all(children.map((child) => child.stop(how)));
-    children = [];
-  };
-
-  let current = '';
-  const after = async (stage: string) =>
-    options.between?.(stage, async (how) => {
-      await stop(how);
-      await start(current);
-    });
-
-  /** Asks a stage for work and waits for it; between two stages everything may be restarted. */
-  const stage = async <T>(kind: string, id: string, spec: Record<string, unknown>): Promise<T> => {
-    const jobId = `demo-${seed}-${id}-${kind}`;
-    await requestJob({ db, log, now }, { job_id: jobId, kind, spec });
-    const result = await Promise.race([waitForJob(db, jobId), died]);
-    await after(kind);
-    return result as T;
-  };
-  const play = async (question: object) => {
-    const played = (await Promise.race([team(question), died])) as { episodes: string[] };
-    options.onPlayed?.(played.episodes);
-    await after('play');
-    return played;
-  };
-  const serve = async ({ directory }: Trained) => {
-    current = directory;
-    await policyClient!.load(directory, POLICY);
-  };
-  const record = async (draft: Draft) => {
-    await log.append([ownEvent(draft)]);
-  };
-
-  const results: Round[] = [];
-  /** Held-out tasks with the weights of this moment; the result is recorded as feedback on the checkpoint, and released with it. */
-  const evaluate = async (name: string, { checkpoint_id }: { readonly checkpoint_id: string }) => {
-    const round = results.length;
-    const main = await play({
-      cmd: 'evaluate',
-      round,
-      pool: 'new',
-      ...(options.scale ? { tasks: Math.ceil(192 * options.scale) } : {}),
-    });
-    const hard = await play({
-      cmd: 'evaluate',
-      round,
-      pool: 'hard',
-      ...(options.scale ? { tasks: Math.ceil(96 * options.scale) } : {}),
-    });
-    const scores = await stage<{ new: Evaluation; hard: Evaluation }>('evaluate', `eval-${round}`, {
-      sets: { new: { episodes: main.episodes }, hard: { episodes: hard.episodes } },
-    });
-    const { pass_at_1, best_of_n, majority, verifier_precision, rejection_rate } = scores.new;
-    const result = {
-      round,
-      name,
-      checkpoint: checkpoint_id,
-      pass_at_1,
-      best_of_n,
-      majority,
-      hard_pass_at_1: scores.hard.pass_at_1,
-      verifier_precision,
-      rejection_rate,
-    };
-    results.push(result);
-    const metrics = Object.fromEntries(Object.entries(result).filter(([, value]) => typeof value === 'number'));
-    await record({
-      name: 'policy.released',
-      source: '/demo',
-      id: `seed-${seed}/round-${round}`,
-      time: now().toISOString(),
-      data: {
-        release_id: `seed-${seed}-round-${round}`,
-        policies: { [POLICY]: checkpoint_id },
-        reason: name,
-        by: 'demo',
-        metrics,
-      },
-    });
-    advance(4, `${name}: held-out pass@1 ${percent(pass_at_1)}`);
-  };
-
-  const scaled = (n: number) => Math.max(1, Math.ceil(n * (options.scale ?? 1)));
-  try {
-    const spec = MODEL_SPEC;
-    const model = await newModelDirectory(join(home.checkpoints, `new-${seed}`), {
-      config: {
-        ...spec.config,
-        bos_token_id: null,
-        eos_token_id: spec.special_tokens.indexOf(spec.eos_token),
-        pad_token_id: spec.special_tokens.indexOf(spec.pad_token),
-      },
-      tokenizer: wordTokenizer(spec.words, spec.special_tokens, { eos: spec.eos_token, pad: spec.pad_token }),
-      chatTemplate: spec.chat_template,
-      seed: seed * 2 + 1,
-      codeVersion: VERSION,
-    });
-    await record({
-      name: 'checkpoint.saved',
-      source: '/demo',
-      id: `seed-${seed}/new`,
-      time: now().toISOString(),
-      data: {
-        checkpoint_id: model.id,
-        policy: POLICY,
-        uri: model.dir,
-        sha256: model.sha256,
-        step: 0,
-        kept: true,
-        code_version: VERSION,
-      },
-    });
-    current = model.dir;
-    await start(model.dir);
-    advance(1, 'the teachers demonstrate');
-
-    // Warm start: what faulty teachers showed, filtered.
-    const lessons = join(home.run, `lessons-${seed}.jsonl`);
-    mkdirSync(home.run, { recursive: true });
-    await teach(lessons, seed, options.scale ?? 1);
-    const imported = await importFiles([lessons], { log, book: context.book, artifacts: context.artifacts });
-    if (imported.events.rejected > 0)
-      throw new TroupeError('internal', `Demonstrations were rejected: ${JSON.stringify(imported.errors[0])}`);
-    await waitProjected(db, { log });
-    const taught = await episodesTagged(db, { phase: 'teach' });
-    const teachers = (await evaluateEpisodes(db, await episodesTagged(db, { phase: 'teach', role: 'coder' })))
-      .pass_at_1;
-    await stage('judge', 'lessons', { methods: PLAN.lessons, episodes: taught });
-    const lessonData = await stage<Frozen>('freeze', 'lessons', {
-      recipe: {
-        name: 'lessons',
-        where: { field: 'tags.phase', op: '=', value: 'teach' },
-        verdicts: PLAN.lessons,
-        unit: 'step',
-        roles: ['coder', 'verifier'],
-      },
-    });
-    advance(2, 'warm start');
-    const warm = { ...PLAN.warm, steps: { coder: scaled(150), verifier: scaled(220) } };
-    let trained = await stage<Trained>('sft', 'lessons', {
-      ...warm,
-      base: model.dir,
-      dataset: lessonData.directory,
-      policy: POLICY,
-      seed: seed * 1000 + 100,
-      keep: true,
-    });
-    await serve(trained);
-    advance(5, 'warm start');
-    await evaluate('warm start', trained);
-
-    // Twice by default: play, select the correct outputs, train on them.
-    const owns = Array.from({ length: options.own ?? 2 }, (_, i) => i + 1);
-    for (const own of owns) {
-      const { episodes } = await play({
-        cmd: 'play',
-        phase: `own-${own}`,
-        iteration: 0,
-        round: results.length,
-        seed: seed * 1000 + 300 + own,
-        tasks: scaled(768),
-        verified: scaled(768),
-        programs: 16,
-        inputs: 4,
-        tests_per_input: 2,
-      });
-      advance(4, `own successes ${own}`);
-      await stage('judge', `own-${own}`, { methods: PLAN.successes, episodes });
-      const data = await stage<Frozen>('freeze', `own-${own}`, {
-        recipe: {
-          name: `own-successes-${own}`,
-          where: { field: 'tags.phase', op: '=', value: `own-${own}` },
-          verdicts: PLAN.successes,
-          unit: 'step',
-          roles: ['coder', 'verifier'],
-        },
-      });
-      const steps = { coder: scaled(90), verifier: scaled(120) };
-      // A team that got nothing right has nothing to imitate.
-      if ((data.rows.train ?? 0) > 0) {
-        trained = await stage<Trained>('sft', `own-${own}`, {
-          ...PLAN.own,
-          steps,
-          base: trained.directory,
-          dataset: data.directory,
-          policy: POLICY,
-          seed: seed * 1000 + 330 + own,
-          keep: true,
-        });
-        await serve(trained);
-      }
-      advance(6, `own successes ${own}`);
-      await evaluate(`own SFT ${own}`, trained);
-    }
-
-    // Reinforcement: every iteration plays with the latest weights.
-    let trust: number = PLAN.trust;
-    let last: Frozen = lessonData;
-    const iterations = options.iterations ?? scaled(ITERATIONS);
-    for (let round = 1; round <= rounds; round++) {
-      for (let i = 0; i < iterations; i++) {
-        const iteration = (round - 1) * iterations + i;
-        const { episodes } = await play({
-          cmd: 'play',
-          phase: 'rl',
-          iteration,
-          round: results.length,
-          seed: seed * 1000 + 555,
-          tasks: scaled(128),
-          verified: scaled(64),
-          programs: 16,
-          inputs: 4,
-          tests_per_input: 2,
-        });
-        // The trust in the verifier is fixed for an iteration and recorded with the judging.
-        await stage('judge', `rl-${iteration}`, {
-          methods: [
-            { method: 'cosigned_rewards', params: { trust } },
-            { method: 'floored_advantage', reads: 'cosigned_rewards' },
-          ],
-          episodes,
-        });
-        last = await stage<Frozen>('freeze', `rl-${iteration}`, {
-          recipe: {
-            name: `rl-${iteration}`,
-            where: { field: 'episode_id', op: 'in', value: episodes },
-            unit: 'step',
-            roles: ['coder', 'verifier'],
-            reward: { method: 'cosigned_rewards', params: { trust } },
-            credit: 'floored_advantage',
-          },
-        });
-        const ends = i === iterations - 1;
-        trained = await stage<Trained>('rl', `rl-${iteration}`, {
-          ...PLAN.rl,
-          base: trained.directory,
-          dataset: last.directory,
-          policy: POLICY,
-          seed: seed * 1000 + 7000 + iteration,
-          reset_optimizer: iteration === 0,
-          keep: ends,
-        });
-        await serve(trained);
-        trust = await nextTrust(context, episodes, trust);
-        advance(ITERATIONS / iterations, `round ${round}, iteration ${i + 1} of ${iterations}`);
-      }
-      await evaluate(`RL ${round}`, trained);
-    }
-
-    await waitProjected(db, { log });
-    const count = sql<number>`count(*)::float8`.as('n');
-    const counts = await firstOf(
-      db,
-      query.selectNoFrom((all) => [
-        all.selectFrom('troupe.events').select(count).$asScalar().$notNull().as('events'),
-        all.selectFrom('facts.episodes').select(count).$asScalar().$notNull().as('episodes'),
-        all.selectFrom('facts.steps').select(count).$asScalar().$notNull().as('steps'),
-      ]),
-    );
-    const losses = await rowsOf(
-      db,
+  await addSchedule(context, plan.name, definition, { by: 'demo' });
+  const run = await runScheduleNow(context, plan.name);
+  const seen = new Set<string>();
+  for (;;) {
+    const ended = await rowsOf(
+      context.db,
       query
-        .selectFrom('facts.job_metrics')
-        .select(['step', 'value as loss'])
-        .where('job_id', '=', `demo-${seed}-lessons-sft`)
-        .where('name', '=', 'loss')
-        .where('value', 'is not', null)
-        .orderBy('step')
-        .$narrowType<{ loss: NotNull }>(),
+        .selectFrom('troupe.job_queue')
+        .select('job_id')
+        .where(sql<boolean>`starts_with(job_id, ${`${run}/`})`)
+        .where('state', '=', 'finished')
+        .where(isNoAttempt),
     );
-    advance(units, 'done');
-    const cpuAfter = await familySeconds(db);
-    return {
-      rounds: results,
-      teachers,
-      seed,
-      ...counts!,
-      dataset: { rows: last.rows.train ?? 0, sha256: last.content_sha256 },
-      funnel: lessonData.funnel,
-      warm_start: losses,
-      seconds: round1((performance.now() - began) / 1000),
-      cpu_seconds: cpuBefore === null || cpuAfter === null ? null : round1(cpuAfter - cpuBefore),
-    };
-  } finally {
-    await stop();
+    for (const { job_id } of ended) {
+      if (seen.has(job_id)) continue;
+      seen.add(job_id);
+      await of.onStage(job_id.slice(run.length + 1));
+    }
+    const whole = await firstOf(
+      context.db,
+      query.selectFrom('troupe.job_queue').select(['state', 'outcome', 'result', 'error']).where('job_id', '=', run),
+    );
+    const failure = of.failure();
+    if (failure) throw failure;
+    if (whole?.state === 'finished') {
+      if (whole.outcome === 'done') return whole.result as PlanResult;
+      throw new TroupeError('training_failed', `Run ${run} ${whole.outcome}: ${JSON.stringify(whole.error)}`);
+    }
+    await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
   }
 }
 
-/** Moves the trust in the verifier by what right programs upheld in this iteration, in the order of the episodes. */
-async function nextTrust({ db }: Context, episodes: readonly string[], trust: number): Promise<number> {
-  const rows = await rowsOf(
+/** Scores of the candidate's episodes in a gate, by the pool of their tasks. */
+async function evaluated(
+  { db }: Context,
+  gate: string,
+  plan: Plan,
+): Promise<Omit<Round, 'round' | 'name' | 'checkpoint' | 'released'>> {
+  const tasks = plan.gate.kind === 'play' ? (plan.gate.tasks as readonly { task_id: string; domain?: unknown }[]) : [];
+  const scores = (domain: string) =>
+    evaluateEpisodes(
+      db,
+      tasks.flatMap((task) => (task.domain === domain ? [`${gate}/candidate/${task.task_id}/0`] : [])),
+    );
+  const { pass_at_1, best_of_n, majority, verifier_precision, rejection_rate } = await scores('new');
+  const { pass_at_1: hard_pass_at_1 } = await scores('hard');
+  return { pass_at_1, best_of_n, majority, hard_pass_at_1, verifier_precision, rejection_rate };
+}
+
+async function counts({ db }: Context): Promise<Pick<DemoResult, 'events' | 'episodes' | 'steps'>> {
+  const count = sql<number>`count(*)::float8`.as('n');
+  const found = await firstOf(
+    db,
+    query.selectNoFrom((all) => [
+      all.selectFrom('troupe.events').select(count).$asScalar().$notNull().as('events'),
+      all.selectFrom('facts.episodes').select(count).$asScalar().$notNull().as('episodes'),
+      all.selectFrom('facts.steps').select(count).$asScalar().$notNull().as('steps'),
+    ]),
+  );
+  return found!;
+}
+
+/** The filters and the losses of the warm start. */
+async function lessonsOf({ db }: Context): Promise<Pick<DemoResult, 'funnel' | 'warm_start'>> {
+  const jobs = query.selectFrom('troupe.job_queue').select(['job_id', 'result']);
+  const frozen = await firstOf(db, jobs.where('job_id', 'like', 'schedule/warm-start/%/1/freeze-team'));
+  const losses = await rowsOf(
     db,
     query
-      .selectFrom('facts.scores as s')
-      .innerJoin('facts.judged_methods as m', 'm.method_key', 's.method_key')
-      .select('s.value')
-      .where('m.method', '=', 'cosigned_rewards')
-      .where('s.key', '=', anyOf(episodes.map((id) => `e/${id}`)))
-      .orderBy('s.key'),
+      .selectFrom('facts.job_metrics')
+      .select(['step', 'value as loss'])
+      .where('job_id', 'like', 'schedule/warm-start/%/1/train-team')
+      .where('name', '=', 'loss')
+      .where('value', 'is not', null)
+      .orderBy('step')
+      .$narrowType<{ loss: NotNull }>(),
   );
-  return runMethod(findMethod('trust_update'), { trust, upheld: rows.map((row) => row.value) }) as number;
+  return { funnel: (frozen?.result as { readonly funnel?: unknown } | null)?.funnel ?? [], warm_start: losses };
 }
 
-async function teach(file: string, seed: number, scale: number): Promise<void> {
-  const program = fileURLToPath(
-    new URL(`../examples/coder-verifier/teach${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url),
-  );
-  const args = [
-    '--seed',
-    String(seed),
-    '--out',
-    file,
-    '--coder-tasks',
-    String(Math.ceil(500 * scale)),
-    '--verifier-tasks',
-    String(Math.ceil(3000 * scale)),
-  ];
-  await runProgram('teachers', [...process.execArgv, program, ...args]);
-}
-
-const percent = (share: number | null): string => (share === null ? '–' : `${(100 * share).toFixed(0)} %`);
 const round1 = (x: number): number => Math.round(x * 10) / 10;

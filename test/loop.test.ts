@@ -9,10 +9,12 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { buildApp } from '../api/app.ts';
 import { openKeyRing } from '../api/key-ring.ts';
 import { serve } from '../api/serve.ts';
-import { readCommand } from '../examples/coder-verifier/command.ts';
 import { openGateway } from '../examples/coder-verifier/gateway.ts';
 import { MODEL_SPEC } from '../examples/coder-verifier/model-spec.ts';
 import { play } from '../examples/coder-verifier/play.ts';
+import { createRandom } from '../examples/coder-verifier/random.ts';
+import { sampleTask, TRAINING_MIX } from '../examples/coder-verifier/splits.ts';
+import { taskLine } from '../examples/coder-verifier/task-line.ts';
 import { fileArtifacts } from '../ingest/artifacts.ts';
 import { postgresBook, postgresLog } from '../ingest/log/postgres.ts';
 import { createRecorder } from '../ingest/recorder.ts';
@@ -171,27 +173,25 @@ describe('the loop', () => {
     });
     const { url, close } = await serve(app, { host: '127.0.0.1', port: 0 });
     const gateway = openGateway(url);
-    const command = {
-      cmd: 'play',
-      phase: 'rl',
-      iteration: 0,
-      seed: 11,
-      tasks: 8,
-      verified: 4,
-      programs: 6,
-      inputs: 2,
-      tests_per_input: 2,
-    };
-    const played = await play(
-      readCommand(JSON.stringify(command), 'loop'),
-      gateway,
-      createRecorder({ baseUrl: url, source: '/test/team' }),
-      'team-1',
-    );
+    const recorder = createRecorder({ baseUrl: url, source: '/test/team' });
+    const random = createRandom(11);
+    const attempts = Array.from({ length: 8 }, (_, i) => {
+      const inputs = i < 4 ? 2 : 0;
+      const task = taskLine(sampleTask('train', random, TRAINING_MIX), { programs: 6, inputs, tests_per_input: 2 });
+      return { attempt_id: `loop/${i}`, token: 1, episode_id: `loop/${i}`, task, seed: 46 + i };
+    });
+    episodes = attempts.map(({ episode_id }) => episode_id);
+    // What a rollout records for its attempts.
+    for (const { episode_id, task } of attempts) {
+      recorder.task({ task_id: task.task_id, query: task.prompt, ground_truth: task.answer });
+      recorder.episode({ episode_id, task_id: task.task_id, group_id: episode_id, group_size: 1 });
+    }
+    for (const report of await play(attempts, { gateway, recorder, policy: 'policy:team' }))
+      recorder.finish({ episode_id: report.attempt_id, outcome: 'unknown' });
+    await recorder.flush();
     gateway.close();
     await close();
     await policy.close();
-    episodes = played.episodes;
     await stage('judge', { methods: METHODS, episodes });
   });
   afterAll(async () => {

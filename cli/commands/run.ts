@@ -306,11 +306,11 @@ async function demo(flags: Readonly<Record<string, unknown>>): Promise<number> {
       seed: Number(flags.seed),
       rounds: Number(flags.rounds),
       bar,
-      ...(flags.scale === undefined ? {} : { scale: Number(flags.scale) }),
-      settings: {
-        ...withoutFirstKey(roleSettings(context.config)),
-        logs: roleLogs(context.home.run, context.database.project),
+      onPlan: (yaml) => {
+        if (!flags.json && !flags.quiet) say(`\n${yaml}`);
       },
+      ...(flags.scale === undefined ? {} : { scale: Number(flags.scale) }),
+      settings: withoutFirstKey(roleSettings(context.config)),
       signal: untilInterrupted(),
     }).finally(bar.stop);
     if (flags.json) printJson(result);

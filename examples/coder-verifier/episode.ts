@@ -1,5 +1,5 @@
 /** One attempt of the team at one task: the coder's programs, the verifier's tests, every program run against every test. */
-import { behaviour, isCorrect } from './behaviour.ts';
+import { isCorrect } from './behaviour.ts';
 import type { Gateway } from './gateway.ts';
 import {
   type Candidate,
@@ -19,7 +19,7 @@ import { parseTrace, type Trace } from './trace.ts';
 
 export type EpisodePlan = {
   readonly id: string;
-  readonly task: Task;
+  readonly task: Pick<Task, 'sentence' | 'program'>;
   /** Inputs drawn for the verifier, one call each; none: the verifier is not asked. */
   readonly inputs: readonly Values[];
   readonly programs: number;
@@ -42,7 +42,7 @@ export type Episode = {
 /** Plays one episode; all its calls run at once, as coder and verifier do not hear each other. */
 export async function playEpisode(plan: EpisodePlan, gateway: Gateway): Promise<Episode> {
   const { id, task, inputs, temperature, policy } = plan;
-  const call = { episode: id, task: task.id, group: id, model: policy, temperature };
+  const call = { episode: id, model: policy, temperature };
   const [programs, ...tests] = await Promise.all([
     gateway
       .ask({
@@ -93,16 +93,5 @@ export function settle(
 }
 
 /** How many of the verifier's tests a program passes; the last column is the truth and does not count. */
-export const testsPassed = ({ pass, tests }: Matrix, program: number): number =>
+const testsPassed = ({ pass, tests }: Matrix, program: number): number =>
   pass[program]!.filter((cell, test) => cell === 1 && !tests[test]!.ground_truth).length;
-
-/** Indices of the largest group of programs that behave alike, the earliest of equals. */
-export function majority(programs: readonly Candidate<Program>[]): readonly number[] {
-  const groups = new Map<string, number[]>();
-  for (const [i, { meaning }] of programs.entries()) {
-    if (meaning === null) continue;
-    const id = behaviour(meaning);
-    groups.set(id, [...(groups.get(id) ?? []), i]);
-  }
-  return [...groups.values()].reduce((best, group) => (group.length > best.length ? group : best), []);
-}

@@ -6,8 +6,6 @@ import type { ChatMessage } from './prompts.ts';
 /** One model call by one member. */
 export type Call = {
   readonly episode: string;
-  readonly task: string;
-  readonly group: string;
   readonly role: 'coder' | 'verifier';
   readonly model: string;
   readonly messages: readonly ChatMessage[];
@@ -60,8 +58,6 @@ async function ask(
     'content-type': 'application/json',
     'content-length': Buffer.byteLength(body),
     'troupe-episode': call.episode,
-    'troupe-task': call.task,
-    'troupe-group': call.group,
     'troupe-agent': call.role,
     'troupe-role': call.role,
     'troupe-turn': '0',

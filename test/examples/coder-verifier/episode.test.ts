@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { behaviour } from '../../../examples/coder-verifier/behaviour.ts';
-import { type Episode, majority, settle } from '../../../examples/coder-verifier/episode.ts';
+import { type Episode, settle } from '../../../examples/coder-verifier/episode.ts';
 import { parseProgram } from '../../../examples/coder-verifier/program.ts';
-import { summarise } from '../../../examples/coder-verifier/statistics.ts';
 import { parseTrace } from '../../../examples/coder-verifier/trace.ts';
 
 const TRUTH = ['asc', 'neg', 'odd'] as const;
@@ -62,31 +61,5 @@ describe('the program handed in', () => {
   it('is the first that can be run where there are no tests, and none where none can be run', () => {
     expect(episode(['#', '#asc #neg #odd', '#asc'], [])).toMatchObject({ chosen: 1, solved: true });
     expect(episode(['#', ''], [RIGHT])).toMatchObject({ chosen: null, solved: false });
-  });
-});
-
-describe('the numbers of a batch', () => {
-  it('are the shares they say', () => {
-    const first = episode(['#asc #neg', '#asc #neg #odd', '#asc #neg #odd', '#'], [RIGHT, SLIP]);
-    const second = episode(['#asc', '#asc', '#asc #neg #odd', '#neg'], [WRONG_PLAN, '#']);
-    expect(majority(first.programs)).toEqual([1, 2]);
-    expect(majority(second.programs)).toEqual([0, 1]);
-    expect(summarise([first, second])).toEqual({
-      tasks: 2,
-      pass_at_1: 3 / 8,
-      // All four programs of the second task pass no test, and one of them is right.
-      best_of_n: (1 + 1 / 4) / 2,
-      majority: 0.5,
-      any: 1,
-      valid_programs: 7 / 8,
-      valid_tests: 3 / 4,
-      true_tests: 1 / 4,
-      rejected: 1,
-    });
-  });
-
-  it('are unknown where there is nothing to count', () => {
-    const { best_of_n, valid_tests, true_tests, rejected } = summarise([episode(['#asc'], [])]);
-    expect([best_of_n, valid_tests, true_tests, rejected]).toEqual([null, null, null, null]);
   });
 });

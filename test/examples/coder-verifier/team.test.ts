@@ -2,14 +2,14 @@ import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { createInterface } from 'node:readline';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { readCommand } from '../../../examples/coder-verifier/command.ts';
+import type { Attempt, Report } from '../../../examples/coder-verifier/leases.ts';
 import type { Matrix } from '../../../examples/coder-verifier/matrix.ts';
 import type { Values } from '../../../examples/coder-verifier/operations.ts';
-import { drawPlans } from '../../../examples/coder-verifier/play.ts';
 import { parseProgram } from '../../../examples/coder-verifier/program.ts';
-import { POOLS } from '../../../examples/coder-verifier/splits.ts';
+import { createRandom } from '../../../examples/coder-verifier/random.ts';
+import { sampleTask, TRAINING_MIX } from '../../../examples/coder-verifier/splits.ts';
+import { taskLine } from '../../../examples/coder-verifier/task-line.ts';
 import { decodeEnvelope } from '../../../ingest/decode.ts';
 import type { Event } from '../../../ingest/events.ts';
 
@@ -24,8 +24,22 @@ type Request = {
 type Call = { readonly headers: IncomingMessage['headers']; readonly body: Request };
 
 /** What the server saw, and how it shall behave. */
-const seen = { calls: [] as Call[], events: [] as Event[], refused: [] as unknown[], posts: 0, inFlight: 0, most: 0 };
+const seen = {
+  calls: [] as Call[],
+  events: [] as Event[],
+  refused: [] as unknown[],
+  posts: 0,
+  inFlight: 0,
+  most: 0,
+  leases: [] as object[],
+};
 let unwell: (call: Call) => number | null = () => null;
+/** Attempts that wait, reports that came, and who waits for them. */
+let waiting: Attempt[] = [];
+let reports: Report[] = [];
+let reported: () => void = () => {};
+/** Answers of the server to leases and reports before it is well again. */
+let away = 0;
 
 /** A model of its own kind: it reverses, or sorts, or says nothing sensible, as the seed and the number of the answer say. */
 const PROGRAMS = ['#rev', '#asc', '#desc #neg', 'what'];
@@ -51,6 +65,22 @@ const server = createServer(async (request, response) => {
     reply(200, { accepted: decoded.length - errors.length, duplicates: 0, errors });
     return;
   }
+  if (request.url?.startsWith('/v1/rollouts/') && away > 0) {
+    away--;
+    reply(503, { title: 'away' });
+    return;
+  }
+  if (request.url === '/v1/rollouts/lease') {
+    seen.leases.push(value);
+    reply(200, { attempts: waiting.splice(0, value.count) });
+    return;
+  }
+  if (request.url === '/v1/rollouts/finish') {
+    reports.push(...value.attempts);
+    reply(200, { attempts: [] });
+    reported();
+    return;
+  }
   const call: Call = { headers: request.headers, body: value as Request };
   const status = request.url === '/v1/chat/completions' ? unwell(call) : 404;
   if (status !== null) {
@@ -70,81 +100,65 @@ const server = createServer(async (request, response) => {
 });
 
 let team: ChildProcessWithoutNullStreams;
-let answers: AsyncIterator<string>;
-const hear = async () => JSON.parse((await answers.next()).value as string);
-const tell = (command: object | string): Promise<Record<string, unknown>> => {
-  team.stdin.write(`${typeof command === 'string' ? command : JSON.stringify(command)}\n`);
-  return hear();
-};
 
 beforeAll(async () => {
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  const program = [
-    '--import',
-    'tsx',
-    'examples/coder-verifier/team.ts',
-    '--url',
-    url,
-    '--run',
-    'test',
-    '--key',
-    'secret',
-  ];
+  const program = ['--import', 'tsx', 'examples/coder-verifier/team.ts', '--url', url, '--key', 'secret'];
   team = spawn(process.execPath, program, { stdio: 'pipe' });
   team.stderr.pipe(process.stderr);
-  answers = createInterface({ input: team.stdout })[Symbol.asyncIterator]();
-  expect(await hear()).toEqual({ ready: true });
 });
 
 afterAll(async () => {
-  team.stdin.end();
+  team.kill('SIGTERM');
   const [code] = await once(team, 'exit');
   expect(code).toBe(0);
   server.closeAllConnections();
   server.close();
 });
 
-beforeEach(() => Object.assign(seen, { calls: [], events: [], refused: [], posts: 0, inFlight: 0, most: 0 }));
+beforeEach(() =>
+  Object.assign(seen, { calls: [], events: [], refused: [], posts: 0, inFlight: 0, most: 0, leases: [] }),
+);
 afterEach(() => {
   unwell = () => null;
 });
 
-const PLAY = {
-  cmd: 'play',
-  phase: 'rl',
-  iteration: 7,
-  round: 1,
-  seed: 5,
-  tasks: 12,
-  verified: 5,
-  pool: 'train',
-  programs: 6,
-  inputs: 3,
-  tests_per_input: 2,
-  policy: 'policy:team',
-};
+const random = createRandom(5);
+const TASKS = Array.from({ length: 12 }, (_, i) =>
+  taskLine(sampleTask('train', random, TRAINING_MIX), { programs: 6, inputs: i < 5 ? 3 : 0, tests_per_input: 2 }),
+);
+/** The attempts of a rollout at these tasks. */
+const attempts = (rollout: string, tasks = TASKS, seed = 100): Attempt[] =>
+  tasks.map((task, i) => {
+    const id = `${rollout}/${i}/0`;
+    return { attempt_id: id, token: i + 1, episode_id: id, task, seed: seed + i };
+  });
+/** Has the team play attempts, and waits for its reports on all of them. */
+async function played(asked: readonly Attempt[]): Promise<readonly Report[]> {
+  reports = [];
+  waiting = [...asked];
+  while (reports.length < asked.length)
+    await new Promise<void>((resolve) => {
+      reported = resolve;
+    });
+  return reports;
+}
 const data = <T>(name: Event['name']): T[] =>
   seen.events.filter((event) => event.name === name).map((event) => event.data as T);
 
 describe('the team', () => {
-  it('asks the coder about every task and the verifier about the first ones, all at once', async () => {
-    const answer = await tell(PLAY);
-    expect(answer).toMatchObject({ done: true, failed: 0, stats: { tasks: 12 } });
+  it('asks the coder about every task and the verifier where inputs are wanted, all at once', async () => {
+    await played(attempts('r'));
     const by = (role: string) => seen.calls.filter(({ headers }) => headers['troupe-role'] === role);
     expect(by('coder')).toHaveLength(12);
     expect(by('verifier')).toHaveLength(15);
-    // How many stand open together depends on how busy the machine is; one after the other it would be 1.
+    // How many are open together depends on how busy the machine is; one after the other it would be 1.
     expect(seen.most).toBeGreaterThan(5);
-    const plans = drawPlans(readCommand(JSON.stringify(PLAY), 'test'));
+    expect(seen.leases[0]).toEqual({ runner: 'team', count: 128 });
     for (const { headers, body } of seen.calls) {
-      const plan = plans.find(({ id }) => id === headers['troupe-episode'])!;
-      expect(headers).toMatchObject({
-        'troupe-task': plan.task.id,
-        'troupe-group': plan.id,
-        'troupe-agent': headers['troupe-role'],
-        authorization: 'Bearer secret',
-      });
+      const { task } = attempts('r').find(({ episode_id }) => episode_id === headers['troupe-episode'])!;
+      expect(headers).toMatchObject({ 'troupe-agent': headers['troupe-role'], authorization: 'Bearer secret' });
       const isCoder = headers['troupe-role'] === 'coder';
       expect(body).toMatchObject({
         model: 'policy:team',
@@ -153,45 +167,33 @@ describe('the team', () => {
         max_tokens: isCoder ? 4 : 13,
         seed: expect.any(Number),
       });
-      expect(body.messages[0]).toEqual({ role: 'user', content: plan.task.sentence });
+      expect(body.messages[0]).toEqual({ role: 'user', content: task.prompt });
       expect(body.messages[1]!.role).toBe('system');
       expect(body.messages[1]!.content).toMatch(isCoder ? /^<coder>$/ : /^<verifier>( [0-5]){3}$/);
     }
     expect(new Set(seen.calls.map(({ body }) => body.seed)).size).toBe(27);
   });
 
-  it('reports every episode in events the door lets in, in few requests', async () => {
-    const { episodes } = await tell(PLAY);
+  it('reports the share of right programs and the one that it chose, once its events are stored', async () => {
+    const found = await played(attempts('r'));
     expect(seen.refused).toEqual([]);
     expect(seen.posts).toBeLessThanOrEqual(2);
-    const ids = episodes as string[];
-    expect(new Set(ids).size).toBe(12);
-    type Started = { episode_id: string; task_id: string; group_id: string; tags: object; team_id: string };
-    const started = data<Started>('episode.started');
-    expect(started.map(({ episode_id }) => episode_id).sort()).toEqual([...ids].sort());
-    for (const { episode_id, group_id, tags, team_id } of started) {
-      expect(group_id).toBe(episode_id);
-      expect(tags).toEqual({ run: 'test', phase: 'rl', iteration: 7, round: 1, pool: 'train' });
-      expect(team_id).toMatch(/^list-recipes@[0-9a-f]{12}$/);
-    }
-    const tasks = new Set(data<{ task_id: string }>('task.defined').map(({ task_id }) => task_id));
-    expect(started.every(({ task_id }) => tasks.has(task_id))).toBe(true);
-    type Finished = { episode_id: string; outcome: string; answer: string };
-    const finished = data<Finished>('episode.finished');
-    const rewards = data<{ kind: string; value: number; target: { id: string } }>('feedback.recorded').filter(
-      ({ kind }) => kind === 'reward',
+    expect(found.map(({ attempt_id, token }) => [attempt_id, token])).toEqual(
+      attempts('r').map(({ attempt_id, token }) => [attempt_id, token]),
     );
-    expect(finished).toHaveLength(12);
-    expect(rewards).toHaveLength(12);
-    for (const { episode_id, outcome, answer } of finished) {
-      const reward = rewards.find(({ target }) => target.id === episode_id)!;
-      expect(outcome).toBe(reward.value === 1 ? 'success' : 'failure');
-      expect(parseProgram(answer)).not.toBeNull();
+    const matrices = data<{ target: { id: string }; matrix: Matrix }>('feedback.recorded');
+    for (const report of found) {
+      if (report.outcome !== 'done') throw new Error(report.reason);
+      const { matrix } = matrices.find(({ target }) => target.id === report.attempt_id)!;
+      const right = matrix.pass.slice(0, 6).filter((row) => row.at(-1) === 1).length;
+      expect(report.reward).toBe(right / 6);
+      expect(parseProgram(report.answer!)).not.toBeNull();
+      expect(['success', 'failure']).toContain(report.episode_outcome);
     }
   });
 
   it('reports a matrix of the steps the gateway named', async () => {
-    await tell(PLAY);
+    await played(attempts('r'));
     const matrices = data<{ kind: string; target: { id: string }; matrix: Matrix }>('feedback.recorded').filter(
       ({ kind }) => kind === 'execution',
     );
@@ -228,63 +230,36 @@ describe('the team', () => {
     }
   });
 
-  it('plays the same again for the same command, and something else for another seed or attempt', async () => {
-    const shape = () => seen.calls.map(({ headers, body }) => JSON.stringify([headers['troupe-episode'], body])).sort();
-    const first = await tell(PLAY);
-    const asked = shape();
-    seen.calls = [];
-    const again = await tell(PLAY);
-    expect(again.episodes).toEqual(first.episodes);
-    expect(again.stats).toEqual(first.stats);
-    expect(shape()).toEqual(asked);
-    const other = await tell({ ...PLAY, seed: 6 });
-    const attempt = await tell({ ...PLAY, attempt: 1 });
-    expect(new Set([first, other, attempt].flatMap(({ episodes }) => episodes as string[])).size).toBe(36);
-  });
-
-  it('is examined on the same tasks and inputs in every round and run, none of them for training', async () => {
-    const ask = async (command: object) => {
+  it('plays the same again for the same seed, and something else for another', async () => {
+    const shape = async (asked: readonly Attempt[]) => {
       seen.calls = [];
-      const answer = await tell({ cmd: 'evaluate', pool: 'hard', tasks: 20, ...command });
-      return { answer, asked: seen.calls.map(({ body }) => JSON.stringify(body.messages)).sort() };
+      const found = await played(asked);
+      return [found, seen.calls.map(({ body }) => JSON.stringify(body)).sort()];
     };
-    const first = await ask({ round: 0 });
-    const later = await ask({ round: 3, run: 'another', seed: 99 });
-    expect(later.asked).toEqual(first.asked);
-    expect(later.answer.episodes).not.toEqual(first.answer.episodes);
-    expect(first.asked).toHaveLength(20 * (1 + 7));
-    const hard = new Set([...POOLS.hard[2], ...POOLS.hard[3]].map((program) => program.join(' ')));
-    const truths = data<{ ground_truth: string; split: string }>('task.defined');
-    expect(truths.every(({ ground_truth }) => hard.has(ground_truth.replaceAll('#', '')))).toBe(true);
-    expect(readCommand('{"cmd":"evaluate"}', 'r')).toMatchObject({ tasks: 192, pool: 'new', programs: 7, inputs: 7 });
-    expect(readCommand('{"cmd":"evaluate","pool":"hard"}', 'r')).toMatchObject({ tasks: 96 });
+    const first = await shape(attempts('r'));
+    expect(await shape(attempts('r'))).toEqual(first);
+    expect((await shape(attempts('r', TASKS, 900)))[1]).not.toEqual(first[1]);
   });
 
-  it('closes an episode whose call failed as an error, and plays the others', async () => {
-    const [first] = drawPlans(readCommand(JSON.stringify(PLAY), 'test'));
-    unwell = ({ headers }) => (headers['troupe-episode'] === first!.id ? 400 : null);
-    expect(await tell(PLAY)).toMatchObject({ done: true, failed: 1, stats: { tasks: 11 } });
-    type Finished = { episode_id: string; outcome: string; stop_reason?: string };
-    const failed = data<Finished>('episode.finished').filter(({ outcome }) => outcome === 'error');
-    expect(failed).toMatchObject([{ episode_id: first!.id, stop_reason: expect.stringContaining('400') }]);
+  it('reports an episode whose call failed with the reason, and plays the others', async () => {
+    unwell = ({ headers }) => (headers['troupe-episode'] === 'r/0/0' ? 400 : null);
+    const [failed, ...rest] = await played(attempts('r'));
+    expect(failed).toEqual({
+      attempt_id: 'r/0/0',
+      token: 1,
+      outcome: 'failed',
+      reason: expect.stringContaining('400'),
+    });
+    expect(rest.every(({ outcome }) => outcome === 'done')).toBe(true);
   });
 
-  it('asks again while the gateway is busy', async () => {
+  it('asks again while the gateway is busy and while the server is away', async () => {
     let refusals = 3;
     unwell = () => (refusals-- > 0 ? 503 : null);
-    expect(await tell({ ...PLAY, tasks: 2, verified: 1 })).toMatchObject({ done: true, failed: 0 });
-    expect(seen.calls).toHaveLength(2 + 3);
-  });
-
-  it.each([
-    ['nonsense', 'A command is one JSON object'],
-    [{ cmd: 'dance' }, 'cmd must be play or evaluate, it is "dance"'],
-    [{ cmd: 'play' }, 'seed must be a whole number from 0, it is missing'],
-    [{ ...PLAY, pool: 'secret' }, 'pool must be train, new or hard'],
-    [{ ...PLAY, tasks: -1 }, 'tasks must be a whole number from 0'],
-  ])('answers %j with a reason and goes on', async (command, reason) => {
-    expect((await tell(command)).error).toContain(reason);
-    expect(await tell({ ...PLAY, tasks: 1 })).toMatchObject({ done: true });
+    away = 3;
+    const found = await played(attempts('r', TASKS.slice(3, 5)));
+    expect(found.map(({ outcome }) => outcome)).toEqual(['done', 'done']);
+    expect(seen.calls).toHaveLength(2 * 4);
   });
 });
 

@@ -1,0 +1,62 @@
+/** Attempts of a rollout over HTTP: leased, given signs of life, and finished, several in one request. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { TaskLine } from './task-line.ts';
+
+/** One attempt at a task, as far as this team needs it. */
+export type Attempt = {
+  readonly attempt_id: string;
+  readonly token: number;
+  readonly episode_id: string;
+  readonly task: TaskLine;
+  readonly seed: number;
+};
+
+export type Report = Pick<Attempt, 'attempt_id' | 'token'> &
+  (
+    | {
+        readonly outcome: 'done';
+        readonly reward: number;
+        readonly answer: string | null;
+        readonly episode_outcome: 'success' | 'failure';
+      }
+    | { readonly outcome: 'failed'; readonly reason: string }
+  );
+
+export type Leases = {
+  /** At most `count` attempts; none where none waits. */
+  readonly lease: (count: number) => Promise<readonly Attempt[]>;
+  readonly finish: (reports: readonly Report[]) => Promise<void>;
+};
+
+/** Longest pause between two tries while the server is away. */
+const PAUSE_MS = 2000;
+
+/** Rollouts of a runner at `url`. A server that is away is asked again until `signal` fires: no report is lost by a restart. */
+export function openLeases(
+  url: string,
+  { runner, headers, signal }: { runner: string; headers: Readonly<Record<string, string>>; signal: AbortSignal },
+): Leases {
+  const post = async (path: string, body: object): Promise<Record<string, unknown>> => {
+    for (let pause = 50; ; pause = Math.min(PAUSE_MS, 2 * pause)) {
+      const response = await fetch(new URL(`v1/rollouts/${path}`, url.endsWith('/') ? url : `${url}/`), {
+        method: 'POST',
+        headers: { ...headers, 'content-type': 'application/json' },
+        body: JSON.stringify(body),
+        signal,
+      }).catch((error: unknown) => {
+        signal.throwIfAborted();
+        return error as Error;
+      });
+      if (response instanceof Response && response.ok) return (await response.json()) as Record<string, unknown>;
+      if (response instanceof Response && response.status < 500)
+        throw new Error(`The rollout refused ${path}: ${response.status} ${(await response.text()).slice(0, 300)}`);
+      await sleep(pause, undefined, { signal });
+    }
+  };
+  return {
+    lease: async (count) => (await post('lease', { runner, count })).attempts as readonly Attempt[],
+    finish: async (attempts) => {
+      if (attempts.length > 0) await post('finish', { attempts });
+    },
+  };
+}
