@@ -1,8 +1,9 @@
 /**
- * How long each view of schema traj takes, whole and for one episode: `tsx bench/views.ts HOME PROJECT`. Execution times of
- * `explain (analyze, timing off)` with one worker, so that they are processor time; the episode is the one with most steps. Prints JSON
- * lines, slowest first.
+ * How much processor time each view of schema traj takes, whole and for one episode: `tsx bench/views.ts HOME PROJECT [VIEWS]`, VIEWS a
+ * regular expression. Milliseconds that the backend of an embedded server was on a processor (/proc/PID/schedstat, Linux) for
+ * `explain (analyze, timing off)` without parallel workers; the episode is the one with most steps. Prints JSON lines, slowest first.
  */
+import { readFileSync } from 'node:fs';
 import { openDatabase } from '../store/db/database.ts';
 
 const [home = '.troupe', project = 'troupe', only] = process.argv.slice(2);
@@ -36,7 +37,12 @@ try {
   await close();
 }
 
-/** Planning and execution in milliseconds; -1 where it ran past two minutes. */
+/** Nanoseconds on a processor so far. */
+function onProcessor(pid: number): number {
+  return Number(readFileSync(`/proc/${pid}/schedstat`, 'utf8').split(' ')[0]);
+}
+
+/** Planning and execution in milliseconds of processor time; -1 where it ran past two minutes. */
 async function timeOf(sql: string): Promise<{ ms: number; rows: number }> {
   return db
     .transaction(
@@ -44,11 +50,13 @@ async function timeOf(sql: string): Promise<{ ms: number; rows: number }> {
         await tx.query(
           'set local statement_timeout = 120000; set local max_parallel_workers_per_gather = 0; set local jit = off',
         );
-        const { rows } = await tx.query<{
-          'QUERY PLAN': [Record<string, number> & { Plan: { 'Actual Rows': number } }];
-        }>(`explain (analyze, timing off, format json) ${sql}`);
-        const [plan] = rows[0]!['QUERY PLAN'];
-        return { ms: Math.round(plan['Planning Time']! + plan['Execution Time']!), rows: plan.Plan['Actual Rows'] };
+        const { rows: session } = await tx.query<{ pid: number }>('select pg_backend_pid() as pid');
+        const before = onProcessor(session[0]!.pid);
+        const { rows } = await tx.query<{ 'QUERY PLAN': [{ Plan: { 'Actual Rows': number } }] }>(
+          `explain (analyze, timing off, format json) ${sql}`,
+        );
+        const ms = Math.round((onProcessor(session[0]!.pid) - before) / 1e6);
+        return { ms, rows: rows[0]!['QUERY PLAN'][0].Plan['Actual Rows'] };
       },
       { readOnly: true },
     )
