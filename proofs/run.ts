@@ -33,6 +33,7 @@ import { proof as pythonRecorder } from './python-recorder.ts';
 import { proof as refusedKeys } from './refused-keys.ts';
 import { findVersitygw } from './s3.ts';
 import { proof as savesSurviveKills } from './saves-survive-kills.ts';
+import { proof as sqlChangesNothing } from './sql-changes-nothing.ts';
 import { proof as staysUp } from './stays-up.ts';
 import { proof as testsCatchSeededBugs } from './tests-catch-seeded-bugs.ts';
 import { proof as toolsReadTheViews } from './tools-read-the-views.ts';
@@ -50,6 +51,7 @@ const PROOFS: readonly Proof[] = [
   trainingResumes,
   trainersTakeDatasets,
   toolsReadTheViews,
+  sqlChangesNothing,
   planTrainsWithTrl,
   chatLogsTrainInTrl,
   checkpointsInS3,
