@@ -85,7 +85,8 @@ describe.skipIf(!data)('published logs (TROUPE_DATA names their folder)', () => 
     : [];
   const answers = (run: Run) => run.traj.filter(({ role }) => role === 'assistant');
 
-  it.each(ready.map(({ name }) => name))(
+  // No published log has a tree: pairs.test.ts freezes malt.
+  it.each(ready.map(({ name }) => name).filter((name) => name !== 'malt'))(
     '%s freezes the same bytes in two homes, and no task is in two parts',
     async (name) => {
       const text = recipe(name);
