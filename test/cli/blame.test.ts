@@ -6,7 +6,7 @@ import { projectAll } from '../../store/projecting/projector.ts';
 import { type Endpoint, type Reply, startEndpoint } from '../store/attribution/support/endpoint.ts';
 import { label, lostRun } from '../store/attribution/support/lost-runs.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
-import { document, type Shell, shell } from './support/troupe.ts';
+import { document, type Shell, warmShell } from './support/troupe.ts';
 
 const WORKER = JSON.stringify({ agent: 'worker', entry: 2, reason: 'It guessed.' });
 
@@ -17,7 +17,7 @@ describe('troupe blame', () => {
   let reply: (nth: number) => Reply;
   beforeAll(async () => {
     database = await freshDatabase();
-    at = shell({ DATABASE_URL: database.url, JUDGE_KEY: 'sk-never-shown' });
+    at = warmShell({ DATABASE_URL: database.url, JUDGE_KEY: 'sk-never-shown' });
     endpoint = await startEndpoint((_, nth) => reply(nth));
     const runs = ['a', 'b', 'c'].flatMap((id) => lostRun(id));
     await postgresLog(database.db).append([...runs, label('a', 'worker', 2), label('b', 'lead', 4)]);
@@ -101,7 +101,7 @@ const data = process.env.TROUPE_DATA ?? '';
 describe.skipIf(!data)('published failure logs (TROUPE_DATA names their folder)', () => {
   it('held out, the fitted signs find the step more often than every baseline; the agent no less often', async () => {
     const database = await freshDatabase();
-    const at = shell({ DATABASE_URL: database.url });
+    const at = warmShell({ DATABASE_URL: database.url });
     const imported = await at.run(['import', join(data, 'data/who-and-when'), '--quiet', '--json']);
     expect(document(imported).episodes).toBeGreaterThan(100);
     const report = document(await at.run(['blame', 'evaluate', '--cross-validate', '10', '--json']));

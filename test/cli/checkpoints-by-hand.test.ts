@@ -6,7 +6,7 @@ import { saveCheckpointAt } from '../../trainer/checkpoints/checkpoint.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { tinyContents } from '../trainer/tiny-checkpoint.ts';
 import { lines } from './support/chats.ts';
-import { document, type Shell, shell } from './support/troupe.ts';
+import { document, type Shell, warmShell } from './support/troupe.ts';
 
 describe('checkpoints trained by hand', () => {
   let database: TestDatabase;
@@ -21,7 +21,7 @@ describe('checkpoints trained by hand', () => {
     run(0, 'train', 'sft', '--model', path('model'), '--data', path('rows.jsonl'), '--steps', '2', ...more);
   beforeAll(async () => {
     database = await freshDatabase();
-    at = shell({ DATABASE_URL: database.url });
+    at = warmShell({ DATABASE_URL: database.url });
     // Without a tokenizer: rows of token ids need none.
     await saveCheckpointAt(path('model'), { ...tinyContents(0), optimizer: null, sideFiles: {} });
     writeFileSync(path('rows.jsonl'), lines([{ input_ids: [2, 3, 4, 5] }, { input_ids: [3, 4, 5] }]));

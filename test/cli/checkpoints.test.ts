@@ -12,7 +12,7 @@ import { freshDatabase } from '../support/database.ts';
 import { tinyContents } from '../trainer/tiny-checkpoint.ts';
 import { type Bucket, startBucket } from './support/bucket.ts';
 import { lines } from './support/chats.ts';
-import { document, type Shell, shell } from './support/troupe.ts';
+import { document, type Shell, warmShell } from './support/troupe.ts';
 
 let at: Shell;
 let bucket: Bucket;
@@ -38,7 +38,7 @@ async function family(folder: string): Promise<SavedCheckpoint[]> {
 
 beforeAll(async () => {
   bucket = await startBucket('team');
-  at = shell(bucket.env);
+  at = warmShell(bucket.env);
   saved = await family(path('own'));
 });
 afterAll(async () => {
@@ -101,7 +101,7 @@ describe('checkpoints of a folder', () => {
 
   it('prune keeps what was ever released, asking the project', async () => {
     const database = await freshDatabase();
-    const project = shell({ DATABASE_URL: database.url });
+    const project = warmShell({ DATABASE_URL: database.url });
     try {
       const made = await family(join(project.folder, 'own'));
       const released = {
@@ -155,7 +155,7 @@ describe('checkpoints in a bucket', () => {
     const none = await at.run(['checkpoints', 'pull', 's3://team/empty', path('none'), '--json']);
     expect([none.code, document(none).error.code]).toEqual([1, 'not_found']);
     expect((await at.run(['checkpoints', 'push', saved[0]!.dir, 'ftp://team/x'])).code).toBe(2);
-    const locked = shell();
+    const locked = warmShell();
     const closed = await locked.run(['checkpoints', 'push', saved[0]!.dir, 's3://team/x']);
     locked.remove();
     expect([closed.code, closed.err]).toEqual([2, expect.stringContaining('AWS_ACCESS_KEY_ID')]);

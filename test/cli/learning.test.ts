@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { lines } from './support/chats.ts';
 import { plays, WORDS } from './support/plays.ts';
-import { document, type Shell, shell } from './support/troupe.ts';
+import { document, type Shell, warmShell } from './support/troupe.ts';
 
 describe('from recorded plays to a checkpoint, by commands alone', () => {
   let database: TestDatabase;
@@ -18,7 +18,7 @@ describe('from recorded plays to a checkpoint, by commands alone', () => {
   };
   beforeAll(async () => {
     database = await freshDatabase();
-    at = shell({ DATABASE_URL: database.url });
+    at = warmShell({ DATABASE_URL: database.url });
     writeFileSync(path('plays.jsonl'), lines(plays(8)));
     expect(await done('import', path('plays.jsonl'))).toMatchObject({
       format: 'troupe-events',

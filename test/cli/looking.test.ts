@@ -10,7 +10,7 @@ import { decodeDraft } from '../../ingest/decode.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { chats, lines } from './support/chats.ts';
-import { document, type Ended, type Shell, shell } from './support/troupe.ts';
+import { document, type Ended, type Shell, warmShell } from './support/troupe.ts';
 
 const ESCAPE = '\u001b';
 
@@ -21,7 +21,7 @@ describe('commands that record and look', () => {
   let file: string;
   beforeAll(async () => {
     database = await freshDatabase();
-    at = shell({ DATABASE_URL: database.url });
+    at = warmShell({ DATABASE_URL: database.url });
     file = join(at.folder, 'chats.jsonl');
     writeFileSync(file, lines(chats(16)));
     imported = await at.run(['import', file, '--json']);
@@ -295,8 +295,8 @@ describe('commands that record and look', () => {
     const piped = await at.run(['episodes']);
     expect(piped.out).toContain('sum-1');
     expect(piped.out).not.toContain(ESCAPE);
-    const coloured = shell({ DATABASE_URL: database.url, FORCE_COLOR: '1' });
-    const plain = shell({ DATABASE_URL: database.url, FORCE_COLOR: '1', NO_COLOR: '1', CI: '1' });
+    const coloured = warmShell({ DATABASE_URL: database.url, FORCE_COLOR: '1' });
+    const plain = warmShell({ DATABASE_URL: database.url, FORCE_COLOR: '1', NO_COLOR: '1', CI: '1' });
     const [forced, refused] = await Promise.all([coloured.run(['episodes']), plain.run(['episodes'])]);
     expect(forced.out).toContain(ESCAPE);
     expect(refused.out).not.toContain(ESCAPE);

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { chats, lines } from './support/chats.ts';
-import { document, type Shell, shell } from './support/troupe.ts';
+import { document, type Shell, warmShell } from './support/troupe.ts';
 
 describe('troupe prune', () => {
   let database: TestDatabase;
@@ -13,7 +13,7 @@ describe('troupe prune', () => {
   const json = async (...args: string[]) => document(await at.run([...args, '--json']));
   beforeAll(async () => {
     database = await freshDatabase();
-    at = shell({ DATABASE_URL: database.url });
+    at = warmShell({ DATABASE_URL: database.url });
     archives = join(at.folder, 'home', 'archives');
     file = join(at.folder, 'chats.jsonl');
     writeFileSync(file, lines(chats(32)));

@@ -10,7 +10,7 @@ import { openConnection } from '../../store/db/pool.ts';
 import { projectAll } from '../../store/projecting/projector.ts';
 import { anEpisode } from '../store/support/events.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
-import { document, type Shell, shell } from './support/troupe.ts';
+import { document, type Shell, warmShell } from './support/troupe.ts';
 
 let database: TestDatabase;
 let at: Shell;
@@ -18,7 +18,7 @@ beforeAll(async () => {
   database = await freshDatabase();
   await postgresLog(database.db).append([...anEpisode('e1'), ...anEpisode('e2', { reward: null })]);
   await projectAll(database.db);
-  at = shell({ DATABASE_URL: database.url });
+  at = warmShell({ DATABASE_URL: database.url });
 });
 afterAll(async () => {
   at.remove();

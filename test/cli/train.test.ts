@@ -5,7 +5,7 @@ import { loraSpec } from '../../cli/commands/train.ts';
 import { loadCheckpoint } from '../../trainer/checkpoints/checkpoint.ts';
 import { exportOnnx } from '../../trainer/models/onnx-export.ts';
 import { lines } from './support/chats.ts';
-import { document, type Shell, shell } from './support/troupe.ts';
+import { document, type Shell, warmShell } from './support/troupe.ts';
 
 const WORDS = 'a b c d e f g h one two three four user assistant'.split(' ');
 
@@ -13,7 +13,7 @@ describe('training from files, by commands alone', () => {
   let at: Shell;
   const path = (name: string) => join(at.folder, name);
   beforeAll(async () => {
-    at = shell();
+    at = warmShell();
     writeFileSync(path('words.txt'), WORDS.join('\n'));
     const size = ['--hidden', '16', '--layers', '1', '--heads', '2', '--context', '32'];
     const made = await at.run([

@@ -2,7 +2,8 @@
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
+import { createInterface } from 'node:readline';
 import type { Readable, Writable } from 'node:stream';
 import { builtProgram } from './built.ts';
 
@@ -86,6 +87,64 @@ export function shell(env: Readonly<Record<string, string>> = {}): Shell {
       for (const child of started) child.kill('SIGKILL');
       rmSync(folder, { recursive: true, force: true });
     },
+  };
+}
+
+/**
+ * A shell whose commands share one process, for tests in which the process is not the point: each is spared the start of its own.
+ * What is started, is given input or runs beside another still has a process to itself.
+ */
+export function warmShell(env: Readonly<Record<string, string>> = {}): Shell {
+  const cold = shell(env);
+  let warm: WarmProcess | undefined;
+  let busy = false;
+  return {
+    ...cold,
+    run: async (args, input = '') => {
+      if (input !== '' || busy) return cold.run(args, input);
+      busy = true;
+      try {
+        if (warm === undefined || warm.hasEnded()) warm = warmProcess(cold.folder, env);
+        return await warm.run(args);
+      } finally {
+        busy = false;
+      }
+    },
+    remove: () => {
+      warm?.kill();
+      cold.remove();
+    },
+  };
+}
+
+type WarmProcess = ReturnType<typeof warmProcess>;
+
+function warmProcess(folder: string, env: Readonly<Record<string, string>>) {
+  const { PATH = '', HOME = '' } = process.env;
+  const program = join(dirname(builtProgram), 'cli/program.js');
+  const child = spawn(process.execPath, [join(import.meta.dirname, 'warm-program.mjs'), program], {
+    cwd: folder,
+    env: { PATH, HOME, TROUPE_HOME: join(folder, 'home'), ...env },
+    stdio: ['ignore', 'ignore', 'inherit', 'pipe', 'pipe'],
+  });
+  const [, , , commands, answers] = child.stdio as unknown as [null, null, null, Writable, Readable];
+  commands.on('error', () => {});
+  let answered: ((line: string) => void) | undefined;
+  createInterface({ input: answers }).on('line', (line) => answered?.(line));
+  return {
+    hasEnded: () => child.exitCode !== null || child.signalCode !== null,
+    kill: () => child.kill('SIGKILL'),
+    run: (args: readonly string[]) =>
+      new Promise<Ended>((resolve, reject) => {
+        const ended = (code: number | null, signal: NodeJS.Signals | null) =>
+          reject(new Error(`The process of troupe ${args.join(' ')} ended with ${code ?? signal}.`));
+        child.once('close', ended);
+        answered = (line) => {
+          child.off('close', ended);
+          resolve(JSON.parse(line) as Ended);
+        };
+        commands.write(`${JSON.stringify(args)}\n`);
+      }),
   };
 }
 
