@@ -10,7 +10,7 @@ import { parseDocument } from 'yaml';
 import { TroupeError } from '../errors.ts';
 import { MODEL_SPEC } from '../examples/coder-verifier/model-spec.ts';
 import { importFiles } from '../ingest/import.ts';
-import { ownEvent } from '../ingest/own-event.ts';
+import { appendOwn } from '../ingest/own-event.ts';
 import { firstOf, type NotNull, query, rowsOf, sql } from '../store/db/query.ts';
 import { episodesTagged, evaluateEpisodes } from '../store/judging/evaluate.ts';
 import { waitProjected } from '../store/projecting/positions.ts';
@@ -179,9 +179,9 @@ async function firstRelease({ log, home, now }: Context, seed: number): Promise<
   const { id, dir, sha256 } = model;
   const saved = { checkpoint_id: id, policy: POLICY, uri: dir, sha256, step: 0, kept: true, code_version: VERSION };
   const released = { release_id: `seed-${seed}-new`, policies: { [POLICY]: id }, reason: 'random weights', by: 'demo' };
-  await log.append([
-    ownEvent({ name: 'checkpoint.saved', ...at, id: `seed-${seed}/new`, data: saved }),
-    ownEvent({ name: 'policy.released', ...at, id: `seed-${seed}/released`, data: released }),
+  await appendOwn(log, [
+    { name: 'checkpoint.saved', ...at, id: `seed-${seed}/new`, data: saved },
+    { name: 'policy.released', ...at, id: `seed-${seed}/released`, data: released },
   ]);
 }
 

@@ -1,7 +1,7 @@
 /** Checkpoints that were trained by hand, recorded so that release, checkpoints and lineage know them. */
 import { resolve } from 'node:path';
 import { hashId } from '../ingest/json.ts';
-import { ownEvent } from '../ingest/own-event.ts';
+import { appendOwn } from '../ingest/own-event.ts';
 import type { Db } from '../store/db/pool.ts';
 import { anyOf, query, rowsOf, sql } from '../store/db/query.ts';
 import { verifyCheckpoint } from '../trainer/checkpoints/checkpoint.ts';
@@ -30,28 +30,30 @@ export async function recordCheckpoint(
   await catchUp();
   const dataset_ids = await datasetIds(db, meta.datasets);
   const time = now().toISOString();
-  const event = ownEvent(
-    {
-      name: 'checkpoint.saved',
-      source: '/checkpoints',
-      id: hashId(id, policy, directory, time),
-      time,
-      data: {
-        checkpoint_id: id,
-        parent_id: meta.parent,
-        policy,
-        uri: directory,
-        sha256,
-        step: meta.step,
-        dataset_ids: [...dataset_ids],
-        kept: true,
-        metrics: Object.fromEntries(Object.entries(meta.metrics).filter(([, value]) => value !== null)),
-        code_version: meta.code_version,
+  await appendOwn(
+    log,
+    [
+      {
+        name: 'checkpoint.saved',
+        source: '/checkpoints',
+        id: hashId(id, policy, directory, time),
+        time,
+        data: {
+          checkpoint_id: id,
+          parent_id: meta.parent,
+          policy,
+          uri: directory,
+          sha256,
+          step: meta.step,
+          dataset_ids: [...dataset_ids],
+          kept: true,
+          metrics: Object.fromEntries(Object.entries(meta.metrics).filter(([, value]) => value !== null)),
+          code_version: meta.code_version,
+        },
       },
-    },
+    ],
     'usage',
   );
-  await log.append([event]);
   await catchUp();
   return { checkpoint_id: id, directory, policy, parent_id: meta.parent, dataset_ids };
 }

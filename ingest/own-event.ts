@@ -2,12 +2,31 @@
 import { type ErrorCode, TroupeError } from '../errors.ts';
 import { decodeDraft } from './decode.ts';
 import type { Draft, Event } from './events.ts';
+import type { EventLog } from './log/log.ts';
+
+/** Events of one append: a transaction of the log stays short. */
+const BATCH = 1_000;
 
 /**
- * The event of a draft that Troupe made. `code` is `usage` where a user gave its values.
- * @throws TroupeError naming the field; with `internal` such a refusal is a defect of Troupe.
+ * Appends drafts that Troupe made and returns how many are new: of an id that the log holds, the first event stays. `code` is `usage`
+ * where a user gave the values.
+ * @throws TroupeError naming the field, before anything is appended; with `internal` such a refusal is a defect of Troupe.
  */
-export function ownEvent(draft: Draft, code: ErrorCode = 'internal'): Event {
+export async function appendOwn(
+  log: Pick<EventLog, 'append'>,
+  drafts: readonly Draft[],
+  code: ErrorCode = 'internal',
+): Promise<number> {
+  const events = drafts.map((draft) => ownEvent(draft, code));
+  let accepted = 0;
+  for (let from = 0; from < events.length; from += BATCH) {
+    const answers = await log.append(events.slice(from, from + BATCH));
+    accepted += answers.filter((answer) => answer === 'accepted').length;
+  }
+  return accepted;
+}
+
+function ownEvent(draft: Draft, code: ErrorCode): Event {
   const { event, refusal } = decodeDraft(draft);
   if (event) return event;
   const { field, expected, got } = refusal;

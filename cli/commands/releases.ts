@@ -1,11 +1,10 @@
 /** What each policy serves, and going back to what it served before. */
 import type { Command } from 'commander';
 import { EXIT, TroupeError } from '../../errors.ts';
-import { ownEvent } from '../../ingest/own-event.ts';
 import { query, rowsOf } from '../../store/db/query.ts';
 import { pendingText } from '../../store/gating/watch.ts';
 import { reasonOf, watchOf } from '../../store/gating/watching.ts';
-import { inForce, ROLLBACK, releaseId, releasesOf } from '../../store/releasing/releases.ts';
+import { inForce, ROLLBACK, recordRelease, releaseId, releasesOf } from '../../store/releasing/releases.ts';
 import { projectCommand } from '../command.ts';
 import { print, printJson, table } from '../output.ts';
 
@@ -82,15 +81,7 @@ Examples:
       const { policies } = target;
       const release_id = releaseId(policies, at);
       const reason = (flags.reason as string | undefined) ?? `back to release ${target.release_id}`;
-      await log.append([
-        ownEvent({
-          name: 'policy.released',
-          source: '/cli',
-          id: release_id,
-          time: at,
-          data: { release_id, policies, reason, by: ROLLBACK },
-        }),
-      ]);
+      await recordRelease(log, { release_id, policies, reason, by: ROLLBACK, source: '/cli', time: at });
       await catchUp();
       if (flags.json) printJson({ release_id, back_to: target.release_id, policies });
       else {

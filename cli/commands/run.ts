@@ -131,10 +131,7 @@ export function runCommands(program: Command): void {
         '\nProcesses that serve the policies switch within a second. troupe rollback restores the previous release.\n\nExamples:\n  troupe release solver=ab12cd34ef56ab78 --reason "better on held-out tasks"\n  troupe sql "select policy, checkpoint_id, reason from traj.releases order by released_at"',
       ),
     async ({ db, log, now, catchUp }, pairs, flags) => {
-      const [{ ownEvent }, { hashId }] = await Promise.all([
-        import('../../ingest/own-event.ts'),
-        import('../../ingest/json.ts'),
-      ]);
+      const { recordRelease, releaseId } = await import('../../store/releasing/releases.ts');
       await catchUp();
       const policies = Object.fromEntries(pairs.map(policyAndCheckpoint));
       for (const [policy, id] of Object.entries(policies)) {
@@ -150,18 +147,9 @@ export function runCommands(program: Command): void {
           );
       }
       const at = now().toISOString();
-      const release_id = hashId(policies, at).slice(0, 16);
-      const event = ownEvent(
-        {
-          name: 'policy.released',
-          source: '/cli',
-          id: release_id,
-          time: at,
-          data: { release_id, policies, reason: (flags.reason as string | undefined) ?? null, by: 'cli' },
-        },
-        'usage',
-      );
-      await log.append([event]);
+      const release_id = releaseId(policies, at);
+      const reason = (flags.reason as string | undefined) ?? null;
+      await recordRelease(log, { release_id, policies, reason, by: 'cli', source: '/cli', time: at }, 'usage');
       await catchUp();
       if (flags.json) printJson({ release_id, policies });
       else

@@ -7,7 +7,7 @@ import { stringify } from '../json.ts';
 
 type Row = Readonly<Record<string, unknown>>;
 
-/** PostgreSQL type of a column, as `json_to_recordset` reads it. */
+/** PostgreSQL type of a column, as `json_to_recordset` reads it; `float8` keeps what JSON cannot hold: NaN, the infinities and -0. */
 export type ColumnType =
   | 'text'
   | 'json'
@@ -16,6 +16,7 @@ export type ColumnType =
   | 'bigint'
   | 'smallint'
   | 'double precision'
+  | 'float8'
   | 'boolean'
   | 'timestamptz'
   | 'uuid'
@@ -201,6 +202,12 @@ const double: Writer = (out, value) => {
   out.double(value + 0);
 };
 
+const exact: Writer = (out, value) => {
+  if (typeof value !== 'number') throw refused(value);
+  out.int32(8);
+  out.double(value);
+};
+
 /**
  * The nearest float, as the server would have read it from the number's digits. They may lie on the other side of a midpoint between two floats
  * than the number itself, which is on it: then only the server can decide.
@@ -283,6 +290,7 @@ const WRITERS: Readonly<Record<ColumnType, Writer>> = {
   bigint,
   smallint,
   'double precision': double,
+  float8: exact,
   boolean,
   timestamptz,
   uuid,

@@ -4,6 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
+import type { Refusal } from '../../errors.ts';
 import type { Event } from '../events.ts';
 import { type CopyColumn, copyRows } from './copy-rows.ts';
 import { KEYED } from './keyed.ts';
@@ -275,6 +276,14 @@ export async function writeLetters(tx: SqlClient, door: string, letters: readonl
     );
   }
 }
+
+/** The refusal of an event that the checks let through and the database does not; `reason` is what the server says. */
+export const unstorable = (reason: string): Refusal => ({
+  code: 'bad_shape',
+  field: 'data',
+  expected: 'an event that the tables can hold',
+  got: reason,
+});
 
 /** A refusal may quote what PostgreSQL cannot hold. */
 const clean = (text: string): string => text.replaceAll('\u0000', '\\u0000').toWellFormed();

@@ -8,7 +8,7 @@ import { TroupeError } from '../../errors.ts';
 import type { EventData } from '../../ingest/events.ts';
 import { hashId } from '../../ingest/json.ts';
 import { KEYED } from '../../ingest/log/keyed.ts';
-import { ownEvent } from '../../ingest/own-event.ts';
+import { appendOwn } from '../../ingest/own-event.ts';
 import type { Db } from '../db/pool.ts';
 import { facts, firstOf, query, rowsOf } from '../db/query.ts';
 import { checkedSpec, type Handler, type JobContext } from '../jobs/jobs.ts';
@@ -170,21 +170,22 @@ async function annotateOne(
     usage: own,
     ...(transcript.cut === null ? {} : { cut: transcript.cut }),
   };
-  const event = ownEvent({
-    name: 'feedback.recorded',
-    source: '/annotate',
-    id: feedbackId,
-    time: now().toISOString(),
-    data: {
-      feedback_id: feedbackId,
-      by: 'model',
-      annotator: spec.model,
-      taxonomy: mast ? { ...MAST_TAXONOMY } : { name: 'who-when', version: String(PROMPT_VERSION) },
-      ...found,
-      unmapped: { ...found.unmapped, ...record },
-    } as EventData<'feedback.recorded'>,
-  });
-  await log.append([event]);
+  await appendOwn(log, [
+    {
+      name: 'feedback.recorded',
+      source: '/annotate',
+      id: feedbackId,
+      time: now().toISOString(),
+      data: {
+        feedback_id: feedbackId,
+        by: 'model',
+        annotator: spec.model,
+        taxonomy: mast ? { ...MAST_TAXONOMY } : { name: 'who-when', version: String(PROMPT_VERSION) },
+        ...found,
+        unmapped: { ...found.unmapped, ...record },
+      } as EventData<'feedback.recorded'>,
+    },
+  ]);
   return { as: found.label === 'refused' ? 'refused' : 'annotated' };
 }
 

@@ -1,11 +1,7 @@
-/**
- * Reads PostgreSQL's `COPY … (format binary)`: an 11-byte signature, 4 bytes of flags, the length of a header extension, then rows
- * (field count, and for each field its length, -1 for null, and its bytes), and -1 where a field count would stand at the end.
- * Rows go into columns directly; no row object is made.
- */
+/** The rows of a `COPY … TO STDOUT (FORMAT BINARY)` go into columns directly, batch by batch; no row object is made. */
 import { hash } from 'node:crypto';
 import { TroupeError } from '../../errors.ts';
-import { valueTooLarge } from '../db/faults.ts';
+import { brokenCopy, copyHeader, copyRow, ENDED, PARTIAL } from '../db/copy-frames.ts';
 import { type Buffers, columnBuffer, type Wire } from './column-buffers.ts';
 import type { Column } from './columns.ts';
 
@@ -25,8 +21,6 @@ export type CopyOptions = {
   /** Bytes of one value at most; a longer one throws `too_large`. Default: no bound. */
   readonly maxValueBytes?: number;
 };
-
-const SIGNATURE = Buffer.from('PGCOPY\n\xff\r\n\0', 'latin1');
 
 /** Rows are decoded so many at a time, column by column; after each such slice it is looked whether the batch is full. */
 const SLICE = 64;
@@ -72,7 +66,7 @@ export async function* copyBatches(
     }
   }
   while (decode()) yield taken();
-  if (!input.ended()) throw broken('the end of the COPY', 'the end of the connection');
+  if (!input.ended()) throw brokenCopy('the end of the COPY', 'the end of the connection');
   if (rows > 0) yield taken();
 }
 
@@ -82,51 +76,14 @@ function rowInput(
   extra: number,
   { maxRowBytes = Number.POSITIVE_INFINITY, maxValueBytes = Number.POSITIVE_INFINITY }: CopyOptions,
 ) {
-  const fields = width + extra;
-  const [starts, lengths] = [new Int32Array(SLICE * fields), new Int32Array(SLICE * fields)];
-  const [firsts, lasts] = [new Int32Array(SLICE), new Int32Array(SLICE)];
+  const count = width + extra;
+  const [starts, lengths] = [new Int32Array(SLICE * count), new Int32Array(SLICE * count)];
+  const fields = { starts, lengths, stride: SLICE, count, longest: maxValueBytes };
   let room = ROOM;
   let wire = wireOf(room, starts, lengths);
   let [from, to] = [0, 0];
   let started = false;
   let ended = false;
-
-  const start = () => {
-    const begin = SIGNATURE.length + 8;
-    if (to < begin) return false;
-    if (!Buffer.from(wire.bytes.buffer, 0, SIGNATURE.length).equals(SIGNATURE))
-      throw broken('a COPY in binary format', Buffer.from(wire.bytes.buffer, 0, 11).toString('latin1'));
-    const header = begin + wire.view.getInt32(begin - 4);
-    if (to < header) return false;
-    from = header;
-    started = true;
-    return true;
-  };
-  /** Where the row at `at` ends; 0 where it is not all there. Notes its fields as those of row `row`. */
-  const readRow = (at: number, row: number): number => {
-    const { view } = wire;
-    if (at + 2 > to) return 0;
-    const count = view.getInt16(at);
-    if (count === -1) {
-      ended = true;
-      return 0;
-    }
-    if (count !== fields) throw broken(`rows of ${fields} fields`, `a row of ${count}`);
-    let end = at + 2;
-    firsts[row] = end;
-    lasts[row] = end;
-    for (let i = 0, place = row; i < fields; i++, place += SLICE) {
-      if (end + 4 > to) return 0;
-      const length = view.getInt32(end);
-      if (length > maxValueBytes) throw valueTooLarge(maxValueBytes);
-      end += 4;
-      starts[place] = end;
-      lengths[place] = length;
-      if (length > 0) end += length;
-      if (i === width - 1) lasts[row] = end;
-    }
-    return end > to ? 0 : end;
-  };
 
   return {
     wire: () => wire,
@@ -158,18 +115,28 @@ function rowInput(
     },
     /** Finds the next rows, at most so many, and answers how many there are. Field i of row j is value `i * SLICE + j` of the wire. */
     rows(most: number): number {
-      if (ended || (!started && !start())) return 0;
+      if (!started) {
+        from = copyHeader(wire.view, to);
+        started = from !== PARTIAL;
+      }
       let found = 0;
-      while (found < most) {
-        const end = readRow(from, found);
-        if (end === 0) break;
-        from = end;
-        found++;
+      while (started && !ended && found < most) {
+        const end = copyRow(wire.view, from, to, fields, found);
+        if (end === PARTIAL) break;
+        if (end === ENDED) ended = true;
+        else {
+          from = end;
+          found++;
+        }
       }
       return found;
     },
     /** SHA-256 of the columns of a row as they came. */
-    digest: (row: number): Buffer => hash('sha256', wire.bytes.subarray(firsts[row], lasts[row]), 'buffer'),
+    digest(row: number): Buffer {
+      const last = (width - 1) * SLICE + row;
+      const end = starts[last]! + Math.max(0, lengths[last]!);
+      return hash('sha256', wire.bytes.subarray(starts[row]! - 4, end), 'buffer');
+    },
     /** The text of the columns behind them. */
     extra: (row: number): (string | null)[] =>
       Array.from({ length: extra }, (_, i) => {
@@ -188,9 +155,3 @@ function wireOf(
   const bytes = new Uint8Array(room + ROOM);
   return { bytes, view: new DataView(bytes.buffer), scratch: room, starts, lengths };
 }
-
-const broken = (expected: string, came: string): TroupeError =>
-  new TroupeError('sql_failed', `Reading a COPY, ${expected} was expected and ${JSON.stringify(came)} came.`, {
-    expected,
-    got: came,
-  });

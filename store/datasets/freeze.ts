@@ -8,7 +8,7 @@ import { join, resolve } from 'node:path';
 import { TroupeError } from '../../errors.ts';
 import { canonicalJson } from '../../ingest/json.ts';
 import type { EventLog } from '../../ingest/log/log.ts';
-import { ownEvent } from '../../ingest/own-event.ts';
+import { appendOwn } from '../../ingest/own-event.ts';
 import type { Db, Session } from '../db/pool.ts';
 import { query, rowsOf, sql } from '../db/query.ts';
 import { pinMethods, unknownValues } from '../filter-check.ts';
@@ -313,6 +313,5 @@ async function reuse(draft: Draft, directory: string, rows: CompactRows, warning
 
 /** A dataset that the log knows already, at another time, is a conflict of times only: the first announcement stays. */
 async function announce(log: EventLog, frozen: Frozen, at: string): Promise<void> {
-  const event = ownEvent(datasetDraft(frozen.manifest, frozen.rows, { at, uri: frozen.directory }));
-  await log.append([event]);
+  await appendOwn(log, [datasetDraft(frozen.manifest, frozen.rows, { at, uri: frozen.directory })]);
 }

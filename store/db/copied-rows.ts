@@ -1,8 +1,6 @@
 /** The rows of a `COPY … TO STDOUT (FORMAT BINARY)` whose columns are all text, json or cast to text, held in memory as a whole. */
 import type { Readable } from 'node:stream';
-
-/** Signature, flags and the length of an extension that no server sends yet. */
-const HEADER = 19;
+import { brokenCopy, copyHeader, copyRow, ENDED, PARTIAL } from './copy-frames.ts';
 
 export type CopiedRows = {
   /** Each row's texts in the order of the columns; null where there is none. */
@@ -11,25 +9,23 @@ export type CopiedRows = {
   readonly bytes: number;
 };
 
-/** Reads it to its end. */
-export async function copiedRows(copy: Readable): Promise<CopiedRows> {
+/** Reads it to its end; `count` is the number of its columns. @throws TroupeError `sql_failed` where the bytes are no such COPY. */
+export async function copiedRows(copy: Readable, count: number): Promise<CopiedRows> {
   const chunks: Buffer[] = [];
   for await (const chunk of copy) chunks.push(chunk);
   const bytes = chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks);
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+  const [starts, lengths] = [new Int32Array(count), new Int32Array(count)];
+  const fields = { starts, lengths, stride: 1, count, longest: Number.POSITIVE_INFINITY };
   const rows: (string | null)[][] = [];
-  let at = HEADER + bytes.readInt32BE(HEADER - 4);
-  const fieldAt = (): string | null => {
-    const length = bytes.readInt32BE(at);
-    at += 4;
-    if (length < 0) return null;
-    at += length;
-    return bytes.toString('utf8', at - length, at);
-  };
-  for (let fields = bytes.readInt16BE(at); fields >= 0; fields = bytes.readInt16BE(at)) {
-    at += 2;
-    const row = new Array<string | null>(fields);
-    for (let i = 0; i < fields; i++) row[i] = fieldAt();
+  for (let at = copyHeader(view, bytes.length); at !== PARTIAL; ) {
+    at = copyRow(view, at, bytes.length, fields, 0);
+    if (at === ENDED) return { rows, bytes: bytes.length };
+    if (at === PARTIAL) break;
+    const row = new Array<string | null>(count);
+    for (let i = 0; i < count; i++)
+      row[i] = lengths[i]! < 0 ? null : bytes.toString('utf8', starts[i], starts[i]! + lengths[i]!);
     rows.push(row);
   }
-  return { rows, bytes: bytes.length };
+  throw brokenCopy('the end of the COPY', 'the end of the connection');
 }

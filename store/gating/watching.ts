@@ -1,12 +1,11 @@
 /** Watches releases: each is a row of the queue that no worker takes, looked at until it is decided. */
 import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
-import { ownEvent } from '../../ingest/own-event.ts';
 import type { Db } from '../db/pool.ts';
 import { anyOf, firstOf, query, rowsOf, type SqlBool, sql } from '../db/query.ts';
 import { checkedSpec, endWaiting, type JobContext } from '../jobs/jobs.ts';
 import { waitProjected } from '../projecting/positions.ts';
-import { inForce, type Release, ROLLBACK, releasesOf } from '../releasing/releases.ts';
+import { inForce, type Release, ROLLBACK, recordRelease, releasesOf } from '../releasing/releases.ts';
 import {
   evidenceOf,
   evidenceText,
@@ -117,20 +116,15 @@ async function goBack({ db, log, now }: JobContext, job: string, found: WatchRep
   if (last === release_id) return { ...found, rollback: { release_id, back_to: back.release_id } };
   if (last !== found.release_id)
     return { ...found, outcome: 'superseded', reason: `Release ${last} took its place. ${found.reason}` };
-  await log.append([
-    ownEvent({
-      name: 'policy.released',
-      source: '/watch',
-      id: release_id,
-      time: now().toISOString(),
-      data: {
-        release_id,
-        policies: { ...back.policies },
-        reason: `back to release ${back.release_id}. ${found.reason}`,
-        by: ROLLBACK,
-      },
-    }),
-  ]);
+  const reason = `back to release ${back.release_id}. ${found.reason}`;
+  await recordRelease(log, {
+    release_id,
+    policies: back.policies,
+    reason,
+    by: ROLLBACK,
+    source: '/watch',
+    time: now().toISOString(),
+  });
   await waitProjected(db, { log });
   return { ...found, rollback: { release_id, back_to: back.release_id } };
 }

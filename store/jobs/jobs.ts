@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { TroupeError } from '../../errors.ts';
 import type { Draft } from '../../ingest/events.ts';
 import type { EventLog } from '../../ingest/log/log.ts';
-import { ownEvent } from '../../ingest/own-event.ts';
+import { appendOwn } from '../../ingest/own-event.ts';
 import { environmentError, isTransient } from '../db/faults.ts';
 import { notify, onNews } from '../db/news.ts';
 import { patiently } from '../db/patience.ts';
@@ -482,8 +482,7 @@ async function record(
   id: string,
   draft: Pick<Draft, 'name' | 'data'>,
 ): Promise<void> {
-  const event = ownEvent({ source: '/jobs', id: `${jobId}/${id}`, time: now().toISOString(), ...draft } as Draft);
-  await log.append([event]);
+  await appendOwn(log, [{ source: '/jobs', id: `${jobId}/${id}`, time: now().toISOString(), ...draft } as Draft]);
 }
 
 type Schema<T> = {

@@ -7,7 +7,7 @@ import { TroupeError } from '../../errors.ts';
 import { hashId } from '../../ingest/json.ts';
 import { KEYED } from '../../ingest/log/keyed.ts';
 import type { EventLog } from '../../ingest/log/log.ts';
-import { ownEvent } from '../../ingest/own-event.ts';
+import { appendOwn } from '../../ingest/own-event.ts';
 import type { Patiently } from '../db/patience.ts';
 import type { Db, Session } from '../db/pool.ts';
 import { facts, firstOf } from '../db/query.ts';
@@ -136,18 +136,19 @@ async function announce(
 ): Promise<string> {
   const keys = runs.map((run) => run.key);
   const judgeId = hashId(keys, episodes, time);
-  const event = ownEvent({
-    name: 'judge.completed',
-    source: '/judge',
-    id: judgeId,
-    time,
-    data: {
-      judge_id: judgeId,
-      methods: runs.map(({ name, version, params, reads }) => ({ name, version, params, reads })),
-      episodes: [...episodes],
+  await appendOwn(log, [
+    {
+      name: 'judge.completed',
+      source: '/judge',
+      id: judgeId,
+      time,
+      data: {
+        judge_id: judgeId,
+        methods: runs.map(({ name, version, params, reads }) => ({ name, version, params, reads })),
+        episodes: [...episodes],
+      },
     },
-  });
-  await log.append([event]);
+  ]);
   return judgeId;
 }
 

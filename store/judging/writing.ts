@@ -1,17 +1,20 @@
 /** Writes the results of methods, in place of their earlier results for the same episodes. Rows go by COPY. */
 import { Readable } from 'node:stream';
+import { type ColumnType, type CopyColumn, copyRows } from '../../ingest/log/copy-rows.ts';
 import type { Session } from '../db/pool.ts';
 import { anyOf, countOf, facts, sql } from '../db/query.ts';
 import { groupBy } from '../methods/statistics.ts';
 import { type EpisodeFacts, groupOf } from './facts.ts';
 import type { Judgement, JudgementTable, MethodRun } from './judgement.ts';
 
-const COLUMNS: Readonly<Record<JudgementTable, readonly string[]>> = {
-  verdicts: ['episode_id', 'step_id', 'keep', 'reason', 'detail'],
-  scores: ['key', 'value', 'reason', 'detail'],
-  rewards: ['episode_id', 'step_id', 'value', 'reason', 'detail'],
-  credits: ['episode_id', 'step_id', 'value', 'reason', 'detail'],
-  blames: ['episode_id', 'rank', 'agent_id', 'step_id', 'entry', 'value', 'reason', 'detail'],
+const REWARDS = { episode_id: 'text', step_id: 'text', value: 'float8', reason: 'text' } as const;
+/** Columns of each table beside `detail` and the key of the method. */
+const COLUMNS: Readonly<Record<JudgementTable, Readonly<Record<string, ColumnType>>>> = {
+  verdicts: { episode_id: 'text', step_id: 'text', keep: 'boolean', reason: 'text' },
+  scores: { key: 'text', value: 'float8', reason: 'text' },
+  rewards: REWARDS,
+  credits: REWARDS,
+  blames: { rank: 'integer', agent_id: 'text', entry: 'integer', ...REWARDS },
 };
 
 /** Names a method with its version and parameters once, so that its rows need only the key. */
@@ -60,39 +63,20 @@ export async function put(
 ): Promise<Partial<Record<JudgementTable, number>>> {
   const counts: Partial<Record<JudgementTable, number>> = {};
   for (const [table, rows] of groupBy(judgements, (judgement) => judgement.table)) {
-    const columns = COLUMNS[table];
-    const sql = `copy ${table} (${columns.join(', ')}, method_key) from stdin`;
-    counts[table] = await tx.copyIn(sql, Readable.from(lines(columns, rows, field(methodKey)), { objectMode: false }));
+    const columns: readonly CopyColumn[] = [
+      ...Object.entries(COLUMNS[table]).map(([name, type]) => ({ name, type, part: 0 })),
+      { name: 'detail', type: 'text', part: 1 },
+      { name: 'method_key', type: 'text', part: 2 },
+    ];
+    const sql = `copy ${table} (${columns.map(({ name }) => name).join(', ')}) from stdin (format binary)`;
+    const bytes = copyRows(partsOf(rows, methodKey), columns);
+    counts[table] = await tx.copyIn(sql, Readable.from(bytes, { objectMode: false }));
   }
   return counts;
 }
 
-/** Rows that make about a megabyte of text. */
-const ROWS_A_CHUNK = 8192;
-
-function* lines(columns: readonly string[], rows: readonly Judgement[], key: string): Generator<Buffer> {
-  for (let from = 0; from < rows.length; from += ROWS_A_CHUNK) {
-    let text = '';
-    for (const row of rows.slice(from, from + ROWS_A_CHUNK)) {
-      const values = row as unknown as Readonly<Record<string, unknown>>;
-      for (const column of columns)
-        text += `${column === 'detail' ? jsonField(values.detail) : field(values[column])}\t`;
-      text += `${key}\n`;
-    }
-    yield Buffer.from(text);
-  }
+/** A detail of null is the JSON null; one that is absent is no value. */
+function* partsOf(rows: readonly Judgement[], method_key: string) {
+  const method = { method_key };
+  for (const row of rows) yield [row, { detail: JSON.stringify(row.detail) }, method];
 }
-
-const NULL = '\\N';
-
-function field(value: unknown): string {
-  if (value === null || value === undefined) return NULL;
-  if (typeof value === 'string') return escaped(value);
-  return Object.is(value, -0) ? '-0' : String(value);
-}
-
-const jsonField = (value: unknown): string => (value === undefined ? NULL : escaped(JSON.stringify(value)));
-
-const ESCAPES: Readonly<Record<string, string>> = { '\\': '\\\\', '\t': '\\t', '\n': '\\n', '\r': '\\r' };
-const escaped = (text: string): string =>
-  /[\\\t\n\r]/.test(text) ? text.replace(/[\\\t\n\r]/g, (c) => ESCAPES[c]!) : text;

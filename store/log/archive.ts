@@ -13,6 +13,7 @@ import {
   lookUp,
   type PlacedEvent,
   type SplitPlaced,
+  unstorable,
   withSplit,
   writeLetters,
 } from '../../ingest/log/postgres.ts';
@@ -229,13 +230,6 @@ async function attempt<T>(
     return { reason: (error as Error).message };
   }
 }
-
-const unstorable = (reason: string): Refusal => ({
-  code: 'bad_shape',
-  field: 'data',
-  expected: 'an event that the tables can hold',
-  got: reason,
-});
 
 const otherBody = (id: string): Refusal => ({
   code: 'id_conflict',

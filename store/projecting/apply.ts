@@ -1,6 +1,6 @@
 /** A batch of events becomes rows, whatever is among them: what the tables cannot hold becomes a dead letter, the others are written. */
-import { createHash } from 'node:crypto';
 import { encodeEnvelope } from '../../ingest/decode.ts';
+import { unstorable, writeLetters } from '../../ingest/log/postgres.ts';
 import { contextNamed } from '../../ingest/log/split.ts';
 import { isAboutData } from '../db/faults.ts';
 import type { Session } from '../db/pool.ts';
@@ -55,7 +55,7 @@ export async function applyBatch(
     applied.set(partitionName(event), { log, partition, position: Number(position) + 1 });
     if (reason === null) continue;
     dead.add(event);
-    await recordDeadLetter(tx, await placeText(tx, event), encodeEnvelope(await asItCame(tx, event)), reason);
+    await bury(tx, await placeText(tx, event), encodeEnvelope(await asItCame(tx, event)), reason);
   }
   return dead;
 }
@@ -88,15 +88,9 @@ async function placeText(tx: Session, { log, partition, position }: Read): Promi
   return `${rows[0]!.label}/${partition}/${position}`;
 }
 
-async function recordDeadLetter(tx: Session, place: string, envelope: object, reason: string): Promise<void> {
-  const raw = Buffer.from(JSON.stringify(envelope));
-  await tx.query(
-    `insert into troupe.dead_letters as d (door, place, raw, code, field, expected, got, digest)
-     values ('projector', $1, $2, 'bad_shape', 'data', 'an event that the tables can hold', $3, $4)
-     on conflict (digest, code, field) do update set attempts = d.attempts + 1, last_at = clock_timestamp()`,
-    [place, raw, reason, createHash('sha256').update(raw).digest('hex')],
-  );
-}
+/** Keeps an event that the tables cannot hold, with the reason. */
+const bury = (tx: Session, place: string, envelope: object, reason: string): Promise<void> =>
+  writeLetters(tx, 'projector', [{ place, raw: Buffer.from(JSON.stringify(envelope)), refusal: unstorable(reason) }]);
 
 /** Applies events; returns how many spans of earlier batches were mapped again. */
 async function applyEvents(tx: Session, events: readonly Read[], batch: Batch): Promise<number> {
@@ -161,7 +155,7 @@ async function write(
   const digestsBefore = await taskDigests(tx, tasks);
   await takeAway(tx, traces.retracted, foreign);
   await writeBatch(tx, buffer, new Set(episodesOf(begun)));
-  for (const { draft, reason } of traces.refused) await recordDeadLetter(tx, 'trace', encodeEnvelope(draft), reason);
+  for (const { draft, reason } of traces.refused) await bury(tx, 'trace', encodeEnvelope(draft), reason);
   const orphaned = await episodesWithForeign(tx, corrected);
   for (const [id, revision] of await revisionsOf(tx, corrected)) {
     touched.set(id, Math.max(touched.get(id) ?? 0, revision + 1));

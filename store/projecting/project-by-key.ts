@@ -101,7 +101,7 @@ async function readPortion(tx: Session, from: After, { ends, most }: Bounds): Pr
        where until - size < ${MOST_BYTES}
      ) to stdout (format binary)`,
   );
-  const { rows } = await copiedRows(copy);
+  const { rows } = await copiedRows(copy, 10);
   const read = rows.map(eventOf);
   const more = rows.length === most || Number(rows.at(-1)?.[9] ?? 0) >= MOST_BYTES;
   const whole = more ? withoutLastKey(read) : read;

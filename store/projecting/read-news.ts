@@ -74,7 +74,7 @@ async function read(tx: Session, positions: Positions, perPartition: number): Pr
        where e.until - e.size < ${MOST_BYTES}
      ) to stdout (format binary)`,
   );
-  const { rows, bytes } = await copiedRows(copy);
+  const { rows, bytes } = await copiedRows(copy, 10);
   const counts = new Map<string, number>();
   const full = new Set<string>();
   const events = rows.map((row): Read => {

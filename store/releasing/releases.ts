@@ -1,5 +1,8 @@
 /** Releases in their order: what is in force, what it took the place of, and going back to it. */
+import type { ErrorCode } from '../../errors.ts';
 import { canonicalJson, hashId } from '../../ingest/json.ts';
+import type { EventLog } from '../../ingest/log/log.ts';
+import { appendOwn } from '../../ingest/own-event.ts';
 import type { Session } from '../db/pool.ts';
 import { query, rowsOf } from '../db/query.ts';
 
@@ -45,3 +48,27 @@ export function inForce(releases: readonly Release[]): Release[] {
 
 /** Id of a release of this map at this time. */
 export const releaseId = (policies: Release['policies'], at: string): string => hashId(policies, at).slice(0, 16);
+
+export type NewRelease = {
+  readonly release_id: string;
+  readonly policies: Release['policies'];
+  readonly reason: string | null;
+  readonly by: string;
+  /** Source of the event, which names the part of Troupe that released. */
+  readonly source: string;
+  /** ISO 8601. */
+  readonly time: string;
+};
+
+/** Appends `policy.released`; a release that the log holds under this id stays as it is. `code` is that of a map that cannot be recorded. */
+export async function recordRelease(
+  log: Pick<EventLog, 'append'>,
+  { source, time, ...data }: NewRelease,
+  code?: ErrorCode,
+): Promise<void> {
+  await appendOwn(
+    log,
+    [{ name: 'policy.released', source, id: data.release_id, time, data: { ...data, policies: { ...data.policies } } }],
+    code,
+  );
+}

@@ -12,7 +12,7 @@ import { canonicalJson, sha256 } from '../../ingest/json.ts';
 import type { EventLog } from '../../ingest/log/log.ts';
 import { keepBodies } from '../../ingest/log/postgres.ts';
 import { splitData } from '../../ingest/log/split.ts';
-import { ownEvent } from '../../ingest/own-event.ts';
+import { appendOwn } from '../../ingest/own-event.ts';
 import type { Patiently } from '../db/patience.ts';
 import type { Db, Session } from '../db/pool.ts';
 import { anyOf, countOf, firstOf, query, rowsOf, sql, typed } from '../db/query.ts';
@@ -68,8 +68,8 @@ export async function erase(db: Db, what: EraseWhat, options: EraseOptions): Pro
   });
   const { erasure, amended } = done! as Done;
   // The amendments go through the log like every event; they record that, not what, was erased.
-  const events = amended.map(({ key, source, id }) =>
-    ownEvent({
+  const drafts = amended.map(
+    ({ key, source, id }): Draft => ({
       name: 'record.amended',
       source: '/erase',
       id: `${erasureId}/${sha256(key).slice(0, 16)}`,
@@ -77,7 +77,7 @@ export async function erase(db: Db, what: EraseWhat, options: EraseOptions): Pro
       data: { key, target: { source, id }, op: 'erase', reason: options.reason ?? null },
     }),
   );
-  await patiently(() => options.log.append(events));
+  await patiently(() => appendOwn(options.log, drafts));
   return erasure;
 }
 

@@ -5,13 +5,11 @@
 import type { Draft } from '../../ingest/events.ts';
 import { hashId } from '../../ingest/json.ts';
 import type { EventLog } from '../../ingest/log/log.ts';
-import { ownEvent } from '../../ingest/own-event.ts';
+import { appendOwn } from '../../ingest/own-event.ts';
 import type { AttemptRow, AttemptSpec } from './attempts.ts';
 import { groupId, type RolloutSpec, type RolloutTask } from './rollout.ts';
 
 const SOURCE = '/rollouts';
-/** Events in one append. */
-const BATCH = 500;
 
 /** The statements of the tasks. `at`: when the rollout was asked for. A task that was stated in the same words before is known. */
 export const taskDrafts = (tasks: readonly RolloutTask[], at: string): Draft[] =>
@@ -101,15 +99,10 @@ export function endDrafts(rollout: RolloutSpec, row: AttemptRow): Draft[] {
   return drafts;
 }
 
-/** Appends them; those that the log has are known. */
-export async function appendDrafts(log: EventLog, drafts: readonly Draft[]): Promise<void> {
-  const events = drafts.map((draft) => ownEvent(draft, 'usage'));
-  for (let from = 0; from < events.length; from += BATCH) await log.append(events.slice(from, from + BATCH));
-}
-
 /** Records how these attempts ended; what is recorded already is known. */
-export const announce = (log: EventLog, rollout: RolloutSpec, rows: readonly AttemptRow[]): Promise<void> =>
-  appendDrafts(
+export const announce = (log: EventLog, rollout: RolloutSpec, rows: readonly AttemptRow[]): Promise<number> =>
+  appendOwn(
     log,
     rows.flatMap((row) => endDrafts(rollout, row)),
+    'usage',
   );

@@ -2,7 +2,7 @@
 import type { Draft, EventData } from '../../ingest/events.ts';
 import { hashId } from '../../ingest/json.ts';
 import type { EventLog } from '../../ingest/log/log.ts';
-import { ownEvent } from '../../ingest/own-event.ts';
+import { appendOwn } from '../../ingest/own-event.ts';
 
 type Written = Pick<Draft<'schedule.changed'> | Draft<'schedule.skipped'>, 'name' | 'data'>;
 
@@ -12,5 +12,5 @@ export async function recordScheduleEvent(log: EventLog, at: Date, { name, data 
     name === 'schedule.skipped'
       ? `skipped/${(data as EventData<'schedule.skipped'>).due_at}`
       : hashId('schedule', data, at.toISOString());
-  await log.append([ownEvent({ name, data, source: '/schedules', id, time: at.toISOString() } as Draft)]);
+  await appendOwn(log, [{ name, data, source: '/schedules', id, time: at.toISOString() } as Draft]);
 }

@@ -8,10 +8,10 @@ import { text } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { findReceiver, readReceivers } from '../../api/notify/receivers.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
-import { ownEvent } from '../../ingest/own-event.ts';
 import { endWaiting, type JobContext, requestJob, runJobs, waitForJob } from '../../store/jobs/jobs.ts';
 import { deliver, receiverStates } from '../../store/notify/delivery.ts';
 import { HAPPENINGS } from '../../store/notify/happenings.ts';
+import { recordRelease } from '../../store/releasing/releases.ts';
 import { recordScheduleEvent } from '../../store/schedules/schedule-events.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 
@@ -70,15 +70,11 @@ describe('A receiver of notifications', () => {
       data: { schedule: 'nightly', change: 'paused', by: 'scheduler', reason },
     });
   const released = (release_id: string, by: string) =>
-    context.log.append([
-      ownEvent({
-        name: 'policy.released',
-        source: '/plans',
-        id: release_id,
-        time: context.now().toISOString(),
-        data: { release_id, policies: { solver: 'c1' }, reason: `because of ${release_id}`, by },
-      }),
-    ]);
+    recordRelease(context.log, {
+      source: '/plans',
+      time: context.now().toISOString(),
+      ...{ release_id, policies: { solver: 'c1' }, reason: `because of ${release_id}`, by },
+    });
   const reasons = () => got.map(({ message }) => message.reason);
   const state = async () => (await receiverStates(fresh.db))[0]!;
 

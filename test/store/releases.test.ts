@@ -1,8 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { postgresLog } from '../../ingest/log/postgres.ts';
-import { ownEvent } from '../../ingest/own-event.ts';
 import { projectAll } from '../../store/projecting/projector.ts';
-import { inForce, type Release, releasesOf } from '../../store/releasing/releases.ts';
+import { inForce, type Release, recordRelease, releasesOf } from '../../store/releasing/releases.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 
 const release = (release_id: string, policies: Record<string, string>, by = 'cli'): Release => ({
@@ -46,15 +45,10 @@ describe('Releases of a project', () => {
     ];
     const log = postgresLog(fresh.db);
     for (const [i, [release_id, policies, by]] of steps.entries())
-      await log.append([
-        ownEvent({
-          name: 'policy.released',
-          source: '/test',
-          id: release_id,
-          time: `2026-01-0${i + 1}T00:00:00Z`,
-          data: { release_id, policies, by },
-        }),
-      ]);
+      await recordRelease(log, {
+        ...{ source: '/test', time: `2026-01-0${i + 1}T00:00:00Z`, reason: null },
+        ...{ release_id, policies, by },
+      });
     await projectAll(fresh.db);
     expect((await releasesOf(fresh.db)).map(({ policies }) => policies)).toEqual([
       { coder: 'c1', verifier: 'v1' },

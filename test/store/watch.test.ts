@@ -1,7 +1,7 @@
 import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { postgresLog } from '../../ingest/log/postgres.ts';
-import { ownEvent } from '../../ingest/own-event.ts';
+import { appendOwn } from '../../ingest/own-event.ts';
 import { evidenceOf, type LiveUnit, watchedBy, watchMarkdown } from '../../store/gating/watch.ts';
 import { lookAtWatches, watchNow, watchOf, watchSpec } from '../../store/gating/watching.ts';
 import { requestJob } from '../../store/jobs/jobs.ts';
@@ -59,8 +59,8 @@ describe('A release that is watched', () => {
   let database: TestDatabase;
   const now = () => new Date('2026-01-02T00:00:00Z');
   const context = () => ({ db: database.db, log: postgresLog(database.db), now });
-  const tell = async (drafts: readonly Parameters<typeof ownEvent>[0][]) => {
-    await postgresLog(database.db).append(drafts.map((draft) => ownEvent(draft)));
+  const tell = async (drafts: Parameters<typeof appendOwn>[1]) => {
+    await appendOwn(postgresLog(database.db), drafts);
     while ((await projectBatch(database.db)) > 0);
   };
   const released = (release_id: string, policies: object, time: string) =>

@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { postJson } from '../../api/post.ts';
 import type { Draft } from '../../ingest/events.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
-import { ownEvent } from '../../ingest/own-event.ts';
+import { appendOwn } from '../../ingest/own-event.ts';
 import { type JobContext, requestJob, runJobs, waitForJob } from '../../store/jobs/jobs.ts';
 import { runProjector } from '../../store/projecting/projector.ts';
 import { rewardHandler } from '../../trainer/rewards/job.ts';
@@ -38,7 +38,8 @@ beforeEach(async () => {
   url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   stop = new AbortController();
   running = [runProjector(fresh.db, { signal: stop.signal, onTrouble: () => {} })];
-  await context.log.append(
+  await appendOwn(
+    context.log,
     [
       { name: 'task.defined', data: { task_id: 't', query: '2+2?', ground_truth: '4' } },
       ...['right', 'wrong', 'broken'].flatMap((episode_id) => [
@@ -52,7 +53,7 @@ beforeEach(async () => {
           },
         },
       ]),
-    ].map((draft, i) => ownEvent({ source: '/test', id: `e${i}`, time: '2026-01-01T00:00:00Z', ...draft } as Draft)),
+    ].map((draft, i) => ({ source: '/test', id: `e${i}`, time: '2026-01-01T00:00:00Z', ...draft }) as Draft),
   );
 });
 afterEach(async () => {
@@ -109,11 +110,12 @@ describe('A source of rewards', () => {
     expect(JSON.stringify(got[0]!.body)).toContain('Only the number counts.');
     expect(await rewards()).toEqual({ broken: null, right: 0.5, wrong: 0.5 });
     said = '{"reward": 7}';
-    await context.log.append(
+    await appendOwn(
+      context.log,
       [
         { name: 'episode.started', data: { episode_id: 'more', task_id: 't' } },
         { name: 'episode.finished', data: { episode_id: 'more', outcome: 'unknown' } },
-      ].map((draft, i) => ownEvent({ source: '/test', id: `m${i}`, time: '2026-01-01T00:00:00Z', ...draft } as Draft)),
+      ].map((draft, i) => ({ source: '/test', id: `m${i}`, time: '2026-01-01T00:00:00Z', ...draft }) as Draft),
     );
     expect(await reward(judge, { id: 'again' })).toEqual({
       episodes: 1,

@@ -5,7 +5,7 @@
 import type { Draft } from '../../ingest/events.ts';
 import { hashId } from '../../ingest/json.ts';
 import type { EventLog } from '../../ingest/log/log.ts';
-import { ownEvent } from '../../ingest/own-event.ts';
+import { appendOwn } from '../../ingest/own-event.ts';
 import { TASK_EMBEDDING } from '../../store/consistency/task-embeddings.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { anyOf, type Expression, query, rowsOf, type SqlBool, sql } from '../../store/db/query.ts';
@@ -109,6 +109,5 @@ export async function recordEmbeddings(
   log: Pick<EventLog, 'append'>,
   drafts: readonly Draft<'feedback.recorded'>[],
 ): Promise<number> {
-  const events = drafts.map((draft) => ownEvent(draft));
-  return (await log.append(events)).filter((outcome) => outcome === 'accepted').length;
+  return appendOwn(log, drafts);
 }

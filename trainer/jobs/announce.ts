@@ -1,5 +1,5 @@
 /** The event that records a checkpoint trained by a job. */
-import { ownEvent } from '../../ingest/own-event.ts';
+import { appendOwn } from '../../ingest/own-event.ts';
 import type { Job, JobContext } from '../../store/jobs/jobs.ts';
 import type { SavedCheckpoint } from '../checkpoints/checkpoint.ts';
 
@@ -22,24 +22,25 @@ export async function announceCheckpoint(
   { log, now }: JobContext,
   { job, saved, parent, policy, datasetId, keep, step, metrics, codeVersion }: Trained,
 ): Promise<void> {
-  const event = ownEvent({
-    name: 'checkpoint.saved',
-    source: '/trainer',
-    id: `${job.job_id}/${saved.id}`,
-    time: now().toISOString(),
-    data: {
-      checkpoint_id: saved.id,
-      parent_id: parent === saved.id ? null : parent,
-      policy,
-      uri: saved.dir,
-      sha256: saved.sha256,
-      step,
-      dataset_ids: [datasetId],
-      job_id: job.job_id,
-      kept: keep,
-      metrics,
-      code_version: codeVersion,
+  await appendOwn(log, [
+    {
+      name: 'checkpoint.saved',
+      source: '/trainer',
+      id: `${job.job_id}/${saved.id}`,
+      time: now().toISOString(),
+      data: {
+        checkpoint_id: saved.id,
+        parent_id: parent === saved.id ? null : parent,
+        policy,
+        uri: saved.dir,
+        sha256: saved.sha256,
+        step,
+        dataset_ids: [datasetId],
+        job_id: job.job_id,
+        kept: keep,
+        metrics,
+        code_version: codeVersion,
+      },
     },
-  });
-  await log.append([event]);
+  ]);
 }

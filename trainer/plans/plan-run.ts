@@ -6,7 +6,6 @@
 import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { TroupeError } from '../../errors.ts';
-import { ownEvent } from '../../ingest/own-event.ts';
 import { openDataset } from '../../store/datasets/read.ts';
 import { parseRecipe } from '../../store/datasets/recipe.ts';
 import { anyOf, firstOf, query, rowsOf } from '../../store/db/query.ts';
@@ -14,7 +13,7 @@ import type { GateReport, ManualReport } from '../../store/gating/report.ts';
 import { WATCH, watchSpec } from '../../store/gating/watching.ts';
 import { checkedSpec, type Handler, type JobContext, requestJob, WaitsFor } from '../../store/jobs/jobs.ts';
 import { waitProjected } from '../../store/projecting/positions.ts';
-import { releasesOf } from '../../store/releasing/releases.ts';
+import { recordRelease, releasesOf } from '../../store/releasing/releases.ts';
 import type { Filter } from '../../store/select.ts';
 import { looksAtJudgement, parseFilter, splitFilter } from '../../store/select.ts';
 import { openModelForIds } from '../models/model-directory.ts';
@@ -547,19 +546,15 @@ async function release(
   await waitProjected(db, { log });
   const known = query.selectFrom('facts.releases').select('release_id').where('release_id', '=', release_id);
   if ((await firstOf(db, known)) !== undefined) return release_id;
-  const event = ownEvent({
-    name: 'policy.released',
+  const all = { ...(await releasesOf(db)).at(-1)?.policies, ...policies };
+  await recordRelease(log, {
+    release_id,
+    policies: all,
+    reason,
+    by: `plan ${plan.name}`,
     source: '/plans',
-    id: release_id,
     time: now().toISOString(),
-    data: {
-      release_id,
-      policies: { ...(await releasesOf(db)).at(-1)?.policies, ...policies },
-      reason,
-      by: `plan ${plan.name}`,
-    },
   });
-  await log.append([event]);
   await waitProjected(db, { log });
   return release_id;
 }

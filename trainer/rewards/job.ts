@@ -1,7 +1,7 @@
 /** A job that rewards recorded episodes by a configured source: late rewards, and those of live episodes on a schedule. */
 import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
-import { ownEvent } from '../../ingest/own-event.ts';
+import { appendOwn } from '../../ingest/own-event.ts';
 import { query, rowsOf, sql } from '../../store/db/query.ts';
 import { checkedSpec, type Handler, type JobContext } from '../../store/jobs/jobs.ts';
 import { waitProjected } from '../../store/projecting/positions.ts';
@@ -104,8 +104,8 @@ export async function rewardEpisode(
   const found = await scoreOf(scorer, { task, episode_id, output: row?.answer ?? null }, scoring, RETRIES);
   if ('error' in found) return found.error;
   const id = `${episode_id}/reward/${by}`;
-  await log.append([
-    ownEvent({
+  await appendOwn(log, [
+    {
       name: 'feedback.recorded',
       source: '/rewards',
       id,
@@ -118,7 +118,7 @@ export async function rewardEpisode(
         value: found.reward,
         by: scorer.from === 'model' ? 'model' : 'code',
       },
-    }),
+    },
   ]);
   return null;
 }

@@ -3,6 +3,7 @@
  * Everything it knows stands in the queue, so whoever takes the job after a crash goes on where it was.
  */
 import { TroupeError } from '../../errors.ts';
+import { appendOwn } from '../../ingest/own-event.ts';
 import type { Handler, JobContext } from '../../store/jobs/jobs.ts';
 import { waitProjected } from '../../store/projecting/positions.ts';
 import {
@@ -17,7 +18,7 @@ import {
   leaseAttempts,
 } from '../../store/rollouts/attempts.ts';
 import { budgetOver, type Spent, spentOf } from '../../store/rollouts/budget.ts';
-import { announce, appendDrafts, startDraft, taskDrafts } from '../../store/rollouts/episodes.ts';
+import { announce, startDraft, taskDrafts } from '../../store/rollouts/episodes.ts';
 import { deadlineOver, nextAttempt, nextAttempts, type Tally, tally } from '../../store/rollouts/plan.ts';
 import { recordedOf, rolloutFacts } from '../../store/rollouts/recorded.ts';
 import { requestedOf } from '../../store/rollouts/request.ts';
@@ -90,7 +91,7 @@ const rollOut = async (
   const { requestedAt, age } = await requestedOf(context.db, id);
   const lastsS = rollout.deadline_s === undefined ? LONGEST_S : rollout.deadline_s - age;
   // Stored tasks are recorded as they are.
-  if (rollout.tasks_where === undefined) await appendDrafts(log, taskDrafts(rollout.tasks, requestedAt));
+  if (rollout.tasks_where === undefined) await appendOwn(log, taskDrafts(rollout.tasks, requestedAt), 'usage');
   await untilLoaded(db, rollout, settings.signal);
   if (runner.by === 'workers')
     await awaitWorkers(context, { id, rollout, runner, lastsS, report, signal: settings.signal });
@@ -242,7 +243,7 @@ async function playOne(
   why: () => AttemptError,
 ): Promise<void> {
   const { db, log, now } = context;
-  await appendDrafts(log, [startDraft(rollout, attempt)]);
+  await appendOwn(log, [startDraft(rollout, attempt)], 'usage');
   const ended = await playAttempt(attempt, {
     rollout,
     runner,

@@ -3,6 +3,7 @@
  * recorded with its episode, and changes nothing else.
  */
 import { TroupeError } from '../../errors.ts';
+import { appendOwn } from '../../ingest/own-event.ts';
 import { notify } from '../../store/db/news.ts';
 import { anyOf, query, rowsOf } from '../../store/db/query.ts';
 import type { JobContext } from '../../store/jobs/jobs.ts';
@@ -19,7 +20,7 @@ import {
   endAttempts,
   leaseAttempts,
 } from '../../store/rollouts/attempts.ts';
-import { appendDrafts, endDrafts, startDraft } from '../../store/rollouts/episodes.ts';
+import { endDrafts, startDraft } from '../../store/rollouts/episodes.ts';
 import { type Recorded, recordedOf } from '../../store/rollouts/recorded.ts';
 import { groupId, type RolloutSpec, type RolloutTask, seedOf } from '../../store/rollouts/rollout.ts';
 import { findRunner, type Runner, type WorkersRunner } from './runners.ts';
@@ -85,10 +86,9 @@ export async function lease({ db, log }: JobContext, runner: WorkersRunner, coun
   const leased = await leaseAttempts(db, { runner: name, of: null, count, leaseS, timeoutS });
   if (leased.length === 0) return [];
   const specOf = await specsOf({ db }, leased);
-  await appendDrafts(
+  await appendOwn(
     log,
-    leased.map((one) => startDraft(specOf(one), one)),
-  );
+    leased.map((one) => startDraft(specOf(one), one)), 'usage');
   return leased.map((one) => {
     const { id, token, spec, deadlineAt } = one;
     const rollout = specOf(one);
@@ -155,10 +155,9 @@ export async function finish(context: JobContext, reports: readonly Finish[]): P
   await notify(db, ATTEMPTS_ENDED);
   const rows = await attemptsById(db, ids);
   const specOf = await specsOf(context, [...rows.values()]);
-  await appendDrafts(
+  await appendOwn(
     log,
-    [...rows.values()].flatMap((row) => endDrafts(specOf(row), row)),
-  );
+    [...rows.values()].flatMap((row) => endDrafts(specOf(row), row)), 'usage');
   return ids.map((id, i) => {
     const state = states[i]!;
     if (state === 'unknown') throw notThere(id);

@@ -7,7 +7,7 @@ import { TroupeError } from '../../errors.ts';
 import type { Draft } from '../../ingest/events.ts';
 import { hashId } from '../../ingest/json.ts';
 import type { EventLog } from '../../ingest/log/log.ts';
-import { ownEvent } from '../../ingest/own-event.ts';
+import { appendOwn } from '../../ingest/own-event.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { anyOf, query, rowsOf, sql } from '../../store/db/query.ts';
 import { TOKEN_LOGPROBS, TOKEN_VALUES } from '../../store/judging/token-facts.ts';
@@ -230,8 +230,8 @@ export async function recordPass(
   numbers: readonly (readonly number[])[],
   origin: PassOrigin,
 ): Promise<number> {
-  const events = rows.map((row, i) => ownEvent(passDraft(pass, row, numbers[i]!, origin)));
-  return (await log.append(events)).filter((outcome) => outcome === 'accepted').length;
+  const drafts = rows.map((row, i) => passDraft(pass, row, numbers[i]!, origin));
+  return appendOwn(log, drafts);
 }
 
 /**

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Draft } from '../../../ingest/events.ts';
 import { postgresLog } from '../../../ingest/log/postgres.ts';
-import { ownEvent } from '../../../ingest/own-event.ts';
+import { appendOwn } from '../../../ingest/own-event.ts';
 import { openPool } from '../../../store/db/pool.ts';
 import { type JobContext, runJobs, waitForJob } from '../../../store/jobs/jobs.ts';
 import { projectAll } from '../../../store/projecting/projector.ts';
@@ -214,8 +214,9 @@ describe('The scheduler', () => {
   });
 
   const record = async (...events: readonly Pick<Draft, 'name' | 'data'>[]) =>
-    context.log.append(
-      events.map((one) => ownEvent({ source: '/test', id: randomUUID(), time: null, ...one } as Draft)),
+    appendOwn(
+      context.log,
+      events.map((one) => ({ source: '/test', id: randomUUID(), time: null, ...one }) as Draft),
     );
   const recorded = (...ids: string[]) =>
     record(...ids.map((episode_id) => ({ name: 'episode.started' as const, data: { episode_id } })));

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { postgresLog } from '../../../ingest/log/postgres.ts';
-import { ownEvent } from '../../../ingest/own-event.ts';
+import { appendOwn } from '../../../ingest/own-event.ts';
 import type { GateReport } from '../../../store/gating/report.ts';
 import { WaitsFor } from '../../../store/jobs/jobs.ts';
 import { projectBatch } from '../../../store/projecting/projector.ts';
@@ -93,7 +93,7 @@ describe('A gate that plays', () => {
           say('episode.finished', { outcome: 'success' }),
         ];
       });
-      await context().log.append(events.map((event) => ownEvent(event as never)));
+      await appendOwn(context().log, events as never);
       const result = { rollout_id: id, episodes: done.map(({ episode_id }) => episode_id), partial };
       await queued(id, 'rollout', { tags: { environment } }, result);
     }

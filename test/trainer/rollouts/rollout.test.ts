@@ -1,4 +1,5 @@
 /** A rollout with a team of its own, a program that asks the gateway: what is recorded of it, and of what goes wrong. */
+import { recordRelease } from '../../../store/releasing/releases.ts';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -7,7 +8,6 @@ import { postJson } from '../../../api/post.ts';
 import { serve } from '../../../api/serve.ts';
 import type { Draft } from '../../../ingest/events.ts';
 import { postgresLog } from '../../../ingest/log/postgres.ts';
-import { ownEvent } from '../../../ingest/own-event.ts';
 import { type JobContext, requestJob, runJobs, waitForJob } from '../../../store/jobs/jobs.ts';
 import { createKey, listKeys } from '../../../store/keys/api-keys.ts';
 import { runProjector } from '../../../store/projecting/projector.ts';
@@ -317,15 +317,10 @@ describe('weights that are behind', () => {
       ['first', 'c-1'],
       ['second', 'c-2'],
     ])
-      await context.log.append([
-        ownEvent({
-          name: 'policy.released',
-          source: '/test',
-          id: release_id!,
-          time: `2026-01-0${release_id === 'first' ? 1 : 2}T00:00:00Z`,
-          data: { release_id, policies: { solver: checkpoint } },
-        } as Draft),
-      ]);
+      await recordRelease(context.log, {
+        ...{ release_id: release_id!, policies: { solver: checkpoint! }, reason: null, by: 'test', source: '/test' },
+        time: `2026-01-0${release_id === 'first' ? 1 : 2}T00:00:00Z`,
+      });
     await request([{ task_id: 'a', prompt: 'x', reward: 1 }], { max_staleness: 0 });
     expect(await result()).toMatchObject({
       episodes: [],
