@@ -22,7 +22,16 @@ import {
 import { policyPlan, rlPass, withReference } from '../trainer/training/rl.ts';
 import { type SftMean, sft } from '../trainer/training/sft.ts';
 import type { Flags } from './command.ts';
-import { adamOf, prepared, requireMemory, runTraining, scheduleOf, withReferenceModel } from './training.ts';
+import {
+  adamOf,
+  type Head,
+  type Prepared,
+  prepared,
+  requireMemory,
+  runTraining,
+  scheduleOf,
+  withReferenceModel,
+} from './training.ts';
 
 export async function trainSft(flags: Flags): Promise<number> {
   const ready = await prepared<Named>(flags, 'sft', (start, longest) => ({
@@ -39,8 +48,7 @@ export async function trainSft(flags: Flags): Promise<number> {
     flags,
     rows.map((row, i) => row.problem ?? String(i)),
   );
-  const longest = rows.reduce((most, row) => Math.max(most, row.promptIds.length + row.tokenIds.length), 0);
-  requireMemory(flags, ready, { tokensPerStep: longest * plan.largest, longest, ...smallerBatch(plan) });
+  requireRowMemory(flags, ready, plan);
   const mean = flags.loss as SftMean;
   const entropy = Number(flags.entropy);
   return runTraining(flags, ready, { ...plan.settings, loss: mean, entropy }, plan.steps, {
@@ -65,31 +73,9 @@ export async function trainSft(flags: Flags): Promise<number> {
 }
 
 export async function trainDpo(flags: Flags): Promise<number> {
-  const ready = await prepared<PreferenceRow>(flags, 'dpo', (start, longest) => ({
-    ofLine: (value) => preferenceLine(value, start),
-    ofDataset: (dataset, split) => ({ rows: preferenceRows(dataset, start, split), refused: [] }),
-    fit: (row) => {
-      const length = row.promptIds.length + Math.max(row.chosen.tokenIds.length, row.rejected.tokenIds.length);
-      return length <= longest ? row : cutPair(row, longest);
-    },
-    problem: (row) => row.promptIds.join(),
-  }));
-  const { rows, heldOut } = ready;
-  const plan = planOf(
-    flags,
-    rows.map((row) => row.promptIds.join()),
-  );
-  const longest = rows.reduce(
-    (most, { promptIds, chosen, rejected }) =>
-      Math.max(most, promptIds.length + chosen.tokenIds.length + rejected.tokenIds.length),
-    0,
-  );
-  requireMemory(flags, ready, {
-    tokensPerStep: longest * plan.largest,
-    longest,
-    sharedPrompts: true,
-    ...smallerBatch(plan),
-  });
+  const ready = await preparedPairs(flags, 'dpo');
+  const { rows, heldOut, plan } = ready;
+  requirePairMemory(flags, ready, plan);
   const beta = Number(flags.beta);
   const labelSmoothing = Number(flags.labelSmoothing);
   const settings = {
@@ -202,9 +188,10 @@ export async function trainRl(flags: Flags): Promise<number> {
 /** A row that may know its problem. */
 type Named = TokenRow & { readonly problem?: string };
 
-function fitted(row: Named, longest: number): Named | null {
+/** A row with what it knows beside its tokens, cut to a length; null where nothing learnt is left. */
+export function fitted<R extends TokenRow>(row: R, longest: number): R | null {
   const short = cutRow(row, longest);
-  return short === row || short === null ? (short as Named | null) : { ...row, ...short };
+  return short === null ? null : short === row ? row : { ...row, ...short };
 }
 
 type Plan = {
@@ -219,8 +206,51 @@ type Plan = {
 const smallerBatch = ({ largest, settings }: Plan) =>
   settings.batch === null ? {} : { smaller: { flag: '--batch', now: largest } };
 
+export function requireRowMemory(flags: Flags, ready: Prepared<TokenRow>, plan: Plan): void {
+  const longest = ready.rows.reduce((most, row) => Math.max(most, row.promptIds.length + row.tokenIds.length), 0);
+  requireMemory(flags, ready, { tokensPerStep: longest * plan.largest, longest, ...smallerBatch(plan) });
+}
+
+/** Opens the model and reads pairs of answers, with the order in which they are taken. */
+export async function preparedPairs(
+  flags: Flags,
+  method: string,
+  head: Head = 'lm',
+): Promise<Prepared<PreferenceRow> & { readonly plan: Plan }> {
+  const problem = (row: PreferenceRow) => row.promptIds.join();
+  const ready = await prepared<PreferenceRow>(
+    flags,
+    method,
+    (start, longest) => ({
+      ofLine: (value) => preferenceLine(value, start),
+      ofDataset: (dataset, split) => ({ rows: preferenceRows(dataset, start, split), refused: [] }),
+      fit: (row) => {
+        const length = row.promptIds.length + Math.max(row.chosen.tokenIds.length, row.rejected.tokenIds.length);
+        return length <= longest ? row : cutPair(row, longest);
+      },
+      problem,
+    }),
+    head,
+  );
+  return { ...ready, plan: planOf(flags, ready.rows.map(problem)) };
+}
+
+export function requirePairMemory(flags: Flags, ready: Prepared<PreferenceRow>, plan: Plan): void {
+  const longest = ready.rows.reduce(
+    (most, { promptIds, chosen, rejected }) =>
+      Math.max(most, promptIds.length + chosen.tokenIds.length + rejected.tokenIds.length),
+    0,
+  );
+  requireMemory(flags, ready, {
+    tokensPerStep: longest * plan.largest,
+    longest,
+    sharedPrompts: true,
+    ...smallerBatch(plan),
+  });
+}
+
 /** In which order rows are taken, and how many steps that makes. */
-function planOf(flags: Flags, problems: readonly string[]): Plan {
+export function planOf(flags: Flags, problems: readonly string[]): Plan {
   const rows = problems.length;
   const batch = Number(flags.batch);
   const epochs = flags.epochs === undefined ? null : Number(flags.epochs);
@@ -245,7 +275,7 @@ function planOf(flags: Flags, problems: readonly string[]): Plan {
   };
 }
 
-function requireUnit(unit: string): void {
+export function requireUnit(unit: string): void {
   if (unit === 'step' || unit === 'group') return;
   const hint = unit === 'pair' ? 'Train on pairs with: troupe train preference' : null;
   throw new TroupeError('usage', `The dataset's unit is ${unit}; this training takes datasets of unit step or group.`, {

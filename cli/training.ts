@@ -1,5 +1,5 @@
 /**
- * A run by hand, from flags to a document: what `train sft`, `train dpo` and `train rl` share. The model is opened, the rows are read,
+ * A run by hand, from flags to a document: what the commands of `train` share. The model is opened, the rows are read,
  * the run is started or resumed, monitored, saved, and reported.
  */
 import { freemem } from 'node:os';
@@ -12,6 +12,7 @@ import { bestOf, closeRun, type OpenRun, openRun, publishAdapter, saveRun } from
 import { type DataReader, holdOut, loadTrainingData, type TrainingData } from '../trainer/data/training-data.ts';
 import { type Adapter, ALL_LINEAR } from '../trainer/models/lora.ts';
 import { type OpenModel, openModelForIds } from '../trainer/models/model-directory.ts';
+import { withScoreHead } from '../trainer/models/parameters.ts';
 import { checkTrainingMemory, countParameters, type MemoryOptions, type Remedy } from '../trainer/training/memory.ts';
 import type { Progress, RunState, Settings } from '../trainer/training/run-state.ts';
 import { namedSchedule, type ScheduleName } from '../trainer/training/schedules.ts';
@@ -30,6 +31,9 @@ export type LoraFlag = { readonly r: number; readonly alpha: number; readonly ta
 
 const adapterOf = ({ targets, ...rest }: LoraFlag): Adapter => ({ ...rest, targets: targets ?? ALL_LINEAR });
 
+/** What is trained on top of the layers: a language model's distribution, or one number a token. */
+export type Head = 'lm' | 'value' | 'reward';
+
 export type Prepared<R> = {
   readonly config: Config;
   readonly start: OpenModel;
@@ -42,15 +46,16 @@ export type Prepared<R> = {
   readonly longest: number;
 };
 
-/** Opens the model and reads the rows, including held-out ones, and reports which were omitted. */
+/** Opens the model, with such a head, and reads the rows, including held-out ones, and reports which were omitted. */
 export async function prepared<R>(
   flags: Flags,
   method: string,
   readerFor: (start: OpenModel, longest: number) => DataReader<R>,
+  head: Head = 'lm',
 ): Promise<Prepared<R>> {
   const config = loadConfig(flags, process.env);
   const { datasets } = homeAt(config.home);
-  const start = await openModelForIds(String(flags.model));
+  const start = withHead(await openModelForIds(String(flags.model)), head, { method, seed: Number(flags.seed) });
   const longest = Math.min(Number(flags.maxLength ?? Infinity), start.config.max_position_embeddings);
   const reader = readerFor(start, longest);
   const seed = Number(flags.seed);
@@ -100,6 +105,18 @@ export async function prepared<R>(
     adapter,
     longest,
   };
+}
+
+/** The model with the head that the method trains: its own, or a new one in place of the head of a language model. */
+function withHead(start: OpenModel, head: Head, { method, seed }: { method: string; seed: number }): OpenModel {
+  const { head: own = 'lm' } = start.config;
+  if (own === head) return start;
+  if (own === 'lm' && head !== 'lm') {
+    // A value that begins at 0 is the mean of rewards around 0; two equal scores would give a reward head no direction.
+    return { ...start, ...withScoreHead(start.config, start.weights, head, head === 'reward' ? { seed } : {}) };
+  }
+  const takes = head === 'lm' ? 'a language model' : `a language model or one with a ${head} head`;
+  throw new TroupeError('model_unsupported', `train ${method} begins with ${takes}; this one has a ${own} head.`);
 }
 
 const MOST_SAID = 5;

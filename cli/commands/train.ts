@@ -1,15 +1,17 @@
-/** Training by hand: supervised, on preferences, by policy gradient. What trains is loaded when it is needed. */
+/** Training by hand: supervised, on preferences, by policy gradient, and of heads that score. What trains is loaded when it is needed. */
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { got } from '../../errors.ts';
 import type { PolicyLossName } from '../../trainer/training/policy-losses.ts';
 import type { ScheduleName } from '../../trainer/training/schedules.ts';
 import type { SftMean } from '../../trainer/training/sft.ts';
+import type { ValueLossName } from '../../trainer/training/value-head.ts';
 import { byteSize } from '../bytes.ts';
 import { number, plainCommand, wholeNumber } from '../command.ts';
 import type { LoraFlag } from '../training.ts';
 
 const SFT_LOSSES: readonly SftMean[] = ['token-mean', 'sequence-mean'];
 const POLICY_LOSSES: readonly PolicyLossName[] = ['clipped-policy', 'ppo', 'grpo', 'dr-grpo', 'dapo', 'turn-ratio'];
+const VALUE_LOSSES: readonly ValueLossName[] = ['mse', 'huber', 'cross-entropy'];
 const SCHEDULES: readonly ScheduleName[] = ['constant', 'cosine', 'linear'];
 
 const RESUME = `
@@ -21,7 +23,7 @@ export function trainCommands(program: Command): void {
     .command('train')
     .addHelpText('after', '\nExample:\n  troupe train sft --model ./model --data chats.jsonl --out checkpoints');
   plainCommand(
-    withOrder(withCommon(train.command('sft').description('supervised fine-tuning')))
+    withOrder(withLanguage(train.command('sft').description('supervised fine-tuning')))
       .addOption(
         new Option('--loss <mean>', 'mean over all tokens of a step, or over its rows of their means')
           .choices([...SFT_LOSSES])
@@ -48,7 +50,7 @@ Examples:
     async (_, flags) => (await import('../training-methods.ts')).trainSft(flags),
   );
   plainCommand(
-    withOrder(withCommon(train.command('dpo').description('direct preference optimisation')))
+    withOrder(withLanguage(train.command('dpo').description('direct preference optimisation')))
       .option('--beta <x>', 'strength of the penalty for moving away from the reference', number('beta'), 0.1)
       .option('--label-smoothing <x>', 'assumed share of swapped labels', number('label-smoothing'), 0)
       .option('--reference <dir>', 'reference model (default: the model of --model)')
@@ -66,7 +68,7 @@ Example:
     async (_, flags) => (await import('../training-methods.ts')).trainDpo(flags),
   );
   plainCommand(
-    withCommon(train.command('rl').description('policy gradient over the advantages of a dataset'))
+    withLanguage(train.command('rl').description('policy gradient over the advantages of a dataset'))
       .addOption(
         new Option('--loss <name>', 'policy gradient loss').choices([...POLICY_LOSSES]).default('clipped-policy'),
       )
@@ -88,6 +90,45 @@ Example:
       ),
     async (_, flags) => (await import('../training-methods.ts')).trainRl(flags),
   );
+  plainCommand(
+    withOrder(withCommon(train.command('value').description('a value head that learns what steps earned')))
+      .addOption(
+        new Option('--loss <name>', 'distance of a value from the reward; cross-entropy takes rewards from 0 to 1')
+          .choices([...VALUE_LOSSES])
+          .default('mse'),
+      )
+      .addHelpText(
+        'after',
+        `
+Rows of a file are those of train sft with the reward beside them:
+  {"prompt":"…","completion":"…","reward":0.5}
+Of a dataset of steps the column reward is read; a row without one is omitted and counted. Before each token that is learnt
+the head outputs one number, whose target is the reward of the row. A language model gets a new head, which begins at 0; its
+checkpoint is what troupe values takes as --model. All weights are trained.
+${RESUME}
+
+Examples:
+  troupe train value --model ./model --data answers.jsonl --out ./critics --epochs 2 --lr 1e-4 --eval 0.1
+  troupe train value --model ./model --data solver-steps --out ./critics --steps 200 --loss huber --policy critic`,
+      ),
+    async (_, flags) => (await import('../training-heads.ts')).trainValue(flags),
+  );
+  plainCommand(
+    withOrder(
+      withCommon(train.command('reward').description('a reward head that learns from preferences')),
+    ).addHelpText(
+      'after',
+      `
+Rows are those of train dpo: of a file one pair of answers a line, of a dataset of steps the best and the worst answer to one
+prompt. The head outputs one number at the last token of an answer, higher for the chosen one (Bradley-Terry). A language
+model gets a new head, drawn from --seed. All weights are trained.
+${RESUME}
+
+Example:
+  troupe train reward --model ./model --data pairs.jsonl --out ./rewards --epochs 1 --lr 1e-5 --eval 0.1 --policy judge`,
+    ),
+    async (_, flags) => (await import('../training-heads.ts')).trainReward(flags),
+  );
 }
 
 /** The options that every training method has. */
@@ -100,7 +141,6 @@ function withCommon(command: Command): Command {
       'folder for the checkpoints, or s3://bucket/prefix (uploaded from a folder in the home)',
     )
     .option('--policy <name>', 'record the checkpoint in the project as one of this policy, with its datasets')
-    .option('--lora <spec>', 'train an adapter, r=8,alpha=16,targets=q_proj,v_proj', loraSpec)
     .option('--eval <data>', 'held-out rows: a share (0.1), a file, a dataset, or a split of the dataset')
     .option('--eval-every <n>', 'steps between evaluations (default: only at the end)', positive('eval-every'))
     .option('--patience <n>', 'stop after this many evaluations without an improvement', positive('patience'))
@@ -122,10 +162,8 @@ function withCommon(command: Command): Command {
     .option('--threads <n>', 'threads of a step; one makes runs repeatable (TROUPE_THREADS, 1)', positive('threads'))
     .option(
       '--recompute',
-      'recompute activations in the backward pass: a third more work, a fraction of the memory (sft, rl)',
+      'recompute activations in the backward pass: a third more work, a fraction of the memory (sft, rl, value)',
     )
-    .option('--onnx', 'write model.onnx into each checkpoint, for ONNX Runtime without Troupe')
-    .option('--accuracy', 'measure token accuracy at every step, at the cost of some speed')
     .option('--report <file>', 'SVG file for the training curves (default: report.svg in --out)')
     .option('--no-report', 'write no training curves')
     .option(
@@ -137,6 +175,13 @@ function withCommon(command: Command): Command {
     .option('--resume', 'resume the run in --out; do nothing if it is finished')
     .option('--restart', 'start over if --out holds an unfinished run');
 }
+
+/** With those of a model whose head writes tokens. */
+const withLanguage = (command: Command): Command =>
+  withCommon(command)
+    .option('--lora <spec>', 'train an adapter, r=8,alpha=16,targets=q_proj,v_proj', loraSpec)
+    .option('--onnx', 'write model.onnx into each checkpoint, for ONNX Runtime without Troupe')
+    .option('--accuracy', 'measure token accuracy at every step, at the cost of some speed');
 
 function withOrder(command: Command): Command {
   return command

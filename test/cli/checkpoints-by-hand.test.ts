@@ -41,6 +41,17 @@ describe('checkpoints trained by hand', () => {
     await run(0, 'release', `coder=${trained.checkpoint_id}`);
   });
 
+  it('of train value --policy are known as any other', async () => {
+    writeFileSync(path('earned.jsonl'), lines([{ input_ids: [2, 3, 4, 5], reward: 1 }]));
+    const value = ['train', 'value', '--model', path('model'), '--data', path('earned.jsonl'), '--steps', '2'];
+    const trained = await run(0, ...value, '--out', path('critic'), '--policy', 'critic');
+    const { checkpoints } = await run(0, 'checkpoints');
+    const row = checkpoints.find((one: { checkpoint_id: string }) => one.checkpoint_id === trained.checkpoint_id);
+    expect(row).toMatchObject({ policy: 'critic', uri: trained.directory, kept: true });
+    const { lineage } = await run(0, 'lineage', trained.checkpoint_id);
+    expect(lineage).toMatchObject([{ relation: 'child of', other_checkpoint_id: row.parent_id }]);
+  });
+
   it('are recorded by checkpoints add with what they were trained on, and a damaged one is refused', async () => {
     const trained = await sft('--out', path('b'), '--seed', '7', '--lr', '0.01');
     await run(1, 'release', `coder=${trained.checkpoint_id}`);

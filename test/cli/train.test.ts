@@ -113,6 +113,43 @@ describe('training from files, by commands alone', () => {
     expect(told.metrics.accuracy.at(-1)).toBe(1);
   });
 
+  it('train value learns rewards of a file, train reward pairs; both give checkpoints with that head, which go on', async () => {
+    const reward = (completion: string, reward: unknown) => ({ prompt: 'a', completion, reward });
+    writeFileSync(path('earned.jsonl'), lines([reward('one', 1), reward('two', 0), reward('three', 'much')]));
+    writeFileSync(path('ranked.jsonl'), lines([{ prompt: 'a b', chosen: 'one', rejected: 'two' }]));
+    const run = (method: string, model: string, data: string, out: string, ...more: string[]) =>
+      at.run([
+        ...['train', method, '--model', path(model), '--data', path(data), '--out', path(out)],
+        ...['--steps', '30', '--lr', '0.02', '--json', ...more],
+      ]);
+    const head = (folder: string) => JSON.parse(readFileSync(join(folder, 'config.json'), 'utf8')).architectures;
+
+    const value = await run('value', 'model', 'earned.jsonl', 'critic');
+    expect([value.code, value.err]).toEqual([3, expect.stringContaining('earned.jsonl:3: reward should be a number')]);
+    const critic = document(value);
+    expect(critic.losses[0]).toBeCloseTo(0.5, 5);
+    expect(critic.losses.at(-1)).toBeLessThan(0.2);
+    expect(head(critic.directory)).toEqual(['LlamaForTokenClassification']);
+    const onward = document(await run('value', 'critic', 'earned.jsonl', 'onward', '--loss', 'cross-entropy'));
+    expect(onward.losses[0]).not.toBeCloseTo(Math.LN2, 2);
+
+    const ranked = document(await run('reward', 'model', 'ranked.jsonl', 'rewards'));
+    expect(ranked.losses.at(-1)).toBeLessThan(ranked.losses[0]);
+    expect(ranked.metrics.accuracy.at(-1)).toBe(1);
+    expect(head(ranked.directory)).toEqual(['LlamaForSequenceClassification']);
+
+    writeFileSync(path('beyond.jsonl'), lines([reward('one', 2)]));
+    const beyond = await run('value', 'model', 'beyond.jsonl', 'beyond', '--loss', 'cross-entropy');
+    expect(document(beyond).error.message).toContain('a number from 0 to 1');
+    for (const [method, data] of [
+      ['reward', 'ranked.jsonl'],
+      ['sft', 'rows.jsonl'],
+    ] as const) {
+      const other = document(await run(method, 'critic', data, 'other'));
+      expect(other.error).toMatchObject({ code: 'model_unsupported', message: expect.stringContaining('value head') });
+    }
+  });
+
   it('--lora trains an adapter, which is saved as PEFT reads it beside the whole model', async () => {
     const told = document(await at.run(sft('lora', '--lora', 'r=2,alpha=4,targets=q_proj,v_proj')));
     const config = JSON.parse(readFileSync(join(told.adapter, 'adapter_config.json'), 'utf8'));

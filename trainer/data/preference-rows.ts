@@ -9,7 +9,7 @@ import { worth } from '../../store/datasets/layouts/turn.ts';
 import type { OpenModel } from '../models/model-directory.ts';
 import type { PreferenceRow } from '../training/preference.ts';
 import { type RowModel, record, refuse, replyRow } from './training-files.ts';
-import { type StepRow, supervisedRow, type TokenRow } from './training-rows.ts';
+import { type RewardedStep, supervisedRow, type TokenRow } from './training-rows.ts';
 
 /**
  * One pair: `{"prompt","chosen","rejected"}` as text or messages, or as OpenAI writes it, `{"input":{"messages"},"preferred_output",
@@ -88,8 +88,6 @@ function textOrMessages(value: unknown): unknown {
     return value;
   }
 }
-
-type RewardedStep = StepRow & { readonly reward: number | null };
 
 /**
  * One pair for each prompt of a group: the first best and the first worst of the answers to it, candidates of one call or of several, by

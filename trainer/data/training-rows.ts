@@ -27,6 +27,8 @@ export type StepRow = {
   readonly advantage: number | null;
 };
 
+export type RewardedStep = StepRow & { readonly reward: number | null };
+
 /** What is trained on: a prompt of at least one token and what follows it. */
 export type TokenRow = {
   readonly promptIds: readonly number[];

@@ -88,7 +88,9 @@ export async function lease({ db, log }: JobContext, runner: WorkersRunner, coun
   const specOf = await specsOf({ db }, leased);
   await appendOwn(
     log,
-    leased.map((one) => startDraft(specOf(one), one)), 'usage');
+    leased.map((one) => startDraft(specOf(one), one)),
+    'usage',
+  );
   return leased.map((one) => {
     const { id, token, spec, deadlineAt } = one;
     const rollout = specOf(one);
@@ -157,7 +159,9 @@ export async function finish(context: JobContext, reports: readonly Finish[]): P
   const specOf = await specsOf(context, [...rows.values()]);
   await appendOwn(
     log,
-    [...rows.values()].flatMap((row) => endDrafts(specOf(row), row)), 'usage');
+    [...rows.values()].flatMap((row) => endDrafts(specOf(row), row)),
+    'usage',
+  );
   return ids.map((id, i) => {
     const state = states[i]!;
     if (state === 'unknown') throw notThere(id);

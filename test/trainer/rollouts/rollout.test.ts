@@ -1,16 +1,16 @@
 /** A rollout with a team of its own, a program that asks the gateway: what is recorded of it, and of what goes wrong. */
-import { recordRelease } from '../../../store/releasing/releases.ts';
+
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { postJson } from '../../../api/post.ts';
 import { serve } from '../../../api/serve.ts';
-import type { Draft } from '../../../ingest/events.ts';
 import { postgresLog } from '../../../ingest/log/postgres.ts';
 import { type JobContext, requestJob, runJobs, waitForJob } from '../../../store/jobs/jobs.ts';
 import { createKey, listKeys } from '../../../store/keys/api-keys.ts';
 import { runProjector } from '../../../store/projecting/projector.ts';
+import { recordRelease } from '../../../store/releasing/releases.ts';
 import { attemptsOf, endAttempts } from '../../../store/rollouts/attempts.ts';
 import { overBudget } from '../../../store/rollouts/budget.ts';
 import { requestRollout } from '../../../store/rollouts/request.ts';
