@@ -36,8 +36,6 @@ export type TokenFacts = {
   readonly tokens: ReadonlyMap<string, StepTokens>;
 };
 
-export const NO_TOKEN_FACTS: TokenFacts = { passes: new Map(), tokens: new Map() };
-
 const PASSES = prepare<{ keys: readonly string[] }>('judge_passes')((value) =>
   facts
     .selectFrom('feedback as f')

@@ -1,5 +1,6 @@
 /** What CURE's rewards share: a z-score without eps, and who among the programs is right. Source: Gen-Verse/CURE, optimization/reward.py. */
 
+import { refuseInput, requireRectangle, requireRows } from './refuse.ts';
 import { mean, standardDeviation } from './statistics.ts';
 
 /**
@@ -14,8 +15,27 @@ export function cureNormalise(values: readonly number[], efficient: boolean): nu
   return values.map((value) => (value - centre) / deviation);
 }
 
+/**
+ * Checks rows of passes, a row for each program, against the same programs on ground truth; returns how many generated tests there are.
+ * @throws TroupeError `input_refused` for ragged rows, other programs, or no ground truth.
+ */
+export function requirePasses(generated: PassRows, gt: PassRows): number {
+  const tests = requireRectangle('generated_pass', generated);
+  requireTruths(gt);
+  requireRows('gt_pass', gt, generated.length, 'the programs of generated_pass');
+  return tests;
+}
+
+/** @throws TroupeError `input_refused` for ragged rows of ground truth, or programs without a column of it. */
+export function requireTruths(gt: PassRows): void {
+  const truths = requireRectangle('gt_pass', gt);
+  if (gt.length > 0 && truths === 0) refuseInput('gt_pass', 'at least one ground-truth column', gt);
+}
+
+type PassRows = readonly (readonly number[])[];
+
 /** Positions of the programs that pass every ground-truth test, and of the others. */
-export function splitByTruth(gtPass: readonly (readonly number[])[]): {
+export function splitByTruth(gtPass: PassRows): {
   readonly right: number[];
   readonly wrong: number[];
 } {

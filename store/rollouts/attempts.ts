@@ -323,56 +323,37 @@ async function endAttempt(
 const LOST = 'Its holder gave no sign of life until its lease or its deadline ended.';
 
 /** Fails the attempts of a rollout that are past their lease or deadline; with `all`, every one that runs. Returns how many. */
-export async function failLost(
+export const failLost = (
   db: Session,
   rollout: string,
   { at, all = null }: { readonly at: string; readonly all?: AttemptError | null },
-): Promise<number> {
-  const error: AttemptError = all ?? { code: 'lost', message: LOST };
-  const result: AttemptResult = { at, outcome: 'aborted', stop_reason: error.message, answer: null, reward: null };
-  return countOf(
+): Promise<number> =>
+  countOf(
     db,
-    query
-      .updateTable('troupe.job_queue')
-      .set({
-        state: 'finished',
-        outcome: 'failed',
-        result: JSON.stringify(result),
-        error: JSON.stringify(error),
-        leased_until: null,
-      })
-      .where('job_id', '>=', `${rollout}/`)
-      .where('job_id', '<', `${rollout}0`)
-      .where(ofRollout(rollout))
+    failed(rollout, at, all ?? { code: 'lost', message: LOST })
       .where('state', '=', 'running')
       .$if(all === null, (rows) =>
         rows.where((row) => row.or([row('leased_until', '<', CLOCK), row('deadline_at', '<', CLOCK)])),
       ),
   );
-}
 
 /** Ends the attempts of a rollout that nobody leased, with the reason. Returns how many. */
-export function failWaiting(
+export const failWaiting = (
   db: Session,
   rollout: string,
   { at, error }: { readonly at: string; readonly error: AttemptError },
-): Promise<number> {
+): Promise<number> => countOf(db, failed(rollout, at, error).where('state', '=', 'waiting'));
+
+/** Sets attempts of a rollout to failed; the caller says which. */
+function failed(rollout: string, at: string, error: AttemptError) {
   const result: AttemptResult = { at, outcome: 'aborted', stop_reason: error.message, answer: null, reward: null };
-  return countOf(
-    db,
-    query
-      .updateTable('troupe.job_queue')
-      .set({
-        state: 'finished',
-        outcome: 'failed',
-        result: JSON.stringify(result),
-        error: JSON.stringify(error),
-      })
-      .where('job_id', '>=', `${rollout}/`)
-      .where('job_id', '<', `${rollout}0`)
-      .where(ofRollout(rollout))
-      .where('state', '=', 'waiting'),
-  );
+  const values = { result: JSON.stringify(result), error: JSON.stringify(error) };
+  return query
+    .updateTable('troupe.job_queue')
+    .set({ state: 'finished', outcome: 'failed', ...values, leased_until: null })
+    .where('job_id', '>=', `${rollout}/`)
+    .where('job_id', '<', `${rollout}0`)
+    .where(ofRollout(rollout));
 }
 
 /** Whether an attempt was broken off by the end of our own process. */

@@ -10,9 +10,8 @@
 import { Type } from 'typebox';
 import { reward } from '../../judging/judgement.ts';
 import { matricesOf, noScore, overReports } from '../../judging/reports.ts';
-import { cureNormalise } from '../cure.ts';
+import { cureNormalise, requireTruths } from '../cure.ts';
 import { method } from '../method.ts';
-import { refuseInput, requireRectangle } from '../refuse.ts';
 import { PassMatrix } from '../shapes.ts';
 import { mean } from '../statistics.ts';
 
@@ -28,8 +27,7 @@ export const cureCodeReward = method({
   params,
   input: Input,
   run: ({ gt_pass }, { efficient }): number[] | null => {
-    const tests = requireRectangle('gt_pass', gt_pass);
-    if (gt_pass.length > 0 && tests === 0) refuseInput('gt_pass', 'at least one ground-truth column', gt_pass);
+    requireTruths(gt_pass);
     return cureNormalise(gt_pass.map(mean), efficient);
   },
   judged: {

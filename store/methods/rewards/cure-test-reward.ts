@@ -11,9 +11,8 @@
 import { Type } from 'typebox';
 import { reward } from '../../judging/judgement.ts';
 import { matricesOf, noScore, overReports } from '../../judging/reports.ts';
-import { cureNormalise, splitByTruth } from '../cure.ts';
+import { cureNormalise, requirePasses, splitByTruth } from '../cure.ts';
 import { method } from '../method.ts';
-import { refuseInput, requireRectangle, requireRows } from '../refuse.ts';
 import { PassMatrix } from '../shapes.ts';
 
 const Input = Type.Object({ generated_pass: PassMatrix, gt_pass: PassMatrix });
@@ -34,10 +33,7 @@ export const cureTestReward = method({
   params,
   input: Input,
   run: ({ generated_pass, gt_pass }, { post_stage, efficient }): TestReward | null => {
-    const tests = requireRectangle('generated_pass', generated_pass);
-    const truths = requireRectangle('gt_pass', gt_pass);
-    requireRows('gt_pass', gt_pass, generated_pass.length, 'the programs of generated_pass');
-    if (gt_pass.length > 0 && truths === 0) refuseInput('gt_pass', 'at least one ground-truth column', gt_pass);
+    const tests = requirePasses(generated_pass, gt_pass);
     const { right, wrong } = splitByTruth(gt_pass);
     if (right.length === 0) return null;
     const raw = Array.from({ length: tests }, (_, test) => {

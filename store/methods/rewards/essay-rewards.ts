@@ -10,9 +10,9 @@
 import { Type } from 'typebox';
 import { reward } from '../../judging/judgement.ts';
 import { matricesOf, noScore, overReports } from '../../judging/reports.ts';
-import { splitByTruth } from '../cure.ts';
+import { requireTruths, splitByTruth } from '../cure.ts';
 import { method } from '../method.ts';
-import { refuseInput, requireRectangle, requireRows } from '../refuse.ts';
+import { requireRectangle, requireRows } from '../refuse.ts';
 import { PassMatrix } from '../shapes.ts';
 import { mean } from '../statistics.ts';
 
@@ -35,11 +35,10 @@ export const essayRewards = method({
   params,
   input: Input,
   run: ({ gt_pass, generated_pass, length }, { lambda_ver, lambda_len }): Rewards => {
-    const truths = requireRectangle('gt_pass', gt_pass);
+    requireTruths(gt_pass);
     const tests = requireRectangle('generated_pass', generated_pass);
     requireRows('generated_pass', generated_pass, gt_pass.length, 'the programs of gt_pass');
     requireRows('length', length, tests, 'the generated tests');
-    if (gt_pass.length > 0 && truths === 0) refuseInput('gt_pass', 'at least one ground-truth column', gt_pass);
     const right = new Set(splitByTruth(gt_pass).right);
     const verified = (row: readonly number[]) => (row.length === 0 ? 0 : mean(row));
     const separation = (test: number) =>

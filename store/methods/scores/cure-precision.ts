@@ -11,9 +11,8 @@
 import { Type } from 'typebox';
 import { score } from '../../judging/judgement.ts';
 import { matricesOf, noScore, overReports } from '../../judging/reports.ts';
-import { splitByTruth } from '../cure.ts';
+import { requirePasses, splitByTruth } from '../cure.ts';
 import { method } from '../method.ts';
-import { refuseInput, requireRectangle, requireRows } from '../refuse.ts';
 import { PassMatrix } from '../shapes.ts';
 import { mean } from '../statistics.ts';
 
@@ -30,10 +29,7 @@ export const curePrecision = method({
   params: {},
   input: Input,
   run: ({ generated_pass, gt_pass }): Precision | null => {
-    const tests = requireRectangle('generated_pass', generated_pass);
-    const truths = requireRectangle('gt_pass', gt_pass);
-    requireRows('gt_pass', gt_pass, generated_pass.length, 'the programs of generated_pass');
-    if (gt_pass.length > 0 && truths === 0) refuseInput('gt_pass', 'at least one ground-truth column', gt_pass);
+    const tests = requirePasses(generated_pass, gt_pass);
     const { right, wrong } = splitByTruth(gt_pass);
     if (right.length === 0 || tests === 0) return null;
     const upheld: number[] = [];
