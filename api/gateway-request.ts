@@ -182,7 +182,10 @@ export const CONTEXT_HEADERS = {
   'Troupe-Turn': 'round of the environment, from 0',
 } as const;
 
-/** The context of a call, from its headers and its path (`/e/<episode>/a/<agent>/…`), which wins. Throws `usage` for unusable ids. */
+/**
+ * The context of a call, from its headers and its path (`/e/<episode>/a/<agent>/…`), which wins. Claude Code names its session and
+ * the sub-agent that calls: they are the episode where none is named, and the agent. Throws `usage` for unusable ids.
+ */
 export function readContext(
   headers: IncomingHttpHeaders,
   path: { readonly episode?: string; readonly agent?: string },
@@ -196,10 +199,14 @@ export function readContext(
   if (turn !== undefined && turn !== '' && !/^\d{1,9}$/.test(String(turn)))
     throw refuse('Troupe-Turn', 'a whole number from 0', turn);
   return {
-    episode: path.episode === undefined ? id('Troupe-Episode') : checkedId('episode', path.episode),
+    episode:
+      path.episode === undefined
+        ? (id('Troupe-Episode') ?? id('X-Claude-Code-Session-Id'))
+        : checkedId('episode', path.episode),
     task: id('Troupe-Task'),
     group: id('Troupe-Group'),
-    agent: path.agent === undefined ? id('Troupe-Agent') : checkedId('agent', path.agent),
+    agent:
+      id('X-Claude-Code-Agent-Id') ?? (path.agent === undefined ? id('Troupe-Agent') : checkedId('agent', path.agent)),
     role: id('Troupe-Role'),
     turn: turn ? Number(turn) : null,
   };

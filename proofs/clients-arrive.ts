@@ -33,7 +33,10 @@ export const proof: Proof = {
 };
 
 async function prove(context: Context, { short, say, scratch }: Setting): Promise<Outcome> {
-  const settings = roleSettings(context.config);
+  const model = await modelServer();
+  const upstreams = JSON.stringify({ scripted: { base_url: `${model.origin}/v1`, models: ['*'] } });
+  const given = roleSettings(context.config);
+  const settings = { ...given, env: { ...given.env, TROUPE_UPSTREAMS: upstreams } };
   const failures: Error[] = [];
   const start = (role: string, more: readonly string[] = []) =>
     startRole(role, settings, more, (error) => failures.push(error));
@@ -45,7 +48,7 @@ async function prove(context: Context, { short, say, scratch }: Setting): Promis
     say(lines.at(-1)!);
   };
   const server = await addressOf(context.db, children[0]!, () => null);
-  const [proxy, model] = [await recordingProxy(server), await modelServer()];
+  const proxy = await recordingProxy(server);
   try {
     for (let time = 0; time < (short ? 1 : 5); time++) {
       for (const program of PROGRAMS) check(await arrives(context, program, proxy, scratch));

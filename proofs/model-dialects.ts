@@ -1,8 +1,14 @@
 /** How OpenAI's two interfaces, Anthropic's and Gemini's put what is asked and answered, whole and streamed. */
 import type { Billed } from './model-server.ts';
 
+/** A tool that a request offers, with the names of its parameters. */
+export type Offered = {
+  readonly name: string;
+  readonly parameters: readonly string[];
+  readonly required: readonly string[];
+};
 /** What a script of answers reads of a request: the tools that it offers, and those that were called before. */
-export type Asked = { readonly tools: readonly string[]; readonly called: ReadonlySet<string> };
+export type Asked = { readonly tools: readonly Offered[]; readonly called: ReadonlySet<string> };
 export type Call = { readonly id: string; readonly name: string; readonly given: object };
 export type Answer = {
   readonly n: number;
@@ -41,11 +47,19 @@ const list = (value: unknown): readonly Fields[] =>
 const names = (values: readonly unknown[]): string[] =>
   values.flatMap((name) => (typeof name === 'string' ? [name] : []));
 const field = (value: unknown, name: string): unknown => (value as Fields | undefined)?.[name];
+const offered = (tool: unknown, schema: string): Offered => {
+  const parameters = field(tool, schema);
+  return {
+    name: String(field(tool, 'name')),
+    parameters: Object.keys((field(parameters, 'properties') as object | undefined) ?? {}),
+    required: ((field(parameters, 'required') as string[] | undefined) ?? []).map(String),
+  };
+};
 const CREATED = 1_789_000_000;
 
 const chat: Dialect = {
   read: ({ tools, messages: said }) => ({
-    tools: names(list(tools).map((tool) => field(tool.function, 'name'))),
+    tools: list(tools).map(({ function: tool }) => offered(tool, 'parameters')),
     called: new Set(
       names(list(said).flatMap(({ tool_calls: calls }) => list(calls).map((call) => field(call.function, 'name')))),
     ),
@@ -63,9 +77,10 @@ const chat: Dialect = {
   }),
   streamed: (answer) => {
     const head = chatHead(answer, 'chat.completion.chunk');
-    const delta = { role: 'assistant', content: answer.text || null, ...toolCalls(answer) };
+    const begun = { role: 'assistant', content: answer.text || null };
+    const deltas = [begun, ...(toolCalls(answer).tool_calls ?? []).map((call) => ({ tool_calls: [call] }))];
     return [
-      { ...head, choices: [{ index: 0, delta, finish_reason: null }] },
+      ...deltas.map((delta) => ({ ...head, choices: [{ index: 0, delta, finish_reason: null }] })),
       { ...head, choices: [{ index: 0, delta: {}, finish_reason: chatReason(answer) }] },
       { ...head, choices: [], usage: chatUsage(answer) },
       '[DONE]',
@@ -80,7 +95,7 @@ const chatUsage = ({ usage: [input, output] }: Answer) => ({
   completion_tokens: output,
   total_tokens: input + output,
 });
-const toolCalls = ({ calls }: Answer) =>
+const toolCalls = ({ calls }: Answer): { readonly tool_calls?: readonly object[] } =>
   calls.length === 0
     ? {}
     : {
@@ -94,7 +109,7 @@ const toolCalls = ({ calls }: Answer) =>
 
 const responses: Dialect = {
   read: ({ tools, input }) => ({
-    tools: names(list(tools).map(({ name }) => name)),
+    tools: list(tools).map((tool) => offered(tool, 'parameters')),
     called: new Set(names(list(input).map(({ type, name }) => (type === 'function_call' ? name : null)))),
   }),
   whole: (answer) => response(answer, 'completed', itemsOf(answer)),
@@ -164,7 +179,7 @@ const response = ({ n, model, usage: [input, output] }: Answer, status: string, 
 
 const messages: Dialect = {
   read: ({ tools, messages: said }) => ({
-    tools: names(list(tools).map(({ name }) => name)),
+    tools: list(tools).map((tool) => offered(tool, 'input_schema')),
     called: new Set(
       names(
         list(said).flatMap(({ content }) => list(content).map(({ type, name }) => (type === 'tool_use' ? name : null))),
@@ -216,11 +231,14 @@ const blocksOf = ({ calls, text }: Answer) =>
 
 const gemini: Dialect = {
   read: ({ tools, contents }) => ({
-    tools: names(
-      list(tools).flatMap((tool) =>
-        list(tool.functionDeclarations ?? tool.function_declarations).map(({ name }) => name),
+    tools: list(tools)
+      .flatMap((tool) => list(tool.functionDeclarations))
+      .map((tool) =>
+        offered(
+          tool,
+          ['parametersJsonSchema', 'parameters_json_schema', 'parameters'].find((name) => name in tool) ?? '',
+        ),
       ),
-    ),
     called: new Set(
       names(
         list(contents).flatMap(({ parts }) =>

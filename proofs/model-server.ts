@@ -14,17 +14,12 @@ export type Billed = readonly [input: number, output: number];
 export const SENTENCE = 'Bern and Rome are far.';
 const TASK = 'Write one sentence about the two cities.';
 
-/** How the frameworks name the tool that hands over to the writer, and what it takes. */
-const HAND_OVERS: readonly (readonly [name: RegExp, given: object])[] = [
-  [/^transfer_to_writer$/, {}],
-  [/^transfer_to_agent$/, { agent_name: 'writer' }],
-  [/^handoff$/, { to_agent: 'writer', reason: TASK }],
-  [/^delegate_work_to_coworker$/, { task: TASK, context: TASK, coworker: 'writer' }],
-  [/^writer$/, { task: TASK }],
-  [/^agent-writer$/, { prompt: TASK }],
-  [/^(?:Task|Agent)$/, { subagent_type: 'writer', description: 'Write', prompt: TASK }],
-];
-export const isHandOver = (tool: string): boolean => HAND_OVERS.some(([name]) => name.test(tool));
+/** How the frameworks name the tool that hands over to the writer. */
+const HAND_OVER = /^(?:transfer_to_(?:writer|agent)|handoff|delegate_work_to_coworker|writer|agent-writer|Task|Agent)$/;
+export const isHandOver = (tool: string): boolean => HAND_OVER.test(tool);
+
+/** Parameters that name the agent to go on with. */
+const NAMES_AGENT = new Set(['agent_name', 'to_agent', 'coworker', 'subagent_type']);
 
 export type ModelServer = {
   /** Without a path; `/v1` leads to the dialects of OpenAI. */
@@ -91,9 +86,12 @@ const eventStream = (dialect: Dialect, answer: Parameters<Dialect['streamed']>[0
 
 function callsFor({ tools, called }: Asked, n: number): Call[] {
   const call = (name: string, given: object, i = 0): Call => ({ id: `call_${n}_${i}`, name, given });
-  const lookUp = tools.find((tool) => /(?:^|__)look_up$/.test(tool));
-  if (lookUp && !called.has(lookUp)) return ['Bern', 'Rome'].map((city, i) => call(lookUp, { city }, i));
-  const next = lookUp && tools.find((tool) => isHandOver(tool) && !called.has(tool));
-  if (next) return [call(next, HAND_OVERS.find(([name]) => name.test(next))![1])];
-  return tools.includes('final_answer') ? [call('final_answer', { answer: SENTENCE })] : [];
+  const lookUp = tools.find(({ name }) => /(?:^|__)look_up$/.test(name));
+  if (lookUp && !called.has(lookUp.name)) return ['Bern', 'Rome'].map((city, i) => call(lookUp.name, { city }, i));
+  const next = lookUp && tools.find(({ name }) => isHandOver(name) && !called.has(name));
+  if (next) {
+    const given = next.parameters.filter((name) => next.required.includes(name) || NAMES_AGENT.has(name));
+    return [call(next.name, Object.fromEntries(given.map((name) => [name, NAMES_AGENT.has(name) ? 'writer' : TASK])))];
+  }
+  return [];
 }

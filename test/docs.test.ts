@@ -9,6 +9,7 @@ import { SETTINGS } from '../config.ts';
 import { errorsPage, eventsPage, methodFile, methodsPage, sqlPage } from '../docs/pages.ts';
 import { createRecorder } from '../ingest/recorder.ts';
 import { PROGRAMS } from '../proofs/clients.ts';
+import { teamTable } from '../proofs/team-table.ts';
 import { METHODS } from '../store/methods/find.ts';
 import { freshDatabase } from './support/database.ts';
 
@@ -56,6 +57,10 @@ describe('What pages name is there', () => {
     expect(named(text).filter((path) => ROOMS.test(path) && !there(path))).toEqual([]);
     const links = [...text.matchAll(/\]\(([^)#:]+)(?:#[^)]*)?\)/g)].map(([, link]) => link as string);
     expect(links.filter((link) => !existsSync(join(ROOT, page, '..', link)))).toEqual([]);
+  });
+
+  it('docs/ingest.md: the table of teams is what the proof compares', () => {
+    expect(read('docs/ingest.md')).toContain(teamTable());
   });
 
   it('docs/ingest.md: the lines for a framework stand in the program that was run', () => {

@@ -69,7 +69,7 @@ function deedOf(span: OtlpSpan, kind: unknown): Deed {
         tool: idAt(attributes, 'tool.name') ?? (isIdentifier(name) ? name : 'unknown'),
         callId: idAt(attributes, 'tool.id', 'tool_call.id') ?? null,
         ...given('asked', attributes['input.value'] ?? attributes['tool.parameters']),
-        ...toolResult(valueAt(attributes, 'output')),
+        ...resultOf(valueAt(attributes, 'output')),
       };
     }
     case 'AGENT':
@@ -93,6 +93,12 @@ function deedOf(span: OtlpSpan, kind: unknown): Deed {
       return { kind: 'wrapper' };
   }
 }
+
+/** The result of a tool; LlamaIndex puts it beside what went in. */
+const resultOf = (output: unknown): ReturnType<typeof toolResult> =>
+  isRecord(output) && 'raw_output' in output && 'raw_input' in output
+    ? { ...given('output', output.raw_output), ...(output.is_error === true ? { status: 'error' } : {}) }
+    : toolResult(output);
 
 /** How a hand-off of the OpenAI Agents SDK is named; it has the kind of a tool. */
 const HANDOFF = /^handoff to (.+)$/;
@@ -124,8 +130,15 @@ function generationOf(attributes: Attributes): Deed {
     ...(tools.length > 0 ? { tools } : {}),
     choices: choicesOf(output, reason, isRecord(params) ? params : {}),
     ...given('usage', usageOf(attributes)),
+    ...given('responseId', responseIdIn(attributes)),
     ...given('responseModel', textAt(attributes, 'llm.response.model_name')),
   };
+}
+
+/** The id that the provider gave its answer, which only the answer as a whole holds. */
+function responseIdIn(attributes: Attributes): string | undefined {
+  const answer = valueAt(attributes, 'output');
+  return isRecord(answer) && isIdentifier(answer.id) ? answer.id : undefined;
 }
 
 /** Messages of one answer are candidates where several were asked for; else they are its items, such as reasoning, text and tool calls. */

@@ -21,6 +21,8 @@ export function genaiDeed(span: OtlpSpan): Deed {
   if (GENERATIONS.has(operation as string)) return generationOf(attributes);
   if (operation === 'execute_tool') {
     const tool = idAt(attributes, 'gen_ai.tool.name') ?? /^execute_tool (.+)$/.exec(span.name)?.[1];
+    // Google's ADK repeats tools that ran at once in a span of the name `(merged tools)`.
+    if (/^\(.*\)$/.test(tool ?? '')) return { kind: 'wrapper' };
     return toolOf(attributes, isIdentifier(tool) ? tool : 'unknown');
   }
   if (operation === 'invoke_agent' || operation === 'create_agent') {

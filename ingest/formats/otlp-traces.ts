@@ -49,8 +49,9 @@ function actOf(span: OtlpSpan, dialect: string | null): Act {
   }
 }
 
-/** AutoGen creates each agent in a trace of its own: that alone is no attempt at anything. */
-const isCreation = ({ attributes }: OtlpSpan): boolean => attributes['gen_ai.operation.name'] === 'create_agent';
+/** AutoGen creates each agent, and passes each message on, in a trace of its own: that alone is no attempt at anything. */
+const isPassing = ({ attributes }: OtlpSpan): boolean =>
+  attributes['gen_ai.operation.name'] === 'create_agent' || 'messaging.operation' in attributes;
 
 export type SpanOptions = {
   readonly logs?: readonly OtlpLog[];
@@ -93,7 +94,7 @@ function draftsOfSpans(
     emitted.add(act);
   }
   const relevant = new Set(
-    all.filter((span, i) => dialects[i] !== null && !isCreation(span)).map(({ traceId }) => traceId),
+    all.filter((span, i) => dialects[i] !== null && !isPassing(span)).map(({ traceId }) => traceId),
   );
   for (const { trace } of acts) if (loose.some(({ traceId }) => traceId === trace)) relevant.add(trace);
   const judgements: Judgement[] = [

@@ -179,11 +179,11 @@ function pair(
     around(act).find((outer) => outer.what.kind === 'agent' || outer.what.kind === 'tool')?.id ?? null;
   const written = new Map(calls.map((call) => [call, canonicalJson(readable(call.arguments ?? call.arguments_raw))]));
   const scopes = new Map(nameless.length === 0 ? [] : calls.map((call) => [call, scopeOf(call.call)]));
-  const byName = grouped(calls, ({ name }) => name);
+  const byName = grouped(calls, ({ name }) => plain(name));
   for (const { tool, what } of nameless) {
     const inside = new Set(around(tool).map(callOf));
     const scope = scopeOf(tool);
-    const named = firstOpen(byName.get(what.tool) ?? [], open).filter((call) => before(tool, call));
+    const named = firstOpen(byName.get(plain(what.tool)) ?? [], open).filter((call) => before(tool, call));
     const near =
       [
         named.filter(({ call }) => inside.has(call.id)),
@@ -195,6 +195,9 @@ function pair(
   }
   return pairs;
 }
+
+/** A framework may name a tool `Delegate work` that a model has to call `delegate_work`. */
+const plain = (name: string): string => name.toLowerCase().replace(/[^\p{L}\p{N}]+/gu, '_');
 
 /** Open calls that are looked at for a run without an id; those that wait beyond them are left for later runs. */
 const MAX_WAITING = 256;

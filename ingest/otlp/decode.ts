@@ -4,6 +4,7 @@
  * that cannot be read is refused alone.
  */
 import { got, type Refusal } from '../../errors.ts';
+import { isIdentifier } from '../formats/native.ts';
 import { isRecord, MAX_RECORD_BYTES, notJson, parseRecord } from '../json.ts';
 import { settled, writeOnce } from '../known-json.ts';
 import { attributesOf, BadValue, valueIn } from './any-value.ts';
@@ -122,8 +123,10 @@ export function decodeNative(native: unknown): { readonly span: OtlpSpan } | { r
   const resource = isRecord(native.resource) ? native.resource : {};
   const scope = isRecord(native.scope) ? native.scope : {};
   try {
+    const attributes = attributesOf(resource.attributes, 'resource.attributes');
     const around: Around = {
-      resource: attributesOf(resource.attributes, 'resource.attributes'),
+      resource: attributes,
+      episode: episodeOf(attributes),
       scope: typeof scope.name === 'string' ? scope.name : '',
       native: { ...shared('resource', native.resource), ...shared('scope', native.scope) },
       depth: 0,
@@ -154,6 +157,8 @@ type Around = {
   readonly resource: Attributes;
   readonly scope: string;
   readonly native: Native;
+  /** The episode that the resource names for all its traces; null where it names none. */
+  readonly episode: string | null;
   /** Levels of a native span around which this stands; 0 where that is not known. */
   readonly depth: number;
 };
@@ -164,13 +169,19 @@ function aroundOf(group: Fields, inner: Fields, place: string, inside: string): 
   const scope = isRecord(inner.scope) ? inner.scope : {};
   attributesOf(scope.attributes, `${inside}.scope.attributes`);
   const native = { ...shared('resource', normal(resource)), ...shared('scope', normal(scope)) };
+  const attributes = attributesOf(resource.attributes, `${place}.resource.attributes`);
   return {
-    resource: attributesOf(resource.attributes, `${place}.resource.attributes`),
+    resource: attributes,
+    episode: episodeOf(attributes),
     scope: typeof scope.name === 'string' ? scope.name : '',
     native,
     depth: notJson(native, '', MAX_NATIVE_DEPTH) === null ? MAX_NATIVE_DEPTH : 0,
   };
 }
+
+/** What a program runs may be many traces: the resource attribute `troupe.episode_id` makes them one episode. */
+const episodeOf = ({ 'troupe.episode_id': episode }: Attributes): string | null =>
+  isIdentifier(episode) ? episode : null;
 
 const shared = (name: string, value: unknown): Record<string, unknown> =>
   isRecord(value) && Object.keys(value).length > 0 ? { [name]: value } : {};
@@ -191,7 +202,7 @@ function spanOf(item: unknown, around: Around, field: string, whole: Native | nu
   if (traceId === null) throw new BadValue(`${field}.traceId`, '32 hex digits, not all 0', item.traceId);
   if (spanId === null) throw new BadValue(`${field}.spanId`, '16 hex digits, not all 0', item.spanId);
   return {
-    traceId,
+    traceId: around.episode ?? traceId,
     spanId,
     parentId: idOf(item.parentSpanId, 16, `${field}.parentSpanId`),
     name: name ?? '',
@@ -212,7 +223,7 @@ function logOf(item: unknown, around: Around, field: string): OtlpLog {
   const attributes = attributesOf(item.attributes, `${field}.attributes`);
   const named = item.eventName ?? attributes['event.name'];
   return {
-    traceId: idOf(item.traceId, 32, `${field}.traceId`),
+    traceId: around.episode ?? idOf(item.traceId, 32, `${field}.traceId`),
     spanId: idOf(item.spanId, 16, `${field}.spanId`),
     name: typeof named === 'string' ? named : '',
     time:

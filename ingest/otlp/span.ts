@@ -5,6 +5,7 @@ export type Attributes = Readonly<Record<string, unknown>>;
 export type SpanEvent = { readonly name: string; readonly time: string | null; readonly attributes: Attributes };
 
 export type OtlpSpan = {
+  /** The episode that the resource names for all its traces, or the id of the trace. */
   readonly traceId: string;
   readonly spanId: string;
   /** Null for the root of a trace. */

@@ -260,6 +260,17 @@ describe('a policy asked for a message', () => {
     ]);
   });
 
+  it('reads the session and the sub-agent from the headers of Claude Code, an episode of the URL before the session', async () => {
+    const headers = { 'x-claude-code-session-id': 'session-1', 'x-claude-code-agent-id': 'agent-2' };
+    await post(at.app, ask(), headers, MESSAGES);
+    await post(at.app, ask(), headers, `/e/url-1/a/planner${MESSAGES}`);
+    await post(at.app, ask(), { ...headers, 'x-claude-code-agent-id': '' }, `/e/url-1/a/planner${MESSAGES}`);
+    const agents = async (episode: string) =>
+      (await eventsOf(episode)).filter(({ name }) => name === 'generation.requested').map(({ data }) => data.agent_id);
+    expect(await agents('session-1')).toEqual(['agent-2']);
+    expect(await agents('url-1')).toEqual(['agent-2', 'planner']);
+  });
+
   it('counts tokens as it would read them, and records nothing', async () => {
     const asked = ask({ messages: [user('the weather?')], tools: [WEATHER], system: 'Be brief.' });
     const { max_tokens: _, ...counted } = asked;

@@ -10,11 +10,11 @@ import { eventsOfTrace } from '../../../ingest/formats/live-traces.ts';
 
 const FOLDER = join(import.meta.dirname, 'recorded');
 
-const recorded = (name: string): readonly Draft[] => {
+const recorded = (name: string, change = (line: string) => line): readonly Draft[] => {
   const lines = readFileSync(join(FOLDER, `${name}.jsonl`), 'utf8')
     .trimEnd()
     .split('\n');
-  return eventsOfTrace(lines.map((line) => ({ format: 'otlp', item: JSON.parse(line) })));
+  return eventsOfTrace(lines.map((line) => ({ format: 'otlp', item: JSON.parse(change(line)) })));
 };
 
 /** The facts of a run as its events state them. */
@@ -59,6 +59,42 @@ describe('A team as a client sent it', () => {
     expect(team.tools).toEqual(CITIES);
     expect(JSON.stringify(team.text)).toContain('Bern and Rome are far.');
     expect(JSON.stringify(team.text).match(/Bern and Rome are far/g)).toHaveLength(1);
+  });
+
+  it('crewai: a tool that the framework names otherwise is the tool that the model called', () => {
+    const drafts = recorded('crewai');
+    const named = drafts
+      .filter(({ name }) => name === 'tool.called')
+      .map(({ data }) => (data as { name: string }).name);
+    expect(named.sort()).toEqual(['delegate_work_to_coworker', 'look_up', 'look_up']);
+  });
+
+  it('google-adk: the span that repeats tools that ran at once is no tool', () => {
+    const names = recorded('google-adk')
+      .filter(({ name }) => name === 'tool.called')
+      .map(({ data }) => (data as { name: string }).name);
+    expect(names.sort()).toEqual(['look_up', 'look_up', 'transfer_to_agent']);
+  });
+
+  it('anthropic-openinference: a streamed call with two spans beside each other counts once', () => {
+    const { calls, tools } = teamIn(recorded('anthropic-openinference'));
+    expect(calls).toEqual(PEERS.map((agent, i) => [agent, i, 0]));
+    expect(tools).toEqual(CITIES);
+  });
+
+  it('autogen: traces whose resource names one episode are that episode, those of messages alone are none', () => {
+    const together = teamIn(recorded('autogen'));
+    expect(together.episodes).toBe(1);
+    expect(together.calls).toEqual(PEERS.map((agent, i) => [agent, i, 0]));
+    const apart = recorded('autogen', (line) => line.replace('troupe.episode_id', 'other'));
+    const begun = apart
+      .filter(({ name }) => name === 'episode.started')
+      .map(({ data }) => data as { episode_id: string });
+    const called = apart
+      .filter(({ name }) => name === 'generation.completed')
+      .map(({ data }) => data as { episode_id: string });
+    expect(new Set(begun.map((one) => one.episode_id))).toEqual(new Set(called.map((one) => one.episode_id)));
+    expect(begun).toHaveLength(2);
   });
 
   it('is the same in any order', () => {
