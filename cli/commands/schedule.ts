@@ -4,6 +4,7 @@ import { userInfo } from 'node:os';
 import { type Command, Option } from 'commander';
 import { EXIT, got, TroupeError } from '../../errors.ts';
 import { hashId, isRecord } from '../../ingest/json.ts';
+import { conditionText } from '../../store/schedules/condition.ts';
 import type { ScheduleDefinition } from '../../store/schedules/definition.ts';
 import type { Schedule } from '../../store/schedules/schedules.ts';
 import { type Flags, projectCommand, wholeNumber } from '../command.ts';
@@ -42,7 +43,10 @@ export function scheduleCommands(program: Command): void {
         '1d',
       )
       .option('--jitter <time>', 'maximum delay of a tick; the same tick always has the same delay', '0s')
-      .option('--when <condition>', 'start a job at a tick only if this condition holds, such as "new episodes >= 500"')
+      .option(
+        '--when <condition>',
+        'start a job at a tick only if this condition holds, such as "new episodes >= 500" or "reward fell 0.05"',
+      )
       .option(
         '--pause-after-failed <n>',
         'pause after N failed jobs in a row; 0: never',
@@ -145,7 +149,12 @@ export function scheduleCommands(program: Command): void {
       print(describe(definition));
       if (state.paused) print(`Paused at ${state.paused.at} by ${state.paused.by}: ${state.paused.reason}`);
       else print(timesText(definition, next));
-      if (state.checked) print(`New judged episodes at ${state.checked.at}: ${state.checked.new_episodes}`);
+      if (state.checked)
+        print(
+          state.checked.new_episodes === null
+            ? `Condition at ${state.checked.at}: ${state.checked.detail}`
+            : `New judged episodes at ${state.checked.at}: ${state.checked.new_episodes}`,
+        );
       if (history.runs.length > 0)
         print(
           `\n${table(
@@ -229,10 +238,27 @@ export function scheduleCommands(program: Command): void {
       const options = { name: name!, ...timesOf(state), now: now().getTime() };
       const decisions = state.paused ? [] : due(definition, { ...options, running }).decisions;
       const next = state.paused ? [] : nextTimes(definition, options, AHEAD);
-      const { newEpisodes } = await import('../../store/schedules/new-episodes.ts');
-      const found = definition.when === undefined ? null : (await newEpisodes(db, state.started ?? [])).count;
+      const [{ conditionNow }, { lastStart }] = await Promise.all([
+        import('../../store/schedules/condition.ts'),
+        import('../../store/schedules/scheduler.ts'),
+      ]);
+      const found =
+        definition.when === undefined
+          ? null
+          : await conditionNow(db, definition.when, await lastStart(db, name!, state));
       if (flags.json) {
-        printJson({ name, paused: state.paused, running, new_episodes: found, decisions, next, job: definition.job });
+        const new_episodes = found?.new_episodes ?? null;
+        const condition = found === null ? null : { holds: found.holds, detail: found.detail };
+        printJson({
+          name,
+          paused: state.paused,
+          running,
+          new_episodes,
+          condition,
+          decisions,
+          next,
+          job: definition.job,
+        });
         return EXIT.done;
       }
       if (state.paused) print(`Nothing: it is paused by ${state.paused.by}: ${state.paused.reason}`);
@@ -245,7 +271,11 @@ export function scheduleCommands(program: Command): void {
           `Job ${running} has not ended; a tick before its end would ${definition.overlap === 'skip' ? 'be skipped' : 'queue another job'}.`,
         );
       if (found !== null)
-        print(`${found} new judged episodes; a tick starts a job from ${definition.when?.new_episodes} on.`);
+        print(
+          definition.when !== undefined && 'new_episodes' in definition.when
+            ? `${found.new_episodes} new judged episodes; a tick starts a job from ${definition.when.new_episodes} on.`
+            : `A tick ${found.holds ? 'starts' : 'does not start'} a job: ${found.detail}.`,
+        );
       if (!state.paused) print(timesText(definition, next));
       print(`Each requests a job of kind ${definition.job.kind}: ${JSON.stringify(definition.job.spec)}`);
       return EXIT.done;
@@ -375,13 +405,18 @@ function hoursOf(text: string): { from: string; to: string } {
 
 function conditionOf(text: string): NonNullable<ScheduleDefinition['when']> {
   const [, count] = /^\s*new[ _]episodes\s*>=\s*([1-9]\d{0,8})\s*$/.exec(text) ?? [];
-  if (count === undefined)
-    throw new TroupeError('usage', `--when should be such as "new episodes >= 500", but it is ${got(text)}.`);
-  return { new_episodes: Number(count) };
+  if (count !== undefined) return { new_episodes: Number(count) };
+  const [, metric, by] = /^\s*(reward|success)\s+fell\s+(?:by\s+)?(\d*\.?\d+)\s*$/.exec(text) ?? [];
+  if (metric === undefined || by === undefined)
+    throw new TroupeError(
+      'usage',
+      `--when should be such as "new episodes >= 500" or "reward fell 0.05", but it is ${got(text)}.`,
+    );
+  return { fell: { metric: metric as 'reward' | 'success', by: Number(by) } };
 }
 
 const whenText = ({ cron, every_seconds, zone, when }: ScheduleDefinition): string =>
-  `${cron === undefined ? `every ${durationText(every_seconds ?? 0)}` : `${cron} (${zone})`}${when === undefined ? '' : ` when new episodes >= ${when.new_episodes}`}`;
+  `${cron === undefined ? `every ${durationText(every_seconds ?? 0)}` : `${cron} (${zone})`}${when === undefined ? '' : ` when ${conditionText(when)}`}`;
 
 function describe(definition: Schedule['definition']): string {
   const { job, overlap, catch_up_seconds, jitter_seconds, hours, zone } = definition;

@@ -2,6 +2,7 @@
 import { type Static, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { got, TroupeError } from '../../errors.ts';
+import { WatchRules } from '../gating/watch.ts';
 import { cronTicks, type Ticks } from './cron.ts';
 import { intervalTicks } from './interval.ts';
 
@@ -31,12 +32,27 @@ export const ScheduleDefinition = Type.Object(
     }),
     jitter_seconds: Type.Integer({ minimum: 0, description: 'delay of a tick, at most; the same for the same tick' }),
     when: Type.Optional(
-      Type.Object(
-        { new_episodes: Type.Integer({ minimum: 1, description: 'judged since the last job started' }) },
-        {
-          additionalProperties: false,
-          description: 'a tick starts its job only then; with an interval the ticks only look, and are not recorded',
-        },
+      Type.Union(
+        [
+          Type.Object(
+            { new_episodes: Type.Integer({ minimum: 1, description: 'judged since the last job started' }) },
+            { additionalProperties: false },
+          ),
+          Type.Object(
+            {
+              fell: Type.Object(
+                {
+                  metric: WatchRules.properties.metric,
+                  by: Type.Number({ minimum: 0, description: 'fall of the mean of live episodes that is accepted' }),
+                  range: WatchRules.properties.range,
+                },
+                { additionalProperties: false, description: 'since the last job started, against those before' },
+              ),
+            },
+            { additionalProperties: false },
+          ),
+        ],
+        { description: 'a tick starts its job only then; with an interval the ticks only look, and are not recorded' },
       ),
     ),
     pause_after: Type.Optional(

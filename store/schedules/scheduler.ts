@@ -6,10 +6,10 @@ import { isTransient } from '../db/faults.ts';
 import { onNews } from '../db/news.ts';
 import type { Db } from '../db/pool.ts';
 import type { JobContext } from '../jobs/jobs.ts';
+import { conditionNow, type Since } from './condition.ts';
 import { type Decision, due, nextTimes } from './due.ts';
 import { lastRuns } from './history.ts';
 import { PAUSE_AFTER, reasonToPause } from './jobs-in-a-row.ts';
-import { newEpisodes } from './new-episodes.ts';
 import {
   carryOut,
   listSchedules,
@@ -87,10 +87,16 @@ async function badJobs(db: Db, { name, definition, state }: Schedule): Promise<s
   return reasonToPause(definition, await lastRuns(db, name, { after: state.resumed ?? '', limit }));
 }
 
+/** What the condition of a schedule looks back to. */
+export async function lastStart(db: Db, name: string, { started = [], since }: ScheduleState): Promise<Since> {
+  const [last] = await lastRuns(db, name, { limit: 1 });
+  return { positions: started, at: last?.due_at ?? since };
+}
+
 /** What is left of the decisions under the condition of the schedule, and what its state remembers of the look. */
 async function underCondition(
   db: Db,
-  { definition: { when, cron }, state }: Schedule,
+  { name, definition: { when, cron }, state }: Schedule,
   decisions: readonly Decision[],
   now: number,
 ): Promise<{ readonly decisions: readonly Decision[] } & Pick<ScheduleState, 'started' | 'checked'>> {
@@ -98,11 +104,10 @@ async function underCondition(
   // The ticks of an interval only look whether the condition holds; those of a cron expression are expected to start a job.
   const recorded = cron === undefined ? decisions.filter((one) => one.action === 'fire') : decisions;
   if (!recorded.some((one) => one.action === 'fire')) return { decisions: recorded };
-  const { count, until } = await newEpisodes(db, state.started ?? []);
-  const checked = { at: new Date(now).toISOString(), new_episodes: count };
-  if (count >= when.new_episodes) return { decisions: recorded, started: until, checked };
+  const { holds, detail, new_episodes, until } = await conditionNow(db, when, await lastStart(db, name, state));
+  const checked = { at: new Date(now).toISOString(), new_episodes, detail };
+  if (holds) return { decisions: recorded, ...(until === null ? {} : { started: until }), checked };
   if (cron === undefined) return { decisions: [], checked };
-  const detail = `${count} new judged episodes, and the condition is ${when.new_episodes}`;
   return {
     decisions: recorded.map((one) =>
       one.action === 'skip'

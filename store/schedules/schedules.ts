@@ -29,8 +29,8 @@ export type ScheduleState = {
   readonly resumed?: string;
   /** Of a schedule with a condition: where the log ended when its last job started. */
   readonly started?: Positions;
-  /** Of a schedule with a condition: how many new episodes it found last. */
-  readonly checked?: { readonly at: string; readonly new_episodes: number };
+  /** Of a schedule with a condition: what it found last; `new_episodes` is null for one on a metric. */
+  readonly checked?: { readonly at: string; readonly new_episodes: number | null; readonly detail?: string };
   /** What was decided at that time and may not yet be in the log and in the queue. */
   readonly pending: { readonly at: string; readonly decisions: readonly Decision[] } | null;
 };

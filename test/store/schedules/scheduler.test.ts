@@ -5,7 +5,7 @@ import { postgresLog } from '../../../ingest/log/postgres.ts';
 import { appendOwn } from '../../../ingest/own-event.ts';
 import { openPool } from '../../../store/db/pool.ts';
 import { type JobContext, runJobs, waitForJob } from '../../../store/jobs/jobs.ts';
-import { projectAll } from '../../../store/projecting/projector.ts';
+import { projectAll, projectBatch } from '../../../store/projecting/projector.ts';
 import type { ScheduleDefinition } from '../../../store/schedules/definition.ts';
 import { scheduleHistory } from '../../../store/schedules/history.ts';
 import { runScheduler, scheduleOnce } from '../../../store/schedules/scheduler.ts';
@@ -246,6 +246,56 @@ describe('The scheduler', () => {
     await look('2026-05-01T12:50:00Z');
     expect(await jobs()).toEqual(['schedule/news/2026-05-01T12:20:00Z', 'schedule/news/2026-05-01T12:50:00Z']);
     expect(await events('schedule.skipped')).toEqual([]);
+  });
+
+  it('starts the job of a condition on a metric once the mean of live episodes fell, and compares with those before that job from then on', async () => {
+    const { cron: _, ...rest } = NIGHTLY;
+    const when = { fell: { metric: 'reward', by: 0.1 } } as const;
+    // Added at 2026-05-01T12:00:00Z.
+    await addSchedule(context, 'fell', { ...rest, every_seconds: 600, when }, BY);
+    const played = async (from: string, rewards: readonly number[], tags: Record<string, string> = {}) => {
+      const at = (i: number) => new Date(Date.parse(from) + i * 1000).toISOString();
+      await context.log.append(
+        rewards.flatMap((value, i) => {
+          const episode_id = `${from}/${tags.rollout ?? 'live'}/${i}`;
+          const drafts = [
+            { name: 'episode.started', data: { episode_id, task_id: `t${i % 8}`, tags } },
+            {
+              name: 'feedback.recorded',
+              data: {
+                feedback_id: `${episode_id}/r`,
+                target: { kind: 'episode', id: episode_id, episode_id },
+                kind: 'reward',
+                name: 'reward',
+                value,
+              },
+            },
+            { name: 'episode.finished', data: { episode_id, outcome: 'unknown' } },
+          ];
+          return drafts.map((one) => ownEvent({ source: '/test', id: randomUUID(), time: at(i), ...one } as Draft));
+        }),
+      );
+      while ((await projectBatch(fresh.db)) > 0);
+    };
+    const half = Array.from({ length: 160 }, (_, i) => ((i >> 3) % 2 === 0 ? 1 : 0));
+    await played('2026-05-01T10:00:00Z', half);
+    await played('2026-05-01T12:01:00Z', half.slice(0, 48));
+    // What a rollout played is not live.
+    await played('2026-05-01T12:01:00Z', Array(100).fill(0), { rollout: 'r' });
+    await look('2026-05-01T12:10:00Z');
+    expect(await jobs()).toEqual([]);
+    const { checked } = (await findSchedule(fresh.db, 'fell')).state;
+    expect(checked?.detail).toMatch(
+      /^mean reward 0.5 of 48 live episodes since 2026-05-01T12:00:00.*, 0.5 of 160 before; /,
+    );
+    await played('2026-05-01T12:11:00Z', Array(150).fill(0));
+    await look('2026-05-01T12:20:00Z');
+    expect(await jobs()).toEqual(['schedule/fell/2026-05-01T12:20:00Z']);
+    await endJobs();
+    // The episodes before that job are the reference now, those of the fall included.
+    await played('2026-05-01T12:21:00Z', half.slice(0, 48));
+    await look('2026-05-01T12:30:00Z');
+    expect(await jobs()).toEqual(['schedule/fell/2026-05-01T12:20:00Z']);
   });
 
   it('records the tick of a cron expression whose condition did not hold', async () => {
