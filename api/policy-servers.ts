@@ -82,18 +82,17 @@ export function registeredPolicyServers(
     fresh: boolean,
   ): Promise<T | undefined> => {
     for (const { policy, address } of await processes(fresh)) {
-      const client = clientAt(address);
+      if (who.kind === 'policy' && policy !== who.name) continue;
+      let client: SamplingClient | undefined;
       try {
+        client = clientAt(address);
         const model =
-          who.kind === 'policy'
-            ? policy === who.name
-              ? policy
-              : null
-            : (lasting.get(client)?.get(who.name) ?? (await modelWith(client, who.name)));
+          who.kind === 'policy' ? policy : (lasting.get(client)?.get(who.name) ?? (await modelWith(client, who.name)));
         if (model !== null) return await ask(client, model);
       } catch (error) {
         if (!(error instanceof TroupeError)) throw error;
-        const gone = error.code === 'not_found' && lasting.get(client)?.delete(who.name) === true;
+        const gone =
+          error.code === 'not_found' && client !== undefined && lasting.get(client)?.delete(who.name) === true;
         if (error.code !== 'unreachable' && !gone) throw error;
       }
     }

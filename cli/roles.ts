@@ -121,6 +121,7 @@ export const ROLES: Readonly<Record<string, Role>> = {
     const reward = rewardHandler(context, {
       scorers,
       scoring: { post, env, keys: process.env, hide: (text) => text },
+      caughtUp: (db) => waitProjected(db, { log: context.log }),
     });
     const settings = {
       checkpoints: context.home.checkpoints,

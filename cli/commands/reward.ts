@@ -43,18 +43,28 @@ export function rewardCommands(program: Command): void {
       const id = `reward-${randomUUID()}`;
       await requestJob(context, { job_id: id, kind: REWARD, spec });
       const done = new AbortController();
-      const signal = AbortSignal.any([done.signal, untilInterrupted()]);
+      const interrupted = untilInterrupted();
       const env = programEnv(process.env, []);
       const scoring = { post: postJson(), env, keys: process.env, hide: (text: string) => text };
-      const handlers = { [REWARD]: rewardHandler(context, { scorers, scoring }) };
-      const working = runJobs(context, { worker: `reward-${process.pid}`, within: id, handlers, signal, pollMs: 50 });
+      const handlers = {
+        [REWARD]: rewardHandler(context, { scorers, scoring, caughtUp: () => catchUp(), signal: interrupted }),
+      };
+      const working = runJobs(context, {
+        worker: `reward-${process.pid}`,
+        within: id,
+        handlers,
+        signal: done.signal,
+        pollMs: 50,
+      });
       const result = (await waitForJob(db, id, { timeoutMs: LONGEST_MS }).finally(() => done.abort())) as Rewarded;
       await working;
+      await catchUp();
       if (flags.json) printJson({ job_id: id, ...result });
       else {
         print(`${result.rewarded} of ${result.episodes} episodes without a reward were rewarded.`);
         for (const [reason, episodes] of Object.entries(result.failed)) print(`${episodes}: ${reason}`);
       }
+      if (interrupted.aborted) return EXIT.interrupted;
       return result.rewarded === result.episodes ? EXIT.done : EXIT.failed;
     },
   );

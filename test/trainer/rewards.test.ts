@@ -9,6 +9,7 @@ import type { Draft } from '../../ingest/events.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
 import { appendOwn } from '../../ingest/own-event.ts';
 import { type JobContext, requestJob, runJobs, waitForJob } from '../../store/jobs/jobs.ts';
+import { waitProjected } from '../../store/projecting/positions.ts';
 import { runProjector } from '../../store/projecting/projector.ts';
 import { rewardHandler } from '../../trainer/rewards/job.ts';
 import { readScorers } from '../../trainer/rewards/source.ts';
@@ -71,7 +72,13 @@ const reward = async (source: object, { id = 'job', lookup }: { id?: string; loo
     keys: { JUDGE_KEY: 'a-secret-key' },
     hide: (words: string) => words,
   };
-  const handlers = { reward: rewardHandler(context, { scorers: readScorers({ grader: source }), scoring }) };
+  const handlers = {
+    reward: rewardHandler(context, {
+      scorers: readScorers({ grader: source }),
+      scoring,
+      caughtUp: (db) => waitProjected(db, { log: context.log }),
+    }),
+  };
   running.push(runJobs(context, { worker: id, within: id, handlers, signal: stop.signal, pollMs: 20 }));
   await requestJob(context, { job_id: id, kind: 'reward', spec: { use: 'grader' } });
   return waitForJob(fresh.db, id, { timeoutMs: 120_000 });

@@ -2,9 +2,9 @@
 import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { appendOwn } from '../../ingest/own-event.ts';
+import type { Db } from '../../store/db/pool.ts';
 import { query, rowsOf, sql } from '../../store/db/query.ts';
 import { checkedSpec, type Handler, type JobContext } from '../../store/jobs/jobs.ts';
-import { waitProjected } from '../../store/projecting/positions.ts';
 import { storedTask } from '../../store/rollouts/stored-tasks.ts';
 import { lowerFilter, parseFilter } from '../../store/select.ts';
 import { type Scoring, scoreOf } from './score.ts';
@@ -43,16 +43,26 @@ const RETRIES = 1;
 /** Episodes asked about at a time. */
 const CONCURRENCY = 4;
 
+export type RewardSettings = {
+  readonly scorers: Scorers;
+  readonly scoring: Omit<Scoring, 'db' | 'signal'>;
+  /** Resolves once the tables hold what was recorded before the call. */
+  readonly caughtUp: (db: Db) => Promise<unknown>;
+  /** Once aborted no further episode is rewarded, and the job ends with those that are. */
+  readonly signal?: AbortSignal;
+};
+
 /** @returns handler of kind `reward`, whose result is `Rewarded` */
 export function rewardHandler(
   context: JobContext,
-  { scorers, scoring }: { readonly scorers: Scorers; readonly scoring: Omit<Scoring, 'db' | 'signal'> },
+  { scorers, scoring, caughtUp, signal: stopped }: RewardSettings,
 ): Handler {
-  const { db, log } = context;
-  return async (job, report, signal): Promise<Rewarded> => {
+  const { db } = context;
+  return async (job, report, fenced): Promise<Rewarded> => {
     const { use, where, limit } = rewardSpec(job.spec);
+    const signal = stopped ? AbortSignal.any([fenced, stopped]) : fenced;
     const scorer = findScorer(scorers, use);
-    await waitProjected(db, { log });
+    await caughtUp(db);
     const episodes = await rowsOf(
       db,
       query
@@ -79,7 +89,7 @@ export function rewardHandler(
       }
     };
     await Promise.all(Array.from({ length: Math.min(CONCURRENCY, episodes.length) }, lane));
-    await waitProjected(db, { log });
+    await caughtUp(db);
     return { episodes: episodes.length, rewarded, failed };
   };
 }

@@ -255,7 +255,8 @@ describe('The scheduler', () => {
     await addSchedule(context, 'fell', { ...rest, every_seconds: 600, when }, BY);
     const played = async (from: string, rewards: readonly number[], tags: Record<string, string> = {}) => {
       const at = (i: number) => new Date(Date.parse(from) + i * 1000).toISOString();
-      await context.log.append(
+      await appendOwn(
+        context.log,
         rewards.flatMap((value, i) => {
           const episode_id = `${from}/${tags.rollout ?? 'live'}/${i}`;
           const drafts = [
@@ -272,7 +273,7 @@ describe('The scheduler', () => {
             },
             { name: 'episode.finished', data: { episode_id, outcome: 'unknown' } },
           ];
-          return drafts.map((one) => ownEvent({ source: '/test', id: randomUUID(), time: at(i), ...one } as Draft));
+          return drafts.map((one) => ({ source: '/test', id: randomUUID(), time: at(i), ...one }) as Draft);
         }),
       );
       while ((await projectBatch(fresh.db)) > 0);
