@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { got, TroupeError } from '../errors.ts';
 import { type ChatMessage, fromMessage } from '../ingest/formats/chat-message.ts';
 import { isRecord } from '../ingest/json.ts';
+import { IDENTITY, identityOf } from '../ingest/log/postgres.ts';
 import { mapStrings, unescapeText } from '../ingest/text.ts';
 import type { Db } from '../store/db/pool.ts';
 import { query, rowsOf, sql } from '../store/db/query.ts';
@@ -52,9 +53,11 @@ async function lookUp(db: Pick<Db, 'query'>, callId: string, episode: string | n
     query
       .selectFrom('troupe.events')
       .select(['id', sql<Fields>`data`.as('data')])
-      .where('key', 'in', keys)
-      .where('source', '=', SOURCE)
-      .where('id', 'in', ids),
+      .where(
+        sql.raw<string>(IDENTITY),
+        'in',
+        keys.flatMap((key) => ids.map((id) => identityOf({ key, source: SOURCE, id }))),
+      ),
   );
   const [requested, completed] = ids.map((id) => rows.find((row) => row.id === id)?.data);
   if (requested === undefined || completed === undefined) return null;

@@ -20,6 +20,7 @@ export type ColumnType =
   | 'boolean'
   | 'timestamptz'
   | 'uuid'
+  | 'bytea'
   | 'text[]'
   | 'integer[]'
   | 'smallint[]'
@@ -278,6 +279,15 @@ const uuid: Writer = (out, value) => {
   for (let at = 0; at < 32; at += 8) out.int32(Number.parseInt(hex.slice(at, at + 8), 16) | 0);
 };
 
+/** As PostgreSQL writes it: `\\x` and hexadecimal digits. */
+const bytea: Writer = (out, value) => {
+  const hex = String(value).slice(2);
+  const bytes = Buffer.from(hex, 'hex');
+  if (2 * bytes.length !== hex.length) throw refused(value);
+  out.int32(bytes.length);
+  out.raw(bytes);
+};
+
 const integer = whole(4, 2 ** 31 - 1);
 const smallint = whole(2, 2 ** 15 - 1);
 
@@ -294,6 +304,7 @@ const WRITERS: Readonly<Record<ColumnType, Writer>> = {
   boolean,
   timestamptz,
   uuid,
+  bytea,
   'text[]': list(25, text),
   'integer[]': list(23, integer),
   'smallint[]': list(21, smallint),

@@ -93,22 +93,22 @@ export async function lookUp(tx: SqlClient, events: readonly Event[]): Promise<r
   const gone = await goneAmong(tx, keys);
   // Under the lock nobody else writes these keys, so what is known now is all there is to know. Most keys of a batch are new. One event
   // at a time, since statistics of a table that was empty a moment ago talk a join into reading all of it.
-  const known = await tx.query<{ key: string; source: string; id: string; digest: string }>(
+  const known = await tx.query<{ identity: string; digest: string }>(
     `with begun as materialized (
-       select b.key from unnest($4::text[]) as b (key) cross join lateral (select from troupe.stored_events e where e.key = b.key limit 1) e
+       select b.key from unnest($3::text[]) as b (key) cross join lateral (select from troupe.stored_events e where e.key = b.key limit 1) e
      )
-     select e.key, e.source, e.id, e.digest
-     from begun join unnest($1::text[], $2::text[], $3::text[]) as k (key, source, id) using (key)
-     cross join lateral (select * from troupe.stored_events e where e.key = k.key and e.source = k.source and e.id = k.id offset 0) e`,
-    [events.map((e) => e.key), events.map((e) => e.source), events.map((e) => e.id), keys],
+     select k.identity, encode(e.digest, 'hex') as digest
+     from begun join unnest($1::text[], $2::text[]) as k (key, identity) using (key)
+     cross join lateral (select * from troupe.stored_events e where ${IDENTITY} = k.identity offset 0) e`,
+    [events.map((e) => e.key), events.map(identityOf), keys],
     { name: 'log_known' },
   );
-  const digests = new Map(known.rows.map((row) => [identity(row), row.digest]));
+  const digests = new Map(known.rows.map((row) => [row.identity, row.digest]));
 
   return events.map((event): Appended => {
     const went = gone.get(event.key);
     if (went !== undefined && !(went === 'erased' && isErasure(event))) return went;
-    const name = identity(event);
+    const name = identityOf(event);
     const before = digests.get(name);
     if (before !== undefined) return before === event.digest ? 'duplicate' : 'conflict';
     digests.set(name, event.digest);
@@ -174,7 +174,7 @@ export async function keepBodies(tx: SqlClient, bodies: readonly Body[]): Promis
 
 /** The data is canonical JSON already, and goes as the text that it is. */
 const rowOf = ({ event: { key, source, id, name, time, digest }, split, log, partition, position }: SplitPlaced) => [
-  { key, source, id, name, time, digest, log, partition, position, data: split.json },
+  { key, source, id, name, time, digest: `\\x${digest}`, log, partition, position, data: split.json },
 ];
 
 /** `data` is JSON whose text is made already: to COPY the two are the same. */
@@ -184,7 +184,7 @@ const COLUMNS: readonly CopyColumn[] = Object.entries({
   id: 'text',
   name: 'text',
   time: 'timestamptz',
-  digest: 'text',
+  digest: 'bytea',
   log: 'smallint',
   partition: 'smallint',
   position: 'bigint',
@@ -213,9 +213,12 @@ async function goneAmong(
 const isErasure = (event: Event): boolean =>
   event.name === 'record.amended' && (event.data as { readonly op?: unknown }).op === 'erase';
 
-const identity = (e: { readonly key: string; readonly source: string; readonly id: string }): string =>
-  // U+0000 occurs in no id.
-  `${e.key}\u0000${e.source}\u0000${e.id}`;
+/** What an event is found by, as SQL; the constraint `stored_events_identity` has the same expression, which is its only index by id. */
+export const IDENTITY = `(key || E'\\uFFFE|' || source || E'\\uFFFE|' || id)`;
+
+/** The same of an event at hand. U+FFFE escapes what PostgreSQL cannot hold and is followed by four hex digits there. */
+export const identityOf = (e: { readonly key: string; readonly source: string; readonly id: string }): string =>
+  `${e.key}\uFFFE|${e.source}\uFFFE|${e.id}`;
 
 /** Stores what every ingestion endpoint received and refused, in the same database. A letter refused again is counted, not kept twice. */
 export function postgresBook(db: SqlDatabase): DoorBook {

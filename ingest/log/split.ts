@@ -1,7 +1,8 @@
 /**
  * Events as the archive holds them. What events of one key repeat lies once beside them, as bodies: the messages that a call read form
  * a chain, so that the context of the next call adds only what is new, and the call names the last of them; a long text is a body that
- * the event names. The functions of `migrations/0023_bodies.sql` join the same marks, so a change here needs a migration.
+ * the event names. The functions of `migrations/0023_bodies.sql` and `0033_small_log.sql` join the same marks, so a change here needs a
+ * migration.
  */
 import type { Event, EventName } from '../events.ts';
 import { canonicalJson, isRecord, sha256 } from '../json.ts';
@@ -17,7 +18,7 @@ export type Body = {
 
 /** What the archive holds of an event. */
 export type Split = {
-  /** Canonical JSON of the data, with contexts and long texts by name. */
+  /** Canonical JSON of the data, with contexts and long texts by name, and a mark for the id that its key names. */
   readonly json: string;
   /** The data with its context by name and every text in its place. */
   readonly data: unknown;
@@ -28,6 +29,7 @@ export type Split = {
 /** U+FFFE escapes what PostgreSQL cannot hold and is followed by four hex digits there: no text of an event begins like these. */
 const CONTEXT = '\uFFFE@';
 const TEXT = '\uFFFE#';
+const OWN_ID = '"\uFFFE."';
 
 /** Characters (code points) of the longest text that stays in its event: a body costs about 200 bytes beside its text, and no id is longer. */
 const LONGEST = 512;
@@ -58,7 +60,7 @@ export function contextOf(key: string, messages: readonly unknown[]): Context {
 /** What the archive holds of an event of this name and key. `json` is the canonical JSON of its data. */
 export function splitData(name: EventName, key: string, data: unknown, json: string): Split {
   const input = name === 'generation.requested' && isRecord(data) ? data.input : null;
-  if (json.length <= LONGEST && !Array.isArray(input)) return { json, data, bodies: [] };
+  if (json.length <= LONGEST && !Array.isArray(input)) return { json: withoutId(key, json), data, bodies: [] };
   const context = Array.isArray(input) && input.length > 0 ? contextOf(key, input) : null;
   const short = context === null ? data : { ...(data as object), input: CONTEXT + context.hash };
   const bodies = [...(context?.bodies ?? [])];
@@ -67,7 +69,16 @@ export function splitData(name: EventName, key: string, data: unknown, json: str
   const named = withMembers(short, (member, value) =>
     withoutTexts(value, name === 'span.recorded' || member === 'unmapped' ? pieces : text),
   );
-  return { json: named === data ? json : canonicalJson(named), data: short, bodies };
+  return { json: withoutId(key, named === data ? json : canonicalJson(named)), data: short, bodies };
+}
+
+/** An id that JSON writes as it is and that is longer than its mark. Every event names the episode, task or job of its key. */
+const MARKABLE = /^[ !#-[\]-~]{7,}$/;
+
+/** The text is put back as a text, so it may stand for anything; it is valid JSON as well, since a mark is a string too. */
+function withoutId(key: string, json: string): string {
+  const id = key.slice(2);
+  return MARKABLE.test(id) ? json.replaceAll(`"${id}"`, OWN_ID) : json;
 }
 
 export const splitEvent = ({ name, key, data, json }: Event): Split => splitData(name, key, data, json);

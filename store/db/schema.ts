@@ -168,17 +168,17 @@ export interface LogTables {
     log: number;
   };
   stored_events: {
+    position: Int8;
+    recorded_at: Filled<Time>;
+    time: Time | null;
+    partition: number;
+    log: number;
     key: string;
     source: string;
     id: string;
     name: string;
-    time: Time | null;
+    digest: Bytes;
     data: Json;
-    digest: string;
-    partition: number;
-    position: Int8;
-    recorded_at: Filled<Time>;
-    log: number;
   };
   unneeded_bodies: {
     sha256: string;

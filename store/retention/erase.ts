@@ -10,12 +10,12 @@ import type { Draft, EventName } from '../../ingest/events.ts';
 import { erasedItem, type SpanItem } from '../../ingest/formats/live-traces.ts';
 import { canonicalJson, sha256 } from '../../ingest/json.ts';
 import type { EventLog } from '../../ingest/log/log.ts';
-import { keepBodies } from '../../ingest/log/postgres.ts';
+import { IDENTITY, identityOf, keepBodies } from '../../ingest/log/postgres.ts';
 import { splitData } from '../../ingest/log/split.ts';
 import { appendOwn } from '../../ingest/own-event.ts';
 import type { Patiently } from '../db/patience.ts';
 import type { Db, Session } from '../db/pool.ts';
-import { anyOf, countOf, firstOf, query, rowsOf, sql, typed } from '../db/query.ts';
+import { anyOf, countOf, firstOf, query, rowsOf, type SqlBool, sql, typed } from '../db/query.ts';
 import { judgingsAbout } from '../judging/judgings-about.ts';
 import { waitForJudges } from '../judging/lock.ts';
 import { groupBy } from '../methods/statistics.ts';
@@ -162,7 +162,7 @@ async function scrub(tx: Session, keys: readonly string[], digest: (hash: string
     const { key, source, id, name } = event;
     const valid = requireValid(event, erased);
     const split = splitData(name, key, valid, canonicalJson(valid));
-    return { key, source, id, digest: `${ERASED_DIGEST}${digest(event.digest)}`, split };
+    return { identity: identityOf({ key, source, id }), digest: `${ERASED_DIGEST}${digest(event.digest)}`, split };
   });
   // These hold messages; of calls derived from spans also their input.
   await countOf(tx, query.deleteFrom('troupe.bodies').where('key', '=', anyOf(keys)));
@@ -177,13 +177,11 @@ async function scrub(tx: Session, keys: readonly string[], digest: (hash: string
       .updateTable('troupe.stored_events as e')
       .from(
         sql<(typeof rows)[number]>`json_to_recordset(${JSON.stringify(rows)}::json)`.as<'r'>(
-          sql`r (key text, source text, id text, digest text, data text)`,
+          sql`r (identity text, digest text, data text)`,
         ),
       )
-      .set({ data: sql<string>`r.data::json`, digest: sql<string>`r.digest` })
-      .whereRef('e.key', '=', 'r.key')
-      .whereRef('e.source', '=', 'r.source')
-      .whereRef('e.id', '=', 'r.id'),
+      .set({ data: sql<string>`r.data::json`, digest: sql<Buffer>`convert_to(r.digest, 'UTF8')` })
+      .where(sql<SqlBool>`${sql.raw(IDENTITY)} = r.identity`),
   );
   return { events, bodies };
 }

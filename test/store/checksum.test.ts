@@ -18,6 +18,7 @@ function changed({ column, type }: Cell): string {
   if (type === 'uuid') return 'gen_random_uuid()';
   if (type === 'boolean') return `not coalesce(${c}, false)`;
   if (type.endsWith('[]')) return `array_append(coalesce(${c}, '{}'), null)`;
+  if (type === 'bytea') return `set_byte(${c}, 0, 255 - get_byte(${c}, 0))`;
   if (type.startsWith('timestamp')) return `coalesce(${c}, '2000-01-01') + interval '1 microsecond'`;
   return `coalesce(${c} + 1000, 0)`;
 }

@@ -10,11 +10,13 @@ import { projectAll } from '../../../store/projecting/projector.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
 import '../../support/replay.ts';
 
+const EPISODE = 'episode-1';
+
 const asked = (call: number, input: readonly unknown[], more: object = {}): Event =>
   decoded('generation.requested', `asked-${call}`, { call_id: `c${call}`, input, ...more });
 
 function decoded(name: string, id: string, data: object): Event {
-  const draft = { name, source: '/test', id, time: '2026-09-10T10:00:00Z', data: { episode_id: 'e1', ...data } };
+  const draft = { name, source: '/test', id, time: '2026-09-10T10:00:00Z', data: { episode_id: EPISODE, ...data } };
   const { event, refusal } = decodeDraft(draft as unknown as Draft);
   if (refusal) throw new Error(JSON.stringify(refusal));
   return event;
@@ -63,6 +65,20 @@ describe('An event that is split', () => {
   });
 });
 
+describe('The id that the key of an event names', () => {
+  it('is a mark in its data, wherever it stands', () => {
+    const { json } = splitEvent(decoded('message.sent', 'm', { message_id: EPISODE, content: 'x' }));
+    expect(JSON.parse(json)).toEqual({ content: 'x', episode_id: '\uFFFE.', message_id: '\uFFFE.' });
+  });
+
+  it('stays where it is where it is as short as a mark, or JSON writes it in other letters', () => {
+    for (const episode_id of ['e1', 'a "quoted" name', 'numéro 17']) {
+      const { json } = splitEvent(decoded('message.sent', 'm', { episode_id, message_id: 'm', content: 'x' }));
+      expect(JSON.parse(json).episode_id).toBe(episode_id);
+    }
+  });
+});
+
 describe('The archive', () => {
   let fresh: TestDatabase;
   beforeAll(async () => {
@@ -72,11 +88,27 @@ describe('The archive', () => {
 
   const text = fc.oneof(
     fc.string({ unit: 'binary', maxLength: 40 }),
-    fc.constantFrom('\uFFFE@', '\uFFFE#0', '"\uFFFE#', '\\', '\u0000', '\u{1F600}'.repeat(600), 'x'.repeat(9000)),
+    fc.constantFrom(
+      EPISODE,
+      `"${EPISODE}"`,
+      `\\"${EPISODE}`,
+      '"\uFFFE."',
+      '\uFFFE@',
+      '\uFFFE#0',
+      '"\uFFFE#',
+      '\\',
+      '\u0000',
+      '\u{1F600}'.repeat(600),
+      'x'.repeat(9000),
+    ),
     fc.nat({ max: 6000 }).map((n) => `long "${'é\n'.repeat(n)}`),
   );
   const message = fc.record(
-    { role: fc.constantFrom('user', 'tool'), content: text, extra: fc.dictionary(fc.string({ maxLength: 5 }), text) },
+    {
+      role: fc.constantFrom('user', 'tool'),
+      content: text,
+      extra: fc.dictionary(fc.oneof(fc.string({ maxLength: 5 }), fc.constant(EPISODE)), text),
+    },
     { requiredKeys: ['role', 'content'] },
   );
 
@@ -126,6 +158,22 @@ describe('The archive', () => {
     expect(more / fewer).toBeLessThan(2.3);
     // 100 turns of 500 characters, each with an event of its own of about 150.
     expect(more).toBeLessThan(100 * 1000);
+  });
+
+  it('refuses an event that it has, and takes those whose key, source and id only look alike', async () => {
+    const put = (key: string, source: string, id: string) =>
+      fresh.db.query(
+        `insert into troupe.stored_events (log, partition, position, key, source, id, name, digest, data)
+         select 0, 99, (select count(*) from troupe.stored_events where partition = 99), $1, $2, $3, 'message.sent', '', '{}'`,
+        [key, source, id],
+      );
+    await put('k|', 's', 'i');
+    await put('k', '|s', 'i');
+    await put('k', 's|', 'i');
+    await put('ks', '', 'i');
+    await put('k', 's', 'i');
+    await expect(put('k', 's', 'i')).rejects.toThrow('stored_events_identity');
+    await fresh.db.query('delete from troupe.stored_events where partition = 99');
   });
 
   it('says which body is not there, and does not show the event without it', async () => {

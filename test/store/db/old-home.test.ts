@@ -82,6 +82,12 @@ const RENAMED: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   'troupe.judged_revisions': { position: 'revision' },
 };
 
+/** Tables whose values are written in another way now. */
+const AS_BEFORE: Readonly<Record<string, string>> = {
+  'troupe.stored_events': `(select log, partition, position, key, source, id, name, time, recorded_at, encode(digest, 'hex') as digest,
+     replace(data::text, E'"\\uFFFE."', to_json(substr(key, 3))::text)::json as data from troupe.stored_events)`,
+};
+
 describe.each([
   { schema: 13, count: 94 },
   { schema: 27, count: 52 },
@@ -166,7 +172,9 @@ describe.each([
       then.set(now, [...(then.get(now) ?? []), Object.fromEntries(named)]);
     }
     for (const [table, rows] of then) {
-      const { rows: now } = await db.query<{ row: unknown }>(`select row_to_json(t) as row from ${table} t`);
+      const { rows: now } = await db.query<{ row: unknown }>(
+        `select row_to_json(t) as row from ${AS_BEFORE[table] ?? table} t`,
+      );
       const known = rows.map((row) => expect.objectContaining(row as object));
       expect([table, now.map(({ row }) => row)]).toEqual([table, expect.arrayContaining(known)]);
       expect([table, now.length]).toEqual([table, rows.length]);
