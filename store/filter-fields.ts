@@ -4,6 +4,7 @@
  * Aliases of the outer query: `e` episodes, `t` tasks, `c` calls, `s` steps, `a` agents, `k` the credits that a recipe names. What a
  * subquery reads has other names, except where `count(steps …)` shadows `c`, `s` and `a`.
  */
+import { shownText } from './projections/long-texts.ts';
 
 export type FieldKind = 'text' | 'integer' | 'number' | 'boolean' | 'time' | 'list' | 'json';
 /** Where a field lives: its value decides over whole episodes (with their task) or over single steps. */
@@ -143,7 +144,7 @@ export const COLLECTIONS: Readonly<Record<string, Collection>> = {
     from: 'facts.messages x',
     of: { episode: 'x.episode_id = e.episode_id', step: 'x.episode_id = c.episode_id and x.call_id = c.call_id' },
     fields: inner(
-      fields('episode', 'text', same('x', 'sender', 'role', 'text', 'channel')),
+      fields('episode', 'text', { ...same('x', 'sender', 'role', 'channel'), text: `(${shownText('x', 'text')})` }),
       fields('episode', 'integer', same('x', 'turn')),
     ),
   },

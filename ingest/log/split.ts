@@ -1,8 +1,8 @@
 /**
  * Events as the archive holds them. What events of one key repeat lies once beside them, as bodies: the messages that a call read form
  * a chain, so that the context of the next call adds only what is new, and the call names the last of them; a long text is a body that
- * the event names. The functions of `migrations/0023_bodies.sql` and `0033_small_log.sql` join the same marks, so a change here needs a
- * migration.
+ * the event names. The functions of `migrations/0023_bodies.sql`, `0033_small_log.sql` and `0034_named_texts.sql` join the same marks, so a
+ * change here needs a migration.
  */
 import type { Event, EventName } from '../events.ts';
 import { canonicalJson, isRecord, sha256 } from '../json.ts';
@@ -55,6 +55,12 @@ export function contextOf(key: string, messages: readonly unknown[]): Context {
     hash = link(bodies, { key, previous: hash === EMPTY_CONTEXT ? null : hash, body }, CONTEXT);
   }
   return { hash, bodies };
+}
+
+/** The value with each long text by name, and the bodies that these names stand for. */
+export function namedTexts(key: string, value: unknown): { readonly value: unknown; readonly bodies: readonly Body[] } {
+  const bodies: Body[] = [];
+  return { value: withoutTexts(value, (text) => keptText(key, text, bodies)), bodies };
 }
 
 /** What the archive holds of an event of this name and key. `json` is the canonical JSON of its data. */

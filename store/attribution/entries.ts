@@ -7,6 +7,7 @@ import type { Session } from '../db/pool.ts';
 import { anyOf, facts, prepare, type RawBuilder, rowsOfPrepared, sql } from '../db/query.ts';
 import type { TranscriptEntry } from '../methods/failure-signs.ts';
 import { groupBy } from '../methods/statistics.ts';
+import { shownJson, shownText } from '../projections/long-texts.ts';
 
 export type Entry = TranscriptEntry & {
   readonly episode_id: string;
@@ -104,7 +105,7 @@ const messages = (asked: Asked) =>
       'm.episode_id',
       sql<Entry['kind']>`case when a.agent_id is null then 'user' else 'agent' end`.as('kind'),
       'a.agent_id as agent',
-      sql<string>`coalesce(m.text, '')`.as('text'),
+      sql<string>`coalesce(${sql.raw(shownText('m', 'text'))}, '')`.as('text'),
       sql<boolean | null>`null::boolean`.as('failed'),
       sql<string | null>`null::text`.as('step_id'),
       'm.seq',
@@ -125,14 +126,16 @@ const messages = (asked: Asked) =>
       ),
     );
 
+const OUTPUT = sql.raw(shownJson('t', 'output'));
+
 const tools = (asked: Asked) =>
   facts
-    .selectFrom('tool_calls')
+    .selectFrom('tool_calls as t')
     .select([
       'episode_id',
       sql<Entry['kind']>`'environment'`.as('kind'),
       'name as agent',
-      sql<string>`case when json_typeof(output) = 'string' then output #>> '{}' else coalesce(output::text, error::text, '') end`.as(
+      sql<string>`case when json_typeof(output) = 'string' then (${OUTPUT}) #>> '{}' else coalesce((${OUTPUT})::text, error::text, '') end`.as(
         'text',
       ),
       sql<boolean | null>`case when status is null then null else status <> 'ok' end`.as('failed'),

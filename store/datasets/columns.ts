@@ -2,6 +2,7 @@
  * The columns of a dataset for each unit, and the SQL that gives them. Null stays null: an unknown reward is not 0, an unknown mask
  * is no mask. Text is as the tables hold it (text that PostgreSQL cannot hold keeps the documented escape).
  */
+import { shownText } from '../projections/long-texts.ts';
 import { fieldSql } from '../select.ts';
 
 export type Unit = 'step' | 'episode' | 'group' | 'pair' | 'triplet';
@@ -38,6 +39,9 @@ const MESSAGE = `'{"role":' || (m.message -> 'role')::text || ',"content":' || c
 /** The key of an episode's events, of the rows of a table. */
 const keyOf = (alias: string) => `'e/' || ${alias}.episode_id`;
 
+/** The system prompt of the agent of a call (alias `a`). */
+const SYSTEM = shownText('a', 'system_instructions');
+
 /** The input messages of a call (alias `c`) as JSON text; null where the call names none. */
 export const PROMPT = `(select '[' || coalesce(string_agg(${MESSAGE}, ',' order by m.place), '') || ']'
       from troupe.messages_of(${keyOf('c')}, c.context) m having c.context is not null)`;
@@ -63,7 +67,7 @@ const STEP: readonly Column[] = [
   { name: 'text', kind: 'text', sql: 's.text' },
   { name: 'content', kind: 'text', sql: 's.content::text' },
   { name: 'prompt', kind: 'text', sql: 'c.prompt' },
-  { name: 'system', kind: 'text', sql: 'a.system_instructions' },
+  { name: 'system', kind: 'text', sql: SYSTEM },
   { name: 'tools', kind: 'text', sql: TOOLS },
   { name: 'ground_truth', kind: 'text', sql: 't.ground_truth::text' },
   { name: 'reward', kind: 'float8', sql: 'reward' },
@@ -78,7 +82,7 @@ const INPUT = `(select coalesce(array_agg(m.hash order by m.place), '{}') from t
 const STEP_JSON = `'{"step_id":' || to_json(${fieldSql('step_id')})::text || ',"call_id":' || to_json(s.call_id)::text ||
       ',"candidate":' || s.candidate || ',"agent":' || ${j(fieldSql('agent'))} || ',"role":' || ${j(fieldSql('role'))} ||
       ',"turn":' || ${j(fieldSql('turn'))} || ',"chosen":' || ${j('s.chosen')} || ',"checkpoint_id":' || ${j('c.checkpoint_id')} ||
-      ',"input":' || ${j(INPUT)} || ',"system":' || ${j('a.system_instructions')} || ',"tools":' || coalesce(${TOOLS}, 'null') || ',"text":' || ${j('s.text')} || ',"content":' || coalesce(s.content::text, 'null') ||
+      ',"input":' || ${j(INPUT)} || ',"system":' || ${j(SYSTEM)} || ',"tools":' || coalesce(${TOOLS}, 'null') || ',"text":' || ${j('s.text')} || ',"content":' || coalesce(s.content::text, 'null') ||
       ',"prompt_token_ids":' || ${j('c.prompt_token_ids')} || ',"token_ids":' || ${j('s.token_ids')} ||
       ',"logprobs":' || ${j('s.logprobs')} || ',"loss_mask":' || ${j('s.loss_mask')} ||
       ',"reward":' || coalesce(to_json(@reward)::text, 'null') || ',"advantage":' || coalesce(to_json(@advantage)::text, 'null') ||
@@ -126,7 +130,7 @@ const PAIR: readonly Column[] = [
   { name: 'rejected_step_id', kind: 'text', sql: "w.call_id || '/' || w.candidate" },
   { name: 'prompt', kind: 'text', sql: PROMPT },
   { name: 'prompt_token_ids', kind: 'int4[]', sql: 'c.prompt_token_ids' },
-  { name: 'system', kind: 'text', sql: 'a.system_instructions' },
+  { name: 'system', kind: 'text', sql: SYSTEM },
   { name: 'tools', kind: 'text', sql: TOOLS },
   { name: 'chosen', kind: 'text', sql: ANSWER('bs') },
   { name: 'rejected', kind: 'text', sql: ANSWER('ws') },
@@ -149,7 +153,7 @@ const TEAM = `coalesce(
       (select json_strip_nulls(json_build_object('name', m.name, 'version', m.team_version, 'agents', m.agents, 'edges', m.edges))::text
         from facts.teams m where m.team_id = e.team_id and (m.agents is not null or m.edges is not null)),
       (select json_strip_nulls(json_build_object('agents', json_agg(json_build_object('agent_id', g.agent_id, 'name', g.name, 'role', g.role,
-          'parent_agent_id', g.parent_agent_id, 'model', g.model, 'policy', g.policy, 'prompt', g.system_instructions, 'tools', g.tools) order by g.agent_id)))::text
+          'parent_agent_id', g.parent_agent_id, 'model', g.model, 'policy', g.policy, 'prompt', ${shownText('g', 'system_instructions')}, 'tools', g.tools) order by g.agent_id)))::text
         from facts.agents g where g.episode_id = e.episode_id having count(*) > 0))`;
 
 const TRIPLET: readonly Column[] = [

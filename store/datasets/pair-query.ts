@@ -3,6 +3,7 @@
  * their key and worth alone, and only then are prompts and texts read.
  */
 import { literalSql, type RawBuilder, type SqlBool, sql } from '../db/query.ts';
+import { shownText } from '../projections/long-texts.ts';
 import { fieldSql } from '../select.ts';
 import type { Column } from './columns.ts';
 import {
@@ -40,7 +41,7 @@ export function pairRowsQuery(recipe: Recipe, used: MethodsUsed, chosen: Chosen,
   const { reward, advantage } = judgedValues(used);
   const order = [...EPISODES[recipe.order], ...IN_EPISODE];
   const inSplit = recipe.split === null ? sql<SqlBool>`true` : splitCondition(recipe.split, split);
-  const instructions = `coalesce(a.system_instructions, '')`;
+  const instructions = `coalesce(${shownText('a', 'system_instructions')}, '')`;
   const key = `md5(${KEYS[from]} || E'\\x01' || ${fieldSql('role')} || E'\\x01' || ${instructions} || E'\\x01' || ${ASKED})`;
   const answers = joins(recipe, used, chosen, 'values')
     .where(andAll(stagesOf(recipe, used).map(({ sql: met }) => met)))

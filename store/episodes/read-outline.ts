@@ -2,6 +2,7 @@
 import { EMPTY_CONTEXT } from '../../ingest/log/split.ts';
 import type { Session } from '../db/pool.ts';
 import { type Compilable, query, rowsOf, sql } from '../db/query.ts';
+import { shownText } from '../projections/long-texts.ts';
 import { type Link, type Outlined, outline, type Thing } from './outline.ts';
 
 /** Things of one kind that are read of one episode; if there are more, the result is marked. */
@@ -37,6 +38,9 @@ type Things = { limit(most: number): Compilable<unknown> };
 const TOKEN_BYTES = sql.lit(32);
 const PROMPT_TOKEN_BYTES = sql.lit(6);
 
+/** The text of a message that was sent. */
+const SENT = sql.raw(shownText('s', 'text'));
+
 const thingsOf = (id: string, tokens: boolean): Readonly<Record<string, Things>> => ({
   calls: query
     .selectFrom('facts.calls as c')
@@ -59,10 +63,10 @@ const thingsOf = (id: string, tokens: boolean): Readonly<Record<string, Things>>
     .selectFrom('facts.messages as s')
     .select(['s.message_id as id', sql<'message'>`'message'`.as('kind'), 's.seq', 's.sent_at as at'])
     .select([
-      sql<number>`(500 + coalesce(octet_length(s.text), 0) + coalesce(octet_length(s.content::text), 0))::float8`.as(
+      sql<number>`(500 + coalesce(octet_length(${SENT}), 0) + coalesce(octet_length(s.content::text), 0))::float8`.as(
         'bytes',
       ),
-      sql<readonly string[]>`case when s.text <> '' then array[md5(s.text)] else '{}' end`.as('texts'),
+      sql<readonly string[]>`case when s.text <> '' then array[md5(${SENT})] else '{}' end`.as('texts'),
       sql<null>`null`.as('context'),
     ])
     .where('s.episode_id', '=', id),

@@ -2,6 +2,7 @@
 import type { Session } from '../db/pool.ts';
 import { anyOf, facts, prepare, rowsOf, rowsOfPrepared, sql } from '../db/query.ts';
 import { groupBy } from '../methods/statistics.ts';
+import { shownJson } from '../projections/long-texts.ts';
 
 export type FeedbackFact = {
   readonly episode_id: string;
@@ -101,9 +102,9 @@ export const feedbackFacts = async (tx: Session, episodes: readonly string[]): P
 
 const TOOLS = prepare<{ episodes: readonly string[] }>('judge_tools')((value) =>
   facts
-    .selectFrom('tool_calls')
-    .select(['episode_id', 'tool_call_id', 'call_id', 'agent_id as agent', 'name', 'arguments', 'status', 'output'])
-    .select(['error', 'turn'])
+    .selectFrom('tool_calls as t')
+    .select(['episode_id', 'tool_call_id', 'call_id', 'agent_id as agent', 'name', 'arguments', 'status'])
+    .select(['error', 'turn', sql<unknown>`${sql.raw(shownJson('t', 'output'))}`.as('output')])
     .where('episode_id', '=', anyOf(value('episodes')))
     .orderBy('episode_id')
     .orderBy(sql`coalesce(seq, returned_seq)`)

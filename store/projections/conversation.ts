@@ -1,5 +1,6 @@
 /** What happened between model calls: messages, tool calls and their results, decisions, hand-overs, observations. */
 import { agentStub } from './calls.ts';
+import { named } from './long-texts.ts';
 import { json, type Projection, partsOf, type Target, textOf, unmapped } from './projection.ts';
 
 export const MESSAGES: Target = {
@@ -99,31 +100,35 @@ export const OBSERVATIONS: Target = {
   version: 'version',
 };
 
-export const messageSent: Projection<'message.sent'> = ({ data, time, version }) => [
-  [
-    MESSAGES,
+export const messageSent: Projection<'message.sent'> = ({ data, key, time, version }) => {
+  const text = named(key, textOf(data.content));
+  return [
     [
-      {
-        episode_id: data.episode_id,
-        message_id: data.message_id,
-        sender: data.from ?? null,
-        receivers: json(data.to),
-        role: data.role ?? null,
-        text: textOf(data.content),
-        content: partsOf(data.content),
-        channel: data.channel ?? null,
-        in_reply_to: data.in_reply_to ?? null,
-        call_id: data.call_id ?? null,
-        turn: data.turn ?? null,
-        seq: data.seq ?? null,
-        sent_at: time,
-        flags: json(data.flags),
-        unmapped: unmapped(data.unmapped),
-        version,
-      },
+      MESSAGES,
+      [
+        {
+          episode_id: data.episode_id,
+          message_id: data.message_id,
+          sender: data.from ?? null,
+          receivers: json(data.to),
+          role: data.role ?? null,
+          text: text.value,
+          content: partsOf(data.content),
+          channel: data.channel ?? null,
+          in_reply_to: data.in_reply_to ?? null,
+          call_id: data.call_id ?? null,
+          turn: data.turn ?? null,
+          seq: data.seq ?? null,
+          sent_at: time,
+          flags: json(data.flags),
+          unmapped: unmapped(data.unmapped),
+          version,
+        },
+      ],
     ],
-  ],
-];
+    ...text.bodies,
+  ];
+};
 
 export const toolCalled: Projection<'tool.called'> = ({ data, time, version }) => [
   [
@@ -151,28 +156,32 @@ export const toolCalled: Projection<'tool.called'> = ({ data, time, version }) =
   ...agentStub(data.episode_id, data.agent_id),
 ];
 
-export const toolReturned: Projection<'tool.returned'> = ({ data, time, version }) => [
-  [
-    TOOLS_RETURNED,
+export const toolReturned: Projection<'tool.returned'> = ({ data, key, time, version }) => {
+  const output = named(key, json(data.output));
+  return [
     [
-      {
-        episode_id: data.episode_id,
-        tool_call_id: data.tool_call_id,
-        status: data.status,
-        output: json(data.output),
-        error: json(data.error),
-        duration_ms: data.duration_ms ?? null,
-        from_cache: data.from_cache ?? null,
-        truncated: data.truncated ?? null,
-        returned_flags: json(data.flags),
-        returned_seq: data.seq ?? null,
-        returned_unmapped: unmapped(data.unmapped),
-        returned_at: time,
-        returned_version: version,
-      },
+      TOOLS_RETURNED,
+      [
+        {
+          episode_id: data.episode_id,
+          tool_call_id: data.tool_call_id,
+          status: data.status,
+          output: output.value,
+          error: json(data.error),
+          duration_ms: data.duration_ms ?? null,
+          from_cache: data.from_cache ?? null,
+          truncated: data.truncated ?? null,
+          returned_flags: json(data.flags),
+          returned_seq: data.seq ?? null,
+          returned_unmapped: unmapped(data.unmapped),
+          returned_at: time,
+          returned_version: version,
+        },
+      ],
     ],
-  ],
-];
+    ...output.bodies,
+  ];
+};
 
 export const decisionMade: Projection<'decision.made'> = ({ data, source, id, time, version }) => [
   [

@@ -1,4 +1,5 @@
 /** Episodes opened and closed, their members, and what they belong to: tasks and teams. */
+import { named } from './long-texts.ts';
 import { json, type Projection, type Target, textOf, unmapped } from './projection.ts';
 
 export const TASKS: Target = {
@@ -207,25 +208,29 @@ export const episodeFinished: Projection<'episode.finished'> = ({ data, time, ve
   ],
 ];
 
-export const agentDefined: Projection<'agent.defined'> = ({ data, version }) => [
-  [
-    AGENTS,
+export const agentDefined: Projection<'agent.defined'> = ({ data, key, version }) => {
+  const system = named(key, textOf(data.system_instructions));
+  return [
     [
-      {
-        episode_id: data.episode_id,
-        agent_id: data.agent_id,
-        name: data.name ?? null,
-        role: data.role ?? null,
-        parent_agent_id: data.parent_agent_id ?? null,
-        depth: data.depth ?? null,
-        model: data.model ?? null,
-        policy: data.policy ?? null,
-        system_instructions: textOf(data.system_instructions),
-        tools: json(data.tools),
-        params: json(data.params),
-        unmapped: unmapped(data.unmapped),
-        version,
-      },
+      AGENTS,
+      [
+        {
+          episode_id: data.episode_id,
+          agent_id: data.agent_id,
+          name: data.name ?? null,
+          role: data.role ?? null,
+          parent_agent_id: data.parent_agent_id ?? null,
+          depth: data.depth ?? null,
+          model: data.model ?? null,
+          policy: data.policy ?? null,
+          system_instructions: system.value,
+          tools: json(data.tools),
+          params: json(data.params),
+          unmapped: unmapped(data.unmapped),
+          version,
+        },
+      ],
     ],
-  ],
-];
+    ...system.bodies,
+  ];
+};

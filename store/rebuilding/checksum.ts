@@ -4,6 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import type { Db, Session } from '../db/pool.ts';
+import { NAMED, shownJson, shownText } from '../projections/long-texts.ts';
 
 export type Checksum = {
   readonly tables: Readonly<Record<string, { readonly rows: number; readonly sha256: string }>>;
@@ -36,7 +37,8 @@ async function checksumIn(db: Session): Promise<Checksum> {
     [ARRIVAL],
   );
   const sums: Record<string, { rows: number; sha256: string }> = {};
-  for (const { schema, name, columns } of tables) sums[name] = await sumOf(db, `${schema}.${name}`, columns);
+  for (const { schema, name, columns } of tables)
+    sums[name] = await sumOf(db, `${schema}.${name}`, columns, NAMED[name]);
   sums.contexts = await sumOf(db, CONTEXTS, ['key', 'hash', 'previous', 'message']);
   return { tables: sums };
 }
@@ -45,10 +47,16 @@ async function sumOf(
   db: Session,
   table: string,
   columns: readonly string[],
+  named: Readonly<Record<string, 'text' | 'json'>> = {},
 ): Promise<{ rows: number; sha256: string }> {
   const hash = createHash('sha256').update(columns.join('\t')).update('\n');
   let rows = 0;
-  const row = `row(${columns.map((column) => `t.${column}`).join(', ')})::text collate "C"`;
+  const value = (column: string) => {
+    const kind = named[column];
+    if (kind === undefined) return `t.${column}`;
+    return kind === 'text' ? shownText('t', column) : shownJson('t', column);
+  };
+  const row = `row(${columns.map(value).join(', ')})::text collate "C"`;
   for await (const chunk of db.copyOut(`copy (select ${row} from ${table} t order by 1) to stdout`)) {
     hash.update(chunk as Uint8Array);
     // COPY escapes line breaks inside values, so a line break ends a row.
