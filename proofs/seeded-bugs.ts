@@ -38,8 +38,8 @@ export const BUGS: readonly Bug[] = [
   {
     what: 'the identity lacks the key',
     file: 'ingest/log/postgres.ts',
-    find: 'e.key}\\u0000',
-    replace: "''}",
+    find: 'e.key}\\uFFFE|',
+    replace: "''}\\uFFFE|",
     caught: [CONTRACT, 'tells identities apart'],
   },
   {

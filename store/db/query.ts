@@ -194,6 +194,7 @@ function literalOf(value: unknown): string {
   if (Array.isArray(value)) return value.length === 0 ? `'{}'` : `array[${value.map(literalOf).join(', ')}]`;
   if (typeof value === 'string') return quoteText(value);
   if (value instanceof Date) return quoteText(value.toISOString());
+  if (typeof value === 'number' && !Number.isFinite(value)) return `'${value}'::float8`;
   return String(Object.is(value, -0) ? 0 : value);
 }
 
