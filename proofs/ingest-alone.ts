@@ -79,7 +79,7 @@ export const proof: Proof = {
       check('after 30 s as well', await taken('five'));
 
       await broker.stop();
-      broker = await startKafka(found, join(scratch, 'second'), port);
+      broker = await startKafka(found, join(scratch, 'second'), { port });
       const replaced = async () => (await send(ingest.url, 'lost', key)).code === 'log_replaced';
       check('an empty broker in its place is refused as log_replaced', await until(replaced));
       await ingest.end('SIGKILL');
@@ -98,14 +98,14 @@ export const proof: Proof = {
       check('nothing was written to the empty broker', (await topicsAt(broker.address)).length === 0);
 
       await broker.stop();
-      broker = await startKafka(found, join(scratch, 'first'), port);
+      broker = await startKafka(found, join(scratch, 'first'), { port });
       check('the right broker again, events are taken again', await until(() => taken('six')));
       await projector.end('SIGKILL');
       await projector.start();
       check('and every acknowledged event is in the tables, once', await until(async () => (await rows()) === 5));
 
       await broker.stop();
-      broker = await startKafka(found, join(scratch, 'second'), port);
+      broker = await startKafka(found, join(scratch, 'second'), { port });
       check('the empty broker again, events are refused again', await until(replaced));
       const adopted = await command(['log', 'adopt', '--yes', '--json'], join(scratch, 'home'), env);
       check(

@@ -54,20 +54,27 @@ export type Broker = {
 export const NOT_OURS =
   'the broker of KAFKA_BROKERS is not killed, paused or set otherwise; leave it out to prove that too';
 
-/** `port`: the one that it answers at, any free one if omitted. */
-export async function startKafka(found: FoundKafka, folder: string, port?: number): Promise<Broker> {
+export type Ports = {
+  /** The one that it answers at; any free one if omitted. */
+  readonly port?: number;
+  /** The one that its clients use; the same if omitted. */
+  readonly advertised?: number;
+};
+
+export async function startKafka(found: FoundKafka, folder: string, ports: Ports = {}): Promise<Broker> {
   return 'brokers' in found
     ? { address: found.brokers, node: null, stop: async () => {} }
-    : startNode(found.jars, folder, port ?? (await freePort()));
+    : startNode(found.jars, folder, ports);
 }
 
 /** Formats a node in `folder`, where there is none yet, and starts it. Throws with its last words where it does not come up. */
-async function startNode(jars: string, folder: string, port: number): Promise<Broker> {
+async function startNode(jars: string, folder: string, ports: Ports): Promise<Broker> {
+  const port = ports.port ?? (await freePort());
   mkdirSync(folder, { recursive: true });
   const control = await freePort();
   const address = `127.0.0.1:${port}`;
   const [settings, logging] = [join(folder, 'server.properties'), join(folder, 'log4j2.properties')];
-  writeFileSync(settings, properties(folder, port, control));
+  writeFileSync(settings, properties(folder, { port, control, advertised: ports.advertised ?? port }));
   writeFileSync(logging, LOGGING);
   const java = ['-Xmx256m', '-Xms64m', '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1', '-cp', join(jars, '*')];
   const options = [...java, `-Dlog4j2.configurationFile=${logging}`];
@@ -138,13 +145,15 @@ async function answers(address: string): Promise<boolean> {
   }
 }
 
-const properties = (folder: string, port: number, control: number): string =>
+type Listeners = { readonly port: number; readonly control: number; readonly advertised: number };
+
+const properties = (folder: string, { port, control, advertised }: Listeners): string =>
   Object.entries({
     'process.roles': 'broker,controller',
     'node.id': 1,
     'controller.quorum.voters': `1@127.0.0.1:${control}`,
     listeners: `PLAINTEXT://127.0.0.1:${port},CONTROLLER://127.0.0.1:${control}`,
-    'advertised.listeners': `PLAINTEXT://127.0.0.1:${port}`,
+    'advertised.listeners': `PLAINTEXT://127.0.0.1:${advertised}`,
     'controller.listener.names': 'CONTROLLER',
     'listener.security.protocol.map': 'PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT',
     'log.dirs': join(folder, 'data'),

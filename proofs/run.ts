@@ -6,6 +6,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
+import { proof as chaos } from './chaos.ts';
 import { proof as chatLogsTrainInTrl } from './chat-logs-train-in-trl.ts';
 import { proof as checkpointLoads } from './checkpoint-loads.ts';
 import { proof as checkpointsInS3 } from './checkpoints-in-s3.ts';
@@ -69,6 +70,7 @@ const PROOFS: readonly Proof[] = [
   ingestAlone,
   kafkaProjectors,
   nothingAcknowledgedIsLost,
+  chaos,
   composeAsProcesses,
   testsCatchSeededBugs,
 ];

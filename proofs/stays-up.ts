@@ -2,19 +2,11 @@
  * Proof that `troupe up` stays up: PostgreSQL and its keeper are killed and stopped for a while, and every role is killed at moments of its
  * start, also while the database is away. Nobody helps; the API must answer again by itself, with everything that it acknowledged.
  */
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
-import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { YOUNG } from '../cli/children.ts';
 import { drawing } from './draw.ts';
 import type { Outcome, Proof, Setting } from './proof.ts';
-
-const ROOT = join(import.meta.dirname, '..');
-const ROLES = ['serve', 'project', 'judge', 'work'];
-/** For the slowest machine: what is waited for comes much sooner. */
-const PATIENCE_MS = 300_000;
+import { keepers, ROLES, rolePids, server, signal, startUp, statusOf, type Up, until } from './up.ts';
 
 export const proof: Proof = {
   name: 'stays-up',
@@ -106,67 +98,6 @@ async function prove({ up, home, short, check }: Scene): Promise<void> {
   check(`\`up\` ends with 0 after SIGTERM`, (await up.end()) === 0);
 }
 
-type Up = {
-  readonly url: () => Promise<string>;
-  readonly code: () => Promise<number | null>;
-  readonly lives: () => boolean;
-  readonly said: () => string;
-  readonly end: () => Promise<number | null>;
-};
-
-function startUp(home: string): Up {
-  const { DATABASE_URL: _, KAFKA_BROKERS: __, ...env } = process.env;
-  const args = ['--import', 'tsx', YOUNG, 'cli.ts', 'up', '--home', home, '--port', '0', '--json'];
-  const child: ChildProcess = spawn(process.execPath, args, {
-    cwd: ROOT,
-    env: { ...env, NO_COLOR: '1' },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  let [out, err] = ['', ''];
-  child.stdout!.setEncoding('utf8').on('data', (text) => {
-    out += text;
-  });
-  child.stderr!.setEncoding('utf8').on('data', (text) => {
-    err = `${err}${text}`.slice(-4000);
-  });
-  const lives = () => child.exitCode === null && child.signalCode === null;
-  const gone = lives() ? once(child, 'close') : Promise.resolve();
-  const code = async () => {
-    await gone;
-    return child.exitCode;
-  };
-  return {
-    url: async () => {
-      await until(async () => out.includes('\n') || !lives(), '`up` is not ready');
-      return (JSON.parse(out.split('\n')[0]!) as { url: string }).url;
-    },
-    code,
-    lives,
-    said: () => err.trim(),
-    end: () => {
-      child.kill('SIGTERM');
-      return code();
-    },
-  };
-}
-
-async function until<T>(look: () => Promise<T | undefined | false>, otherwise: string): Promise<T> {
-  for (const deadline = performance.now() + PATIENCE_MS; performance.now() < deadline; await sleep(200)) {
-    const found = await look();
-    if (found) return found;
-  }
-  throw new Error(`${otherwise} within ${PATIENCE_MS / 1000} s`);
-}
-
-const statusOf = (url: string): Promise<number> =>
-  fetch(url, { signal: AbortSignal.timeout(10_000) }).then(
-    async (answer) => {
-      await answer.arrayBuffer();
-      return answer.status;
-    },
-    () => 0,
-  );
-
 const send = (url: string, episode_id: string): Promise<boolean> =>
   fetch(`${url}/v1/events`, {
     method: 'POST',
@@ -179,39 +110,3 @@ const send = (url: string, episode_id: string): Promise<boolean> =>
     ({ ok }) => ok,
     () => false,
   );
-
-const signal = (pid: number, how: NodeJS.Signals): void => {
-  try {
-    process.kill(pid, how);
-  } catch {
-    // It is gone already.
-  }
-};
-
-type Running = { readonly pid: number; readonly parent: number; readonly command: string };
-
-const running = (): readonly Running[] =>
-  spawnSync('ps', ['-eo', 'pid=,ppid=,args='], { encoding: 'utf8', maxBuffer: 64 * 1024 * 1024 })
-    .stdout.split('\n')
-    .flatMap((line) => {
-      const [, pid, parent, command] = /^ *(\d+) +(\d+) (.*)$/.exec(line) ?? [];
-      return pid === undefined ? [] : [{ pid: Number(pid), parent: Number(parent), command: command! }];
-    });
-
-const rolePids = (home: string, role: string): number[] =>
-  running().flatMap(({ pid, command }) => (command.includes(` run ${role} --home ${home} `) ? [pid] : []));
-
-const keepers = (home: string): number[] =>
-  running().flatMap(({ pid, command }) =>
-    /keeper\.[jt]s/.test(command) && command.includes(`"${home}"`) ? [pid] : [],
-  );
-
-/** The server's first process and its children. */
-function server(home: string): number[] {
-  try {
-    const first = Number.parseInt(readFileSync(join(home, 'data', 'cluster', 'postmaster.pid'), 'utf8'), 10);
-    return [first, ...running().flatMap(({ pid, parent }) => (parent === first ? [pid] : []))];
-  } catch {
-    return [];
-  }
-}
