@@ -1,4 +1,4 @@
-/** What the processes under `troupe up` counted: each is asked over its channel. */
+/** Reads the counts of the processes under `troupe up`, over the channel to each. */
 import type { ChildProcess } from 'node:child_process';
 import { type Counted, processCounts } from '../api/prometheus.ts';
 

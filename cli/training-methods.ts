@@ -277,7 +277,7 @@ export function planOf(flags: Flags, problems: readonly string[]): Plan {
 
 export function requireUnit(unit: string): void {
   if (unit === 'step' || unit === 'group') return;
-  const hint = unit === 'pair' ? 'Train on pairs with: troupe train preference' : null;
+  const hint = unit === 'pair' ? 'Pairs are what troupe train dpo and troupe train reward learn from.' : null;
   throw new TroupeError('usage', `The dataset's unit is ${unit}; this training takes datasets of unit step or group.`, {
     expected: 'unit step or group',
     got: unit,

@@ -56,9 +56,6 @@ export const filterSchema = Type.Cyclic(
   'Filter',
 );
 
-/** The SQL of a plain field, for whoever selects or orders by it. */
-export const fieldSql = (name: string): string => FIELDS.get(name)!.sql;
-
 export type Fields = ReadonlyMap<string, FieldFacts>;
 
 /** Every name a filter may use; `tags.KEY` and `task.tags.KEY` stand for each tag, `METHOD` for a judged method. */

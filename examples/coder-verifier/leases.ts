@@ -31,7 +31,7 @@ export type Leases = {
 /** Longest pause between two tries while the server is away. */
 const PAUSE_MS = 2000;
 
-/** Rollouts of a runner at `url`. A server that is away is asked again until `signal` fires: no report is lost by a restart. */
+/** Rollouts of a runner at `url`. A request to a server that is away is sent again until `signal` fires: no report is lost by a restart. */
 export function openLeases(
   url: string,
   { runner, headers, signal }: { runner: string; headers: Readonly<Record<string, string>>; signal: AbortSignal },

@@ -1,4 +1,4 @@
-/** A task as a line of a file of tasks: what the team is asked, the truth, and how much is tried at it. */
+/** A task as a line of a file of tasks: the question, the true answers, and how many programs and tests are sampled. */
 import type { Program } from './operations.ts';
 import { parseProgram, writeProgram } from './program.ts';
 import type { PoolName, Task } from './splits.ts';

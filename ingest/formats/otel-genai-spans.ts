@@ -22,7 +22,7 @@ export function genaiDeed(span: OtlpSpan): Deed {
   if (operation === 'execute_tool') {
     const tool = idAt(attributes, 'gen_ai.tool.name') ?? /^execute_tool (.+)$/.exec(span.name)?.[1];
     // Google's ADK repeats tools that ran at once in a span of the name `(merged tools)`.
-    if (/^\(.*\)$/.test(tool ?? '')) return { kind: 'wrapper' };
+    if (tool === '(merged tools)') return { kind: 'wrapper' };
     return toolOf(attributes, isIdentifier(tool) ? tool : 'unknown');
   }
   if (operation === 'invoke_agent' || operation === 'create_agent') {

@@ -2,8 +2,9 @@
  * The columns of a dataset for each unit, and the SQL that gives them. Null stays null: an unknown reward is not 0, an unknown mask
  * is no mask. Text is as the tables hold it (text that PostgreSQL cannot hold keeps the documented escape).
  */
+
+import { fieldSql } from '../filter-fields.ts';
 import { shownText } from '../projections/long-texts.ts';
-import { fieldSql } from '../select.ts';
 
 export type Unit = 'step' | 'episode' | 'group' | 'pair' | 'triplet';
 

@@ -3,8 +3,8 @@
  * their key and worth alone, and only then are prompts and texts read.
  */
 import { literalSql, type RawBuilder, type SqlBool, sql } from '../db/query.ts';
+import { fieldSql } from '../filter-fields.ts';
 import { shownText } from '../projections/long-texts.ts';
-import { fieldSql } from '../select.ts';
 import type { Column } from './columns.ts';
 import {
   andAll,

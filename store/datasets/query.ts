@@ -15,8 +15,9 @@ import {
   type Statement,
   sql,
 } from '../db/query.ts';
+import { fieldSql } from '../filter-fields.ts';
 import { filterText } from '../filter-text.ts';
-import { comparisonsOf, type Filter, fieldSql, looksAtTask, lowerFilter, splitFilter } from '../select.ts';
+import { comparisonsOf, type Filter, looksAtTask, lowerFilter, splitFilter } from '../select.ts';
 import type { ChosenMethod } from './chosen-methods.ts';
 import { COLUMNS, type Column, isWhole, PROMPT } from './columns.ts';
 import type { Recipe, Split } from './recipe.ts';
@@ -40,7 +41,7 @@ export const tables = query as unknown as Kysely<Tables>;
 const LISTED_IDS = 20_000;
 const FEW_IDS = 1000;
 
-export const STEP_ID = sql.raw<string>(fieldSql('step_id'));
+const STEP_ID = sql.raw<string>(fieldSql('step_id'));
 export const andAll = (conditions: readonly Expression<SqlBool>[]): RawBuilder<SqlBool> =>
   conditions.length === 0
     ? sql`true`
@@ -306,7 +307,7 @@ const LINEAGE_SQL = {
 export const columnsOf = (recipe: Recipe): readonly Column[] =>
   recipe.columns.map((name) => COLUMNS[recipe.unit].find((column) => column.name === name)!);
 
-export const ordered = (rows: Rows, order: readonly string[]): Rows =>
+const ordered = (rows: Rows, order: readonly string[]): Rows =>
   order.reduce((sorted, term) => sorted.orderBy(sql.raw(term)), rows);
 
 /** What the methods that a recipe names say of a step. */

@@ -6,6 +6,7 @@ import { anyOf, firstOf, query, rowsOf, type SqlBool, sql } from '../db/query.ts
 import { checkedSpec, endWaiting, type JobContext } from '../jobs/jobs.ts';
 import { waitProjected } from '../projecting/positions.ts';
 import { inForce, type Release, ROLLBACK, recordRelease, releasesOf } from '../releasing/releases.ts';
+import { liveUnitsOf, liveValue, MOST_LIVE } from './live-units.ts';
 import {
   evidenceOf,
   evidenceText,
@@ -146,9 +147,6 @@ async function releasedAt(db: Db, release_id: string): Promise<string | null> {
   return row?.released_at ?? null;
 }
 
-/** Episodes of one release that a look reads. */
-const MOST = 20_000;
-
 /**
  * Live episodes that have ended and that a map answered, groups as one, in the order in which they ended. A map is told from the other by the
  * policies in which they differ. Episodes of rollouts and gates are not live.
@@ -170,17 +168,13 @@ async function liveUnits(
       ? sql<SqlBool>`false`
       : sql<SqlBool>`(c.policy, c.checkpoint_id) in (${sql.join(others.map(([policy, id]) => sql`(${policy}, ${id})`))})`;
   const checkpoints = [...changed, ...others].map(([, id]) => id);
-  const value =
-    metric === 'reward'
-      ? sql<number | null>`e.reward`
-      : sql<number | null>`case e.outcome when 'success' then 1.0 when 'failure' then 0.0 end::float8`;
   const ended = sql<string>`coalesce(e.finished_at, e.last_at)`;
   const rows = await rowsOf(
     db,
     query
       .selectFrom('facts.calls as c')
       .innerJoin('facts.episodes as e', 'e.episode_id', 'c.episode_id')
-      .select(['e.episode_id', 'e.group_id', 'e.task_id', value.as('value')])
+      .select(['e.episode_id', 'e.group_id', 'e.task_id', liveValue(metric).as('value')])
       .where('c.checkpoint_id', '=', anyOf(checkpoints))
       .where('e.closed', '=', true)
       .where(sql<SqlBool>`e.tags ->> 'rollout' is null`)
@@ -191,20 +185,10 @@ async function liveUnits(
       .having(sql<SqlBool>`bool_or(${answered}) and not bool_or(${mixed})`)
       .orderBy(ended, since === null ? 'desc' : 'asc')
       .orderBy('e.episode_id')
-      .limit(since === null ? before : MOST),
+      .limit(since === null ? before : MOST_LIVE),
   );
   if (since === null) rows.reverse();
-  const units = new Map<string, { task: string; values: number[] }>();
-  for (const { episode_id, group_id, task_id, value } of rows) {
-    const unit = group_id ?? episode_id;
-    const known = units.get(unit) ?? { task: task_id ?? unit, values: [] };
-    if (value !== null) known.values.push(Number(value));
-    units.set(unit, known);
-  }
-  return [...units.values()].map(({ task, values }) => ({
-    task,
-    value: values.length === 0 ? null : values.reduce((a, b) => a + b, 0) / values.length,
-  }));
+  return liveUnitsOf(rows);
 }
 
 /** The watch of a release, decided or as it is now; null where it has none. */

@@ -1,6 +1,6 @@
 /** How many releases the weights that answered an episode are behind, and which episodes are too far behind to train on. */
 import type { Session } from '../db/pool.ts';
-import { query, rowsOf } from '../db/query.ts';
+import { type NotNull, query, rowsOf } from '../db/query.ts';
 import { type Release, releasesOf } from '../releasing/releases.ts';
 
 export type Staleness = {
@@ -20,14 +20,9 @@ export function releasesBehind(releases: readonly Release[], policy: string, che
   return place < 0 ? null : weights.length - 1 - place;
 }
 
-/** Measures these episodes of a rollout now. `bound`: releases behind that are accepted; null: any, and nothing is withheld. */
-export async function stalenessOf(
-  db: Session,
-  rollout: string,
-  { episodes, bound }: { readonly episodes: readonly string[]; readonly bound: number | null },
-): Promise<Staleness> {
-  const releases = await releasesOf(db);
-  const answered = await rowsOf(
+/** The weights that answered each episode of a rollout, as far as calls of policies name them. */
+export const answeredBy = (db: Pick<Session, 'query'>, rollout: string) =>
+  rowsOf(
     db,
     query
       .selectFrom('facts.calls')
@@ -35,11 +30,20 @@ export async function stalenessOf(
       .distinct()
       .where('episode_id', '>=', `${rollout}/`)
       .where('episode_id', '<', `${rollout}0`)
-      .where('policy', 'is not', null),
+      .where('policy', 'is not', null)
+      .$narrowType<{ policy: NotNull }>(),
   );
+
+/** Measures these episodes of a rollout now. `bound`: releases behind that are accepted; null: any, and nothing is withheld. */
+export async function stalenessOf(
+  db: Session,
+  rollout: string,
+  { episodes, bound }: { readonly episodes: readonly string[]; readonly bound: number | null },
+): Promise<Staleness> {
+  const releases = await releasesOf(db);
   const most = new Map<string, number | null>();
-  for (const { episode_id, policy, checkpoint_id } of answered) {
-    const behind = checkpoint_id === null ? null : releasesBehind(releases, policy!, checkpoint_id);
+  for (const { episode_id, policy, checkpoint_id } of await answeredBy(db, rollout)) {
+    const behind = checkpoint_id === null ? null : releasesBehind(releases, policy, checkpoint_id);
     const known = most.get(episode_id);
     most.set(episode_id, behind === null || known === null ? null : Math.max(behind, known ?? 0));
   }

@@ -1,6 +1,7 @@
 /** Whether the condition of a schedule holds now, and the numbers behind it in a sentence. */
 import type { Session } from '../db/pool.ts';
 import { query, rowsOf, type SqlBool, sql } from '../db/query.ts';
+import { liveUnitsOf, liveValue, MOST_LIVE } from '../gating/live-units.ts';
 import { evidenceOf, type LiveUnit, type Watched, watchedBy } from '../gating/watch.ts';
 import type { Positions } from '../projecting/read-news.ts';
 import type { ScheduleDefinition } from './definition.ts';
@@ -54,9 +55,6 @@ async function metricNow(
   return { holds: evidence.fell, detail: `${means}; ${proof}`, new_episodes: null, until: null };
 }
 
-/** Episodes that one look reads. */
-const MOST = 20_000;
-
 /** Closed episodes outside of rollouts and gates on one side of a time, in the order of their ends; of those before it the last ones. */
 async function liveEpisodes(
   db: Session,
@@ -65,15 +63,11 @@ async function liveEpisodes(
 ): Promise<LiveUnit[]> {
   const isBefore = 'before' in side;
   const began = sql`coalesce(e.started_at, e.last_at)`;
-  const value =
-    metric === 'reward'
-      ? sql<number | null>`e.reward`
-      : sql<number | null>`case e.outcome when 'success' then 1.0 when 'failure' then 0.0 end::float8`;
   const rows = await rowsOf(
     db,
     query
       .selectFrom('facts.episodes as e')
-      .select(['e.episode_id', 'e.group_id', 'e.task_id', value.as('value')])
+      .select(['e.episode_id', 'e.group_id', 'e.task_id', liveValue(metric).as('value')])
       .where('e.closed', '=', true)
       .where(sql<SqlBool>`e.tags ->> 'rollout' is null`)
       .where(
@@ -83,18 +77,8 @@ async function liveEpisodes(
       )
       .orderBy(sql`coalesce(e.finished_at, e.last_at)`, isBefore ? 'desc' : 'asc')
       .orderBy('e.episode_id')
-      .limit(isBefore ? last : MOST),
+      .limit(isBefore ? last : MOST_LIVE),
   );
   if (isBefore) rows.reverse();
-  const units = new Map<string, { task: string; values: number[] }>();
-  for (const { episode_id, group_id, task_id, value } of rows) {
-    const unit = group_id ?? episode_id;
-    const known = units.get(unit) ?? { task: task_id ?? unit, values: [] };
-    if (value !== null) known.values.push(Number(value));
-    units.set(unit, known);
-  }
-  return [...units.values()].map(({ task, values }) => ({
-    task,
-    value: values.length === 0 ? null : values.reduce((a, b) => a + b, 0) / values.length,
-  }));
+  return liveUnitsOf(rows);
 }

@@ -2,8 +2,8 @@
 import { TroupeError } from '../../errors.ts';
 import { hashId } from '../../ingest/json.ts';
 import type { Db } from '../../store/db/pool.ts';
-import { query, rowsOf } from '../../store/db/query.ts';
 import type { RolloutSpec, RolloutTask } from '../../store/rollouts/rollout.ts';
+import { answeredBy } from '../../store/rollouts/staleness.ts';
 import type { Filter } from '../../store/select.ts';
 import type { RolloutResult } from '../rollouts/handler.ts';
 import { isWhere, type PlanRollout } from './plan.ts';
@@ -109,21 +109,14 @@ export async function roundRollout(
   starts: Readonly<Record<string, string>>,
 ): Promise<RoundRollout> {
   const taken = new Set(episodes);
-  const answered = await rowsOf(
-    db,
-    query
-      .selectFrom('facts.calls')
-      .select(['episode_id', 'policy', 'checkpoint_id'])
-      .distinct()
-      .where('episode_id', '>=', `${rollout_id}/`)
-      .where('episode_id', '<', `${rollout_id}0`)
-      .where('policy', 'in', Object.keys(starts))
-      .where('checkpoint_id', 'is not', null),
+  const answered = await answeredBy(db, rollout_id);
+  const ours = answered.filter(
+    ({ episode_id, policy, checkpoint_id }) =>
+      taken.has(episode_id) && Object.hasOwn(starts, policy) && checkpoint_id !== null,
   );
-  const ours = answered.filter(({ episode_id }) => taken.has(episode_id));
   const known = new Set(ours.map(({ episode_id }) => episode_id));
   const stale = new Set(
-    ours.flatMap(({ episode_id, policy, checkpoint_id }) => (starts[policy!] === checkpoint_id ? [] : [episode_id])),
+    ours.flatMap(({ episode_id, policy, checkpoint_id }) => (starts[policy] === checkpoint_id ? [] : [episode_id])),
   );
   return {
     rollout_id,
@@ -145,6 +138,7 @@ export function wholeRollout(parts: readonly RoundRollout[]): RoundRollout {
     episodes: sum(({ episodes }) => episodes),
     groups: { complete: sum(({ groups }) => groups.complete), partial: sum(({ groups }) => groups.partial) },
     left_out: counted(parts.flatMap(({ left_out }) => left_out)),
+    withheld: sum(({ withheld = 0 }) => withheld),
     stale: sum(({ stale }) => stale),
     unknown: sum(({ unknown }) => unknown),
   };

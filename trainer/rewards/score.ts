@@ -53,7 +53,7 @@ const SHOWN = 400;
 
 /**
  * The reward, or why there is none.
- * @param retries how often a source that failed is asked again
+ * @param retries further tries of a source that failed
  */
 export async function scoreOf(
   scorer: Scorer,
