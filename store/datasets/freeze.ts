@@ -18,7 +18,7 @@ import { frozenCard } from './card.ts';
 import { chooseMethod, judgedMethods } from './chosen-methods.ts';
 import { isWhole } from './columns.ts';
 import { jsonLines } from './jsonl.ts';
-import { type RowTrail, rowTrail, stepsOfRow } from './lineage.ts';
+import { LINEAGE_FILE, type RowTrail, rowTrail, stepsOfRow } from './lineage.ts';
 import {
   type CompactRows,
   datasetDraft,
@@ -30,7 +30,7 @@ import {
 } from './manifest.ts';
 import { pairRowsQuery } from './pair-query.ts';
 import { parquetOf } from './parquet.ts';
-import { type Draft, draftAt, draftPath, type FileSink, sweepDrafts, writeError } from './publish.ts';
+import { type Draft, draftAt, draftPath, type FileSink, gzipped, sweepDrafts, writeError } from './publish.ts';
 import {
   type Chosen,
   chosenOf,
@@ -136,7 +136,7 @@ async function readInto(draft: Draft, tx: Session, written: Recipe, options: Fre
   const funnel = [stage, ...(await countStages(tx, recipe, methods, chosen))];
   const columns = columnsOf(recipe);
   const content = createHash('sha256').update(canonicalJson(columns.map(({ name, kind }) => [name, kind])));
-  const lineage = await draft.file('rows.jsonl');
+  const lineage = gzipped(await draft.file(LINEAGE_FILE));
   const sinks: FileSink[] = [lineage];
   const trails: RowTrail[] = [];
   for (const split of splitsOf(recipe)) {

@@ -7,7 +7,10 @@ import type { SplitName } from './query.ts';
 /** A step of a row, or its episode; `events` as in a line. */
 export type RowStep = Pick<Lineage, 'episode_id' | 'call_id' | 'candidate' | 'step_id' | 'events'>;
 
-/** One line of `rows.jsonl`. `events` are the ids of the events that asked for and answered the call, or that began and ended the episode. */
+/** Five sixths of it repeats. Older datasets have it as it is, without `.gz`. */
+export const LINEAGE_FILE = 'rows.jsonl.gz';
+
+/** One line of `rows.jsonl.gz`. `events` are the ids of the events that asked for and answered the call, or that began and ended the episode. */
 export type Lineage = {
   readonly split: string;
   readonly row: number;

@@ -3,8 +3,10 @@
  * place, and the parent is flushed. A published directory never changes.
  */
 import { createHash, randomUUID } from 'node:crypto';
+import { once } from 'node:events';
 import { type FileHandle, open, readdir, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { createGzip } from 'node:zlib';
 import { TroupeError } from '../../errors.ts';
 import { makeFolder } from '../../ingest/make-folder.ts';
 import { isFullDisk } from '../db/faults.ts';
@@ -57,6 +59,25 @@ async function fileSink(file: FileHandle, name: string): Promise<FileSink> {
         await file.close();
       }
       return { name, sha256: hash.digest('hex'), bytes };
+    },
+  };
+}
+
+/** What is written to it goes to the sink as gzip; the bytes do not depend on how they were cut into writes, nor on the time. */
+export function gzipped(sink: FileSink): FileSink {
+  const gzip = createGzip();
+  const written = (async () => {
+    for await (const part of gzip) await sink.write(part as Uint8Array);
+  })();
+  written.catch(() => {}); // Seen again, and thrown, by whoever writes next.
+  return {
+    async write(bytes) {
+      if (!gzip.write(bytes)) await Promise.race([once(gzip, 'drain'), written]);
+    },
+    async finish() {
+      gzip.end();
+      await written;
+      return sink.finish();
     },
   };
 }

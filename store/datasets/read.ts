@@ -1,13 +1,13 @@
 /** Reading what was frozen: a dataset is opened only after every file matches its manifest. */
 import { createHash } from 'node:crypto';
-import { closeSync, createReadStream, openSync, readSync } from 'node:fs';
+import { createReadStream, readFileSync } from 'node:fs';
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { StringDecoder } from 'node:string_decoder';
+import { gunzipSync } from 'node:zlib';
 import { TroupeError } from '../../errors.ts';
 import { sha256 } from '../../ingest/json.ts';
 import { type Frame, type Row, readArrowFile } from './arrow.ts';
-import type { Lineage } from './lineage.ts';
+import { LINEAGE_FILE, type Lineage } from './lineage.ts';
 import { datasetId, type Manifest } from './manifest.ts';
 import { isTemporary } from './publish.ts';
 
@@ -92,29 +92,23 @@ export async function openDataset(directory: string): Promise<OpenedDataset> {
     *rows(split) {
       for (const name of split === undefined ? splits : [split]) yield* frame(name).each();
     },
-    lineage: () => Array.from(linesIn(join(directory, 'rows.jsonl')), (line) => JSON.parse(line) as Lineage),
+    lineage: () => lineageIn(directory, manifest),
   };
 }
 
-const READ = 4 * 1024 * 1024;
+/** Of a dataset that was frozen before, the file is not compressed. */
+function lineageIn(directory: string, { files }: Manifest): readonly Lineage[] {
+  const isGzip = files.some(({ name }) => name === LINEAGE_FILE);
+  const bytes = readFileSync(join(directory, isGzip ? LINEAGE_FILE : LINEAGE_FILE.replace('.gz', '')));
+  return Array.from(linesOf(isGzip ? gunzipSync(bytes) : bytes), (line) => JSON.parse(line) as Lineage);
+}
 
-/** The lines of a file, however long it is. */
-function* linesIn(path: string): Generator<string, void, undefined> {
-  const file = openSync(path, 'r');
-  const decoder = new StringDecoder('utf8');
-  const bytes = Buffer.alloc(READ);
-  let rest = '';
-  try {
-    for (;;) {
-      const read = readSync(file, bytes);
-      const lines = (rest + (read === 0 ? decoder.end() : decoder.write(bytes.subarray(0, read)))).split('\n');
-      rest = lines.pop()!;
-      yield* lines;
-      if (read === 0) break;
-    }
-    if (rest !== '') yield rest;
-  } finally {
-    closeSync(file);
+/** The lines of a text that may be longer than a string can be. */
+function* linesOf(text: Buffer): Generator<string, void, undefined> {
+  for (let at = 0; at < text.length; ) {
+    const end = text.indexOf('\n', at);
+    yield text.toString('utf8', at, end);
+    at = end + 1;
   }
 }
 

@@ -324,7 +324,7 @@ describe('what is frozen', () => {
       'README.md',
       ...files.map((layout) => `held_out.${layout}`),
       'manifest.json',
-      'rows.jsonl',
+      'rows.jsonl.gz',
       ...files.map((layout) => `train.${layout}`),
     ]);
   });

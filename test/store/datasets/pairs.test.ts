@@ -178,7 +178,7 @@ describe('pairs from corrections', () => {
 });
 
 describe('the trail of a pair', () => {
-  it('names both steps in rows.jsonl and in the event, the rejected one as a part of its own', async () => {
+  it('names both steps in rows.jsonl.gz and in the event, the rejected one as a part of its own', async () => {
     const { rows, directory } = await freezeIn({ credit: 'group_mean', limit: 1 });
     const [line] = (await openDataset(directory)).lineage();
     expect(line).toMatchObject({ row: 0, episode_id: 'ep-0-0', step_id: 'call-0/1', with: [{ step_id: 'call-0/0' }] });

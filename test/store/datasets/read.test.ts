@@ -1,7 +1,9 @@
 import { appendFile, cp, mkdtemp, readdir, readFile, rm, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { gunzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { sha256 } from '../../../ingest/json.ts';
 import { type Frozen, freeze } from '../../../store/datasets/freeze.ts';
 import { findDataset, listDatasets, openDataset } from '../../../store/datasets/read.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
@@ -39,7 +41,7 @@ describe('a dataset on disk', () => {
 
   it.each([
     ['a file is cut short', 'train.arrow', (path: string) => truncate(path, 100)],
-    ['a file is empty', 'rows.jsonl', (path: string) => truncate(path, 0)],
+    ['a file is empty', 'rows.jsonl.gz', (path: string) => truncate(path, 0)],
     ['a bit is flipped', 'train.arrow', flip],
     ['a file is missing', 'train.jsonl', (path: string) => rm(path)],
     ['a file grew', 'train.jsonl', (path: string) => appendFile(path, '{}')],
@@ -52,6 +54,23 @@ describe('a dataset on disk', () => {
     await openDataset(copy);
     await change(join(copy, file));
     await expect(openDataset(copy)).rejects.toMatchObject({ code: 'dataset_damaged', detail: { field: file } });
+  });
+
+  it('names the steps and events of its rows as JSON lines, also where an older release wrote them without gzip', async () => {
+    const older = join(home(), whole.manifest.dataset_id);
+    await cp(whole.directory, older, { recursive: true });
+    const name = 'rows.jsonl.gz';
+    const text = gunzipSync(await readFile(join(older, name)));
+    await rm(join(older, name));
+    await writeFile(join(older, 'rows.jsonl'), text);
+    const files = whole.manifest.files.map((file) =>
+      file.name === name ? { name: 'rows.jsonl', bytes: text.length, sha256: sha256(text) } : file,
+    );
+    await writeFile(join(older, 'manifest.json'), JSON.stringify({ ...whole.manifest, files }));
+    const lineage = (await openDataset(whole.directory)).lineage();
+    expect(lineage.map((line) => `${JSON.stringify(line)}\n`).join('')).toBe(text.toString());
+    expect((await openDataset(older)).lineage()).toEqual(lineage);
+    expect(lineage.length).toBeGreaterThan(30);
   });
 
   it('P35: is not seen while it is written, and nothing stays of a freeze that failed', async () => {
