@@ -183,8 +183,10 @@ export const CONTEXT_HEADERS = {
 } as const;
 
 /**
- * The context of a call, from its headers and its path (`/e/<episode>/a/<agent>/…`), which wins. Claude Code names its session and
- * the sub-agent that calls: they are the episode where none is named, and the agent. Throws `usage` for unusable ids.
+ * The context of a call, from its headers and its path (`/e/<episode>/a/<agent>/…`). The path names the episode, whatever a header
+ * says; the agent that a call names is more precise than that of the address, which all agents of a program may share. Claude Code
+ * names its session and the sub-agent that calls: they are the episode where none is named, and the agent. Throws `usage` for
+ * unusable ids.
  */
 export function readContext(
   headers: IncomingHttpHeaders,
@@ -206,7 +208,9 @@ export function readContext(
     task: id('Troupe-Task'),
     group: id('Troupe-Group'),
     agent:
-      id('X-Claude-Code-Agent-Id') ?? (path.agent === undefined ? id('Troupe-Agent') : checkedId('agent', path.agent)),
+      id('X-Claude-Code-Agent-Id') ??
+      id('Troupe-Agent') ??
+      (path.agent === undefined ? null : checkedId('agent', path.agent)),
     role: id('Troupe-Role'),
     turn: turn ? Number(turn) : null,
   };

@@ -31,6 +31,7 @@ import { proof as planTrainsWithTrl } from './plan-trains-with-trl.ts';
 import type { Proof } from './proof.ts';
 import { findPython } from './python.ts';
 import { proof as pythonRecorder } from './python-recorder.ts';
+import { proof as pythonTeam } from './python-team.ts';
 import { proof as refusedKeys } from './refused-keys.ts';
 import { findVersitygw } from './s3.ts';
 import { proof as savesSurviveKills } from './saves-survive-kills.ts';
@@ -64,6 +65,7 @@ const PROOFS: readonly Proof[] = [
   filesArrive,
   clientsArrive,
   pythonRecorder,
+  pythonTeam,
   packageInstalls,
   killedProgramsRecover,
   kafkaLog,

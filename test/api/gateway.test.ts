@@ -146,6 +146,13 @@ describe('POST /v1/chat/completions', () => {
     expect((await at.app.inject('/e/x/a/anna/v1/models')).json()).toEqual((await at.app.inject('/v1/models')).json());
   });
 
+  it('keeps the episode of the base URL and the agent of the header where both name one', async () => {
+    const headers = { 'troupe-episode': 'other', 'troupe-agent': 'checker', 'troupe-role': 'checker' };
+    const { troupe } = (await post(at.app, ask(), headers, `/e/shared-url/a/agent${CHAT}`)).json();
+    expect(troupe.episode_id).toBe('shared-url');
+    expect((await eventsOf('shared-url'))[1]!.data).toMatchObject({ agent_id: 'checker', role: 'checker' });
+  });
+
   it('draws a seed where none is named, and records it', async () => {
     const seeds = await Promise.all(
       [1, 2, 3].map(async () => (await post(at.app, ask(), context, CHAT)).json().choices[0].token_ids[0]),
