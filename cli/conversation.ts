@@ -58,6 +58,7 @@ const promptText = ({ sender, role, text, content }: PromptMessage, shown: Shown
 
 const candidateNotes = (one: Candidate): readonly (string | null)[] => [
   one.step_id,
+  one.untrainable === null ? 'trainable' : `not trainable: ${one.untrainable}`,
   ...one.rewards.map(({ method, value }) => (value === null ? null : `reward ${rounded(value)} by ${method}`)),
   ...one.credits.map(({ method, value }) => (value === null ? null : `credit ${rounded(value)} by ${method}`)),
 ];

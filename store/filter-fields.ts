@@ -44,6 +44,14 @@ const SIGNAL = '(select min(g.reward) < max(g.reward) from facts.episodes g wher
 const STALENESS =
   '(select case when l.at is not null then (select count(*) from facts.releases r where r.policies ->> c.policy <> c.checkpoint_id and r.released_at > l.at) end from (select max(q.released_at) as at from facts.releases q where q.policies ->> c.policy = c.checkpoint_id) l)';
 
+/** Why a step cannot be trained on as sampled, in the order that `troupe.untrainable` looks at. */
+export const UNTRAINABLE = [
+  ...(['copied', 'call_failed', 'no_token_ids', 'no_tokens', 'no_prompt_token_ids', 'no_logprobs'] as const),
+  ...(['unknown_weights', 'constrained'] as const),
+];
+const WHY_UNTRAINABLE =
+  'troupe.untrainable(c.copied, c.error, s.token_ids, c.prompt_token_ids, s.logprobs, c.checkpoint_id, c.model_version, c.params)';
+
 export const FIELDS: ReadonlyMap<string, FieldFacts> = new Map<string, FieldFacts>([
   ['episode_id', { scope: 'episode', kind: 'text', sql: 'e.episode_id' }],
   ...fields('episode', 'text', {
@@ -68,6 +76,7 @@ export const FIELDS: ReadonlyMap<string, FieldFacts> = new Map<string, FieldFact
   ['step_id', { scope: 'step', kind: 'text', sql: STEP_ID }],
   ...fields('step', 'text', {
     ...same('s', 'text', 'finish_reason', 'parent_step_id'),
+    untrainable: WHY_UNTRAINABLE,
     ...same('c', 'model', 'response_model', 'policy', 'checkpoint_id', 'model_version'),
     agent_id: AGENT,
     agent: 'coalesce(a.name, c.completed_agent_id, c.requested_agent_id)',
@@ -87,6 +96,7 @@ export const FIELDS: ReadonlyMap<string, FieldFacts> = new Map<string, FieldFact
     last: lastCall(''),
     last_of_agent: lastCall(` and coalesce(z.completed_agent_id, z.requested_agent_id) is not distinct from ${AGENT}`),
     before_mistake: BEFORE_MISTAKE,
+    trainable: `(${WHY_UNTRAINABLE} is null)`,
   }),
   ...fields('step', 'time', same('c', 'requested_at', 'completed_at')),
   ...fields('step', 'list', { ...same('s', 'token_ids', 'logprobs', 'loss_mask'), ...same('c', 'prompt_token_ids') }),

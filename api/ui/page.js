@@ -504,6 +504,7 @@ function candidateBlock(candidate, of) {
     candidate.chosen === true ? 'chosen' : candidate.chosen === false ? 'not chosen' : null,
     candidate.finish_reason,
     candidate.tokens === null ? null : `${candidate.tokens} tokens`,
+    candidate.untrainable === null ? 'trainable' : `not trainable: ${candidate.untrainable}`,
   ];
   return make(
     'div',

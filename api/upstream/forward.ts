@@ -7,18 +7,21 @@ import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
 import type { FastifyReply } from 'fastify';
 import { TroupeError } from '../../errors.ts';
-import { canonicalJson } from '../../ingest/json.ts';
+import { canonicalJson, parseRecord } from '../../ingest/json.ts';
 import type { ArtifactStore } from '../../ingest/log/log.ts';
 import { secretOf } from '../auth.ts';
 import type { Door } from '../door.ts';
 import { record } from '../gateway.ts';
+import { type StreamEvent, streamText } from '../gateway-events.ts';
 import type { CallContext } from '../gateway-request.ts';
 import type { KeyRing } from '../key-ring.ts';
 import { processLog } from '../log.ts';
 import { type CapturedAnswer, captureAnswer, isStream } from './capture.ts';
 import { upstreamFailure } from './connection.ts';
+import { eventStream } from './event-stream.ts';
 import { type Kind, upstreamDrafts } from './record.ts';
 import { ANTHROPIC_VERSION, keyHeaders } from './settings.ts';
+import { tokenFields, withoutAdded } from './token-ids.ts';
 import type { Found } from './upstreams.ts';
 
 export type ForwardOptions = {
@@ -73,6 +76,7 @@ export async function forward(call: Forwarded, reply: FastifyReply, options: For
   const began = performance.now();
   const elapsed = () => Math.round((performance.now() - began) * 1000) / 1000;
   const { secrets } = credentials(call, options.keys);
+  const added = tokenFields(upstream, kind, request);
   // Set before anything can fail: an error of the upstream names its call too.
   reply.headers(idHeaders({ callId, episodeId }));
 
@@ -124,7 +128,10 @@ export async function forward(call: Forwarded, reply: FastifyReply, options: For
       method: 'POST',
       path: PATHS[kind],
       headers: sentHeaders(call, options.keys),
-      body: request.model === model ? call.bytes : Buffer.from(JSON.stringify({ ...request, model })),
+      body:
+        request.model === model && added === null
+          ? call.bytes
+          : Buffer.from(JSON.stringify({ ...request, ...added, model })),
       signal,
     });
   } catch (error) {
@@ -133,9 +140,7 @@ export async function forward(call: Forwarded, reply: FastifyReply, options: For
   }
   const status = answer.statusCode!;
   const capture = captureAnswer(kind, answer.headers, options.recordLimit, elapsed);
-  const headers = {
-    ...picked(answer.headers, SENT_BACK),
-  };
+  const headers = picked(answer.headers, SENT_BACK);
   const broken = (error: unknown) => upstreamFailure(error, upstream.name, signal);
   const pass = (before: readonly Uint8Array[]) =>
     reply
@@ -143,6 +148,7 @@ export async function forward(call: Forwarded, reply: FastifyReply, options: For
       .headers({ ...headers, 'troupe-recorded': 'later' })
       .send(Readable.from(passOn(before), { objectMode: false }));
 
+  const shown = added !== null && isStream(answer.headers) ? streamWithout(added) : (chunk: Uint8Array) => chunk;
   /** The response chunk by chunk, with backpressure. Its end waits for the record. */
   async function* passOn(before: readonly Uint8Array[]): AsyncGenerator<Uint8Array> {
     let error: TroupeError | null = null;
@@ -151,7 +157,8 @@ export async function forward(call: Forwarded, reply: FastifyReply, options: For
       yield* before;
       for await (const chunk of answer) {
         capture.add(chunk);
-        yield chunk;
+        const passed = shown(chunk);
+        if (passed.byteLength > 0) yield passed;
       }
       ended = true;
     } catch (cause) {
@@ -184,7 +191,7 @@ export async function forward(call: Forwarded, reply: FastifyReply, options: For
   return reply
     .code(status)
     .headers({ ...headers, 'troupe-recorded': String(kept) })
-    .send(status < 400 ? body : withoutKey(body, upstream.key));
+    .send(status >= 400 ? withoutKey(body, upstream.key) : added === null ? body : bodyWithout(body, added));
 }
 
 const FIXED = { 'content-type': 'application/json', 'accept-encoding': 'identity' };
@@ -266,6 +273,22 @@ function withoutSecrets(call: { readonly request: unknown; readonly response: un
   if (!secrets.some((secret) => raw.includes(secret))) return { ...call, raw };
   const clean = secrets.reduce((text, secret) => text.replaceAll(secret, '***'), raw);
   return { ...(JSON.parse(clean) as typeof call), raw: clean };
+}
+
+/** A response without what fields brought that the client did not send. */
+function bodyWithout(body: Buffer, added: Readonly<Record<string, unknown>>): Buffer {
+  const parsed = parseRecord(body.toString('utf8'));
+  return 'value' in parsed ? Buffer.from(JSON.stringify(withoutAdded(parsed.value, added))) : body;
+}
+
+/** The same for the pieces of a stream: each event as a whole. */
+function streamWithout(added: Readonly<Record<string, unknown>>): (chunk: Uint8Array) => Uint8Array {
+  const events = eventStream();
+  const one = (data: string): StreamEvent => {
+    const parsed = parseRecord(data);
+    return { data: 'value' in parsed ? withoutAdded(parsed.value, added) : data };
+  };
+  return (chunk) => Buffer.from(streamText(events.take(chunk).map(one)));
 }
 
 /** Masks the configured key in an error body. */

@@ -10,13 +10,14 @@ import { type CallFrame, callDrafts, SOURCE } from '../gateway-record.ts';
 import { toolEmitter, toolEvents } from '../gateway-tools.ts';
 import { costOf, usageOf } from './price.ts';
 import type { Upstream } from './settings.ts';
+import { isDrawn, promptIdsOf, tokensOf } from './token-ids.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 export type Kind = 'chat' | 'text' | 'responses' | 'messages' | 'embeddings';
 
 export type UpstreamCall = CallFrame & {
   readonly kind: Kind;
-  readonly upstream: Pick<Upstream, 'name' | 'prices'>;
+  readonly upstream: Pick<Upstream, 'name' | 'prices' | 'tokenIds' | 'logprobs' | 'checkpoints'>;
   /** The server's name of the model. */
   readonly model: string;
   readonly request: Fields;
@@ -55,9 +56,10 @@ export function upstreamDrafts(call: UpstreamCall): Draft[] {
     },
     completed: {
       choices: parts.choices,
-      ...(isTokenIds(response?.prompt_token_ids) ? { prompt_token_ids: response.prompt_token_ids } : {}),
+      ...given('prompt_token_ids', promptIdsOf(response) ?? undefined),
       ...(isIdentifier(response?.id) ? { response_id: response.id } : {}),
       ...(typeof response?.model === 'string' ? { response_model: response.model } : {}),
+      ...given('checkpoint_id', upstream.checkpoints[model]),
       ...(Number.isSafeInteger(request.seed) ? { seed: request.seed } : {}),
       ...(typeof request.temperature === 'number' ? { temperature: request.temperature } : {}),
       ...(usage === null ? {} : { usage: { ...usage, cost_usd: costOf(usage, price, kind === 'embeddings') } }),
@@ -80,7 +82,7 @@ type AnswerParts = {
 
 /** Chat and text completions, and responses without choices. */
 function ofChoices(call: UpstreamCall): AnswerParts {
-  const { kind, request, response, completedAt } = call;
+  const { kind, request, response, completedAt, upstream } = call;
   const native = (Array.isArray(response?.choices) ? response.choices.filter(isRecord) : []).map((choice, i) => ({
     ...choice,
     index: Number.isSafeInteger(choice.index) && (choice.index as number) >= 0 ? (choice.index as number) : i,
@@ -89,7 +91,7 @@ function ofChoices(call: UpstreamCall): AnswerParts {
     index: choice.index,
     ...given('content', kind === 'text' ? (choice.text as string | undefined) : contentOf(choice.message)),
     ...(typeof choice.finish_reason === 'string' ? { finish_reason: choice.finish_reason } : {}),
-    ...tokensOf(choice),
+    ...tokensOf(choice, isDrawn(upstream, request)),
   }));
   if (kind !== 'chat' && kind !== 'messages')
     return { input: textInput(request.prompt ?? request.input), choices, tools: [] };
@@ -201,27 +203,6 @@ const contentOf = (message: unknown): Content | null | undefined =>
 function textInput(prompt: unknown): Message[] {
   const texts = typeof prompt === 'string' ? [prompt] : Array.isArray(prompt) ? prompt : [];
   return texts.flatMap((text) => (typeof text === 'string' ? [{ role: 'user', content: text }] : []));
-}
-
-const isTokenIds = (value: unknown): value is number[] =>
-  Array.isArray(value) && value.every((id) => Number.isSafeInteger(id) && id >= 0);
-const numbers = (values: readonly unknown[]): values is number[] =>
-  values.every((value) => typeof value === 'number' && Number.isFinite(value) && Math.abs(value) < 3.4e38);
-
-/** Token ids, and one log-probability a token; those that do not fit the token ids stay in the raw record. */
-function tokensOf({ token_ids: ids, logprobs }: Fields): object {
-  const tokens = isRecord(logprobs) && Array.isArray(logprobs.content) ? logprobs.content.filter(isRecord) : [];
-  const values =
-    isRecord(logprobs) && Array.isArray(logprobs.token_logprobs)
-      ? logprobs.token_logprobs
-      : tokens.map(({ logprob }) => logprob);
-  const fits = values.length > 0 && numbers(values) && (!isTokenIds(ids) || ids.length === values.length);
-  const best = tokens.map(({ top_logprobs: top }) => (Array.isArray(top) ? top.filter(isRecord) : []));
-  return {
-    ...(isTokenIds(ids) ? { token_ids: ids } : {}),
-    ...(fits ? { logprobs: values } : {}),
-    ...(fits && best.some((top) => top.length > 0) ? { top_logprobs: best } : {}),
-  };
 }
 
 /** The error of the call; null if it succeeded. */

@@ -1,5 +1,6 @@
 /** Configured model servers: where they are, which models they serve, and their prices. Addresses come only from here. */
 import { got, TroupeError } from '../../errors.ts';
+import { isIdentifier } from '../../ingest/formats/native.ts';
 import { isRecord } from '../../ingest/json.ts';
 
 /** US dollars for a million tokens. */
@@ -25,10 +26,21 @@ export type Upstream = {
   readonly isPrivate: boolean;
   /** Timeout without data from it, in milliseconds. */
   readonly timeoutMs: number;
+  /** The kind of server that is asked for token ids and log-probabilities; null: it is asked for none. */
+  readonly tokenIds: (typeof ENGINES)[number] | null;
+  /** Its log-probabilities: after temperature and filters (those of the distribution drawn from), or before. */
+  readonly logprobs: (typeof LOGPROBS)[number];
+  /** The checkpoint that each of its models is, where known. */
+  readonly checkpoints: Readonly<Record<string, string>>;
 };
 
 const KEY_HEADERS = ['authorization', 'x-api-key'] as const;
-const FIELDS = ['base_url', 'api_key_env', 'api_key_header', 'models', 'prices', 'private', 'timeout_s'] as const;
+const ENGINES = ['vllm', 'sglang'] as const;
+const LOGPROBS = ['raw', 'processed'] as const;
+const FIELDS = [
+  ...(['base_url', 'api_key_env', 'api_key_header', 'models', 'prices', 'private', 'timeout_s'] as const),
+  ...(['token_ids', 'logprobs', 'checkpoints'] as const),
+];
 const DEFAULT_TIMEOUT_S = 600;
 
 type Env = Readonly<Record<string, string | undefined>>;
@@ -68,8 +80,14 @@ function readOne(name: string, fields: unknown, env: Env): Upstream {
   if (strange !== undefined) throw wrong(at, `only ${FIELDS.join(', ')}`, strange);
   const { base_url, api_key_env: variable, models = [], prices = {}, private: isPrivate = false } = fields;
   const { timeout_s: seconds = DEFAULT_TIMEOUT_S, api_key_header: header = 'authorization' } = fields;
-  const keyHeader = KEY_HEADERS.find((name) => name === header);
-  if (keyHeader === undefined) throw wrong(`${at}.api_key_header`, KEY_HEADERS.join(' or '), header);
+  const { token_ids: engine = null, logprobs = 'raw', checkpoints = {} } = fields;
+  const oneOf = <T extends string>(field: string, names: readonly T[], value: unknown): T => {
+    const found = names.find((name) => name === value);
+    if (found === undefined) throw wrong(`${at}.${field}`, names.join(' or '), value);
+    return found;
+  };
+  if (!isRecord(checkpoints) || !Object.values(checkpoints).every(isIdentifier))
+    throw wrong(`${at}.checkpoints`, 'a map of model to checkpoint id', checkpoints);
   if (variable !== undefined && typeof variable !== 'string') throw wrong(`${at}.api_key_env`, 'a variable', variable);
   if (!Array.isArray(models) || !models.every((model) => typeof model === 'string' && model !== ''))
     throw wrong(`${at}.models`, 'a list of names', models);
@@ -80,11 +98,14 @@ function readOne(name: string, fields: unknown, env: Env): Upstream {
     name,
     baseUrl: readUrl(`${at}.base_url`, base_url),
     key: (variable !== undefined && env[variable as string]) || null,
-    keyHeader,
+    keyHeader: oneOf('api_key_header', KEY_HEADERS, header),
     models,
     prices: readPrices(`${at}.prices`, prices),
     isPrivate,
     timeoutMs: seconds * 1000,
+    tokenIds: engine === null ? null : oneOf('token_ids', ENGINES, engine),
+    logprobs: oneOf('logprobs', LOGPROBS, logprobs),
+    checkpoints: checkpoints as Record<string, string>,
   };
 }
 

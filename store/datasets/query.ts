@@ -15,7 +15,7 @@ import {
   type Statement,
   sql,
 } from '../db/query.ts';
-import { fieldSql } from '../filter-fields.ts';
+import { fieldSql, UNTRAINABLE } from '../filter-fields.ts';
 import { filterText } from '../filter-text.ts';
 import { comparisonsOf, type Filter, looksAtTask, lowerFilter, splitFilter } from '../select.ts';
 import type { ChosenMethod } from './chosen-methods.ts';
@@ -120,14 +120,22 @@ export function chosenOf(ids: readonly string[], total: number | null): Chosen {
 const idList = (ids: readonly string[]): RawBuilder<string[]> =>
   sql`${`{${ids.map((id) => `"${id.replaceAll('\\', '\\\\').replaceAll('"', '\\"')}"`).join(',')}}`}::text[]`;
 
+/** A condition on steps is one stage; `trainable` is one for each reason, so that the funnel shows why. */
+function stepStages(filter: Filter): readonly Stage[] {
+  const name = `where ${filterText(filter)}`;
+  if (!('field' in filter && filter.field === 'trainable' && filter.op === '=' && filter.value === true))
+    return [{ name, sql: lowerFilter(filter) }];
+  return UNTRAINABLE.map((reason) => ({
+    name: `${name}: not ${reason}`,
+    sql: sql`${sql.raw(fieldSql('untrainable'))} is distinct from ${sql.lit(reason)}`,
+  }));
+}
+
 /** What a row has to meet, beyond its episode being chosen, in the order of the funnel. */
 export function stagesOf(recipe: Recipe, used: MethodsUsed): readonly Stage[] {
   return [
     { name: 'not copied from another context', sql: sql`c.copied is not true` },
-    ...splitFilter(recipe.where).step.map((filter) => ({
-      name: `where ${filterText(filter)}`,
-      sql: lowerFilter(filter),
-    })),
+    ...splitFilter(recipe.where).step.flatMap(stepStages),
     ...(recipe.roles === null
       ? []
       : [

@@ -1310,6 +1310,8 @@ export interface Views {
     requested_at: Time | null;
     completed_at: Time | null;
     role_source: string | null;
+    trainable: boolean | null;
+    untrainable: string | null;
   };
   tasks: {
     task_id: string | null;

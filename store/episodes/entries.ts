@@ -23,6 +23,8 @@ export type Candidate = {
   readonly finish_reason: string | null;
   /** Tokens of this candidate, where their ids are known. */
   readonly tokens: number | null;
+  /** Why it cannot be trained on as sampled; null where it can. */
+  readonly untrainable: string | null;
   readonly rewards: readonly Judged[];
   readonly credits: readonly Judged[];
   readonly verdicts: readonly {
@@ -156,6 +158,7 @@ function candidate(step: Row, { rewards, credits, verdicts }: Judgements): Candi
     chosen: (step.chosen as boolean | null) ?? null,
     finish_reason: text(step.finish_reason),
     tokens: number(step.tokens),
+    untrainable: text(step.untrainable),
     rewards: mine(rewards).map(judged),
     credits: mine(credits).map(judged),
     verdicts: mine(verdicts).map((row) => ({

@@ -325,7 +325,7 @@ const stepsOf = (id: string, tokens: boolean) =>
     .select(['step_id', 'call_id', 'candidate', 'agent_id', 'agent', 'role', 'turn', 'seq', 'text', 'content'])
     .select(['finish_reason', 'chosen', 'parent_step_id', 'model', 'response_model', 'policy', 'checkpoint_id'])
     .select(['model_version', 'temperature', 'seed', 'input_tokens', 'output_tokens', 'latency_ms', 'error'])
-    .select(['requested_at', 'completed_at', sql<number | null>`cardinality(token_ids)`.as('tokens')])
+    .select(['requested_at', 'completed_at', sql<number | null>`cardinality(token_ids)`.as('tokens'), 'untrainable'])
     .$if(tokens, (steps) => steps.select(['token_ids', 'logprobs', 'loss_mask', 'prompt_token_ids']))
     .where('episode_id', '=', id)
     .orderBy('seq', nullsLast)

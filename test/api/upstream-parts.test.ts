@@ -216,6 +216,9 @@ describe('the setting upstreams', () => {
         prices: {},
         isPrivate: false,
         timeoutMs: 600_000,
+        tokenIds: null,
+        logprobs: 'raw',
+        checkpoints: {},
       },
     ]);
     expect(readUpstreams(null, {})).toEqual([]);

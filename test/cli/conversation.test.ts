@@ -10,6 +10,7 @@ const candidate = (n: number, more: Partial<Candidate> = {}): Candidate => ({
   chosen: null,
   finish_reason: null,
   tokens: null,
+  untrainable: 'no_token_ids',
   rewards: [],
   credits: [],
   verdicts: [],
@@ -43,20 +44,24 @@ describe('A call in the terminal', () => {
       'user · prompt',
       '  hi',
       '',
-      'Solver · solver · m1 · 12 tokens in · 3 out · 42 ms · c/0',
+      'Solver · solver · m1 · 12 tokens in · 3 out · 42 ms · c/0 · not trainable: no_token_ids',
       '  answer 0',
     ]);
   });
 
   it('with several names what is known of the call once, then each candidate with its reward and credit', () => {
     const judged = { method: 'grpo', value: -0.77459, reason: null };
-    expect(text(call([candidate(0, { chosen: true, credits: [judged] }), candidate(1)], { prompt: [] }))).toEqual([
+    expect(
+      text(
+        call([candidate(0, { chosen: true, credits: [judged] }), candidate(1, { untrainable: null })], { prompt: [] }),
+      ),
+    ).toEqual([
       'Solver · solver · m1 · 12 tokens in · 3 out · 42 ms · 2 candidates',
       '',
-      'candidate 0 · chosen · c/0 · credit -0.7746 by grpo',
+      'candidate 0 · chosen · c/0 · not trainable: no_token_ids · credit -0.7746 by grpo',
       '  answer 0',
       '',
-      'candidate 1 · c/1',
+      'candidate 1 · c/1 · trainable',
       '  answer 1',
     ]);
   });

@@ -43,6 +43,8 @@ export async function openaiServer(): Promise<OpenaiServer> {
       return send(response, 200, { object: 'list', data: [{ id: 'echo' }, { id: 'tools' }] });
     const body = JSON.parse(said) as Body;
     const fault = FAULTS[body.model];
+    if (body.stream === true && (body.return_meta_info || body.return_prompt_token_ids))
+      return send(response, 400, error('return_meta_info is not supported with streaming.', 'BadRequestError'));
     if (fault) return fault(response, request, body);
     switch (request.url) {
       case '/v1/chat/completions':
@@ -50,7 +52,18 @@ export async function openaiServer(): Promise<OpenaiServer> {
       case '/v1/completions':
         return send(response, 200, {
           ...head('text_completion', body),
-          choices: [{ index: 0, text: ` and ${body.prompt}`, finish_reason: 'stop', logprobs: null }],
+          choices: [
+            {
+              index: 0,
+              text: ` and ${body.prompt}`,
+              finish_reason: 'stop',
+              logprobs:
+                body.logprobs == null
+                  ? null
+                  : { tokens: [' and', ' x'], token_logprobs: [-0.5, -1], top_logprobs: null },
+              ...(body.return_token_ids ? { prompt_token_ids: PROMPT_IDS, token_ids: [41, 42] } : {}),
+            },
+          ],
           usage: USAGE,
         });
       case '/v1/responses':
@@ -94,11 +107,24 @@ const logprobsOf = (words: readonly string[]) => ({
 });
 const words = (body: Body, index: number): string[] => ['You', ' said', ` ${lastText(body)}`, ` (${index})`];
 
+const PROMPT_IDS = [7, 8, 9];
+/** The token of each word of a choice. */
+const idsOf = (body: Body, index: number): number[] => words(body, index).map((_, place) => 100 * (index + 1) + place);
+/** What SGLang returns for return_meta_info: log-probability, id and text of each token. */
+const metaOf = (body: Body, index: number) => ({
+  output_token_logprobs: words(body, index).map((word, i) => [-0.25 * (i + 1), idsOf(body, index)[i], word]),
+  completion_tokens: 4,
+});
+
 function chat(body: Body) {
   return {
     ...head('chat.completion', body),
+    ...(body.return_token_ids ? { prompt_token_ids: PROMPT_IDS } : {}),
     choices: Array.from({ length: Number(body.n ?? 1) }, (_, index) => ({
       index,
+      ...(body.return_token_ids ? { token_ids: idsOf(body, index) } : {}),
+      ...(body.return_prompt_token_ids ? { prompt_token_ids: PROMPT_IDS } : {}),
+      ...(body.return_meta_info ? { meta_info: metaOf(body, index) } : {}),
       message: asksTool(body)
         ? { role: 'assistant', content: null, tool_calls: [CALL] }
         : { role: 'assistant', content: words(body, index).join('') },
@@ -125,7 +151,10 @@ function chatChunks(body: Body): object[] {
       ]
     : null;
   return [
-    ...indexes.map((index) => chunk(index, { role: 'assistant', content: pieces ? null : '' })),
+    ...indexes.map((index) => ({
+      ...chunk(index, { role: 'assistant', content: pieces ? null : '' }),
+      ...(body.return_token_ids ? { prompt_token_ids: PROMPT_IDS } : {}),
+    })),
     ...(pieces
       ? pieces.map((delta) => chunk(0, delta))
       : [0, 1, 2, 3].flatMap((place) =>
@@ -134,7 +163,14 @@ function chatChunks(body: Body): object[] {
             const logprobs = {
               content: [{ token: content, logprob: -0.25 * (place + 1), bytes: null, top_logprobs: [] }],
             };
-            return chunk(index, { content }, body.logprobs ? { logprobs } : {});
+            return chunk(
+              index,
+              { content },
+              {
+                ...(body.logprobs ? { logprobs } : {}),
+                ...(body.return_token_ids ? { token_ids: [idsOf(body, index)[place]] } : {}),
+              },
+            );
           }),
         )),
     ...indexes.map((index) => chunk(index, {}, { finish_reason: pieces ? 'tool_calls' : 'stop' })),

@@ -1,0 +1,151 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { readUpstreams } from '../../api/upstream/settings.ts';
+import { openUpstreams, type Upstreams } from '../../api/upstream/upstreams.ts';
+import { fileArtifacts } from '../../ingest/artifacts.ts';
+import { post, type TestApp, testApp } from './support/app.ts';
+import { type OpenaiServer, openaiServer } from './support/openai-server.ts';
+
+const CHAT = '/v1/chat/completions';
+const ask = (model: string, more: object = {}) => ({ model, messages: [{ role: 'user', content: 'hello' }], ...more });
+
+let server: OpenaiServer;
+let upstreams: Upstreams;
+let at: TestApp;
+const folder = mkdtempSync(join(tmpdir(), 'troupe-tokens-'));
+
+beforeAll(async () => {
+  server = await openaiServer();
+  const one = (more: object) => ({ base_url: server.baseUrl, ...more });
+  upstreams = openUpstreams(
+    readUpstreams(
+      {
+        plain: one({ models: ['plain'] }),
+        vllm: one({ models: ['v', 'tools'], token_ids: 'vllm', logprobs: 'processed', checkpoints: { v: 'c-7' } }),
+        raw: one({ models: ['r'], token_ids: 'vllm' }),
+        sglang: one({ models: ['s'], token_ids: 'sglang', logprobs: 'processed' }),
+      },
+      {},
+    ),
+  );
+  at = await testApp({ upstreams, artifacts: fileArtifacts(folder) });
+});
+afterAll(async () => {
+  await at.close();
+  upstreams.close();
+  await server.close();
+  rmSync(folder, { recursive: true });
+});
+
+const call = (episode: string, body: object, url = CHAT) => post(at.app, body, { 'troupe-episode': episode }, url);
+const recordOf = async (episode: string) => {
+  const { rows } = await at.db.query<{ name: string; data: Record<string, unknown> }>(
+    "select name, data from troupe.events where key = $1 and name = 'generation.completed'",
+    [`e/${episode}`],
+  );
+  return rows[0]!.data;
+};
+/** What a client gets of the same request at a server that is asked for nothing else. */
+const direct = async (body: object, url = '/chat/completions') =>
+  (await fetch(`${server.baseUrl}${url}`, { method: 'POST', body: JSON.stringify(body) })).text();
+
+describe('a server that the configuration marks as vLLM', () => {
+  it('is asked for token ids and log-probabilities, which are recorded and not shown to the client', async () => {
+    const answer = await call('v-whole', ask('v', { n: 2 }));
+    expect(JSON.parse(server.asked.at(-1)!.text)).toMatchObject({ return_token_ids: true, logprobs: true, n: 2 });
+    expect(answer.json()).toEqual(JSON.parse(await direct(ask('v', { n: 2 }))));
+    expect(await recordOf('v-whole')).toMatchObject({
+      prompt_token_ids: [7, 8, 9],
+      checkpoint_id: 'c-7',
+      choices: [
+        { index: 0, token_ids: [100, 101, 102, 103], logprobs: [-0.25, -0.5, -0.75, -1] },
+        { index: 1, token_ids: [200, 201, 202, 203], logprobs: [-0.25, -0.5, -0.75, -1] },
+      ],
+    });
+  });
+
+  it('streams them too: the client sees the events it asked for, and the record is the same', async () => {
+    const body = ask('v', { n: 2, stream: true, stream_options: { include_usage: true } });
+    const answer = await call('v-stream', body);
+    expect(answer.body).toBe(await direct(body));
+    const [whole, streamed] = [await recordOf('v-whole'), await recordOf('v-stream')];
+    expect(streamed.choices).toEqual(whole.choices);
+    expect(streamed.prompt_token_ids).toEqual(whole.prompt_token_ids);
+  });
+
+  it('gives a client what it asks for itself', async () => {
+    const body = ask('v', { logprobs: true, return_token_ids: true });
+    expect((await call('v-own', body)).json()).toEqual(JSON.parse(await direct(body)));
+    const some = ask('v', { logprobs: true });
+    expect((await call('v-some', some)).json()).toEqual(JSON.parse(await direct(some)));
+    expect(await recordOf('v-some')).toMatchObject({ choices: [{ token_ids: [100, 101, 102, 103] }] });
+  });
+
+  it('is asked at /v1/completions too', async () => {
+    const body = { model: 'v', prompt: 'x' };
+    expect((await call('v-text', body, '/v1/completions')).json()).toEqual(
+      JSON.parse(await direct(body, '/completions')),
+    );
+    expect(await recordOf('v-text')).toMatchObject({
+      prompt_token_ids: [7, 8, 9],
+      choices: [{ token_ids: [41, 42], logprobs: [-0.5, -1] }],
+    });
+  });
+
+  it('is not asked in interfaces that return none', async () => {
+    await call('v-responses', { model: 'v', input: 'hello' }, '/v1/responses');
+    expect(JSON.parse(server.asked.at(-1)!.text)).toEqual({ model: 'v', input: 'hello' });
+  });
+
+  it('has log-probabilities before temperature and filters, unless the configuration says otherwise', async () => {
+    await call('r-default', ask('r'));
+    const [choice] = (await recordOf('r-default')).choices as object[];
+    expect(choice).toMatchObject({ token_ids: [100, 101, 102, 103], raw_logprobs: [-0.25, -0.5, -0.75, -1] });
+    expect(choice).not.toHaveProperty('logprobs');
+    await call('r-plain', ask('r', { temperature: 1, top_p: 1, top_k: -1 }));
+    expect(await recordOf('r-plain')).toMatchObject({ choices: [{ logprobs: [-0.25, -0.5, -0.75, -1] }] });
+  });
+});
+
+describe('a server that the configuration marks as SGLang', () => {
+  it('is asked in its own words, and answers with ids on each choice', async () => {
+    const answer = await call('s-whole', ask('s'));
+    expect(JSON.parse(server.asked.at(-1)!.text)).toEqual({
+      ...ask('s'),
+      logprobs: true,
+      return_prompt_token_ids: true,
+      return_meta_info: true,
+    });
+    expect(answer.json()).toEqual(JSON.parse(await direct(ask('s'))));
+    expect(await recordOf('s-whole')).toMatchObject({
+      prompt_token_ids: [7, 8, 9],
+      choices: [{ token_ids: [100, 101, 102, 103], logprobs: [-0.25, -0.5, -0.75, -1] }],
+    });
+  });
+
+  it('is asked for nothing more in a stream, where it refuses that', async () => {
+    const answer = await call('s-stream', ask('s', { stream: true }));
+    expect(answer.statusCode).toBe(200);
+    expect(answer.body).toBe(await direct(ask('s', { stream: true })));
+    const [choice] = (await recordOf('s-stream')).choices as object[];
+    expect(choice).not.toHaveProperty('token_ids');
+  });
+});
+
+it('A server without that setting is asked for nothing more', async () => {
+  await call('plain', ask('plain'));
+  expect(JSON.parse(server.asked.at(-1)!.text)).toEqual(ask('plain'));
+});
+
+it('The settings are checked', () => {
+  for (const [more, field] of [
+    [{ token_ids: 'ollama' }, 'token_ids'],
+    [{ logprobs: true }, 'logprobs'],
+    [{ checkpoints: { v: 7 } }, 'checkpoints'],
+  ] as const)
+    expect(() => readUpstreams({ a: { base_url: 'http://a.example/v1', ...more } }, {})).toThrow(
+      `upstreams.a.${field} should be`,
+    );
+});
