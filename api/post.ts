@@ -19,7 +19,7 @@ export const postJson =
         `${host} leads to an address of a private network; nothing was sent. Allow it with private: true beside the address.`,
       );
     const { request } = target.protocol === 'https:' ? https : http;
-    const late = AbortSignal.timeout(timeoutS * 1000);
+    const late = AbortSignal.timeout(Math.ceil(timeoutS * 1000));
     return new Promise((resolve, reject) => {
       const failed = (error: NodeJS.ErrnoException) => {
         if (late.aborted) reject(new Error(`It did not answer within ${timeoutS} s.`));

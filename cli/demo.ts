@@ -15,7 +15,7 @@ import { firstOf, type NotNull, query, rowsOf, sql } from '../store/db/query.ts'
 import { episodesTagged, evaluateEpisodes } from '../store/judging/evaluate.ts';
 import { waitProjected } from '../store/projecting/positions.ts';
 import { isNoAttempt } from '../store/rollouts/attempts.ts';
-import { addSchedule, runScheduleNow } from '../store/schedules/schedules.ts';
+import { addSchedule, pauseSchedule, runScheduleNow } from '../store/schedules/schedules.ts';
 import { newModelDirectory } from '../trainer/models/model-directory.ts';
 import type { Plan } from '../trainer/plans/plan.ts';
 import type { PlanResult } from '../trainer/plans/plan-run.ts';
@@ -275,6 +275,8 @@ async function scheduled(
   };
   await addSchedule(context, plan.name, definition, { by: 'demo' });
   const run = await runScheduleNow(context, plan.name);
+  // The home stays, and a `troupe up` there at night has no team that could play.
+  await pauseSchedule(context, plan.name, { reason: 'the demo has started its only run', by: 'demo' });
   const seen = new Set<string>();
   for (;;) {
     const ended = await rowsOf(

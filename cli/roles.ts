@@ -110,7 +110,7 @@ export const ROLES: Readonly<Record<string, Role>> = {
       import('../trainer/rollouts/runners.ts'),
       import('../trainer/rewards/source.ts'),
       import('../trainer/rewards/job.ts'),
-      import('../trainer/rollouts/play.ts'),
+      import('../trainer/rollouts/by-command.ts'),
       import('../api/post.ts'),
     ]);
     const scorers = readScorers(context.config.rewards);

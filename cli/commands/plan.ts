@@ -216,10 +216,11 @@ function printCheck({ plan, stages, rounds, policies, rollout, gate, problems, n
     ),
   );
   if (rollout !== null) {
-    const { runner, tasks_of_round, samples, attempts, attempts_at_most } = rollout;
+    const { runner, tasks_of_round, samples, iterations, attempts, attempts_at_most } = rollout;
+    const times = iterations === 1 ? '' : ` × ${iterations} iterations`;
     const most = attempts_at_most === null ? '' : `, at most ${attempts_at_most} with those that are tried again`;
     print(
-      `\nRollout by ${runner}: ${tasks_of_round} of ${rollout.tasks} tasks × ${samples} samples a round: ${attempts} attempts${most}.`,
+      `\nRollout by ${runner}: ${tasks_of_round} of ${rollout.tasks} tasks × ${samples} samples${times} a round: ${attempts} attempts${most}.`,
     );
   }
   if (gate.played !== null) {

@@ -7,7 +7,7 @@ import { requestJob, runJobs, waitForJob } from '../../store/jobs/jobs.ts';
 import { parseFilter } from '../../store/select.ts';
 import { REWARD, type Rewarded, rewardHandler } from '../../trainer/rewards/job.ts';
 import { findScorer, readScorers } from '../../trainer/rewards/source.ts';
-import { programEnv } from '../../trainer/rollouts/play.ts';
+import { programEnv } from '../../trainer/rollouts/by-command.ts';
 import { projectCommand, untilInterrupted, wholeNumber } from '../command.ts';
 import { print, printJson } from '../output.ts';
 

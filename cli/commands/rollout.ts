@@ -233,8 +233,8 @@ async function waited(db: Db, id: string, { tasks, samples }: RolloutSpec, bar: 
 
 /** The end of a rollout in words. Pure. */
 export function summary(result: RolloutResult): string {
-  const { rollout_id, groups, partial, attempts, tokens, usd, staleness, seconds, without_reward, equal_rewards } =
-    result;
+  const { rollout_id, groups, partial, attempts, tokens, usd, staleness, seconds } = result;
+  const { without_reward, reward_failed, equal_rewards } = result;
   const lines = [
     `Rollout ${rollout_id}: ${attempts.done} episodes done in ${seconds.toFixed(1)} s; ${attempts.failed} attempts failed, ${attempts.retried} were tried again, ${attempts.late} came late; ${tokens === null ? 'tokens unknown' : `${tokens} tokens`}${usd === null ? '' : `, ${usd} USD`}.`,
     `${groups.complete} groups are complete, ${groups.partial} are partial.`,
@@ -254,10 +254,16 @@ export function summary(result: RolloutResult): string {
     lines.push(
       `Releases that the weights are behind: ${behind.map(([releases, episodes]) => `${releases} (${episodes} episodes)`).join(', ')}; ${staleness.withheld.length} episodes are withheld.`,
     );
-  if (without_reward > 0)
+  if (without_reward > 0) {
+    const why =
+      reward_failed === undefined
+        ? 'the team recorded none, and the runner names no other source'
+        : 'the source of the runner gave none';
     lines.push(
-      `${without_reward} episodes have no reward: the team recorded none, and the runner names no reward. Unknown is not 0; no credit is computed from them.`,
+      `${without_reward} episodes have no reward: ${why}. Unknown is not 0; no credit is computed from them.`,
+      ...Object.entries(reward_failed ?? {}).map(([reason, episodes]) => `  ${episodes}: ${reason}`),
     );
+  }
   if (equal_rewards > 0)
     lines.push(
       `In ${equal_rewards} complete groups all rewards are equal, so comparing their members gives no signal.`,

@@ -34,6 +34,7 @@ export type AttemptResult = {
 /** Why an attempt failed. `stopped`: the process that ran it ended, which no team can help. */
 export type AttemptErrorCode =
   | 'exit'
+  | 'answer'
   | 'timeout'
   | 'deadline'
   | 'budget'

@@ -14,6 +14,12 @@ const runners = readRunners({
   pool: { workers: true, lease_s: 30, timeout_s: 60, agent: 'solver' },
   brief: { workers: true, lease_s: 4, timeout_s: 60 },
   here: { command: ['true'] },
+  graded: {
+    workers: true,
+    lease_s: 30,
+    timeout_s: 60,
+    reward: { sql: "select 1 / (answer = 'right')::int as reward from traj.episodes where episode_id = :episode" },
+  },
 });
 
 let at: TestApp;
@@ -178,6 +184,21 @@ describe('workers', () => {
       { episode_id: 'r/a/0', group_id: null, reward: 1, stop_reason: 'late: done' },
       { episode_id: 'r/a/0/a1', group_id: 'r/a', reward: 0.5, stop_reason: 'done' },
     ]);
+  });
+
+  it('the source of the runner rewards what has none; where it fails, the result says why', async () => {
+    await begin({ runner: 'graded' });
+    const attempts = [await leased('graded'), await leased('graded')];
+    for (const [i, attempt] of attempts.entries()) {
+      await call(attempt);
+      await end(attempt, { outcome: 'done', answer: i === 0 ? 'right' : 'wrong' });
+    }
+    const { without_reward, reward_failed } = await result();
+    expect(without_reward).toBe(1);
+    expect(Object.entries(reward_failed!)).toEqual([[expect.stringContaining('division by zero'), 1]]);
+    await at.project();
+    const { rows } = await at.db.query('select reward from traj.episodes order by episode_id');
+    expect(rows).toEqual([{ reward: 1 }, { reward: null }]);
   });
 
   it('a failure has no reward and is played again; done without anything recorded is a failure', async () => {

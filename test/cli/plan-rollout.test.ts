@@ -92,6 +92,8 @@ describe('a plan that begins with a rollout', () => {
           rollout: { runner: 'solver', tasks: 3, tasks_of_round: 2, samples: 2, attempts: 4, attempts_at_most: 4 },
         },
       });
+      const repeated = await troupe('plan', 'check', written('again', plan('again', { per_round: 2, iterations: 3 })));
+      expect(repeated.out.rollout).toMatchObject({ iterations: 3, attempts: 12 });
       const wrong = written('wrong', plan('wrong', { runner: 'slover' }));
       const refused = await troupe('plan', 'check', wrong);
       expect([refused.code, refused.out.problems.join(' ')]).toEqual([1, expect.stringContaining('mean solver?')]);
@@ -121,6 +123,7 @@ describe('a plan that begins with a rollout', () => {
           episodes: 4,
           groups: { complete: 2, partial: 1 },
           left_out: [{ code: 'exit', message: 'Exit code 4.', samples: 1 }],
+          withheld: 0,
           stale: 0,
           unknown: 0,
         });

@@ -71,7 +71,9 @@ export type RolloutCheck = {
   readonly tasks: number;
   readonly tasks_of_round: number;
   readonly samples: number;
-  /** Of a round, both sides of a gate together: one for each sample, and at most with all that are tried again; null where the runner is not known. */
+  /** How often a round plays its tasks before its gate. */
+  readonly iterations: number;
+  /** Of a round, all its iterations or both sides of a gate together: one for each sample, and at most with all that are tried again; null where the runner is not known. */
   readonly attempts: number;
   readonly attempts_at_most: number | null;
   readonly tasks_sha256: string | null;
@@ -177,12 +179,14 @@ async function rolloutCheck(
   await noteUnserved(db, plan, notes);
   const tasks = await tasksNow(db, 'rollout', rollout.tasks, { problems, notes });
   const tasks_of_round = Math.min(rollout.per_round ?? tasks.length, tasks.length);
-  const attempts = tasks_of_round * rollout.samples;
+  const { samples, iterations = 1 } = rollout;
+  const attempts = tasks_of_round * samples * iterations;
   return {
     runner: rollout.runner,
     tasks: tasks.length,
     tasks_of_round,
-    samples: rollout.samples,
+    samples,
+    iterations,
     attempts,
     attempts_at_most: runner === null ? null : attempts * (1 + runner.retries),
     tasks_sha256: rollout.tasks_sha256 ?? null,
@@ -222,6 +226,7 @@ async function playCheck(
     tasks: all.length,
     tasks_of_round: tasks.length,
     samples: gate.samples,
+    iterations: 1,
     attempts,
     attempts_at_most: runner === null ? null : attempts * (1 + runner.retries),
     tasks_sha256: gate.tasks_sha256 ?? null,

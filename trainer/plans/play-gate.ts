@@ -130,7 +130,7 @@ export function playGate(
       models,
       pinned: {
         task_set: hashId(asked.tasks, asked.samples, asked.seed),
-        scorer: hashId('reward', runner.by === 'command' ? runner.reward : 'workers', environment),
+        scorer: hashId('reward', runner.reward, environment),
         models: hashId(asked.maps),
         environment: hashId({ troupe: settings.codeVersion, runner: environment }),
       },
@@ -171,12 +171,12 @@ function requireSame(runner: Runner, environment: string, spec: Readonly<Record<
   );
 }
 
-/** Hash of a runner: its settings, and the files that its commands name. Of workers only the settings are known. */
+/** Hash of a runner: its settings, and the files that its commands name. Of workers and servers only the settings are known. */
 export async function environmentOf(runner: Runner): Promise<string> {
-  const named =
-    runner.by === 'workers'
-      ? []
-      : [...runner.command, ...(runner.reward.from === 'command' ? runner.reward.command : [])];
+  const named = [
+    ...(runner.by === 'command' ? runner.command : []),
+    ...(runner.reward.from === 'command' ? runner.reward.command : []),
+  ];
   const files = await Promise.all(
     named.map((path) =>
       readFile(path).then(

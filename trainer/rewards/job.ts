@@ -8,7 +8,7 @@ import { checkedSpec, type Handler, type JobContext } from '../../store/jobs/job
 import { storedTask } from '../../store/rollouts/stored-tasks.ts';
 import { lowerFilter, parseFilter } from '../../store/select.ts';
 import { type Scoring, scoreOf } from './score.ts';
-import { findScorer, type Scorers } from './source.ts';
+import { findScorer, type Scorer, type Scorers } from './source.ts';
 
 /** Job kind. */
 export const REWARD = 'reward';
@@ -76,34 +76,44 @@ export function rewardHandler(
         .orderBy(sql`e.episode_id collate "C"`)
         .$if(limit !== undefined, (rows) => rows.limit(limit!)),
     );
-    const failed: Record<string, number> = {};
-    let rewarded = 0;
-    let next = 0;
-    const lane = async (): Promise<void> => {
-      while (next < episodes.length && !signal.aborted) {
-        const { episode_id } = episodes[next++]!;
-        const found = await rewardEpisode(context, { episode_id, by: use, scorer }, { ...scoring, db, signal });
-        if (found === null) rewarded++;
-        else failed[found] = (failed[found] ?? 0) + 1;
-        await report(rewarded, { rewarded, of: episodes.length });
-      }
-    };
-    await Promise.all(Array.from({ length: Math.min(CONCURRENCY, episodes.length) }, lane));
+    const ids = episodes.map(({ episode_id }) => episode_id);
+    const looked = (rewarded: number, of: number) => report(of, { rewarded, of: ids.length });
+    const found = await rewardEpisodes(context, { ids, by: use, scorer }, { ...scoring, db, signal }, looked);
     await caughtUp(db);
-    return { episodes: episodes.length, rewarded, failed };
+    return { episodes: ids.length, ...found };
   };
 }
 
 /**
- * Records the reward of one episode; null, or why it has none. A second record by the same source is the first one again.
+ * Rewards these episodes, a few at a time, until all are looked at or the signal is aborted. Those that get none are counted by reason.
+ * @param onEach after each episode: how many are rewarded, and how many were looked at
  */
-export async function rewardEpisode(
+export async function rewardEpisodes(
+  context: JobContext,
+  { ids, by, scorer }: { readonly ids: readonly string[]; readonly by: string; readonly scorer: Scorer },
+  scoring: Scoring,
+  onEach: (rewarded: number, looked: number) => Promise<void> = async () => {},
+): Promise<Pick<Rewarded, 'rewarded' | 'failed'>> {
+  const failed: Record<string, number> = {};
+  let rewarded = 0;
+  let looked = 0;
+  let next = 0;
+  const lane = async (): Promise<void> => {
+    while (next < ids.length && !scoring.signal.aborted) {
+      const reason = await rewardEpisode(context, { episode_id: ids[next++]!, by, scorer }, scoring);
+      if (reason === null) rewarded++;
+      else failed[reason] = (failed[reason] ?? 0) + 1;
+      await onEach(rewarded, ++looked);
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(CONCURRENCY, ids.length) }, lane));
+  return { rewarded, failed };
+}
+
+/** Records the reward of one episode; null, or why it has none. A second record by the same source is the first one again. */
+async function rewardEpisode(
   { db, log, now }: JobContext,
-  {
-    episode_id,
-    by,
-    scorer,
-  }: { readonly episode_id: string; readonly by: string; readonly scorer: Parameters<typeof scoreOf>[0] },
+  { episode_id, by, scorer }: { readonly episode_id: string; readonly by: string; readonly scorer: Scorer },
   scoring: Scoring,
 ): Promise<string | null> {
   const [row] = await rowsOf(

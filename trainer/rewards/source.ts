@@ -18,7 +18,7 @@ export type Scorer =
   /** A query over the views, in which `:episode` stands for the id of the episode. */
   | { readonly from: 'sql'; readonly sql: string; readonly timeoutS: number };
 
-type Address = {
+export type Address = {
   readonly url: string;
   /** Name of the variable with the key. */
   readonly keyEnv: string | null;
@@ -27,8 +27,8 @@ type Address = {
   readonly timeoutS: number;
 };
 
-/** `team`: feedback that the team records itself; `stdout`: the last line of its output that is JSON with a number `reward`. */
-export type RewardSource = { readonly from: 'team' } | { readonly from: 'stdout' } | Scorer;
+/** `team`: feedback that the team records itself; `output`: the last line of its output that is JSON with a number `reward`. */
+export type RewardSource = { readonly from: 'team' } | { readonly from: 'output' } | Scorer;
 
 /** The setting `rewards`, by name. */
 export type Scorers = Readonly<Record<string, Scorer>>;
@@ -66,14 +66,24 @@ export function findScorer(scorers: Scorers, name: string): Scorer {
   );
 }
 
-/** The field `reward` of a runner. @throws TroupeError `config_invalid`, or `not_found` for a name that is none of `scorers` */
-export function readRewardSource(at: string, value: unknown, scorers: Scorers): RewardSource {
+/**
+ * The field `reward` of a runner.
+ * @param of.output how the runner writes that the reward is in the output of the team; null where its output is not seen
+ * @throws TroupeError `config_invalid`, or `not_found` for a name that is none of `of.scorers`
+ */
+export function readRewardSource(
+  at: string,
+  value: unknown,
+  { scorers, output }: { readonly scorers: Scorers; readonly output: 'stdout' | 'answer' | null },
+): RewardSource {
   if (value === undefined || value === 'team') return { from: 'team' };
-  if (value === 'stdout') return { from: 'stdout' };
+  if (output !== null && value === output) return { from: 'output' };
   if (isRecord(value) && typeof value.use === 'string' && Object.keys(value).length === 1)
     return findScorer(scorers, value.use);
-  if (!isRecord(value)) throw wrong(at, 'team, stdout, or a map with use, command, url, model or sql', value);
-  return readScorer(at, value);
+  if (isRecord(value)) return readScorer(at, value);
+  const words = output === null ? 'team' : `team, ${output}`;
+  const unseen = output === null ? '; the output of workers is not seen' : '';
+  throw wrong(at, `${words}, or a map with use, command, url, model or sql${unseen}`, value);
 }
 
 function readScorer(at: string, value: unknown): Scorer {
@@ -98,12 +108,17 @@ function readScorer(at: string, value: unknown): Scorer {
   };
 }
 
-function readAddress(at: string, value: Readonly<Record<string, unknown>>): Omit<Address, 'timeoutS'> {
+/** @param named what the field with the address is called @throws TroupeError `config_invalid` */
+export function readAddress(
+  at: string,
+  value: Readonly<Record<string, unknown>>,
+  named = 'url',
+): Omit<Address, 'timeoutS'> {
   const { url, key_env = null, private: isPrivate = false } = value;
   if (key_env !== null && !(typeof key_env === 'string' && VARIABLE.test(key_env)))
     throw wrong(`${at}.key_env`, 'the name of a variable', '***');
   if (typeof isPrivate !== 'boolean') throw wrong(`${at}.private`, 'true or false', isPrivate);
-  return { url: readUrl(`${at}.url`, url), keyEnv: key_env, isPrivate };
+  return { url: readUrl(`${at}.${named}`, url), keyEnv: key_env, isPrivate };
 }
 
 function readText(at: string, value: unknown): string {

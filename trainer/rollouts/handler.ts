@@ -24,12 +24,13 @@ import { recordedOf, rolloutFacts } from '../../store/rollouts/recorded.ts';
 import { requestedOf } from '../../store/rollouts/request.ts';
 import { episodeId, ROLLOUT, type RolloutSpec, rolloutSpec } from '../../store/rollouts/rollout.ts';
 import { type Staleness, stalenessOf } from '../../store/rollouts/staleness.ts';
-import { rewardEpisode } from '../rewards/job.ts';
+import { type Rewarded, rewardEpisodes } from '../rewards/job.ts';
 import type { Post } from '../rewards/score.ts';
+import { programEnv } from './by-command.ts';
 import { checkProgram } from './command.ts';
 import { closeEntry, openEntry } from './entry.ts';
-import { type Entry, playAttempt, programEnv } from './play.ts';
-import { type CommandRunner, findRunner, type Runner } from './runners.ts';
+import { type Entry, playAttempt } from './play.ts';
+import { findRunner, type PlayedRunner, type Runner } from './runners.ts';
 import { servingHandler, untilLoaded } from './serving.ts';
 import { awaitWorkers } from './workers.ts';
 
@@ -51,6 +52,8 @@ export type RolloutResult = Tally &
     readonly staleness: Staleness;
     /** Accepted episodes without a reward. */
     readonly without_reward: number;
+    /** Why the source of the runner gave episodes of workers no reward, with how many; missing where it was not asked. */
+    readonly reward_failed?: Rewarded['failed'];
     /** Complete groups whose rewards are all equal. */
     readonly equal_rewards: number;
     /** From the request to the end. */
@@ -87,7 +90,7 @@ const rollOut = async (
   const id = job.job_id;
   const rollout = rolloutSpec(id, job.spec);
   const runner = findRunner(settings.runners, rollout.runner);
-  if (runner.by === 'command') checkRunner(runner, settings.env);
+  if (runner.by !== 'workers') checkRunner(runner, settings.env);
   const { requestedAt, age } = await requestedOf(context.db, id);
   const lastsS = rollout.deadline_s === undefined ? LONGEST_S : rollout.deadline_s - age;
   // Stored tasks are recorded as they are.
@@ -99,7 +102,7 @@ const rollOut = async (
   const rows = await attemptsOf(db, id);
   await announce(log, rollout, rows);
   await waitProjected(db, { log });
-  if (runner.by === 'workers') await rewardAll(context, settings, runner, rows);
+  const rewardFailed = runner.by === 'workers' ? await rewardAll(context, settings, runner, rows) : null;
   const { withoutReward, equalRewards } = await rolloutFacts(db, id, rollout.samples);
   const { tokens, usd } = await spentOf(db, id);
   const found = tally(id, rollout, rows);
@@ -113,27 +116,28 @@ const rollOut = async (
     tokens,
     usd,
     without_reward: withoutReward,
+    ...(rewardFailed === null ? {} : { reward_failed: rewardFailed }),
     equal_rewards: equalRewards,
     seconds: (await requestedOf(context.db, id)).age,
   };
 };
 
-/** Rewards what workers finished without a reward, by the source of their runner. What it gives none stays without one. */
+/** Rewards what workers finished without a reward, by the source of their runner. Returns why episodes stay without one; null: no source. */
 async function rewardAll(
   context: JobContext,
   { env, post, signal }: RolloutSettings,
   { name, reward }: Runner,
   rows: readonly AttemptRow[],
-): Promise<void> {
-  if (reward.from === 'team' || reward.from === 'stdout') return;
+): Promise<Rewarded['failed'] | null> {
+  if (reward.from === 'team' || reward.from === 'output') return null;
   const scoring = { db: context.db, post, env: programEnv(env, []), keys: env, hide: (text: string) => text, signal };
-  for (const { id, outcome, result } of rows)
-    if (outcome === 'done' && result?.reward === null && !signal.aborted)
-      await rewardEpisode(context, { episode_id: id, by: name, scorer: reward }, scoring);
+  const ids = rows.flatMap(({ id, outcome, result }) => (outcome === 'done' && result?.reward === null ? [id] : []));
+  const { failed } = await rewardEpisodes(context, { ids, by: name, scorer: reward }, scoring);
   await waitProjected(context.db, { log: context.log });
+  return failed;
 }
 
-/** Plays with programs that this process starts; what the process before it broke off is played again. */
+/** Has this process start each episode; what the process before it broke off is played again. */
 async function playHere(context: JobContext, playing: Omit<Playing, 'entry'>): Promise<void> {
   const { db, log, now } = context;
   const { id, rollout, runner, lastsS } = playing;
@@ -155,7 +159,7 @@ type Playing = {
   /** Token of the job: whoever has an older one leases nothing more. */
   readonly fence: number;
   readonly rollout: RolloutSpec;
-  readonly runner: CommandRunner;
+  readonly runner: PlayedRunner;
   readonly entry: Entry;
   readonly settings: RolloutSettings;
   readonly lastsS: number;
@@ -274,14 +278,17 @@ async function playOne(
 }
 
 /** What must be so before the first episode. @throws TroupeError `not_found`, `config_invalid` */
-function checkRunner({ name, command, reward, env: named }: CommandRunner, env: RolloutSettings['env']): void {
-  checkProgram(command[0]!, env.PATH ?? '');
+function checkRunner(runner: PlayedRunner, env: RolloutSettings['env']): void {
+  const { name, reward } = runner;
+  if (runner.by === 'command') checkProgram(runner.command[0]!, env.PATH ?? '');
   if (reward.from === 'command') checkProgram(reward.command[0]!, env.PATH ?? '');
+  const field = runner.by === 'command' ? 'env' : 'key_env';
+  const named = runner.by === 'command' ? runner.env : runner.at.keyEnv === null ? [] : [runner.at.keyEnv];
   const missing = named.filter((one) => env[one] === undefined);
   if (missing.length > 0)
     throw new TroupeError(
       'config_invalid',
-      `runners.${name}.env names ${missing.join(', ')}, which the environment of \`run work\` does not have. Set it there, or leave it out.`,
-      { field: `runners.${name}.env` },
+      `runners.${name}.${field} names ${missing.join(', ')}, which the environment of \`run work\` does not have. Set it there, or leave it out.`,
+      { field: `runners.${name}.${field}` },
     );
 }

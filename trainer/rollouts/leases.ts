@@ -18,6 +18,7 @@ import {
   beatAttempt,
   type EpisodeOutcome,
   endAttempts,
+  type LeasedAttempt,
   leaseAttempts,
 } from '../../store/rollouts/attempts.ts';
 import { endDrafts, startDraft } from '../../store/rollouts/episodes.ts';
@@ -25,10 +26,9 @@ import { type Recorded, recordedOf } from '../../store/rollouts/recorded.ts';
 import { groupId, type RolloutSpec, type RolloutTask, seedOf } from '../../store/rollouts/rollout.ts';
 import { findRunner, type Runner, type WorkersRunner } from './runners.ts';
 
-/** What a worker plays. */
-export type Leased = {
+/** What a team is told of the episode that it plays. */
+export type EpisodeFacts = {
   readonly attempt_id: string;
-  readonly token: number;
   readonly rollout_id: string;
   readonly episode_id: string;
   readonly group_id: string;
@@ -40,10 +40,15 @@ export type Leased = {
   readonly params: Readonly<Record<string, string | number | boolean>>;
   /** Of the gateway, below the address that the worker knows; another agent takes the place of the last name. */
   readonly base_path: string;
-  /** Seconds within which the next sign of life is due. */
-  readonly lease_s: number;
   /** RFC 3339. */
   readonly deadline: string;
+};
+
+/** What a worker plays. */
+export type Leased = EpisodeFacts & {
+  readonly token: number;
+  /** Seconds within which the next sign of life is due. */
+  readonly lease_s: number;
 };
 
 /** The final report of a worker on one attempt. */
@@ -67,16 +72,14 @@ export type Finished = {
 /** How long the end of an attempt waits for the tables. */
 const PATIENCE_MS = 20_000;
 
-/** @throws TroupeError `usage` for a runner that is a command */
+/** @throws TroupeError `usage` for a runner that Troupe plays itself */
 export function workersRunner(runners: readonly Runner[], name: string): WorkersRunner {
   const runner = findRunner(runners, name);
   if (runner.by === 'workers') return runner;
   throw new TroupeError(
     'usage',
-    `The runner ${name} is a command that Troupe starts itself; workers lease from runners with workers: true.`,
-    {
-      field: 'runner',
-    },
+    `The runner ${name} is a ${runner.by}, which Troupe starts itself; workers lease from runners with workers: true.`,
+    { field: 'runner' },
   );
 }
 
@@ -91,26 +94,33 @@ export async function lease({ db, log }: JobContext, runner: WorkersRunner, coun
     leased.map((one) => startDraft(specOf(one), one)),
     'usage',
   );
-  return leased.map((one) => {
-    const { id, token, spec, deadlineAt } = one;
-    const rollout = specOf(one);
-    const task = rollout.tasks[spec.task]!;
-    return {
-      attempt_id: id,
-      token,
-      rollout_id: spec.rollout,
-      episode_id: id,
-      group_id: groupId(spec.rollout, task.task_id),
-      task,
-      sample: spec.sample,
-      attempt: spec.attempt,
-      seed: seedOf(rollout.seed ?? 0, task.task_id, spec.sample),
-      params: rollout.params ?? {},
-      base_path: `/e/${encodeURIComponent(id)}/a/${encodeURIComponent(agent)}/v1`,
-      lease_s: leaseS,
-      deadline: deadlineAt,
-    };
-  });
+  return leased.map((one) => ({
+    ...episodeFacts(specOf(one), one, agent),
+    token: one.token,
+    lease_s: leaseS,
+  }));
+}
+
+/** What a team is told of an attempt. Pure. */
+export function episodeFacts(
+  rollout: RolloutSpec,
+  { id, spec, deadlineAt }: LeasedAttempt,
+  agent: string,
+): EpisodeFacts {
+  const task = rollout.tasks[spec.task]!;
+  return {
+    attempt_id: id,
+    rollout_id: spec.rollout,
+    episode_id: id,
+    group_id: groupId(spec.rollout, task.task_id),
+    task,
+    sample: spec.sample,
+    attempt: spec.attempt,
+    seed: seedOf(rollout.seed ?? 0, task.task_id, spec.sample),
+    params: rollout.params ?? {},
+    base_path: `/e/${encodeURIComponent(id)}/a/${encodeURIComponent(agent)}/v1`,
+    deadline: deadlineAt,
+  };
 }
 
 /** @throws TroupeError `fenced` for an attempt that is lost, `not_found` for one that never was */

@@ -3,7 +3,9 @@ import { got, TroupeError } from '../../errors.ts';
 import { isRecord } from '../../ingest/json.ts';
 import { nearest } from '../../store/methods/nearest.ts';
 import {
+  type Address,
   type RewardSource,
+  readAddress,
   readCommand,
   readNumber,
   readRewardSource,
@@ -23,17 +25,27 @@ type Shared = {
   readonly reward: RewardSource;
 };
 
+/** What `run work` plays itself. */
+type Played = Shared & {
+  /** Episodes at a time. */
+  readonly concurrency: number;
+  /** Where the API answers for the team; null: where `run serve` listens. */
+  readonly url: string | null;
+};
+
 /** A program that is started for each episode. */
-export type CommandRunner = Shared & {
+export type CommandRunner = Played & {
   readonly by: 'command';
   /** The program and its arguments. */
   readonly command: readonly string[];
   /** Names of variables that the program inherits, besides those that every program needs. */
   readonly env: readonly string[];
-  /** Episodes at a time. */
-  readonly concurrency: number;
-  /** Where the API answers for the team; null: where `run serve` listens. */
-  readonly url: string | null;
+};
+
+/** A server of the team that gets each episode by POST, and answers once it is over. */
+export type WebhookRunner = Played & {
+  readonly by: 'webhook';
+  readonly at: Omit<Address, 'timeoutS'>;
 };
 
 /** Programs that run for long, and lease episodes over HTTP. */
@@ -43,12 +55,17 @@ export type WorkersRunner = Shared & {
   readonly leaseS: number;
 };
 
-export type Runner = CommandRunner | WorkersRunner;
+/** Those that `run work` plays itself. */
+export type PlayedRunner = CommandRunner | WebhookRunner;
+export type Runner = PlayedRunner | WorkersRunner;
 
 const FIELDS = {
   command: ['command', 'env', 'timeout_s', 'concurrency', 'retries', 'agent', 'url', 'reward'],
+  webhook: ['webhook', 'key_env', 'private', 'timeout_s', 'concurrency', 'retries', 'agent', 'url', 'reward'],
   workers: ['workers', 'timeout_s', 'lease_s', 'retries', 'agent', 'reward'],
 } as const;
+/** How each kind writes that the output of the team has the reward. */
+const OUTPUT = { command: 'stdout', webhook: 'answer', workers: null } as const;
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 const DAY_S = 86_400;
 const LEASE_S = 60;
@@ -82,8 +99,8 @@ function readRunner(name: string, value: unknown, scorers: Scorers): Runner {
   const at = `runners.${name}`;
   if (!NAME.test(name))
     throw wrong('a name in runners', 'letters, digits, dots, dashes or underscores, at most 64', name);
-  if (!isRecord(value)) throw wrong(at, 'a map with command or workers', value);
-  const by = value.workers === undefined ? 'command' : 'workers';
+  if (!isRecord(value)) throw wrong(at, 'a map with command, webhook or workers', value);
+  const by = (['workers', 'webhook'] as const).find((one) => value[one] !== undefined) ?? 'command';
   const fields: readonly string[] = FIELDS[by];
   const strange = Object.keys(value).find((field) => !fields.includes(field));
   if (strange !== undefined) throw wrong(`a field of ${at} with ${by}`, `one of ${fields.join(', ')}`, strange);
@@ -95,22 +112,23 @@ function readRunner(name: string, value: unknown, scorers: Scorers): Runner {
     timeoutS: readNumber(`${at}.timeout_s`, value.timeout_s ?? 600, { least: 0.1, most: 7 * DAY_S }),
     retries: readNumber(`${at}.retries`, value.retries ?? 1, { least: 0, most: 100, whole: true }),
     agent,
-    reward: readRewardSource(`${at}.reward`, value.reward, scorers),
+    reward: readRewardSource(`${at}.reward`, value.reward, { scorers, output: OUTPUT[by] }),
   };
   if (by === 'workers') {
     if (value.workers !== true) throw wrong(`${at}.workers`, 'true', value.workers);
-    if (shared.reward.from === 'stdout')
-      throw wrong(`${at}.reward`, 'team, or a source of another kind: the output of workers is not seen', 'stdout');
     return { ...shared, by, leaseS: readNumber(`${at}.lease_s`, value.lease_s ?? LEASE_S, { least: 1, most: DAY_S }) };
   }
-  if (!Array.isArray(env) || !env.every((one) => typeof one === 'string' && /^[A-Za-z_]\w*$/.test(one)))
-    throw wrong(`${at}.env`, 'a list of names of variables, without values', env);
-  return {
+  const played = {
     ...shared,
-    by,
-    command: readCommand(`${at}.command`, value.command),
-    env,
     concurrency: readNumber(`${at}.concurrency`, value.concurrency ?? 4, { least: 1, most: 1024, whole: true }),
     url: url === null ? null : readUrl(`${at}.url`, url),
   };
+  if (by === 'webhook') {
+    const { webhook, key_env, private: isPrivate } = value;
+    const address = readAddress(at, { url: webhook, key_env, private: isPrivate }, 'webhook');
+    return { ...played, by, at: address };
+  }
+  if (!Array.isArray(env) || !env.every((one) => typeof one === 'string' && /^[A-Za-z_]\w*$/.test(one)))
+    throw wrong(`${at}.env`, 'a list of names of variables, without values', env);
+  return { ...played, by, command: readCommand(`${at}.command`, value.command), env };
 }

@@ -6,6 +6,7 @@ import {
   rolloutAsked,
   rolloutText,
   tasksOfRound,
+  wholeRollout,
 } from '../../../trainer/plans/plan-rollout.ts';
 
 const tasks = Array.from({ length: 40 }, (_, i) => ({ task_id: `t${i}` }));
@@ -89,4 +90,23 @@ it('The report of a round says what was left out, what is stale and what is unkn
   expect(rolloutText({ ...report, stale: 2, unknown: 3 })).toBe(
     'Rollout r/1/rollout: 4 groups complete; 1 partial and left out (1 sample exit: Exit code 4.); stale: 2 of 8 episodes; unknown which weights answered: 3 of 8.',
   );
+});
+
+it('The iterations of a round are added up, and what is withheld in any of them is counted', () => {
+  const part = {
+    rollout_id: 'r/1/rollout',
+    episodes: 4,
+    groups: { complete: 2, partial: 1 },
+    left_out: why(1),
+    stale: 1,
+    unknown: 2,
+  };
+  expect(wholeRollout([part, { ...part, withheld: 3 }])).toMatchObject({
+    episodes: 8,
+    groups: { complete: 4, partial: 2 },
+    left_out: why(2),
+    withheld: 3,
+    stale: 2,
+    unknown: 4,
+  });
 });

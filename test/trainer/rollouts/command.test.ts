@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { rewardLine } from '../../../trainer/rewards/score.ts';
+import { environmentOf } from '../../../trainer/rollouts/by-command.ts';
 import { checkProgram, runCommand } from '../../../trainer/rollouts/command.ts';
-import { environmentOf } from '../../../trainer/rollouts/play.ts';
 import { type CommandRunner, readRunners } from '../../../trainer/rollouts/runners.ts';
 import { startProgram } from '../../store/support/process.ts';
 
