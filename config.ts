@@ -93,7 +93,7 @@ export const SETTINGS = {
     fallback: null,
     map: true,
     about:
-      'who plays the episodes of rollouts, by name: the command started for each episode, or workers that lease over HTTP',
+      'who plays the episodes of rollouts, by name: a command started for each, a server that gets each, or workers that lease them',
   },
   rewards: {
     env: 'TROUPE_REWARDS',

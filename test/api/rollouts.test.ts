@@ -242,7 +242,7 @@ describe('what does not fit is refused by name', () => {
       /command is not a field of it/,
     ],
     ['', { id: 'a/b', runner: 'pool', tasks: [{ task_id: 'a' }], samples: 1 }, 400, /id of a rollout/],
-    ['/lease', { runner: 'here' }, 400, /is a command that Troupe starts itself/],
+    ['/lease', { runner: 'here' }, 400, /is a command, which Troupe starts itself/],
     ['/heartbeat', { attempt_id: 'r/none/0', token: 1 }, 404, /no attempt r\/none\/0/],
     ['/lease', { runner: 'pool', count: 0 }, 400, /count/],
     ['/finish', { attempts: [{ attempt_id: 'r/none/0', token: 1, outcome: 'done' }] }, 404, /no attempt/],

@@ -39,14 +39,26 @@ export function tasksOfRound(
   return tasks.filter(({ task_id }) => chosen.has(task_id));
 }
 
-/** What the rollout of a round is asked for. Pure. */
+/** The settings of the team in a round, from 1: of a list the value of that round, or the last one. So a horizon grows over rounds. Pure. */
+export const paramsOfRound = (
+  params: NonNullable<PlanRollout['params']>,
+  round: number,
+): NonNullable<RolloutSpec['params']> =>
+  Object.fromEntries(
+    Object.entries(params).map(([name, value]) => [
+      name,
+      Array.isArray(value) ? value[Math.min(round, value.length) - 1]! : value,
+    ]),
+  );
+
+/** What the rollout of a round, from 1, is asked for. Pure. */
 export function rolloutAsked(
   rollout: PlanRollout,
   tasks: readonly RolloutTask[],
-  seed: number,
+  { round, seed }: { readonly round: number; readonly seed: number },
   policies: Readonly<Record<string, string | null>>,
 ): RolloutSpec {
-  const { runner, samples, deadline_s, budget, max_staleness } = rollout;
+  const { runner, samples, deadline_s, params, budget, max_staleness } = rollout;
   const known = Object.entries(policies).filter((entry): entry is [string, string] => entry[1] !== null);
   return {
     runner,
@@ -55,6 +67,7 @@ export function rolloutAsked(
     samples,
     seed,
     ...(deadline_s === undefined ? {} : { deadline_s }),
+    ...(params === undefined ? {} : { params: paramsOfRound(params, round) }),
     ...(budget === undefined ? {} : { budget }),
     ...(max_staleness === undefined ? {} : { max_staleness }),
     ...(known.length === 0 ? {} : { policies: Object.fromEntries(known) }),

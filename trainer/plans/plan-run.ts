@@ -331,7 +331,7 @@ async function play(
       ...rolloutAsked(
         rollout,
         await tasksOf(db, 'rollout', rollout.tasks),
-        seed,
+        { round, seed },
         mapped(before, ({ checkpoint_id }) => checkpoint_id),
       ),
       weights: mapped(before, ({ checkpoint_id, directory }) => ({ checkpoint_id, directory })),
@@ -347,7 +347,7 @@ async function play(
     within_s,
   }));
   const { result } = await stages.job<RolloutResult>('rollout', 'rollout', async () =>
-    rolloutAsked(rollout, await tasksOf(db, 'rollout', rollout.tasks), seed, serving.result.policies),
+    rolloutAsked(rollout, await tasksOf(db, 'rollout', rollout.tasks), { round, seed }, serving.result.policies),
   );
   requireCompleteGroup(round, result);
   return result;

@@ -203,6 +203,7 @@ const Manual = Type.Object(
 );
 const GATES = { offline: Offline, play: Play, manual: Manual } as const;
 
+const Setting = Type.Union([Type.String(), Type.Number(), Type.Boolean()]);
 const Rollout = Type.Object(
   {
     ...PlayedTasks,
@@ -216,6 +217,12 @@ const Rollout = Type.Object(
       }),
     ),
     deadline_s: RolloutSpec.properties.deadline_s,
+    params: Type.Optional(
+      Type.Record(Type.String(), Type.Union([Setting, Type.Array(Setting, { minItems: 1 })]), {
+        description:
+          'settings of the team (TROUPE_PARAMS); a list has one value for each round, and the last one holds for all that follow',
+      }),
+    ),
     budget: RolloutSpec.properties.budget,
     max_staleness: RolloutSpec.properties.max_staleness,
   },

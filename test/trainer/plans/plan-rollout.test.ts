@@ -30,7 +30,14 @@ it('Each task is drawn about as often as the others over many rounds', () => {
 });
 
 it('A rollout of a round records the checkpoints that answer, and leaves out those that nobody knows', () => {
-  expect(rolloutAsked({ ...rollout, per_round: 1 }, [{ task_id: 'a' }], 7, { solver: 'c-1', other: null })).toEqual({
+  expect(
+    rolloutAsked(
+      { ...rollout, per_round: 1 },
+      [{ task_id: 'a' }],
+      { round: 1, seed: 7 },
+      { solver: 'c-1', other: null },
+    ),
+  ).toEqual({
     runner: 'team',
     tasks: [{ task_id: 'a' }],
     samples: 2,
@@ -42,11 +49,19 @@ it('A rollout of a round records the checkpoints that answer, and leaves out tho
 it('A rollout of a round has the budget, the bound and the filter of the plan', () => {
   const limits = { budget: { tokens: 100 }, max_staleness: 0 };
   const where = { where: 'task.split = train' };
-  expect(rolloutAsked({ ...rollout, ...limits, tasks: where }, [{ task_id: 'a' }], 7, {})).toMatchObject({
+  expect(
+    rolloutAsked({ ...rollout, ...limits, tasks: where }, [{ task_id: 'a' }], { round: 1, seed: 7 }, {}),
+  ).toMatchObject({
     tasks: [{ task_id: 'a' }],
     tasks_where: 'task.split = train',
     ...limits,
   });
+});
+
+it('Settings of the team hold in all rounds; a list has one value for each, and the last one stays', () => {
+  const params = { turns: [2, 4, 8], style: 'brief' };
+  const turns = [1, 2, 3, 9].map((round) => rolloutAsked({ ...rollout, params }, tasks, { round, seed: 7 }, {}).params);
+  expect(turns).toEqual([2, 4, 8, 8].map((turns) => ({ turns, style: 'brief' })));
 });
 
 const staleness = { behind: {}, withheld: [] };
