@@ -190,10 +190,10 @@ export const JUDGEMENTS: Readonly<Record<string, Omit<FieldFacts, 'sql'> & { rea
     credit: {
       scope: 'step',
       kind: 'number',
-      sql: (key) => judged('credits', 'value', key, `s.episode_id and j.step_id = ${STEP_ID}`),
+      sql: (key) => judged('credits', 'value', key, STEP),
     },
-    'episode.verdict': { scope: 'episode', kind: 'boolean', sql: (key) => judged('verdicts', 'keep', key, OF_EPISODE) },
-    'episode.reward': { scope: 'episode', kind: 'number', sql: (key) => judged('rewards', 'value', key, OF_EPISODE) },
+    'episode.verdict': { scope: 'episode', kind: 'boolean', sql: (key) => judged('verdicts', 'keep', key, EPISODE) },
+    'episode.reward': { scope: 'episode', kind: 'number', sql: (key) => judged('rewards', 'value', key, EPISODE) },
     score: {
       scope: 'episode',
       kind: 'number',
@@ -217,10 +217,11 @@ export const JUDGEMENTS: Readonly<Record<string, Omit<FieldFacts, 'sql'> & { rea
 const GROUP = 'coalesce(e.group_id, e.task_id, e.episode_id)';
 const scored = (key: string, of: string): string =>
   `(select j.value from facts.scores j where j.method_key = ${key} and j.key = ${of})`;
-const OF_EPISODE = "e.episode_id and j.step_id = ''";
-const judged = (table: string, value: string, key: string, of: string): string =>
-  `(select j.${value} from facts.${table} j where j.method_key = ${key} and j.episode_id = ${of})`;
-function stepOrEpisode(table: string, value: string, key: string): string {
-  const step = judged(table, value, key, `s.episode_id and j.step_id = ${STEP_ID}`);
-  return `coalesce(${step}, ${judged(table, value, key, "s.episode_id and j.step_id = ''")})`;
-}
+const EPISODE = ['e.episode_id', "''"] as const;
+const STEP = ['s.episode_id', STEP_ID] as const;
+/** By the expression of the constraints `verdicts_once`, `rewards_once` and `credits_once`: their index finds one row among all of an episode. */
+const judged = (table: string, value: string, key: string, [episode, step]: readonly [string, string]): string =>
+  `(select j.${value} from facts.${table} j
+     where j.episode_id || E'\\uFFFE|' || j.step_id || E'\\uFFFE|' || j.method_key = ${episode} || E'\\uFFFE|' || ${step} || E'\\uFFFE|' || ${key})`;
+const stepOrEpisode = (table: string, value: string, key: string): string =>
+  `coalesce(${judged(table, value, key, STEP)}, ${judged(table, value, key, ['s.episode_id', "''"])})`;

@@ -7,6 +7,8 @@ import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import {
   Binary,
   Bool,
+  CompressionType,
+  compressionRegistry,
   type Data,
   type DataType,
   Field,
@@ -36,7 +38,10 @@ import { TroupeError } from '../../errors.ts';
 import { type Buffers, columnBuffer, type Wire } from './column-buffers.ts';
 import type { Column, ColumnKind } from './columns.ts';
 import { type CopyOptions, copyBatches } from './copy-binary.ts';
+import { fromLz4, toLz4 } from './lz4.ts';
 import { featuresOf, type Shape, type Shapes } from './shape.ts';
+
+compressionRegistry.set(CompressionType.LZ4_FRAME, { encode: toLz4, decode: fromLz4 });
 
 const item = (type: DataType) => new List(new Field('item', type, true));
 
@@ -121,7 +126,7 @@ function writingTo(writer: RecordBatchWriter, columns: readonly ColumnShape[], s
 }
 
 /**
- * Copies the rows of a query into an Arrow IPC file. `source` is the output of `COPY (…) TO STDOUT (FORMAT BINARY)` whose columns
+ * Copies the rows of a query into an Arrow IPC file, its columns compressed: prompts repeat from row to row. `source` is the output of `COPY (…) TO STDOUT (FORMAT BINARY)` whose columns
  * are `columns` (then `options.extra` text columns that stay out of the file). `options.afterBatch` is waited for after each batch.
  * Returns the number of rows.
  * Throws TroupeError `sql_failed` where the bytes do not fit `columns`.
@@ -132,7 +137,7 @@ export async function copyToArrow(
   sink: (bytes: Uint8Array) => Promise<void> | void,
   options: CopyOptions & { readonly afterBatch?: () => Promise<void> } = {},
 ): Promise<number> {
-  const writer = arrowWriter(columns, sink);
+  const writer = writingTo(new RecordBatchFileWriter({ compressionType: CompressionType.LZ4_FRAME }), columns, sink);
   let rows = 0;
   for await (const batch of copyBatches(source, columns, options)) {
     rows += batch[0]?.length ?? 0;

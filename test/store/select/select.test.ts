@@ -227,6 +227,32 @@ describe('a typed filter', () => {
     }
   });
 
+  it('finds the judgement of a step by an index, among all of a long episode; a step is judged once by a method', async () => {
+    const { db, close } = await freshDatabase();
+    try {
+      await db.query(`
+        insert into facts.judged_methods (method_key, method, version, kind, params) values ('m', 'gae', 1, 'credit', '{}');
+        insert into facts.credits (episode_id, step_id, method_key, value) select 'e', 'c' || n || '/0', 'm', n from generate_series(1, 5000) n`);
+      await db.query('vacuum analyze facts.credits');
+      const steps = query
+        .selectFrom(
+          sql<{ episode_id: string; call_id: string; candidate: number }>`(values ('e', 'c7', 0))`.as<'s'>(
+            sql`s (episode_id, call_id, candidate)`,
+          ),
+        )
+        .select('s.call_id')
+        .where(lowerFilter(parseFilter('credit(gae) = 7')));
+      const { sql: text, parameters } = steps.compile();
+      const { rows: plan } = await db.query<{ 'QUERY PLAN': string }>(`explain ${text}`, parameters);
+      expect(plan.map((line) => line['QUERY PLAN']).join('\n')).toContain('credits_once');
+      expect((await rowsOf(db, steps)).map((row) => row.call_id)).toEqual(['c7']);
+      const again = `insert into facts.credits (episode_id, step_id, method_key, value) values ('e', 'c7/0', 'm', 1)`;
+      await expect(db.query(again)).rejects.toThrow('credits_once');
+    } finally {
+      await close();
+    }
+  });
+
   it.each([
     ['n', '5', true],
     ['n', '5.0', false],
