@@ -1,10 +1,15 @@
 /** A response in the shapes of the OpenAI interface, with its token ids and the ids of its record. */
-import type { Choice, SampleAnswer, TopLogprob } from '../trainer/sampling/infer-wire.ts';
+import type { Choice, SampleAnswer, SampleBegun, TopLogprob } from '../trainer/sampling/infer-wire.ts';
 import { bytesOfText, tokenName } from '../trainer/tokens/token-text.ts';
 import type { CompletionRequest } from './gateway-request.ts';
 import { finishOf, messageOf } from './gateway-tools.ts';
 
-export type Recorded = { readonly callId: string; readonly episodeId: string };
+export type Recorded = {
+  readonly callId: string;
+  readonly episodeId: string;
+  /** When the call was made, in seconds of Unix time. */
+  readonly created: number;
+};
 export type AnswerBody = (
   answer: SampleAnswer,
   request: CompletionRequest,
@@ -40,19 +45,26 @@ function about(
   object: string,
   { usage: { prompt_tokens, completion_tokens }, ...answer }: SampleAnswer,
   { model }: CompletionRequest,
-  { callId, episodeId }: Recorded,
+  ids: Recorded,
 ): ReturnType<AnswerBody> {
   return {
-    id: callId,
+    id: ids.callId,
     object,
-    created: Math.floor(Date.now() / 1000),
+    created: ids.created,
     model,
     prompt_token_ids: answer.prompt_token_ids,
     usage: { prompt_tokens, completion_tokens, total_tokens: prompt_tokens + completion_tokens },
     system_fingerprint: answer.checkpoint,
-    troupe: troupeOf(answer, { callId, episodeId }),
+    troupe: troupeOf(answer, ids),
   };
 }
+
+/** A response before its first token, from which its body begins. */
+export const emptyAnswer = (begun: SampleBegun, n: number): SampleAnswer => ({
+  ...begun,
+  choices: Array.from({ length: n }, () => ({ token_ids: [], logprobs: [], text: '', finish_reason: 'stop' as const })),
+  usage: { prompt_tokens: begun.prompt_token_ids.length, completion_tokens: 0 },
+});
 
 /** The ids of the record, in the response of any API. */
 export const troupeOf = (answer: Pick<SampleAnswer, 'choices' | 'checkpoint'>, { callId, episodeId }: Recorded) => ({

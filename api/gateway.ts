@@ -7,9 +7,9 @@ import { ERRORS, TroupeError } from '../errors.ts';
 import { decodeDraft } from '../ingest/decode.ts';
 import type { Draft } from '../ingest/events.ts';
 import type { BoundCheckpoint } from '../store/rollouts/weights.ts';
-import type { SampleAnswer } from '../trainer/sampling/infer-wire.ts';
+import type { OnPart, SampleAnswer } from '../trainer/sampling/infer-wire.ts';
 import type { Door, DoorItem } from './door.ts';
-import type { AnswerBody } from './gateway-answer.ts';
+import { type AnswerBody, emptyAnswer } from './gateway-answer.ts';
 import { draftsOf, type RecordedCall } from './gateway-record.ts';
 import { type CallContext, type CompletionRequest, toAsk } from './gateway-request.ts';
 import { type OwnModel, type PolicyServers, unknownModel } from './policy-servers.ts';
@@ -34,7 +34,9 @@ export type CallOptions = {
   readonly signal: AbortSignal;
   /** Whether a fallback answers if no process serves the policy: then nothing is recorded here. */
   readonly passesOn?: boolean;
-  /** Called with the ids of a call that is recorded, answered or failed. */
+  /** Called with new text of a choice while it is sampled, and with the body as it was before any text. */
+  readonly onText?: (choice: number, text: string, before: ReturnType<AnswerBody>) => void;
+  /** Called with the ids of a call that has text, or is recorded, answered or failed. */
   readonly onCall: (ids: { readonly callId: string; readonly episodeId: string }) => void;
 };
 
@@ -53,6 +55,7 @@ export async function complete(
     bodyOf,
     signal,
     onCall,
+    onText,
     passesOn = false,
   }: GatewayOptions & CallOptions,
 ): Promise<GatewayAnswer> {
@@ -61,7 +64,9 @@ export async function complete(
   const callId = randomUUID();
   const episodeId = context.episode ?? `call-${callId}`;
   const seed = request.sampling.seed ?? randomInt(MAX_SEED);
-  const requestedAt = new Date().toISOString();
+  const now = new Date();
+  const requestedAt = now.toISOString();
+  const ids = { callId, episodeId, created: Math.floor(now.getTime() / 1000) };
   const began = performance.now();
 
   const keep = (outcome: RecordedCall['outcome']): Promise<boolean> => {
@@ -72,21 +77,28 @@ export async function complete(
     return recorded(door, call, recordTimeoutMs);
   };
 
+  let before: ReturnType<AnswerBody> | null = null;
+  const onPart: OnPart = ({ choice, text }, begun) => {
+    if (before === null) onCall({ callId, episodeId });
+    before ??= bodyOf(emptyAnswer(begun, request.sampling.n), request, ids);
+    onText?.(choice, text, before);
+  };
+
   let answer: SampleAnswer;
   try {
     const checkpoint = who.kind === 'policy' ? await bound(who.name, context.episode) : null;
     const serving: OwnModel = checkpoint === null ? who : { kind: 'checkpoint', name: checkpoint };
-    answer = await policyServers.sample(serving, toAsk(request, seed), { signal });
+    answer = await policyServers.sample(serving, toAsk(request, seed), { signal, ...(onText ? { onPart } : {}) });
   } catch (failed) {
     const error = signal.aborted
       ? new TroupeError('interrupted', 'The client disconnected before the response.', { cause: failed })
       : failed;
-    if (passesOn && isUnserved(error)) throw error;
+    if (passesOn && before === null && isUnserved(error)) throw error;
     // A refused request is not recorded as a call; one that a policy failed to answer is.
     if (!(error instanceof TroupeError) || ERRORS[error.code].status >= 500) await keep({ error });
     throw error;
   }
-  const body = bodyOf(answer, request, { callId, episodeId });
+  const body = bodyOf(answer, request, ids);
   return { recorded: await keep({ answer, responseId: body.id }), body };
 }
 

@@ -6,13 +6,13 @@ import { got, TroupeError } from '../errors.ts';
 import type { Db } from '../store/db/pool.ts';
 import { type NotNull, query, rowsOf, scalarOf, sql } from '../store/db/query.ts';
 import type { InferClient } from '../trainer/sampling/infer-client.ts';
-import type { PromptAnswer, PromptAsk, SampleAnswer, SampleAsk } from '../trainer/sampling/infer-wire.ts';
+import type { OnPart, PromptAnswer, PromptAsk, SampleAnswer, SampleAsk } from '../trainer/sampling/infer-wire.ts';
 import { modelOfCheckpoint } from '../trainer/sampling/infer-wire.ts';
 
 /** A model of this project, as requests name it: the current weights of a policy, or one checkpoint. */
 export type OwnModel = { readonly kind: 'policy' | 'checkpoint'; readonly name: string };
 
-export type SampleOptions = { readonly signal?: AbortSignal };
+export type SampleOptions = { readonly signal?: AbortSignal; readonly onPart?: OnPart };
 
 export type PolicyServers = {
   /**
@@ -129,9 +129,23 @@ export function registeredPolicyServers(
 
   return {
     models,
-    sample: (who, ask, options = {}) => answered(who, (client, model) => client.sample({ ...ask, model }, options)),
+    sample: (who, ask, { signal, onPart } = {}) => {
+      const options = { ...(signal ? { signal } : {}), ...(onPart ? { onPart: onlyNew(onPart) } : {}) };
+      return answered(who, (client, model) => client.sample({ ...ask, model }, options));
+    },
     prompt: (who, ask) => answered(who, (client, model) => client.prompt({ ...ask, model })),
     close: () => forget(new Set()),
+  };
+}
+
+/** Leaves out text that was given before: a request that was cut off is sent once more, and samples the same. */
+function onlyNew(onPart: OnPart): OnPart {
+  const given = new Map<number, number>();
+  return ({ choice, at, text }, begun) => {
+    const end = given.get(choice) ?? 0;
+    if (at + text.length <= end) return;
+    given.set(choice, at + text.length);
+    onPart({ choice, at: end, text: text.slice(end - at) }, begun);
   };
 }
 

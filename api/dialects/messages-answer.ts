@@ -1,7 +1,7 @@
 /** A response in the shapes of Anthropic's Messages API, whole and as events. Pure. */
 import { readArguments } from '../../ingest/formats/chat-message.ts';
 import { type AnswerBody, type Recorded, troupeOf } from '../gateway-answer.ts';
-import type { EventsOf, StreamEvent } from '../gateway-events.ts';
+import { restOf, type StreamEvent, type StreamOf } from '../gateway-events.ts';
 import { finishOf, messageOf } from '../gateway-tools.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -45,43 +45,51 @@ export const messagesBody: AnswerBody = (answer, { model }, ids) => {
   };
 };
 
-/** The events of /v1/messages. */
-export const messagesEvents: EventsOf = (body) => {
-  const { content, stop_reason, stop_sequence, usage, ...message } = body as Fields & {
-    readonly content: readonly Fields[];
-    readonly usage: Fields;
+/** The events of /v1/messages. Text is the first block. */
+export const messagesStream: StreamOf = (before) => {
+  let written: string | null = null;
+  const start = (): StreamEvent => {
+    const { stop_reason: _, stop_sequence: __, ...message } = before;
+    const usage = { ...(message.usage as Fields), output_tokens: 0 };
+    return say('message_start', {
+      message: { ...message, content: [], stop_reason: null, stop_sequence: null, usage },
+    });
   };
-  const started = {
-    ...message,
-    content: [],
-    stop_reason: null,
-    stop_sequence: null,
-    usage: { ...usage, output_tokens: 0 },
+  const grow = (text: string) => say('content_block_delta', { index: 0, delta: { type: 'text_delta', text } });
+  return {
+    text: (_, text) => {
+      const isFirst = written === null;
+      written = (written ?? '') + text;
+      return [...(isFirst ? [start(), opened({ type: 'text' }, 0)] : []), grow(text)];
+    },
+    end: (body) => {
+      const { content, stop_reason, stop_sequence, usage } = body as Fields & { readonly content: readonly Fields[] };
+      const so = written ?? '';
+      const rest = restOf(content[0]?.type === 'text' ? String(content[0].text) : '', so);
+      return [
+        ...(written === null
+          ? [start()]
+          : [...(rest === '' ? [] : [grow(rest)]), say('content_block_stop', { index: 0 })]),
+        ...content.flatMap((whole, index) => (index === 0 && written !== null ? [] : block(whole, index))),
+        say('message_delta', { delta: { stop_reason, stop_sequence }, usage }),
+        say('message_stop', {}),
+      ];
+    },
   };
-  return [
-    say('message_start', { message: started }),
-    ...content.flatMap(block),
-    say('message_delta', { delta: { stop_reason, stop_sequence }, usage }),
-    say('message_stop', {}),
-  ];
 };
 
 const say = (type: string, fields: object): StreamEvent => ({ event: type, data: { type, ...fields } });
 
+const opened = (whole: Fields, index: number): StreamEvent =>
+  say('content_block_start', {
+    index,
+    content_block: whole.type === 'text' ? { ...whole, text: '' } : { ...whole, input: {} },
+  });
+
 function block(whole: Fields, index: number): StreamEvent[] {
-  const [empty, delta] =
+  const delta =
     whole.type === 'text'
-      ? [
-          { ...whole, text: '' },
-          { type: 'text_delta', text: whole.text },
-        ]
-      : [
-          { ...whole, input: {} },
-          { type: 'input_json_delta', partial_json: JSON.stringify(whole.input) },
-        ];
-  return [
-    say('content_block_start', { index, content_block: empty }),
-    say('content_block_delta', { index, delta }),
-    say('content_block_stop', { index }),
-  ];
+      ? { type: 'text_delta', text: whole.text }
+      : { type: 'input_json_delta', partial_json: JSON.stringify(whole.input) };
+  return [opened(whole, index), say('content_block_delta', { index, delta }), say('content_block_stop', { index })];
 }

@@ -1,6 +1,6 @@
 /** A response in the shapes of the OpenAI Responses API, whole and as events. Pure. */
 import { type AnswerBody, chatLogprobs, type Recorded, troupeOf } from '../gateway-answer.ts';
-import type { EventsOf, StreamEvent } from '../gateway-events.ts';
+import { restOf, type StreamEvent, type StreamOf } from '../gateway-events.ts';
 import { finishOf, messageOf } from '../gateway-tools.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -44,7 +44,7 @@ export const responsesBody: AnswerBody = (answer, { model, repeats, logprobs }, 
   return {
     id: responseId(ids),
     object: 'response',
-    created_at: Math.floor(Date.now() / 1000),
+    created_at: ids.created,
     status,
     background: false,
     error: null,
@@ -75,28 +75,66 @@ export const responsesBody: AnswerBody = (answer, { model, repeats, logprobs }, 
   };
 };
 
-/** The events of /v1/responses, numbered. */
-export const responsesEvents: EventsOf = (body) => {
-  const { output, usage, status, incomplete_details: _, ...rest } = body as Fields & { readonly output: Fields[] };
-  const response = { ...rest, status: 'in_progress', incomplete_details: null, output: [], usage: null };
-  const events: readonly [string, object][] = [
-    ['response.created', { response }],
-    ['response.in_progress', { response }],
-    ...output.flatMap((item, output_index) => (item.type === 'message' ? message : called)(item, output_index)),
-    [`response.${status}`, { response: body }],
-  ];
-  return events.map(
-    ([type, fields], sequence_number): StreamEvent => ({ event: type, data: { type, sequence_number, ...fields } }),
-  );
+/** The events of /v1/responses, numbered. The message is the first item. */
+export const responsesStream: StreamOf = (before) => {
+  let count = 0;
+  let written: string | null = null;
+  const numbered = (events: readonly [string, object][]): StreamEvent[] =>
+    events.map(([type, fields]) => ({ event: type, data: { type, sequence_number: count++, ...fields } }));
+  const start = (): [string, object][] => {
+    const { output: _, usage: __, status: ___, incomplete_details: ____, ...rest } = before;
+    const response = { ...rest, status: 'in_progress', incomplete_details: null, output: [], usage: null };
+    return [
+      ['response.created', { response }],
+      ['response.in_progress', { response }],
+    ];
+  };
+  return {
+    text: (_, text) => {
+      const isFirst = written === null;
+      written = (written ?? '') + text;
+      const item = (before.output as Fields[])[0] as Fields;
+      return numbered([...(isFirst ? [...start(), ...openMessage(item, 0)] : []), grown(item, 0, text, [])]);
+    },
+    end: (body) => {
+      const output = body.output as readonly Fields[];
+      if (written !== null && output[0]?.type !== 'message') restOf('', written);
+      const ofItem = (item: Fields, index: number) => {
+        if (item.type !== 'message') return called(item, index);
+        return [...(written === null ? openMessage(item, index) : []), ...closeMessage(item, index, written ?? '')];
+      };
+      return numbered([
+        ...(written === null ? start() : []),
+        ...output.flatMap(ofItem),
+        [`response.${body.status}`, { response: body }],
+      ]);
+    },
+  };
 };
 
-function message(item: Fields, output_index: number): [string, object][] {
+const placeOf = (item: Fields, output_index: number) => ({ item_id: item.id, output_index, content_index: 0 });
+
+function openMessage(item: Fields, output_index: number): [string, object][] {
   const [part] = item.content as [Fields];
-  const at = { item_id: item.id, output_index, content_index: 0 };
+  const added = { ...item, status: 'in_progress', content: [] };
   return [
-    ['response.output_item.added', { output_index, item: { ...item, status: 'in_progress', content: [] } }],
-    ['response.content_part.added', { ...at, part: { ...part, text: '', logprobs: [] } }],
-    ['response.output_text.delta', { ...at, delta: part.text, logprobs: part.logprobs }],
+    ['response.output_item.added', { output_index, item: added }],
+    ['response.content_part.added', { ...placeOf(item, output_index), part: { ...part, text: '', logprobs: [] } }],
+  ];
+}
+
+const grown = (item: Fields, output_index: number, delta: string, logprobs: unknown): [string, object] => [
+  'response.output_text.delta',
+  { ...placeOf(item, output_index), delta, logprobs },
+];
+
+function closeMessage(item: Fields, output_index: number, written: string): [string, object][] {
+  const [part] = item.content as [Fields];
+  const at = placeOf(item, output_index);
+  const rest = restOf(part.text as string, written);
+  const isWhole = written !== '' && rest === '' && (part.logprobs as readonly unknown[]).length === 0;
+  return [
+    ...(isWhole ? [] : [grown(item, output_index, rest, part.logprobs)]),
     ['response.output_text.done', { ...at, text: part.text, logprobs: part.logprobs }],
     ['response.content_part.done', { ...at, part }],
     ['response.output_item.done', { output_index, item }],

@@ -1,16 +1,17 @@
 /** The routes of the OpenAI-compatible gateway, plain and with the episode and agent in the base URL. */
+import { PassThrough } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { isRecord } from '../../ingest/json.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { type JsonBody, readJson } from '../checked-body.ts';
-import { messagesBody, messagesEvents } from '../dialects/messages-answer.ts';
+import { messagesBody, messagesStream } from '../dialects/messages-answer.ts';
 import { readMessagesPrompt, readMessagesRequest } from '../dialects/messages-request.ts';
-import { responsesBody, responsesEvents } from '../dialects/responses-answer.ts';
+import { responsesBody, responsesStream } from '../dialects/responses-answer.ts';
 import { type Recall, readResponsesRequest } from '../dialects/responses-request.ts';
 import { complete, type GatewayOptions, isUnserved } from '../gateway.ts';
 import { type AnswerBody, chatBody, textBody } from '../gateway-answer.ts';
-import { chatEvents, type EventsOf, streamText, textEvents } from '../gateway-events.ts';
+import { chatStream, type StreamOf, type StreamWriter, streamText, textStream } from '../gateway-events.ts';
 import {
   CONTEXT_HEADERS,
   type CompletionRequest,
@@ -110,9 +111,7 @@ const asked = {
   return_tokens_as_token_ids: Type.Optional(
     Type.Boolean({ description: 'true: log-probabilities name tokens `token_id:N`, not by their text' }),
   ),
-  stream: Type.Optional(
-    Type.Boolean({ description: 'true: server-sent events; a policy sends them once its response is complete' }),
-  ),
+  stream: Type.Optional(Type.Boolean({ description: 'true: server-sent events, with the text as it is sampled' })),
   stream_options: Type.Optional(Type.Object({ include_usage: Type.Optional(Type.Boolean()) })),
 };
 const ChatRequest = Type.Object(
@@ -147,23 +146,23 @@ type Dialect = {
   readonly kind: Kind;
   readonly read: (body: unknown, recall: Recall) => CompletionRequest | Promise<CompletionRequest>;
   readonly bodyOf: AnswerBody;
-  readonly eventsOf: EventsOf;
+  readonly streamOf: StreamOf;
 };
-const CHAT: Dialect = { kind: 'chat', read: readChatRequest, bodyOf: chatBody, eventsOf: chatEvents };
-const TEXT: Dialect = { kind: 'text', read: readTextRequest, bodyOf: textBody, eventsOf: textEvents };
+const CHAT: Dialect = { kind: 'chat', read: readChatRequest, bodyOf: chatBody, streamOf: chatStream };
+const TEXT: Dialect = { kind: 'text', read: readTextRequest, bodyOf: textBody, streamOf: textStream };
 
 const MESSAGES: Dialect = {
   kind: 'messages',
   read: readMessagesRequest,
   bodyOf: messagesBody,
-  eventsOf: messagesEvents,
+  streamOf: messagesStream,
 };
 
 const RESPONSES: Dialect = {
   kind: 'responses',
   read: readResponsesRequest,
   bodyOf: responsesBody,
-  eventsOf: responsesEvents,
+  streamOf: responsesStream,
 };
 
 const RECORDED = 'all choices; the header Troupe-Recorded shows whether they are in the log';
@@ -227,6 +226,9 @@ const MODELS_DOC: RouteDoc = {
   answers: { 200: { about: 'policies, checkpoints, and models of configured servers', schema: Models } },
 };
 
+const JSON_TYPE = 'application/json; charset=utf-8';
+const EVENT_STREAM = { 'content-type': 'text/event-stream; charset=utf-8', 'cache-control': 'no-cache' };
+
 /** A model of this project. */
 const OWN = /^(?:policy|checkpoint):/;
 
@@ -274,26 +276,46 @@ export function gatewayRoutes(app: FastifyInstance, options: RouteOptions): void
     );
   /** Completes a call with the policy that it names, or with the one of a route. */
   const serve = async (
-    { read, bodyOf, eventsOf }: Dialect,
+    { read, bodyOf, streamOf }: Dialect,
     { sent, request, reply }: Ask,
     route: Route | null,
   ): Promise<FastifyReply> => {
     const context = contextOf(request);
     const asked = await read(sent.value, (id) => recall(options.db, id, { ...options, episode: context.episode }));
     const routed = route && { who: { kind: 'policy', name: route.policy } as const, route: route.name };
-    const { body, recorded } = await complete({ ...asked, ...routed }, context, {
-      ...options,
-      bodyOf,
-      signal: untilGone(reply),
-      onCall: (ids) => void reply.headers(idHeaders(ids)),
-      passesOn: route !== null && route.fallback !== null,
-    });
-    reply.header('troupe-recorded', String(recorded));
-    return asked.stream === null
-      ? reply.header('content-type', 'application/json; charset=utf-8').send(JSON.stringify(body))
-      : reply
-          .headers({ 'content-type': 'text/event-stream; charset=utf-8', 'cache-control': 'no-cache' })
-          .send(streamText(eventsOf(body, asked)));
+    const stream = new PassThrough();
+    // There once the stream has begun: what fails before has a status of its own.
+    let writer: StreamWriter | null = null;
+    const onText = (choice: number, text: string, before: Readonly<Record<string, unknown>>) => {
+      if (writer === null) {
+        writer = streamOf(before, asked);
+        reply.headers({ ...EVENT_STREAM, 'troupe-recorded': 'later' }).send(stream);
+      }
+      stream.write(streamText(writer.text(choice, text)));
+    };
+    const begun = (): StreamWriter | null => writer;
+    try {
+      const { body, recorded } = await complete({ ...asked, ...routed }, context, {
+        ...options,
+        bodyOf,
+        signal: untilGone(reply),
+        onCall: (ids) => void (begun() === null && reply.headers(idHeaders(ids))),
+        ...(asked.stream === null ? {} : { onText }),
+        passesOn: route !== null && route.fallback !== null,
+      });
+      const events = asked.stream === null ? null : (begun() ?? streamOf(body, asked)).end(body);
+      if (begun() !== null) stream.end(streamText(events!));
+      else {
+        reply.header('troupe-recorded', String(recorded));
+        if (events === null) reply.header('content-type', JSON_TYPE).send(JSON.stringify(body));
+        else reply.headers(EVENT_STREAM).send(streamText(events));
+      }
+    } catch (error) {
+      if (begun() === null) throw error;
+      // The client sees a stream that breaks off, as the stream of a model server does.
+      stream.destroy(error as Error);
+    }
+    return reply;
   };
 
   /** The response of a route's policy, or of its fallback; the header Troupe-Route names which. */

@@ -81,6 +81,8 @@ export type SampleRequest = {
   readonly minP?: number;
   /** Asked after every token of a sample; true ends it there. */
   readonly ended?: (tokenIds: readonly number[]) => boolean;
+  /** Called after every token of a sample, with its number and its tokens so far. */
+  readonly drew?: (sample: number, tokenIds: readonly number[]) => void;
   /** Also gives each token's log-probability at temperature 1, nothing cut. */
   readonly rawLogprobs?: boolean;
   /** Also gives so many of the most probable tokens at each place. */

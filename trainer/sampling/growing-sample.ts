@@ -13,6 +13,7 @@ export type Distributions = {
 
 export type GrowingSample = {
   readonly request: SampleRequest;
+  readonly index: number;
   readonly key: number;
   readonly tokenIds: number[];
   readonly logprobs: number[];
@@ -25,7 +26,7 @@ export type GrowingSample = {
 export function newSample(request: SampleRequest, index: number): GrowingSample {
   const { seed, promptIds } = request;
   const key = hashInts([seed | 0, Math.floor(seed / 2 ** 32) | 0, index, hashInts(promptIds)]);
-  return { request, key, tokenIds: [], logprobs: [], rawLogprobs: [], topLogprobs: [], finish: null };
+  return { request, index, key, tokenIds: [], logprobs: [], rawLogprobs: [], topLogprobs: [], finish: null };
 }
 
 /** Whether log-probabilities at temperature 1 cannot be read off the probabilities. */
@@ -68,6 +69,7 @@ export function takeToken(
   }
   tokenIds.push(token);
   sample.logprobs.push(logprob);
+  request.drew?.(sample.index, tokenIds);
   if (request.stopIds.includes(token) || request.ended?.(tokenIds) === true) sample.finish = 'stop';
   else if (tokenIds.length >= request.maxTokens) sample.finish = 'length';
 }

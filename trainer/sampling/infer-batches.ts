@@ -11,12 +11,14 @@ import type {
   LoadAsk,
   LogprobsAnswer,
   LogprobsAsk,
+  OnPart,
   PromptAnswer,
   PromptAsk,
   SampleAnswer,
   SampleAsk,
   StatusAnswer,
 } from './infer-wire.ts';
+import { textStream } from './text-stream.ts';
 
 /** What is needed of a policy here. */
 export type Speaker = {
@@ -48,7 +50,7 @@ export type BatchOptions = {
 
 /** What is asked, and what ends it early. */
 export type Asked = { readonly signal?: AbortSignal } & (
-  | { readonly op: 'sample'; readonly ask: SampleAsk }
+  | { readonly op: 'sample'; readonly ask: SampleAsk; readonly onPart?: OnPart }
   | { readonly op: 'logprobs'; readonly ask: LogprobsAsk }
   | { readonly op: 'prompt'; readonly ask: PromptAsk }
   | { readonly op: 'load'; readonly ask: LoadAsk }
@@ -131,10 +133,14 @@ export function startBatches(
     return { model: name, checkpoint: model.id };
   }
 
-  async function sample(ask: SampleAsk, signal: AbortSignal): Promise<SampleAnswer> {
+  async function sample(ask: SampleAsk, signal: AbortSignal, onPart: OnPart | undefined): Promise<SampleAnswer> {
     const model = modelFor(ask.model);
     const prepared = prepareSample(ask, model, { maxRows });
-    const [spoken = []] = await model.speaker.sample([prepared.request], { signal });
+    const begun = { prompt_token_ids: prepared.request.promptIds, model: model.name, checkpoint: model.id };
+    const drew =
+      ask.stream === true && onPart ? textStream(prepared, model.tokenizer, (part) => onPart(part, begun)) : null;
+    const request = drew === null ? prepared.request : { ...prepared.request, drew };
+    const [spoken = []] = await model.speaker.sample([request], { signal });
     const choices = spoken.map((each) => toChoice(each, prepared, model.tokenizer));
     const completion = choices.reduce((sum, choice) => sum + choice.token_ids.length, 0);
     counts.requests++;
@@ -142,9 +148,7 @@ export function startBatches(
     counts.tokens += completion;
     return {
       choices,
-      prompt_token_ids: prepared.request.promptIds,
-      model: model.name,
-      checkpoint: model.id,
+      ...begun,
       usage: { prompt_tokens: prepared.request.promptIds.length, completion_tokens: completion },
     };
   }
@@ -171,12 +175,13 @@ export function startBatches(
   }
 
   /** Begins a request in its turn: after what came before has begun, and loads are done. */
-  function begin({ op, ask }: Asked, { signal }: AbortController): Promise<object> {
+  function begin(asked: Asked, { signal }: AbortController): Promise<object> {
+    const { op, ask } = asked;
     const answered = begun.then((): Promise<object> => {
       if (signal.aborted) throw interrupted();
       if (op === 'load') return load(ask);
       if (op === 'prompt') return Promise.resolve(read(ask));
-      return op === 'sample' ? sample(ask, signal) : logprobs(ask);
+      return asked.op === 'sample' ? sample(asked.ask, signal, asked.onPart) : logprobs(asked.ask);
     });
     if (op === 'load') begun = answered.catch(() => {});
     return answered;

@@ -10,19 +10,25 @@ import {
   type LoadAnswer,
   type LogprobsAnswer,
   type LogprobsAsk,
+  type OnPart,
   type Operations,
+  type PartLine,
   type PromptAnswer,
   type PromptAsk,
   readLines,
   type SampleAnswer,
   type SampleAsk,
+  type SampleBegun,
   type StatusAnswer,
 } from './infer-wire.ts';
 
 /** Every call rejects with the process's own `TroupeError`, or `unreachable` where it is not there or went away. */
 export type InferClient = {
-  /** Once `signal` is aborted the request is cancelled in the process, and the call rejects with `interrupted`. */
-  sample(ask: SampleAsk, options?: { readonly signal?: AbortSignal }): Promise<SampleAnswer>;
+  /**
+   * Once `signal` is aborted the request is cancelled in the process, and the call rejects with `interrupted`. `onPart` gets the text
+   * while it is sampled, a process that cannot send it excepted.
+   */
+  sample(ask: SampleAsk, options?: { readonly signal?: AbortSignal; readonly onPart?: OnPart }): Promise<SampleAnswer>;
   /** Token ids of a prompt, nothing sampled. */
   prompt(ask: PromptAsk): Promise<PromptAnswer>;
   /** Loads the checkpoint or model at `dir` under a name; later requests are sampled with it. */
@@ -33,7 +39,12 @@ export type InferClient = {
   close(): void;
 };
 
-type Pending = { readonly resolve: (answer: never) => void; readonly reject: (error: TroupeError) => void };
+type Pending = {
+  readonly resolve: (answer: never) => void;
+  readonly reject: (error: TroupeError) => void;
+  readonly onPart: OnPart | undefined;
+  begun: SampleBegun | null;
+};
 
 const unreachable = (path: string, why: string, cause?: unknown): TroupeError =>
   new TroupeError('unreachable', `The sampling process at ${path} ${why}.`, {
@@ -57,10 +68,12 @@ export function connectInfer(path: string): InferClient {
     op: Op,
     request: Operations[Op]['ask'],
     signal?: AbortSignal,
-  ): Promise<Operations[Op]['answer']> => (await connected()).ask(op, request, signal);
+    onPart?: OnPart,
+  ): Promise<Operations[Op]['answer']> => (await connected()).ask(op, request, signal, onPart);
 
   return {
-    sample: (request, { signal } = {}) => ask('sample', request, signal),
+    sample: (request, { signal, onPart } = {}) =>
+      ask('sample', onPart ? { ...request, stream: true } : request, signal, onPart),
     prompt: (request) => ask('prompt', request),
     load: (dir, name) => ask('load', { dir, name }),
     logprobs: (request) => ask('logprobs', request),
@@ -76,6 +89,7 @@ type Connection = {
     op: Op,
     request: Operations[Op]['ask'],
     signal?: AbortSignal,
+    onPart?: OnPart,
   ): Promise<Operations[Op]['answer']>;
   end(): void;
 };
@@ -88,8 +102,15 @@ function open(path: string, onEnd: () => void): Promise<Connection> {
     let cause: unknown;
 
     readLines(socket, (line) => {
-      const { id, error, ...answer } = JSON.parse(line) as { id: number } & Partial<ErrorReply>;
+      const { id, error, part, ...answer } = JSON.parse(line) as { id: number } & Partial<ErrorReply & PartLine>;
       const pending = waiting.get(id);
+      if (part) {
+        if (pending) {
+          pending.begun = answer.begun ?? pending.begun;
+          pending.onPart?.(part, pending.begun!);
+        }
+        return;
+      }
       waiting.delete(id);
       if (waiting.size === 0) socket.unref();
       if (error) pending?.reject(toError(error));
@@ -111,7 +132,7 @@ function open(path: string, onEnd: () => void): Promise<Connection> {
         socket.write(`${JSON.stringify(line)}\n`);
       };
       resolve({
-        ask: (op, request, signal) =>
+        ask: (op, request, signal, onPart) =>
           new Promise((answered, failed) => {
             if (socket.destroyed) return failed(unreachable(path, 'went away', cause));
             const id = next++;
@@ -123,7 +144,8 @@ function open(path: string, onEnd: () => void): Promise<Connection> {
                 signal?.removeEventListener('abort', withdraw);
                 then(outcome);
               };
-            waiting.set(id, { resolve: settled(answered as (answer: never) => void), reject: settled(failed) });
+            const resolve = settled(answered as (answer: never) => void);
+            waiting.set(id, { resolve, reject: settled(failed), onPart, begun: null });
             socket.ref();
             send({ ...request, id, op });
             if (signal?.aborted) withdraw();

@@ -1,11 +1,13 @@
 /**
  * The protocol between the sampling process and its clients: one JSON document a line over a Unix domain socket.
- * Every request has an id of the client's own and gets exactly one reply with that id, in any order.
+ * Every request has an id of the client's own and gets exactly one reply with that id, in any order; a sample with `stream` gets
+ * parts of its text before.
  */
 import type { Socket } from 'node:net';
 import { TroupeError } from '../../errors.ts';
 import type { ChatMessage } from '../tokens/template.ts';
 import type { Called } from '../tokens/tool-calls.ts';
+import type { TextPart } from './text-stream.ts';
 
 /** What to continue: exactly one of `messages`, `prompt_ids` and `prompt`. */
 export type SampleAsk = {
@@ -39,7 +41,16 @@ export type SampleAsk = {
   readonly stop?: readonly string[];
   /** Tokens that end a sample; the model's end-of-text tokens if left out. */
   readonly stop_ids?: readonly number[];
+  /** Also sends the text of each choice while it is sampled: parts before the reply. */
+  readonly stream?: boolean;
 };
+
+/** What is known of a response before its first token. */
+export type SampleBegun = Pick<SampleAnswer, 'prompt_token_ids' | 'model' | 'checkpoint'>;
+/** Takes new text of a choice. */
+export type OnPart = (part: TextPart, begun: SampleBegun) => void;
+/** A line before the reply of the request with that id. The first of a request has `begun`. */
+export type PartLine = { readonly id: unknown; readonly part: TextPart; readonly begun?: SampleBegun };
 
 export type TopLogprob = {
   readonly token_id: number;

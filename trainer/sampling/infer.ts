@@ -13,6 +13,8 @@ import {
   type ErrorReply,
   type LoadAnswer,
   type LoadAsk,
+  type OnPart,
+  type PartLine,
   readLines,
   type StatusAnswer,
 } from './infer-wire.ts';
@@ -64,13 +66,19 @@ export async function startInfer(
     let reply: object;
     const began = performance.now();
     const request = new AbortController();
+    let isFirst = true;
+    const onPart: OnPart = (part, begun) => {
+      if (!socket.destroyed)
+        socket.write(`${JSON.stringify({ id, part, ...(isFirst ? { begun } : {}) } satisfies PartLine)}\n`);
+      isFirst = false;
+    };
     try {
       const { op, ...ask } = parse(line);
       id = ask.id ?? null;
       if (op === 'cancel') reply = { id, ...cancel(asked, ask) };
       else {
         asked.set(request, JSON.stringify(id));
-        reply = { id, ...(await perform(op, ask, request.signal)) };
+        reply = { id, ...(await perform(op, ask, request.signal, onPart)) };
         onReply(String(op), (performance.now() - began) / 1000);
       }
     } catch (error) {
@@ -92,10 +100,15 @@ export async function startInfer(
     return { cancelled: found.length > 0 };
   }
 
-  function perform(op: unknown, ask: Record<string, unknown>, signal: AbortSignal): Promise<object> | object {
+  function perform(
+    op: unknown,
+    ask: Record<string, unknown>,
+    signal: AbortSignal,
+    onPart: OnPart,
+  ): Promise<object> | object {
     if (op === 'status') return batches.status();
     if (op === 'sample' || op === 'load' || op === 'logprobs' || op === 'prompt') {
-      return batches.submit({ op, ask, signal } as unknown as Asked);
+      return batches.submit({ op, ask, signal, onPart } as unknown as Asked);
     }
     throw new TroupeError(
       'input_refused',

@@ -26,10 +26,21 @@ export type ScriptedPolicy = {
   readonly close: () => Promise<void>;
 };
 
-/** `say` is given the prompt as text and the number of the candidate. The policy is registered in `db` as `policy`. */
+/**
+ * `say` is given the prompt as text and the number of the candidate. The policy is registered in `db` as `policy`. `grows`: it tells
+ * each token as it is drawn, as a real policy does.
+ */
 export async function scriptedPolicy(
   db: Db,
-  { policy, say }: { readonly policy: string; readonly say: (prompt: string, candidate: number) => string },
+  {
+    policy,
+    say,
+    grows = false,
+  }: {
+    readonly policy: string;
+    readonly say: (prompt: string, candidate: number) => string;
+    readonly grows?: boolean;
+  },
 ): Promise<ScriptedPolicy> {
   const root = await mkdtemp(join(tmpdir(), 'troupe-scripted-'));
   const socket = join(root, 'infer.sock');
@@ -55,11 +66,12 @@ export async function scriptedPolicy(
   const start = async () => {
     const infer = await startInfer({ socket, threads: 1 }, () => ({
       sample: async (requests) =>
-        requests.map(({ promptIds, n, maxTokens, ended }) =>
+        requests.map(({ promptIds, n, maxTokens, ended, drew }) =>
           Array.from({ length: n }, (_, candidate) => {
             const whole = [...tokenizer.encode(say(tokenizer.decode(promptIds), candidate)), end];
             const stopped = whole.findIndex((_, i) => ended?.(whole.slice(0, i + 1)) === true) + 1;
             const tokenIds = whole.slice(0, Math.min(stopped || whole.length, maxTokens));
+            for (const i of grows ? tokenIds.keys() : []) drew?.(candidate, tokenIds.slice(0, i + 1));
             const finish = stopped > 0 || tokenIds.length === whole.length ? ('stop' as const) : ('length' as const);
             return { tokenIds, logprobs: tokenIds.map((_, i) => -0.5 - i), finish };
           }),
