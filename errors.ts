@@ -117,6 +117,7 @@ export type RefusalCode =
   | 'too_deep'
   | 'too_large'
   | 'unknown_event'
+  | 'unknown_version'
   | 'unknown_format'
   | 'id_conflict'
   | 'bad_reference'

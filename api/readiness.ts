@@ -4,19 +4,21 @@ import type { EventLog } from '../ingest/log/log.ts';
 import { checkSchema, type readMigrations } from '../migrations/migrate.ts';
 import type { Db } from '../store/db/pool.ts';
 import { query, rowsOf, sql } from '../store/db/query.ts';
+import { awaitedTypes } from '../store/log/replay-newer.ts';
 import { lag, partitionLags } from '../store/projecting/positions.ts';
 
 export type Readiness = {
   readonly status: 'ready' | 'degraded' | 'not_ready';
   readonly database: 'ok' | 'unreachable';
-  readonly schema: 'current' | 'behind' | 'newer' | 'changed' | 'unknown';
+  /** compatible: newer code migrated the database and says that this code works with it. */
+  readonly schema: 'current' | 'compatible' | 'behind' | 'newer' | 'changed' | 'unknown';
   /** replaced: another topic or broker answers under its name, and nothing is written to it. */
   readonly log: 'ok' | 'unreachable' | 'replaced';
   /** Events in the log that are not in the tables yet. */
   readonly lag_events: number | null;
   /** Warnings and errors. */
   readonly reasons: readonly string[];
-  /** Records that were rejected in the last hour. Their senders caused them, so the server is ready all the same. */
+  /** Records that were rejected in the last hour, and events of types that a newer Troupe knows. Their senders caused them, so the server is ready all the same. */
   readonly dead_letters: readonly string[];
 };
 
@@ -39,14 +41,16 @@ export async function readiness({ db, log, known, ingestOnly }: Asked): Promise<
     lagEvents = lags === null ? null : lagEvents + lags.reduce((sum, one) => sum + one.lag, 0);
   }
   const needsDatabase = !(ingestOnly && log.partitions !== undefined);
-  const works = outer !== null && (!needsDatabase || own.schema === 'current');
+  const works = outer !== null && (!needsDatabase || own.schema === 'current' || own.schema === 'compatible');
+  // A process among newer ones does its work, which is no warning; why it may is shown all the same.
+  const shown = own.why === null ? reasons : [own.why, ...reasons];
   return {
     status: !works ? 'not_ready' : reasons.length > 0 ? 'degraded' : 'ready',
     database: own.database,
     schema: own.schema,
     log: why === null ? 'ok' : why.code === 'log_replaced' ? 'replaced' : 'unreachable',
     lag_events: lagEvents,
-    reasons,
+    reasons: shown,
     dead_letters: own.letters,
   };
 }
@@ -64,20 +68,26 @@ async function outerLog(log: EventLog) {
 
 async function databaseState(db: Db, known: Asked['known']) {
   try {
-    const { state } = await checkSchema(db, known);
-    if (state !== 'current') return { database: 'ok', schema: state, lag: null, reasons: [], letters: [] } as const;
-    return { database: 'ok', schema: state, lag: await lag(db), reasons: [], letters: await deadLetters(db) } as const;
+    const { state, why } = await checkSchema(db, known);
+    const schema = { database: 'ok', schema: state, why } as const;
+    if (state === 'behind') return { ...schema, lag: null, reasons: [], letters: [] };
+    return { ...schema, lag: await lag(db), reasons: [], letters: await deadLetters(db) };
   } catch (error) {
     const code = error instanceof TroupeError ? error.code : null;
     const schema = code === 'schema_newer' ? 'newer' : code === 'conflict' ? 'changed' : 'unknown';
     const away = schema === 'unknown';
     const reasons = away ? ['The database cannot be reached; check DATABASE_URL.'] : [];
-    return { database: away ? 'unreachable' : 'ok', schema, lag: null, reasons, letters: [] } as const;
+    const why = schema === 'newer' ? (error as Error).message : null;
+    return { database: away ? 'unreachable' : 'ok', schema, why, lag: null, reasons, letters: [] } as const;
   }
 }
 
-/** Those of the last hour that were not replayed. */
+/** Those of the last hour that were not replayed, and, however long, what waits for newer code. */
 async function deadLetters(db: Db): Promise<readonly string[]> {
+  const awaited = (await awaitedTypes(db)).map(
+    ({ type, events }) =>
+      `${events} events of type ${type.slice(1, -1)} wait for a Troupe that knows it; start a newer one, which applies them.`,
+  );
   const rows = await rowsOf(
     db,
     query
@@ -90,8 +100,9 @@ async function deadLetters(db: Db): Promise<readonly string[]> {
       .orderBy('code')
       .limit(20),
   );
-  return rows.map(
+  const refused = rows.map(
     ({ door, code, letters }) =>
       `${letters} dead letters of the last hour at ${door}: ${code}; \`troupe deadletters\` lists them.`,
   );
+  return [...awaited, ...refused];
 }

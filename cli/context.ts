@@ -72,7 +72,8 @@ export async function withLog<T>(opened: Opened, work: (context: Context) => Pro
               const { bringIn } = await import('../store/log/follow.ts');
               await bringIn(db, source, signal ? { signal } : {});
             }
-            return projectAll(db);
+            const { replayNewer } = await import('../store/log/replay-newer.ts');
+            return (await replayNewer(db)) + (await projectAll(db));
           },
           { ...retrying, ...(signal ? { signal } : {}) },
         ),

@@ -4,8 +4,10 @@ import { totalmem } from 'node:os';
 import { dirname } from 'node:path';
 import { type Config, loadConfig, SETTINGS, type SettingName, shown } from '../config.ts';
 import { EXIT, TroupeError } from '../errors.ts';
+import { checkSchema, readMigrations } from '../migrations/migrate.ts';
 import { homeAt } from '../store/db/home.ts';
 import { query, rowsOf, type SqlBool, scalarOf, sql } from '../store/db/query.ts';
+import { awaitedTypes } from '../store/log/replay-newer.ts';
 import { lag, partitionLags } from '../store/projecting/positions.ts';
 import { bytesText } from './bytes.ts';
 import { type Context, withContext } from './context.ts';
@@ -80,6 +82,15 @@ async function placeChecks(flags: Flags, more: (context: Context) => Promise<Che
       const version = await scalarOf(db, sql<string>`current_setting('server_version')`);
       const detail = `PostgreSQL ${version}, project ${database.project}${database.embedded ? ', embedded' : ''}`;
       checks.push({ check: 'database', ok: true, detail });
+      const { why } = await checkSchema(db);
+      const awaited = (await awaitedTypes(db)).map(
+        ({ type, events }) => `${events} events of type ${type.slice(1, -1)} wait for a newer Troupe`,
+      );
+      checks.push({
+        check: 'schema',
+        ok: true,
+        detail: [why ?? `${readMigrations().length}, of this Troupe`, ...awaited].join('; '),
+      });
       if (database.embedded) checks.push(await queryMemory());
       checks.push(...(await more(context)));
     });

@@ -46,6 +46,8 @@ const GRACE_MS = 5000;
 const WATCH_MS = 5000;
 /** Between two looks at what receivers of notifications were not told yet. */
 const NOTIFY_MS = 3000;
+/** Between two looks at events that an older process did not know. */
+const REPLAY_MS = 15_000;
 /** A process that serves a policy looks at least this often for a release. */
 const FOLLOW_MS = 500;
 
@@ -62,11 +64,13 @@ export const ROLES: Readonly<Record<string, Role>> = {
       onTrouble: tellTrouble('The projector'),
       onBatch: observe.batch,
     });
+    const both = AbortSignal.any([signal, stop.signal]);
+    const newer = replayNewerAlways(db, both);
     try {
       await (source === null ? own : follow(db, source, signal));
     } finally {
       stop.abort();
-      await own;
+      await Promise.all([own, newer]);
     }
     await leave();
   },
@@ -150,6 +154,20 @@ export const ROLES: Readonly<Record<string, Role>> = {
   },
   infer,
 };
+
+/** Applies what older processes read and did not know, also while they still run beside this one. */
+async function replayNewerAlways(db: Context['db'], signal: AbortSignal): Promise<void> {
+  const { replayNewer } = await import('../store/log/replay-newer.ts');
+  while (!signal.aborted) {
+    try {
+      const events = await replayNewer(db);
+      if (events > 0) say(`${events} events were applied that an older Troupe had not known.`);
+    } catch (error) {
+      say(`Events of a newer version are looked at later: ${error instanceof Error ? error.message : error}`);
+    }
+    await pause(REPLAY_MS, signal);
+  }
+}
 
 async function follow(db: Context['db'], source: LogSource, signal: AbortSignal): Promise<void> {
   const { followLog } = await import('../store/log/follow.ts');

@@ -14,6 +14,7 @@ import {
   typeOf,
   VOCABULARY,
 } from '../ingest/events.ts';
+import { newestVersion } from '../ingest/upcast/catalogue.ts';
 import type { Session } from '../store/db/pool.ts';
 import { NAMED_FEEDBACK } from '../store/judging/named-feedback.ts';
 import { METHODS } from '../store/methods/find.ts';
@@ -101,7 +102,7 @@ export function eventsPage(): string {
     '# Events',
     'An event is a [CloudEvents 1.0](https://cloudevents.io) envelope (`specversion`, `id`, `source`, `type`, `time`) around the data described here. ' +
       '`time` is RFC 3339, or left out where it is unknown. A field that is not required may also be null, which means unknown; null is never 0. ' +
-      'Fields that are not named here are kept with the event.',
+      'Fields that are not named here are kept with the event. A type ends with its version; events of older versions are taken and read for ever.',
     'The **key** is what the event is about: events of one key are kept in order, and (key, source, id) is the identity of an event. ' +
       'Sent again with the same body it is a duplicate, with another body it is refused as `id_conflict`.',
     '## Fields every event may carry',
@@ -112,7 +113,7 @@ export function eventsPage(): string {
     '## The events',
     ...events.flatMap(([name, schema]) => [
       `### ${name}`,
-      `${schema.description ?? ''} Type \`${typeOf(name)}\`, key ${keyText(name, schema)}.`,
+      `${schema.description ?? ''} Type \`${typeOf(name, newestVersion(name))}\`, key ${keyText(name, schema)}.`,
       fieldsTable(schema, new Set(common)),
     ]),
     '## Shapes inside events',
@@ -197,6 +198,7 @@ const REFUSED: Readonly<Record<RefusalCode, string>> = {
   too_deep: 'nested too deeply',
   too_large: 'larger than one record may be',
   unknown_event: 'an event type that is not in the vocabulary',
+  unknown_version: 'an event type in a version that only a newer Troupe knows; in the topic of Kafka it waits for one',
   unknown_format: 'a format that no importer recognises',
   id_conflict: 'the same id with another body; the first stays',
   bad_reference: 'it points at something that is not there',

@@ -4,36 +4,58 @@
  */
 import { Compile } from 'typebox/compile';
 import { got, type Refusal } from '../errors.ts';
-import { CANONICAL, type Draft, type Event, type EventName, keyOf, typeOf, VOCABULARY } from './events.ts';
+import { CANONICAL, type Draft, type Event, type EventName, keyOf, typeOf } from './events.ts';
 import { canonicalJson, isRecord, MAX_DATA_DEPTH, notJson, parseRecord, sha256 } from './json.ts';
 import { holdsSecret } from './redact-rules.ts';
 import { ESCAPED_FLAG, escapeText, mapStrings, needsEscape, unescapeText } from './text.ts';
+import { EVENT_NAMES, newestVersion, schemaOf, upcast } from './upcast/catalogue.ts';
 
 export type Decoded =
   | { readonly event: Event; readonly refusal?: never }
   | { readonly refusal: Refusal; readonly event?: never };
 
-const names = new Map<string, EventName>(
-  (Object.keys(VOCABULARY) as EventName[]).flatMap((name) => [[typeOf(name), name] as const]),
+/** An event type: which, and in which version. */
+export type EventType = { readonly name: EventName; readonly type_version: number };
+
+const types = new Map<string, EventType>(
+  EVENT_NAMES.flatMap((name) =>
+    Array.from(
+      { length: newestVersion(name) },
+      (_, i) => [typeOf(name, i + 1), { name, type_version: i + 1 }] as const,
+    ),
+  ),
 );
 type Check = ReturnType<typeof Compile>;
 type Door = { readonly check: Check; readonly names: Walk | null };
-const doors = new Map<EventName, Door>();
+const doors = new Map<string, Door>();
 
-function doorOf(name: EventName): Door {
-  let door = doors.get(name);
+function doorOf(name: EventName, version: number): Door {
+  const type = typeOf(name, version);
+  let door = doors.get(type);
   if (!door) {
-    door = {
-      check: Compile(VOCABULARY[name]) as unknown as Check,
-      names: namesIn(VOCABULARY[name] as unknown as Schema),
-    };
-    doors.set(name, door);
+    const schema = schemaOf(name, version);
+    door = { check: Compile(schema) as unknown as Check, names: namesIn(schema as unknown as Schema) };
+    doors.set(type, door);
   }
   return door;
 }
 
-/** The event that a CloudEvents type means, null for a type of others. */
-export const nameOf = (type: unknown): EventName | null => names.get(type as string) ?? null;
+/** The event type that a CloudEvents type means, null for one that this code does not know. */
+export const typeNamed = (type: unknown): EventType | null => types.get(type as string) ?? null;
+
+/** A version after those that this code knows is what newer code writes: `unknown_version`, which waits for that code. */
+function unknownType(type: string): Decoded {
+  const name = /^troupe\.(.+)\.v[1-9]\d*$/.exec(type)?.[1] as EventName | undefined;
+  if (name === undefined || !EVENT_NAMES.includes(name))
+    return refuse(
+      'unknown_event',
+      'type',
+      `one of ${EVENT_NAMES.map((one) => typeOf(one, newestVersion(one))).join(', ')}`,
+      type,
+    );
+  const newest = typeOf(name, newestVersion(name));
+  return refuse('unknown_version', 'type', `${newest} at most; a newer Troupe may know it`, type);
+}
 
 /** Reads one JSON text as an event. Never throws. */
 export function decodeText(text: string): Decoded {
@@ -48,12 +70,12 @@ export function decodeEnvelope(value: unknown): Decoded {
   if (version !== undefined && version !== '1.0') return refuse('bad_type', 'specversion', '"1.0"', version);
   const type = value.type;
   if (typeof type !== 'string') return refuse('bad_type', 'type', 'an event type such as troupe.task.defined.v1', type);
-  const name = names.get(type);
-  if (!name) return refuse('unknown_event', 'type', `one of ${[...names.keys()].join(', ')}`, type);
+  const known = types.get(type);
+  if (!known) return unknownType(type);
   if (isRecord(value.data) && Object.hasOwn(value.data, EXTENSIONS))
     return refuse('bad_shape', `data.${EXTENSIONS}`, 'attributes in the envelope itself', value.data[EXTENSIONS]);
   return decodeDraft({
-    name,
+    ...known,
     source: value.source as string,
     id: value.id as string,
     time: (value.time ?? null) as string | null,
@@ -66,7 +88,7 @@ export function decodeDraft(draft: Draft): Decoded {
   const { event, refusal } = checkDraft(draft);
   if (refusal) return { refusal };
   // It was made for this call, and a copy would take as long as a tenth of what is checked.
-  return { event: Object.assign(event, { digest: digestOf(event.name, event.time, event.json) }) as Event };
+  return { event: Object.assign(event, { digest: digestOf(event, event.json) }) as Event };
 }
 
 type Checked =
@@ -85,7 +107,8 @@ export function checkDraft(draft: Draft): Checked {
 
   const strange = notJson(draft.data, 'data', MAX_DATA_DEPTH);
   if (strange) return { refusal: strange };
-  const { check, names } = doorOf(draft.name);
+  const type_version = draft.type_version ?? newestVersion(draft.name);
+  const { check, names } = doorOf(draft.name, type_version);
   if (!check.Check(draft.data)) return { refusal: firstProblem(check, draft.data) };
 
   let data = draft.data as Record<string, unknown>;
@@ -103,23 +126,27 @@ export function checkDraft(draft: Draft): Checked {
       json = canonicalJson(data);
     }
   }
-  const problem = inconsistency(draft.name, data);
+  const newest = upcast(draft.name, type_version, data) as Record<string, unknown>;
+  const problem = inconsistency(draft.name, newest);
   if (problem) return { refusal: problem };
-  const key = keyOf(draft.name, data);
+  const key = keyOf(draft.name, newest);
   const badKey = badIdentifier(key);
   if (badKey) return refuse('bad_identifier', 'data', badKey, key);
   if (holdsSecret(`${draft.source}\n${draft.id}\n${key}`))
     return refuse('bad_identifier', 'id', 'ids that hold no secret', 'an id with the shape of one');
-  return { event: { name: draft.name, source: draft.source, id: draft.id, time, key, data, json } as Event };
+  const { name, source, id } = draft;
+  return { event: { name, type_version, source, id, time, key, data, json } as Event };
 }
 
 /** Distinguishes a repeated event from a conflicting one; `json` is its canonical data. */
-export const digestOf = (name: EventName, time: string | null, json: string): string =>
-  sha256(`${name}\n${time ?? ''}\n${json}`);
+export const digestOf = (
+  { name, type_version, time }: EventType & { readonly time: string | null },
+  json: string,
+): string => sha256(`${name}${type_version === 1 ? '' : `.v${type_version}`}\n${time ?? ''}\n${json}`);
 
 /** An event as the CloudEvents envelope that `decodeEnvelope` reads, text given back as it was sent. */
 export function encodeEnvelope(
-  event: Pick<Event, 'name' | 'source' | 'id' | 'time'> & { readonly data: unknown },
+  event: Pick<Event, 'name' | 'source' | 'id' | 'time'> & { readonly type_version?: number; readonly data: unknown },
 ): object {
   const { [EXTENSIONS]: extensions, ...data } = asSent(event.data);
   return {
@@ -127,7 +154,7 @@ export function encodeEnvelope(
     specversion: '1.0',
     id: event.id,
     source: event.source,
-    type: typeOf(event.name),
+    type: typeOf(event.name, event.type_version ?? newestVersion(event.name)),
     ...(event.time === null ? {} : { time: event.time }),
     datacontenttype: 'application/json',
     data,

@@ -2,18 +2,19 @@
  * The vocabulary: every event of Troupe on one page. Types, validation and `docs/events.md` all come from these schemas.
  *
  * An event is a CloudEvents 1.0 envelope (`id`, `source`, `type`, `time`) around one of the data shapes below; its full type is
- * `troupe.<name>.v1`. New fields are additive, a changed meaning is v2. Fields that are not named here are kept with the event.
+ * `troupe.<name>.v<version>`. New fields are additive; another name or meaning is another version, and `upcast/` reads the old ones for
+ * ever. Fields that are not named here are kept with the event.
  * Unknown is null or absent, never a made-up value: an unknown time is null, a null reward is not 0.
  */
 import { type Static, type TObject, type TProperties, type TSchema, Type } from 'typebox';
 
 /** Ids, names and keys: 1 to 512 bytes of text without U+0000 or lone surrogates (checked in `decode`). */
-const Id = (description: string) => Type.String({ minLength: 1, maxLength: 512, description });
+export const Id = (description: string) => Type.String({ minLength: 1, maxLength: 512, description });
 /** An id in a list of ids. */
 const Ref = Type.String({ maxLength: 512 });
-const Text = (description: string) => Type.String({ description });
+export const Text = (description: string) => Type.String({ description });
 /** Whole numbers that a JSON number holds exactly. */
-const Integer = (description: string) =>
+export const Integer = (description: string) =>
   Type.Integer({ minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER, description });
 /** Counts, places and token ids: 32 bits. */
 const INT32 = 2_147_483_647;
@@ -23,7 +24,7 @@ const Real = (description: string) => Type.Number({ description });
 const Flag = (description: string) => Type.Boolean({ description });
 const Plain = (description: string) => Type.Record(Type.String(), Type.Unknown(), { description });
 const Any = (description: string) => Type.Unknown({ description });
-const maybe = <T extends TSchema>(schema: T) => Type.Optional(Type.Union([schema, Type.Null()]));
+export const maybe = <T extends TSchema>(schema: T) => Type.Optional(Type.Union([schema, Type.Null()]));
 const list = <T extends TSchema>(schema: T, description: string) => Type.Array(schema, { description });
 
 /** One piece of a message: text{content}, reasoning{content}, tool_call{id,name,arguments}, tool_call_response{id,response}, uri, blob, … Open: any other type is kept. */
@@ -143,7 +144,7 @@ const Context = {
   redactions: maybe(Plain('rule to number of secrets that were replaced before the log')),
 };
 
-const about = <P extends TProperties>(description: string, fields: P) =>
+export const about = <P extends TProperties>(description: string, fields: P) =>
   Type.Object({ ...fields, ...Context }, { additionalProperties: true, description });
 const inEpisode = <P extends TProperties>(description: string, fields: P) =>
   about(description, { episode_id: Id('the episode'), ...fields });
@@ -373,8 +374,8 @@ export const VOCABULARY = {
   }),
   'schedule.skipped': about('Ticks of a schedule that requested no job.', {
     schedule: Id('its name'),
-    due_at: Text('the tick, in UTC; the first of several'),
-    until: Text('the last of several'),
+    first_due_at: Text('the tick, in UTC; the first of several'),
+    last_due_at: Text('the last of several'),
     count: maybe(Integer('how many; null where they are more than were counted')),
     reason: Type.Enum(['missed', 'overlap', 'outside_hours', 'paused', 'condition']),
     detail: maybe(Text('reason in a sentence')),
@@ -414,12 +415,14 @@ export const VOCABULARY = {
 export type EventName = keyof typeof VOCABULARY;
 export type EventData<N extends EventName> = Static<(typeof VOCABULARY)[N]>;
 
-/** The full type of an event name, as it stands in the envelope. */
-export const typeOf = (name: EventName): string => `troupe.${name}.v1`;
+/** The full type, as it stands in the envelope. */
+export const typeOf = (name: EventName, version: number): string => `troupe.${name}.v${version}`;
 
 /** A validated event. `time` is UTC with microseconds, or null where the source gives none. */
 export type Event<N extends EventName = EventName> = {
   readonly name: N;
+  /** The version of its type in which it was sent. `data` is of that version; `upcast` makes it the newest. */
+  readonly type_version: number;
   readonly source: string;
   readonly id: string;
   readonly time: string | null;
@@ -427,7 +430,7 @@ export type Event<N extends EventName = EventName> = {
   readonly data: EventData<N>;
   /** `data` as canonical JSON: what the archive keeps. */
   readonly json: string;
-  /** SHA-256 (hex) over name, time and canonical data: distinguishes a repeated event from a conflicting one. */
+  /** SHA-256 (hex) over name, version, time and canonical data: distinguishes a repeated event from a conflicting one. */
   readonly digest: string;
 };
 
@@ -439,6 +442,8 @@ export type Draft<N extends EventName = EventName> = {
   readonly [K in N]: {
     readonly [CANONICAL]?: { readonly of: unknown; readonly json: string };
     readonly name: K;
+    /** The version of `data`; the newest if absent. */
+    readonly type_version?: number;
     readonly source: string;
     readonly id: string;
     readonly time: string | null;

@@ -4,9 +4,10 @@ import { encodeEnvelope } from './decode.ts';
 import type { Event } from './events.ts';
 import { formatNamed } from './formats/catalogue.ts';
 import type { RestoredEvent } from './formats/format.ts';
+import { upcast } from './upcast/catalogue.ts';
 
 /** An event as the archive gives it back. */
-export type StoredEvent = Pick<Event, 'name' | 'source' | 'id' | 'time'> & { readonly data: unknown };
+export type StoredEvent = Pick<Event, 'name' | 'type_version' | 'source' | 'id' | 'time'> & { readonly data: unknown };
 
 /** Each event as one line, a CloudEvents envelope with its text as it was sent; `import` reads it back as the same event. */
 export async function* exportEvents(
@@ -34,5 +35,9 @@ export async function* exportEpisodes(
 
 function restoredEvent(event: StoredEvent): RestoredEvent {
   const { data } = encodeEnvelope(event) as { readonly data: RestoredEvent['data'] };
-  return { name: event.name, time: event.time, data };
+  return {
+    name: event.name,
+    time: event.time,
+    data: upcast(event.name, event.type_version, data) as RestoredEvent['data'],
+  };
 }

@@ -144,5 +144,5 @@ const conflictOf = (event: Event): Refusal => ({
   code: 'id_conflict',
   field: 'id',
   expected: 'the body this id was first recorded with',
-  got: `another body for ${typeOf(event.name)} ${event.id} of ${event.source}`,
+  got: `another body for ${typeOf(event.name, event.type_version)} ${event.id} of ${event.source}`,
 });

@@ -8,6 +8,7 @@ import { type Event, keyOf } from './events.ts';
 import { canonicalJson, isRecord } from './json.ts';
 import { MARK, markOf, mayHoldSecret, RULES, type Rule } from './redact-rules.ts';
 import { ESCAPED_FLAG } from './text.ts';
+import { upcast } from './upcast/catalogue.ts';
 
 export type Redactor = {
   readonly text: (text: string) => string;
@@ -56,8 +57,8 @@ export function createRedactor(own: readonly OwnRule[] = []): Redactor {
     const marked = counted(data);
     const json = canonicalJson(marked);
     if (json === given.json) return identify(given);
-    const key = keyOf(given.name, marked);
-    const digest = digestOf(given.name, given.time, json);
+    const key = keyOf(given.name, upcast(given.name, given.type_version, marked) as Record<string, unknown>);
+    const digest = digestOf(given, json);
     return identify({ ...given, key, data: marked, json, digest } as Event);
   };
   return { text, value, event, found: () => Object.fromEntries(found) };

@@ -18,12 +18,21 @@ export type Migration = {
   readonly name: string;
   readonly sha256: string;
   readonly sql: string;
+  /** The oldest code that works with a database that has it, by the last migration that this code knows; null: none older than itself. */
+  readonly works_with: number | null;
 };
 
-export type Applied = { readonly number: number; readonly name: string; readonly sha256: string };
+export type Applied = Pick<Migration, 'number' | 'name' | 'sha256' | 'works_with'>;
 
-/** `current`: nothing to do. `behind`: `pending` names what is missing. */
-export type SchemaState = { readonly state: 'current' | 'behind'; readonly pending: readonly Migration[] };
+/**
+ * `current`: nothing to do. `behind`: `pending` names what is missing. `compatible`: newer code migrated the database, and says that this
+ * code works with it; `why` says so in a sentence.
+ */
+export type SchemaState = {
+  readonly state: 'current' | 'behind' | 'compatible';
+  readonly pending: readonly Migration[];
+  readonly why: string | null;
+};
 
 /** Any number, the same for every Troupe: it serialises migrators of one database. */
 const LOCK = 7_407_867_001;
@@ -38,6 +47,7 @@ create table if not exists troupe.migrations (
   sha256     text not null,
   applied_at timestamptz not null default now()
 );
+alter table troupe.migrations add column if not exists works_with integer;
 comment on table troupe.migrations is 'Which schema files were applied, with the digest of their text.';`;
 
 /** The folder with this name beside the package.json that this file belongs to, in a checkout as in a built package. */
@@ -50,7 +60,7 @@ export function packageFolder(name: string): string {
 
 export const migrationsFolder = (): string => packageFolder('migrations');
 
-/** The files `NNNN_name.sql` of a folder by number. The name is the header line `--! name` if there is one, else the file's. */
+/** The files `NNNN_name.sql` of a folder by number. The name is the header line `--! name` if there is one, else the file's; a line `--! works with N` is its `works_with`. */
 export function readMigrations(folder: string = migrationsFolder()): readonly Migration[] {
   const migrations = readdirSync(folder)
     .filter((file) => /^\d+_.*\.sql$/.test(file))
@@ -74,6 +84,7 @@ function readMigration(path: string): Migration {
     name: /^--! *(.+)/.exec(sql)?.[1]?.trim() ?? file,
     sha256: createHash('sha256').update(sql).digest('hex'),
     sql: withoutPartitions(sql),
+    works_with: Number(/^--! works with (\d+)$/m.exec(sql)?.[1] ?? Number.NaN) || null,
   };
 }
 
@@ -91,7 +102,10 @@ async function appliedIn(session: Session): Promise<readonly Applied[]> {
     `select to_regclass('troupe.migrations') is not null as there`,
   );
   if (!rows[0]!.there) return [];
-  const applied = await session.query<Applied>('select number, name, sha256 from troupe.migrations order by number');
+  // Databases of before have no such column.
+  const applied = await session.query<Applied>(
+    `select number, name, sha256, (to_jsonb(m) ->> 'works_with')::integer as works_with from troupe.migrations m order by number`,
+  );
   return applied.rows;
 }
 
@@ -99,16 +113,17 @@ async function appliedIn(session: Session): Promise<readonly Applied[]> {
 export function compareSchema(applied: readonly Applied[], known: readonly Migration[]): SchemaState {
   const newest = known.at(-1)?.number ?? 0;
   const done = new Set<number>();
+  const newer: Applied[] = [];
   for (const there of applied) {
     const file = known.find((migration) => migration.number === there.number);
-    if (file === undefined) {
+    if (file === undefined && there.works_with !== null && there.works_with <= newest) newer.push(there);
+    else if (file === undefined) {
       throw new TroupeError(
         'schema_newer',
         `The database has schema ${there.number} (${there.name}), this Troupe knows up to ${newest}; run a newer Troupe. Nothing was changed.`,
         { expected: `schema up to ${newest}`, got: String(applied.at(-1)!.number) },
       );
-    }
-    if (file.sha256 !== there.sha256) {
+    } else if (file.sha256 !== there.sha256) {
       throw new TroupeError(
         'conflict',
         `Migration ${there.number} (${there.name}) was changed after it was applied; restore the file and add a new one. Nothing was changed.`,
@@ -118,7 +133,11 @@ export function compareSchema(applied: readonly Applied[], known: readonly Migra
     done.add(there.number);
   }
   const pending = known.filter((migration) => !done.has(migration.number));
-  return { state: pending.length === 0 ? 'current' : 'behind', pending };
+  const last = newer.at(-1);
+  if (pending.length > 0 || last === undefined)
+    return { state: pending.length === 0 ? 'current' : 'behind', pending, why: null };
+  const why = `The database has schema ${last.number} (${last.name}), this Troupe knows up to ${newest}, and they work together; run the newer Troupe here too.`;
+  return { state: 'compatible', pending, why };
 }
 
 /** What a migration would do, read only. @throws TroupeError as `compareSchema`. */
@@ -162,10 +181,9 @@ async function apply(tx: Session, migration: Migration, known: readonly Migratio
   const { pending } = compareSchema(await appliedIn(tx), known);
   if (!pending.includes(migration)) return false;
   await tx.query(migration.sql);
-  await tx.query('insert into troupe.migrations (number, name, sha256) values ($1, $2, $3)', [
-    migration.number,
-    migration.name,
-    migration.sha256,
+  const { number, name, sha256, works_with } = migration;
+  await tx.query('insert into troupe.migrations (number, name, sha256, works_with) values ($1, $2, $3, $4)', [
+    ...[number, name, sha256, works_with],
   ]);
   return true;
 }

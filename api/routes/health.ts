@@ -13,14 +13,15 @@ const Health = Type.Object({ status: Type.Literal('ok'), version: Type.String(),
 const Ready = Type.Object({
   status: Type.Enum(['ready', 'degraded', 'not_ready']),
   database: Type.Enum(['ok', 'unreachable']),
-  schema: Type.Enum(['current', 'behind', 'newer', 'changed', 'unknown']),
+  schema: Type.Enum(['current', 'compatible', 'behind', 'newer', 'changed', 'unknown']),
   log: Type.Enum(['ok', 'unreachable', 'replaced']),
   lag_events: Type.Union([Type.Integer(), Type.Null()], {
     description: 'events in the log that are not in the tables yet',
   }),
   reasons: Type.Array(Type.String(), { description: 'warnings and errors' }),
   dead_letters: Type.Array(Type.String(), {
-    description: 'records rejected in the last hour; the server is ready all the same',
+    description:
+      'records rejected in the last hour, and events that wait for a newer Troupe; the server is ready all the same',
   }),
 });
 

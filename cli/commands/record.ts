@@ -4,7 +4,7 @@ import { createWriteStream, type WriteStream } from 'node:fs';
 import type { Command } from 'commander';
 import { EXIT, TroupeError } from '../../errors.ts';
 import type { Event } from '../../ingest/events.ts';
-import { exportEpisodes, exportEvents } from '../../ingest/export.ts';
+import { exportEpisodes, exportEvents, type StoredEvent } from '../../ingest/export.ts';
 import { FORMATS } from '../../ingest/formats/catalogue.ts';
 import { importFiles } from '../../ingest/import.ts';
 import type { Patiently } from '../../store/db/patience.ts';
@@ -151,23 +151,21 @@ function printImport(report: Report): void {
   if (mapping) print(JSON.stringify(mapping, null, 2));
 }
 
-type EventRow = Pick<Event, 'name' | 'source' | 'id' | 'time'> & { readonly data: unknown };
-
-async function* eventsOf(db: Db, episodes: readonly string[] | null): AsyncGenerator<EventRow> {
+async function* eventsOf(db: Db, episodes: readonly string[] | null): AsyncGenerator<StoredEvent> {
   const events = query
     .selectFrom('troupe.events')
-    .select(['name', 'source', 'id', 'time', 'data'])
+    .select(['name', 'type_version', 'source', 'id', 'time', 'data'])
     .$if(episodes !== null, (all) => all.where('key', '=', anyOf(episodes!.map((id) => `e/${id}`))))
     .orderBy('log')
     .orderBy('partition')
     .orderBy('position');
-  for await (const batch of streamOf(db, events)) yield* batch as unknown as EventRow[];
+  for await (const batch of streamOf(db, events)) yield* batch as unknown as StoredEvent[];
 }
 
 async function* episodesOf(db: Db, episodes: readonly string[] | null): AsyncGenerator<readonly Event[]> {
   const stored = query
     .selectFrom('troupe.events')
-    .select(['key', 'name', 'source', 'id', 'time', 'data'])
+    .select(['key', 'name', 'type_version', 'source', 'id', 'time', 'data'])
     .where((event) =>
       episodes === null
         ? event('key', 'like', sql.lit('e/%'))

@@ -4,9 +4,10 @@
  */
 import { createHash } from 'node:crypto';
 import { got, type Refusal } from '../../errors.ts';
-import { type Decoded, decodeEnvelope, decodeText, nameOf } from '../decode.ts';
+import { type Decoded, decodeEnvelope, decodeText, digestOf, typeNamed } from '../decode.ts';
 import { type Event, keyOf, typeOf } from '../events.ts';
-import { isRecord, parseRecord, sha256 } from '../json.ts';
+import { canonicalJson, isRecord, parseRecord } from '../json.ts';
+import { upcast } from '../upcast/catalogue.ts';
 
 type Header = Uint8Array | string;
 
@@ -38,7 +39,7 @@ export const writeRecord = (event: Event): WrittenRecord => ({
     ce_specversion: '1.0',
     ce_id: event.id,
     ce_source: event.source,
-    ce_type: typeOf(event.name),
+    ce_type: typeOf(event.name, event.type_version),
     ...(event.time === null ? {} : { ce_time: event.time }),
     'content-type': 'application/json',
     [DIGEST]: event.digest,
@@ -87,8 +88,19 @@ export function rawOf(record: LogRecord): Uint8Array {
   const headers = textHeaders(record.headers);
   if (text === null || 'refusal' in headers || Object.keys(headers.attributes).length === 0) return value;
   if ('refusal' in parseRecord(text)) return value;
-  const head = JSON.stringify(headers.attributes);
+  const { attributes, digest } = headers;
+  const head = JSON.stringify(digest === undefined ? attributes : { ...attributes, [DIGEST]: digest });
   return Buffer.from(`${head.slice(0, -1)},"data":${text}}`);
+}
+
+/** Reads again what {@link rawOf} kept. Never throws. */
+export function readKept(raw: Uint8Array): Decoded {
+  const parsed = parseRecord(utf8(raw) ?? '');
+  if ('refusal' in parsed || !isRecord(parsed.value) || typeof parsed.value[DIGEST] !== 'string')
+    return decodeText(Buffer.from(raw).toString('utf8'));
+  const { [DIGEST]: digest, data, ...attributes } = parsed.value;
+  const own = ownEvent(attributes as Record<string, string>, canonicalJson(data), digest as string);
+  return own ? { event: own } : decodeEnvelope({ ...attributes, data });
 }
 
 /** SHA-256 (hex) over all that makes this record this one: its time, key, headers and value. */
@@ -133,11 +145,13 @@ function textHeaders(headers: LogRecord['headers']): Read | { readonly refusal: 
 /** The event that Troupe validated, if the digest is the one of these bytes. Forged bytes that are no object are not. */
 function ownEvent(attributes: Readonly<Record<string, string>>, json: string, digest: string): Event | null {
   const { id, source, type, time = null } = attributes;
-  const name = nameOf(type);
-  if (name === null || !id || !source || sha256(`${name}\n${time ?? ''}\n${json}`) !== digest) return null;
+  const known = typeNamed(type);
+  if (known === null || !id || !source || digestOf({ ...known, time }, json) !== digest) return null;
   try {
     const data: unknown = JSON.parse(json);
-    return isRecord(data) ? ({ name, source, id, time, key: keyOf(name, data), data, json, digest } as Event) : null;
+    if (!isRecord(data)) return null;
+    const key = keyOf(known.name, upcast(known.name, known.type_version, data) as Record<string, unknown>);
+    return { ...known, source, id, time, key, data, json, digest } as Event;
   } catch {
     return null;
   }

@@ -173,9 +173,12 @@ export async function keepBodies(tx: SqlClient, bodies: readonly Body[]): Promis
 }
 
 /** The data is canonical JSON already, and goes as the text that it is. */
-const rowOf = ({ event: { key, source, id, name, time, digest }, split, log, partition, position }: SplitPlaced) => [
-  { key, source, id, name, time, digest: `\\x${digest}`, log, partition, position, data: split.json },
-];
+const rowOf = ({ event, split, log, partition, position }: SplitPlaced) => {
+  const { key, source, id, name, type_version, time, digest } = event;
+  return [
+    { key, source, id, name, type_version, time, digest: `\\x${digest}`, log, partition, position, data: split.json },
+  ];
+};
 
 /** `data` is JSON whose text is made already: to COPY the two are the same. */
 const COLUMNS: readonly CopyColumn[] = Object.entries({
@@ -188,6 +191,7 @@ const COLUMNS: readonly CopyColumn[] = Object.entries({
   log: 'smallint',
   partition: 'smallint',
   position: 'bigint',
+  type_version: 'smallint',
   data: 'text',
 } as const).map(([name, type]) => ({ name, type, part: 0 }));
 const NAMES = COLUMNS.map(({ name }) => name).join(', ');
@@ -247,7 +251,7 @@ async function writeCounts(tx: SqlClient, report: DoorReport): Promise<void> {
 /** Letters of one statement: 10,000 refused records with a statement each held up those behind them for seconds. */
 const LETTERS_AT_ONCE = 1_000;
 
-/** Keeps refused records inside a transaction of the caller. Equal ones are one letter with so many attempts. */
+/** Keeps refused records inside a transaction of the caller. Equal ones are one letter with so many attempts; one that was replayed is not any more. */
 export async function writeLetters(tx: SqlClient, door: string, letters: readonly DeadLetter[]): Promise<void> {
   const kept = new Map<string, { readonly letter: DeadLetter; readonly digest: string; attempts: number }>();
   for (const letter of letters) {
@@ -264,7 +268,7 @@ export async function writeLetters(tx: SqlClient, door: string, letters: readonl
     await tx.query(
       `insert into troupe.dead_letters as d (door, place, raw, code, field, expected, got, digest, attempts)
        select $1, * from unnest($2::text[], $3::bytea[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::int[])
-       on conflict (digest, code, field) do update set attempts = d.attempts + excluded.attempts, last_at = clock_timestamp()`,
+       on conflict (digest, code, field) do update set attempts = d.attempts + excluded.attempts, last_at = clock_timestamp(), replayed_at = null`,
       [
         door,
         column(({ place }) => place),

@@ -59,6 +59,7 @@ export const NARROWER: Readonly<Record<string, string>> = {
   'troupe.events.source': 'string',
   'troupe.events.id': 'string',
   'troupe.events.name': 'string',
+  'troupe.events.type_version': 'number',
   'troupe.events.data': 'Json',
   'troupe.events.digest': 'string',
   'troupe.events.log': 'number',

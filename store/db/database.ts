@@ -120,7 +120,7 @@ async function prepare(db: Db, server: string, project: string, preparing: Prepa
     return;
   }
   const { state, pending } = await checkSchema(db);
-  if (state === 'current') return;
+  if (state !== 'behind') return;
   const { at } = addressOf(server);
   throw new TroupeError(
     'schema_missing',

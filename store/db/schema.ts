@@ -81,6 +81,7 @@ export interface LogTables {
     position: Int8;
     recorded_at: Time;
     log: number;
+    type_version: number;
   };
   job_queue: {
     job_id: string;
@@ -123,6 +124,7 @@ export interface LogTables {
     name: string;
     sha256: string;
     applied_at: Filled<Time>;
+    works_with: number | null;
   };
   partition_leases: {
     partition: number;
@@ -179,6 +181,7 @@ export interface LogTables {
     name: string;
     digest: Bytes;
     data: Json;
+    type_version: Filled<number>;
   };
   unneeded_bodies: {
     sha256: string;

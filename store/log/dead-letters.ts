@@ -1,7 +1,7 @@
 /** Records that were refused: one of them with its bytes, and all of them tried again once what refused them has been put right. */
 
 import { TroupeError } from '../../errors.ts';
-import { decodeText } from '../../ingest/decode.ts';
+import { readKept } from '../../ingest/log/kafka-record.ts';
 import { type EventLog, prunedRefusal } from '../../ingest/log/log.ts';
 import { sqlState } from '../db/faults.ts';
 import type { Db } from '../db/pool.ts';
@@ -108,7 +108,7 @@ export async function replay(
 type Why = { readonly code: string; readonly why: string } | null;
 
 async function retry(db: Db, log: EventLog, letter: Letter, importRecord: ReplayOptions['importRecord']): Promise<Why> {
-  const { event, refusal } = decodeText(letter.raw.toString('utf8'));
+  const { event, refusal } = readKept(letter.raw);
   if (letter.door === 'projector' && event) return applyAgain(db, event.key);
   if (event) {
     const [became] = await log.append([event]);

@@ -1,7 +1,8 @@
 /** What operators are told of: events of the log that say how a run, a gate, a release or a schedule ended. */
-import type { EventData } from '../../ingest/events.ts';
+import type { EventData, EventName } from '../../ingest/events.ts';
 import { hashId, isRecord } from '../../ingest/json.ts';
 import type { Place } from '../../ingest/log/postgres.ts';
+import { isKnown, upcast } from '../../ingest/upcast/catalogue.ts';
 import type { Db } from '../db/pool.ts';
 import { query, rowsOf, sql } from '../db/query.ts';
 import { logEnds } from '../projecting/positions.ts';
@@ -63,7 +64,7 @@ export async function happeningsSince(db: Db, positions: Positions): Promise<Fou
       query
         .selectFrom('troupe.events as e')
         .leftJoin('troupe.job_queue as q', (on) => on.on('q.job_id', '=', sql<string>`e.data ->> 'job_id'`))
-        .select(['e.key', 'e.source', 'e.id', 'e.name', 'e.time', 'e.data', 'e.position', 'q.kind'])
+        .select(['e.key', 'e.source', 'e.id', 'e.name', 'e.type_version', 'e.time', 'e.data', 'e.position', 'q.kind'])
         .where('e.log', '=', log)
         .where('e.partition', '=', partition)
         .where('e.position', '>=', begin)
@@ -71,8 +72,9 @@ export async function happeningsSince(db: Db, positions: Positions): Promise<Fou
         .where('e.name', 'in', ['job.finished', 'policy.released', 'schedule.changed', 'schedule.skipped'])
         .orderBy('e.position'),
     );
-    for (const { key, source, id, name, time, data, position, kind } of rows) {
-      const told = happeningOf(name, data, kind);
+    for (const { key, source, id, name, type_version, time, data, position, kind } of rows) {
+      if (!isKnown({ name, type_version })) continue;
+      const told = happeningOf(name, upcast(name as EventName, type_version, data), kind);
       if (told === null) continue;
       const reason = told.reason?.slice(0, LONGEST_REASON) ?? null;
       const place = { log, partition, position: Number(position) };
@@ -112,8 +114,8 @@ function happeningOf(name: string, data: unknown, kind: string | null): Told | n
     if (change !== 'paused') return null;
     return { event: 'schedule_paused', run: null, schedule, reason: reason ?? null, report: showOf(schedule) };
   }
-  const { schedule, due_at, reason, detail } = data as EventData<'schedule.skipped'>;
-  const why = `The tick of ${due_at} started no job (${reason})${detail ? `: ${detail}` : ''}`;
+  const { schedule, first_due_at, reason, detail } = data as EventData<'schedule.skipped'>;
+  const why = `The tick of ${first_due_at} started no job (${reason})${detail ? `: ${detail}` : ''}`;
   return { event: 'tick_skipped', run: null, schedule, reason: why, report: showOf(schedule) };
 }
 

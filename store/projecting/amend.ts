@@ -12,6 +12,8 @@ export type Stored = {
   readonly source: string;
   readonly id: string;
   readonly name: EventName;
+  /** The version of `data`: that in which the event was sent. An amendment of it speaks of the same version. */
+  readonly type_version: number;
   readonly time: string | null;
   readonly data: unknown;
 };

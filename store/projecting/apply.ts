@@ -1,7 +1,10 @@
 /** A batch of events becomes rows, whatever is among them: what the tables cannot hold becomes a dead letter, the others are written. */
+import type { Refusal } from '../../errors.ts';
 import { encodeEnvelope } from '../../ingest/decode.ts';
+import { typeOf } from '../../ingest/events.ts';
 import { unstorable, writeLetters } from '../../ingest/log/postgres.ts';
 import { contextNamed } from '../../ingest/log/split.ts';
+import { isKnown } from '../../ingest/upcast/catalogue.ts';
 import { isAboutData } from '../db/faults.ts';
 import type { Session } from '../db/pool.ts';
 import { rowsOf, TARGETS } from '../projections/catalogue.ts';
@@ -40,11 +43,15 @@ export async function applyBatch(
   events: readonly Read[],
   { onReplayedSpans = () => {}, ...batch }: ApplyOptions & Batch,
 ): Promise<ReadonlySet<Read>> {
-  const dead = new Set<Read>();
+  const newer = events.filter((event) => !isKnown(event));
+  const dead = new Set<Read>(newer);
+  for (const event of newer) await bury(tx, await placeText(tx, event), encodeEnvelope(event), ofNewerCode(event));
+  const known = newer.length === 0 ? events : events.filter(isKnown);
+  if (known.length === 0) return dead;
   const counted = async (work: Promise<number>) => onReplayedSpans(await work);
-  if ((await failure(tx, () => counted(applyEvents(tx, events, batch)))) === null) return dead;
+  if ((await failure(tx, () => counted(applyEvents(tx, known, batch)))) === null) return dead;
   const applied = new Map(batch.applied?.map((place) => [partitionName(place), place]));
-  for (const event of events) {
+  for (const event of known) {
     const one = { ...batch, prepared: null, applied: batch.applied === null ? null : [...applied.values()] };
     let reason = await failure(tx, () => counted(applyEvents(tx, [event], one)));
     // An event derived from one span must not keep the others of its trace out of the tables.
@@ -55,7 +62,7 @@ export async function applyBatch(
     applied.set(partitionName(event), { log, partition, position: Number(position) + 1 });
     if (reason === null) continue;
     dead.add(event);
-    await bury(tx, await placeText(tx, event), encodeEnvelope(await asItCame(tx, event)), reason);
+    await bury(tx, await placeText(tx, event), encodeEnvelope(await asItCame(tx, event)), unstorable(reason));
   }
   return dead;
 }
@@ -89,8 +96,16 @@ async function placeText(tx: Session, { log, partition, position }: Read): Promi
 }
 
 /** Keeps an event that the tables cannot hold, with the reason. */
-const bury = (tx: Session, place: string, envelope: object, reason: string): Promise<void> =>
-  writeLetters(tx, 'projector', [{ place, raw: Buffer.from(JSON.stringify(envelope)), refusal: unstorable(reason) }]);
+const bury = (tx: Session, place: string, envelope: object, refusal: Refusal): Promise<void> =>
+  writeLetters(tx, 'projector', [{ place, raw: Buffer.from(JSON.stringify(envelope)), refusal }]);
+
+/** Newer code appended it to the embedded log; the first process of that code applies it. */
+const ofNewerCode = ({ name, type_version }: Read): Refusal => ({
+  code: 'unknown_version',
+  field: 'type',
+  expected: 'a type that this Troupe knows; a newer one does',
+  got: JSON.stringify(typeOf(name, type_version)),
+});
 
 /** Applies events; returns how many spans of earlier batches were mapped again. */
 async function applyEvents(tx: Session, events: readonly Read[], batch: Batch): Promise<number> {
@@ -155,7 +170,7 @@ async function write(
   const digestsBefore = await taskDigests(tx, tasks);
   await takeAway(tx, traces.retracted, foreign);
   await writeBatch(tx, buffer, new Set(episodesOf(begun)));
-  for (const { draft, reason } of traces.refused) await bury(tx, 'trace', encodeEnvelope(draft), reason);
+  for (const { draft, reason } of traces.refused) await bury(tx, 'trace', encodeEnvelope(draft), unstorable(reason));
   const orphaned = await episodesWithForeign(tx, corrected);
   for (const [id, revision] of await revisionsOf(tx, corrected)) {
     touched.set(id, Math.max(touched.get(id) ?? 0, revision + 1));
@@ -184,7 +199,7 @@ async function takeAway(tx: Session, retracted: readonly Stored[], foreign: Set<
 /** Applies events that were put back into the log at these places, in their order. The transaction's search_path names the schema. */
 export async function applyAt(tx: Session, places: readonly (readonly unknown[])[]): Promise<void> {
   const { rows } = await tx.query<Read>(
-    `select e.key, e.source, e.id, e.name, e.time, e.data, e.log, e.partition, e.position
+    `select e.key, e.source, e.id, e.name, e.type_version, e.time, e.data, e.log, e.partition, e.position
      from unnest($1::smallint[], $2::smallint[], $3::bigint[]) p (log, partition, position) join troupe.events e using (log, partition, position)
      order by e.log, e.partition, e.position`,
     places,

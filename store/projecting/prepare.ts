@@ -1,5 +1,6 @@
 /** The rows of a batch of events, before anything is written, and the events now derived from the traces of its spans. */
 import { setImmediate as pause } from 'node:timers/promises';
+import { isKnown } from '../../ingest/upcast/catalogue.ts';
 import type { Session } from '../db/pool.ts';
 import { rowsOf } from '../projections/catalogue.ts';
 import { effective } from '../projections/effective.ts';
@@ -29,7 +30,7 @@ export async function prepare(
   const buffer = new RowBuffer();
   const foreign = new Set<string>();
   const addAll = async (some: readonly Stored[]) => {
-    for (const [i, event] of some.entries()) {
+    for (const [i, event] of some.filter(isKnown).entries()) {
       if (i % AT_A_TIME === AT_A_TIME - 1) await pause();
       noteForeign(foreign, event);
       buffer.add(rowsOf(effective(event)));

@@ -88,11 +88,11 @@ async function readPortion(tx: Session, from: After, { ends, most }: Bounds): Pr
   await tx.query(`select set_config('troupe.after', $1, true)`, [from.key]);
   const copy = tx.copyOut(
     `copy (
-       select key, source, id, name, time::text, troupe.with_texts(key, data::text), log::text, partition::text, position::text, until::text
+       select key, source, id, name, time::text, troupe.with_texts(key, data::text), log::text, partition::text, position::text, type_version::text, until::text
        from (
          select *, pg_column_size(data) as size, sum(pg_column_size(data)) over (order by key, log, partition, position) as until
          from (
-           select key, source, id, name, time, data, log, partition, position from troupe.stored_events
+           select key, source, id, name, time, data, log, partition, position, type_version from troupe.stored_events
            where key >= current_setting('troupe.after')
              and (key > current_setting('troupe.after') or (log, partition, position) > (${from.log}, ${from.partition}, ${from.position}))
            order by key, log, partition, position limit ${Number(most)}
@@ -101,9 +101,9 @@ async function readPortion(tx: Session, from: After, { ends, most }: Bounds): Pr
        where until - size < ${MOST_BYTES}
      ) to stdout (format binary)`,
   );
-  const { rows } = await copiedRows(copy, 10);
+  const { rows } = await copiedRows(copy, 11);
   const read = rows.map(eventOf);
-  const more = rows.length === most || Number(rows.at(-1)?.[9] ?? 0) >= MOST_BYTES;
+  const more = rows.length === most || Number(rows.at(-1)?.[10] ?? 0) >= MOST_BYTES;
   const whole = more ? withoutLastKey(read) : read;
   const last = whole.at(-1);
   const events = whole.filter((event) => event.position < (ends.get(partitionName(event)) ?? 0));

@@ -62,19 +62,20 @@ async function read(tx: Session, positions: Positions, perPartition: number): Pr
   if (places.length === 0) return { events: [], bytes: 0, all: true };
   const copy = tx.copyOut(
     `copy (
-       select e.key, e.source, e.id, e.name, e.time::text, troupe.with_texts(e.key, e.data::text), e.log::text, e.partition::text, e.position::text, e.until::text
+       select e.key, e.source, e.id, e.name, e.time::text, troupe.with_texts(e.key, e.data::text), e.log::text, e.partition::text, e.position::text, e.type_version::text,
+              e.until::text
        from (values ${places.join(', ')}) p (log, partition, position)
        cross join lateral (
          select *, pg_column_size(data) as size, sum(pg_column_size(data)) over (order by position) as until
          from (
-           select key, source, id, name, time, data, log, partition, position from troupe.stored_events e
+           select key, source, id, name, time, data, log, partition, position, type_version from troupe.stored_events e
            where e.log = p.log and e.partition = p.partition and e.position >= p.position order by e.position limit ${Number(perPartition)}
          ) e
        ) e
        where e.until - e.size < ${MOST_BYTES}
      ) to stdout (format binary)`,
   );
-  const { rows, bytes } = await copiedRows(copy, 10);
+  const { rows, bytes } = await copiedRows(copy, 11);
   const counts = new Map<string, number>();
   const full = new Set<string>();
   const events = rows.map((row): Read => {
@@ -116,9 +117,9 @@ function withoutCut(events: readonly Read[], full: ReadonlySet<string>): readonl
 export const asRead = (placed: readonly SplitPlaced[]): readonly Read[] =>
   placed
     .map(({ event, split, log, partition, position }): Read => {
-      const { key, source, id, name, json } = event;
+      const { key, source, id, name, type_version, json } = event;
       const data = name === 'span.recorded' ? readRecorded(json) : inCanonicalOrder(split.data);
-      return { key, source, id, name, time: keptTime(event.time), data, log, partition, position };
+      return { key, source, id, name, type_version, time: keptTime(event.time), data, log, partition, position };
     })
     .sort(inLogOrder);
 
@@ -129,8 +130,8 @@ const keptTime = (time: string | null): string | null =>
 const inLogOrder = (a: Place, b: Place): number =>
   a.log - b.log || a.partition - b.partition || a.position - b.position;
 
-/** An event from the columns key, source, id, name, time, data, log, partition and position, as texts. */
-export function eventOf([key, source, id, name, time, data, log, partition, position]: readonly (
+/** An event from the columns key, source, id, name, time, data, log, partition, position and type_version, as texts. */
+export function eventOf([key, source, id, name, time, data, log, partition, position, version]: readonly (
   | string
   | null
 )[]): Read {
@@ -139,6 +140,7 @@ export function eventOf([key, source, id, name, time, data, log, partition, posi
     source: source!,
     id: id!,
     name: name as EventName,
+    type_version: Number(version),
     time: time == null ? null : parseTimestamptz(time),
     data: name === 'span.recorded' ? readRecorded(data!) : JSON.parse(data!),
     log: Number(log),

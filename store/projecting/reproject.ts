@@ -1,5 +1,6 @@
 /** Keys made anew from all their events: those with amendments, those that changed in the log, and those that left it. */
 
+import { isKnown } from '../../ingest/upcast/catalogue.ts';
 import type { Session } from '../db/pool.ts';
 import {
   anyOf,
@@ -24,7 +25,7 @@ import { remove, upsert } from './write-rows.ts';
 const EVENTS_OF_KEY = prepare<{ key: string }>('events_of_key')((value) =>
   query
     .selectFrom('troupe.events')
-    .select(['key', 'source', 'id', 'name', 'time', 'data', 'log', 'partition', 'position'])
+    .select(['key', 'source', 'id', 'name', 'type_version', 'time', 'data', 'log', 'partition', 'position'])
     .where('key', '=', value('key'))
     .orderBy('log')
     .orderBy('partition')
@@ -58,7 +59,7 @@ export async function reproject(
     return rows;
   };
   // A task derived from spans is not this key's: other traces may define it too, and `keepTasks` combines them.
-  const own = (event: Stored): boolean => event.key === key;
+  const own = (event: Stored): boolean => event.key === key && isKnown(event);
   for (const event of retracted.filter(own)) add(before, event);
   for (const event of events) {
     if (!own(event)) continue;

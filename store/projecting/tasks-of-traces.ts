@@ -6,8 +6,9 @@
 import type { Session } from '../db/pool.ts';
 import { anyOf, facts, prepare, query, rowsOfPrepared, sql } from '../db/query.ts';
 import { rowsOf } from '../projections/catalogue.ts';
+import { effective } from '../projections/effective.ts';
 import { TASKS } from '../projections/episodes.ts';
-import { type Effective, type Row, versionOf } from '../projections/projection.ts';
+import type { Row } from '../projections/projection.ts';
 import { amended, type Stored } from './amend.ts';
 import { RowBuffer } from './row-buffer.ts';
 import { remove, upsert } from './write-rows.ts';
@@ -55,7 +56,7 @@ const LAST_TASKS = prepare<{ tasks: readonly string[] }>('told_tasks_last')((val
 const DEFINED = prepare<{ keys: readonly string[] }>('tasks_defined')((value) =>
   query
     .selectFrom('troupe.events')
-    .select(['key', 'source', 'id', 'name', 'time', 'data'])
+    .select(['key', 'source', 'id', 'name', 'type_version', 'time', 'data'])
     .where('key', '=', anyOf(value('keys')))
     .where('name', 'in', ['task.defined', 'record.amended']),
 );
@@ -95,9 +96,7 @@ function traceTaskRow(event: Stored): { readonly task_id: string; readonly told:
 }
 
 const tasksIn = (event: Stored): readonly Row[] =>
-  rowsOf({ ...event, version: versionOf(event) } as Effective).flatMap(([target, rows]) =>
-    target === TASKS ? rows : [],
-  );
+  rowsOf(effective(event)).flatMap(([target, rows]) => (target === TASKS ? rows : []));
 
 /** Rebuilds these tasks from everything that defines them. */
 export async function mendTasks(tx: Session, tasks: readonly string[]): Promise<void> {

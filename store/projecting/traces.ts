@@ -26,9 +26,9 @@ export function traceEventsOf(spans: readonly Stored[]): TraceEvents {
   for (const draft of derived) {
     const { event, refusal } = checkDraft(draft);
     if (event) {
-      const { key, source, id, name, time } = event;
+      const { key, source, id, name, type_version, time } = event;
       // As the log would give it back, keys in order: columns of JSON keep the order they are given. Without its text, which would live as long as the batch.
-      events.push({ key, source, id, name, time, data: inCanonicalOrder(event.data) });
+      events.push({ key, source, id, name, type_version, time, data: inCanonicalOrder(event.data) });
     } else refused.push({ draft, reason: `${refusal.field}: expected ${refusal.expected}, got ${refusal.got}` });
   }
   return { events, refused };
@@ -162,7 +162,7 @@ async function spansBefore(
   applied: Positions | null,
 ): Promise<ReadonlyMap<string, Stored[]>> {
   const { rows } = await tx.query<Stored>(
-    `select e.key, e.source, e.id, e.name, e.time, e.data
+    `select e.key, e.source, e.id, e.name, e.type_version, e.time, e.data
      from unnest($1::text[]) as t (key) cross join lateral (
        select * from troupe.events e where e.key = t.key and e.name = 'span.recorded' offset 0
      ) e ${EARLIER} order by e.log, e.partition, e.position`,
@@ -187,7 +187,7 @@ async function othersUntil(
 ): Promise<readonly Stored[]> {
   const here = batch.filter(({ key, name }) => keys.has(key) && name !== 'span.recorded');
   const { rows } = await tx.query<Stored>(
-    `select e.key, e.source, e.id, e.name, e.time, e.data
+    `select e.key, e.source, e.id, e.name, e.type_version, e.time, e.data
      from unnest($1::text[]) as t (key) cross join lateral (
        select * from troupe.events e where e.key = t.key and e.name <> 'span.recorded' offset 0
      ) e ${EARLIER} order by e.log, e.partition, e.position`,

@@ -1,4 +1,5 @@
-/** A stored event as the projections see it, before any amendment. */
+/** A stored event as the projections see it, before any amendment: its data in the newest version of its type. */
+import { upcast } from '../../ingest/upcast/catalogue.ts';
 import type { Stored } from '../projecting/amend.ts';
 import { type Effective, versionOf } from './projection.ts';
 
@@ -9,6 +10,6 @@ export const effective = (event: Stored): Effective =>
     id: event.id,
     time: event.time,
     key: event.key,
-    data: event.data,
+    data: upcast(event.name, event.type_version, event.data),
     version: versionOf(event),
   }) as Effective;

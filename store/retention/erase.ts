@@ -13,6 +13,7 @@ import type { EventLog } from '../../ingest/log/log.ts';
 import { IDENTITY, identityOf, keepBodies } from '../../ingest/log/postgres.ts';
 import { splitData } from '../../ingest/log/split.ts';
 import { appendOwn } from '../../ingest/own-event.ts';
+import { newestVersion, upcast } from '../../ingest/upcast/catalogue.ts';
 import type { Patiently } from '../db/patience.ts';
 import type { Db, Session } from '../db/pool.ts';
 import { anyOf, countOf, firstOf, query, rowsOf, type SqlBool, sql, typed } from '../db/query.ts';
@@ -138,7 +139,7 @@ async function scrub(tx: Session, keys: readonly string[], digest: (hash: string
     tx,
     query
       .selectFrom('troupe.events')
-      .select(['key', 'source', 'id', 'name', 'time', 'data', 'digest'])
+      .select(['key', 'source', 'id', 'name', 'type_version', 'time', 'data', 'digest'])
       .where('key', '=', anyOf(keys))
       .orderBy('key')
       .orderBy('position')
@@ -148,10 +149,11 @@ async function scrub(tx: Session, keys: readonly string[], digest: (hash: string
   const byIdentity = new Map(events.map((event) => [`${event.source}\n${event.id}`, event.name as EventName]));
   const traces = erasedTraces(events, digest);
   const scrubbed = events.map((event) => {
-    const data = event.data as Record<string, unknown>;
+    const data = upcast(event.name, event.type_version, event.data) as Record<string, unknown>;
     const raw = (data.raw as { artifact_id?: unknown } | null | undefined)?.artifact_id;
     for (const body of [data.sha256, raw]) if (typeof body === 'string') bodies.add(body);
     const target = data.target as { source?: string; id?: string } | undefined;
+    const { key, source, id, name } = event;
     const span = traces.get(event);
     const erased =
       span !== undefined
@@ -159,10 +161,16 @@ async function scrub(tx: Session, keys: readonly string[], digest: (hash: string
         : event.name === 'record.amended'
           ? eraseAmendment(data, byIdentity.get(`${target?.source}\n${target?.id}`) ?? null, digest)
           : eraseText(event.name, data, digest);
-    const { key, source, id, name } = event;
-    const valid = requireValid(event, erased);
+    // What is written anew is of the newest version.
+    const type_version = Math.max(event.type_version, newestVersion(name));
+    const valid = requireValid({ ...event, type_version }, erased);
     const split = splitData(name, key, valid, canonicalJson(valid));
-    return { identity: identityOf({ key, source, id }), digest: `${ERASED_DIGEST}${digest(event.digest)}`, split };
+    return {
+      identity: identityOf({ key, source, id }),
+      type_version,
+      digest: `${ERASED_DIGEST}${digest(event.digest)}`,
+      split,
+    };
   });
   // These hold messages; of calls derived from spans also their input.
   await countOf(tx, query.deleteFrom('troupe.bodies').where('key', '=', anyOf(keys)));
@@ -177,10 +185,14 @@ async function scrub(tx: Session, keys: readonly string[], digest: (hash: string
       .updateTable('troupe.stored_events as e')
       .from(
         sql<(typeof rows)[number]>`json_to_recordset(${JSON.stringify(rows)}::json)`.as<'r'>(
-          sql`r (identity text, digest text, data text)`,
+          sql`r (identity text, type_version smallint, digest text, data text)`,
         ),
       )
-      .set({ data: sql<string>`r.data::json`, digest: sql<Buffer>`convert_to(r.digest, 'UTF8')` })
+      .set({
+        type_version: sql<number>`r.type_version`,
+        data: sql<string>`r.data::json`,
+        digest: sql<Buffer>`convert_to(r.digest, 'UTF8')`,
+      })
       .where(sql<SqlBool>`${sql.raw(IDENTITY)} = r.identity`),
   );
   return { events, bodies };

@@ -20,6 +20,7 @@ export type ArchivedEvent = {
   readonly source: string;
   readonly id: string;
   readonly name: string;
+  readonly type_version: number;
   readonly time: bigint | null;
   /** JSON text. */
   readonly data: string;
@@ -33,6 +34,7 @@ const EVENTS: readonly RowColumn[] = [
   { name: 'partition', kind: 'int4' },
   { name: 'position', kind: 'int8' },
   ...(['key', 'source', 'id', 'name'] as const).map((name) => ({ name, kind: 'text' }) as const),
+  { name: 'type_version', kind: 'int4' },
   { name: 'time', kind: 'timestamptz' },
   { name: 'data', kind: 'text' },
   { name: 'digest', kind: 'text' },
@@ -79,14 +81,15 @@ const MANIFEST = 'manifest.json';
 
 /** One line for each event, which {@link CONTENT_SQL} makes of the log. */
 function contentOf(hashed: ReturnType<typeof createHash>, event: ArchivedEvent): void {
-  const { log, partition, position, key, source, id, name, time, digest, data } = event;
+  const { log, partition, position, key, source, id, name, type_version, time, digest, data } = event;
   // The embedded log was the only one once, and had no number.
   const place = log === 0 ? [partition, position] : [log, partition, position];
-  hashed.update(`${[...place, key, source, id, name, time ?? '', digest, hash('md5', data)].join('\t')}\n`);
+  const version = type_version === 1 ? [] : [`v${type_version}`];
+  hashed.update(`${[...place, key, source, id, name, ...version, time ?? '', digest, hash('md5', data)].join('\t')}\n`);
 }
 
 /** What `content_sha256` should be, over the rows `e` of troupe.events. */
-export const CONTENT_SQL = `encode(sha256(convert_to(coalesce(string_agg(concat_ws(E'\\t', nullif(e.log, 0), e.partition, e.position, e.key, e.source, e.id, e.name,
+export const CONTENT_SQL = `encode(sha256(convert_to(coalesce(string_agg(concat_ws(E'\\t', nullif(e.log, 0), e.partition, e.position, e.key, e.source, e.id, e.name, 'v' || nullif(e.type_version, 1),
   coalesce((extract(epoch from e.time) * 1000000)::bigint::text, ''), e.digest, md5(e.data::text)) || E'\\n', '' order by e.log, e.partition, e.position), ''), 'UTF8')), 'hex')`;
 
 export type ArchiveFacts = Pick<
@@ -199,9 +202,9 @@ export async function readManifest(
 
 /** The events of an archive, a file at a time. @throws TroupeError `dataset_damaged` for a file that is not as it was written. */
 export async function* eventsIn(folder: string, manifest: ArchiveManifest): AsyncGenerator<ArchivedEvent[]> {
-  // Archives of older code do not name the log: there was the embedded one.
+  // Archives of older code do not name the log, for there was the embedded one, nor the version of a type, for each had one.
   for await (const rows of rowsIn(folder, manifest, 'events'))
-    yield rows.map((row) => ({ log: 0, ...row }) as unknown as ArchivedEvent);
+    yield rows.map((row) => ({ log: 0, type_version: 1, ...row }) as unknown as ArchivedEvent);
 }
 
 export async function* artifactsIn(folder: string, manifest: ArchiveManifest): AsyncGenerator<ArchivedBody[]> {

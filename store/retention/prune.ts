@@ -166,7 +166,7 @@ type Read = Omit<ArchivedEvent, 'time' | 'recorded_at'> & {
 
 async function* storedEvents(db: Db, keys: readonly string[]): AsyncGenerator<ArchivedEvent[]> {
   const rows = db.stream<Read>(
-    `select log, partition, position, key, source, id, name, (extract(epoch from time) * 1000000)::bigint::text as time, data::text as data, digest,
+    `select log, partition, position, key, source, id, name, type_version, (extract(epoch from time) * 1000000)::bigint::text as time, data::text as data, digest,
             (extract(epoch from recorded_at) * 1000000)::bigint::text as recorded_at
      from troupe.events where key = any($1::text[]) order by log, partition, position`,
     [keys],

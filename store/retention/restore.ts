@@ -159,10 +159,10 @@ async function putBack(tx: Session, events: readonly ArchivedEvent[]): Promise<v
     const column = <K extends keyof ArchivedEvent>(name: K): unknown[] => rows.map((row) => row[name]);
     const digits = (name: 'position' | 'time' | 'recorded_at') => rows.map((row) => row[name]?.toString() ?? null);
     await tx.query(
-      `insert into troupe.stored_events (log, partition, position, key, source, id, name, data, digest, time, recorded_at)
-       select l, p, n, k, s, i, t, d::json, case when h ~ '^[0-9a-f]{64}$' then decode(h, 'hex') else convert_to(h, 'UTF8') end, ${fromMicroseconds('at')}, ${fromMicroseconds('came')}
-       from unnest($1::smallint[], $2::smallint[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::bigint[], $11::bigint[])
-         as r (l, p, n, k, s, i, t, d, h, at, came)`,
+      `insert into troupe.stored_events (log, partition, position, key, source, id, name, type_version, data, digest, time, recorded_at)
+       select l, p, n, k, s, i, t, v, d::json, case when h ~ '^[0-9a-f]{64}$' then decode(h, 'hex') else convert_to(h, 'UTF8') end, ${fromMicroseconds('at')}, ${fromMicroseconds('came')}
+       from unnest($1::smallint[], $2::smallint[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::bigint[], $11::bigint[], $12::smallint[])
+         as r (l, p, n, k, s, i, t, d, h, at, came, v)`,
       [
         column('log'),
         column('partition'),
@@ -170,6 +170,7 @@ async function putBack(tx: Session, events: readonly ArchivedEvent[]): Promise<v
         ...(['key', 'source', 'id', 'name', 'data', 'digest'] as const).map(column),
         digits('time'),
         digits('recorded_at'),
+        column('type_version'),
       ],
       { name: 'restore_events' },
     );

@@ -1,5 +1,6 @@
 /** What a schedule did: the jobs it requested, and the ticks it skipped with their reasons. */
 import type { EventData } from '../../ingest/events.ts';
+import { upcast } from '../../ingest/upcast/catalogue.ts';
 import type { Db } from '../db/pool.ts';
 import { query, rowsOf } from '../db/query.ts';
 import { fireId } from './due.ts';
@@ -35,7 +36,7 @@ export async function scheduleHistory(db: Db, name: string, limit: number): Prom
       db,
       query
         .selectFrom('troupe.events')
-        .select('data')
+        .select(['type_version', 'data'])
         .where('key', '=', `x/schedule/${name}`)
         .where('name', '=', 'schedule.skipped')
         .orderBy('position', 'desc')
@@ -44,9 +45,10 @@ export async function scheduleHistory(db: Db, name: string, limit: number): Prom
   ]);
   return {
     runs,
-    skipped: skipped.map(({ data }) => {
-      const { due_at, until, count, reason, detail } = data as EventData<'schedule.skipped'>;
-      return { due_at, until, count: count ?? null, reason, detail: detail ?? null };
+    skipped: skipped.map(({ type_version, data }) => {
+      const skip = upcast('schedule.skipped', type_version, data) as EventData<'schedule.skipped'>;
+      const { first_due_at, last_due_at, count, reason, detail } = skip;
+      return { due_at: first_due_at, until: last_due_at, count: count ?? null, reason, detail: detail ?? null };
     }),
   };
 }

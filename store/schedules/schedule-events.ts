@@ -10,7 +10,7 @@ type Written = Pick<Draft<'schedule.changed'> | Draft<'schedule.skipped'>, 'name
 export async function recordScheduleEvent(log: EventLog, at: Date, { name, data }: Written): Promise<void> {
   const id =
     name === 'schedule.skipped'
-      ? `skipped/${(data as EventData<'schedule.skipped'>).due_at}`
+      ? `skipped/${(data as EventData<'schedule.skipped'>).first_due_at}`
       : hashId('schedule', data, at.toISOString());
   await appendOwn(log, [{ name, data, source: '/schedules', id, time: at.toISOString() } as Draft]);
 }

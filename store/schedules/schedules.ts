@@ -236,7 +236,7 @@ export async function carryOut(context: JobContext, schedule: Schedule): Promise
       const { instant, until, count, reason, detail } = decision;
       await recordScheduleEvent(context.log, at, {
         name: 'schedule.skipped',
-        data: { schedule: name, due_at: instant, until, count, reason, detail },
+        data: { schedule: name, first_due_at: instant, last_due_at: until, count, reason, detail },
       });
     }
   }

@@ -142,6 +142,13 @@ describe('serving', () => {
     await own.db.query("insert into troupe.migrations (number, name, sha256) values (9999, 'of tomorrow', 'x')");
     const newer = await own.app.inject('/readyz');
     expect([newer.statusCode, newer.json().schema]).toEqual([503, 'newer']);
+    expect(newer.json().reasons).toEqual([expect.stringContaining('The database has schema 9999 (of tomorrow)')]);
+    await own.db.query('update troupe.migrations set works_with = 36 where number = 9999');
+    const together = await own.app.inject('/readyz');
+    expect([together.statusCode, together.json()]).toMatchObject([
+      200,
+      { status: 'ready', schema: 'compatible', reasons: [expect.stringContaining('they work together')] },
+    ]);
     await own.db.query(
       'delete from troupe.migrations where number = (select max(number) from troupe.migrations where number < 9999) or number = 9999',
     );

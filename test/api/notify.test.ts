@@ -114,7 +114,14 @@ describe('A receiver of notifications', () => {
     clock += 1000;
     await recordScheduleEvent(context.log, context.now(), {
       name: 'schedule.skipped',
-      data: { schedule: 'nightly', due_at: 'T', until: 'T', count: 1, reason: 'overlap', detail: 'one runs' },
+      data: {
+        schedule: 'nightly',
+        first_due_at: 'T',
+        last_due_at: 'T',
+        count: 1,
+        reason: 'overlap',
+        detail: 'one runs',
+      },
     });
     stop.abort();
     await work;

@@ -50,7 +50,7 @@ describe('the door for facts', () => {
       [[], 'bad_shape', ''],
       [{ specversion: '0.3' }, 'bad_type', 'specversion'],
       [{}, 'bad_type', 'type'],
-      [{ type: 'troupe.task.defined.v9' }, 'unknown_event', 'type'],
+      [{ type: 'troupe.task.defined.v9' }, 'unknown_version', 'type'],
       [{ type: '__proto__' }, 'unknown_event', 'type'],
       [envelope('task.defined', { task_id: 't' }, { id: '' }), 'bad_identifier', 'id'],
       [envelope('task.defined', { task_id: 't' }, { id: 'a\u0000' }), 'bad_identifier', 'id'],

@@ -165,7 +165,11 @@ describe('What is read of a log outside the database', () => {
     const late = {
       ...odd,
       offset: 1,
-      headers: { ...own.headers, ce_time: time, troupe_digest: digestOf('episode.started', time, own.value) },
+      headers: {
+        ...own.headers,
+        ce_time: time,
+        troupe_digest: digestOf({ name: 'episode.started', type_version: 1, time }, own.value),
+      },
     };
     expect(own.headers.ce_type).toBe('troupe.episode.started.v1');
     const records = [odd, late, ...recordsOf(anEpisode('e2'), 2)];

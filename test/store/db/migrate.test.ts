@@ -83,6 +83,39 @@ test('P54: a database that is newer than the code is refused and left as it is',
   expect(await recorded()).toHaveLength(2);
 });
 
+test('a database that newer code migrated is worked with where each newer file says so, and the reason is given', async () => {
+  write('0001_first.sql', 'create table a (n int);');
+  write('0002_second.sql', '--! a column more\n--! works with 1\nalter table a add column m int;');
+  await migrate(db, files());
+  const newer = files();
+  rmSync(join(folder, '0002_second.sql'));
+  expect(await migrate(db, files())).toEqual([]);
+  expect(await checkSchema(db, files())).toEqual({
+    state: 'compatible',
+    pending: [],
+    why: 'The database has schema 2 (a column more), this Troupe knows up to 1, and they work together; run the newer Troupe here too.',
+  });
+  // One that says nothing, or needs newer code than this, ends it.
+  for (const header of ['', '--! works with 2\n']) {
+    write('0003_third.sql', `${header}alter table a drop column n;`);
+    writeFileSync(join(folder, '0002_second.sql'), newer[1]!.sql);
+    await db.query('delete from troupe.migrations where number = 3');
+    await db.query('alter table a add column if not exists n int');
+    await migrate(db, files());
+    rmSync(join(folder, '0002_second.sql'));
+    rmSync(join(folder, '0003_third.sql'));
+    await expect(migrate(db, files())).rejects.toMatchObject({ code: 'schema_newer', message: /schema 3/ });
+  }
+});
+
+test('every migration since they do says the oldest code that works with it', () => {
+  for (const { number, name: of, works_with } of readMigrations().slice(35))
+    expect(
+      works_with,
+      `${number} ${of}: a line "--! works with N" after its name, N = ${number} for none older`,
+    ).toSatisfy((oldest: number | null) => oldest !== null && oldest <= number);
+});
+
 test('a file that fails leaves nothing of itself behind, and what came before it stays', async () => {
   write('0001_first.sql', 'create table a (n int);');
   write('0002_second.sql', 'create table b (n int); select 1/0;');
@@ -148,6 +181,6 @@ test("this code's own migrations are found, and a fresh test database has them a
   expect(known.length).toBeGreaterThan(0);
   expect(migrationsFolder()).toMatch(/migrations$/);
   const { db: fresh, close } = await freshDatabase();
-  expect(await checkSchema(fresh)).toEqual({ state: 'current', pending: [] });
+  expect(await checkSchema(fresh)).toEqual({ state: 'current', pending: [], why: null });
   await close();
 });

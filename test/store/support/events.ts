@@ -8,9 +8,14 @@ let counter = 0;
 export function event<N extends EventName>(
   name: N,
   data: EventData<N>,
-  { id = `id-${counter++}`, source = '/test', time = null as string | null } = {},
+  {
+    id = `id-${counter++}`,
+    source = '/test',
+    time = null as string | null,
+    type_version = undefined as number | undefined,
+  } = {},
 ): Event {
-  const decoded = decodeDraft({ name, source, id, time, data } as unknown as Draft);
+  const decoded = decodeDraft({ name, type_version, source, id, time, data } as unknown as Draft);
   if (decoded.refusal) throw new Error(JSON.stringify(decoded.refusal));
   return decoded.event;
 }
