@@ -33,7 +33,7 @@ describe('an archive of pruned episodes', () => {
     });
     await record([...anEpisode('a'), odd, ...anEpisode('b')]);
     const { rows: logged } = await db.query<Record<string, unknown>>(
-      `select log, partition, position::bigint::text as position, key, source, id, name, time, data::text as data, digest, recorded_at
+      `select log, partition, position::bigint::text as position, key, source, id, name, type_version, time, data::text as data, digest, recorded_at
        from troupe.events e where key like 'e/%' order by log, partition, e.position`,
     );
     await project.prune();

@@ -162,7 +162,7 @@ describe('The scheduler', () => {
     await look('2026-05-04T03:00:20Z');
     await look('2026-05-04T03:00:40Z');
     expect(await jobs()).toEqual(['schedule/nightly/2026-05-04T03:00:00Z']);
-    expect(await events('schedule.skipped')).toMatchObject([{ due_at: '2026-05-02T03:00:00Z', count: 2 }]);
+    expect(await events('schedule.skipped')).toMatchObject([{ first_due_at: '2026-05-02T03:00:00Z', count: 2 }]);
     expect((await findSchedule(fresh.db, 'nightly')).state.pending).toBe(null);
   });
 
@@ -305,7 +305,11 @@ describe('The scheduler', () => {
     await judged('e1');
     await look('2026-05-02T03:00:00Z');
     expect(await events('schedule.skipped')).toMatchObject([
-      { due_at: '2026-05-02T03:00:00Z', reason: 'condition', detail: '1 new judged episodes, and the condition is 2' },
+      {
+        first_due_at: '2026-05-02T03:00:00Z',
+        reason: 'condition',
+        detail: '1 new judged episodes, and the condition is 2',
+      },
     ]);
     await judged('e2');
     await look('2026-05-03T03:00:00Z');

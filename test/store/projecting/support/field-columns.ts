@@ -305,8 +305,8 @@ export const COLUMNS: Readonly<Record<EventName, Readonly<Record<string, string>
   'schedule.changed': { schedule: KEPT, change: KEPT, by: KEPT, reason: KEPT, definition: KEPT, ...CONTEXT },
   'schedule.skipped': {
     schedule: KEPT,
-    due_at: KEPT,
-    until: KEPT,
+    first_due_at: KEPT,
+    last_due_at: KEPT,
     count: KEPT,
     reason: KEPT,
     detail: KEPT,
