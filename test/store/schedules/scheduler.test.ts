@@ -55,7 +55,7 @@ describe('The scheduler', () => {
   const events = async (name: string) =>
     (
       await fresh.db.query<{ data: Record<string, unknown> }>(
-        `select data from traj.events where type = 'troupe.' || $1 || '.v1' order by recorded_at, data ->> 'job_id'`,
+        `select data from traj.events where type like 'troupe.' || $1 || '.v%' order by recorded_at, data ->> 'job_id'`,
         [name],
       )
     ).rows.map((row) => row.data);
