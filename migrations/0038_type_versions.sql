@@ -1,5 +1,5 @@
 --! events name the version of their type
---! works with 36
+--! works with 37
 -- Events are kept in the version in which they were sent. What code before this writes is of version 1, which the default says.
 alter table troupe.stored_events add column type_version smallint not null default 1;
 
