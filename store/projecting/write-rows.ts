@@ -5,19 +5,26 @@
 import { keepBodies } from '../../ingest/log/postgres.ts';
 import type { Body } from '../../ingest/log/split.ts';
 import type { Session } from '../db/pool.ts';
-import { BODIES } from '../projections/calls.ts';
+import { BODIES, STEPS } from '../projections/calls.ts';
 import type { Row, Target } from '../projections/projection.ts';
 
-/** Inserts new rows and updates those whose version is not newer than what comes. Returns how many rows were touched. */
-export async function upsert(tx: Session, target: Target, rows: readonly Row[]): Promise<number> {
-  if (rows.length === 0) return 0;
-  if (target === BODIES) {
-    await keepBodies(tx, rows as unknown as readonly Body[]);
-    return rows.length;
-  }
-  const { count } = await tx.query(statementOf(target), [JSON.stringify(rows)], { name: `put_${target.name}` });
-  return count;
+/** Inserts new rows and updates those whose version is not newer than what comes. */
+export async function upsert(tx: Session, target: Target, rows: readonly Row[]): Promise<void> {
+  if (rows.length === 0) return;
+  if (target === BODIES) return keepBodies(tx, rows as unknown as readonly Body[]);
+  const values = [JSON.stringify(rows)];
+  // The constraint that holds steps apart is no unique index, which an update on conflict needs.
+  if (target === STEPS) await tx.query(OLDER_STEPS, values, { name: 'take_older_steps' });
+  await tx.query(statementOf(target), values, { name: `put_${target.name}` });
 }
+
+/** Removes the steps in whose place others come. By their places in the table, since statistics may be those of an empty one. */
+const OLDER_STEPS = `delete from steps where ctid = any(array(
+  select o.ctid from json_to_recordset($1::json) as r (episode_id text, call_id text, candidate integer, version text)
+  cross join lateral (
+    select s.ctid, s.version from steps s where s.episode_id = r.episode_id and s.call_id = r.call_id and s.candidate = r.candidate offset 0
+  ) o
+  where o.version <= r.version collate "C"))`;
 
 /** Removes the rows with these keys. Bodies stay: other calls may name them, and they go with their key. */
 export async function remove(tx: Session, target: Target, rows: readonly Row[]): Promise<void> {
@@ -42,13 +49,13 @@ export function statementOf(target: Target): string {
     const columns = Object.keys(types).filter((column) => !keys.includes(column));
     const typed = Object.entries(types).map(([column, type]) => `${quote(column)} ${type}`);
     const conflict =
-      target.version === null
+      target.version === null || target === STEPS
         ? 'do nothing'
-        : `do update set ${columns.map((c) => `${quote(c)} = excluded.${quote(c)}`).join(', ')}
+        : `(${keys.map(quote).join(', ')}) do update set ${columns.map((c) => `${quote(c)} = excluded.${quote(c)}`).join(', ')}
            where t.${target.version} is null or excluded.${target.version} >= t.${target.version}`;
     statement = `insert into ${target.table} as t (${names})
       select ${names} from json_to_recordset($1::json) as r (${typed.join(', ')})
-      on conflict (${keys.map(quote).join(', ')}) ${conflict}`;
+      on conflict ${conflict}`;
     statements.set(target, statement);
   }
   return statement;

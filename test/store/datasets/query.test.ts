@@ -45,7 +45,7 @@ describe('the plan of a recipe', () => {
             .join('\n');
         });
         expect(plan).not.toMatch(/Seq Scan on (steps|calls|credits|verdicts|bodies)/u);
-        expect(plan).toMatch(/Index (Only )?Scan (using|on) steps_pkey/u);
+        expect(plan).toMatch(/Index (Only )?Scan (using|on) steps_of_call/u);
       }
     },
   );
