@@ -377,7 +377,7 @@ export const VOCABULARY = {
     first_due_at: Text('the tick, in UTC; the first of several'),
     last_due_at: Text('the last of several'),
     count: maybe(Integer('how many; null where they are more than were counted')),
-    reason: Type.Enum(['missed', 'overlap', 'outside_hours', 'paused', 'condition']),
+    reason: Type.Enum(['missed', 'overlap', 'outside_hours', 'paused', 'condition', 'budget']),
     detail: maybe(Text('reason in a sentence')),
   }),
   'judge.completed': about('Methods were run over episodes; their rows can be recomputed from this.', {

@@ -13,6 +13,7 @@ import { combinations, type Setting, type SweepPoint, sweepPoint } from '../../s
 import { readScorers } from '../../trainer/rewards/source.ts';
 import type { RolloutResult } from '../../trainer/rollouts/handler.ts';
 import { findRunner, readRunners } from '../../trainer/rollouts/runners.ts';
+import { budgeted } from '../budgets.ts';
 import { type Flags, number, projectCommand, untilInterrupted, wholeNumber } from '../command.ts';
 import { type Bar, print, printJson, progressBar, say, table } from '../output.ts';
 import { settingsText, sweepSvg, sweepText } from '../sweep-plot.ts';
@@ -160,13 +161,6 @@ function collected(text: string, so_far: Readonly<Record<string, string>>): Reco
   const [, name, value] = /^([^=]+)=(.+)$/.exec(text) ?? [];
   if (name === undefined || value === undefined) throw new InvalidArgumentError('It should be NAME=VALUE.');
   return { ...so_far, [name]: value };
-}
-
-function budgeted(text: string, so_far: Budget): Budget {
-  const [, name, value] = /^(tokens|seconds|usd)=(.+)$/.exec(text) ?? [];
-  if (name === undefined || !(Number(value) > 0) || (name === 'tokens' && !Number.isInteger(Number(value))))
-    throw new InvalidArgumentError('It should be tokens=N, seconds=N or usd=N, with a number above 0.');
-  return { ...so_far, [name]: Number(value) };
 }
 
 const madeUpId = (now: Date): string =>

@@ -7,6 +7,7 @@ import { hashId, isRecord } from '../../ingest/json.ts';
 import { conditionText } from '../../store/schedules/condition.ts';
 import type { ScheduleDefinition } from '../../store/schedules/definition.ts';
 import type { Schedule } from '../../store/schedules/schedules.ts';
+import { budgeted } from '../budgets.ts';
 import { type Flags, projectCommand, wholeNumber } from '../command.ts';
 import { durationText, secondsOf } from '../durations.ts';
 import { print, printJson, say, table } from '../output.ts';
@@ -58,6 +59,18 @@ export function scheduleCommands(program: Command): void {
         'pause after N jobs in a row whose gate refused the candidates; 0: never',
         wholeNumber('pause-after-refused'),
         2,
+      )
+      .option(
+        '--pause-after-rolled-back <n>',
+        'pause after N jobs in a row whose release was rolled back; 0: never',
+        wholeNumber('pause-after-rolled-back'),
+        1,
+      )
+      .option(
+        '--budget-per-day <name=value>',
+        'once it is used up, no job starts before midnight of the zone: tokens=N, seconds=N or usd=N; repeatable',
+        budgeted,
+        {},
       )
       .option('--hours <from-to>', 'start jobs only in these hours, such as 22:00-06:00')
       .option('--dry-run', 'check the schedule, print it with its next times, and add nothing')
@@ -368,7 +381,12 @@ async function definitionOf(flags: Flags): Promise<unknown> {
     overlap: String(flags.overlap),
     catch_up_seconds: secondsOf('catch-up', String(flags.catchUp)),
     jitter_seconds: secondsOf('jitter', String(flags.jitter)),
-    pause_after: { failed: flags.pauseAfterFailed, refused: flags.pauseAfterRefused },
+    pause_after: {
+      failed: flags.pauseAfterFailed,
+      refused: flags.pauseAfterRefused,
+      rolled_back: flags.pauseAfterRolledBack,
+    },
+    ...(Object.keys(flags.budgetPerDay as object).length === 0 ? {} : { budget_per_day: flags.budgetPerDay }),
     ...(flags.when === undefined ? {} : { when: conditionOf(String(flags.when)) }),
     ...(flags.hours === undefined ? {} : { hours: hoursOf(String(flags.hours)) }),
   };

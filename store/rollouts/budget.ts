@@ -20,7 +20,11 @@ export type Spent = {
 const COST = sql`(usage ->> 'cost_usd')::float8`;
 const ENDED = sql`completed_version is not null and error is null`;
 
-export async function spentOf(db: Pick<Session, 'query'>, rollout: string): Promise<Spent> {
+/**
+ * @param rollout id of a rollout, or of a job of which rollouts are parts
+ * @param since RFC 3339; only calls requested from then on
+ */
+export async function spentOf(db: Pick<Session, 'query'>, rollout: string, since?: string): Promise<Spent> {
   const row = await firstOf(
     db,
     query
@@ -39,6 +43,7 @@ export async function spentOf(db: Pick<Session, 'query'>, rollout: string): Prom
       ])
       .where('episode_id', '>=', `${rollout}/`)
       .where('episode_id', '<', `${rollout}0`)
+      .$if(since !== undefined, (calls) => calls.where('requested_at', '>=', since!))
       .where(sql<boolean>`copied is not true`),
   );
   return row ?? { tokens: null, uncounted: 0, usd: null, unpriced: 0 };

@@ -21,7 +21,7 @@ const Task = Type.Object(
 export type RolloutTask = Static<typeof Task>;
 
 /** What a rollout may use. What is used up ends the handing out of attempts; those that run are not stopped. */
-const Budget = Type.Object(
+export const Budget = Type.Object(
   {
     tokens: Type.Optional(Type.Integer({ minimum: 1, description: 'tokens of prompts and answers' })),
     seconds: Type.Optional(Type.Number({ exclusiveMinimum: 0, description: 'seconds from the request' })),

@@ -3,6 +3,7 @@ import { type Static, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { got, TroupeError } from '../../errors.ts';
 import { WatchRules } from '../gating/watch.ts';
+import { Budget } from '../rollouts/rollout.ts';
 import { cronTicks, type Ticks } from './cron.ts';
 import { intervalTicks } from './interval.ts';
 
@@ -55,12 +56,18 @@ export const ScheduleDefinition = Type.Object(
         { description: 'a tick starts its job only then; with an interval the ticks only look, and are not recorded' },
       ),
     ),
+    budget_per_day: Type.Optional(Budget),
     pause_after: Type.Optional(
       Type.Object(
-        { failed: Type.Integer({ minimum: 0, maximum: 100 }), refused: Type.Integer({ minimum: 0, maximum: 100 }) },
+        {
+          failed: Type.Integer({ minimum: 0, maximum: 100 }),
+          refused: Type.Integer({ minimum: 0, maximum: 100 }),
+          rolled_back: Type.Optional(Type.Integer({ minimum: 0, maximum: 100 })),
+        },
         {
           additionalProperties: false,
-          description: 'so many jobs in a row that failed, or whose gate refused the candidates, pause it; 0: never',
+          description:
+            'so many jobs in a row that failed, whose gate refused the candidates, or whose release was rolled back by its watch, pause it; 0: never',
         },
       ),
     ),

@@ -4,7 +4,7 @@ import type { Ticks } from './cron.ts';
 import { type ScheduleDefinition, ticksOf } from './definition.ts';
 
 /** Why a tick started no job. */
-export type SkipReason = 'missed' | 'overlap' | 'outside_hours' | 'paused' | 'condition';
+export type SkipReason = 'missed' | 'overlap' | 'outside_hours' | 'paused' | 'condition' | 'budget';
 
 export type Fire = { readonly action: 'fire'; readonly instant: string };
 

@@ -2,7 +2,8 @@
 import type { EventData } from '../../ingest/events.ts';
 import { upcast } from '../../ingest/upcast/catalogue.ts';
 import type { Db } from '../db/pool.ts';
-import { query, rowsOf } from '../db/query.ts';
+import { query, rowsOf, type SqlBool, sql } from '../db/query.ts';
+import { WATCH } from '../gating/watching.ts';
 import { fireId } from './due.ts';
 
 export type ScheduledRun = {
@@ -51,6 +52,23 @@ export async function scheduleHistory(db: Db, name: string, limit: number): Prom
       return { due_at: first_due_at, until: last_due_at, count: count ?? null, reason, detail: detail ?? null };
     }),
   };
+}
+
+/** The ids of those of these jobs whose release was rolled back by its watch. */
+export async function rolledBack(db: Db, runs: readonly ScheduledRun[]): Promise<ReadonlySet<string>> {
+  if (runs.length === 0) return new Set();
+  const ids = runs.map(({ job_id }) => job_id);
+  const watches = await rowsOf(
+    db,
+    query
+      .selectFrom('troupe.job_queue')
+      .select('job_id')
+      .where('kind', '=', WATCH)
+      .where('job_id', '>', ids.at(-1)!)
+      .where('job_id', '<', `${ids[0]}0`)
+      .where(sql<SqlBool>`result ->> 'outcome' = 'fell'`),
+  );
+  return new Set(ids.filter((id) => watches.some(({ job_id }) => job_id.startsWith(`${id}/`))));
 }
 
 /** The last `limit` jobs that were due after that instant, newest first. */

@@ -3,12 +3,14 @@ import type { ScheduleDefinition } from './definition.ts';
 import type { ScheduledRun } from './history.ts';
 
 /** Defaults of a schedule that names none. */
-export const PAUSE_AFTER = { failed: 3, refused: 2 } as const;
+export const PAUSE_AFTER = { failed: 3, refused: 2, rolled_back: 1 } as const;
 
 /** Why the schedule is to be paused, from its jobs, newest first; null where it is not. */
 export function reasonToPause(
   { pause_after = PAUSE_AFTER }: Pick<ScheduleDefinition, 'pause_after'>,
   runs: readonly ScheduledRun[],
+  /** Ids of those whose release was rolled back. */
+  rolledBack: ReadonlySet<string>,
 ): string | null {
   const ended = runs.filter((run) => run.state === 'finished');
   const inARow = (bad: (run: ScheduledRun) => boolean): number => {
@@ -21,6 +23,10 @@ export function reasonToPause(
   const refused = inARow(gateRefused);
   if (pause_after.refused > 0 && refused >= pause_after.refused)
     return `the gate refused the candidates of its last ${refused} jobs`;
+  const back = inARow((run) => rolledBack.has(run.job_id));
+  const most = pause_after.rolled_back ?? PAUSE_AFTER.rolled_back;
+  if (most > 0 && back >= most)
+    return `the live metric fell after the release of ${back === 1 ? 'its last job' : `its last ${back} jobs`}, and the watch rolled back`;
   return null;
 }
 

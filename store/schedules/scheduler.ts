@@ -7,8 +7,9 @@ import { onNews } from '../db/news.ts';
 import type { Db } from '../db/pool.ts';
 import type { JobContext } from '../jobs/jobs.ts';
 import { conditionNow, type Since } from './condition.ts';
-import { type Decision, due, nextTimes } from './due.ts';
-import { lastRuns } from './history.ts';
+import { dayBudgetOver } from './day-budget.ts';
+import { type Decision, due, nextTimes, type SkipReason } from './due.ts';
+import { lastRuns, rolledBack } from './history.ts';
 import { PAUSE_AFTER, reasonToPause } from './jobs-in-a-row.ts';
 import {
   carryOut,
@@ -68,7 +69,8 @@ async function decide(context: JobContext, found: Schedule, now: number): Promis
       return paused ? null : CHANGED_MS;
     }
     const found = due(definition, { ...options, running: await runningJob(context.db, name) });
-    const { decisions, ...more } = await underCondition(context.db, schedule, found.decisions, now);
+    const { decisions: wanted, ...more } = await underCondition(context.db, schedule, found.decisions, now);
+    const decisions = await underBudget(context.db, schedule, wanted, now);
     const at = new Date(now).toISOString();
     const pending = decisions.length === 0 ? null : { at, decisions };
     const after = { ...state, ...more, last: new Date(found.last).toISOString(), pending };
@@ -80,11 +82,12 @@ async function decide(context: JobContext, found: Schedule, now: number): Promis
 }
 
 async function badJobs(db: Db, { name, definition, state }: Schedule): Promise<string | null> {
-  const { failed, refused } = definition.pause_after ?? PAUSE_AFTER;
-  if (failed + refused === 0) return null;
+  const { failed, refused, rolled_back = PAUSE_AFTER.rolled_back } = definition.pause_after ?? PAUSE_AFTER;
+  if (failed + refused + rolled_back === 0) return null;
   // One more than are needed: the newest may not have ended.
-  const limit = Math.max(failed, refused) + 1;
-  return reasonToPause(definition, await lastRuns(db, name, { after: state.resumed ?? '', limit }));
+  const limit = Math.max(failed, refused, rolled_back) + 1;
+  const runs = await lastRuns(db, name, { after: state.resumed ?? '', limit });
+  return reasonToPause(definition, runs, await rolledBack(db, runs));
 }
 
 /** What the condition of a schedule looks back to. */
@@ -109,14 +112,30 @@ async function underCondition(
   if (holds) return { decisions: recorded, ...(until === null ? {} : { started: until }), checked };
   if (cron === undefined) return { decisions: [], checked };
   return {
-    decisions: recorded.map((one) =>
-      one.action === 'skip'
-        ? one
-        : { action: 'skip', instant: one.instant, until: one.instant, count: 1, reason: 'condition', detail },
-    ),
+    decisions: skipped(recorded, 'condition', detail),
     checked,
   };
 }
+
+/** What is left of the decisions once the budget of the day is used up. */
+async function underBudget(
+  db: Db,
+  { name, definition }: Schedule,
+  decisions: readonly Decision[],
+  now: number,
+): Promise<readonly Decision[]> {
+  if (!decisions.some((one) => one.action === 'fire')) return decisions;
+  const over = await dayBudgetOver(db, name, definition, now);
+  return over === null ? decisions : skipped(decisions, 'budget', over);
+}
+
+/** The decisions without those that start a job. */
+const skipped = (decisions: readonly Decision[], reason: SkipReason, detail: string): Decision[] =>
+  decisions.map((one) =>
+    one.action === 'skip'
+      ? one
+      : { action: 'skip', instant: one.instant, until: one.instant, count: 1, reason, detail },
+  );
 
 export type SchedulerOptions = SchedulerTrouble & { readonly signal: AbortSignal };
 

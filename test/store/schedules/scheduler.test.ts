@@ -350,6 +350,64 @@ describe('The scheduler', () => {
     expect(await jobs()).toHaveLength(inARow + 1);
   });
 
+  it('pauses a schedule whose last release its watch rolled back', async () => {
+    await addSchedule(context, 'nightly', NIGHTLY, BY);
+    await look('2026-05-02T03:00:00Z');
+    await endJobs();
+    await fresh.db.query(
+      `insert into troupe.job_queue (job_id, kind, spec, state, outcome, result)
+       values ('schedule/nightly/2026-05-02T03:00:00Z/1/watch', 'watch', '{}', 'finished', 'done', '{"outcome":"fell"}')`,
+    );
+    await look('2026-05-03T03:00:00Z');
+    expect(await jobs()).toHaveLength(1);
+    const { paused } = (await findSchedule(fresh.db, 'nightly')).state;
+    expect(paused?.reason).toBe('the live metric fell after the release of its last job, and the watch rolled back');
+    clock += 1000;
+    await resumeSchedule(context, 'nightly', BY);
+    await look('2026-05-04T03:00:00Z');
+    expect(await jobs()).toHaveLength(2);
+  });
+
+  it('starts no job once the tokens of a day are used up, and goes on after midnight of the zone', async () => {
+    const berlin = { ...NIGHTLY, cron: '0 */6 * * *', zone: 'Europe/Berlin', budget_per_day: { tokens: 100 } };
+    await addSchedule(context, 'often', berlin, BY);
+    const played = async (episode_id: string, time: string, tokens: number) => {
+      const event = (name: string, data: object) => ({ name, source: '/test', id: randomUUID(), time, data }) as Draft;
+      await appendOwn(context.log, [
+        event('generation.requested', { episode_id, call_id: `${episode_id}/c`, agent_id: 'a', messages: [] }),
+        event('generation.completed', {
+          episode_id,
+          call_id: `${episode_id}/c`,
+          choices: [],
+          usage: { input_tokens: tokens, output_tokens: 0 },
+        }),
+      ]);
+      await projectAll(fresh.db);
+    };
+    await look('2026-05-01T16:00:00Z');
+    const [first] = await jobs();
+    expect(first).toBe('schedule/often/2026-05-01T16:00:00Z');
+    await endJobs();
+    // In Berlin it is 23:00; of another schedule; and below the budget.
+    await played(`${first}/1/rollout/t/0`, '2026-05-01T21:00:00Z', 99);
+    await played('schedule/often2/2026-05-01T16:00:00Z/1/rollout/t/0', '2026-05-01T22:30:00Z', 500);
+    await look('2026-05-01T22:00:00Z');
+    expect(await jobs()).toHaveLength(2);
+    await endJobs();
+    await played(`${first}/1/rollout/t/1`, '2026-05-01T22:30:00Z', 100);
+    await look('2026-05-02T04:00:00Z');
+    expect(await jobs()).toHaveLength(2);
+    expect(await events('schedule.skipped')).toMatchObject([
+      {
+        reason: 'budget',
+        detail:
+          'since 2026-05-01T22:00:00Z, midnight in Europe/Berlin: The budget of 100 tokens was used up: 100 were recorded.',
+      },
+    ]);
+    await look('2026-05-02T22:00:00Z');
+    expect(await jobs()).toHaveLength(3);
+  });
+
   it('goes on with the other schedules where one is broken, and names it', async () => {
     await addSchedule(context, 'broken', NIGHTLY, BY);
     await addSchedule(context, 'nightly', NIGHTLY, BY);
