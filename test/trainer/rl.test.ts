@@ -27,6 +27,19 @@ const rows = Array.from({ length: 6 }, (_, group) => [
 ]).flat();
 const role = { role: 'coder', groups: 2, learningRate: 0.01, entropy: 0.01 };
 
+describe('the clip of a policy gradient', () => {
+  it.each([
+    { clipHigh: 1e9 },
+    { clipHigh: Number.POSITIVE_INFINITY },
+    { clipHigh: Number.NaN },
+    { clipLow: 1.5 },
+    { clipLow: -0.1 },
+  ])('Complaint 6: %j is refused, since rows of older weights would train without a bound', (bounds) => {
+    for (const name of POLICY_LOSSES)
+      expect(() => policyLoss(name, bounds)).toThrow(/clip of the ratio should be from 0/);
+  });
+});
+
 describe('the plan of a policy gradient', () => {
   it('takes each group with a signal once in a pass, and leaves out those without or with unknown advantages', () => {
     const mixed = [...rows, row(10, 0, 0), row(11, 0, null), row(12, 0, 1, 'verifier')];
@@ -78,6 +91,19 @@ describe('policy gradients', () => {
     expect(progress.curves.metrics.clip_share![0]).toBe(0);
     expect(progress.curves.metrics.ratio![0]).toBeCloseTo(1, 4);
   });
+
+  it.each(POLICY_LOSSES)(
+    'Complaint 6: %s learns nothing more from a gain that other weights sampled long ago',
+    async (loss) => {
+      const model = trainable(TINY, initialWeights(TINY, 6));
+      const stale = rows.map((each) => ({ ...each, advantage: 1, logprobs: each.tokenIds.map(() => -50) }));
+      const plain = { ...options, roles: [{ ...role, entropy: 0 }] };
+      const { roles, progress } = await rlPass(model, stale, { ...plain, loss });
+      await closeTrainable(model);
+      expect(progress.curves.metrics.clip_share![0]).toBe(1);
+      expect(roles.coder!.gradientNorm).toBe(0);
+    },
+  );
 
   it('a divergence to the reference is 0 at first, is reported, and holds the model', async () => {
     const run = async (kl: number) => {

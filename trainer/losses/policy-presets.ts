@@ -17,6 +17,12 @@ export type PolicyPreset = {
   readonly kl: number;
 };
 
+/**
+ * The largest bounds: no ratio is below 0, and above 1 + 10 nothing that is called clipped is left. Without bounds rows of older weights
+ * make the policy collapse, and there is no row of which that is known beforehand.
+ */
+export const WIDEST_CLIP = { clipLow: 1, clipHigh: 10 } as const;
+
 export const POLICY_PRESETS = {
   /** All tokens alike. */
   ppo: { clipLow: 0.2, clipHigh: 0.2, aggregation: 'token-mean', kl: 0 },

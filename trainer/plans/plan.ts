@@ -15,6 +15,7 @@ import { resolveMethods } from '../../store/judging/judge.ts';
 import { nearest } from '../../store/methods/nearest.ts';
 import { RolloutSpec, type RolloutTask, rolloutSpec, TasksWhere } from '../../store/rollouts/rollout.ts';
 import { parseTaskFilter } from '../../store/select.ts';
+import { WIDEST_CLIP } from '../losses/policy-presets.ts';
 import { POLICY_LOSSES } from '../training/policy-losses.ts';
 
 const strict = { additionalProperties: false } as const;
@@ -24,6 +25,7 @@ const Name = Type.String({
 });
 const count = (description: string, minimum = 1) => Type.Optional(Type.Integer({ minimum, description }));
 const factor = (description: string) => Type.Optional(Type.Number({ exclusiveMinimum: 0, description }));
+const clip = (description: string, maximum: number) => Type.Optional(Type.Number({ minimum: 0, maximum, description }));
 const share = (description: string) => Type.Optional(Type.Number({ minimum: 0, description }));
 
 const { name: _, ...recipeFields } = recipeSchema.properties;
@@ -80,8 +82,8 @@ const Rl = Type.Object(
     loss: Type.Optional(Type.Enum([...POLICY_LOSSES])),
     kl: share('coefficient of the divergence to the starting weights'),
     epochs: count('passes over the dataset; 1'),
-    clip_low: share('lower clip of the ratio; 0.2'),
-    clip_high: share('upper clip of the ratio; 0.28'),
+    clip_low: clip('lower clip of the ratio; 0.2', WIDEST_CLIP.clipLow),
+    clip_high: clip('upper clip of the ratio; 0.28', WIDEST_CLIP.clipHigh),
   },
   strict,
 );

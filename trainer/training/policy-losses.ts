@@ -1,4 +1,5 @@
 /** The policy gradients that `rl` knows by name: a loss, and the rows of a batch with the weights that go with it. */
+import { got, TroupeError } from '../../errors.ts';
 import type { Row } from '../data/batch.ts';
 import type { TrainingRow } from '../data/training-rows.ts';
 import { aggregationWeights } from '../losses/aggregation.ts';
@@ -6,7 +7,7 @@ import { clippedPolicyLoss } from '../losses/clipped-policy.ts';
 import { withEntropyBonus } from '../losses/entropy-bonus.ts';
 import { withReferenceKl } from '../losses/kl.ts';
 import type { Loss } from '../losses/loss.ts';
-import { POLICY_PRESETS, type PolicyPreset } from '../losses/policy-presets.ts';
+import { POLICY_PRESETS, type PolicyPreset, WIDEST_CLIP } from '../losses/policy-presets.ts';
 import { ppoClipLoss } from '../losses/ppo-clip.ts';
 import { turnRatioLoss } from '../losses/turn-ratio.ts';
 import { NO_TURN, turnSegments } from '../losses/turn-segments.ts';
@@ -42,9 +43,11 @@ const DEFAULTS: Readonly<Record<PolicyLossName, Omit<PolicyPreset, 'aggregation'
 /** The coefficient of the divergence to the reference where none is given. */
 export const defaultKl = (name: PolicyLossName): number => DEFAULTS[name].kl;
 
+/** @throws TroupeError `usage` for bounds that are none: every policy gradient here is clipped */
 export function policyLoss(name: PolicyLossName, options: PolicyLossOptions = {}): PolicyLoss {
   const { clipLow = DEFAULTS[name].clipLow, clipHigh = DEFAULTS[name].clipHigh, entropy = 0, kl = 0 } = options;
   const bounds = { clipLow, clipHigh };
+  requireClip(bounds);
   const plain =
     name === 'clipped-policy'
       ? clippedPolicyLoss(bounds)
@@ -58,6 +61,18 @@ export function policyLoss(name: PolicyLossName, options: PolicyLossOptions = {}
     loss,
     rowsOf: (rows) => batchOf(rows, name === 'turn-ratio' ? byTurns(rows) : byTokens(rows, name), { entropy, kl }),
   };
+}
+
+function requireClip(bounds: Required<Pick<PolicyLossOptions, 'clipLow' | 'clipHigh'>>): void {
+  for (const name of ['clipLow', 'clipHigh'] as const) {
+    const most = WIDEST_CLIP[name];
+    if (bounds[name] >= 0 && bounds[name] <= most) continue;
+    throw new TroupeError(
+      'usage',
+      `The ${name === 'clipLow' ? 'lower' : 'upper'} clip of the ratio should be from 0 to ${most}, but it is ${got(bounds[name])}; a ratio without bounds is refused, because rows of older weights would train without a limit.`,
+      { field: name === 'clipLow' ? 'clip_low' : 'clip_high' },
+    );
+  }
 }
 
 /** What a completion and its row get from the aggregation; a row's segments are distinguished once completions share it. */

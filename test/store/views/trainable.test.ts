@@ -50,7 +50,7 @@ afterAll(async () => {
 });
 
 describe('whether a step can be trained on as it was sampled', () => {
-  it('is a column, with the reason beside it', async () => {
+  it('Complaint 7: is a column, with the reason beside it: nothing is tokenised again to make it so', async () => {
     const { rows } = await database.db.query('select trainable, untrainable from traj.steps order by call_id');
     expect(rows).toEqual(CASES.map(([, , reason]) => ({ trainable: reason === null, untrainable: reason })));
     expect(new Set(CASES.map(([, , reason]) => reason))).toEqual(new Set([null, ...UNTRAINABLE]));
