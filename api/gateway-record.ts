@@ -3,6 +3,7 @@ import { TroupeError } from '../errors.ts';
 import type { Draft } from '../ingest/events.ts';
 import { toMessage } from '../ingest/formats/chat-message.ts';
 import type { SampleAnswer } from '../trainer/sampling/infer-wire.ts';
+import type { Constraint } from './gateway-constraint.ts';
 import type { CallContext, CompletionRequest, Prompt } from './gateway-request.ts';
 import type { Sampling } from './gateway-sampling.ts';
 import { finishOf, messageOf, toolEvents } from './gateway-tools.ts';
@@ -130,8 +131,9 @@ function inputOf(prompt: Prompt): object {
   };
 }
 
-const paramsOf = ({ sampling, stream, route, repeats }: CompletionRequest, seed: number) => ({
+const paramsOf = ({ sampling, constraint, stream, route, repeats }: CompletionRequest, seed: number) => ({
   ...sampled(sampling),
+  ...(constraint === null ? {} : constrained(constraint)),
   seed,
   ...(stream === null ? {} : { stream: true }),
   ...(route === undefined ? {} : { route }),
@@ -139,6 +141,14 @@ const paramsOf = ({ sampling, stream, route, repeats }: CompletionRequest, seed:
   ...(repeats.instructions ? { instructions: true } : {}),
   ...(repeats.previous_response_id ? { previous_response_id: repeats.previous_response_id } : {}),
 });
+
+/** As the chat interface writes it, whichever interface asked. */
+const constrained = (constraint: Constraint) =>
+  'schema' in constraint
+    ? { response_format: { type: 'json_schema', json_schema: { schema: constraint.schema } } }
+    : {
+        tool_choice: constraint.tool === null ? 'required' : { type: 'function', function: { name: constraint.tool } },
+      };
 
 const sampled = ({ n, temperature, topK, topP, minP, maxTokens, stop, topLogprobs }: Sampling) => ({
   n,

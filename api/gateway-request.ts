@@ -5,6 +5,7 @@ import { badMessage, type ChatMessage } from '../ingest/formats/chat-message.ts'
 import { isIdentifier } from '../ingest/formats/native.ts';
 import { isRecord } from '../ingest/json.ts';
 import type { PromptAsk, SampleAsk } from '../trainer/sampling/infer-wire.ts';
+import { type Constraint, oneConstraint, readForced, readFormat } from './gateway-constraint.ts';
 import { flag, readSampling, refuse, refuseUnsupported, type Sampling, whole } from './gateway-sampling.ts';
 import { readTools, type Tool } from './gateway-tools.ts';
 import type { OwnModel } from './policy-servers.ts';
@@ -22,6 +23,8 @@ export type CompletionRequest = {
   readonly who: OwnModel | null;
   readonly prompt: Prompt;
   readonly sampling: Sampling;
+  /** What the response has to be; null: any text. */
+  readonly constraint: Constraint | null;
   /** Whether the response has log-probabilities. */
   readonly logprobs: boolean;
   /** Whether log-probabilities name tokens by id and not by text, as in vLLM. */
@@ -58,10 +61,17 @@ export function readChatRequest(body: unknown): CompletionRequest {
   const logprobs = flag('logprobs', fields.logprobs);
   const topLogprobs = whole('top_logprobs', fields.top_logprobs, 0, MAX_TOP_LOGPROBS) ?? 0;
   if (topLogprobs > 0 && !logprobs) throw refuse('top_logprobs', '0 where logprobs is not true', topLogprobs);
+  const tools = readTools(fields);
+  const forced = readForced('tool_choice', fields.tool_choice, tools);
   return {
     model,
     who: ownModel(model),
-    prompt: { messages: messages as ChatMessage[], tools: readTools(fields) },
+    prompt: { messages: messages as ChatMessage[], tools },
+    constraint: oneConstraint(
+      readFormat('response_format', fields.response_format),
+      { forced, tools },
+      'response_format',
+    ),
     sampling: {
       ...readSampling(fields),
       maxTokens:
@@ -84,6 +94,7 @@ export function readTextRequest(body: unknown): CompletionRequest {
     model,
     who: ownModel(model),
     prompt: onePrompt(prompt),
+    constraint: readFormat('response_format', fields.response_format),
     sampling: {
       ...readSampling(fields),
       maxTokens: whole('max_tokens', fields.max_tokens, 1) ?? TEXT_MAX_TOKENS,
@@ -119,13 +130,10 @@ function readStream({
   return flag('stream', stream) ? { usage } : null;
 }
 
-/** A body with a model in it. Throws `usage` for another, and for structured output, which is not supported. */
+/** A body with a model in it. Throws `usage` for another. */
 export function opened(body: unknown): Record<string, unknown> & { readonly model: string } {
   if (!isRecord(body)) throw refuse('body', 'a JSON object', body);
   if (typeof body.model !== 'string') throw refuse('model', 'policy:NAME or checkpoint:ID', body.model);
-  const format = body.response_format;
-  if (format != null && !(isRecord(format) && format.type === 'text'))
-    throw refuse('response_format', '{"type":"text"}', format);
   return body as Record<string, unknown> & { readonly model: string };
 }
 
@@ -146,7 +154,7 @@ export function ownModel(model: string): OwnModel | null {
 }
 
 /** The request to the sampling process. */
-export function toAsk({ prompt, sampling, logprobs }: CompletionRequest, seed: number): SampleAsk {
+export function toAsk({ prompt, sampling, logprobs, constraint }: CompletionRequest, seed: number): SampleAsk {
   const { n, temperature, maxTokens, stop, topK, topP, minP, topLogprobs, rawLogprobs } = sampling;
   return {
     ...promptOf(prompt),
@@ -161,7 +169,13 @@ export function toAsk({ prompt, sampling, logprobs }: CompletionRequest, seed: n
     ...(topLogprobs === 0 ? {} : { top_logprobs: topLogprobs }),
     ...(rawLogprobs ? { raw_logprobs: true } : {}),
     ...(logprobs ? { token_texts: true } : {}),
+    ...(constraint === null ? {} : constrained(constraint)),
   };
+}
+
+function constrained(constraint: Constraint): Pick<SampleAsk, 'json_schema' | 'tool_choice'> {
+  if ('schema' in constraint) return { json_schema: constraint.schema };
+  return { tool_choice: constraint.tool === null ? 'required' : { name: constraint.tool } };
 }
 
 /** A prompt in the shape of the sampling process. */

@@ -14,8 +14,8 @@ export type Tool = {
 };
 
 /**
- * The tools of a chat request that a policy is offered; null where none are. Throws `usage` for tools of other types, and for a choice
- * among them that sampling cannot enforce.
+ * The tools of a chat request that a policy is offered; null where none are. Throws `usage` for tools of other types, and where calls
+ * are limited to one: only a forced call is one.
  */
 export function readTools(fields: Readonly<Record<string, unknown>>): readonly Tool[] | null {
   const { tools, tool_choice: choice, parallel_tool_calls: parallel } = fields;
@@ -30,16 +30,10 @@ export function readTools(fields: Readonly<Record<string, unknown>>): readonly T
         'A policy supports only functions.',
       );
   }
-  checkToolChoice('tool_choice', choice);
-  if (parallel === false && tools.length > 0)
+  const isForced = !(choice == null || choice === 'auto' || choice === 'none');
+  if (parallel === false && tools.length > 0 && !isForced)
     throw refuse('parallel_tool_calls', 'true', parallel, 'The number of tool calls cannot be limited to one.');
   return choice === 'none' || tools.length === 0 ? null : (tools as Tool[]);
-}
-
-/** Throws `usage` for anything but `auto` and `none`. */
-export function checkToolChoice(field: string, choice: unknown): void {
-  if (choice == null || choice === 'auto' || choice === 'none') return;
-  throw refuse(field, '"auto" or "none"', choice, 'A tool call cannot be forced.');
 }
 
 /** The id of a tool call in the response to the client. */

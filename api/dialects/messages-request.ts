@@ -5,6 +5,7 @@
 import type { ChatMessage } from '../../ingest/formats/chat-message.ts';
 import { isIdentifier } from '../../ingest/formats/native.ts';
 import { isRecord } from '../../ingest/json.ts';
+import { type Constraint, oneConstraint, readForced, readFormat } from '../gateway-constraint.ts';
 import { type CompletionRequest, opened, ownModel, type Prompt } from '../gateway-request.ts';
 import { flag, readSampling, readStops, refuse, refuseUnsupported, whole } from '../gateway-sampling.ts';
 import type { Tool } from '../gateway-tools.ts';
@@ -16,8 +17,7 @@ const UNSUPPORTED = {
   container: [],
   context_management: [],
   mcp_servers: [],
-  output_config: [],
-  output_format: [],
+  response_format: [],
   n: [1],
 } as const;
 
@@ -25,6 +25,9 @@ const UNSUPPORTED = {
 export function readMessagesRequest(body: unknown): CompletionRequest {
   const { model, ...fields } = opened(body);
   const prompt = readMessagesPrompt(fields);
+  const { tools } = prompt;
+  const forced = readForced('tool_choice', fields.tool_choice, tools);
+  const format = readOutput(fields);
   const { stop: _, ...sampling } = readSampling({ ...fields, n: 1, stop: null });
   const maxTokens = whole('max_tokens', fields.max_tokens, 1);
   if (maxTokens === null) throw refuse('max_tokens', 'a whole number from 1', fields.max_tokens);
@@ -32,12 +35,23 @@ export function readMessagesRequest(body: unknown): CompletionRequest {
     model,
     who: ownModel(model),
     prompt,
+    constraint: oneConstraint(format, { forced, tools }, 'output_config.format'),
     sampling: { ...sampling, maxTokens, stop: readStops('stop_sequences', fields.stop_sequences), topLogprobs: 0 },
     logprobs: false,
     tokensAsIds: false,
     stream: flag('stream', fields.stream) ? { usage: true } : null,
     repeats: {},
   };
+}
+
+/** The format of the response: `output_config.format`, or `output_format` as older clients write it. */
+function readOutput({ output_config: config, output_format: format }: Fields): Constraint | null {
+  if (config == null) return readFormat('output_format', format);
+  if (!isRecord(config)) throw refuse('output_config', 'an object', config);
+  const { format: own, ...others } = config;
+  const [other] = Object.keys(others);
+  if (other !== undefined) throw refuse(`output_config.${other}`, 'left out', others[other]);
+  return readFormat('output_config.format', own ?? format);
 }
 
 /** The prompt in a body of /v1/messages and of /v1/messages/count_tokens. */
@@ -71,9 +85,8 @@ function readTools({ tools, tool_choice: choice }: Fields): readonly Tool[] | nu
     return { type: 'function', function: { name, ...(description == null ? {} : { description }), parameters } };
   });
   const type = isRecord(choice) ? choice.type : choice;
-  if (!(type == null || type === 'auto' || type === 'none'))
-    throw refuse('tool_choice', '{"type":"auto"} or {"type":"none"}', choice, 'A tool call cannot be forced.');
-  if (isRecord(choice) && choice.disable_parallel_tool_use === true && known.length > 0)
+  const isFree = type == null || type === 'auto' || type === 'none';
+  if (isFree && isRecord(choice) && choice.disable_parallel_tool_use === true && known.length > 0)
     throw refuse(
       'tool_choice.disable_parallel_tool_use',
       'false',

@@ -5,9 +5,10 @@
 import type { ChatMessage } from '../../ingest/formats/chat-message.ts';
 import { isIdentifier } from '../../ingest/formats/native.ts';
 import { isRecord } from '../../ingest/json.ts';
+import { oneConstraint, readForced, readFormat } from '../gateway-constraint.ts';
 import { type CompletionRequest, MAX_TOP_LOGPROBS, opened, ownModel } from '../gateway-request.ts';
 import { flag, readSampling, refuse, refuseUnsupported, whole } from '../gateway-sampling.ts';
-import { checkToolChoice, readTools, type Tool } from '../gateway-tools.ts';
+import { readTools, type Tool } from '../gateway-tools.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -15,7 +16,7 @@ type Fields = Readonly<Record<string, unknown>>;
 export type Recall = (responseId: string) => Promise<readonly ChatMessage[]>;
 
 /** Fields that would change the output and are not supported. */
-const UNSUPPORTED = { background: [false], conversation: [], prompt: [], n: [1] } as const;
+const UNSUPPORTED = { background: [false], conversation: [], prompt: [], n: [1], response_format: [] } as const;
 
 /** A body of /v1/responses. Throws `usage` naming the first unsupported field. */
 export async function readResponsesRequest(body: unknown, recall: Recall): Promise<CompletionRequest> {
@@ -23,12 +24,12 @@ export async function readResponsesRequest(body: unknown, recall: Recall): Promi
   const { instructions, input, reasoning, text, include, previous_response_id: previous } = fields;
   refuseUnsupported(fields, UNSUPPORTED);
   if (isRecord(reasoning)) refuseUnsupported(prefixed('reasoning', reasoning), { 'reasoning.effort': ['none'] });
-  const format = isRecord(text) ? text.format : null;
-  if (format != null && !(isRecord(format) && format.type === 'text'))
-    throw refuse('text.format', '{"type":"text"}', format);
+  const format = readFormat('text.format', isRecord(text) ? text.format : null);
   if (instructions != null && typeof instructions !== 'string') throw refuse('instructions', 'a text', instructions);
   if (previous != null && typeof previous !== 'string') throw refuse('previous_response_id', 'a text', previous);
   const conversation = readInput(input);
+  const tools = readFlatTools(fields);
+  const forced = readForced('tool_choice', fields.tool_choice, tools);
   const { stop: _, ...sampling } = readSampling({ ...fields, n: 1, stop: null });
   return {
     model,
@@ -39,8 +40,9 @@ export async function readResponsesRequest(body: unknown, recall: Recall): Promi
         ...(previous == null ? [] : await recall(previous)),
         ...conversation,
       ],
-      tools: readFlatTools(fields),
+      tools,
     },
+    constraint: oneConstraint(format, { forced, tools }, 'text.format'),
     sampling: {
       ...sampling,
       maxTokens: whole('max_output_tokens', fields.max_output_tokens, 1),
@@ -59,7 +61,6 @@ const prefixed = (name: string, fields: Fields): Fields =>
 
 /** Tools as this API writes them: the function's fields stand beside its type. */
 function readFlatTools({ tools, tool_choice: choice, parallel_tool_calls: parallel }: Fields): readonly Tool[] | null {
-  checkToolChoice('tool_choice', choice);
   if (tools == null) return null;
   if (!Array.isArray(tools)) throw refuse('tools', 'a list', tools);
   const nested = tools.map((tool, i) => {

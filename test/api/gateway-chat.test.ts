@@ -170,8 +170,9 @@ describe('tools of a policy', () => {
   });
 
   it.each([
-    [{ tool_choice: 'required' }, 'tool_choice'],
-    [{ tool_choice: { type: 'function', function: { name: 'get_weather' } } }, 'tool_choice'],
+    [{ tool_choice: 'sometimes' }, 'tool_choice'],
+    [{ tool_choice: { type: 'function', function: { name: 'unknown' } } }, 'tool_choice'],
+    [{ response_format: { type: 'json_object' } }, 'response_format'],
     [{ parallel_tool_calls: false }, 'parallel_tool_calls'],
     [{ tools: [{ type: 'web_search' }] }, 'tools[0]'],
     [{ reasoning_effort: 'high' }, 'reasoning_effort'],

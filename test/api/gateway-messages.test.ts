@@ -298,7 +298,7 @@ describe('a policy asked for a message', () => {
       'messages[0].content[1]',
     ],
     [{ tools: [{ type: 'web_search_20250305', name: 'web_search' }] }, 'tools[0]'],
-    [{ tools: [WEATHER], tool_choice: { type: 'any' } }, 'tool_choice'],
+    [{ tools: [WEATHER], tool_choice: { type: 'tool', name: 'unknown' } }, 'tool_choice'],
     [{ tools: [WEATHER], tool_choice: { type: 'auto', disable_parallel_tool_use: true } }, 'tool_choice.disable'],
     [{ thinking: { type: 'enabled', budget_tokens: 1024 } }, 'thinking'],
     [{ output_config: { format: {} } }, 'output_config'],

@@ -100,7 +100,7 @@ it('is answered by the fallback while nobody speaks for the policy, says so, and
 });
 
 it('sends no request elsewhere that the policy refuses', async () => {
-  const answer = await call(sam, 'refused', { response_format: { type: 'json_object' } });
+  const answer = await call(sam, 'refused', { response_format: { type: 'grammar' } });
   expect([answer.statusCode, answer.json().error.param]).toEqual([400, 'response_format']);
 });
 

@@ -204,7 +204,7 @@ describe('POST /v1/chat/completions', () => {
     [{ raw_logprobs: 1 }, 'raw_logprobs'],
     [{ presence_penalty: 0.5 }, 'presence_penalty'],
     [{ logit_bias: { 3: 1 } }, 'logit_bias'],
-    [{ response_format: { type: 'json_object' } }, 'response_format'],
+    [{ response_format: { type: 'grammar' } }, 'response_format'],
     [{ messages: [] }, 'messages'],
     [{ messages: [{ role: 'user', content: 4 }] }, 'messages[0].content'],
     [{ messages: ['hello'] }, 'messages[0]'],

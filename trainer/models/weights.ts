@@ -2,6 +2,7 @@
  * What a model is to every file of this room: a configuration in Hugging Face terms, and named tensors.
  * Names and shapes are those of the Hugging Face layout (`model.layers.0.self_attn.q_proj.weight`, [out, in]).
  */
+import type { Constraint } from '../sampling/constraint.ts';
 
 /** config.json of a decoder, the fields that change the arithmetic. The comment of an optional field gives its default. */
 export type ModelConfig = {
@@ -81,6 +82,8 @@ export type SampleRequest = {
   readonly minP?: number;
   /** Asked after every token of a sample; true ends it there. */
   readonly ended?: (tokenIds: readonly number[]) => boolean;
+  /** Samples are texts of this; log-probabilities are those among the tokens that it allows. */
+  readonly constraint?: Constraint;
   /** Called after every token of a sample, with its number and its tokens so far. */
   readonly drew?: (sample: number, tokenIds: readonly number[]) => void;
   /** Also gives each token's log-probability at temperature 1, nothing cut. */

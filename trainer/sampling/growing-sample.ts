@@ -2,6 +2,7 @@
 import { TroupeError } from '../../errors.ts';
 import type { Sample, SampleRequest } from '../models/weights.ts';
 import { hashInts, uniformAt } from '../random.ts';
+import type { Walk } from './constraint.ts';
 import { bestTokens, drawToken, greedyToken, keep, rawLogprob, truncates } from './sampling.ts';
 
 /** Rows [rows, vocabulary] for the next token; logits are there where a sample needs them. */
@@ -15,6 +16,7 @@ export type GrowingSample = {
   readonly request: SampleRequest;
   readonly index: number;
   readonly key: number;
+  readonly walk: Walk | null;
   readonly tokenIds: number[];
   readonly logprobs: number[];
   readonly rawLogprobs: number[];
@@ -26,7 +28,17 @@ export type GrowingSample = {
 export function newSample(request: SampleRequest, index: number): GrowingSample {
   const { seed, promptIds } = request;
   const key = hashInts([seed | 0, Math.floor(seed / 2 ** 32) | 0, index, hashInts(promptIds)]);
-  return { request, index, key, tokenIds: [], logprobs: [], rawLogprobs: [], topLogprobs: [], finish: null };
+  return {
+    request,
+    index,
+    key,
+    walk: request.constraint?.() ?? null,
+    tokenIds: [],
+    logprobs: [],
+    rawLogprobs: [],
+    topLogprobs: [],
+    finish: null,
+  };
 }
 
 /** Whether log-probabilities at temperature 1 cannot be read off the probabilities. */
@@ -41,11 +53,14 @@ export const inverseTemperature = ({ temperature }: SampleRequest): number => (t
  */
 export function takeToken(
   sample: GrowingSample,
-  { probabilities, logits, vocabulary }: Distributions,
+  { probabilities: unmasked, logits, vocabulary }: Distributions,
   row: number,
 ): void {
-  const { request, tokenIds } = sample;
-  const at = row * vocabulary;
+  const { request, tokenIds, walk } = sample;
+  const raw = row * vocabulary;
+  const probabilities =
+    walk === null ? unmasked : masked(unmasked.subarray(raw, raw + vocabulary), walk, request.stopIds);
+  const at = walk === null ? raw : 0;
   const greedy = request.temperature === 0;
   const kept = !greedy && truncates(request) ? keep(probabilities, at, vocabulary, request) : undefined;
   const { token, logprob } = greedy
@@ -58,11 +73,11 @@ export function takeToken(
     );
   }
   if (request.rawLogprobs === true) {
-    const raw =
+    const logprob =
       logits !== null && needsLogits(request)
-        ? rawLogprob(logits, at, vocabulary, token)
-        : Math.log(probabilities[at + token] as number);
-    sample.rawLogprobs.push(raw);
+        ? rawLogprob(logits, raw, vocabulary, token)
+        : Math.log(unmasked[raw + token] as number);
+    sample.rawLogprobs.push(logprob);
   }
   if ((request.topLogprobs ?? 0) > 0) {
     sample.topLogprobs.push(bestTokens(probabilities, at, vocabulary, request.topLogprobs as number, kept));
@@ -70,8 +85,32 @@ export function takeToken(
   tokenIds.push(token);
   sample.logprobs.push(logprob);
   request.drew?.(sample.index, tokenIds);
+  walk?.take(token);
   if (request.stopIds.includes(token) || request.ended?.(tokenIds) === true) sample.finish = 'stop';
+  else if (request.stopIds.length === 0 && walk?.isWhole() && walk.allowed().length === 0) sample.finish = 'stop';
   else if (tokenIds.length >= request.maxTokens) sample.finish = 'length';
+}
+
+/**
+ * A row of probabilities among the tokens that may come next, which sum to 1; a sample may stop once its text is whole. Where all of
+ * them are too improbable for a 32-bit float, each is as probable as the others.
+ */
+function masked(row: Float32Array, walk: Walk, stopIds: readonly number[]): Float32Array {
+  const next = walk.allowed();
+  const stops = walk.isWhole() ? stopIds : [];
+  const allowed = new Float32Array(row.length);
+  let sum = 0;
+  for (const id of next) if (id < row.length) sum += allowed[id] = row[id] as number;
+  for (const id of stops) {
+    if (id >= row.length || next.includes(id)) continue;
+    sum += allowed[id] = row[id] as number;
+  }
+  if (sum === 0) {
+    for (const ids of [next, stops]) for (const id of ids) if (id < row.length) allowed[id] = 1;
+    sum = allowed.reduce((total, one) => total + one, 0);
+  }
+  if (sum !== 1) for (let id = 0; id < allowed.length; id++) allowed[id] = (allowed[id] as number) / sum;
+  return allowed;
 }
 
 export function finished({ request, tokenIds, logprobs, rawLogprobs, topLogprobs, finish }: GrowingSample): Sample {

@@ -8,8 +8,10 @@ import type { Sample, SampleRequest } from '../models/weights.ts';
 import type { ChatMessage } from '../tokens/template.ts';
 import { tokenTexts } from '../tokens/token-text.ts';
 import type { Tokenizer } from '../tokens/tokenizer.ts';
-import type { ReadCalls } from '../tokens/tool-calls.ts';
+import type { CallFrame, ReadCalls } from '../tokens/tool-calls.ts';
+import { type Constraint, constraintOf } from './constraint.ts';
 import type { Choice, LogprobsAsk, PromptAsk, SampleAsk } from './infer-wire.ts';
+import { type Grammar, grammarOf } from './json-schema.ts';
 
 /** What of a model a request needs. */
 export type Voice = Pick<OpenModel, 'config' | 'tokenizer' | 'template' | 'eosIds'>;
@@ -79,6 +81,7 @@ export function prepareSample(ask: SampleAsk, voice: Voice, { maxRows }: { reado
   if (!Array.isArray(stops) || !stops.every((stop) => typeof stop === 'string' && stop !== '')) {
     throw refuse('stop', 'a list of texts that are not empty', stops);
   }
+  const constraint = constraintFor(ask, voice);
   const ends = ask.stop_ids === undefined ? eosIds : tokenIds('stop_ids', ask.stop_ids, config.vocab_size);
   return {
     request: {
@@ -94,11 +97,47 @@ export function prepareSample(ask: SampleAsk, voice: Voice, { maxRows }: { reado
       ...(ask.raw_logprobs ? { rawLogprobs: true } : {}),
       topLogprobs: whole('top_logprobs', ask.top_logprobs ?? 0, 0, MAX_TOP_LOGPROBS),
       ...(stops.length === 0 ? {} : { ended: endsWithin(stops, tokenizer) }),
+      ...(constraint === null ? {} : { constraint }),
     },
     stops,
     tokenTexts: ask.token_texts ?? false,
     readCalls: ask.tools?.length ? (voice.template?.readCalls ?? null) : null,
   };
+}
+
+/** What the samples of a request have to be; null where nothing is asked. */
+function constraintFor(ask: SampleAsk, voice: Voice): Constraint | null {
+  const { json_schema: schema, tool_choice: choice } = ask;
+  if (schema !== undefined)
+    return constraintOf(voice, `json ${JSON.stringify(schema)}`, () => grammarOf('json_schema', schema));
+  if (choice === undefined) return null;
+  const tools = forcedTools(ask.tools ?? [], choice);
+  const frame = voice.template?.callFrame ?? null;
+  if (tools.length === 0 || frame === null) throw refuse('tool_choice', 'a tool that is offered', choice);
+  return constraintOf(voice, `call ${JSON.stringify(tools)}`, () => callGrammar(tools, frame));
+}
+
+/** A call of one of these tools, as the template of the model writes it. */
+const callGrammar = (tools: readonly ForcedTool[], [before, between, after]: CallFrame): Grammar => ({
+  kind: 'any of',
+  options: tools.map(({ name, parameters, field }) => ({
+    kind: 'sequence',
+    parts: [before + JSON.stringify(name) + between, grammarOf(field, parameters), after],
+  })),
+});
+
+type ForcedTool = { readonly name: string; readonly parameters: unknown; readonly field: string };
+
+/** The tools that a forced call may be of, with the schema of their arguments, which are an object. */
+export function forcedTools(
+  tools: readonly unknown[],
+  choice: NonNullable<SampleAsk['tool_choice']>,
+): readonly ForcedTool[] {
+  return tools.flatMap((tool, i) => {
+    const { name, parameters } = (tool as { function?: { name?: unknown; parameters?: unknown } }).function ?? {};
+    if (typeof name !== 'string' || (choice !== 'required' && choice.name !== name)) return [];
+    return [{ name, parameters: parameters ?? { type: 'object' }, field: `tools[${i}].function.parameters` }];
+  });
 }
 
 /** How many tokens a sample may go on after a stop text: to look for it after every token would cost more than they do. */

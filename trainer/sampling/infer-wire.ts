@@ -41,6 +41,10 @@ export type SampleAsk = {
   readonly stop?: readonly string[];
   /** Tokens that end a sample; the model's end-of-text tokens if left out. */
   readonly stop_ids?: readonly number[];
+  /** Samples are JSON texts of this schema, of the part of JSON Schema that can be enforced. */
+  readonly json_schema?: unknown;
+  /** Samples are one call of this tool, or with `required` of any. */
+  readonly tool_choice?: 'required' | { readonly name: string };
   /** Also sends the text of each choice while it is sampled: parts before the reply. */
   readonly stream?: boolean;
 };

@@ -5,7 +5,7 @@
 import { Template } from '@huggingface/jinja';
 import { got, TroupeError } from '../../errors.ts';
 import type { Tokenizer } from './tokenizer.ts';
-import { callReader, type ReadCalls } from './tool-calls.ts';
+import { type CallFrame, callFrame, callReader, type ReadCalls } from './tool-calls.ts';
 
 /** A message as chat templates read it; fields beyond these (`tool_calls`, `name`, …) reach the template as they are. */
 export type ChatMessage = { readonly role: string; readonly content?: unknown; readonly [field: string]: unknown };
@@ -19,6 +19,8 @@ export type MaskedIds = {
 export type ChatTemplate = {
   /** Reads the tool calls of an answer; null where the template shows tools to nobody, or a form of calls that is not known. */
   readonly readCalls: ReadCalls | null;
+  /** How one call is written, where `readCalls` can read it. */
+  readonly callFrame: CallFrame | null;
   /** The text the model would read. Throws `input_refused` with the template's own words where it raises. */
   render(messages: readonly ChatMessage[], options?: RenderOptions): string;
   /** Ids of the text the model would read. */
@@ -48,6 +50,7 @@ const GENERATION_TAG = /\{%(-?)\s*(end)?generation\s*(-?)%\}/g;
 /** A chat template (Jinja source) with the tokenizer of the same model. Throws `model_unsupported` if it does not parse. */
 export function chatTemplate(source: string, tokenizer: Tokenizer): ChatTemplate {
   const plain = parse(source);
+  const showsTools = /\btools\b/.test(source);
   const hasGeneration = source.search(GENERATION_TAG) >= 0;
   const asTaken = takenBy(plain, tokenizer);
 
@@ -97,7 +100,8 @@ export function chatTemplate(source: string, tokenizer: Tokenizer): ChatTemplate
   };
 
   return {
-    readCalls: /\btools\b/.test(source) ? callReader(source) : null,
+    readCalls: showsTools ? callReader(source) : null,
+    callFrame: showsTools ? callFrame(source) : null,
     render,
     promptIds: (messages, options = { addGenerationPrompt: true }) => tokenizer.encode(render(messages, options)),
     maskedIds(messages, options) {

@@ -25,6 +25,8 @@ export type Tokenizer = {
   token(id: number): string | null;
   /** Id of one token, or null. */
   id(token: string): number | null;
+  /** Ids of tokens that are no text, such as those around turns. */
+  readonly special: ReadonlySet<number>;
   readonly bos: number | null;
   readonly eos: number | null;
   readonly pad: number | null;
@@ -82,6 +84,7 @@ export function openTokenizer(files: TokenizerFiles): Tokenizer {
     vocabSize,
     token: (each) => inner.id_to_token(each) ?? null,
     id,
+    special: specialIds(files.tokenizer.added_tokens),
     bos: id(named.bos_token),
     eos: id(named.eos_token),
     pad: id(named.pad_token),
@@ -103,12 +106,16 @@ export function noTokenizer(dir: string): Tokenizer {
     vocabSize: 0,
     token: () => null,
     id: () => null,
+    special: new Set(),
     bos: null,
     eos: null,
     pad: null,
     named: {},
   };
 }
+
+const specialIds = (added: unknown): ReadonlySet<number> =>
+  new Set(Array.isArray(added) ? added.flatMap(({ id, special }) => (special === true ? [id as number] : [])) : []);
 
 function namedTokens(config: JsonObject): Readonly<Record<string, string>> {
   const named: Record<string, string> = {};

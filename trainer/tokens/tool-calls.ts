@@ -20,6 +20,18 @@ export function callReader(template: string): ReadCalls | null {
   return /"parameters": ?dictionary/.test(template) ? readBare : null;
 }
 
+/** What stands before the name of a call (as JSON), between it and the arguments, and after them. */
+export type CallFrame = readonly [before: string, between: string, after: string];
+
+/** How a model with this chat template writes one call; null where the template shows no form that is known. */
+export function callFrame(template: string): CallFrame | null {
+  const read = callReader(template);
+  if (read === null) return null;
+  return read === readTagged
+    ? ['<tool_call>\n{"name": ', ', "arguments": ', '}\n</tool_call>']
+    : ['{"name": ', ', "parameters": ', '}'];
+}
+
 /** A block that the end of the text cuts off counts if its JSON is whole. */
 const BLOCK = /\n?<tool_call>\s*([\s\S]*?)\s*(?:<\/tool_call>|$)/g;
 
