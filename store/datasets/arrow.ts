@@ -125,6 +125,19 @@ function writingTo(writer: RecordBatchWriter, columns: readonly ColumnShape[], s
   };
 }
 
+/** Before each compressed buffer stands its length uncompressed. The library (21.2) writes the compressed one, by which others refuse the file. */
+class Lz4FileWriter extends RecordBatchFileWriter {
+  protected override _compressBodyBuffers(buffers: ArrayBufferView[]) {
+    const compressed = super._compressBodyBuffers(buffers);
+    for (const [i, { byteLength }] of buffers.entries()) {
+      const length = compressed.buffers[2 * i] as Uint8Array;
+      const view = new DataView(length.buffer, length.byteOffset, length.byteLength);
+      if (byteLength > 0 && view.getBigInt64(0, true) >= 0n) view.setBigInt64(0, BigInt(byteLength), true);
+    }
+    return compressed;
+  }
+}
+
 /**
  * Copies the rows of a query into an Arrow IPC file, its columns compressed: prompts repeat from row to row. `source` is the output of `COPY (…) TO STDOUT (FORMAT BINARY)` whose columns
  * are `columns` (then `options.extra` text columns that stay out of the file). `options.afterBatch` is waited for after each batch.
@@ -137,7 +150,7 @@ export async function copyToArrow(
   sink: (bytes: Uint8Array) => Promise<void> | void,
   options: CopyOptions & { readonly afterBatch?: () => Promise<void> } = {},
 ): Promise<number> {
-  const writer = writingTo(new RecordBatchFileWriter({ compressionType: CompressionType.LZ4_FRAME }), columns, sink);
+  const writer = writingTo(new Lz4FileWriter({ compressionType: CompressionType.LZ4_FRAME }), columns, sink);
   let rows = 0;
   for await (const batch of copyBatches(source, columns, options)) {
     rows += batch[0]?.length ?? 0;

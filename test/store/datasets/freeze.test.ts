@@ -10,6 +10,7 @@ import { contextOf, EMPTY_CONTEXT } from '../../../ingest/log/split.ts';
 import { arrowStream } from '../../../store/datasets/arrow.ts';
 import { datasetDiff } from '../../../store/datasets/diff.ts';
 import { type Frozen, freeze } from '../../../store/datasets/freeze.ts';
+import { fromLz4 } from '../../../store/datasets/lz4.ts';
 import { datasetDraft } from '../../../store/datasets/manifest.ts';
 import { parquetOf } from '../../../store/datasets/parquet.ts';
 import { openDataset } from '../../../store/datasets/read.ts';
@@ -382,6 +383,15 @@ describe('what is frozen', () => {
     expect(all.filter((frozen) => frozen.fresh)).toHaveLength(1);
     expect(await readdir(directory)).toEqual([all[0]!.manifest.dataset_id]);
     await openDataset(all[0]!.directory);
+  });
+
+  it('has columns compressed with LZ4, each after its length without compression, as other readers need it', async () => {
+    const bytes = await readFile(join((await make({})).directory, 'train.arrow'));
+    const mark = Buffer.from([0x04, 0x22, 0x4d, 0x18]);
+    let frames = 0;
+    for (let at = bytes.indexOf(mark); at >= 0; at = bytes.indexOf(mark, at + 4), frames++)
+      expect(fromLz4(bytes.subarray(at)).length).toBe(Number(bytes.readBigInt64LE(at - 8)));
+    expect(frames).toBeGreaterThan(5);
   });
 
   it('says in its manifest where it is from: positions, methods, hashes, and for each row its step and events', async () => {
