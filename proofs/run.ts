@@ -6,6 +6,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
+import { proof as backupInS3 } from './backup-in-s3.ts';
 import { proof as chaos } from './chaos.ts';
 import { proof as chatLogsTrainInTrl } from './chat-logs-train-in-trl.ts';
 import { proof as checkpointLoads } from './checkpoint-loads.ts';
@@ -57,6 +58,7 @@ const PROOFS: readonly Proof[] = [
   planTrainsWithTrl,
   chatLogsTrainInTrl,
   checkpointsInS3,
+  backupInS3,
   loopRestarts,
   staysUp,
   openaiClients,

@@ -6,6 +6,7 @@ import { writeBackup } from '../../store/backup/backup.ts';
 import { migrationsOf, readManifest, restoreBackup } from '../../store/backup/restore.ts';
 import { DEFAULT_PROJECT, openDatabase } from '../../store/db/database.ts';
 import { openHome } from '../../store/db/home.ts';
+import { backupSource, backupTarget } from '../backup-places.ts';
 import { bytesText } from '../bytes.ts';
 import { databaseCommand, type Flags, plainCommand } from '../command.ts';
 import { serverOf } from '../database.ts';
@@ -16,13 +17,13 @@ export function backupCommands(program: Command): void {
   databaseCommand(
     program
       .command('backup')
-      .argument('<file>', 'file to write, such as troupe.tar.gz; it must not be there')
+      .argument('<file>', 'file or s3://BUCKET/KEY to write, such as troupe.tar.gz; it must not be there')
       .addHelpText(
         'after',
-        '\nAll tables of the project as of one moment, and the datasets, checkpoints, artifacts and archives of the home. Nothing has to be\nstopped. The file holds all that was recorded and the hashes of API keys: keep it where the home may be kept. Not in it: other\nprojects, checkpoints in S3, and events in Kafka that no projector has read.\n\nExamples:\n  troupe backup troupe.tar.gz\n  troupe backup "/backups/$(date +%F).tar.gz" --quiet',
+        '\nAll tables of the project as of one moment, and the datasets, checkpoints, artifacts and archives of the home. Nothing has to be\nstopped. The file holds all that was recorded and the hashes of API keys: keep it where the home may be kept. Not in it: other\nprojects, checkpoints in S3, and events in Kafka that no projector has read.\n\nExamples:\n  troupe backup troupe.tar.gz\n  troupe backup "/backups/$(date +%F).tar.gz" --quiet\n  troupe backup s3://backups/troupe/monday.tar.gz\n\nFor S3 it takes AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION and, for anything but AWS, AWS_ENDPOINT_URL.',
       ),
     async ({ db, database, config, now }, [file], flags) => {
-      const report = await writeBackup(db, file!, {
+      const report = await writeBackup(db, await backupTarget(file!), {
         home: openHome(config.home),
         project: database.project,
         version: VERSION,
@@ -49,14 +50,15 @@ export function backupCommands(program: Command): void {
   plainCommand(
     program
       .command('restore')
-      .argument('<file>', 'a file that troupe backup wrote')
+      .argument('<file>', 'a file or s3://BUCKET/KEY that troupe backup wrote')
       .addHelpText(
         'after',
-        '\nInto a home or project that holds nothing, of any path; the project has the name that it had, if --project gives no other. A backup\nof an older Troupe is brought up to date. The whole file is checked before anything of it can be seen.\nA copy of a project that still runs elsewhere runs its schedules too: pause them there or here.\n\nExamples:\n  troupe restore troupe.tar.gz --home /var/lib/troupe\n  troupe restore troupe.tar.gz --project copy',
+        '\nInto a home or project that holds nothing, of any path; the project has the name that it had, if --project gives no other. A backup\nof an older Troupe is brought up to date. The whole file is checked before anything of it can be seen.\nA copy of a project that still runs elsewhere runs its schedules too: pause them there or here.\n\nExamples:\n  troupe restore troupe.tar.gz --home /var/lib/troupe\n  troupe restore troupe.tar.gz --project copy\n  troupe restore s3://backups/troupe/monday.tar.gz --home /var/lib/troupe',
       ),
     async ([file], flags) => {
       const config = loadConfig(flags, process.env);
-      const manifest = await readManifest(file!);
+      const source = await backupSource(file!);
+      const manifest = await readManifest(source);
       const given = config.origins.project !== 'default';
       // A database that the address names is the project's.
       const project = given ? config.project : config.database_url === null ? manifest.project : undefined;
@@ -74,7 +76,7 @@ export function backupCommands(program: Command): void {
       });
       try {
         const { project } = database;
-        const report = await restoreBackup(database.db, file!, {
+        const report = await restoreBackup(database.db, source, {
           home,
           project,
           onProgress: growing('Restore', flags),

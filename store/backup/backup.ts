@@ -7,6 +7,7 @@ import { once } from 'node:events';
 import { createWriteStream } from 'node:fs';
 import { lstat, open, readdir, realpath, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGzip } from 'node:zlib';
 import { TroupeError } from '../../errors.ts';
@@ -76,36 +77,46 @@ const LEFT_OUT = ['troupe.migrations', 'troupe.processes'];
 /** What is being written when the backup comes by. */
 const UNFINISHED = /^\.|\.part$|\.removed$/;
 
-/**
- * Writes the backup to `file`, which appears whole or not at all.
- * @throws TroupeError `conflict` where the file is there, `disk_full`
- */
-export async function writeBackup(db: Db, file: string, options: BackupOptions): Promise<BackupReport> {
-  if (await lstat(file).catch(() => null))
-    throw new TroupeError('conflict', `${file} is there already; a backup never replaces a file.`);
-  const partial = `${file}.partial-${process.pid}`;
-  try {
-    const done = await writeTo(db, partial, options);
-    await rename(partial, file);
-    const { size } = await lstat(file);
-    return { file, bytes: size, ...done };
-  } catch (error) {
-    await rm(partial, { force: true });
-    if (isFullDisk(error))
-      throw new TroupeError('disk_full', `The disk of ${file} is full; nothing was kept of the backup.`, {
-        cause: error,
-      });
-    throw error;
-  }
+/** Where a backup goes. It appears there whole or not at all. */
+export type BackupTarget = {
+  readonly name: string;
+  readonly isThere: () => Promise<boolean>;
+  /** Takes the bytes to their end; answers with how many there were. */
+  readonly write: (bytes: Readable) => Promise<number>;
+};
+
+/** A file. @throws TroupeError `disk_full` */
+export const fileTarget = (file: string): BackupTarget => ({
+  name: file,
+  isThere: async () => (await lstat(file).catch(() => null)) !== null,
+  write: async (bytes) => {
+    const partial = `${file}.partial-${process.pid}`;
+    try {
+      await pipeline(bytes, createWriteStream(partial, { flags: 'wx', mode: 0o600, flush: true }));
+      await rename(partial, file);
+      return (await lstat(file)).size;
+    } catch (error) {
+      await rm(partial, { force: true });
+      if (!isFullDisk(error)) throw error;
+      const text = `The disk of ${file} is full; nothing was kept of the backup.`;
+      throw new TroupeError('disk_full', text, { cause: error });
+    }
+  },
+});
+
+/** Writes the backup to a place where nothing is. @throws TroupeError `conflict` where something is, and as the place does */
+export async function writeBackup(db: Db, target: BackupTarget, options: BackupOptions): Promise<BackupReport> {
+  const { name } = target;
+  if (await target.isThere())
+    throw new TroupeError('conflict', `${name} is there already; a backup never replaces one.`);
+  return { file: name, ...(await writeTo(db, target, options)) };
 }
 
-async function writeTo(db: Db, partial: string, options: BackupOptions) {
+async function writeTo(db: Db, target: BackupTarget, options: BackupOptions) {
   const { home, onProgress } = options;
   // Level 1: a quarter of the time of the default, for a file a tenth larger.
   const gzip = createGzip({ level: 1 });
-  const stopped = new AbortController();
-  const target = createWriteStream(partial, { flags: 'wx', mode: 0o600, flush: true });
-  const written = pipeline(gzip, target, { signal: stopped.signal });
+  const written = target.write(gzip);
   written.catch(() => {});
   let bytes = 0;
   const put = async (piece: Buffer): Promise<void> => {
@@ -158,12 +169,12 @@ async function writeTo(db: Db, partial: string, options: BackupOptions) {
     await put(entryHead(SEAL, content.length));
     await put(Buffer.concat([content, padding(content.length), archiveEnd()]));
     gzip.end();
-    await written;
+    const size = await written;
     const missing: string[] = [];
     for (const path of named) if (!(await lstat(path).catch(() => null))) missing.push(path);
-    return { rows: Object.values(rows).reduce((sum, n) => sum + n, 0), files, missing, links };
+    return { bytes: size, rows: Object.values(rows).reduce((sum, n) => sum + n, 0), files, missing, links };
   } catch (error) {
-    stopped.abort();
+    gzip.destroy(error as Error);
     await written.catch(() => {});
     throw error;
   }

@@ -6,6 +6,7 @@ import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { mkdir, open, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { Readable } from 'node:stream';
 import { createGunzip } from 'node:zlib';
 import { got, TroupeError } from '../../errors.ts';
 import { type Migration, migrate, readMigrations } from '../../migrations/migrate.ts';
@@ -22,9 +23,23 @@ export type RestoreReport = {
   readonly files: number;
 };
 
+/** The bytes of a backup from its beginning, each time it is called. */
+export type BackupSource = () => AsyncIterable<Uint8Array>;
+
+/** A file. Reading it throws `not_found` where there is none. */
+export const fileSource = (file: string): BackupSource =>
+  async function* () {
+    try {
+      yield* createReadStream(file);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+      throw new TroupeError('not_found', `There is no backup ${file}.`, { cause: error });
+    }
+  };
+
 /** The manifest of a backup, read from its beginning. @throws TroupeError `not_found`, `dataset_damaged`, `schema_newer` */
-export async function readManifest(file: string): Promise<BackupManifest> {
-  const entries = entriesIn(file);
+export async function readManifest(source: BackupSource): Promise<BackupManifest> {
+  const entries = entriesIn(source);
   try {
     const { value } = await entries.next();
     return await manifestIn(value ?? null);
@@ -64,7 +79,7 @@ export type RestoreOptions = {
  */
 export async function restoreBackup(
   db: Db,
-  file: string,
+  source: BackupSource,
   { home, project, onProgress }: RestoreOptions,
 ): Promise<RestoreReport> {
   const aside = join(home.root, `.restoring-${project}`);
@@ -77,7 +92,7 @@ export async function restoreBackup(
         bytes += piece.length;
         onProgress?.(bytes);
       };
-      const entries = entriesIn(file);
+      const entries = entriesIn(source);
       const first = (await entries.next()).value ?? null;
       const manifest = await manifestIn(first, onBytes);
       await makeEmpty(tx, manifest);
@@ -125,22 +140,18 @@ export async function restoreBackup(
   }
 }
 
-function entriesIn(file: string): AsyncGenerator<Entry, void, undefined> {
-  const source = createReadStream(file);
+function entriesIn(source: BackupSource): AsyncGenerator<Entry, void, undefined> {
+  const packed = Readable.from(source(), { objectMode: false });
   const gunzip = createGunzip();
-  source.on('error', (error: NodeJS.ErrnoException) =>
-    gunzip.destroy(
-      error.code === 'ENOENT' ? new TroupeError('not_found', `There is no backup ${file}.`, { cause: error }) : error,
-    ),
-  );
+  packed.on('error', (error) => gunzip.destroy(error));
   async function* bytes(): AsyncGenerator<Buffer, void, undefined> {
     try {
-      yield* source.pipe(gunzip);
+      yield* packed.pipe(gunzip);
     } catch (error) {
       if (/^Z_/.test((error as NodeJS.ErrnoException).code ?? '')) throw damaged((error as Error).message);
       throw error;
     } finally {
-      source.destroy();
+      packed.destroy();
     }
   }
   return entriesOf(bytes());

@@ -65,7 +65,7 @@ function memoryObjects(
         call();
         all.push(part);
       }
-      put(key, Buffer.concat(all), sha256);
+      put(key, Buffer.concat(all), sha256 ?? '');
     },
     async list(prefix) {
       call();

@@ -33,8 +33,11 @@ export type Objects = {
   small(key: string): Promise<{ readonly content: Uint8Array; readonly version: string } | null>;
   /** Throws `conflict` where the condition does not hold. */
   put(key: string, content: Uint8Array, sha256: string, condition?: Condition): Promise<void>;
-  /** Puts an object in parts, which are asked for in order. Nothing is seen of it before the last one has arrived. */
-  putParts(key: string, parts: AsyncIterable<Uint8Array>, sha256: string): Promise<void>;
+  /**
+   * Puts an object in parts, which are asked for in order; `sha256` is null where it is not known before. Nothing is seen of it before the
+   * last one has arrived.
+   */
+  putParts(key: string, parts: AsyncIterable<Uint8Array>, sha256: string | null): Promise<void>;
   /** Keys that begin with `prefix`, sorted. */
   list(prefix: string): Promise<string[]>;
   remove(key: string): Promise<void>;
@@ -178,7 +181,8 @@ function objectsOf(client: S3mini, address: string): Objects {
       await request(key, () => client.putObject(key, content, undefined, undefined, headers), { tries });
     },
     async putParts(key, parts, sha256) {
-      const upload = await request(key, () => client.getMultipartUploadId(key, undefined, undefined, stated(sha256)));
+      const headers = sha256 === null ? {} : stated(sha256);
+      const upload = await request(key, () => client.getMultipartUploadId(key, undefined, undefined, headers));
       try {
         const done: Awaited<ReturnType<S3mini['uploadPart']>>[] = [];
         for await (const part of parts) {

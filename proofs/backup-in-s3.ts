@@ -1,0 +1,109 @@
+/**
+ * Proof that a backup in a bucket of a real S3 server is the backup: written by `troupe backup` from a running home, restored by
+ * `troupe restore` elsewhere with equal tables and files; killed before its end nothing is seen of it, and half of one is refused.
+ */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { openObjects } from '../trainer/checkpoints/object-store.ts';
+import { randomStream } from '../trainer/random.ts';
+import type { Outcome, Proof, Setting } from './proof.ts';
+import { findVersitygw, type S3Server, startS3 } from './s3.ts';
+
+const ROOT = join(import.meta.dirname, '..');
+const BUCKET = 'backups';
+/** More than two parts of an upload. */
+const LARGE = 40_000_000;
+
+export const proof: Proof = {
+  name: 'backup-in-s3',
+  needs: ['s3'],
+  async run(setting) {
+    const found = findVersitygw(process.env);
+    if ('missing' in found) throw new Error(found.missing);
+    const server = await startS3(found.versitygw, setting.scratch, BUCKET);
+    try {
+      return await checks(setting, server);
+    } finally {
+      await server.stop();
+    }
+  },
+};
+
+async function checks({ short, scratch, say }: Setting, server: S3Server): Promise<Outcome> {
+  const lines: string[] = [];
+  let ok = true;
+  const check = (what: string, fine: boolean): void => {
+    ok &&= fine;
+    lines.push(`${fine ? 'ok' : 'NOT OK'}  ${what}`);
+    say(lines.at(-1)!);
+  };
+  const env = {
+    ...process.env,
+    AWS_ENDPOINT_URL: server.endpoint,
+    AWS_REGION: server.region,
+    AWS_ACCESS_KEY_ID: server.accessKeyId,
+    AWS_SECRET_ACCESS_KEY: server.secretAccessKey,
+  };
+  const begin = (...args: string[]) =>
+    spawn(process.execPath, ['--import', 'tsx', join(ROOT, 'cli.ts'), ...args], {
+      env,
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+  const troupe = async (...args: string[]) => {
+    const child = begin(...args);
+    const [out, err, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'exit')]);
+    return { code: code as number | null, out, err };
+  };
+  const [home, copy] = [join(scratch, 'home'), join(scratch, 'copy')];
+  const events = join(scratch, 'events.jsonl');
+  writeFileSync(events, Array.from({ length: 200 }, (_, i) => envelope(i)).join('\n'));
+  const imported = await troupe('import', events, '--home', home);
+  if (imported.code !== 0) throw new Error(`troupe import ended with ${imported.code}: ${imported.err}`);
+  const { uniform } = randomStream(1);
+  const large = Buffer.from(Float64Array.from({ length: LARGE / 8 }, uniform).buffer);
+  mkdirSync(join(home, 'artifacts'), { recursive: true });
+  writeFileSync(join(home, 'artifacts', 'large'), large);
+
+  const objects = await openObjects(BUCKET, server);
+  const place = (key: string) => `s3://${BUCKET}/${key}`;
+  let [hit, seen] = [0, 0];
+  const kills = short ? 1 : 10;
+  for (let kill = 0; kill < kills; kill++) {
+    const child = begin('backup', place(`killed-${kill}`), '--home', home, '--quiet');
+    const exit = once(child, 'exit');
+    // A command takes seconds to begin and about one to send.
+    await Promise.race([exit, new Promise((resolve) => setTimeout(resolve, 2500 + 300 * kill))]);
+    if (child.kill('SIGKILL')) hit++;
+    await exit;
+    if (child.exitCode !== 0 && (await objects.facts(`killed-${kill}`)) !== null) seen++;
+  }
+  check(`${hit} of ${kills} backups were killed before their end, and nothing is seen of them`, hit > 0 && seen === 0);
+
+  const made = await troupe('backup', place('a/b.tar.gz'), '--home', home, '--json');
+  const bytes = (await objects.facts('a/b.tar.gz'))?.bytes;
+  check(`a backup of ${bytes} bytes is in the bucket`, made.code === 0 && JSON.parse(made.out).bytes === bytes);
+  const again = await troupe('backup', place('a/b.tar.gz'), '--home', home);
+  check('none is replaced', again.code === 1 && /is there already/.test(again.err));
+
+  const half = await objects.read('a/b.tar.gz', 0, bytes! >> 1);
+  await objects.put('half.tar.gz', half, '0'.repeat(64));
+  const refused = await troupe('restore', place('half.tar.gz'), '--home', copy);
+  check('half of one is refused', refused.code === 1 && /cannot be read/.test(refused.err));
+  const restored = await troupe('restore', place('a/b.tar.gz'), '--home', copy);
+  check('the whole one is restored', restored.code === 0);
+  const sums = await Promise.all([home, copy].map((one) => troupe('checksum', '--home', one, '--json')));
+  check('with the same tables', sums[0]!.code === 0 && sums[0]!.out === sums[1]!.out);
+  check('and the same files', readFileSync(join(copy, 'artifacts', 'large')).equals(large));
+  const missing = await troupe('restore', place('none'), '--home', join(scratch, 'none'));
+  check('one that is not there is not found', missing.code === 1 && /There is no backup/.test(missing.err));
+  return { ok, lines };
+}
+
+const envelope = (i: number): string =>
+  JSON.stringify({
+    ...{ specversion: '1.0', id: `event-${i}`, source: '/proof', type: 'troupe.episode.started.v1' },
+    data: { episode_id: `episode-${i}`, task_id: 'proof' },
+  });
