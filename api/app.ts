@@ -6,6 +6,7 @@ import type { ArtifactStore, DoorBook, EventLog } from '../ingest/log/log.ts';
 import type { Redactor } from '../ingest/redact.ts';
 import { mapStrings, unescapeText } from '../ingest/text.ts';
 import type { Db } from '../store/db/pool.ts';
+import { canaryCheckpoints } from '../store/gating/canary-traffic.ts';
 import { boundCheckpoints } from '../store/rollouts/weights.ts';
 import type { Runner } from '../trainer/rollouts/runners.ts';
 import { authorise } from './auth.ts';
@@ -167,6 +168,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
       door,
       policyServers,
       bound: boundCheckpoints(db),
+      canary: canaryCheckpoints(db),
       upstreams,
       routes: options.routes ?? [],
       artifacts,

@@ -6,6 +6,7 @@ import { randomInt, randomUUID } from 'node:crypto';
 import { ERRORS, TroupeError } from '../errors.ts';
 import { decodeDraft } from '../ingest/decode.ts';
 import type { Draft } from '../ingest/events.ts';
+import type { LiveCall } from '../store/gating/canary-traffic.ts';
 import type { BoundCheckpoint } from '../store/rollouts/weights.ts';
 import type { OnPart, SampleAnswer } from '../trainer/sampling/infer-wire.ts';
 import type { Door, DoorItem } from './door.ts';
@@ -21,6 +22,8 @@ export type GatewayOptions = {
   readonly policyServers: PolicyServers;
   /** The checkpoint that serves a policy in an episode bound to one; null: the weights that it serves now. */
   readonly bound: BoundCheckpoint;
+  /** The checkpoint of a canary's candidate for a live call of its share; null for any other. */
+  readonly canary: (call: LiveCall) => Promise<string | null>;
   /** How long a response waits for its record, in milliseconds. */
   readonly recordTimeoutMs: number;
 };
@@ -51,6 +54,7 @@ export async function complete(
     door,
     policyServers,
     bound,
+    canary,
     recordTimeoutMs,
     bodyOf,
     signal,
@@ -86,9 +90,22 @@ export async function complete(
 
   let answer: SampleAnswer;
   try {
+    const ask = toAsk(request, seed);
+    const sample = (serving: OwnModel) => policyServers.sample(serving, ask, { signal, ...(onText ? { onPart } : {}) });
     const checkpoint = who.kind === 'policy' ? await bound(who.name, context.episode) : null;
-    const serving: OwnModel = checkpoint === null ? who : { kind: 'checkpoint', name: checkpoint };
-    answer = await policyServers.sample(serving, toAsk(request, seed), { signal, ...(onText ? { onPart } : {}) });
+    const tried =
+      who.kind === 'policy' && checkpoint === null
+        ? await canary({ policy: who.name, episode: episodeId, group: context.group })
+        : null;
+    if (checkpoint !== null) answer = await sample({ kind: 'checkpoint', name: checkpoint });
+    else if (tried === null) answer = await sample(who);
+    // A live call does not fail for a candidate that is not loaded yet, or not any more.
+    else
+      answer = await sample({ kind: 'checkpoint', name: tried }).catch((error: unknown) => {
+        // What was streamed so far cannot be taken back.
+        if (!isUnserved(error) || before !== null) throw error;
+        return sample(who);
+      });
   } catch (failed) {
     const error = signal.aborted
       ? new TroupeError('interrupted', 'The client disconnected before the response.', { cause: failed })

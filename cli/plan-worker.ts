@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { EXIT, TroupeError } from '../errors.ts';
 import { firstOf, query, rowsOf, sql } from '../store/db/query.ts';
+import { openCanaries } from '../store/gating/canary-traffic.ts';
 import { endLeases, handBack, runJobs } from '../store/jobs/jobs.ts';
 import { isNoAttempt } from '../store/rollouts/attempts.ts';
 import type { PlanResult } from '../trainer/plans/plan-run.ts';
@@ -20,8 +21,8 @@ const GRACE_MS = 5000;
 
 export type RunState =
   | { readonly state: 'finished'; readonly result: PlanResult }
-  /** It waits for a person to decide; `decision` is the job. */
-  | { readonly state: 'undecided'; readonly decision: string };
+  /** It waits for a person to decide, or for live episodes; `decision` is the job. */
+  | { readonly state: 'undecided'; readonly decision: string; readonly by: 'person' | 'canary' };
 
 /**
  * Works on the run until it has ended or waits for a person.
@@ -134,7 +135,9 @@ async function watch(
     }
     const decision = stages.find(({ kind, state }) => kind === 'decision' && state === 'waiting');
     if (decision !== undefined && row.waits_for === decision.job_id)
-      return { state: 'undecided', decision: decision.job_id };
+      return { state: 'undecided', decision: decision.job_id, by: 'person' };
+    const canary = (await openCanaries(db)).find(({ job_id }) => job_id === row.waits_for);
+    if (canary !== undefined) return { state: 'undecided', decision: canary.job_id, by: 'canary' };
     if (interrupted.aborted)
       throw new TroupeError('interrupted', `Run ${run} was interrupted. The results of its stages are stored.`, {
         hint: 'Run the command again to go on.',

@@ -267,17 +267,23 @@ async function closeAlways({ db, log, now, config }: Context, signal: AbortSigna
   }
 }
 
-/** Looks at what was released, and goes back where a watch finds a fall. */
+/** Looks at what was released, and goes back where a watch finds a fall; and at canaries, which end once they are decided. */
 async function watchAlways(context: Context, signal: AbortSignal): Promise<void> {
-  const { lookAtWatches } = await import('../store/gating/watching.ts');
+  const [{ lookAtWatches }, { lookAtCanaries }] = await Promise.all([
+    import('../store/gating/watching.ts'),
+    import('../store/gating/canarying.ts'),
+  ]);
   while (!signal.aborted) {
+    const began = performance.now();
     try {
+      for (const { job_id, report } of await lookAtCanaries(context)) say(`${job_id}: ${report.reason}`);
       for (const { outcome, reason, rollback } of await lookAtWatches(context))
         if (outcome === 'fell' && rollback) say(`Back to release ${rollback.back_to}: ${reason}`);
     } catch (error) {
       say(`Releases are looked at later: ${error instanceof Error ? error.message : error}`);
     }
-    await pause(WATCH_MS, signal);
+    // Long canaries have many episodes: looking takes a twentieth of the time at most.
+    await pause(Math.max(WATCH_MS, 20 * (performance.now() - began)), signal);
   }
 }
 

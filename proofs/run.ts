@@ -17,6 +17,7 @@ import { proof as commandsMatchPytorch } from './commands-match-pytorch.ts';
 import { proof as composeAsProcesses } from './compose-as-processes.ts';
 import { proof as eventLoop } from './event-loop.ts';
 import { proof as filesArrive } from './files-arrive.ts';
+import { proof as gateRates } from './gate-rates.ts';
 import { proof as ingestAlone } from './ingest-alone.ts';
 import { findKafka } from './kafka.ts';
 import { proof as kafkaLog } from './kafka-log.ts';
@@ -65,6 +66,7 @@ const PROOFS: readonly Proof[] = [
   refusedKeys,
   eventLoop,
   filesArrive,
+  gateRates,
   clientsArrive,
   pythonRecorder,
   pythonTeam,

@@ -3,6 +3,7 @@ import type { Command } from 'commander';
 import { EXIT, TroupeError } from '../../errors.ts';
 import { isRecord } from '../../ingest/json.ts';
 import { firstOf, query, rowsOf, sql } from '../../store/db/query.ts';
+import { runningCanary } from '../../store/gating/canarying.ts';
 import { type GateReport, gateMarkdown, type ManualReport } from '../../store/gating/report.ts';
 import { watchMarkdown } from '../../store/gating/watch.ts';
 import { watchOf } from '../../store/gating/watching.ts';
@@ -28,7 +29,7 @@ export function gateCommands(program: Command): void {
       .option('--round <n>', 'round of the run (default: the last one with a report)', wholeNumber('round'))
       .addHelpText(
         'after',
-        '\nEnds with 7 where the candidate did not pass.\n\nExamples:\n  troupe gate show nightly-1\n  troupe gate show nightly-1 --round 2 --json',
+        '\nA canary that is under way has the report of now. Ends with 7 where the candidate did not pass, or not yet.\n\nExamples:\n  troupe gate show nightly-1\n  troupe gate show nightly-1 --round 2 --json',
       ),
     async ({ db, catchUp, now }, [run], flags) => {
       await catchUp();
@@ -37,13 +38,15 @@ export function gateCommands(program: Command): void {
         query
           .selectFrom('facts.jobs')
           .select(['job_id', 'result'])
-          .where('kind', 'in', ['gate', 'play', 'decision'])
+          .where('kind', 'in', ['gate', 'play', 'canary', 'decision'])
           .where('outcome', '=', 'done')
           .where(sql<boolean>`starts_with(job_id, ${`${run}/`})`)
           .where('job_id', 'like', flags.round === undefined ? '%' : `%/${flags.round}/gate`)
           .orderBy('finished_at'),
       );
-      const last = rows.at(-1);
+      const running = await runningCanary(db, run!, now());
+      const asked = running !== null && (flags.round === undefined || running.job_id.endsWith(`/${flags.round}/gate`));
+      const last = asked ? { job_id: running.job_id, result: running.report } : rows.at(-1);
       if (last === undefined || !isRecord(last.result))
         throw new TroupeError(
           'not_found',

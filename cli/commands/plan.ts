@@ -176,6 +176,10 @@ export async function finishRun(context: Context, run: string, flags: Flags): Pr
   });
   if (ended.state === 'undecided') {
     if (flags.json) printJson({ run, state: 'undecided', decision: ended.decision });
+    else if (ended.by === 'canary')
+      print(
+        `Run ${run} waits for the canary ${ended.decision}. \`troupe up\`, or \`troupe run work\`, ends it and goes on with the run; troupe gate show ${run} has its numbers.`,
+      );
     else
       print(
         `Run ${run} waits for a decision. Look at the candidates with troupe plan show ${run}, then run troupe gate accept ${run} or troupe gate refuse ${run}.`,

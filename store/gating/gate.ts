@@ -59,10 +59,15 @@ export type Decision = {
   readonly guardrails: readonly Comparison[];
 };
 
-/** A comparison that is decided beside those of the measure: as many pairs as there are tasks, and the loss that is accepted. */
-export type Beside = { readonly of: string; readonly pairs: readonly Both[]; readonly margin: number };
-
 const SEED = 0;
+
+/** What is compared, pair by pair: a task or, of a canary, a block of live episodes. */
+export type Compared = {
+  readonly of: string;
+  readonly pairs: readonly Both[];
+  /** Loss that counts as not worse. */
+  readonly margin: number;
+};
 
 /**
  * Decides over tasks that both were tried on.
@@ -75,47 +80,87 @@ export function decide(
   rules: GateRules,
   guarded: readonly string[] = [],
   draws = DRAWS,
-  beside: readonly Beside[] = [],
+  beside: readonly Compared[] = [],
 ): Decision {
   const { guardrails } = rules;
-  const compare = (of: string, pairs: readonly Both[], margin: number, accept: GateRules['accept']): Comparison => {
-    const differences = pairs.map(({ incumbent, candidate }) => candidate - incumbent);
-    const interval = meanInterval(differences, rules.level, SEED, draws);
-    const outcome = outcomeOf(interval, margin);
-    return {
-      of,
-      tasks: pairs.length,
-      incumbent: mean(pairs.map((pair) => pair.incumbent)),
-      candidate: mean(pairs.map((pair) => pair.candidate)),
-      difference: mean(differences),
-      interval,
-      outcome,
-      passed: outcome === 'better' || (accept === 'not_worse' && outcome === 'not_worse'),
-    };
-  };
-  const main = compare('all tasks', tasks, rules.margin, rules.accept);
+  const intervalOf = (differences: readonly number[]) => meanInterval(differences, rules.level, SEED, draws);
+  const main = compare({ of: 'all tasks', pairs: tasks, margin: rules.margin }, rules.accept, intervalOf);
   const found: Comparison[] = [];
   if (guardrails.roles !== null) {
     const roles = new Set([...guarded, ...tasks.flatMap((task) => Object.keys(task.roles))]);
     for (const role of [...roles].sort()) {
       const pairs = tasks.flatMap((task) => task.roles[role] ?? []);
-      found.push(compare(`role ${role}`, pairs, guardrails.roles, 'not_worse'));
+      found.push(compare({ of: `role ${role}`, pairs, margin: guardrails.roles }, 'not_worse', intervalOf));
     }
   }
   if (guardrails.families !== null) {
     for (const family of [...new Set(tasks.map((task) => task.family))].sort()) {
-      const of = family === null ? 'family unknown' : `family ${family}`;
       const pairs = tasks.filter((task) => task.family === family);
-      found.push(compare(of, pairs, guardrails.families, 'not_worse'));
+      found.push(compare({ of: familyName(family), pairs, margin: guardrails.families }, 'not_worse', intervalOf));
     }
   }
   for (const of of ['tokens', 'latency'] as const) {
     const limit = guardrails[of];
-    if (limit !== null) found.push(withinLimit(of, tasks, limit, rules.level, draws));
+    if (limit !== null) {
+      const pairs = tasks.flatMap((task) => task[of] ?? []);
+      found.push(withinLimit({ of, pairs, limit }, intervalOf));
+    }
   }
-  for (const { of, pairs, margin } of beside) found.push(compare(of, pairs, margin, 'not_worse'));
-  const passed = main.passed && found.every((one) => one.passed);
-  return { outcome: main.outcome, passed, reason: reasonOf(main, found, rules), main, guardrails: found };
+  for (const one of beside) found.push(compare(one, 'not_worse', intervalOf));
+  return concluded(main, found, rules, 'tasks');
+}
+
+export const familyName = (family: string | null): string => (family === null ? 'family unknown' : `family ${family}`);
+
+type IntervalOf = (differences: readonly number[]) => Interval | null;
+
+/** One comparison, by the interval of its differences. */
+export function compare(
+  { of, pairs, margin }: Compared,
+  accept: GateRules['accept'],
+  intervalOf: IntervalOf,
+): Comparison {
+  const differences = pairs.map(({ incumbent, candidate }) => candidate - incumbent);
+  const interval = intervalOf(differences);
+  const outcome = outcomeOf(interval, margin);
+  return {
+    of,
+    tasks: pairs.length,
+    ...meansOf(pairs),
+    difference: mean(differences),
+    interval,
+    outcome,
+    passed: outcome === 'better' || (accept === 'not_worse' && outcome === 'not_worse'),
+  };
+}
+
+/** Whether the candidate takes at most `limit` times what the incumbent takes, over the pairs of which both are known. */
+export function withinLimit(
+  { of, pairs, limit }: Omit<Compared, 'margin'> & { readonly limit: number },
+  intervalOf: IntervalOf,
+): Comparison {
+  const left = pairs.map(({ incumbent, candidate }) => limit * incumbent - candidate);
+  const interval = intervalOf(left);
+  return {
+    of,
+    tasks: pairs.length,
+    ...meansOf(pairs),
+    difference: mean(left),
+    interval,
+    outcome: outcomeOf(interval, 0),
+    passed: interval !== null && interval.low >= 0,
+  };
+}
+
+/** What the comparisons come to: the main one has to pass, and every guardrail. */
+export function concluded(
+  main: Comparison,
+  guardrails: readonly Comparison[],
+  rules: GateRules,
+  unit: string,
+): Decision {
+  const passed = main.passed && guardrails.every((one) => one.passed);
+  return { outcome: main.outcome, passed, reason: reasonOf(main, guardrails, rules, unit), main, guardrails };
 }
 
 /** Standard deviation over tasks of candidate − incumbent; null for fewer than two. */
@@ -126,44 +171,25 @@ export function deviationOf(tasks: readonly Both[]): number | null {
   return Math.sqrt(differences.reduce((sum, one) => sum + (one - middle) ** 2, 0) / (tasks.length - 1));
 }
 
-/** Whether the candidate takes at most `limit` times what the incumbent takes, over the tasks of which both are known. */
-function withinLimit(
-  of: 'tokens' | 'latency',
-  tasks: readonly TaskMeasured[],
-  limit: number,
-  level: number,
-  draws: number,
-): Comparison {
-  const pairs = tasks.flatMap((task) => task[of] ?? []);
-  const left = pairs.map(({ incumbent, candidate }) => limit * incumbent - candidate);
-  const interval = meanInterval(left, level, SEED, draws);
-  const outcome = outcomeOf(interval, 0);
-  return {
-    of,
-    tasks: pairs.length,
-    incumbent: mean(pairs.map((pair) => pair.incumbent)),
-    candidate: mean(pairs.map((pair) => pair.candidate)),
-    difference: mean(left),
-    interval,
-    outcome,
-    passed: interval !== null && interval.low >= 0,
-  };
-}
-
-function reasonOf(main: Comparison, guardrails: readonly Comparison[], rules: GateRules): string {
+function reasonOf(main: Comparison, guardrails: readonly Comparison[], rules: GateRules, unit: string): string {
   if (!main.passed) {
     const asked = rules.accept === 'better' ? 'better' : `not worse by more than ${rules.margin}`;
     return main.outcome === 'no_data'
-      ? `The candidate should be ${asked}, but ${main.tasks} tasks are too few: at least two are needed.`
-      : `The candidate should be ${asked}, but over ${main.tasks} tasks it is ${main.outcome.replace('_', ' ')}.`;
+      ? `The candidate should be ${asked}, but ${main.tasks} ${unit} are too few${unit === 'tasks' ? ': at least two are needed' : ''}.`
+      : `The candidate should be ${asked}, but over ${main.tasks} ${unit} it is ${main.outcome.replace('_', ' ')}.`;
   }
   const how = `The candidate is ${main.outcome.replace('_', ' ')}`;
   if (guardrails.length === 0) return `${how}; the gate has no guardrail.`;
   const failed = guardrails.filter(({ passed }) => !passed);
   if (failed.length === 0) return `${how} and every guardrail passed.`;
   const failures = failed.map(({ of, outcome }) => `${of} (${outcome.replace('_', ' ')})`);
-  return `${how} over all tasks, but a guardrail did not pass: ${failures.join(', ')}.`;
+  return `${how} over ${main.of}, but a guardrail did not pass: ${failures.join(', ')}.`;
 }
+
+const meansOf = (pairs: readonly Both[]) => ({
+  incumbent: mean(pairs.map((pair) => pair.incumbent)),
+  candidate: mean(pairs.map((pair) => pair.candidate)),
+});
 
 const mean = (values: readonly number[]): number | null =>
   values.length === 0 ? null : values.reduce((a, b) => a + b, 0) / values.length;

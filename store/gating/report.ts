@@ -1,9 +1,10 @@
 /** What a gate found, as JSON that stays with its run, and as Markdown for people. */
 import type { Comparison, Decision, GateRules } from './gate.ts';
+import { SIDES } from './play.ts';
 
 export type GateReport = Decision & {
   readonly format: 'troupe-gate/1';
-  readonly kind: 'offline' | 'play';
+  readonly kind: 'offline' | 'play' | 'canary';
   readonly measure: string;
   readonly unit: string;
   readonly rules: GateRules;
@@ -21,7 +22,17 @@ export type GateReport = Decision & {
   readonly left_out: Readonly<Record<string, number>>;
   /** Of a gate that plays: what each side played. */
   readonly rollouts?: { readonly incumbent: string; readonly candidate: string };
+  /** Of a canary: episodes of each side, groups counted once, since the candidate answered its first call. */
+  readonly canary?: {
+    readonly state: 'running' | 'ended';
+    readonly share: number;
+    readonly began_at: string | null;
+    readonly incumbent: Units;
+    readonly candidate: Units;
+  };
 };
+
+type Units = { readonly units: number; readonly unknown: number };
 
 /** A person's decision, where the plan leaves it to one. */
 export type ManualReport = {
@@ -33,7 +44,9 @@ export type ManualReport = {
 
 /** The report as Markdown. */
 export function gateMarkdown(report: GateReport | ManualReport, title: string): string {
-  const head = [`# Gate of ${title}: ${report.passed ? 'passed' : 'not passed'}`, '', report.reason];
+  const isRunning = report.kind === 'canary' && report.canary?.state === 'running';
+  const state = isRunning ? 'under way' : report.passed ? 'passed' : 'not passed';
+  const head = [`# Gate of ${title}: ${state}`, '', report.reason];
   if (report.kind === 'manual') return [...head, '', 'Kind: manual.'].join('\n');
   const { rules, pinned, models } = report;
   const lines = [report.main, ...report.guardrails].map((one) => `| ${cells(one).join(' | ')} |`);
@@ -43,15 +56,27 @@ export function gateMarkdown(report: GateReport | ManualReport, title: string): 
     '',
     `Measure: ${report.measure}, in ${report.unit}, more is better. Kind: ${report.kind}. Accepted: ${rules.accept.replace('_', ' ')}, margin ${rules.margin}, level ${rules.level}.`,
     '',
-    '| over | tasks | incumbent | candidate | difference | interval | outcome | passed |',
+    `| over | ${report.kind === 'canary' ? 'blocks' : 'tasks'} | incumbent | candidate | difference | interval | outcome | passed |`,
     '| --- | ---: | ---: | ---: | ---: | --- | --- | --- |',
     ...lines,
     '',
     ...Object.entries(models).map(([policy, of]) => `- ${policy}: ${of.incumbent} → ${of.candidate}`),
-    ...left.map(([why, count]) => `- left out: ${count} ${report.kind === 'play' ? 'tasks' : 'rows'}, ${why}`),
+    ...left.map(([why, count]) => `- left out: ${count} ${LEFT_OUT[report.kind]}, ${why}`),
     ...Object.entries(report.rollouts ?? {}).map(([side, rollout]) => `- ${side} played in rollout ${rollout}`),
+    ...canaryLines(report),
     `- pinned: task set ${pinned.task_set}, scorer ${pinned.scorer}, models ${pinned.models}, environment ${pinned.environment}`,
   ].join('\n');
+}
+
+const LEFT_OUT = { offline: 'rows', play: 'tasks', canary: 'episodes' } as const;
+
+function canaryLines({ canary }: GateReport): string[] {
+  if (canary === undefined) return [];
+  const { share, began_at } = canary;
+  return [
+    `- the candidate answers ${share} of the live episodes${began_at === null ? '' : ` since ${began_at}`}`,
+    ...SIDES.map((side) => `- ${side}: ${canary[side].units} episodes with a value, ${canary[side].unknown} without`),
+  ];
 }
 
 function cells({ of, tasks, incumbent, candidate, difference, interval, outcome, passed }: Comparison): string[] {

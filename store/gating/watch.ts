@@ -118,7 +118,7 @@ export function evidenceOf(rules: Watched, before: readonly LiveUnit[], after: r
       `No fall can be found: ${reference - fall}, the reference without the fall, is not above ${least}.`,
       reference,
     );
-  const bet = bettor(bound, 1 / needed);
+  const bet = bettor(bound);
   // By Ville's inequality it is the greatest capital that counts: whoever looks later finds what an earlier look would have found.
   const capital = live.reduce((most, value) => Math.max(most, bet.see(scaled(value))), 1);
   const enough = live.length >= at_least;

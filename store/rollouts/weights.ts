@@ -15,6 +15,7 @@ const EPISODE = /^.+\/(?:rollout|gate\/(?:incumbent|candidate))\/./s;
 /** Episodes that are remembered. */
 const REMEMBERED = 4096;
 
+/** The checkpoint that a rollout gives a policy in an episode; null where it gives none. */
 export type BoundCheckpoint = (policy: string, episode: string | null) => Promise<string | null>;
 
 /**
@@ -48,14 +49,14 @@ async function weightsOf(db: Pick<Db, 'query'>, episode: string): Promise<Readon
   return row?.weights ?? null;
 }
 
-/** The weights of a policy that rollouts under way play with, each once. */
+/** The weights of a policy that rollouts and canaries under way need beside what is released, each once. */
 export async function weightsAtPlay(db: Pick<Db, 'query'>, policy: string): Promise<Weights[]> {
   const rows = await rowsOf(
     db,
     query
       .selectFrom('troupe.job_queue')
       .select(sql<Weights | null>`spec -> 'weights' -> ${policy}::text`.as('weights'))
-      .where('kind', '=', 'rollout')
+      .where('kind', 'in', ['rollout', 'canary'])
       .where('state', '<>', 'finished'),
   );
   const found = rows.flatMap(({ weights }) => weights ?? []);

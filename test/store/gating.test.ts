@@ -1,5 +1,5 @@
-import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
 import { describe, expect, it } from 'vitest';
+import { type Gain, playPasses, TASK_DEVIATION } from '../../proofs/gate-simulation.ts';
 import { type Both, decide, type GateRules, type TaskMeasured } from '../../store/gating/gate.ts';
 import { gateMarkdown } from '../../store/gating/report.ts';
 import { tasksForGate } from '../../store/gating/size.ts';
@@ -14,12 +14,6 @@ const guarding = (of: Partial<GateRules['guardrails']>): GateRules => ({
   ...RULES,
   guardrails: { ...RULES.guardrails, ...of },
 });
-
-/** Uniform numbers from 0 to 1. */
-function uniform(seed: number): () => number {
-  const random = xoroshiro128plus(seed);
-  return () => (random.next() >>> 0) / 2 ** 32;
-}
 
 const measured = (task: number, pair: Both, more: Partial<TaskMeasured> = {}): TaskMeasured => ({
   task_id: `task-${task}`,
@@ -121,49 +115,12 @@ describe('A gate decides over tasks', () => {
   });
 });
 
-/**
- * Teams whose attempts succeed at a rate of the task's own. The candidate's rate is the incumbent's and a difference; each is tried
- * eight times on each task, and the task's value is the share that succeeded.
- */
 describe('1,000 gates over simulated teams', () => {
-  const ATTEMPTS = 8;
   const RUNS = 1000;
-  const DRAWS = 250;
-  /** Rates lie from 0.3 to 0.7, so the mean variance of one attempt is 1/4 minus the variance of the rates, 0.4²/12. */
-  const deviation = Math.sqrt((2 * (0.25 - 0.4 ** 2 / 12)) / ATTEMPTS);
+  const passing = (tasks: number, rules: GateRules, gain: Gain, runs = RUNS): number =>
+    playPasses(rules, { tasks, gain, runs }) / runs;
 
-  const solved = (random: () => number, rate: number): number => {
-    let right = 0;
-    for (let i = 0; i < ATTEMPTS; i++) if (random() < rate) right++;
-    return right / ATTEMPTS;
-  };
-  /** How many of the runs a candidate passes that is better by so much, in total or role by role. */
-  const passing = (
-    tasks: number,
-    rules: GateRules,
-    by: number | Readonly<Record<string, number>>,
-    runs = RUNS,
-  ): number => {
-    let passed = 0;
-    for (let run = 0; run < runs; run++) {
-      const random = uniform(run + 1);
-      const set = Array.from({ length: tasks }, (_, i): TaskMeasured => {
-        const rate = 0.3 + 0.4 * random();
-        const pair = (gain: number): Both => ({
-          incumbent: solved(random, rate),
-          candidate: solved(random, rate + gain),
-        });
-        if (typeof by === 'number') return measured(i, pair(by));
-        const roles = Object.fromEntries(Object.entries(by).map(([role, gain]) => [role, pair(gain)]));
-        const all = Object.values(roles);
-        const mean = (of: keyof Both) => all.reduce((sum, one) => sum + one[of], 0) / all.length;
-        return measured(i, { incumbent: mean('incumbent'), candidate: mean('candidate') }, { roles });
-      });
-      if (decide(set, rules, [], DRAWS).passed) passed++;
-    }
-    return passed / runs;
-  };
-
+  const deviation = TASK_DEVIATION;
   const size = { find: 0.05, deviation, partDeviation: deviation, guardrails: 0, power: 0.8 };
   const tasks = tasksForGate(RULES, size);
 

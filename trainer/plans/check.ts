@@ -7,8 +7,9 @@ import { type OpenedDataset, openDataset } from '../../store/datasets/read.ts';
 import { parseRecipe } from '../../store/datasets/recipe.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { firstOf, query, rowsOf, sql } from '../../store/db/query.ts';
+import { liveDeviation } from '../../store/gating/live-units.ts';
 import type { GateReport } from '../../store/gating/report.ts';
-import { tasksForGate } from '../../store/gating/size.ts';
+import { episodesForCanary, tasksForGate } from '../../store/gating/size.ts';
 import { watchedBy } from '../../store/gating/watch.ts';
 import type { RolloutTask } from '../../store/rollouts/rollout.ts';
 import { cutRow, type StepRow, supervisedRow } from '../data/training-rows.ts';
@@ -16,6 +17,8 @@ import { openModelForIds } from '../models/model-directory.ts';
 import { findRunner, type Runner } from '../rollouts/runners.ts';
 import { servedNow } from '../rollouts/serving.ts';
 import {
+  type CanaryGate,
+  canaryRulesOf,
   isWhere,
   type Plan,
   type PlanPolicy,
@@ -55,7 +58,9 @@ export type PlanCheck = {
     /** Tasks that would be compared now; null where that is not known, or the gate compares none. */
     readonly tasks: number | null;
     readonly tasks_wanted: number | null;
-    /** Standard deviation of the last gate of this plan, which `tasks_wanted` is computed from. */
+    /** Live episodes of both sides that a canary needs, and those of the candidate; null for other gates, or where not known. */
+    readonly episodes_wanted: { readonly all: number; readonly candidate: number } | null;
+    /** Standard deviation of the last gate of this plan, or of live episodes for a canary, which the wanted are computed from. */
     readonly deviation: number | null;
     /** What a gate that plays has the runner do; null for others. */
     readonly played: RolloutCheck | null;
@@ -356,16 +361,18 @@ async function gateCheck(
   { tasks, played }: Pick<PlanCheck['gate'], 'tasks' | 'played'>,
   notes: string[],
 ): Promise<PlanCheck['gate']> {
-  if (gate.kind === 'manual') return { kind: gate.kind, tasks: null, tasks_wanted: null, deviation: null, played };
+  const none = { tasks_wanted: null, episodes_wanted: null };
+  if (gate.kind === 'manual') return { kind: gate.kind, tasks: null, ...none, deviation: null, played };
+  if (gate.kind === 'canary') return canaryCheck(db, gate, policies, notes);
   const deviation = await lastDeviation(db, name, gate.kind === 'play' ? 'play' : 'gate');
-  const found = { kind: gate.kind, tasks, deviation, played };
+  const found = { kind: gate.kind, tasks, ...none, deviation, played };
   if (gate.find === undefined) {
     notes.push('How many tasks the gate wants is not computed: gate.find does not say which gain should pass.');
-    return { ...found, tasks_wanted: null };
+    return found;
   }
   if (deviation === null) {
     notes.push('How many tasks the gate wants is known after its first report: it depends on how much tasks differ.');
-    return { ...found, tasks_wanted: null };
+    return found;
   }
   const rules = rulesOf(gate);
   const roles = new Set(Object.values(policies).flatMap((policy) => policy.roles)).size;
@@ -379,6 +386,44 @@ async function gateCheck(
     power: gate.power ?? 0.8,
   });
   return { ...found, tasks_wanted };
+}
+
+/** What a canary needs, from live episodes of now. */
+async function canaryCheck(
+  db: Db,
+  gate: CanaryGate,
+  policies: Readonly<Record<string, PolicyCheck>>,
+  notes: string[],
+): Promise<PlanCheck['gate']> {
+  const rules = canaryRulesOf(gate);
+  notes.push(
+    `The candidate answers ${rules.share} of the live calls that name a policy of the plan at the gateway, for ${rules.hours} hours at most: \`troupe up\` has to run, or \`troupe run serve\`, \`run infer\` and \`run work\`.`,
+  );
+  const deviation = await liveDeviation(db, gate.metric);
+  const found = { kind: gate.kind, tasks: null, tasks_wanted: null, episodes_wanted: null, deviation, played: null };
+  if (gate.find === undefined || deviation === null) {
+    notes.push(
+      gate.find === undefined
+        ? 'How many episodes the canary needs is not computed: gate.find does not say which gain should pass.'
+        : `How many episodes the canary needs is not known: fewer than two live episodes have a ${gate.metric}.`,
+    );
+    return found;
+  }
+  const roles = new Set(Object.values(policies).flatMap((policy) => policy.roles)).size;
+  const all = episodesForCanary(rules, {
+    find: gate.find,
+    deviation,
+    partDeviation: deviation,
+    guardrails: rules.guardrails.roles === null ? 0 : roles,
+    power: gate.power ?? 0.8,
+  });
+  const candidate = Math.ceil(all * rules.share);
+  notes.push(
+    `The canary needs ${all} live episodes, ${candidate} of them of the candidate, so that a gain of ${gate.find} passes with a chance of ${gate.power ?? 0.8}.`,
+  );
+  if (all > rules.at_most)
+    notes.push(`It ends after gate.at_most, ${rules.at_most}: a gain as small as gate.find will often not pass.`);
+  return { ...found, episodes_wanted: { all, candidate } };
 }
 
 /** Of the last gate, of this kind of job, of a plan of this name. */

@@ -9,6 +9,9 @@ import { TroupeError } from '../../errors.ts';
 import { openDataset } from '../../store/datasets/read.ts';
 import { parseRecipe } from '../../store/datasets/recipe.ts';
 import { anyOf, firstOf, query, rowsOf } from '../../store/db/query.ts';
+import { CANARY } from '../../store/gating/canary.ts';
+import { canaryOf } from '../../store/gating/canary-traffic.ts';
+import type { Side } from '../../store/gating/play.ts';
 import type { GateReport, ManualReport } from '../../store/gating/report.ts';
 import { WATCH, watchSpec } from '../../store/gating/watching.ts';
 import { checkedSpec, type Handler, type JobContext, requestJob, WaitsFor } from '../../store/jobs/jobs.ts';
@@ -21,6 +24,8 @@ import type { RolloutResult } from '../rollouts/handler.ts';
 import type { ServingResult } from '../rollouts/serving.ts';
 import { type Done, partOf } from './parts.ts';
 import {
+  type CanaryGate,
+  canaryRulesOf,
   type Plan,
   type PlanPolicy,
   type PlanRollout,
@@ -191,8 +196,10 @@ async function iterationsOf(
   return found;
 }
 
-const mapped = <From, To>(values: Readonly<Record<string, From>>, to: (value: From) => To): Record<string, To> =>
-  Object.fromEntries(Object.entries(values).map(([name, value]) => [name, to(value)]));
+const mapped = <From, To>(
+  values: Readonly<Record<string, From>>,
+  to: (value: From, name: string) => To,
+): Record<string, To> => Object.fromEntries(Object.entries(values).map(([name, value]) => [name, to(value, name)]));
 
 /** The first iteration that has not ended, and the candidates of the one before. */
 async function iterationToGoOn(
@@ -260,24 +267,33 @@ async function runRound(
               frozen: all.flatMap(({ frozen }) => Object.values(frozen)),
             });
           })
-        : await stages.job<GateReport>('gate', 'gate', async () => ({
-            kind: 'offline',
-            rules: rulesOf(plan.gate as Extract<Plan['gate'], { kind: 'offline' }>),
-            dataset: shown?.result.directory ?? null,
-            policies: Object.fromEntries(
-              await Promise.all(
-                names.map(async (name) => [
-                  name,
-                  {
-                    incumbent: await incumbentOf(context, name, basesOf(await iterationsOf(context, plan, of))[name]!),
-                    candidate: candidates[name]!,
-                    dataset: frozen[name]!.directory,
-                    roles: plan.policies[name]!.recipe.roles ?? null,
-                  },
-                ]),
+        : plan.gate.kind === 'canary'
+          ? await stages.job<GateReport>('gate', CANARY, async () => {
+              const bases = basesOf(await iterationsOf(context, plan, of));
+              return canaryAsked(context, plan, plan.gate as CanaryGate, { candidates, bases });
+            })
+          : await stages.job<GateReport>('gate', 'gate', async () => ({
+              kind: 'offline',
+              rules: rulesOf(plan.gate as Extract<Plan['gate'], { kind: 'offline' }>),
+              dataset: shown?.result.directory ?? null,
+              policies: Object.fromEntries(
+                await Promise.all(
+                  names.map(async (name) => [
+                    name,
+                    {
+                      incumbent: await incumbentOf(
+                        context,
+                        name,
+                        basesOf(await iterationsOf(context, plan, of))[name]!,
+                      ),
+                      candidate: candidates[name]!,
+                      dataset: frozen[name]!.directory,
+                      roles: plan.policies[name]!.recipe.roles ?? null,
+                    },
+                  ]),
+                ),
               ),
-            ),
-          }));
+            }));
   const { passed, reason } = gate.result;
   const ids = Object.fromEntries(names.map((name) => [name, candidates[name]!.checkpoint_id]));
   const release_id = passed ? await release(context, { run, round, plan, policies: ids, reason }) : null;
@@ -497,7 +513,23 @@ async function gateAsked(
     readonly frozen: readonly Frozen[];
   },
 ): Promise<Record<string, unknown>> {
-  const { db, log } = context;
+  const maps = await mapsOf(context, candidates, bases);
+  return playAsked(gate, {
+    tasks: await tasksOf(context.db, 'gate', requireTasks('gate', gate.tasks)),
+    seed: plan.seed ?? 0,
+    datasets: frozen.map(({ directory }) => directory),
+    maps,
+    policies: Object.keys(candidates),
+    guarded: Object.values(plan.policies).flatMap(({ recipe }) => recipe.roles ?? []),
+  });
+}
+
+/** The whole map of each side: what is released, else what training began with; and the candidates in its place. */
+async function mapsOf(
+  { db, log }: JobContext,
+  candidates: Readonly<Record<string, Trained>>,
+  bases: Readonly<Record<string, string>>,
+): Promise<Record<Side, Record<string, Checkpoint>>> {
   await waitProjected(db, { log });
   const incumbent: Record<string, Checkpoint> = {};
   for (const name of Object.keys((await releasesOf(db)).at(-1)?.policies ?? {})) {
@@ -506,18 +538,35 @@ async function gateAsked(
   }
   for (const [name, base] of Object.entries(bases))
     incumbent[name] ??= { checkpoint_id: (await openModelForIds(base)).id, directory: base };
-  const proposed = Object.entries(candidates).map(([name, { checkpoint_id, directory }]) => [
-    name,
-    { checkpoint_id, directory },
-  ]);
-  return playAsked(gate, {
-    tasks: await tasksOf(db, 'gate', requireTasks('gate', gate.tasks)),
-    seed: plan.seed ?? 0,
-    datasets: frozen.map(({ directory }) => directory),
-    maps: { incumbent, candidate: { ...incumbent, ...Object.fromEntries(proposed) } },
-    policies: Object.keys(candidates),
+  return { incumbent, candidate: { ...incumbent, ...mapped(candidates, weightsOf) } };
+}
+
+const weightsOf = ({ checkpoint_id, directory }: Trained): Checkpoint => ({ checkpoint_id, directory });
+
+/**
+ * What a canary is asked for. One at a time answers the live calls of a policy.
+ * @throws WaitsFor the canary of another run that is under way
+ */
+async function canaryAsked(
+  context: JobContext,
+  plan: Plan,
+  gate: CanaryGate,
+  {
+    candidates,
+    bases,
+  }: { readonly candidates: Readonly<Record<string, Trained>>; readonly bases: Readonly<Record<string, string>> },
+): Promise<Record<string, unknown>> {
+  const other = await canaryOf(context.db, Object.keys(candidates));
+  if (other !== null) throw new WaitsFor(other);
+  const maps = await mapsOf(context, candidates, bases);
+  const idsOf = (side: Side) => mapped(candidates, (_, name) => maps[side][name]!.checkpoint_id);
+  return {
+    kind: CANARY,
+    rules: canaryRulesOf(gate),
+    maps: { incumbent: idsOf('incumbent'), candidate: idsOf('candidate') },
+    weights: mapped(candidates, weightsOf),
     guarded: Object.values(plan.policies).flatMap(({ recipe }) => recipe.roles ?? []),
-  });
+  };
 }
 
 /** What is released now; where nothing is, the weights that the candidate was trained from. */

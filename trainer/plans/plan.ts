@@ -9,6 +9,7 @@ import { got, TroupeError } from '../../errors.ts';
 import { canonicalJson, isRecord, sha256 } from '../../ingest/json.ts';
 import { layoutNamed } from '../../store/datasets/export.ts';
 import { parseRecipe, recipeSchema } from '../../store/datasets/recipe.ts';
+import type { CanaryRules } from '../../store/gating/canary.ts';
 import type { GateRules } from '../../store/gating/gate.ts';
 import { WatchRules } from '../../store/gating/watch.ts';
 import { resolveMethods } from '../../store/judging/judge.ts';
@@ -199,11 +200,49 @@ const Play = Type.Object(
   },
   strict,
 );
+const CanaryGuardrails = Type.Object(
+  {
+    roles: PlayGuardrails.properties.roles,
+    families: PlayGuardrails.properties.families,
+    tokens: PlayGuardrails.properties.tokens,
+    latency: PlayGuardrails.properties.latency,
+    unknown: share(
+      'share of episodes without a value that the candidate may have beyond the incumbent; 0.1, always checked',
+    ),
+  },
+  strict,
+);
+const Canary = Type.Object(
+  {
+    kind: Type.Literal('canary', {
+      description: 'a share of the live episodes is answered by the candidate, until one of the two is better',
+    }),
+    share: Type.Number({
+      exclusiveMinimum: 0,
+      exclusiveMaximum: 1,
+      description: 'of the live episodes that the candidate answers; all episodes of a group go to one side',
+    }),
+    metric: WatchRules.properties.metric,
+    range: WatchRules.properties.range,
+    at_least: count('episodes, groups counted once, that each side needs before a release; 100', 2),
+    bake_hours: share('hours before a release, since the candidate answered its first call; 1'),
+    hours: factor('ends after so many hours; 168, a week'),
+    at_most: count('ends after so many episodes of both sides; 200000', 2),
+    guardrails: Type.Optional(CanaryGuardrails),
+    ...Rules,
+  },
+  strict,
+);
 const Manual = Type.Object(
   { kind: Type.Literal('manual', { description: 'a person decides: troupe gate accept or refuse' }) },
   strict,
 );
-const GATES = { offline: Offline, play: Play, manual: Manual } as const;
+const GATES = { offline: Offline, play: Play, canary: Canary, manual: Manual } as const;
+const GUARDRAILS: Readonly<Record<string, TSchema & { readonly properties: object }>> = {
+  offline: Guardrails,
+  play: PlayGuardrails,
+  canary: CanaryGuardrails,
+};
 
 const Setting = Type.Union([Type.String(), Type.Number(), Type.Boolean()]);
 const Rollout = Type.Object(
@@ -252,7 +291,7 @@ export const planSchema = Type.Object(
       ),
     ),
     policies: Type.Record(Name, Policy, { minProperties: 1 }),
-    gate: Type.Union([Offline, Play, Manual]),
+    gate: Type.Union([Offline, Play, Canary, Manual]),
     watch: Type.Optional(WatchRules),
     budget: Type.Optional(
       Type.Object(
@@ -273,6 +312,7 @@ export type Plan = Static<typeof planSchema>;
 export type PlanPolicy = Static<typeof Policy>;
 export type PlanGate = Plan['gate'];
 export type PlayGate = Static<typeof Play>;
+export type CanaryGate = Static<typeof Canary>;
 /** Tasks of a plan that is run: the tasks themselves, or a filter over the stored ones. */
 export type PlanTasks = readonly RolloutTask[] | { readonly where: Static<typeof TasksWhere> };
 export type PlanRollout = Omit<Static<typeof Rollout>, 'tasks'> & { readonly tasks: PlanTasks };
@@ -315,14 +355,16 @@ export function parsePlan(value: unknown): Plan {
   if (plan.judge) resolveMethods(plan.judge);
   if (plan.rollout) requirePlayable(plan.name, 'rollout', plan.rollout);
   if (plan.gate.kind === 'play') requirePlayable(plan.name, 'gate', plan.gate);
-  const [least, greatest] = plan.watch?.range ?? [0, 1];
-  if (least! >= greatest!)
-    throw invalid(
-      'watch.range',
-      `watch.range should be a least and a greater value, but it is ${least} and ${greatest}.`,
-    );
+  requireRange('watch.range', plan.watch?.range);
+  if (plan.gate.kind === 'canary') requireRange('gate.range', plan.gate.range);
   for (const [name, policy] of Object.entries(plan.policies)) requireComplete(plan, name, policy);
   return plan;
+}
+
+function requireRange(at: string, range: readonly number[] | undefined): void {
+  const [least, greatest] = range ?? [0, 1];
+  if (least! < greatest!) return;
+  throw invalid(at, `${at} should be a least and a greater value, but it is ${least} and ${greatest}.`);
 }
 
 /**
@@ -467,11 +509,7 @@ function checkGate(gate: unknown): void {
     throw invalid('gate.kind', `gate.kind should be one of ${Object.keys(GATES).join(', ')}, got ${got(gate.kind)}.`);
   requireKnown(gate, schema.properties, 'gate');
   if (isRecord(gate.guardrails))
-    requireKnown(
-      gate.guardrails,
-      gate.kind === 'play' ? PlayGuardrails.properties : Guardrails.properties,
-      'gate.guardrails',
-    );
+    requireKnown(gate.guardrails, GUARDRAILS[gate.kind as string]?.properties ?? {}, 'gate.guardrails');
   if (isRecord(gate.recipe)) checkRecipe(gate.recipe, 'gate.recipe');
   requireShape(schema, withoutRecipe(gate), 'gate');
 }
@@ -541,5 +579,16 @@ export function rulesOf(gate: Exclude<PlanGate, { kind: 'manual' }>): GateRules 
       tokens: guardrails.tokens ?? null,
       latency: guardrails.latency ?? null,
     },
+  };
+}
+
+/** The rules of a canary with what was left out filled in. */
+export function canaryRulesOf(gate: CanaryGate): CanaryRules {
+  const { share, metric, range, at_least = 100, bake_hours = 1, hours = 168, at_most = 200_000 } = gate;
+  return {
+    ...rulesOf(gate),
+    ...{ share, metric, range: [range?.[0] ?? 0, range?.[1] ?? 1] },
+    ...{ at_least, bake_hours, hours, at_most },
+    unknown: gate.guardrails?.unknown ?? 0.1,
   };
 }

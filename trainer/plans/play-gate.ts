@@ -7,10 +7,11 @@ import { TroupeError } from '../../errors.ts';
 import { hashId, sha256 } from '../../ingest/json.ts';
 import { openDataset } from '../../store/datasets/read.ts';
 import type { Db } from '../../store/db/pool.ts';
-import { anyOf, query, rowsOf, sql } from '../../store/db/query.ts';
+import { anyOf, query, rowsOf, type SqlBool, sql } from '../../store/db/query.ts';
 import { type Both, decide, deviationOf, type GateRules, type TaskMeasured } from '../../store/gating/gate.ts';
 import { CheckedPlayGate, PLAY, rolloutOfSide, SIDES, type Side } from '../../store/gating/play.ts';
 import type { GateReport } from '../../store/gating/report.ts';
+import { roleRewards } from '../../store/gating/role-rewards.ts';
 import { checkedSpec, type Handler, type JobContext, requestJob, WaitsFor } from '../../store/jobs/jobs.ts';
 import { groupBy } from '../../store/methods/statistics.ts';
 import { waitProjected } from '../../store/projecting/positions.ts';
@@ -234,7 +235,7 @@ async function playedBy(db: Db, asked: Spec, side: Side, result: RolloutResult |
       .where('episode_id', '<', within[1])
       .groupBy(['episode_id', 'policy', 'checkpoint_id']),
   );
-  const rewards = await roleRewards(db, within);
+  const rewards = await roleRewards(db, sql<SqlBool>`f.episode_id >= ${within[0]} and f.episode_id < ${within[1]}`);
   const callsOf = groupBy(calls, ({ episode_id }) => episode_id);
   const rewardsOf = groupBy(rewards, ({ episode_id }) => episode_id);
   const taken = new Set(result.episodes);
@@ -265,38 +266,6 @@ async function playedBy(db: Db, asked: Spec, side: Side, result: RolloutResult |
     played: new Map(asked.tasks.map(({ task_id }) => [task_id, done.get(task_id) ?? 1])),
     foreign,
   };
-}
-
-/** Rewards that were recorded for a role: for a step or an agent of it. */
-function roleRewards(db: Db, [from, to]: readonly [string, string]) {
-  return rowsOf(
-    db,
-    query
-      .selectFrom('traj.feedback as f')
-      .leftJoin('traj.steps as s', (on) =>
-        on
-          .on('f.target_kind', '=', sql.lit('step'))
-          .onRef('s.episode_id', '=', 'f.episode_id')
-          .onRef('s.step_id', '=', 'f.target_id'),
-      )
-      .leftJoin('traj.agents as a', (on) =>
-        on
-          .on('f.target_kind', '=', sql.lit('agent'))
-          .onRef('a.episode_id', '=', 'f.episode_id')
-          .onRef('a.agent_id', '=', 'f.target_id'),
-      )
-      .select([
-        sql<string>`f.episode_id`.as('episode_id'),
-        sql<string>`coalesce(s.role, a.role)`.as('role'),
-        sql<number>`avg(f.value)`.as('value'),
-      ])
-      .where('f.kind', '=', 'reward')
-      .where('f.value', 'is not', null)
-      .where('f.episode_id', '>=', from)
-      .where('f.episode_id', '<', to)
-      .where(sql<boolean>`coalesce(s.role, a.role) is not null`)
-      .groupBy([sql`1`, sql`2`]),
-  );
 }
 
 /** Tasks that both sides played whole, with rewards, by the right weights; the others counted by reason. */

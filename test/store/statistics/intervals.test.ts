@@ -2,13 +2,14 @@ import fc from 'fast-check';
 import { uniformInt } from 'pure-rand/distribution/uniformInt';
 import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
 import { describe, expect, it } from 'vitest';
-import { bettor } from '../../../store/statistics/betting.ts';
+import { anytimeInterval, bettor } from '../../../store/statistics/betting.ts';
 import { meanInterval } from '../../../store/statistics/bootstrap.ts';
 import { mcnemar } from '../../../store/statistics/mcnemar.ts';
 import { outcomeOf } from '../../../store/statistics/outcome.ts';
 import { pairedDifference } from '../../../store/statistics/paired.ts';
 import { meanPassAtK, passAtK } from '../../../store/statistics/pass-at-k.ts';
 import { tasksNeeded } from '../../../store/statistics/tasks-needed.ts';
+import { blocksOf } from '../../../store/statistics/two-arms.ts';
 
 /** A stream of numbers from 0 to 1. */
 function uniform(seed: number): () => number {
@@ -154,7 +155,7 @@ describe('A bettor', () => {
     let reached = 0;
     const games = 1000;
     for (let game = 0; game < games; game++) {
-      const one = bettor(0.5, 0.05);
+      const one = bettor(0.5);
       for (let i = 0; i < 200; i++)
         if (one.see(next() < 0.5 ? 1 : 0) >= 20) {
           reached++;
@@ -168,7 +169,7 @@ describe('A bettor', () => {
     const next = uniform(12);
     let reached = 0;
     for (let game = 0; game < 200; game++) {
-      const one = bettor(0.5, 0.05);
+      const one = bettor(0.5);
       for (let i = 0; i < 600; i++)
         if (one.see(next() < 0.6 ? 1 : 0) >= 20) {
           reached++;
@@ -184,10 +185,96 @@ describe('A bettor', () => {
         fc.array(fc.constantFrom(0, 0.5, 1), { maxLength: 100 }),
         fc.double({ min: 0.05, max: 0.95, noNaN: true }),
         (values, bound) => {
-          const one = bettor(bound, 0.05);
+          const one = bettor(bound);
           for (const value of values) expect(one.see(value)).toBeGreaterThan(0);
         },
       ),
+    );
+  });
+});
+
+describe('An interval that holds at any time', () => {
+  const unit = fc.array(fc.double({ min: 0, max: 1, noNaN: true }), { minLength: 1, maxLength: 60 });
+
+  it('only closes in as values come, and turns round with them', () => {
+    fc.assert(
+      fc.property(unit, (values) => {
+        let before = { low: 0, high: 1 };
+        for (let n = 1; n <= values.length; n++) {
+          const now = anytimeInterval(values.slice(0, n), [0, 1], 0.95)!;
+          expect(now.low).toBeGreaterThanOrEqual(before.low);
+          expect(now.high).toBeLessThanOrEqual(before.high);
+          before = now;
+        }
+        const turned = anytimeInterval(
+          values.map((value) => -value),
+          [-1, 0],
+          0.95,
+        )!;
+        expect(turned.low).toBeCloseTo(-before.high, 5);
+        expect(turned.high).toBeCloseTo(-before.low, 5);
+      }),
+      { numRuns: 20 },
+    );
+  });
+
+  it('has its ends where the bettor of each bound reaches 2 / (1 − level)', () => {
+    const next = uniform(5);
+    const values = Array.from({ length: 300 }, () => next() ** 2);
+    const { low, high } = anytimeInterval(values, [0, 1], 0.95)!;
+    const greatest = (bound: number, of: readonly number[]): number => {
+      const { see } = bettor(bound);
+      return of.reduce((most, value) => Math.max(most, see(value)), 0);
+    };
+    const down = values.map((value) => 1 - value);
+    expect(greatest(low, values)).toBeGreaterThanOrEqual(40);
+    expect(greatest(low + 1e-5, values)).toBeLessThan(40);
+    expect(greatest(1 - high, down)).toBeGreaterThanOrEqual(40);
+    expect(greatest(1 - high + 1e-5, down)).toBeLessThan(40);
+    expect(anytimeInterval([], [0, 1], 0.95)).toBeNull();
+  });
+
+  it('holds the mean at all of 400 looks in at least 95 of 100 runs', () => {
+    const next = uniform(21);
+    let missed = 0;
+    for (let run = 0; run < 300; run++) {
+      const values = Array.from({ length: 400 }, () => (next() < 0.3 ? 1 : 0));
+      const { low, high } = anytimeInterval(values, [0, 1], 0.95)!;
+      if (low > 0.3 || high < 0.3) missed++;
+    }
+    expect(missed / 300).toBeLessThanOrEqual(0.05);
+  });
+});
+
+describe('Blocks of two streams', () => {
+  type Value = { readonly arm: 'a' | 'b'; readonly value: number };
+  const values = fc.array(
+    fc.record({ arm: fc.constantFrom<'a' | 'b'>('a', 'b'), value: fc.double({ min: -1, max: 1, noNaN: true }) }),
+  );
+
+  it('are the means of what came since the block before, of both', () => {
+    const of = (text: string): Value[] =>
+      text.split(' ').map((one) => ({ arm: one[0] as 'a' | 'b', value: Number(one.slice(1)) }));
+    expect(blocksOf(['a', 'b'], of('a1 a3 b10 b20 b30 a5 b1'))).toEqual([
+      { a: 2, b: 10 },
+      { a: 5, b: 25 },
+    ]);
+    expect(blocksOf(['a', 'b'], of('a1 a2'))).toEqual([]);
+  });
+
+  it('end where they end whatever the values are, and are the same for the streams the other way round', () => {
+    fc.assert(
+      fc.property(values, (all) => {
+        const blocks = blocksOf(['a', 'b'], all);
+        expect(blocksOf(['b', 'a'], all)).toEqual(blocks);
+        expect(
+          blocksOf(
+            ['a', 'b'],
+            all.map(({ arm }) => ({ arm, value: 0 })),
+          ),
+        ).toHaveLength(blocks.length);
+        for (const { a, b } of blocks) for (const mean of [a, b]) expect(Math.abs(mean)).toBeLessThanOrEqual(1);
+      }),
     );
   });
 });

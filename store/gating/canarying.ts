@@ -1,0 +1,241 @@
+/** Looks at canaries: each is a row of the queue that no worker takes, looked at until it is decided. All that is counted follows from the tables. */
+import { hashId } from '../../ingest/json.ts';
+import type { Db } from '../db/pool.ts';
+import { anyOf, firstOf, query, rowsOf, type SqlBool, sql } from '../db/query.ts';
+import { endWaiting, type JobContext } from '../jobs/jobs.ts';
+import { groupBy } from '../methods/statistics.ts';
+import { waitProjected } from '../projecting/positions.ts';
+import { releasesOf } from '../releasing/releases.ts';
+import { CANARY, type CanaryUnit, decideCanary, sideOf } from './canary.ts';
+import { type CanaryAsked, checkedCanary, type OpenCanary, openCanaries } from './canary-traffic.ts';
+import { liveValue } from './live-units.ts';
+import type { GateReport } from './report.ts';
+import { roleRewards } from './role-rewards.ts';
+
+/** Looks at every canary once, and ends those that are decided. Two that look at once end each once. */
+export async function lookAtCanaries(context: JobContext): Promise<{ job_id: string; report: GateReport }[]> {
+  const { db, log } = context;
+  const open = await openCanaries(db);
+  if (open.length === 0) return [];
+  await waitProjected(db, { log });
+  const ended: { job_id: string; report: GateReport }[] = [];
+  for (const canary of open) {
+    const report = await canaryNow(db, canary, context.now());
+    if (report.canary?.state !== 'ended') continue;
+    if (await endWaiting(context, { job_id: canary.job_id, kind: CANARY, result: report }))
+      ended.push({ job_id: canary.job_id, report });
+  }
+  return ended;
+}
+
+/** The report that a canary would have now. Nothing is changed. */
+export async function canaryNow(db: Db, { job_id, requested_at, asked }: OpenCanary, now: Date): Promise<GateReport> {
+  const { rules, maps, guarded } = asked;
+  const { began_at, units, left_out, episodes } = await unitsOf(db, { job_id, requested_at, asked });
+  const { sides, refused, outside, ...found } = decideCanary(units, rules, guarded);
+  const values = units.flatMap(({ value }) => value ?? []);
+  const hours = (since: string) => (now.getTime() - Date.parse(since)) / 3_600_000;
+  const least = Math.min(sides.incumbent.units, sides.candidate.units);
+  const baked = began_at !== null && hours(began_at) >= rules.bake_hours && least >= rules.at_least;
+  const isOver = hours(began_at ?? requested_at) >= rules.hours || episodes >= rules.at_most;
+  const other = await otherRelease(db, asked);
+  const end = (passed: boolean, reason: string) => ({ passed, reason, state: 'ended' as const });
+  const decided =
+    other !== null
+      ? end(false, `Release ${other} changed what the candidate is compared with.`)
+      : outside !== null
+        ? end(
+            false,
+            `A value of ${outside} lies outside of ${rules.range.join(' to ')}: gate.range should hold all values.`,
+          )
+        : refused !== null
+          ? end(false, `The candidate cannot pass any more: ${refused} (worse). ${found.reason}`)
+          : found.passed && baked
+            ? end(true, found.reason)
+            : isOver
+              ? end(false, overReason(found, rules, least))
+              : { passed: false, reason: goingReason(found, rules, began_at, least), state: 'running' as const };
+  return {
+    format: 'troupe-gate/1',
+    kind: CANARY,
+    measure: rules.metric === 'reward' ? 'reward of a live episode' : 'success of a live episode',
+    unit: rules.metric,
+    ...found,
+    passed: decided.passed,
+    reason: decided.reason,
+    rules,
+    deviation: deviationOf(values),
+    models: Object.fromEntries(
+      Object.keys(maps.candidate).map((policy) => [
+        policy,
+        { incumbent: maps.incumbent[policy]!, candidate: maps.candidate[policy]! },
+      ]),
+    ),
+    pinned: {
+      task_set: `live episodes of ${job_id}`,
+      scorer: rules.metric,
+      models: hashId(maps),
+      environment: hashId(rules),
+    },
+    left_out,
+    canary: { state: decided.state, share: rules.share, began_at, ...sides },
+  };
+}
+
+type Found = { readonly passed: boolean; readonly reason: string };
+
+const overReason = (found: Found, { at_least }: CanaryAsked['rules'], least: number): string =>
+  found.passed
+    ? `It ended with ${least} episodes of a side that have a value, and ${at_least} are needed. ${found.reason}`
+    : `It ended without a decision. ${found.reason}`;
+
+function goingReason(found: Found, rules: CanaryAsked['rules'], began_at: string | null, least: number): string {
+  if (began_at === null) return 'It is under way, and the candidate has answered no call yet.';
+  return found.passed
+    ? `It is under way. ${found.reason} It has ${least} of ${rules.at_least} episodes a side, and bakes for ${rules.bake_hours} hours.`
+    : `It is under way. ${found.reason}`;
+}
+
+function deviationOf(values: readonly number[]): number | null {
+  if (values.length < 2) return null;
+  const mean = values.reduce((a, b) => a + b, 0) / values.length;
+  return Math.sqrt(values.reduce((sum, value) => sum + (value - mean) ** 2, 0) / (values.length - 1));
+}
+
+/** A release after which the incumbents are not what they were; null where none is. */
+async function otherRelease(db: Db, { maps }: CanaryAsked): Promise<string | null> {
+  const last = (await releasesOf(db)).at(-1);
+  if (last === undefined) return null;
+  const same = Object.entries(maps.incumbent).every(([policy, id]) => (last.policies[policy] ?? id) === id);
+  return same ? null : last.release_id;
+}
+
+const OPEN = 'still open';
+const OTHER = 'not answered by the weights of their side alone';
+
+type Row = {
+  readonly episode_id: string;
+  readonly group_id: string | null;
+  readonly closed: boolean | null;
+  readonly value: number | null;
+  readonly tokens: number | null;
+  readonly family: string | null;
+  readonly latency: number | null;
+  readonly first_at: string | null;
+  readonly candidate: boolean;
+  readonly incumbent: boolean;
+};
+
+/**
+ * Live episodes since the candidate answered its first call, groups as one, in the order in which they ended. The side is that of the name:
+ * an episode that the other side answered too counts for it, without a value, so that calls that fail on one side are seen.
+ */
+async function unitsOf(db: Db, { job_id, requested_at, asked }: OpenCanary) {
+  const rows = await episodesOf(db, asked, requested_at);
+  const began_at = rows
+    .filter(({ candidate }) => candidate)
+    .reduce<string | null>((first, { first_at }) => earlier(first, first_at), null);
+  const left_out = { [OPEN]: 0, [OTHER]: 0 };
+  if (began_at === null) return { began_at, units: [], left_out, episodes: rows.length };
+  const since = rows.filter(({ first_at }) => first_at !== null && Date.parse(first_at) >= Date.parse(began_at));
+  const rewards = await rewardsOf(db, asked, since);
+  // The rows are in order, and a map gives its keys in that of their first row: a group stands where its last member ended.
+  const byUnit = groupBy([...since].reverse(), ({ group_id, episode_id }) => group_id ?? episode_id);
+  const units: CanaryUnit[] = [];
+  for (const [key, members] of [...byUnit].reverse()) {
+    if (members.some(({ closed }) => closed !== true)) {
+      left_out[OPEN] += members.length;
+      continue;
+    }
+    const side = sideOf(job_id, key, asked.rules.share);
+    const own = members.every((row) => row[side] && !row[side === 'candidate' ? 'incumbent' : 'candidate']);
+    if (!own) left_out[OTHER] += members.length;
+    const parts = members.flatMap(({ episode_id }) => rewards.get(episode_id) ?? []);
+    units.push({
+      side,
+      value: own ? meanKnown(members.map(({ value }) => value)) : null,
+      family: members[0]!.family,
+      roles: own
+        ? mapped(
+            groupBy(parts, ({ role }) => role),
+            (of) => meanKnown(of.map(({ value }) => value))!,
+          )
+        : {},
+      tokens: own ? meanKnown(members.map(({ tokens }) => tokens)) : null,
+      latency: own ? meanKnown(members.map(({ latency }) => latency)) : null,
+    });
+  }
+  return { began_at, units, left_out, episodes: rows.length };
+}
+
+const mapped = <From, To>(values: ReadonlyMap<string, From>, to: (value: From) => To): Record<string, To> =>
+  Object.fromEntries([...values].map(([key, value]) => [key, to(value)]));
+
+const earlier = (first: string | null, other: string | null): string | null =>
+  other === null || (first !== null && Date.parse(first) <= Date.parse(other)) ? first : other;
+
+function meanKnown(values: readonly (number | null)[]): number | null {
+  const known = values.flatMap((value) => (value === null ? [] : [Number(value)]));
+  return known.length === 0 ? null : known.reduce((a, b) => a + b, 0) / known.length;
+}
+
+/** Episodes that began after the canary and that a policy of it answered, in the order in which they ended. */
+function episodesOf(db: Db, { rules, maps }: CanaryAsked, since: string): Promise<Row[]> {
+  const by = (map: Readonly<Record<string, string>>) =>
+    sql<boolean>`bool_or((c.policy, c.checkpoint_id) in (${sql.join(Object.entries(map).map(([policy, id]) => sql`(${policy}, ${id})`))}))`;
+  const checkpoints = [...Object.values(maps.candidate), ...Object.values(maps.incumbent)];
+  return rowsOf(
+    db,
+    query
+      .selectFrom('facts.calls as c')
+      .innerJoin('facts.episodes as e', 'e.episode_id', 'c.episode_id')
+      .leftJoin('facts.tasks as t', 't.task_id', 'e.task_id')
+      .select(['e.episode_id', 'e.group_id', 'e.closed', 't.domain as family', liveValue(rules.metric).as('value')])
+      .select([
+        sql<number | null>`(e.input_tokens + e.output_tokens)::float8`.as('tokens'),
+        // Unknown where one call does not say it: a sum of the others would be too small.
+        sql<number | null>`case when count(c.latency_ms) = count(*) then sum(c.latency_ms) end`.as('latency'),
+        sql<string | null>`min(c.requested_at)`.as('first_at'),
+        by(maps.candidate).as('candidate'),
+        by(maps.incumbent).as('incumbent'),
+      ])
+      .where('c.checkpoint_id', '=', anyOf(checkpoints))
+      .where('c.policy', '=', anyOf(Object.keys(maps.candidate)))
+      .where('e.last_at', '>=', since)
+      .where(sql<SqlBool>`e.tags ->> 'rollout' is null`)
+      .groupBy(['e.episode_id', 't.domain'])
+      .groupBy(['e.group_id', 'e.closed', 'e.reward', 'e.outcome', 'e.input_tokens', 'e.output_tokens'])
+      .groupBy(['e.finished_at', 'e.last_at'])
+      .having(sql<SqlBool>`min(c.requested_at) >= ${since}::timestamptz`)
+      .orderBy(sql`coalesce(e.finished_at, e.last_at)`)
+      .orderBy('e.episode_id')
+      .limit(rules.at_most),
+  );
+}
+
+async function rewardsOf(db: Db, { rules }: CanaryAsked, rows: readonly Row[]) {
+  if (rules.guardrails.roles === null) return new Map<string, { role: string; value: number }[]>();
+  const ids = rows.map(({ episode_id }) => episode_id);
+  const found = await roleRewards(db, sql<SqlBool>`f.episode_id = ${anyOf(ids)}`);
+  return groupBy(found, ({ episode_id }) => episode_id);
+}
+
+/** The report of a canary that is under way; null where the job is none, or has ended. */
+export async function runningCanary(
+  db: Db,
+  run: string,
+  now: Date,
+): Promise<{ job_id: string; report: GateReport } | null> {
+  const row = await firstOf(
+    db,
+    query
+      .selectFrom('troupe.job_queue')
+      .select(['job_id', 'requested_at', 'spec'])
+      .where('kind', '=', CANARY)
+      .where('state', '=', 'waiting')
+      .where(sql<SqlBool>`starts_with(job_id, ${`${run}/`})`),
+  );
+  if (row === undefined) return null;
+  const { job_id, requested_at, spec } = row;
+  return { job_id, report: await canaryNow(db, { job_id, requested_at, asked: checkedCanary(spec) }, now) };
+}
