@@ -16,6 +16,7 @@ import { proof as clientsArrive } from './clients-arrive.ts';
 import { proof as commandsMatchPytorch } from './commands-match-pytorch.ts';
 import { proof as composeAsProcesses } from './compose-as-processes.ts';
 import { proof as eventLoop } from './event-loop.ts';
+import { proof as exampleTeams } from './example-teams.ts';
 import { proof as filesArrive } from './files-arrive.ts';
 import { proof as gateRates } from './gate-rates.ts';
 import { proof as ingestAlone } from './ingest-alone.ts';
@@ -70,6 +71,7 @@ const PROOFS: readonly Proof[] = [
   clientsArrive,
   pythonRecorder,
   pythonTeam,
+  exampleTeams,
   packageInstalls,
   killedProgramsRecover,
   kafkaLog,

@@ -9,12 +9,13 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { buildApp } from '../api/app.ts';
 import { openKeyRing } from '../api/key-ring.ts';
 import { serve } from '../api/serve.ts';
-import { openGateway } from '../examples/coder-verifier/gateway.ts';
 import { MODEL_SPEC } from '../examples/coder-verifier/model-spec.ts';
 import { play } from '../examples/coder-verifier/play.ts';
-import { createRandom } from '../examples/coder-verifier/random.ts';
 import { sampleTask, TRAINING_MIX } from '../examples/coder-verifier/splits.ts';
 import { taskLine } from '../examples/coder-verifier/task-line.ts';
+import { openGateway } from '../examples/lib/gateway.ts';
+import { createRandom } from '../examples/lib/random.ts';
+import { playAll } from '../examples/lib/worker.ts';
 import { fileArtifacts } from '../ingest/artifacts.ts';
 import { postgresBook, postgresLog } from '../ingest/log/postgres.ts';
 import { createRecorder } from '../ingest/recorder.ts';
@@ -186,7 +187,8 @@ describe('the loop', () => {
       recorder.task({ task_id: task.task_id, query: task.prompt, ground_truth: task.answer });
       recorder.episode({ episode_id, task_id: task.task_id, group_id: episode_id, group_size: 1 });
     }
-    for (const report of await play(attempts, { gateway, recorder, policy: 'policy:team' }))
+    const models = { policy: 'policy:team' };
+    for (const report of await playAll(attempts, { gateway, recorder, models }, play))
       recorder.finish({ episode_id: report.attempt_id, outcome: 'unknown' });
     await recorder.flush();
     gateway.close();

@@ -1,6 +1,7 @@
 /** What a program does, apart from how it is written: its outputs on 24 fixed inputs. */
+
+import { createRandom, digest } from '../lib/random.ts';
 import { drawInput, type Program, run } from './operations.ts';
-import { createRandom, digest } from './random.ts';
 
 const PROBES = ((random) => Array.from({ length: 24 }, () => drawInput(random)))(createRandom(4242));
 

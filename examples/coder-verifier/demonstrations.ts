@@ -3,6 +3,7 @@
  * execution matrix of what came out. All that is needed to sort the good from the bad stands in the matrix; nothing is sorted here.
  */
 import { envelope, type RecorderDraft } from '../../ingest/recorder.ts';
+import { createRandom, digest, seedOf } from '../lib/random.ts';
 import {
   type Candidate,
   candidateRow,
@@ -18,7 +19,6 @@ import {
 import { drawInput, type Program } from './operations.ts';
 import { parseProgram } from './program.ts';
 import { type ChatMessage, coderPrompt, verifierPrompt } from './prompts.ts';
-import { createRandom, digest, seedOf } from './random.ts';
 import { SOURCE } from './source.ts';
 import { sampleTask, type Task, TRAINING_MIX } from './splits.ts';
 import { publicExamples, taskFacts } from './task.ts';

@@ -1,6 +1,8 @@
 /** One attempt of the team at one task: the coder's programs, the verifier's tests, every program run against every test. */
+
+import type { Gateway } from '../lib/gateway.ts';
+import { seedOf } from '../lib/random.ts';
 import { isCorrect } from './behaviour.ts';
-import type { Gateway } from './gateway.ts';
 import {
   type Candidate,
   candidateRow,
@@ -13,7 +15,6 @@ import {
 import type { Program, Values } from './operations.ts';
 import { parseProgram } from './program.ts';
 import { CODER_TOKENS, coderPrompt, VERIFIER_TOKENS, verifierPrompt } from './prompts.ts';
-import { seedOf } from './random.ts';
 import type { Task } from './splits.ts';
 import { parseTrace, type Trace } from './trace.ts';
 

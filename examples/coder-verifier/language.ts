@@ -2,8 +2,9 @@
  * How a recipe is said in words: three phrases for each operation, six templates for two and for three of them. Two traps make
  * it worth learning: some templates speak in another order than the one meant, and opposite operations share their words.
  */
+
+import type { Random } from '../lib/random.ts';
 import { BASE, OPERATION_NAMES, type Operation, type Program } from './operations.ts';
-import type { Random } from './random.ts';
 
 const PHRASES: Readonly<Record<Operation, readonly [string, string, string]>> = {
   rev: ['reverse it', 'flip the order', 'turn it backwards'],

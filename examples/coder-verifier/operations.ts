@@ -1,5 +1,5 @@
 /** What a program can do: twelve operations on short lists of digits, and running them. */
-import type { Random } from './random.ts';
+import type { Random } from '../lib/random.ts';
 
 /** A list of 0 to 3 digits, each 0 … 5. */
 export type Values = readonly number[];

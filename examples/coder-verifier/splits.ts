@@ -2,9 +2,10 @@
  * Which recipes are for learning and which are kept back, by program and the same for every run: `train`; `new`, compositions
  * never trained on; `hard`, compositions with one of eight ordered pairs that never stand side by side in training.
  */
+
+import { createRandom, digest, type Random } from '../lib/random.ts';
 import { type Instruction, instruct } from './language.ts';
 import { OPERATION_NAMES, type Program } from './operations.ts';
-import { createRandom, digest, type Random } from './random.ts';
 
 export type PoolName = 'train' | 'new' | 'hard';
 /** Recipes by their number of operations. */

@@ -1,7 +1,8 @@
 /** What is said about a task when it is stated. Every word of it follows from the sentence, so it can be said again. */
+
+import { createRandom, seedOf } from '../lib/random.ts';
 import { drawInput, run, sameValues, type Values } from './operations.ts';
 import { writeProgram } from './program.ts';
-import { createRandom, seedOf } from './random.ts';
 import type { Task } from './splits.ts';
 
 /** An input with its true output. */

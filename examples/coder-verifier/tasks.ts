@@ -6,7 +6,7 @@
  */
 import { writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
-import { createRandom, seedOf } from './random.ts';
+import { createRandom, seedOf } from '../lib/random.ts';
 import { HELD_OUT_MIX, type PoolName, sampleTask, type Task, TRAINING_MIX } from './splits.ts';
 import { taskLine } from './task-line.ts';
 

@@ -2,10 +2,11 @@
  * Scripted teachers: they answer as foreign agents would, with faults. One fault is systematic (they follow the order of speech
  * where another is meant), so a majority of teachers does not repair it; the others are slips. About 54% of their programs are right.
  */
+
+import type { Random } from '../lib/random.ts';
 import { type Instruction, isTwisted } from './language.ts';
 import { apply, BASE, type Operation, type Program, type Values } from './operations.ts';
 import { MAX_OPERATIONS, writeProgram } from './program.ts';
-import type { Random } from './random.ts';
 import { type TraceStep, writeTrace } from './trace.ts';
 
 /** Probability of each fault. */

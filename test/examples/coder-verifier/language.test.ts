@@ -17,8 +17,8 @@ import {
   VERIFIER_TOKENS,
   verifierPrompt,
 } from '../../../examples/coder-verifier/prompts.ts';
-import { createRandom } from '../../../examples/coder-verifier/random.ts';
 import { parseTrace, type TraceStep, writeTrace } from '../../../examples/coder-verifier/trace.ts';
+import { createRandom } from '../../../examples/lib/random.ts';
 import { chatTemplate } from '../../../trainer/tokens/template.ts';
 import { openTokenizer, wordTokenizer } from '../../../trainer/tokens/tokenizer.ts';
 

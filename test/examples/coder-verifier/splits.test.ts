@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { behaviour, isCorrect } from '../../../examples/coder-verifier/behaviour.ts';
 import { run } from '../../../examples/coder-verifier/operations.ts';
-import { createRandom } from '../../../examples/coder-verifier/random.ts';
 import { HELD_OUT_MIX, POOLS, type Pool, sampleTask, TRAINING_MIX } from '../../../examples/coder-verifier/splits.ts';
 import { publicExamples } from '../../../examples/coder-verifier/task.ts';
+import { createRandom } from '../../../examples/lib/random.ts';
 
 const all = (pool: Pool): string[] => [...pool[1], ...pool[2], ...pool[3]].map((program) => program.join(' '));
 const pairs = (programs: readonly string[]): Set<string> =>

@@ -3,9 +3,9 @@ import { demonstrations, LESSONS } from '../../../examples/coder-verifier/demons
 import { instruct, isTwisted } from '../../../examples/coder-verifier/language.ts';
 import type { Matrix } from '../../../examples/coder-verifier/matrix.ts';
 import { parseProgram } from '../../../examples/coder-verifier/program.ts';
-import { createRandom } from '../../../examples/coder-verifier/random.ts';
 import { teachProgram, teachTrace } from '../../../examples/coder-verifier/teachers.ts';
 import { parseTrace } from '../../../examples/coder-verifier/trace.ts';
+import { createRandom } from '../../../examples/lib/random.ts';
 import { decodeEnvelope } from '../../../ingest/decode.ts';
 import type { Event } from '../../../ingest/events.ts';
 

@@ -3,16 +3,17 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { Attempt, Report } from '../../../examples/coder-verifier/leases.ts';
 import type { Matrix } from '../../../examples/coder-verifier/matrix.ts';
 import type { Values } from '../../../examples/coder-verifier/operations.ts';
 import { parseProgram } from '../../../examples/coder-verifier/program.ts';
-import { createRandom } from '../../../examples/coder-verifier/random.ts';
 import { sampleTask, TRAINING_MIX } from '../../../examples/coder-verifier/splits.ts';
-import { taskLine } from '../../../examples/coder-verifier/task-line.ts';
+import { type TaskLine, taskLine } from '../../../examples/coder-verifier/task-line.ts';
+import type { Attempt as AttemptAt, Report } from '../../../examples/lib/leases.ts';
+import { createRandom } from '../../../examples/lib/random.ts';
 import { decodeEnvelope } from '../../../ingest/decode.ts';
 import type { Event } from '../../../ingest/events.ts';
 
+type Attempt = AttemptAt<TaskLine>;
 type Request = {
   readonly model: string;
   readonly messages: readonly { readonly role: string; readonly content: string }[];

@@ -1,17 +1,16 @@
 /** Attempts of a rollout over HTTP: leased, given signs of life, and finished, several in one request. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { TaskLine } from './task-line.ts';
 
-/** One attempt at a task, as far as this team needs it. */
-export type Attempt = {
+/** One attempt at a task, as far as a team needs it; `Task` is a line of the file of tasks. */
+export type Attempt<Task> = {
   readonly attempt_id: string;
   readonly token: number;
   readonly episode_id: string;
-  readonly task: TaskLine;
+  readonly task: Task;
   readonly seed: number;
 };
 
-export type Report = Pick<Attempt, 'attempt_id' | 'token'> &
+export type Report = Pick<Attempt<unknown>, 'attempt_id' | 'token'> &
   (
     | {
         readonly outcome: 'done';
@@ -22,9 +21,9 @@ export type Report = Pick<Attempt, 'attempt_id' | 'token'> &
     | { readonly outcome: 'failed'; readonly reason: string }
   );
 
-export type Leases = {
+export type Leases<Task> = {
   /** At most `count` attempts; none where none waits. */
-  readonly lease: (count: number) => Promise<readonly Attempt[]>;
+  readonly lease: (count: number) => Promise<readonly Attempt<Task>[]>;
   readonly finish: (reports: readonly Report[]) => Promise<void>;
 };
 
@@ -32,10 +31,10 @@ export type Leases = {
 const PAUSE_MS = 2000;
 
 /** Rollouts of a runner at `url`. A request to a server that is away is sent again until `signal` fires: no report is lost by a restart. */
-export function openLeases(
+export function openLeases<Task>(
   url: string,
   { runner, headers, signal }: { runner: string; headers: Readonly<Record<string, string>>; signal: AbortSignal },
-): Leases {
+): Leases<Task> {
   const post = async (path: string, body: object): Promise<Record<string, unknown>> => {
     for (let pause = 50; ; pause = Math.min(PAUSE_MS, 2 * pause)) {
       const response = await fetch(new URL(`v1/rollouts/${path}`, url.endsWith('/') ? url : `${url}/`), {
@@ -54,7 +53,7 @@ export function openLeases(
     }
   };
   return {
-    lease: async (count) => (await post('lease', { runner, count })).attempts as readonly Attempt[],
+    lease: async (count) => (await post('lease', { runner, count })).attempts as readonly Attempt<Task>[],
     finish: async (attempts) => {
       if (attempts.length > 0) await post('finish', { attempts });
     },

@@ -1,12 +1,16 @@
-/** How the members speak: chat completions over HTTP, with headers that say who asks in which episode. */
+/** How the members of a team call their models: chat completions over HTTP, with headers that say who asks in which episode. */
 import { Agent, type IncomingMessage, request } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { ChatMessage } from './prompts.ts';
+
+export type ChatMessage = { readonly role: 'system' | 'user' | 'assistant'; readonly content: string };
 
 /** One model call by one member. */
 export type Call = {
   readonly episode: string;
-  readonly role: 'coder' | 'verifier';
+  /** Name of the member, which is its role too. */
+  readonly role: string;
+  /** Round of the environment; 0. */
+  readonly turn?: number;
   readonly model: string;
   readonly messages: readonly ChatMessage[];
   /** How many answers to the same prompt. */
@@ -60,7 +64,7 @@ async function ask(
     'troupe-episode': call.episode,
     'troupe-agent': call.role,
     'troupe-role': call.role,
-    'troupe-turn': '0',
+    'troupe-turn': String(call.turn ?? 0),
   };
   for (let attempt = 1; ; attempt++) {
     const answer = await post(address, agent, headers, body);
