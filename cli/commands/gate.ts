@@ -57,7 +57,7 @@ export function gateCommands(program: Command): void {
       const watch = await watchOf(db, round, now());
       if (flags.json) printJson({ gate: last.job_id, ...report, watch });
       else {
-        print(gateMarkdown(report, round.replace('/', ', round ')));
+        print(gateMarkdown(report, round.replace(/\/(\d+)$/, ', round $1')));
         if (watch !== null) print(`\n${watchMarkdown(watch)}`);
       }
       return report.passed ? EXIT.done : EXIT.gate;
