@@ -6,6 +6,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
+import { proof as analysisExamplesAgree } from './analysis-examples-agree.ts';
 import { proof as backupInS3 } from './backup-in-s3.ts';
 import { proof as chaos } from './chaos.ts';
 import { proof as chatLogsTrainInTrl } from './chat-logs-train-in-trl.ts';
@@ -56,6 +57,7 @@ const PROOFS: readonly Proof[] = [
   trainingResumes,
   trainersTakeDatasets,
   toolsReadTheViews,
+  analysisExamplesAgree,
   sqlChangesNothing,
   planTrainsWithTrl,
   chatLogsTrainInTrl,

@@ -3,16 +3,15 @@
  * extension for PostgreSQL, at the Unix socket and at the TCP port that `troupe sql` gives; and that nothing else lets them in there.
  */
 import { execFile, spawn } from 'node:child_process';
-import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
-import { homedir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { promisify } from 'node:util';
 import { openProject } from '../cli/open-project.ts';
 import { calculatorTeam } from './calculator-team.ts';
 import type { Outcome, Proof, Setting } from './proof.ts';
+import { findTools } from './tools.ts';
 
 const run = promisify(execFile);
 const TROUPE = join(import.meta.dirname, '..', 'bin/troupe.js');
@@ -91,16 +90,4 @@ async function recorded(scratch: string, home: string) {
   } finally {
     await project.close();
   }
-}
-
-/** The Python as `tools/install` makes it, or how to get it. */
-function findTools(
-  env: Readonly<Record<string, string | undefined>>,
-): { readonly python: string } | { readonly missing: string } {
-  const requirements = readFileSync(join(import.meta.dirname, 'tools', 'requirements.txt'));
-  const digest = createHash('sha256').update(requirements).digest('hex').slice(0, 12);
-  const venv = join(env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'troupe-ci', `tools-${digest}`);
-  return existsSync(join(venv, 'complete'))
-    ? { python: join(venv, 'bin', 'python') }
-    : { missing: 'no Python with pandas and DuckDB; say: proofs/tools/install (about 1 minute, 400 MB)' };
 }
