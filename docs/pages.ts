@@ -336,5 +336,14 @@ export async function sqlPage(db: Session): Promise<string> {
         ),
       ];
     }),
+    '## How long a view takes',
+    viewTimes.about,
+    table(
+      ['view', 'rows', 'whole, ms', 'rows of one episode', 'one episode, ms'],
+      viewTimes.views.map(({ view, rows, whole_ms, one_episode_rows, one_episode_ms }) =>
+        [`\`${view}\``, rows, whole_ms, one_episode_rows ?? '', one_episode_ms ?? ''].map(String),
+      ),
+    ),
+    ...viewTimes.plans,
   );
 }

@@ -123,13 +123,17 @@ it('programs of an execution matrix are right when they pass every ground-truth 
   ]);
 });
 
-it.each(['corrections', 'executions'])('%s of one episode read the rows of that episode alone', async (view) => {
-  const plan = await fresh.db.transaction(async (tx) => {
-    await tx.query('set local enable_seqscan = off');
-    return (await tx.query<{ 'QUERY PLAN': string }>(`explain select * from traj.${view} where episode_id = 'e'`)).rows;
-  });
-  const whole = plan.filter((line) =>
-    /Seq Scan on (calls|steps|feedback|verdicts|episodes|agents)/.test(line['QUERY PLAN']),
-  );
-  expect(whole).toEqual([]);
-});
+it.each(['corrections', 'executions', 'execution_authors', 'redactions'])(
+  '%s of one episode read the rows of that episode alone',
+  async (view) => {
+    const plan = await fresh.db.transaction(async (tx) => {
+      await tx.query('set local enable_seqscan = off');
+      return (await tx.query<{ 'QUERY PLAN': string }>(`explain select * from traj.${view} where episode_id = 'e'`))
+        .rows;
+    });
+    const whole = plan.filter((line) =>
+      /Seq Scan on (calls|steps|feedback|verdicts|episodes|agents|stored_events)/.test(line['QUERY PLAN']),
+    );
+    expect(whole).toEqual([]);
+  },
+);

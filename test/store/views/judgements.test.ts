@@ -4,7 +4,7 @@ import { postgresLog } from '../../../ingest/log/postgres.ts';
 import { judge } from '../../../store/judging/judge.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
 import { anExecution } from '../support/events.ts';
-import { attempt, record, rowsOf } from './attempts.ts';
+import { attempt, feedback, record, rowsOf } from './attempts.ts';
 
 let fresh: TestDatabase;
 beforeEach(async () => {
@@ -123,5 +123,26 @@ it('each cell of an execution matrix says who wrote program and test, and what a
     cell(1, 2, false, false),
     cell(2, 0, true, true),
     cell(2, 2, true, true),
+  ]);
+});
+
+it('a program that was not run on a ground-truth test and failed none is neither right nor wrong', async () => {
+  const matrix = {
+    programs: ['c0/0', 'c1/0', 'c2/0', 'c3/0'].map((step_id, i) => ({ step_id, ...(i === 3 ? { valid: false } : {}) })),
+    tests: [{ name: 'hidden', ground_truth: true }, { name: 'guess' }, { name: 'other', ground_truth: true }],
+    pass: [[1, 0, null], [0, 1, null], [1, 0, 1], [1, 1, 1]],
+  };
+  await record(fresh.db, attempt('e', { says: [{ by: 'x' }, { by: 'x' }, { by: 'x' }, { by: 'x' }] }), [
+    feedback('e', { kind: 'episode' }, { kind: 'execution', name: 'tests', matrix } as never),
+  ]);
+  expect(
+    await rows(
+      'select program, program_right, program_agent, array_agg(pass order by test) as passes from traj.execution_authors group by 1, 2, 3 order by 1',
+    ),
+  ).toEqual([
+    { program: 0, program_right: null, program_agent: 'x', passes: [true, false, null] },
+    { program: 1, program_right: false, program_agent: 'x', passes: [false, true, null] },
+    { program: 2, program_right: true, program_agent: 'x', passes: [true, false, true] },
+    { program: 3, program_right: false, program_agent: 'x', passes: [true, true, true] },
   ]);
 });
