@@ -130,7 +130,12 @@ it('a program that was not run on a ground-truth test and failed none is neither
   const matrix = {
     programs: ['c0/0', 'c1/0', 'c2/0', 'c3/0'].map((step_id, i) => ({ step_id, ...(i === 3 ? { valid: false } : {}) })),
     tests: [{ name: 'hidden', ground_truth: true }, { name: 'guess' }, { name: 'other', ground_truth: true }],
-    pass: [[1, 0, null], [0, 1, null], [1, 0, 1], [1, 1, 1]],
+    pass: [
+      [1, 0, null],
+      [0, 1, null],
+      [1, 0, 1],
+      [1, 1, 1],
+    ],
   };
   await record(fresh.db, attempt('e', { says: [{ by: 'x' }, { by: 'x' }, { by: 'x' }, { by: 'x' }] }), [
     feedback('e', { kind: 'episode' }, { kind: 'execution', name: 'tests', matrix } as never),
