@@ -20,7 +20,7 @@ import { NAMED_FEEDBACK } from '../store/judging/named-feedback.ts';
 import { METHODS } from '../store/methods/find.ts';
 import type { Method, MethodKind } from '../store/methods/method.ts';
 import { LOSS_METHODS } from '../trainer/losses/catalogue.ts';
-import viewTimes from './view-times.json' with { type: 'json' };
+import { viewTimes } from './view-times.ts';
 
 const NOTE = '<!-- Made from the code by `npm run docs`. Change the code, not this page. -->';
 
