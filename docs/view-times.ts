@@ -1,7 +1,7 @@
 /** What `bench/views.ts` measured last, and the plans of the slowest views in words, for docs/sql.md. */
 export const viewTimes = {
   about:
-    'Milliseconds of processor time of PostgreSQL, by `tsx bench/views.ts HOME PROJECT`, without parallel workers, over 18,832 episodes of 297,199 steps and 232,822 events: a demo of two rounds, stopped in its second, with 6,100 of its episodes copied. The episode is the one with most steps; a view without `episode_id` has no such number. 2026-11-23, two cores shared with other work (load 14 to 17): on an idle machine expect about half. Before migration 40, at the same load: `traj.corrections` 19,638, `traj.execution_authors` 17,939, `traj.redactions` 1,389 and 1,209 for one episode.',
+    'Milliseconds of processor time of PostgreSQL, by `tsx bench/views.ts HOME PROJECT`, without parallel workers, over 18,832 episodes of 297,199 steps and 232,822 events: a demo of two rounds, stopped in its second, with 6,100 of its episodes copied. The episode is the one with most steps; a view without `episode_id` has no such number. 2026-11-23, two cores shared with other work (load 14 to 17): on an idle machine expect about half. Before migration 41, at the same load: `traj.corrections` 19,638, `traj.execution_authors` 17,939, `traj.redactions` 1,389 and 1,209 for one episode.',
   views: [
     {
       view: 'events',
