@@ -94,6 +94,11 @@ export function scheduleCommands(program: Command): void {
       if (flags.json) printJson({ name, definition: added.definition, next: times(added.definition) });
       else
         print(`Added: ${name}\n${describe(added.definition)}\n${timesText(added.definition, times(added.definition))}`);
+      const { when } = added.definition;
+      if (!flags.json && when !== undefined && 'new_episodes' in when && context.config.judge === null)
+        print(
+          'Episodes count once they are judged, and the setting judge is empty: set it, or run `troupe judge` yourself.',
+        );
       return EXIT.done;
     },
   );
