@@ -178,7 +178,7 @@ describe('a model of a configured server', () => {
     }
     const text = await post(at.app, { model: 'echo', prompt: 'one' }, context('text'), '/e/text/a/bob/v1/completions');
     expect(text.json().choices[0].text).toBe(' and one');
-    expect(await completed('text')).toMatchObject({ agent_id: 'bob', choices: [{ content: ' and one' }] });
+    expect(await completed('text')).toMatchObject({ agent_id: 'ann', choices: [{ content: ' and one' }] });
     await post(at.app, { model: 'echo', input: ['a', 'b'] }, context('vectors'), '/v1/embeddings');
     expect(await completed('vectors')).toMatchObject({
       choices: [],
