@@ -29,6 +29,8 @@ type Vocabulary = {
 
 /** Constraints of a tokenizer that are kept: teams ask for the same few again and again. */
 const KEPT = 32;
+/** Masks of one constraint that are kept. */
+const KEPT_MASKS = 256;
 const known = new WeakMap<
   Tokenizer,
   { vocabularies: Map<boolean, Vocabulary>; constraints: Map<string, Constraint> }
@@ -59,7 +61,11 @@ function walker(automaton: Automaton, vocabulary: (isFirst: boolean) => Vocabula
   const masks = new Map<string, Int32Array>();
   const maskOf = (state: State, isFirst: boolean): Int32Array => {
     const key = `${isFirst} ${state.key}`;
-    const mask = masks.get(key) ?? allowedFrom(automaton, state, vocabulary(isFirst));
+    const before = masks.get(key);
+    if (before !== undefined) return before;
+    // A schema with long lists has as many states as elements; the mask of one may be as large as the vocabulary.
+    if (masks.size >= KEPT_MASKS) masks.clear();
+    const mask = allowedFrom(automaton, state, vocabulary(isFirst));
     masks.set(key, mask);
     return mask;
   };
