@@ -19,6 +19,7 @@ import { addSchedule, pauseSchedule, runScheduleNow } from '../store/schedules/s
 import { newModelDirectory } from '../trainer/models/model-directory.ts';
 import type { Plan } from '../trainer/plans/plan.ts';
 import type { PlanResult } from '../trainer/plans/plan-run.ts';
+import type { RolloutResult } from '../trainer/rollouts/handler.ts';
 import { wordTokenizer } from '../trainer/tokens/tokenizer.ts';
 import { type Child, type RoleSettings, runProgram, startProgram, startUp } from './children.ts';
 import { planOf } from './commands/plan.ts';
@@ -307,18 +308,23 @@ async function scheduled(
   }
 }
 
-/** Scores of the candidate's episodes in a gate, by the pool of their tasks. */
+/** Scores of the candidate's episodes in a gate, by the pool of their tasks. An episode that was played again has another name. */
 async function evaluated(
   { db }: Context,
   gate: string,
   plan: Plan,
 ): Promise<Omit<Round, 'round' | 'name' | 'checkpoint' | 'released'>> {
   const tasks = plan.gate.kind === 'play' ? (plan.gate.tasks as readonly { task_id: string; domain?: unknown }[]) : [];
-  const scores = (domain: string) =>
-    evaluateEpisodes(
+  const rollout = `${gate}/candidate`;
+  const played = await firstOf(db, query.selectFrom('troupe.job_queue').select('result').where('job_id', '=', rollout));
+  const { episodes = [] } = (played?.result ?? {}) as Partial<Pick<RolloutResult, 'episodes'>>;
+  const scores = (domain: string) => {
+    const beginnings = tasks.flatMap((task) => (task.domain === domain ? [`${rollout}/${task.task_id}/`] : []));
+    return evaluateEpisodes(
       db,
-      tasks.flatMap((task) => (task.domain === domain ? [`${gate}/candidate/${task.task_id}/0`] : [])),
+      episodes.filter((episode) => beginnings.some((beginning) => episode.startsWith(beginning))),
     );
+  };
   const { pass_at_1, best_of_n, majority, verifier_precision, rejection_rate } = await scores('new');
   const { pass_at_1: hard_pass_at_1 } = await scores('hard');
   return { pass_at_1, best_of_n, majority, hard_pass_at_1, verifier_precision, rejection_rate };
