@@ -4,13 +4,13 @@
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { openObjects } from '../trainer/checkpoints/object-store.ts';
 import { randomStream } from '../trainer/random.ts';
 import type { Outcome, Proof, Setting } from './proof.ts';
-import { findVersitygw, type S3Server, startS3 } from './s3.ts';
+import { type S3Server, withS3 } from './s3.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 const BUCKET = 'backups';
@@ -20,16 +20,7 @@ const LARGE = 40_000_000;
 export const proof: Proof = {
   name: 'backup-in-s3',
   needs: ['s3'],
-  async run(setting) {
-    const found = findVersitygw(process.env);
-    if ('missing' in found) throw new Error(found.missing);
-    const server = await startS3(found.versitygw, setting.scratch, BUCKET);
-    try {
-      return await checks(setting, server);
-    } finally {
-      await server.stop();
-    }
-  },
+  run: (setting) => withS3(setting.scratch, BUCKET, (server) => checks(setting, server)),
 };
 
 async function checks({ short, scratch, say }: Setting, server: S3Server): Promise<Outcome> {
@@ -72,15 +63,20 @@ async function checks({ short, scratch, say }: Setting, server: S3Server): Promi
   let [hit, seen] = [0, 0];
   const kills = short ? 1 : 10;
   for (let kill = 0; kill < kills; kill++) {
+    const left = unfinished(server);
     const child = begin('backup', place(`killed-${kill}`), '--home', home, '--quiet');
     const exit = once(child, 'exit');
-    // A command takes seconds to begin and about one to send.
-    await Promise.race([exit, new Promise((resolve) => setTimeout(resolve, 2500 + 300 * kill))]);
+    while (child.exitCode === null && unfinished(server) === left)
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    await new Promise((resolve) => setTimeout(resolve, 20 * kill));
     if (child.kill('SIGKILL')) hit++;
     await exit;
     if (child.exitCode !== 0 && (await objects.facts(`killed-${kill}`)) !== null) seen++;
   }
-  check(`${hit} of ${kills} backups were killed before their end, and nothing is seen of them`, hit > 0 && seen === 0);
+  check(
+    `${hit} of ${kills} backups were killed while they were sent, and nothing is seen of them`,
+    hit > 0 && seen === 0,
+  );
 
   const made = await troupe('backup', place('a/b.tar.gz'), '--home', home, '--json');
   const bytes = (await objects.facts('a/b.tar.gz'))?.bytes;
@@ -101,6 +97,9 @@ async function checks({ short, scratch, say }: Setting, server: S3Server): Promi
   check('one that is not there is not found', missing.code === 1 && /There is no backup/.test(missing.err));
   return { ok, lines };
 }
+
+/** Objects of which the server has parts and which are not whole; those that a killed backup left stay. */
+const unfinished = ({ parts }: S3Server): number => (existsSync(parts) ? readdirSync(parts).length : 0);
 
 const envelope = (i: number): string =>
   JSON.stringify({

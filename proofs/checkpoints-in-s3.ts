@@ -15,23 +15,14 @@ import { openObjects } from '../trainer/checkpoints/object-store.ts';
 import { readModelConfig } from '../trainer/models/model-config.ts';
 import { randomStream } from '../trainer/random.ts';
 import type { Outcome, Proof, Setting } from './proof.ts';
-import { findVersitygw, type S3Server, startS3 } from './s3.ts';
+import { type S3Server, withS3 } from './s3.ts';
 
 const BUCKET = 'checkpoints';
 
 export const proof: Proof = {
   name: 'checkpoints-in-s3',
   needs: ['s3'],
-  async run(setting) {
-    const found = findVersitygw(process.env);
-    if ('missing' in found) throw new Error(found.missing);
-    const server = await startS3(found.versitygw, setting.scratch, BUCKET);
-    try {
-      return await checks(setting, server);
-    } finally {
-      await server.stop();
-    }
-  },
+  run: (setting) => withS3(setting.scratch, BUCKET, (server) => checks(setting, server)),
 };
 
 async function checks({ short, scratch, say }: Setting, server: S3Server): Promise<Outcome> {

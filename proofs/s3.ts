@@ -25,13 +25,28 @@ export type S3Server = {
   readonly accessKeyId: string;
   readonly secretAccessKey: string;
   readonly region: string;
+  /** Where it keeps parts of objects that are not whole yet. */
+  readonly parts: string;
   stop(): Promise<void>;
 };
 
+/** Runs the checks of a proof beside a server with one empty bucket. */
+export async function withS3<T>(folder: string, bucket: string, checks: (server: S3Server) => Promise<T>): Promise<T> {
+  const found = findVersitygw(process.env);
+  if ('missing' in found) throw new Error(found.missing);
+  const server = await startS3(found.versitygw, folder, bucket);
+  try {
+    return await checks(server);
+  } finally {
+    await server.stop();
+  }
+}
+
 /** Starts the server with one empty bucket of the name given, in `folder`. Throws with its last words where it does not come up. */
-export async function startS3(versitygw: string, folder: string, bucket: string): Promise<S3Server> {
+async function startS3(versitygw: string, folder: string, bucket: string): Promise<S3Server> {
   const [data, side] = [join(folder, 'objects'), join(folder, 'attributes')];
   for (const path of [join(data, bucket), side]) mkdirSync(path, { recursive: true });
+  const parts = join(data, bucket, '.sgwtmp', 'multipart');
   const port = await freePort();
   const [accessKeyId, secretAccessKey] = ['PROOFACCESSKEY', 'proof-secret-that-no-error-may-show'];
   const env = { ...process.env, ROOT_ACCESS_KEY: accessKeyId, ROOT_SECRET_KEY: secretAccessKey };
@@ -56,7 +71,7 @@ export async function startS3(versitygw: string, folder: string, bucket: string)
       () => true,
       () => false,
     );
-    if (answered) return { endpoint, accessKeyId, secretAccessKey, region: 'us-east-1', stop };
+    if (answered) return { endpoint, accessKeyId, secretAccessKey, region: 'us-east-1', parts, stop };
     await new Promise((resolve) => setTimeout(resolve, 100));
   }
   await stop();
