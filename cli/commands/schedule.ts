@@ -256,14 +256,16 @@ export function scheduleCommands(program: Command): void {
       const options = { name: name!, ...timesOf(state), now: now().getTime() };
       const decisions = state.paused ? [] : due(definition, { ...options, running }).decisions;
       const next = state.paused ? [] : nextTimes(definition, options, AHEAD);
-      const [{ conditionNow }, { lastStart }] = await Promise.all([
+      const [{ conditionNow }, { dayBudgetOver }, { lastStart }] = await Promise.all([
         import('../../store/schedules/condition.ts'),
+        import('../../store/schedules/day-budget.ts'),
         import('../../store/schedules/scheduler.ts'),
       ]);
       const found =
         definition.when === undefined
           ? null
           : await conditionNow(db, definition.when, await lastStart(db, name!, state));
+      const budget = await dayBudgetOver(db, name!, definition, options.now);
       if (flags.json) {
         const new_episodes = found?.new_episodes ?? null;
         const condition = found === null ? null : { holds: found.holds, detail: found.detail };
@@ -273,6 +275,7 @@ export function scheduleCommands(program: Command): void {
           running,
           new_episodes,
           condition,
+          budget_used_up: budget,
           decisions,
           next,
           job: definition.job,
@@ -294,6 +297,7 @@ export function scheduleCommands(program: Command): void {
             ? `${found.new_episodes} new judged episodes; a tick starts a job from ${definition.when.new_episodes} on.`
             : `A tick ${found.holds ? 'starts' : 'does not start'} a job: ${found.detail}.`,
         );
+      if (budget !== null) print(`A tick before the next midnight would be skipped: ${budget}`);
       if (!state.paused) print(timesText(definition, next));
       print(`Each requests a job of kind ${definition.job.kind}: ${JSON.stringify(definition.job.spec)}`);
       return EXIT.done;
@@ -442,10 +446,17 @@ const whenText = ({ cron, every_seconds, zone, when }: ScheduleDefinition): stri
   `${cron === undefined ? `every ${durationText(every_seconds ?? 0)}` : `${cron} (${zone})`}${when === undefined ? '' : ` when ${conditionText(when)}`}`;
 
 function describe(definition: Schedule['definition']): string {
-  const { job, overlap, catch_up_seconds, jitter_seconds, hours, zone } = definition;
+  const { job, overlap, catch_up_seconds, jitter_seconds, hours, zone, budget_per_day: budget } = definition;
   return [
     `${whenText(definition)}: a job of kind ${job.kind} (${hashId('job', job).slice(0, 16)})`,
     `overlap: ${overlap} · catch-up: ${durationText(catch_up_seconds)} · jitter: ${durationText(jitter_seconds)}${hours ? ` · hours: ${hours.from}-${hours.to} (${zone})` : ''}`,
+    ...(budget === undefined
+      ? []
+      : [
+          `budget of a day: ${Object.entries(budget)
+            .map(([name, most]) => `${name}=${most}`)
+            .join(' ')} (${zone})`,
+        ]),
   ].join('\n');
 }
 

@@ -6,6 +6,7 @@ import { appendOwn } from '../../../ingest/own-event.ts';
 import { openPool } from '../../../store/db/pool.ts';
 import { type JobContext, runJobs, waitForJob } from '../../../store/jobs/jobs.ts';
 import { projectAll, projectBatch } from '../../../store/projecting/projector.ts';
+import { dayBudgetOver } from '../../../store/schedules/day-budget.ts';
 import type { ScheduleDefinition } from '../../../store/schedules/definition.ts';
 import { scheduleHistory } from '../../../store/schedules/history.ts';
 import { runScheduler, scheduleOnce } from '../../../store/schedules/scheduler.ts';
@@ -406,6 +407,29 @@ describe('The scheduler', () => {
     ]);
     await look('2026-05-02T22:00:00Z');
     expect(await jobs()).toHaveLength(3);
+  });
+
+  it('counts the seconds in which jobs of the day ran, from midnight on and without their parts', async () => {
+    const hourly = { ...NIGHTLY, cron: '0 * * * *', budget_per_day: { seconds: 3600 } };
+    const ran = async (id: string, from: string, to: string) => {
+      const event = (name: string, time: string, data: object) =>
+        ({ name, source: '/test', id: randomUUID(), time, data: { job_id: id, ...data } }) as Draft;
+      await appendOwn(context.log, [
+        event('job.started', from, { worker: 'w', token: 1 }),
+        event('job.finished', to, { outcome: 'done' }),
+      ]);
+      await projectAll(fresh.db);
+    };
+    const over = (at: string) => dayBudgetOver(fresh.db, 'hourly', hourly, Date.parse(at));
+    await ran('schedule/hourly/2026-05-01T23:00:00Z', '2026-05-01T23:00:00Z', '2026-05-02T00:30:00Z');
+    await ran('schedule/hourly/2026-05-01T23:00:00Z/1/train', '2026-05-02T00:00:00Z', '2026-05-02T00:30:00Z');
+    await ran('schedule/hourly2/2026-05-02T01:00:00Z', '2026-05-02T01:00:00Z', '2026-05-02T03:00:00Z');
+    expect(await over('2026-05-02T04:00:00Z')).toBe(null);
+    await ran('schedule/hourly/2026-05-02T04:00:00Z', '2026-05-02T04:00:00Z', '2026-05-02T04:30:00Z');
+    expect(await over('2026-05-02T05:00:00Z')).toBe(
+      'since 2026-05-02T00:00:00Z, midnight in UTC: The budget of 3600 s was used up.',
+    );
+    expect(await over('2026-05-03T00:00:00Z')).toBe(null);
   });
 
   it('goes on with the other schedules where one is broken, and names it', async () => {
