@@ -6,7 +6,7 @@ import { type CanaryRules, type CanaryUnit, decideCanary, sideOf } from '../../s
 import { canaryCheckpoints, canaryOf, openCanaries } from '../../store/gating/canary-traffic.ts';
 import { canaryNow, lookAtCanaries } from '../../store/gating/canarying.ts';
 import { gateMarkdown } from '../../store/gating/report.ts';
-import { requestJob } from '../../store/jobs/jobs.ts';
+import { cancelJob, requestJob } from '../../store/jobs/jobs.ts';
 import { projectBatch } from '../../store/projecting/projector.ts';
 import { weightsAtPlay } from '../../store/rollouts/weights.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
@@ -279,6 +279,15 @@ describe('A canary under way', () => {
     expect(await look()).toMatchObject([
       { report: { passed: false, reason: expect.stringContaining('1000 are needed') } },
     ]);
+  });
+
+  it('P34: gives no side any more once a person cancelled it', async () => {
+    await ask();
+    const call = { policy: 'solver', episode: named('candidate'), group: null };
+    expect(await canaryCheckpoints(database.db)(call)).toBe('b');
+    await cancelJob(context(), JOB, { by: 'ann', reason: 'wrong range' });
+    expect(await canaryCheckpoints(database.db)(call)).toBeNull();
+    expect(await look()).toEqual([]);
   });
 
   it('ends without a release where another release came, or a value is impossible', async () => {
