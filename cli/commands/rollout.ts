@@ -21,8 +21,9 @@ import { readTasksFile } from '../tasks-file.ts';
 import { pause } from '../waiting.ts';
 
 const HELP = `
-The runner plays each task --samples times: a command, or workers that lease attempts, as defined under runners in troupe.yaml. The samples of a task are one group. An attempt that
-fails is retried as often as the runner allows; a group with a missing sample is partial, and its episodes are not in the result.
+The runner plays each task --samples times: a command, a webhook, or workers that lease attempts, as defined under runners in troupe.yaml.
+The samples of a task are one group. An attempt that fails is retried as often as the runner allows; a group with a missing sample is
+partial, and its episodes are not in the result.
 
 \`troupe run work\` or \`troupe up\` plays the episodes. Ctrl-C ends this command, not the rollout; rerun the command with the same --id to go on
 waiting for it.

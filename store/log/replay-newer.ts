@@ -14,7 +14,7 @@ import { ARCHIVE, FACTS, type Home, lockAllHomes } from '../projecting/homes.ts'
 import { announce } from '../projecting/projector.ts';
 import { ARCHIVING } from './archive.ts';
 
-/** Letters that may be of newer code: of an ingestion endpoint's the sender was told, and sends again. */
+/** Letters that may be of newer code. Those of an ingestion endpoint are not among them: it refused the record, so the sender keeps it. */
 const waiting = query
   .selectFrom('troupe.dead_letters')
   .where('code', 'in', ['unknown_version', 'unknown_event'])
