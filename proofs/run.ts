@@ -1,105 +1,70 @@
 /**
- * Runs proofs: `npm run proofs -- [NAME…] [--full]`. Without a name all of them, without `--full` their short form.
- * A proof whose part is missing says in one line how to get it and counts as skipped; where CI is set that is a failure.
+ * Runs proofs, each in a process of its own: `npm run proofs -- [NAME…] [--full] [--lanes 2]`. Without a name all of them, without `--full`
+ * their short form, `--lanes` at once. A proof whose part is missing says in one line how to get it and counts as skipped; where CI is set that
+ * is a failure.
  */
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { fork } from 'node:child_process';
+import { createInterface } from 'node:readline';
 import { parseArgs } from 'node:util';
-import { proof as analysisExamplesAgree } from './analysis-examples-agree.ts';
-import { proof as backupInS3 } from './backup-in-s3.ts';
-import { proof as chaos } from './chaos.ts';
-import { proof as chatLogsTrainInTrl } from './chat-logs-train-in-trl.ts';
-import { proof as checkpointLoads } from './checkpoint-loads.ts';
-import { proof as checkpointsInS3 } from './checkpoints-in-s3.ts';
-import { missingClients } from './clients.ts';
-import { proof as clientsArrive } from './clients-arrive.ts';
-import { proof as commandsMatchPytorch } from './commands-match-pytorch.ts';
-import { proof as composeAsProcesses } from './compose-as-processes.ts';
-import { proof as eventLoop } from './event-loop.ts';
-import { proof as exampleTeams } from './example-teams.ts';
-import { proof as filesArrive } from './files-arrive.ts';
-import { proof as gateRates } from './gate-rates.ts';
-import { proof as ingestAlone } from './ingest-alone.ts';
-import { findKafka } from './kafka.ts';
-import { proof as kafkaLog } from './kafka-log.ts';
-import { proof as kafkaProjectors } from './kafka-projectors.ts';
-import { proof as killedProgramsRecover } from './killed-programs-recover.ts';
-import { proof as loopRestarts } from './loop-restarts.ts';
-import { proof as methodsMatchSources } from './methods-match-sources.ts';
-import { proof as modelsMatchTransformers } from './models-match-transformers.ts';
-import { proof as nothingAcknowledgedIsLost } from './nothing-acknowledged-is-lost.ts';
-import { proof as openaiClients } from './openai-clients.ts';
-import { proof as packageInstalls } from './package-installs.ts';
-import { proof as planTrainsWithTrl } from './plan-trains-with-trl.ts';
-import type { Proof } from './proof.ts';
-import { findPython } from './python.ts';
-import { proof as pythonRecorder } from './python-recorder.ts';
-import { proof as pythonTeam } from './python-team.ts';
-import { proof as refusedKeys } from './refused-keys.ts';
-import { findVersitygw } from './s3.ts';
-import { proof as savesSurviveKills } from './saves-survive-kills.ts';
-import { proof as sqlChangesNothing } from './sql-changes-nothing.ts';
-import { proof as staysUp } from './stays-up.ts';
-import { proof as testsCatchSeededBugs } from './tests-catch-seeded-bugs.ts';
-import { proof as toolsReadTheViews } from './tools-read-the-views.ts';
-import { proof as trainersTakeDatasets } from './trainers-take-datasets.ts';
-import { proof as trainingMatchesPytorch } from './training-matches-pytorch.ts';
-import { proof as trainingResumes } from './training-resumes.ts';
+import type { Result as OneResult } from './run-one.ts';
 
-const PROOFS: readonly Proof[] = [
-  checkpointLoads,
-  modelsMatchTransformers,
-  methodsMatchSources,
-  trainingMatchesPytorch,
-  commandsMatchPytorch,
-  savesSurviveKills,
-  trainingResumes,
-  trainersTakeDatasets,
-  toolsReadTheViews,
-  analysisExamplesAgree,
-  sqlChangesNothing,
-  planTrainsWithTrl,
-  chatLogsTrainInTrl,
-  checkpointsInS3,
-  backupInS3,
-  loopRestarts,
-  staysUp,
-  openaiClients,
-  refusedKeys,
-  eventLoop,
-  filesArrive,
-  gateRates,
-  clientsArrive,
-  pythonRecorder,
-  pythonTeam,
-  exampleTeams,
-  packageInstalls,
-  killedProgramsRecover,
-  kafkaLog,
-  ingestAlone,
-  kafkaProjectors,
-  nothingAcknowledgedIsLost,
-  chaos,
-  composeAsProcesses,
-  testsCatchSeededBugs,
+/** The longest first, so that no lane ends long after the others. A proof's name is that of its file. */
+const BESIDE_OTHERS = [
+  'tests-catch-seeded-bugs',
+  'clients-arrive',
+  'trainers-take-datasets',
+  'killed-programs-recover',
+  'nothing-acknowledged-is-lost',
+  'kafka-log',
+  'python-team',
+  'example-teams',
+  'compose-as-processes',
+  'files-arrive',
+  'plan-trains-with-trl',
+  'chat-logs-train-in-trl',
+  'training-matches-pytorch',
+  'commands-match-pytorch',
+  'models-match-transformers',
+  'methods-match-sources',
+  'checkpoint-loads',
+  'training-resumes',
+  'saves-survive-kills',
+  'tools-read-the-views',
+  'analysis-examples-agree',
+  'checkpoints-in-s3',
+  'backup-in-s3',
+  'openai-clients',
+  'python-recorder',
+  'package-installs',
+  'gate-rates',
 ];
+/** They hold limits of time or compare times, which work beside them would blur. */
+const ALONE = [
+  'event-loop',
+  'refused-keys',
+  'sql-changes-nothing',
+  'stays-up',
+  'ingest-alone',
+  'kafka-projectors',
+  'chaos',
+  'loop-restarts',
+];
+const PROOFS = [...BESIDE_OTHERS, ...ALONE];
 
-type Verdict = 'ok' | 'ok, run twice' | 'FAILED' | 'skipped';
-type Result = {
-  readonly name: string;
-  readonly verdict: Verdict;
-  readonly checks: number;
-  readonly seconds: number;
-  /** The checks that failed, as they were printed. */
-  readonly failed: readonly string[];
-};
+type Result = Omit<OneResult, 'verdict'> & { readonly verdict: OneResult['verdict'] | 'ok, run twice' };
 
-const { values, positionals } = parseArgs({ allowPositionals: true, options: { full: { type: 'boolean' } } });
-const unknown = positionals.filter((name) => !PROOFS.some((proof) => proof.name === name));
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { full: { type: 'boolean' }, lanes: { type: 'string', default: '1' } },
+});
+const unknown = positionals.filter((name) => !PROOFS.includes(name));
 if (unknown.length > 0) {
-  const known = PROOFS.map((proof) => proof.name).join(', ');
-  process.stderr.write(`There is no proof ${unknown.join(', ')}; the proofs are ${known}.\n`);
+  process.stderr.write(`There is no proof ${unknown.join(', ')}; the proofs are ${PROOFS.join(', ')}.\n`);
+  process.exit(2);
+}
+const lanes = Number(values.lanes);
+if (!Number.isInteger(lanes) || lanes < 1) {
+  process.stderr.write(`--lanes should be a whole number from 1 on, but it is ${values.lanes}.\n`);
   process.exit(2);
 }
 
@@ -107,14 +72,14 @@ const say = (line: string): void => {
   process.stdout.write(`${line}\n`);
 };
 
-const asked = PROOFS.filter(({ name }) => positionals.length === 0 || positionals.includes(name));
-const results: Result[] = [];
-for (const proof of asked) results.push(await run(proof, values.full !== true));
+const asked = (names: readonly string[]): readonly string[] =>
+  names.filter((name) => positionals.length === 0 || positionals.includes(name));
+const results = [...(await inLanes(asked(BESIDE_OTHERS), lanes)), ...(await inLanes(asked(ALONE), 1))];
 // Machines that other programs share stall for seconds. What fails there runs once more, after the others; both runs are reported.
 const again = process.env.CI ? results.filter(({ verdict }) => verdict === 'FAILED') : [];
 for (const first of again) {
   say(`\n${first.name} failed and is run once more`);
-  const second = await run(asked.find(({ name }) => name === first.name)!, values.full !== true);
+  const second = await run(first.name, false);
   const verdict = second.verdict === 'ok' ? 'ok, run twice' : second.verdict;
   results[results.indexOf(first)] = { ...second, verdict, failed: [...first.failed, ...second.failed] };
 }
@@ -122,51 +87,46 @@ say(`\n${'proof'.padEnd(30)}${'verdict'.padEnd(15)}${'checks'.padStart(6)}${'sec
 for (const { name, verdict, checks, seconds } of results) {
   say(`${name.padEnd(30)}${verdict.padEnd(15)}${String(checks).padStart(6)}${seconds.toFixed(1).padStart(9)}`);
 }
-const count = (verdict: Verdict): number => results.filter((result) => result.verdict === verdict).length;
+const count = (verdict: Result['verdict']): number => results.filter((result) => result.verdict === verdict).length;
 for (const { name, failed } of results) for (const line of failed) say(`${name}: ${line}`);
 const passed = count('ok') + count('ok, run twice');
 say(`${passed} passed, ${count('FAILED')} failed, ${count('skipped')} skipped`);
 process.exitCode = count('FAILED') > 0 || (process.env.CI && count('skipped') > 0) ? 1 : 0;
 
-async function run(proof: Proof, short: boolean): Promise<Result> {
+/** @returns in the order of the names */
+async function inLanes(names: readonly string[], lanes: number): Promise<Result[]> {
+  const results: Result[] = [];
+  const left = names.map((name, at) => ({ name, at }));
+  const lane = async (): Promise<void> => {
+    for (let next = left.shift(); next !== undefined; next = left.shift())
+      results[next.at] = await run(next.name, lanes > 1);
+  };
+  await Promise.all(Array.from({ length: lanes }, lane));
+  return results;
+}
+
+/** @param named whether each of its lines begins with its name */
+async function run(name: string, named: boolean): Promise<Result> {
   const began = performance.now();
-  const { name } = proof;
-  say(`${name} (${short ? 'short' : 'full'} form)`);
-  const python = proof.needs.includes('python') ? findPython(process.env) : { python: '' };
-  const s3 = proof.needs.includes('s3') ? findVersitygw(process.env) : { versitygw: '' };
-  const kafka = proof.needs.includes('kafka') ? findKafka(process.env) : { jars: '' };
-  const missing = [python, s3, kafka].flatMap((part) => ('missing' in part ? [part.missing] : []));
-  if ('missing' in python || missing.length > 0) {
-    say(`skipped: ${missing[0]}`);
-    return { name, verdict: 'skipped', checks: 0, seconds: 0, failed: [] };
-  }
-  const clients = proof.needs.includes('clients') ? missingClients(process.env) : null;
-  if (clients !== null) {
-    say(`skipped: ${clients}`);
-    return { name, verdict: 'skipped', checks: 0, seconds: 0, failed: [] };
-  }
-  // Yours is for the proofs of Kafka: the others would write to it.
-  const { KAFKA_BROKERS: yours } = process.env;
-  if (!proof.needs.includes('kafka')) delete process.env.KAFKA_BROKERS;
-  const scratch = mkdtempSync(join(tmpdir(), `troupe-proof-${name}-`));
-  const ended = (verdict: Verdict, lines: readonly string[]): Result => ({
-    name,
-    verdict,
-    checks: lines.length,
-    failed: lines.filter((line) => line.startsWith('NOT OK')),
-    seconds: (performance.now() - began) / 1000,
+  say(`${name} (${values.full ? 'full' : 'short'} form)`);
+  const child = fork(new URL('./run-one.ts', import.meta.url), [name, ...(values.full ? ['--full'] : [])], {
+    stdio: ['inherit', 'pipe', 'inherit', 'ipc'],
   });
-  try {
-    const { ok, lines, skipped = [] } = await proof.run({ short, python: python.python, scratch, say });
-    for (const why of skipped) say(`skipped: ${why}`);
-    if (lines.length === 0 && skipped.length > 0) return ended('skipped', []);
-    return ended(ok ? 'ok' : 'FAILED', lines);
-  } catch (error) {
-    const line = `NOT OK  ${(error as Error).message}`;
-    say(line);
-    return ended('FAILED', [line]);
-  } finally {
-    if (yours !== undefined) process.env.KAFKA_BROKERS = yours;
-    rmSync(scratch, { recursive: true, force: true });
-  }
+  createInterface(child.stdout!).on('line', (line) => say(named ? `${name}: ${line}` : line));
+  let result: Result | undefined;
+  child.on('message', (message) => {
+    result = message as Result;
+  });
+  const how = await new Promise<string>((resolve) => {
+    child.on('close', (code, signal) => resolve(signal ?? `exit code ${code}`));
+  });
+  return (
+    result ?? {
+      name,
+      verdict: 'FAILED',
+      checks: 0,
+      seconds: (performance.now() - began) / 1000,
+      failed: [`NOT OK  it ended without a result (${how})`],
+    }
+  );
 }
