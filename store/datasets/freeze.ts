@@ -28,8 +28,9 @@ import {
   manifestText,
   type Positions,
 } from './manifest.ts';
-import { pairRowsQuery } from './pair-query.ts';
+import { pairCountQuery, pairRowsQuery } from './pair-query.ts';
 import { parquetOf } from './parquet.ts';
+import { isThinned, pickRows } from './picked.ts';
 import { type Draft, draftAt, draftPath, type FileSink, gzipped, sweepDrafts, writeError } from './publish.ts';
 import {
   type Chosen,
@@ -48,6 +49,7 @@ import {
 } from './query.ts';
 import { openDataset } from './read.ts';
 import { type Pairs, parseRecipe, type Recipe } from './recipe.ts';
+import { capText } from './thinning.ts';
 
 export type FreezeOptions = {
   /** Folder that holds all datasets; the new one becomes `<directory>/<dataset_id>`. */
@@ -88,7 +90,7 @@ export async function freeze(db: Db, recipe: unknown, options: FreezeOptions): P
   try {
     const read = await db.transaction((tx) => readInto(draft, tx, canonical, options), {
       isolation: 'repeatable read',
-      readOnly: true,
+      readOnly: !isThinned(canonical),
     });
     if (!options.allowEmpty) refuseEmpty(read);
     frozen = await publish(draft, parent, read);
@@ -131,9 +133,12 @@ async function readInto(draft: Draft, tx: Session, written: Recipe, options: Fre
   const recipe: Recipe = { ...written, where: written.where && (await pinMethods(tx, written.where)) };
   const warnings = await unknownValues(tx, namedIn(written));
   const methods = await methodsOf(tx, recipe);
-  const { chosen, stage } = await chooseEpisodes(tx, recipe);
+  const { chosen: found, stage } = await chooseEpisodes(tx, recipe);
+  if (found.ids !== null) await tx.query(LISTED_SETTINGS);
+  const conditions = [stage, ...(await countStages(tx, recipe, methods, found))];
+  const picked = isThinned(recipe) ? await pickRows(tx, recipe, methods, found) : { chosen: found, stages: [] };
+  const { chosen } = picked;
   if (chosen.ids !== null) await tx.query(LISTED_SETTINGS);
-  const funnel = [stage, ...(await countStages(tx, recipe, methods, chosen))];
   const columns = columnsOf(recipe);
   const content = createHash('sha256').update(canonicalJson(columns.map(({ name, kind }) => [name, kind])));
   const lineage = gzipped(await draft.file(LINEAGE_FILE));
@@ -154,6 +159,8 @@ async function readInto(draft: Draft, tx: Session, written: Recipe, options: Fre
     trails.push(trail);
   }
   const contentSha256 = content.digest('hex');
+  const count = trails.reduce((sum, trail) => sum + trail.count(), 0);
+  const funnel = [...conditions, ...picked.stages, ...(await pairStages(tx, recipe, methods, chosen, count))];
   const manifest: Manifest = {
     format: 'troupe-dataset/1',
     dataset_id: datasetId(contentSha256, written),
@@ -165,7 +172,7 @@ async function readInto(draft: Draft, tx: Session, written: Recipe, options: Fre
     methods,
     columns: columns.map(({ name, kind }) => ({ name, kind })),
     rows: Object.fromEntries(trails.map((trail) => [trail.split, trail.count()])),
-    funnel: [...funnel, ...limited(recipe, funnel, trails)],
+    funnel: [...funnel, ...limited(recipe, funnel, count)],
     files: [],
   };
   const rows = Object.assign({}, ...trails.map((trail) => trail.compact())) as CompactRows;
@@ -247,22 +254,34 @@ async function countStages(
   });
 }
 
-/** The last line of the funnel: the pairs that the steps made, or where a limit cut rows off. */
-function limited(recipe: Recipe, funnel: readonly FunnelStage[], trails: readonly RowTrail[]): readonly FunnelStage[] {
-  const after = trails.reduce((sum, trail) => sum + trail.count(), 0);
-  const most = recipe.limit === null ? '' : `, limit ${recipe.limit}`;
-  if (recipe.pairs)
-    return [{ name: `${pairsText(recipe.pairs)}${most}`, of: 'pairs', before: null, after, dropped: [] }];
+/** The pairs that the steps made, and what each cap left of them; they are counted by themselves only where rows are fewer. */
+async function pairStages(
+  tx: Session,
+  recipe: Recipe,
+  methods: MethodsUsed,
+  chosen: Chosen,
+  rows: number,
+): Promise<readonly FunnelStage[]> {
+  if (recipe.pairs === undefined) return [];
+  if (recipe.caps === undefined && recipe.limit === null)
+    return [{ name: pairsText(recipe.pairs), of: 'pairs', before: null, after: rows, dropped: [] }];
+  const stages: FunnelStage[] = [];
+  const caps = recipe.caps ?? [];
+  let before: number | null = null;
+  for (const [i, name] of [pairsText(recipe.pairs), ...caps.map(capText)].entries()) {
+    const counted = pairCountQuery({ ...recipe, caps: caps.slice(0, i) }, methods, chosen);
+    const [{ pairs: after }] = (await rowsOf(tx, counted)) as [{ pairs: number }];
+    stages.push({ name, of: 'pairs', before, after, dropped: [] });
+    before = after;
+  }
+  return stages;
+}
+
+/** The last line of the funnel, where a limit cut rows off. */
+function limited(recipe: Recipe, funnel: readonly FunnelStage[], after: number): readonly FunnelStage[] {
   if (recipe.limit === null || isWhole(recipe.unit)) return [];
-  return [
-    {
-      name: `limit ${recipe.limit}${recipe.unit === 'group' ? ' groups' : ''}`,
-      of: 'steps',
-      before: funnel.at(-1)!.after,
-      after,
-      dropped: [],
-    },
-  ];
+  const { of, after: before } = funnel.at(-1)!;
+  return [{ name: `limit ${recipe.limit}${recipe.unit === 'group' ? ' groups' : ''}`, of, before, after, dropped: [] }];
 }
 
 function pairsText({ from, margin, threshold }: Pairs): string {

@@ -2,10 +2,11 @@
  * Pairs of answers as SQL. The answers that meet the recipe are numbered in the order of its rows; which of them are pairs is decided by
  * their key and worth alone, and only then are prompts and texts read.
  */
-import { literalSql, type RawBuilder, type SqlBool, sql } from '../db/query.ts';
+import { literalSql, type RawBuilder, type SqlBool, type Statement, sql } from '../db/query.ts';
 import { fieldSql } from '../filter-fields.ts';
 import { shownText } from '../projections/long-texts.ts';
 import type { Column } from './columns.ts';
+import { CAP_KEYS, capOrder } from './picked.ts';
 import {
   andAll,
   type Chosen,
@@ -13,16 +14,16 @@ import {
   EPISODES,
   eventOf,
   IN_EPISODE,
-  joins,
   judgedValues,
   type MethodsUsed,
   type Rows,
   type SplitName,
   splitCondition,
-  stagesOf,
   tables,
+  takenRows,
 } from './query.ts';
 import type { Pairs, Recipe } from './recipe.ts';
+import type { Cap } from './thinning.ts';
 
 /** What two answers must share: the messages and instructions they were given, their role, and where they were played. */
 const ASKED = `coalesce(c.prompt, c.prompt_token_ids::text)`;
@@ -37,28 +38,8 @@ const ROUNDING = 1e-12;
 
 /** The pairs of one split in order, as text for COPY: the columns of the recipe, then twice those of `LINEAGE`, the preferred answer first. */
 export function pairRowsQuery(recipe: Recipe, used: MethodsUsed, chosen: Chosen, split: SplitName): string {
-  const { from } = recipe.pairs!;
-  const { reward, advantage } = judgedValues(used);
-  const order = [...EPISODES[recipe.order], ...IN_EPISODE];
-  const inSplit = recipe.split === null ? sql<SqlBool>`true` : splitCondition(recipe.split, split);
-  const instructions = `coalesce(${shownText('a', 'system_instructions')}, '')`;
-  const key = `md5(${KEYS[from]} || E'\\x01' || ${fieldSql('role')} || E'\\x01' || ${instructions} || E'\\x01' || ${ASKED})`;
-  const answers = joins(recipe, used, chosen, 'values')
-    .where(andAll(stagesOf(recipe, used).map(({ sql: met }) => met)))
-    .select([
-      sql.raw(`row_number() over (order by ${order.join(', ')})`).as('place'),
-      sql.raw(key).as('key'),
-      sql.raw(`coalesce(${advantage}, ${reward})`).as('worth'),
-      inSplit.as('in_split'),
-      sql.raw(`md5(coalesce(s.content::text, s.text, s.token_ids::text))`).as('answer'),
-      ...['e.task_id', 'e.episode_id', 'e.group_id', 's.call_id', 's.candidate'],
-      sql.raw(fieldSql('role')).as('role'),
-      sql.raw(fieldSql('agent')).as('agent'),
-      sql.raw(fieldSql('agent_id')).as('agent_id'),
-      sql.raw(eventOf('c.requested_version')).as('requested'),
-      sql.raw(eventOf('s.version')).as('completed'),
-    ]);
-  const asked = from === 'corrections' ? 'w' : 'b';
+  const answers = answersOf(recipe, used, chosen, split);
+  const asked = recipe.pairs!.from === 'corrections' ? 'w' : 'b';
   const at = (table: string, alias: string, of: string, ...keys: readonly string[]) => {
     const on = keys.map((name) => sql<SqlBool>`${sql.ref(`${alias}.${name}`)} = ${sql.ref(`${of}.${name}`)}`);
     return tables
@@ -68,11 +49,7 @@ export function pairRowsQuery(recipe: Recipe, used: MethodsUsed, chosen: Chosen,
       .offset(sql.lit(0))
       .as(alias);
   };
-  const rows = (
-    tables
-      .with('answers', () => answers)
-      .with('pairs', (q) => pairsAmong(recipe, q as unknown as typeof tables)) as unknown as typeof tables
-  )
+  const rows = withPairs(recipe, answers)
     .selectFrom('pairs as p')
     .innerJoin('answers as b', 'b.place', 'p.chosen')
     .innerJoin('answers as w', 'w.place', 'p.rejected')
@@ -93,15 +70,67 @@ export function pairRowsQuery(recipe: Recipe, used: MethodsUsed, chosen: Chosen,
   );
 }
 
+/** How many pairs there are in all parts together. */
+export const pairCountQuery = (recipe: Recipe, used: MethodsUsed, chosen: Chosen): Statement<{ pairs: number }> =>
+  withPairs(recipe, answersOf({ ...recipe, split: null }, used, chosen, 'train'))
+    .selectFrom('pairs')
+    .select(sql<number>`count(*)::float8`.as('pairs'));
+
+const withPairs = (recipe: Recipe, answers: Rows): typeof tables =>
+  tables
+    .with('answers', () => answers)
+    .with('pairs', (q) => pairsAmong(recipe, q as unknown as typeof tables)) as unknown as typeof tables;
+
+/** The answers that meet the recipe, with what decides which of them are a pair. */
+function answersOf(recipe: Recipe, used: MethodsUsed, chosen: Chosen, split: SplitName): Rows {
+  const { reward, advantage } = judgedValues(used);
+  const order = [...EPISODES[recipe.order], ...IN_EPISODE];
+  const inSplit = recipe.split === null ? sql<SqlBool>`true` : splitCondition(recipe.split, split);
+  const instructions = `coalesce(${shownText('a', 'system_instructions')}, '')`;
+  const key = `md5(${KEYS[recipe.pairs!.from]} || E'\\x01' || ${fieldSql('role')} || E'\\x01' || ${instructions} || E'\\x01' || ${ASKED})`;
+  return takenRows(recipe, used, chosen).select([
+    sql.raw(`row_number() over (order by ${order.join(', ')})`).as('place'),
+    sql.raw(key).as('key'),
+    sql.raw(`coalesce(${advantage}, ${reward})`).as('worth'),
+    inSplit.as('in_split'),
+    sql.raw(`md5(coalesce(s.content::text, s.text, s.token_ids::text))`).as('answer'),
+    ...['e.task_id', 'e.episode_id', 'e.group_id', 's.call_id', 's.candidate'],
+    sql.raw(fieldSql('role')).as('role'),
+    sql.raw(fieldSql('agent')).as('agent'),
+    sql.raw(fieldSql('agent_id')).as('agent_id'),
+    sql.raw(eventOf('c.requested_version')).as('requested'),
+    sql.raw(eventOf('s.version')).as('completed'),
+  ]) as Rows;
+}
+
 /** The places of the preferred and the rejected answer of each pair, what they are worth, and the number of the pair. */
 function pairsAmong(recipe: Recipe, q: typeof tables): Rows {
   const { from, margin, threshold } = recipe.pairs!;
   const found = from === 'corrections' ? corrected(q) : threshold === null ? extremes(q) : across(q, threshold);
-  return tables
+  const apart = tables
     .selectFrom(found.as('f'))
     .selectAll('f')
-    .select(sql.raw('row_number() over (order by chosen, rejected)').as('number'))
     .where(sql<SqlBool>`chosen_value - rejected_value >= ${sql.lit(Math.max(margin - ROUNDING, ROUNDING))}`) as Rows;
+  return tables
+    .selectFrom((recipe.caps ?? []).reduce((pairs, cap) => withinCap(q, pairs, cap), apart).as('f'))
+    .selectAll('f')
+    .select(sql.raw('row_number() over (order by chosen, rejected)').as('number')) as Rows;
+}
+
+/** The first pairs of each task, group or role of the preferred answer. */
+function withinCap(q: typeof tables, pairs: Rows, cap: Cap): Rows {
+  const id = `x.episode_id || ' ' || x.call_id || '/' || x.candidate || ' ' || y.episode_id || ' ' || y.call_id || '/' || y.candidate`;
+  const order = capOrder(cap, 'f.chosen_value - f.rejected_value', id);
+  const numbered = q
+    .selectFrom(pairs.as('f'))
+    .innerJoin('answers as x', 'x.place', 'f.chosen')
+    .innerJoin('answers as y', 'y.place', 'f.rejected')
+    .select(['f.chosen', 'f.rejected', 'f.chosen_value', 'f.rejected_value'])
+    .select(sql.raw(`row_number() over (partition by ${CAP_KEYS[cap.of]('x')} order by ${order})`).as('of_kind'));
+  return tables
+    .selectFrom(numbered.as('n'))
+    .select(['chosen', 'rejected', 'chosen_value', 'rejected_value'])
+    .where('of_kind', '<=', sql.lit(cap.rows)) as Rows;
 }
 
 const places = (chosen: string, rejected: string, chosenValue: string, rejectedValue: string) => [

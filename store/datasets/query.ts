@@ -42,6 +42,8 @@ const LISTED_IDS = 20_000;
 const FEW_IDS = 1000;
 
 const STEP_ID = sql.raw<string>(fieldSql('step_id'));
+/** What the funnel calls a row that is a step. */
+export const ROW_ID = `s.episode_id || ' ' || ${fieldSql('step_id')}`;
 export const andAll = (conditions: readonly Expression<SqlBool>[]): RawBuilder<SqlBool> =>
   conditions.length === 0
     ? sql`true`
@@ -108,7 +110,12 @@ export function droppedQuery(recipe: Recipe, most: number): Statement<{ episode_
 }
 
 /** Chosen episodes: by their ids, or all that meet the condition (`all`: every one there is) where listing them would not pay. */
-export type Chosen = { readonly ids: readonly string[] | null; readonly all: boolean };
+export type Chosen = {
+  readonly ids: readonly string[] | null;
+  readonly all: boolean;
+  /** True where the table `picked` of the transaction holds the steps that meet all conditions. */
+  readonly picked?: boolean;
+};
 
 /** `total` is null where it was not counted. Lookups by key beat reading the tables up to about a quarter of them. */
 export function chosenOf(ids: readonly string[], total: number | null): Chosen {
@@ -149,6 +156,20 @@ export function stagesOf(recipe: Recipe, used: MethodsUsed): readonly Stage[] {
       sql: sql<SqlBool>`coalesce(${sql.ref(`vs${i}.keep`)}, ${sql.ref(`ve${i}.keep`)}) = ${sql.lit(keep)}`,
     })),
   ];
+}
+
+/** The rows that the recipe takes: those that meet its conditions, or what caps left of them. */
+export function takenRows(recipe: Recipe, used: MethodsUsed, chosen: Chosen): Rows {
+  if (!chosen.picked)
+    return joins(recipe, used, chosen, 'values').where(andAll(stagesOf(recipe, used).map(({ sql }) => sql)));
+  return joins({ ...recipe, where: null, verdicts: [] }, { ...used, verdicts: [] }, chosen, 'values').innerJoin(
+    'picked',
+    (join) =>
+      join
+        .onRef('picked.episode_id', '=', 's.episode_id')
+        .onRef('picked.call_id', '=', 's.call_id')
+        .onRef('picked.candidate', '=', 's.candidate'),
+  ) as unknown as Rows;
 }
 
 /**
@@ -248,7 +269,7 @@ export function funnelQuery(
   const cases = stagesOf(recipe, used).map(({ sql: met }, i) => sql`when (${met}) is not true then ${sql.lit(i + 1)}`);
   const staged = joins(recipe, used, chosen, 'conditions').select([
     sql<number>`case ${sql.join(cases, sql` `)} else 0 end`.as('stage'),
-    sql<string>`s.episode_id || ' ' || ${STEP_ID}`.as('id'),
+    sql.raw<string>(ROW_ID).as('id'),
   ]);
   return tables
     .selectFrom(staged.as('r'))
@@ -332,7 +353,7 @@ export function rowsQuery(recipe: Recipe, used: MethodsUsed, chosen: Chosen, spl
     group_index: `(dense_rank() over (order by ${GROUP_ORDER.join(', ')}) - 1)::integer`,
   };
   const sqlOf = ({ sql }: Column) => values[sql as keyof typeof values] ?? sql;
-  const source = joins(recipe, used, chosen, 'values').where(andAll(stagesOf(recipe, used).map(({ sql }) => sql)));
+  const source = takenRows(recipe, used, chosen);
   const inSplit = recipe.split === null ? sql<SqlBool>`true` : splitCondition(recipe.split, split);
   const columns = columnsOf(recipe);
   const order = [...EPISODES[recipe.order], ...IN_EPISODE];

@@ -11,6 +11,7 @@ import { nearest } from '../methods/nearest.ts';
 import { comparisonsOf, type Filter, filterSchema, parseFilter } from '../select.ts';
 import { COLUMNS, type Unit } from './columns.ts';
 import { LAYOUTS } from './layouts/catalogue.ts';
+import { type Thinning, thinningFields, thinningOf } from './thinning.ts';
 
 const nullable = <T extends Parameters<typeof Type.Optional>[0]>(schema: T) =>
   Type.Optional(Type.Union([schema, Type.Null()]));
@@ -89,6 +90,7 @@ export const recipeSchema = Type.Object(
         description: 'recorded: episodes by start · m1: all steps of a problem together, in generation order',
       }),
     ),
+    ...thinningFields,
     split: nullable(
       Type.Object(
         {
@@ -129,8 +131,8 @@ export type Pairs = {
   readonly threshold: number | null;
 };
 
-/** A recipe in canonical form: every field is there, in one spelling; a field of one unit is there for that unit alone. */
-export type Recipe = {
+/** A recipe in canonical form, in one spelling. `pairs` is there for unit pair alone, thinning where it is asked for, all else always. */
+export type Recipe = Thinning & {
   readonly name: string;
   readonly where: Filter | null;
   readonly verdicts: readonly VerdictChoice[];
@@ -203,6 +205,7 @@ export function parseRecipe(value: unknown): Recipe {
     })),
     unit,
     ...pairsOf(unit, input.pairs ?? null),
+    ...thinningOf(unit, input),
     roles: input.roles ? [...new Set(input.roles)].sort() : null,
     reward: input.reward ? choiceOf(input.reward, 'reward') : null,
     credit: input.credit ? choiceOf(input.credit, 'credit') : null,

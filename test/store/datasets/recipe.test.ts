@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { Value } from 'typebox/value';
 import { describe, expect, it } from 'vitest';
 import type { TroupeError } from '../../../errors.ts';
@@ -86,6 +88,13 @@ describe('a recipe', () => {
     const error = refusal(bad);
     expect([error.code, error.detail.field]).toEqual(['recipe_invalid', field]);
     expect(error.message).toContain(words);
+  });
+
+  it('is read from every example of docs/recipes.md', () => {
+    const page = readFileSync(join(import.meta.dirname, '../../../docs/recipes.md'), 'utf8');
+    const examples = [...page.matchAll(/```yaml\n([^`]*?^name: [^`]*)```/gmu)].map(([, text]) => text!);
+    expect(examples.length).toBeGreaterThan(2);
+    for (const text of examples) expect(recipeText(parseRecipe(readRecipe(text)))).toBe(recipeText(readRecipe(text)));
   });
 
   it('refuses text that is neither YAML nor JSON', () => {
