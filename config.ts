@@ -119,6 +119,12 @@ export const SETTINGS = {
     range: [1, 1024],
     about: 'threads of one training or sampling process; one makes runs repeatable',
   },
+  trainings: {
+    env: 'TROUPE_TRAININGS',
+    fallback: 1,
+    range: [1, 64],
+    about: 'training jobs that this machine runs at a time, over all projects and homes',
+  },
   judge: {
     env: 'TROUPE_JUDGE',
     fallback: null,

@@ -9,6 +9,8 @@ export default defineConfig({
     retry: process.env.CI ? 1 : 0,
     // The database tests share one embedded server; two workers fit two cores.
     maxWorkers: 2,
+    // Tests beside each other train at the same time.
+    env: { TROUPE_TRAININGS: '64' },
     globalSetup: ['test/support/server.ts'],
     setupFiles: ['test/support/replay.ts'],
   },

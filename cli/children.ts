@@ -41,6 +41,7 @@ export const roleSettings = (config: Config): RoleSettings => ({
   args: ['--home', config.home, ...(config.origins.project === 'default' ? [] : ['--project', config.project])],
   env: {
     TROUPE_THREADS: String(config.threads),
+    TROUPE_TRAININGS: String(config.trainings),
     ...(config.database_url === null ? {} : { DATABASE_URL: config.database_url }),
     ...(config.database_port === 0 ? {} : { TROUPE_DATABASE_PORT: String(config.database_port) }),
     ...kafkaEnvironment(config),

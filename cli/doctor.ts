@@ -52,6 +52,7 @@ async function machineChecks(flags: Flags, config: Config): Promise<Check[]> {
     await attempt('disk', () => freeDisk(homeAt(config.home).root)),
     await attempt('memory', async () => freeMemory()),
     await attempt('port', () => portIsOurs(config)),
+    await attempt('training', () => trainingHere(config)),
     await attempt('onnxruntime', async () =>
       (await (await import('../trainer/graph/session.ts')).runtime()) ? 'loads' : '',
     ),
@@ -135,6 +136,14 @@ function freeMemory(): string {
   const detail = `${bytesText(free)} available, the machine has ${bytesText(totalmem())}`;
   if (free < LEAST.memory) throw new TroupeError('busy', `${detail}; expected at least ${bytesText(LEAST.memory)}.`);
   return detail;
+}
+
+/** Which jobs train on this machine, of any project and home. */
+async function trainingHere({ trainings }: Config): Promise<string> {
+  const { holdersText, placeHolders } = await import('../trainer/jobs/training-place.ts');
+  const holders = await placeHolders({ count: trainings });
+  const most = `at most ${trainings} at a time (setting trainings)`;
+  return holders.length === 0 ? `no job trains on this machine; ${most}` : `${holdersText(holders)}; ${most}`;
 }
 
 /** Whether the port of the API is free, or Troupe's. @throws TroupeError `port_taken` */

@@ -12,6 +12,7 @@ import type { Context } from './context.ts';
 import { tellTrouble } from './output.ts';
 import { isGone, processId } from './process-id.ts';
 import { ROLES } from './roles.ts';
+import { turnOf } from './training-turn.ts';
 import { VERSION } from './version.ts';
 
 const ROLE = 'plan';
@@ -67,6 +68,7 @@ export async function workOnRun(
     {
       worker,
       within: run,
+      turn: turnOf(context),
       signal,
       pollMs: LOOK_MS,
       onTrouble: tellTrouble('The plan'),

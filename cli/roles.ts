@@ -12,7 +12,7 @@ import { onNews } from '../store/db/news.ts';
 import { patiently } from '../store/db/patience.ts';
 import { firstOf, pathHere, query, rowsOf, sql, typed } from '../store/db/query.ts';
 import { socketFolder } from '../store/db/sockets.ts';
-import { type Handler, handBack, JOB_CHANNEL, runJobs } from '../store/jobs/jobs.ts';
+import { type Handler, handBack, JOB_CHANNEL, runJobs, type Turn } from '../store/jobs/jobs.ts';
 import { registerProcess } from '../store/jobs/processes.ts';
 import type { MethodAsked } from '../store/judging/judge.ts';
 import type { Receiver } from '../store/notify/delivery.ts';
@@ -106,6 +106,7 @@ export const ROLES: Readonly<Record<string, Role>> = {
       { rewardHandler },
       { programEnv },
       { postJson },
+      { turnOf },
     ] = await Promise.all([
       import('../trainer/jobs/handlers.ts'),
       import('../trainer/plans/handlers.ts'),
@@ -116,6 +117,7 @@ export const ROLES: Readonly<Record<string, Role>> = {
       import('../trainer/rewards/job.ts'),
       import('../trainer/rollouts/by-command.ts'),
       import('../api/post.ts'),
+      import('./training-turn.ts'),
     ]);
     const scorers = readScorers(context.config.rewards);
     const runners = readRunners(context.config.runners, scorers);
@@ -149,7 +151,8 @@ export const ROLES: Readonly<Record<string, Role>> = {
     });
     const training = { ...trainerHandlers(context, settings), gate, program };
     // A rollout waits for its team for hours, and a plan does milliseconds between two stages: neither holds up a training, nor is held up.
-    await working(context, 'work', [training, { ...rollouts, reward }, { plan, play }], options);
+    const queues = [training, { ...rollouts, reward }, { plan, play }];
+    await working(context, 'work', queues, options, turnOf(context));
     await Promise.all([closing, scheduling, watching, notifying]);
   },
   infer,
@@ -331,6 +334,7 @@ async function working(
   role: string,
   queues: readonly Readonly<Record<string, Handler>>[],
   { signal, onReady }: RoleOptions,
+  turn?: Turn,
 ): Promise<void> {
   const id = processId(role);
   const leave = await registerProcess(db, { processId: id, role });
@@ -338,7 +342,10 @@ async function working(
   const onTrouble = tellTrouble(`The process \`run ${role}\``);
   const ended = Promise.all(
     queues.map((handlers) =>
-      runJobs({ db, log, now }, { worker: id, handlers, signal, onTrouble, onEnded: observe.job }),
+      runJobs(
+        { db, log, now },
+        { worker: id, handlers, signal, onTrouble, onEnded: observe.job, ...(turn && { turn }) },
+      ),
     ),
   ).then(() => true);
   const late = untilAborted(signal).then(

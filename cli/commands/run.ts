@@ -193,23 +193,26 @@ export function runCommands(program: Command): void {
       return EXIT.done;
     },
   );
-  databaseCommand(jobs, async ({ db }, _, flags) => {
-    const rows = await rowsOf(
-      db,
+  databaseCommand(jobs, async (context, _, flags) => {
+    const { waitsForTraining } = await import('../training-turn.ts');
+    const waitsFor = await waitsForTraining(context);
+    const found = await rowsOf(
+      context.db,
       query
         .selectFrom('traj.jobs')
         .select(['job_id', 'kind', 'state', 'outcome', 'requested_at', 'finished_at', 'error'])
         .orderBy('requested_at', (order) => order.desc().nullsLast())
         .limit(flags.limit as number),
     );
+    const rows = found.map((row) => ({ ...row, waits_for: waitsFor(row) }));
     if (flags.json) printJson({ jobs: rows });
     else
       print(
         rows.length === 0
           ? 'No jobs yet.'
           : table(
-              ['job', 'kind', 'state', 'outcome', 'requested', 'error'],
-              rows.map((r) => [r.job_id, r.kind, r.state, r.outcome, r.requested_at, r.error]),
+              ['job', 'kind', 'state', 'outcome', 'requested', 'waits for', 'error'],
+              rows.map((r) => [r.job_id, r.kind, r.state, r.outcome, r.requested_at, r.waits_for, r.error]),
             ),
       );
     return EXIT.done;

@@ -217,6 +217,13 @@ const held = ({ job_id, token }: Pick<Job, 'job_id' | 'token'>) =>
     .where('token', '=', token)
     .where('state', '=', 'running');
 
+/** Something that a worker needs beside the queue before it takes a job of some kinds. */
+export type Turn = {
+  readonly kinds: readonly string[];
+  /** Returns how to give it back; null while others have it, and the job waits. */
+  readonly take: (jobId: string) => Promise<(() => Promise<void>) | null>;
+};
+
 export type RunJobsOptions = {
   readonly worker: string;
   readonly handlers: Readonly<Record<string, Handler>>;
@@ -226,6 +233,7 @@ export type RunJobsOptions = {
   readonly leaseMs?: number;
   /** Only the job of this id and those whose ids begin with it and a slash: a job of jobs and its parts. */
   readonly within?: string;
+  readonly turn?: Turn;
   /** Called with what the environment failed at, which is tried again. */
   readonly onTrouble?: (error: unknown) => void;
   /** Called with the outcome of a job, and the seconds that this worker had it. */
@@ -242,16 +250,32 @@ export async function runJobs(
     pollMs = 500,
     leaseMs = LEASE_MS,
     within,
+    turn,
     onTrouble = () => {},
     onEnded = () => {},
   }: RunJobsOptions,
 ): Promise<void> {
   const { db } = context;
-  await onNews(db, JOB_CHANNEL, { signal, pollMs, onTrouble }, async () => {
-    const job = await claim(db, { kinds: Object.keys(handlers), worker, leaseMs, within: within ?? null });
+  const [inTurn, freely] = [true, false].map((wanted) =>
+    Object.keys(handlers).filter((kind) => (turn?.kinds.includes(kind) ?? false) === wanted),
+  ) as [string[], string[]];
+  const take = async (kinds: readonly string[], within: string | null): Promise<boolean> => {
+    const job = await claim(db, { kinds, worker, leaseMs, within });
     if (job) await perform(context, job, { worker, leaseMs, signal, onTrouble, onEnded }, handlers[job.kind]!);
     return job !== null;
-  });
+  };
+  const takeInTurn = async (turn: Turn): Promise<boolean> => {
+    const [next] = await rowsOfPrepared(db, nextJob, { kinds: inTurn, within: within ?? null });
+    const giveBack = next ? await turn.take(next.job_id) : null;
+    if (next === undefined || giveBack === null) return false;
+    return take(inTurn, next.job_id).finally(giveBack);
+  };
+  await onNews(
+    db,
+    JOB_CHANNEL,
+    { signal, pollMs, onTrouble },
+    async () => (turn !== undefined && inTurn.length > 0 && (await takeInTurn(turn))) || take(freely, within ?? null),
+  );
 }
 
 /** Puts the jobs of a worker that leaves back into the queue, as if they had not been tried. Returns their ids. */
@@ -297,6 +321,27 @@ type Claim = {
   readonly within: string | null;
 };
 
+/** The job that whoever does these kinds takes next. */
+const claimable = (value: { (name: 'kinds'): readonly string[]; (name: 'within'): string | null }) =>
+  query
+    .selectFrom('troupe.job_queue')
+    .select('job_id')
+    .where('kind', '=', anyOf(value('kinds')))
+    .where(
+      sql<SqlBool>`(${value('within')}::text is null or job_id = ${value('within')}::text or starts_with(job_id, ${value('within')}::text || '/'))`,
+    )
+    .where((one) =>
+      one.or([
+        one.and([one('state', '=', 'waiting'), one.or([one('waits_for', 'is', null), awaitedEnded])]),
+        one.and([one('state', '=', 'running'), one('leased_until', '<', sql<string>`clock_timestamp()`)]),
+      ]),
+    )
+    .orderBy('requested_at')
+    .orderBy('job_id')
+    .limit(1);
+
+const nextJob = prepare<Pick<Claim, 'kinds' | 'within'>>('job_next')(claimable);
+
 const claimJob = prepare<Claim>('job_claim')((value) =>
   query
     .updateTable('troupe.job_queue')
@@ -307,26 +352,7 @@ const claimJob = prepare<Claim>('job_claim')((value) =>
       attempts: job('attempts', '+', 1),
       leased_until: leaseEnd(value('leaseMs')),
     }))
-    .where('job_id', '=', (job) =>
-      job
-        .selectFrom('troupe.job_queue')
-        .select('job_id')
-        .where('kind', '=', anyOf(value('kinds')))
-        .where(
-          sql<SqlBool>`(${value('within')}::text is null or job_id = ${value('within')}::text or starts_with(job_id, ${value('within')}::text || '/'))`,
-        )
-        .where((one) =>
-          one.or([
-            one.and([one('state', '=', 'waiting'), one.or([one('waits_for', 'is', null), awaitedEnded])]),
-            one.and([one('state', '=', 'running'), one('leased_until', '<', sql<string>`clock_timestamp()`)]),
-          ]),
-        )
-        .orderBy('requested_at')
-        .orderBy('job_id')
-        .limit(1)
-        .forUpdate()
-        .skipLocked(),
-    )
+    .where('job_id', '=', claimable(value).forUpdate().skipLocked())
     .returning(['job_id', 'kind', 'spec', 'token']),
 );
 
@@ -338,7 +364,13 @@ async function claim(db: Db, asked: Claim): Promise<Job | null> {
 async function perform(
   { db, log, now }: JobContext,
   job: Job,
-  { worker, leaseMs, signal, onTrouble, onEnded }: Required<Omit<RunJobsOptions, 'handlers' | 'pollMs' | 'within'>>,
+  {
+    worker,
+    leaseMs,
+    signal,
+    onTrouble,
+    onEnded,
+  }: Required<Omit<RunJobsOptions, 'handlers' | 'pollMs' | 'within' | 'turn'>>,
   handler: Handler,
 ): Promise<void> {
   const lost = new AbortController();

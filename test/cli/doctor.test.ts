@@ -3,7 +3,10 @@ import { createServer } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { decodeDraft } from '../../ingest/decode.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
+import { requestJob, waitForJob } from '../../store/jobs/jobs.ts';
 import { registerProcess } from '../../store/jobs/processes.ts';
+import { projectAll } from '../../store/projecting/projector.ts';
+import { startProgram } from '../store/support/process.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { document, type Shell, shell } from './support/troupe.ts';
 
@@ -48,6 +51,35 @@ describe('troupe doctor', () => {
     server.close();
     taken.remove();
   }, 60_000);
+
+  it('names the job of another project that trains on this machine, as `jobs` does for the one that waits', async () => {
+    const other = startProgram('../../trainer/place-program.ts', 'troupe-training');
+    await other.firstLine;
+    const one = shell({ DATABASE_URL: database.url, TROUPE_PORT: '0', TROUPE_TRAININGS: '1' });
+    const its = `job night/1/train-solver of project other in /elsewhere (process ${other.child.pid})`;
+    const context = { db: database.db, log: postgresLog(database.db), now: () => new Date() };
+    const listed = async () =>
+      (document(await one.run(['jobs', '--json'])).jobs as { job_id: string; state: string; waits_for: string }[]).find(
+        ({ job_id }) => job_id === 'ours',
+      );
+    try {
+      await requestJob(context, { job_id: 'ours', kind: 'sft', spec: {} });
+      await projectAll(database.db);
+      const work = one.start(['run', 'work', '--json']);
+      await work.said(/waits for job night/);
+      expect(await listed()).toMatchObject({ state: 'requested', waits_for: its });
+      expect((await asked(one)).checks.get('training')!.detail).toBe(`${its}; at most 1 at a time (setting trainings)`);
+      await other.kill();
+      await expect(waitForJob(database.db, 'ours')).rejects.toThrow("The job's spec does not fit");
+      await projectAll(database.db);
+      expect(await listed()).toMatchObject({ state: 'finished', waits_for: null });
+      work.child.kill('SIGTERM');
+      await work.ended;
+    } finally {
+      await other.kill();
+      one.remove();
+    }
+  }, 120_000);
 
   it('names who runs, and ends with 1 where events wait and nobody brings them to the tables', async () => {
     const { event } = decodeDraft({

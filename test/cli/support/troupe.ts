@@ -37,7 +37,7 @@ export function shell(env: Readonly<Record<string, string>> = {}): Shell {
   const start = (args: readonly string[]): Running => {
     const child = spawn(process.execPath, [builtProgram, ...args], {
       cwd: folder,
-      env: { PATH, HOME, TROUPE_HOME: join(folder, 'home'), ...env },
+      env: { PATH, HOME, TROUPE_HOME: join(folder, 'home'), TROUPE_TRAININGS: '64', ...env },
       stdio: ['pipe', 'pipe', 'pipe'],
     });
     started.add(child);
@@ -124,7 +124,7 @@ function warmProcess(folder: string, env: Readonly<Record<string, string>>) {
   const program = join(dirname(builtProgram), 'cli/program.js');
   const child = spawn(process.execPath, [join(import.meta.dirname, 'warm-program.mjs'), program], {
     cwd: folder,
-    env: { PATH, HOME, TROUPE_HOME: join(folder, 'home'), ...env },
+    env: { PATH, HOME, TROUPE_HOME: join(folder, 'home'), TROUPE_TRAININGS: '64', ...env },
     stdio: ['ignore', 'ignore', 'inherit', 'pipe', 'pipe'],
   });
   const [, , , commands, answers] = child.stdio as unknown as [null, null, null, Writable, Readable];

@@ -1,0 +1,99 @@
+import { randomUUID } from 'node:crypto';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { postgresLog } from '../../ingest/log/postgres.ts';
+import { type JobContext, requestJob, runJobs, waitForJob } from '../../store/jobs/jobs.ts';
+import { placeHolders, takePlace, trainingTurn } from '../../trainer/jobs/training-place.ts';
+import { startProgram } from '../store/support/process.ts';
+import { freshDatabase, type TestDatabase } from '../support/database.ts';
+
+const holder = (job_id: string) => ({ pid: process.pid, project: 'p', home: '/home', job_id });
+
+describe('the places of a machine for training', () => {
+  it('are as many as the setting says, and each says who has it', async () => {
+    const places = { count: 2, named: randomUUID() };
+    expect(await placeHolders(places)).toEqual([]);
+    const first = await takePlace(places, holder('a'));
+    const second = await takePlace(places, holder('b'));
+    expect(await takePlace(places, holder('c'))).toBeNull();
+    expect((await placeHolders(places)).map((one) => one?.job_id).sort()).toEqual(['a', 'b']);
+    await first!();
+    expect(await placeHolders(places)).toEqual([holder('b')]);
+    const third = await takePlace(places, holder('c'));
+    expect(third).not.toBeNull();
+    await second!();
+    await third!();
+  });
+
+  it('is free as soon as the process that has it is killed with -9', async () => {
+    const named = randomUUID();
+    const other = startProgram('../../trainer/place-program.ts', named);
+    expect(await other.firstLine).toBe('has it');
+    const places = { count: 1, named };
+    expect(await takePlace(places, holder('a'))).toBeNull();
+    expect(await placeHolders(places)).toEqual([
+      { pid: other.child.pid, project: 'other', home: '/elsewhere', job_id: 'night/1/train-solver' },
+    ]);
+    await other.kill();
+    const free = await takePlace(places, holder('a'));
+    expect(free).not.toBeNull();
+    await free!();
+  }, 60_000);
+});
+
+describe('workers of two projects on one machine', () => {
+  let databases: TestDatabase[];
+  let stop: AbortController;
+  let workers: Promise<void>[];
+  beforeEach(async () => {
+    databases = await Promise.all([freshDatabase(), freshDatabase()]);
+    stop = new AbortController();
+    workers = [];
+  });
+  afterEach(async () => {
+    stop.abort();
+    await Promise.all(workers);
+    await Promise.all(databases.map((one) => one.close()));
+  });
+  const contextOf = ({ db }: TestDatabase): JobContext => ({ db, log: postgresLog(db), now: () => new Date() });
+
+  it('train one after the other; what is no training does not wait, and who waits says for whom', async () => {
+    const named = randomUUID();
+    const said: string[] = [];
+    let training = 0;
+    let most = 0;
+    let release: () => void = () => {};
+    const held = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    const handlers = {
+      sft: async () => {
+        training += 1;
+        most = Math.max(most, training);
+        await held;
+        training -= 1;
+      },
+      gate: async () => 'compared',
+    };
+    const contexts = databases.map(contextOf);
+    for (const [at, context] of contexts.entries()) {
+      const turn = trainingTurn(
+        { count: 1, named },
+        { project: `p${at}`, home: '/home', say: (text) => said.push(text) },
+      );
+      await requestJob(context, { job_id: `train-${at}`, kind: 'sft', spec: {} });
+      workers.push(runJobs(context, { worker: 'w', handlers, turn, signal: stop.signal, pollMs: 20 }));
+      if (at === 0) await expect.poll(() => training).toBe(1);
+    }
+    await requestJob(contexts[1]!, { job_id: 'gate', kind: 'gate', spec: {} });
+    expect(await waitForJob(contexts[1]!.db, 'gate')).toBe('compared');
+    const [row] = (
+      await databases[1]!.db.query('select state, attempts from troupe.job_queue where kind = $1', ['sft'])
+    ).rows;
+    expect(row).toEqual({ state: 'waiting', attempts: 0 });
+    expect(said).toEqual([`Job train-1 waits for job train-0 of project p0 in /home (process ${process.pid}).`]);
+    release();
+    await waitForJob(contexts[0]!.db, 'train-0');
+    await waitForJob(contexts[1]!.db, 'train-1');
+    expect(most).toBe(1);
+  });
+});

@@ -1,0 +1,100 @@
+/**
+ * A machine trains as many jobs at a time as its setting says, whichever process, project or home they are of. A place is an abstract
+ * Unix socket: the kernel gives its name to one process of the machine, and takes it back when that process ends, however it ends.
+ * Who has it answers by whom it is held. A container with a network of its own counts as a machine.
+ */
+import { connect, createServer } from 'node:net';
+import type { Turn } from '../../store/jobs/jobs.ts';
+
+/** Kinds of jobs that train. */
+export const TRAINING_KINDS: readonly string[] = ['sft', 'dpo', 'rl', 'program'];
+
+export type Holder = {
+  readonly pid: number;
+  readonly project: string;
+  readonly home: string;
+  readonly job_id: string;
+};
+
+export type Places = {
+  readonly count: number;
+  /** What the names of the sockets begin with. */
+  readonly named?: string;
+};
+
+/** A training step may hold up the event loop of the one that is asked. */
+const ANSWER_MS = 3000;
+
+const names = ({ count, named = 'troupe-training' }: Places): string[] =>
+  // Processes that may have several places begin with different ones, so that they rarely take the only one of another setting.
+  Array.from({ length: count }, (_, at) => `\0${named}/${1 + ((at + process.pid) % count)}`);
+
+/** Takes a free place until the function returned is called or the process ends; null where there is none. */
+export async function takePlace(places: Places, holder: Holder): Promise<(() => Promise<void>) | null> {
+  const answer = JSON.stringify(holder);
+  for (const name of names(places)) {
+    const free = await listen(name, answer);
+    if (free !== null) return free;
+  }
+  return null;
+}
+
+const listen = (name: string, answer: string): Promise<(() => Promise<void>) | null> =>
+  new Promise((resolve, reject) => {
+    const server = createServer((socket) => socket.on('error', () => {}).end(answer));
+    server.once('error', (error: NodeJS.ErrnoException) =>
+      error.code === 'EADDRINUSE' ? resolve(null) : reject(error),
+    );
+    server.listen(name, () => {
+      server.unref();
+      resolve(() => new Promise((closed) => server.close(() => closed())));
+    });
+  });
+
+/** Who has the places of this machine: one entry for each that is taken, null where its process does not answer. */
+export async function placeHolders(places: Places): Promise<(Holder | null)[]> {
+  const asked = await Promise.all(names(places).map(ask));
+  return asked.flatMap((one) => (one === 'free' ? [] : one));
+}
+
+const ask = (name: string): Promise<Holder | null | 'free'> =>
+  new Promise((resolve) => {
+    let text = '';
+    const socket = connect(name)
+      .setTimeout(ANSWER_MS, () => socket.destroy())
+      .setEncoding('utf8')
+      .on('data', (part: string) => {
+        text += part;
+      })
+      .on('error', (error: NodeJS.ErrnoException) => resolve(error.code === 'ECONNREFUSED' ? 'free' : null))
+      .on('close', () => resolve(text === '' ? null : (JSON.parse(text) as Holder)));
+  });
+
+/** Whom a job that waits for a place waits for, as a sentence ends. */
+export const holdersText = (holders: readonly (Holder | null)[]): string =>
+  holders
+    .map((one) =>
+      one === null
+        ? 'a process that does not answer'
+        : `job ${one.job_id} of project ${one.project} in ${one.home} (process ${one.pid})`,
+    )
+    .join(', ');
+
+/** The turn of a worker whose trainings take a place; `say` hears once for each job for whom it waits. */
+export function trainingTurn(
+  places: Places,
+  { project, home, say }: Pick<Holder, 'project' | 'home'> & { readonly say: (text: string) => void },
+): Turn {
+  let told: string | null = null;
+  return {
+    kinds: TRAINING_KINDS,
+    take: async (jobId) => {
+      const free = await takePlace(places, { pid: process.pid, project, home, job_id: jobId });
+      if (free === null && told !== jobId) {
+        told = jobId;
+        say(`Job ${jobId} waits for ${holdersText(await placeHolders(places))}.`);
+      }
+      return free;
+    },
+  };
+}
