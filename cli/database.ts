@@ -44,7 +44,7 @@ export async function withDatabase<T>(
   const config = loadConfig(flags, process.env);
   const options = {
     ...serverOf(config),
-    ...(config.origins.project === 'default' && config.database_url ? {} : { project: config.project }),
+    ...namedProject(config),
     create: create || config.origins.project === 'default' || config.project === DEFAULT_PROJECT,
     applicationName: 'troupe',
   };
@@ -67,6 +67,10 @@ export async function withDatabase<T>(
     await database.close();
   }
 }
+
+/** The project's name where it is a setting; the address of a configured server may have one otherwise. */
+export const namedProject = (config: Config): { readonly project?: string } =>
+  config.origins.project === 'default' && config.database_url ? {} : { project: config.project };
 
 /** The same database, where a `select` is retried when the environment failed. Not for a process, whose clients must not wait. */
 export const patientReads = ({ db, patiently: tried }: Opened): Db => ({

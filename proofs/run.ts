@@ -19,6 +19,7 @@ const BESIDE_OTHERS = [
   'python-team',
   'example-teams',
   'compose-as-processes',
+  'kafka-tools',
   'files-arrive',
   'plan-trains-with-trl',
   'chat-logs-train-in-trl',

@@ -1,6 +1,7 @@
 /**
  * Records of a topic ↔ events, pure. Written in CloudEvents binary mode: attributes are headers `ce_*`, the value is the data as JSON.
- * Read in binary mode, in structured mode (`application/cloudevents+json`), and as an envelope without headers, whoever wrote it.
+ * Read in binary mode, in structured mode (`application/cloudevents+json`), and as an envelope without headers, whoever wrote it; the value
+ * also behind the frame of a schema registry, if it is JSON.
  */
 import { createHash } from 'node:crypto';
 import { got, type Refusal } from '../../errors.ts';
@@ -8,6 +9,7 @@ import { type Decoded, decodeEnvelope, decodeText, digestOf, typeNamed } from '.
 import { type Event, keyOf, typeOf } from '../events.ts';
 import { canonicalJson, isRecord, parseRecord } from '../json.ts';
 import { upcast } from '../upcast/catalogue.ts';
+import { unframed } from './registry-frame.ts';
 
 type Header = Uint8Array | string;
 
@@ -59,8 +61,9 @@ export function recordBytes({ key, value, headers }: WrittenRecord): number {
 /** Reads a record as an event. Never throws, whatever the bytes. */
 export function readRecord(record: LogRecord): Decoded {
   if (record.value === null) return refuse('bad_shape', '', 'an event', 'a record without a value');
-  const text = utf8(record.value);
-  if (text === null) return refuse('bad_json', '', 'UTF-8', 'other bytes');
+  const value = textOf(record.value);
+  if ('refusal' in value) return value;
+  const { text } = value;
   const headers = textHeaders(record.headers);
   if ('refusal' in headers) return headers;
   const { attributes, contentType, digest } = headers;
@@ -84,20 +87,22 @@ export function readRecord(record: LogRecord): Decoded {
  */
 export function rawOf(record: LogRecord): Uint8Array {
   const value = record.value ?? new Uint8Array();
-  const text = utf8(value);
+  const read = textOf(value);
   const headers = textHeaders(record.headers);
-  if (text === null || 'refusal' in headers || Object.keys(headers.attributes).length === 0) return value;
-  if ('refusal' in parseRecord(text)) return value;
+  if ('refusal' in read || 'refusal' in headers || Object.keys(headers.attributes).length === 0) return value;
+  if ('refusal' in parseRecord(read.text)) return value;
   const { attributes, digest } = headers;
   const head = JSON.stringify(digest === undefined ? attributes : { ...attributes, [DIGEST]: digest });
-  return Buffer.from(`${head.slice(0, -1)},"data":${text}}`);
+  return Buffer.from(`${head.slice(0, -1)},"data":${read.text}}`);
 }
 
 /** Reads again what {@link rawOf} kept. Never throws. */
 export function readKept(raw: Uint8Array): Decoded {
-  const parsed = parseRecord(utf8(raw) ?? '');
+  const read = textOf(raw);
+  if ('refusal' in read) return read;
+  const parsed = parseRecord(read.text);
   if ('refusal' in parsed || !isRecord(parsed.value) || typeof parsed.value[DIGEST] !== 'string')
-    return decodeText(Buffer.from(raw).toString('utf8'));
+    return decodeText(read.text);
   const { [DIGEST]: digest, data, ...attributes } = parsed.value;
   const own = ownEvent(attributes as Record<string, string>, canonicalJson(data), digest as string);
   return own ? { event: own } : decodeEnvelope({ ...attributes, data });
@@ -155,6 +160,20 @@ function ownEvent(attributes: Readonly<Record<string, string>>, json: string, di
   } catch {
     return null;
   }
+}
+
+/** The text of a value, without the frame of a schema registry. Avro and Protobuf cannot be read without the schema. */
+function textOf(value: Uint8Array): { readonly text: string } | { readonly refusal: Refusal } {
+  const { schema, payload } = unframed(value);
+  const text = utf8(payload);
+  if (schema !== null && !text?.trimStart().startsWith('{'))
+    return refuse(
+      'bad_type',
+      'value',
+      'JSON; behind the 5 bytes of a schema registry a serializer of JSON Schema',
+      `schema ${schema} of a registry, in Avro or Protobuf`,
+    );
+  return text === null ? refuse('bad_json', '', 'UTF-8', 'other bytes') : { text };
 }
 
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });

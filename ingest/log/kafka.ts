@@ -98,21 +98,77 @@ export function openKafka({ brokers, topic, tls, sasl }: KafkaOptions): KafkaDoo
   };
 }
 
-/** The topic, made where it is missing: kept by time and size, never compacted, since every event counts. */
+/** What a topic is made with. */
+export type NewTopic = {
+  readonly partitions: number;
+  /** Copies of each partition; the broker's own number if null. */
+  readonly replication: number | null;
+  /** Settings of the topic by Kafka's names, such as `min.insync.replicas`. */
+  readonly settings: Readonly<Record<string, string>>;
+};
+
+/** The topic, made where it is missing. */
 export async function ensureTopic(admin: Admin, topic: string, partitions: number): Promise<Topic> {
-  if (!(await admin.listTopics()).includes(topic)) {
-    await admin
-      .createTopics({
-        topics: [{ topic, numPartitions: partitions, configEntries: [{ name: 'cleanup.policy', value: 'delete' }] }],
-        waitForLeaders: true,
-      })
-      .catch((error) => {
-        // Another process of ours was quicker.
-        if (!/already exists/i.test(String(error?.errors?.[0]?.message ?? error?.message))) throw error;
-      });
-  }
+  if (!(await admin.listTopics()).includes(topic))
+    await makeTopic(admin, topic, { partitions, replication: null, settings: {} });
   const { topics } = await admin.fetchTopicMetadata({ topics: [topic] });
   return { partitions: topics[0]?.partitions.length ?? 0, maxBytes: await maxBytesOf(admin, topic) };
+}
+
+/**
+ * Makes the topic: kept by time and size, never compacted, since every event counts. False where it is there already.
+ * @throws TroupeError `config_invalid` where the brokers refuse what is asked
+ */
+export async function makeTopic(
+  admin: Admin,
+  topic: string,
+  { partitions, replication, settings }: NewTopic,
+): Promise<boolean> {
+  const configEntries = Object.entries({ 'cleanup.policy': 'delete', ...settings }).map(([name, value]) => ({
+    name,
+    value,
+  }));
+  try {
+    return await admin.createTopics({
+      topics: [{ topic, numPartitions: partitions, replicationFactor: replication ?? -1, configEntries }],
+      waitForLeaders: true,
+    });
+  } catch (error) {
+    const [fault = error] = (error as { readonly errors?: readonly unknown[] }).errors ?? [];
+    const type = faultOf(fault);
+    if (!REFUSED.has(type ?? '')) throw error;
+    throw new TroupeError(
+      'config_invalid',
+      `The brokers refuse to make topic ${topic} with ${partitions} partitions${replication === null ? '' : `, ${replication} copies of each`} and ${configEntries.map(({ name, value }) => `${name}=${value}`).join(', ')}: ${type}. Ask for what the cluster can hold.`,
+      { cause: error, got: type! },
+    );
+  }
+}
+
+const REFUSED = new Set([
+  'INVALID_REPLICATION_FACTOR',
+  'INVALID_PARTITIONS',
+  'INVALID_CONFIG',
+  'INVALID_REQUEST',
+  'POLICY_VIOLATION',
+  'TOPIC_AUTHORIZATION_FAILED',
+  'CLUSTER_AUTHORIZATION_FAILED',
+]);
+
+/** What of {@link NewTopic} a topic that is there has; of its settings those that are named. */
+export async function topicAsMade(admin: Admin, topic: string, names: readonly string[]): Promise<NewTopic> {
+  const { topics } = await admin.fetchTopicMetadata({ topics: [topic] });
+  const partitions = topics[0]?.partitions ?? [];
+  const resources = [{ type: kafkajs.ConfigResourceTypes.TOPIC as number, name: topic, configNames: [...names] }];
+  const described =
+    names.length === 0 ? [] : (await admin.describeConfigs({ resources, includeSynonyms: false })).resources;
+  return {
+    partitions: partitions.length,
+    replication: Math.min(...partitions.map(({ replicas }) => replicas.length)),
+    settings: Object.fromEntries(
+      (described[0]?.configEntries ?? []).map(({ configName, configValue }) => [configName, configValue]),
+    ),
+  };
 }
 
 async function maxBytesOf(admin: Admin, topic: string): Promise<number> {

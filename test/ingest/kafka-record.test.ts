@@ -6,6 +6,7 @@ import type { Event } from '../../ingest/events.ts';
 import {
   type LogRecord,
   rawOf,
+  readKept,
   readRecord,
   recordBytes,
   recordDigest,
@@ -52,6 +53,32 @@ describe('A record', () => {
     expect(readRecord(record({ value: DATA, headers: HEADERS }))).toEqual(wanted);
     expect(readRecord(record({ value: structured, headers: type }))).toEqual(wanted);
     expect(readRecord(record({ value: structured, key: Buffer.from([255]) }))).toEqual(wanted);
+  });
+
+  it('is read behind the 5 bytes of a schema registry, as the same event, also after it waited as a dead letter', () => {
+    const framed = (text: string) => Buffer.concat([Buffer.from([0, 0, 0, 1, 44]), Buffer.from(text)]);
+    const wanted = decodeEnvelope(ENVELOPE);
+    const bare = record({ value: framed(JSON.stringify(ENVELOPE)) });
+    const binary = record({ value: framed('{"task_id":"t","query":"why?"}'), headers: HEADERS });
+    for (const one of [bare, binary]) {
+      expect(readRecord(one)).toEqual(wanted);
+      expect(readKept(rawOf(one))).toEqual(wanted);
+    }
+  });
+
+  it.each([
+    // The values that confluent-kafka-python 2.16.0 writes of a record, or a StringValue, with the text "why".
+    ['Avro', 2, [0, 0, 0, 0, 2, 6, 0x77, 0x68, 0x79]],
+    ['Protobuf', 3, [0, 0, 0, 0, 3, 2, 14, 10, 3, 0x77, 0x68, 0x79]],
+    ['nothing', 300, [0, 0, 0, 1, 44]],
+  ])('with %s behind these 5 bytes is refused by the number of its schema, and kept as it came', (_, schema, bytes) => {
+    const one = record({ value: Buffer.from(bytes), headers: HEADERS });
+    expect(readRecord(one).refusal).toMatchObject({
+      code: 'bad_type',
+      got: `schema ${schema} of a registry, in Avro or Protobuf`,
+    });
+    expect(rawOf(one)).toEqual(Buffer.from(bytes));
+    expect(readKept(rawOf(one)).refusal?.code).toBe('bad_type');
   });
 
   it('with a digest that is not its own is checked like any other', () => {

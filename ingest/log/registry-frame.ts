@@ -1,0 +1,19 @@
+/**
+ * What serializers of a schema registry put before a value: a byte 0, then the id of the schema in 4 bytes, the highest first.
+ * Written so by Confluent's serializers: confluentinc/schema-registry 0449d8c, AbstractKafkaJsonSchemaSerializer.java, and
+ * confluentinc/confluent-kafka-python 05ba987, schema_registry/json_schema.py. With JSON Schema the JSON text follows at once; with Avro and
+ * Protobuf bytes follow that only the schema explains.
+ */
+
+export type Framed = {
+  /** The id of the schema; null where the value has no such frame. */
+  readonly schema: number | null;
+  readonly payload: Uint8Array;
+};
+
+/** No JSON text begins with a byte 0, so nothing else is taken for a frame. */
+export function unframed(value: Uint8Array): Framed {
+  if (value.length < 5 || value[0] !== 0) return { schema: null, payload: value };
+  const schema = new DataView(value.buffer, value.byteOffset).getUint32(1);
+  return { schema, payload: value.subarray(5) };
+}
