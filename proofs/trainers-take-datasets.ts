@@ -74,7 +74,7 @@ async function exportAll(scratch: string, folder: string) {
     await project.import(events);
     const { directory } = await project.freeze({ name: 'sums', split: { held_out: 0.25 } });
     const dataset = await openDataset(directory);
-    const chats = [...dataset.rows()].map((row) => ({ messages: JSON.parse(String(row.prompt)), tools: TOOLS }));
+    const chats = [...dataset.rows()].map((row) => ({ messages: row.prompt, tools: TOOLS }));
     writeFileSync(join(scratch, 'chats.jsonl'), chats.map((chat) => `${JSON.stringify(chat)}\n`).join(''));
     const counts: Record<string, Record<string, number>> = {};
     for (const layout of LAYOUTS) {

@@ -32,20 +32,21 @@ import {
   tableFromIPC,
   tableToIPC,
   Utf8,
-  vectorFromArray,
 } from 'apache-arrow';
 import { TroupeError } from '../../errors.ts';
 import { type Buffers, columnBuffer, type Wire } from './column-buffers.ts';
 import type { Column, ColumnKind } from './columns.ts';
 import { type CopyOptions, copyBatches } from './copy-binary.ts';
 import { fromLz4, toLz4 } from './lz4.ts';
+import { type NestedBuffer, type NestedBuffers, nestedBuffer } from './nested-buffers.ts';
+import { NESTED } from './nested-columns.ts';
 import { featuresOf, type Shape, type Shapes } from './shape.ts';
 
 compressionRegistry.set(CompressionType.LZ4_FRAME, { encode: toLz4, decode: fromLz4 });
 
 const item = (type: DataType) => new List(new Field('item', type, true));
 
-const TYPES: Readonly<Record<ColumnKind, () => DataType>> = {
+const TYPES: Readonly<Partial<Record<ColumnKind, () => DataType>>> = {
   text: () => new Utf8(),
   int4: () => new Int32(),
   int8: () => new Int64(),
@@ -62,11 +63,20 @@ const TYPES: Readonly<Record<ColumnKind, () => DataType>> = {
 
 export type ColumnShape = Pick<Column, 'name' | 'kind'>;
 
-const schemaOf = (columns: readonly ColumnShape[]): Schema =>
-  new Schema(columns.map(({ name, kind }) => new Field(name, TYPES[kind](), true)));
+const fieldOf = ({ name, kind }: ColumnShape): Field => {
+  const nested = NESTED[kind];
+  return nested ? nestedField(name, nested.shape) : new Field(name, TYPES[kind]!(), true);
+};
+
+const schemaOf = (columns: readonly ColumnShape[]): Schema => {
+  const shapes = columns.flatMap(({ name, kind }) => (NESTED[kind] ? [[name, NESTED[kind].shape] as const] : []));
+  return new Schema(columns.map(fieldOf), shapes.length > 0 ? featuresNamed(Object.fromEntries(shapes)) : undefined);
+};
 
 function dataOf(type: DataType, column: Buffers): Data {
   const { length, nullCount, child } = column;
+  const nested = NESTED[column.kind];
+  if (nested) return nestedData(type, fromTexts(column, nested.stored, nestedBuffer(nested.shape)));
   const nullBitmap = nullCount > 0 ? column.bitmap : undefined;
   if (child !== null) {
     const inner = (type as List).children[0]!.type;
@@ -85,6 +95,25 @@ function dataOf(type: DataType, column: Buffers): Data {
     } as never);
   }
   return makeData({ type, length, nullCount, nullBitmap, data: column.values } as never);
+}
+
+/** Each text of JSON as a value of lists and structs; memory holds one of them at a time beside the buffers. */
+function fromTexts(texts: Buffers, stored: (value: unknown) => unknown, into: NestedBuffer): NestedBuffers {
+  const { length, nullCount, bitmap, offsets } = texts;
+  const bytes = texts.values as Uint8Array;
+  for (let i = 0; i < length; i++) {
+    const isNull = nullCount > 0 && !bitAt(bitmap, i);
+    into.append(isNull ? null : stored(JSON.parse(utf8.decode(bytes.subarray(offsets![i], offsets![i + 1])))));
+  }
+  return into.take();
+}
+
+function nestedData(type: DataType, { length, nullCount, bitmap, offsets, values, children }: NestedBuffers): Data {
+  const about = { type, length, nullCount, nullBitmap: nullCount > 0 ? bitmap : undefined };
+  const inner = children.map((child, i) => nestedData(type.children[i]!.type, child));
+  if (type instanceof List) return makeData({ ...about, valueOffsets: offsets, child: inner[0] } as never);
+  if (type instanceof Struct) return makeData({ ...about, children: inner } as never);
+  return makeData({ ...about, ...(offsets ? { valueOffsets: offsets } : {}), data: values } as never);
 }
 
 /** Takes batches and hands the bytes of an Arrow IPC file to `sink`, in order. Call `finish` once, after the last batch. */
@@ -161,8 +190,20 @@ export async function copyToArrow(
   return rows;
 }
 
-/** Values of a row: text, numbers, booleans, null; int8 and timestamps (microseconds since 1970) as bigint; bytes and lists as typed arrays, or as arrays where they hold nulls. */
-export type RowValue = string | number | bigint | boolean | null | ArrayLike<number> | readonly (number | null)[];
+/**
+ * Values of a row: text, numbers, booleans, null; int8 and timestamps (microseconds since 1970) as bigint; bytes and lists as typed arrays, or
+ * as arrays where they hold nulls; messages, steps and definitions of tools as objects.
+ */
+export type RowValue =
+  | string
+  | number
+  | bigint
+  | boolean
+  | null
+  | ArrayLike<number>
+  | readonly (number | null)[]
+  | readonly Readonly<Record<string, unknown>>[]
+  | Readonly<Record<string, unknown>>;
 export type Row = Readonly<Record<string, RowValue>>;
 
 /** Kinds that rows are written as. */
@@ -227,18 +268,19 @@ export type Frame = {
 /** Reads an Arrow IPC file. Throws what the Arrow library throws for bytes that are none; check their hash first. */
 export function readArrow(bytes: Uint8Array): Frame {
   const { schema, batches, numRows } = tableFromIPC(bytes);
-  return frameOf(schema, numRows, () => batches);
+  return frameOf(schema, [], numRows, () => batches);
 }
 
 /**
  * The rows of an Arrow IPC file on the disk, of any length: memory holds one batch while they are read.
  * @param rows how many there are
+ * @param columns as they were written, where some hold messages or the like
  */
-export function readArrowFile(path: string, rows: number): Frame {
+export function readArrowFile(path: string, rows: number, columns: readonly ColumnShape[] = []): Frame {
   const batches = batchesIn(path);
   const { value: schema } = batches.next();
   batches.return();
-  return frameOf(schema as Schema, rows, () => onlyBatches(path));
+  return frameOf(schema as Schema, columns, rows, () => onlyBatches(path));
 }
 
 /**
@@ -314,26 +356,45 @@ function streamOfBatch(batch: RecordBatch): Uint8Array {
   return writer.finish().toUint8Array(true);
 }
 
-const frameOf = (schema: Schema, rows: number, batches: () => Iterable<RecordBatch>): Frame => {
-  const columns = schema.fields.map((field) => field.name);
+const frameOf = (
+  schema: Schema,
+  written: readonly ColumnShape[],
+  rows: number,
+  batches: () => Iterable<RecordBatch>,
+): Frame => {
+  const columns = schema.fields.map(({ name }) => ({ name, kind: written.find((one) => one.name === name)?.kind }));
   return {
     rows,
-    columns,
+    columns: columns.map(({ name }) => name),
     column: (name) => {
-      const i = columns.indexOf(name);
-      return i < 0 ? null : Array.from(batches(), (batch) => valuesOf(batch.data.children[i]!)).flat();
+      const i = columns.findIndex((column) => column.name === name);
+      if (i < 0) return null;
+      return Array.from(batches(), (batch) => {
+        const at = readerOf(batch.data.children[i]!, columns[i]!.kind);
+        return Array.from({ length: batch.numRows }, (_, row) => at(row));
+      }).flat();
     },
     each: () => eachRow(batches(), columns),
   };
 };
 
-function* eachRow(batches: Iterable<RecordBatch>, columns: readonly string[]): Generator<Row, void, undefined> {
+type Known = { readonly name: string; readonly kind: ColumnKind | undefined };
+
+function* eachRow(batches: Iterable<RecordBatch>, columns: readonly Known[]): Generator<Row, void, undefined> {
   for (const batch of batches) {
-    const values = batch.data.children.map(valuesOf);
+    const readers = batch.data.children.map((data, i) => readerOf(data, columns[i]!.kind));
     for (let row = 0; row < batch.numRows; row++) {
-      yield Object.fromEntries(columns.map((name, i) => [name, values[i]![row]!]));
+      yield Object.fromEntries(columns.map(({ name }, i) => [name, readers[i]!(row)]));
     }
   }
+}
+
+/** Flat columns are read whole, which is much faster than one value after the other; nested ones would fill the memory with objects. */
+function readerOf(data: Data, kind: ColumnKind | undefined): (row: number) => RowValue {
+  const nested = kind === undefined ? undefined : NESTED[kind];
+  if (nested) return (row) => nested.read(nestedAt(data, nested.shape, row)) as RowValue;
+  const values = valuesOf(data);
+  return (row) => values[row]!;
 }
 
 const bitAt = (bits: Uint8Array, at: number): boolean => (bits[at >> 3]! & (1 << (at & 7))) !== 0;
@@ -362,6 +423,23 @@ function listAt(child: Data, from: number, to: number): RowValue {
   return Array.from(values, (value, i) => (isThere(child, from + i) ? value : null));
 }
 
+/** The value at a place of a column of lists and structs; every member of a struct is there, a missing one is null. */
+function nestedAt(data: Data, shape: Shape, at: number): unknown {
+  if (!isThere(data, at)) return null;
+  if (typeof shape !== 'string') {
+    if ('list' in shape) {
+      const [from, to] = [data.valueOffsets[at]!, data.valueOffsets[at + 1]!];
+      return Array.from({ length: to - from }, (_, i) => nestedAt(data.children[0]!, shape.list, from + i));
+    }
+    const members = Object.entries(shape.struct);
+    return Object.fromEntries(members.map(([name, inner], i) => [name, nestedAt(data.children[i]!, inner, at)]));
+  }
+  if (shape === 'bool') return bitAt(data.values as Uint8Array, data.offset + at);
+  if (shape === 'int' || shape === 'number') return (data.values as Float64Array)[at];
+  const text = utf8.decode((data.values as Uint8Array).subarray(data.valueOffsets[at], data.valueOffsets[at + 1]));
+  return shape === 'json' ? JSON.parse(text) : text;
+}
+
 const NESTED_BATCH = 1000;
 
 /** JSON is text with a mark that Arrow readers know, so that a list of differing objects needs no common fields. */
@@ -384,51 +462,31 @@ function nestedType(shape: Exclude<Shape, 'json'>): DataType {
   return new Struct(Object.entries(shape.struct).map(([name, inner]) => nestedField(name, inner)));
 }
 
-/** A value as the builders of Arrow take it: JSON as text, every field of a struct there, a missing one null. */
-function nestedValue(shape: Shape, value: unknown): unknown {
-  if (value === null || value === undefined) return null;
-  if (shape === 'json') return JSON.stringify(value);
-  if (typeof shape === 'string') return value;
-  if ('list' in shape) return Array.from(value as ArrayLike<unknown>, (one) => nestedValue(shape.list, one));
-  const record = value as Readonly<Record<string, unknown>>;
-  return Object.fromEntries(
-    Object.entries(shape.struct).map(([name, inner]) => [name, nestedValue(inner, record[name])]),
-  );
-}
+/** The schema names the features of Hugging Face datasets, so that JSON is read back as values. */
+const featuresNamed = (shapes: Shapes): Map<string, string> =>
+  new Map([['huggingface', JSON.stringify({ info: { features: featuresOf(shapes) } })]]);
 
 /**
  * Rows of lists and structs in the streaming form of Arrow IPC, a thousand rows in each stream. A member that `shapes` does not name is
- * not written, one that a row lacks is null. The schema names the features of Hugging Face datasets, so that JSON is read back as values.
+ * not written, one that a row lacks is null.
  */
 export function* nestedStreams(
   shapes: Shapes,
   rows: readonly Readonly<Record<string, unknown>>[],
 ): Generator<Uint8Array, void, undefined> {
   const fields = Object.entries(shapes).map(([name, shape]) => nestedField(name, shape));
-  const features = JSON.stringify({ info: { features: featuresOf(shapes) } });
-  const schema = new Schema(fields, new Map([['huggingface', features]]));
+  const schema = new Schema(fields, featuresNamed(shapes));
   const struct = new Struct(fields);
   for (let from = 0; from < rows.length || from === 0; from += NESTED_BATCH) {
     const some = rows.slice(from, from + NESTED_BATCH);
-    const children = Object.entries(shapes).map(([name, shape], i) =>
-      makeOne(
-        fields[i]!.type,
-        some.map((row) => nestedValue(shape, row[name])),
-      ),
-    );
+    const children = Object.entries(shapes).map(([name, shape], i) => {
+      const column = nestedBuffer(shape);
+      for (const row of some) column.append(row[name]);
+      return nestedData(fields[i]!.type, column.take());
+    });
     const batch = new RecordBatch(schema, makeData({ type: struct, length: some.length, nullCount: 0, children }));
     yield streamOfBatch(batch);
   }
-}
-
-/** All values in one piece of memory. */
-function makeOne(type: DataType, values: readonly unknown[]): Data {
-  const vector = vectorFromArray([...values], type);
-  const [data] = vector.data;
-  if (vector.data.length !== 1 || !data) {
-    throw new TroupeError('internal', `A column of ${values.length} values became ${vector.data.length} pieces.`);
-  }
-  return data;
 }
 
 /** The same table in the streaming form of Arrow IPC, for readers that take no file. */

@@ -52,7 +52,7 @@ export function frozenCard(manifest: Manifest): string {
     rows: count,
   }));
   return cardText(manifest, files, [
-    `A row is ${ROW[recipe.unit]}. Lists of messages are JSON text here; \`troupe dataset export\` writes them for trainers.`,
+    `A row is ${ROW[recipe.unit]}. Messages are lists of structs as in the chat API; \`troupe dataset export\` writes them for trainers.`,
     `Columns: ${columns.map(({ name }) => code(name)).join(', ')}.`,
   ]);
 }

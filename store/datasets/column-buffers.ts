@@ -203,6 +203,10 @@ export function columnBuffer(kind: ColumnKind): ColumnBuffer {
   switch (kind) {
     case 'text':
     case 'bytes':
+    case 'messages':
+    case 'named_messages':
+    case 'tools':
+    case 'steps':
       return texts(kind);
     case 'bool':
       return booleans();

@@ -11,7 +11,10 @@ export type Unit = 'step' | 'episode' | 'group' | 'pair' | 'triplet';
 /** Units whose rows are whole episodes. */
 export const isWhole = (unit: Unit): boolean => unit === 'episode' || unit === 'triplet';
 
-/** What COPY sends and what Arrow gets: `mask` is smallint[] on the wire and list<int8> in the file. */
+/**
+ * What COPY sends and what Arrow gets: `mask` is smallint[] on the wire and list<int8> in the file. The last four are JSON text on the wire
+ * and lists of structs in the file, see `nested-columns.ts`.
+ */
 export type ColumnKind =
   | 'text'
   | 'int4'
@@ -24,7 +27,11 @@ export type ColumnKind =
   | 'int2[]'
   | 'float4[]'
   | 'mask'
-  | 'bytes';
+  | 'bytes'
+  | 'messages'
+  | 'named_messages'
+  | 'tools'
+  | 'steps';
 
 export type Column = { readonly name: string; readonly kind: ColumnKind; readonly sql: string };
 
@@ -67,9 +74,9 @@ const STEP: readonly Column[] = [
   { name: 'loss_mask', kind: 'mask', sql: 's.loss_mask' },
   { name: 'text', kind: 'text', sql: 's.text' },
   { name: 'content', kind: 'text', sql: 's.content::text' },
-  { name: 'prompt', kind: 'text', sql: 'c.prompt' },
+  { name: 'prompt', kind: 'messages', sql: 'c.prompt' },
   { name: 'system', kind: 'text', sql: SYSTEM },
-  { name: 'tools', kind: 'text', sql: TOOLS },
+  { name: 'tools', kind: 'tools', sql: TOOLS },
   { name: 'ground_truth', kind: 'text', sql: 't.ground_truth::text' },
   { name: 'reward', kind: 'float8', sql: 'reward' },
   { name: 'advantage', kind: 'float8', sql: 'advantage' },
@@ -105,8 +112,8 @@ const EPISODE: readonly Column[] = [
   { name: 'started_at', kind: 'timestamptz', sql: 'e.started_at' },
   { name: 'finished_at', kind: 'timestamptz', sql: 'e.finished_at' },
   { name: 'ground_truth', kind: 'text', sql: 't.ground_truth::text' },
-  { name: 'messages', kind: 'text', sql: MESSAGES },
-  { name: 'steps', kind: 'text', sql: STEP_JSON },
+  { name: 'messages', kind: 'named_messages', sql: MESSAGES },
+  { name: 'steps', kind: 'steps', sql: STEP_JSON },
 ];
 
 /** The answer of a step (alias `s`) as a list of one message, JSON text; null where only tokens are known. */
@@ -129,12 +136,12 @@ const PAIR: readonly Column[] = [
   { name: 'role', kind: 'text', sql: 'b.role' },
   { name: 'rejected_episode_id', kind: 'text', sql: 'w.episode_id' },
   { name: 'rejected_step_id', kind: 'text', sql: "w.call_id || '/' || w.candidate" },
-  { name: 'prompt', kind: 'text', sql: PROMPT },
+  { name: 'prompt', kind: 'messages', sql: PROMPT },
   { name: 'prompt_token_ids', kind: 'int4[]', sql: 'c.prompt_token_ids' },
   { name: 'system', kind: 'text', sql: SYSTEM },
-  { name: 'tools', kind: 'text', sql: TOOLS },
-  { name: 'chosen', kind: 'text', sql: ANSWER('bs') },
-  { name: 'rejected', kind: 'text', sql: ANSWER('ws') },
+  { name: 'tools', kind: 'tools', sql: TOOLS },
+  { name: 'chosen', kind: 'messages', sql: ANSWER('bs') },
+  { name: 'rejected', kind: 'messages', sql: ANSWER('ws') },
   { name: 'chosen_token_ids', kind: 'int4[]', sql: 'bs.token_ids' },
   { name: 'chosen_loss_mask', kind: 'mask', sql: 'bs.loss_mask' },
   { name: 'rejected_token_ids', kind: 'int4[]', sql: 'ws.token_ids' },

@@ -162,7 +162,7 @@ async function readInto(draft: Draft, tx: Session, written: Recipe, options: Fre
   const count = trails.reduce((sum, trail) => sum + trail.count(), 0);
   const funnel = [...conditions, ...picked.stages, ...(await pairStages(tx, recipe, methods, chosen, count))];
   const manifest: Manifest = {
-    format: 'troupe-dataset/1',
+    format: 'troupe-dataset/2',
     dataset_id: datasetId(contentSha256, written),
     name: recipe.name,
     content_sha256: contentSha256,
@@ -311,11 +311,13 @@ async function publish(draft: Draft, parent: string, read: Read): Promise<Frozen
 }
 
 async function otherLayouts(draft: Draft, recipe: Recipe, { split, count }: RowTrail): Promise<readonly FileSink[]> {
+  const columns = columnsOf(recipe);
   const sinks: FileSink[] = [];
   const arrow = join(draft.path, `${split}.arrow`);
   for (const layout of recipe.layout.filter((one) => one !== 'arrow')) {
     const sink = await draft.file(`${split}.${layout}`);
-    const parts = layout === 'parquet' ? parquetOf(streamsIn(arrow)) : jsonLines(readArrowFile(arrow, count()));
+    const parts =
+      layout === 'parquet' ? parquetOf(streamsIn(arrow)) : jsonLines(readArrowFile(arrow, count(), columns));
     for await (const part of parts) await sink.write(part);
     sinks.push(sink);
   }

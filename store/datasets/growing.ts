@@ -1,6 +1,6 @@
 /** Arrays that grow under a column, and the bitmap of what is there. */
 
-type Growing = Uint8Array<ArrayBuffer> | Int8Array | Int16Array | Int32Array | Float32Array;
+type Growing = Uint8Array<ArrayBuffer> | Int8Array | Int16Array | Int32Array | Float32Array | Float64Array;
 
 /** The array itself where it holds `needed` values, else a copy at least twice as long, with zeros behind. */
 export const grown = <T extends Growing>(make: new (length: number) => T, values: T, needed: number): T => {

@@ -1,12 +1,13 @@
 /** A dataset as JSON Lines: one object a row with the names of the columns, null where a value is unknown. */
-import type { Frame, Row, RowValue } from './arrow.ts';
+import type { Frame, Row } from './arrow.ts';
 
 /** JSON has no NaN and no infinities: they are written as text, since null stands for unknown. */
-function plain(value: RowValue): unknown {
+function plain(value: unknown): unknown {
   if (typeof value === 'bigint') return Number.isSafeInteger(Number(value)) ? Number(value) : String(value);
   if (typeof value === 'number') return Number.isFinite(value) ? value : String(value);
   if (value === null || typeof value !== 'object') return value;
-  return Array.from(value as ArrayLike<number | null>, (member) => plain(member));
+  if (Array.isArray(value) || ArrayBuffer.isView(value)) return Array.from(value as ArrayLike<unknown>, plain);
+  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, plain(member)]));
 }
 
 const lineOf = (row: Row): string =>

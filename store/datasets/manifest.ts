@@ -19,8 +19,11 @@ export type FunnelStage = {
   readonly dropped: readonly string[];
 };
 
+/** In the first, lists of messages, of steps and of tools were columns of JSON text; in the second they are lists of structs. */
+export const FORMATS = ['troupe-dataset/1', 'troupe-dataset/2'] as const;
+
 export type Manifest = {
-  readonly format: 'troupe-dataset/1';
+  readonly format: (typeof FORMATS)[number];
   readonly dataset_id: string;
   readonly name: string;
   /** Over columns and rows in order, whatever recipe chose them. */

@@ -12,6 +12,9 @@ import {
 /** Readers split work by row group, and the writer holds one, compressed. */
 const ROW_GROUP = 65_536;
 
+/** Texts that repeat in a row group are stored once, in its dictionary, up to so many bytes of them; the default is 1 MiB. */
+const DICTIONARY = 16 * 1024 * 1024;
+
 const CODECS = { zstd: Compression.ZSTD, snappy: Compression.SNAPPY } as const;
 
 /**
@@ -26,6 +29,7 @@ export async function* parquetOf(
   const properties = new WriterPropertiesBuilder()
     .setCompression(CODECS[options.codec ?? 'zstd'])
     .setMaxRowGroupSize(ROW_GROUP)
+    .setDictionaryPageSizeLimit(DICTIONARY)
     .setCreatedBy('troupe')
     .build();
   const batches = batchesOf(streams);

@@ -8,7 +8,7 @@ import { TroupeError } from '../../errors.ts';
 import { sha256 } from '../../ingest/json.ts';
 import { type Frame, type Row, readArrowFile } from './arrow.ts';
 import { LINEAGE_FILE, type Lineage } from './lineage.ts';
-import { datasetId, type Manifest } from './manifest.ts';
+import { datasetId, FORMATS, type Manifest } from './manifest.ts';
 import { isTemporary } from './publish.ts';
 
 export type OpenedDataset = {
@@ -80,7 +80,7 @@ export async function openDataset(directory: string): Promise<OpenedDataset> {
         },
       );
     }
-    const read = readArrowFile(join(directory, `${split}.arrow`), rows);
+    const read = readArrowFile(join(directory, `${split}.arrow`), rows, manifest.columns);
     frames.set(split, read);
     return read;
   };
@@ -134,9 +134,9 @@ export async function readManifest(directory: string): Promise<Manifest> {
   } catch {
     throw damaged(directory, 'manifest.json', 'is not JSON');
   }
-  if (manifest.format !== 'troupe-dataset/1') {
+  if (!FORMATS.includes(manifest.format)) {
     throw damaged(directory, 'manifest.json', 'is of another format', {
-      expected: 'troupe-dataset/1',
+      expected: FORMATS.join(' or '),
       got: String(manifest.format),
     });
   }

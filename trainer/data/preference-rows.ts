@@ -78,7 +78,7 @@ function sampled(prompt: unknown, answer: unknown, mask: unknown): TokenRow | nu
   return { promptIds: Array.from(prompt as ArrayLike<number>), tokenIds, trained };
 }
 
-/** Datasets hold messages as JSON text. */
+/** Older datasets hold messages as JSON text. */
 function textOrMessages(value: unknown): unknown {
   if (typeof value !== 'string' || !/^\s*\[/.test(value)) return value;
   try {

@@ -5,6 +5,7 @@
  */
 import { TroupeError } from '../../errors.ts';
 import { fromMessage } from '../../ingest/formats/chat-message.ts';
+import { listIn } from '../../store/datasets/nested-columns.ts';
 import type { OpenModel } from '../models/model-directory.ts';
 import type { ChatMessage, ChatTemplate } from '../tokens/template.ts';
 
@@ -16,7 +17,8 @@ export type StepRow = {
   readonly call_id: string;
   readonly candidate: number;
   readonly role: string | null;
-  readonly prompt: string | null;
+  /** Messages; JSON text in a dataset of `troupe-dataset/1`. */
+  readonly prompt: string | readonly Readonly<Record<string, unknown>>[] | null;
   readonly prompt_token_ids: ArrayLike<number> | null;
   readonly token_ids: ArrayLike<number> | null;
   readonly logprobs: ArrayLike<number> | null;
@@ -69,7 +71,7 @@ export const supervisedRow = (row: StepRow, model: OpenModel): TrainingRow => {
       'model_unsupported',
       'The rows are text and this model has no chat template to tokenise them with.',
     );
-  const messages = (JSON.parse(row.prompt!) as ChatMessage[]).map((message) => fromMessage(message) as ChatMessage);
+  const messages = listIn(row.prompt)!.map((message) => fromMessage(message) as ChatMessage);
   const { promptIds, tokenIds } =
     parts === null ? answerFromText(messages, row.text ?? '', model) : answerFromParts(messages, parts, model.template);
   return { ...common(row), promptIds, tokenIds, trained: tokenIds.map(() => true), logprobs: null };

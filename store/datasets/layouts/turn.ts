@@ -89,7 +89,7 @@ function answersOf(row: Row): readonly Plain[] {
   const one = (name: 'chosen' | 'rejected', of: Plain): Plain => ({
     ...row,
     ...of,
-    ...messageIn(row[name]),
+    message: (parsed(row[name]) as readonly unknown[] | null)?.[0] ?? null,
     reward: row[`${name}_value`],
     token_ids: row[`${name}_token_ids`],
     loss_mask: row[`${name}_loss_mask`],
@@ -100,12 +100,6 @@ function answersOf(row: Row): readonly Plain[] {
   });
   const { rejected_episode_id: episode_id, rejected_step_id: step_id } = row;
   return [one('chosen', {}), one('rejected', { episode_id, step_id, call_id: String(step_id).replace(/\/\d+$/u, '') })];
-}
-
-/** What the one message of an answer is, as a step has it. */
-function messageIn(value: unknown): Plain {
-  const [message] = (parsed(value) as readonly { readonly content: unknown }[] | null) ?? [];
-  return typeof message?.content === 'string' ? { text: message.content } : { content: message?.content };
 }
 
 /** The query, and as its answer the text in which the team was written, else the team's definition. */
@@ -144,10 +138,7 @@ function turnOf(row: Plain, lost: Counter): Turn {
       lost.add('texts with half a character (a lone surrogate), written as U+FFFD');
       return sent.toWellFormed();
     });
-  const body = parsed(row.content);
-  const content = Array.isArray(body) ? body : row.text;
-  const answer =
-    content === null || content === undefined ? null : readMessage(restored({ role: 'assistant', content }) as Plain);
+  const answer = answerOf(row);
   const [prompt, answered] = [numbers(row.prompt_token_ids), numbers(row.token_ids)];
   const tools = restored(parsed(row.tools));
   return {
@@ -159,7 +150,7 @@ function turnOf(row: Plain, lost: Counter): Turn {
     agent: text(row.agent),
     role: text(row.role),
     prompt: promptOf(restored(parsed(row.prompt)), text(row.system), lost),
-    answer,
+    answer: answer === null ? null : readMessage(restored(answer) as Plain),
     tools: Array.isArray(tools) && tools.length > 0 ? tools.filter(isRecord) : null,
     ground_truth: restored(parsed(row.ground_truth)),
     reward: number(row.reward),
@@ -170,6 +161,14 @@ function turnOf(row: Plain, lost: Counter): Turn {
         : { prompt, answer: answered, logprobs: numbers(row.logprobs), mask: numbers(row.loss_mask) },
     pair: (row.pair as Turn['pair'] | undefined) ?? null,
   };
+}
+
+/** The message of an answer: of a pair as it stands, of a step its parts, or its text where it has no parts. */
+function answerOf(row: Plain): Plain | null {
+  if (row.message !== undefined) return row.message as Plain | null;
+  const parts = parsed(row.content);
+  const content = Array.isArray(parts) ? parts : row.text;
+  return content === null || content === undefined ? null : { role: 'assistant', content };
 }
 
 /** The messages of a prompt; the agent's instructions go first where the call's input has none. Null where one cannot be read. */

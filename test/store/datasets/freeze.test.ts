@@ -7,7 +7,7 @@ import type { Event } from '../../../ingest/events.ts';
 import { sha256 } from '../../../ingest/json.ts';
 import { keepBodies } from '../../../ingest/log/postgres.ts';
 import { contextOf, EMPTY_CONTEXT } from '../../../ingest/log/split.ts';
-import { arrowStream } from '../../../store/datasets/arrow.ts';
+import { arrowStream, nestedStreams } from '../../../store/datasets/arrow.ts';
 import { datasetDiff } from '../../../store/datasets/diff.ts';
 import { type Frozen, freeze } from '../../../store/datasets/freeze.ts';
 import { fromLz4 } from '../../../store/datasets/lz4.ts';
@@ -80,8 +80,10 @@ describe('freezing steps', () => {
       loss_mask: [1, 1, 0, 1],
       text: 'answer 1.0.1.1',
       content: null,
-      prompt:
-        '[{"role":"system","content":"You \\"solve\\"\\nwell"},{"role":"user","content":[{"content":"Q1","type":"text"}],"name":"asker"}]',
+      prompt: [
+        { role: 'system', content: 'You "solve"\nwell' },
+        { role: 'user', content: [{ type: 'text', text: 'Q1' }], name: 'asker' },
+      ],
       system: null,
       tools: null,
       ground_truth: null,
@@ -122,11 +124,11 @@ describe('freezing steps', () => {
     const steps = ['a', 'b', 'c'].map((call_id) => ({ episode_id: 'e', call_id, candidate: 0, version: '|v' }));
     await insert(fresh.db, 'steps', steps);
     const rows = await rowsOf(await make({}, home(), fresh.db));
-    expect(rows.map((row) => (row.prompt === null ? null : JSON.parse(row.prompt as string)))).toEqual([
+    expect(rows.map((row) => row.prompt)).toEqual([
       [
         first,
         { role: 'tool', content: 'plain', tool_call_id: 'x' },
-        { role: 'user', content: [{ type: 'text', content: 'a' }], mood: 'calm' },
+        { role: 'user', content: [{ type: 'text', text: 'a' }], mood: 'calm' },
         { role: 'user', content: null },
         first,
       ],
@@ -241,14 +243,14 @@ describe('orders, units, splits and limits', () => {
     await fresh.close();
   });
 
-  it('gives one row an episode with its steps and messages as JSON text', async () => {
+  it('gives one row an episode with its steps and messages', async () => {
     const where = { field: 'outcome', op: '=', value: 'success' };
     const frozen = await make({ unit: 'episode', credit: 'group_mean', roles: ['solver'], where });
     const rows = await rowsOf(frozen);
     expect(rows.map((row) => row.episode_id)).toEqual(['ep-0-0', 'ep-1-1', 'ep-2-0']);
-    const steps = JSON.parse(rows[1]!.steps as string);
-    const messages = JSON.parse(rows[1]!.messages as string);
-    const names = steps.map((step: { readonly step_id: string }) => step.step_id);
+    const steps = rows[1]!.steps as readonly Record<string, unknown>[];
+    const messages = rows[1]!.messages as Readonly<Record<string, unknown>>;
+    const names = steps.map((step) => step.step_id);
     expect(names).toEqual(['call-0/0', 'call-0/1', 'call-2/0', 'call-2/1']);
     expect(steps[2]).toMatchObject({
       token_ids: [1, 1, 2, 0],
@@ -258,9 +260,9 @@ describe('orders, units, splits and limits', () => {
       reward: null,
       chosen: true,
     });
-    expect(steps[0].input.map((hash: string) => messages[hash])).toEqual([
+    expect((steps[0]!.input as string[]).map((hash) => messages[hash])).toEqual([
       { role: 'system', content: 'You "solve"\nwell' },
-      { role: 'user', content: [{ type: 'text', content: 'Q1' }], name: 'asker' },
+      { role: 'user', content: [{ type: 'text', text: 'Q1' }], name: 'asker' },
     ]);
     expect(frozen.rows.train![1]).toEqual(['ep-1-1', null, [null]]);
     expect((await make({ unit: 'episode', limit: 2 })).manifest.rows).toEqual({ train: 2 });
@@ -447,13 +449,31 @@ describe('what is frozen', () => {
     const read = (await parquetReadObjects({ file })).map((row) =>
       Object.fromEntries(Object.entries(row).map(([name, value]) => [name, value ?? null])),
     );
-    expect(read).toEqual(rows);
+    const missing = { reasoning_content: null, tool_call_id: null };
+    const said = (role: string, name: string | null, content: string, others: string | null) =>
+      expect.objectContaining({ ...missing, role, name, content, others });
+    const task = ({ task_id }: (typeof rows)[number]) => String(task_id).replace('task-', '');
+    const asked = (row: (typeof rows)[number]) => [
+      said('system', null, 'You "solve"\nwell', null),
+      said('user', 'asker', `Q${task(row)}`, `{"content":[{"type":"text","text":"Q${task(row)}"}]}`),
+    ];
+    expect(read).toEqual(rows.map((row) => ({ ...row, prompt: asked(row) })));
     const metadata = parquetMetadata(bufferOf(await readFile(join(frozen.directory, 'train.parquet'))));
     const codec = metadata.row_groups[0]!.columns[0]!.meta_data!.codec;
     expect([Number(metadata.num_rows), codec]).toEqual([36, 'ZSTD']);
     const lines = (await readFile(join(frozen.directory, 'train.jsonl'), 'utf8')).trimEnd().split('\n');
     expect(lines.map((line) => JSON.parse(line))).toEqual(rows);
   });
+});
+
+it('Parquet stores a text that repeats once, also where all texts together are longer than a page', async () => {
+  const texts = Array.from({ length: 60 }, (_, i) =>
+    Array.from({ length: 600 }, (_, n) => sha256(`${i}/${n}`)).join(''),
+  );
+  const lengthOf = async (rows: readonly { readonly said: string }[]) =>
+    (await bytesIn(parquetOf(nestedStreams({ said: 'text' }, rows)))).length;
+  const once = texts.map((said) => ({ said }));
+  expect(await lengthOf(Array.from({ length: 8 }, () => once).flat())).toBeLessThan(1.1 * (await lengthOf(once)));
 });
 
 describe('the methods of a recipe', () => {

@@ -91,13 +91,13 @@ describe('pairs of a group', () => {
     expect(row).toMatchObject({
       task_id: 'task-0',
       role: 'solver',
-      chosen: '[{"role":"assistant","content":"answer 0.0.0.1"}]',
-      rejected: '[{"role":"assistant","content":"answer 0.0.0.0"}]',
+      chosen: [{ role: 'assistant', content: 'answer 0.0.0.1' }],
+      rejected: [{ role: 'assistant', content: 'answer 0.0.0.0' }],
       chosen_value: 0.25,
       rejected_value: 0,
       margin: 0.25,
     });
-    expect(JSON.parse(String(row!.prompt)).map(({ role }: { role: string }) => role)).toEqual(['system', 'user']);
+    expect((row!.prompt as readonly { role: string }[]).map(({ role }) => role)).toEqual(['system', 'user']);
     expect(dataset.manifest.funnel.at(-1)).toMatchObject({ of: 'pairs', after: 6 });
   });
 

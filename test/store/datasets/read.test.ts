@@ -1,13 +1,20 @@
-import { appendFile, cp, mkdtemp, readdir, readFile, rm, truncate, writeFile } from 'node:fs/promises';
+import { appendFile, cp, mkdir, mkdtemp, readdir, readFile, rm, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { sha256 } from '../../../ingest/json.ts';
+import { arrowOfRows } from '../../../store/datasets/arrow.ts';
+import { exportDataset, layoutNamed } from '../../../store/datasets/export.ts';
 import { type Frozen, freeze } from '../../../store/datasets/freeze.ts';
+import { datasetId } from '../../../store/datasets/manifest.ts';
+import { listIn } from '../../../store/datasets/nested-columns.ts';
 import { findDataset, listDatasets, openDataset } from '../../../store/datasets/read.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
 import { seed } from './fixture.ts';
+
+const CANDIDATE = { name: 'candidate', kind: 'int4' } as const;
+const CONTENT = { name: 'content', kind: 'text' } as const;
 
 describe('a dataset on disk', () => {
   let folder: string;
@@ -71,6 +78,30 @@ describe('a dataset on disk', () => {
     expect(lineage.map((line) => `${JSON.stringify(line)}\n`).join('')).toBe(text.toString());
     expect((await openDataset(older)).lineage()).toEqual(lineage);
     expect(lineage.length).toBeGreaterThan(30);
+  });
+
+  it('of an older release, whose messages are JSON text, is read and exported', async () => {
+    const prompt = [{ role: 'user', content: [{ type: 'text', content: 'Add 1 and 2.' }] }];
+    const texts = { episode_id: 'e', call_id: 'c', text: 'Three.', prompt: JSON.stringify(prompt) };
+    const columns = [...Object.keys(texts).map((name) => ({ name, kind: 'text' as const })), CANDIDATE, CONTENT];
+    const arrow = await arrowOfRows(columns, [{ ...texts, candidate: 0, content: null }]);
+    const { recipe: known } = whole.manifest;
+    const recipe = { ...known, columns: columns.map(({ name }) => name) };
+    const older = join(home(), 'older');
+    await mkdir(older, { recursive: true });
+    await writeFile(join(older, 'train.arrow'), arrow);
+    const files = [{ name: 'train.arrow', bytes: arrow.length, sha256: sha256(arrow) }];
+    const facts = { format: 'troupe-dataset/1', dataset_id: datasetId('0', recipe), content_sha256: '0' } as const;
+    const manifest = { ...whole.manifest, ...facts, recipe, columns, rows: { train: 1 }, files };
+    await writeFile(join(older, 'manifest.json'), JSON.stringify(manifest));
+    const dataset = await openDataset(older);
+    expect(listIn([...dataset.rows()][0]!.prompt)).toEqual(prompt);
+    const out = join(home(), 'out');
+    await exportDataset(dataset, layoutNamed('openai-sft'), out);
+    expect(JSON.parse(await readFile(join(out, 'train.jsonl'), 'utf8')).messages).toEqual([
+      { role: 'user', content: 'Add 1 and 2.' },
+      { role: 'assistant', content: 'Three.' },
+    ]);
   });
 
   it('P35: is not seen while it is written, and nothing stays of a freeze that failed', async () => {

@@ -1,0 +1,132 @@
+/**
+ * Columns whose values are lists and structs, and the JSON text of PostgreSQL that they come from. What fits no member of a message stands
+ * in `others` as JSON, so that nothing is lost; what a reader is given again is a message of the chat API.
+ */
+import { fromMessage, textIn } from '../../ingest/formats/chat-message.ts';
+import { isRecord } from '../../ingest/json.ts';
+import type { ColumnKind } from './columns.ts';
+import type { Shape } from './shape.ts';
+
+type Plain = Readonly<Record<string, unknown>>;
+
+/** How the values of a column are stored, and what they are outside the file. */
+type Nested = {
+  readonly shape: Shape;
+  /** From what the JSON text of PostgreSQL says. */
+  readonly stored: (value: unknown) => unknown;
+  /** From what the file holds: structs with all members, the missing ones null. */
+  readonly read: (value: unknown) => unknown;
+};
+
+const CALLS: Shape = {
+  list: { struct: { id: 'text', type: 'text', function: { struct: { name: 'text', arguments: 'text' } } } },
+};
+const MESSAGE = {
+  role: 'text',
+  content: 'text',
+  name: 'text',
+  reasoning_content: 'text',
+  tool_calls: CALLS,
+  tool_call_id: 'text',
+  others: 'json',
+} as const;
+
+const STEP = {
+  ...({ step_id: 'text', call_id: 'text', candidate: 'int', agent: 'text', role: 'text', turn: 'int' } as const),
+  ...({ chosen: 'bool', checkpoint_id: 'text', input: { list: 'text' }, system: 'text' } as const),
+  ...({ tools: { list: 'json' }, text: 'text', content: 'json' } as const),
+  ...({ prompt_token_ids: { list: 'int' }, token_ids: { list: 'int' } } as const),
+  ...({ logprobs: { list: 'number' }, loss_mask: { list: 'int' } } as const),
+  ...({ reward: 'number', advantage: 'number', reason: 'text' } as const),
+} as const;
+
+const isText = (value: unknown): value is string => typeof value === 'string';
+
+const FITS: Readonly<Record<string, (value: unknown) => boolean>> = {
+  role: isText,
+  content: (value) => isText(value) || value === null,
+  name: isText,
+  reasoning_content: isText,
+  tool_call_id: isText,
+  tool_calls: (value) => Array.isArray(value) && value.length > 0 && value.every(isCall),
+};
+
+const hasOnly = (value: Plain, names: readonly string[]): boolean =>
+  Object.entries(value).every(([name, member]) => names.includes(name) && member !== null);
+
+const isCall = (call: unknown): boolean =>
+  isRecord(call) &&
+  hasOnly(call, ['id', 'type', 'function']) &&
+  isText(call.id) &&
+  isText(call.type) &&
+  isRecord(call.function) &&
+  hasOnly(call.function, ['name', 'arguments']) &&
+  Object.values(call.function).every(isText);
+
+/**
+ * Content in parts stands in `others`, and its text in `content` for readers of the file. `content` is null in most messages that have none;
+ * one that lacks the member is marked.
+ */
+function storedMessage(message: unknown): Plain {
+  const chat = isRecord(message) ? fromMessage(message) : { value: message };
+  const [fitting, others]: [string, unknown][][] = [[], []];
+  for (const [name, value] of Object.entries(chat))
+    (Object.hasOwn(FITS, name) && FITS[name]!(value) ? fitting! : others!).push([name, value]);
+  if (!('content' in chat)) others!.push(['content_absent', true]);
+  const text = Array.isArray(chat.content) ? textIn(chat.content) : undefined;
+  if (text !== undefined) fitting!.push(['content', text]);
+  return { ...Object.fromEntries(fitting!), others: others!.length > 0 ? Object.fromEntries(others!) : null };
+}
+
+function readStoredMessage(value: unknown): Plain {
+  const { content, others, tool_calls: calls, ...rest } = value as Plain;
+  const { content_absent: absent, ...more } = (others ?? {}) as Plain;
+  return {
+    ...there(rest),
+    ...(absent || 'content' in more ? {} : { content }),
+    ...(calls ? { tool_calls: (calls as readonly Plain[]).map(readCall) } : {}),
+    ...more,
+  };
+}
+
+const readCall = ({ function: asked, ...call }: Plain): Plain => ({ ...there(call), function: there(asked as Plain) });
+
+/** Without the members that are null. */
+const there = (value: Plain): Plain =>
+  Object.fromEntries(Object.entries(value).filter(([, member]) => member !== null));
+
+const listOf =
+  (one: (value: unknown) => unknown) =>
+  (value: unknown): unknown =>
+    Array.isArray(value) ? value.map(one) : null;
+
+const same = (value: unknown): unknown => value;
+
+/** Definitions as they were sent, one that came alone as a list of one. */
+const toolList = (value: unknown): unknown => (Array.isArray(value) || value === null ? value : [value]);
+
+export const NESTED: Readonly<Partial<Record<ColumnKind, Nested>>> = {
+  messages: {
+    shape: { list: { struct: MESSAGE } },
+    stored: listOf(storedMessage),
+    read: listOf(readStoredMessage),
+  },
+  named_messages: {
+    shape: { list: { struct: { hash: 'text', ...MESSAGE } } },
+    stored: (value) => Object.entries(value as Plain).map(([hash, one]) => ({ hash, ...storedMessage(one) })),
+    read: (value) =>
+      Object.fromEntries((value as Plain[]).map(({ hash, ...one }) => [hash as string, readStoredMessage(one)])),
+  },
+  tools: { shape: { list: 'json' }, stored: toolList, read: same },
+  steps: {
+    shape: { list: { struct: STEP } },
+    stored: listOf((step) => ({ ...(step as Plain), tools: toolList((step as Plain).tools) })),
+    read: same,
+  },
+};
+
+/** A list of messages, or of definitions of tools, of a row: JSON text in a dataset that was frozen before these columns were nested. */
+export const listIn = (value: unknown): readonly Plain[] | null => {
+  const list: unknown = typeof value === 'string' ? JSON.parse(value) : value;
+  return Array.isArray(list) ? (list as readonly Plain[]) : null;
+};
