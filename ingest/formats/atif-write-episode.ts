@@ -1,11 +1,11 @@
 /** Any episode as a new ATIF document: its conversation, its calls with their tools, its reward. */
 import { isRecord } from '../json.ts';
 import type { Fields } from './atif-rules.ts';
-import { fromMessage } from './chat-message.ts';
+import { fromMessage, textIn } from './chat-message.ts';
 import type { RestoredEvent } from './format.ts';
 import { given, without } from './native.ts';
 
-const VERSION = 'ATIF-v1.7';
+const VERSION = 'ATIF-v1.8';
 
 /** One document for the episode; none where no member of the team produced output. */
 export function writeEpisode(episode: readonly RestoredEvent[]): readonly unknown[] {
@@ -72,7 +72,7 @@ const openingSteps = (events: readonly RestoredEvent[]): Fields[] =>
     const { data, name } = event;
     const source = data.role === 'user' || data.role === 'system' ? data.role : null;
     if (name !== 'message.sent' || source === null) return [];
-    return [{ ...stamp(event), source, message: fromMessage({ content: data.content ?? '' }).content }];
+    return [{ ...stamp(event), source, ...messageOf(fromMessage({ content: data.content ?? '' }).content) }];
   });
 
 function agentSteps(agent: string, events: readonly RestoredEvent[]): Fields[] {
@@ -91,7 +91,7 @@ function agentSteps(agent: string, events: readonly RestoredEvent[]): Fields[] {
       return {
         ...stamp(event),
         source: 'agent',
-        message: typeof content === 'string' || Array.isArray(content) ? content : '',
+        ...messageOf(content),
         ...given('reasoning_content', typeof thought === 'string' ? thought : undefined),
         ...given('model_name', typeof data.response_model === 'string' ? data.response_model : undefined),
         ...(tools.length > 0 ? { tool_calls: tools.map(({ data: call }) => toolCall(call)) } : {}),
@@ -102,6 +102,19 @@ function agentSteps(agent: string, events: readonly RestoredEvent[]): Fields[] {
       };
     });
 }
+
+/** Parts that the format does not know stand in `extra`, beside their text. */
+function messageOf(content: unknown): Fields {
+  if (!Array.isArray(content)) return { message: typeof content === 'string' ? content : '' };
+  return content.every(isPart) ? { message: content } : { message: textIn(content) ?? '', extra: { content } };
+}
+
+const isPart = (part: unknown): boolean =>
+  isRecord(part) &&
+  Object.keys(part).length === 2 &&
+  (part.type === 'text'
+    ? typeof part.text === 'string'
+    : (part.type === 'image' || part.type === 'audio') && isRecord(part.source));
 
 const toolCall = (call: Fields): Fields => ({
   tool_call_id: call.tool_call_id,

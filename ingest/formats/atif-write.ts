@@ -1,6 +1,6 @@
 /**
  * Events as ATIF trajectories: of imported ones the documents they were read from, of any other episode a new document of version
- * 1.7. There a team of several agents becomes one that delegates to each of them in code, as the format has no other way.
+ * 1.8. There a team of several agents becomes one that delegates to each of them in code, as the format has no other way.
  */
 import { isRecord } from '../json.ts';
 import type { Fields } from './atif-rules.ts';

@@ -1,5 +1,7 @@
 /** Every layout that a dataset can be exported in. */
+import { adp } from './adp.ts';
 import { anthropic } from './anthropic.ts';
+import { atif } from './atif.ts';
 import { axolotl } from './axolotl.ts';
 import { everything } from './everything.ts';
 import type { Layout } from './layout.ts';
@@ -33,5 +35,7 @@ export const LAYOUTS: readonly Layout[] = [
   verlSft,
   primeRlSft,
   anthropic,
+  atif,
+  adp,
   everything,
 ];

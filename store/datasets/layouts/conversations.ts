@@ -9,7 +9,8 @@ export type Conversation = {
   readonly learnt: readonly number[];
   /** The last turn. */
   readonly last: Chat;
-  readonly step_ids: readonly (string | null)[];
+  /** The turns whose answers are learnt, in the same order. */
+  readonly turns: readonly Chat[];
 };
 
 type Open = Conversation & { readonly keys: readonly string[] };
@@ -36,7 +37,7 @@ export function conversationsOf(chats: readonly Chat[]): Conversation[] {
       messages: [...chat.prompt, chat.answer],
       learnt: [...(before?.learnt ?? []), chat.prompt.length],
       last: chat,
-      step_ids: [...(before?.step_ids ?? []), chat.step_id],
+      turns: [...(before?.turns ?? []), chat],
       keys: [...prompt, messageKey(chat.answer)],
     };
     if (before === null) of.push(joined);

@@ -325,4 +325,28 @@ describe('ATIF to events to ATIF', () => {
     expect(of('control.transferred')).toHaveLength(2);
     expect(write([])).toEqual([]);
   });
+
+  it('writes version 1.8, with parts that it does not know beside their text', () => {
+    const parts = [{ type: 'text', text: 'What is this?' }, IMAGE];
+    const logs = {
+      messages: [
+        { role: 'user', content: parts },
+        { role: 'assistant', content: 'A cat.' },
+      ],
+    };
+    const [document] = write(read('openai-chat', logs).drafts) as [Data];
+    expect(document.schema_version).toBe('ATIF-v1.8');
+    expect((document.steps as Data[])[0]).toMatchObject({ message: 'What is this?', extra: { content: parts } });
+  });
+
+  it('gives back a document of version 1.8 with a recording in it', () => {
+    const recording = { type: 'audio', source: { media_type: 'audio/wav', path: 'a.wav', duration_sec: 1.5 } };
+    const heard = { ...asked, message: [{ type: 'text', text: 'Listen.' }, recording] };
+    const native = trajectory([heard, agentStep(2, { llm_call_count: 1 })], { schema_version: 'ATIF-v1.8' });
+    const { drafts, refused } = read('atif', native);
+    expect(refused).toEqual([]);
+    expect(canonicalJson(write(drafts))).toBe(canonicalJson([native]));
+  });
 });
+
+const IMAGE = { type: 'image_url', image_url: { url: 'https://example.org/cat.png' } };
