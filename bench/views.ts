@@ -1,7 +1,7 @@
 /**
  * How much processor time each view of schema traj takes, whole and for one episode: `tsx bench/views.ts HOME PROJECT [VIEWS]`, VIEWS a
  * regular expression. Milliseconds that the backend of an embedded server was on a processor (/proc/PID/schedstat, Linux) for
- * `explain (analyze, timing off)` without parallel workers; the episode is the one with most steps. Prints JSON lines, slowest first.
+ * `explain (analyze, timing off)` without parallel workers; the episode is the one with most rows in the view. Prints JSON lines, slowest first.
  */
 import { readFileSync } from 'node:fs';
 import { openDatabase } from '../store/db/database.ts';
@@ -13,16 +13,12 @@ try {
     `select c.relname as view, array_agg(a.attname::text) as columns from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0
      where c.relnamespace = 'traj'::regnamespace and c.relkind = 'v' group by c.relname order by 1`,
   );
-  const { rows: longest } = await db.query<{ episode_id: string }>(
-    'select episode_id from traj.episodes order by steps desc limit 1',
-  );
   const measured = [];
   for (const { view, columns } of views) {
     if (only !== undefined && !view.match(`^(${only})$`)) continue;
     const whole = await timeOf(`select * from traj.${view}`);
-    const one = columns.includes('episode_id')
-      ? await timeOf(`select * from traj.${view} where episode_id = '${longest[0]!.episode_id}'`)
-      : null;
+    const longest = columns.includes('episode_id') ? await longestIn(view) : null;
+    const one = longest === null ? null : await timeOf(`select * from traj.${view} where episode_id = '${longest}'`);
     measured.push({
       view,
       rows: whole.rows,
@@ -35,6 +31,14 @@ try {
   for (const line of measured) console.log(JSON.stringify(line));
 } finally {
   await close();
+}
+
+/** The episode with most rows; null where no row has one. */
+async function longestIn(view: string): Promise<string | null> {
+  const { rows } = await db.query<{ episode_id: string }>(
+    `select episode_id from traj.${view} where episode_id is not null group by 1 order by count(*) desc, 1 limit 1`,
+  );
+  return rows[0]?.episode_id ?? null;
 }
 
 /** Nanoseconds on a processor so far. */
