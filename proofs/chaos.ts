@@ -161,7 +161,7 @@ async function suffer({ up, home, faults, short, seed, scratch, kafka, say }: Su
   const draw = drawing(seed);
   const url = await up.url();
   const history = openHistory(join(scratch, 'history.jsonl'));
-  const load = startLoad(url, history, randomStream(seed + 1).uniform, LOAD_REST_MS);
+  const load = startLoad(url, history, randomStream(seed + 1).uniform, { restMs: LOAD_REST_MS });
   let seconds: number;
   const slowest = { name: '', seconds: 0 };
   let kills = 0;

@@ -13,8 +13,20 @@ export type Check = readonly [what: string, fine: boolean];
 
 const LANES = 4;
 
-/** Lanes of clients, which rest between two requests. One that got no acknowledgement sends the same again, or leaves it at that. */
-export function startLoad(url: string, history: History, random: () => number, restMs = 0) {
+export type LoadOptions = {
+  /** What the ids of its episodes begin with. */
+  readonly name?: string;
+  /** How long a lane rests between two requests. */
+  readonly restMs?: number;
+};
+
+/** Lanes of clients. One that got no acknowledgement sends the same again, or leaves it at that. */
+export function startLoad(
+  url: string,
+  history: History,
+  random: () => number,
+  { name = 'kept', restMs = 0 }: LoadOptions = {},
+) {
   let going = true;
   let acknowledged = 0;
   const send = async (key: string, events: ReturnType<typeof episodeOf>): Promise<boolean> => {
@@ -30,8 +42,8 @@ export function startLoad(url: string, history: History, random: () => number, r
   };
   const lane = async (k: number): Promise<void> => {
     for (let n = 0; going; n++) {
-      const events = episodeOf(`kept-${k}-${n}`);
-      const key = `e/kept-${k}-${n}`;
+      const events = episodeOf(`${name}-${k}-${n}`);
+      const key = `e/${name}-${k}-${n}`;
       const cut = 1 + Math.floor(random() * 4);
       for (const part of [events.slice(0, cut), events.slice(cut)]) {
         const again = random() < 0.7;

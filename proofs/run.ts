@@ -16,6 +16,7 @@ const BESIDE_OTHERS = [
   'killed-programs-recover',
   'nothing-acknowledged-is-lost',
   'kafka-log',
+  'versions-side-by-side',
   'python-team',
   'example-teams',
   'compose-as-processes',

@@ -24,11 +24,15 @@ export type TroupeProcess = {
   readonly said: () => string;
 };
 
+export type Started = {
+  readonly home: string;
+  readonly env: Readonly<Record<string, string>>;
+  /** Folder of the code; this checkout if omitted. */
+  readonly root?: string;
+};
+
 /** `troupe run ROLE` with this environment, as `troupe up` starts it. An API role answers at a port that stays. */
-export async function runTroupe(
-  role: string,
-  { home, env }: { readonly home: string; readonly env: Readonly<Record<string, string>> },
-): Promise<TroupeProcess> {
+export async function runTroupe(role: string, { home, env, root = ROOT }: Started): Promise<TroupeProcess> {
   const answers = role === 'ingest' || role === 'serve';
   const port = answers ? await freePort() : 0;
   let child: ChildProcess | null = null;
@@ -40,7 +44,7 @@ export async function runTroupe(
   const start = async (): Promise<void> => {
     const args = ['run', role, '--home', home, '--json', ...(answers ? ['--port', String(port)] : [])];
     const fresh = spawn(process.execPath, ['--import', 'tsx', YOUNG, 'cli.ts', ...args], {
-      cwd: ROOT,
+      cwd: root,
       env: { ...process.env, ...env, NO_COLOR: '1' },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
