@@ -5,6 +5,7 @@ import { agentscope } from './agentscope.ts';
 import { agentverse } from './agentverse.ts';
 import { atif } from './atif.ts';
 import { autogen } from './autogen.ts';
+import { claudeCode } from './claude-code.ts';
 import { crewai } from './crewai.ts';
 import type { Format, Head } from './format.ts';
 import { langfuse } from './langfuse.ts';
@@ -41,6 +42,7 @@ export const FORMATS: readonly Format[] = [
   agentverse,
   autogen,
   agentscope,
+  claudeCode,
   crewai,
   multiagentbench,
   mast,

@@ -102,6 +102,55 @@ const RECORDS: Readonly<Record<string, readonly unknown[]>> = {
       },
     ],
   ],
+  'claude-code': [
+    [
+      {
+        type: 'user',
+        message: { role: 'user', content: 'q' },
+        uuid: 'u1',
+        parentUuid: null,
+        sessionId: 's',
+        timestamp: 't',
+      },
+      {
+        type: 'assistant',
+        message: {
+          id: 'm',
+          role: 'assistant',
+          model: 'c',
+          content: [
+            { type: 'thinking', thinking: 'hm' },
+            { type: 'tool_use', id: 'c', name: 'Agent', input: { prompt: 'p', subagent_type: 'x' } },
+          ],
+          usage: {},
+        },
+        uuid: 'u2',
+        parentUuid: 'u1',
+        sessionId: 's',
+        requestId: 'r',
+      },
+      {
+        type: 'user',
+        message: {
+          role: 'user',
+          content: [{ type: 'tool_result', tool_use_id: 'c', content: [{ type: 'text', text: 'x' }] }],
+        },
+        uuid: 'u3',
+        parentUuid: 'u2',
+        sessionId: 's',
+        toolUseResult: { agentId: 'a', agentType: 'x', totalDurationMs: 1 },
+      },
+      {
+        type: 'user',
+        message: { role: 'user', content: 'p' },
+        uuid: 'u4',
+        isSidechain: true,
+        agentId: 'a',
+        sessionId: 's',
+      },
+      { type: 'system', subtype: 'compact_boundary', uuid: 'u5', sessionId: 's', content: 'x' },
+    ],
+  ],
   crewai: [
     {
       batch_id: 'b',

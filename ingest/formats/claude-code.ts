@@ -1,0 +1,212 @@
+/**
+ * Sessions of Claude Code, `~/.claude/projects/<folder>/<session>.jsonl` and `<session>/subagents/agent-<id>.jsonl`: a line for each
+ * message, and for each block of an answer. Read from what version 2.1.197 (npm @anthropic-ai/claude-code) writes against a scripted
+ * model server; the older form, sub-agents within the file of their parent, from public notes on versions 1.0 to 2.0.
+ *
+ * A file is one record: a sub-agent's names the session it belongs to in each line, so that both are one episode.
+ */
+import type { Draft, EventData } from '../events.ts';
+import { canonicalJson, isRecord } from '../json.ts';
+import {
+  agentsOf,
+  badLine,
+  blocksOf,
+  type Fields,
+  isSessionLine,
+  type Line,
+  MAIN,
+  promptOf,
+} from './claude-code-lines.ts';
+import { placeOf, threadDrafts } from './claude-code-thread.ts';
+import { toolLedger } from './conversation.ts';
+import type { Converted, Format, NativeRecord, NativeRefusal } from './format.ts';
+import { given, isIdentifier, rawRecord, refusal, refused, revisedEmitter, without } from './native.ts';
+import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfText } from './run.ts';
+
+const NAME = 'claude-code';
+const emit = revisedEmitter(NAME);
+
+export const claudeCode: Format = {
+  name: NAME,
+  summary: 'Claude Code sessions and their sub-agents: lines of {type, message, uuid, parentUuid, sessionId}',
+  recognises: ({ records }) => records.some(isSessionLine),
+  gathers: ({ shape }) => (shape === 'document' ? null : 'file'),
+  convert,
+  restates: new Set(['task.defined']),
+  mapping: [
+    ['sessionId', 'episode_id'],
+    ['the first prompt', 'task.defined by the hash of its text'],
+    ['cwd, gitBranch, version', 'episode.started.tags'],
+    ['agentId, else the first line of a sidechain', 'agent_id; `main` without it'],
+    ['toolUseResult.agentId', 'agent.defined with its parent, control.transferred'],
+    ['assistant lines with the same message.id', 'generation.requested, generation.completed: one call'],
+    ['message.usage of the last of them', 'usage'],
+    ['content[thinking]', 'a part of type reasoning'],
+    ['content[tool_use]', 'tool.called'],
+    ['content[tool_result]', 'tool.returned; is_error is status error, denied where a person refused'],
+    ['user', 'message.sent'],
+    ['system, answers of the model <synthetic>', 'environment.observed'],
+    ['attachment, progress, queue-operation and other notes', 'the record alone'],
+  ],
+};
+
+function convert(record: NativeRecord): Converted {
+  const list = Array.isArray(record.value) ? (record.value as unknown[]) : [record.value];
+  const refusals: NativeRefusal[] = [];
+  const sessions = new Map<string, Line[]>();
+  const seen = new Set<unknown>();
+  const broken = new Set<unknown>();
+  for (const [seq, native] of list.entries()) {
+    const bad = badLine(native);
+    if (bad) {
+      refusals.push({ ...bad, at: seq });
+      if (isRecord(native)) broken.add(native.sessionId);
+      continue;
+    }
+    const fields = native as Fields;
+    const { sessionId, uuid } = fields;
+    // A line without a session says nothing of the conversation; one that was written twice counts once.
+    if (!isIdentifier(sessionId) || (isIdentifier(uuid) && seen.has(uuid))) continue;
+    seen.add(uuid);
+    sessions.set(sessionId, [...(sessions.get(sessionId) ?? []), { seq, fields }]);
+  }
+  const told = [...sessions].filter(([, lines]) => lines.some(isSaid));
+  if (told.length === 0 && refusals.length === 0)
+    return refused(refusal('bad_shape', '', 'at least one line of a user or an assistant', list));
+  const canonical = told.length > 0 ? canonicalJson(list) : null;
+  return {
+    drafts: told.flatMap(([id, lines]) => sessionDrafts(id, lines, canonical!, broken.has(id))),
+    refusals,
+    raw: canonical,
+    repeated: record.ordinal > 0,
+  };
+}
+
+const isSaid = ({ fields }: Line): boolean => fields.type === 'user' || fields.type === 'assistant';
+const timeOf = ({ fields }: Line): string | null => timeOfText(fields.timestamp);
+
+function sessionDrafts(episodeId: string, lines: readonly Line[], canonical: string, broken: boolean): Draft[] {
+  const agentOf = agentsOf(lines);
+  const threads = new Map<string, Line[]>();
+  for (const line of lines) {
+    const agent = agentOf(line);
+    const thread = threads.get(agent);
+    if (thread) thread.push(line);
+    else threads.set(agent, [line]);
+  }
+  const ledger = toolLedger();
+  const events = [
+    ...startedAgents(episodeId, lines, agentOf, threads),
+    ...[...threads].flatMap(([agentId, own]) => threadDrafts(emit, own, { episodeId, agentId, ledger })),
+  ];
+  const main = (threads.get(MAIN) ?? []).filter(isSaid);
+  // The file of a sub-agent: its session begins and ends in the file of the main agent.
+  if (main.length === 0) return [rawRecord(emit, episodeId, canonical).draft, ...events];
+  const [first] = main as [Line];
+  const last = main.findLast(({ fields }) => fields.type === 'assistant');
+  const answer = last && blocksOf(last.fields).flatMap(({ text }) => (typeof text === 'string' ? [text] : []));
+  const { cwd, gitBranch, version, teamName, agentName, forkedFrom } = first.fields;
+  const parent = isRecord(forkedFrom) ? forkedFrom.sessionId : undefined;
+  const reason = (last?.fields.message as Fields | undefined)?.stop_reason;
+  return runDrafts(emit, {
+    format: NAME,
+    episodeId,
+    canonical,
+    task: taskOf(
+      NAME,
+      main.map(({ fields }) => promptOf(fields)).find((text) => text !== null),
+    ),
+    started: {
+      session_id: episodeId,
+      flags: [NO_TOKEN_IDS, ...(broken ? ['incomplete'] : [])],
+      ...(isIdentifier(parent) && parent !== episodeId ? { parent_episode_id: parent } : {}),
+      ...given('tags', without({ cwd, git_branch: gitBranch, version, team: teamName, teammate: agentName })),
+    },
+    startedAt: timeOf(first),
+    agents: [MAIN],
+    events,
+    finished: {
+      outcome: 'unknown',
+      ...(answer && answer.length > 0 ? { answer: answer.join('\n') } : {}),
+      ...(typeof reason === 'string' ? { stop_reason: reason } : {}),
+    },
+    finishedAt: timeOf(main.at(-1)!),
+  });
+}
+
+/** The tools that start an agent, by the names they have had. */
+const STARTS = new Set(['Task', 'Agent']);
+
+/**
+ * The sub-agents of these lines. The parent tells of each whose call has a result (`toolUseResult.agentId`, after the agent has
+ * spoken); the agent's own file tells of itself, with the time of its first line, so that what the parent tells stays.
+ */
+function startedAgents(
+  episodeId: string,
+  lines: readonly Line[],
+  agentOf: (line: Line) => string,
+  threads: ReadonlyMap<string, readonly Line[]>,
+): Draft[] {
+  const calls = new Map<unknown, { readonly block: Fields; readonly line: Line }>();
+  for (const line of lines.filter(({ fields }) => fields.type === 'assistant')) {
+    for (const block of blocksOf(line.fields))
+      if (STARTS.has(block.name as string)) calls.set(block.id, { block, line });
+  }
+  const own = [...threads].flatMap(([agentId, thread]): Draft[] => {
+    if (agentId === MAIN || !thread.some(isSaid)) return [];
+    const type = thread.map(({ fields }) => fields.attributionAgent).find(isIdentifier);
+    const asked = thread.map(({ fields }) => promptOf(fields)).find((text) => text !== null);
+    const call = [...calls.values()].find(({ block }) => asked !== null && inputOf(block).prompt === asked);
+    const by = call && agentOf(call.line) !== agentId ? call : undefined;
+    return agentDrafts(agentId, type ?? inputOf(by?.block).subagent_type, by, timeOf(thread[0]!));
+  });
+  const told = lines.flatMap((line): Draft[] => {
+    const result = isRecord(line.fields.toolUseResult) ? line.fields.toolUseResult : {};
+    const block = blocksOf(line.fields).find(({ type }) => type === 'tool_result');
+    const call = calls.get(block?.tool_use_id);
+    if (!call || !isIdentifier(result.agentId) || threads.has(result.agentId)) return [];
+    return agentDrafts(result.agentId, result.agentType ?? inputOf(call.block).subagent_type, call, timeOf(line));
+  });
+  return [...own, ...told];
+
+  function agentDrafts(
+    agentId: string,
+    type: unknown,
+    call: { readonly block: Fields; readonly line: Line } | undefined,
+    time: string | null,
+  ): Draft[] {
+    const from = call ? agentOf(call.line) : MAIN;
+    const { description, model } = inputOf(call?.block);
+    const member: EventData<'agent.defined'> = {
+      episode_id: episodeId,
+      agent_id: agentId,
+      name: isIdentifier(type) ? type : agentId,
+      ...(isIdentifier(type) ? { role: type } : {}),
+      parent_agent_id: from,
+      ...(typeof model === 'string' ? { model } : {}),
+      ...given('unmapped', without({ description })),
+    };
+    return [
+      emit.event('agent.defined', [episodeId, agentId], member, time),
+      ...(call
+        ? [
+            emit.event(
+              'control.transferred',
+              [episodeId, agentId],
+              {
+                ...placeOf(call.line, episodeId),
+                from_agent: from,
+                to_agent: agentId,
+                kind: 'delegate' as const,
+                tool_call_id: call.block.id as string,
+                ...(typeof description === 'string' ? { reason: description } : {}),
+              },
+              timeOf(call.line),
+            ),
+          ]
+        : []),
+    ];
+  }
+}
+
+const inputOf = (block: Fields | undefined): Fields => (isRecord(block?.input) ? block.input : {});

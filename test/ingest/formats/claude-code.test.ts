@@ -1,0 +1,207 @@
+/** Recorded with Claude Code 2.1.197 against a scripted model server, which billed 10 + n tokens in and 3 n out for its nth answer. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { importFiles } from '../../../ingest/import.ts';
+import { memoryLog } from '../support/memory-log.ts';
+import { type Data, known, read } from './support/convert.ts';
+
+const FOLDER = join(import.meta.dirname, 'recorded/claude-code');
+const linesOf = (file: string): Record<string, unknown>[] =>
+  readFileSync(join(FOLDER, file), 'utf8')
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line));
+const FILES = ['session.jsonl', 'agent-a06e09f9d58deb48d.jsonl', 'agent-a460b889c697c886b.jsonl'];
+const [ROME, BERN] = ['a06e09f9d58deb48d', 'a460b889c697c886b'];
+
+describe('A session of Claude Code with two sub-agents', () => {
+  it('is one episode: 7 calls of 3 agents, 5 tool calls, the tokens that were billed', async () => {
+    const memory = memoryLog();
+    const report = await importFiles(
+      FILES.map((file) => join(FOLDER, file)),
+      memory,
+    );
+    expect(report).toMatchObject({ format: 'claude-code', episodes: 1, tasks: 1, calls: 7, tool_calls: 5, errors: [] });
+    const of = (name: string) =>
+      memory.events.filter((event) => event.name === name).map(({ data }) => data as unknown as Data);
+    const calls = of('generation.completed').map(({ agent_id, call_id, usage }) => [
+      agent_id,
+      call_id,
+      (usage as { input_tokens: number }).input_tokens,
+      (usage as { output_tokens: number }).output_tokens,
+    ]);
+    expect(calls.sort((a, b) => Number(a[2]) - Number(b[2]))).toEqual(
+      ['main', BERN, ROME, BERN, ROME, 'main', 'main'].map((agent, i) => [agent, `msg_${i + 1}`, 11 + i, 3 + 3 * i]),
+    );
+    const results = new Map(of('tool.returned').map((one) => [one.tool_call_id, one.status]));
+    expect(
+      of('tool.called').map(({ agent_id, name, tool_call_id }) => [agent_id, name, results.get(tool_call_id)]),
+    ).toEqual([
+      ['main', 'Agent', 'ok'],
+      ['main', 'Agent', 'ok'],
+      ['main', 'Bash', 'error'],
+      [ROME, 'Bash', 'ok'],
+      [BERN, 'Bash', 'ok'],
+    ]);
+  });
+
+  it('says the same in any order of its files, and nothing new when it is read again', async () => {
+    const said = async (files: readonly string[], memory = memoryLog()) => {
+      const { events } = await importFiles(
+        files.map((file) => join(FOLDER, file)),
+        memory,
+      );
+      return { events, digests: memory.events.map(({ id, digest }) => `${id} ${digest}`).sort(), memory };
+    };
+    const once = await said(FILES);
+    expect((await said(FILES.toReversed())).digests).toEqual(once.digests);
+    expect((await said(FILES, once.memory)).events).toMatchObject({ accepted: 0, rejected: 0 });
+  });
+
+  it('names the parent, the type and the starting call of each sub-agent', () => {
+    const { of, times } = read('claude-code', linesOf('session.jsonl'));
+    expect(of('agent.defined').map(({ agent_id, role, parent_agent_id }) => [agent_id, role, parent_agent_id])).toEqual(
+      [
+        ['main', undefined, undefined],
+        [BERN, 'general-purpose', 'main'],
+        [ROME, 'general-purpose', 'main'],
+      ],
+    );
+    expect(of('control.transferred')).toMatchObject([
+      { from_agent: 'main', to_agent: BERN, kind: 'delegate', tool_call_id: 'toolu_00010' },
+      { from_agent: 'main', to_agent: ROME, kind: 'delegate', tool_call_id: 'toolu_00011' },
+    ]);
+    // What the agent's own file says of it comes before what its parent says, which stays.
+    const own = read('claude-code', linesOf(`agent-${ROME}.jsonl`));
+    expect(own.of('agent.defined')).toMatchObject([
+      { agent_id: ROME, role: 'general-purpose', parent_agent_id: 'main' },
+    ]);
+    expect(own.times('agent.defined')[0]! < times('agent.defined')[2]!).toBe(true);
+    expect(own.of('episode.started')).toEqual([]);
+  });
+
+  it('takes the lines of one answer for one call, and shows each call what was said before it', () => {
+    const { of } = read('claude-code', linesOf('session.jsonl'));
+    const [first, second] = of('generation.completed') as { choices: { content: { type: string }[] }[] }[];
+    expect(first!.choices[0]!.content.map(({ type }) => type)).toEqual(['reasoning', 'text', 'tool_call', 'tool_call']);
+    expect(second!.choices[0]!.content.map(({ type }) => type)).toEqual(['tool_call']);
+    expect(
+      of('generation.requested').map(({ input }) => (input as { role: string }[]).map(({ role }) => role)),
+    ).toEqual([
+      ['user'],
+      ['user', 'assistant', 'tool', 'tool'],
+      ['user', 'assistant', 'tool', 'tool', 'assistant', 'tool'],
+    ]);
+    expect(of('task.defined')).toMatchObject([{ query: 'TEAM: how far are Bern and Rome?' }]);
+    expect(of('episode.finished')).toMatchObject([{ answer: 'Bern and Rome are far.', stop_reason: 'end_turn' }]);
+  });
+});
+
+/** As versions before 2.0.42 wrote: the sub-agent within the file. Written by hand. */
+let count = 0;
+const line = (type: string, message: unknown, more: object = {}) => {
+  count += 1;
+  return {
+    type,
+    message,
+    uuid: `u${count}`,
+    parentUuid: count === 1 ? null : `u${count - 1}`,
+    sessionId: 's',
+    isSidechain: false,
+    timestamp: `2026-09-10T10:00:${String(count).padStart(2, '0')}.000Z`,
+    ...more,
+  };
+};
+const answer = (id: string, content: unknown[], more: object = {}) =>
+  line('assistant', { id, role: 'assistant', model: 'm', content, usage: { input_tokens: 1, output_tokens: 2 } }, more);
+const asks = (id: string, name: string, input: object) => ({ type: 'tool_use', id, name, input });
+const result = (id: string, content: unknown, more: object = {}) => ({
+  role: 'user',
+  content: [{ type: 'tool_result', tool_use_id: id, content, ...more }],
+});
+
+describe('A line of Claude Code', () => {
+  it('of a sidechain without an agent belongs to the agent whose prompt the chain begins with', () => {
+    count = 0;
+    const side = { isSidechain: true };
+    const { of, refused } = read('claude-code', [
+      line('user', { role: 'user', content: 'Fix it' }),
+      answer('a1', [asks('t1', 'Task', { prompt: 'Search', subagent_type: 'Explore' })]),
+      line('user', { role: 'user', content: 'Search' }, { ...side, parentUuid: null }),
+      answer('b1', [{ type: 'text', text: 'Found' }], side),
+      line('user', result('t1', 'Found'), { parentUuid: 'u2', toolUseResult: { totalDurationMs: 5 } }),
+      answer('a2', [{ type: 'text', text: 'Done' }]),
+    ]);
+    expect(refused).toEqual([]);
+    expect(of('agent.defined')).toMatchObject([
+      { agent_id: 'main' },
+      { agent_id: 'u3', name: 'Explore', role: 'Explore', parent_agent_id: 'main' },
+    ]);
+    expect(of('generation.completed').map(({ agent_id }) => agent_id)).toEqual(['main', 'main', 'u3']);
+    expect(of('control.transferred')).toMatchObject([{ to_agent: 'u3', tool_call_id: 't1' }]);
+    expect(of('tool.returned')).toMatchObject([{ tool_call_id: 't1', status: 'ok', duration_ms: 5 }]);
+  });
+
+  it('that was refused by the person, stands for an answer, or follows a rewind is told as what it is', () => {
+    count = 0;
+    const { of } = read('claude-code', [
+      line('user', { role: 'user', content: 'Fix it' }),
+      answer('a1', [asks('t1', 'Bash', {})]),
+      line('user', result('t1', "The user doesn't want to proceed with this tool use.", { is_error: true })),
+      line(
+        'assistant',
+        { id: 'x', role: 'assistant', model: '<synthetic>', content: [{ type: 'text', text: 'API Error' }] },
+        {
+          isApiErrorMessage: true,
+        },
+      ),
+      line('user', { role: 'user', content: 'Other way' }, { parentUuid: 'u1' }),
+      answer('a2', [{ type: 'text', text: 'Yes' }]),
+    ]);
+    expect(of('tool.returned')).toMatchObject([{ status: 'denied' }]);
+    expect(of('environment.observed')).toMatchObject([{ kind: 'error' }]);
+    expect(of('generation.completed')).toHaveLength(2);
+    expect(of('generation.requested')[1]!.input).toEqual([
+      { role: 'user', content: [{ type: 'text', content: 'Fix it' }] },
+      { role: 'user', content: [{ type: 'text', content: 'Other way' }] },
+    ]);
+  });
+
+  it('after the context was compacted is shown the summary alone', () => {
+    count = 0;
+    const { of } = read('claude-code', [
+      line('user', { role: 'user', content: 'Fix it' }),
+      answer('a1', [{ type: 'text', text: 'Well' }]),
+      { ...line('system', undefined, { subtype: 'compact_boundary', content: 'Compacted' }), parentUuid: null },
+      line('user', { role: 'user', content: 'So far: nothing' }, { isCompactSummary: true }),
+      answer('a2', [{ type: 'text', text: 'Yes' }]),
+    ]);
+    expect((of('generation.requested')[1]!.input as unknown[]).length).toBe(1);
+    expect(of('environment.observed')).toMatchObject([{ kind: 'compact_boundary' }]);
+  });
+
+  it('that cannot be read is refused by its place, the others are kept and the session is flagged', () => {
+    count = 0;
+    const { refusals, of } = read('claude-code', [
+      line('user', { role: 'user', content: 'Fix it' }),
+      answer('a1', [{ type: 'tool_use', name: 'Bash' }]),
+      line('user', null),
+      answer('a2', [{ type: 'text', text: 'Yes' }]),
+    ]);
+    expect(refusals.map(({ at, field }) => [at, field])).toEqual([
+      [1, 'message.content[0].id'],
+      [2, 'message'],
+    ]);
+    expect(of('generation.completed')).toHaveLength(1);
+    expect(of('episode.started')[0]!.flags).toContain('incomplete');
+  });
+
+  it('is recognised without a name, also where only what is shown on the Hub is there', () => {
+    expect(known(...linesOf('session.jsonl'))).toBe('claude-code');
+    expect(
+      known({ type: 'user', message: { role: 'user', content: 'q' }, uuid: 'u', parentUuid: null, sessionId: 's' }),
+    ).toBe('claude-code');
+    expect(known({ type: 'assistant', message: { role: 'assistant', content: 'q' }, session_id: 's' })).toBe(null);
+  });
+});
