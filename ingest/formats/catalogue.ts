@@ -6,6 +6,7 @@ import { agentverse } from './agentverse.ts';
 import { atif } from './atif.ts';
 import { autogen } from './autogen.ts';
 import { claudeCode } from './claude-code.ts';
+import { codex } from './codex.ts';
 import { crewai } from './crewai.ts';
 import type { Format, Head } from './format.ts';
 import { langfuse } from './langfuse.ts';
@@ -43,6 +44,7 @@ export const FORMATS: readonly Format[] = [
   autogen,
   agentscope,
   claudeCode,
+  codex,
   crewai,
   multiagentbench,
   mast,

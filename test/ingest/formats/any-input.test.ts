@@ -151,6 +151,40 @@ const RECORDS: Readonly<Record<string, readonly unknown[]>> = {
       { type: 'system', subtype: 'compact_boundary', uuid: 'u5', sessionId: 's', content: 'x' },
     ],
   ],
+  codex: [
+    [
+      {
+        timestamp: 't',
+        type: 'session_meta',
+        payload: { id: 's', base_instructions: { text: 'i' }, source: { subagent: {} } },
+      },
+      { timestamp: 't', type: 'turn_context', payload: { model: 'm' } },
+      {
+        timestamp: 't',
+        type: 'response_item',
+        payload: { type: 'message', role: 'user', content: [{ type: 'input_text', text: 'q' }] },
+      },
+      {
+        timestamp: 't',
+        type: 'response_item',
+        payload: { type: 'reasoning', summary: [{ type: 'summary_text', text: 'hm' }], encrypted_content: 'e' },
+      },
+      {
+        timestamp: 't',
+        type: 'response_item',
+        payload: { type: 'function_call', name: 'f', arguments: '{}', call_id: 'c' },
+      },
+      { timestamp: 't', type: 'token_usage_record', payload: { usage: { input_tokens: 1 }, response_id: 'r' } },
+      {
+        timestamp: 't',
+        type: 'event_msg',
+        payload: { type: 'item_completed', item: { id: 'c', exit_code: 1, duration: { secs: 0, nanos: 1 } } },
+      },
+      { timestamp: 't', type: 'response_item', payload: { type: 'function_call_output', call_id: 'c', output: 'x' } },
+      { timestamp: 't', type: 'compacted', payload: { message: 'm', replacement_history: [] } },
+      { timestamp: 't', type: 'event_msg', payload: { type: 'task_complete', last_agent_message: 'a' } },
+    ],
+  ],
   crewai: [
     {
       batch_id: 'b',

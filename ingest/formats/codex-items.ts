@@ -1,0 +1,143 @@
+/** Lines of a Codex rollout and the items of the Responses API they hold. */
+import type { Message, Part } from '../events.ts';
+import { isRecord } from '../json.ts';
+import { readArguments } from './chat-message.ts';
+import type { NativeRefusal } from './format.ts';
+import { badIdentifier, given, isIdentifier, refusal, without } from './native.ts';
+
+export type Fields = Readonly<Record<string, unknown>>;
+/** A line that passed `badLine`; `seq` is its place in the file. */
+export type Line = {
+  readonly seq: number;
+  readonly type: string;
+  readonly timestamp: unknown;
+  readonly payload: Fields;
+};
+
+const TYPES = new Set([
+  'session_meta',
+  'response_item',
+  'event_msg',
+  'turn_context',
+  'compacted',
+  'world_state',
+  'token_usage_record',
+]);
+
+export const isRolloutLine = (record: unknown): boolean =>
+  isRecord(record) && TYPES.has(record.type as string) && isRecord(record.payload) && 'timestamp' in record;
+
+/** Why a line cannot be read; null where it can. Types of lines and items that are not known pass. */
+export function badLine(native: unknown): NativeRefusal | null {
+  if (!isRecord(native)) return refusal('bad_type', '', 'an object', native);
+  if (typeof native.type !== 'string') return refusal('bad_type', 'type', 'a text', native.type);
+  const { payload } = native;
+  if (!isRecord(payload)) return refusal('bad_type', 'payload', 'an object', payload);
+  if (native.type === 'session_meta') return badIdentifier(payload.id, 'payload.id');
+  if (native.type !== 'response_item') return null;
+  if (typeof payload.type !== 'string') return refusal('bad_type', 'payload.type', 'a text', payload.type);
+  if (payload.type === 'message') {
+    if (typeof payload.role !== 'string' || payload.role === '')
+      return refusal('bad_type', 'payload.role', 'a text', payload.role);
+    if (!Array.isArray(payload.content) || !payload.content.every(isRecord))
+      return refusal('bad_type', 'payload.content', 'a list of parts', payload.content);
+    return null;
+  }
+  if (/_output$/.test(payload.type)) return badIdentifier(payload.call_id, 'payload.call_id');
+  if (payload.type !== 'function_call' && payload.type !== 'custom_tool_call') return null;
+  return badIdentifier(payload.call_id, 'payload.call_id') ?? badIdentifier(payload.name, 'payload.name');
+}
+
+export type Called = {
+  readonly id: string;
+  readonly name: string;
+  readonly type: string;
+  readonly arguments: unknown;
+  readonly arguments_raw: string | null;
+  readonly parse_error: string | null;
+};
+
+/** Calls that the model server itself carries out: their result stands in no item. */
+const SERVER = new Set(['web_search_call', 'image_generation_call', 'tool_search_call']);
+
+/** The tool call of an item; null for an item that is none. */
+export function calledIn(item: Fields): Called | null {
+  const id = isIdentifier(item.call_id) ? item.call_id : item.id;
+  const plain = (type: string, name: string, asked: unknown): Called | null =>
+    isIdentifier(id) ? { id, name, type, arguments: asked ?? null, arguments_raw: null, parse_error: null } : null;
+  switch (item.type) {
+    case 'function_call':
+      return {
+        id: id as string,
+        name: item.name as string,
+        type: /^mcp__/.test(item.name as string) ? 'mcp' : 'function',
+        ...readArguments(item.arguments),
+      };
+    case 'custom_tool_call':
+      return plain('custom', item.name as string, item.input);
+    case 'local_shell_call':
+      return plain('function', 'local_shell', item.action);
+  }
+  const { type, action, arguments: asked } = item;
+  return SERVER.has(type as string) ? plain('server', (type as string).replace(/_call$/, ''), action ?? asked) : null;
+}
+
+/** Whether the model wrote this item. */
+export const isAnswer = (item: Fields): boolean =>
+  item.type === 'reasoning' || calledIn(item) !== null || (item.type === 'message' && item.role === 'assistant');
+
+/** Words of an item, as parts. */
+export function partsOf(item: Fields): Part[] {
+  if (item.type === 'message') return (item.content as readonly unknown[]).map(textPart);
+  if (item.type === 'reasoning') {
+    const said = [item.summary, item.content].flatMap((list) => (Array.isArray(list) ? list : []));
+    const hidden = given('encrypted_content', item.encrypted_content ?? undefined);
+    return said.length === 0
+      ? [{ type: 'reasoning', ...hidden }]
+      : said.map((one, i) => ({
+          type: 'reasoning',
+          content: isRecord(one) ? one.text : one,
+          ...(i === 0 ? hidden : {}),
+        }));
+  }
+  const call = calledIn(item);
+  return call
+    ? [{ type: 'tool_call', id: call.id, name: call.name, arguments: call.arguments ?? call.arguments_raw } as Part]
+    : [];
+}
+
+function textPart(part: unknown): Part {
+  if (!isRecord(part)) return { type: 'json', content: part };
+  if (typeof part.text === 'string')
+    return { ...without(part, 'type', 'text', 'annotations'), type: 'text', content: part.text };
+  return { ...part, type: typeof part.type === 'string' && part.type !== '' ? part.type : 'json' };
+}
+
+/** An item as a later call is shown it; null for one that a model is not shown as words. */
+export function shownOf(item: Fields): Message | null {
+  if (isAnswer(item)) return { role: 'assistant', content: partsOf(item) };
+  if (item.type === 'message' && Array.isArray(item.content))
+    return { role: item.role as string, content: partsOf(item) };
+  if (!/_output$/.test(String(item.type))) return null;
+  return { role: 'tool', content: outputOf(item), tool_call_id: item.call_id } as Message;
+}
+
+/** The output of a tool: a text, parts, or in old versions `{content, success}`. */
+export function outputOf({ output, tools }: Fields): string | Part[] {
+  const said = isRecord(output) && 'content' in output ? output.content : (output ?? tools);
+  if (typeof said === 'string') return said;
+  return (Array.isArray(said) ? said : said == null ? [] : [said]).map(textPart);
+}
+
+/** What Codex adds to a conversation in the name of the user. */
+const ADDED =
+  /^\s*(<(environment_context|user_instructions|turn_aborted|subagent_notification|skill|user_shell_command)|# AGENTS\.md)/;
+
+/** The text that a person wrote; null for any other item. */
+export function promptOf(item: Fields): string | null {
+  if (item.type !== 'message' || item.role !== 'user') return null;
+  const text = partsOf(item)
+    .flatMap(({ content }) => (typeof content === 'string' ? [content] : []))
+    .join('\n');
+  return text.trim() === '' || ADDED.test(text) ? null : text;
+}
