@@ -19,6 +19,7 @@ import { openaiAgents } from './openai-agents.ts';
 import { openaiChat } from './openai-chat.ts';
 import { openinference } from './openinference.ts';
 import { otelGenai } from './otel-genai.ts';
+import { pi } from './pi.ts';
 import { redel } from './redel.ts';
 import { sharegpt } from './sharegpt.ts';
 import { sweAgent } from './swe-agent.ts';
@@ -45,6 +46,7 @@ export const FORMATS: readonly Format[] = [
   agentscope,
   claudeCode,
   codex,
+  pi,
   crewai,
   multiagentbench,
   mast,

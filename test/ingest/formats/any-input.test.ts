@@ -185,6 +185,39 @@ const RECORDS: Readonly<Record<string, readonly unknown[]>> = {
       { timestamp: 't', type: 'event_msg', payload: { type: 'task_complete', last_agent_message: 'a' } },
     ],
   ],
+  pi: [
+    [
+      { type: 'session', version: 3, id: 's', timestamp: 't', cwd: '/w' },
+      { type: 'message', id: 'a', parentId: null, timestamp: 't', message: { role: 'user', content: 'q' } },
+      {
+        type: 'message',
+        id: 'b',
+        parentId: 'a',
+        timestamp: 't',
+        message: {
+          role: 'assistant',
+          content: [
+            { type: 'thinking', thinking: 'hm' },
+            { type: 'toolCall', id: 'c', name: 'f', arguments: {} },
+          ],
+          model: 'm',
+          usage: { input: 1, output: 1 },
+          stopReason: 'toolUse',
+          timestamp: 1,
+        },
+      },
+      {
+        type: 'message',
+        id: 'd',
+        parentId: 'b',
+        timestamp: 't',
+        message: { role: 'toolResult', toolCallId: 'c', content: [{ type: 'image', data: 'x', mimeType: 'y' }] },
+      },
+      { type: 'compaction', id: 'e', parentId: 'd', timestamp: 't', summary: 's', firstKeptEntryId: 'b' },
+      { type: 'message', id: 'f', parentId: 'e', timestamp: 't', message: { role: 'bashExecution', command: 'ls' } },
+      { type: 'message', id: 'g', parentId: 'f', timestamp: 't', message: { role: 'assistant', content: 'a' } },
+    ],
+  ],
   crewai: [
     {
       batch_id: 'b',

@@ -1,0 +1,117 @@
+/** Recorded with Pi 0.73.1 against a scripted model server, which billed 10 + n tokens in, 2 of them cached, and 3 n out: n is 10 and 11. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { importFiles } from '../../../ingest/import.ts';
+import { memoryLog } from '../support/memory-log.ts';
+import { known, read } from './support/convert.ts';
+
+const FILE = join(import.meta.dirname, 'recorded/pi/session.jsonl');
+const LINES = readFileSync(FILE, 'utf8')
+  .trimEnd()
+  .split('\n')
+  .map((line) => JSON.parse(line) as Record<string, unknown>);
+
+describe('A session of Pi', () => {
+  it('is an episode of 2 calls and 2 tool calls, with the tokens that were billed', async () => {
+    const memory = memoryLog();
+    const report = await importFiles([FILE], memory);
+    expect(report).toMatchObject({
+      format: 'pi',
+      episodes: 1,
+      tasks: 1,
+      agents: 1,
+      calls: 2,
+      tool_calls: 2,
+      errors: [],
+    });
+    expect((await importFiles([FILE], memory)).events).toMatchObject({ accepted: 0, rejected: 0 });
+    const { of, times } = read('pi', LINES);
+    expect(of('generation.completed').map(({ usage }) => usage)).toMatchObject([
+      { input_tokens: 18, cache_read_input_tokens: 2, output_tokens: 30 },
+      { input_tokens: 19, cache_read_input_tokens: 2, output_tokens: 33 },
+    ]);
+    expect(of('tool.returned').map(({ tool_call_id, status }) => [tool_call_id, status])).toEqual([
+      ['call_10_0', 'ok'],
+      ['call_10_1', 'error'],
+    ]);
+    expect(of('episode.finished')).toMatchObject([{ answer: 'Bern is far.', stop_reason: 'stop' }]);
+    // The call began before its answer was written.
+    expect(times('generation.requested')[0]! < times('generation.completed')[0]!).toBe(true);
+  });
+
+  it('that has grown is the same session', () => {
+    const said = (lines: unknown[]) => read('pi', lines).drafts.filter(({ name }) => !/^(artifact|episode)/.test(name));
+    expect(said(LINES)).toEqual(expect.arrayContaining(said(LINES.slice(0, 5))));
+  });
+});
+
+/** A session with branches, by hand after docs/session-format.md of Pi. */
+const HEADER = { type: 'session', version: 3, id: 's', timestamp: '2026-09-10T10:00:00.000Z', cwd: '/w' };
+const entry = (id: string, parentId: string | null, fields: object) => ({
+  id,
+  parentId,
+  timestamp: '2026-09-10T10:00:01.000Z',
+  type: 'message',
+  ...fields,
+});
+const user = (text: string) => ({ message: { role: 'user', content: text } });
+const answer = (text: string, more: object = {}) => ({
+  message: { role: 'assistant', content: [{ type: 'text', text }], model: 'm', stopReason: 'stop', ...more },
+});
+const textsOf = (input: unknown): unknown[] =>
+  (input as { content: { content: unknown }[] }[]).map(({ content }) => content[0]!.content);
+
+describe('An entry of Pi', () => {
+  it('is shown the branch it hangs on, from what the last compaction kept', () => {
+    const { of } = read('pi', [
+      HEADER,
+      entry('a', null, user('one')),
+      entry('b', 'a', answer('two')),
+      entry('c', 'b', user('three')),
+      entry('d', 'a', user('other')),
+      entry('e', 'd', answer('branch')),
+      entry('f', 'c', { type: 'compaction', summary: 'so far', firstKeptEntryId: 'c', tokensBefore: 9 }),
+      entry('g', 'f', answer('last')),
+    ]);
+    expect(of('generation.requested').map(({ call_id, input }) => [call_id, textsOf(input)])).toEqual([
+      ['b', ['one']],
+      ['e', ['one', 'other']],
+      ['g', ['so far', 'three']],
+    ]);
+  });
+
+  it('of version 1 follows the entry before it', () => {
+    const line = (message: object) => ({ type: 'message', timestamp: '2026-09-10T10:00:01.000Z', ...message });
+    const { of } = read('pi', [{ ...HEADER, version: undefined }, line(user('one')), line(answer('two'))]);
+    expect(of('generation.requested').map(({ input }) => textsOf(input))).toEqual([['one']]);
+  });
+
+  it('of a call that failed is a call without a step', () => {
+    const failed = answer('', { content: [], stopReason: 'error', errorMessage: 'overloaded' });
+    const { of } = read('pi', [HEADER, entry('a', null, user('one')), entry('b', 'a', failed)]);
+    expect(of('generation.completed')).toMatchObject([{ choices: [], error: 'overloaded' }]);
+    expect(of('episode.finished')).toMatchObject([{ outcome: 'error' }]);
+  });
+
+  it('that cannot be read is refused by its place, and the others are kept', () => {
+    const { refusals, of } = read('pi', [
+      HEADER,
+      entry('a', null, { message: { role: 'planner', content: 'x' } }),
+      entry('b', 'a', { message: { role: 'toolResult', content: [] } }),
+      entry('c', 'b', answer('two')),
+    ]);
+    expect(refusals.map(({ at, field }) => [at, field])).toEqual([
+      [1, 'message.role'],
+      [2, 'message.toolCallId'],
+    ]);
+    expect(of('generation.completed')).toHaveLength(1);
+    expect(of('episode.started')[0]!.flags).toContain('incomplete');
+    expect(read('pi', [entry('c', null, answer('two'))]).refused).toEqual(['bad_shape ']);
+  });
+
+  it('is recognised without a name', () => {
+    expect(known(...LINES)).toBe('pi');
+    expect(known({ type: 'session', harness: 'other', id: 's', cwd: '/' })).toBe(null);
+  });
+});
