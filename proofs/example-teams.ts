@@ -1,6 +1,7 @@
 /**
  * Proof that the plans of the example teams run: each team is started as its page says, each plan runs one round of one iteration at a tiny
- * size, and what became of it is read from the views: whose weights changed, and which credit the training read.
+ * size, and what became of it is read from the views: whose weights changed, and which credit the training read. In the short form only the
+ * first plan of a team plays its gate.
  */
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { cpSync, readFileSync, writeFileSync } from 'node:fs';
@@ -14,39 +15,77 @@ import { until } from './up.ts';
 const run = promisify(execFile);
 const ROOT = join(import.meta.dirname, '..');
 
-type Case = {
-  readonly team: string;
+type Plan = {
   readonly plan: string;
-  /** The model directory that the plan names. */
-  readonly model: string;
-  /** Policies that answer the team: those that learn, and those that stay. */
-  readonly learns: string;
+  /** Policies that get new weights, and of the others one whose weights answer before and after. */
+  readonly learns: readonly string[];
   readonly stays?: string;
-  readonly options?: readonly string[];
-  /** The method whose credit the training reads. */
-  readonly credit: string;
+  /** The method whose credit or verdict the training reads. */
+  readonly reads: string;
   /** Roles of the trained rows. */
   readonly roles: readonly string[];
 };
 
-const CASES: readonly Case[] = [
+type Team = {
+  readonly team: string;
+  /** The model directory that the plans name. */
+  readonly model: string;
+  /** Policies that answer the team. */
+  readonly served: readonly string[];
+  /** A program of the team's folder that stands in for the models of another server. */
+  readonly server?: string;
+  /** The options of each of its workers; one without options. */
+  readonly workers?: readonly (readonly string[])[];
+  readonly plans: readonly Plan[];
+};
+
+const TEAMS: readonly Team[] = [
   {
-    ...{ team: 'two-players', plan: 'mars', model: 'players-model', learns: 'player' },
-    ...{ credit: 'mars_turn_advantage', roles: ['first', 'second'] },
+    ...{ team: 'two-players', model: 'players-model', served: ['player'] },
+    plans: [{ plan: 'mars', learns: ['player'], reads: 'mars_turn_advantage', roles: ['first', 'second'] }],
   },
   {
-    ...{ team: 'planner-executor', plan: 'browsemaster', model: 'search-model', learns: 'executor', stays: 'planner' },
-    ...{ credit: 'grpo_advantage', roles: ['executor'] },
+    ...{ team: 'planner-executor', model: 'search-model', served: ['planner', 'executor'] },
+    plans: [
+      {
+        ...{ plan: 'browsemaster', learns: ['executor'], stays: 'planner' },
+        ...{ reads: 'grpo_advantage', roles: ['executor'] },
+      },
+    ],
   },
   {
-    ...{ team: 'planner-executor', plan: 'matpo', model: 'search-model', learns: 'both' },
-    ...{ options: ['--planner', 'policy:both', '--executor', 'policy:both'] },
-    ...{ credit: 'matpo_advantage', roles: ['executor', 'planner'] },
+    ...{ team: 'planner-executor', model: 'search-model', served: ['both'] },
+    workers: [['--planner', 'policy:both', '--executor', 'policy:both']],
+    plans: [{ plan: 'matpo', learns: ['both'], reads: 'matpo_advantage', roles: ['executor', 'planner'] }],
+  },
+  {
+    ...{ team: 'ceo-experts', model: 'ceo-model', served: ['ceo'], server: 'experts.ts' },
+    plans: [
+      { plan: 'mas-tts', learns: ['ceo'], reads: 'grpo_advantage', roles: ['ceo'] },
+      { plan: 'mlpo', learns: ['ceo'], reads: 'grpo_advantage', roles: ['ceo'] },
+    ],
+  },
+  {
+    ...{ team: 'solvers-critic', model: 'student-model', served: ['student'], server: 'teacher.ts' },
+    workers: [['--runner', 'teachers', '--model', 'teacher'], []],
+    plans: [
+      { plan: 'm1-32b', learns: ['student'], reads: 'm500_filter', roles: ['critic', 'evaluator', 'solver'] },
+      { plan: 'swe-dev', learns: ['student'], reads: 'rolewise_sft_select', roles: ['critic', 'evaluator', 'solver'] },
+      {
+        ...{ plan: 'chain-of-agents', learns: ['student'] },
+        ...{ reads: 'difficulty_band', roles: ['critic', 'evaluator', 'solver'] },
+      },
+    ],
   },
 ];
 const RUNNERS = Object.fromEntries(
-  ['players', 'search'].map((name) => [name, { workers: true, lease_s: 120, retries: 3 }]),
+  ['players', 'search', 'experts', 'teachers', 'solvers'].map((name) => [
+    name,
+    { workers: true, lease_s: 120, retries: 3 },
+  ]),
 );
+/** Models of the scripted servers. */
+const SCRIPTED = ['expert', 'teacher'];
 
 export const proof: Proof = {
   name: 'example-teams',
@@ -67,7 +106,11 @@ export const proof: Proof = {
       if (ended.stdout === '') throw new Error(ended.stderr);
       return JSON.parse(ended.stdout);
     };
-    const sql = async (query: string): Promise<readonly unknown[][]> => (await troupe('sql', query)).rows;
+    const sql = async (query: string): Promise<readonly unknown[][]> => {
+      const { rows, error } = await troupe('sql', query);
+      if (rows === undefined) throw new Error(error.message);
+      return rows;
+    };
     const children = new Set<ChildProcess>();
     const start = (args: readonly string[], cwd = scratch) => {
       const child = spawn(process.execPath, args, { ...options, cwd, stdio: ['ignore', 'pipe', 'pipe'] });
@@ -97,75 +140,98 @@ export const proof: Proof = {
     };
 
     cpSync(join(ROOT, 'examples'), join(scratch, 'examples'), { recursive: true });
-    writeFileSync(join(scratch, 'troupe.yaml'), stringify({ runners: RUNNERS }));
+    const scripted = await freePort();
+    const upstreams = { scripted: { base_url: `http://127.0.0.1:${scripted}/v1`, models: SCRIPTED } };
+    writeFileSync(join(scratch, 'troupe.yaml'), stringify({ runners: RUNNERS, upstreams }));
     const port = await freePort();
     const url = `http://127.0.0.1:${port}`;
     try {
       await start([program, 'run', 'serve', '--port', String(port), '--json']).ready();
-      for (const one of CASES) await runs(one);
+      for (const team of TEAMS) await plays(team);
     } finally {
       await Promise.all([...children].map(stop));
     }
     return { ok: lines.every((line) => line.startsWith('ok')), lines };
 
-    async function runs({ team, plan, model, learns, stays, options: more = [], credit, roles }: Case): Promise<void> {
-      const folder = join(scratch, 'examples', team);
+    async function plays({ team, model, served, server, workers = [[]], plans }: Team): Promise<void> {
+      const folder = join('examples', team);
       const base = join(scratch, model);
       await troupe('model', 'new', '--dir', base, '--config', join(folder, 'model.json')).catch(() => null);
-      const served = [learns, ...(stays === undefined ? [] : [stays])].map((policy) =>
+      const members = [
+        ...(server === undefined ? [] : [['--import', 'tsx', join(folder, server), '--port', String(scripted)]]),
+        ...workers.map((more) => ['--import', 'tsx', join(folder, 'team.ts'), '--url', url, ...more]),
+      ].map((args) => start(args, ROOT));
+      const serving = served.map((policy) =>
         start([program, 'run', 'infer', '--policy', policy, '--model', base, '--json']),
       );
-      await Promise.all(served.map(({ ready }) => ready()));
-      const member = start(['--import', 'tsx', `examples/${team}/team.ts`, '--url', url, ...more], ROOT);
-      const file = join(folder, 'plans', `${plan}.yaml`);
-      if (short) writeFileSync(file, tiny(readFileSync(file, 'utf8')));
-      const { run: id, rounds, error } = await Promise.race([troupe('plan', 'run', file), member.died]);
-      await Promise.all([...served, member].map(({ child }) => stop(child)));
-      const { candidates, reason } = rounds?.[0] ?? {};
-      check(`${plan}: a round of the plan ran to its gate: ${reason}`, candidates?.[learns] !== undefined, error);
-      if (candidates?.[learns] === undefined) return;
-      const changed = await sql(
-        `select distinct policy, checkpoint_id <> parent_id from traj.checkpoints where starts_with(job_id, '${id}/')`,
-      );
-      check(`${plan}: the weights of ${learns} changed, and no others`, same(changed, [[learns, true]]), changed);
-      const read = await sql(
-        `select distinct d.manifest -> 'recipe' -> 'credit' ->> 'method', v.method from traj.datasets d
-         join traj.checkpoints c on c.dataset_ids ->> 0 = d.dataset_id join traj.lineage l on l.checkpoint_id = c.checkpoint_id
-         join traj.credits v on v.episode_id = l.episode_id and v.step_id = l.step_id
-         where starts_with(c.job_id, '${id}/') and l.relation = 'trained on'`,
-      );
-      check(`${plan}: what it trained on has the credit ${credit}`, same(read, [[credit, credit]]), read);
-      const trained = await sql(
-        `select distinct s.role from traj.checkpoints c join traj.lineage l using (checkpoint_id) join traj.steps s using (episode_id, step_id)
-         where starts_with(c.job_id, '${id}/') and relation = 'trained on' order by 1`,
-      );
+      await Promise.all(serving.map(({ ready }) => ready()));
+      const died = Promise.race(members.map((member) => member.died));
+      for (const [place, plan] of plans.entries()) {
+        const file = join(scratch, folder, 'plans', `${plan.plan}.yaml`);
+        if (short) writeFileSync(file, tiny(readFileSync(file, 'utf8'), { gated: place === 0 }));
+        await learns(plan, await Promise.race([troupe('plan', 'run', file), died]));
+      }
+      await Promise.all([...serving, ...members].map(({ child }) => stop(child)));
+    }
+
+    async function learns({ plan, learns, stays, reads, roles }: Plan, { run: id, rounds, error }: PlanRun) {
+      const reason = rounds?.[0]?.reason ?? 'a person decides';
+      check(`${plan}: a round of the plan ran to its gate: ${reason}`, id !== undefined, error);
+      if (id === undefined) return;
+      const [changed, trained, read, answered] = (await sql(facts(id, reads, stays ?? null)))[0]!;
       check(
-        `${plan}: it trained on the answers of ${roles.join(' and ')}`,
+        `${plan}: the weights of ${learns.join(' and ')} changed, and no others`,
         same(
-          trained,
-          roles.map((role) => [role]),
+          changed,
+          learns.toSorted().map((policy) => [policy, true]),
         ),
-        trained,
+        changed,
       );
-      if (stays === undefined) return;
-      const stayed = await sql(
-        `select count(distinct checkpoint_id)::int from traj.steps where policy = '${stays}' and starts_with(episode_id, '${id}/')`,
-      );
-      check(`${plan}: the same weights of ${stays} answered before and after`, same(stayed, [[1]]), stayed);
+      check(`${plan}: it trained on the answers of ${roles.join(' and ')}`, same(trained, roles.toSorted()), trained);
+      check(`${plan}: its recipe reads ${reads}, which judged all that it trained on`, same(read, [true, true]), read);
+      if (stays !== undefined)
+        check(`${plan}: the same weights of ${stays} answered before and after`, answered === 1, answered);
     }
   },
 };
 
+/** What `plan run` prints. */
+type PlanRun = {
+  readonly run?: string;
+  readonly rounds?: readonly { readonly reason: string }[];
+  readonly error?: unknown;
+};
+
+/**
+ * One row about a run: its policies and whether their weights changed; the roles of the trained steps; whether the method gave each of them a
+ * credit or kept it or its episode, and whether the recipe names it; how many weights of the policy that stays answered.
+ */
+const facts = (id: string, method: string, stays: string | null): string => `
+  with of_run as (select * from traj.checkpoints where starts_with(job_id, '${id}/')),
+  learnt as (select distinct l.episode_id, l.step_id from of_run join traj.lineage l using (checkpoint_id) where l.relation = 'trained on')
+  select (select jsonb_agg(distinct jsonb_build_array(policy, checkpoint_id <> parent_id)) from of_run),
+    (select jsonb_agg(distinct s.role) from learnt join traj.steps s using (episode_id, step_id)),
+    (select jsonb_agg(distinct exists (select from traj.credits v where v.method = '${method}'
+        and v.episode_id = l.episode_id and v.step_id = l.step_id and v.value is not null)
+      or exists (select from traj.verdicts v where v.method = '${method}' and v.keep
+        and v.episode_id = l.episode_id and coalesce(v.step_id, l.step_id) = l.step_id)) from learnt l)
+    || (select jsonb_agg(distinct strpos(d.manifest ->> 'recipe', '${method}') > 0) from of_run r
+        join traj.datasets d on r.dataset_ids::jsonb ? d.dataset_id),
+    (select count(distinct checkpoint_id)::int from traj.steps where policy = '${stays}' and starts_with(episode_id, '${id}/'))`;
+
 const same = (a: unknown, b: unknown): boolean => JSON.stringify(a) === JSON.stringify(b);
 
-/** One iteration of few samples and tasks, and a gate of two tasks. */
-function tiny(yaml: string): string {
+/** One iteration of few tasks and samples, a short training, and a gate of one sample a task, or of none that is played. */
+function tiny(yaml: string, { gated }: { gated: boolean }): string {
   const document = parseDocument(yaml);
   for (const [path, value] of [
     [['rollout', 'samples'], 8],
+    [['rollout', 'per_round'], 16],
+    [['policies', 'student', 'train', 'steps'], 20],
     [['rollout', 'iterations'], 1],
     [['gate', 'samples'], 1],
   ] as const)
-    if (document.hasIn(path)) document.setIn(path, value);
+    if (document.hasIn(path) || path[1] === 'per_round') document.setIn(path, value);
+  if (!gated) document.set('gate', { kind: 'manual' });
   return document.toString();
 }

@@ -7,8 +7,9 @@ export type ChatMessage = { readonly role: 'system' | 'user' | 'assistant'; read
 /** One model call by one member. */
 export type Call = {
   readonly episode: string;
-  /** Name of the member, which is its role too. */
   readonly role: string;
+  /** Name of the member; its role. */
+  readonly agent?: string;
   /** Round of the environment; 0. */
   readonly turn?: number;
   readonly model: string;
@@ -62,17 +63,19 @@ async function ask(
     'content-type': 'application/json',
     'content-length': Buffer.byteLength(body),
     'troupe-episode': call.episode,
-    'troupe-agent': call.role,
+    'troupe-agent': call.agent ?? call.role,
     'troupe-role': call.role,
     'troupe-turn': String(call.turn ?? 0),
   };
   for (let attempt = 1; ; attempt++) {
     const answer = await post(address, agent, headers, body);
-    if (answer !== 'stale' && !AWAY.has(answer.status)) return readAnswers(answer.status, answer.text, call.n);
+    if (answer !== 'stale' && !AWAY.has(answer.status)) return readAnswers(answer, call.n);
     if (attempt === TRIES) throw new Error(`${address} did not answer a ${call.role}'s call in ${TRIES} tries.`);
     if (answer !== 'stale') await sleep(100 * 2 ** attempt);
   }
 }
+
+type Reply = { readonly status: number; readonly callId: string | null; readonly text: string };
 
 /**
  * One request. 'stale': the connection was kept from an earlier call and the other side had closed it meanwhile, so this call
@@ -83,13 +86,17 @@ function post(
   agent: Agent,
   headers: Record<string, string | number>,
   body: string,
-): Promise<{ readonly status: number; readonly text: string } | 'stale'> {
+): Promise<Reply | 'stale'> {
   return new Promise((resolve, reject) => {
     const sent = request(address, { method: 'POST', agent, headers, timeout: TIMEOUT }, (response: IncomingMessage) => {
       const chunks: Buffer[] = [];
       response.on('data', (chunk: Buffer) => chunks.push(chunk));
       response.on('end', () =>
-        resolve({ status: response.statusCode ?? 0, text: Buffer.concat(chunks).toString('utf8') }),
+        resolve({
+          status: response.statusCode ?? 0,
+          callId: (response.headers['troupe-call-id'] as string | undefined) ?? null,
+          text: Buffer.concat(chunks).toString('utf8'),
+        }),
       );
       response.on('error', reject);
     });
@@ -107,10 +114,11 @@ type Completion = {
   readonly troupe?: { readonly step_ids?: readonly string[] };
 };
 
-function readAnswers(status: number, text: string, n: number): readonly Answer[] {
+/** A policy's answer names its steps; the answer of another model server is passed on as it came, and its call stands in a header. */
+function readAnswers({ status, callId, text }: Reply, n: number): readonly Answer[] {
   if (status !== 200) throw new Error(`The gateway answered ${status}: ${text.slice(0, 300)}`);
   const { choices = [], troupe } = JSON.parse(text) as Completion;
-  const stepIds = troupe?.step_ids ?? [];
+  const stepIds = troupe?.step_ids ?? (callId === null ? [] : choices.map((_, i) => `${callId}/${i}`));
   if (choices.length !== n || stepIds.length !== n) {
     throw new Error(
       `The gateway gave ${choices.length} answers and ${stepIds.length} step ids where ${n} were asked for.`,

@@ -35,7 +35,9 @@ export const taskDrafts = (tasks: readonly RolloutTask[], at: string): Draft[] =
 
 /** Fields of a file of tasks that the event has too, by which stored tasks are found again. */
 const isNamed = (name: string, value: unknown): boolean =>
-  ['domain', 'split', 'difficulty'].includes(name) && typeof value === 'string' && value !== '';
+  name === 'tags'
+    ? typeof value === 'object' && value !== null && !Array.isArray(value)
+    : ['domain', 'split', 'difficulty'].includes(name) && typeof value === 'string' && value !== '';
 
 type Started = { readonly id: string; readonly spec: AttemptSpec; readonly startedAt: string };
 

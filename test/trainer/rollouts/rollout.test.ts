@@ -338,7 +338,7 @@ describe('tasks that are recorded already', () => {
   it('are chosen by a filter over what they are and how they went, and go to the team as they came', async () => {
     work();
     const easy = { task_id: 'easy', prompt: 'x', answer: '4', domain: 'sums', reward: 5 };
-    const hard = { task_id: 'hard', prompt: 'y', domain: 'sums', reward: -1 };
+    const hard = { task_id: 'hard', prompt: 'y', domain: 'sums', tags: { long: true }, reward: -1 };
     await request([easy, hard, { task_id: 'other', prompt: 'z', domain: 'words', reward: 0 }]);
     await result();
     await at.project();
@@ -347,6 +347,7 @@ describe('tasks that are recorded already', () => {
     expect(spec.tasks).toEqual([hard]);
     const before = await storedTasks(at.db, parseTaskFilter('task_id = easy', 'where'), '');
     expect(before).toEqual([easy]);
+    expect(await storedTasks(at.db, parseTaskFilter('task.tags.long = true', 'where'), '')).toEqual([hard]);
     expect(await waitForJob(at.db, 'again', { timeoutMs: 60_000 })).toMatchObject({ episodes: ['again/hard/0'] });
     // The same request names the same tasks, whatever is recorded by then.
     expect((await requestRollout(context, 'again', asked)).tasks).toEqual([hard]);
