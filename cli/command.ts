@@ -112,6 +112,12 @@ export const wholeNumber = (name: string) => (text: string) => {
   throw new InvalidArgumentError(`--${name} should be a whole number from 0.`);
 };
 
+export const positive = (name: string) => (text: string) => {
+  const value = wholeNumber(name)(text);
+  if (value >= 1) return value;
+  throw new InvalidArgumentError(`--${name} should be a whole number from 1.`);
+};
+
 export const number = (name: string) => (text: string) => {
   const value = Number(text);
   if (text.trim() !== '' && Number.isFinite(value)) return value;

@@ -9,7 +9,7 @@ import { query, rowsOf } from '../../store/db/query.ts';
 import type { PruneRule } from '../../trainer/checkpoints/prune.ts';
 import { bytesText } from '../bytes.ts';
 import { checkpointAt, storeAt } from '../checkpoint-places.ts';
-import { type Flags, plainCommand, wholeNumber } from '../command.ts';
+import { type Flags, plainCommand, positive } from '../command.ts';
 import { withContext } from '../context.ts';
 import { print, printJson, say, table } from '../output.ts';
 
@@ -167,9 +167,3 @@ export function bestSpec(text: string): NonNullable<PruneRule['keepBest']> {
   }
   return { metric, mode: mode === 'min' || mode === 'max' ? mode : /loss$/.test(metric) ? 'min' : 'max' };
 }
-
-const positive = (name: string) => (text: string) => {
-  const value = wholeNumber(name)(text);
-  if (value >= 1) return value;
-  throw new InvalidArgumentError(`--${name} should be a whole number from 1.`);
-};

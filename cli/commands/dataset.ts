@@ -1,4 +1,4 @@
-/** Frozen datasets: freeze, recipes, list, show, diff, outdated. What reads columns is loaded when it is needed. */
+/** Frozen datasets: freeze, recipes, list, show, diff, outdated, mask. What reads columns is loaded when it is needed. */
 import { readFile } from 'node:fs/promises';
 import { basename, relative, resolve } from 'node:path';
 import { text } from 'node:stream/consumers';
@@ -7,6 +7,7 @@ import { EXIT, TroupeError } from '../../errors.ts';
 import { plainCommand, projectCommand } from '../command.ts';
 import { print, printJson, say, table } from '../output.ts';
 import { VERSION } from '../version.ts';
+import { datasetMaskCommand } from './dataset-mask.ts';
 
 /** Repeated here so that help loads no column code; a test compares it with the catalogue. */
 const LAYOUT_HELP = [
@@ -228,6 +229,7 @@ Examples:
       return EXIT.done;
     },
   );
+  datasetMaskCommand(dataset);
   plainCommand(
     program
       .command('filter')

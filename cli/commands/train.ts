@@ -6,7 +6,7 @@ import type { ScheduleName } from '../../trainer/training/schedules.ts';
 import type { SftMean } from '../../trainer/training/sft.ts';
 import type { ValueLossName } from '../../trainer/training/value-head.ts';
 import { byteSize } from '../bytes.ts';
-import { number, plainCommand, wholeNumber } from '../command.ts';
+import { number, plainCommand, positive, wholeNumber } from '../command.ts';
 import type { LoraFlag } from '../training.ts';
 
 const SFT_LOSSES: readonly SftMean[] = ['token-mean', 'sequence-mean'];
@@ -209,12 +209,6 @@ export function loraSpec(text: string): LoraFlag {
   const targets = fields.get('targets');
   return { r, alpha, targets: targets && targets !== 'all-linear' ? targets.split(',') : null };
 }
-
-const positive = (name: string) => (text: string) => {
-  const value = wholeNumber(name)(text);
-  if (value >= 1) return value;
-  throw new InvalidArgumentError(`--${name} should be a whole number from 1.`);
-};
 
 const positiveNumber = (name: string) => (text: string) => {
   const value = number(name)(text);

@@ -97,6 +97,16 @@ describe('from recorded plays to a checkpoint, by commands alone', () => {
     expect([absent.code, document(absent).error.code]).toEqual([1, 'not_found']);
   }, 300_000);
 
+  it('dataset mask shows what a model learns of each row: what it sampled, between marks where there is no colour', async () => {
+    const { rows } = await done('dataset', 'mask', 'good', '--model', base, '--rows', '2');
+    expect(rows).toHaveLength(2);
+    const [asked, answered] = rows[0].parts.answer;
+    expect([asked.learnt, answered.learnt, rows[0].parts.answer.length]).toEqual([false, true, 2]);
+    const shown = await at.run(['dataset', 'mask', 'good', '--model', base, '--rows', '1']);
+    expect(shown.out).toContain(`${asked.text}⟦${answered.text}⟧`);
+    expect(shown.out).toContain(`answer: ${answered.tokens} of ${asked.tokens + answered.tokens} tokens are learnt`);
+  });
+
   it('train sft lowers the loss and saves a checkpoint that info can open', async () => {
     const trained = await done(
       ...['train', 'sft', '--model', base, '--data', 'good', '--out', path('checkpoints')],
