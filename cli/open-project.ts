@@ -134,7 +134,10 @@ function methodsOf(context: Context, reader: () => Promise<Db | null>): Omit<Pro
     freeze: async (recipe, options) => {
       await catchUp();
       const at = now().toISOString();
-      const frozen = await freeze(db, recipe, { ...options, directory: home.datasets, codeVersion: VERSION, log, at });
+      const frozen = await freeze(db, recipe, {
+        ...options,
+        ...{ directory: home.datasets, benchmarks: home.benchmarks, codeVersion: VERSION, log, at },
+      });
       await catchUp();
       return frozen;
     },

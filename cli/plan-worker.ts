@@ -73,7 +73,12 @@ export async function workOnRun(
       pollMs: LOOK_MS,
       onTrouble: tellTrouble('The plan'),
       handlers: {
-        ...storeHandlers(context, { datasets: home.datasets, codeVersion: VERSION, closeAfter: config.close_after }),
+        ...storeHandlers(context, {
+          datasets: home.datasets,
+          benchmarks: home.benchmarks,
+          codeVersion: VERSION,
+          closeAfter: config.close_after,
+        }),
         ...trainerHandlers(context, settings),
         ...rolloutHandlers(context, { runners, env: process.env, post: postJson(), signal }),
         ...planHandlers(context, {

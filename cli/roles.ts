@@ -88,6 +88,7 @@ export const ROLES: Readonly<Record<string, Role>> = {
     });
     const settings = {
       datasets: context.home.datasets,
+      benchmarks: context.home.benchmarks,
       codeVersion: VERSION,
       closeAfter: context.config.close_after,
     };

@@ -53,7 +53,8 @@ export function datasetCommands(program: Command): void {
       ]);
       const recipe = readRecipe(await textOf(file!));
       const allowEmpty = flags.allowEmpty === true;
-      const options = { directory: home.datasets, codeVersion: VERSION, log, at: now().toISOString(), allowEmpty };
+      const { datasets: directory, benchmarks } = home;
+      const options = { directory, benchmarks, codeVersion: VERSION, log, at: now().toISOString(), allowEmpty };
       const frozen = await patiently(() => freeze(db, recipe, options));
       await catchUp();
       if (flags.json) printJson(frozen.manifest);
@@ -165,7 +166,9 @@ export function datasetCommands(program: Command): void {
       await catchUp();
       const { outdated } = await import('../../store/datasets/outdated.ts');
       const dataset = await opened(home.datasets, name!);
-      const found = await patiently(() => outdated(db, dataset, { folder: home.run, codeVersion: VERSION }));
+      const found = await patiently(() =>
+        outdated(db, dataset, { folder: home.run, benchmarks: home.benchmarks, codeVersion: VERSION }),
+      );
       const { added, removed, changed, moved, same } = found.rows;
       if (flags.json) printJson(found);
       else if (!found.outdated) print(`${dataset.manifest.name} is what its recipe finds now: ${same} rows.`);

@@ -64,7 +64,16 @@ export function planCommands(program: Command): void {
       const { mkdir } = await import('node:fs/promises');
       await mkdir(context.home.run, { recursive: true });
       const runners = readRunners(context.config.runners, readScorers(context.config.rewards));
-      const found = await checkPlan({ db: context.db, folder: context.home.run, codeVersion: VERSION, runners }, plan);
+      const found = await checkPlan(
+        {
+          db: context.db,
+          folder: context.home.run,
+          benchmarks: context.home.benchmarks,
+          codeVersion: VERSION,
+          runners,
+        },
+        plan,
+      );
       if (flags.json) printJson(found);
       else printCheck(found);
       return found.problems.length === 0 ? EXIT.done : EXIT.failed;

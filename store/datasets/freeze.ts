@@ -30,7 +30,7 @@ import {
 } from './manifest.ts';
 import { pairCountQuery, pairRowsQuery } from './pair-query.ts';
 import { parquetOf } from './parquet.ts';
-import { isThinned, pickRows } from './picked.ts';
+import { isThinned, type Picked, pickRows } from './picked.ts';
 import { type Draft, draftAt, draftPath, type FileSink, gzipped, sweepDrafts, writeError } from './publish.ts';
 import {
   type Chosen,
@@ -59,6 +59,8 @@ export type FreezeOptions = {
   readonly log?: EventLog;
   /** The positions for the manifest, where the caller knows better than `troupe.positions`. */
   readonly positions?: Positions;
+  /** Folder of the files that recipes decontaminate against; without it such a recipe is refused. */
+  readonly benchmarks?: string;
   /** Time of the announcement, RFC 3339; now, if left out. It is in the event only, never in the files. */
   readonly at?: string;
   /** Without it a recipe that finds no row is refused. */
@@ -136,8 +138,11 @@ async function readInto(draft: Draft, tx: Session, written: Recipe, options: Fre
   const { chosen: found, stage } = await chooseEpisodes(tx, recipe);
   if (found.ids !== null) await tx.query(LISTED_SETTINGS);
   const conditions = [stage, ...(await countStages(tx, recipe, methods, found))];
-  const picked = isThinned(recipe) ? await pickRows(tx, recipe, methods, found) : { chosen: found, stages: [] };
+  const picked: Picked = isThinned(recipe)
+    ? await pickRows(tx, recipe, methods, found, options.benchmarks ?? null)
+    : { chosen: found, stages: [], warnings: [], pinned: {} };
   const { chosen } = picked;
+  const pinned: Recipe = { ...written, ...picked.pinned };
   if (chosen.ids !== null) await tx.query(LISTED_SETTINGS);
   const columns = columnsOf(recipe);
   const content = createHash('sha256').update(canonicalJson(columns.map(({ name, kind }) => [name, kind])));
@@ -163,11 +168,11 @@ async function readInto(draft: Draft, tx: Session, written: Recipe, options: Fre
   const funnel = [...conditions, ...picked.stages, ...(await pairStages(tx, recipe, methods, chosen, count))];
   const manifest: Manifest = {
     format: 'troupe-dataset/2',
-    dataset_id: datasetId(contentSha256, written),
+    dataset_id: datasetId(contentSha256, pinned),
     name: recipe.name,
     content_sha256: contentSha256,
     code_version: options.codeVersion,
-    recipe: written,
+    recipe: pinned,
     positions,
     methods,
     columns: columns.map(({ name, kind }) => ({ name, kind })),
@@ -176,7 +181,7 @@ async function readInto(draft: Draft, tx: Session, written: Recipe, options: Fre
     files: [],
   };
   const rows = Object.assign({}, ...trails.map((trail) => trail.compact())) as CompactRows;
-  return { manifest, rows, sinks, trails, warnings };
+  return { manifest, rows, sinks, trails, warnings: [...warnings, ...picked.warnings] };
 }
 
 /** The filter, and the roles as if the filter named them. */

@@ -24,11 +24,11 @@ export type Outdated = {
 export async function outdated(
   db: Db,
   dataset: OpenedDataset,
-  { folder, codeVersion }: { readonly folder: string; readonly codeVersion: string },
+  { folder, ...options }: { readonly folder: string; readonly codeVersion: string; readonly benchmarks?: string },
 ): Promise<Outdated> {
   const directory = await mkdtemp(join(folder, 'outdated-'));
   try {
-    const frozen = await freeze(db, dataset.manifest.recipe, { directory, codeVersion, allowEmpty: true });
+    const frozen = await freeze(db, dataset.manifest.recipe, { directory, ...options, allowEmpty: true });
     const now = await openDataset(frozen.directory);
     const before = keysOf(dataset.manifest);
     const methods = keysOf(now.manifest)

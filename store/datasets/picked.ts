@@ -1,12 +1,15 @@
 /**
- * The rows that meet a recipe's conditions, as a table of the transaction, from which its caps take rows away. It holds ids and what
+ * The rows that meet a recipe's conditions, as a table of the transaction, from which rows are taken away. It holds ids and what
  * decides, no text. A row is a step, or all steps of an episode where the unit is a whole one.
  */
 import type { Session } from '../db/pool.ts';
-import { literalSql, type RawBuilder, rowsOf, type SqlBool, sql } from '../db/query.ts';
+import { literalSql, type RawBuilder, rowsOf, type SqlBool, sql, typed } from '../db/query.ts';
 import { fieldSql } from '../filter-fields.ts';
+import { type Benchmarks, readBenchmarks } from './benchmarks.ts';
 import { isWhole } from './columns.ts';
+import { contaminatedRows } from './contaminated.ts';
 import type { FunnelStage } from './manifest.ts';
+import { nearDuplicates } from './near-duplicates.ts';
 import {
   andAll,
   type Chosen,
@@ -21,44 +24,74 @@ import {
   tables,
 } from './query.ts';
 import type { Recipe } from './recipe.ts';
-import { type Cap, capText } from './thinning.ts';
+import { rowTexts } from './row-texts.ts';
+import { type Cap, capText, decontaminateText, nearText } from './thinning.ts';
 
 /** Does something take rows away after the conditions? Caps of pairs do not: they count pairs. */
-export const isThinned = ({ unit, caps }: Recipe): boolean => caps !== undefined && unit !== 'pair';
+export const isThinned = ({ unit, caps, near_duplicates: near, decontaminate }: Recipe): boolean =>
+  near !== undefined || decontaminate !== undefined || (caps !== undefined && unit !== 'pair');
 
-/** Makes the table, takes rows away, and returns what is left and what each step took. */
+export type Picked = {
+  readonly chosen: Chosen;
+  /** What each step took. */
+  readonly stages: readonly FunnelStage[];
+  readonly warnings: readonly string[];
+  /** The recipe with the files that were read. */
+  readonly pinned: Pick<Recipe, 'decontaminate'>;
+};
+
+/**
+ * Makes the table and takes rows away.
+ * @param folder that of the files that `decontaminate` names
+ * @throws TroupeError `recipe_invalid` for a file that cannot be compared with
+ */
 export async function pickRows(
   tx: Session,
   recipe: Recipe,
   used: MethodsUsed,
   chosen: Chosen,
-): Promise<{ readonly chosen: Chosen; readonly stages: readonly FunnelStage[] }> {
+  folder: string | null,
+): Promise<Picked> {
+  const { decontaminate, near_duplicates: near } = recipe;
+  const benchmarks = decontaminate && (await readBenchmarks(folder, decontaminate));
   const table = pickedRows(recipe, used, chosen);
   await tx.query(literalSql(sql`create temp table picked on commit drop as ${table}`));
-  await tx.query('analyze picked');
+  // What follows joins tables of known size; listed episodes had asked for lookups alone.
+  await tx.query('analyze picked; set local enable_nestloop = on; set local enable_seqscan = on');
   const stages: FunnelStage[] = [];
+  const warnings = [...(benchmarks?.warnings ?? [])];
   const of = isWhole(recipe.unit) ? 'episodes' : 'steps';
   let before = await countRows(tx);
-  for (const cap of recipe.caps ?? []) {
-    const dropped = await remove(tx, beyond(cap));
-    stages.push({ name: capText(cap), of, before, after: before - dropped.rows, dropped: dropped.ids });
-    before -= dropped.rows;
+  const taken = (name: string, { rows, ids }: Removed) => {
+    stages.push({ name, of, before, after: before - rows, dropped: ids });
+    before -= rows;
+  };
+  if (benchmarks) taken(decontaminateText(decontaminate!), await removeContaminated(tx, benchmarks));
+  if (near) {
+    const { dropped, empty } = await nearDuplicates(rowTexts(tx), near);
+    taken(nearText(near), await removeNear(tx, dropped));
+    if (empty > 0) warnings.push(`${empty} rows have no text, so they were not compared with others.`);
   }
-  return { chosen: await chosenAmong(tx), stages };
+  if (recipe.unit !== 'pair') for (const cap of recipe.caps ?? []) taken(capText(cap), await remove(tx, beyond(cap)));
+  const pinned = benchmarks ? { decontaminate: { ...decontaminate!, files: benchmarks.files } } : {};
+  return { chosen: await chosenAmong(tx), stages, warnings, pinned };
 }
 
 function pickedRows(recipe: Recipe, used: MethodsUsed, chosen: Chosen) {
   const whole = isWhole(recipe.unit);
   const { reward, advantage } = judgedValues(used);
   const worth = `coalesce(${advantage}, ${reward})`;
+  const inOrder = [...EPISODES[recipe.order], ...IN_EPISODE].join(', ');
   const place = whole
     ? `dense_rank() over (order by ${EPISODES[recipe.order].join(', ')})`
-    : `row_number() over (order by ${[...EPISODES[recipe.order], ...IN_EPISODE].join(', ')})`;
+    : `row_number() over (order by ${inOrder})`;
   return joins({ ...recipe, unit: 'step', columns: [] }, used, chosen, 'values')
     .where(andAll(stagesOf(recipe, used).map(({ sql: met }) => met)))
     .select(['e.episode_id', 's.call_id', 's.candidate'])
     .select([
       sql.raw(place).as('place'),
+      sql.raw(`row_number() over (order by ${inOrder})`).as('step'),
+      sql.raw(fieldSql('agent_id')).as('agent_id'),
       sql.raw(whole ? 'e.episode_id' : ROW_ID).as('id'),
       sql.raw(CAP_KEYS.task('e')).as('task'),
       sql.raw(CAP_KEYS.group('e')).as('group'),
@@ -91,11 +124,10 @@ function beyond(cap: Cap): RawBuilder<SqlBool> {
   return sql<SqlBool>`picked.place in (${late})`;
 }
 
-/** Takes rows away; how many, and the first three by id. */
-async function remove(
-  tx: Session,
-  which: RawBuilder<SqlBool>,
-): Promise<{ readonly rows: number; readonly ids: readonly string[] }> {
+/** How many rows were taken, and the first three by id, with the reason where it differs from row to row. */
+type Removed = { readonly rows: number; readonly ids: readonly string[] };
+
+async function remove(tx: Session, which: RawBuilder<SqlBool>): Promise<Removed> {
   const [gone] = await rowsOf(
     tx,
     tables
@@ -107,6 +139,50 @@ async function remove(
       ]),
   );
   return { rows: gone!.rows, ids: gone!.ids ?? [] };
+}
+
+const atPlaces = (places: readonly number[]): RawBuilder<SqlBool> =>
+  sql<SqlBool>`picked.place = any(${typed(places, 'bigint[]')})`;
+
+/** Takes rows by their places; `why` is asked for the reasons of the examples. */
+async function removePlaces(
+  tx: Session,
+  places: readonly number[],
+  why: (place: number) => string | Promise<string>,
+): Promise<Removed> {
+  const first = await rowsOf(
+    tx,
+    tables
+      .selectFrom('picked')
+      .select(['id', sql<number>`place::float8`.as('place')])
+      .distinct()
+      .where(atPlaces(places))
+      .orderBy('id')
+      .limit(3),
+  );
+  const ids: string[] = [];
+  for (const { id, place } of first) ids.push(`${id} (${await why(place as number)})`);
+  return { rows: (await remove(tx, atPlaces(places))).rows, ids };
+}
+
+async function removeNear(tx: Session, dropped: ReadonlyMap<number, number>): Promise<Removed> {
+  const idOf = async (place: number) => {
+    const [row] = await rowsOf(
+      tx,
+      tables
+        .selectFrom('picked')
+        .select('id')
+        .where(atPlaces([place]))
+        .limit(1),
+    );
+    return String(row!.id);
+  };
+  return removePlaces(tx, [...dropped.keys()], async (place) => `like ${await idOf(dropped.get(place)!)}`);
+}
+
+async function removeContaminated(tx: Session, benchmarks: Benchmarks): Promise<Removed> {
+  const found = await contaminatedRows(tx, benchmarks);
+  return removePlaces(tx, [...found.keys()], (place) => found.get(place)!);
 }
 
 const countRows = async (tx: Session): Promise<number> => {

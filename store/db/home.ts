@@ -11,6 +11,8 @@ export type Home = {
   readonly data: string;
   readonly artifacts: string;
   readonly datasets: string;
+  /** Files that datasets must share no text with; made by whoever puts one there. */
+  readonly benchmarks: string;
   readonly checkpoints: string;
   /** Pruned episodes; made by the first prune. */
   readonly archives: string;
@@ -28,6 +30,7 @@ export function homeAt(dir: string): Home {
     data: join(root, 'data'),
     artifacts: join(root, 'artifacts'),
     datasets: join(root, 'datasets'),
+    benchmarks: join(root, 'benchmarks'),
     checkpoints: join(root, 'checkpoints'),
     archives: join(root, 'archives'),
     sealed: join(root, 'sealed'),

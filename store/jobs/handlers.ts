@@ -29,6 +29,8 @@ export const EvaluateSpec = Compile(Type.Object({ sets: Type.Record(Type.String(
 
 export type StoreSettings = {
   readonly datasets: string;
+  /** Folder of the files that recipes decontaminate against. */
+  readonly benchmarks?: string;
   readonly codeVersion: string;
   /** Seconds without an event after which a group is no longer waited for; half an hour if left out. */
   readonly closeAfter?: number;
@@ -36,7 +38,7 @@ export type StoreSettings = {
 
 export function storeHandlers(
   context: JobContext,
-  { datasets, codeVersion, closeAfter }: StoreSettings,
+  { datasets, benchmarks, codeVersion, closeAfter }: StoreSettings,
 ): Readonly<Record<string, Handler>> {
   const { db, log, now } = context;
   const scope = async ({
@@ -65,7 +67,8 @@ export function storeHandlers(
       const { recipe, allow_empty: allowEmpty = false } = checkedSpec(FreezeSpec, spec);
       await waitProjected(db, { log });
       const at = now().toISOString();
-      const frozen = await freeze(db, recipe, { directory: datasets, codeVersion, log, at, allowEmpty });
+      const files = benchmarks === undefined ? {} : { benchmarks };
+      const frozen = await freeze(db, recipe, { directory: datasets, ...files, codeVersion, log, at, allowEmpty });
       const { dataset_id, content_sha256, rows, funnel } = frozen.manifest;
       const { directory, warnings } = frozen;
       return { dataset_id, content_sha256, rows, funnel, directory, warnings };

@@ -84,7 +84,13 @@ export type RolloutCheck = {
   readonly tasks_sha256: string | null;
 };
 
-type Asked = { readonly db: Db; readonly folder: string; readonly codeVersion: string };
+type Asked = {
+  readonly db: Db;
+  readonly folder: string;
+  readonly codeVersion: string;
+  /** Folder of the files that recipes decontaminate against. */
+  readonly benchmarks?: string;
+};
 
 /** Rows looked at for the mean number of tokens. */
 const SAMPLE = 200;
@@ -274,13 +280,13 @@ async function noteUnserved(db: Db, plan: Plan, notes: string[]): Promise<void> 
 
 /** The recipe as a dataset of now; null where its methods have not been run. */
 async function frozen(
-  { db, folder, codeVersion }: Asked,
+  { db, folder, ...options }: Asked,
   recipe: Readonly<Record<string, unknown>>,
   plan: Plan,
   notes: string[],
 ): Promise<OpenedDataset | null> {
   try {
-    const { directory } = await freeze(db, parseRecipe(recipe), { directory: folder, codeVersion, allowEmpty: true });
+    const { directory } = await freeze(db, parseRecipe(recipe), { ...options, directory: folder, allowEmpty: true });
     return await openDataset(directory);
   } catch (error) {
     if (!(error instanceof TroupeError) || error.code !== 'not_found' || !plan.judge) throw error;

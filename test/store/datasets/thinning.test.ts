@@ -1,14 +1,17 @@
 /** What a recipe takes away from the rows that meet its conditions: which rows are left, whatever the order of storage, and what the funnel says. */
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { sha256 } from '../../../ingest/json.ts';
+import { keepBodies } from '../../../ingest/log/postgres.ts';
+import { contextOf } from '../../../ingest/log/split.ts';
 import { freeze } from '../../../store/datasets/freeze.ts';
 import { openDataset } from '../../../store/datasets/read.ts';
 import { parseRecipe } from '../../../store/datasets/recipe.ts';
 import type { Db } from '../../../store/db/pool.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
-import { seed } from './fixture.ts';
+import { insert, seed } from './fixture.ts';
 
 let folder: string;
 let database: TestDatabase;
@@ -23,11 +26,13 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-const frozenIn = async (db: Db, recipe: object) =>
-  openDataset(
-    (await freeze(db, { name: 'few', ...recipe }, { directory: join(folder, `${places++}`), codeVersion: 'test' }))
-      .directory,
+const freezeIn = (db: Db, recipe: object) =>
+  freeze(
+    db,
+    { name: 'few', ...recipe },
+    { directory: join(folder, `${places++}`), benchmarks: join(folder, 'benchmarks'), codeVersion: 'test' },
   );
+const frozenIn = async (db: Db, recipe: object) => openDataset((await freezeIn(db, recipe)).directory);
 const frozen = (recipe: object) => frozenIn(database.db, recipe);
 const idsOf = (rows: Iterable<Readonly<Record<string, unknown>>>) =>
   [...rows].map(({ episode_id, step_id }) => (step_id === undefined ? episode_id : `${episode_id} ${step_id}`));
@@ -92,7 +97,7 @@ describe('a cap', () => {
     const { rows, manifest } = await frozen({ unit: 'episode', caps: [{ of: 'task', rows: 1, take: 'best' }] });
     // Only the first episode of each task has a reward.
     expect(idsOf(rows())).toEqual(['ep-0-0', 'ep-1-0', 'ep-2-0']);
-    expect([...rows()].map(({ steps }) => JSON.parse(String(steps)).length)).toEqual([6, 6, 6]);
+    expect([...rows()].map(({ steps }) => (steps as readonly unknown[]).length)).toEqual([6, 6, 6]);
     expect(manifest.funnel.at(-1)).toMatchObject({
       of: 'episodes',
       before: 6,
@@ -135,5 +140,189 @@ describe('a cap', () => {
     expect(parseRecipe({ name: 'x', caps: [] })).not.toHaveProperty('caps');
     const written = { name: 'x', caps: [{ of: 'task', rows: 2 }] };
     expect(parseRecipe(parseRecipe(written))).toEqual(parseRecipe(written));
+  });
+});
+
+/** Episodes of one agent without a task; each is a list of calls: what was asked last, and the answers. */
+async function talks(
+  db: Db,
+  episodes: Readonly<Record<string, readonly (readonly [asked: string, ...answers: string[]])[]>>,
+) {
+  for (const [episode_id, calls] of Object.entries(episodes)) {
+    await insert(db, 'episodes', [{ episode_id, started_version: '|s' }]);
+    await insert(db, 'agents', [
+      { episode_id, agent_id: 'a', role: 'solver', system_instructions: `You are agent ${episode_id}.`, version: '|a' },
+    ]);
+    const said: object[] = [];
+    for (const [i, [asked, ...answers]] of calls.entries()) {
+      said.push({ role: 'user', content: asked });
+      const context = contextOf(`e/${episode_id}`, said);
+      await keepBodies(db, context.bodies);
+      await insert(db, 'calls', [
+        { episode_id, call_id: `c${i}`, completed_agent_id: 'a', requested_seq: i, context: context.hash },
+      ]);
+      await insert(
+        db,
+        'steps',
+        answers.map((text, candidate) => ({ episode_id, call_id: `c${i}`, candidate, text, version: '|v' })),
+      );
+      said.push({ role: 'assistant', content: answers[0] });
+    }
+  }
+}
+
+const FOX = 'The quick brown fox jumps over the lazy dog while the farmer sleeps in his chair by the fire.';
+const SHIP = 'A ship left the harbour at dawn, and nobody on the shore could say where it was bound that day.';
+
+describe('near-duplicates', () => {
+  let few: TestDatabase;
+  beforeAll(async () => {
+    few = await freshDatabase();
+    await talks(few.db, {
+      e1: [['Tell me a story.', FOX]],
+      e2: [['Tell me a story.', `${FOX}!`, SHIP]],
+      e3: [
+        ['Tell  me a STORY.', SHIP.replace('that day', 'that night')],
+        ['And what do people in your village tell each other about it on long evenings in winter?', FOX],
+      ],
+      e4: [['Which number is the largest prime below one hundred, and why is that so?', FOX]],
+    });
+  });
+  afterAll(() => few.close());
+
+  it('go, and the first of them by the order of rows stays; the funnel says what each is like', async () => {
+    const { rows, manifest } = await frozenIn(few.db, { near_duplicates: { threshold: 0.7 } });
+    // The same answer to another question is no duplicate.
+    expect(idsOf(rows())).toEqual(['e1 c0/0', 'e2 c0/1', 'e3 c1/0', 'e4 c0/0']);
+    expect(manifest.funnel.at(-1)).toEqual({
+      name: 'no text near an earlier one (0.7 of 5 characters in a row)',
+      of: 'steps',
+      before: 6,
+      after: 4,
+      dropped: ['e2 c0/0 (like e1 c0/0)', 'e3 c0/0 (like e2 c0/1)'],
+    });
+  });
+
+  it('stay where they are less alike than the threshold', async () => {
+    const { rows } = await frozenIn(few.db, { near_duplicates: { threshold: 0.95, characters: 100 } });
+    expect(idsOf(rows())).toHaveLength(6);
+  });
+
+  it('are whole episodes where those are the rows', async () => {
+    const { rows } = await frozenIn(few.db, { unit: 'episode', near_duplicates: { threshold: 0.9 } });
+    expect(idsOf(rows())).toEqual(['e1', 'e2', 'e3', 'e4']);
+  });
+
+  it('go before answers are paired and before a cap counts', async () => {
+    const { manifest } = await frozenIn(few.db, {
+      near_duplicates: { threshold: 0.7 },
+      caps: [{ of: 'task', rows: 1 }],
+    });
+    expect(manifest.funnel.slice(-2).map(({ after }) => after)).toEqual([4, 4]);
+  });
+
+  it('without a text are kept, and a warning says how many there are', async () => {
+    const fresh = await freshDatabase();
+    await talks(fresh.db, { e1: [['', '', '']] });
+    const { manifest, warnings } = await freezeIn(fresh.db, { near_duplicates: { threshold: 0.7 } });
+    expect(manifest.rows).toEqual({ train: 2 });
+    expect(warnings).toEqual(['2 rows have no text, so they were not compared with others.']);
+    await fresh.close();
+  });
+});
+
+describe('decontamination', () => {
+  const question = 'A train leaves the station at noon and travels forty miles in each hour until it stops at night.';
+  const file = `${JSON.stringify({ id: 1, question, answer: '320' })}\nnot json at all but a line\n`;
+  let talked: TestDatabase;
+  beforeAll(async () => {
+    await mkdir(join(folder, 'benchmarks'));
+    await writeFile(join(folder, 'benchmarks/trains.jsonl'), file);
+    talked = await freshDatabase();
+    await talks(talked.db, {
+      // Read in the first call, so also in the second; answered; told to the agent; asked by the task; unlike.
+      read: [
+        [`Hello! ${question.toUpperCase()} Go on.`, 'Well.'],
+        ['Now what?', 'This.'],
+      ],
+      wrote: [
+        ['Give me an exercise.', `Here: ${question}`],
+        ['Another?', 'No.'],
+      ],
+      told: [['Go.', 'Gone.']],
+      task: [['Go on.', 'Going.']],
+      clean: [['A train leaves the station at noon and travels forty miles to the north.', 'Fine.']],
+    });
+    const { db } = talked;
+    await db.query(`update facts.agents set system_instructions = $1 where episode_id = 'told'`, [question]);
+    await insert(db, 'tasks', [{ task_id: 't', query: question, version: '|t' }]);
+    await db.query(`update facts.episodes set task_id = 't' where episode_id = 'task'`);
+  });
+  afterAll(() => talked.close());
+  const decontaminate = { files: ['trains.jsonl'] };
+
+  it('drops every row that has read or written thirteen words in a row of a file, and says which words', async () => {
+    const { manifest, directory } = await freezeIn(talked.db, { decontaminate });
+    expect(idsOf((await openDataset(directory)).rows())).toEqual(['clean c0/0']);
+    const first = 'a train leaves the station at noon and travels forty miles in each';
+    expect(manifest.funnel.at(-1)).toEqual({
+      name: 'no 13 words in a row of trains.jsonl',
+      of: 'steps',
+      before: 7,
+      after: 1,
+      dropped: ['read c0/0', 'read c1/0', 'task c0/0'].map((id) => `${id} ("${first}" stands in trains.jsonl)`),
+    });
+  });
+
+  it('says what in a file could not be compared or read', async () => {
+    expect((await freezeIn(talked.db, { decontaminate })).warnings).toEqual([
+      '2 texts of trains.jsonl have fewer than 8 words and are not compared.',
+      '1 lines of trains.jsonl are not JSON and are compared as text.',
+    ]);
+  });
+
+  it('pins the file in the manifest, so that another file makes another dataset', async () => {
+    const { manifest } = await freezeIn(talked.db, { decontaminate });
+    const files = [{ name: 'trains.jsonl', sha256: sha256(file) }];
+    expect(manifest.recipe.decontaminate).toEqual({ files, words: 13 });
+    const again = await freezeIn(talked.db, manifest.recipe);
+    expect(again.manifest.dataset_id).toBe(manifest.dataset_id);
+    await writeFile(join(folder, 'benchmarks/trains.jsonl'), `${file}"one two three four five six seven eight nine"\n`);
+    expect((await freezeIn(talked.db, { decontaminate })).manifest.dataset_id).not.toBe(manifest.dataset_id);
+    await expect(freezeIn(talked.db, manifest.recipe)).rejects.toMatchObject({
+      code: 'recipe_invalid',
+      message: expect.stringContaining('another file than the recipe pins'),
+    });
+    await writeFile(join(folder, 'benchmarks/trains.jsonl'), file);
+  });
+
+  it('compares the paragraphs of a text file, and signs of scripts without spaces one by one', async () => {
+    const chinese = '一列火车中午离开车站每小时行驶四十英里';
+    await writeFile(
+      join(folder, 'benchmarks/page.txt'),
+      `A train leaves the station\nat noon and travels forty miles\n\n${chinese}\n`,
+    );
+    const fresh = await freshDatabase();
+    await talks(fresh.db, {
+      one: [['a train leaves the station at noon and travels forty miles, then', 'x']],
+      two: [[`题目：${chinese}。`, 'x']],
+      three: [['at noon and travels forty miles', 'x']],
+    });
+    const { directory } = await freezeIn(fresh.db, { decontaminate: { files: ['page.txt'] } });
+    expect(idsOf((await openDataset(directory)).rows())).toEqual(['three c0/0']);
+    await fresh.close();
+  });
+
+  it('refuses a file that is not there, says where it looks, and takes no path', async () => {
+    await expect(freezeIn(talked.db, { decontaminate: { files: ['none.jsonl'] } })).rejects.toMatchObject({
+      code: 'recipe_invalid',
+      message: expect.stringContaining(`Put it at ${join(folder, 'benchmarks', 'none.jsonl')}`),
+    });
+    for (const name of ['../secret', '/etc/passwd', '..'])
+      expect(() => parseRecipe({ name: 'x', decontaminate: { files: [name] } })).toThrow(/decontaminate/);
+    await writeFile(join(folder, 'benchmarks/short.txt'), 'Too short.');
+    await expect(freezeIn(talked.db, { decontaminate: { files: ['short.txt'] } })).rejects.toThrow(
+      /no text of 8 words/,
+    );
   });
 });

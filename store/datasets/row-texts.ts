@@ -1,0 +1,58 @@
+/** The text of picked rows: for each step the message that it answers and the answer. What comes before is the text of other rows. */
+import { isRecord } from '../../ingest/json.ts';
+import { unescapeText } from '../../ingest/text.ts';
+import type { Session } from '../db/pool.ts';
+import { sql, streamOf } from '../db/query.ts';
+import { readMessage } from './layouts/message.ts';
+import { tables } from './query.ts';
+
+export type RowText = { readonly place: number; readonly text: string };
+
+/** Rows in order, one at a time; the text is empty where only tokens are known. */
+export async function* rowTexts(tx: Session): AsyncGenerator<RowText, void, undefined> {
+  const steps = tables
+    .selectFrom('picked as p')
+    .innerJoin('facts.calls as c', (join) =>
+      join.onRef('c.episode_id', '=', 'p.episode_id').onRef('c.call_id', '=', 'p.call_id'),
+    )
+    .innerJoin('facts.steps as s', (join) =>
+      join
+        .onRef('s.episode_id', '=', 'p.episode_id')
+        .onRef('s.call_id', '=', 'p.call_id')
+        .onRef('s.candidate', '=', 'p.candidate'),
+    )
+    .select([
+      sql<number>`p.place::float8`.as('place'),
+      sql<string | null>`(select troupe.with_texts(b.key, b.body) from troupe.bodies b
+        where b.key = 'e/' || c.episode_id and b.hash = c.context)`.as('asked'),
+      sql<string | null>`s.content::text`.as('content'),
+      sql<string | null>`s.text`.as('text'),
+    ])
+    .orderBy('p.step');
+  let row: Parts | null = null;
+  for await (const batch of streamOf(tx, steps, { batch: 200 })) {
+    for (const { place, asked, content, text } of batch) {
+      if (row === null || row.place !== place) {
+        if (row !== null) yield textOf(row);
+        row = { place, parts: [] } as Parts;
+      }
+      const answer = { role: 'assistant', content: content === null ? text : JSON.parse(content) };
+      row.parts.push(messageText(asked === null ? null : JSON.parse(asked)), messageText(answer));
+    }
+  }
+  if (row !== null) yield textOf(row);
+}
+
+type Parts = { readonly place: number; readonly parts: string[] };
+const textOf = ({ place, parts }: Parts): RowText => ({
+  place,
+  text: parts.filter((part) => part !== '').join('\n'),
+});
+
+/** What a message says and the calls it makes, as plain text. */
+export function messageText(message: unknown): string {
+  const read = isRecord(message) ? readMessage(message) : null;
+  if (read === null) return '';
+  const calls = read.calls.map(({ name, written }) => `${name} ${written}`);
+  return unescapeText([read.text ?? '', ...calls].filter((part) => part !== '').join('\n'));
+}
