@@ -35,6 +35,7 @@ const BESIDE_OTHERS = [
   'analysis-examples-agree',
   'checkpoints-in-s3',
   'backup-in-s3',
+  'postgres-upgrade',
   'openai-clients',
   'python-recorder',
   'package-installs',

