@@ -114,6 +114,8 @@ async function run(name: string, named: boolean): Promise<Result> {
   say(`${name} (${values.full ? 'full' : 'short'} form)`);
   const child = fork(new URL('./run-one.ts', import.meta.url), [name, ...(values.full ? ['--full'] : [])], {
     stdio: ['inherit', 'pipe', 'inherit', 'ipc'],
+    // No proof waits for the training of another.
+    env: { ...process.env, TROUPE_TRAININGS: '8' },
   });
   createInterface(child.stdout!).on('line', (line) => say(named ? `${name}: ${line}` : line));
   let result: Result | undefined;

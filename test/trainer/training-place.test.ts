@@ -1,4 +1,9 @@
+import { spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { postgresLog } from '../../ingest/log/postgres.ts';
 import { type JobContext, requestJob, runJobs, waitForJob } from '../../store/jobs/jobs.ts';
@@ -22,6 +27,33 @@ describe('the places of a machine for training', () => {
     expect(third).not.toBeNull();
     await second!();
     await third!();
+  });
+
+  it('are files where a system has no abstract names; what a dead process left is taken over', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'troupe-places-'));
+    const places = { count: 1, named: 'place', folder };
+    // What a killed process leaves: a socket's file that nobody listens at.
+    const left = spawnSync(process.execPath, [
+      '-e',
+      `require('node:net').createServer().listen(${JSON.stringify(join(folder, 'place-1.sock'))}, () => process.kill(process.pid, 'SIGKILL'))`,
+    ]);
+    expect(left.signal).toBe('SIGKILL');
+    expect(readdirSync(folder)).toEqual(['place-1.sock']);
+    expect(await placeHolders(places)).toEqual([]);
+    const free = await takePlace(places, holder('a'));
+    expect(await takePlace(places, holder('b'))).toBeNull();
+    expect(await placeHolders(places)).toEqual([holder('a')]);
+    await free!();
+    rmSync(folder, { recursive: true });
+  });
+
+  it('is held by somebody unknown where another program has its name', async () => {
+    const named = randomUUID();
+    const server = createServer((socket) => socket.end('{"pid":"7"}'));
+    await new Promise<void>((listening) => server.listen(`\0${named}/1`, listening));
+    expect(await takePlace({ count: 1, named, folder: null }, holder('a'))).toBeNull();
+    expect(await placeHolders({ count: 1, named, folder: null })).toEqual([null]);
+    await new Promise((closed) => server.close(closed));
   });
 
   it('is free as soon as the process that has it is killed with -9', async () => {

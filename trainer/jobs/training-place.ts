@@ -1,9 +1,14 @@
 /**
- * A machine trains as many jobs at a time as its setting says, whichever process, project or home they are of. A place is an abstract
- * Unix socket: the kernel gives its name to one process of the machine, and takes it back when that process ends, however it ends.
+ * A machine trains as many jobs at a time as its setting says, whichever process, project or home they are of. A place is a Unix socket.
+ * On Linux its name is abstract: the kernel gives it to one process of the machine, and takes it back when that process ends, however it ends.
+ * Elsewhere it is a file, which whoever finds nobody behind it takes over; two that find so in the same millisecond may both train.
  * Who has it answers by whom it is held. A container with a network of its own counts as a machine.
  */
+import { rmSync } from 'node:fs';
 import { connect, createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { isRecord, parseRecord } from '../../ingest/json.ts';
 import type { Turn } from '../../store/jobs/jobs.ts';
 
 /** Kinds of jobs that train. */
@@ -20,20 +25,29 @@ export type Places = {
   readonly count: number;
   /** What the names of the sockets begin with. */
   readonly named?: string;
+  /** Where the sockets lie; null for abstract names. */
+  readonly folder?: string | null;
 };
 
 /** A training step may hold up the event loop of the one that is asked. */
 const ANSWER_MS = 3000;
+/** Characters. */
+const LONGEST_ANSWER = 65_536;
 
-const names = ({ count, named = 'troupe-training' }: Places): string[] =>
+const FOLDER = process.platform === 'linux' ? null : tmpdir();
+
+const names = ({ count, named = 'troupe-training', folder = FOLDER }: Places): string[] =>
   // Processes that may have several places begin with different ones, so that they rarely take the only one of another setting.
-  Array.from({ length: count }, (_, at) => `\0${named}/${1 + ((at + process.pid) % count)}`);
+  Array.from({ length: count }, (_, at) => {
+    const place = 1 + ((at + process.pid) % count);
+    return folder === null ? `\0${named}/${place}` : join(folder, `${named}-${place}.sock`);
+  });
 
 /** Takes a free place until the function returned is called or the process ends; null where there is none. */
 export async function takePlace(places: Places, holder: Holder): Promise<(() => Promise<void>) | null> {
   const answer = JSON.stringify(holder);
   for (const name of names(places)) {
-    const free = await listen(name, answer);
+    const free = (await listen(name, answer)) ?? (await takeOver(name, answer));
     if (free !== null) return free;
   }
   return null;
@@ -51,6 +65,13 @@ const listen = (name: string, answer: string): Promise<(() => Promise<void>) | n
     });
   });
 
+/** Takes a place whose process died and left its file. */
+async function takeOver(name: string, answer: string): Promise<(() => Promise<void>) | null> {
+  if (name.startsWith('\0') || (await ask(name)) !== 'free') return null;
+  rmSync(name, { force: true });
+  return listen(name, answer);
+}
+
 /** Who has the places of this machine: one entry for each that is taken, null where its process does not answer. */
 export async function placeHolders(places: Places): Promise<(Holder | null)[]> {
   const asked = await Promise.all(names(places).map(ask));
@@ -65,10 +86,24 @@ const ask = (name: string): Promise<Holder | null | 'free'> =>
       .setEncoding('utf8')
       .on('data', (part: string) => {
         text += part;
+        if (text.length > LONGEST_ANSWER) socket.destroy();
       })
-      .on('error', (error: NodeJS.ErrnoException) => resolve(error.code === 'ECONNREFUSED' ? 'free' : null))
-      .on('close', () => resolve(text === '' ? null : (JSON.parse(text) as Holder)));
+      .on('error', ({ code }: NodeJS.ErrnoException) =>
+        resolve(code === 'ECONNREFUSED' || code === 'ENOENT' ? 'free' : null),
+      )
+      .on('close', () => resolve(holderIn(text)));
   });
+
+/** Null for what no process of ours answers: any program of the machine may have taken the name. */
+function holderIn(text: string): Holder | null {
+  const answer = parseRecord(text);
+  return 'value' in answer && isHolder(answer.value) ? answer.value : null;
+}
+
+const isHolder = (value: unknown): value is Holder =>
+  isRecord(value) &&
+  typeof value.pid === 'number' &&
+  ['project', 'home', 'job_id'].every((name) => typeof value[name] === 'string');
 
 /** Whom a job that waits for a place waits for, as a sentence ends. */
 export const holdersText = (holders: readonly (Holder | null)[]): string =>
