@@ -9,6 +9,7 @@ import { claudeCode } from './claude-code.ts';
 import { codex } from './codex.ts';
 import { crewai } from './crewai.ts';
 import type { Format, Head } from './format.ts';
+import { inspect } from './inspect.ts';
 import { langfuse } from './langfuse.ts';
 import { langsmith } from './langsmith.ts';
 import { m500 } from './m500.ts';
@@ -48,6 +49,7 @@ export const FORMATS: readonly Format[] = [
   codex,
   pi,
   crewai,
+  inspect,
   multiagentbench,
   mast,
   redel,

@@ -218,6 +218,50 @@ const RECORDS: Readonly<Record<string, readonly unknown[]>> = {
       { type: 'message', id: 'g', parentId: 'f', timestamp: 't', message: { role: 'assistant', content: 'a' } },
     ],
   ],
+  inspect: [
+    {
+      version: 2,
+      eval: { run_id: 'r', eval_id: 'e', task: 'k', model: 'm' },
+      samples: [
+        {
+          id: 'i',
+          epoch: 1,
+          input: [{ role: 'user', content: 'q' }],
+          target: 't',
+          attachments: { a: 'x' },
+          events_data: { messages: [{ role: 'user', content: 'q' }] },
+          events: [
+            { event: 'span_begin', id: 's', type: 'agent', name: 'a' },
+            {
+              event: 'model',
+              span_id: 's',
+              input_refs: [[0, 1]],
+              output: {
+                choices: [
+                  {
+                    message: { content: 'a', tool_calls: [{ id: 'c', function: 'f', arguments: {} }] },
+                    stop_reason: 's',
+                  },
+                ],
+                usage: {},
+              },
+            },
+            { event: 'tool', span_id: 's', id: 'c', result: 'x', agent: 'b', error: { type: 'timeout' } },
+            { event: 'info', data: 'x' },
+          ],
+          scores: { s: { value: 'C' } },
+        },
+        {
+          id: 1,
+          epoch: 2,
+          messages: [
+            { role: 'assistant', content: 'a' },
+            { role: 'tool', tool_call_id: 'c', content: 'x' },
+          ],
+        },
+      ],
+    },
+  ],
   crewai: [
     {
       batch_id: 'b',
