@@ -127,8 +127,8 @@ describe('A line of Codex', () => {
       calls('c'),
       counted(5, 5),
       returns('c', 'Exit code: 2\nOutput:\nno'),
-      counted(5, 5),
       said('assistant', 'a'),
+      counted(5, 5),
       counted(12, 7),
     ]);
     expect(of('generation.completed').map(({ usage }) => usage)).toEqual([
