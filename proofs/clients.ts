@@ -50,21 +50,25 @@ export function installedTeam(packages: string, env: Env): string {
   return join(env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'troupe-ci', `team-${packages}-${hash}`);
 }
 
+/** Packages of the teams that are run in the short form too; `clients/install` always installs them. */
+export const SHORT_TEAMS = ['ag2', 'anthropic-js', 'vercel-ai'] as const;
+
 /** How to get the packages of the teams, where some are missing. */
 export function missingTeams(teams: readonly string[], env: Env): string | null {
   const missing = [...new Set(teams)].filter((packages) => !existsSync(join(installedTeam(packages, env), 'complete')));
   return missing.length === 0
     ? null
-    : `no packages of the teams ${missing.join(', ')}; run: proofs/clients/install --teams (about 10 minutes, 3 GB)`;
+    : `no packages of the teams ${missing.join(', ')}; run: proofs/clients/install --teams (about 15 minutes, 5 GB)`;
 }
 
 /** How to get the clients, where some are missing. */
 export function missingClients(env: Env): string | null {
   const missing = PROGRAMS.filter((program) => !existsSync(join(installed(program, env), 'complete')));
-  const folders = [...new Set(missing.map(folderOf))].join(', ');
-  return missing.length === 0
+  const teams = SHORT_TEAMS.filter((packages) => !existsSync(join(installedTeam(packages, env), 'complete')));
+  const folders = [...new Set([...missing.map(folderOf), ...teams])].join(', ');
+  return folders === ''
     ? null
-    : `no packages of the clients ${folders}; say: proofs/clients/install (about 3 minutes, 600 MB in ~/.cache/troupe-ci)`;
+    : `no packages of the clients ${folders}; say: proofs/clients/install (about 4 minutes, 850 MB in ~/.cache/troupe-ci)`;
 }
 
 /** Runs a program in `scratch` against a server. Throws with its last words where it fails or takes longer than a minute. */

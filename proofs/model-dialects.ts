@@ -15,7 +15,7 @@ export type Answer = {
   readonly model: string;
   readonly usage: Billed;
   readonly calls: readonly Call[];
-  /** Empty where there are calls. */
+  /** Empty where there are calls, but for that of the last answer. */
   readonly text: string;
 };
 
@@ -61,7 +61,10 @@ const chat: Dialect = {
   read: ({ tools, messages: said }) => ({
     tools: list(tools).map(({ function: tool }) => offered(tool, 'parameters')),
     called: new Set(
-      names(list(said).flatMap(({ tool_calls: calls }) => list(calls).map((call) => field(call.function, 'name')))),
+      list(said).flatMap(({ role, content, tool_calls: calls }) => [
+        ...names(list(calls).map((call) => field(call.function, 'name'))),
+        ...(role === 'assistant' ? namesWritten(content) : []),
+      ]),
     ),
   }),
   whole: (answer) => ({
@@ -88,6 +91,9 @@ const chat: Dialect = {
   },
   named: false,
 };
+/** smolagents gives back the calls of earlier answers as text. */
+const namesWritten = (content: unknown): string[] =>
+  [...JSON.stringify(content ?? null).matchAll(/'function': \{'name': '(\w+)'/g)].map(([, name]) => name!);
 const chatHead = ({ n, model }: Answer, object: string) => ({ id: `chatcmpl-${n}`, object, created: CREATED, model });
 const chatReason = ({ calls }: Answer): string => (calls.length > 0 ? 'tool_calls' : 'stop');
 const chatUsage = ({ usage: [input, output] }: Answer) => ({

@@ -18,6 +18,9 @@ const TASK = 'Write one sentence about the two cities.';
 const HAND_OVER = /^(?:transfer_to_(?:writer|agent)|handoff|delegate_work_to_coworker|writer|agent-writer|Task|Agent)$/;
 export const isHandOver = (tool: string): boolean => HAND_OVER.test(tool);
 
+/** By which agents of smolagents give their last answer. */
+const FINAL = 'final_answer';
+
 /** Parameters that name the agent to go on with. */
 const NAMES_AGENT = new Set(['agent_name', 'to_agent', 'coworker', 'subagent_type']);
 
@@ -54,7 +57,7 @@ export async function modelServer(): Promise<ModelServer> {
       model: String(parsed.model ?? 'made-up'),
       usage,
       calls,
-      text: calls.length > 0 ? '' : SENTENCE,
+      text: calls.every(({ name }) => name === FINAL) ? SENTENCE : '',
     };
     if (streamed || parsed.stream === true) {
       response.writeHead(200, { 'content-type': 'text/event-stream' }).end(eventStream(dialect, answer));
@@ -93,5 +96,6 @@ function callsFor({ tools, called }: Asked, n: number): Call[] {
     const given = next.parameters.filter((name) => next.required.includes(name) || NAMES_AGENT.has(name));
     return [call(next.name, Object.fromEntries(given.map((name) => [name, NAMES_AGENT.has(name) ? 'writer' : TASK])))];
   }
-  return [];
+  const final = tools.find(({ name }) => name === FINAL);
+  return final ? [call(final.name, { answer: SENTENCE })] : [];
 }

@@ -27,6 +27,9 @@ const LANGSMITH = { LANGSMITH_TRACING: 'true', LANGSMITH_API_KEY: 'none' };
 const throughGateway = (episode: string) => (url: string) => ({ BASE_URL: `${url}/e/${episode}/a/{agent}` });
 const direct = (_: string, model: string) => ({ BASE_URL: model });
 
+/** What the GenAI conventions ask of an instrumentation before it sends content. */
+const CONTENT = { OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT: 'SPAN_ONLY' };
+
 const NO_TEXT = 'spans of the SDK hold ids and tokens, no content';
 
 export const TEAMS: readonly Team[] = [
@@ -158,5 +161,52 @@ export const TEAMS: readonly Team[] = [
     program: 'vercel-ai/team.mjs',
     packages: 'vercel-ai',
     subAgent: true,
+  },
+  {
+    name: 'smolagents',
+    by: 'OpenInference',
+    program: 'smolagents_team.py',
+    packages: 'smolagents',
+    subAgent: true,
+  },
+  {
+    name: 'Google ADK',
+    by: 'its own spans',
+    program: 'adk_team.py',
+    packages: 'adk',
+    env: (_, model) => ({ GOOGLE_GEMINI_BASE_URL: model, GOOGLE_API_KEY: 'none', ...CONTENT }),
+  },
+  {
+    name: 'Anthropic for TypeScript',
+    by: 'OpenLLMetry',
+    program: 'openllmetry-js/team.mjs',
+    packages: 'openllmetry-js',
+    env: direct,
+  },
+  {
+    name: 'LiteLLM SDK',
+    by: 'its own callback',
+    program: 'litellm_spans.py',
+    packages: 'litellm',
+    env: (_, model) => ({ BASE_URL: `${model}/v1`, USE_OTEL_LITELLM_REQUEST_SPAN: 'true' }),
+  },
+  {
+    name: 'LiteLLM SDK',
+    by: 'OpenInference',
+    program: 'litellm_openinference.py',
+    packages: 'litellm',
+    env: (_, model) => ({ BASE_URL: `${model}/v1` }),
+  },
+  {
+    name: 'LiteLLM proxy',
+    by: 'its own callback',
+    program: 'litellm_proxy.py',
+    packages: 'litellm',
+    env: (url) => ({
+      OTEL_EXPORTER: 'otlp_http',
+      OTEL_ENDPOINT: `${url}/v1/traces`,
+      LITELLM_MASTER_KEY: 'sk-none',
+      USE_OTEL_LITELLM_REQUEST_SPAN: 'true',
+    }),
   },
 ];

@@ -45,12 +45,17 @@ export function openinferenceAct(span: OtlpSpan): Act {
   };
 }
 
+/** Its spans of agents are named `<agent>.run` (openinference-instrumentation-smolagents 0.1.43, _wrappers.py). */
+const SMOLAGENTS = 'openinference.instrumentation.smolagents';
+
 /** The agent that a span names itself; a node of LangGraph is one, and only the metadata of what runs in it name it. */
-function agentOf({ attributes, name }: OtlpSpan, kind: unknown): string | null {
+function agentOf({ attributes, name, scope }: OtlpSpan, kind: unknown): string | null {
   const named = idAt(attributes, 'agent.name');
   if (named !== undefined) return named;
-  if (kind === 'AGENT')
-    return idAt(attributes, 'graph.node.name', 'graph.node.id') ?? (isIdentifier(name) ? name : null);
+  if (kind === 'AGENT') {
+    const shown = scope === SMOLAGENTS ? name.replace(/\.run$/, '') : name;
+    return idAt(attributes, 'graph.node.name', 'graph.node.id') ?? (isIdentifier(shown) ? shown : null);
+  }
   const { langgraph_node: node } = metadataOf(attributes);
   return isIdentifier(node) ? node : null;
 }

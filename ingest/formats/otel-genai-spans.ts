@@ -54,8 +54,13 @@ export function genaiDeed(span: OtlpSpan): Deed {
   return { kind: 'wrapper' };
 }
 
-/** The agent that a span names itself. */
+/** The agent that a span names itself. Since semantic-conventions-genai v0.1.0 a workflow has its name in `gen_ai.agent.name`. */
 const genaiAgent = (attributes: Attributes): string | undefined =>
+  isWorkflow(attributes) ? undefined : namedAgent(attributes);
+
+const isWorkflow = (attributes: Attributes): boolean => attributes['gen_ai.operation.name'] === 'invoke_workflow';
+
+const namedAgent = (attributes: Attributes): string | undefined =>
   idAt(attributes, 'gen_ai.agent.name') ??
   (NAMES_AGENTS.has(attributes['gen_ai.operation.name'] as string) ? idAt(attributes, 'gen_ai.agent.id') : undefined);
 
@@ -139,10 +144,15 @@ const aboutGenai = (attributes: Attributes): About => ({
   sessionId: idAt(attributes, 'gen_ai.conversation.id', 'session.id'),
   taskId: idAt(attributes, 'troupe.task_id', 'task_id'),
   groupId: idAt(attributes, 'troupe.group_id'),
-  ...(typeof attributes['gen_ai.workflow.name'] === 'string'
-    ? { tags: { workflow: attributes['gen_ai.workflow.name'] } }
-    : {}),
+  ...given('tags', workflowTag(attributes)),
 });
+
+function workflowTag(attributes: Attributes): { readonly workflow: string } | undefined {
+  const workflow =
+    textAt(attributes, 'gen_ai.workflow.name') ??
+    (isWorkflow(attributes) ? textAt(attributes, 'gen_ai.agent.name') : undefined);
+  return workflow === undefined ? undefined : { workflow };
+}
 
 const MAPPED = new Set([
   'gen_ai.operation.name',

@@ -9,6 +9,7 @@ import type { OtlpLog, OtlpSpan } from '../otlp/span.ts';
 import { type Converted, listsOf, type NativeRecord, type NativeRefusal } from './format.ts';
 import { isLangfuseSpan, langfuseSpanAct } from './langfuse-spans.ts';
 import { isLangsmithSpan, LANGSMITH, langsmithSpanAct } from './langsmith-spans.ts';
+import { isLitellmCall, litellmCall } from './litellm-spans.ts';
 import { openinferenceJudgements } from './openinference-annotations.ts';
 import { isOpeninference, OPENINFERENCE, openinferenceAct } from './openinference-spans.ts';
 import { contentAttributes, evaluationOf, isContentEvent, isEvaluation, OTEL_GENAI } from './otel-genai-logs.ts';
@@ -24,6 +25,7 @@ export const LANGFUSE = 'langfuse';
 
 /** The conventions of a span; null where it concerns no agent and no model. */
 function dialectOf(span: OtlpSpan): string | null {
+  if (isLitellmCall(span)) return OTEL_GENAI;
   if (isOpeninference(span)) return OPENINFERENCE;
   if (isVercelAi(span)) return VERCEL_AI;
   if (isLangfuseSpan(span)) return LANGFUSE;
@@ -45,7 +47,7 @@ function actOf(span: OtlpSpan, dialect: string | null): Act {
     case TRACELOOP:
       return traceloopAct(span);
     default:
-      return genaiAct(span);
+      return genaiAct(isLitellmCall(span) ? litellmCall(span) : span);
   }
 }
 

@@ -15,6 +15,7 @@ import { type Positions, partitionName, type Read } from './read-news.ts';
 import { episodesOf, reproject, revisionsOf } from './reproject.ts';
 import { RowBuffer } from './row-buffer.ts';
 import { episodesWithForeign, noteForeign, type Settle, settle, taskDigests, tasksOf } from './settle.ts';
+import type { TraceDiff } from './traces.ts';
 import { holdable } from './trial-rows.ts';
 import { writeBatch } from './write-batch.ts';
 import { remove } from './write-rows.ts';
@@ -156,6 +157,14 @@ async function historyOf(tx: Session, events: readonly Read[]): Promise<History>
   };
 }
 
+/** Keys of which only spans came that concern neither agents nor models: they make no episode. */
+function silentTraces(events: readonly Read[], { now, retracted }: TraceDiff): ReadonlySet<string> {
+  const silent = new Set([...now].flatMap(([key, derived]) => (derived.length === 0 ? [key] : [])));
+  for (const { key, name } of events) if (name !== 'span.recorded') silent.delete(key);
+  for (const { key } of retracted) silent.delete(key);
+  return silent;
+}
+
 async function write(
   tx: Session,
   events: readonly Read[],
@@ -164,7 +173,9 @@ async function write(
 ): Promise<number> {
   const keys = [...new Set(events.map((event) => event.key))];
   const touched = new Map<string, number>();
-  for (const { key, position } of events) if (key.startsWith('e/')) touched.set(key.slice(2), Number(position));
+  const silent = silentTraces(events, traces);
+  for (const { key, position } of events)
+    if (key.startsWith('e/') && !silent.has(key)) touched.set(key.slice(2), Number(position));
   const foreign = new Set([...named, ...touched.keys()]);
   const tasks = tasksOf(keys);
   const digestsBefore = await taskDigests(tx, tasks);

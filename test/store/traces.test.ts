@@ -127,6 +127,18 @@ describe('amendments and rebuilds', () => {
 const data = process.env.TROUPE_DATA;
 const FORMATS = ['otel-genai', 'openinference', 'traceloop', 'vercel-ai', 'openai-agents', 'langsmith', 'langfuse'];
 describe.skipIf(!data)('the spans of real clients', () => {
+  it('make no episode where they concern neither a model nor more of an agent than that it was created', async () => {
+    const created = span({ id: 31, name: 'create_agent', attributes: { 'gen_ai.operation.name': 'create_agent' } });
+    const alone = [request([span({ id: 30, name: 'GET /health' })]), request([created])];
+    for (const body of alone) expect((await facts(eventsOf(body), 1)).episodes!.rows).toBe(0);
+    const called = chat(
+      { id: 32, at: 1, until: 2 },
+      [message('assistant', text('Yes.'))],
+      [message('user', text('?'))],
+    );
+    expect((await facts(eventsOf(request([created, called])), 1)).episodes!.rows).toBe(1);
+  });
+
   it('P9: give the same tables a few at a time from the last to the first as all at once', async () => {
     const events: Event[] = [];
     for (const format of FORMATS) {

@@ -76,6 +76,19 @@ describe('A team as a client sent it', () => {
     expect(names.sort()).toEqual(['look_up', 'look_up', 'transfer_to_agent']);
   });
 
+  it('litellm-proxy: tool calls that stand beside the message are calls of one answer, and acompletion is a call', () => {
+    const { episodes, calls, tools, text } = teamIn(recorded('litellm-proxy'));
+    expect(episodes).toBe(1);
+    expect(calls).toEqual(PEERS.map((agent, i) => [agent, i, 0]));
+    expect(tools).toEqual(CITIES);
+    expect(JSON.stringify(text)).toContain('Bern and Rome are far.');
+  });
+
+  it('smolagents: an agent without a name of its own takes that of its span, without `.run`', () => {
+    const { calls } = teamIn(recorded('smolagents'));
+    expect(calls).toEqual(['planner', 'planner', 'writer', 'planner'].map((agent, i) => [agent, i, 0]));
+  });
+
   it('anthropic-openinference: a streamed call with two spans beside each other counts once', () => {
     const { calls, tools } = teamIn(recorded('anthropic-openinference'));
     expect(calls).toEqual(PEERS.map((agent, i) => [agent, i, 0]));

@@ -57,6 +57,27 @@ describe('a trace of spans', () => {
     expect([named(used, 'episode.started').length, named(used, 'agent.defined').length]).toEqual([1, 1]);
   });
 
+  it.each([
+    ['gen_ai.workflow.name', 'v1.41'],
+    ['gen_ai.agent.name', 'semantic-conventions-genai v0.1.0'],
+  ])('is tagged with the workflow that %s names (%s), which is no agent', (attribute) => {
+    const drafts = told([
+      span({ id: 1, until: 9, attributes: { 'gen_ai.operation.name': 'invoke_workflow', [attribute]: 'report' } }),
+      agent({ id: 2, parent: 1, until: 8 }, 'chief'),
+      chat({ id: 3, parent: 1 }, [message('assistant', text('Done.'))]),
+    ]);
+    expect(named(drafts, 'episode.started')).toMatchObject([{ tags: { workflow: 'report' } }]);
+    expect(named(drafts, 'agent.defined').map(({ agent_id: id }) => id)).toEqual(['chief']);
+    expect(named(drafts, 'agent.changed').map(({ by }) => by ?? null)).not.toContain('report');
+    expect(named(drafts, 'generation.completed').map(({ agent_id: by }) => by ?? null)).toEqual([null]);
+  });
+
+  it('keeps the version of an agent', () => {
+    const attributes = { 'gen_ai.operation.name': 'invoke_agent', 'gen_ai.agent.name': 'chief' };
+    const drafts = told([span({ id: 1, attributes: { ...attributes, 'gen_ai.agent.version': '2025-05-01' } })]);
+    expect(JSON.stringify(named(drafts, 'agent.defined'))).toContain('"version":"2025-05-01"');
+  });
+
   it('has a decision of kind plan for each plan span, by its agent, beside the call that wrote the plan', () => {
     const plan = (made: { id: number; parent: number; at?: number }, more: object = {}) =>
       span({ name: 'plan', ...made, attributes: { 'gen_ai.operation.name': 'plan', ...more } });
