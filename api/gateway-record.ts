@@ -44,7 +44,7 @@ export type CallFrame = Pick<RecordedCall, 'callId' | 'episodeId' | 'context' | 
 /** Request and response in the fields of the events; `outcome` is that of an episode of one call. */
 export type CallFields = {
   readonly requested: object;
-  readonly completed: object;
+  readonly completed: { readonly choices: readonly object[]; readonly [field: string]: unknown };
   readonly outcome: 'unknown' | 'aborted' | 'error';
   /** Events between the response and the end of the episode: tool calls, the raw record. */
   readonly beside?: readonly Draft[];
@@ -55,7 +55,7 @@ export function callDrafts(
   { callId, episodeId, context, requestedAt, completedAt }: CallFrame,
   { requested, completed, outcome, beside = [] }: CallFields,
 ): Draft[] {
-  const { task, group, agent, role, turn } = context;
+  const { task, group, agent, role, turn, parent } = context;
   const who = { agent_id: agent, role, turn };
   const draft = (name: Draft['name'], time: string, data: object): Draft =>
     ({
@@ -77,13 +77,19 @@ export function callDrafts(
       ...(group === null ? {} : { group_id: group }),
       ...requested,
     }),
-    draft('generation.completed', completedAt, { call_id: callId, ...who, ...completed }),
+    draft('generation.completed', completedAt, { call_id: callId, ...who, ...expandedFrom(parent, completed) }),
     ...beside,
     ...(alone ? [draft('episode.finished', completedAt, { outcome, stop_reason: 'one call' })] : []),
   ];
 }
 
-function completion({ callId, request, seed, latencyMs, outcome }: RecordedCall): object {
+/** All choices of a call are expanded from the same step. */
+const expandedFrom = (parent: string | null, completed: CallFields['completed']): object =>
+  parent === null
+    ? completed
+    : { ...completed, choices: completed.choices.map((choice) => ({ ...choice, parent_step_id: parent })) };
+
+function completion({ callId, request, seed, latencyMs, outcome }: RecordedCall): CallFields['completed'] {
   const { who, sampling } = request;
   const { temperature } = sampling;
   const given = { policy: who?.kind === 'policy' ? who.name : null, seed, temperature, latency_ms: latencyMs };

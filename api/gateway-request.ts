@@ -45,6 +45,8 @@ export type CallContext = {
   readonly agent: string | null;
   readonly role: string | null;
   readonly turn: number | null;
+  /** The step that all answers were expanded from. */
+  readonly parent: string | null;
 };
 
 /** As many as the OpenAI interface allows. */
@@ -194,6 +196,7 @@ export const CONTEXT_HEADERS = {
   'Troupe-Agent': 'agent that calls',
   'Troupe-Role': 'role it plays',
   'Troupe-Turn': 'round of the environment, from 0',
+  'Troupe-Parent': 'step that this call was expanded from, in a tree of answers',
 } as const;
 
 /**
@@ -227,6 +230,7 @@ export function readContext(
       (path.agent === undefined ? null : checkedId('agent', path.agent)),
     role: id('Troupe-Role'),
     turn: turn ? Number(turn) : null,
+    parent: id('Troupe-Parent'),
   };
 }
 

@@ -1,7 +1,7 @@
 /**
  * Proof that the plans of the example teams run: each team is started as its page says, each plan runs one round of one iteration at a tiny
  * size, and what became of it is read from the views: whose weights changed, and which credit the training read. In the short form only the
- * first plan of a team plays its gate.
+ * first plan of a team plays its gate, and of plans that differ only in the method one is run.
  */
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { cpSync, readFileSync, writeFileSync } from 'node:fs';
@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { parseDocument, stringify } from 'yaml';
 import { freePort } from '../store/db/free-port.ts';
+import { installedTeam, missingTeams } from './clients.ts';
 import type { Outcome, Proof, Setting } from './proof.ts';
 import { until } from './up.ts';
 
@@ -20,10 +21,12 @@ type Plan = {
   /** Policies that get new weights, and of the others one whose weights answer before and after. */
   readonly learns: readonly string[];
   readonly stays?: string;
-  /** The method whose credit or verdict the training reads. */
-  readonly reads: string;
+  /** The method whose credit or verdict the training reads; without one it takes episodes by their reward. */
+  readonly reads?: string;
   /** Roles of the trained rows. */
   readonly roles: readonly string[];
+  /** Only in the full form: a plan that is like another one of the team but for the method. */
+  readonly full?: true;
 };
 
 type Team = {
@@ -34,6 +37,8 @@ type Team = {
   readonly served: readonly string[];
   /** A program of the team's folder that stands in for the models of another server. */
   readonly server?: string;
+  /** The name of a runner whose webhook the team is: a program in Python, with the packages of a team in `proofs/clients/teams`. */
+  readonly webhook?: string;
   /** The options of each of its workers; one without options. */
   readonly workers?: readonly (readonly string[])[];
   readonly plans: readonly Plan[];
@@ -51,6 +56,11 @@ const TEAMS: readonly Team[] = [
         ...{ plan: 'browsemaster', learns: ['executor'], stays: 'planner' },
         ...{ reads: 'grpo_advantage', roles: ['executor'] },
       },
+      ...['dr-mas drmas_advantage', 'magrpo magrpo_returns', 'at-grpo at_grpo_advantage'].map((both, i): Plan => {
+        const [plan, reads] = both.split(' ') as [string, string];
+        const learns = ['executor', 'planner'];
+        return { plan, reads, learns, roles: learns, ...(i === 0 ? {} : { full: true }) };
+      }),
     ],
   },
   {
@@ -72,14 +82,49 @@ const TEAMS: readonly Team[] = [
       { plan: 'm1-32b', learns: ['student'], reads: 'm500_filter', roles: ['critic', 'evaluator', 'solver'] },
       { plan: 'swe-dev', learns: ['student'], reads: 'rolewise_sft_select', roles: ['critic', 'evaluator', 'solver'] },
       {
-        ...{ plan: 'chain-of-agents', learns: ['student'] },
+        ...{ plan: 'chain-of-agents', learns: ['student'], full: true },
         ...{ reads: 'difficulty_band', roles: ['critic', 'evaluator', 'solver'] },
+      },
+    ],
+  },
+  {
+    ...{ team: 'team-writer', model: 'writer-model', served: ['writer', 'member'] },
+    plans: [
+      {
+        ...{ plan: 'metaagent-x', learns: ['member', 'writer'] },
+        ...{ reads: 'metaagentx_advantage', roles: ['member', 'writer'] },
+      },
+      { plan: 'mas-gpt', learns: ['writer'], stays: 'member', roles: ['writer'] },
+    ],
+  },
+  {
+    ...{ team: 'answer-trees', model: 'answerer-model', served: ['answerer'] },
+    plans: [
+      // No generation of a model that knows nothing is worth more than a half.
+      { plan: 'malt-sft', learns: ['answerer'], reads: 'malt_values', roles: ['refiner', 'verifier'] },
+      { plan: 'malt-dpo', learns: ['answerer'], reads: 'malt_values', roles: ['refiner', 'verifier'] },
+      { plan: 'mars2', learns: ['answerer'], reads: 'drmas_advantage', roles: ['generator', 'refiner', 'verifier'] },
+      { plan: 'marsrl', learns: ['answerer'], reads: 'drmas_advantage', roles: ['corrector', 'solver', 'verifier'] },
+      ...['unitymas-o', 'comam'].map(
+        (plan): Plan => ({
+          ...{ plan, learns: ['answerer'], reads: 'drmas_advantage', roles: ['corrector', 'solver', 'verifier'] },
+          full: true,
+        }),
+      ),
+    ],
+  },
+  {
+    ...{ team: 'langgraph-team', model: 'drafter-model', served: ['drafter'], webhook: 'langgraph' },
+    plans: [
+      {
+        ...{ plan: 'dr-grpo', learns: ['drafter'], reads: 'grpo_advantage', roles: ['drafter', 'reviewer'] },
+        full: true,
       },
     ],
   },
 ];
 const RUNNERS = Object.fromEntries(
-  ['players', 'search', 'experts', 'teachers', 'solvers'].map((name) => [
+  ['players', 'search', 'experts', 'teachers', 'solvers', 'writers', 'trees'].map((name) => [
     name,
     { workers: true, lease_s: 120, retries: 3 },
   ]),
@@ -92,6 +137,8 @@ export const proof: Proof = {
   needs: [],
   async run({ scratch, say, short }: Setting): Promise<Outcome> {
     const lines: string[] = [];
+    const missing = short ? null : missingTeams(['langgraph'], process.env);
+    if (missing !== null) return { ok: false, lines: [], skipped: [missing] };
     const check = (what: string, fine: boolean, otherwise: unknown = ''): void => {
       lines.push(fine ? `ok  ${what}` : `NOT OK  ${what}: ${JSON.stringify(otherwise)}`);
       say(lines.at(-1)!);
@@ -112,8 +159,8 @@ export const proof: Proof = {
       return rows;
     };
     const children = new Set<ChildProcess>();
-    const start = (args: readonly string[], cwd = scratch) => {
-      const child = spawn(process.execPath, args, { ...options, cwd, stdio: ['ignore', 'pipe', 'pipe'] });
+    const start = (args: readonly string[], cwd = scratch, command = process.execPath) => {
+      const child = spawn(command, args, { ...options, cwd, stdio: ['ignore', 'pipe', 'pipe'] });
       children.add(child);
       let said = '';
       for (const stream of [child.stdout, child.stderr])
@@ -142,25 +189,40 @@ export const proof: Proof = {
     cpSync(join(ROOT, 'examples'), join(scratch, 'examples'), { recursive: true });
     const scripted = await freePort();
     const upstreams = { scripted: { base_url: `http://127.0.0.1:${scripted}/v1`, models: SCRIPTED } };
-    writeFileSync(join(scratch, 'troupe.yaml'), stringify({ runners: RUNNERS, upstreams }));
+    const hooked = await freePort();
+    const langgraph = { webhook: `http://127.0.0.1:${hooked}/play`, private: true, reward: 'answer', concurrency: 8 };
+    writeFileSync(
+      join(scratch, 'troupe.yaml'),
+      stringify({ runners: { ...RUNNERS, langgraph: { ...langgraph, timeout_s: 120 } }, upstreams }),
+    );
     const port = await freePort();
     const url = `http://127.0.0.1:${port}`;
     try {
       await start([program, 'run', 'serve', '--port', String(port), '--json']).ready();
-      for (const team of TEAMS) await plays(team);
+      for (const team of TEAMS) {
+        const plans = team.plans.filter(({ full }) => full === undefined || !short);
+        if (plans.length > 0) await plays({ ...team, plans });
+      }
     } finally {
       await Promise.all([...children].map(stop));
     }
     return { ok: lines.every((line) => line.startsWith('ok')), lines };
 
-    async function plays({ team, model, served, server, workers = [[]], plans }: Team): Promise<void> {
+    async function plays({ team, model, served, server, webhook, workers = [[]], plans }: Team): Promise<void> {
       const folder = join('examples', team);
       const base = join(scratch, model);
       await troupe('model', 'new', '--dir', base, '--config', join(folder, 'model.json')).catch(() => null);
       const members = [
         ...(server === undefined ? [] : [['--import', 'tsx', join(folder, server), '--port', String(scripted)]]),
-        ...workers.map((more) => ['--import', 'tsx', join(folder, 'team.ts'), '--url', url, ...more]),
+        ...(webhook === undefined ? workers : []).map((more) => [
+          ...['--import', 'tsx', join(folder, 'team.ts')],
+          ...['--url', url, ...more],
+        ]),
       ].map((args) => start(args, ROOT));
+      if (webhook !== undefined) {
+        const python = join(installedTeam(webhook, process.env), 'bin', 'python');
+        members.push(start([join(folder, 'team.py'), '--port', String(hooked)], ROOT, python));
+      }
       const serving = served.map((policy) =>
         start([program, 'run', 'infer', '--policy', policy, '--model', base, '--json']),
       );
@@ -178,7 +240,7 @@ export const proof: Proof = {
       const reason = rounds?.[0]?.reason ?? 'a person decides';
       check(`${plan}: a round of the plan ran to its gate: ${reason}`, id !== undefined, error);
       if (id === undefined) return;
-      const [changed, trained, read, answered] = (await sql(facts(id, reads, stays ?? null)))[0]!;
+      const [changed, trained, read, answered] = (await sql(facts(id, reads ?? null, stays ?? null)))[0]!;
       check(
         `${plan}: the weights of ${learns.join(' and ')} changed, and no others`,
         same(
@@ -188,7 +250,12 @@ export const proof: Proof = {
         changed,
       );
       check(`${plan}: it trained on the answers of ${roles.join(' and ')}`, same(trained, roles.toSorted()), trained);
-      check(`${plan}: its recipe reads ${reads}, which judged all that it trained on`, same(read, [true, true]), read);
+      if (reads !== undefined)
+        check(
+          `${plan}: its recipe reads ${reads}, which judged all that it trained on`,
+          same(read, [true, true]),
+          read,
+        );
       if (stays !== undefined)
         check(`${plan}: the same weights of ${stays} answered before and after`, answered === 1, answered);
     }
@@ -206,7 +273,7 @@ type PlanRun = {
  * One row about a run: its policies and whether their weights changed; the roles of the trained steps; whether the method gave each of them a
  * credit or kept it or its episode, and whether the recipe names it; how many weights of the policy that stays answered.
  */
-const facts = (id: string, method: string, stays: string | null): string => `
+const facts = (id: string, method: string | null, stays: string | null): string => `
   with of_run as (select * from traj.checkpoints where starts_with(job_id, '${id}/')),
   learnt as (select distinct l.episode_id, l.step_id from of_run join traj.lineage l using (checkpoint_id) where l.relation = 'trained on')
   select (select jsonb_agg(distinct jsonb_build_array(policy, checkpoint_id <> parent_id)) from of_run),
@@ -228,10 +295,13 @@ function tiny(yaml: string, { gated }: { gated: boolean }): string {
     [['rollout', 'samples'], 8],
     [['rollout', 'per_round'], 16],
     [['policies', 'student', 'train', 'steps'], 20],
+    [['policies', 'answerer', 'train', 'steps'], 20],
+    [['policies', 'writer', 'train', 'steps'], 20],
     [['rollout', 'iterations'], 1],
     [['gate', 'samples'], 1],
   ] as const)
-    if (document.hasIn(path) || path[1] === 'per_round') document.setIn(path, value);
+    if (path[1] === 'per_round' || (document.hasIn(path) && !(Number(document.getIn(path)) <= value)))
+      document.setIn(path, value);
   if (!gated) document.set('gate', { kind: 'manual' });
   return document.toString();
 }

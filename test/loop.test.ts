@@ -179,7 +179,8 @@ describe('the loop', () => {
     const attempts = Array.from({ length: 8 }, (_, i) => {
       const inputs = i < 4 ? 2 : 0;
       const task = taskLine(sampleTask('train', random, TRAINING_MIX), { programs: 6, inputs, tests_per_input: 2 });
-      return { attempt_id: `loop/${i}`, token: 1, episode_id: `loop/${i}`, task, seed: 46 + i };
+      const of = { rollout_id: 'loop', group_id: `loop/${i}` };
+      return { ...of, attempt_id: `loop/${i}`, token: 1, episode_id: `loop/${i}`, task, seed: 46 + i };
     });
     episodes = attempts.map(({ episode_id }) => episode_id);
     // What a rollout records for its attempts.

@@ -12,6 +12,8 @@ export type Call = {
   readonly agent?: string;
   /** Round of the environment; 0. */
   readonly turn?: number;
+  /** The step that the answers are expanded from, in a tree. */
+  readonly parent?: string;
   readonly model: string;
   readonly messages: readonly ChatMessage[];
   /** How many answers to the same prompt. */
@@ -66,6 +68,7 @@ async function ask(
     'troupe-agent': call.agent ?? call.role,
     'troupe-role': call.role,
     'troupe-turn': String(call.turn ?? 0),
+    ...(call.parent === undefined ? {} : { 'troupe-parent': call.parent }),
   };
   for (let attempt = 1; ; attempt++) {
     const answer = await post(address, agent, headers, body);

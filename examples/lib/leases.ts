@@ -6,6 +6,9 @@ export type Attempt<Task> = {
   readonly attempt_id: string;
   readonly token: number;
   readonly episode_id: string;
+  /** The rollout, and the group of the episodes of one task. */
+  readonly rollout_id: string;
+  readonly group_id: string;
   readonly task: Task;
   readonly seed: number;
 };

@@ -106,6 +106,20 @@ describe('POST /v1/chat/completions', () => {
     expect(rows).toEqual(body.troupe.step_ids.map((step_id: string) => ({ step_id, agent: 'sam', turn: 2 })));
   });
 
+  it('names the step that a call was expanded from, in each of its answers', async () => {
+    const headers = { ...context, 'troupe-episode': 'ep-tree' };
+    const root = (await post(at.app, ask(), headers, CHAT)).json().troupe.step_ids[0];
+    const below = (await post(at.app, ask({ n: 2 }), { ...headers, 'troupe-parent': root }, CHAT)).json();
+    await at.project();
+    const { rows } = await at.db.query<{ step_id: string; parent_step_id: string | null }>(
+      "select step_id, parent_step_id from traj.steps where episode_id = 'ep-tree' order by parent_step_id nulls first, candidate",
+    );
+    expect(rows).toEqual([
+      { step_id: root, parent_step_id: null },
+      ...below.troupe.step_ids.map((step_id: string) => ({ step_id, parent_step_id: root })),
+    ]);
+  });
+
   it('gives a log-probability for each token when asked to', async () => {
     const { choices } = (await post(at.app, ask({ logprobs: true, seed: 5 }), context, CHAT)).json();
     expect(choices[0].logprobs.content).toEqual([

@@ -133,7 +133,8 @@ const TASKS = Array.from({ length: 12 }, (_, i) =>
 const attempts = (rollout: string, tasks = TASKS, seed = 100): Attempt[] =>
   tasks.map((task, i) => {
     const id = `${rollout}/${i}/0`;
-    return { attempt_id: id, token: i + 1, episode_id: id, task, seed: seed + i };
+    const of = { rollout_id: rollout, group_id: `${rollout}/${i}` };
+    return { ...of, attempt_id: id, token: i + 1, episode_id: id, task, seed: seed + i };
   });
 /** Has the team play attempts, and waits for its reports on all of them. */
 async function played(asked: readonly Attempt[]): Promise<readonly Report[]> {
