@@ -17,6 +17,7 @@ const BESIDE_OTHERS = [
   'nothing-acknowledged-is-lost',
   'kafka-log',
   'versions-side-by-side',
+  'lost-database',
   'python-team',
   'example-teams',
   'compose-as-processes',
