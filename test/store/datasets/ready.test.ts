@@ -1,23 +1,24 @@
 /** Every recipe of the folder `recipes`, frozen on published logs that the folder of TROUPE_DATA holds. */
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { execFile } from 'node:child_process';
+import { type Dirent, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
+import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parseMethods } from '../../../cli/methods-asked.ts';
 import { openProject, type Project } from '../../../cli/open-project.ts';
 import { sha256 } from '../../../ingest/json.ts';
-import { type Frozen, freeze } from '../../../store/datasets/freeze.ts';
+import type { Frozen } from '../../../store/datasets/freeze.ts';
+import { LAYOUTS } from '../../../store/datasets/layouts/catalogue.ts';
 import { openDataset } from '../../../store/datasets/read.ts';
 import { readyRecipe, readyRecipes } from '../../../store/datasets/ready.ts';
 import { readRecipe } from '../../../store/datasets/recipe.ts';
+import { judgeAgain } from '../../../store/judging/judge.ts';
+import { rebuild } from '../../../store/rebuilding/rebuild.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
+import { freezeReady, layoutsOf, READY } from './freeze-ready.ts';
 
 const ready = readyRecipes();
-/** Those without rows in published logs: pairs.test.ts freezes malt, ready-made.test.ts the others. */
-const MADE = [
-  ...['malt', 'm500', 'm1-32b', 'browsemaster', 'cure-coder', 'cure-tester', 'masprm', 'star-agents', 'apigen-mt'],
-];
-const published = ready.filter(({ name }) => !MADE.includes(name));
 const data = process.env.TROUPE_DATA ?? '';
 type Run = {
   readonly reward: number;
@@ -55,13 +56,14 @@ describe.skipIf(!data)('published logs (TROUPE_DATA names their folder)', () => 
   let database: TestDatabase;
   let folder: string;
   let project: Project;
+  let frozen: ReadonlyMap<string, Frozen>;
   beforeAll(async () => {
     database = await freshDatabase();
     folder = mkdtempSync(join(tmpdir(), 'troupe-recipes-'));
     project = await openProject({ home: join(folder, 'home'), databaseUrl: database.url });
     await project.import(['tau-bench', 'who-and-when'].map((name) => join(data, 'data', name)));
-    const methods = published.flatMap(({ judge }) => (judge === null ? [] : parseMethods(judge)));
-    await project.judge(methods);
+    await project.judge(READY.flatMap(({ judge }) => (judge === null ? [] : parseMethods(judge))));
+    frozen = await freezeReady(database.db, join(folder, 'one'));
   }, 300_000);
   afterAll(async () => {
     await project?.close();
@@ -69,49 +71,61 @@ describe.skipIf(!data)('published logs (TROUPE_DATA names their folder)', () => 
     rmSync(folder, { recursive: true });
   });
 
-  const frozenIn = (home: string, text: string): Promise<Frozen> =>
-    freeze(database.db, readRecipe(text), { directory: join(folder, home), codeVersion: 'test' });
+  /** Every file under a folder. */
   const bytes = (directory: string) =>
-    Object.fromEntries(readdirSync(directory).map((name) => [name, sha256(readFileSync(join(directory, name)))]));
-  const frozenOnce = new Map<string, Promise<Frozen>>();
-  const once = (text: string): Promise<Frozen> => {
-    const frozen = frozenOnce.get(text) ?? frozenIn('one', text);
-    frozenOnce.set(text, frozen);
-    return frozen;
-  };
-  const rowsOf = async (text: string) => {
-    const opened = await openDataset((await once(text)).directory);
+    Object.fromEntries(
+      (readdirSync(directory, { recursive: true, withFileTypes: true }) as Dirent[])
+        .filter((entry) => entry.isFile())
+        .map(({ name, parentPath }) => join(parentPath, name))
+        .map((path) => [relative(directory, path), sha256(readFileSync(path))]),
+    );
+  const rowsOf = async (name: string) => {
+    const opened = await openDataset(frozen.get(name)!.directory);
     return Object.keys(opened.manifest.rows).flatMap((split) =>
       [...opened.rows(split)].map((row) => ({ ...row, split })),
     );
   };
-  const recipe = (name: string) => readyRecipe(name).text;
   const runs = data
     ? (JSON.parse(readFileSync(join(data, 'data/tau-bench/gpt-4o-airline.json'), 'utf8')) as readonly Run[])
     : [];
   const answers = (run: Run) => run.traj.filter(({ role }) => role === 'assistant');
 
-  it.each(published.map(({ name }) => name))(
-    '%s freezes the same bytes in two homes, and no task is in two parts',
-    async (name) => {
-      const text = recipe(name);
-      const [one, two] = [await once(text), await frozenIn('two', text)];
-      expect(bytes(two.directory)).toEqual(bytes(one.directory));
-      expect(one.warnings).toEqual([]);
-      const rows = await rowsOf(text);
-      expect(rows.length).toBeGreaterThan(20);
-      const parts = new Map<unknown, Set<string>>();
-      for (const { task_id, episode_id, split } of rows as readonly Record<string, unknown>[]) {
-        const task = task_id ?? episode_id;
-        parts.set(task, (parts.get(task) ?? new Set()).add(String(split)));
-      }
-      expect([...parts.values()].filter((of) => of.size > 1)).toEqual([]);
-    },
-  );
+  it.each(READY.map(({ name }) => name))('%s has no task in two parts, and warns of nothing', async (name) => {
+    expect(frozen.get(name)!.warnings).toEqual([]);
+    const rows = await rowsOf(name);
+    expect(rows.length).toBeGreaterThan(20);
+    const parts = new Map<unknown, Set<string>>();
+    for (const { task_id, episode_id, split } of rows as readonly Record<string, unknown>[]) {
+      const task = task_id ?? episode_id;
+      parts.set(task, (parts.get(task) ?? new Set()).add(String(split)));
+    }
+    expect([...parts.values()].filter((of) => of.size > 1)).toEqual([]);
+  });
+
+  it('every recipe gives the same bytes in another home after a rebuild in other batches, time zone and locale, in every layout', async () => {
+    const before = bytes(join(folder, 'one'));
+    await rebuild(database.db, { judge: judgeAgain, portion: 200_000 });
+    const name = new URL(database.url).pathname.slice(1);
+    for (const setting of [
+      `timezone = 'Pacific/Chatham'`,
+      `datestyle = 'SQL, DMY'`,
+      'work_mem = 64',
+      'enable_hashagg = off',
+    ])
+      await database.db.query(`alter database ${name} set ${setting}`);
+    const env = { ...process.env, TZ: 'Pacific/Chatham', LC_ALL: 'de_DE.UTF-8', LANG: 'de_DE.UTF-8' };
+    const program = join(import.meta.dirname, 'freeze-ready.ts');
+    const args = ['--import', 'tsx', program, database.url, join(folder, 'two')];
+    const { stdout } = await promisify(execFile)(process.execPath, args, { env });
+    expect(JSON.parse(stdout)).toEqual({ zone: 'Pacific/Chatham', half: '0,5' });
+    expect(bytes(join(folder, 'two'))).toEqual(before);
+    const written = new Set(READY.flatMap(({ name }) => layoutsOf(name).map((layout) => layout.name)));
+    expect(LAYOUTS.map((layout) => layout.name).filter((layout) => !written.has(layout))).toEqual([]);
+  }, 300_000);
 
   it('sirius takes every answer of the runs with a reward, counted in the file', async () => {
     const wanted = runs.filter(({ reward }) => reward > 0).flatMap(answers);
-    expect((await rowsOf(recipe('sirius'))).length).toBe(wanted.length);
+    expect((await rowsOf('sirius')).length).toBe(wanted.length);
   });
 
   it('xlam takes the answers of solved runs that call tools, counted in the file', async () => {
@@ -119,7 +133,7 @@ describe.skipIf(!data)('published logs (TROUPE_DATA names their folder)', () => 
       .filter(({ reward }) => reward >= 1)
       .flatMap(answers)
       .filter(({ tool_calls }) => Array.isArray(tool_calls));
-    expect((await rowsOf(recipe('xlam'))).length).toBe(calling.length);
+    expect((await rowsOf('xlam')).length).toBe(calling.length);
   });
 
   it('before-mistake ends before the entry that a person labelled', async () => {
@@ -127,7 +141,7 @@ describe.skipIf(!data)('published logs (TROUPE_DATA names their folder)', () => 
       `select episode_id, min(entry) from traj.feedback where kind = 'failure' group by 1`,
     );
     const entries = new Map(rows.map(([id, entry]) => [id, Number(entry)]));
-    const kept = (await rowsOf(recipe('before-mistake'))) as unknown as readonly {
+    const kept = (await rowsOf('before-mistake')) as unknown as readonly {
       episode_id: string;
       call_id: string;
     }[];
@@ -142,7 +156,7 @@ describe.skipIf(!data)('published logs (TROUPE_DATA names their folder)', () => 
 
   it('the funnel of dr-mas is what docs/recipes.md shows, but for the failure logs beside', async () => {
     const page = readFileSync(join(import.meta.dirname, '../../../docs/recipes.md'), 'utf8').replace(/ +/g, ' ');
-    const { funnel } = (await once(recipe('dr-mas'))).manifest;
+    const { funnel } = frozen.get('dr-mas')!.manifest;
     expect(
       funnel[0]!.before! -
         readdirSync(join(data, 'data/who-and-when'), { recursive: true }).filter((name) =>
@@ -156,7 +170,7 @@ describe.skipIf(!data)('published logs (TROUPE_DATA names their folder)', () => 
   });
 
   it('the groups of dr-mas have members with different rewards', async () => {
-    const rows = (await rowsOf(recipe('dr-mas'))) as unknown as readonly {
+    const rows = (await rowsOf('dr-mas')) as unknown as readonly {
       group_id: string;
       reward: number;
       advantage: number;
