@@ -56,6 +56,10 @@ const TEAMS: readonly Team[] = [
         ...{ plan: 'browsemaster', learns: ['executor'], stays: 'planner' },
         ...{ reads: 'grpo_advantage', roles: ['executor'] },
       },
+      {
+        ...{ plan: 'grpo-roc', learns: ['executor'], stays: 'planner' },
+        ...{ reads: 'roc_select', roles: ['executor'], full: true },
+      },
       ...['dr-mas drmas_advantage', 'magrpo magrpo_returns', 'at-grpo at_grpo_advantage'].map((both, i): Plan => {
         const [plan, reads] = both.split(' ') as [string, string];
         const learns = ['executor', 'planner'];
