@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import { EXIT, TroupeError } from '../../errors.ts';
 import { isRecord } from '../../ingest/json.ts';
 import { firstOf, query, rowsOf, sql } from '../../store/db/query.ts';
-import { runningCanary } from '../../store/gating/canarying.ts';
+import { endCanary, runningCanary } from '../../store/gating/canarying.ts';
 import { type GateReport, gateMarkdown, type ManualReport } from '../../store/gating/report.ts';
 import { watchMarkdown } from '../../store/gating/watch.ts';
 import { watchOf } from '../../store/gating/watching.ts';
@@ -72,8 +72,8 @@ export function gateCommands(program: Command): void {
         .command(name)
         .description(
           passed
-            ? 'release the candidates of a run that waits for a decision, and go on with the run'
-            : 'keep the candidates of a run that waits for a decision unreleased, and go on with the run',
+            ? 'release the candidates of a run that waits for a decision or has a canary under way, and go on with the run'
+            : 'keep the candidates of a run that waits for a decision or has a canary under way unreleased, and go on with the run',
         )
         .argument('<run>', 'run of a plan, such as nightly-1')
         .option('--reason <text>', 'reason to record')
@@ -96,14 +96,20 @@ async function decide(context: Context, run: string, passed: boolean, flags: Fla
       .where(sql<boolean>`starts_with(job_id, ${`${run}/`})`),
   );
   const reason = (flags.reason as string | undefined) ?? `${passed ? 'Accepted' : 'Refused'} by a person.`;
-  const result: ManualReport = { format: 'troupe-gate/1', kind: 'manual', passed, reason };
-  if (waiting === undefined || !(await endWaiting(context, { job_id: waiting.job_id, kind: 'decision', result })))
+  const decision: ManualReport = { format: 'troupe-gate/1', kind: 'manual', passed, reason };
+  const ended =
+    waiting === undefined
+      ? await endCanary(context, run, { passed, reason })
+      : (await endWaiting(context, { job_id: waiting.job_id, kind: 'decision', result: decision }))
+        ? { job_id: waiting.job_id, report: decision }
+        : null;
+  if (ended === null)
     throw new TroupeError(
       'not_found',
-      `Run ${run} does not wait for a decision; \`troupe plan show ${run}\` shows its state.`,
+      `Run ${run} waits for no decision, and none of its canaries is under way; \`troupe plan show ${run}\` shows its state.`,
     );
   if (!flags.detach) return finishRun(context, run, flags);
-  if (flags.json) printJson({ gate: waiting.job_id, ...result });
-  else print(`${waiting.job_id}: ${passed ? 'accepted' : 'refused'}.`);
+  if (flags.json) printJson({ gate: ended.job_id, ...ended.report });
+  else print(`${ended.job_id}: ${passed ? 'accepted' : 'refused'}.`);
   return EXIT.done;
 }

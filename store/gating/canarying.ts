@@ -1,4 +1,5 @@
 /** Looks at canaries: each is a row of the queue that no worker takes, looked at until it is decided. All that is counted follows from the tables. */
+import { TroupeError } from '../../errors.ts';
 import { hashId } from '../../ingest/json.ts';
 import type { Db } from '../db/pool.ts';
 import { anyOf, firstOf, query, rowsOf, type SqlBool, sql } from '../db/query.ts';
@@ -26,6 +27,28 @@ export async function lookAtCanaries(context: JobContext): Promise<{ job_id: str
       ended.push({ job_id: canary.job_id, report });
   }
   return ended;
+}
+
+/**
+ * Ends a canary by the word of a person, with the report of now; false where it is none that is under way.
+ * @throws TroupeError `conflict` where it is decided already
+ */
+export async function endCanary(
+  context: JobContext,
+  run: string,
+  { passed, reason }: { readonly passed: boolean; readonly reason: string },
+): Promise<{ readonly job_id: string; readonly report: GateReport } | null> {
+  await waitProjected(context.db, { log: context.log });
+  const running = await runningCanary(context.db, run, context.now());
+  if (running === null) return null;
+  const { job_id, report } = running;
+  if (report.canary?.state === 'ended')
+    throw new TroupeError('conflict', `The canary ${job_id} is decided: ${report.reason}`, {
+      hint: '`troupe run work` ends it at its next look.',
+    });
+  const canary = { ...report.canary!, state: 'ended' as const };
+  const ended = { ...report, canary, passed, reason: `${reason} Until then: ${report.reason}` };
+  return (await endWaiting(context, { job_id, kind: CANARY, result: ended })) ? { job_id, report: ended } : null;
 }
 
 /** The report that a canary would have now. Nothing is changed. */

@@ -15,6 +15,8 @@ describe('a plan whose gate is a canary', () => {
   let at: Shell;
   let address: string;
   let work: Running;
+  let serve: Running;
+  let infer: Running;
   const tasks = heldOut(6) as { prompt: string; answer: string }[];
 
   const started = async (...args: string[]): Promise<Running> => {
@@ -25,7 +27,7 @@ describe('a plan whose gate is a canary', () => {
   beforeAll(async () => {
     database = await freshDatabase();
     at = shell({ DATABASE_URL: database.url });
-    ({ address } = await prepared(at, tasks));
+    ({ address, serve, infer } = await prepared(at, tasks));
     [work] = await Promise.all([started('work'), started('project')]);
   }, SLOW);
   afterAll(async () => {
@@ -159,6 +161,58 @@ describe('a plan whose gate is a canary', () => {
       await sleep(1100);
       for (let i = 0; i < 12; i++) expect(await live(`third-${i}`, i)).toBe(incumbent);
       expect(await released()).toBe('better-1/1');
+    },
+    SLOW,
+  );
+
+  it(
+    'keeps the side of each episode over kills of who serves and who samples, until a person refuses the candidate',
+    async () => {
+      await run('refused', { at_least: 1000 });
+      const { candidate, incumbent } = (await gateOf('refused-1')).models.solver;
+      await loaded(candidate);
+      const names = Array.from({ length: 12 }, (_, i) => `fourth-${i}`);
+      const sides = async () =>
+        Object.fromEntries(
+          await Promise.all(names.map(async (name, i) => [name, (await call(name, i)).checkpoint] as const)),
+        );
+      const before = await sides();
+      expect(new Set(Object.values(before))).toEqual(new Set([candidate, incumbent]));
+      serve.child.kill('SIGKILL');
+      infer.child.kill('SIGKILL');
+      await Promise.all([serve.ended, infer.ended]);
+      [serve, infer] = await Promise.all([
+        started('serve', '--port', new URL(address).port),
+        started('infer', '--policy', 'solver'),
+      ]);
+      await loaded(candidate);
+      expect(await sides()).toEqual(before);
+
+      const refused = await at.run(['gate', 'refuse', 'refused-1', '--reason', 'Users complain.', '--json']);
+      expect([refused.err, refused.code]).toEqual(['', 7]);
+      const report = await gateOf('refused-1');
+      expect(report).toMatchObject({ passed: false, canary: { state: 'ended' } });
+      expect(report.reason).toMatch(/^Users complain. Until then: It is under way/);
+      await sleep(1100);
+      for (let i = 0; i < 6; i++) expect((await call(`fifth-${i}`, i)).checkpoint).toBe(incumbent);
+      expect(await released()).toBe('better-1/1');
+      const again = await at.run(['gate', 'accept', 'refused-1', '--json']);
+      expect([again.code, document(again).error.message]).toEqual([
+        1,
+        expect.stringContaining('waits for no decision'),
+      ]);
+    },
+    SLOW,
+  );
+
+  it(
+    'releases the candidate once a person accepts it',
+    async () => {
+      await run('accepted', { at_least: 1000 });
+      const accepted = await at.run(['gate', 'accept', 'accepted-1', '--reason', 'It reads better.', '--json']);
+      expect([accepted.err, accepted.code, document(accepted).released]).toEqual(['', 0, true]);
+      expect(await released()).toBe('accepted-1/1');
+      expect((await gateOf('accepted-1')).reason).toContain('It reads better.');
     },
     SLOW,
   );

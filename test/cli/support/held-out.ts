@@ -30,7 +30,10 @@ export const heldOut = (n: number): Record<string, unknown>[] =>
   }));
 
 /** Puts team, runner, tasks, recorded episodes and a model into the folder, and starts who answers. Returns the address of the API. */
-export async function prepared(at: Shell, tasks: readonly object[]): Promise<{ address: string; infer: Running }> {
+export async function prepared(
+  at: Shell,
+  tasks: readonly object[],
+): Promise<{ address: string; infer: Running; serve: Running }> {
   const path = (name: string) => join(at.folder, name);
   writeFileSync(path('team.mjs'), TEAM);
   const solver = { command: [process.execPath, path('team.mjs')], reward: 'stdout', retries: 1, concurrency: 2 };
@@ -52,7 +55,7 @@ export async function prepared(at: Shell, tasks: readonly object[]): Promise<{ a
   const serve = at.start(['run', 'serve', '--port', '0', '--json']);
   const infer = at.start(['run', 'infer', '--policy', 'solver', '--model', path('model'), '--json']);
   const [said] = await Promise.all([serve.said(/"address"/), infer.said(/"role"/)]);
-  return { address: /http:\/\/[0-9.:]+/.exec(said)![0], infer };
+  return { address: /http:\/\/[0-9.:]+/.exec(said)![0], infer, serve };
 }
 
 /** A plan that learns the sums from the recorded plays, and whose gate plays the others. */
