@@ -6,6 +6,7 @@ import { EXIT, got, TroupeError } from '../../errors.ts';
 import { hashId, isRecord } from '../../ingest/json.ts';
 import { conditionText } from '../../store/schedules/condition.ts';
 import type { ScheduleDefinition } from '../../store/schedules/definition.ts';
+import type { DriftOf } from '../../store/schedules/drift.ts';
 import type { Schedule } from '../../store/schedules/schedules.ts';
 import { budgeted } from '../budgets.ts';
 import { type Flags, projectCommand, wholeNumber } from '../command.ts';
@@ -46,7 +47,7 @@ export function scheduleCommands(program: Command): void {
       .option('--jitter <time>', 'maximum delay of a tick; the same tick always has the same delay', '0s')
       .option(
         '--when <condition>',
-        'start a job at a tick only if this condition holds, such as "new episodes >= 500" or "reward fell 0.05"',
+        'start a job at a tick only if this condition holds, such as "new episodes >= 500", "reward fell 0.05" or "drift of families > 0.2"',
       )
       .option(
         '--pause-after-failed <n>',
@@ -434,10 +435,12 @@ function conditionOf(text: string): NonNullable<ScheduleDefinition['when']> {
   const [, count] = /^\s*new[ _]episodes\s*>=\s*([1-9]\d{0,8})\s*$/.exec(text) ?? [];
   if (count !== undefined) return { new_episodes: Number(count) };
   const [, metric, by] = /^\s*(reward|success)\s+fell\s+(?:by\s+)?(\d*\.?\d+)\s*$/.exec(text) ?? [];
+  const [, of, above] = /^\s*drift\s+of\s+(families|tools|tokens)\s*>\s*(\d*\.?\d+)\s*$/.exec(text) ?? [];
+  if (of !== undefined && above !== undefined) return { drift: { of: of as DriftOf, above: Number(above) } };
   if (metric === undefined || by === undefined)
     throw new TroupeError(
       'usage',
-      `--when should be such as "new episodes >= 500" or "reward fell 0.05", but it is ${got(text)}.`,
+      `--when should be such as "new episodes >= 500", "reward fell 0.05" or "drift of families > 0.2" (families, tools or tokens), but it is ${got(text)}.`,
     );
   return { fell: { metric: metric as 'reward' | 'success', by: Number(by) } };
 }

@@ -5,6 +5,7 @@ import { liveUnitsOf, liveValue, MOST_LIVE } from '../gating/live-units.ts';
 import { evidenceOf, type LiveUnit, type Watched, watchedBy } from '../gating/watch.ts';
 import type { Positions } from '../projecting/read-news.ts';
 import type { ScheduleDefinition } from './definition.ts';
+import { driftNow } from './drift.ts';
 import { newEpisodes } from './new-episodes.ts';
 
 export type Condition = NonNullable<ScheduleDefinition['when']>;
@@ -22,12 +23,16 @@ export type Found = {
 export type Since = { readonly positions: Positions; readonly at: string };
 
 /** The condition as it is written after `--when`. */
-export const conditionText = (when: Condition): string =>
-  'fell' in when ? `${when.fell.metric} fell ${when.fell.by}` : `new episodes >= ${when.new_episodes}`;
+export function conditionText(when: Condition): string {
+  if ('fell' in when) return `${when.fell.metric} fell ${when.fell.by}`;
+  if ('drift' in when) return `drift of ${when.drift.of} > ${when.drift.above}`;
+  return `new episodes >= ${when.new_episodes}`;
+}
 
 /** Looks once. Nothing is changed. */
 export async function conditionNow(db: Session, when: Condition, since: Since): Promise<Found> {
   if ('fell' in when) return metricNow(db, when.fell, since.at);
+  if ('drift' in when) return { ...(await driftNow(db, when.drift, since.at)), new_episodes: null, until: null };
   const { count, until } = await newEpisodes(db, since.positions);
   return {
     holds: count >= when.new_episodes,

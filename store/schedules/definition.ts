@@ -5,6 +5,7 @@ import { got, TroupeError } from '../../errors.ts';
 import { WatchRules } from '../gating/watch.ts';
 import { Budget } from '../rollouts/rollout.ts';
 import { cronTicks, type Ticks } from './cron.ts';
+import { DRIFTS } from './drift.ts';
 import { intervalTicks } from './interval.ts';
 
 const Clock = Type.String({ pattern: '^([01][0-9]|2[0-3]):[0-5][0-9]$' });
@@ -48,6 +49,21 @@ export const ScheduleDefinition = Type.Object(
                   range: WatchRules.properties.range,
                 },
                 { additionalProperties: false, description: 'since the last job started, against those before' },
+              ),
+            },
+            { additionalProperties: false },
+          ),
+          Type.Object(
+            {
+              drift: Type.Object(
+                {
+                  of: Type.Enum([...DRIFTS], { description: 'what of the live episodes is compared' }),
+                  above: Type.Number({ exclusiveMinimum: 0, description: 'population stability index' }),
+                },
+                {
+                  additionalProperties: false,
+                  description: 'live episodes since the last job started, against those of the newest training dataset',
+                },
               ),
             },
             { additionalProperties: false },

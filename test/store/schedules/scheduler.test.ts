@@ -300,6 +300,61 @@ describe('The scheduler', () => {
     expect(await jobs()).toEqual(['schedule/fell/2026-05-01T12:20:00Z']);
   });
 
+  it('starts the job of a condition on drift once live episodes are unlike those of the newest training dataset', async () => {
+    const { cron: _, ...rest } = NIGHTLY;
+    const when = { drift: { of: 'families', above: 0.2 } } as const;
+    await addSchedule(context, 'drift', { ...rest, every_seconds: 600, when }, BY);
+    const event = (time: string, name: string, data: object) =>
+      ({ source: '/test', id: randomUUID(), time, name, data }) as Draft;
+    const record = async (drafts: readonly Draft[]) => {
+      await appendOwn(context.log, drafts);
+      while ((await projectBatch(fresh.db)) > 0);
+    };
+    const played = (time: string, families: readonly string[]) =>
+      record(
+        families.flatMap((family, i) => [
+          event(time, 'episode.started', { episode_id: `${time}/${i}`, task_id: family }),
+          event(time, 'episode.finished', { episode_id: `${time}/${i}`, outcome: 'success' }),
+        ]),
+      );
+    const detail = async () => (await findSchedule(fresh.db, 'drift')).state.checked?.detail;
+    const even = Array.from({ length: 240 }, (_, i) => (i % 2 === 0 ? 'flights' : 'hotels'));
+    await record(
+      ['flights', 'hotels'].map((domain) => event('2026-05-01T09:00:00Z', 'task.defined', { task_id: domain, domain })),
+    );
+    await played('2026-05-01T10:00:00Z', even);
+    await look('2026-05-01T12:10:00Z');
+    expect(await detail()).toBe('nothing can be said: no checkpoint names the dataset that it was trained on');
+
+    const trained = { checkpoint_id: 'c1', policy: 'solver', dataset_ids: ['d1'] };
+    await record([event('2026-05-01T11:00:00Z', 'checkpoint.saved', trained)]);
+    for (const i of even.keys())
+      await fresh.db.query(
+        `insert into facts.dataset_rows (dataset_id, split, row, episode_id) values ('d1', 'train', $1, $2)`,
+        [i, `2026-05-01T10:00:00Z/${i}`],
+      );
+    await played('2026-05-01T12:11:00Z', even.slice(0, 199));
+    await look('2026-05-01T12:20:00Z');
+    expect(await detail()).toContain('there are 199 live episodes since');
+    await played('2026-05-01T12:21:00Z', even.slice(0, 41));
+    await look('2026-05-01T12:30:00Z');
+    expect(await detail()).toMatch(/^the stability index of families is 0, and the condition is 0.2; /);
+    expect(await jobs()).toEqual([]);
+    // 119 of 640 are of the other family: (119 + 0.5) / (640 + 1).
+    await played('2026-05-01T12:31:00Z', Array(400).fill('flights'));
+    await look('2026-05-01T12:40:00Z');
+    expect(await jobs()).toEqual(['schedule/drift/2026-05-01T12:40:00Z']);
+    expect(await detail()).toContain('"hotels" went from 50 % to 18.6 %');
+    await endJobs();
+
+    // Nothing is said of a dataset whose episodes are gone.
+    await fresh.db.query(`delete from facts.episodes where episode_id = '2026-05-01T10:00:00Z/0'`);
+    await played('2026-05-01T12:41:00Z', Array(400).fill('flights'));
+    await look('2026-05-01T12:50:00Z');
+    expect(await jobs()).toHaveLength(1);
+    expect(await detail()).toMatch(/^nothing can be said: 1 of the 240 episodes of dataset d1 are not in the tables/);
+  });
+
   it('records the tick of a cron expression whose condition did not hold', async () => {
     await addSchedule(context, 'nightly', { ...NIGHTLY, when: { new_episodes: 2 } }, BY);
     await recorded('e1', 'e2');
