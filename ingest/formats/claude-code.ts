@@ -68,7 +68,9 @@ function convert(record: NativeRecord): Converted {
     // A line without a session says nothing of the conversation; one that was written twice counts once.
     if (!isIdentifier(sessionId) || (isIdentifier(uuid) && seen.has(uuid))) continue;
     seen.add(uuid);
-    sessions.set(sessionId, [...(sessions.get(sessionId) ?? []), { seq, fields }]);
+    const lines = sessions.get(sessionId);
+    if (lines) lines.push({ seq, fields });
+    else sessions.set(sessionId, [{ seq, fields }]);
   }
   const told = [...sessions].filter(([, lines]) => lines.some(isSaid));
   if (told.length === 0 && refusals.length === 0)
