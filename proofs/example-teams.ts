@@ -234,7 +234,7 @@ export const proof: Proof = {
       const died = Promise.race(members.map((member) => member.died));
       for (const [place, plan] of plans.entries()) {
         const file = join(scratch, folder, 'plans', `${plan.plan}.yaml`);
-        if (short) writeFileSync(file, tiny(readFileSync(file, 'utf8'), { gated: place === 0 }));
+        if (short) writeFileSync(file, tiny(file, { gated: place === 0 }));
         await learns(plan, await Promise.race([troupe('plan', 'run', file), died]));
       }
       await Promise.all([...serving, ...members].map(({ child }) => stop(child)));
@@ -293,11 +293,14 @@ const facts = (id: string, method: string | null, stays: string | null): string 
 const same = (a: unknown, b: unknown): boolean => JSON.stringify(a) === JSON.stringify(b);
 
 /** One iteration of few tasks and samples, a short training, and a gate of one sample a task, or of none that is played. */
-function tiny(yaml: string, { gated }: { gated: boolean }): string {
-  const document = parseDocument(yaml);
+function tiny(file: string, { gated }: { gated: boolean }): string {
+  const document = parseDocument(readFileSync(file, 'utf8'));
+  const tasks = readFileSync(join(file, '..', String(document.getIn(['rollout', 'tasks']))), 'utf8')
+    .trim()
+    .split('\n');
   for (const [path, value] of [
     [['rollout', 'samples'], 8],
-    [['rollout', 'per_round'], 16],
+    [['rollout', 'per_round'], Math.min(16, tasks.length)],
     [['policies', 'student', 'train', 'steps'], 20],
     [['policies', 'answerer', 'train', 'steps'], 20],
     [['policies', 'writer', 'train', 'steps'], 20],
