@@ -27,6 +27,9 @@ const BESIDE: readonly string[] = [
   'TROUPE_SAMPLE',
   'TROUPE_ATTEMPT',
   'TROUPE_DEADLINE',
+  'TROUPE_PARAMS',
+  'TROUPE_TEAM',
+  'TROUPE_TEAM_ID',
 ];
 /** Of benches and proofs, and keys of model servers, whose variables the user names. */
 const FREE = /^TROUPE_((BENCH|PROOF)_\w+|[A-Z0-9]\w*_KEY)$/;

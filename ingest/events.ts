@@ -406,6 +406,7 @@ export const VOCABULARY = {
   'policy.released': about('Which checkpoint serves each policy from now on: one atomic map.', {
     release_id: Id('the release'),
     policies: Type.Record(Type.String(), Ref, { description: 'policy to checkpoint_id' }),
+    teams: maybe(Type.Record(Type.String(), Ref, { description: 'team to the team_id of its version' })),
     reason: maybe(Text('why')),
     by: maybe(Text('who')),
     metrics: maybe(Plain('name to number')),

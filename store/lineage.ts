@@ -5,7 +5,7 @@
 import type { Session } from './db/pool.ts';
 import { query, rowsOf, sql } from './db/query.ts';
 
-export type LineageKind = 'episode' | 'step' | 'dataset row' | 'dataset' | 'checkpoint' | 'release';
+export type LineageKind = 'episode' | 'step' | 'dataset row' | 'dataset' | 'checkpoint' | 'team version' | 'release';
 
 export type Branches = {
   readonly children: readonly LineageNode[];
@@ -100,6 +100,7 @@ async function kindsOf(db: Session, id: string): Promise<readonly LineageKind[]>
   const hasCalls = query.selectFrom('facts.calls').select(one).where('checkpoint_id', '=', id).limit(1);
   const saved = query.selectFrom('facts.checkpoints').select(one).where('checkpoint_id', '=', id);
   await known('checkpoint', rowsOf(db, saved.union(hasCalls)));
+  await known('team version', rowsOf(db, query.selectFrom('facts.teams').select(one).where('team_id', '=', id)));
   return kinds;
 }
 
@@ -170,8 +171,22 @@ const generatorsOf = async (db: Session, episode: string): Promise<readonly Rela
   }));
 };
 
+/** The version of the team that played an episode. */
+const versionsOf = async (db: Session, episode: string): Promise<readonly Related[]> => {
+  const named = query
+    .selectFrom('facts.episodes')
+    .select('team_id')
+    .where('episode_id', '=', episode)
+    .where('team_id', 'is not', null);
+  return (await rowsOf(db, named)).map(({ team_id }) => ({
+    kind: 'team version',
+    id: team_id!,
+    relation: 'played it',
+  }));
+};
+
 const SOURCES: Relations = {
-  episode: generatorsOf,
+  episode: async (db, id) => [...(await versionsOf(db, id)), ...(await generatorsOf(db, id))],
   async step(db, id) {
     const rows = await rowsOf(db, stepsNamed(id).select(['s.episode_id', 'c.checkpoint_id']).orderBy('s.episode_id'));
     return rows.flatMap(({ episode_id, checkpoint_id }): Related[] => [
@@ -243,6 +258,7 @@ const SOURCES: Relations = {
       })),
     ];
   },
+  'team version': nothing,
   release: nothing,
 };
 
@@ -350,6 +366,22 @@ const RESULTS: Relations = {
       })),
       ...datasets,
     ];
+  },
+  async 'team version'(db, id) {
+    const releases = await rowsOf(
+      db,
+      query
+        .selectFrom('traj.releases')
+        .select(['release_id', 'team'])
+        .where('team_id', '=', id)
+        .orderBy('released_at')
+        .orderBy('release_id'),
+    );
+    return releases.map(({ release_id, team }) => ({
+      kind: 'release',
+      id: release_id!,
+      relation: `gave it to the team ${team}`,
+    }));
   },
   release: nothing,
 };

@@ -6,6 +6,7 @@ import type { Db } from '../../store/db/pool.ts';
 import { firstOf, query, type SelectQueryBuilder, sql } from '../../store/db/query.ts';
 import type { FieldFacts, FieldKind } from '../../store/filter-fields.ts';
 import { lowerOver, parseFilter } from '../../store/select.ts';
+import { releasedTeam } from '../../store/teams/version.ts';
 import { asParameter, FILTER, readFiltered } from '../filter.ts';
 import { documented } from '../openapi.ts';
 import { PAGE, readId, readQuery } from '../query.ts';
@@ -47,7 +48,7 @@ const LISTS = [
     summary: 'The checkpoint of each policy, and since when.',
     list: query
       .selectFrom('facts.releases')
-      .select(['release_id', 'policies', 'reason', 'author as by', 'metrics', 'released_at']),
+      .select(['release_id', 'policies', 'teams', 'reason', 'author as by', 'metrics', 'released_at']),
     time: 'released_at',
     id: 'release_id',
     fields: new Map<string, FieldFacts>([
@@ -119,6 +120,25 @@ export function listRoutes(app: FastifyInstance, db: Db): void {
       },
     );
   }
+
+  app.get<{ Params: { readonly id: string } }>(
+    '/v1/teams/:id',
+    documented({
+      summary: 'The released version of a team, by the name of the team: what its program plays in.',
+      tag: 'reads',
+      scope: 'read',
+      answers: { 200: { about: 'team_id, name, definition' }, 404: { about: 'no version of it is released' } },
+    }),
+    async (request) => {
+      const name = readId(request.params.id);
+      const released = await db.transaction((tx) => releasedTeam(tx, name));
+      if (released) return released;
+      throw new TroupeError(
+        'not_found',
+        `No version of a team ${name} is released; traj.releases lists those that are.`,
+      );
+    },
+  );
 
   app.get<{ Params: { readonly id: string } }>(
     '/v1/datasets/:id',

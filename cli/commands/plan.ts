@@ -1,8 +1,10 @@
 /** `troupe plan`: check, run and show plans, which take recorded episodes to a released checkpoint. */
+import { readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import { text } from 'node:stream/consumers';
 import type { Command } from 'commander';
+import { parse as parseYaml } from 'yaml';
 import { EXIT, TroupeError } from '../../errors.ts';
 import { canonicalJson, isRecord } from '../../ingest/json.ts';
 import { query, rowsOf, sql } from '../../store/db/query.ts';
@@ -144,7 +146,7 @@ Examples:
 
 /** The plan of a file with absolute paths, and with the tasks of its rollout. @throws TroupeError `plan_invalid`, `not_found` */
 export async function planOf(file: string, flags: Flags): Promise<Plan> {
-  const { parsePlan, readPlan, withTasks } = await import('../../trainer/plans/plan.ts');
+  const { parsePlan, readPlan, withTasks, withTeam } = await import('../../trainer/plans/plan.ts');
   const written = await (file === '-' ? text(process.stdin) : readFile(file, 'utf8')).catch((cause) => {
     throw new TroupeError('not_found', `The plan ${file} cannot be read: ${(cause as Error).message}.`, { cause });
   });
@@ -158,7 +160,29 @@ export async function planOf(file: string, flags: Flags): Promise<Plan> {
   if (rounds.rounds === 0) throw new TroupeError('usage', '--rounds should be a whole number from 1.');
   const whole = { ...plan, ...rounds, policies: Object.fromEntries(policies) };
   // Checked again: what the tasks have to be is known only now.
-  return parsePlan(withTasks(whole, (tasks) => readTasksFile(resolve(folder, tasks))));
+  const filled = withTeam(whole, (version) => readDefinition(resolve(folder, version)));
+  return parsePlan(withTasks(filled, (tasks) => readTasksFile(resolve(folder, tasks))));
+}
+
+/** A version of a team. @throws TroupeError `not_found`, `plan_invalid` */
+function readDefinition(file: string): unknown {
+  let written: string;
+  try {
+    written = readFileSync(file, 'utf8');
+  } catch (cause) {
+    throw new TroupeError('not_found', `The team version ${file} cannot be read: ${(cause as Error).message}.`, {
+      cause,
+    });
+  }
+  try {
+    return parseYaml(written);
+  } catch (cause) {
+    const [why] = (cause as Error).message.split('\n', 1);
+    throw new TroupeError('plan_invalid', `The team version ${file} is neither YAML nor JSON: ${why}`, {
+      field: 'team',
+      cause,
+    });
+  }
 }
 
 /** A run of this plan that has not ended, or the name of a new one. */
@@ -202,8 +226,8 @@ export async function finishRun(context: Context, run: string, flags: Flags): Pr
 }
 
 function printResult(run: string, { rounds, ended_early }: PlanResult): void {
-  for (const { round, candidates, passed, reason, rollout } of rounds) {
-    const trained = Object.entries(candidates).map(([policy, id]) => `${policy} ${id}`);
+  for (const { round, candidates, teams, passed, reason, rollout } of rounds) {
+    const trained = Object.entries({ ...candidates, ...teams }).map(([name, id]) => `${name} ${id}`);
     print(`Round ${round}: ${trained.join(', ')} ${passed ? 'released' : 'kept, not released'}. ${reason}`);
     // Runs of a version that had no rollouts have none.
     if (rollout) print(rolloutText(rollout));
@@ -212,22 +236,24 @@ function printResult(run: string, { rounds, ended_early }: PlanResult): void {
   if (rounds.length > 0) print(`troupe gate show ${run} has the report.`);
 }
 
-function printCheck({ plan, stages, rounds, policies, rollout, gate, problems, notes }: PlanCheck): void {
+function printCheck({ plan, stages, rounds, policies, team, rollout, gate, problems, notes }: PlanCheck): void {
   print(`Plan ${plan}: ${rounds} ${rounds === 1 ? 'round' : 'rounds'} of ${stages.join(', ')}, release.\n`);
-  print(
-    table(
-      ['policy', 'method', 'starts with', 'rows to train on', 'held out', 'tokens a round', 'minutes a round'],
-      Object.entries(policies).map(([name, { method, start, rows, tokens, minutes }]) => [
-        name,
-        method,
-        start?.directory ?? null,
-        rows?.train ?? null,
-        rows?.held_out ?? null,
-        tokens,
-        minutes === null ? null : Number(minutes.toPrecision(2)),
-      ]),
-    ),
-  );
+  if (team !== null) print(`Team ${team.name}: ${team.incumbent ?? 'nothing yet'} → ${team.candidate}`);
+  else
+    print(
+      table(
+        ['policy', 'method', 'starts with', 'rows to train on', 'held out', 'tokens a round', 'minutes a round'],
+        Object.entries(policies).map(([name, { method, start, rows, tokens, minutes }]) => [
+          name,
+          method,
+          start?.directory ?? null,
+          rows?.train ?? null,
+          rows?.held_out ?? null,
+          tokens,
+          minutes === null ? null : Number(minutes.toPrecision(2)),
+        ]),
+      ),
+    );
   if (rollout !== null) {
     const { runner, tasks_of_round, samples, iterations, attempts, attempts_at_most } = rollout;
     const times = iterations === 1 ? '' : ` × ${iterations} iterations`;

@@ -32,8 +32,10 @@ export function releasesCommands(program: Command): void {
       }));
       const watch = released === undefined ? null : await watchOf(db, released.release_id, now());
       const why = released?.by === ROLLBACK ? await reasonOf(db, released.release_id) : null;
-      if (flags.json) printJson({ release_id: released?.release_id ?? null, policies, watch, rolled_back: why });
-      else if (policies.length === 0) print('No policies yet: nothing was trained, added or released.');
+      const teams = released?.teams ?? {};
+      if (flags.json) printJson({ release_id: released?.release_id ?? null, policies, teams, watch, rolled_back: why });
+      else if (policies.length === 0 && Object.keys(teams).length === 0)
+        print('No policies yet: nothing was trained, added or released.');
       else
         print(
           table(
@@ -41,6 +43,7 @@ export function releasesCommands(program: Command): void {
             policies.map((one) => [one.policy, one.released, one.newest]),
           ),
         );
+      if (!flags.json) for (const [team, id] of Object.entries(teams)) print(`Team ${team}: ${id}`);
       if (!flags.json && watch !== null)
         print(
           `Watch of release ${watch.release_id}: ${watch.outcome.replace('_', ' ')}. ${watch.reason} ${pendingText(watch)}`.trimEnd(),
@@ -78,14 +81,14 @@ Examples:
             : `There is no release ${asked}; traj.releases lists them.`,
         );
       const at = now().toISOString();
-      const { policies } = target;
+      const { policies, teams } = target;
       const release_id = releaseId(policies, at);
       const reason = (flags.reason as string | undefined) ?? `back to release ${target.release_id}`;
-      await recordRelease(log, { release_id, policies, reason, by: ROLLBACK, source: '/cli', time: at });
+      await recordRelease(log, { release_id, policies, teams, reason, by: ROLLBACK, source: '/cli', time: at });
       await catchUp();
-      if (flags.json) printJson({ release_id, back_to: target.release_id, policies });
+      if (flags.json) printJson({ release_id, back_to: target.release_id, policies, teams });
       else {
-        const restored = Object.entries(policies).map(([policy, id]) => `${policy} → ${id}`);
+        const restored = Object.entries({ ...policies, ...teams }).map(([policy, id]) => `${policy} → ${id}`);
         print(`Back to release ${target.release_id}: ${restored.join(', ')}`);
       }
       return EXIT.done;

@@ -478,6 +478,7 @@ export interface FactTables {
     metrics: Json | null;
     released_at: Time | null;
     version: string;
+    teams: Json | null;
   };
   rewards: {
     episode_id: string;
@@ -1167,6 +1168,8 @@ export interface Views {
     by: string | null;
     metrics: Json | null;
     released_at: Time | null;
+    team: string | null;
+    team_id: string | null;
   };
   reward_alignment: {
     origin: string | null;

@@ -3,6 +3,7 @@ import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { RolloutSpec } from '../rollouts/rollout.ts';
 import { WeightsSpec } from '../rollouts/weights.ts';
+import { TeamVersionSpec } from '../teams/version.ts';
 
 const Guard = Type.Union([Type.Number({ minimum: 0 }), Type.Null()]);
 /** The rules of a gate as they stand in the spec of its job. */
@@ -31,8 +32,10 @@ export const PlayGateSpec = Type.Object({
   seed: Type.Integer({ minimum: 0 }),
   deadline_s,
   serving_within_s: Type.Number({ exclusiveMinimum: 0 }),
-  /** Policies that are compared. */
-  policies: Type.Array(Type.String(), { minItems: 1 }),
+  /** Policies that are compared; none where versions of a team are. */
+  policies: Type.Array(Type.String()),
+  /** Versions of a team that are compared. */
+  teams: Type.Optional(Type.Object({ incumbent: TeamVersionSpec, candidate: TeamVersionSpec })),
   /** The whole map of each side: other policies are the same on both. */
   maps: Type.Object({
     incumbent: Type.Record(Type.String(), WeightsSpec),

@@ -121,6 +121,7 @@ async function goBack({ db, log, now }: JobContext, job: string, found: WatchRep
   await recordRelease(log, {
     release_id,
     policies: back.policies,
+    teams: back.teams,
     reason,
     by: ROLLBACK,
     source: '/watch',

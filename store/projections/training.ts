@@ -67,7 +67,14 @@ export const RELEASES: Target = {
   name: 'releases',
   table: 'releases',
   keys: { release_id: 'text' },
-  columns: { policies: 'json', reason: 'text', author: 'text', metrics: 'json', released_at: 'timestamptz' },
+  columns: {
+    policies: 'json',
+    teams: 'json',
+    reason: 'text',
+    author: 'text',
+    metrics: 'json',
+    released_at: 'timestamptz',
+  },
   version: 'version',
 };
 
@@ -179,6 +186,7 @@ export const policyReleased: Projection<'policy.released'> = ({ data, time, vers
       {
         release_id: data.release_id,
         policies: data.policies,
+        teams: json(data.teams),
         reason: data.reason ?? null,
         author: data.by ?? null,
         metrics: json(data.metrics),

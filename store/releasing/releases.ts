@@ -10,6 +10,8 @@ export type Release = {
   readonly release_id: string;
   /** The whole map: policy to checkpoint id. */
   readonly policies: Readonly<Record<string, string>>;
+  /** Team to the id of its version. */
+  readonly teams: Readonly<Record<string, string>>;
   readonly by: string | null;
 };
 
@@ -20,14 +22,18 @@ export const ROLLBACK = 'rollback';
 export async function releasesOf(session: Session): Promise<Release[]> {
   const rows = await rowsOf(
     session,
-    query.selectFrom('facts.releases').select(['release_id', 'policies', 'author as by']).orderBy('version'),
+    query.selectFrom('facts.releases').select(['release_id', 'policies', 'teams', 'author as by']).orderBy('version'),
   );
   const releases: Release[] = [];
-  for (const { release_id, policies, by } of rows) {
-    const named = policies as Readonly<Record<string, string>>;
-    // A release may name some policies only; the others stay, but a rollback names all there were.
-    const before = by === ROLLBACK ? {} : (releases.at(-1)?.policies ?? {});
-    releases.push({ release_id, policies: { ...before, ...named }, by });
+  for (const { release_id, policies, teams, by } of rows) {
+    // A release may name some policies and teams only; the others stay, but a rollback names all there were.
+    const before = by === ROLLBACK ? undefined : releases.at(-1);
+    releases.push({
+      release_id,
+      policies: { ...before?.policies, ...(policies as Release['policies']) },
+      teams: { ...before?.teams, ...(teams as Release['teams'] | null) },
+      by,
+    });
   }
   return releases;
 }
@@ -38,7 +44,7 @@ export function inForce(releases: readonly Release[]): Release[] {
   for (const release of releases) {
     if (release.by !== ROLLBACK) stack.push(release);
     else {
-      const place = stack.findLastIndex(({ policies }) => canonicalJson(policies) === canonicalJson(release.policies));
+      const place = stack.findLastIndex((one) => mapOf(one) === mapOf(release));
       if (place < 0) stack.push(release);
       else stack.length = place + 1;
     }
@@ -46,12 +52,15 @@ export function inForce(releases: readonly Release[]): Release[] {
   return stack;
 }
 
+const mapOf = ({ policies, teams }: Release): string => canonicalJson({ policies, teams });
+
 /** Id of a release of this map at this time. */
 export const releaseId = (policies: Release['policies'], at: string): string => hashId(policies, at).slice(0, 16);
 
 export type NewRelease = {
   readonly release_id: string;
   readonly policies: Release['policies'];
+  readonly teams?: Release['teams'];
   readonly reason: string | null;
   readonly by: string;
   /** Source of the event, which names the part of Troupe that released. */
@@ -63,12 +72,10 @@ export type NewRelease = {
 /** Appends `policy.released`; a release that the log holds under this id stays as it is. `code` is that of a map that cannot be recorded. */
 export async function recordRelease(
   log: Pick<EventLog, 'append'>,
-  { source, time, ...data }: NewRelease,
+  { source, time, teams = {}, ...data }: NewRelease,
   code?: ErrorCode,
 ): Promise<void> {
-  await appendOwn(
-    log,
-    [{ name: 'policy.released', source, id: data.release_id, time, data: { ...data, policies: { ...data.policies } } }],
-    code,
-  );
+  const named = Object.keys(teams).length === 0 ? {} : { teams: { ...teams } };
+  const released = { ...data, policies: { ...data.policies }, ...named };
+  await appendOwn(log, [{ name: 'policy.released', source, id: data.release_id, time, data: released }], code);
 }

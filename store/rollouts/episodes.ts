@@ -54,6 +54,7 @@ const started = (rollout: RolloutSpec, { id, spec, startedAt }: Started, member:
       task_id,
       attempt: spec.attempt,
       ...(member ? { group_id: groupId(spec.rollout, task_id), group_size: rollout.samples } : {}),
+      ...(rollout.team === undefined ? {} : { team_id: rollout.team.team_id }),
       ...(rollout.policies === undefined ? {} : { policies: rollout.policies }),
       tags: { ...rollout.tags, ...rollout.params, rollout: spec.rollout, sample: spec.sample },
     },

@@ -8,6 +8,7 @@ import { got, TroupeError } from '../../errors.ts';
 import { hashId, isRecord, parseRecord } from '../../ingest/json.ts';
 import { needsEscape } from '../../ingest/text.ts';
 import { checkedSpec } from '../jobs/jobs.ts';
+import { TeamVersionSpec } from '../teams/version.ts';
 import { WeightsSpec } from './weights.ts';
 
 const Task = Type.Object(
@@ -82,6 +83,8 @@ export const RolloutSpec = Type.Object(
   {
     ...AskedRollout.properties,
     weights: Type.Optional(Type.Record(Type.String(), WeightsSpec)),
+    /** The version that the team plays in. */
+    team: Type.Optional(TeamVersionSpec),
     /** The team plays once these policies can be answered with their weights. */
     awaits: Type.Optional(
       Type.Object({ policies: Type.Array(Type.String()), within_s: Type.Number({ exclusiveMinimum: 0 }) }),

@@ -31,6 +31,7 @@ const LATER = {
     'task_version',
   ],
   tool_calls: ['returned_flags'],
+  releases: ['teams'],
 };
 
 /**

@@ -7,6 +7,7 @@ import { freshDatabase, type TestDatabase } from '../support/database.ts';
 const release = (release_id: string, policies: Record<string, string>, by = 'cli'): Release => ({
   release_id,
   policies,
+  teams: {},
   by,
 });
 const ids = (releases: readonly Release[]) => releases.map(({ release_id }) => release_id);

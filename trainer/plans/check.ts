@@ -23,13 +23,16 @@ import {
   type Plan,
   type PlanPolicy,
   type PlanTasks,
+  type PlanTeam,
   type PlayGate,
   requireTasks,
   rolloutOf,
   rulesOf,
+  versionOf,
 } from './plan.ts';
 import { withoutGates } from './plan-run.ts';
 import { tasksOf } from './plan-tasks.ts';
+import { incumbentTeam, sameVersion } from './team-round.ts';
 import { type Checkpoint, startOf, taskOf } from './weights.ts';
 
 export type PolicyCheck = {
@@ -51,6 +54,8 @@ export type PlanCheck = {
   readonly stages: readonly string[];
   readonly rounds: number;
   readonly policies: Readonly<Record<string, PolicyCheck>>;
+  /** The versions of its team that the gate would compare now; null where the plan has none, incumbent where nothing is there to compare with. */
+  readonly team: { readonly name: string; readonly candidate: string; readonly incumbent: string | null } | null;
   /** Null where the plan has none. */
   readonly rollout: RolloutCheck | null;
   readonly gate: {
@@ -127,6 +132,7 @@ export async function checkPlan(
       if (dataset !== null && dataset.manifest.rows.train === 0) problems.push(emptied(name, dataset));
       policies[name] = await policyCheck(asked.db, policy, start, dataset, problems);
     }
+    const team = plan.team === undefined ? null : await teamCheck(asked.db, plan.team, problems);
     const gateRows = plan.gate.kind === 'offline' ? plan.gate.recipe : undefined;
     const shown =
       gateRows &&
@@ -159,10 +165,20 @@ export async function checkPlan(
       );
     }
     const rounds = plan.rounds ?? 1;
-    return { plan: plan.name, stages: stagesOf(plan), rounds, policies, rollout, gate, problems, notes };
+    return { plan: plan.name, stages: stagesOf(plan), rounds, policies, team, rollout, gate, problems, notes };
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
+}
+
+async function teamCheck(db: Db, team: PlanTeam, problems: string[]): Promise<PlanCheck['team']> {
+  const candidate = versionOf(team, 'candidate')!.team_id;
+  const incumbent = await incumbentTeam(db, team).catch((error: TroupeError) => {
+    problems.push(error.message);
+    return null;
+  });
+  if (incumbent?.team_id === candidate) problems.push(sameVersion(candidate));
+  return { name: team.name, candidate, incumbent: incumbent?.team_id ?? null };
 }
 
 /** The stages of a round by the names that their jobs have. */

@@ -29,11 +29,13 @@ import {
   type Plan,
   type PlanPolicy,
   type PlanRollout,
+  type PlanTeam,
   type PlayGate,
   parseStoredPlan,
   requireTasks,
   rolloutOf,
   rulesOf,
+  versionOf,
 } from './plan.ts';
 import {
   completeGroupsOf,
@@ -45,6 +47,7 @@ import {
 } from './plan-rollout.ts';
 import { tasksOf } from './plan-tasks.ts';
 import { playAsked } from './play-gate.ts';
+import { teamsAsked } from './team-round.ts';
 import { type Checkpoint, releasedOf, startOf } from './weights.ts';
 
 /** What a job of kind `plan` needs: the plan as JSON with absolute paths. The name of the run is the id of the job. */
@@ -53,6 +56,8 @@ export const PlanSpec = Compile(Type.Object({ plan: Type.Unknown() }));
 export type Round = {
   readonly round: number;
   readonly candidates: Readonly<Record<string, string>>;
+  /** Of a plan with a team: the id of the version that was its candidate. */
+  readonly teams?: Readonly<Record<string, string>>;
   readonly passed: boolean;
   readonly reason: string;
   /** Job that holds the gate's report. */
@@ -233,6 +238,7 @@ async function runRound(
   plan: Plan,
   { run, round, before }: { readonly run: string; readonly round: number; readonly before: Round | null },
 ): Promise<Round> {
+  if (plan.team !== undefined) return teamRound(context, plan, plan.team, { run, round });
   const names = Object.keys(plan.policies);
   const iterations = plan.rollout?.iterations ?? 1;
   const of = { run, round, iterations };
@@ -569,6 +575,35 @@ async function canaryAsked(
   };
 }
 
+/** The round of a plan with a team: its gate plays two versions with the same weights, and nothing is trained. */
+async function teamRound(
+  context: JobContext,
+  plan: Plan,
+  team: PlanTeam,
+  { run, round }: { readonly run: string; readonly round: number },
+): Promise<Round> {
+  const candidate = versionOf(team, 'candidate')!;
+  const stages = stagesOf(context, plan, { run, round, iterations: 1, iteration: 1 });
+  const gate = await stages.job<GateReport>('gate', 'play', async () => {
+    const play = plan.gate as PlayGate;
+    const { incumbent: map } = await mapsOf(context, {}, {});
+    const teams = await teamsAsked(context, team);
+    return playAsked(play, {
+      tasks: await tasksOf(context.db, 'gate', requireTasks('gate', play.tasks)),
+      seed: plan.seed ?? 0,
+      datasets: [],
+      maps: { incumbent: map, candidate: map },
+      policies: [],
+      guarded: [],
+      teams,
+    });
+  });
+  const { passed, reason } = gate.result;
+  const teams = { [team.name]: candidate.team_id };
+  const release_id = passed ? await release(context, { run, round, plan, policies: {}, teams, reason }) : null;
+  return { round, candidates: {}, teams, passed, reason, gate: `${run}/${round}/gate`, release_id, rollout: null };
+}
+
 /** What is released now; where nothing is, the weights that the candidate was trained from. */
 async function incumbentOf({ db }: JobContext, policy: string, base: string): Promise<Checkpoint> {
   return (await releasedOf(db, policy)) ?? { checkpoint_id: base.split('/').at(-1)!, directory: base };
@@ -582,12 +617,14 @@ async function release(
     round,
     plan,
     policies,
+    teams,
     reason,
   }: {
     readonly run: string;
     readonly round: number;
     readonly plan: Plan;
     readonly policies: Readonly<Record<string, string>>;
+    readonly teams?: Readonly<Record<string, string>>;
     readonly reason: string;
   },
 ): Promise<string> {
@@ -595,10 +632,11 @@ async function release(
   await waitProjected(db, { log });
   const known = query.selectFrom('facts.releases').select('release_id').where('release_id', '=', release_id);
   if ((await firstOf(db, known)) !== undefined) return release_id;
-  const all = { ...(await releasesOf(db)).at(-1)?.policies, ...policies };
+  const before = (await releasesOf(db)).at(-1);
   await recordRelease(log, {
     release_id,
-    policies: all,
+    policies: { ...before?.policies, ...policies },
+    teams: { ...before?.teams, ...teams },
     reason,
     by: `plan ${plan.name}`,
     source: '/plans',

@@ -16,6 +16,7 @@ import { resolveMethods } from '../../store/judging/judge.ts';
 import { nearest } from '../../store/methods/nearest.ts';
 import { RolloutSpec, type RolloutTask, rolloutSpec, TasksWhere } from '../../store/rollouts/rollout.ts';
 import { parseTaskFilter } from '../../store/select.ts';
+import { type TeamVersion, teamVersion } from '../../store/teams/version.ts';
 import { WIDEST_CLIP } from '../losses/policy-presets.ts';
 import { POLICY_LOSSES } from '../training/policy-losses.ts';
 
@@ -270,6 +271,23 @@ const Rollout = Type.Object(
   { ...strict, description: 'a runner plays tasks at the beginning of each round, and the recipes take its episodes' },
 );
 
+const Definition = Type.Union([Type.String({ minLength: 1 }), Type.Record(Type.String(), Type.Unknown())], {
+  description:
+    'file of a version as YAML or JSON, relative to the plan, or the version itself: agents, edges and whatever else the program of the team reads',
+});
+const Team = Type.Object(
+  {
+    name: Name,
+    candidate: Definition,
+    base: Type.Optional(Definition),
+  },
+  {
+    ...strict,
+    description:
+      'a version of a team as the candidate: nothing is trained, and the gate plays it against the released version, before the first release against base',
+  },
+);
+
 /** JSON Schema (TypeBox) of a plan as people write it. */
 export const planSchema = Type.Object(
   {
@@ -290,7 +308,8 @@ export const planSchema = Type.Object(
         { description: 'methods run over the recorded episodes before the datasets are frozen' },
       ),
     ),
-    policies: Type.Record(Name, Policy, { minProperties: 1 }),
+    policies: Type.Optional(Type.Record(Name, Policy)),
+    team: Type.Optional(Team),
     gate: Type.Union([Offline, Play, Canary, Manual]),
     watch: Type.Optional(WatchRules),
     budget: Type.Optional(
@@ -308,7 +327,10 @@ export const planSchema = Type.Object(
   { ...strict, description: 'How a model is retrained.' },
 );
 
-export type Plan = Static<typeof planSchema>;
+type Written = Static<typeof planSchema>;
+/** A plan that was checked; one with a team has no policies. */
+export type Plan = Omit<Written, 'policies'> & { readonly policies: NonNullable<Written['policies']> };
+export type PlanTeam = Static<typeof Team>;
 export type PlanPolicy = Static<typeof Policy>;
 export type PlanGate = Plan['gate'];
 export type PlayGate = Static<typeof Play>;
@@ -347,11 +369,13 @@ export function parsePlan(value: unknown): Plan {
   }
   checkGate(value.gate);
   if (isRecord(value.rollout)) requireKnown(value.rollout, Rollout.properties, 'rollout');
+  if (isRecord(value.team)) requireKnown(value.team, Team.properties, 'team');
   if (isRecord(value.watch)) requireKnown(value.watch, WatchRules.properties, 'watch');
   // What has a better checked language of its own is left out here.
   const plain = { ...value, gate: withoutRecipe(value.gate), policies: mapped(policies, withoutRecipe) };
   requireShape(planSchema, plain, '');
-  const plan = value as Plan;
+  const plan = { ...value, policies } as unknown as Plan;
+  requireCandidate(plan);
   if (plan.judge) resolveMethods(plan.judge);
   if (plan.rollout) requirePlayable(plan.name, 'rollout', plan.rollout);
   if (plan.gate.kind === 'play') requirePlayable(plan.name, 'gate', plan.gate);
@@ -359,6 +383,70 @@ export function parsePlan(value: unknown): Plan {
   if (plan.gate.kind === 'canary') requireRange('gate.range', plan.gate.range);
   for (const [name, policy] of Object.entries(plan.policies)) requireComplete(plan, name, policy);
   return plan;
+}
+
+/** @throws TroupeError `plan_invalid` for a plan without a candidate, or with a team and what only policies have */
+function requireCandidate({ policies, team, rollout, judge, rounds = 1, gate, watch }: Plan): void {
+  if (team === undefined) {
+    if (Object.keys(policies).length === 0)
+      throw invalid('policies', 'A plan should have policies to train, or a team whose version is the candidate.');
+    return;
+  }
+  const other = Object.entries({ policies: Object.keys(policies).length > 0, rollout, judge, watch }).find(
+    ([, there]) => there,
+  );
+  if (other !== undefined)
+    throw invalid(
+      other[0],
+      `A plan with a team trains nothing and plays in its gate alone, so it should have no ${other[0]}.`,
+    );
+  if (rounds !== 1) throw invalid('rounds', `A plan with a team has one round, but rounds is ${rounds}.`);
+  if (gate.kind !== 'play')
+    throw invalid('gate.kind', `gate.kind should be play in a plan with a team, but it is ${gate.kind}.`);
+  for (const field of ['candidate', 'base'] as const) {
+    const definition = team[field];
+    if (!isRecord(definition)) continue;
+    try {
+      teamVersion(team.name, definition);
+    } catch (error) {
+      throw invalid(`team.${field}`, `team.${field}: ${(error as Error).message}`);
+    }
+  }
+}
+
+/** The plan with the versions of its team in place of their files. */
+export function withTeam(plan: Plan, read: (file: string) => unknown): Plan {
+  if (plan.team === undefined) return plan;
+  const filled = (at: 'candidate' | 'base', definition: PlanTeam['candidate']) => {
+    if (typeof definition !== 'string') return definition;
+    const value = read(definition);
+    if (isRecord(value)) return value;
+    throw invalid(
+      `team.${at}`,
+      `The file ${definition} should hold a version of a team as an object, but it is ${got(value)}.`,
+    );
+  };
+  const { name, candidate, base } = plan.team;
+  return {
+    ...plan,
+    team: {
+      name,
+      candidate: filled('candidate', candidate),
+      ...(base === undefined ? {} : { base: filled('base', base) }),
+    },
+  };
+}
+
+/** A version of the team of a plan that is run. @throws TroupeError `plan_invalid` where it is still a file */
+export function versionOf({ name, ...of }: PlanTeam, at: 'candidate' | 'base'): TeamVersion | null {
+  const definition = of[at];
+  if (definition === undefined) return null;
+  if (typeof definition !== 'string') return teamVersion(name, definition);
+  throw invalid(
+    `team.${at}`,
+    `team.${at} should be the version itself in a plan that is requested as a job, but it is the file ${got(definition)}.`,
+    { hint: 'troupe plan run and troupe schedule add read the file.' },
+  );
 }
 
 function requireRange(at: string, range: readonly number[] | undefined): void {
@@ -375,6 +463,7 @@ export function parseStoredPlan(value: unknown): Plan {
   const plan = parsePlan(value);
   rolloutOf(plan);
   if (plan.gate.kind === 'play') requireTasks('gate', plan.gate.tasks);
+  if (plan.team) for (const at of ['candidate', 'base'] as const) versionOf(plan.team, at);
   return plan;
 }
 

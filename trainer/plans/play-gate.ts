@@ -17,6 +17,7 @@ import { groupBy } from '../../store/methods/statistics.ts';
 import { waitProjected } from '../../store/projecting/positions.ts';
 import type { RolloutSpec, RolloutTask } from '../../store/rollouts/rollout.ts';
 import type { Weights } from '../../store/rollouts/weights.ts';
+import type { TeamVersion } from '../../store/teams/version.ts';
 import type { StepRow } from '../data/training-rows.ts';
 import type { RolloutResult } from '../rollouts/handler.ts';
 import { findRunner, type Runner } from '../rollouts/runners.ts';
@@ -33,6 +34,7 @@ const TRAINED_ON = 'trained on';
 const NOT_PLAYED = { incumbent: 'not played by the incumbent', candidate: 'not played by the candidate' } as const;
 const NO_REWARD = 'without a reward';
 const OTHER_WEIGHTS = 'not answered by the weights of their side';
+const OTHER_VERSION = 'not played by the version of their side';
 
 /** What the gate of a round is asked for. */
 export async function playAsked(
@@ -45,6 +47,7 @@ export async function playAsked(
     readonly maps: Readonly<Record<Side, Readonly<Record<string, Weights>>>>;
     readonly policies: readonly string[];
     readonly guarded: readonly string[];
+    readonly teams?: Readonly<Record<Side, TeamVersion>>;
   },
 ): Promise<Record<string, unknown>> {
   const trained = new Set<string>();
@@ -63,6 +66,7 @@ export async function playAsked(
     ...(deadline_s === undefined ? {} : { deadline_s }),
     serving_within_s,
     policies: of.policies,
+    ...(of.teams === undefined ? {} : { teams: of.teams }),
     maps: of.maps,
     guarded: of.guarded,
     unplayed: guardrails.unplayed ?? UNPLAYED,
@@ -111,15 +115,11 @@ export function playGate(
       margin: asked.unplayed,
       pairs: asked.tasks.map(({ task_id }) => both((side) => sides[side].played.get(task_id) ?? 0)),
     };
-    const models = Object.fromEntries(
-      asked.policies.map((policy) => [
-        policy,
-        {
-          incumbent: asked.maps.incumbent[policy]!.checkpoint_id,
-          candidate: asked.maps.candidate[policy]!.checkpoint_id,
-        },
-      ]),
-    );
+    const { teams } = asked;
+    const models = Object.fromEntries([
+      ...asked.policies.map((policy) => [policy, bothOf((side) => asked.maps[side][policy]!.checkpoint_id)]),
+      ...(teams === undefined ? [] : [[`team ${teams.candidate.name}`, bothOf((side) => teams[side].team_id)]]),
+    ]);
     return {
       format: 'troupe-gate/1',
       kind: PLAY,
@@ -132,7 +132,13 @@ export function playGate(
       pinned: {
         task_set: hashId(asked.tasks, asked.samples, asked.seed),
         scorer: hashId('reward', runner.reward, environment),
-        models: hashId(asked.maps),
+        models:
+          teams === undefined
+            ? hashId(asked.maps)
+            : hashId(
+                asked.maps,
+                bothOf((side) => teams[side].team_id),
+              ),
         environment: hashId({ troupe: settings.codeVersion, runner: environment }),
       },
       left_out: { ...asked.left_out, ...left_out },
@@ -141,7 +147,11 @@ export function playGate(
   };
 }
 
-const both = (of: (side: Side) => number): Both => ({ incumbent: of('incumbent'), candidate: of('candidate') });
+const bothOf = <T>(of: (side: Side) => T): Readonly<Record<Side, T>> => ({
+  incumbent: of('incumbent'),
+  candidate: of('candidate'),
+});
+const both = (of: (side: Side) => number): Both => bothOf(of);
 
 /** The episodes are tagged as the gate's, so that no recipe of a plan trains on them. */
 function rolloutAsked(asked: Spec, side: Side, gate: string, environment: string): RolloutSpec {
@@ -156,6 +166,7 @@ function rolloutAsked(asked: Spec, side: Side, gate: string, environment: string
     policies: Object.fromEntries(policies),
     ...(tasks_where === undefined ? {} : { tasks_where }),
     weights: maps[side],
+    ...(asked.teams === undefined ? {} : { team: asked.teams[side] }),
     awaits: { policies: asked.policies, within_s: serving_within_s },
     ...(deadline_s === undefined ? {} : { deadline_s }),
   };
@@ -206,7 +217,7 @@ type Played = {
   readonly tasks: ReadonlyMap<string, readonly Episode[]>;
   /** Share of the samples of each task that were played. */
   readonly played: ReadonlyMap<string, number>;
-  /** Tasks whose episodes other weights answered, or no policy of the gate. */
+  /** Tasks whose episodes other weights answered, no policy of the gate, or another version of the team. */
   readonly foreign: ReadonlySet<string>;
 };
 
@@ -219,7 +230,7 @@ async function playedBy(db: Db, asked: Spec, side: Side, result: RolloutResult |
     db,
     query
       .selectFrom('facts.episodes')
-      .select(['episode_id', 'task_id', 'reward'])
+      .select(['episode_id', 'task_id', 'team_id', 'reward'])
       .select(sql<number | null>`(input_tokens + output_tokens)::float8`.as('tokens'))
       .where('episode_id', '>=', within[0])
       .where('episode_id', '<', within[1]),
@@ -241,7 +252,7 @@ async function playedBy(db: Db, asked: Spec, side: Side, result: RolloutResult |
   const taken = new Set(result.episodes);
   const foreign = new Set<string>();
   const found: Episode[] = [];
-  for (const { episode_id, task_id, reward, tokens } of episodes) {
+  for (const { episode_id, task_id, team_id, reward, tokens } of episodes) {
     if (!taken.has(episode_id) || task_id === null) continue;
     const mine = callsOf.get(episode_id) ?? [];
     const compared = mine.filter(
@@ -250,7 +261,9 @@ async function playedBy(db: Db, asked: Spec, side: Side, result: RolloutResult |
     const right = compared.every(
       ({ policy, checkpoint_id }) => asked.maps[side][policy!]?.checkpoint_id === checkpoint_id,
     );
-    if (compared.length === 0 || !right) foreign.add(task_id);
+    const version = asked.teams?.[side].team_id;
+    const own = version === undefined ? compared.length > 0 : team_id === version;
+    if (!own || !right) foreign.add(task_id);
     const latencies = mine.map(({ latency_ms }) => latency_ms);
     found.push({
       task_id,
@@ -271,17 +284,18 @@ async function playedBy(db: Db, asked: Spec, side: Side, result: RolloutResult |
 /** Tasks that both sides played whole, with rewards, by the right weights; the others counted by reason. */
 async function paired(
   db: Db,
-  { tasks: asked }: Spec,
+  { tasks: asked, teams }: Spec,
   sides: Readonly<Record<Side, Played>>,
 ): Promise<{ readonly tasks: TaskMeasured[]; readonly left_out: Record<string, number> }> {
-  const left_out = { [NOT_PLAYED.incumbent]: 0, [NOT_PLAYED.candidate]: 0, [NO_REWARD]: 0, [OTHER_WEIGHTS]: 0 };
+  const foreign = teams === undefined ? OTHER_WEIGHTS : OTHER_VERSION;
+  const left_out = { [NOT_PLAYED.incumbent]: 0, [NOT_PLAYED.candidate]: 0, [NO_REWARD]: 0, [foreign]: 0 };
   const families = await familiesOf(db, asked);
   const tasks: TaskMeasured[] = [];
   for (const { task_id } of asked) {
     const [before, after] = [sides.incumbent.tasks.get(task_id), sides.candidate.tasks.get(task_id)];
     if (before === undefined) left_out[NOT_PLAYED.incumbent]++;
     else if (after === undefined) left_out[NOT_PLAYED.candidate]++;
-    else if (SIDES.some((side) => sides[side].foreign.has(task_id))) left_out[OTHER_WEIGHTS]++;
+    else if (SIDES.some((side) => sides[side].foreign.has(task_id))) left_out[foreign]!++;
     else {
       const means = (of: (episode: Episode) => number | null): Both | null => {
         const [incumbent, candidate] = [meanKnown(before.map(of)), meanKnown(after.map(of))];

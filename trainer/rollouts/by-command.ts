@@ -39,7 +39,9 @@ export async function playByCommand(
   try {
     const file = join(folder, 'task.json');
     await writeFile(file, JSON.stringify(task), { mode: 0o600 });
-    const env = environmentOf(attempt, file, options);
+    const teamFile = rollout.team === undefined ? null : join(folder, 'team.json');
+    if (teamFile !== null) await writeFile(teamFile, JSON.stringify(rollout.team!.definition), { mode: 0o600 });
+    const env = environmentOf(attempt, { task: file, team: teamFile }, options);
     const input = `${JSON.stringify(task)}\n`;
     const ran = await runCommand(runner.command, { env, input, timeoutS: attempt.secondsLeft, signal });
     const secrets = secretsOf(env, runner);
@@ -55,7 +57,7 @@ export async function playByCommand(
 /** The environment of one episode's program. Pure. */
 export function environmentOf(
   { id, spec, deadlineAt }: LeasedAttempt,
-  taskFile: string,
+  files: { readonly task: string; readonly team: string | null },
   { rollout, runner, entry: { url, key }, env }: Options,
 ): Record<string, string> {
   const { task_id } = rollout.tasks[spec.task]!;
@@ -73,12 +75,13 @@ export function environmentOf(
     TROUPE_EPISODE: id,
     TROUPE_EPISODE_URL: episodeUrl,
     TROUPE_GROUP: groupId(spec.rollout, task_id),
-    TROUPE_TASK: taskFile,
+    TROUPE_TASK: files.task,
     TROUPE_TASK_ID: task_id,
     TROUPE_SAMPLE: String(spec.sample),
     TROUPE_ATTEMPT: String(spec.attempt),
     TROUPE_SEED: String(seedOf(rollout.seed ?? 0, task_id, spec.sample)),
     TROUPE_DEADLINE: deadlineAt,
+    ...(files.team === null ? {} : { TROUPE_TEAM: files.team, TROUPE_TEAM_ID: rollout.team!.team_id }),
     TROUPE_PARAMS: JSON.stringify(rollout.params ?? {}),
   };
 }

@@ -24,6 +24,7 @@ import {
 import { endDrafts, startDraft } from '../../store/rollouts/episodes.ts';
 import { type Recorded, recordedOf } from '../../store/rollouts/recorded.ts';
 import { groupId, type RolloutSpec, type RolloutTask, seedOf } from '../../store/rollouts/rollout.ts';
+import type { TeamVersion } from '../../store/teams/version.ts';
 import { findRunner, type Runner, type WorkersRunner } from './runners.ts';
 
 /** What a team is told of the episode that it plays. */
@@ -38,6 +39,8 @@ export type EpisodeFacts = {
   readonly seed: number;
   /** Settings of the team in this rollout. */
   readonly params: Readonly<Record<string, string | number | boolean>>;
+  /** The version that the team plays in: its agents, prompts and wiring. Missing where the rollout names none. */
+  readonly team?: TeamVersion;
   /** Of the gateway, below the address that the worker knows; another agent takes the place of the last name. */
   readonly base_path: string;
   /** RFC 3339. */
@@ -118,6 +121,7 @@ export function episodeFacts(
     attempt: spec.attempt,
     seed: seedOf(rollout.seed ?? 0, task.task_id, spec.sample),
     params: rollout.params ?? {},
+    ...(rollout.team === undefined ? {} : { team: rollout.team }),
     base_path: `/e/${encodeURIComponent(id)}/a/${encodeURIComponent(agent)}/v1`,
     deadline: deadlineAt,
   };

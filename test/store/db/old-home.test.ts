@@ -144,6 +144,11 @@ describe.each([
   });
 
   it('lost nothing: its tables are those that its events give a new one, and a rebuild of it', async () => {
+    // A trace of spans that concern neither agents nor models was an episode of schema 13. It is none now, and a rebuild drops it.
+    const silent = await db.query(
+      `delete from facts.episodes where episode_id = '0af7651916cd43dd8448eb211c80319c' and calls = 0 and last_at is null returning 1`,
+    );
+    expect(silent.rows).toHaveLength(schema === 13 ? 1 : 0);
     const before = await checksum(db);
     expect(before.tables.events?.rows).toBe(count);
     expect((await reconcile(db)).ok).toBe(true);

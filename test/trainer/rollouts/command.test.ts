@@ -120,12 +120,16 @@ it('where no key is needed a client gets the word troupe, and no TROUPE_KEY', ()
     deadlineAt: '2026-01-01T00:10:00Z',
     secondsLeft: 600,
   };
-  const env = environmentOf(attempt, '/tmp/task.json', {
-    rollout: { runner: 'team', tasks: [{ task_id: 't' }], samples: 1 },
-    runner: runner as CommandRunner,
-    entry: { url: 'http://h:1', key: null },
-    env: { PATH: '/bin', MINE: 'yes', OTHER: 'no', DATABASE_URL: 'postgres://secret' },
-  });
+  const env = environmentOf(
+    attempt,
+    { task: '/tmp/task.json', team: null },
+    {
+      rollout: { runner: 'team', tasks: [{ task_id: 't' }], samples: 1 },
+      runner: runner as CommandRunner,
+      entry: { url: 'http://h:1', key: null },
+      env: { PATH: '/bin', MINE: 'yes', OTHER: 'no', DATABASE_URL: 'postgres://secret' },
+    },
+  );
   expect(env).toMatchObject({ PATH: '/bin', MINE: 'yes', OPENAI_API_KEY: 'troupe', TROUPE_TASK: '/tmp/task.json' });
-  for (const name of ['OTHER', 'DATABASE_URL', 'TROUPE_KEY', 'UNSET']) expect(env[name]).toBeUndefined();
+  for (const name of ['OTHER', 'DATABASE_URL', 'TROUPE_KEY', 'UNSET', 'TROUPE_TEAM']) expect(env[name]).toBeUndefined();
 });

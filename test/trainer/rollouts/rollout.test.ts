@@ -300,6 +300,7 @@ describe('weights that are behind', () => {
   const release = (release_id: string, checkpoint: string) => ({
     release_id,
     policies: { solver: checkpoint },
+    teams: {},
     by: null,
   });
 
