@@ -132,7 +132,12 @@ const SETTINGS = "set local jit = off; set local work_mem = '64MB'; set local en
 async function readInto(draft: Draft, tx: Session, written: Recipe, options: FreezeOptions): Promise<Read> {
   await tx.query(SETTINGS);
   const positions = options.positions ?? (await readPositions(tx));
-  const recipe: Recipe = { ...written, where: written.where && (await pinMethods(tx, written.where)) };
+  const { where, pass_rate: rate } = written;
+  const recipe: Recipe = {
+    ...written,
+    where: where && (await pinMethods(tx, where)),
+    ...(rate ? { pass_rate: { ...rate, of: await pinMethods(tx, rate.of) } } : {}),
+  };
   const warnings = await unknownValues(tx, namedIn(written));
   const methods = await methodsOf(tx, recipe);
   const { chosen: found, stage } = await chooseEpisodes(tx, recipe);
@@ -184,9 +189,13 @@ async function readInto(draft: Draft, tx: Session, written: Recipe, options: Fre
   return { manifest, rows, sinks, trails, warnings: [...warnings, ...picked.warnings] };
 }
 
-/** The filter, and the roles as if the filter named them. */
-const namedIn = ({ where, roles }: Recipe): Filter => ({
-  and: [...(where ? [where] : []), ...(roles ? [{ field: 'role', op: 'in' as const, value: roles }] : [])],
+/** The filters, and the roles as if a filter named them. */
+const namedIn = ({ where, roles, pass_rate: rate }: Recipe): Filter => ({
+  and: [
+    ...(where ? [where] : []),
+    ...(rate ? [rate.of] : []),
+    ...(roles ? [{ field: 'role', op: 'in' as const, value: roles }] : []),
+  ],
 });
 
 async function readPositions(tx: Session): Promise<Positions> {

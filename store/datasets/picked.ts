@@ -10,6 +10,7 @@ import { isWhole } from './columns.ts';
 import { contaminatedRows } from './contaminated.ts';
 import type { FunnelStage } from './manifest.ts';
 import { nearDuplicates } from './near-duplicates.ts';
+import { makePassRates } from './pass-rates.ts';
 import {
   andAll,
   type Chosen,
@@ -25,11 +26,11 @@ import {
 } from './query.ts';
 import type { Recipe } from './recipe.ts';
 import { rowTexts } from './row-texts.ts';
-import { type Cap, capText, decontaminateText, nearText } from './thinning.ts';
+import { type Cap, capText, decontaminateText, hasBand, nearText, type PassRate } from './thinning.ts';
 
-/** Does something take rows away after the conditions? Caps of pairs do not: they count pairs. */
-export const isThinned = ({ unit, caps, near_duplicates: near, decontaminate }: Recipe): boolean =>
-  near !== undefined || decontaminate !== undefined || (caps !== undefined && unit !== 'pair');
+/** Does something take rows away after the conditions, or order them by pass rates? Caps of pairs do not: they count pairs. */
+export const isThinned = ({ unit, caps, near_duplicates: near, decontaminate, pass_rate: rate }: Recipe): boolean =>
+  rate !== undefined || near !== undefined || decontaminate !== undefined || (caps !== undefined && unit !== 'pair');
 
 export type Picked = {
   readonly chosen: Chosen;
@@ -52,20 +53,25 @@ export async function pickRows(
   chosen: Chosen,
   folder: string | null,
 ): Promise<Picked> {
-  const { decontaminate, near_duplicates: near } = recipe;
+  const { decontaminate, near_duplicates: near, pass_rate: rate } = recipe;
   const benchmarks = decontaminate && (await readBenchmarks(folder, decontaminate));
+  const rates = rate && (await makePassRates(tx, rate));
   const table = pickedRows(recipe, used, chosen);
   await tx.query(literalSql(sql`create temp table picked on commit drop as ${table}`));
   // What follows joins tables of known size; listed episodes had asked for lookups alone.
   await tx.query('analyze picked; set local enable_nestloop = on; set local enable_seqscan = on');
   const stages: FunnelStage[] = [];
-  const warnings = [...(benchmarks?.warnings ?? [])];
+  const warnings = [...(rates?.warnings ?? []), ...(benchmarks?.warnings ?? [])];
   const of = isWhole(recipe.unit) ? 'episodes' : 'steps';
   let before = await countRows(tx);
   const taken = (name: string, { rows, ids }: Removed) => {
     stages.push({ name, of, before, after: before - rows, dropped: ids });
     before -= rows;
   };
+  if (rate && hasBand(rate)) {
+    taken(`task with a pass rate, ${rates!.pool}`, await remove(tx, sql<SqlBool>`${RATE} is null`));
+    taken(bandText(rate), await remove(tx, outside(rate)));
+  }
   if (benchmarks) taken(decontaminateText(decontaminate!), await removeContaminated(tx, benchmarks));
   if (near) {
     const { dropped, empty } = await nearDuplicates(rowTexts(tx), near);
@@ -73,6 +79,11 @@ export async function pickRows(
     if (empty > 0) warnings.push(`${empty} rows have no text, so they were not compared with others.`);
   }
   if (recipe.unit !== 'pair') for (const cap of recipe.caps ?? []) taken(capText(cap), await remove(tx, beyond(cap)));
+  if (recipe.order === 'easy_first' || recipe.order === 'hard_first') {
+    const { rows, tasks } = await countUnrated(tx);
+    const name = `${recipe.order}: by the pass rate of the task, ${rates!.pool}; rows without one come last: ${rows} (tasks: ${tasks})`;
+    stages.push({ name, of, before, after: before, dropped: [] });
+  }
   const pinned = benchmarks ? { decontaminate: { ...decontaminate!, files: benchmarks.files } } : {};
   return { chosen: await chosenAmong(tx), stages, warnings, pinned };
 }
@@ -122,6 +133,30 @@ function beyond(cap: Cap): RawBuilder<SqlBool> {
     .select(['place', sql<number>`row_number() over (partition by ${sql.ref(cap.of)} order by ${order})`.as('number')]);
   const late = tables.selectFrom(numbered.as('n')).select('place').where('number', '>', cap.rows);
   return sql<SqlBool>`picked.place in (${late})`;
+}
+
+const RATE = sql<
+  number | null
+>`(select r.rate from task_rates r where r.task_id = substr(picked.task, 3) and picked.task like 't/%')`;
+
+const bandText = ({ least, most }: PassRate): string => `pass rate of the task from ${least} to ${most}`;
+
+const outside = ({ least, most }: PassRate): RawBuilder<SqlBool> =>
+  sql<SqlBool>`${RATE} not between ${sql.lit(least)} and ${sql.lit(most)}`;
+
+/** The rows whose task has no known outcome, and the tasks; an episode without a task stands for one. */
+async function countUnrated(tx: Session): Promise<{ readonly rows: number; readonly tasks: number }> {
+  const [counted] = await rowsOf(
+    tx,
+    tables
+      .selectFrom('picked')
+      .select([
+        sql<number>`count(distinct place)::float8`.as('rows'),
+        sql<number>`count(distinct task)::float8`.as('tasks'),
+      ])
+      .where(sql<SqlBool>`${RATE} is null`),
+  );
+  return counted!;
 }
 
 /** How many rows were taken, and the first three by id, with the reason where it differs from row to row. */

@@ -316,13 +316,24 @@ export const IN_EPISODE = [
   's.call_id',
   's.candidate',
 ];
+const RECORDED = ['e.started_at nulls last', 'e.episode_id'];
+/** Of the table that `pass-rates.ts` makes; null, and so last, where the task has no known outcome. */
+const PASS_RATE = '(select r.rate from task_rates r where r.task_id = e.task_id)';
+const BY_RATE = {
+  recorded: [],
+  m1: [],
+  easy_first: [`${PASS_RATE} desc nulls last`],
+  hard_first: [`${PASS_RATE} nulls last`],
+} as const;
 export const EPISODES = {
-  recorded: ['e.started_at nulls last', 'e.episode_id'],
+  recorded: RECORDED,
+  easy_first: [...BY_RATE.easy_first, ...RECORDED],
+  hard_first: [...BY_RATE.hard_first, ...RECORDED],
   m1: ['e.task_id nulls last', 'e.attempt nulls last', 'e.started_at nulls last', 'e.episode_id'],
 } as const;
 
 const GROUP = `case when e.group_id is null then 'c/' || e.episode_id || '/' || s.call_id else 'g/' || e.group_id end collate "C"`;
-const GROUP_ORDER = ['e.task_id nulls last', GROUP];
+const groupOrder = ({ order }: Recipe): readonly string[] => [...BY_RATE[order], 'e.task_id nulls last', GROUP];
 
 /** Text columns behind the dataset's own, for lineage: ids of the row and of the events that made it (a version is `time|id`). */
 export const eventOf = (version: string) => `split_part(substr(${version}, strpos(${version}, '|') + 1), E'\\x01', 1)`;
@@ -350,7 +361,7 @@ export const judgedValues = (used: MethodsUsed) => ({
 export function rowsQuery(recipe: Recipe, used: MethodsUsed, chosen: Chosen, split: SplitName): string {
   const values = {
     ...judgedValues(used),
-    group_index: `(dense_rank() over (order by ${GROUP_ORDER.join(', ')}) - 1)::integer`,
+    group_index: `(dense_rank() over (order by ${groupOrder(recipe).join(', ')}) - 1)::integer`,
   };
   const sqlOf = ({ sql }: Column) => values[sql as keyof typeof values] ?? sql;
   const source = takenRows(recipe, used, chosen);
@@ -382,7 +393,7 @@ export function rowsQuery(recipe: Recipe, used: MethodsUsed, chosen: Chosen, spl
   }
 
   const isGroup = recipe.unit === 'group';
-  const orderBy = isGroup ? [...GROUP_ORDER, ...order] : order;
+  const orderBy = isGroup ? [...groupOrder(recipe), ...order] : order;
   const selected = columns.map((column, i) => sql.raw(sqlOf(column)).as(`c${i}`));
   const lineage = LINEAGE_SQL.step.map((text, i) => sql.raw(text).as(`l${i}`));
   if (recipe.limit === null && !isGroup) {

@@ -31,6 +31,7 @@ const methodFields = {
 const MethodRef = Type.Object(methodFields, { additionalProperties: false });
 const MethodChoice = Type.Union([Type.String({ minLength: 1 }), MethodRef]);
 const LAYOUT = ['arrow', 'parquet', 'jsonl'] as const;
+const ORDER = ['recorded', 'm1', 'easy_first', 'hard_first'] as const;
 const LayoutName = Type.Enum([...LAYOUT]);
 
 /** JSON Schema (TypeBox) of a recipe as people write it. */
@@ -86,8 +87,9 @@ export const recipeSchema = Type.Object(
     reward: nullable(MethodChoice),
     credit: nullable(MethodChoice),
     order: Type.Optional(
-      Type.Enum(['recorded', 'm1'], {
-        description: 'recorded: episodes by start · m1: all steps of a problem together, in generation order',
+      Type.Enum([...ORDER], {
+        description:
+          'recorded: episodes by start · m1: all steps of a problem together, in generation order · easy_first, hard_first: by the pass rate of the task, which pass_rate names',
       }),
     ),
     ...thinningFields,
@@ -141,7 +143,7 @@ export type Recipe = Thinning & {
   readonly roles: readonly string[] | null;
   readonly reward: MethodChoice | null;
   readonly credit: MethodChoice | null;
-  readonly order: 'recorded' | 'm1';
+  readonly order: (typeof ORDER)[number];
   readonly split: Split | null;
   readonly columns: readonly string[];
   readonly layout: readonly Layout[];
@@ -209,7 +211,7 @@ export function parseRecipe(value: unknown): Recipe {
     roles: input.roles ? [...new Set(input.roles)].sort() : null,
     reward: input.reward ? choiceOf(input.reward, 'reward') : null,
     credit: input.credit ? choiceOf(input.credit, 'credit') : null,
-    order: input.order ?? 'recorded',
+    order: orderOf(input),
     split: input.split ? splitOf(input.split) : null,
     columns: input.columns ? [...new Set(input.columns)] : available,
     layout: layoutsOf(input.layout),
@@ -232,6 +234,26 @@ function refuseExports(layout: unknown): void {
       got: got(found),
     },
   );
+}
+
+/** Pass rates are counted for an order or a band, and an order by them needs them. */
+function orderOf({ order = 'recorded', pass_rate: rate }: Omit<RecipeInput, 'where'>): Recipe['order'] {
+  const byRate = order === 'easy_first' || order === 'hard_first';
+  if (byRate && !rate) {
+    invalid(`order ${order} goes by pass rates, but the recipe names no episodes to count them over.`, {
+      field: 'order',
+      expected: 'pass_rate: { of: FILTER } beside it',
+      got: 'no pass_rate',
+    });
+  }
+  if (rate && !byRate && (rate.least ?? 0) === 0 && (rate.most ?? 1) === 1) {
+    invalid('pass_rate takes no row and orders none.', {
+      field: 'pass_rate',
+      expected: 'least or most, or order: easy_first or hard_first',
+      got: 'neither',
+    });
+  }
+  return order;
 }
 
 function pairsOf(unit: Unit, pairs: NonNullable<RecipeInput['pairs']> | null): { readonly pairs?: Pairs } {

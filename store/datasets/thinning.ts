@@ -4,6 +4,8 @@
  */
 import { type Static, Type } from 'typebox';
 import { TroupeError } from '../../errors.ts';
+import { filterText } from '../filter-text.ts';
+import { type Filter, filterSchema, looksAt, parseFilter } from '../select.ts';
 import { isWhole, type Unit } from './columns.ts';
 
 const Seed = Type.Optional(
@@ -66,8 +68,27 @@ const NearInput = Type.Object(
   { additionalProperties: false },
 );
 
+const Rate = (description: string) => Type.Optional(Type.Number({ minimum: 0, maximum: 1, description }));
+const PassRateInput = Type.Object(
+  {
+    of: Type.Union([
+      Type.String({ description: 'filter over whole episodes: those that the pass rate of a task is counted over' }),
+      filterSchema,
+    ]),
+    least: Rate('no row of a task with a lower pass rate; 0 if left out'),
+    most: Rate('no row of a task with a higher pass rate; 1 if left out'),
+  },
+  { additionalProperties: false },
+);
+
 /** The fields of a recipe as people write them. */
 export const thinningFields = {
+  pass_rate: Type.Optional(
+    Type.Union([PassRateInput, Type.Null()], {
+      description:
+        'pass rate of the task: only rows between least and most, and what order easy_first and hard_first go by',
+    }),
+  ),
   decontaminate: Type.Optional(
     Type.Union([DecontaminateInput, Type.Null()], {
       description: 'no row that has read or written what stands in one of these files',
@@ -83,6 +104,7 @@ export const thinningFields = {
   ),
 };
 type Input = {
+  readonly pass_rate?: Static<typeof PassRateInput> | null;
   readonly decontaminate?: Static<typeof DecontaminateInput> | null;
   readonly near_duplicates?: Static<typeof NearInput> | null;
   readonly caps?: readonly Static<typeof CapInput>[] | null;
@@ -101,20 +123,54 @@ export type Cap = {
   readonly seed: string;
 };
 
+/** Over which episodes pass rates are counted, and between which rates the task of a row is. From 0 to 1 every row stays. */
+export type PassRate = { readonly of: Filter; readonly least: number; readonly most: number };
+
 export type Thinning = {
+  readonly pass_rate?: PassRate;
   readonly decontaminate?: Decontaminate;
   readonly near_duplicates?: NearDuplicatesAsked;
   readonly caps?: readonly Cap[];
 };
 
 /** The canonical fields. @throws TroupeError `recipe_invalid` where the unit has no rows of that kind. */
-export function thinningOf(unit: Unit, { decontaminate, near_duplicates: near, caps }: Input): Thinning {
+export function thinningOf(
+  unit: Unit,
+  { pass_rate: rate, decontaminate, near_duplicates: near, caps }: Input,
+): Thinning {
   return {
+    ...(rate ? { pass_rate: passRateOf(rate) } : {}),
     ...(decontaminate ? { decontaminate: decontaminateOf(decontaminate) } : {}),
     ...(near ? { near_duplicates: { threshold: near.threshold, characters: near.characters ?? 5 } } : {}),
     ...(caps && caps.length > 0 ? { caps: caps.map((cap, i) => capOf(unit, cap, `caps[${i}]`)) } : {}),
   };
 }
+
+function passRateOf({ of, least = 0, most = 1 }: Static<typeof PassRateInput>): PassRate {
+  const filter = parseFilter(of, 'pass_rate.of');
+  if (looksAt(filter, 'step')) {
+    throw new TroupeError(
+      'recipe_invalid',
+      `pass_rate.of chooses whole episodes, but "${filterText(filter)}" looks at single steps.`,
+      {
+        field: 'pass_rate.of',
+        expected: 'fields of episodes, tasks and groups',
+        got: filterText(filter),
+        hint: 'count(steps where checkpoint_id = ID) > 0 finds the episodes with such a step',
+      },
+    );
+  }
+  if (least > most) {
+    throw new TroupeError('recipe_invalid', `pass_rate.least is ${least}, above pass_rate.most, which is ${most}.`, {
+      field: 'pass_rate',
+      expected: 'least at or below most',
+      got: `${least} to ${most}`,
+    });
+  }
+  return { of: filter, least, most };
+}
+
+export const hasBand = ({ least, most }: PassRate): boolean => least > 0 || most < 1;
 
 function decontaminateOf({ files, words = 13 }: Static<typeof DecontaminateInput>): Decontaminate {
   const named = files.map((file) => (typeof file === 'string' ? { name: file } : file));
