@@ -267,7 +267,7 @@ export const COLUMNS: Readonly<Record<EventName, Readonly<Record<string, string>
     totals: 'episodes.totals',
     ...CONTEXT,
   },
-  'span.recorded': { episode_id: 'episodes.episode_id', format: KEPT, item: KEPT, ...CONTEXT },
+  'span.recorded': { episode_id: 'events.key', format: KEPT, item: KEPT, ...CONTEXT },
   'record.amended': {
     key: 'messages.text',
     'target.source': 'messages.text',
@@ -337,6 +337,7 @@ export const COLUMNS: Readonly<Record<EventName, Readonly<Record<string, string>
   'policy.released': {
     release_id: 'releases.release_id',
     policies: 'releases.checkpoint_id',
+    teams: 'releases.team_id',
     reason: 'releases.reason',
     by: 'releases.by',
     metrics: 'releases.metrics',
