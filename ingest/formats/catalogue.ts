@@ -27,6 +27,7 @@ import { sweAgent } from './swe-agent.ts';
 import { sweBench } from './swe-bench.ts';
 import { sweDev } from './swe-dev.ts';
 import { tauBench } from './tau-bench.ts';
+import { tau2Bench } from './tau2-bench.ts';
 import { traceloop } from './traceloop.ts';
 import { troupeEvents } from './troupe-events.ts';
 import { vercelAi } from './vercel-ai.ts';
@@ -36,6 +37,7 @@ import { xlam } from './xlam.ts';
 export const FORMATS: readonly Format[] = [
   troupeEvents,
   tauBench,
+  tau2Bench,
   whoWhen,
   openaiChat,
   atif,

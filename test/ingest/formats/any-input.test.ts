@@ -218,6 +218,30 @@ const RECORDS: Readonly<Record<string, readonly unknown[]>> = {
       { type: 'message', id: 'g', parentId: 'f', timestamp: 't', message: { role: 'assistant', content: 'a' } },
     ],
   ],
+  'tau2-bench': [
+    {
+      info: {
+        num_trials: 1,
+        environment_info: { domain_name: 'd', policy: 'p' },
+        agent_info: { llm: 'm', llm_args: {} },
+      },
+      tasks: [{ id: 't', user_scenario: { instructions: 'q' }, evaluation_criteria: {} }],
+      simulations: [
+        {
+          id: 's',
+          task_id: 't',
+          trial: 0,
+          termination_reason: 'user_stop',
+          reward_info: { reward: 1, reward_breakdown: { DB: 1 } },
+          messages: [
+            { role: 'user', content: null, tool_calls: [{ id: 'c', name: 'f', arguments: {}, requestor: 'user' }] },
+            { role: 'tool', tool_messages: [{ id: 'c', content: 'x', requestor: 'user', error: true }] },
+            { role: 'assistant', content: 'a', usage: { prompt_tokens: 1 }, generation_time_seconds: 0.5 },
+          ],
+        },
+      ],
+    },
+  ],
   inspect: [
     {
       version: 2,
