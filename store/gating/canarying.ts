@@ -38,6 +38,7 @@ export async function endCanary(
   run: string,
   { passed, reason }: { readonly passed: boolean; readonly reason: string },
 ): Promise<{ readonly job_id: string; readonly report: GateReport } | null> {
+  if ((await runningCanary(context.db, run, context.now())) === null) return null;
   await waitProjected(context.db, { log: context.log });
   const running = await runningCanary(context.db, run, context.now());
   if (running === null) return null;

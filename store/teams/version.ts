@@ -67,8 +67,9 @@ export const releasedTeams = async (db: Session): Promise<Readonly<Record<string
  * @throws TroupeError `conflict` where what is recorded of it is not what was released, as after a redaction
  */
 export async function releasedTeam(db: Session, name: string): Promise<TeamVersion | null> {
-  const team_id = (await releasedTeams(db))[name];
-  if (team_id === undefined) return null;
+  const released = await releasedTeams(db);
+  if (!Object.hasOwn(released, name)) return null;
+  const team_id = released[name]!;
   const row = await firstOf(
     db,
     query

@@ -21,7 +21,8 @@ it.each([
   ['freeze', { recipe: { ...RECIPE, unit: 'page' } }, /unit/],
   ['judge', { methods: [{ method: 'no_such_method' }] }, /no_such_method/],
   ['judge', {}, /spec does not fit/],
-  ['plan', { plan: { name: 'p' } }, /policies/],
+  ['plan', { plan: { name: 'p' } }, /gate must be object/],
+  ['plan', { plan: { name: 'p', gate: { kind: 'manual' } } }, /policies/],
   ['plan', { plan: PLAYED }, /rollout.tasks should be the tasks as a list/],
   ['sft', { base: 'model', dataset: 'data' }, /spec does not fit/],
 ])('A job of kind %s with %j is refused', (kind, spec, why) => {
