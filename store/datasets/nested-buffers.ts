@@ -44,14 +44,23 @@ function counted(put: (value: NonNullable<unknown>, at: number) => void, skip: (
   };
 }
 
+/** Where each value ends among its bytes or items. */
+function offsets() {
+  let all = new Int32Array(FIRST);
+  return {
+    put(at: number, end: number): void {
+      all = grown(Int32Array, all, at + 2);
+      all[at + 1] = end;
+    },
+    take: (length: number): Int32Array => all.subarray(0, length + 1),
+  };
+}
+
 function texts(textOf: (value: unknown) => string): NestedBuffer {
-  let offsets = new Int32Array(FIRST);
+  const ends = offsets();
   let bytes = new Uint8Array(FIRST * 16);
   let used = 0;
-  const end = (at: number): void => {
-    offsets = grown(Int32Array, offsets, at + 2);
-    offsets[at + 1] = used;
-  };
+  const end = (at: number): void => ends.put(at, used);
   const { append, taken } = counted((value, at) => {
     const text = textOf(value);
     // A character of UTF-16 is at most three bytes.
@@ -66,7 +75,7 @@ function texts(textOf: (value: unknown) => string): NestedBuffer {
       return {
         length,
         ...nulls,
-        offsets: offsets.subarray(0, length + 1),
+        offsets: ends.take(length),
         values: bytes.subarray(0, used),
         children: [],
       };
@@ -113,12 +122,9 @@ function numbers<T extends Int32Array | Float64Array>(make: new (length: number)
 }
 
 function lists(items: NestedBuffer): NestedBuffer {
-  let offsets = new Int32Array(FIRST);
+  const ends = offsets();
   let used = 0;
-  const end = (at: number): void => {
-    offsets = grown(Int32Array, offsets, at + 2);
-    offsets[at + 1] = used;
-  };
+  const end = (at: number): void => ends.put(at, used);
   const { append, taken } = counted((value, at) => {
     const list = value as ArrayLike<unknown>;
     for (let i = 0; i < list.length; i++) items.append(list[i]);
@@ -129,7 +135,7 @@ function lists(items: NestedBuffer): NestedBuffer {
     append,
     take: () => {
       const { length, ...nulls } = taken();
-      return { length, ...nulls, offsets: offsets.subarray(0, length + 1), values: null, children: [items.take()] };
+      return { length, ...nulls, offsets: ends.take(length), values: null, children: [items.take()] };
     },
   };
 }
