@@ -30,7 +30,7 @@ export async function lookAtCanaries(context: JobContext): Promise<{ job_id: str
 }
 
 /**
- * Ends a canary by the word of a person, with the report of now; false where it is none that is under way.
+ * Ends a canary by the word of a person, with the report of now, once the tables have what was recorded; null where none is under way.
  * @throws TroupeError `conflict` where it is decided already
  */
 export async function endCanary(
