@@ -117,7 +117,7 @@ type Completion = {
   readonly troupe?: { readonly step_ids?: readonly string[] };
 };
 
-/** A policy's answer names its steps; the answer of another model server is passed on as it came, and its call stands in a header. */
+/** A policy's answer names its steps; the answer of another model server is passed on unchanged, and a header names its call. */
 function readAnswers({ status, callId, text }: Reply, n: number): readonly Answer[] {
   if (status !== 200) throw new Error(`The gateway answered ${status}: ${text.slice(0, 300)}`);
   const { choices = [], troupe } = JSON.parse(text) as Completion;
