@@ -9,7 +9,7 @@ export const DRIFTS = ['families', 'tools', 'tokens'] as const;
 export type DriftOf = (typeof DRIFTS)[number];
 
 /** Episodes with a value that each side needs. At this size chance alone gives an index above 0.2 in less than 1 look of 100. */
-export const DRIFT_AT_LEAST = 200;
+const DRIFT_AT_LEAST = 200;
 
 export type Drift = { readonly holds: boolean; readonly detail: string };
 

@@ -59,7 +59,7 @@ export const teamDraft = ({ team_id, name, definition }: TeamVersion, at: string
 };
 
 /** The id of the released version of each team. */
-export const releasedTeams = async (db: Session): Promise<Readonly<Record<string, string>>> =>
+const releasedTeams = async (db: Session): Promise<Readonly<Record<string, string>>> =>
   (await releasesOf(db)).at(-1)?.teams ?? {};
 
 /**
