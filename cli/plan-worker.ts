@@ -6,7 +6,7 @@ import { firstOf, query, rowsOf, sql } from '../store/db/query.ts';
 import { openCanaries } from '../store/gating/canary-traffic.ts';
 import { endLeases, handBack, runJobs } from '../store/jobs/jobs.ts';
 import { isNoAttempt } from '../store/rollouts/attempts.ts';
-import type { PlanResult } from '../trainer/plans/plan-run.ts';
+import type { PlanResult } from '../trainer/plans/round.ts';
 import { untilInterrupted } from './command.ts';
 import type { Context } from './context.ts';
 import { tellTrouble } from './output.ts';

@@ -10,9 +10,9 @@ import { canonicalJson, isRecord } from '../../ingest/json.ts';
 import { query, rowsOf, sql } from '../../store/db/query.ts';
 import { requestJob } from '../../store/jobs/jobs.ts';
 import type { PlanCheck } from '../../trainer/plans/check.ts';
-import type { Plan } from '../../trainer/plans/plan.ts';
 import { rolloutText } from '../../trainer/plans/plan-rollout.ts';
-import type { PlanResult } from '../../trainer/plans/plan-run.ts';
+import type { Plan } from '../../trainer/plans/plan-schema.ts';
+import type { PlanResult } from '../../trainer/plans/round.ts';
 import { readScorers } from '../../trainer/rewards/source.ts';
 import { findRunner, readRunners } from '../../trainer/rollouts/runners.ts';
 import { type Flags, plainCommand, projectCommand, wholeNumber } from '../command.ts';
@@ -137,7 +137,7 @@ Examples:
       .description('print the JSON Schema of a plan')
       .addHelpText('after', '\nExample:\n  troupe plan schema > plan.schema.json'),
     async () => {
-      const { planSchema } = await import('../../trainer/plans/plan.ts');
+      const { planSchema } = await import('../../trainer/plans/plan-schema.ts');
       printJson(planSchema);
       return EXIT.done;
     },
@@ -146,7 +146,8 @@ Examples:
 
 /** The plan of a file with absolute paths, and with the tasks of its rollout. @throws TroupeError `plan_invalid`, `not_found` */
 export async function planOf(file: string, flags: Flags): Promise<Plan> {
-  const { parsePlan, readPlan, withTasks, withTeam } = await import('../../trainer/plans/plan.ts');
+  const { parsePlan, readPlan } = await import('../../trainer/plans/plan.ts');
+  const { withTasks, withTeam } = await import('../../trainer/plans/plan-parts.ts');
   const written = await (file === '-' ? text(process.stdin) : readFile(file, 'utf8')).catch((cause) => {
     throw new TroupeError('not_found', `The plan ${file} cannot be read: ${(cause as Error).message}.`, { cause });
   });

@@ -16,22 +16,11 @@ import { cutRow, type StepRow, supervisedRow } from '../data/training-rows.ts';
 import { openModelForIds } from '../models/model-directory.ts';
 import { findRunner, type Runner } from '../rollouts/runners.ts';
 import { servedNow } from '../rollouts/serving.ts';
-import {
-  type CanaryGate,
-  canaryRulesOf,
-  isWhere,
-  type Plan,
-  type PlanPolicy,
-  type PlanTasks,
-  type PlanTeam,
-  type PlayGate,
-  requireTasks,
-  rolloutOf,
-  rulesOf,
-  versionOf,
-} from './plan.ts';
-import { withoutGates } from './plan-run.ts';
+import { type CanaryGate, canaryRulesOf, type PlayGate, rulesOf } from './gate-schema.ts';
+import { requireTasks, rolloutOf, versionOf } from './plan-parts.ts';
+import { isWhere, type Plan, type PlanPolicy, type PlanTasks, type PlanTeam } from './plan-schema.ts';
 import { tasksOf } from './plan-tasks.ts';
+import { withoutGates } from './round-rows.ts';
 import { incumbentTeam, sameVersion } from './team-round.ts';
 import { type Checkpoint, startOf, taskOf } from './weights.ts';
 

@@ -6,7 +6,7 @@ import type { RolloutSpec, RolloutTask } from '../../store/rollouts/rollout.ts';
 import { answeredBy } from '../../store/rollouts/staleness.ts';
 import type { Filter } from '../../store/select.ts';
 import type { RolloutResult } from '../rollouts/handler.ts';
-import { isWhere, type PlanRollout } from './plan.ts';
+import { isWhere, type PlanRollout } from './plan-schema.ts';
 
 /** The part of a round's report on its rollout. */
 export type RoundRollout = {

@@ -3,7 +3,7 @@ import type { Session } from '../../store/db/pool.ts';
 import type { RolloutTask } from '../../store/rollouts/rollout.ts';
 import { storedTasks } from '../../store/rollouts/stored-tasks.ts';
 import { parseTaskFilter } from '../../store/select.ts';
-import { isWhere, type PlanTasks } from './plan.ts';
+import { isWhere, type PlanTasks } from './plan-schema.ts';
 
 /** @throws TroupeError `not_found` where no stored task fits the filter, `recipe_invalid` for the filter itself */
 export async function tasksOf(

@@ -21,8 +21,9 @@ import type { TeamVersion } from '../../store/teams/version.ts';
 import type { StepRow } from '../data/training-rows.ts';
 import type { RolloutResult } from '../rollouts/handler.ts';
 import { findRunner, type Runner } from '../rollouts/runners.ts';
+import { type PlayGate, rulesOf } from './gate-schema.ts';
 import { partOf } from './parts.ts';
-import { isWhere, type PlayGate, rulesOf } from './plan.ts';
+import { isWhere } from './plan-schema.ts';
 import { taskOf } from './weights.ts';
 
 /** How long a gate waits until both sides can answer. */

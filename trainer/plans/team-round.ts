@@ -1,12 +1,20 @@
-/** The two versions of a team that the gate of a plan compares. */
+/** The round of a plan with a team, and the two versions that its gate compares. */
 import { TroupeError } from '../../errors.ts';
 import { appendOwn } from '../../ingest/own-event.ts';
 import type { Db } from '../../store/db/pool.ts';
 import type { Side } from '../../store/gating/play.ts';
+import type { GateReport } from '../../store/gating/report.ts';
 import type { JobContext } from '../../store/jobs/jobs.ts';
 import { waitProjected } from '../../store/projecting/positions.ts';
 import { releasedTeam, type TeamVersion, teamDraft } from '../../store/teams/version.ts';
-import { type PlanTeam, versionOf } from './plan.ts';
+import type { PlayGate } from './gate-schema.ts';
+import { mapsOf } from './gates-asked.ts';
+import { requireTasks, versionOf } from './plan-parts.ts';
+import type { Plan, PlanTeam } from './plan-schema.ts';
+import { tasksOf } from './plan-tasks.ts';
+import { playAsked } from './play-gate.ts';
+import { type Round, release } from './round.ts';
+import { stagesOf } from './stages.ts';
 
 /** The released version, else the base of the plan. @throws TroupeError `not_found` where there is neither */
 export async function incumbentTeam(db: Db, team: PlanTeam): Promise<TeamVersion> {
@@ -33,4 +41,33 @@ export async function teamsAsked({ db, log, now }: JobContext, team: PlanTeam): 
   const at = now().toISOString();
   await appendOwn(log, [teamDraft(incumbent, at), teamDraft(candidate, at)], 'usage');
   return { incumbent, candidate };
+}
+
+/** The round of a plan with a team: its gate plays two versions with the same weights, and nothing is trained. */
+export async function teamRound(
+  context: JobContext,
+  plan: Plan,
+  team: PlanTeam,
+  { run, round }: { readonly run: string; readonly round: number },
+): Promise<Round> {
+  const candidate = versionOf(team, 'candidate')!;
+  const stages = stagesOf(context, plan, { run, round, iterations: 1, iteration: 1 });
+  const gate = await stages.job<GateReport>('gate', 'play', async () => {
+    const play = plan.gate as PlayGate;
+    const { incumbent: map } = await mapsOf(context, {}, {});
+    const teams = await teamsAsked(context, team);
+    return playAsked(play, {
+      tasks: await tasksOf(context.db, 'gate', requireTasks('gate', play.tasks)),
+      seed: plan.seed ?? 0,
+      datasets: [],
+      maps: { incumbent: map, candidate: map },
+      policies: [],
+      guarded: [],
+      teams,
+    });
+  });
+  const { passed, reason } = gate.result;
+  const teams = { [team.name]: candidate.team_id };
+  const release_id = passed ? await release(context, { run, round, plan, policies: {}, teams, reason }) : null;
+  return { round, candidates: {}, teams, passed, reason, gate: `${run}/${round}/gate`, release_id, rollout: null };
 }

@@ -4,7 +4,7 @@ import { TroupeError } from '../../errors.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { firstOf, pathHere, query, sql, typed } from '../../store/db/query.ts';
 import type { StepRow } from '../data/training-rows.ts';
-import type { PlanPolicy } from './plan.ts';
+import type { PlanPolicy } from './plan-schema.ts';
 
 export type Checkpoint = { readonly checkpoint_id: string; readonly directory: string };
 

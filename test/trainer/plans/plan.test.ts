@@ -1,7 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { stringify } from 'yaml';
 import type { TroupeError } from '../../../errors.ts';
-import { parsePlan, parseStoredPlan, readPlan, rulesOf, withTasks } from '../../../trainer/plans/plan.ts';
+import { rulesOf } from '../../../trainer/plans/gate-schema.ts';
+import { parsePlan, parseStoredPlan, readPlan } from '../../../trainer/plans/plan.ts';
+import { withTasks } from '../../../trainer/plans/plan-parts.ts';
 
 const solver = {
   base: '/models/base',

@@ -1,0 +1,154 @@
+/** What the gate of a round is asked for, by its kind. */
+import { parseRecipe } from '../../store/datasets/recipe.ts';
+import type { Db } from '../../store/db/pool.ts';
+import { CANARY } from '../../store/gating/canary.ts';
+import { canaryOf } from '../../store/gating/canary-traffic.ts';
+import type { Side } from '../../store/gating/play.ts';
+import type { GateReport, ManualReport } from '../../store/gating/report.ts';
+import { type JobContext, WaitsFor } from '../../store/jobs/jobs.ts';
+import { waitProjected } from '../../store/projecting/positions.ts';
+import { releasesOf } from '../../store/releasing/releases.ts';
+import { openModelForIds } from '../models/model-directory.ts';
+import { type CanaryGate, canaryRulesOf, type OfflineGate, type PlayGate, rulesOf } from './gate-schema.ts';
+import { type Iteration, mapped } from './iteration.ts';
+import type { Done } from './parts.ts';
+import { requireTasks } from './plan-parts.ts';
+import type { Plan, PlanPolicy } from './plan-schema.ts';
+import { tasksOf } from './plan-tasks.ts';
+import { playAsked } from './play-gate.ts';
+import { type Frozen, withoutGates } from './round-rows.ts';
+import type { Stages } from './stages.ts';
+import type { Trained } from './training-asked.ts';
+import { type Checkpoint, releasedOf } from './weights.ts';
+
+/** What a round trained, as its gate needs it. */
+type Shown = {
+  readonly candidates: Readonly<Record<string, Trained>>;
+  /** The rows of the last iteration, by policy. */
+  readonly frozen: Readonly<Record<string, Frozen>>;
+  /** All iterations of the round. */
+  readonly ended: () => Promise<readonly Iteration[]>;
+};
+
+/** The gate of a round, asked for once. @throws WaitsFor until it has ended */
+export async function gateOf(
+  context: JobContext,
+  plan: Plan,
+  stages: Stages,
+  shown: Shown,
+): Promise<Done<GateReport | ManualReport>> {
+  const { gate } = plan;
+  const { candidates } = shown;
+  switch (gate.kind) {
+    case 'manual':
+      return stages.job<ManualReport>('gate', 'decision', async () => ({ kind: 'manual', candidates }));
+    case 'play':
+      return stages.job<GateReport>('gate', 'play', () => playGateAsked(context, plan, gate, shown));
+    case 'canary':
+      return stages.job<GateReport>('gate', CANARY, () => canaryAsked(context, plan, gate, shown));
+    case 'offline': {
+      const rows = gate.recipe && (await gateRows(plan, stages, gate.recipe));
+      return stages.job<GateReport>('gate', 'gate', () => offlineAsked(context, plan, gate, rows ?? null, shown));
+    }
+  }
+}
+
+/** The weights that the round began with, by policy. */
+const basesOf = async (ended: Shown['ended']): Promise<Record<string, string>> =>
+  mapped((await ended())[0]!.trained, ({ spec }) => String(spec.base));
+
+/** The rows of a gate that has a recipe of its own, frozen. */
+async function gateRows(plan: Plan, stages: Stages, recipe: PlanPolicy['recipe']): Promise<Frozen> {
+  const { result } = await stages.job<Frozen>('freeze-gate', 'freeze', async () => ({
+    recipe: parseRecipe({ ...withoutGates(recipe), name: `${plan.name}-gate` }),
+    allow_empty: true,
+  }));
+  return result;
+}
+
+async function offlineAsked(
+  { db }: JobContext,
+  plan: Plan,
+  gate: OfflineGate,
+  rows: Frozen | null,
+  { candidates, frozen, ended }: Shown,
+): Promise<Record<string, unknown>> {
+  const bases = await basesOf(ended);
+  const policies: Record<string, unknown> = {};
+  for (const [name, candidate] of Object.entries(candidates))
+    policies[name] = {
+      incumbent: await incumbentOf(db, name, bases[name]!),
+      candidate,
+      dataset: frozen[name]!.directory,
+      roles: plan.policies[name]!.recipe.roles ?? null,
+    };
+  return { kind: 'offline', rules: rulesOf(gate), dataset: rows?.directory ?? null, policies };
+}
+
+/** What is released now; where nothing is, the weights that the candidate was trained from. */
+async function incumbentOf(db: Db, policy: string, base: string): Promise<Checkpoint> {
+  return (await releasedOf(db, policy)) ?? { checkpoint_id: base.split('/').at(-1)!, directory: base };
+}
+
+/** What a gate that plays is asked for: the whole map of each side, so that a release in between changes nothing. */
+async function playGateAsked(
+  context: JobContext,
+  plan: Plan,
+  gate: PlayGate,
+  { candidates, ended }: Shown,
+): Promise<Record<string, unknown>> {
+  const all = await ended();
+  return playAsked(gate, {
+    tasks: await tasksOf(context.db, 'gate', requireTasks('gate', gate.tasks)),
+    seed: plan.seed ?? 0,
+    datasets: all.flatMap(({ frozen }) => Object.values(frozen).map(({ directory }) => directory)),
+    maps: await mapsOf(context, candidates, await basesOf(async () => all)),
+    policies: Object.keys(candidates),
+    guarded: guardedRoles(plan),
+  });
+}
+
+/** Roles whose loss a gate looks at: those that the policies learn. */
+const guardedRoles = (plan: Plan): string[] => Object.values(plan.policies).flatMap(({ recipe }) => recipe.roles ?? []);
+
+/** The whole map of each side: what is released, else what training began with; and the candidates in its place. */
+export async function mapsOf(
+  { db, log }: JobContext,
+  candidates: Readonly<Record<string, Trained>>,
+  bases: Readonly<Record<string, string>>,
+): Promise<Record<Side, Record<string, Checkpoint>>> {
+  await waitProjected(db, { log });
+  const incumbent: Record<string, Checkpoint> = {};
+  for (const name of Object.keys((await releasesOf(db)).at(-1)?.policies ?? {})) {
+    const released = await releasedOf(db, name);
+    if (released !== null) incumbent[name] = released;
+  }
+  for (const [name, base] of Object.entries(bases))
+    incumbent[name] ??= { checkpoint_id: (await openModelForIds(base)).id, directory: base };
+  return { incumbent, candidate: { ...incumbent, ...mapped(candidates, weightsOf) } };
+}
+
+const weightsOf = ({ checkpoint_id, directory }: Trained): Checkpoint => ({ checkpoint_id, directory });
+
+/**
+ * What a canary is asked for. One at a time answers the live calls of a policy.
+ * @throws WaitsFor the canary of another run that is under way
+ */
+async function canaryAsked(
+  context: JobContext,
+  plan: Plan,
+  gate: CanaryGate,
+  { candidates, ended }: Shown,
+): Promise<Record<string, unknown>> {
+  const other = await canaryOf(context.db, Object.keys(candidates));
+  if (other !== null) throw new WaitsFor(other);
+  const maps = await mapsOf(context, candidates, await basesOf(ended));
+  const idsOf = (side: Side) => mapped(candidates, (_, name) => maps[side][name]!.checkpoint_id);
+  return {
+    kind: CANARY,
+    rules: canaryRulesOf(gate),
+    maps: { incumbent: idsOf('incumbent'), candidate: idsOf('candidate') },
+    weights: mapped(candidates, weightsOf),
+    guarded: guardedRoles(plan),
+  };
+}

@@ -1,0 +1,215 @@
+/** One iteration of a round: play, where the plan has a rollout, judge, freeze and train once. */
+import { parseRecipe } from '../../store/datasets/recipe.ts';
+import { anyOf, query, rowsOf } from '../../store/db/query.ts';
+import type { JobContext } from '../../store/jobs/jobs.ts';
+import { waitProjected } from '../../store/projecting/positions.ts';
+import type { RolloutResult } from '../rollouts/handler.ts';
+import type { ServingResult } from '../rollouts/serving.ts';
+import { type Done, partOf } from './parts.ts';
+import { rolloutOf } from './plan-parts.ts';
+import {
+  completeGroupsOf,
+  type RoundRollout,
+  requireCompleteGroup,
+  rolloutAsked,
+  roundRollout,
+  wholeRollout,
+} from './plan-rollout.ts';
+import type { Plan, PlanRollout } from './plan-schema.ts';
+import { tasksOf } from './plan-tasks.ts';
+import { type Frozen, requireRows, whereOf, withinRound, withoutGates } from './round-rows.ts';
+import { type OfStage, type Stages, stageId, stagesOf } from './stages.ts';
+import { type Trained, trainingKind, trainSpec } from './training-asked.ts';
+import { releasedOf, startOf } from './weights.ts';
+
+/** How long a plan waits for the processes that serve its policies. */
+const SERVING_WITHIN_S = 120;
+
+/** What one iteration of a round came to. */
+export type Iteration = {
+  readonly played: RolloutResult | null;
+  readonly frozen: Readonly<Record<string, Frozen>>;
+  readonly trained: Readonly<Record<string, Done<Trained>>>;
+};
+
+type OfIteration = OfStage & {
+  /** The candidates of the iteration before; null in the first one. */
+  readonly before: Readonly<Record<string, Trained>> | null;
+  /** Ids of the candidates of the round before. */
+  readonly candidates: Readonly<Record<string, string>>;
+};
+
+/** Play, where the plan has a rollout, judge, freeze and train once. */
+export async function iterate(context: JobContext, plan: Plan, of: OfIteration): Promise<Iteration> {
+  const { round, iteration, iterations, before, candidates } = of;
+  const stages = stagesOf(context, plan, of);
+  const names = Object.keys(plan.policies);
+  const seed = seedOf((plan.seed ?? 0) + round - 1, of);
+  const rollout = rolloutOf(plan);
+  const played = rollout && (await play(context, stages, { rollout, names, round, seed, before }));
+  const taken = played && completeGroupsOf(played);
+  if (plan.judge)
+    await stages.job('judge', 'judge', async () => ({ methods: plan.judge, where: whereOf(plan, taken) }));
+  const frozen: Record<string, Frozen> = {};
+  for (const name of names) {
+    const recipe = parseRecipe({
+      ...withoutGates(withinRound(plan.policies[name]!.recipe, taken)),
+      name: `${plan.name}-${name}`,
+    });
+    const { result } = await stages.job<Frozen>(`freeze-${name}`, 'freeze', async () => ({
+      recipe,
+      allow_empty: true,
+    }));
+    requireRows(name, result);
+    frozen[name] = result;
+  }
+  const trained: Record<string, Done<Trained>> = {};
+  for (const name of names) {
+    const policy = plan.policies[name]!;
+    const dataset = frozen[name]!.directory;
+    const start = async () =>
+      before?.[name]?.directory ?? (await startOf(context.db, name, policy, candidates[name] ?? null)).directory;
+    trained[name] = await stages.job<Trained>(`train-${name}`, trainingKind(policy), async () => ({
+      ...(await trainSpec(policy, dataset)),
+      base: await start(),
+      dataset,
+      policy: name,
+      seed,
+      keep: iteration === iterations,
+      reset_optimizer: iteration === 1,
+    }));
+  }
+  return { played, frozen, trained };
+}
+
+/** The iterations of a round that have ended, as they stand in the queue. Nothing is asked for. */
+export async function iterationsOf(
+  { db }: JobContext,
+  plan: Plan,
+  of: { readonly run: string; readonly round: number; readonly iterations: number },
+): Promise<Iteration[]> {
+  const found: Iteration[] = [];
+  const names = Object.keys(plan.policies);
+  for (let iteration = 1; iteration <= of.iterations; iteration++) {
+    const part = async <T>(stage: string) => (await partOf<T>(db, stageId({ ...of, iteration }, stage)))!;
+    const each = async <T>(stage: string) =>
+      Object.fromEntries(
+        await Promise.all(names.map(async (name) => [name, await part<T>(`${stage}-${name}`)] as const)),
+      );
+    found.push({
+      played: plan.rollout ? (await part<RolloutResult>('rollout')).result : null,
+      frozen: mapped(await each<Frozen>('freeze'), ({ result }) => result),
+      trained: await each<Trained>('train'),
+    });
+  }
+  return found;
+}
+
+/** The first iteration that has not ended, and the candidates of the one before. */
+export async function iterationToGoOn(
+  { db }: JobContext,
+  plan: Plan,
+  of: { readonly run: string; readonly round: number; readonly iterations: number },
+): Promise<Pick<OfIteration, 'iteration' | 'before'>> {
+  const names = Object.keys(plan.policies);
+  const last = (iteration: number) => stageId({ ...of, iteration }, `train-${names.at(-1)}`);
+  const all = Array.from({ length: of.iterations }, (_, i) => last(i + 1));
+  const ended = query
+    .selectFrom('troupe.job_queue')
+    .select('job_id')
+    .where('job_id', '=', anyOf(all))
+    .where('state', '=', 'finished')
+    .where('outcome', '=', 'done');
+  const done = new Set((await rowsOf(db, ended)).map(({ job_id }) => job_id));
+  const iteration = all.findIndex((id) => !done.has(id)) + 1 || of.iterations;
+  if (iteration === 1) return { iteration, before: null };
+  const before = await Promise.all(
+    names.map(async (name) => {
+      const part = await partOf<Trained>(db, stageId({ ...of, iteration: iteration - 1 }, `train-${name}`));
+      return [name, part!.result] as const;
+    }),
+  );
+  return { iteration, before: Object.fromEntries(before) };
+}
+
+/** What all rollouts of a round came to. */
+export async function reportOf(context: JobContext, all: readonly Iteration[]): Promise<RoundRollout> {
+  const parts: RoundRollout[] = [];
+  for (const { played, trained } of all) {
+    const starts = await startsOf(
+      context,
+      mapped(trained, ({ result }) => result.checkpoint_id),
+    );
+    parts.push(await roundRollout(context.db, played!, starts));
+  }
+  return wholeRollout(parts);
+}
+
+/** Seed of an iteration: that of the round where there is one only. */
+const seedOf = (round: number, { iteration, iterations }: Pick<OfIteration, 'iteration' | 'iterations'>): number =>
+  iterations === 1 ? round : 1000 * round + iteration;
+
+/**
+ * Has the runner play the tasks of an iteration: the first one once the policies are answered by what was released, the others with the
+ * candidates of the iteration before.
+ */
+async function play(
+  { db }: JobContext,
+  stages: Stages,
+  of: {
+    readonly rollout: PlanRollout;
+    readonly names: readonly string[];
+    readonly round: number;
+    readonly seed: number;
+    readonly before: Readonly<Record<string, Trained>> | null;
+  },
+): Promise<RolloutResult> {
+  const { rollout, names, round, seed, before } = of;
+  const within_s = rollout.serving_within_s ?? SERVING_WITHIN_S;
+  if (before !== null) {
+    const { result } = await stages.job<RolloutResult>('rollout', 'rollout', async () => ({
+      ...rolloutAsked(
+        rollout,
+        await tasksOf(db, 'rollout', rollout.tasks),
+        { round, seed },
+        mapped(before, ({ checkpoint_id }) => checkpoint_id),
+      ),
+      weights: mapped(before, ({ checkpoint_id, directory }) => ({ checkpoint_id, directory })),
+      awaits: { policies: names, within_s },
+    }));
+    requireCompleteGroup(round, result);
+    return result;
+  }
+  const serving = await stages.job<ServingResult>('serving', 'serving', async () => ({
+    policies: Object.fromEntries(
+      await Promise.all(names.map(async (name) => [name, (await releasedOf(db, name))?.checkpoint_id ?? null])),
+    ),
+    within_s,
+  }));
+  const { result } = await stages.job<RolloutResult>('rollout', 'rollout', async () =>
+    rolloutAsked(rollout, await tasksOf(db, 'rollout', rollout.tasks), { round, seed }, serving.result.policies),
+  );
+  requireCompleteGroup(round, result);
+  return result;
+}
+
+/** The weights that the training of these candidates began with, by policy. */
+async function startsOf(
+  { db, log }: JobContext,
+  candidates: Readonly<Record<string, string>>,
+): Promise<Record<string, string>> {
+  await waitProjected(db, { log });
+  const ids = Object.values(candidates);
+  const saved = await rowsOf(
+    db,
+    query.selectFrom('facts.checkpoints').select(['checkpoint_id', 'parent_id']).where('checkpoint_id', 'in', ids),
+  );
+  const parents = new Map(saved.map(({ checkpoint_id, parent_id }) => [checkpoint_id, parent_id]));
+  // A checkpoint without a parent has the weights that it began with.
+  return Object.fromEntries(Object.entries(candidates).map(([name, id]) => [name, parents.get(id) ?? id]));
+}
+
+export const mapped = <From, To>(
+  values: Readonly<Record<string, From>>,
+  to: (value: From, name: string) => To,
+): Record<string, To> => Object.fromEntries(Object.entries(values).map(([name, value]) => [name, to(value, name)]));

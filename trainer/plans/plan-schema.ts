@@ -1,0 +1,121 @@
+/**
+ * A plan defines how a model is retrained, on one page: which methods evaluate the recorded episodes, which rows each policy learns from,
+ * how it is trained, from which weights, how many rounds, and what a candidate has to show before it is released. It is plain data.
+ */
+import { type Static, Type } from 'typebox';
+import { WatchRules } from '../../store/gating/watch.ts';
+import { RolloutSpec, type RolloutTask, type TasksWhere } from '../../store/rollouts/rollout.ts';
+import { Canary, Manual, Offline, PlanRecipe, Play, PlayedTasks } from './gate-schema.ts';
+import { count, Name, strict } from './schema-numbers.ts';
+import { Dpo, Program, Rl, Sft } from './train-schema.ts';
+
+export const Policy = Type.Object(
+  {
+    from: Type.Optional(
+      Type.Enum(['base', 'released', 'last'], {
+        description:
+          'starting weights: base, the directory below · released, what the policy was given last · last, its newest checkpoint. released and last fall back to base where there is none yet. released if left out',
+      }),
+    ),
+    base: Type.Optional(Type.String({ minLength: 1, description: 'directory of a model, relative to the plan' })),
+    recipe: PlanRecipe,
+    train: Type.Union([Sft, Dpo, Rl, Program]),
+  },
+  strict,
+);
+
+const Setting = Type.Union([Type.String(), Type.Number(), Type.Boolean()]);
+export const Rollout = Type.Object(
+  {
+    ...PlayedTasks,
+    per_round: count('tasks of a round, drawn by its seed; all if left out'),
+    iterations: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: 999,
+        description:
+          'how often a round plays, judges, freezes and trains before its gate, each time with the weights that were trained last; 1',
+      }),
+    ),
+    deadline_s: RolloutSpec.properties.deadline_s,
+    params: Type.Optional(
+      Type.Record(Type.String(), Type.Union([Setting, Type.Array(Setting, { minItems: 1 })]), {
+        description:
+          'settings of the team (TROUPE_PARAMS); a list has one value for each round, and the last one holds for all that follow',
+      }),
+    ),
+    budget: RolloutSpec.properties.budget,
+    max_staleness: RolloutSpec.properties.max_staleness,
+  },
+  { ...strict, description: 'a runner plays tasks at the beginning of each round, and the recipes take its episodes' },
+);
+
+const Definition = Type.Union([Type.String({ minLength: 1 }), Type.Record(Type.String(), Type.Unknown())], {
+  description:
+    'file of a version as YAML or JSON, relative to the plan, or the version itself: agents, edges and whatever else the program of the team reads',
+});
+export const Team = Type.Object(
+  {
+    name: Name,
+    candidate: Definition,
+    base: Type.Optional(Definition),
+  },
+  {
+    ...strict,
+    description:
+      'a version of a team as the candidate: nothing is trained, and the gate plays it against the released version, before the first release against base',
+  },
+);
+
+/** JSON Schema (TypeBox) of a plan as people write it. */
+export const planSchema = Type.Object(
+  {
+    name: Name,
+    seed: Type.Optional(Type.Integer({ minimum: 0, description: 'seed of everything that is drawn; 0' })),
+    rounds: count('how often all stages are run; 1'),
+    rollout: Type.Optional(Rollout),
+    judge: Type.Optional(
+      Type.Array(
+        Type.Object(
+          {
+            method: Type.String({ minLength: 1 }),
+            params: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
+            reads: Type.Optional(Type.String({ description: 'reward method whose rewards a credit method takes' })),
+          },
+          strict,
+        ),
+        { description: 'methods run over the recorded episodes before the datasets are frozen' },
+      ),
+    ),
+    policies: Type.Optional(Type.Record(Name, Policy)),
+    team: Type.Optional(Team),
+    gate: Type.Union([Offline, Play, Canary, Manual]),
+    watch: Type.Optional(WatchRules),
+    budget: Type.Optional(
+      Type.Object(
+        {
+          minutes: Type.Number({
+            exclusiveMinimum: 0,
+            description: 'since the run was asked for; no stage begins later',
+          }),
+        },
+        strict,
+      ),
+    ),
+  },
+  { ...strict, description: 'How a model is retrained.' },
+);
+
+type Written = Static<typeof planSchema>;
+/** A plan that was checked; one with a team has no policies. */
+export type Plan = Omit<Written, 'policies'> & { readonly policies: NonNullable<Written['policies']> };
+export type PlanTeam = Static<typeof Team>;
+export type PlanPolicy = Static<typeof Policy>;
+export type PlanGate = Plan['gate'];
+/** Tasks of a plan that is run: the tasks themselves, or a filter over the stored ones. */
+export type PlanTasks = readonly RolloutTask[] | { readonly where: Static<typeof TasksWhere> };
+export type PlanRollout = Omit<Static<typeof Rollout>, 'tasks'> & { readonly tasks: PlanTasks };
+
+/** Whether tasks are a filter over the stored ones. */
+export const isWhere = (tasks: string | PlanTasks): tasks is Extract<PlanTasks, { readonly where: unknown }> =>
+  typeof tasks !== 'string' && 'where' in tasks;

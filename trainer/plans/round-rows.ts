@@ -1,0 +1,52 @@
+/** Which rows the policies of a round learn from: those of its own episodes, and none that a gate played. */
+import { TroupeError } from '../../errors.ts';
+import type { Filter } from '../../store/select.ts';
+import { looksAtJudgement, parseFilter, splitFilter } from '../../store/select.ts';
+import type { Plan, PlanPolicy } from './plan-schema.ts';
+
+/** What a job of kind `freeze` came to. */
+export type Frozen = {
+  readonly dataset_id: string;
+  readonly directory: string;
+  readonly rows: Readonly<Record<string, number>>;
+  readonly funnel: readonly { readonly name: string; readonly before: number | null; readonly after: number }[];
+};
+
+type RoundRecipe = Omit<PlanPolicy['recipe'], 'where'> & { readonly where?: unknown };
+
+/** Episodes that no gate played: a candidate that learned from those would be compared on what it was trained on. */
+const NO_GATE: Filter = { field: 'tags.gate', op: 'is null' };
+
+/** A recipe that takes no episode of a gate. */
+export const withoutGates = (recipe: RoundRecipe): RoundRecipe => ({
+  ...recipe,
+  where: { and: [NO_GATE, ...(recipe.where ? [parseFilter(recipe.where)] : [])] },
+});
+
+/** The recipe of a policy, which takes nothing else where the round has episodes of its own. */
+export const withinRound = (recipe: PlanPolicy['recipe'], taken: Filter | null): RoundRecipe => {
+  const own = recipe.where ? [parseFilter(recipe.where)] : [];
+  return taken === null ? recipe : { ...recipe, where: { and: [taken, ...own] } };
+};
+
+/** Episodes that a recipe of the plan may take, once they are judged; null where one takes all. */
+export function whereOf(plan: Plan, taken: Filter | null): Filter | null {
+  const recipes: RoundRecipe[] = Object.values(plan.policies).map(({ recipe }) => withinRound(recipe, taken));
+  if (plan.gate.kind === 'offline' && plan.gate.recipe) recipes.push(plan.gate.recipe);
+  const filters = recipes.map(({ where }) =>
+    splitFilter(where ? parseFilter(where) : null).episode.filter((part) => !looksAtJudgement(part)),
+  );
+  if (filters.some((parts) => parts.length === 0)) return null;
+  return { or: filters.map((and) => ({ and })) };
+}
+
+/** @throws TroupeError `training_failed` with the step of the funnel that left no row */
+export function requireRows(name: string, { rows, funnel }: Frozen): void {
+  if ((rows.train ?? 0) > 0) return;
+  const emptied = funnel.find(({ before, after }) => before !== 0 && after === 0);
+  throw new TroupeError(
+    'training_failed',
+    `There is nothing to learn for ${name}: ${emptied ? `"${emptied.name}" keeps none of ${emptied.before ?? 'its'} rows` : 'nothing is recorded that its recipe takes'}.`,
+    { hint: 'troupe plan check shows how many rows each recipe has.' },
+  );
+}

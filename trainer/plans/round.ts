@@ -1,0 +1,65 @@
+/** What a round and a run of a plan come to, and the release that ends a round. */
+import { firstOf, query } from '../../store/db/query.ts';
+import type { JobContext } from '../../store/jobs/jobs.ts';
+import { waitProjected } from '../../store/projecting/positions.ts';
+import { recordRelease, releasesOf } from '../../store/releasing/releases.ts';
+import type { RoundRollout } from './plan-rollout.ts';
+import type { Plan } from './plan-schema.ts';
+
+export type Round = {
+  readonly round: number;
+  readonly candidates: Readonly<Record<string, string>>;
+  /** Of a plan with a team: the id of the version that was its candidate. */
+  readonly teams?: Readonly<Record<string, string>>;
+  readonly passed: boolean;
+  readonly reason: string;
+  /** Job that holds the gate's report. */
+  readonly gate: string;
+  readonly release_id: string | null;
+  /** Null where the plan has none. */
+  readonly rollout: RoundRollout | null;
+};
+export type PlanResult = {
+  readonly plan: string;
+  readonly released: boolean;
+  readonly rounds: readonly Round[];
+  /** Why it ended before its last round; null where it did not. */
+  readonly ended_early: string | null;
+};
+
+/** Appends the release once: the whole map, with the other policies as they are. */
+export async function release(
+  { db, log, now }: JobContext,
+  {
+    run,
+    round,
+    plan,
+    policies,
+    teams,
+    reason,
+  }: {
+    readonly run: string;
+    readonly round: number;
+    readonly plan: Plan;
+    readonly policies: Readonly<Record<string, string>>;
+    readonly teams?: Readonly<Record<string, string>>;
+    readonly reason: string;
+  },
+): Promise<string> {
+  const release_id = `${run}/${round}`;
+  await waitProjected(db, { log });
+  const known = query.selectFrom('facts.releases').select('release_id').where('release_id', '=', release_id);
+  if ((await firstOf(db, known)) !== undefined) return release_id;
+  const before = (await releasesOf(db)).at(-1);
+  await recordRelease(log, {
+    release_id,
+    policies: { ...before?.policies, ...policies },
+    teams: { ...before?.teams, ...teams },
+    reason,
+    by: `plan ${plan.name}`,
+    source: '/plans',
+    time: now().toISOString(),
+  });
+  await waitProjected(db, { log });
+  return release_id;
+}

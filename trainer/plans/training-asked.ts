@@ -1,0 +1,48 @@
+/** What the training of a policy is asked for. */
+import { openDataset } from '../../store/datasets/read.ts';
+import type { PlanPolicy } from './plan-schema.ts';
+
+/** What a job that trains came to. */
+export type Trained = { readonly checkpoint_id: string; readonly directory: string };
+
+/** Kind of the job that trains. */
+export const trainingKind = ({ train }: PlanPolicy): string => (train.engine === 'command' ? 'program' : train.method);
+
+/** The numbers of a training job. `sft` and `rl` have theirs by role: those of the recipe, else those of the rows. */
+export async function trainSpec({ recipe, train }: PlanPolicy, dataset: string): Promise<Record<string, unknown>> {
+  if (train.engine === 'command') {
+    const { use, layout, params = {} } = train;
+    return { engine: use, params, ...(layout === undefined ? {} : { layout }) };
+  }
+  const { engine: _engine, method, ...numbers } = train;
+  if (method === 'dpo') return { warmup: 0, ...numbers };
+  const roles = recipe.roles ?? (await rolesOf(dataset));
+  if (train.method === 'sft') {
+    const { steps } = train;
+    const byRole = typeof steps === 'number' ? Object.fromEntries(roles.map((role) => [role, steps])) : steps;
+    return { warmup: 0, entropy: 0, ...numbers, steps: byRole };
+  }
+  const { groups, learning_rate, entropy = 0, ...rest } = train as Extract<PlanPolicy['train'], { method: 'rl' }>;
+  const of = (numbers: number | Readonly<Record<string, number>>, role: string): number =>
+    typeof numbers === 'number' ? numbers : numbers[role]!;
+  const { engine: _, method: __, ...others } = rest;
+  return {
+    warmup: 0,
+    clip_low: 0.2,
+    clip_high: 0.28,
+    ...others,
+    roles: roles.map((role) => ({
+      role,
+      groups: of(groups, role),
+      learning_rate: of(learning_rate, role),
+      entropy: of(entropy, role),
+    })),
+  };
+}
+
+async function rolesOf(dataset: string): Promise<string[]> {
+  const opened = await openDataset(dataset);
+  const roles = new Set<string>();
+  for (const row of opened.rows('train')) roles.add(String(row.role ?? ''));
+  return [...roles].sort();
+}
