@@ -177,14 +177,14 @@ export async function copyToArrow(
   source: AsyncIterable<Uint8Array>,
   columns: readonly ColumnShape[],
   sink: (bytes: Uint8Array) => Promise<void> | void,
-  options: CopyOptions & { readonly afterBatch?: () => Promise<void> } = {},
+  options: CopyOptions & { readonly afterBatch?: (batch: readonly Buffers[]) => Promise<void> } = {},
 ): Promise<number> {
   const writer = writingTo(new Lz4FileWriter({ compressionType: CompressionType.LZ4_FRAME }), columns, sink);
   let rows = 0;
   for await (const batch of copyBatches(source, columns, options)) {
     rows += batch[0]?.length ?? 0;
     writer.write(batch);
-    await options.afterBatch?.();
+    await options.afterBatch?.(batch);
   }
   await writer.finish();
   return rows;

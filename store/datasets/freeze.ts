@@ -16,7 +16,7 @@ import type { Filter } from '../select.ts';
 import { copyToArrow, readArrowFile, streamsIn } from './arrow.ts';
 import { frozenCard } from './card.ts';
 import { chooseMethod, judgedMethods } from './chosen-methods.ts';
-import { isWhole } from './columns.ts';
+import { isWhole, type Unit } from './columns.ts';
 import { jsonLines } from './jsonl.ts';
 import { LINEAGE_FILE, type RowTrail, rowTrail, stepsOfRow } from './lineage.ts';
 import {
@@ -50,6 +50,7 @@ import {
 import { openDataset } from './read.ts';
 import { type Pairs, parseRecipe, type Recipe } from './recipe.ts';
 import { capText } from './thinning.ts';
+import { WEIGHT_COLUMN, type Weight, weightCounter, weightFilters, weightText } from './weights.ts';
 
 export type FreezeOptions = {
   /** Folder that holds all datasets; the new one becomes `<directory>/<dataset_id>`. */
@@ -132,11 +133,12 @@ const SETTINGS = "set local jit = off; set local work_mem = '64MB'; set local en
 async function readInto(draft: Draft, tx: Session, written: Recipe, options: FreezeOptions): Promise<Read> {
   await tx.query(SETTINGS);
   const positions = options.positions ?? (await readPositions(tx));
-  const { where, pass_rate: rate } = written;
+  const { where, pass_rate: rate, weight } = written;
   const recipe: Recipe = {
     ...written,
     where: where && (await pinMethods(tx, where)),
     ...(rate ? { pass_rate: { ...rate, of: await pinMethods(tx, rate.of) } } : {}),
+    ...(weight ? { weight: await pinWeight(tx, weight) } : {}),
   };
   const warnings = await unknownValues(tx, namedIn(written));
   const methods = await methodsOf(tx, recipe);
@@ -153,6 +155,8 @@ async function readInto(draft: Draft, tx: Session, written: Recipe, options: Fre
   const content = createHash('sha256').update(canonicalJson(columns.map(({ name, kind }) => [name, kind])));
   const lineage = gzipped(await draft.file(LINEAGE_FILE));
   const sinks: FileSink[] = [lineage];
+  const weights = weightCounter();
+  const weighed = columns.indexOf(WEIGHT_COLUMN);
   const trails: RowTrail[] = [];
   for (const split of splitsOf(recipe)) {
     const sink = await draft.file(`${split}.arrow`);
@@ -162,7 +166,10 @@ async function readInto(draft: Draft, tx: Session, written: Recipe, options: Fre
     const rows = await copyToArrow(source, columns, (bytes) => sink.write(bytes), {
       extra: LINEAGE.length * stepsOfRow(recipe.unit),
       onRow: trail.add,
-      afterBatch: async () => lineage.write(trail.take()),
+      afterBatch: async (batch) => {
+        if (weighed >= 0) weights.add(batch[weighed]!);
+        await lineage.write(trail.take());
+      },
     });
     content.update(canonicalJson([split, rows])).update(trail.digest());
     sinks.push(sink);
@@ -182,7 +189,7 @@ async function readInto(draft: Draft, tx: Session, written: Recipe, options: Fre
     methods,
     columns: columns.map(({ name, kind }) => ({ name, kind })),
     rows: Object.fromEntries(trails.map((trail) => [trail.split, trail.count()])),
-    funnel: [...funnel, ...limited(recipe, funnel, count)],
+    funnel: [...funnel, ...limited(recipe, funnel, count), ...weightStage(written, weights.range(), count)],
     files: [],
   };
   const rows = Object.assign({}, ...trails.map((trail) => trail.compact())) as CompactRows;
@@ -190,10 +197,11 @@ async function readInto(draft: Draft, tx: Session, written: Recipe, options: Fre
 }
 
 /** The filters, and the roles as if a filter named them. */
-const namedIn = ({ where, roles, pass_rate: rate }: Recipe): Filter => ({
+const namedIn = ({ where, roles, pass_rate: rate, weight }: Recipe): Filter => ({
   and: [
     ...(where ? [where] : []),
     ...(rate ? [rate.of] : []),
+    ...weightFilters(weight),
     ...(roles ? [{ field: 'role', op: 'in' as const, value: roles }] : []),
   ],
 });
@@ -296,6 +304,30 @@ function limited(recipe: Recipe, funnel: readonly FunnelStage[], after: number):
   if (recipe.limit === null || isWhole(recipe.unit)) return [];
   const { of, after: before } = funnel.at(-1)!;
   return [{ name: `limit ${recipe.limit}${recipe.unit === 'group' ? ' groups' : ''}`, of, before, after, dropped: [] }];
+}
+
+/** How rows are weighed, which takes none. */
+const weightStage = ({ weight, unit }: Recipe, range: string, rows: number): readonly FunnelStage[] =>
+  weight === undefined
+    ? []
+    : [
+        {
+          name: `weight ${range}: ${weightText(weight)}`,
+          of: rowsOfUnit(unit),
+          before: rows,
+          after: rows,
+          dropped: [],
+        },
+      ];
+
+const rowsOfUnit = (unit: Unit): FunnelStage['of'] =>
+  unit === 'pair' ? 'pairs' : isWhole(unit) ? 'episodes' : 'steps';
+
+async function pinWeight(tx: Session, weight: Weight): Promise<Weight> {
+  if (weight === 'advantage') return weight;
+  return Promise.all(
+    weight.map(async (rule) => ({ ...rule, where: rule.where && (await pinMethods(tx, rule.where)) })),
+  );
 }
 
 function pairsText({ from, margin, threshold }: Pairs): string {

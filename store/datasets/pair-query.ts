@@ -21,9 +21,11 @@ import {
   splitCondition,
   tables,
   takenRows,
+  weightOfRow,
 } from './query.ts';
 import type { Pairs, Recipe } from './recipe.ts';
 import type { Cap } from './thinning.ts';
+import { WEIGHT_COLUMN } from './weights.ts';
 
 /** What two answers must share: the messages and instructions they were given, their role, and where they were played. */
 const ASKED = `coalesce(c.prompt, c.prompt_token_ids::text)`;
@@ -60,7 +62,8 @@ export function pairRowsQuery(recipe: Recipe, used: MethodsUsed, chosen: Chosen,
     .leftJoinLateral(at('tasks', 't', 'b', 'task_id'), (join) => join.onTrue()) as unknown as Rows;
   const lineage = (of: string) =>
     ['episode_id', 'call_id', 'candidate::text', 'requested', 'completed'].map((name) => `${of}.${name}`);
-  const selected = [...columnsOf(recipe).map(({ sql: text }: Column) => text), ...lineage('b'), ...lineage('w')];
+  const sqlOf = (column: Column) => (column === WEIGHT_COLUMN ? 'b.weight' : column.sql);
+  const selected = [...columnsOf(recipe).map(sqlOf), ...lineage('b'), ...lineage('w')];
   const limit = recipe.limit === null ? sql<SqlBool>`true` : sql<SqlBool>`p.number <= ${sql.lit(recipe.limit)}`;
   return literalSql(
     rows
@@ -92,6 +95,7 @@ function answersOf(recipe: Recipe, used: MethodsUsed, chosen: Chosen, split: Spl
     sql.raw(`row_number() over (order by ${order.join(', ')})`).as('place'),
     sql.raw(key).as('key'),
     sql.raw(`coalesce(${advantage}, ${reward})`).as('worth'),
+    sql.raw(weightOfRow(recipe, used)).as('weight'),
     inSplit.as('in_split'),
     sql.raw(`md5(coalesce(s.content::text, s.text, s.token_ids::text))`).as('answer'),
     ...['e.task_id', 'e.episode_id', 'e.group_id', 's.call_id', 's.candidate'],

@@ -21,6 +21,7 @@ import { comparisonsOf, type Filter, looksAtTask, lowerFilter, splitFilter } fro
 import type { ChosenMethod } from './chosen-methods.ts';
 import { COLUMNS, type Column, isWhole, PROMPT } from './columns.ts';
 import type { Recipe, Split } from './recipe.ts';
+import { WEIGHT_COLUMN, weightFilters, weightSql } from './weights.ts';
 
 /** The methods a recipe names, found in the tables. */
 export type MethodsUsed = {
@@ -245,7 +246,8 @@ export function joins(recipe: Recipe, used: MethodsUsed, chosen: Chosen, extra: 
   rows = joined(rows, 'left join', 'agents', 'a', onEpisode);
   rows = joined(rows, 'join', 'steps', 's', sql`s.episode_id = c.episode_id and s.call_id = c.call_id`);
   const known = extra === 'values' && recipe.unit !== 'pair' && recipe.columns.includes('ground_truth');
-  if (known || step.some(looksAtTask) || (!listed && episodeCondition(recipe).task))
+  const weighs = extra === 'values' ? weightFilters(recipe.weight) : [];
+  if (known || [...step, ...weighs].some(looksAtTask) || (!listed && episodeCondition(recipe).task))
     rows = joined(rows, 'left join', 'tasks', 't', onTask);
   for (const [i, method] of used.verdicts.entries()) {
     rows = judged(rows, 'verdicts', `vs${i}`, STEP_ID, method);
@@ -345,7 +347,7 @@ const LINEAGE_SQL = {
 
 /** The columns of the dataset, in the order of the recipe. */
 export const columnsOf = (recipe: Recipe): readonly Column[] =>
-  recipe.columns.map((name) => COLUMNS[recipe.unit].find((column) => column.name === name)!);
+  recipe.columns.map((name) => [...COLUMNS[recipe.unit], WEIGHT_COLUMN].find((column) => column.name === name)!);
 
 const ordered = (rows: Rows, order: readonly string[]): Rows =>
   order.reduce((sorted, term) => sorted.orderBy(sql.raw(term)), rows);
@@ -357,10 +359,19 @@ export const judgedValues = (used: MethodsUsed) => ({
   reason: used.credit ? 'k.reason' : 'null::text',
 });
 
+/** The weight of a step, or of its episode where the unit is a whole one. */
+export function weightOfRow({ weight, unit }: Recipe, used: MethodsUsed): string {
+  if (weight === undefined) return 'null::float8';
+  if (weight !== 'advantage') return weightSql(weight, PASS_RATE);
+  const { advantage } = judgedValues(used);
+  return isWhole(unit) ? `avg(${advantage})` : advantage;
+}
+
 /** The rows of one split in order, for units other than pairs, as text for COPY: the columns of the recipe, then those of `LINEAGE`. */
 export function rowsQuery(recipe: Recipe, used: MethodsUsed, chosen: Chosen, split: SplitName): string {
   const values = {
     ...judgedValues(used),
+    weight: weightOfRow(recipe, used),
     group_index: `(dense_rank() over (order by ${groupOrder(recipe).join(', ')}) - 1)::integer`,
   };
   const sqlOf = ({ sql }: Column) => values[sql as keyof typeof values] ?? sql;
@@ -371,7 +382,9 @@ export function rowsQuery(recipe: Recipe, used: MethodsUsed, chosen: Chosen, spl
 
   if (isWhole(recipe.unit)) {
     const truth = recipe.columns.includes('ground_truth') ? [sql.raw(TRUTH)] : [];
-    const grouped = (rows: Rows): Rows => ordered(rows.groupBy([...EPISODE_COLUMNS, ...truth]), EPISODES[recipe.order]);
+    const weight = Array.isArray(recipe.weight) ? [sql.raw(values.weight)] : [];
+    const grouped = (rows: Rows): Rows =>
+      ordered(rows.groupBy([...EPISODE_COLUMNS, ...truth, ...weight]), EPISODES[recipe.order]);
     const steps = (text: string) => {
       const step = text
         .replaceAll('@reward', values.reward)

@@ -12,6 +12,7 @@ import { comparisonsOf, type Filter, filterSchema, parseFilter } from '../select
 import { COLUMNS, type Unit } from './columns.ts';
 import { LAYOUTS } from './layouts/catalogue.ts';
 import { type Thinning, thinningFields, thinningOf } from './thinning.ts';
+import { goesByRates, WEIGHT_COLUMN, type Weight, weightField, weightFilters, weightOf } from './weights.ts';
 
 const nullable = <T extends Parameters<typeof Type.Optional>[0]>(schema: T) =>
   Type.Optional(Type.Union([schema, Type.Null()]));
@@ -93,6 +94,7 @@ export const recipeSchema = Type.Object(
       }),
     ),
     ...thinningFields,
+    weight: weightField,
     split: nullable(
       Type.Object(
         {
@@ -133,13 +135,14 @@ export type Pairs = {
   readonly threshold: number | null;
 };
 
-/** A recipe in canonical form, in one spelling. `pairs` is there for unit pair alone, thinning where it is asked for, all else always. */
+/** A recipe in canonical form, in one spelling. `pairs` is there for unit pair alone, thinning and weight where they are asked for, all else always. */
 export type Recipe = Thinning & {
   readonly name: string;
   readonly where: Filter | null;
   readonly verdicts: readonly VerdictChoice[];
   readonly unit: Unit;
   readonly pairs?: Pairs;
+  readonly weight?: Weight;
   readonly roles: readonly string[] | null;
   readonly reward: MethodChoice | null;
   readonly credit: MethodChoice | null;
@@ -186,15 +189,19 @@ export function parseRecipe(value: unknown): Recipe {
   const { where: _, ...plain } = { ...value, where: null, columns: value.columns ?? null };
   checkShape(plain);
   const input = plain as Omit<RecipeInput, 'where'>;
-  if (!input.credit && comparisonsOf(where).some(({ field }) => field === 'advantage')) {
-    invalid('where asks for advantage, but the recipe names no credit; name one, or write credit(METHOD).', {
-      field: 'where',
-      expected: 'credit beside where',
+  const unit = input.unit ?? 'step';
+  const weighed = weightOf(unit, input);
+  const asksAdvantage = (filter: Filter | null) => comparisonsOf(filter).some(({ field }) => field === 'advantage');
+  for (const [field, filters] of Object.entries({ where: [where], weight: weightFilters(weighed.weight) })) {
+    if (input.credit || !filters.some(asksAdvantage)) continue;
+    invalid(`${field} asks for advantage, but the recipe names no credit; name one, or write credit(METHOD).`, {
+      field,
+      expected: `credit beside ${field}`,
       got: 'no credit',
     });
   }
-  const unit = input.unit ?? 'step';
-  const available = COLUMNS[unit].map((column) => column.name);
+  const own = weighed.weight === undefined ? [] : [WEIGHT_COLUMN.name];
+  const available = [...COLUMNS[unit].map((column) => column.name), ...own];
   for (const column of input.columns ?? []) {
     if (!available.includes(column)) refuseName(column, available, `unit ${unit}`, 'columns');
   }
@@ -208,12 +215,13 @@ export function parseRecipe(value: unknown): Recipe {
     unit,
     ...pairsOf(unit, input.pairs ?? null),
     ...thinningOf(unit, input),
+    ...weighed,
     roles: input.roles ? [...new Set(input.roles)].sort() : null,
     reward: input.reward ? choiceOf(input.reward, 'reward') : null,
     credit: input.credit ? choiceOf(input.credit, 'credit') : null,
-    order: orderOf(input),
+    order: orderOf(input, goesByRates(weighed.weight)),
     split: input.split ? splitOf(input.split) : null,
-    columns: input.columns ? [...new Set(input.columns)] : available,
+    columns: input.columns ? [...new Set([...input.columns, ...own])] : available,
     layout: layoutsOf(input.layout),
     limit: input.limit ?? null,
   };
@@ -236,8 +244,11 @@ function refuseExports(layout: unknown): void {
   );
 }
 
-/** Pass rates are counted for an order or a band, and an order by them needs them. */
-function orderOf({ order = 'recorded', pass_rate: rate }: Omit<RecipeInput, 'where'>): Recipe['order'] {
+/** Pass rates are counted for an order, a band or weights, and an order by them needs them. */
+function orderOf(
+  { order = 'recorded', pass_rate: rate }: Omit<RecipeInput, 'where'>,
+  weighs: boolean,
+): Recipe['order'] {
   const byRate = order === 'easy_first' || order === 'hard_first';
   if (byRate && !rate) {
     invalid(`order ${order} goes by pass rates, but the recipe names no episodes to count them over.`, {
@@ -246,10 +257,10 @@ function orderOf({ order = 'recorded', pass_rate: rate }: Omit<RecipeInput, 'whe
       got: 'no pass_rate',
     });
   }
-  if (rate && !byRate && (rate.least ?? 0) === 0 && (rate.most ?? 1) === 1) {
-    invalid('pass_rate takes no row and orders none.', {
+  if (rate && !byRate && !weighs && (rate.least ?? 0) === 0 && (rate.most ?? 1) === 1) {
+    invalid('pass_rate takes no row, and orders and weighs none.', {
       field: 'pass_rate',
-      expected: 'least or most, or order: easy_first or hard_first',
+      expected: 'least or most, order: easy_first or hard_first, or a weight with pass_rate',
       got: 'neither',
     });
   }

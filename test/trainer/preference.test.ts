@@ -5,7 +5,7 @@ import { readLines } from '../../trainer/data/training-files.ts';
 import { initialWeights } from '../../trainer/models/parameters.ts';
 import { chatTemplate } from '../../trainer/tokens/template.ts';
 import { openTokenizer } from '../../trainer/tokens/tokenizer.ts';
-import { type PreferenceRow, preference, referenceScores } from '../../trainer/training/preference.ts';
+import { type PreferenceRow, preference, preferenceBatch, referenceScores } from '../../trainer/training/preference.ts';
 import { closeTrainable, trainable } from '../../trainer/training/step.ts';
 import { ADAM } from '../../trainer/training/training-loop.ts';
 import { tinyConfig, tinyTemplate, tinyTokenizer } from './tiny-checkpoint.ts';
@@ -41,6 +41,18 @@ describe('learning from preferences', () => {
     for (const [i, [chosen, rejected]] of after.entries()) {
       expect(chosen - rejected).toBeGreaterThan(before[i]![0] - before[i]![1]);
     }
+  });
+
+  it('multiplies the loss of a pair by its weight', () => {
+    const batch = preferenceBatch(
+      [pairs[0]!, { ...pairs[1]!, weight: 3 }],
+      [
+        [0, 0],
+        [0, 0],
+      ],
+    );
+    expect(batch.map(({ segmentWeights }) => segmentWeights)).toEqual([[1 / 2], [3 / 2]]);
+    expect(cutPair({ ...pairs[1]!, weight: 3 }, 3)).toMatchObject({ weight: 3 });
   });
 
   it('scores an answer by the sum of its trained tokens under the model', async () => {

@@ -68,6 +68,13 @@ describe('rows of a file', () => {
     expect(words(chat)).toEqual(['<bos> user one <end> assistant', 'two <end>']);
   });
 
+  it('a weight of the row is kept, also where the row is cut, and must be above 0', () => {
+    const row = line({ input_ids: [3, 4, 5], weight: 2.5 });
+    expect(row.weight).toBe(2.5);
+    expect(cutRow(row, 2)).toEqual({ promptIds: [3], tokenIds: [4], trained: [true], weight: 2.5 });
+    expect(() => line({ input_ids: [3, 4, 5], weight: 0 })).toThrow(/weight should be a number above 0/);
+  });
+
   it('a line that does not fit is refused with its number, field and reason, and the others are kept', () => {
     const text = [
       '{"input_ids":[1,2,3]}',
@@ -118,6 +125,15 @@ const counting = (from: number, length: number) =>
   )!;
 
 describe('supervised fine-tuning', () => {
+  it('multiplies the loss of a row by its weight, whatever the other rows weigh', () => {
+    const two = [counting(1, 3), { ...counting(2, 5), weight: 3 }];
+    const weightsOf = (mean: SftMean) => supervisedBatch(two, mean, 0.5).map(({ completions }) => completions[0]!);
+    // Two and four trained tokens: six in all, or two sequences.
+    expect(weightsOf('token-mean').map(({ weights }) => weights[0])).toEqual([1 / 6, 3 / 6]);
+    expect(weightsOf('sequence-mean').map(({ weights }) => weights[0])).toEqual([1 / 4, 3 / 8]);
+    expect(weightsOf('sequence-mean').map(({ entropyWeights }) => entropyWeights![0])).toEqual([1 / 8, 3 / 16]);
+  });
+
   const rows = Array.from({ length: 12 }, (_, i) => counting(i, 4 + (i % 5)));
   const train = async (mean: SftMean, entropy = 0) => {
     const learner = trainable(TINY, initialWeights(TINY, 4));

@@ -8,12 +8,12 @@ import { bestAndWorst } from '../../store/datasets/layouts/pairs.ts';
 import { worth } from '../../store/datasets/layouts/turn.ts';
 import type { OpenModel } from '../models/model-directory.ts';
 import type { PreferenceRow } from '../training/preference.ts';
-import { type RowModel, record, refuse, replyRow } from './training-files.ts';
-import { type RewardedStep, supervisedRow, type TokenRow } from './training-rows.ts';
+import { type RowModel, record, refuse, replyRow, weightIn } from './training-files.ts';
+import { type RewardedStep, supervisedRow, type TokenRow, weighed } from './training-rows.ts';
 
 /**
  * One pair: `{"prompt","chosen","rejected"}` as text or messages, or as OpenAI writes it, `{"input":{"messages"},"preferred_output",
- * "non_preferred_output"}`.
+ * "non_preferred_output"}`; `weight` beside it multiplies its loss.
  * @throws TroupeError `input_refused` naming the field.
  */
 export function preferenceLine(value: unknown, model: RowModel): PreferenceRow {
@@ -27,10 +27,13 @@ export function preferenceLine(value: unknown, model: RowModel): PreferenceRow {
     if (line[field] === undefined) refuse(field, `there, beside ${prompt}, ${chosen} and ${rejected}`, undefined);
   }
   const asked = openai ?? line.prompt;
-  return pairOf(
-    replyRow(asked, afterPrompt(asked, line[chosen]), chosen, model),
-    replyRow(asked, afterPrompt(asked, line[rejected]), rejected, model),
-  );
+  return {
+    ...pairOf(
+      replyRow(asked, afterPrompt(asked, line[chosen]), chosen, model),
+      replyRow(asked, afterPrompt(asked, line[rejected]), rejected, model),
+    ),
+    ...weightIn(line),
+  };
 }
 
 /** Files that repeat the prompt in both answers are common; what follows it is the answer. */
@@ -66,9 +69,10 @@ export function preferenceRows(
 function frozenPair(row: Readonly<Record<string, unknown>>, model: OpenModel): PreferenceRow {
   const answer = (name: string) => sampled(row.prompt_token_ids, row[`${name}_token_ids`], row[`${name}_loss_mask`]);
   const [chosen, rejected] = [answer('chosen'), answer('rejected')];
-  if (chosen && rejected) return pairOf(chosen, rejected);
+  const weight = weighed(row.weight as number | null | undefined);
+  if (chosen && rejected) return { ...pairOf(chosen, rejected), ...weight };
   const [prompt, good, bad] = [row.prompt, row.chosen, row.rejected].map(textOrMessages);
-  return preferenceLine({ prompt, chosen: good, rejected: bad }, model);
+  return preferenceLine({ prompt, chosen: good, rejected: bad, ...weight }, model);
 }
 
 function sampled(prompt: unknown, answer: unknown, mask: unknown): TokenRow | null {
@@ -101,12 +105,12 @@ export function candidatePairs(rows: readonly RewardedStep[], model: OpenModel):
   return bestAndWorst(rows, promptOf, worth).flatMap(({ best, worst }) => {
     const [chosen, rejected] = [supervisedRow(best, model), supervisedRow(worst, model)];
     if (chosen.tokenIds.join() === rejected.tokenIds.join()) return [];
-    return [{ promptIds: chosen.promptIds, chosen, rejected }];
+    return [{ promptIds: chosen.promptIds, chosen, rejected, ...weighed(best.weight) }];
   });
 }
 
 /** A pair whose answers are cut to a length; null where one of them has nothing left. */
-export function cutPair({ promptIds, chosen, rejected }: PreferenceRow, longest: number): PreferenceRow | null {
+export function cutPair({ promptIds, chosen, rejected, weight }: PreferenceRow, longest: number): PreferenceRow | null {
   const room = Math.max(0, longest - promptIds.length);
   const short = ({ tokenIds, trained }: PreferenceRow['chosen']) => ({
     tokenIds: tokenIds.slice(0, room),
@@ -114,5 +118,5 @@ export function cutPair({ promptIds, chosen, rejected }: PreferenceRow, longest:
   });
   const [first, second] = [short(chosen), short(rejected)];
   const left = first.trained.includes(true) && second.trained.includes(true);
-  return left ? { promptIds, chosen: first, rejected: second } : null;
+  return left ? { promptIds, chosen: first, rejected: second, ...weighed(weight) } : null;
 }

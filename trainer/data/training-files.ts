@@ -6,7 +6,7 @@ import { got, type Refusal, TroupeError } from '../../errors.ts';
 import { isRecord } from '../../ingest/json.ts';
 import type { OpenModel } from '../models/model-directory.ts';
 import type { ChatMessage, ToolOptions } from '../tokens/template.ts';
-import { maskedRow, type TokenRow } from './training-rows.ts';
+import { maskedRow, type TokenRow, weighed } from './training-rows.ts';
 
 /** What a row's text is turned into ids with. */
 export type RowModel = Pick<OpenModel, 'tokenizer' | 'template' | 'eosIds'> & {
@@ -53,6 +53,7 @@ export function readLines<R>(text: string, row: (value: unknown) => R): ReadLine
  * One row for supervised learning: `{"input_ids":[…],"loss_mask":[…]}` (1: to be learnt; no mask: all but the first),
  * `{"messages":[…],"tools"?}` (messages of the assistant are learnt, with tool calls; `weight` 0 skips a turn), `{"prompt","completion",
  * "tools"?}` as text or messages, or a recorded call `{"request":{"messages","tools"?},"response":{"choices"}}`, whose first choice is learnt.
+ * `weight` beside them multiplies the loss of the row.
  * @throws TroupeError `input_refused` naming the field.
  */
 export function supervisedLine(value: unknown, model: RowModel): TokenRow {
@@ -67,7 +68,16 @@ export function supervisedLine(value: unknown, model: RowModel): TokenRow {
           : line.request !== undefined
             ? ofRecordedCall(line, model)
             : refuse('', 'input_ids, messages, prompt with completion, or request with response', Object.keys(line));
-  return row ?? refuse('', 'at least one token to learn after the first', 'none');
+  return row === null
+    ? refuse('', 'at least one token to learn after the first', 'none')
+    : { ...row, ...weightIn(line) };
+}
+
+/** The weight of a row, as datasets write it: its loss is multiplied by it. */
+export function weightIn({ weight }: Readonly<Record<string, unknown>>): Pick<TokenRow, 'weight'> {
+  if (weight === undefined || weight === null) return {};
+  const fits = typeof weight === 'number' && Number.isFinite(weight) && weight > 0;
+  return fits ? weighed(weight) : refuse('weight', 'a number above 0', weight);
 }
 
 /** A prompt and one answer to it, all of which is learnt; its end is the token that ends a turn. */

@@ -27,6 +27,8 @@ export type StepRow = {
   /** JSON text of the parts where the step is more than a text: calls of tools beside it. */
   readonly content?: string | null;
   readonly advantage: number | null;
+  /** Only where the recipe names weights. */
+  readonly weight?: number | null;
 };
 
 export type RewardedStep = StepRow & { readonly reward: number | null };
@@ -37,6 +39,8 @@ export type TokenRow = {
   readonly tokenIds: readonly number[];
   /** False for tokens that are not to be learnt: those the model did not choose. */
   readonly trained: readonly boolean[];
+  /** What the loss of the row is multiplied by; 1 where it is left out. */
+  readonly weight?: number;
 };
 
 export type TrainingRow = TokenRow & {
@@ -105,6 +109,12 @@ export const policyRow = (row: StepRow): TrainingRow => {
       `Step ${row.call_id}/${row.candidate} has no token ids or log-probabilities as sampled; a policy gradient cannot be computed from its text. Use sft, or record tokens.`,
     );
   }
+  if (typeof row.weight === 'number') {
+    throw new TroupeError(
+      'training_failed',
+      'The rows have weights, which a policy gradient does not use. Take a recipe without weight, or train with sft or dpo.',
+    );
+  }
   return sampledTokens(row);
 };
 
@@ -135,10 +145,11 @@ export function maskedRow(ids: readonly number[], mask: ArrayLike<number> | null
 
 /** A row cut at the end to so many tokens; null where nothing learnt is left. */
 export function cutRow(row: TokenRow, longest: number): TokenRow | null {
-  const { promptIds, tokenIds, trained } = row;
+  const { promptIds, tokenIds, trained, weight } = row;
   if (promptIds.length + tokenIds.length <= longest) return row;
   const mask = [...promptIds.map(() => 0), ...trained.map(Number)];
-  return maskedRow([...promptIds, ...tokenIds].slice(0, longest), mask);
+  const cut = maskedRow([...promptIds, ...tokenIds].slice(0, longest), mask);
+  return cut && { ...cut, ...weighed(weight) };
 }
 
 const common = (row: StepRow) => ({
@@ -147,4 +158,9 @@ const common = (row: StepRow) => ({
   problem: row.task_id ?? row.group_id ?? row.episode_id,
   callId: `${row.episode_id}\n${row.call_id}`,
   advantage: row.advantage,
+  ...weighed(row.weight),
 });
+
+/** The weight of a row where it has one. */
+export const weighed = (weight: number | null | undefined): Pick<TokenRow, 'weight'> =>
+  weight === null || weight === undefined ? {} : { weight };

@@ -14,15 +14,19 @@ export type RewardRange = 'any' | 'share';
 
 /** A line of supervised learning with `"reward"` beside it. @throws TroupeError `input_refused` naming the field. */
 export const valueLine = (value: unknown, model: RowModel, range: RewardRange): ValueRow => ({
-  ...supervisedLine(value, model),
+  ...unweighed(supervisedLine(value, model)),
   reward: rewardOf(record(value).reward, range),
 });
 
 /** A step of a dataset with the column `reward`. @throws TroupeError `input_refused` naming the field. */
 export function valueRow(step: RewardedStep, model: OpenModel, range: RewardRange): ValueRow {
   const reward = rewardOf(step.reward, range);
-  return { ...supervisedRow(step, model), reward };
+  return { ...unweighed(supervisedRow(step, model)), reward };
 }
+
+/** The loss of a value head has no weights of rows. */
+const unweighed = <R extends TokenRow>(row: R): R =>
+  row.weight === undefined ? row : refuse('weight', 'left out, since a value head takes no weights', row.weight);
 
 function rewardOf(value: unknown, range: RewardRange): number {
   const fits = typeof value === 'number' && Number.isFinite(value) && (range === 'any' || (value >= 0 && value <= 1));

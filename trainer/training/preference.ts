@@ -20,8 +20,10 @@ export type PreferenceRow = {
   readonly promptIds: readonly number[];
   readonly chosen: Answer;
   readonly rejected: Answer;
+  /** What the loss of the pair is multiplied by; 1 where it is left out. */
+  readonly weight?: number;
 };
-type Answer = Omit<TokenRow, 'promptIds'>;
+type Answer = Omit<TokenRow, 'promptIds' | 'weight'>;
 
 /** Log-probability of the chosen and of the rejected answer under the reference, in nats. */
 export type ReferenceScore = readonly [chosen: number, rejected: number];
@@ -84,12 +86,12 @@ export async function referenceScores(
 }
 
 export function preferenceBatch(rows: readonly PreferenceRow[], reference: readonly ReferenceScore[]): Row[] {
-  return rows.map(({ promptIds, chosen, rejected }, i) => {
+  return rows.map(({ promptIds, chosen, rejected, weight = 1 }, i) => {
     const { completions, segmentWeights } = preferenceSegments(chosen.trained, rejected.trained, rows.length);
     const sides = [chosen, rejected] as const;
     return {
       promptIds,
-      segmentWeights,
+      segmentWeights: segmentWeights.map((share) => share * weight),
       completions: sides.map(({ tokenIds, trained }, side) => ({
         tokenIds,
         ...completions[side as 0 | 1],

@@ -42,12 +42,12 @@ export async function trainRewardHead(
 
 /** Each pair as one row whose loss is the mean over the pairs. */
 export function rewardBatch(pairs: readonly PreferenceRow[]): Row[] {
-  return pairs.map(({ promptIds, chosen, rejected }) => {
+  return pairs.map(({ promptIds, chosen, rejected, weight = 1 }) => {
     const sides = [chosen.tokenIds, rejected.tokenIds] as const;
     const { completions, segmentWeights } = lastTokenPreference(sides[0].length, sides[1].length, pairs.length);
     return {
       promptIds,
-      segmentWeights,
+      segmentWeights: segmentWeights.map((share) => share * weight),
       completions: completions.map((weighed, side) => ({ tokenIds: sides[side as 0 | 1], ...weighed })),
     };
   });

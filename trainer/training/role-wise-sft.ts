@@ -88,7 +88,7 @@ export function rolePlan(
 
 function sequenceMeanRow(row: TokenRow, sequences: number, entropy: number): Row {
   const count = row.trained.filter(Boolean).length;
-  const weights = row.trained.map((on) => (on ? 1 / (sequences * count) : 0));
+  const weights = row.trained.map((on) => (on ? (row.weight ?? 1) / (sequences * count) : 0));
   const bonus = entropy > 0 ? { entropyWeights: weights.map((weight) => weight * entropy) } : {};
   return { promptIds: row.promptIds, completions: [{ tokenIds: row.tokenIds, weights, ...bonus }] };
 }

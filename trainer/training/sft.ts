@@ -61,11 +61,11 @@ export async function sft(
   );
 }
 
-/** Rows whose weights make the loss of the batch the mean asked for. */
+/** Rows whose weights make the loss of the batch the mean asked for, each row's part of it times the row's weight. */
 export function supervisedBatch(rows: readonly TokenRow[], mean: SftMean, entropy: number): Row[] {
   const weights = SFT_MEANS[mean](rows.map((row) => row.trained));
-  return rows.map(({ promptIds, tokenIds }, i) => {
-    const own = weights[i]!;
+  return rows.map(({ promptIds, tokenIds, weight: times = 1 }, i) => {
+    const own = weights[i]!.map((weight) => weight * times);
     return {
       promptIds,
       completions: [

@@ -15,7 +15,8 @@ export const atif: Layout = {
   refuses: LEARNS_ALL,
   holds: new Set([
     ...(['names of speakers', 'reasoning', 'tool calls', 'ids of tool calls', 'tool definitions'] as const),
-    ...(['token ids', 'log-probabilities', 'reward', 'advantage', 'ground truth', 'step ids'] as const),
+    ...(['token ids', 'log-probabilities', 'reward', 'advantage', 'weight'] as const),
+    ...(['ground truth', 'step ids'] as const),
   ]),
   files: (splits, { leftOut, notHeld }) =>
     splits.map(({ split, turns }) => {
@@ -84,13 +85,13 @@ function callOf(call: ToolCall, step_id: number, index: number): Fields {
   };
 }
 
-const metricsOf = ({ tokens, step_id, reward, advantage }: Chat): Fields => ({
+const metricsOf = ({ tokens, step_id, reward, advantage, weight }: Chat): Fields => ({
   ...known({
     prompt_token_ids: tokens?.prompt,
     completion_token_ids: tokens?.answer,
     logprobs: tokens?.logprobs,
   }),
-  extra: known({ step_id, reward, advantage }),
+  extra: known({ step_id, reward, advantage, weight }),
 });
 
 /** A result may name a call of its own step only. */

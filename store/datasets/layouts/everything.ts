@@ -1,7 +1,7 @@
 /** All that is known of each turn, with messages as lists of structs: for programs of one's own. */
 import type { Layout } from './layout.ts';
 import { answerText } from './prompts.ts';
-import { ID_SHAPES, TRL_HOLDS, toolsShape, trlMessage, trlMessagesShape } from './trl-message.ts';
+import { ID_SHAPES, TRL_HOLDS, toolsShape, trlMessage, trlMessagesShape, weightShape } from './trl-message.ts';
 import { chatsOf } from './turn.ts';
 
 export const everything: Layout = {
@@ -11,7 +11,7 @@ export const everything: Layout = {
   holds: new Set([
     ...TRL_HOLDS,
     ...(['tool definitions', 'token ids', 'log-probabilities', 'reward', 'advantage', 'ground truth'] as const),
-    'step ids',
+    ...(['weight', 'step ids'] as const),
   ]),
   files(splits, { leftOut }) {
     const parts = splits.map(({ split, turns }) => ({ split, chats: chatsOf(turns, leftOut) }));
@@ -22,6 +22,7 @@ export const everything: Layout = {
       ...{ prompt: messages, completion: messages },
       ...toolsShape(all),
       ...({ ground_truth: 'text', reward: 'number', advantage: 'number' } as const),
+      ...weightShape(all),
       ...({ prompt_token_ids: { list: 'int' }, completion_token_ids: { list: 'int' } } as const),
       ...({ logprobs: { list: 'number' }, loss_mask: { list: 'int' } } as const),
     };

@@ -16,6 +16,7 @@ export function countNotHeld(turns: readonly Turn[], holds: ReadonlySet<Held>, n
       'log-probabilities': turn.tokens?.logprobs != null,
       reward: turn.reward !== null,
       advantage: turn.advantage !== null,
+      weight: turn.weight !== null,
       'ground truth': turn.ground_truth !== null,
       'step ids': true,
     };

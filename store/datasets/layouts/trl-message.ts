@@ -52,5 +52,11 @@ export const toolsShape = (turns: Iterable<{ readonly tools: unknown }>): Readon
   return {};
 };
 
+/** Weights of rows, where any row has one. TRL leaves the column alone; its trainers have no weights. */
+export const weightShape = (turns: Iterable<{ readonly weight: number | null }>): Readonly<Record<string, Shape>> => {
+  for (const { weight } of turns) if (weight !== null) return { weight: 'number' };
+  return {};
+};
+
 /** Which step a row is; trainers leave these columns alone. */
 export const ID_SHAPES = { episode_id: 'text', step_id: 'text' } as const;

@@ -32,6 +32,8 @@ export type Turn = {
   readonly ground_truth: unknown;
   readonly reward: number | null;
   readonly advantage: number | null;
+  /** What the loss of the row is multiplied by; null where the recipe names no weights. */
+  readonly weight: number | null;
   readonly tokens: Tokens | null;
   /** Of a dataset of pairs: which pair, and whether this is its preferred answer. */
   readonly pair: { readonly id: string; readonly preferred: boolean } | null;
@@ -51,6 +53,7 @@ export type Held =
   | 'log-probabilities'
   | 'reward'
   | 'advantage'
+  | 'weight'
   | 'ground truth'
   | 'step ids';
 
@@ -117,9 +120,9 @@ function stepsOf(row: Row): readonly Plain[] {
   const steps = parsed(row.steps) as readonly Plain[] | null;
   return (steps ?? []).map((step) => {
     const input = Array.isArray(step.input) && messages !== null ? step.input.map((hash) => messages[hash]) : null;
-    const { task_id, episode_id, group_id, ground_truth } = row;
+    const { task_id, episode_id, group_id, ground_truth, weight } = row;
     const prompt = input?.every((message) => message !== undefined) ? input : null;
-    return { ...step, task_id, episode_id, group_id, ground_truth, prompt };
+    return { ...step, task_id, episode_id, group_id, ground_truth, weight, prompt };
   });
 }
 
@@ -155,6 +158,7 @@ function turnOf(row: Plain, lost: Counter): Turn {
     ground_truth: restored(parsed(row.ground_truth)),
     reward: number(row.reward),
     advantage: number(row.advantage),
+    weight: number(row.weight),
     tokens:
       prompt === null || answered === null
         ? null

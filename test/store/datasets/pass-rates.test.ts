@@ -148,7 +148,7 @@ describe('the episodes that pass rates are counted over', () => {
   it('have to be named for an order, and a recipe that does nothing with them is refused', () => {
     const refused = (recipe: object, why: RegExp) => expect(() => parseRecipe({ name: 'x', ...recipe })).toThrow(why);
     refused({ order: 'easy_first' }, /names no episodes to count them over/);
-    refused({ pass_rate: { of: ALL } }, /takes no row and orders none/);
+    refused({ pass_rate: { of: ALL } }, /takes no row, and orders and weighs none/);
     refused({ pass_rate: { of: ALL, least: 0.6, most: 0.4 } }, /least is 0.6, above pass_rate.most/);
     refused({ pass_rate: { least: 0.6 } }, /pass_rate/);
     const written = { name: 'x', order: 'hard_first', pass_rate: { of: ALL, most: 0.9 } };
