@@ -97,7 +97,7 @@ export async function workOnRun(
   } finally {
     stop.abort();
     const ended = Promise.all([working, projecting]).then(() => true);
-    if (!(await Promise.race([ended, sleep(GRACE_MS, false)]))) {
+    if (!(await Promise.race([ended, sleep(GRACE_MS, false, { ref: false })]))) {
       await handBack(db, worker).catch(() => []);
       // A training step cannot be stopped; its job has another token by now, so nothing it still does counts.
       process.exit(EXIT.interrupted);
