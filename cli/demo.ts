@@ -6,7 +6,7 @@ import { mkdirSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { parseDocument } from 'yaml';
+import { type Document, parseDocument } from 'yaml';
 import { TroupeError } from '../errors.ts';
 import { MODEL_SPEC } from '../examples/coder-verifier/model-spec.ts';
 import { importFiles } from '../ingest/import.ts';
@@ -14,6 +14,7 @@ import { appendOwn } from '../ingest/own-event.ts';
 import { firstOf, type NotNull, query, rowsOf, sql } from '../store/db/query.ts';
 import { episodesTagged, evaluateEpisodes } from '../store/judging/evaluate.ts';
 import { waitProjected } from '../store/projecting/positions.ts';
+import { recordRelease, releasesOf } from '../store/releasing/releases.ts';
 import { isNoAttempt } from '../store/rollouts/attempts.ts';
 import { addSchedule, pauseSchedule, runScheduleNow } from '../store/schedules/schedules.ts';
 import { newModelDirectory } from '../trainer/models/model-directory.ts';
@@ -29,10 +30,12 @@ import type { Bar } from './output.ts';
 import { VERSION } from './version.ts';
 
 export const POLICY = 'team';
+/** The verifier's own policy, where it is frozen. */
+const VERIFIER = 'verifier';
 
 export type DemoOptions = {
   readonly seed: number;
-  /** Rounds of reinforcement. */
+  /** Rounds of reinforcement; none at 0. */
   readonly rounds: number;
   readonly bar: Bar;
   /** The arguments that make the processes work on this project. */
@@ -47,8 +50,15 @@ export type DemoOptions = {
   readonly scale?: number;
   /** Iterations in a round of reinforcement; as in the plan times the scale. */
   readonly iterations?: number;
-  /** Rounds of learning from its own successes; as in the plan. */
+  /** Rounds of learning from its own successes; as in the plan, and none at 0. */
   readonly own?: number;
+  /** Changes a plan before it is stored. */
+  readonly edit?: (name: string, plan: Document) => void;
+  /**
+   * Who answers the verifier's calls; the policy of the team if left out. `frozen`: a policy of its own, which keeps the weights that the team
+   * had before reinforcement. `none`: nobody, the coder works alone.
+   */
+  readonly verifier?: 'frozen' | 'none';
 };
 
 export type Round = {
@@ -100,7 +110,7 @@ export async function runDemo(context: Context, options: DemoOptions): Promise<D
   bar.update(0, 1, 'a model, lessons and tasks');
   const folder = join(home.run, `demo-${context.database.project}`);
   mkdirSync(folder, { recursive: true });
-  await firstRelease(context, seed);
+  await firstRelease(context, options);
   const up = startUp({ ...settings, env: { ...settings.env, TROUPE_RUNNERS: JSON.stringify(RUNNERS) } }, fail);
   const children: Child[] = [up];
   let done = 0;
@@ -109,11 +119,12 @@ export async function runDemo(context: Context, options: DemoOptions): Promise<D
     const prepared = async () => {
       const teachers = await importLessons(context, join(folder, 'lessons.jsonl'), { seed, scale });
       await writeTasks(folder, { seed, scaled });
-      const plans = await Promise.all(Object.keys(NAMES).map((name) => demoPlan(folder, name, options)));
+      const left = Object.keys(NAMES).filter((name) => asked(options)[name] !== 0);
+      const plans = await Promise.all(left.map((name) => demoPlan(folder, name, options)));
       return { teachers, plans, url: await up.url };
     };
     const { teachers, plans, url } = await Promise.race([prepared(), died]);
-    children.push(startTeam(url, fail));
+    children.push(startTeam(url, options, fail));
     const units = plans.map(({ plan }) => stagesIn(plan)).reduce((a, b) => a + b, 0);
     for (const { plan, yaml } of plans) {
       options.onPlan?.(yaml);
@@ -128,6 +139,7 @@ export async function runDemo(context: Context, options: DemoOptions): Promise<D
         const checkpoint = candidates[POLICY]!;
         rounds.push({ round: rounds.length, name, checkpoint, released: release_id !== null, ...shown });
       }
+      if (options.verifier === 'frozen' && plan.name !== 'reinforcement') await followTeam(context, plan.name);
     }
     await waitProjected(db, { log });
     const cpuAfter = await familySeconds(db);
@@ -162,7 +174,7 @@ function failing(signal: AbortSignal | undefined) {
 }
 
 /** A model with random weights as the first release, so that `troupe up` serves it and the first gate has an incumbent. */
-async function firstRelease({ log, home, now }: Context, seed: number): Promise<void> {
+async function firstRelease({ log, home, now }: Context, { seed, verifier }: DemoOptions): Promise<void> {
   const spec = MODEL_SPEC;
   const model = await newModelDirectory(join(home.checkpoints, `new-${seed}`), {
     config: {
@@ -179,11 +191,23 @@ async function firstRelease({ log, home, now }: Context, seed: number): Promise<
   const at = { source: '/demo', time: now().toISOString() };
   const { id, dir, sha256 } = model;
   const saved = { checkpoint_id: id, policy: POLICY, uri: dir, sha256, step: 0, kept: true, code_version: VERSION };
-  const released = { release_id: `seed-${seed}-new`, policies: { [POLICY]: id }, reason: 'random weights', by: 'demo' };
+  const policies = { [POLICY]: id, ...(verifier === 'frozen' ? { [VERIFIER]: id } : {}) };
+  const released = { release_id: `seed-${seed}-new`, policies, reason: 'random weights', by: 'demo' };
   await appendOwn(log, [
     { name: 'checkpoint.saved', ...at, id: `seed-${seed}/new`, data: saved },
     { name: 'policy.released', ...at, id: `seed-${seed}/released`, data: released },
   ]);
+}
+
+/** Gives the verifier, where it has a policy of its own, the weights of the team. */
+async function followTeam({ db, log, now }: Context, after: string): Promise<void> {
+  await waitProjected(db, { log });
+  const team = (await releasesOf(db)).at(-1)!.policies[POLICY]!;
+  await recordRelease(log, {
+    ...{ release_id: `verifier-after-${after}`, policies: { [POLICY]: team, [VERIFIER]: team }, teams: {} },
+    ...{ reason: 'as the team', by: 'demo', source: '/demo', time: now().toISOString() },
+  });
+  await waitProjected(db, { log });
 }
 
 /** Imports what faulty teachers did. Returns the share of their answers that is right. */
@@ -234,31 +258,41 @@ const SUFFIX = import.meta.url.endsWith('.ts') ? '.ts' : '.js';
 const example = (name: string, out: string, args: readonly string[]): Promise<void> =>
   runProgram(name, [...process.execArgv, exampleFile(`${name}${SUFFIX}`), '--out', out, ...args]);
 
-const startTeam = (url: string, onDeath: (error: TroupeError) => void) =>
-  startProgram('team', [...process.execArgv, exampleFile(`team${SUFFIX}`), '--url', url], { onDeath });
+function startTeam(url: string, { verifier }: DemoOptions, onDeath: (error: TroupeError) => void) {
+  const answers = verifier && ['--verifier', verifier === 'none' ? 'none' : `policy:${VERIFIER}`];
+  const args = [...process.execArgv, exampleFile(`team${SUFFIX}`), '--url', url, ...(answers ?? [])];
+  return startProgram('team', args, { onDeath });
+}
 
 /** A plan of the example with the seed and the size of this demo; its file lies beside its tasks. */
 async function demoPlan(
   folder: string,
   name: string,
-  { seed, rounds, own, iterations, scale = 1 }: DemoOptions,
+  options: DemoOptions,
 ): Promise<{ readonly plan: Plan; readonly yaml: string }> {
+  const { seed, iterations, scale = 1, edit } = options;
   const document = parseDocument(await readFile(planFile(name), 'utf8'));
   const scaled = (n: unknown) => Math.max(1, Math.ceil(Number(n) * scale));
   const set = (path: readonly string[], to: (was: unknown) => unknown) => {
     if (document.hasIn(path)) document.setIn(path, to(document.getIn(path)));
   };
   document.set('seed', seed);
-  const asked: Readonly<Record<string, number | undefined>> = { successes: own, reinforcement: rounds };
-  set(['rounds'], (was) => asked[name] ?? was);
+  set(['rounds'], (was) => asked(options)[name] ?? was);
   set(['rollout', 'per_round'], scaled);
   set(['rollout', 'iterations'], (was) => iterations ?? scaled(was));
   for (const role of ['coder', 'verifier']) set(['policies', POLICY, 'train', 'steps', role], scaled);
+  edit?.(name, document);
   const yaml = document.toString({ lineWidth: 0 });
   const file = join(folder, `${name}.yaml`);
   await writeFile(file, yaml);
   return { plan: await planOf(file, {}), yaml };
 }
+
+/** Rounds of a plan, where the options name them. */
+const asked = ({ own, rounds }: DemoOptions): Readonly<Record<string, number | undefined>> => ({
+  successes: own,
+  reinforcement: rounds,
+});
 
 /** Stages that a run of a plan has at least. */
 const stagesIn = ({ rounds = 1, rollout }: Plan): number =>

@@ -27,6 +27,8 @@ export type EpisodePlan = {
   readonly testsPerInput: number;
   readonly temperature: number;
   readonly policy: string;
+  /** The model of the verifier. */
+  readonly verifier: string;
   /** Seed of the sampling. */
   readonly seed: number;
 };
@@ -42,12 +44,13 @@ export type Episode = {
 
 /** Plays one episode; all its calls run at once, as coder and verifier do not hear each other. */
 export async function playEpisode(plan: EpisodePlan, gateway: Gateway): Promise<Episode> {
-  const { id, task, inputs, temperature, policy } = plan;
-  const call = { episode: id, model: policy, temperature };
+  const { id, task, inputs, temperature, policy, verifier } = plan;
+  const call = { episode: id, temperature };
   const [programs, ...tests] = await Promise.all([
     gateway
       .ask({
         ...call,
+        model: policy,
         role: 'coder',
         messages: coderPrompt(task.sentence),
         n: plan.programs,
@@ -59,6 +62,7 @@ export async function playEpisode(plan: EpisodePlan, gateway: Gateway): Promise<
       gateway
         .ask({
           ...call,
+          model: verifier,
           role: 'verifier',
           messages: verifierPrompt(task.sentence, input),
           n: plan.testsPerInput,

@@ -8,23 +8,24 @@ import { writeProgram } from './program.ts';
 import { type TaskLine, truthOf } from './task-line.ts';
 
 /** What is tried in an attempt. The seed of the attempt draws the inputs and seeds the sampling. */
-export function planOf({ episode_id, task, seed }: Attempt<TaskLine>, policy: string): EpisodePlan {
+export function planOf({ episode_id, task, seed }: Attempt<TaskLine>, policy: string, verifier = policy): EpisodePlan {
   const random = createRandom(seed);
   return {
     id: episode_id,
     task: { sentence: task.prompt, program: truthOf(task) },
-    inputs: Array.from({ length: task.inputs }, () => drawInput(random)),
+    inputs: verifier === 'none' ? [] : Array.from({ length: task.inputs }, () => drawInput(random)),
     programs: task.programs,
     testsPerInput: task.tests_per_input,
     temperature: 1,
     policy,
+    verifier,
     seed,
   };
 }
 
 /** Plays one attempt and records the execution matrix. The reward is the share of right programs. */
 export const play: Play<TaskLine> = async (attempt, { gateway, recorder, models }) => {
-  const episode = await playEpisode(planOf(attempt, models.policy!), gateway);
+  const episode = await playEpisode(planOf(attempt, models.policy!, models.verifier || models.policy), gateway);
   const { matrix, chosen, solved, programs } = episode;
   const id = attempt.episode_id;
   const target = { kind: 'episode' as const, id, episode_id: id };
