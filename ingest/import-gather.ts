@@ -1,7 +1,8 @@
 /** The records of whole files, for formats in which a run is a file or a folder. */
 import type { Refusal } from '../errors.ts';
 import type { Place } from './import-batches.ts';
-import { MAX_DOCUMENT_BYTES, openRecordFile } from './read-file.ts';
+import { MAX_DOCUMENT_BYTES } from './parse-piece.ts';
+import { openRecordFile } from './read-file.ts';
 
 /** One record of a file, as part of a native record. */
 export type Member = { readonly place: Place; readonly raw: Uint8Array };

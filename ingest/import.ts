@@ -15,7 +15,8 @@ import { countUnmapped, mappingOf, unmappedOf } from './import-mapping.ts';
 import { ordinals, type Tally, tallier } from './import-tally.ts';
 import { canonicalJson } from './json.ts';
 import type { ArtifactStore, DoorBook, EventLog } from './log/log.ts';
-import { type FileRecord, openRecordFile } from './read-file.ts';
+import type { FileRecord } from './parse-piece.ts';
+import { openRecordFile } from './read-file.ts';
 import { createRedactor, type Redactor } from './redact.ts';
 
 /** Errors listed in a report; all of them are in the book. */
@@ -185,11 +186,14 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
     if (signal?.aborted) throw interruption();
   }
 
-  /** A file that was named and that no format knows: its own fault is reported where it is not JSON at all. */
+  /** A file that was named and that no format knows: its own fault is reported where it is broken JSON or a broken archive. */
   async function refuseFile(file: string, head: readonly FileRecord[]): Promise<void> {
     const [first] = head;
+    // Of an archive that cannot be read there are no bytes.
     const broken =
-      first?.refusal && head.every((record) => record.refusal) && /^[[{]/.test(first.raw.toString('latin1', 0, 1));
+      first?.refusal &&
+      head.every((record) => record.refusal) &&
+      /^(?:$|[[{])/.test(first.raw.toString('latin1', 0, 1));
     const refusal: Refusal = broken
       ? first.refusal
       : {

@@ -83,6 +83,24 @@ function isEscaped(text: string, quote: number): boolean {
   return backslashes % 2 === 1;
 }
 
+/** Puts what `token` finds outside of texts in quotes. The pattern is global and finds a quotation mark too. */
+export function quoteTokens(text: string, token: RegExp): string {
+  const pieces: string[] = [];
+  let done = 0;
+  for (let found = token.exec(text); found; found = token.exec(text)) {
+    if (found[0] === '"') {
+      let end = text.indexOf('"', found.index + 1);
+      while (end > 0 && isEscaped(text, end)) end = text.indexOf('"', end + 1);
+      if (end < 0) break;
+      token.lastIndex = end + 1;
+    } else {
+      pieces.push(text.slice(done, found.index), `"${found[0]}"`);
+      done = token.lastIndex;
+    }
+  }
+  return pieces.join('') + text.slice(done);
+}
+
 const isNumberCharacter = (c: number): boolean =>
   (c >= 48 && c <= 57) || c === 46 || c === 43 || c === 45 || c === 69 || c === 101;
 

@@ -4,15 +4,14 @@
  */
 import { isUtf8 } from 'node:buffer';
 import { type FileHandle, open } from 'node:fs/promises';
-import { got, type Refusal, TroupeError } from '../errors.ts';
+import { TroupeError } from '../errors.ts';
 import type { Shape } from './formats/format.ts';
-import { guardJson, MAX_RECORD_BYTES } from './json.ts';
-import { quoteLongIntegers } from './otlp/decode.ts';
+import { MAX_RECORD_BYTES } from './json.ts';
 import { sniffProtobuf } from './otlp/protobuf.ts';
-import { isSpace, type Piece, splitLines, splitValues } from './split-records.ts';
-
-/** Largest file that is taken as one document, in bytes. */
-export const MAX_DOCUMENT_BYTES = 256 * 1024 * 1024;
+import { type FileRecord, MAX_DOCUMENT_BYTES, parsePiece } from './parse-piece.ts';
+import { readEvalArchive } from './read-eval-archive.ts';
+import { splitLines, splitValues } from './split-records.ts';
+import { isZip } from './zip.ts';
 
 const CHUNK = 1024 * 1024;
 const QUOTE = 34;
@@ -21,16 +20,6 @@ const OPEN_ARRAY = 91;
 const OPEN_OBJECT = 123;
 /** Field 1 with a length: how each OTLP request begins. A file of JSON may begin with it too, as a line break. */
 const PROTOBUF_FIELD_1 = 10;
-
-/** One record of a file: its value, or why it could not be read. */
-export type FileRecord = {
-  /** 1-based line on which it begins. */
-  readonly line: number;
-  /** Bytes of the file up to its end, for progress. */
-  readonly end: number;
-  /** As it stands in the file; of a record that is too large only its beginning. */
-  readonly raw: Buffer;
-} & ({ readonly value: unknown; readonly refusal?: never } | { readonly refusal: Refusal; readonly value?: never });
 
 export type RecordFile = {
   readonly shape: Shape;
@@ -42,16 +31,19 @@ export type RecordFile = {
 /** Opens a file and finds its shape by content. Throws `not_found` when it cannot be opened. */
 export async function openRecordFile(path: string): Promise<RecordFile> {
   let bytes: number;
+  let archive: boolean;
   try {
     const handle = await open(path, 'r');
     try {
       bytes = (await handle.stat()).size;
+      archive = await isZip(handle);
     } finally {
       await handle.close();
     }
   } catch (cause) {
     throw new TroupeError('not_found', `The file ${path} cannot be read: ${(cause as Error).message}`, { cause });
   }
+  if (archive) return { shape: 'document', bytes, records: readEvalArchive(path) };
   const spans = bytes <= MAX_DOCUMENT_BYTES ? await protobufIn(path) : null;
   if (spans) return { shape: 'document', bytes, records: only(spans) };
   const shape = await shapeOf(chunksOf(path));
@@ -85,7 +77,7 @@ export async function* readRecords(
   const limit = shape === 'document' ? MAX_DOCUMENT_BYTES : MAX_RECORD_BYTES;
   const pieces = shape === 'lines' ? splitLines(chunks, limit) : splitValues(chunks, shape, limit);
   for await (const piece of pieces) {
-    const record = parse(piece, limit);
+    const record = parsePiece(piece, limit);
     if (record) yield record;
   }
 }
@@ -98,7 +90,7 @@ export async function shapeOf(chunks: AsyncIterable<Uint8Array> | Iterable<Uint8
   let first: FileRecord | null = null;
   let lookedAt = 0;
   for await (const piece of splitLines(chunks, MAX_RECORD_BYTES)) {
-    const record = parse(piece, MAX_RECORD_BYTES);
+    const record = parsePiece(piece, MAX_RECORD_BYTES);
     if (!record) continue;
     if (first === null) {
       const byte = record.raw[0];
@@ -141,46 +133,4 @@ async function* chunksOf(path: string): AsyncGenerator<Buffer> {
   } finally {
     await handle.close();
   }
-}
-
-const OTLP = /"resource(?:Spans|Logs)"\s*:/;
-
-/** Reads one piece as JSON; null where it is blank. */
-function parse(piece: Piece, limit: number): FileRecord | null {
-  const { line, end, size } = piece;
-  const raw = trim(piece.raw, line === 1);
-  if (raw.length === 0) return null;
-  const place = { line, end, raw };
-  if (size > limit) {
-    return { ...place, refusal: problem('too_large', `a record of at most ${limit} bytes`, `${size} bytes`) };
-  }
-  if (!isUtf8(raw)) {
-    return { ...place, refusal: problem('bad_json', 'text in UTF-8', 'bytes that are not UTF-8') };
-  }
-  const written = raw.toString('utf8');
-  // Times of OTLP are beyond 2^53 and may be numbers; that format allows them as text as well.
-  const text = OTLP.test(written.slice(0, 4096)) && guardJson(written) ? quoteLongIntegers(written) : written;
-  const refusal = guardJson(text);
-  if (refusal) return { ...place, refusal };
-  try {
-    return { ...place, value: JSON.parse(text) };
-  } catch (error) {
-    const words = error instanceof Error ? error.message : String(error);
-    return { ...place, refusal: problem('bad_json', 'one JSON value', got(words, 200)) };
-  }
-}
-
-const problem = (code: 'too_large' | 'bad_json', expected: string, what: string): Refusal => ({
-  code,
-  field: '',
-  expected,
-  got: what,
-});
-
-function trim(raw: Buffer, first: boolean): Buffer {
-  let from = first && raw[0] === 0xef && raw[1] === 0xbb && raw[2] === 0xbf ? 3 : 0;
-  let to = raw.length;
-  while (from < to && isSpace(raw[from]!)) from++;
-  while (to > from && isSpace(raw[to - 1]!)) to--;
-  return raw.subarray(from, to);
 }

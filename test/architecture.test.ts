@@ -95,6 +95,7 @@ describe('One door for each heavy package', () => {
     '@bufbuild/protobuf': ['trainer/graph/onnx.ts'],
     '@huggingface/tokenizers': ['trainer/tokens/tokenizer.ts'],
     '@huggingface/jinja': ['trainer/tokens/template.ts'],
+    fzstd: ['ingest/zstd.ts'],
     kafkajs: ['ingest/log/kafka.ts'],
     croner: ['store/schedules/cron.ts'],
     fastify: ['api/'],

@@ -1,7 +1,7 @@
 /**
  * Logs of Inspect AI, one a document: {version, eval, samples}. Read from what inspect_ai 0.3.285 (PyPI) writes with a scripted model,
  * `log_format="json"`, and from the names of its log schema. A sample, each epoch of it, is an episode. Long texts stand once in
- * `attachments`, the messages of model calls once in `events_data`; an `.eval` file is a ZIP of such parts.
+ * `attachments`, the messages of model calls once in `events_data`. An `.eval` file is a ZIP of such parts, read sample by sample.
  */
 import type { Draft, EventData, Message, Part } from '../events.ts';
 import { canonicalJson, hashId, isRecord } from '../json.ts';
@@ -25,7 +25,8 @@ const isLog = (record: unknown): record is Fields =>
 
 export const inspect: Format = {
   name: NAME,
-  summary: 'Inspect AI logs: {version, status, eval, plan, results, samples: [{id, epoch, input, messages, events}]}',
+  summary:
+    'Inspect AI logs, .eval or JSON: {version, status, eval, plan, results, samples: [{id, epoch, input, messages, events}]}',
   recognises: ({ records }) => records.some(isLog),
   convert,
   restates: new Set(['task.defined']),
@@ -44,6 +45,13 @@ export const inspect: Format = {
     ['state, store, span_end events', 'the record alone'],
   ],
 };
+
+/** The log of one sample of an archive: of its header what the events of a sample are made of. */
+export function logOfSample(header: unknown, sample: unknown): unknown {
+  const run = isRecord(header) && isRecord(header.eval) ? header.eval : {};
+  const read = ['run_id', 'eval_id', 'task', 'model', 'solver'].filter((name) => name in run);
+  return { eval: Object.fromEntries(read.map((name) => [name, run[name]])), samples: [sample] };
+}
 
 function convert(record: NativeRecord): Converted {
   const { value: log } = record;

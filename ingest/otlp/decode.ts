@@ -5,7 +5,7 @@
  */
 import { got, type Refusal } from '../../errors.ts';
 import { isIdentifier } from '../formats/native.ts';
-import { isRecord, MAX_RECORD_BYTES, notJson, parseRecord } from '../json.ts';
+import { isRecord, MAX_RECORD_BYTES, notJson, parseRecord, quoteTokens } from '../json.ts';
 import { settled, writeOnce } from '../known-json.ts';
 import { attributesOf, BadValue, valueIn } from './any-value.ts';
 import { normal } from './normal.ts';
@@ -42,29 +42,7 @@ export function parseOtlpJson(text: string): { readonly value: unknown } | { rea
 }
 
 /** Integers of more than 15 digits outside of texts, put in quotes. */
-export function quoteLongIntegers(text: string): string {
-  const pieces: string[] = [];
-  let done = 0;
-  const token = /"|-?\d{16,}(?![\d.eE])/g;
-  for (let found = token.exec(text); found; found = token.exec(text)) {
-    if (found[0] === '"') {
-      let end = text.indexOf('"', found.index + 1);
-      while (end > 0 && escaped(text, end)) end = text.indexOf('"', end + 1);
-      if (end < 0) break;
-      token.lastIndex = end + 1;
-    } else {
-      pieces.push(text.slice(done, found.index), `"${found[0]}"`);
-      done = token.lastIndex;
-    }
-  }
-  return pieces.join('') + text.slice(done);
-}
-
-function escaped(text: string, quote: number): boolean {
-  let backslashes = 0;
-  while (text[quote - 1 - backslashes] === '\\') backslashes++;
-  return backslashes % 2 === 1;
-}
+export const quoteLongIntegers = (text: string): string => quoteTokens(text, /"|-?\d{16,}(?![\d.eE])/g);
 
 /** Everything in a request. Never throws; what is no request at all is one refusal. */
 export function decodeOtlp(request: unknown): Otlp {
