@@ -384,8 +384,8 @@ export function comparisonsOf(filter: Filter | null): readonly Comparison[] {
   return 'not' in filter ? comparisonsOf(filter.not) : [filter];
 }
 
-/** What is known about a field of a filter that was parsed. */
-export const factsOf = (field: string): Resolved => resolve(field, 'where');
+/** What is known about a field. @throws TroupeError `recipe_invalid` for a name that is none */
+export const factsOf = (field: string, at = 'where'): Resolved => resolve(field, at);
 
 /** True where the filter, at any depth, looks at this scope. */
 export const looksAt = (filter: Filter, scope: FieldScope): boolean =>

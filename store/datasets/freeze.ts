@@ -12,7 +12,7 @@ import { appendOwn } from '../../ingest/own-event.ts';
 import type { Db, Session } from '../db/pool.ts';
 import { query, rowsOf, sql } from '../db/query.ts';
 import { pinMethods, unknownValues } from '../filter-check.ts';
-import type { Filter } from '../select.ts';
+import { comparisonsOf, type Filter } from '../select.ts';
 import { copyToArrow, readArrowFile, streamsIn } from './arrow.ts';
 import { frozenCard } from './card.ts';
 import { chooseMethod, judgedMethods } from './chosen-methods.ts';
@@ -49,7 +49,7 @@ import {
 } from './query.ts';
 import { openDataset } from './read.ts';
 import { type Pairs, parseRecipe, type Recipe } from './recipe.ts';
-import { capText } from './thinning.ts';
+import { type Cap, capText } from './thinning.ts';
 import { WEIGHT_COLUMN, type Weight, weightCounter, weightFilters, weightText } from './weights.ts';
 
 export type FreezeOptions = {
@@ -133,12 +133,13 @@ const SETTINGS = "set local jit = off; set local work_mem = '64MB'; set local en
 async function readInto(draft: Draft, tx: Session, written: Recipe, options: FreezeOptions): Promise<Read> {
   await tx.query(SETTINGS);
   const positions = options.positions ?? (await readPositions(tx));
-  const { where, pass_rate: rate, weight } = written;
+  const { where, pass_rate: rate, weight, caps } = written;
   const recipe: Recipe = {
     ...written,
     where: where && (await pinMethods(tx, where)),
     ...(rate ? { pass_rate: { ...rate, of: await pinMethods(tx, rate.of) } } : {}),
     ...(weight ? { weight: await pinWeight(tx, weight) } : {}),
+    ...(caps ? { caps: await Promise.all(caps.map((cap) => pinCap(tx, cap))) } : {}),
   };
   const warnings = await unknownValues(tx, namedIn(written));
   const methods = await methodsOf(tx, recipe);
@@ -322,6 +323,12 @@ const weightStage = ({ weight, unit }: Recipe, range: string, rows: number): rea
 
 const rowsOfUnit = (unit: Unit): FunnelStage['of'] =>
   unit === 'pair' ? 'pairs' : isWhole(unit) ? 'episodes' : 'steps';
+
+async function pinCap(tx: Session, cap: Cap): Promise<Cap> {
+  if (cap.by === undefined) return cap;
+  const pinned = await pinMethods(tx, { field: cap.by, op: 'is null' });
+  return { ...cap, by: comparisonsOf(pinned)[0]!.field };
+}
 
 async function pinWeight(tx: Session, weight: Weight): Promise<Weight> {
   if (weight === 'advantage') return weight;

@@ -8,12 +8,9 @@
 import { bandsFor } from '../consistency/banding.ts';
 import { disjointSets } from '../consistency/clusters.ts';
 import { meetingPairs } from '../consistency/meeting-pairs.ts';
-import { minHasher } from '../consistency/minhash.ts';
-import { normaliseText, shingles } from '../consistency/shingles.ts';
-import { grown } from './growing.ts';
 import type { RowText } from './row-texts.ts';
+import { commonWords, HASHES, textSignatures } from './text-signatures.ts';
 
-const HASHES = 64;
 /** Probability that a pair at the threshold is looked at. */
 const RECALL = 0.95;
 /** Rows of a large bucket that one is compared with. */
@@ -31,34 +28,13 @@ export async function nearDuplicates(
   rows: AsyncIterable<RowText>,
   { threshold, characters }: { readonly threshold: number; readonly characters: number },
 ): Promise<NearDuplicates> {
-  const write = minHasher(HASHES, 0);
-  const places: number[] = [];
-  let words = new Int32Array(0);
-  let empty = 0;
-  for await (const { place, text } of rows) {
-    const normal = normaliseText(text);
-    if (normal === '') {
-      empty++;
-      continue;
-    }
-    const at = places.length * HASHES;
-    words = grown(Int32Array, words, at + HASHES);
-    write(shingles(normal, characters), words.subarray(at, at + HASHES));
-    places.push(place);
-  }
+  const { places, words, empty } = await textSignatures(rows, characters);
   const { root, join } = disjointSets(places.length);
   const signatures = { count: places.length, width: HASHES, words };
   meetingPairs(signatures, bandsFor(threshold, HASHES, RECALL), WINDOW, (a, b) => {
-    if (root(a) !== root(b) && agreement(words, a, b) >= threshold) join(a, b);
+    if (root(a) !== root(b) && commonWords(words, a, b) / HASHES >= threshold) join(a, b);
   });
   const dropped = new Map<number, number>();
   for (const [i, place] of places.entries()) if (root(i) !== i) dropped.set(place, places[root(i)]!);
   return { dropped, empty };
-}
-
-/** The share of words that two signatures have in common. */
-function agreement(words: Int32Array, a: number, b: number): number {
-  let same = 0;
-  for (let i = 0; i < HASHES; i++) if (words[a * HASHES + i] === words[b * HASHES + i]) same++;
-  return same / HASHES;
 }

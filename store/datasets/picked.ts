@@ -2,12 +2,16 @@
  * The rows that meet a recipe's conditions, as a table of the transaction, from which rows are taken away. It holds ids and what
  * decides, no text. A row is a step, or all steps of an episode where the unit is a whole one.
  */
+
+import { TroupeError } from '../../errors.ts';
 import type { Session } from '../db/pool.ts';
 import { literalSql, type RawBuilder, rowsOf, type SqlBool, sql, typed } from '../db/query.ts';
 import { fieldSql } from '../filter-fields.ts';
+import { factsOf } from '../select.ts';
 import { type Benchmarks, readBenchmarks } from './benchmarks.ts';
 import { isWhole } from './columns.ts';
 import { contaminatedRows } from './contaminated.ts';
+import { farthestFirst } from './farthest-first.ts';
 import type { FunnelStage } from './manifest.ts';
 import { nearDuplicates } from './near-duplicates.ts';
 import { makePassRates } from './pass-rates.ts';
@@ -26,7 +30,8 @@ import {
 } from './query.ts';
 import type { Recipe } from './recipe.ts';
 import { rowTexts } from './row-texts.ts';
-import { type Cap, capText, decontaminateText, hasBand, nearText, type PassRate } from './thinning.ts';
+import { textSignatures } from './text-signatures.ts';
+import { type Cap, CHARACTERS, capText, decontaminateText, hasBand, nearText, type PassRate } from './thinning.ts';
 
 /** Does something take rows away after the conditions, or order them by pass rates? Caps of pairs do not: they count pairs. */
 export const isThinned = ({ unit, caps, near_duplicates: near, decontaminate, pass_rate: rate }: Recipe): boolean =>
@@ -78,7 +83,14 @@ export async function pickRows(
     taken(nearText(near), await removeNear(tx, dropped));
     if (empty > 0) warnings.push(`${empty} rows have no text, so they were not compared with others.`);
   }
-  if (recipe.unit !== 'pair') for (const cap of recipe.caps ?? []) taken(capText(cap), await remove(tx, beyond(cap)));
+  for (const [i, cap] of (recipe.unit === 'pair' ? [] : (recipe.caps ?? [])).entries()) {
+    if (cap.take !== 'diverse') taken(capText(cap), await remove(tx, beyond(cap, worthColumn(cap, i))));
+    else {
+      const { places, empty } = await alikePlaces(tx, cap, `caps[${i}]`);
+      taken(capText(cap), await remove(tx, atPlaces(places)));
+      if (empty > 0) warnings.push(`${empty} rows have no text, so ${capText(cap)} takes them last.`);
+    }
+  }
   if (recipe.order === 'easy_first' || recipe.order === 'hard_first') {
     const { rows, tasks } = await countUnrated(tx);
     const name = `${recipe.order}: by the pass rate of the task, ${rates!.pool}; rows without one come last: ${rows} (tasks: ${tasks})`;
@@ -92,6 +104,7 @@ function pickedRows(recipe: Recipe, used: MethodsUsed, chosen: Chosen) {
   const whole = isWhole(recipe.unit);
   const { reward, advantage } = judgedValues(used);
   const worth = `coalesce(${advantage}, ${reward})`;
+  const ofRow = (value: string) => (whole ? `avg(${value}) over (partition by e.episode_id)` : value);
   const inOrder = [...EPISODES[recipe.order], ...IN_EPISODE].join(', ');
   const place = whole
     ? `dense_rank() over (order by ${EPISODES[recipe.order].join(', ')})`
@@ -107,15 +120,22 @@ function pickedRows(recipe: Recipe, used: MethodsUsed, chosen: Chosen) {
       sql.raw(CAP_KEYS.task('e')).as('task'),
       sql.raw(CAP_KEYS.group('e')).as('group'),
       sql.raw(fieldSql('role')).as('role'),
-      sql.raw(whole ? `avg(${worth}) over (partition by e.episode_id)` : worth).as('worth'),
+      sql.raw(ofRow(worth)).as('worth'),
+      ...(recipe.caps ?? []).flatMap((cap, i) =>
+        cap.by === undefined ? [] : [sql.raw(ofRow(`(${factsOf(cap.by).sql})::float8`)).as(worthColumn(cap, i))],
+      ),
     ]);
 }
+
+/** The column that a cap takes the best by. */
+const worthColumn = ({ by }: Cap, i: number): string => (by === undefined ? 'worth' : `worth_${i}`);
 
 /** What rows are counted by; an episode without a task or group stands for itself. */
 export const CAP_KEYS = {
   task: (alias: string) => `coalesce('t/' || ${alias}.task_id, 'e/' || ${alias}.episode_id)`,
   group: (alias: string) => `coalesce('g/' || ${alias}.group_id, 'e/' || ${alias}.episode_id)`,
   role: (alias: string) => `${alias}.role`,
+  all: () => `''`,
 } as const;
 
 /** The order in which a cap takes rows, ids last, so that it is total. */
@@ -124,15 +144,69 @@ export const capOrder = ({ take, seed }: Cap, worth: string, id: string): string
   return [...(take === 'best' ? [`${worth} desc nulls last`] : []), chance, id].join(', ');
 };
 
+/** What a cap counts by, of the table. */
+const kindOf = ({ of }: Cap) => (of === 'all' ? sql<string>`''`.as('kind') : sql<string>`${sql.ref(of)}`.as('kind'));
+
 /** Rows that come after the first `rows` of their kind. */
-function beyond(cap: Cap): RawBuilder<SqlBool> {
-  const order = sql.raw(capOrder(cap, 'worth', 'id'));
-  const rows = tables.selectFrom('picked').select(['place', 'id', cap.of, 'worth']).distinct();
+function beyond(cap: Cap, worth: string): RawBuilder<SqlBool> {
+  const order = sql.raw(capOrder(cap, worth, 'id'));
+  const rows = tables
+    .selectFrom('picked')
+    .select(['place', 'id', kindOf(cap), worth])
+    .distinct();
   const numbered = tables
     .selectFrom(rows.as('r'))
-    .select(['place', sql<number>`row_number() over (partition by ${sql.ref(cap.of)} order by ${order})`.as('number')]);
+    .select(['place', sql<number>`row_number() over (partition by kind order by ${order})`.as('number')]);
   const late = tables.selectFrom(numbered.as('n')).select('place').where('number', '>', cap.rows);
   return sql<SqlBool>`picked.place in (${late})`;
+}
+
+/** Comparisons of two signatures, of which a hundred million take 14 s of processor time. */
+const MOST_COMPARISONS = 2e8;
+
+/** The places of the rows of each kind that are more alike than the first `rows`. */
+async function alikePlaces(
+  tx: Session,
+  cap: Cap,
+  at: string,
+): Promise<{ readonly places: readonly number[]; readonly empty: number }> {
+  const kinds = new Map<string | null, { readonly all: number[]; readonly told: number[] }>();
+  const kindAt = new Map<number, { readonly all: number[]; readonly told: number[] }>();
+  const rows = tables
+    .selectFrom('picked')
+    .select([sql<number>`place::float8`.as('place'), kindOf(cap)])
+    .distinct()
+    .orderBy('place');
+  for (const { place, kind } of await rowsOf(tx, rows)) {
+    const of = kinds.get(kind) ?? { all: [], told: [] };
+    kinds.set(kind, of);
+    of.all.push(place as number);
+    kindAt.set(place as number, of);
+  }
+  const full = [...kinds.values()].filter(({ all }) => all.length > cap.rows);
+  const comparisons = full.reduce((sum, { all }) => sum + all.length * cap.rows, 0);
+  if (comparisons > MOST_COMPARISONS) {
+    throw new TroupeError(
+      'recipe_invalid',
+      `${at} would compare ${comparisons} pairs of texts to take those least alike; ${MOST_COMPARISONS} are compared at most.`,
+      {
+        field: at,
+        expected: `rows to take times rows there are up to ${MOST_COMPARISONS}`,
+        got: String(comparisons),
+        hint: 'Ask for fewer rows, or put a cap with take: random before it.',
+      },
+    );
+  }
+  const { places, words, empty } = await textSignatures(rowTexts(tx), CHARACTERS);
+  for (const [i, place] of places.entries()) kindAt.get(place)!.told.push(i);
+  const gone = full.flatMap(({ all, told }) => {
+    const chosen = farthestFirst(words, Int32Array.from(told), cap.rows).map((i) => places[i]!);
+    const kept = new Set(chosen);
+    const withText = new Set(told.map((i) => places[i]!));
+    for (const place of all) if (kept.size < cap.rows && !withText.has(place)) kept.add(place);
+    return all.filter((place) => !kept.has(place));
+  });
+  return { places: gone, empty };
 }
 
 const RATE = sql<

@@ -5,24 +5,29 @@
 import { type Static, Type } from 'typebox';
 import { TroupeError } from '../../errors.ts';
 import { filterText } from '../filter-text.ts';
-import { type Filter, filterSchema, looksAt, parseFilter } from '../select.ts';
+import { type Filter, factsOf, filterSchema, looksAt, parseFilter } from '../select.ts';
 import { isWhole, type Unit } from './columns.ts';
 
 const Seed = Type.Optional(
   Type.Union([Type.Integer(), Type.String()], { description: 'another seed chooses others; 0 if left out' }),
 );
-const OF = ['task', 'group', 'role'] as const;
-const TAKE = ['random', 'best'] as const;
+const OF = ['task', 'group', 'role', 'all'] as const;
+const TAKE = ['random', 'best', 'diverse'] as const;
 
 const CapInput = Type.Object(
   {
-    of: Type.Enum([...OF], { description: 'an episode without a task or group stands for itself' }),
+    of: Type.Enum([...OF], {
+      description: 'all: of the whole dataset · an episode without a task or group stands for itself',
+    }),
     rows: Type.Integer({ minimum: 1, description: 'at most so many' }),
     take: Type.Optional(
       Type.Enum([...TAKE], {
         description:
-          'random: by a hash of seed and ids, the default · best: by advantage, or reward where that is unknown; of pairs by margin',
+          'random: by a hash of seed and ids, the default · best: by `by`, else by advantage, or reward where that is unknown; of pairs by margin · diverse: those whose texts are least alike',
       }),
+    ),
+    by: Type.Optional(
+      Type.String({ minLength: 1, description: 'a number of a filter that best goes by, such as score(METHOD)' }),
     ),
     seed: Seed,
   },
@@ -99,7 +104,7 @@ export const thinningFields = {
   ),
   caps: Type.Optional(
     Type.Union([Type.Array(CapInput), Type.Null()], {
-      description: 'at most so many rows of a task, group or role, one cap after the other',
+      description: 'at most so many rows of a task, group or role, or in all, one cap after the other',
     }),
   ),
 };
@@ -115,11 +120,16 @@ export type BenchmarkFile = { readonly name: string; readonly sha256: string | n
 export type Decontaminate = { readonly files: readonly BenchmarkFile[]; readonly words: number };
 export type NearDuplicatesAsked = { readonly threshold: number; readonly characters: number };
 
-/** At most `rows` rows of each task, group or role. */
+/** Length of the n-grams of characters that texts are compared by, where nothing else is asked for. */
+export const CHARACTERS = 5;
+
+/** At most `rows` rows of each task, group or role, or of all. */
 export type Cap = {
   readonly of: (typeof OF)[number];
   readonly rows: number;
   readonly take: (typeof TAKE)[number];
+  /** The field that `best` goes by; without it the advantage, or the reward where that is unknown. */
+  readonly by?: string;
   readonly seed: string;
 };
 
@@ -141,7 +151,7 @@ export function thinningOf(
   return {
     ...(rate ? { pass_rate: passRateOf(rate) } : {}),
     ...(decontaminate ? { decontaminate: decontaminateOf(decontaminate) } : {}),
-    ...(near ? { near_duplicates: { threshold: near.threshold, characters: near.characters ?? 5 } } : {}),
+    ...(near ? { near_duplicates: { threshold: near.threshold, characters: near.characters ?? CHARACTERS } } : {}),
     ...(caps && caps.length > 0 ? { caps: caps.map((cap, i) => capOf(unit, cap, `caps[${i}]`)) } : {}),
   };
 }
@@ -177,7 +187,7 @@ function decontaminateOf({ files, words = 13 }: Static<typeof DecontaminateInput
   return { files: named.map(({ name, sha256 }) => ({ name, sha256: sha256 ?? null })), words };
 }
 
-function capOf(unit: Unit, { of, rows, take = 'random', seed = 0 }: Static<typeof CapInput>, at: string): Cap {
+function capOf(unit: Unit, { of, rows, take = 'random', by, seed = 0 }: Static<typeof CapInput>, at: string): Cap {
   if (of === 'role' && isWhole(unit)) {
     throw new TroupeError('recipe_invalid', `${at} is of a role, but a row of unit ${unit} has several roles.`, {
       field: at,
@@ -185,11 +195,36 @@ function capOf(unit: Unit, { of, rows, take = 'random', seed = 0 }: Static<typeo
       got: 'of: role',
     });
   }
-  return { of, rows, take, seed: String(seed) };
+  if (unit === 'pair' && (take === 'diverse' || by !== undefined)) {
+    throw new TroupeError('recipe_invalid', `${at} counts pairs, of which random and best by margin can be taken.`, {
+      field: at,
+      expected: 'take: random or best, without by',
+      got: by === undefined ? `take: ${take}` : `by: ${by}`,
+    });
+  }
+  return { of, rows, take, ...(by === undefined ? {} : { by: numberField(by, take, `${at}.by`) }), seed: String(seed) };
 }
 
-export const capText = ({ of, rows, take }: Cap): string =>
-  `at most ${rows} of a ${of}, ${take === 'best' ? 'the best' : 'by chance'}`;
+/** @throws TroupeError `recipe_invalid` for a field that is no number, or that nothing goes by. */
+function numberField(by: string, take: Cap['take'], at: string): string {
+  const { kind, name } = factsOf(by, at);
+  const wrong = take !== 'best' ? `take: ${take} goes by no field` : `${name} is no number`;
+  if (take === 'best' && (kind === 'number' || kind === 'integer')) return name;
+  throw new TroupeError('recipe_invalid', `${at}: ${wrong}.`, {
+    field: at,
+    expected: 'a number of a filter, such as score(METHOD), beside take: best',
+    got: by,
+  });
+}
+
+const TAKEN: Readonly<Record<Cap['take'], string>> = {
+  random: 'by chance',
+  best: 'the best',
+  diverse: 'the least alike',
+};
+
+export const capText = ({ of, rows, take, by }: Cap): string =>
+  `at most ${rows} ${of === 'all' ? 'in all' : `of a ${of}`}, ${TAKEN[take]}${by === undefined ? '' : ` by ${by}`}`;
 
 export const decontaminateText = ({ files, words }: Decontaminate): string =>
   `no ${words} words in a row of ${files.map(({ name }) => name).join(', ')}`;

@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { sha256 } from '../../../ingest/json.ts';
 import { keepBodies } from '../../../ingest/log/postgres.ts';
 import { contextOf } from '../../../ingest/log/split.ts';
+import { farthestFirst } from '../../../store/datasets/farthest-first.ts';
 import { freeze } from '../../../store/datasets/freeze.ts';
 import { openDataset } from '../../../store/datasets/read.ts';
 import { parseRecipe } from '../../../store/datasets/recipe.ts';
@@ -72,6 +73,37 @@ describe('a cap', () => {
     const kept = idsOf(rows());
     expect(kept).toEqual(idsOf((await frozen({ where: 'candidate = 1' })).rows()));
     expect(kept).toHaveLength(18);
+  });
+
+  it('takes the best by a score that a method gave, and by a number of the step', async () => {
+    const scored = await freshDatabase();
+    await seed(scored.db);
+    await insert(scored.db, 'judged_methods', [
+      { method_key: 'q#1', method: 'quality', version: 1, kind: 'score', params: {} },
+    ]);
+    const scores = [3, 1, 2, 9, 5, 4].map((value, i) => ({
+      key: `e/ep-${Math.floor(i / 2)}-${i % 2}`,
+      method_key: 'q#1',
+      value,
+    }));
+    await insert(scored.db, 'scores', scores);
+    const best = { of: 'task', rows: 1, take: 'best', by: 'score(quality)' };
+    const { rows, manifest } = await frozenIn(scored.db, { unit: 'episode', caps: [best] });
+    expect(idsOf(rows())).toEqual(['ep-0-0', 'ep-1-1', 'ep-2-0']);
+    expect(manifest.funnel.at(-1)!.name).toBe('at most 1 of a task, the best by score(q#1)');
+    expect(manifest.recipe.caps).toEqual([{ ...best, seed: '0' }]);
+    const { rows: late } = await frozen({ caps: [{ of: 'all', rows: 6, take: 'best', by: 'seq' }] });
+    // Two candidates of the last call, which has seq 20, of each of six episodes are twelve; six by chance.
+    expect(idsOf(late()).every((id) => /call-2/.test(String(id)))).toBe(true);
+    await scored.close();
+  });
+
+  it('refuses to go by what is no number, or by a field where nothing is taken by it', () => {
+    const refused = (cap: object, why: RegExp) =>
+      expect(() => parseRecipe({ name: 'x', caps: [{ of: 'task', rows: 1, ...cap }] })).toThrow(why);
+    refused({ take: 'best', by: 'role' }, /caps\[0\]\.by: role is no number/);
+    refused({ by: 'reward' }, /take: random goes by no field/);
+    refused({ take: 'best', by: 'rewrd' }, /Did you mean reward/);
   });
 
   it('is applied after the conditions and before the next cap and the limit', async () => {
@@ -173,6 +205,72 @@ async function talks(
 
 const FOX = 'The quick brown fox jumps over the lazy dog while the farmer sleeps in his chair by the fire.';
 const SHIP = 'A ship left the harbour at dawn, and nobody on the shore could say where it was bound that day.';
+
+describe('a cap that takes the least alike', () => {
+  let told: TestDatabase;
+  beforeAll(async () => {
+    told = await freshDatabase();
+    await talks(told.db, {
+      e1: [['Go on.', FOX]],
+      e2: [['Go on.', `${FOX} Yes.`]],
+      e3: [['Go on.', SHIP]],
+      e4: [['Go on.', `${SHIP} No.`]],
+      e5: [['Go on.', `${FOX} ${SHIP}`]],
+      e6: [['', '']],
+    });
+  });
+  afterAll(() => told.close());
+  const diverse = (rows: number) => ({ caps: [{ of: 'all', rows, take: 'diverse' }] });
+
+  it('begins with the first row and takes what is farthest from all that were taken', async () => {
+    const { rows, manifest } = await frozenIn(told.db, diverse(3));
+    // e3 shares least with e1; e5 shares half with each, where e2 and e4 repeat one of them.
+    expect(idsOf(rows())).toEqual(['e1 c0/0', 'e3 c0/0', 'e5 c0/0']);
+    const stage = manifest.funnel.at(-1)!;
+    expect(stage).toMatchObject({ name: 'at most 3 in all, the least alike', of: 'steps', before: 6, after: 3 });
+    expect(stage.dropped).toEqual(['e2 c0/0', 'e4 c0/0', 'e6 c0/0']);
+  });
+
+  it('takes rows without a text last, and says how many there are', async () => {
+    const { manifest, warnings } = await freezeIn(told.db, diverse(5));
+    expect(manifest.funnel.at(-1)!.dropped).toEqual(['e6 c0/0']);
+    expect(warnings).toEqual(['1 rows have no text, so at most 5 in all, the least alike takes them last.']);
+    expect(idsOf((await frozenIn(told.db, diverse(6))).rows())).toHaveLength(6);
+  });
+
+  it('counts by task, and whole episodes where those are the rows', async () => {
+    const { rows } = await frozenIn(told.db, { unit: 'episode', caps: [{ of: 'task', rows: 1, take: 'diverse' }] });
+    // An episode without a task stands for itself.
+    expect(idsOf(rows())).toHaveLength(6);
+    expect(idsOf((await frozenIn(told.db, { unit: 'episode', ...diverse(2) })).rows())).toEqual(['e1', 'e3']);
+  });
+
+  it('is refused where it would compare too much, and for pairs', async () => {
+    const many = await freshDatabase();
+    await many.db.query(`
+      insert into facts.episodes (episode_id) select 'e' || n from generate_series(1, 40000) n;
+      insert into facts.calls (episode_id, call_id) select 'e' || n, 'c' from generate_series(1, 40000) n;
+      insert into facts.steps (episode_id, call_id, candidate, version) select 'e' || n, 'c', 0, '|v' from generate_series(1, 40000) n;`);
+    await expect(freezeIn(many.db, diverse(30_000))).rejects.toMatchObject({
+      code: 'recipe_invalid',
+      message: expect.stringContaining('caps[0] would compare 1200000000 pairs'),
+    });
+    await many.close();
+    expect(() => parseRecipe({ name: 'x', unit: 'pair', ...diverse(1) })).toThrow(/caps\[0\] counts pairs/);
+  });
+});
+
+it('farthest first is what distances by hand say, also among equals', () => {
+  // Signatures whose first n words differ from those of the first one: 0, 10, 40, 40 with the same words, and 64.
+  const differing = [0, 10, 40, 40, 64];
+  const words = new Int32Array(differing.length * 64);
+  for (const [row, n] of differing.entries()) words.fill(row === 3 ? 2 : row, row * 64, row * 64 + n);
+  const members = Int32Array.from(differing.keys());
+  expect(farthestFirst(words, members, 2)).toEqual([0, 4]);
+  expect(farthestFirst(words, members, 3)).toEqual([0, 4, 2]);
+  expect(farthestFirst(words, members, 4)).toEqual([0, 4, 2, 1]);
+  expect(farthestFirst(words, members, 9)).toEqual([0, 1, 2, 3, 4]);
+});
 
 describe('near-duplicates', () => {
   let few: TestDatabase;
