@@ -8,7 +8,7 @@ import { groupBy } from '../methods/statistics.ts';
 import { waitProjected } from '../projecting/positions.ts';
 import { releasesOf } from '../releasing/releases.ts';
 import { CANARY, type CanaryUnit, decideCanary, sideOf } from './canary.ts';
-import { type CanaryAsked, checkedCanary, type OpenCanary, openCanaries } from './canary-traffic.ts';
+import { type CanaryAsked, type OpenCanary, openCanaries } from './canary-traffic.ts';
 import { liveValue } from './live-units.ts';
 import type { GateReport } from './report.ts';
 import { roleRewards } from './role-rewards.ts';
@@ -38,11 +38,12 @@ export async function endCanary(
   run: string,
   { passed, reason }: { readonly passed: boolean; readonly reason: string },
 ): Promise<{ readonly job_id: string; readonly report: GateReport } | null> {
-  if ((await runningCanary(context.db, run, context.now())) === null) return null;
-  await waitProjected(context.db, { log: context.log });
-  const running = await runningCanary(context.db, run, context.now());
-  if (running === null) return null;
-  const { job_id, report } = running;
+  const { db, log } = context;
+  const open = await openCanaryOf(db, run);
+  if (open === null) return null;
+  await waitProjected(db, { log });
+  const { job_id } = open;
+  const report = await canaryNow(db, open, context.now());
   if (report.canary?.state === 'ended')
     throw new TroupeError('conflict', `The canary ${job_id} is decided: ${report.reason}`, {
       hint: '`troupe run work` ends it at its next look.',
@@ -244,22 +245,15 @@ async function rewardsOf(db: Db, { rules }: CanaryAsked, rows: readonly Row[]) {
   return groupBy(found, ({ episode_id }) => episode_id);
 }
 
-/** The report of a canary that is under way; null where the job is none, or has ended. */
+/** The report of the canary of a run; null where none is under way. */
 export async function runningCanary(
   db: Db,
   run: string,
   now: Date,
 ): Promise<{ job_id: string; report: GateReport } | null> {
-  const row = await firstOf(
-    db,
-    query
-      .selectFrom('troupe.job_queue')
-      .select(['job_id', 'requested_at', 'spec'])
-      .where('kind', '=', CANARY)
-      .where('state', '=', 'waiting')
-      .where(sql<SqlBool>`starts_with(job_id, ${`${run}/`})`),
-  );
-  if (row === undefined) return null;
-  const { job_id, requested_at, spec } = row;
-  return { job_id, report: await canaryNow(db, { job_id, requested_at, asked: checkedCanary(spec) }, now) };
+  const open = await openCanaryOf(db, run);
+  return open && { job_id: open.job_id, report: await canaryNow(db, open, now) };
 }
+
+const openCanaryOf = async (db: Db, run: string): Promise<OpenCanary | null> =>
+  (await openCanaries(db)).find(({ job_id }) => job_id.startsWith(`${run}/`)) ?? null;
