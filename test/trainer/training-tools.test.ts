@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { preferenceLine, preferenceRows } from '../../trainer/data/preference-rows.ts';
 import { readRows, supervisedLine } from '../../trainer/data/training-files.ts';
 import { type StepRow, supervisedRow, type TokenRow } from '../../trainer/data/training-rows.ts';
 import type { OpenModel } from '../../trainer/models/model-directory.ts';
@@ -96,6 +97,40 @@ describe('steps of a dataset', () => {
     );
     expect(learnt(row)).toBe(`Again.\n${CALLED}`);
     expect(row.promptIds).toEqual(template.promptIds(chat.slice(0, 3)));
+  });
+
+  it('the instructions of the agent and the tools that it was offered stand before the prompt, as when it was asked', () => {
+    const system = 'Answer in one word.';
+    const row = supervisedRow({ ...step, system, tools: JSON.stringify(tools), text: 'Sun.' }, open);
+    const instructed = [{ role: 'system', content: system }, ...asked];
+    expect(tokenizer.decode(row.promptIds)).toBe(template.render(instructed, { tools, addGenerationPrompt: true }));
+    expect(learnt(row)).toBe('Sun.<|im_end|>');
+    const calling = supervisedRow({ ...step, system, tools, content: JSON.stringify(parts) }, open);
+    expect(calling.promptIds).toEqual(row.promptIds);
+  });
+
+  it('a prompt that begins with instructions of its own gets no others', () => {
+    const prompt = [{ role: 'developer', content: 'Be brief.' }, ...asked];
+    const row = supervisedRow({ ...step, prompt, system: 'Answer in one word.', text: 'Sun.' }, open);
+    expect(tokenizer.decode(row.promptIds)).toBe(template.render(prompt, { addGenerationPrompt: true }));
+  });
+
+  it('pairs see the same instructions and tools, from a dataset and from a file', () => {
+    const system = 'Answer in one word.';
+    const answers = {
+      chosen: [{ role: 'assistant', content: 'Sun.' }],
+      rejected: [{ role: 'assistant', content: 'Rain.' }],
+    };
+    const row = { prompt: asked, system, tools, ...answers };
+    const [frozen] = preferenceRows({ rows: () => [row] }, open);
+    const written = preferenceLine(
+      { prompt: [{ role: 'system', content: system }, ...asked], tools, ...answers },
+      model,
+    );
+    for (const { promptIds } of [frozen!, written])
+      expect(tokenizer.decode(promptIds)).toBe(
+        template.render([{ role: 'system', content: system }, ...asked], { tools, addGenerationPrompt: true }),
+      );
   });
 
   it('a step of which nothing is known is refused by its number, and the others are kept', () => {

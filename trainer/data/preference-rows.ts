@@ -8,12 +8,20 @@ import { bestAndWorst } from '../../store/datasets/layouts/pairs.ts';
 import { worth } from '../../store/datasets/layouts/turn.ts';
 import type { OpenModel } from '../models/model-directory.ts';
 import type { PreferenceRow } from '../training/preference.ts';
-import { type RowModel, record, refuse, replyRow, weightIn } from './training-files.ts';
-import { type RewardedStep, supervisedRow, type TokenRow, weighed } from './training-rows.ts';
+import { type RowModel, record, refuse, replyRow, toolsOf, weightIn } from './training-files.ts';
+import {
+  askedMessages,
+  offeredTools,
+  type RewardedStep,
+  type StepRow,
+  supervisedRow,
+  type TokenRow,
+  weighed,
+} from './training-rows.ts';
 
 /**
  * One pair: `{"prompt","chosen","rejected"}` as text or messages, or as OpenAI writes it, `{"input":{"messages"},"preferred_output",
- * "non_preferred_output"}`; `weight` beside it multiplies its loss.
+ * "non_preferred_output"}`; `tools` beside it are those that were offered, and `weight` multiplies its loss.
  * @throws TroupeError `input_refused` naming the field.
  */
 export function preferenceLine(value: unknown, model: RowModel): PreferenceRow {
@@ -27,10 +35,11 @@ export function preferenceLine(value: unknown, model: RowModel): PreferenceRow {
     if (line[field] === undefined) refuse(field, `there, beside ${prompt}, ${chosen} and ${rejected}`, undefined);
   }
   const asked = openai ?? line.prompt;
+  const tools = toolsOf(isRecord(line.input) ? line.input : line);
   return {
     ...pairOf(
-      replyRow(asked, afterPrompt(asked, line[chosen]), chosen, model),
-      replyRow(asked, afterPrompt(asked, line[rejected]), rejected, model),
+      replyRow(asked, afterPrompt(asked, line[chosen]), chosen, model, tools),
+      replyRow(asked, afterPrompt(asked, line[rejected]), rejected, model, tools),
     ),
     ...weightIn(line),
   };
@@ -71,8 +80,10 @@ function frozenPair(row: Readonly<Record<string, unknown>>, model: OpenModel): P
   const [chosen, rejected] = [answer('chosen'), answer('rejected')];
   const weight = weighed(row.weight as number | null | undefined);
   if (chosen && rejected) return { ...pairOf(chosen, rejected), ...weight };
-  const [prompt, good, bad] = [row.prompt, row.chosen, row.rejected].map(textOrMessages);
-  return preferenceLine({ prompt, chosen: good, rejected: bad, ...weight }, model);
+  const [asked, good, bad] = [row.prompt, row.chosen, row.rejected].map(textOrMessages);
+  const given = row as Pick<StepRow, 'prompt' | 'system' | 'tools'>;
+  const prompt = Array.isArray(asked) ? askedMessages(given) : asked;
+  return preferenceLine({ prompt, chosen: good, rejected: bad, ...offeredTools(given), ...weight }, model);
 }
 
 function sampled(prompt: unknown, answer: unknown, mask: unknown): TokenRow | null {

@@ -134,7 +134,7 @@ function ofRecordedCall({ request, response }: Readonly<Record<string, unknown>>
 }
 
 /** The tools that were offered in a row: function schemas, or nothing. */
-function toolsOf({ tools }: Readonly<Record<string, unknown>>): ToolOptions {
+export function toolsOf({ tools }: Readonly<Record<string, unknown>>): ToolOptions {
   if (tools === undefined || tools === null) return {};
   if (Array.isArray(tools) && tools.every(isRecord)) return { tools };
   return refuse('tools', 'a list of objects, each a tool', tools);

@@ -7,7 +7,7 @@ import { TroupeError } from '../../errors.ts';
 import { fromMessage } from '../../ingest/formats/chat-message.ts';
 import { listIn } from '../../store/datasets/nested-columns.ts';
 import type { OpenModel } from '../models/model-directory.ts';
-import type { ChatMessage, ChatTemplate } from '../tokens/template.ts';
+import type { ChatMessage, ChatTemplate, ToolOptions } from '../tokens/template.ts';
 
 /** The columns of a step dataset that training reads. */
 export type StepRow = {
@@ -19,6 +19,10 @@ export type StepRow = {
   readonly role: string | null;
   /** Messages; JSON text in a dataset of `troupe-dataset/1`. */
   readonly prompt: string | readonly Readonly<Record<string, unknown>>[] | null;
+  /** The instructions of the agent. */
+  readonly system?: string | null;
+  /** Tools that were offered; JSON text in a dataset of `troupe-dataset/1`. */
+  readonly tools?: string | readonly unknown[] | null;
   readonly prompt_token_ids: ArrayLike<number> | null;
   readonly token_ids: ArrayLike<number> | null;
   readonly logprobs: ArrayLike<number> | null;
@@ -75,10 +79,29 @@ export const supervisedRow = (row: StepRow, model: OpenModel): TrainingRow => {
       'model_unsupported',
       'The rows are text and this model has no chat template to tokenise them with.',
     );
-  const messages = listIn(row.prompt)!.map((message) => fromMessage(message) as ChatMessage);
+  const messages = askedMessages(row).map((message) => fromMessage(message) as ChatMessage);
+  const tools = offeredTools(row);
   const { promptIds, tokenIds } =
-    parts === null ? answerFromText(messages, row.text ?? '', model) : answerFromParts(messages, parts, model.template);
+    parts === null
+      ? answerFromText(messages, row.text ?? '', model, tools)
+      : answerFromParts(messages, parts, model.template, tools);
   return { ...common(row), promptIds, tokenIds, trained: tokenIds.map(() => true), logprobs: null };
+};
+
+/** The messages of a prompt. The instructions of the agent go first where the input has none of its own, as in the layouts of other trainers. */
+export function askedMessages({
+  prompt,
+  system,
+}: Pick<StepRow, 'prompt' | 'system'>): readonly Readonly<Record<string, unknown>>[] {
+  const messages = listIn(prompt) ?? [];
+  const hasOwn = messages.some(({ role }) => role === 'system' || role === 'developer');
+  return system && !hasOwn ? [{ role: 'system', content: system }, ...messages] : messages;
+}
+
+/** The tools that a step was offered, as the template takes them. */
+export const offeredTools = ({ tools }: Pick<StepRow, 'tools'>): ToolOptions => {
+  const offered = typeof tools === 'string' ? (JSON.parse(tools) as unknown) : tools;
+  return Array.isArray(offered) && offered.length > 0 ? { tools: offered } : {};
 };
 
 /** The parts of a step that is not a text alone. */
@@ -88,16 +111,26 @@ function partsOf(content: string | null | undefined): readonly Readonly<Record<s
 }
 
 /** What was written is learnt as it stands, with the token that ends a turn. */
-function answerFromText(messages: readonly ChatMessage[], text: string, { template, tokenizer, eosIds }: OpenModel) {
-  const promptIds = template!.promptIds(messages, { addGenerationPrompt: true });
+function answerFromText(
+  messages: readonly ChatMessage[],
+  text: string,
+  { template, tokenizer, eosIds }: OpenModel,
+  tools: ToolOptions,
+) {
+  const promptIds = template!.promptIds(messages, { addGenerationPrompt: true, ...tools });
   const end = eosIds[0];
   return { promptIds, tokenIds: [...tokenizer.encode(text), ...(end === undefined ? [] : [end])] };
 }
 
 /** Calls of tools are learnt in the words of the model's own template. */
-function answerFromParts(messages: readonly ChatMessage[], content: readonly unknown[], template: ChatTemplate) {
+function answerFromParts(
+  messages: readonly ChatMessage[],
+  content: readonly unknown[],
+  template: ChatTemplate,
+  tools: ToolOptions,
+) {
   const answer = fromMessage({ role: 'assistant', content }) as ChatMessage;
-  const { promptIds, replyIds } = template.replyIds(messages, answer);
+  const { promptIds, replyIds } = template.replyIds(messages, answer, tools);
   return { promptIds, tokenIds: replyIds };
 }
 
