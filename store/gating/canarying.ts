@@ -2,7 +2,7 @@
 import { TroupeError } from '../../errors.ts';
 import { hashId } from '../../ingest/json.ts';
 import type { Db } from '../db/pool.ts';
-import { anyOf, firstOf, query, rowsOf, type SqlBool, sql } from '../db/query.ts';
+import { anyOf, query, rowsOf, type SqlBool, sql } from '../db/query.ts';
 import { endWaiting, type JobContext } from '../jobs/jobs.ts';
 import { groupBy } from '../methods/statistics.ts';
 import { waitProjected } from '../projecting/positions.ts';
