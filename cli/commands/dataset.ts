@@ -43,7 +43,7 @@ export function datasetCommands(program: Command): void {
       .option('--allow-empty', 'freeze it also where the recipe finds no row')
       .addHelpText(
         'after',
-        '\nExample recipe:\n  name: good-solvers\n  where: reward >= 1 and count(tool_calls where error) = 0\n  unit: step\n  roles: [solver]\n  layout: [arrow, jsonl]\n\nFewer rows, easy tasks first:\n  name: few-and-easy-first\n  pass_rate: { of: count(steps where checkpoint_id = ck-7) > 0, least: 0.2, most: 0.9 }\n  order: easy_first\n  decontaminate: { files: [gsm8k-test.jsonl] }\n  near_duplicates: { threshold: 0.8 }\n  caps: [{ of: task, rows: 4 }]\n\nRows that count more or less in the loss:\n  name: weighed\n  weight: [{ where: role = critic, weight: 0.5 }, { where: task.difficulty = hard, weight: 2 }]\n\nExample:\n  troupe dataset freeze recipe.yaml',
+        '\nExample recipe:\n  name: good-solvers\n  where: reward >= 1 and count(tool_calls where error) = 0\n  unit: step\n  roles: [solver]\n  layout: [arrow, jsonl]\n\nFewer rows, easy tasks first:\n  name: few-and-easy-first\n  pass_rate: { of: count(steps where checkpoint_id = ck-7) > 0, least: 0.2, most: 0.9 }\n  order: easy_first\n  decontaminate: { files: [gsm8k-test.jsonl] }\n  near_duplicates: { threshold: 0.8 }\n  caps: [{ of: task, rows: 4 }]\n\nRows that count more or less in the loss:\n  name: weighed\n  weight: [{ where: role = critic, weight: 0.5 }, { where: task.difficulty = hard, weight: 2 }]\n\nA fifth of the rows from an earlier dataset:\n  name: new-and-old\n  replay: [{ dataset: good-solvers, share: 0.2 }]\n\nExample:\n  troupe dataset freeze recipe.yaml',
       ),
     async ({ db, log, home, now, catchUp, patiently }, [file], flags) => {
       await catchUp();

@@ -71,6 +71,7 @@ export function planCommands(program: Command): void {
           db: context.db,
           folder: context.home.run,
           benchmarks: context.home.benchmarks,
+          datasets: context.home.datasets,
           codeVersion: VERSION,
           runners,
         },

@@ -60,7 +60,12 @@ export function frozenCard(manifest: Manifest): string {
 const code = (text: string): string => `\`${text.replaceAll('`', "'").replaceAll('\n', ' ')}\``;
 
 function stageText({ name, of, before, after, dropped }: FunnelStage): string {
-  const kept = before === null ? `${after} ${of} pass` : `${after} of ${before} ${of} pass`;
+  const kept =
+    before !== null && after > before
+      ? `${after - before} ${of} more by`
+      : before === null
+        ? `${after} ${of} pass`
+        : `${after} of ${before} ${of} pass`;
   const examples = dropped.length > 0 ? `; dropped, for example: ${dropped.map(code).join(', ')}` : '';
   return `${kept} ${code(name)}${examples}.`;
 }

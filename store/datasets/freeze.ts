@@ -62,6 +62,8 @@ export type FreezeOptions = {
   readonly positions?: Positions;
   /** Folder of the files that recipes decontaminate against; without it such a recipe is refused. */
   readonly benchmarks?: string;
+  /** Folder of the datasets that recipes replay, where it is not `directory`. */
+  readonly datasets?: string;
   /** Time of the announcement, RFC 3339; now, if left out. It is in the event only, never in the files. */
   readonly at?: string;
   /** Without it a recipe that finds no row is refused. */
@@ -147,7 +149,10 @@ async function readInto(draft: Draft, tx: Session, written: Recipe, options: Fre
   if (found.ids !== null) await tx.query(LISTED_SETTINGS);
   const conditions = [stage, ...(await countStages(tx, recipe, methods, found))];
   const picked: Picked = isThinned(recipe)
-    ? await pickRows(tx, recipe, methods, found, options.benchmarks ?? null)
+    ? await pickRows(tx, recipe, methods, found, {
+        benchmarks: options.benchmarks ?? null,
+        datasets: options.datasets ?? options.directory,
+      })
     : { chosen: found, stages: [], warnings: [], pinned: {} };
   const { chosen } = picked;
   const pinned: Recipe = { ...written, ...picked.pinned };

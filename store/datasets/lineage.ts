@@ -19,6 +19,8 @@ export type Lineage = {
   readonly candidate: number | null;
   readonly step_id: string | null;
   readonly events: readonly string[];
+  /** The dataset that the row was replayed of. */
+  readonly replay?: string;
   /** Further steps of the row: the rejected answer of a pair. */
   readonly with?: readonly RowStep[];
   /** Over the row's columns as PostgreSQL's binary COPY gives them: for each its length (-1 for null) and bytes. */
@@ -38,7 +40,8 @@ export type RowTrail = {
 };
 
 /** Columns of `LINEAGE`. */
-const WIDTH = 5;
+const WIDTH = 6;
+const REPLAY = 5;
 
 /** How many steps a row is made of. */
 export const stepsOfRow = (unit: Unit): number => (unit === 'pair' ? 2 : 1);
@@ -76,7 +79,8 @@ export function rowTrail(split: SplitName, unit: Unit): RowTrail {
         if (!isWhole(unit) && last && last[0] === episode_id && last[1] === call_id) last[2].push(candidate);
         else compact[i]!.push([episode_id, call_id, [candidate]]);
       }
-      const more = others.length > 0 ? { with: others } : {};
+      const replay = extra[REPLAY] ?? null;
+      const more = { ...(replay === null ? {} : { replay }), ...(others.length > 0 ? { with: others } : {}) };
       const line: Lineage = { split, row: rows++, ...step, ...more, sha256: sha256.toString('hex') };
       lines.push(`${JSON.stringify(line)}\n`);
     },

@@ -1,6 +1,6 @@
 /** What a dataset would hold if its recipe were frozen now: late feedback, new episodes, judging again, pruning and erasure change it. */
 import { mkdtemp, rm } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import type { Db } from '../db/pool.ts';
 import type { ChosenMethod } from './chosen-methods.ts';
 import { type DatasetDiff, datasetDiff } from './diff.ts';
@@ -28,7 +28,12 @@ export async function outdated(
 ): Promise<Outdated> {
   const directory = await mkdtemp(join(folder, 'outdated-'));
   try {
-    const frozen = await freeze(db, dataset.manifest.recipe, { directory, ...options, allowEmpty: true });
+    const frozen = await freeze(db, dataset.manifest.recipe, {
+      directory,
+      datasets: dirname(dataset.directory),
+      ...options,
+      allowEmpty: true,
+    });
     const now = await openDataset(frozen.directory);
     const before = keysOf(dataset.manifest);
     const methods = keysOf(now.manifest)

@@ -60,8 +60,10 @@ export function pairRowsQuery(recipe: Recipe, used: MethodsUsed, chosen: Chosen,
     .innerJoinLateral(at('steps', 'bs', 'b', 'episode_id', 'call_id', 'candidate'), (join) => join.onTrue())
     .innerJoinLateral(at('steps', 'ws', 'w', 'episode_id', 'call_id', 'candidate'), (join) => join.onTrue())
     .leftJoinLateral(at('tasks', 't', 'b', 'task_id'), (join) => join.onTrue()) as unknown as Rows;
-  const lineage = (of: string) =>
-    ['episode_id', 'call_id', 'candidate::text', 'requested', 'completed'].map((name) => `${of}.${name}`);
+  const lineage = (of: string) => [
+    ...['episode_id', 'call_id', 'candidate::text', 'requested', 'completed'].map((name) => `${of}.${name}`),
+    'null',
+  ];
   const sqlOf = (column: Column) => (column === WEIGHT_COLUMN ? 'b.weight' : column.sql);
   const selected = [...columnsOf(recipe).map(sqlOf), ...lineage('b'), ...lineage('w')];
   const limit = recipe.limit === null ? sql<SqlBool>`true` : sql<SqlBool>`p.number <= ${sql.lit(recipe.limit)}`;

@@ -29,26 +29,38 @@ import {
   tables,
 } from './query.ts';
 import type { Recipe } from './recipe.ts';
+import { addReplayed } from './replayed-rows.ts';
 import { rowTexts } from './row-texts.ts';
 import { textSignatures } from './text-signatures.ts';
 import { type Cap, CHARACTERS, capText, decontaminateText, hasBand, nearText, type PassRate } from './thinning.ts';
 
-/** Does something take rows away after the conditions, or order them by pass rates? Caps of pairs do not: they count pairs. */
-export const isThinned = ({ unit, caps, near_duplicates: near, decontaminate, pass_rate: rate }: Recipe): boolean =>
-  rate !== undefined || near !== undefined || decontaminate !== undefined || (caps !== undefined && unit !== 'pair');
+/** Does something take rows away after the conditions, order them by pass rates, or add others? Caps of pairs do not: they count pairs. */
+export const isThinned = ({
+  unit,
+  caps,
+  near_duplicates: near,
+  decontaminate,
+  pass_rate: rate,
+  replay,
+}: Recipe): boolean =>
+  rate !== undefined ||
+  near !== undefined ||
+  decontaminate !== undefined ||
+  (caps !== undefined && unit !== 'pair') ||
+  replay !== undefined;
 
 export type Picked = {
   readonly chosen: Chosen;
   /** What each step took. */
   readonly stages: readonly FunnelStage[];
   readonly warnings: readonly string[];
-  /** The recipe with the files that were read. */
-  readonly pinned: Pick<Recipe, 'decontaminate'>;
+  /** The recipe with the files and datasets that were read. */
+  readonly pinned: Pick<Recipe, 'decontaminate' | 'replay'>;
 };
 
 /**
  * Makes the table and takes rows away.
- * @param folder that of the files that `decontaminate` names
+ * @param folders those of the files that `decontaminate` names and of the datasets that `replay` names
  * @throws TroupeError `recipe_invalid` for a file that cannot be compared with
  */
 export async function pickRows(
@@ -56,10 +68,10 @@ export async function pickRows(
   recipe: Recipe,
   used: MethodsUsed,
   chosen: Chosen,
-  folder: string | null,
+  folders: { readonly benchmarks: string | null; readonly datasets: string },
 ): Promise<Picked> {
   const { decontaminate, near_duplicates: near, pass_rate: rate } = recipe;
-  const benchmarks = decontaminate && (await readBenchmarks(folder, decontaminate));
+  const benchmarks = decontaminate && (await readBenchmarks(folders.benchmarks, decontaminate));
   const rates = rate && (await makePassRates(tx, rate));
   const table = pickedRows(recipe, used, chosen);
   await tx.query(literalSql(sql`create temp table picked on commit drop as ${table}`));
@@ -96,7 +108,13 @@ export async function pickRows(
     const name = `${recipe.order}: by the pass rate of the task, ${rates!.pool}; rows without one come last: ${rows} (tasks: ${tasks})`;
     stages.push({ name, of, before, after: before, dropped: [] });
   }
-  const pinned = benchmarks ? { decontaminate: { ...decontaminate!, files: benchmarks.files } } : {};
+  const replayed = recipe.replay && (await addReplayed(tx, recipe, { folder: folders.datasets, own: before, of }));
+  stages.push(...(replayed?.stages ?? []));
+  warnings.push(...(replayed?.warnings ?? []));
+  const pinned = {
+    ...(benchmarks ? { decontaminate: { ...decontaminate!, files: benchmarks.files } } : {}),
+    ...(replayed ? { replay: replayed.pinned } : {}),
+  };
   return { chosen: await chosenAmong(tx), stages, warnings, pinned };
 }
 
@@ -121,6 +139,7 @@ function pickedRows(recipe: Recipe, used: MethodsUsed, chosen: Chosen) {
       sql.raw(CAP_KEYS.group('e')).as('group'),
       sql.raw(fieldSql('role')).as('role'),
       sql.raw(ofRow(worth)).as('worth'),
+      sql<string | null>`null::text`.as('replay'),
       ...(recipe.caps ?? []).flatMap((cap, i) =>
         cap.by === undefined ? [] : [sql.raw(ofRow(`(${factsOf(cap.by).sql})::float8`)).as(worthColumn(cap, i))],
       ),

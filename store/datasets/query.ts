@@ -337,13 +337,19 @@ export const EPISODES = {
 const GROUP = `case when e.group_id is null then 'c/' || e.episode_id || '/' || s.call_id else 'g/' || e.group_id end collate "C"`;
 const groupOrder = ({ order }: Recipe): readonly string[] => [...BY_RATE[order], 'e.task_id nulls last', GROUP];
 
-/** Text columns behind the dataset's own, for lineage: ids of the row and of the events that made it (a version is `time|id`). */
+/**
+ * Text columns behind the dataset's own, for lineage: ids of the row, of the events that made it (a version is `time|id`), and of the
+ * dataset that it was replayed of.
+ */
 export const eventOf = (version: string) => `split_part(substr(${version}, strpos(${version}, '|') + 1), E'\\x01', 1)`;
-export const LINEAGE = ['episode_id', 'call_id', 'candidate', 'requested', 'completed'] as const;
+export const LINEAGE = ['episode_id', 'call_id', 'candidate', 'requested', 'completed', 'replay'] as const;
 const LINEAGE_SQL = {
   step: ['e.episode_id', 's.call_id', 's.candidate::text', eventOf('c.requested_version'), eventOf('s.version')],
   episode: ['e.episode_id', 'null::text', 'null::text', eventOf('e.started_version'), eventOf('e.finished_version')],
 } as const;
+
+/** The dataset that a row was replayed of. */
+const replayed = ({ replay }: Recipe, column: string): string => (replay === undefined ? 'null::text' : column);
 
 /** The columns of the dataset, in the order of the recipe. */
 export const columnsOf = (recipe: Recipe): readonly Column[] =>
@@ -395,7 +401,9 @@ export function rowsQuery(recipe: Recipe, used: MethodsUsed, chosen: Chosen, spl
     const selected = columns.map((column) =>
       sql.raw(column.name === 'steps' ? steps(column.sql) : sqlOf(column)).as(column.name),
     );
-    const lineage = LINEAGE_SQL.episode.map((text, i) => sql.raw(text).as(`l${i}`));
+    const lineage = [...LINEAGE_SQL.episode, replayed(recipe, 'max(picked.replay)')].map((text, i) =>
+      sql.raw(text).as(`l${i}`),
+    );
     const rows = source.where(inSplit);
     const first = grouped(rows.select('e.episode_id')).limit(sql.lit(recipe.limit ?? 0));
     return literalSql(
@@ -408,7 +416,7 @@ export function rowsQuery(recipe: Recipe, used: MethodsUsed, chosen: Chosen, spl
   const isGroup = recipe.unit === 'group';
   const orderBy = isGroup ? [...groupOrder(recipe), ...order] : order;
   const selected = columns.map((column, i) => sql.raw(sqlOf(column)).as(`c${i}`));
-  const lineage = LINEAGE_SQL.step.map((text, i) => sql.raw(text).as(`l${i}`));
+  const lineage = [...LINEAGE_SQL.step, replayed(recipe, 'picked.replay')].map((text, i) => sql.raw(text).as(`l${i}`));
   if (recipe.limit === null && !isGroup) {
     return literalSql(ordered(source.where(inSplit).select([...selected, ...lineage]), orderBy));
   }

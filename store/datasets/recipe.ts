@@ -11,6 +11,7 @@ import { nearest } from '../methods/nearest.ts';
 import { comparisonsOf, type Filter, filterSchema, parseFilter } from '../select.ts';
 import { COLUMNS, type Unit } from './columns.ts';
 import { LAYOUTS } from './layouts/catalogue.ts';
+import { type Replay, replayField, replayOf } from './replay.ts';
 import { type Thinning, thinningFields, thinningOf } from './thinning.ts';
 import { goesByRates, WEIGHT_COLUMN, type Weight, weightField, weightFilters, weightOf } from './weights.ts';
 
@@ -95,6 +96,7 @@ export const recipeSchema = Type.Object(
     ),
     ...thinningFields,
     weight: weightField,
+    replay: replayField,
     split: nullable(
       Type.Object(
         {
@@ -135,7 +137,7 @@ export type Pairs = {
   readonly threshold: number | null;
 };
 
-/** A recipe in canonical form, in one spelling. `pairs` is there for unit pair alone, thinning and weight where they are asked for, all else always. */
+/** A recipe in canonical form, in one spelling. `pairs` is there for unit pair alone, thinning, weight and replay where they are asked for, all else always. */
 export type Recipe = Thinning & {
   readonly name: string;
   readonly where: Filter | null;
@@ -143,6 +145,7 @@ export type Recipe = Thinning & {
   readonly unit: Unit;
   readonly pairs?: Pairs;
   readonly weight?: Weight;
+  readonly replay?: readonly Replay[];
   readonly roles: readonly string[] | null;
   readonly reward: MethodChoice | null;
   readonly credit: MethodChoice | null;
@@ -216,6 +219,7 @@ export function parseRecipe(value: unknown): Recipe {
     ...pairsOf(unit, input.pairs ?? null),
     ...thinningOf(unit, input),
     ...weighed,
+    ...replayOf(unit, input),
     roles: input.roles ? [...new Set(input.roles)].sort() : null,
     reward: input.reward ? choiceOf(input.reward, 'reward') : null,
     credit: input.credit ? choiceOf(input.credit, 'credit') : null,

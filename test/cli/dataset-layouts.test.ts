@@ -21,7 +21,12 @@ it('every recipe in the help of dataset freeze can be read', () => {
   const recipes = [...helpOf('freeze').matchAll(/(?:^ {2}\w.*\n)+/gm)]
     .map(([block]) => block.replace(/^ {2}/gm, ''))
     .filter((block) => block.startsWith('name:'));
-  expect(recipes.map((recipe) => readRecipe(recipe).name)).toEqual(['good-solvers', 'few-and-easy-first', 'weighed']);
+  expect(recipes.map((recipe) => readRecipe(recipe).name)).toEqual([
+    'good-solvers',
+    'few-and-easy-first',
+    'weighed',
+    'new-and-old',
+  ]);
 });
 
 it('the help of dataset export lists every layout as the catalogue describes it', () => {

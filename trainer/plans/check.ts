@@ -84,6 +84,8 @@ type Asked = {
   readonly codeVersion: string;
   /** Folder of the files that recipes decontaminate against. */
   readonly benchmarks?: string;
+  /** Folder of the datasets that recipes replay. */
+  readonly datasets?: string;
 };
 
 /** Rows looked at for the mean number of tokens. */

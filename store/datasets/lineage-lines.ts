@@ -1,0 +1,20 @@
+/** The lines of a dataset's lineage one after the other; memory holds a few of them. */
+import { createReadStream } from 'node:fs';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { createGunzip } from 'node:zlib';
+import { LINEAGE_FILE, type Lineage } from './lineage.ts';
+import type { Manifest } from './manifest.ts';
+
+/** Of a dataset that was opened, so that its file is as it was written. */
+export async function* lineageLines(
+  directory: string,
+  { files }: Pick<Manifest, 'files'>,
+): AsyncGenerator<Lineage, void, undefined> {
+  // Of a dataset that was frozen before, the file is not compressed.
+  const isGzip = files.some(({ name }) => name === LINEAGE_FILE);
+  const file = createReadStream(join(directory, isGzip ? LINEAGE_FILE : LINEAGE_FILE.replace('.gz', '')));
+  const text = isGzip ? file.pipe(createGunzip()) : file;
+  for await (const line of createInterface({ input: text, crlfDelay: Number.POSITIVE_INFINITY }))
+    if (line !== '') yield JSON.parse(line) as Lineage;
+}
