@@ -21,7 +21,9 @@ import { openaiChat } from './openai-chat.ts';
 import { openinference } from './openinference.ts';
 import { otelGenai } from './otel-genai.ts';
 import { pi } from './pi.ts';
+import { primeRl } from './prime-rl.ts';
 import { redel } from './redel.ts';
+import { rllm } from './rllm.ts';
 import { sharegpt } from './sharegpt.ts';
 import { sweAgent } from './swe-agent.ts';
 import { sweBench } from './swe-bench.ts';
@@ -31,6 +33,7 @@ import { tau2Bench } from './tau2-bench.ts';
 import { traceloop } from './traceloop.ts';
 import { troupeEvents } from './troupe-events.ts';
 import { vercelAi } from './vercel-ai.ts';
+import { verl } from './verl.ts';
 import { whoWhen } from './who-when.ts';
 import { xlam } from './xlam.ts';
 
@@ -59,6 +62,9 @@ export const FORMATS: readonly Format[] = [
   sweBench,
   sweDev,
   xlam,
+  verl,
+  primeRl,
+  rllm,
   otelGenai,
   openinference,
   traceloop,

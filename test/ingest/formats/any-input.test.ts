@@ -242,6 +242,74 @@ const RECORDS: Readonly<Record<string, readonly unknown[]>> = {
       ],
     },
   ],
+  verl: [
+    { input: 'q', output: 'a', gts: '1', score: 1, step: 1, acc: true, uid: 'u_0_0' },
+    [
+      { input: 'q', output: 'a', gts: '1', score: 1, uid: 'u_0_1' },
+      { input: 'q', output: 'a', gts: '1', score: 1 },
+    ],
+  ],
+  'prime-rl': [
+    {
+      id: 'e',
+      env: { id: 'v' },
+      task: { type: 'T', key: 'k', data: { prompt: 'q', answer: '1' } },
+      group: { id: 'g' },
+      run: { id: 'r', work: { policy: { start: 1, end: 1 } } },
+      ok: true,
+      traces: [
+        {
+          id: 't',
+          task: {},
+          agent: { name: 'a' },
+          nodes: [
+            { message: { role: 'user', content: 'q' }, token_ids: [1], mask: [false] },
+            {
+              parent: 0,
+              message: { role: 'assistant', content: 'a', tool_calls: [{ id: 'c', name: 'f', arguments: '{}' }] },
+              sampled: true,
+              token_ids: [2, 3],
+              mask: [false, true],
+              logprobs: [-1],
+            },
+            { parent: 1, message: { role: 'tool', tool_call_id: 'c', content: 'x' } },
+          ],
+          calls: [{ node: 1, model: 'm', usage: { prompt_tokens: 1 }, time: { start: 1, end: 2 } }, { error: {} }],
+          rewards: { r: { score: 1, weight: 1 } },
+          metrics: { m: 1 },
+        },
+      ],
+    },
+  ],
+  rllm: [
+    {
+      id: 't:1',
+      task: { id: 't', question: 'q' },
+      is_correct: true,
+      termination_reason: 'error',
+      metrics: { m: 1 },
+      trajectories: [
+        {
+          uid: 'u',
+          name: 'a',
+          reward: 1,
+          signals: { s: 1 },
+          steps: [
+            {
+              chat_completions: chat,
+              prompt_ids: [1],
+              response_ids: [2],
+              logprobs: [-1],
+              thought: 'hm',
+              reward: 1,
+              model_output: { tool_calls: [{ name: 'f', arguments: {} }], prompt_length: 1, completion_length: 1 },
+            },
+            { input: 'q', output: 'a' },
+          ],
+        },
+      ],
+    },
+  ],
   inspect: [
     {
       version: 2,
