@@ -76,6 +76,12 @@ export const SETTINGS = {
     fallback: 'keys',
     about: 'keys: once there are API keys, programs on this machine need one too; open: they need none',
   },
+  infer_key: {
+    env: 'TROUPE_INFER_KEY',
+    fallback: null,
+    secret: true,
+    about: 'what `serve` shows to sampling processes on other machines, and these want',
+  },
   upstreams: {
     env: 'TROUPE_UPSTREAMS',
     fallback: null,

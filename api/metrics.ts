@@ -5,6 +5,7 @@ import { isTransient } from '../store/db/faults.ts';
 import type { Db } from '../store/db/pool.ts';
 import { query, rowsOf, type SqlBool, scalarOf, sql } from '../store/db/query.ts';
 import { lag, partitionLags } from '../store/projecting/positions.ts';
+import { servingNow } from '../store/releasing/serving.ts';
 
 type Sample = { readonly labels: Readonly<Record<string, string>>; readonly value: number };
 type Metric = {
@@ -18,7 +19,12 @@ type Metric = {
 export async function projectMetrics(db: Db, eventLog: EventLog): Promise<readonly Metric[]> {
   const up = (value: 0 | 1) => gauge('troupe_database_up', '1 if the database answers.', [{ labels: {}, value }]);
   try {
-    const found = await Promise.all([eventMetrics(db, eventLog), queueMetrics(db), sizeMetrics(db)]);
+    const found = await Promise.all([
+      eventMetrics(db, eventLog),
+      queueMetrics(db),
+      sizeMetrics(db),
+      servingMetrics(db),
+    ]);
     return [up(1), ...found.flat()];
   } catch (error) {
     if (isTransient(error) || (error instanceof TroupeError && error.code === 'unreachable')) return [up(0)];
@@ -181,6 +187,30 @@ async function queueMetrics(db: Db): Promise<readonly Metric[]> {
       'troupe_oldest_unprojected_seconds',
       'Seconds since the oldest event was recorded that is not in the tables yet; 0 if there is none.',
       [{ labels: {}, value: oldest[0]!.seconds }],
+    ),
+  ];
+}
+
+/** Sampling processes by the version that they answer with. */
+async function servingMetrics(db: Db): Promise<readonly Metric[]> {
+  const processes = await servingNow(db);
+  const counts = new Map<string, { labels: Record<string, string>; value: number }>();
+  for (const { policy, checkpoint, released } of processes) {
+    const labels = { policy, checkpoint: checkpoint ?? '', released: String(checkpoint === released) };
+    const key = JSON.stringify(labels);
+    counts.set(key, { labels, value: (counts.get(key)?.value ?? 0) + 1 });
+  }
+  return [
+    gauge('troupe_serving_processes', 'Sampling processes, by policy and the checkpoint that they answer with.', [
+      ...counts.values(),
+    ]),
+    gauge(
+      'troupe_serving_late',
+      'Sampling processes that do not serve the release of more than 30 s ago.',
+      [...new Set(processes.map(({ policy }) => policy))].map((policy) => ({
+        labels: { policy },
+        value: processes.filter((one) => one.policy === policy && one.late).length,
+      })),
     ),
   ];
 }

@@ -2,9 +2,10 @@
  * The sampling processes that serve the project's models. Each registers in the database under its policy. They are looked up and
  * connected to once, and looked up again when a connection fails.
  */
-import { got, TroupeError } from '../errors.ts';
+import { type ErrorCode, got, TroupeError } from '../errors.ts';
 import type { Db } from '../store/db/pool.ts';
-import { type NotNull, query, rowsOf, scalarOf, sql } from '../store/db/query.ts';
+import { query, scalarOf, sql } from '../store/db/query.ts';
+import { servingNow } from '../store/releasing/serving.ts';
 import type { InferClient } from '../trainer/sampling/infer-client.ts';
 import type { OnPart, PromptAnswer, PromptAsk, SampleAnswer, SampleAsk } from '../trainer/sampling/infer-wire.ts';
 import { modelOfCheckpoint } from '../trainer/sampling/infer-wire.ts';
@@ -28,12 +29,14 @@ export type PolicyServers = {
 
 export type SamplingClient = Pick<InferClient, 'sample' | 'prompt' | 'status' | 'close'>;
 
-type Registered = { readonly policy: string; readonly address: string };
+type Registered = { readonly policy: string; readonly address: string; readonly released: boolean };
 
-/** A process whose last heartbeat is older than this is skipped. */
-const HEARTBEAT = '15 seconds';
 /** How long a look-up is cached. A process that has stopped is noticed at once: its connection fails. */
 const CACHED_MS = 1000;
+/** A process that could not be reached is asked after the others for so long: on another machine it may take seconds to notice. */
+const AVOIDED_MS = 5000;
+/** What one process answers and another one need not: it is gone, it stops, or it has enough to do. */
+const ELSEWHERE: readonly ErrorCode[] = ['unreachable', 'interrupted', 'busy'];
 
 export function registeredPolicyServers(
   db: Pick<Db, 'query'>,
@@ -75,28 +78,50 @@ export function registeredPolicyServers(
     return client;
   };
 
-  /** Tries each process that may serve the name, the newest first; undefined if none can be reached. */
-  const attempt = async <T>(
-    who: OwnModel,
-    ask: (client: SamplingClient, model: string) => Promise<T>,
-    fresh: boolean,
-  ): Promise<T | undefined> => {
-    for (const { policy, address } of await processes(fresh)) {
+  /** Requests under way at each address, and until when an address comes last. */
+  const underWay = new Map<string, number>();
+  const avoided = new Map<string, number>();
+
+  /** Those that serve what is released come first, then those with the fewest requests of this gateway, the newest first among equals. */
+  const inOrder = (list: readonly Registered[]): readonly Registered[] => {
+    const now = performance.now();
+    const rank = ({ address, released }: Registered): readonly number[] => [
+      (avoided.get(address) ?? 0) > now ? 1 : 0,
+      released ? 0 : 1,
+      underWay.get(address) ?? 0,
+    ];
+    const ranked = list.map((process) => ({ process, rank: rank(process) }));
+    ranked.sort((a, b) => a.rank[0]! - b.rank[0]! || a.rank[1]! - b.rank[1]! || a.rank[2]! - b.rank[2]!);
+    return ranked.map(({ process }) => process);
+  };
+
+  /** Tries each process that may serve the name; without an answer if none can, with the error of the first. */
+  const attempt = async <T>(who: OwnModel, ask: Ask<T>, { signal, fresh }: Attempt): Promise<Attempted<T>> => {
+    let error: TroupeError | null = null;
+    for (const { policy, address } of inOrder(await processes(fresh))) {
       if (who.kind === 'policy' && policy !== who.name) continue;
       let client: SamplingClient | undefined;
+      underWay.set(address, (underWay.get(address) ?? 0) + 1);
       try {
         client = clientAt(address);
         const model =
           who.kind === 'policy' ? policy : (lasting.get(client)?.get(who.name) ?? (await modelWith(client, who.name)));
-        if (model !== null) return await ask(client, model);
-      } catch (error) {
-        if (!(error instanceof TroupeError)) throw error;
+        if (model === null) continue;
+        const answer = await ask(client, model);
+        avoided.delete(address);
+        return { answer };
+      } catch (failed) {
+        if (!(failed instanceof TroupeError)) throw failed;
         const gone =
-          error.code === 'not_found' && client !== undefined && lasting.get(client)?.delete(who.name) === true;
-        if (error.code !== 'unreachable' && !gone) throw error;
+          failed.code === 'not_found' && client !== undefined && lasting.get(client)?.delete(who.name) === true;
+        if (signal?.aborted || (!ELSEWHERE.includes(failed.code) && !gone)) throw failed;
+        if (failed.code === 'unreachable') avoided.set(address, performance.now() + AVOIDED_MS);
+        error ??= failed;
+      } finally {
+        underWay.set(address, underWay.get(address)! - 1);
       }
     }
-    return undefined;
+    return { error };
   };
 
   const modelWith = async (client: SamplingClient, checkpoint: string): Promise<string | null> => {
@@ -120,48 +145,68 @@ export function registeredPolicyServers(
     return [...names].sort();
   };
 
-  const answered = async <T>(who: OwnModel, ask: (client: SamplingClient, model: string) => Promise<T>): Promise<T> => {
+  const answered = async <T>(who: OwnModel, ask: Ask<T>, signal?: AbortSignal): Promise<T> => {
     // A seeded request can be repeated without harm, so one that was cut off is sent once more.
-    const answer = (await attempt(who, ask, false)) ?? (await attempt(who, ask, true));
+    const first = await attempt(who, ask, { signal, fresh: false });
+    const { answer, error } = first.answer === undefined ? await attempt(who, ask, { signal, fresh: true }) : first;
     if (answer !== undefined) return answer;
-    throw await unserved(db, who, await models());
+    if (error?.code === 'busy') throw error;
+    throw await unserved(db, who, await models(), error ?? null);
   };
 
   return {
     models,
     sample: (who, ask, { signal, onPart } = {}) => {
-      const options = { ...(signal ? { signal } : {}), ...(onPart ? { onPart: onlyNew(onPart) } : {}) };
-      return answered(who, (client, model) => client.sample({ ...ask, model }, options));
+      if (!onPart)
+        return answered(who, (client, model) => client.sample({ ...ask, model }, signal ? { signal } : {}), signal);
+      const given = givenText(onPart);
+      const ofOneVersion = async (client: SamplingClient, model: string): Promise<SampleAnswer> => {
+        const other = new AbortController();
+        const take: OnPart = (part, begun) => (given.isOf(begun) ? given.take(part, begun) : other.abort());
+        const either = signal ? AbortSignal.any([signal, other.signal]) : other.signal;
+        const answer = client.sample({ ...ask, model }, { signal: either, onPart: take });
+        const sampled = await answer.catch((error: unknown) => {
+          throw other.signal.aborted && !signal?.aborted ? otherVersion() : error;
+        });
+        if (given.isOf(sampled)) return sampled;
+        throw otherVersion();
+      };
+      return answered(who, ofOneVersion, signal);
     },
     prompt: (who, ask) => answered(who, (client, model) => client.prompt({ ...ask, model })),
     close: () => forget(new Set()),
   };
 }
 
-/** Leaves out text that was given before: a request that was cut off is sent once more, and samples the same. */
-function onlyNew(onPart: OnPart): OnPart {
+type Ask<T> = (client: SamplingClient, model: string) => Promise<T>;
+type Attempt = { readonly signal: AbortSignal | undefined; readonly fresh: boolean };
+type Attempted<T> = { readonly answer?: T; readonly error?: TroupeError | null };
+
+/** Text of one answer: left out where it was given before, for a request that was cut off is sent once more; and of one version of the weights. */
+function givenText(onPart: OnPart): { readonly take: OnPart; readonly isOf: (begun: Version) => boolean } {
   const given = new Map<number, number>();
-  return ({ choice, at, text }, begun) => {
-    const end = given.get(choice) ?? 0;
-    if (at + text.length <= end) return;
-    given.set(choice, at + text.length);
-    onPart({ choice, at: end, text: text.slice(end - at) }, begun);
+  let checkpoint: string | null = null;
+  return {
+    isOf: (begun) => checkpoint === null || checkpoint === begun.checkpoint,
+    take: (part, begun) => {
+      checkpoint = begun.checkpoint;
+      const end = given.get(part.choice) ?? 0;
+      if (part.at + part.text.length <= end) return;
+      given.set(part.choice, part.at + part.text.length);
+      onPart({ choice: part.choice, at: end, text: part.text.slice(end - part.at) }, begun);
+    },
   };
 }
 
+type Version = Pick<SampleAnswer, 'checkpoint'>;
+
+/** Another process could still go on. */
+const otherVersion = (): TroupeError =>
+  new TroupeError('interrupted', 'The process that began the answer is gone, and another one has other weights.');
+
 async function lookUp(db: Pick<Db, 'query'>): Promise<readonly Registered[]> {
-  return rowsOf(
-    db,
-    query
-      .selectFrom('troupe.processes')
-      .select(['policy', 'address'])
-      .where('role', '=', 'infer')
-      .where('policy', 'is not', null)
-      .where('address', 'is not', null)
-      .where('heartbeat_at', '>', sql<string>`clock_timestamp() - ${HEARTBEAT}::interval`)
-      .orderBy('started_at', 'desc')
-      .orderBy('process_id')
-      .$narrowType<{ policy: NotNull; address: NotNull }>(),
+  return (await servingNow(db)).flatMap(({ policy, address, checkpoint, released }) =>
+    address === null ? [] : [{ policy, address, released: checkpoint !== null && checkpoint === released }],
   );
 }
 
@@ -170,6 +215,7 @@ async function unserved(
   db: Pick<Db, 'query'>,
   { kind, name }: OwnModel,
   models: readonly string[],
+  last: TroupeError | null,
 ): Promise<TroupeError> {
   const one = sql.lit(1).as('one');
   const checkpoints = query.selectFrom('facts.checkpoints').select(one);
@@ -198,7 +244,7 @@ async function unserved(
       field: 'model',
       got: `${kind}:${name}`,
       expected: answered,
-      hint,
+      hint: last === null ? hint : `${last.message} ${hint}`,
     });
   }
   return unknownModel(`${kind}:${name}`, models);

@@ -6,6 +6,7 @@ import type { Db } from '../store/db/pool.ts';
 import { query, rowsOf, sql } from '../store/db/query.ts';
 import { awaitedTypes } from '../store/log/replay-newer.ts';
 import { lag, partitionLags } from '../store/projecting/positions.ts';
+import { type Serving, servingNow } from '../store/releasing/serving.ts';
 
 export type Readiness = {
   readonly status: 'ready' | 'degraded' | 'not_ready';
@@ -20,6 +21,8 @@ export type Readiness = {
   readonly reasons: readonly string[];
   /** Records that were rejected in the last hour, and events of types that a newer Troupe knows. Their senders caused them, so the server is ready all the same. */
   readonly dead_letters: readonly string[];
+  /** Sampling processes with the version that each answers with, and the one that was released. */
+  readonly serving: readonly Omit<Serving, 'address'>[];
 };
 
 export type Asked = {
@@ -52,6 +55,7 @@ export async function readiness({ db, log, known, ingestOnly }: Asked): Promise<
     lag_events: lagEvents,
     reasons: shown,
     dead_letters: own.letters,
+    serving: own.serving,
   };
 }
 
@@ -70,17 +74,30 @@ async function databaseState(db: Db, known: Asked['known']) {
   try {
     const { state, why } = await checkSchema(db, known);
     const schema = { database: 'ok', schema: state, why } as const;
-    if (state === 'behind') return { ...schema, lag: null, reasons: [], letters: [] };
-    return { ...schema, lag: await lag(db), reasons: [], letters: await deadLetters(db) };
+    if (state === 'behind') return { ...schema, lag: null, reasons: [], letters: [], serving: [] };
+    const serving = (await servingNow(db)).map(({ address: _, ...shown }) => shown);
+    const reasons = serving.filter(({ late }) => late).map(behindRelease);
+    return { ...schema, lag: await lag(db), reasons, letters: await deadLetters(db), serving };
   } catch (error) {
     const code = error instanceof TroupeError ? error.code : null;
     const schema = code === 'schema_newer' ? 'newer' : code === 'conflict' ? 'changed' : 'unknown';
     const away = schema === 'unknown';
     const reasons = away ? ['The database cannot be reached; check DATABASE_URL.'] : [];
     const why = schema === 'newer' ? (error as Error).message : null;
-    return { database: away ? 'unreachable' : 'ok', schema, why, lag: null, reasons, letters: [] } as const;
+    return {
+      database: away ? 'unreachable' : 'ok',
+      schema,
+      why,
+      lag: null,
+      reasons,
+      letters: [],
+      serving: [],
+    } as const;
   }
 }
+
+const behindRelease = ({ process, policy, checkpoint, released }: Omit<Serving, 'address'>): string =>
+  `${process} serves ${checkpoint ?? 'nothing'} for ${policy}, but ${released} was released; its log says why.`;
 
 /** Those of the last hour that were not replayed, and, however long, what waits for newer code. */
 async function deadLetters(db: Db): Promise<readonly string[]> {

@@ -2,28 +2,21 @@
  * One process a role. They meet only in the log and the tables; killing any of them loses nothing: each resumes from its position, its
  * claim or its checkpoint. What a role needs is loaded when it runs.
  */
-import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { isLoopback } from '../api/origin.ts';
 import { observe } from '../api/prometheus.ts';
 import { EXIT, TroupeError } from '../errors.ts';
 import type { LogSource } from '../ingest/log/source.ts';
-import { onNews } from '../store/db/news.ts';
 import { patiently } from '../store/db/patience.ts';
-import { firstOf, pathHere, query, rowsOf, sql, typed } from '../store/db/query.ts';
-import { socketFolder } from '../store/db/sockets.ts';
-import { type Handler, handBack, JOB_CHANNEL, runJobs, type Turn } from '../store/jobs/jobs.ts';
+import { type Handler, handBack, runJobs, type Turn } from '../store/jobs/jobs.ts';
 import { registerProcess } from '../store/jobs/processes.ts';
 import type { MethodAsked } from '../store/judging/judge.ts';
 import type { Receiver } from '../store/notify/delivery.ts';
 import { waitProjected } from '../store/projecting/positions.ts';
 import { runProjector } from '../store/projecting/projector.ts';
-import { type Weights, weightsAtPlay } from '../store/rollouts/weights.ts';
-import type { InferServer } from '../trainer/sampling/infer.ts';
-import { modelOfCheckpoint } from '../trainer/sampling/infer-wire.ts';
 import type { Context } from './context.ts';
 import { takeFirstKey } from './first-key.ts';
-import { inferSocketName, LONGEST_SOCKET_NAME } from './infer-socket.ts';
+import { infer, type ListenAt } from './infer-role.ts';
 import { parseMethods } from './methods-asked.ts';
 import { say, tellTrouble } from './output.ts';
 import { processId } from './process-id.ts';
@@ -34,11 +27,13 @@ import { pause, untilAborted } from './waiting.ts';
 export type RoleOptions = {
   readonly policy?: string;
   readonly model?: string;
+  /** Where `infer` listens for other machines; a Unix socket if omitted. */
+  readonly listen?: ListenAt | undefined;
   readonly signal: AbortSignal;
   /** Called once it is ready, with its address if it serves one. */
   readonly onReady: (facts: { readonly role: string; readonly address?: string }) => void;
 };
-type Role = (context: Context, options: RoleOptions) => Promise<void>;
+export type Role = (context: Context, options: RoleOptions) => Promise<void>;
 
 /** How long work under way may go on once the process was asked to stop; then it is handed back. */
 const GRACE_MS = 5000;
@@ -48,8 +43,6 @@ const WATCH_MS = 5000;
 const NOTIFY_MS = 3000;
 /** Between two looks at events that an older process did not know. */
 const REPLAY_MS = 15_000;
-/** A process that serves a policy looks at least this often for a release. */
-const FOLLOW_MS = 500;
 
 export const ROLES: Readonly<Record<string, Role>> = {
   ingest: (context, options) => answer(context, options, 'ingest'),
@@ -357,126 +350,4 @@ async function working(
   await leave();
   // A step of a model cannot be stopped; its job has another token by now, so nothing it still does counts.
   if (!finished) process.exit(EXIT.done);
-}
-
-/**
- * Serves one policy: with the model that it is given to begin with, else with the checkpoint that was released or saved last. Then with every
- * later release; only where a client has it load something else does it leave the choice to that client.
- */
-async function infer({ db, home, config }: Context, { policy, model, signal, onReady }: RoleOptions): Promise<void> {
-  if (policy === undefined) {
-    throw new TroupeError('usage', 'Missing --policy NAME: troupe run infer --policy NAME [--model DIR].');
-  }
-  const [{ startInfer }, { Policy }] = await Promise.all([
-    import('../trainer/sampling/infer.ts'),
-    import('../trainer/sampling/policy.ts'),
-  ]);
-  const name = inferSocketName(policy, hostname(), process.pid);
-  // All processes of a home that sample have theirs in one folder.
-  const socket = join(socketFolder(home.run, 'infer'.padEnd(LONGEST_SOCKET_NAME, '-')), name);
-  const server = await startInfer({ socket, threads: config.threads, onReply: observe.infer }, Policy.load);
-  const speakWith = (dir: string) => server.load({ dir, name: policy });
-  const beside = besideModels(server, policy);
-  let released = await releasedCheckpoint(db, policy);
-  let ours = model;
-  if (model !== undefined) await speakWith(model);
-  else await speakWithFirst([...(released ? [released] : []), ...(await savedCheckpoints(db, policy))], speakWith);
-  const leave = await registerProcess(db, { processId: processId('infer'), role: 'infer', policy, address: socket });
-  onReady({ role: 'infer', address: socket });
-  const follow = async (): Promise<false> => {
-    const now = await releasedCheckpoint(db, policy).catch(() => released);
-    const loaded = server.status().models.find(({ name }) => name === policy)?.dir;
-    const isOurs = model === undefined || loaded === ours;
-    const follows = now !== null && now.checkpoint_id !== released?.checkpoint_id && isOurs;
-    const atPlay = await weightsAtPlay(db, policy).catch(() => null);
-    // What is played with is there before a release takes its place, and goes only after it.
-    if (atPlay) await beside.load(atPlay, follows ? now.checkpoint_id : null);
-    if (follows) {
-      await speakWith(now.uri);
-      ours = now.uri;
-    }
-    if (atPlay) beside.drop(atPlay);
-    released = now;
-    return false;
-  };
-  // A rollout that begins is news: its weights are loaded at once.
-  await onNews(db, JOB_CHANNEL, { signal, pollMs: FOLLOW_MS, onTrouble: tellTrouble('Following releases') }, follow);
-  await server.close();
-  await leave();
-}
-
-/** The models that a process has beside the one that its policy serves: those that rollouts play with. */
-function besideModels(server: InferServer, policy: string) {
-  const names = new Set<string>();
-  const failed = new Set<string>();
-  return {
-    /** Loads those that are not there. `next` is what the policy serves soon; null: what it serves now. */
-    async load(wanted: readonly Weights[], next: string | null): Promise<void> {
-      const served = next ?? server.status().models.find(({ name }) => name === policy)?.checkpoint;
-      for (const { checkpoint_id, directory } of wanted) {
-        const name = modelOfCheckpoint(checkpoint_id);
-        if (checkpoint_id === served || names.has(name) || failed.has(name)) continue;
-        try {
-          await server.load({ dir: directory, name });
-          names.add(name);
-        } catch (error) {
-          failed.add(name);
-          say(`No rollout can play with ${directory}: ${error instanceof Error ? error.message : error}`);
-        }
-      }
-    },
-    /** Drops those that are not wanted any more. */
-    drop(wanted: readonly Weights[]): void {
-      const kept = new Set(wanted.map(({ checkpoint_id }) => modelOfCheckpoint(checkpoint_id)));
-      for (const name of failed) if (!kept.has(name)) failed.delete(name);
-      for (const name of names) {
-        if (kept.has(name)) continue;
-        names.delete(name);
-        server.unload(name);
-      }
-    },
-  };
-}
-
-type Known = { readonly checkpoint_id: string; readonly uri: string };
-
-/** Live weights may be gone from the disk: the first that is there is taken, and none is no error, for one may be loaded later. */
-async function speakWithFirst(
-  candidates: readonly Known[],
-  speakWith: (dir: string) => Promise<unknown>,
-): Promise<void> {
-  for (const { uri } of candidates) {
-    try {
-      await speakWith(uri);
-      return;
-    } catch (error) {
-      if ((error as TroupeError).code !== 'not_found') throw error;
-    }
-  }
-}
-
-async function savedCheckpoints(db: Context['db'], policy: string): Promise<Known[]> {
-  return rowsOf(
-    db,
-    query
-      .selectFrom('facts.checkpoints')
-      .select(['checkpoint_id', pathHere('uri').as('uri')])
-      .where('policy', '=', policy)
-      .where('uri', 'is not', null)
-      .orderBy('version', 'desc')
-      .limit(20),
-  );
-}
-
-async function releasedCheckpoint(db: Context['db'], policy: string): Promise<Known | null> {
-  const released = query
-    .selectFrom('facts.releases as r')
-    .innerJoin('facts.checkpoints as c', (on) =>
-      on.on('c.checkpoint_id', '=', sql<string>`r.policies ->> ${typed(policy, 'text')}`),
-    )
-    .select(['c.checkpoint_id', pathHere('c.uri').as('uri')])
-    .where('c.uri', 'is not', null)
-    .orderBy('r.version', 'desc')
-    .limit(1);
-  return (await firstOf(db, released)) ?? null;
 }

@@ -45,6 +45,7 @@ export async function openServing(context: Context, options: ServingOptions): Pr
     { openKeyRing },
     { registeredPolicyServers },
     { connectInfer },
+    { connectInferHttp },
     { openUpstreams },
     { readUpstreams },
     { readRoutes },
@@ -56,6 +57,7 @@ export async function openServing(context: Context, options: ServingOptions): Pr
     import('../api/key-ring.ts'),
     import('../api/policy-servers.ts'),
     import('../trainer/sampling/infer-client.ts'),
+    import('../trainer/sampling/infer-http-client.ts'),
     import('../api/upstream/upstreams.ts'),
     import('../api/upstream/settings.ts'),
     import('../api/model-routes.ts'),
@@ -70,7 +72,9 @@ export async function openServing(context: Context, options: ServingOptions): Pr
   const sealed = join(context.home.sealed, `keys-${context.database.project}`);
   const keys = openKeyRing(db, { firstKey, ...(alone ? { seal: sealedKeys(sealed, context.sealSecret) } : {}) });
   const exposed = await options.exposed(() => keys.required());
-  const policyServers = registeredPolicyServers(db, connectInfer);
+  const policyServers = registeredPolicyServers(db, (address) =>
+    /^https?:/.test(address) ? connectInferHttp(address, config.infer_key) : connectInfer(address),
+  );
   const servers = role === 'ingest' ? [] : readUpstreams(config.upstreams, process.env);
   const routes = role === 'ingest' ? [] : readRoutes(config.routes, servers);
   const upstreams = openUpstreams(servers);

@@ -38,6 +38,7 @@ const BESIDE_OTHERS = [
   'backup-in-s3',
   'postgres-upgrade',
   'openai-clients',
+  'policy-on-machines',
   'python-recorder',
   'package-installs',
   'gate-rates',

@@ -29,10 +29,15 @@ export type Started = {
   readonly env: Readonly<Record<string, string>>;
   /** Folder of the code; this checkout if omitted. */
   readonly root?: string;
+  /** Words of its command line besides. */
+  readonly args?: readonly string[];
 };
 
 /** `troupe run ROLE` with this environment, as `troupe up` starts it. An API role answers at a port that stays. */
-export async function runTroupe(role: string, { home, env, root = ROOT }: Started): Promise<TroupeProcess> {
+export async function runTroupe(
+  role: string,
+  { home, env, root = ROOT, args: more = [] }: Started,
+): Promise<TroupeProcess> {
   const answers = role === 'ingest' || role === 'serve';
   const port = answers ? await freePort() : 0;
   let child: ChildProcess | null = null;
@@ -42,7 +47,7 @@ export async function runTroupe(role: string, { home, env, root = ROOT }: Starte
     return one.exitCode;
   };
   const start = async (): Promise<void> => {
-    const args = ['run', role, '--home', home, '--json', ...(answers ? ['--port', String(port)] : [])];
+    const args = ['run', role, '--home', home, '--json', ...(answers ? ['--port', String(port)] : []), ...more];
     const fresh = spawn(process.execPath, ['--import', 'tsx', YOUNG, 'cli.ts', ...args], {
       cwd: root,
       env: { ...process.env, ...env, NO_COLOR: '1' },

@@ -23,6 +23,16 @@ const Ready = Type.Object({
     description:
       'records rejected in the last hour, and events that wait for a newer Troupe; the server is ready all the same',
   }),
+  serving: Type.Array(
+    Type.Object({
+      process: Type.String(),
+      policy: Type.String(),
+      checkpoint: Type.Union([Type.String(), Type.Null()]),
+      released: Type.Union([Type.String(), Type.Null()]),
+      late: Type.Boolean({ description: 'it should serve what was released by now' }),
+    }),
+    { description: 'sampling processes, with the checkpoint that each answers with and the one that was released' },
+  ),
 });
 
 export function healthRoutes(

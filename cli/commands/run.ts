@@ -10,6 +10,7 @@ import { firstOf, query, rowsOf } from '../../store/db/query.ts';
 import { type RoleFacts, type RoleSettings, roleSettings } from '../children.ts';
 import {
   databaseCommand,
+  type Flags,
   number,
   plainCommand,
   processCommand,
@@ -18,6 +19,7 @@ import {
   wholeNumber,
 } from '../command.ts';
 import type { Context } from '../context.ts';
+import type { ListenAt } from '../infer-role.ts';
 import { print, printJson, progressBar, say, sayTo, table } from '../output.ts';
 import { roleLogs } from '../role-logs.ts';
 import { checkpointsCommands } from './checkpoints.ts';
@@ -32,8 +34,13 @@ export function runCommands(program: Command): void {
       .argument('<role>', ROLE_NAMES.join(', '))
       .option('--policy <name>', 'infer: the policy to serve')
       .option('--model <dir>', 'infer: the model to serve until the next release')
-      .option('--port <n>', 'serve, ingest: port to listen on, 0 for any free one', wholeNumber('port'))
-      .option('--host <address>', 'serve, ingest: address to listen on')
+      .option(
+        '--port <n>',
+        'serve, ingest, infer: port to listen on, 0 for any free one; infer without it uses a Unix socket',
+        wholeNumber('port'),
+      )
+      .option('--host <address>', 'serve, ingest, infer: address to listen on')
+      .option('--address <url>', 'infer with --port: where others reach it, if not at its host and port')
       .option(
         '--metrics-port <n>',
         'port for /metrics, /healthz and /readyz of this process, 0 for any free one',
@@ -41,7 +48,7 @@ export function runCommands(program: Command): void {
       )
       .addHelpText(
         'after',
-        '\nEach process works alone on what the log and the tables hold; SIGTERM ends it well, and killing it loses nothing.\n\nExamples:\n  troupe run serve --port 7717\n  troupe run project\n  troupe run infer --policy solver',
+        '\nEach process works alone on what the log and the tables hold; SIGTERM ends it well, and killing it loses nothing.\n\nExamples:\n  troupe run serve --port 7717\n  troupe run project\n  troupe run infer --policy solver\n  TROUPE_INFER_KEY=… troupe run infer --policy solver --host 10.0.0.5 --port 7800',
       ),
     async ([role], flags) => {
       if (!ROLE_NAMES.includes(role!)) {
@@ -58,6 +65,7 @@ export function runCommands(program: Command): void {
         },
         ...(flags.policy ? { policy: String(flags.policy) } : {}),
         ...(flags.model ? { model: String(flags.model) } : {}),
+        ...(role === 'infer' ? { listen: listenAt(flags) } : {}),
       };
       // What only takes events into a log outside the database does so without it.
       const late = role === 'ingest' && loadConfig(flags, process.env).kafka_brokers !== null;
@@ -252,6 +260,15 @@ export function runCommands(program: Command): void {
       return EXIT.done;
     },
   );
+}
+
+/** Where `infer` listens for other machines; undefined for a Unix socket. */
+function listenAt({ port, address }: Flags): ListenAt | undefined {
+  if (port === undefined) {
+    if (address === undefined) return undefined;
+    throw new TroupeError('usage', '--address is where a process with --port is reached; name the port too.');
+  }
+  return { port: Number(port), ...(address === undefined ? {} : { address: String(address) }) };
 }
 
 /** Runs the role; its numbers can be asked of the port, if one is given, from before it works until it ends. */

@@ -151,6 +151,7 @@ export interface LogTables {
     pid: number;
     started_at: Filled<Time>;
     heartbeat_at: Filled<Time>;
+    models: Json | null;
   };
   pruned: {
     key: string;
@@ -681,6 +682,7 @@ export interface Views {
     metrics: Json | null;
     code_version: string | null;
     saved_at: Time | null;
+    served_by: Json | null;
   };
   corrections: {
     episode_id: string | null;

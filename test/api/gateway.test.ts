@@ -532,12 +532,14 @@ describe('registered policy servers', () => {
   });
 
   it('tell the process what ends a request early, and do not ask again once it has', async () => {
+    const withdrawal = new AbortController();
     const client = talker('c', () => {
+      withdrawal.abort();
       throw new TroupeError('interrupted', 'withdrawn');
     });
     await registerProcess(at.db, { processId: 'p5', role: 'infer', policy: 'quiet', address: '/quiet' });
     const own = registeredPolicyServers(at.db, () => client);
-    const { signal } = new AbortController();
+    const { signal } = withdrawal;
     await expect(own.sample({ kind: 'policy', name: 'quiet' }, request, { signal })).rejects.toMatchObject({
       code: 'interrupted',
     });
@@ -549,7 +551,7 @@ describe('registered policy servers', () => {
     await registerProcess(at.db, { processId: 'p3', role: 'infer', policy: 'asleep', address: '/asleep' });
     await expect(own.sample({ kind: 'policy', name: 'asleep' }, request)).rejects.toMatchObject({
       code: 'unreachable',
-      detail: { hint: 'Start it with: troupe run infer --policy asleep' },
+      detail: { hint: 'gone Start it with: troupe run infer --policy asleep' },
     });
     await expect(own.sample({ kind: 'policy', name: 'nobody' }, request)).rejects.toMatchObject({ code: 'not_found' });
     await expect(own.sample({ kind: 'checkpoint', name: 'nobody' }, request)).rejects.toMatchObject({

@@ -9,19 +9,25 @@ import { serveMetrics } from '../../cli/metrics-server.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
 import { openPool } from '../../store/db/pool.ts';
 import { requestJob } from '../../store/jobs/jobs.ts';
+import { registerProcess } from '../../store/jobs/processes.ts';
 import { anEvent, post, type TestApp, testApp } from './support/app.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 const read = (path: string): string => readFileSync(join(ROOT, path), 'utf8');
 
 let at: TestApp;
+let leave: () => Promise<void>;
 beforeAll(async () => {
   at = await testApp();
   await post(at.app, '[1]');
   await post(at.app, anEvent('first'));
   await at.project();
+  leave = await registerProcess(at.db, { processId: 'infer-1', role: 'infer', policy: 'team' });
 });
-afterAll(() => at.close());
+afterAll(async () => {
+  await leave();
+  await at.close();
+});
 
 const scraped = async (): Promise<string> => (await at.app.inject('/metrics')).body;
 /** The value of the one sample that begins with this. */

@@ -220,7 +220,7 @@ describe('a plan that begins with a rollout', () => {
       const { code, out } = await troupe('plan', 'run', written('away', plan('away', { serving_within_s: 0.5 })));
       expect([code, out.error.message]).toEqual([
         1,
-        expect.stringMatching(/Policy solver should be answered by .* no process on this machine serves it/),
+        expect.stringMatching(/Policy solver should be answered by .* no process serves it/),
       ]);
       const { rows } = await database.db.query(
         `select job_id from troupe.job_queue where starts_with(job_id, 'away-1/')`,

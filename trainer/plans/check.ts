@@ -281,7 +281,7 @@ async function noteUnserved(db: Db, plan: Plan, notes: string[]): Promise<void> 
   for (const policy of Object.keys(plan.policies))
     if ((await servedNow(db, policy)).length === 0)
       notes.push(
-        `No process on this machine serves ${policy} now. Start \`troupe run infer --policy ${policy}\`, before its first release with --model DIR, or \`troupe up\`.`,
+        `No process serves ${policy} now. Start \`troupe run infer --policy ${policy}\`, before its first release with --model DIR, or \`troupe up\`.`,
       );
 }
 

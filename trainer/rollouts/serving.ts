@@ -7,10 +7,10 @@ import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { TroupeError } from '../../errors.ts';
 import type { Db } from '../../store/db/pool.ts';
-import { type NotNull, query, rowsOf, sql } from '../../store/db/query.ts';
+import { query, rowsOf, sql } from '../../store/db/query.ts';
 import { checkedSpec, type Handler, type JobContext } from '../../store/jobs/jobs.ts';
+import type { ServedModel } from '../../store/jobs/processes.ts';
 import type { RolloutSpec } from '../../store/rollouts/rollout.ts';
-import { connectInfer } from '../sampling/infer-client.ts';
 
 /** What a job of kind `serving` needs. */
 const ServingSpec = Compile(
@@ -82,7 +82,7 @@ const pause = (ms: number, signal: AbortSignal): Promise<void> =>
 const notLoaded = (policy: string, wanted: string, within_s: number): TroupeError =>
   new TroupeError(
     'training_failed',
-    `The episodes should be answered by ${wanted} for ${policy}, but after ${within_s} s no process on this machine has it loaded. Start \`troupe up\`, or \`troupe run infer --policy ${policy}\`, before its first release with --model DIR; serving_within_s of the rollout or the gate is how long a plan waits.`,
+    `The episodes should be answered by ${wanted} for ${policy}, but after ${within_s} s no process has it loaded. Start \`troupe up\`, or \`troupe run infer --policy ${policy}\`, before its first release with --model DIR; serving_within_s of the rollout or the gate is how long a plan waits.`,
     { expected: wanted, got: 'none' },
   );
 
@@ -94,10 +94,7 @@ function notServed(
     within_s,
   }: { readonly wanted: string; readonly served: readonly string[]; readonly within_s: number },
 ): TroupeError {
-  const now =
-    served.length === 0
-      ? 'no process on this machine serves it'
-      : `it is answered by ${[...new Set(served)].join(' and ')}`;
+  const now = served.length === 0 ? 'no process serves it' : `it is answered by ${[...new Set(served)].join(' and ')}`;
   return new TroupeError(
     // Not `unreachable`, which the queue would try again: all the time that the plan gives was waited.
     'training_failed',
@@ -106,42 +103,25 @@ function notServed(
   );
 }
 
-/**
- * The checkpoints that the processes of this machine answer for a policy with, the newest process first; without those that cannot be asked.
- */
+/** The checkpoints that the processes for a policy answer with, as they report it, the newest process first. */
 export async function servedNow(db: Pick<Db, 'query'>, policy: string): Promise<string[]> {
   const models = await modelsNow(db, policy);
   return models.filter(({ name }) => name === policy).map(({ checkpoint }) => checkpoint);
 }
 
-/** All models that the processes of this machine for a policy have loaded, those of the newest process first. */
-async function modelsNow(db: Pick<Db, 'query'>, policy: string): Promise<readonly LoadedModel[]> {
+/** All models that the processes for a policy have loaded, those of the newest process first. */
+async function modelsNow(db: Pick<Db, 'query'>, policy: string): Promise<readonly ServedModel[]> {
   const processes = await rowsOf(
     db,
     query
       .selectFrom('troupe.processes')
-      .select('address')
+      .select(sql<readonly ServedModel[]>`models`.as('models'))
       .where('role', '=', 'infer')
       .where('policy', '=', policy)
-      .where('address', 'is not', null)
+      .where('models', 'is not', null)
       .where('heartbeat_at', '>', sql<string>`clock_timestamp() - interval '15 seconds'`)
       .orderBy('started_at', 'desc')
-      .orderBy('process_id')
-      .$narrowType<{ address: NotNull }>(),
+      .orderBy('process_id'),
   );
-  return (await Promise.all(processes.map(({ address }) => modelsAt(address)))).flat();
-}
-
-type LoadedModel = { readonly name: string; readonly checkpoint: string };
-
-async function modelsAt(address: string): Promise<readonly LoadedModel[]> {
-  const client = connectInfer(address);
-  try {
-    return (await client.status()).models;
-  } catch (error) {
-    if (error instanceof TroupeError && error.code === 'unreachable') return [];
-    throw error;
-  } finally {
-    client.close();
-  }
+  return processes.flatMap(({ models }) => models);
 }

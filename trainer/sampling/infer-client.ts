@@ -157,7 +157,8 @@ function open(path: string, onEnd: () => void): Promise<Connection> {
   });
 }
 
-function toError({ code, message, field }: ErrorReply['error']): TroupeError {
+/** The error of a reply. */
+export function toError({ code, message, field }: ErrorReply['error']): TroupeError {
   const known = Object.hasOwn(ERRORS, code) ? (code as ErrorCode) : 'internal';
   return new TroupeError(known, message, field === undefined ? {} : { field });
 }

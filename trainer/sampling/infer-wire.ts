@@ -1,9 +1,9 @@
 /**
- * The protocol between the sampling process and its clients: one JSON document a line over a Unix domain socket.
+ * The protocol between the sampling process and its clients: one JSON document a line over a Unix domain socket, or one request a POST.
  * Every request has an id of the client's own and gets exactly one reply with that id, in any order; a sample with `stream` gets
  * parts of its text before.
  */
-import type { Socket } from 'node:net';
+import type { Readable } from 'node:stream';
 import { TroupeError } from '../../errors.ts';
 import type { ChatMessage } from '../tokens/template.ts';
 import type { Called } from '../tokens/tool-calls.ts';
@@ -147,10 +147,15 @@ export type ErrorReply = {
   readonly error: { readonly code: string; readonly message: string; readonly field?: string };
 };
 
+/** Where requests are posted, on the HTTP address of a process. */
+export const INFER_PATH = '/v1/infer';
+/** Characters of the key that other machines need, at least. */
+export const SHORTEST_KEY = 16;
+
 /** Longest socket path: the kernel's own limit is 104 bytes on macOS and 108 on Linux, with the final zero. */
 const MAX_PATH_BYTES = 100;
 /** A request of 192 prompts of 4000 tokens has about 5 MB. */
-const MAX_LINE_CHARACTERS = 64 * 1024 * 1024;
+export const MAX_LINE_CHARACTERS = 64 * 1024 * 1024;
 
 /** Throws `config_invalid` for a path the kernel would cut off. */
 export function checkSocketPath(path: string): void {
@@ -163,8 +168,8 @@ export function checkSocketPath(path: string): void {
   );
 }
 
-/** Calls `onLine` for each line a socket receives. A line without end closes the connection once it is too long. */
-export function readLines(socket: Socket, onLine: (line: string) => void): void {
+/** Calls `onLine` for each line that arrives, but empty ones. A line without end closes the connection once it is too long. */
+export function readLines(socket: Readable, onLine: (line: string) => void): void {
   let parts: string[] = [];
   let length = 0;
   socket.setEncoding('utf8');

@@ -4,13 +4,13 @@
  */
 import { chmod, rm } from 'node:fs/promises';
 import { createServer, type Server, type Socket } from 'node:net';
-import { got, TroupeError } from '../../errors.ts';
+import { TroupeError } from '../../errors.ts';
 import { listensAt } from '../../store/db/sockets.ts';
-import { type Asked, type BatchOptions, type LoadPolicy, startBatches } from './infer-batches.ts';
+import { errorReply, parseRequest, perform } from './infer-answer.ts';
+import { type BatchOptions, type LoadPolicy, startBatches } from './infer-batches.ts';
 import {
   type CancelAnswer,
   checkSocketPath,
-  type ErrorReply,
   type LoadAnswer,
   type LoadAsk,
   type OnPart,
@@ -25,6 +25,8 @@ export type InferOptions = BatchOptions & {
   /** Called with the seconds from a request to its reply. */
   readonly onReply?: (operation: string, seconds: number) => void;
 };
+
+const OPERATIONS = ['sample', 'prompt', 'load', 'logprobs'] as const;
 
 /** What a client has asked and has no answer yet, with its id as JSON. */
 type UnderWay = Map<AbortController, string>;
@@ -73,12 +75,12 @@ export async function startInfer(
       isFirst = false;
     };
     try {
-      const { op, ...ask } = parse(line);
+      const { op, ...ask } = parseRequest(line);
       id = ask.id ?? null;
       if (op === 'cancel') reply = { id, ...cancel(asked, ask) };
       else {
         asked.set(request, JSON.stringify(id));
-        reply = { id, ...(await perform(op, ask, request.signal, onPart)) };
+        reply = { id, ...(await perform(batches, OPERATIONS, { op, ask }, { signal: request.signal, onPart })) };
         onReply(String(op), (performance.now() - began) / 1000);
       }
     } catch (error) {
@@ -100,25 +102,6 @@ export async function startInfer(
     return { cancelled: found.length > 0 };
   }
 
-  function perform(
-    op: unknown,
-    ask: Record<string, unknown>,
-    signal: AbortSignal,
-    onPart: OnPart,
-  ): Promise<object> | object {
-    if (op === 'status') return batches.status();
-    if (op === 'sample' || op === 'load' || op === 'logprobs' || op === 'prompt') {
-      return batches.submit({ op, ask, signal, onPart } as unknown as Asked);
-    }
-    throw new TroupeError(
-      'input_refused',
-      `op must be sample, prompt, load, logprobs, cancel or status, it is ${got(op)}.`,
-      {
-        field: 'op',
-      },
-    );
-  }
-
   await listen(server, path);
   return {
     load: (ask) => batches.submit({ op: 'load', ask }) as Promise<LoadAnswer>,
@@ -132,25 +115,6 @@ export async function startInfer(
       await ended;
     },
   };
-}
-
-function parse(line: string): Record<string, unknown> {
-  let request: unknown;
-  try {
-    request = JSON.parse(line);
-  } catch (cause) {
-    throw new TroupeError('input_refused', `This line is not JSON: ${got(line)}.`, { cause });
-  }
-  if (typeof request === 'object' && request !== null && !Array.isArray(request))
-    return request as Record<string, unknown>;
-  throw new TroupeError('input_refused', `A request must be a JSON object, it is ${got(request)}.`);
-}
-
-function errorReply(id: unknown, error: unknown): ErrorReply {
-  if (!(error instanceof TroupeError))
-    return { id, error: { code: 'internal', message: String((error as Error)?.message ?? error) } };
-  const { code, message, detail } = error;
-  return { id, error: { code, message, ...(detail.field === undefined ? {} : { field: detail.field }) } };
 }
 
 /** Listens at a path; the socket file of a process that died is taken over, that of a living one is not. */

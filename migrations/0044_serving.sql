@@ -1,0 +1,12 @@
+--! which version each sampling process serves
+--! works with 43
+-- What a sampling process has loaded: [{"name", "checkpoint"}]; null for code before this, and for other roles.
+alter table troupe.processes add column models jsonb;
+
+create or replace view traj.checkpoints as
+  select checkpoint_id, parent_id, policy, troupe.path_here(uri) as uri, sha256, step, dataset_ids, job_id, kept, config, metrics, code_version, saved_at,
+         (select json_agg(p.process_id order by p.process_id) from troupe.processes p cross join jsonb_array_elements(p.models) m
+          where p.role = 'infer' and p.heartbeat_at > clock_timestamp() - interval '15 seconds'
+            and m ->> 'name' = p.policy and m ->> 'checkpoint' = c.checkpoint_id) as served_by
+  from facts.checkpoints c;
+comment on column traj.checkpoints.served_by is 'The sampling processes that answer for their policy with it now; null where none does.';
