@@ -83,12 +83,15 @@ export async function* readRecords(
 }
 
 /**
- * The shape of a file. An object that spans lines is a document, unless a later line is a whole object by itself or the first
- * ends inside a string: then these are lines, the first of them broken. Reads no further than it must.
+ * The shape of a file. An object that spans lines is a document, unless the first line ends inside a string, or a later line is a whole
+ * object where a document has none: after no comma, colon or bracket, before another object, or at the end. Then these are lines, the
+ * first of them broken. Reads no further than it must.
  */
 export async function shapeOf(chunks: AsyncIterable<Uint8Array> | Iterable<Uint8Array>): Promise<Shape> {
   let first: FileRecord | null = null;
   let lookedAt = 0;
+  let last = 0;
+  let wholeBefore = false;
   for await (const piece of splitLines(chunks, MAX_RECORD_BYTES)) {
     const record = parsePiece(piece, MAX_RECORD_BYTES);
     if (!record) continue;
@@ -98,16 +101,24 @@ export async function shapeOf(chunks: AsyncIterable<Uint8Array> | Iterable<Uint8
       if (byte !== OPEN_OBJECT) return 'lines';
       if (record.refusal?.code === 'bad_json' && endsInString(record.raw)) return 'lines';
       first = record;
+      last = record.raw.at(-1)!;
       continue;
     }
     // A second line: the first was a line if it could be read, or is larger than what a line of a document ever is.
     if (first.refusal?.code !== 'bad_json') return 'lines';
-    if (record.raw[0] === OPEN_OBJECT && isObjectWithMembers(record.value)) return 'lines';
+    const opens = record.raw[0] === OPEN_OBJECT;
+    const whole = opens && isObjectWithMembers(record.value);
+    if ((wholeBefore && opens) || (whole && !BEFORE_VALUE.has(last))) return 'lines';
+    wholeBefore = whole;
+    last = record.raw.at(-1)!;
     lookedAt += record.raw.length;
     if (lookedAt > CHUNK) break;
   }
-  return 'document';
+  return wholeBefore ? 'lines' : 'document';
 }
+
+/** What a value stands after in a document. */
+const BEFORE_VALUE: ReadonlySet<number> = new Set(Buffer.from('[,:'));
 
 const isObjectWithMembers = (value: unknown): boolean =>
   typeof value === 'object' && value !== null && Object.keys(value).length > 0;

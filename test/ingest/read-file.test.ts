@@ -43,6 +43,26 @@ describe('records of a file', () => {
     }
   });
 
+  it.each([
+    ['short objects on lines of their own', '{\n  "a": [\n    { "b": 1 },\n    { "b": 2 }\n  ]\n}\n'],
+    ['a line for each bracket', '{\n"a":\n[\n{"b":1}\n,\n{"b":2}\n]\n}'],
+    ['an object after its name', '{\r\n  "a": [ { "b": 1 },\r\n    { "b": 2 } ]\r\n}'],
+  ])('come from a document that has %s', async (_, text) => {
+    expect(await readText(text)).toMatchObject([{ value: { a: [{ b: 1 }, { b: 2 }] } }]);
+  });
+
+  it.each([
+    ['before another', '{"a": [\n{"b": 1}\n{"b": 2}\n{"b": 3}\n'],
+    ['at the end', '{"a": [\n{"b": 1}\n'],
+    ['after a number', '{"a": 1\n{"b": 1}\n{"b": 2}\n'],
+  ])('come from lines where a whole object stands %s after a line that was cut', async (_, text) => {
+    const [cut, ...others] = await readText(text);
+    expect(cut?.refusal?.code).toBe('bad_json');
+    expect(others.map(({ value }) => value)).toEqual(
+      [...text.matchAll(/\{"b": \d\}/g)].map(([object]) => JSON.parse(object)),
+    );
+  });
+
   it('are the same wherever the bytes are cut, also inside a character', async () => {
     const value = fc
       .jsonValue({ maxDepth: 3, stringUnit: 'grapheme' })
