@@ -1,5 +1,6 @@
 /** The foreign formats, on one page, in the order in which they are tried. */
 import { TroupeError } from '../../errors.ts';
+import { adp } from './adp.ts';
 import { agentLightning } from './agent-lightning.ts';
 import { agentscope } from './agentscope.ts';
 import { agentverse } from './agentverse.ts';
@@ -65,6 +66,7 @@ export const FORMATS: readonly Format[] = [
   verl,
   primeRl,
   rllm,
+  adp,
   otelGenai,
   openinference,
   traceloop,

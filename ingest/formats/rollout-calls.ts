@@ -1,4 +1,4 @@
-/** Model calls of a training rollout: the conversation a model was shown, what it answered, and the tokens of both as they were sampled. */
+/** Model calls that are told one by one, each with the conversation a model was shown, its answer, and the tokens of both as sampled. */
 import { got, type Refusal } from '../../errors.ts';
 import type { Draft, EventData } from '../events.ts';
 import { isRecord } from '../json.ts';

@@ -310,6 +310,22 @@ const RECORDS: Readonly<Record<string, readonly unknown[]>> = {
       ],
     },
   ],
+  adp: [
+    {
+      id: 'a',
+      content: [
+        { class_: 'text_observation', content: 'q', source: 'user' },
+        { class_: 'api_action', function: 'f', kwargs: {}, tool_call_id: 'c', reward: 1, description: 'd' },
+        { class_: 'text_observation', content: 'x', source: 'environment', tool_call_id: 'c' },
+        { class_: 'code_action', language: 'bash', content: 'ls', reasoning_content: 'hm' },
+        { class_: 'web_observation', axtree: 'x' },
+        { class_: 'message_action', content: 'a', description: 'd' },
+        { class_: 'image_observation', content: 'x', source: 'agent' },
+      ],
+      available_custom_tools: ['f'],
+      details: { episode_id: 'e', step_ids: ['c/0'], system: ['s'], agent: 'a', role: 'r', task_id: 't' },
+    },
+  ],
   inspect: [
     {
       version: 2,
