@@ -2,7 +2,7 @@
  * Files of recorded work into the log. Each file is recognised by content, every record becomes events, what cannot be read is
  * refused by file, line and field, and the rest is kept. Importing the same again adds nothing.
  */
-import { dirname } from 'node:path';
+import { basename, dirname } from 'node:path';
 import { got, type Refusal, TroupeError } from '../errors.ts';
 import { decodeDraft, encodeEnvelope } from './decode.ts';
 import type { Event } from './events.ts';
@@ -155,7 +155,9 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
       read += 1;
       const gathered = format.gathers?.(seen) ?? null;
       if (gathered !== null && gathered !== 'file') {
-        const key = gathered === 'folder' ? JSON.stringify([format.name, dirname(input.path)]) : gathered;
+        const key = gathered.startsWith('import:')
+          ? gathered
+          : JSON.stringify([format.name, folderOf(input.path, gathered)]);
         folders.set(key, { format, paths: [...(folders.get(key)?.paths ?? []), input.path] });
         return;
       }
@@ -237,6 +239,12 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
     ...(omitted > 0 ? { errors_omitted: omitted } : {}),
     ...(dryRun ? { mapping: mappingOf(formats), unmapped: unmappedOf(unmapped) } : {}),
   };
+}
+
+/** Where the files of a run lie together. */
+function folderOf(path: string, gathered: string): string {
+  const folder = dirname(path);
+  return gathered === 'folder:events' && basename(folder) === 'events' ? dirname(folder) : folder;
 }
 
 /** Where a dry run sends what it read. */

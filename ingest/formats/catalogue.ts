@@ -19,6 +19,7 @@ import { mast } from './mast.ts';
 import { multiagentbench } from './multiagentbench.ts';
 import { openaiAgents } from './openai-agents.ts';
 import { openaiChat } from './openai-chat.ts';
+import { openhands } from './openhands.ts';
 import { openinference } from './openinference.ts';
 import { otelGenai } from './otel-genai.ts';
 import { pi } from './pi.ts';
@@ -67,6 +68,7 @@ export const FORMATS: readonly Format[] = [
   primeRl,
   rllm,
   adp,
+  openhands,
   otelGenai,
   openinference,
   traceloop,

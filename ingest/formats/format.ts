@@ -56,10 +56,10 @@ export type Format = {
   readonly recognises: (head: Head) => boolean;
   /**
    * Where a run is more than a record: the list of all records of the `file` is one native record, or that of all files of this
-   * format in one `folder`, or that of all files of the import whose formats answer the same `import:…`, as far as they can be held
+   * format in one `folder` (of `folder:events` the one above, where it is called `events`), or that of all files of the import whose formats answer the same `import:…`, as far as they can be held
    * at once. Without it, or where it answers null, each record stands for itself.
    */
-  readonly gathers?: (head: Head) => 'file' | 'folder' | `import:${string}` | null;
+  readonly gathers?: (head: Head) => 'file' | 'folder' | 'folder:events' | `import:${string}` | null;
   readonly convert: (record: NativeRecord) => Converted;
   /** Events that many records state in equal words, such as the task of each attempt: emitted once per import. */
   readonly restates: ReadonlySet<EventName>;

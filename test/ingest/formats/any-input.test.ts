@@ -326,6 +326,125 @@ const RECORDS: Readonly<Record<string, readonly unknown[]>> = {
       details: { episode_id: 'e', step_ids: ['c/0'], system: ['s'], agent: 'a', role: 'r', task_id: 't' },
     },
   ],
+  openhands: [
+    [
+      { id: 0, source: 'agent', action: 'system', args: { content: 's', tools: [], agent_class: 'A' } },
+      { id: 1, source: 'user', action: 'message', args: { content: 'q', image_urls: ['u'] } },
+      {
+        id: 2,
+        source: 'agent',
+        action: 'run',
+        args: { command: 'ls', thought: 't' },
+        tool_call_metadata: {
+          tool_call_id: 'c',
+          model_response: { id: 'r', model: 'm', choices: [{ message: chat[1], finish_reason: 's' }], usage: {} },
+        },
+      },
+      {
+        id: 3,
+        source: 'environment',
+        observation: 'run',
+        content: 'x',
+        cause: 2,
+        extras: { metadata: { exit_code: 1 } },
+      },
+      { id: 4, source: 'agent', action: 'delegate', args: { agent: 'B', inputs: { task: 't' } } },
+      { id: 5, source: 'environment', observation: 'delegate', content: 'x', cause: 4, extras: {} },
+      {
+        id: 6,
+        source: 'agent',
+        action: 'condensation',
+        args: { forgotten_events_start_id: 1, forgotten_events_end_id: 3, summary: 's' },
+      },
+      {
+        id: 7,
+        source: 'agent',
+        action: 'finish',
+        args: { outputs: {}, final_thought: 'a' },
+        llm_metrics: { accumulated_token_usage: { prompt_tokens: 3, completion_tokens: 1 } },
+      },
+    ],
+    [
+      [
+        {
+          id: 's',
+          agent: {},
+          workspace: {},
+          execution_status: 'x',
+          stats: { usage_to_metrics: { a: { token_usages: [{ response_id: 'r', prompt_tokens: 1 }] } } },
+        },
+      ],
+      [
+        {
+          kind: 'SystemPromptEvent',
+          id: '0',
+          timestamp: 't',
+          source: 'agent',
+          system_prompt: { text: 's' },
+          tools: [],
+        },
+      ],
+      [
+        {
+          kind: 'MessageEvent',
+          id: '1',
+          timestamp: 't',
+          source: 'user',
+          llm_message: { role: 'user', content: [{ type: 'text', text: 'q' }] },
+        },
+      ],
+      [
+        {
+          kind: 'ActionEvent',
+          id: '2',
+          timestamp: 't',
+          source: 'agent',
+          thought: [],
+          tool_call: { id: 'c', name: 'f', arguments: '{}' },
+          llm_response_id: 'r',
+          action: { kind: 'FinishAction', message: 'a' },
+        },
+      ],
+      [
+        {
+          kind: 'ObservationEvent',
+          id: '3',
+          timestamp: 't',
+          source: 'environment',
+          tool_call_id: 'c',
+          observation: { content: [{ type: 'text', text: 'x' }], is_error: true },
+        },
+      ],
+      [
+        {
+          kind: 'TokenEvent',
+          id: '4',
+          timestamp: 't',
+          source: 'agent',
+          prompt_token_ids: [1],
+          response_token_ids: [2],
+        },
+      ],
+      [
+        {
+          kind: 'Condensation',
+          id: '5',
+          timestamp: 't',
+          source: 'environment',
+          forgotten_event_ids: ['2'],
+          summary: 's',
+          summary_offset: 1,
+        },
+      ],
+    ],
+    {
+      instance_id: 'i',
+      instruction: 'q',
+      history: [{ id: 0, source: 'agent', action: 'message', args: { content: 'a' } }],
+      test_result: { report: { resolved: true } },
+      error: 'x',
+    },
+  ],
   inspect: [
     {
       version: 2,

@@ -1,0 +1,160 @@
+/**
+ * Runs of OpenHands. Its events until 2025, {id, source, action, args} and {source, observation, content, extras}, are read from
+ * OpenHands/OpenHands at d6fab190, openhands/events/serialization/: a saved trajectory (one list), a file for each event, or the
+ * `history` of a line of an evaluation (evaluation/utils/shared.py). Those of its SDK, {kind, id, source}, are read from openhands-sdk
+ * 1.58.0 (PyPI), openhands/sdk/event/: a folder `events` beside `base_state.json`, or the `history` of such a line.
+ */
+import type { Draft } from '../events.ts';
+import { canonicalJson, hashId, isRecord } from '../json.ts';
+import type { Converted, Format, Head, NativeRecord, NativeRefusal } from './format.ts';
+import { listsOf } from './format.ts';
+import { given, isIdentifier, recordId, refusal, refused, revisedEmitter, without } from './native.ts';
+import { type Fields, type Item, openhandsDrafts } from './openhands-drafts.ts';
+import { earlyItems, isEarlyEvent } from './openhands-early.ts';
+import { isSdkEvent, isSdkState, sdkItems } from './openhands-sdk.ts';
+import { NO_TOKEN_IDS, runDrafts, taskOf } from './run.ts';
+
+const NAME = 'openhands';
+const emit = revisedEmitter(NAME);
+
+const isEvent = (record: unknown): record is Fields => isEarlyEvent(record) || isSdkEvent(record);
+
+/** A line of an evaluation; long ago its history was pairs of an action and an observation. */
+const isOutput = (record: unknown): record is Fields & { readonly history: readonly unknown[] } =>
+  isRecord(record) && 'instance_id' in record && Array.isArray(record.history) && record.history.flat().some(isEvent);
+
+export const openhands: Format = {
+  name: NAME,
+  summary: 'OpenHands trajectories, events, conversations of its SDK, and lines of its evaluations',
+  recognises: ({ records }) => records.some((one) => isEvent(one) || isSdkState(one) || isOutput(one)),
+  gathers: ({ records, shape }: Head) =>
+    records.some(isOutput) ? null : shape === 'document' ? 'folder:events' : 'file',
+  convert,
+  restates: new Set(['task.defined']),
+  mapping: [
+    ['id of base_state.json, else of the first event or what the user said first', 'episode_id'],
+    ['instance_id, else the first text of a user', 'task.defined.task_id'],
+    ['system, SystemPromptEvent', 'agent.defined with its prompt and tools; the first message of each input'],
+    ['actions and messages of the agent, by response', 'generation.requested, generation.completed, tool.called'],
+    ['usage of the response, stats of base_state.json', 'generation.completed.usage'],
+    ['observations, by tool call or cause', 'tool.returned'],
+    ['TokenEvent', 'prompt_token_ids, token_ids'],
+    ['delegate', 'control.transferred, agent.defined'],
+    ['condensation', 'environment.observed; what it forgot leaves the inputs'],
+    ['test_result, its report', 'feedback.recorded: kind score'],
+    ['error, agent_state', 'episode.finished.outcome, stop_reason'],
+    ['agent_state_changed, null, state updates', 'the record alone'],
+  ],
+};
+
+type Run = {
+  readonly events: readonly { readonly event: Fields; readonly at: number }[];
+  readonly state: Fields | null;
+  readonly output: Fields | null;
+};
+
+function convert(record: NativeRecord): Converted {
+  const refusals: NativeRefusal[] = [];
+  const run = runOf(record.value, refusals);
+  const early = run.events.some(({ event }) => isEarlyEvent(event));
+  const events = run.events.map(({ event }) => event);
+  if (events.length === 0)
+    return refused(...refusals, refusal('bad_shape', 'events', 'at least one event of OpenHands', record.value));
+  const items = early ? earlyItems(events) : sdkItems(events, run.state);
+  const [episodeId, named] = idOf(run, events, record);
+  const { output } = run;
+  const said = items.find((item) => item.kind === 'said' && item.role === 'user');
+  const query = typeof output?.instruction === 'string' ? output.instruction : textOf(said);
+  const metadata = isRecord(output?.metadata) ? output.metadata : {};
+  const agent = isIdentifier(metadata.agent_class) ? metadata.agent_class : undefined;
+  const told = openhandsDrafts(emit, episodeId, items, agent);
+  const { answer, stop } = endOf(items);
+  const failed = output?.error != null || stop === 'error';
+  const drafts = runDrafts(emit, {
+    format: NAME,
+    episodeId,
+    canonical: record.canonical,
+    task: taskOf(
+      NAME,
+      query,
+      given('tags', isRecord(output?.instance) ? { instance: output.instance } : undefined),
+      output?.instance_id,
+    ),
+    started: {
+      flags: [...(told.hasTokens ? [] : [NO_TOKEN_IDS]), ...(refusals.length > 0 ? ['incomplete'] : [])],
+      ...given('tags', output ? without({ metadata: output.metadata ?? undefined }) : undefined),
+    },
+    agents: told.agents,
+    events: [...told.drafts, ...(output ? scoreDrafts(episodeId, output.test_result) : [])],
+    finished: {
+      outcome: failed ? 'error' : 'unknown',
+      ...(answer === undefined ? {} : { answer }),
+      ...(stop === undefined ? {} : { stop_reason: stop }),
+      ...given('totals', isRecord(output?.metrics) ? { metrics: output.metrics } : undefined),
+      ...given('unmapped', output?.error == null ? undefined : { error: output.error }),
+    },
+  });
+  return { drafts, refusals, raw: record.canonical, repeated: named && record.ordinal > 0 };
+}
+
+/** The events of a record in their order, whatever it is made of. */
+function runOf(value: unknown, refusals: NativeRefusal[]): Run {
+  const output = isOutput(value) ? value : null;
+  const list = output ? output.history.flat() : Array.isArray(value) ? listsOf(value).flat().flat() : [value];
+  const states = list.filter(isSdkState);
+  const events = list.flatMap((event, at) => {
+    if (isEvent(event)) return [{ event, at }];
+    const field = output ? `history[${at}]` : '';
+    if (!isSdkState(event))
+      refusals.push({
+        ...refusal('bad_shape', field, 'an event with a source and a kind, action or observation', event),
+        at: output ? 0 : at,
+      });
+    return [];
+  });
+  const early = events.every(({ event }) => isEarlyEvent(event) && Number.isSafeInteger(event.id));
+  const sorted = early ? events.toSorted((a, b) => (a.event.id as number) - (b.event.id as number)) : events;
+  return { events: sorted, state: states[0] ?? null, output };
+}
+
+/** The id of the run, and whether it depends on what a run begins with alone, so that it stays when the run grows. */
+function idOf({ state, output }: Run, events: readonly Fields[], record: NativeRecord): [string, boolean] {
+  if (output) return [recordId(NAME, record), false];
+  if (isIdentifier(state?.id)) return [state.id, true];
+  const [first] = events as [Fields];
+  if (isSdkEvent(first) && isIdentifier(first.id)) return [first.id, true];
+  const asked = events.find(({ source, action }) => source === 'user' && action === 'message');
+  return asked ? [hashId(NAME, canonicalJson(asked)), true] : [recordId(NAME, record), false];
+}
+
+const textOf = (item: Item | undefined): string | null => {
+  if (item?.kind !== 'said') return null;
+  const { content } = item;
+  if (typeof content === 'string') return content;
+  return content.flatMap((part) => (part.type === 'text' ? [String(part.content)] : [])).join('\n');
+};
+
+function endOf(items: readonly Item[]): { readonly answer?: string; readonly stop?: string } {
+  const last = items.findLast((item) => item.kind === 'end');
+  return last?.kind === 'end' ? { ...given('answer', last.answer), ...given('stop', last.stop) } : {};
+}
+
+/** Numbers and booleans that a judgement of the evaluation holds, also one level deeper in its report. */
+function scoreDrafts(episodeId: string, result: unknown): Draft[] {
+  if (!isRecord(result)) return [];
+  const found = new Map<string, number | boolean>();
+  for (const from of [result, ...Object.values(result).filter(isRecord)])
+    for (const [name, value] of Object.entries(from))
+      if (isIdentifier(name) && (typeof value === 'number' || typeof value === 'boolean') && !found.has(name))
+        found.set(name, value);
+  return [...found].map(([name, value]) =>
+    emit.event('feedback.recorded', [episodeId, name], {
+      feedback_id: hashId(NAME, episodeId, name),
+      target: { kind: 'episode', id: episodeId, episode_id: episodeId },
+      kind: 'score',
+      name,
+      value,
+      by: 'env',
+    }),
+  );
+}
