@@ -104,7 +104,8 @@ export function decodeNative(native: unknown): { readonly span: OtlpSpan } | { r
     const attributes = attributesOf(resource.attributes, 'resource.attributes');
     const around: Around = {
       resource: attributes,
-      episode: episodeOf(attributes),
+      episode: identifierIn(attributes, EPISODE),
+      episodeBy: identifierIn(attributes, EPISODE_BY),
       scope: typeof scope.name === 'string' ? scope.name : '',
       native: { ...shared('resource', native.resource), ...shared('scope', native.scope) },
       depth: 0,
@@ -137,6 +138,8 @@ type Around = {
   readonly native: Native;
   /** The episode that the resource names for all its traces; null where it names none. */
   readonly episode: string | null;
+  /** The attribute of spans and log records that names their episode, where the resource says which. */
+  readonly episodeBy: string | null;
   /** Levels of a native span around which this stands; 0 where that is not known. */
   readonly depth: number;
 };
@@ -150,16 +153,28 @@ function aroundOf(group: Fields, inner: Fields, place: string, inside: string): 
   const attributes = attributesOf(resource.attributes, `${place}.resource.attributes`);
   return {
     resource: attributes,
-    episode: episodeOf(attributes),
+    episode: identifierIn(attributes, EPISODE),
+    episodeBy: identifierIn(attributes, EPISODE_BY),
     scope: typeof scope.name === 'string' ? scope.name : '',
     native,
     depth: notJson(native, '', MAX_NATIVE_DEPTH) === null ? MAX_NATIVE_DEPTH : 0,
   };
 }
 
-/** What a program runs may be many traces: the resource attribute `troupe.episode_id` makes them one episode. */
-const episodeOf = ({ 'troupe.episode_id': episode }: Attributes): string | null =>
-  isIdentifier(episode) ? episode : null;
+/**
+ * What a program runs may be many traces. They are one episode where spans name it: each by itself, by the attribute that their resource
+ * says, such as `session.id`, or all by their resource. It is known of each span when it comes, whichever others have come.
+ */
+const EPISODE = 'troupe.episode_id';
+const EPISODE_BY = 'troupe.episode_by';
+
+const episodeOf = (attributes: Attributes, { episode, episodeBy }: Around): string | null =>
+  identifierIn(attributes, EPISODE) ?? (episodeBy === null ? null : identifierIn(attributes, episodeBy)) ?? episode;
+
+function identifierIn(attributes: Attributes, name: string): string | null {
+  const value = attributes[name];
+  return isIdentifier(value) ? value : null;
+}
 
 const shared = (name: string, value: unknown): Record<string, unknown> =>
   isRecord(value) && Object.keys(value).length > 0 ? { [name]: value } : {};
@@ -179,14 +194,15 @@ function spanOf(item: unknown, around: Around, field: string, whole: Native | nu
   const spanId = idOf(item.spanId, 16, `${field}.spanId`);
   if (traceId === null) throw new BadValue(`${field}.traceId`, '32 hex digits, not all 0', item.traceId);
   if (spanId === null) throw new BadValue(`${field}.spanId`, '16 hex digits, not all 0', item.spanId);
+  const attributes = attributesOf(item.attributes, `${field}.attributes`);
   return {
-    traceId: around.episode ?? traceId,
+    traceId: episodeOf(attributes, around) ?? traceId,
     spanId,
     parentId: idOf(item.parentSpanId, 16, `${field}.parentSpanId`),
     name: name ?? '',
     start: timeOf(item.startTimeUnixNano, `${field}.startTimeUnixNano`),
     end: timeOf(item.endTimeUnixNano, `${field}.endTimeUnixNano`),
-    attributes: attributesOf(item.attributes, `${field}.attributes`),
+    attributes,
     events: eventsOf(item.events, `${field}.events`),
     error: Number(status?.code) === 2 ? (typeof status?.message === 'string' ? status.message : '') : null,
     scope: around.scope,
@@ -201,7 +217,7 @@ function logOf(item: unknown, around: Around, field: string): OtlpLog {
   const attributes = attributesOf(item.attributes, `${field}.attributes`);
   const named = item.eventName ?? attributes['event.name'];
   return {
-    traceId: around.episode ?? idOf(item.traceId, 32, `${field}.traceId`),
+    traceId: episodeOf(attributes, around) ?? idOf(item.traceId, 32, `${field}.traceId`),
     spanId: idOf(item.spanId, 16, `${field}.spanId`),
     name: typeof named === 'string' ? named : '',
     time:

@@ -213,6 +213,26 @@ describe('OTLP in protobuf', () => {
   });
 });
 
+describe('Traces of one run', () => {
+  const traceOf = (attributes: Record<string, unknown>, resource: Record<string, unknown> = {}) =>
+    decodeOtlp(request([span({ id: 1, attributes })], resource)).spans[0]!.traceId;
+
+  it('are the episode that the span names, else the attribute its resource says, else the resource, else the trace', () => {
+    const all = { 'troupe.episode_by': 'session.id', 'troupe.episode_id': 'program' };
+    expect(traceOf({ 'troupe.episode_id': 'run-1', 'session.id': 's' }, all)).toBe('run-1');
+    expect(traceOf({ 'session.id': 's' }, all)).toBe('s');
+    expect(traceOf({}, all)).toBe('program');
+    expect(traceOf({ 'session.id': 's' })).toBe(TRACE);
+    expect(traceOf({ 'session.id': 5 }, { 'troupe.episode_by': 'session.id' })).toBe(TRACE);
+    expect(traceOf({ 'troupe.episode_id': '' })).toBe(TRACE);
+  });
+
+  it('are that episode in their logs too', () => {
+    const log = { traceId: TRACE, attributes: toAttributes({ 'troupe.episode_id': 'run-1' }) };
+    expect(decodeOtlp(logRequest([log])).logs[0]!.traceId).toBe('run-1');
+  });
+});
+
 describe('the normal form of a span', () => {
   it('is one for all ways to write it', () => {
     const made = span({ id: 1, parent: null, attributes: { n: 3 } });

@@ -110,6 +110,23 @@ describe('A team as a client sent it', () => {
     expect(begun).toHaveLength(2);
   });
 
+  it('autogen: traces whose spans name one episode each are those episodes, also of one program at once', () => {
+    const named = (run: string) => (line: string) => {
+      const item = JSON.parse(line.replace('troupe.episode_id', 'other')) as { span: { attributes?: unknown[] } };
+      const episode = { key: 'troupe.episode_id', value: { stringValue: run } };
+      return JSON.stringify({
+        ...item,
+        span: { ...item.span, attributes: [...(item.span.attributes ?? []), episode] },
+      });
+    };
+    for (const run of ['run-1', 'run-2']) {
+      const drafts = recorded('autogen', named(run));
+      expect(teamIn(drafts).episodes).toBe(1);
+      expect(teamIn(drafts).calls).toEqual(PEERS.map((agent, i) => [agent, i, 0]));
+      expect(new Set(drafts.map(({ data }) => (data as { episode_id?: string }).episode_id))).toContain(run);
+    }
+  });
+
   it('is the same in any order', () => {
     for (const name of ['langgraph-openinference', 'langgraph-openllmetry']) {
       const lines = readFileSync(join(FOLDER, `${name}.jsonl`), 'utf8')
