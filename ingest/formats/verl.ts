@@ -5,7 +5,7 @@
  */
 import type { Draft } from '../events.ts';
 import { canonicalJson, hashId, isRecord } from '../json.ts';
-import type { Converted, Format, NativeRecord, NativeRefusal } from './format.ts';
+import { type Converted, type Format, listsOf, type NativeRecord, type NativeRefusal } from './format.ts';
 import { given, isIdentifier, refusal, revisedEmitter, without } from './native.ts';
 import { type Fields, rolloutCallDrafts } from './rollout-calls.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf } from './run.ts';
@@ -25,7 +25,7 @@ export const verl: Format = {
   name: NAME,
   summary: 'verl rollout and validation dumps: {input, output, gts, score, step}',
   recognises: ({ records }) => records.some(isRow),
-  gathers: ({ records }) => (records.some(hasPlace) ? 'file' : null),
+  gathers: ({ records }) => (records.some(hasPlace) ? `import:${NAME}` : null),
   convert,
   restates: new Set(['task.defined']),
   mapping: [
@@ -43,7 +43,7 @@ export const verl: Format = {
 type Row = { readonly row: Fields; readonly turn: number };
 
 function convert(record: NativeRecord): Converted {
-  const rows = Array.isArray(record.value) ? record.value : [record.value];
+  const rows: readonly unknown[] = Array.isArray(record.value) ? listsOf(record.value).flat().flat() : [record.value];
   const refusals: NativeRefusal[] = [];
   const rollouts = new Map<string, { readonly group: string; readonly rows: Row[] }>();
   const equal = new Map<string, number>();
@@ -60,7 +60,8 @@ function convert(record: NativeRecord): Converted {
     const episodeId = place ? `${place.sample}_${place.rollout}` : hashId(NAME, canonical, ordinal);
     const group = place ? place.sample : hashId(NAME, (row as Fields).input, (row as Fields).step ?? null);
     const rollout = rollouts.get(episodeId) ?? { group, rows: [] };
-    if (!rollout.rows.some((one) => one.turn === place?.output)) rollout.rows.push({ row, turn: place?.output ?? 0 });
+    if (!rollout.rows.some((one) => one.turn === place?.output))
+      rollout.rows.push({ row: row as Fields, turn: place?.output ?? 0 });
     rollouts.set(episodeId, rollout);
   }
   const bodies: string[] = [];

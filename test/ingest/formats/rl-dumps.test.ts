@@ -3,7 +3,8 @@
  * (9beb6e0f: `to_dict`; the log of a trainer and the store of an evaluation), with tokens and texts made up.
  */
 
-import { readFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { importFiles } from '../../../ingest/import.ts';
@@ -76,6 +77,17 @@ describe('A dump of verl', () => {
       false,
     ]);
     expect(of('episode.started')[2]!.unmapped).toEqual({ score: 'NaN' });
+  });
+
+  it('is the same with the outputs of a rollout in several files, in any order', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'troupe-verl-'));
+    const rows = readFileSync(path('verl/sessions.jsonl'), 'utf8').trim().split('\n');
+    for (const [i, row] of rows.toReversed().entries()) writeFileSync(join(folder, `${i}.jsonl`), row);
+    const memory = memoryLog();
+    await importFiles([path('verl/sessions.jsonl')], memory);
+    const again = await importFiles([folder], memory);
+    rmSync(folder, { recursive: true });
+    expect(again).toMatchObject({ episodes: 3, calls: 4, events: { accepted: 0, rejected: 0 } });
   });
 
   it('keeps the rows beside one that is none', () => {
