@@ -34,6 +34,7 @@ import { otlpRoutes } from './routes/otlp.ts';
 import { pageRoutes } from './routes/page.ts';
 import { rolloutRoutes } from './routes/rollouts.ts';
 import { roundRoutes } from './routes/rounds.ts';
+import { runRoutes } from './routes/runs.ts';
 import { scheduleRoutes } from './routes/schedules.ts';
 import { type SqlRoute, sqlRoutes } from './routes/sql.ts';
 import { tracingClientRoutes } from './routes/tracing-clients.ts';
@@ -180,6 +181,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
     listRoutes(app, db);
     rolloutRoutes(app, { db, log, now: () => new Date(), runners: options.runners ?? [], bodyLimit });
     roundRoutes(app, db);
+    runRoutes(app, db);
     scheduleRoutes(app, { db, log, now: () => new Date() });
     compareRoutes(app, db);
     lineageRoutes(app, db);

@@ -8,6 +8,7 @@ import { type GateReport, gateMarkdown, type ManualReport } from '../../store/ga
 import { watchMarkdown } from '../../store/gating/watch.ts';
 import { watchOf } from '../../store/gating/watching.ts';
 import { endWaiting } from '../../store/jobs/jobs.ts';
+import { GATE_KINDS } from '../../store/jobs/run-of-plan.ts';
 import { type Flags, projectCommand, wholeNumber } from '../command.ts';
 import type { Context } from '../context.ts';
 import { print, printJson } from '../output.ts';
@@ -38,7 +39,7 @@ export function gateCommands(program: Command): void {
         query
           .selectFrom('facts.jobs')
           .select(['job_id', 'result'])
-          .where('kind', 'in', ['gate', 'play', 'canary', 'decision'])
+          .where('kind', 'in', [...GATE_KINDS])
           .where('outcome', '=', 'done')
           .where(sql<boolean>`starts_with(job_id, ${`${run}/`})`)
           .where('job_id', 'like', flags.round === undefined ? '%' : `%/${flags.round}/gate`)

@@ -7,8 +7,9 @@ import type { Command } from 'commander';
 import { parse as parseYaml } from 'yaml';
 import { EXIT, TroupeError } from '../../errors.ts';
 import { canonicalJson, isRecord } from '../../ingest/json.ts';
-import { query, rowsOf, sql } from '../../store/db/query.ts';
+import { query, rowsOf } from '../../store/db/query.ts';
 import { requestJob } from '../../store/jobs/jobs.ts';
+import { madeBy, readRun } from '../../store/jobs/run-of-plan.ts';
 import type { PlanCheck } from '../../trainer/plans/check.ts';
 import { rolloutText } from '../../trainer/plans/plan-rollout.ts';
 import type { Plan } from '../../trainer/plans/plan-schema.ts';
@@ -306,55 +307,30 @@ async function listRuns({ db }: Context, flags: Flags): Promise<number> {
   return EXIT.done;
 }
 
-async function showRun({ db }: Context, run: string, flags: Flags): Promise<number> {
-  const jobs = await rowsOf(
-    db,
-    query
-      .selectFrom('traj.jobs')
-      .select(['job_id', 'kind', 'state', 'outcome', 'requested_at', 'finished_at', 'result', 'error'])
-      .where((job) =>
-        job.or([job('job_id', '=', run), job(sql<boolean>`starts_with(job_id, ${`${run}/`})`, '=', true)]),
-      )
-      .orderBy('requested_at'),
-  );
-  const whole = jobs.find(({ job_id }) => job_id === run);
-  if (whole === undefined || whole.kind !== 'plan')
-    throw new TroupeError('not_found', `There is no run ${run} of a plan; troupe plan show lists them.`);
-  const stages = jobs.filter((job) => job !== whole);
-  if (flags.json) printJson({ run: whole, stages });
+async function showRun({ db }: Context, id: string, flags: Flags): Promise<number> {
+  const found = await readRun(db, id);
+  if (found === null)
+    throw new TroupeError('not_found', `There is no run ${id} of a plan; troupe plan show lists them.`);
+  const { run, stages } = found;
+  if (flags.json) printJson({ run, stages });
   else {
-    print(`Run ${run}: ${whole.outcome ?? whole.state}.`);
+    print(`Run ${id}: ${run.outcome ?? run.state}.`);
     // Those of a gate are rollouts too, below its own id.
-    if (stages.some(({ job_id }) => /^\d+(\/\d+)?\/rollout$/.test(job_id!.slice(run.length + 1))))
+    if (stages.some(({ job_id }) => /^\d+(\/\d+)?\/rollout$/.test(job_id!.slice(id.length + 1))))
       print('The recipes of a round take only the complete groups of its rollout.');
     print(
       table(
         ['stage', 'kind', 'state', 'outcome', 'result'],
         stages.map(({ job_id, kind, state, outcome, result, error }) => [
-          job_id!.slice(run.length + 1),
+          job_id!.slice(id.length + 1),
           kind,
           state,
           outcome,
-          error ?? shortOf(result),
+          error ?? madeBy(result),
         ]),
       ),
     );
-    if (isRecord(whole.result)) printResult(run, whole.result as unknown as PlanResult);
+    if (isRecord(run.result)) printResult(id, run.result as unknown as PlanResult);
   }
   return EXIT.done;
-}
-
-/** What a stage made, by name. */
-function shortOf(result: unknown): string | null {
-  if (!isRecord(result)) return null;
-  const { dataset_id, checkpoint_id, reason, episodes, groups, policies } = result;
-  if (isRecord(groups)) return `${groups.complete} groups complete, ${groups.partial} partial`;
-  if (isRecord(policies))
-    return Object.entries(policies)
-      .map(([policy, checkpoint]) => `${policy} answered by ${checkpoint ?? 'nobody yet'}`)
-      .join(', ');
-  if (dataset_id !== undefined) return `dataset ${dataset_id}`;
-  if (checkpoint_id !== undefined) return `checkpoint ${checkpoint_id}`;
-  if (reason !== undefined) return String(reason);
-  return episodes === undefined ? null : `${episodes} episodes`;
 }

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import type { Event } from '../../ingest/events.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
@@ -7,7 +7,10 @@ import { type TestApp, testApp } from './support/app.ts';
 import { type Paper, paper } from './support/paper.ts';
 
 const EVIL = '<img src=x onerror=alert(1)>';
-const file = (name: string) => readFileSync(new URL(`../../api/ui/${name}`, import.meta.url), 'utf8');
+const FOLDER = new URL('../../api/ui/', import.meta.url);
+const SCRIPTS = readdirSync(FOLDER).filter((name) => name.endsWith('.js'));
+const file = (name: string) => readFileSync(new URL(name, FOLDER), 'utf8');
+const button = (label: string) => page.main.all('button').find(({ textContent }) => textContent === label)!;
 
 let at: TestApp;
 let page: Paper;
@@ -19,8 +22,9 @@ const shows = (text: string) => vi.waitFor(() => expect(page.main.textContent).t
 
 beforeAll(async () => {
   at = await testApp();
-  page = paper(async (path) => {
-    const answer = await at.app.inject({ url: path });
+  page = paper(async (url, { method = 'GET', headers, body }) => {
+    const payload = body ? { payload: body as string } : {};
+    const answer = await at.app.inject({ url, method: method as 'GET', headers: headers as object, ...payload });
     return { ok: answer.statusCode < 400, status: answer.statusCode, json: async () => answer.json() };
   });
   for (const [name, value] of Object.entries(page.globals)) vi.stubGlobal(name, value);
@@ -32,11 +36,11 @@ afterAll(async () => {
 });
 
 describe('the page', () => {
-  it('is three files of this server, which may load nothing else and run nothing inline', async () => {
+  it('is files of this server, which may load nothing else and run nothing inline', async () => {
     for (const [url, type] of [
       ['/', 'text/html'],
-      ['/ui/page.js', 'text/javascript'],
       ['/ui/page.css', 'text/css'],
+      ...SCRIPTS.map((name) => [`/ui/${name}`, 'text/javascript']),
     ]) {
       const answer = await at.app.inject({ url: url! });
       expect(answer.headers['content-type']).toContain(type);
@@ -45,15 +49,23 @@ describe('the page', () => {
     }
     expect(file('index.html')).not.toMatch(/<script(?![^>]*src=)|style=|\son\w+=|https?:\/\//);
     expect(file('page.css')).not.toMatch(/@import|url\(/);
-    expect(file('page.js').replace('http://www.w3.org/2000/svg', '')).not.toMatch(
-      /innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|https?:\/\/|import\s*\(/,
-    );
+    expect(SCRIPTS).toContain('page.js');
+    for (const name of SCRIPTS)
+      expect(file(name).replace('http://www.w3.org/2000/svg', ''), name).not.toMatch(
+        /innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|https?:\/\/|import\s*\(/,
+      );
   });
 
   it('says what to do while there is nothing to see', async () => {
-    await shows('Nothing has been released yet');
-    page.go('#/episodes');
     await shows('No episodes yet');
+    for (const [hash, text] of [
+      ['#/rounds', 'Nothing has been released yet'],
+      ['#/runs', 'No plan has been run yet'],
+      ['#/schedules', 'No schedule yet'],
+    ] as const) {
+      page.go(hash);
+      await shows(text);
+    }
   });
 
   it('draws the curve of the rounds, with a gap where a number is missing, and every number in a table', async () => {
@@ -185,6 +197,100 @@ describe('the page', () => {
         .slice(0, 1),
     ).toEqual(['✓']);
     expect(page.main.all('button').some((button) => button.textContent === 'Show ground truth')).toBe(false);
+  });
+
+  it('shows a run with its gate as intervals around zero, and the curves of its training', async () => {
+    const job = (job_id: string, kind: string, result: object) => [
+      event('job.requested', { job_id, kind, spec: {} }),
+      event('job.started', { job_id, attempt: 1, worker: 'w' }),
+      event('job.finished', { job_id, outcome: 'done', result }),
+    ];
+    const over = (of: string, low: number, high: number, outcome: string, passed: boolean) => ({
+      ...{ of, tasks: 12, incumbent: 0.5, candidate: 0.5 + (low + high) / 2, difference: (low + high) / 2 },
+      ...{ interval: { low, high }, outcome, passed },
+    });
+    const progressed = [10, 20, 30].map((step) =>
+      event('job.progressed', {
+        job_id: 'nightly-1/1/train-team',
+        step,
+        metrics: { loss: 3 / step, share: step / 30 },
+      }),
+    );
+    await say(
+      ...job('nightly-1', 'plan', { released: false, rounds: [{}] }),
+      ...job('nightly-1/1/train-team', 'sft', { checkpoint_id: 'c9' }),
+      ...progressed,
+      ...job('nightly-1/1/gate', 'gate', {
+        kind: 'play',
+        measure: 'mean reward',
+        unit: 'reward',
+        passed: false,
+        reason: 'The role solver is worse.',
+        rules: { accept: 'better', margin: 0, level: 0.95, guardrails: { roles: 0.05 } },
+        main: over('all tasks', 0.1, 0.3, 'better', true),
+        guardrails: [over('role solver', -0.4, -0.2, 'worse', false)],
+      }),
+    );
+    page.go('#/runs');
+    await shows('nightly-1');
+    page.go(`#/runs/${encodeURIComponent('nightly-1')}`);
+    await shows('The role solver is worse.');
+    const [gate, loss] = page.main.all('svg').filter((svg) => svg.getAttribute('role') === 'img');
+    expect(gate!.getAttribute('aria-label')).toBe('all tasks: better; role solver: worse');
+    const ends = gate!
+      .all('line')
+      .filter((line) => line.getAttribute('class')!.startsWith('interval'))
+      .map((line) => [line.getAttribute('class'), ...['x1', 'x2'].map((name) => Number(line.getAttribute(name)))]);
+    const zero = Number(gate!.all('line')[0]!.getAttribute('x1'));
+    expect(ends[0]![0]).toBe('interval pass');
+    expect(ends[0]![1]).toBeGreaterThan(zero);
+    expect(ends[1]![0]).toBe('interval fail');
+    expect(ends[1]![2]).toBeLessThan(zero);
+    expect(loss!.getAttribute('aria-label')).toContain('loss of nightly-1/1/train-team over 30 steps; last 0.1');
+    expect(loss!.all('circle')).toHaveLength(3);
+    expect(page.main.textContent).toContain('checkpoint c9');
+    // How far the job has come is no number to plot.
+    expect(page.main.textContent).not.toContain('share');
+  });
+
+  it('pauses and resumes a schedule', async () => {
+    await at.app.inject({
+      method: 'POST',
+      url: '/v1/schedules',
+      headers: { 'content-type': 'application/json' },
+      payload: JSON.stringify({
+        name: 'nightly',
+        definition: {
+          ...{ cron: '0 3 * * *', zone: 'Europe/Berlin', overlap: 'skip', catch_up_seconds: 0, jitter_seconds: 0 },
+          job: { kind: 'evaluate', spec: { sets: { all: {} } } },
+        },
+      }),
+    });
+    page.go('#/schedules');
+    await shows('at 0 3 * * * (Europe/Berlin)');
+    button('Pause').click();
+    await shows('Paused by http: paused on the page');
+    button('Resume').click();
+    await shows('Next: ');
+  });
+
+  it('runs a query, shows its rows, plots numbers over a first column, and says what is wrong with one', async () => {
+    page.go(`#/sql?${new URLSearchParams({ q: 'select x, x * x as square from generate_series(1, 4) as s (x)' })}`);
+    await vi.waitFor(() => expect(page.main.all('textarea')).toHaveLength(1));
+    const submit = () => page.main.all('form')[0]!.listeners.get('submit')!({ preventDefault: () => {} });
+    submit();
+    await shows('square');
+    expect(
+      page.main
+        .all('tbody')[0]!
+        .all('td')
+        .map((cell) => cell.textContent),
+    ).toEqual(['1', '4', '9', '16']);
+    expect(page.main.all('svg')[0]!.getAttribute('aria-label')).toBe('square over x');
+    page.main.all('textarea')[0]!.value = 'select rewrd from traj.episodes';
+    submit();
+    await shows('rewrd');
+    expect(page.main.all('tbody')).toHaveLength(0);
   });
 
   it('says what went wrong, and tries again', async () => {

@@ -52,6 +52,7 @@ export class Element {
     return this.getAttribute('href') ?? '';
   }
   disabled = false;
+  value = '';
   focus(): void {}
   click(): void {
     this.listeners.get('click')?.({ target: this, preventDefault: () => {} });
@@ -77,7 +78,7 @@ export type Paper = {
   readonly go: (hash: string) => void;
 };
 
-export function paper(fetch: (path: string) => Promise<unknown>): Paper {
+export function paper(fetch: (path: string, init: RequestInit) => Promise<unknown>): Paper {
   const [main, status] = [new Element('main'), new Element('p')];
   const links = ['#/rounds', '#/episodes'].map((href) => {
     const link = new Element('a');
@@ -102,6 +103,7 @@ export function paper(fetch: (path: string) => Promise<unknown>): Paper {
       location,
       fetch,
       addEventListener: (name: string, listener: () => void) => listeners.set(name, listener),
+      dispatchEvent: ({ type }: Event) => listeners.get(type)?.(),
     },
     go: (hash) => {
       location.hash = hash;

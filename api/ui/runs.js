@@ -1,0 +1,159 @@
+/** Runs of plans: the list, and one run with its stages, the reports of its gates, and the curves of its training. */
+import { ask, make, notice, numbers, pagedTable, tableOf, when } from './elements.js';
+import { intervals, lines } from './plots.js';
+
+/** Milliseconds after which a run that is under way is read again. */
+const AGAIN = 3000;
+
+const runLink = (id) => make('a', { href: `#/runs/${encodeURIComponent(id)}` }, id);
+
+export async function runs(signal) {
+  const path = '/v1/jobs?kind=plan';
+  const first = await ask(path, signal);
+  const list = pagedTable({
+    first,
+    page: (after) => ask(`${path}&${new URLSearchParams({ after })}`, signal),
+    label: 'Runs of plans',
+    head: ['Run', 'State', 'Released', numbers('Rounds'), numbers('Took'), 'Requested', 'Why it failed'],
+    row: (job) => [
+      runLink(job.job_id),
+      stateOf(job),
+      job.result === null ? '–' : job.result?.released === true ? 'yes' : 'no',
+      String(job.result?.rounds?.length ?? '–'),
+      took(job),
+      when(job.requested_at),
+      job.error?.message ?? '',
+    ],
+  });
+  const none = notice('No plan has been run yet: ', make('code', {}, 'troupe plan run plan.yaml'), '.');
+  return [make('h2', {}, 'Runs of plans'), first.items.length === 0 ? none : list];
+}
+
+export async function run(signal, _query, id) {
+  const { run: whole, stages } = await ask(`/v1/runs/${encodeURIComponent(id)}`, signal);
+  const gates = stages.filter(({ gate }) => gate);
+  const trainings = stages.filter(({ kind }) => TRAINS.test(kind));
+  const curves = await Promise.all(trainings.map((job) => curvesOf(job, id, signal)));
+  // A finished run does not change any more.
+  if (whole.state !== 'finished') again(signal);
+  return [
+    make('h2', {}, `Run ${id}`),
+    make('p', {}, `${stateOf(whole)}, requested `, when(whole.requested_at), `, took ${took(whole)}.`),
+    whole.error ? notice(whole.error.message) : null,
+    gates.map((stage) => gateOf(stage, id)),
+    curves,
+    make('h3', {}, 'Stages'),
+    tableOf({
+      label: 'Stages',
+      head: ['Stage', 'Kind', 'State', numbers('Took'), 'Made'],
+      rows: stages.map((job) => [
+        below(job, id),
+        job.kind,
+        stateOf(job),
+        took(job),
+        job.error?.message ?? job.made ?? '–',
+      ]),
+    }),
+  ];
+}
+
+const TRAINS = /^(sft|dpo|rl|train|value|reward|command)/;
+const below = ({ job_id }, run) => job_id.slice(run.length + 1);
+const stateOf = ({ state, outcome }) => outcome ?? state;
+
+/** Time from its start to its end, or to now. */
+function took({ started_at, requested_at, finished_at, state }) {
+  const [from, to] = [
+    started_at ?? requested_at,
+    finished_at ?? (state === 'finished' ? null : new Date().toISOString()),
+  ];
+  if (!from || !to) return '–';
+  const seconds = Math.round((new Date(to) - new Date(from)) / 1000);
+  return seconds < 100 ? `${seconds} s` : `${Math.round(seconds / 60)} min`;
+}
+
+function again(signal) {
+  const timer = setTimeout(() => dispatchEvent(new Event('again')), AGAIN);
+  signal.addEventListener('abort', () => clearTimeout(timer));
+}
+
+/** The comparisons of a gate as intervals around zero, and as numbers. */
+function gateOf({ gate, job_id }, run) {
+  const title = `Gate of ${below({ job_id }, run)
+    .replace(/\/gate$/, '')
+    .replace(/^/, 'round ')}`;
+  const state = gate.canary?.state === 'running' ? 'under way' : gate.passed ? 'passed' : 'not passed';
+  const head = [make('h3', {}, `${title}: ${state}`), make('p', {}, gate.reason)];
+  if (!gate.main) return head;
+  const all = [gate.main, ...gate.guardrails];
+  const plotted = all.map((one) => ({
+    label: one.of,
+    low: one.interval?.low ?? null,
+    high: one.interval?.high ?? null,
+    value: one.difference,
+    limit: one === gate.main ? (gate.rules.accept === 'better' ? 0 : -gate.rules.margin) : limitOf(one.of, gate.rules),
+    look: one.passed ? 'pass' : 'fail',
+    note: `${one.of}: ${one.outcome}`,
+  }));
+  return [
+    head,
+    make(
+      'p',
+      { class: 'quiet' },
+      `Candidate less incumbent in ${gate.measure}, in ${gate.unit}, over the same tasks, with an interval of ${100 * gate.rules.level} %. The whole interval has to lie right of its mark.`,
+    ),
+    intervals(plotted, all.map((one) => `${one.of}: ${one.outcome}`).join('; ')),
+    tableOf({
+      label: title,
+      head: [
+        'Over',
+        ...['Tasks', 'Incumbent', 'Candidate', 'Difference'].map(numbers),
+        'Interval',
+        'Outcome',
+        'Passed',
+      ],
+      rows: all.map((one) => [
+        one.of,
+        String(one.tasks),
+        ...[one.incumbent, one.candidate, one.difference].map(number),
+        one.interval ? `${number(one.interval.low)} to ${number(one.interval.high)}` : 'too few tasks',
+        one.outcome.replace('_', ' '),
+        one.passed ? 'yes' : 'no',
+      ]),
+    }),
+  ];
+}
+
+/** How much worse a guarded part may be; tokens and latency are differences to their limit already. */
+const limitOf = (of, { guardrails }) => {
+  if (of.startsWith('role ')) return -(guardrails.roles ?? 0);
+  if (of.startsWith('family ')) return -(guardrails.families ?? 0);
+  return 0;
+};
+const number = (value) => (value === null ? '–' : String(Number(value.toPrecision(4))));
+
+/** The number that says how far a job has come. */
+const PROGRESS = 'share';
+
+/** What a training stage reported by step, a plot for each number. */
+async function curvesOf(job, run, signal) {
+  const { items } = await ask(`/v1/jobs/${encodeURIComponent(job.job_id)}/metrics`, signal);
+  const shown = items.filter(({ name, steps }) => name !== PROGRESS && steps.length > 1);
+  if (shown.length === 0) return [];
+  return [
+    make('h3', {}, `Training of ${below(job, run)}`),
+    make(
+      'div',
+      { class: 'plots' },
+      shown.map(({ name, steps, values }) =>
+        lines({
+          about: `${name} of ${job.job_id} over ${steps.at(-1)} steps; last ${values.findLast((value) => value !== null) ?? 'unknown'}`,
+          series: [{ label: name, values }],
+          xs: steps,
+          width: 440,
+          height: 200,
+        }),
+      ),
+    ),
+  ];
+}

@@ -1,0 +1,42 @@
+/** A run of a plan with its stages, as the command, the API and the page show it. */
+import { isRecord } from '../../ingest/json.ts';
+import type { Session } from '../db/pool.ts';
+import { query, rowsOf, sql } from '../db/query.ts';
+
+/** Job kinds whose result is the report of a gate. */
+export const GATE_KINDS = ['gate', 'play', 'canary', 'decision'] as const;
+
+export type RunOfPlan = { readonly run: Job; readonly stages: readonly Job[] };
+type Job = Awaited<ReturnType<typeof jobsBelow>>[number];
+
+/** The run and its stages in the order in which they were requested; null where no run of a plan has this id. */
+export async function readRun(db: Session, id: string): Promise<RunOfPlan | null> {
+  const jobs = await jobsBelow(db, id);
+  const run = jobs.find(({ job_id }) => job_id === id);
+  return run?.kind === 'plan' ? { run, stages: jobs.filter((job) => job !== run) } : null;
+}
+
+const jobsBelow = (db: Session, id: string) =>
+  rowsOf(
+    db,
+    query
+      .selectFrom('traj.jobs')
+      .select(['job_id', 'kind', 'state', 'outcome', 'requested_at', 'started_at', 'finished_at', 'result', 'error'])
+      .where((job) => job.or([job('job_id', '=', id), job(sql<boolean>`starts_with(job_id, ${`${id}/`})`, '=', true)]))
+      .orderBy('requested_at'),
+  );
+
+/** What a stage made, in a few words; null where its result names nothing of these. */
+export function madeBy(result: unknown): string | null {
+  if (!isRecord(result)) return null;
+  const { dataset_id, checkpoint_id, reason, episodes, groups, policies } = result;
+  if (isRecord(groups)) return `${groups.complete} groups complete, ${groups.partial} partial`;
+  if (isRecord(policies))
+    return Object.entries(policies)
+      .map(([policy, checkpoint]) => `${policy} answered by ${checkpoint ?? 'nobody yet'}`)
+      .join(', ');
+  if (dataset_id !== undefined) return `dataset ${dataset_id}`;
+  if (checkpoint_id !== undefined) return `checkpoint ${checkpoint_id}`;
+  if (reason !== undefined) return String(reason);
+  return episodes === undefined ? null : `${episodes} episodes`;
+}
