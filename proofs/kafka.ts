@@ -32,6 +32,9 @@ export function findKafkaJars(env: Env): { readonly jars: string } | { readonly 
   return { missing: `no Kafka at ${jars}; say: ${install} (44 MB), or set TROUPE_KAFKA_JARS` };
 }
 
+/** For the slowest machine, with everything else that a proof runs; idle it takes 5 s. */
+const PATIENCE_MS = 300_000;
+
 /** A broker that is ours to kill. */
 export type Node = {
   readonly pid: () => number;
@@ -98,13 +101,13 @@ async function startNode(jars: string, folder: string, ports: Ports): Promise<Br
     fresh.stderr.setEncoding('utf8').on('data', (text) => {
       said = `${said}${text}`.slice(-3000);
     });
-    for (const deadline = performance.now() + 60_000; performance.now() < deadline; ) {
+    for (const deadline = performance.now() + PATIENCE_MS; performance.now() < deadline; ) {
       if (fresh.exitCode !== null) break;
       if (await answers(address)) return;
       await new Promise((resolve) => setTimeout(resolve, 100));
     }
     await ended('SIGKILL');
-    throw new Error(`The broker did not come up: ${said.trim()}`);
+    throw new Error(`The broker did not come up within ${PATIENCE_MS / 1000} s: ${said.trim()}`);
   };
   await start();
   return {
