@@ -5,7 +5,7 @@
  */
 import { spawnSync } from 'node:child_process';
 import { randomInt } from 'node:crypto';
-import { closeSync, mkdirSync, openSync, readdirSync, readFileSync, rmSync, writeSync } from 'node:fs';
+import { closeSync, existsSync, mkdirSync, openSync, readdirSync, readFileSync, rmSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { openDatabase } from '../store/db/database.ts';
@@ -64,6 +64,9 @@ export const proof: Proof = {
         lines.push(`${fine ? 'ok' : 'NOT OK'}  ${what}`);
         say(lines.at(-1)!);
       }
+    } catch (error) {
+      for (const line of lastWords(home, up)) say(`   ${line}`);
+      throw error;
     } finally {
       if (up.lives()) await up.end();
       await broker.stop();
@@ -75,6 +78,15 @@ export const proof: Proof = {
     return { ok: lines.every((one) => one.startsWith('ok')), lines, skipped };
   },
 };
+
+/** What `up` and its roles said last: the home is gone once the proof has ended. */
+const lastWords = (home: string, up: Up): string[] => [
+  ...up.said().split('\n').slice(-10),
+  ...ROLES.flatMap((role) => {
+    const file = join(home, 'run', `${role}.log`);
+    return existsSync(file) ? readFileSync(file, 'utf8').trim().split('\n').slice(-10) : [];
+  }),
+];
 
 /** The address of the embedded server, which stays the same; whoever asks for it here does not keep the server alive. */
 async function embeddedUrl(home: string, up: Up): Promise<string> {
