@@ -435,12 +435,14 @@ function conditionOf(text: string): NonNullable<ScheduleDefinition['when']> {
   const [, count] = /^\s*new[ _]episodes\s*>=\s*([1-9]\d{0,8})\s*$/.exec(text) ?? [];
   if (count !== undefined) return { new_episodes: Number(count) };
   const [, metric, by] = /^\s*(reward|success)\s+fell\s+(?:by\s+)?(\d*\.?\d+)\s*$/.exec(text) ?? [];
-  const [, of, above] = /^\s*drift\s+of\s+(families|tools|tokens)\s*>\s*(\d*\.?\d+)\s*$/.exec(text) ?? [];
-  if (of !== undefined && above !== undefined) return { drift: { of: of as DriftOf, above: Number(above) } };
+  const [, of, byRole, above] =
+    /^\s*drift\s+of\s+(families|roles|tools|tokens)(\s+by\s+role)?\s*>\s*(\d*\.?\d+)\s*$/.exec(text) ?? [];
+  if (of !== undefined && above !== undefined)
+    return { drift: { of: of as DriftOf, ...(byRole === undefined ? {} : { by_role: true }), above: Number(above) } };
   if (metric === undefined || by === undefined)
     throw new TroupeError(
       'usage',
-      `--when should be such as "new episodes >= 500", "reward fell 0.05" or "drift of families > 0.2" (families, tools or tokens), but it is ${got(text)}.`,
+      `--when should be such as "new episodes >= 500", "reward fell 0.05" or "drift of tokens by role > 0.2" (families, roles, tools or tokens), but it is ${got(text)}.`,
     );
   return { fell: { metric: metric as 'reward' | 'success', by: Number(by) } };
 }

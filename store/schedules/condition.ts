@@ -25,7 +25,7 @@ export type Since = { readonly positions: Positions; readonly at: string };
 /** The condition as it is written after `--when`. */
 export function conditionText(when: Condition): string {
   if ('fell' in when) return `${when.fell.metric} fell ${when.fell.by}`;
-  if ('drift' in when) return `drift of ${when.drift.of} > ${when.drift.above}`;
+  if ('drift' in when) return `drift of ${when.drift.of}${when.drift.by_role ? ' by role' : ''} > ${when.drift.above}`;
   return `new episodes >= ${when.new_episodes}`;
 }
 

@@ -58,6 +58,9 @@ export const ScheduleDefinition = Type.Object(
               drift: Type.Object(
                 {
                   of: Type.Enum([...DRIFTS], { description: 'what of the live episodes is compared' }),
+                  by_role: Type.Optional(
+                    Type.Boolean({ description: 'each role on its own, with what it did itself; one is enough' }),
+                  ),
                   above: Type.Number({ exclusiveMinimum: 0, description: 'population stability index' }),
                 },
                 {
@@ -127,7 +130,9 @@ export function checkedDefinition(written: unknown, now: number): ScheduleDefini
     const why = error?.message === 'schema is false' ? 'is no field of a schedule' : error?.message;
     throw new TroupeError('usage', `The schedule does not fit: ${error?.instancePath || 'it'} ${why}.`);
   }
-  const { cron, every_seconds, jitter_seconds, hours, zone } = written;
+  const { cron, every_seconds, jitter_seconds, hours, zone, when } = written;
+  if (when !== undefined && 'drift' in when && when.drift.of === 'roles' && when.drift.by_role)
+    throw new TroupeError('usage', 'A drift of roles compares the roles of whole episodes; leave out by_role.');
   if ((cron === undefined) === (every_seconds === undefined))
     throw new TroupeError('usage', 'A schedule needs either a cron expression or an interval, and not both.');
   // An interval alone has no use for the zone, but the hours do.

@@ -1,12 +1,19 @@
 /** Whether the live episodes are still like those that the newest checkpoint was trained on. */
 import type { Session } from '../db/pool.ts';
 import { anyOf, firstOf, query, type RawBuilder, rowsOf, type SqlBool, scalarOf, sql } from '../db/query.ts';
+import { fieldSql } from '../filter-fields.ts';
 import { MOST_LIVE } from '../gating/live-units.ts';
 import { stabilityIndex, tenths } from '../statistics/stability.ts';
 
-/** What of an episode is compared: the domain of its task, the set of tools it called, its tokens in tenths of the reference. */
-export const DRIFTS = ['families', 'tools', 'tokens'] as const;
+/**
+ * What of an episode is compared: the domain of its task, the set of roles that acted, the set of tools that were called, its tokens in
+ * tenths of the reference.
+ */
+export const DRIFTS = ['families', 'roles', 'tools', 'tokens'] as const;
 export type DriftOf = (typeof DRIFTS)[number];
+
+/** With `by_role` each role is compared on its own, with what it did itself in the episodes in which it acted. */
+export type DriftRule = { readonly of: DriftOf; readonly by_role?: boolean; readonly above: number };
 
 /** Episodes with a value that each side needs. At this size chance alone gives an index above 0.2 in less than 1 look of 100. */
 const DRIFT_AT_LEAST = 200;
@@ -14,11 +21,8 @@ const DRIFT_AT_LEAST = 200;
 export type Drift = { readonly holds: boolean; readonly detail: string };
 
 /** Compares the live episodes since a time with those of the newest training dataset. Nothing is changed. */
-export async function driftNow(
-  db: Session,
-  { of, above }: { readonly of: DriftOf; readonly above: number },
-  since: string,
-): Promise<Drift> {
+export async function driftNow(db: Session, rule: DriftRule, since: string): Promise<Drift> {
+  const { of, by_role = false } = rule;
   const unknown = (why: string): Drift => ({ holds: false, detail: `nothing can be said: ${why}` });
   const trained = await trainedOn(db);
   if (trained === null) return unknown('no checkpoint names the dataset that it was trained on');
@@ -26,25 +30,57 @@ export async function driftNow(
     return unknown(
       `${trained.pruned} of the ${trained.episodes.length} episodes of dataset ${trained.datasets.join(', ')} are not in the tables; troupe restore brings back what was pruned`,
     );
-  const reference = await valuesOf(db, of, sql<SqlBool>`e.episode_id = ${anyOf(trained.episodes)}`);
+  const value = by_role ? BY_ROLE[of as keyof typeof BY_ROLE] : VALUE[of];
+  const reference = await valuesOf(db, value, sql<SqlBool>`e.episode_id = ${anyOf(trained.episodes)}`);
   const began = sql`coalesce(e.started_at, e.last_at)`;
   const live = await valuesOf(
     db,
-    of,
+    value,
     sql<SqlBool>`e.closed and e.tags ->> 'rollout' is null and ${began} >= ${since}::timestamptz`,
   );
-  const sizes = `${live.length} live episodes since ${since} and ${reference.length} of dataset ${trained.datasets.join(', ')} with known ${of}`;
-  if (Math.min(reference.length, live.length) < DRIFT_AT_LEAST)
-    return unknown(`there are ${sizes}, and ${DRIFT_AT_LEAST} of each are needed`);
-  const classOf = of === 'tokens' ? tenths(reference.map(Number)) : null;
-  const classes = (values: readonly (string | number)[]) =>
-    values.map((value) => (classOf === null ? String(value) : classOf(Number(value))));
-  const { index, most } = stabilityIndex(classes(reference), classes(live));
+  const roles = by_role ? [...new Set([...reference.keys(), ...live.keys()])].sort() : [ALL];
+  const sides = roles.map((role) => ({ role, before: reference.get(role) ?? [], now: live.get(role) ?? [] }));
+  return compared(rule, sides, `since ${since}`, `of dataset ${trained.datasets.join(', ')}`);
+}
+
+/** What a role did in the episodes of the dataset, and in the live ones. */
+type Sides = { readonly role: string; readonly before: readonly Value[]; readonly now: readonly Value[] };
+
+/** The role that drifted most decides; those with too few episodes are named. */
+function compared({ of, above }: DriftRule, sides: readonly Sides[], since: string, dataset: string): Drift {
+  const named = (role: string) => (role === ALL ? of : `${of} of role ${role}`);
+  const sizes = ({ role, before, now }: Sides) =>
+    `${now.length} live episodes ${since} and ${before.length} ${dataset} with known ${named(role)}`;
+  const isSmall = ({ before, now }: Sides) => Math.min(before.length, now.length) < DRIFT_AT_LEAST;
+  const tooFew = sides
+    .filter(isSmall)
+    .map((side) => `there are ${sizes(side)}, and ${DRIFT_AT_LEAST} of each are needed`);
+  const [worst, ...others] = sides
+    .filter((side) => !isSmall(side))
+    .map((side) => ({ side, ...stabilityIndex(...classesOf(of, side)) }))
+    .sort((a, b) => b.index - a.index);
+  if (worst === undefined)
+    return { holds: false, detail: `nothing can be said: ${tooFew.join('; ') || 'no role acted'}` };
   const percent = (share: number) => `${Number((100 * share).toPrecision(3))} %`;
+  const short = (index: number) => Number(index.toPrecision(3));
   return {
-    holds: index > above,
-    detail: `the stability index of ${of} is ${Number(index.toPrecision(3))}, and the condition is ${above}; "${most.name}" went from ${percent(most.before)} to ${percent(most.after)}; ${sizes}`,
+    holds: worst.index > above,
+    detail: [
+      `the stability index of ${named(worst.side.role)} is ${short(worst.index)}, and the condition is ${above}`,
+      `"${worst.most.name}" went from ${percent(worst.most.before)} to ${percent(worst.most.after)}`,
+      sizes(worst.side),
+      ...others.map(({ side, index }) => `that of role ${side.role} is ${short(index)}`),
+      ...tooFew,
+    ].join('; '),
   };
+}
+
+/** Numbers become the tenth of the reference that they lie in. */
+function classesOf(of: DriftOf, { before, now }: Sides) {
+  const tenth = of === 'tokens' ? tenths(before.map(Number)) : null;
+  const classes = (values: readonly Value[]) =>
+    values.map((value) => (tenth === null ? String(value) : tenth(Number(value))));
+  return [classes(before), classes(now)] as const;
 }
 
 /** The episodes of the datasets of the newest checkpoint that names some; `pruned` of them have no row. */
@@ -72,27 +108,66 @@ async function trainedOn(db: Session) {
   return { datasets, episodes, pruned: episodes.length - Number(there) };
 }
 
-const VALUE: Readonly<Record<DriftOf, RawBuilder<string | number | null>>> = {
-  families: sql`(select t.domain from facts.tasks t where t.task_id = e.task_id)`,
-  tools: sql`(select coalesce(string_agg(distinct c.name, ' + ' order by c.name), 'no tool') from facts.tool_calls c where c.episode_id = e.episode_id)`,
-  tokens: sql`(e.input_tokens + e.output_tokens)::float8`,
+type Value = string | number;
+
+/** Stands for the role where an episode is compared as a whole; no role has an empty name. */
+const ALL = '';
+
+const FAMILY = sql<string | null>`(select t.domain from facts.tasks t where t.task_id = e.task_id)`;
+const ROLE = sql.raw<string | null>(fieldSql('role'));
+const CALLS = sql`facts.calls c left join facts.agents a on a.episode_id = c.episode_id and a.agent_id = coalesce(c.completed_agent_id, c.requested_agent_id)`;
+const OF_EPISODE = sql`c.episode_id = e.episode_id and c.copied is not true`;
+const tools = (which: RawBuilder<unknown>) =>
+  sql<string>`(select coalesce(string_agg(distinct x.name, ' + ' order by x.name), 'no tool') from facts.tool_calls x where x.episode_id = e.episode_id${which})`;
+
+/** One row, with what is known of an episode as a whole. */
+const whole = (value: RawBuilder<unknown>) => sql`select ${ALL}::text as role, ${value} as value`;
+const VALUE: Readonly<Record<DriftOf, RawBuilder<unknown>>> = {
+  families: whole(FAMILY),
+  roles: whole(sql`(select string_agg(distinct ${ROLE}, ' + ' order by ${ROLE}) from ${CALLS} where ${OF_EPISODE})`),
+  tools: whole(tools(sql``)),
+  tokens: whole(sql`(e.input_tokens + e.output_tokens)::float8`),
 };
 
-/** What is known of the newest of these episodes; those of which it is unknown are left out. */
+/** A row for each role that acted in an episode. */
+const perRole = (value: RawBuilder<unknown>) =>
+  sql`select role, ${value} as value from (select ${ROLE} as role, coalesce(c.completed_agent_id, c.requested_agent_id) as agent_id, c.call_id, c.input_tokens + c.output_tokens as tokens from ${CALLS} where ${OF_EPISODE}) d where role is not null group by role`;
+const BY_ROLE: Readonly<Record<Exclude<DriftOf, 'roles'>, RawBuilder<unknown>>> = {
+  families: perRole(FAMILY),
+  tools: perRole(
+    tools(
+      sql` and case when x.call_id is not null then x.call_id = any(array_agg(d.call_id)) else x.agent_id = any(array_agg(d.agent_id)) end`,
+    ),
+  ),
+  tokens: perRole(sql`case when bool_and(d.tokens is not null) then sum(d.tokens)::float8 end`),
+};
+
+/** What is known of the newest of these episodes, by role; those of which it is unknown are left out. */
 async function valuesOf(
   db: Session,
-  of: DriftOf,
+  value: RawBuilder<unknown>,
   these: ReturnType<typeof sql<SqlBool>>,
-): Promise<(string | number)[]> {
+): Promise<ReadonlyMap<string, readonly Value[]>> {
+  const newest = query
+    .selectFrom('facts.episodes as e')
+    .select(['e.episode_id', 'e.task_id', 'e.input_tokens', 'e.output_tokens'])
+    .where(these)
+    .orderBy('e.last_at', 'desc')
+    .orderBy('e.episode_id')
+    .limit(MOST_LIVE);
   const rows = await rowsOf(
     db,
     query
-      .selectFrom('facts.episodes as e')
-      .select(VALUE[of].as('value'))
-      .where(these)
-      .orderBy('e.last_at', 'desc')
-      .orderBy('e.episode_id')
-      .limit(MOST_LIVE),
+      .selectFrom(newest.as('e'))
+      .innerJoin(sql<{ role: string; value: Value | null }>`lateral (${value})`.as('v'), (on) => on.onTrue())
+      .select(['v.role', 'v.value']),
   );
-  return rows.flatMap(({ value }) => value ?? []);
+  const values = new Map<string, Value[]>();
+  for (const { role, value } of rows) {
+    if (value === null) continue;
+    const known = values.get(role);
+    if (known === undefined) values.set(role, [value]);
+    else known.push(value);
+  }
+  return values;
 }

@@ -8,6 +8,7 @@ import { type JobContext, runJobs, waitForJob } from '../../../store/jobs/jobs.t
 import { projectAll, projectBatch } from '../../../store/projecting/projector.ts';
 import { dayBudgetOver } from '../../../store/schedules/day-budget.ts';
 import type { ScheduleDefinition } from '../../../store/schedules/definition.ts';
+import { driftNow } from '../../../store/schedules/drift.ts';
 import { scheduleHistory } from '../../../store/schedules/history.ts';
 import { runScheduler, scheduleOnce } from '../../../store/schedules/scheduler.ts';
 import {
@@ -353,6 +354,58 @@ describe('The scheduler', () => {
     await look('2026-05-01T12:50:00Z');
     expect(await jobs()).toHaveLength(1);
     expect(await detail()).toMatch(/^nothing can be said: 1 of the 240 episodes of dataset d1 are not in the tables/);
+  });
+
+  it.each([
+    ['tokens', false, /^the stability index of tokens is 0, /],
+    // Classes of one number each: 240 of 240 became 0 of 240.
+    [
+      'tokens',
+      true,
+      /^the stability index of tokens of role coder is 12\.\d+, .*"from 100" went from 99\.8 % to 0\.207 %.*role critic, and 200/,
+    ],
+    [
+      'tools',
+      true,
+      /^the stability index of tools of role coder is 0, .*; that of role verifier is 0; there are 0 live/,
+    ],
+    [
+      'roles',
+      false,
+      /^the stability index of roles is 12\.\d+, .*"coder \+ critic \+ verifier" went from 99\.8 % to 0\.2/,
+    ],
+  ] as const)('finds a drift of %s by role (%s) that the sums of the team do not show', async (of, by_role, detail) => {
+    const event = (time: string, name: string, data: object) =>
+      ({ source: '/test', id: randomUUID(), time, name, data }) as Draft;
+    const spoke = (time: string, episode_id: string, role: string, output_tokens: number) => {
+      const call = { episode_id, call_id: `${episode_id}/${role}`, agent_id: role, role };
+      return event(time, 'generation.completed', { ...call, choices: [], usage: { input_tokens: 0, output_tokens } });
+    };
+    const played = (time: string, spoken: Readonly<Record<string, number>>) =>
+      Array.from({ length: 240 }, (_, i) => {
+        const episode_id = `${time}/${i}`;
+        return [
+          event(time, 'episode.started', { episode_id }),
+          ...Object.entries(spoken).map(([role, tokens]) => spoke(time, episode_id, role, tokens)),
+          event(time, 'episode.finished', { episode_id, outcome: 'success' }),
+        ];
+      }).flat();
+    const trained = { checkpoint_id: 'c1', policy: 'solver', dataset_ids: ['d1'] };
+    await appendOwn(context.log, [
+      event('2026-05-01T09:00:00Z', 'checkpoint.saved', trained),
+      ...played('2026-05-01T10:00:00Z', { coder: 100, verifier: 50, critic: 10 }),
+      ...played('2026-05-01T13:00:00Z', { coder: 50, verifier: 110 }),
+    ]);
+    while ((await projectBatch(fresh.db)) > 0);
+    for (let i = 0; i < 240; i++)
+      await fresh.db.query(
+        `insert into facts.dataset_rows (dataset_id, split, row, episode_id) values ('d1', 'train', $1, $2)`,
+        [i, `2026-05-01T10:00:00Z/${i}`],
+      );
+    const rule = { of, by_role, above: 0.2 };
+    const found = await driftNow(fresh.db, rule, '2026-05-01T12:00:00.000Z');
+    expect(found.detail).toMatch(detail);
+    expect(found.holds).toBe(!/is 0,/.test(found.detail));
   });
 
   it('records the tick of a cron expression whose condition did not hold', async () => {
