@@ -36,6 +36,7 @@ import { traceloop } from './traceloop.ts';
 import { troupeEvents } from './troupe-events.ts';
 import { vercelAi } from './vercel-ai.ts';
 import { verl } from './verl.ts';
+import { weave } from './weave.ts';
 import { whoWhen } from './who-when.ts';
 import { xlam } from './xlam.ts';
 
@@ -76,6 +77,7 @@ export const FORMATS: readonly Format[] = [
   openaiAgents,
   langfuse,
   langsmith,
+  weave,
   agentLightning,
 ];
 

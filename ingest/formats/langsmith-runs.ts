@@ -11,7 +11,7 @@ type Fields = Readonly<Record<string, unknown>>;
 
 export function langsmithAct(format: string, run: Fields, trace: string): Act {
   const metadata = isRecord(run.extra) && isRecord(run.extra.metadata) ? run.extra.metadata : {};
-  const what = deedOf(run);
+  const what = langsmithDeed(run);
   const isModelOrTool = what.kind === 'generation' || what.kind === 'tool';
   const parent = run.parent_run_id;
   const failed = run.error !== undefined && run.error !== null;
@@ -42,7 +42,8 @@ export function langsmithAct(format: string, run: Fields, trace: string): Act {
 const agentOf = (metadata: Fields): string | null =>
   [metadata.lc_agent_name, metadata.agent_name, metadata.langgraph_node].find(isIdentifier) ?? null;
 
-function deedOf(run: Fields): Deed {
+/** What a run is by its type: also runs of LangChain that another tracer records. */
+export function langsmithDeed(run: Fields): Deed {
   const inputs = isRecord(run.inputs) ? run.inputs : {};
   const outputs = isRecord(run.outputs) ? run.outputs : {};
   switch (run.run_type) {

@@ -578,6 +578,34 @@ const RECORDS: Readonly<Record<string, readonly unknown[]>> = {
     { query: 'q', generated_output: { a: 'b' }, token_stats: { m: {} } },
     { passed: 1, failed: 0, errors: 0 },
   ],
+  weave: [
+    [
+      [
+        {
+          id: 'c1',
+          trace_id: 't',
+          parent_id: 'c0',
+          op_name: 'weave:///e/p/op/openai.chat.completions.create:d',
+          started_at: '2026-09-10T10:00:00Z',
+          ended_at: '2026-09-10T10:00:01Z',
+          attributes: { weave: { kind: 'llm' } },
+          inputs: { model: 'm', messages: chat },
+          output: { model: 'm', choices: [{ message: chat[1], finish_reason: 'stop' }], usage: { prompt_tokens: 1 } },
+          summary: {
+            weave: { feedback: [{ feedback_type: 'x', weave_ref: 'weave:///e/p/call/c1', payload: { value: 1 } }] },
+          },
+        },
+        {
+          id: 'c0',
+          trace_id: 't',
+          op_name: 'Evaluation.predict_and_score',
+          started_at: '2026-09-10T10:00:00Z',
+          inputs: { example: 'weave:///e/p/object/d:d/attr/rows/id/r' },
+          output: { scores: { right: true } },
+        },
+      ],
+    ],
+  ],
   xlam: [{ unique_trajectory_id: 'x', task_instruction: 's', tools: [], conversation: chat, split: 'train' }],
 };
 
