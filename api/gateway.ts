@@ -2,7 +2,7 @@
  * The gateway: a policy of this project completes an agent's request, and the call is in the log before the agent gets the response.
  * An unreachable log never fails a call; a header of the response shows that it was not recorded.
  */
-import { randomInt, randomUUID } from 'node:crypto';
+import { randomInt } from 'node:crypto';
 import { ERRORS, TroupeError } from '../errors.ts';
 import { decodeDraft } from '../ingest/decode.ts';
 import type { Draft } from '../ingest/events.ts';
@@ -31,6 +31,9 @@ export type GatewayOptions = {
 /** Calls without a seed get a random one below this, so that they can be repeated later. */
 const MAX_SEED = 2 ** 31;
 
+/** A call before it is answered; without an episode it is one of its own. */
+export type Call = { readonly callId: string; readonly episodeId: string; readonly context: CallContext };
+
 /** How one call is answered; `signal` is aborted when the client disconnects. */
 export type CallOptions = {
   readonly bodyOf: AnswerBody;
@@ -39,8 +42,8 @@ export type CallOptions = {
   readonly passesOn?: boolean;
   /** Called with new text of a choice while it is sampled, and with the body as it was before any text. */
   readonly onText?: (choice: number, text: string, before: ReturnType<AnswerBody>) => void;
-  /** Called with the ids of a call that has text, or is recorded, answered or failed. */
-  readonly onCall: (ids: { readonly callId: string; readonly episodeId: string }) => void;
+  /** Called before a call fails that was recorded, or should have been. */
+  readonly onFailed: (recorded: boolean) => void;
 };
 
 /**
@@ -49,7 +52,7 @@ export type CallOptions = {
  */
 export async function complete(
   request: CompletionRequest,
-  context: CallContext,
+  { callId, episodeId, context }: Call,
   {
     door,
     policyServers,
@@ -58,15 +61,13 @@ export async function complete(
     recordTimeoutMs,
     bodyOf,
     signal,
-    onCall,
+    onFailed,
     onText,
     passesOn = false,
   }: GatewayOptions & CallOptions,
 ): Promise<GatewayAnswer> {
   const { who } = request;
   if (who === null) throw unknownModel(request.model, await policyServers.models());
-  const callId = randomUUID();
-  const episodeId = context.episode ?? `call-${callId}`;
   const seed = request.sampling.seed ?? randomInt(MAX_SEED);
   const now = new Date();
   const requestedAt = now.toISOString();
@@ -76,14 +77,12 @@ export async function complete(
   const keep = (outcome: RecordedCall['outcome']): Promise<boolean> => {
     const latencyMs = Math.round((performance.now() - began) * 1000) / 1000;
     const completedAt = new Date().toISOString();
-    onCall({ callId, episodeId });
     const call = { callId, episodeId, context, request, seed, requestedAt, completedAt, latencyMs, outcome };
     return recorded(door, call, recordTimeoutMs);
   };
 
   let before: ReturnType<AnswerBody> | null = null;
   const onPart: OnPart = ({ choice, text }, begun) => {
-    if (before === null) onCall({ callId, episodeId });
     before ??= bodyOf(emptyAnswer(begun, request.sampling.n), request, ids);
     onText?.(choice, text, before);
   };
@@ -112,7 +111,7 @@ export async function complete(
       : failed;
     if (passesOn && before === null && isUnserved(error)) throw error;
     // A refused request is not recorded as a call; one that a policy failed to answer is.
-    if (!(error instanceof TroupeError) || ERRORS[error.code].status >= 500) await keep({ error });
+    if (!(error instanceof TroupeError) || ERRORS[error.code].status >= 500) onFailed(await keep({ error }));
     throw error;
   }
   const body = bodyOf(answer, request, ids);

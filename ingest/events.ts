@@ -249,6 +249,7 @@ export const VOCABULARY = {
   'tool.called': inEpisode('A model asked for a tool.', {
     tool_call_id: Id('the tool call; a repeated native id is made distinct by the converter'),
     call_id: maybe(Id('the model call that asked')),
+    parent_tool_call_id: maybe(Id('the tool call whose code made this one')),
     index: maybe(Count('number of the tool call in its step')),
     agent_id: maybe(Id('who asked')),
     name: Id('the tool'),

@@ -47,7 +47,7 @@ const STALENESS =
 /** Why a step cannot be trained on as sampled, in the order that `troupe.untrainable` looks at. */
 export const UNTRAINABLE = [
   ...(['copied', 'call_failed', 'no_token_ids', 'no_tokens', 'no_prompt_token_ids', 'no_logprobs'] as const),
-  ...(['unknown_weights', 'constrained'] as const),
+  ...(['unknown_weights', 'constrained', 'greedy', 'truncated'] as const),
 ];
 const WHY_UNTRAINABLE =
   'troupe.untrainable(c.copied, c.error, s.token_ids, c.prompt_token_ids, s.logprobs, c.checkpoint_id, c.model_version, c.params)';

@@ -1,4 +1,5 @@
 /** The routes of the OpenAI-compatible gateway, plain and with the episode and agent in the base URL. */
+import { randomUUID } from 'node:crypto';
 import { PassThrough } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
@@ -9,7 +10,7 @@ import { messagesBody, messagesStream } from '../dialects/messages-answer.ts';
 import { readMessagesPrompt, readMessagesRequest } from '../dialects/messages-request.ts';
 import { responsesBody, responsesStream } from '../dialects/responses-answer.ts';
 import { type Recall, readResponsesRequest } from '../dialects/responses-request.ts';
-import { complete, type GatewayOptions, isUnserved } from '../gateway.ts';
+import { type Call, complete, type GatewayOptions, isUnserved } from '../gateway.ts';
 import { type AnswerBody, chatBody, textBody } from '../gateway-answer.ts';
 import { chatStream, type StreamOf, type StreamWriter, streamText, textStream } from '../gateway-events.ts';
 import {
@@ -28,7 +29,7 @@ import { documented, type RouteDoc } from '../openapi.ts';
 import { type OwnModel, unknownModel } from '../policy-servers.ts';
 import { type RecallOptions, recall } from '../recall.ts';
 import { untilGone } from '../until-gone.ts';
-import { type ForwardOptions, forward, forwardCount, idHeaders } from '../upstream/forward.ts';
+import { type ForwardOptions, forward, forwardCount } from '../upstream/forward.ts';
 import type { Kind } from '../upstream/record.ts';
 import type { Found, Upstreams } from '../upstream/upstreams.ts';
 
@@ -254,33 +255,45 @@ export function gatewayRoutes(app: FastifyInstance, options: RouteOptions): void
     const others = new Set([...routed, ...(await upstreams.models())]);
     return [...(await policyServers.models()), ...[...others].sort()];
   };
-  const contextOf = ({ headers, params }: FastifyRequest) => readContext(headers, params as PathContext);
+  type Ask = Call & { readonly sent: JsonBody; readonly request: FastifyRequest; readonly reply: FastifyReply };
 
-  type Ask = { readonly sent: JsonBody; readonly request: FastifyRequest; readonly reply: FastifyReply };
+  /** A call, whose answer names it from here on, whatever becomes of it; what is refused is not recorded. */
+  const begun = async (request: FastifyRequest, reply: FastifyReply): Promise<Ask> => {
+    const callId = randomUUID();
+    reply.headers({ 'troupe-call-id': callId, 'troupe-recorded': 'false' });
+    const context = readContext(request.headers, request.params as PathContext);
+    const call = { callId, context, episodeId: context.episode ?? `call-${callId}` };
+    reply.header('troupe-episode-id', encodeURIComponent(call.episodeId));
+    return { ...call, sent: await readJson(request, bodyLimit), request, reply };
+  };
 
   /** Forwards a call to a model server. */
-  const pass = (kind: Kind, found: Found, { sent, request, reply }: Ask, flags: readonly string[] = []) =>
-    forward(
+  const pass = (kind: Kind, found: Found, ask: Ask, flags: readonly string[] = []) => {
+    const { sent, request, reply, callId, episodeId, context } = ask;
+    return forward(
       {
         ...found,
         kind,
         request: sent.value as Record<string, unknown>,
         bytes: sent.bytes,
         headers: request.headers,
-        context: contextOf(request),
+        callId,
+        episodeId,
+        context,
         flags,
         signal: untilGone(reply),
       },
       reply,
       options,
     );
+  };
   /** Completes a call with the policy that it names, or with the one of a route. */
   const serve = async (
     { read, bodyOf, streamOf }: Dialect,
-    { sent, request, reply }: Ask,
+    { sent, reply, ...call }: Ask,
     route: Route | null,
   ): Promise<FastifyReply> => {
-    const context = contextOf(request);
+    const { context } = call;
     const asked = await read(sent.value, (id) => recall(options.db, id, { ...options, episode: context.episode }));
     const routed = route && { who: { kind: 'policy', name: route.policy } as const, route: route.name };
     const stream = new PassThrough();
@@ -293,25 +306,25 @@ export function gatewayRoutes(app: FastifyInstance, options: RouteOptions): void
       }
       stream.write(streamText(writer.text(choice, text)));
     };
-    const begun = (): StreamWriter | null => writer;
+    const written = (): StreamWriter | null => writer;
     try {
-      const { body, recorded } = await complete({ ...asked, ...routed }, context, {
+      const { body, recorded } = await complete({ ...asked, ...routed }, call, {
         ...options,
         bodyOf,
         signal: untilGone(reply),
-        onCall: (ids) => void (begun() === null && reply.headers(idHeaders(ids))),
+        onFailed: (recorded) => void (written() === null && reply.header('troupe-recorded', String(recorded))),
         ...(asked.stream === null ? {} : { onText }),
         passesOn: route !== null && route.fallback !== null,
       });
-      const events = asked.stream === null ? null : (begun() ?? streamOf(body, asked)).end(body);
-      if (begun() !== null) stream.end(streamText(events!));
+      const events = asked.stream === null ? null : (written() ?? streamOf(body, asked)).end(body);
+      if (written() !== null) stream.end(streamText(events!));
       else {
         reply.header('troupe-recorded', String(recorded));
         if (events === null) reply.header('content-type', JSON_TYPE).send(JSON.stringify(body));
         else reply.headers(EVENT_STREAM).send(streamText(events));
       }
     } catch (error) {
-      if (begun() === null) throw error;
+      if (written() === null) throw error;
       // The client sees a stream that breaks off, as the stream of a model server does.
       stream.destroy(error as Error);
     }
@@ -335,18 +348,18 @@ export function gatewayRoutes(app: FastifyInstance, options: RouteOptions): void
     }
   };
   /** The model that a body names; for a model outside this project, its route and its server. */
-  const placeOf = ({ sent: { value }, request }: Ask) => {
+  const placeOf = ({ sent: { value }, context }: Pick<Ask, 'sent' | 'context'>) => {
     const model = isRecord(value) && typeof value.model === 'string' ? value.model : null;
     const foreign = model !== null && !OWN.test(model) ? model : null;
     return {
       model,
-      route: foreign === null ? null : routeOf(routes, foreign, contextOf(request)),
+      route: foreign === null ? null : routeOf(routes, foreign, context),
       found: foreign === null ? null : upstreams.find(foreign),
     };
   };
 
   const answer = (dialect: Dialect) => async (request: FastifyRequest, reply: FastifyReply) => {
-    const ask: Ask = { sent: await readJson(request, bodyLimit), request, reply };
+    const ask = await begun(request, reply);
     const { model, route, found } = placeOf(ask);
     if (route !== null)
       return byRoute(route, reply, {
@@ -358,17 +371,20 @@ export function gatewayRoutes(app: FastifyInstance, options: RouteOptions): void
     return serve(dialect, ask, null);
   };
   const count = async (request: FastifyRequest, reply: FastifyReply) => {
-    const ask: Ask = { sent: await readJson(request, bodyLimit), request, reply };
-    const { model, ...fields } = opened(ask.sent.value);
-    const { route, found } = placeOf(ask);
+    const sent = await readJson(request, bodyLimit);
+    const context = readContext(request.headers, request.params as PathContext);
+    const { model, ...fields } = opened(sent.value);
+    const { route, found } = placeOf({ sent, context });
     const own = async (who: OwnModel): Promise<object> => {
-      const { prompt_token_ids: ids } = await policyServers.prompt(who, promptOf(readMessagesPrompt(fields)));
+      const checkpoint = who.kind === 'policy' ? await options.bound(who.name, context.episode) : null;
+      const serving: OwnModel = checkpoint === null ? who : { kind: 'checkpoint', name: checkpoint };
+      const { prompt_token_ids: ids } = await policyServers.prompt(serving, promptOf(readMessagesPrompt(fields)));
       return { input_tokens: ids.length };
     };
     const other = (server: Found): Promise<object> => {
-      const { value, bytes } = ask.sent;
-      const sent = { request: value as Record<string, unknown>, bytes, headers: request.headers };
-      return forwardCount({ ...server, ...sent, signal: untilGone(reply) }, reply, options);
+      const { value, bytes } = sent;
+      const passed = { request: value as Record<string, unknown>, bytes, headers: request.headers };
+      return forwardCount({ ...server, ...passed, signal: untilGone(reply) }, reply, options);
     };
     if (route !== null)
       return byRoute(route, reply, { policy: () => own({ kind: 'policy', name: route.policy }), fallback: other });
@@ -378,7 +394,7 @@ export function gatewayRoutes(app: FastifyInstance, options: RouteOptions): void
     return own(who);
   };
   const embed = async (request: FastifyRequest, reply: FastifyReply) => {
-    const ask: Ask = { sent: await readJson(request, bodyLimit), request, reply };
+    const ask = await begun(request, reply);
     const { model, found } = placeOf(ask);
     if (found !== null) return pass('embeddings', found, ask);
     if (model === null)

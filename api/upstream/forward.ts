@@ -2,12 +2,11 @@
  * A call to a configured model server: the request is forwarded unchanged, the response is passed on as it arrives, and both are
  * recorded. The caller gets the server's own status, body and rate-limit headers; a failure to record never fails the call.
  */
-import { randomUUID } from 'node:crypto';
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
 import type { FastifyReply } from 'fastify';
 import { TroupeError } from '../../errors.ts';
-import { canonicalJson, parseRecord } from '../../ingest/json.ts';
+import { canonicalJson, isRecord, parseRecord } from '../../ingest/json.ts';
 import type { ArtifactStore } from '../../ingest/log/log.ts';
 import { secretOf } from '../auth.ts';
 import type { Door } from '../door.ts';
@@ -39,6 +38,8 @@ export type Forwarded = Found & {
   /** The request body, unchanged. */
   readonly bytes: Uint8Array;
   readonly headers: IncomingHttpHeaders;
+  readonly callId: string;
+  readonly episodeId: string;
   readonly context: CallContext;
   /** Flags of the call in its record. */
   readonly flags?: readonly string[];
@@ -61,24 +62,14 @@ const NO_KEY = 'troupe';
 /** Shorter texts are not treated as secrets: they may occur in any sentence. */
 const SHORTEST_SECRET = 8;
 
-/** Headers with the ids of a recorded call, for responses and errors alike. */
-export const idHeaders = ({ callId, episodeId }: { readonly callId: string; readonly episodeId: string }) => ({
-  'troupe-episode-id': encodeURIComponent(episodeId),
-  'troupe-call-id': callId,
-});
-
 /** Sends the response through `reply`. Throws `upstream_failed`, `upstream_timeout` or `interrupted` if there is none. */
 export async function forward(call: Forwarded, reply: FastifyReply, options: ForwardOptions): Promise<FastifyReply> {
-  const { kind, upstream, connection, model, request, context, signal } = call;
-  const callId = randomUUID();
-  const episodeId = context.episode ?? `call-${callId}`;
+  const { kind, upstream, connection, model, request, callId, episodeId, context, signal } = call;
   const requestedAt = new Date().toISOString();
   const began = performance.now();
   const elapsed = () => Math.round((performance.now() - began) * 1000) / 1000;
   const { secrets } = credentials(call, options.keys);
   const added = tokenFields(upstream, kind, request);
-  // Set before anything can fail: an error of the upstream names its call too.
-  reply.headers(idHeaders({ callId, episodeId }));
 
   const keep = async (captured: CapturedAnswer, status: number | null, error: TroupeError | null): Promise<boolean> => {
     const completedAt = new Date().toISOString();
@@ -135,7 +126,7 @@ export async function forward(call: Forwarded, reply: FastifyReply, options: For
       signal,
     });
   } catch (error) {
-    await keep(NOTHING, null, error as TroupeError);
+    reply.header('troupe-recorded', String(await keep(NOTHING, null, error as TroupeError)));
     throw error;
   }
   const status = answer.statusCode!;
@@ -183,7 +174,7 @@ export async function forward(call: Forwarded, reply: FastifyReply, options: For
     }
   } catch (cause) {
     const error = broken(cause);
-    await keep(await capture.result(), status, error);
+    reply.header('troupe-recorded', String(await keep(await capture.result(), status, error)));
     throw error;
   }
   const kept = await keep(await capture.result(), status, null);
@@ -227,7 +218,7 @@ function credentials({ kind, headers, upstream }: Pick<Forwarded, 'kind' | 'head
 
 /** How many tokens a request to /v1/messages has, as the server counts them. Nothing is generated, and nothing recorded. */
 export async function forwardCount(
-  call: Omit<Forwarded, 'kind' | 'context' | 'flags'>,
+  call: Omit<Forwarded, 'kind' | 'callId' | 'episodeId' | 'context' | 'flags'>,
   reply: FastifyReply,
   { keys, recordLimit }: Pick<ForwardOptions, 'keys' | 'recordLimit'>,
 ): Promise<FastifyReply> {
@@ -284,11 +275,15 @@ function bodyWithout(body: Buffer, added: Readonly<Record<string, unknown>>): Bu
 /** The same for the pieces of a stream: each event as a whole. */
 function streamWithout(added: Readonly<Record<string, unknown>>): (chunk: Uint8Array) => Uint8Array {
   const events = eventStream();
-  const one = (data: string): StreamEvent => {
+  const one = (data: string): StreamEvent[] => {
     const parsed = parseRecord(data);
-    return { data: 'value' in parsed ? withoutAdded(parsed.value, added) : data };
+    if (!('value' in parsed)) return [{ data }];
+    const rest = withoutAdded(parsed.value, added);
+    // Events of the Responses API are named by their type.
+    const event = isRecord(rest) && typeof rest.type === 'string' ? { event: rest.type } : {};
+    return rest === null ? [] : [{ ...event, data: rest }];
   };
-  return (chunk) => Buffer.from(streamText(events.take(chunk).map(one)));
+  return (chunk) => Buffer.from(streamText(events.take(chunk).flatMap(one)));
 }
 
 /** Masks the configured key in an error body. */

@@ -10,7 +10,7 @@ import { type CallFrame, callDrafts, SOURCE } from '../gateway-record.ts';
 import { toolEmitter, toolEvents } from '../gateway-tools.ts';
 import { costOf, usageOf } from './price.ts';
 import type { Upstream } from './settings.ts';
-import { isDrawn, promptIdsOf, tokensOf } from './token-ids.ts';
+import { promptIdsOf, responseTokensOf, tokensOf } from './token-ids.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 export type Kind = 'chat' | 'text' | 'responses' | 'messages' | 'embeddings';
@@ -91,7 +91,7 @@ function ofChoices(call: UpstreamCall): AnswerParts {
     index: choice.index,
     ...given('content', kind === 'text' ? (choice.text as string | undefined) : contentOf(choice.message)),
     ...(typeof choice.finish_reason === 'string' ? { finish_reason: choice.finish_reason } : {}),
-    ...tokensOf(choice, isDrawn(upstream, request)),
+    ...tokensOf(choice, { upstream, request, response }),
   }));
   if (kind !== 'chat' && kind !== 'messages')
     return { input: textInput(request.prompt ?? request.input), choices, tools: [] };
@@ -131,7 +131,7 @@ function withoutCacheMarks(value: unknown): unknown {
 
 /** The Responses API: all output items are one candidate. */
 function ofResponses(call: UpstreamCall): AnswerParts {
-  const { request, response, callId } = call;
+  const { request, response, callId, upstream } = call;
   const output = Array.isArray(response?.output) ? response.output : [];
   const where = placeOf(call);
   const emitter = toolEmitter(SOURCE, callId);
@@ -146,7 +146,14 @@ function ofResponses(call: UpstreamCall): AnswerParts {
     choices:
       output.length === 0
         ? []
-        : [{ index: 0, content, ...(typeof response?.status === 'string' ? { finish_reason: response.status } : {}) }],
+        : [
+            {
+              index: 0,
+              content,
+              ...(typeof response?.status === 'string' ? { finish_reason: response.status } : {}),
+              ...responseTokensOf({ upstream, request, response }),
+            },
+          ],
     tools: [
       ...results.map((item) =>
         emitter.state('tool.returned', {

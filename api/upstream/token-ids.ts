@@ -1,6 +1,7 @@
 /**
- * Token ids and log-probabilities that vLLM (from 0.10.2) and SGLang (from 0.5.13) return if a request asks for them. The gateway asks
- * for its record; the client gets what it asked for itself. Pure.
+ * Token ids and log-probabilities that vLLM (from 0.10.2) and SGLang (from 0.5.13; in streams of chat completions as of 0.5.23,
+ * entrypoints/openai/protocol.py) return if a request asks for them. The gateway asks for its record; the client gets what it asked for
+ * itself. Pure.
  */
 import { isRecord } from '../../ingest/json.ts';
 import type { Kind } from './record.ts';
@@ -8,51 +9,66 @@ import type { Upstream } from './settings.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 
-const ASKED = {
-  vllm: ['return_token_ids'],
-  sglang: ['return_prompt_token_ids', 'return_meta_info'],
-} as const;
+/** What asks for token ids in an interface; null where a server returns none. */
+function asked(tokenIds: NonNullable<Upstream['tokenIds']>, kind: Kind, request: Fields): readonly string[] | null {
+  if (kind === 'text') return ['return_token_ids'];
+  if (tokenIds === 'vllm') {
+    if (kind === 'chat') return ['return_token_ids'];
+    return kind === 'responses' && request.background !== true ? ['enable_response_messages'] : null;
+  }
+  if (kind !== 'chat') return null;
+  return request.stream === true
+    ? ['return_input_ids_in_sglext', 'return_output_ids_in_sglext']
+    : ['return_prompt_token_ids', 'return_meta_info'];
+}
 
 /**
- * The fields to add to a request; none where they are there already. Null if the server returns no token ids for it: in other
- * interfaces, and in streams of SGLang, which refuses these fields there.
+ * The fields to add to a request; none where they are there already. Null if the server returns no token ids for it. Log-probabilities
+ * are not asked of the Responses API: vLLM refuses them there for gpt-oss.
  */
 export function tokenFields({ tokenIds }: Pick<Upstream, 'tokenIds'>, kind: Kind, request: Fields): Fields | null {
-  if (tokenIds === null || !(kind === 'chat' || (kind === 'text' && tokenIds === 'vllm'))) return null;
-  if (tokenIds === 'sglang' && request.stream === true) return null;
-  const wanted = ASKED[tokenIds].filter((name) => request[name] !== true);
-  const logprobs = kind === 'chat' ? request.logprobs !== true : request.logprobs == null;
+  const names = tokenIds === null ? null : asked(tokenIds, kind, request);
+  if (names === null) return null;
+  const hasLogprobs = kind === 'chat' ? request.logprobs === true : kind !== 'text' || request.logprobs != null;
   return {
-    ...(logprobs ? { logprobs: kind === 'chat' ? true : 0 } : {}),
-    ...Object.fromEntries(wanted.map((name) => [name, true])),
+    ...(hasLogprobs ? {} : { logprobs: kind === 'chat' ? true : 0 }),
+    ...Object.fromEntries(names.filter((name) => request[name] !== true).map((name) => [name, true])),
   };
 }
 
-/** What a server returns for a field that was added: on the response, and on each of its choices. */
-const RETURNED: Readonly<Record<string, { readonly body: readonly string[]; readonly choice: readonly string[] }>> = {
+/** What a server returns for a field that was added: on the response, in its extension `sglext`, and on each of its choices. */
+type Returned = {
+  readonly body?: readonly string[];
+  readonly sglext?: readonly string[];
+  readonly choice?: readonly string[];
+};
+const RETURNED: Readonly<Record<string, Returned>> = {
   return_token_ids: { body: ['prompt_token_ids'], choice: ['prompt_token_ids', 'token_ids'] },
-  return_prompt_token_ids: { body: [], choice: ['prompt_token_ids'] },
-  return_meta_info: { body: [], choice: ['meta_info'] },
+  return_prompt_token_ids: { choice: ['prompt_token_ids'] },
+  return_meta_info: { choice: ['meta_info'] },
+  return_input_ids_in_sglext: { sglext: ['input_ids'] },
+  return_output_ids_in_sglext: { sglext: ['output_ids'] },
+  enable_response_messages: { body: ['input_messages', 'output_messages'] },
 };
 
-/** A response, or a chunk of its stream, without what the added fields brought. */
+/** A response, or an event of its stream, without what the added fields brought; null for an event that held nothing else. */
 export function withoutAdded(body: unknown, added: Fields): unknown {
   if (!isRecord(body)) return body;
-  const returned = Object.keys(added).flatMap((name) => RETURNED[name] ?? []);
+  const names = (of: keyof Returned) => Object.keys(added).flatMap((name) => RETURNED[name]?.[of] ?? []);
   const choices = Array.isArray(body.choices) ? body.choices : null;
   const choice = (one: unknown): unknown => {
     if (!isRecord(one)) return one;
-    const rest = dropped(
-      one,
-      returned.flatMap((names) => names.choice),
-    );
+    const rest = dropped(one, names('choice'));
     return 'logprobs' in added && 'logprobs' in rest ? { ...rest, logprobs: null } : rest;
   };
+  const { sglext, ...plain } = body;
+  const extension = isRecord(sglext) ? dropped(sglext, names('sglext')) : sglext;
+  const isGone = isRecord(extension) && Object.keys(extension).length === 0;
+  if (isGone && choices?.length === 0 && body.usage == null) return null;
   return {
-    ...dropped(
-      body,
-      returned.flatMap((names) => names.body),
-    ),
+    ...dropped(plain, names('body')),
+    ...(isRecord(body.response) ? { response: dropped(body.response, names('body')) } : {}),
+    ...(extension === undefined || isGone ? {} : { sglext: extension }),
     ...(choices === null ? {} : { choices: choices.map(choice) }),
   };
 }
@@ -68,26 +84,58 @@ const isNumbers = (values: readonly unknown[]): values is number[] =>
 /** Token ids of the prompt: of the response, or the same in all of its choices; null where there are none. */
 export function promptIdsOf(response: Fields | null): readonly number[] | null {
   if (isIds(response?.prompt_token_ids)) return response.prompt_token_ids;
+  if (isRecord(response?.sglext) && isIds(response.sglext.input_ids)) return response.sglext.input_ids;
+  if (response !== null && 'input_messages' in response) return messageIds(response)?.prompt ?? null;
   const choices = Array.isArray(response?.choices) ? response.choices.filter(isRecord) : [];
   const [first, ...others] = choices.map(({ prompt_token_ids: ids }) => (isIds(ids) ? ids : null));
   const isSame = others.every((ids) => JSON.stringify(ids) === JSON.stringify(first));
   return first != null && isSame ? first : null;
 }
 
+/** Of the Responses API of vLLM: what the model read and wrote, each as one text with its tokens; null where it is more than one call. */
+function messageIds({ input_messages: read, output_messages: written }: Fields) {
+  const [prompt, output] = [read, written].map((list) =>
+    Array.isArray(list) && list.length === 1 && isRecord(list[0]) && isIds(list[0].tokens) ? list[0].tokens : null,
+  );
+  return prompt && output ? { prompt, output } : null;
+}
+
+type Answered = {
+  readonly upstream: Pick<Upstream, 'tokenIds' | 'logprobs'>;
+  readonly request: Fields;
+  readonly response: Fields | null;
+};
+
+/** The output of the Responses API as a choice: its text is one, and its log-probabilities are those of all tokens. */
+export function responseTokensOf({ response, ...call }: Answered): object {
+  const output = Array.isArray(response?.output) ? response.output.filter(isRecord) : [];
+  const parts = output.flatMap(({ content }) => (Array.isArray(content) ? content.filter(isRecord) : []));
+  const logprobs = { content: parts.find(({ logprobs }) => Array.isArray(logprobs))?.logprobs };
+  return tokensOf(
+    { token_ids: response === null ? null : messageIds(response)?.output, logprobs },
+    { ...call, response },
+  );
+}
+
 /**
- * Token ids of a choice and one log-probability a token. What does not fit together stays in the raw record. `drawn`: the numbers are
- * under the distribution that the tokens were drawn from; otherwise they are recorded as `raw_logprobs`.
+ * Token ids of a choice and one log-probability a token. What does not fit together stays in the raw record. Where they are not those of
+ * the distribution that the tokens were drawn from, log-probabilities are recorded as `raw_logprobs`; without token ids they are recorded as
+ * a server gives them that the configuration says nothing about.
  */
-export function tokensOf(choice: Fields, drawn: boolean): object {
+export function tokensOf(choice: Fields, { upstream, request, response }: Answered): object {
   const tokens =
     isRecord(choice.logprobs) && Array.isArray(choice.logprobs.content) ? choice.logprobs.content.filter(isRecord) : [];
   const triples = triplesOf(choice.meta_info);
-  const ids = isIds(choice.token_ids) ? choice.token_ids : (triples?.map(([, id]) => id) ?? namedIds(tokens));
+  const listed =
+    isRecord(response?.sglext) && Array.isArray(response.sglext.output_ids) ? response.sglext.output_ids : [];
+  const own = choice.token_ids ?? listed[choice.index as number];
+  const ids = isIds(own) ? own : (triples?.map(([, id]) => id) ?? namedIds(tokens));
   const values =
     isRecord(choice.logprobs) && Array.isArray(choice.logprobs.token_logprobs)
       ? choice.logprobs.token_logprobs
       : (triples?.map(([logprob]) => logprob) ?? tokens.map(({ logprob }) => logprob));
-  const hasIds = isIds(ids) && (isIds(choice.token_ids) || ids.length > 0);
+  const hasIds = isIds(ids) && (isIds(own) || ids.length > 0);
+  const drawn = isDrawn(upstream, request) || (upstream.tokenIds === null && !hasIds);
   const fits = values.length > 0 && isNumbers(values) && (!hasIds || ids.length === values.length);
   const best = tokens.map(({ top_logprobs: top }) => (Array.isArray(top) ? top.filter(isRecord) : []));
   return {
@@ -109,12 +157,35 @@ function namedIds(tokens: readonly Fields[]): number[] | null {
   return ids.every(Number.isSafeInteger) ? ids : null;
 }
 
+/** Parameters that change what is drawn from, with the values that change nothing. */
+const NEUTRAL: Readonly<Record<string, readonly unknown[]>> = {
+  temperature: [1],
+  top_p: [1],
+  top_k: [-1, 0],
+  min_p: [0],
+  presence_penalty: [0],
+  frequency_penalty: [0],
+  repetition_penalty: [1],
+  logit_bias: [],
+};
+/** What SGLang cuts off and does not count in its log-probabilities. */
+const CUTS = ['top_p', 'top_k', 'min_p'];
+/** Parameters that servers take from the model where a request leaves them out; the others change nothing then. */
+const FROM_MODEL = ['temperature', 'top_p', 'top_k'];
+
 /**
  * Whether the log-probabilities of a server are those of the distribution drawn from: it says so (`logprobs: processed`), or the request
- * names parameters that change nothing. A parameter that a request leaves out is not known: servers take defaults from the model.
+ * names parameters that change nothing. SGLang's are not where the request cuts tokens off. What a request to a vLLM or SGLang server
+ * leaves out is not known: they take defaults from the model.
  */
 export function isDrawn({ tokenIds, logprobs }: Pick<Upstream, 'tokenIds' | 'logprobs'>, request: Fields): boolean {
-  if (tokenIds === null || logprobs === 'processed') return true;
-  const { temperature, top_p: topP, top_k: topK } = request;
-  return temperature === 1 && topP === 1 && (topK === -1 || topK === 0);
+  const changesNothing = (name: string): boolean =>
+    request[name] == null
+      ? tokenIds === null || !FROM_MODEL.includes(name)
+      : NEUTRAL[name]!.includes(request[name]) || isEmpty(request[name]);
+  if (logprobs === 'processed')
+    return tokenIds !== 'sglang' || CUTS.every((name) => request[name] == null || changesNothing(name));
+  return Object.keys(NEUTRAL).every(changesNothing);
 }
+
+const isEmpty = (value: unknown): boolean => isRecord(value) && Object.keys(value).length === 0;

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import { createRecorder, type Recorder } from '../../ingest/recorder.ts';
+import { createRecorder, type Recorder, RecorderError } from '../../ingest/recorder.ts';
 import { type Gateway, openGateway } from './gateway.ts';
 import { type Attempt, openLeases, type Report } from './leases.ts';
 
@@ -44,7 +44,10 @@ const AT_ONCE = 128;
 /** Pause where no attempt waits. */
 const IDLE_MS = 50;
 
-/** Plays attempts; resolves when all their events are durable. An attempt whose calls failed is reported with the reason. */
+/**
+ * Plays attempts; resolves when all their events are durable. An attempt whose calls failed is reported with the reason. An event that is
+ * refused, such as a tool call for which a model gave no name, is named on standard error: the others are recorded, and the team plays on.
+ */
 export async function playAll<Task>(
   attempts: readonly Attempt<Task>[],
   tools: Tools,
@@ -68,7 +71,10 @@ export async function playAll<Task>(
       }
     }),
   );
-  await tools.recorder.flush();
+  await tools.recorder.flush().catch((error: unknown) => {
+    if (!(error instanceof RecorderError) || error.rejected.length === 0) throw error;
+    process.stderr.write(`${error.message}\n`);
+  });
   return reports;
 }
 

@@ -85,7 +85,8 @@ function runRecorded(episode_id: string, { stepId, text }: Answer, { recorder }:
   let nested = 0;
   const found = runProgram(text, (name, argument, result) => {
     const nestedId = `${id}/${nested++}`;
-    recorder.toolCall({ ...who, tool_call_id: nestedId, name, arguments: { argument }, ...outcome(result) });
+    const inside = { ...who, tool_call_id: nestedId, parent_tool_call_id: id };
+    recorder.toolCall({ ...inside, name, arguments: { argument }, ...outcome(result) });
   });
   recorder.toolCall({
     ...who,

@@ -87,6 +87,7 @@ export function toolDrafts(emit: Emit, act: Act, agent: string | null, tree: Tra
   const callId = asked?.call.id ?? (around?.what.kind === 'generation' ? tree.callOf(around) : null) ?? undefined;
   const nativeId = what.callId ?? undefined;
   const here = { call_id: callId, id: asked?.id ?? what.callId ?? id, parent_id: act.parent || undefined };
+  const outer = around?.what.kind === 'tool' ? { act: around, callId: around.what.callId } : null;
   const drafts: Draft[] = [];
   if (!asked) {
     const read = what.asked === undefined ? null : readArguments(what.asked);
@@ -100,6 +101,7 @@ export function toolDrafts(emit: Emit, act: Act, agent: string | null, tree: Tra
       name: what.tool,
       native: { format: act.format, tool_call_id: nativeId },
       parent_id: here.parent_id,
+      parent_tool_call_id: outer ? (tree.answers(outer.act)?.id ?? outer.callId ?? outer.act.id) : undefined,
       parse_error: read?.parse_error,
       seq: seqOf(start),
       tool_call_id: here.id,

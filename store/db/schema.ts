@@ -570,6 +570,7 @@ export interface FactTables {
     returned_at: Time | null;
     returned_version: string | null;
     returned_flags: Json | null;
+    parent_tool_call_id: string | null;
   };
   verdicts: {
     episode_id: string;
@@ -1390,6 +1391,7 @@ export interface Views {
     called_at: Time | null;
     returned_at: Time | null;
     flags: Json | null;
+    parent_tool_call_id: string | null;
   };
   verdicts: {
     episode_id: string | null;

@@ -31,6 +31,7 @@ export const TOOLS_CALLED: Target = {
   keys: { episode_id: 'text', tool_call_id: 'text' },
   columns: {
     call_id: 'text',
+    parent_tool_call_id: 'text',
     tool_index: 'integer',
     agent_id: 'text',
     name: 'text',
@@ -138,6 +139,7 @@ export const toolCalled: Projection<'tool.called'> = ({ data, time, version }) =
         episode_id: data.episode_id,
         tool_call_id: data.tool_call_id,
         call_id: data.call_id ?? null,
+        parent_tool_call_id: data.parent_tool_call_id ?? null,
         tool_index: data.index ?? null,
         agent_id: data.agent_id ?? null,
         name: data.name,

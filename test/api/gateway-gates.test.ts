@@ -26,6 +26,18 @@ it('A policy answers an episode of a gate with the weights of its side, and ever
     expect(await asked(other)).toEqual({ kind: 'policy', name: 'solver' });
 });
 
+it('Tokens of an episode of a gate are counted with the weights of its side too', async () => {
+  const body = { model: 'policy:solver', messages: [{ role: 'user', content: '2 + 2?' }] };
+  for (const [episode, who] of [
+    ['n-1/1/gate/candidate/t/0', { kind: 'checkpoint', name: 'c-1' }],
+    ['live', { kind: 'policy', name: 'solver' }],
+  ] as const) {
+    const headers = { 'troupe-episode': episode };
+    expect((await post(at.app, body, headers, '/v1/messages/count_tokens')).json()).toEqual({ input_tokens: 3 });
+    expect(policyServers.counted.at(-1)).toEqual(who);
+  }
+});
+
 it('The call is recorded under the policy that was asked', async () => {
   await at.project();
   const { rows } = await at.db.query(

@@ -226,6 +226,9 @@ describe('POST /v1/chat/completions', () => {
   ])('refuses %j, and names the field', async (more, field) => {
     const answer = await post(at.app, ask(more), context, CHAT);
     expect([answer.statusCode, answer.json().field]).toEqual([400, field]);
+    // What is refused has a name as well, which no record has.
+    expect(answer.headers).toMatchObject({ 'troupe-recorded': 'false', 'troupe-episode-id': 'ep-1' });
+    expect(answer.headers['troupe-call-id']).toMatch(/^[0-9a-f-]{36}$/);
   });
 
   it('takes parameters that change nothing', async () => {

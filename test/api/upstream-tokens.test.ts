@@ -94,9 +94,25 @@ describe('a server that the configuration marks as vLLM', () => {
     });
   });
 
-  it('is not asked in interfaces that return none', async () => {
-    await call('v-responses', { model: 'v', input: 'hello' }, '/v1/responses');
-    expect(JSON.parse(server.asked.at(-1)!.text)).toEqual({ model: 'v', input: 'hello' });
+  it('is asked in the Responses API too, for log-probabilities only where the client asks for them', async () => {
+    for (const stream of [false, true]) {
+      const body = { model: 'v', input: 'hello', stream };
+      expect((await call(`v-responses-${stream}`, body, '/v1/responses')).body).toBe(await direct(body, '/responses'));
+      const { choices, prompt_token_ids: prompt } = await recordOf(`v-responses-${stream}`);
+      expect(prompt).toEqual([7, 8, 9]);
+      expect(choices).toMatchObject([{ token_ids: [61, 62] }]);
+      expect((choices as object[])[0]).not.toHaveProperty('logprobs');
+    }
+    const body = { model: 'v', input: 'hello', include: ['message.output_text.logprobs'] };
+    expect((await call('v-logprobs', body, '/v1/responses')).json()).toEqual(
+      JSON.parse(await direct(body, '/responses')),
+    );
+    expect(await recordOf('v-logprobs')).toMatchObject({ choices: [{ token_ids: [61, 62], logprobs: [-0.5, -1] }] });
+  });
+
+  it('is not asked where it returns none', async () => {
+    await call('v-background', { model: 'v', input: 'hello', background: true }, '/v1/responses');
+    expect(JSON.parse(server.asked.at(-1)!.text)).toEqual({ model: 'v', input: 'hello', background: true });
   });
 
   it('has log-probabilities before temperature and filters, unless the configuration says otherwise', async () => {
@@ -125,13 +141,53 @@ describe('a server that the configuration marks as SGLang', () => {
     });
   });
 
-  it('is asked for nothing more in a stream, where it refuses that', async () => {
-    const answer = await call('s-stream', ask('s', { stream: true }));
-    expect(answer.statusCode).toBe(200);
-    expect(answer.body).toBe(await direct(ask('s', { stream: true })));
-    const [choice] = (await recordOf('s-stream')).choices as object[];
-    expect(choice).not.toHaveProperty('token_ids');
+  it('is asked in other words in a stream, where it refuses these: its last event is not shown', async () => {
+    for (const usage of [false, true]) {
+      const body = ask('s', { n: 2, stream: true, stream_options: { include_usage: usage } });
+      const answer = await call(`s-stream-${usage}`, body);
+      expect(answer.statusCode).toBe(200);
+      expect(answer.body).toBe(await direct(body));
+      expect(await recordOf(`s-stream-${usage}`)).toMatchObject({
+        prompt_token_ids: [7, 8, 9],
+        choices: [
+          { index: 0, token_ids: [100, 101, 102, 103], logprobs: [-0.25, -0.5, -0.75, -1] },
+          { index: 1, token_ids: [200, 201, 202, 203], logprobs: [-0.25, -0.5, -0.75, -1] },
+        ],
+      });
+    }
+    const own = ask('s', { stream: true, return_output_ids_in_sglext: true });
+    expect((await call('s-own', own)).body).toBe(await direct(own));
   });
+
+  it('is asked at /v1/completions too', async () => {
+    await call('s-text', { model: 's', prompt: 'x' }, '/v1/completions');
+    expect(await recordOf('s-text')).toMatchObject({
+      prompt_token_ids: [7, 8, 9],
+      choices: [{ token_ids: [41, 42], logprobs: [-0.5, -1] }],
+    });
+  });
+
+  it('has log-probabilities that do not count what a request cuts off', async () => {
+    await call('s-cut', ask('s', { top_p: 0.9 }));
+    const [choice] = (await recordOf('s-cut')).choices as object[];
+    expect(choice).toMatchObject({ token_ids: [100, 101, 102, 103], raw_logprobs: [-0.25, -0.5, -0.75, -1] });
+    expect(choice).not.toHaveProperty('logprobs');
+  });
+});
+
+it('A server that is not marked has its log-probabilities recorded as it gives them, with token ids only where they are sure', async () => {
+  await call('p-warm', ask('plain', { logprobs: true, temperature: 0.5 }));
+  expect(await recordOf('p-warm')).toMatchObject({ choices: [{ logprobs: [-0.25, -0.5, -0.75, -1] }] });
+  for (const [temperature, name] of [
+    [1, 'logprobs'],
+    [0.5, 'raw_logprobs'],
+  ] as const) {
+    const episode = `p-${temperature}`;
+    await call(episode, ask('plain', { logprobs: true, return_token_ids: true, temperature }));
+    expect(await recordOf(episode)).toMatchObject({
+      choices: [{ token_ids: [100, 101, 102, 103], [name]: [-0.25, -0.5, -0.75, -1] }],
+    });
+  }
 });
 
 it('A server without that setting is asked for nothing more', async () => {

@@ -53,17 +53,28 @@ const { schema: schemas } = fc.letrec<{ schema: object }>((tie) => ({
     { maxDepth: 3, depthIdentifier: 'schema' },
     leaf,
     fc
-      .dictionary(
-        fc.string({ maxLength: 4 }).filter((name) => name !== '__proto__'),
-        tie('schema'),
-        { maxKeys: 3 },
+      .tuple(
+        fc.dictionary(
+          fc.string({ maxLength: 4 }).filter((name) => name !== '__proto__'),
+          tie('schema'),
+          { maxKeys: 3 },
+        ),
+        fc.integer({ min: 0, max: 7 }),
       )
-      .map((properties) => ({
+      .map(([properties, mask]) => ({
         type: 'object',
         properties,
-        required: Object.keys(properties),
+        required: Object.keys(properties).filter((_, i) => (mask >> i) % 2 === 1),
         additionalProperties: false,
       })),
+    tie('schema').map((values) => ({ type: 'object', additionalProperties: values })),
+    fc.tuple(tie('schema'), tie('schema')).map(([a, b]) => ({
+      oneOf: [a, b].map((inner, i) => ({
+        type: 'object',
+        properties: { kind: { const: i }, of: inner },
+        required: ['kind'],
+      })),
+    })),
     fc.record({ items: tie('schema'), least: fc.integer({ min: 0, max: 2 }) }).map(({ items, least }) => ({
       type: 'array',
       items,
@@ -125,6 +136,42 @@ describe('a text that is sampled within a schema', () => {
     expect(isAllowed({ type: 'string', enum: ['a', 1] }, '1')).toBe(false);
   });
 
+  it('may leave out what is not required, in the order of the schema', () => {
+    const schema = {
+      type: 'object',
+      properties: { a: { type: 'integer' }, b: { type: 'boolean' }, c: { type: 'null' } },
+      required: ['b'],
+    };
+    for (const text of ['{"b":true}', '{"a":1,"b":false}', '{"b": true, "c": null}', '{"a":1,"b":true,"c":null}'])
+      expect([text, isAllowed(schema, text)]).toEqual([text, true]);
+    for (const text of ['{}', '{"a":1}', '{"b":true,"a":1}', '{"b":true,}', '{,"b":true}', '{"b":true,"b":true}'])
+      expect([text, isAllowed(schema, text)]).toEqual([text, false]);
+    expect(isAllowed({ type: 'object', properties: { a: {} } }, '{}')).toBe(true);
+    expect(isAllowed({ properties: { a: { items: { type: 'null' } } } }, '{"a":[null]}')).toBe(true);
+  });
+
+  it('is of one option of oneOf where no value can be of two', () => {
+    const shape = (kind: string, more: object) => ({
+      type: 'object',
+      properties: { kind: { const: kind }, ...more },
+      required: ['kind'],
+    });
+    const tree = {
+      $defs: {
+        leaf: shape('leaf', {}),
+        node: shape('node', { of: { type: 'array', items: { $ref: '#/$defs/any' } } }),
+        any: { oneOf: [{ $ref: '#/$defs/leaf' }, { $ref: '#/$defs/node' }], discriminator: { propertyName: 'kind' } },
+      },
+      $ref: '#/$defs/any',
+    };
+    expect(isAllowed(tree, '{"kind":"node","of":[{"kind":"leaf"},{"kind":"node"}]}')).toBe(true);
+    expect(isAllowed(tree, '{"kind":"leaf","of":[]}')).toBe(false);
+    const named = (name: string) => ({ type: 'object', properties: { [name]: {} }, required: [name] });
+    expect(isAllowed({ oneOf: [named('a'), named('b')] }, '{"b":1}')).toBe(true);
+    expect(isAllowed({ oneOf: [{ type: 'integer' }, { type: 'string' }, { enum: [null, true] }] }, 'true')).toBe(true);
+    expect(isAllowed({ allOf: [named('a')] }, '{"a":1}')).toBe(true);
+  });
+
   it('never holds a token that is no text', () => {
     const walk = constraintOf(voice, 's', () => grammarOf('schema', { type: 'string' }))();
     walk.take(tokenizer.id('"') as number);
@@ -142,9 +189,25 @@ describe('a schema that cannot be enforced is refused by its keyword', () => {
       { type: 'object', properties: { a: { pattern: 'x', type: 'string' } }, required: ['a'] },
       'schema.properties.a.pattern',
     ],
-    [{ type: 'object', properties: { a: {} } }, 'schema.required'],
-    [{ type: 'object', properties: {}, additionalProperties: { type: 'string' } }, 'schema.additionalProperties'],
-    [{ oneOf: [{ type: 'string' }] }, 'schema.oneOf'],
+    [{ type: 'object', properties: { a: {} }, required: ['b'] }, 'schema.required'],
+    [
+      { type: 'object', additionalProperties: { type: 'string', format: 'date' } },
+      'schema.additionalProperties.format',
+    ],
+    [{ oneOf: [{ type: 'number' }, { type: 'integer' }] }, 'schema.oneOf[1]'],
+    [{ oneOf: [{ const: 'a' }, { type: 'string' }] }, 'schema.oneOf[1]'],
+    [
+      {
+        oneOf: [
+          { type: 'object', properties: { a: {} } },
+          { type: 'object', properties: { a: {}, b: {} }, required: ['b'] },
+        ],
+      },
+      'schema.oneOf[1]',
+    ],
+    [{ oneOf: [] }, 'schema.oneOf'],
+    [{ allOf: [{ type: 'string' }, { type: 'string' }] }, 'schema.allOf'],
+    [{ not: { type: 'string' } }, 'schema.not'],
     [{ type: 'text' }, 'schema.type'],
     [{ $ref: '#/$defs/none' }, 'schema.$ref'],
     [{ $ref: '#/$defs/a', $defs: { a: { anyOf: [{ $ref: '#/$defs/a' }, { type: 'null' }] } } }, 'schema.$ref'],

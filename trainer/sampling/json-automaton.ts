@@ -2,7 +2,7 @@
  * Reads a text of a grammar byte by byte. A state is what may still come: stacks of what is expected next, and what after it. Stacks are
  * made once, so that equal states are the same numbers. Pure.
  */
-import { ANY, type Grammar, SPACE } from './json-schema.ts';
+import { type Grammar, SPACE } from './json-schema.ts';
 
 type Expected =
   | { readonly kind: 'bytes'; readonly bytes: Uint8Array; readonly at: number }
@@ -18,7 +18,15 @@ type Expected =
     }
   | { readonly kind: 'number'; readonly integer: boolean; readonly place: NumberPlace; readonly digits: number }
   | { readonly kind: 'items'; readonly array: Extract<Grammar, { kind: 'array' }>; readonly count: number }
-  | { readonly kind: 'members'; readonly isFirst: boolean };
+  | { readonly kind: 'members'; readonly object: ObjectOf<'object'>; readonly isFirst: boolean }
+  /** In an object of listed members: those before `at` are behind. */
+  | {
+      readonly kind: 'properties';
+      readonly object: ObjectOf<'properties'>;
+      readonly at: number;
+      readonly place: 'first' | 'name' | 'after';
+    };
+type ObjectOf<K extends Grammar['kind']> = Extract<Grammar, { kind: K }>;
 type InString = Extract<Expected, { kind: 'string' }>;
 type NumberPlace = 'start' | 'sign' | 'zero' | 'whole' | 'point' | 'fraction';
 
@@ -42,6 +50,7 @@ const MOST_DIGITS = 15;
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 const COMMA = 0x2c;
+const CLOSE = 0x7d;
 const ESCAPES = new Set([...'"\\/bfnrt'].map((character) => character.charCodeAt(0)));
 const isDigit = (byte: number): boolean => byte >= 0x30 && byte <= 0x39;
 const INSIDE: InString = { kind: 'string', escaped: false, left: 0, from: 0, to: 0 };
@@ -67,7 +76,9 @@ export function automatonOf(grammar: Grammar): Automaton {
       case 'items':
         return `i${name(one.array)},${one.count}`;
       case 'members':
-        return `m${one.isFirst}`;
+        return `m${name(one.object)}${one.isFirst}`;
+      case 'properties':
+        return `p${name(one.object)},${one.at}${one.place}`;
       default:
         return one.kind;
     }
@@ -107,19 +118,21 @@ export function automatonOf(grammar: Grammar): Automaton {
       case 'array':
         return [all([text('['), { kind: 'items', array: one, count: 0 }], below)];
       case 'object':
-        return [all([text('{'), { kind: 'members', isFirst: true }], below)];
+        return [all([text('{'), { kind: 'members', object: one, isFirst: true }], below)];
+      case 'properties':
+        return [all([text('{'), { kind: 'properties', object: one, at: 0, place: 'first' }], below)];
       case 'any of':
         return one.options.flatMap((option) => begin(option, below));
       case 'defined':
         return begin(one.grammar(), below);
     }
   };
-  const member: readonly Expected[] = [
+  const member = (object: ObjectOf<'object'>): readonly Expected[] => [
     INSIDE,
     text(':'),
     { kind: 'space' },
-    value(ANY),
-    { kind: 'members', isFirst: false },
+    value(object.values),
+    { kind: 'members', object, isFirst: false },
   ];
 
   const next = (stack: Stack, byte: number): readonly Stack[] => {
@@ -154,10 +167,26 @@ export function automatonOf(grammar: Grammar): Automaton {
         if (count === 0) return next(more(), byte);
         return byte === COMMA ? [push({ kind: 'space' }, more())] : [];
       }
-      case 'members':
-        if (byte === 0x7d) return [below];
-        if (expected.isFirst) return byte === QUOTE ? [all(member, below)] : [];
-        return byte === COMMA ? [all([{ kind: 'space' }, text('"'), ...member], below)] : [];
+      case 'members': {
+        const { object, isFirst } = expected;
+        if (byte === CLOSE) return [below];
+        if (isFirst) return byte === QUOTE ? [all(member(object), below)] : [];
+        return byte === COMMA ? [all([{ kind: 'space' }, text('"'), ...member(object)], below)] : [];
+      }
+      case 'properties': {
+        const { object, at, place } = expected;
+        const left = object.members.slice(at);
+        if (byte === CLOSE && place !== 'name') return left.some(({ required }) => required) ? [] : [below];
+        if (place === 'after')
+          return byte === COMMA && left.length > 0
+            ? [all([{ kind: 'space' }, { ...expected, place: 'name' }], below)]
+            : [];
+        const last = left.findIndex(({ required }) => required);
+        return left.slice(0, last < 0 ? left.length : last + 1).flatMap(({ key, grammar }, i) => {
+          const rest: Expected = { ...expected, at: at + i + 1, place: 'after' };
+          return next(all([text(`${key}:`), { kind: 'space' }, value(grammar), rest], below), byte);
+        });
+      }
     }
   };
 

@@ -1,6 +1,6 @@
 /**
- * The part of JSON Schema that sampling can enforce, as a grammar of JSON texts. Objects have all of their properties, in the order of the
- * schema. Pure.
+ * The part of JSON Schema that sampling can enforce, as a grammar of JSON texts. Objects have their properties in the order of the schema,
+ * and no others. Pure.
  */
 import { got, TroupeError } from '../../errors.ts';
 import { isRecord } from '../../ingest/json.ts';
@@ -12,9 +12,14 @@ export type Grammar =
   | { readonly kind: 'number'; readonly integer: boolean }
   | { readonly kind: 'sequence'; readonly parts: readonly (string | Grammar)[] }
   | { readonly kind: 'array'; readonly items: Grammar; readonly least: number; readonly most: number }
-  | { readonly kind: 'object' }
+  /** Members of any names. */
+  | { readonly kind: 'object'; readonly values: Grammar }
+  /** An object of these members, in this order; `key` is the name as JSON. */
+  | { readonly kind: 'properties'; readonly members: readonly Member[] }
   | { readonly kind: 'any of'; readonly options: readonly Grammar[] }
   | { readonly kind: 'defined'; readonly grammar: () => Grammar };
+
+export type Member = { readonly key: string; readonly grammar: Grammar; readonly required: boolean };
 
 /** A space that may be there. */
 export const SPACE = ' ';
@@ -26,7 +31,12 @@ export const ANY: Grammar = {
     { kind: 'string' },
     { kind: 'number', integer: false },
     { kind: 'texts', texts: ['true', 'false', 'null'] },
-    { kind: 'object' },
+    {
+      kind: 'object',
+      get values() {
+        return ANY;
+      },
+    },
     {
       kind: 'array',
       get items() {
@@ -39,7 +49,12 @@ export const ANY: Grammar = {
 };
 
 type Fields = Readonly<Record<string, unknown>>;
-type Root = { readonly schema: unknown; readonly known: Map<string, Grammar | null> };
+type Root = {
+  readonly schema: unknown;
+  readonly known: Map<string, Grammar | null>;
+  /** Looked at once all of the schema is read. */
+  readonly later: (() => void)[];
+};
 
 /** Keywords that say nothing about which texts are valid. */
 const NOTES = [
@@ -55,7 +70,7 @@ const NOTES = [
     '$id',
     '$comment',
   ],
-  ...['$defs', 'definitions'],
+  ...['$defs', 'definitions', 'discriminator'],
 ];
 const TYPES = ['string', 'number', 'integer', 'boolean', 'null', 'array', 'object'] as const;
 type TypeName = (typeof TYPES)[number];
@@ -64,7 +79,12 @@ type TypeName = (typeof TYPES)[number];
  * The grammar of a schema. `field` names it in errors.
  * @throws TroupeError `input_refused` naming the first keyword that cannot be enforced.
  */
-export const grammarOf = (field: string, schema: unknown): Grammar => read(field, schema, { schema, known: new Map() });
+export function grammarOf(field: string, schema: unknown): Grammar {
+  const root: Root = { schema, known: new Map(), later: [] };
+  const grammar = read(field, schema, root);
+  for (const check of root.later) check();
+  return grammar;
+}
 
 function read(field: string, schema: unknown, root: Root): Grammar {
   if (schema === true) return ANY;
@@ -73,13 +93,17 @@ function read(field: string, schema: unknown, root: Root): Grammar {
     only(field, schema, ['$ref']);
     return defined(`${field}.$ref`, schema.$ref, root);
   }
-  if ('anyOf' in schema) {
-    only(field, schema, ['anyOf']);
-    const { anyOf } = schema;
-    if (!Array.isArray(anyOf) || anyOf.length === 0) throw refuse(`${field}.anyOf`, 'a list of schemas', anyOf);
-    return { kind: 'any of', options: anyOf.map((one, i) => read(`${field}.anyOf[${i}]`, one, root)) };
+  for (const word of ['anyOf', 'oneOf', 'allOf'] as const) {
+    if (!(word in schema)) continue;
+    only(field, schema, [word]);
+    const { [word]: list } = schema;
+    if (!Array.isArray(list) || list.length === 0) throw refuse(`${field}.${word}`, 'a list of schemas', list);
+    if (word === 'allOf' && list.length > 1) throw refuse(`${field}.allOf`, 'one schema', list);
+    const options = list.map((one, i) => read(`${field}.${word}[${i}]`, one, root));
+    if (word === 'oneOf') root.later.push(() => exclude(`${field}.oneOf`, options, list));
+    return options.length === 1 ? options[0]! : { kind: 'any of', options };
   }
-  const types = typesOf(`${field}.type`, schema.type);
+  const types = typesOf(`${field}.type`, schema.type) ?? impliedBy(schema);
   if ('const' in schema || 'enum' in schema) {
     only(field, schema, ['type', 'const', 'enum']);
     return fixed(field, schema, types);
@@ -118,24 +142,24 @@ function list(field: string, { items = true, minItems, maxItems }: Fields, root:
   return { kind: 'array', items: read(`${field}.items`, items, root), least, most };
 }
 
+/** Keywords of one type, where the type is left out: a value of another type would be valid too. */
+const impliedBy = (schema: Fields): readonly TypeName[] | null =>
+  'properties' in schema ? ['object'] : 'items' in schema ? ['array'] : null;
+
 function object(field: string, schema: Fields, root: Root): Grammar {
   const { properties, required = [], additionalProperties: more = true } = schema;
-  if (typeof more !== 'boolean') throw refuse(`${field}.additionalProperties`, 'true or false', more);
   if (!(properties === undefined || isRecord(properties))) throw refuse(`${field}.properties`, 'an object', properties);
   const entries = Object.entries(properties ?? {});
   if (!Array.isArray(required)) throw refuse(`${field}.required`, 'a list of names', required);
   const unknown = required.find((name) => !entries.some(([other]) => other === name));
   if (unknown !== undefined) throw refuse(`${field}.required`, 'names of properties', unknown);
-  const optional = entries.find(([name]) => !required.includes(name));
-  if (optional) throw refuse(`${field}.required`, 'every property', required, `${optional[0]} is not in it.`);
-  if (entries.length === 0) return more ? { kind: 'object' } : { kind: 'texts', texts: ['{}'] };
-  const parts = entries.flatMap(([name, one], i): (string | Grammar)[] => [
-    ...(i === 0 ? ['{'] : [',', SPACE]),
-    `${JSON.stringify(name)}:`,
-    SPACE,
-    read(`${field}.properties.${name}`, one, root),
-  ]);
-  return { kind: 'sequence', parts: [...parts, '}'] };
+  const values = more === false ? null : read(`${field}.additionalProperties`, more, root);
+  if (entries.length === 0 && values !== null) return { kind: 'object', values };
+  const members = entries.map(([name, one]): Member => {
+    const grammar = read(`${field}.properties.${name}`, one, root);
+    return { key: JSON.stringify(name), grammar, required: required.includes(name) };
+  });
+  return { kind: 'properties', members };
 }
 
 function fixed(field: string, schema: Fields, types: readonly TypeName[] | null): Grammar {
@@ -180,6 +204,56 @@ function beginsWithItself(grammar: Grammar, seen: ReadonlySet<Grammar> = new Set
   if (grammar.kind !== 'defined') return false;
   const inner = grammar.grammar();
   return inner !== null && beginsWithItself(inner, more);
+}
+
+/** Throws where a value of one option may be one of another: sampling would not know that it is of one only. */
+function exclude(field: string, options: readonly Grammar[], schemas: readonly unknown[]): void {
+  for (const [i, one] of options.entries()) {
+    const other = options.findIndex((before, k) => k < i && !(neverIn(one, before) && neverIn(before, one)));
+    if (other >= 0)
+      throw refuse(
+        `${field}[${i}]`,
+        `a schema of which no value is one of ${field}[${other}]`,
+        schemas[i],
+        'Give each object a required property with another const, or use anyOf.',
+      );
+  }
+}
+
+/** Whether no text of a grammar is valid by the schema of another. What is not clear counts as valid. */
+function neverIn(one: Grammar, other: Grammar, depth = 0): boolean {
+  if (depth > MOST_DEPTH) return false;
+  const within = (a: Grammar, b: Grammar): boolean => neverIn(a, b, depth + 1);
+  if (one.kind === 'defined') return within(one.grammar(), other);
+  if (other.kind === 'defined') return within(one, other.grammar());
+  if (one.kind === 'any of') return one.options.every((option) => within(option, other));
+  if (other.kind === 'any of') return other.options.every((option) => within(one, option));
+  if (one.kind === 'texts' && other.kind === 'texts') return !one.texts.some((text) => other.texts.includes(text));
+  if (one.kind === 'properties' && other.kind === 'properties')
+    return other.members.some(({ key, grammar, required }) => {
+      const own = one.members.find((member) => member.key === key);
+      return own === undefined ? required : own.required && within(own.grammar, grammar);
+    });
+  const types = typesIn(one);
+  return !typesIn(other).some((type) => types.includes(type));
+}
+
+/** Deeper definitions within each other are not looked into. */
+const MOST_DEPTH = 16;
+
+/** By what a text of each type begins. */
+const TYPE_OF: Readonly<Record<string, string>> = {
+  '"': 'string',
+  '{': 'object',
+  '[': 'array',
+  t: 'true',
+  f: 'false',
+  n: 'null',
+};
+
+function typesIn(grammar: Grammar): readonly string[] {
+  if (grammar.kind === 'texts') return grammar.texts.map((text) => TYPE_OF[text[0]!] ?? 'number');
+  return [grammar.kind === 'properties' ? 'object' : grammar.kind];
 }
 
 function typesOf(field: string, type: unknown): readonly TypeName[] | null {

@@ -60,12 +60,19 @@ const tokenText = (id: number): string => (id === 0 ? 'bytes:\\xe2\\x80' : ` é$
 /** Speaks for `policy:solver`: choice i of a request has the tokens [seed, i] and says so. Keeps what it was asked. */
 export function fixedPolicyServers(): PolicyServers & {
   readonly asked: { readonly who: OwnModel; readonly ask: SampleAsk }[];
+  /** Whose prompts were counted. */
+  readonly counted: OwnModel[];
 } {
   const asked: { who: OwnModel; ask: SampleAsk }[] = [];
+  const counted: OwnModel[] = [];
   return {
     asked,
+    counted,
     models: async () => ['checkpoint:c-1', 'policy:solver'],
-    prompt: async () => ({ prompt_token_ids: [7, 8, 9], model: 'solver', checkpoint: 'c-1' }),
+    prompt: async (who) => {
+      counted.push(who);
+      return { prompt_token_ids: [7, 8, 9], model: 'solver', checkpoint: 'c-1' };
+    },
     sample: async (who, ask): Promise<SampleAnswer> => {
       asked.push({ who, ask });
       if (who.name !== 'solver' && who.name !== 'c-1')

@@ -177,11 +177,28 @@ function chatChunks(body: Body): object[] {
     ...((body.stream_options as { include_usage?: boolean } | undefined)?.include_usage
       ? [{ ...all, choices: [], usage: USAGE }]
       : []),
+    ...(body.return_output_ids_in_sglext
+      ? [{ ...all, choices: [], usage: null, sglext: sglextOf(body, indexes) }]
+      : []),
   ];
 }
 
+/** What SGLang sends last in a stream. */
+const sglextOf = (body: Body, indexes: readonly number[]) => ({
+  ...(body.return_input_ids_in_sglext ? { input_ids: PROMPT_IDS } : {}),
+  output_ids: indexes.map((index) => idsOf(body, index)),
+});
+
+/** What vLLM returns for enable_response_messages. */
+const RAW_MESSAGES = {
+  input_messages: [{ type: 'raw_message_tokens', message: '<user>hello', tokens: PROMPT_IDS }],
+  output_messages: [{ type: 'raw_message_tokens', message: 'You said', tokens: [61, 62] }],
+};
+const TWO_LOGPROBS = [-0.5, -1].map((logprob) => ({ token: 'x', logprob, bytes: [120], top_logprobs: [] }));
+
 const respond = (body: Body) => ({
   ...head('response', body),
+  ...(body.enable_response_messages ? RAW_MESSAGES : {}),
   status: 'completed',
   output: [
     {
@@ -189,7 +206,16 @@ const respond = (body: Body) => ({
       id: 'msg_1',
       role: 'assistant',
       status: 'completed',
-      content: [{ type: 'output_text', text: `You said ${JSON.stringify(body.input)}`, annotations: [] }],
+      content: [
+        {
+          type: 'output_text',
+          text: `You said ${JSON.stringify(body.input)}`,
+          annotations: [],
+          ...((body.include as string[] | undefined)?.includes('message.output_text.logprobs')
+            ? { logprobs: TWO_LOGPROBS }
+            : {}),
+        },
+      ],
     },
     ...(body.model === 'tools'
       ? [{ type: 'function_call', id: 'fc_1', call_id: 'call_1', name: 'get_weather', arguments: '{"city":"Oslo"}' }]

@@ -176,6 +176,20 @@ describe('a trace of spans', () => {
     expect(named(drafts, 'tool.returned')).toMatchObject([{ status: 'timeout' }]);
   });
 
+  it('names the tool call whose code made another one', () => {
+    const asked = [message('assistant', { type: 'tool_call', id: 'c', name: 'program', arguments: {} })];
+    const events = eventsOfSpans(
+      decodeOtlp(
+        request([chat({ id: 1 }, asked), tool({ id: 2 }, 'program', 'c'), tool({ id: 3, parent: 2 }, 'open', null)]),
+      ).spans,
+    );
+    const called = events.flatMap(({ name, data }) => (name === 'tool.called' ? [data] : []));
+    expect(called.map(({ name, parent_tool_call_id: parent }) => [name, parent])).toEqual([
+      ['program', undefined],
+      ['open', 'c'],
+    ]);
+  });
+
   it('keeps every attribute without a place, and the span as it came', () => {
     const drafts = told([
       chat({ id: 1, attributes: { 'my.own': 'thing', 'gen_ai.request.top_k': 3 } }, asked([text('x')])),

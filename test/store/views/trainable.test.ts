@@ -30,6 +30,12 @@ const CASES: readonly [call: object, step: object, reason: string | null][] = [
   [{ ...PROMPT, ...WEIGHTS, params: { tool_choice: { type: 'tool', name: 'x' } } }, TOKENS, 'constrained'],
   [{ ...PROMPT, ...WEIGHTS, params: { tool_choice: { type: 'auto' } } }, TOKENS, null],
   [{ ...PROMPT, ...WEIGHTS, params: { guided_json: {} } }, TOKENS, 'constrained'],
+  [{ ...PROMPT, ...WEIGHTS, params: { temperature: 0 } }, TOKENS, 'greedy'],
+  [{ ...PROMPT, ...WEIGHTS, params: { temperature: 1, top_p: 0.95 } }, TOKENS, 'truncated'],
+  [{ ...PROMPT, ...WEIGHTS, params: { top_k: 20 } }, TOKENS, 'truncated'],
+  [{ ...PROMPT, ...WEIGHTS, params: { min_p: 0.05 } }, TOKENS, 'truncated'],
+  [{ ...PROMPT, ...WEIGHTS, params: { temperature: 0.7, top_p: 1, top_k: -1, min_p: 0 } }, TOKENS, null],
+  [{ ...PROMPT, ...WEIGHTS, params: { temperature: '0', top_p: null, top_k: {} } }, TOKENS, null],
 ];
 
 let database: TestDatabase;
@@ -72,12 +78,14 @@ describe('whether a step can be trained on as it was sampled', () => {
       ['no_logprobs', 2, 'e c-08/0'],
       ['unknown_weights', 1, 'e c-10/0'],
       ['constrained', 5, 'e c-11/0'],
+      ['greedy', 1, 'e c-17/0'],
+      ['truncated', 3, 'e c-18/0'],
     ]);
-    expect(manifest.funnel.at(-1)!.after).toBe(4);
+    expect(manifest.funnel.at(-1)!.after).toBe(6);
   });
 
   it('can be asked for by its reason, and counted over an episode', async () => {
-    const recipe = { name: 'no', where: 'untrainable = no_logprobs and count(steps where trainable = true) = 4' };
+    const recipe = { name: 'no', where: 'untrainable = no_logprobs and count(steps where trainable = true) = 6' };
     const { manifest } = await freeze(database.db, recipe, { directory: join(folder, 'b'), codeVersion: 'test' });
     expect(manifest.funnel.at(-1)!.after).toBe(2);
   });
