@@ -138,7 +138,9 @@ const PROGRESS = 'share';
 /** What a training stage reported by step, a plot for each number. */
 async function curvesOf(job, run, signal) {
   const { items } = await ask(`/v1/jobs/${encodeURIComponent(job.job_id)}/metrics`, signal);
-  const shown = items.filter(({ name, steps }) => name !== PROGRESS && steps.length > 1);
+  const shown = items
+    .filter(({ name, steps }) => name !== PROGRESS && steps.length > 1)
+    .sort((a, b) => Number(/loss/.test(b.name)) - Number(/loss/.test(a.name)));
   if (shown.length === 0) return [];
   return [
     make('h3', {}, `Training of ${below(job, run)}`),
