@@ -366,9 +366,9 @@ export const VOCABULARY = {
     result: maybe(Any('what it produced')),
     error: maybe(Any('what went wrong')),
   }),
-  'schedule.changed': about('A schedule was added, paused, resumed or removed.', {
+  'schedule.changed': about('A schedule was added, paused, resumed, backfilled or removed.', {
     schedule: Id('its name'),
-    change: Type.Enum(['added', 'paused', 'resumed', 'removed']),
+    change: Type.Enum(['added', 'paused', 'resumed', 'backfilled', 'backfill_ended', 'removed']),
     by: maybe(Text('who')),
     reason: maybe(Text('why')),
     definition: maybe(Plain('added: when it is due, and the job it requests')),

@@ -2,11 +2,13 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import type { JobContext } from '../../store/jobs/jobs.ts';
+import { spanOf } from '../../store/schedules/backfill.ts';
 import { ScheduleDefinition } from '../../store/schedules/definition.ts';
 import { nextTimes } from '../../store/schedules/due.ts';
 import { scheduleHistory } from '../../store/schedules/history.ts';
 import {
   addSchedule,
+  backfillSchedule,
   findSchedule,
   listSchedules,
   pauseSchedule,
@@ -31,6 +33,13 @@ const Shown = Type.Object(
 );
 const Added = Type.Object({ name: Type.String(), definition: ScheduleDefinition }, { additionalProperties: false });
 const Reason = Type.Object({ reason: Type.String({ minLength: 1, maxLength: 1000 }) }, { additionalProperties: false });
+const Span = Type.Object(
+  {
+    from: Type.String({ description: 'a date, or a time in RFC 3339' }),
+    to: Type.Optional(Type.String({ description: 'the same; now if left out' })),
+  },
+  { additionalProperties: false },
+);
 const AHEAD = 5;
 const HISTORY = 50;
 
@@ -126,6 +135,24 @@ export function scheduleRoutes(app: FastifyInstance, context: JobContext): void 
     }),
     async (request, reply) =>
       reply.code(202).send({ job_id: await runScheduleNow(context, readId(request.params.name)) }),
+  );
+
+  app.post<Params & Posted>(
+    '/v1/schedules/:name/backfill',
+    documented({
+      summary: 'Run ticks that started no job, each on what had been recorded at its time, one after the other.',
+      tag: 'schedules',
+      scope: 'train',
+      body: { types: [...JSON_TYPE], schema: Span },
+      answers: {
+        202: { about: 'the ticks, the oldest first', schema: Type.Object({ ticks: Type.Array(Type.String()) }) },
+      },
+    }),
+    async (request, reply) => {
+      const span = spanOf(await bodyOf(request, Span), now().getTime());
+      const name = readId(request.params.name);
+      return reply.code(202).send({ ticks: await backfillSchedule(context, name, span, { by: whoAsks(request) }) });
+    },
   );
 
   app.delete<Params>(

@@ -10,6 +10,7 @@ import type { DriftOf } from '../../store/schedules/drift.ts';
 import type { Schedule } from '../../store/schedules/schedules.ts';
 import { budgeted } from '../budgets.ts';
 import { type Flags, projectCommand, wholeNumber } from '../command.ts';
+import type { Context } from '../context.ts';
 import { durationText, secondsOf } from '../durations.ts';
 import { print, printJson, say, table } from '../output.ts';
 
@@ -160,9 +161,10 @@ export function scheduleCommands(program: Command): void {
         ? []
         : nextTimes(definition, { name: name!, ...timesOf(state), now: now().getTime() }, AHEAD);
       const history = await scheduleHistory(db, name!, limit);
+      const { backfill = [] } = state;
       if (flags.json) {
         const { since, last, paused, checked = null } = state;
-        printJson({ name, definition, since, decided_until: last, paused, checked, next, ...history });
+        printJson({ name, definition, since, decided_until: last, paused, checked, backfill, next, ...history });
         return EXIT.done;
       }
       print(describe(definition));
@@ -174,11 +176,12 @@ export function scheduleCommands(program: Command): void {
             ? `Condition at ${state.checked.at}: ${state.checked.detail}`
             : `New judged episodes at ${state.checked.at}: ${state.checked.new_episodes}`,
         );
+      if (backfill.length > 0) print(`Backfill, still to start: ${backfill.join(' ')}`);
       if (history.runs.length > 0)
         print(
           `\n${table(
-            ['job', 'state', 'outcome', 'error'],
-            history.runs.map((run) => [run.job_id, run.state, run.outcome, run.error]),
+            ['job', 'state', 'outcome', 'as of', 'error'],
+            history.runs.map((run) => [run.job_id, run.state, run.outcome, run.as_of, run.error]),
           )}`,
         );
       if (history.skipped.length > 0)
@@ -242,6 +245,23 @@ export function scheduleCommands(program: Command): void {
       else print(`Requested: ${job_id}`);
       return EXIT.done;
     },
+  );
+
+  projectCommand(
+    schedule
+      .command('backfill')
+      .description('run ticks that started no job, each on what had been recorded at its time')
+      .argument('<name>', 'the schedule')
+      .option('--from <time>', 'first time, such as 2026-05-01 or 2026-05-01T03:00:00Z')
+      .option('--to <time>', 'last time (default: now)')
+      .option('--dry-run', 'list the ticks and what had been recorded by then, and start nothing')
+      .option('--end', 'forget the ticks whose jobs have not started')
+      .option('--by <who>', 'who does it (default: the user of this machine)')
+      .addHelpText(
+        'after',
+        '\nThe scheduler starts one job after the other, the oldest first, within the hours and the budget of the schedule. A tick has one job at most.\n\nExamples:\n  troupe schedule backfill nightly --from 2026-05-01 --to 2026-05-08 --dry-run\n  troupe schedule backfill nightly --from 2026-05-01',
+      ),
+    (context, [name], flags) => backfill(context, name!, flags),
   );
 
   projectCommand(
@@ -366,6 +386,46 @@ export function scheduleCommands(program: Command): void {
       return EXIT.done;
     },
   );
+}
+
+async function backfill(context: Context, name: string, flags: Flags): Promise<number> {
+  const { db, now } = context;
+  const { backfillSchedule, endBackfill, findSchedule } = await import('../../store/schedules/schedules.ts');
+  if (flags.end) {
+    const ended = await endBackfill(context, name, { by: who(flags) });
+    if (flags.json) printJson({ name, ended });
+    else print(`Ended: the backfill of ${name}. Ticks left: ${ended}`);
+    return EXIT.done;
+  }
+  if (flags.from === undefined) throw new TroupeError('usage', 'Missing --from TIME, where the backfill begins.');
+  const [{ spanOf, ticksWithoutJob }, { eventsBefore, snapshotAt }] = await Promise.all([
+    import('../../store/schedules/backfill.ts'),
+    import('../../store/datasets/as-of.ts'),
+  ]);
+  const at = now().getTime();
+  const span = spanOf({ from: String(flags.from), to: flags.to as string | undefined }, at);
+  if (!flags.dryRun) {
+    const ticks = await backfillSchedule(context, name, span, { by: who(flags) });
+    if (flags.json) printJson({ name, ticks });
+    else if (ticks.length === 0) print('Nothing to do: every tick of this time has a job.');
+    else print(`To run, one after the other: ${ticks.join(' ')}`);
+    return EXIT.done;
+  }
+  const ticks: { tick: string; events: number }[] = [];
+  for (const tick of await ticksWithoutJob(db, await findSchedule(db, name), span, at))
+    ticks.push({ tick, events: eventsBefore(await snapshotAt(db, tick)) });
+  if (flags.json) printJson({ name, ticks });
+  else {
+    if (ticks.length > 0)
+      print(
+        table(
+          ['tick', 'events recorded by then'],
+          ticks.map(({ tick, events }) => [tick, events]),
+        ),
+      );
+    print(`Ticks without a job: ${ticks.length}. Nothing was started.`);
+  }
+  return EXIT.done;
 }
 
 const loaded = () =>

@@ -14,6 +14,7 @@ import { query, rowsOf, sql } from '../db/query.ts';
 import { pinMethods, unknownValues } from '../filter-check.ts';
 import { comparisonsOf, type Filter } from '../select.ts';
 import { copyToArrow, readArrowFile, streamsIn } from './arrow.ts';
+import { type AsOf, labelled, unchangedSince } from './as-of.ts';
 import { frozenCard } from './card.ts';
 import { chooseMethod, judgedMethods } from './chosen-methods.ts';
 import { isWhole, type Unit } from './columns.ts';
@@ -60,6 +61,8 @@ export type FreezeOptions = {
   readonly log?: EventLog;
   /** The positions for the manifest, where the caller knows better than `troupe.positions`. */
   readonly positions?: Positions;
+  /** Only episodes that were recorded whole by then, and its positions in the manifest. */
+  readonly asOf?: AsOf;
   /** Folder of the files that recipes decontaminate against; without it such a recipe is refused. */
   readonly benchmarks?: string;
   /** Folder of the datasets that recipes replay, where it is not `directory`. */
@@ -134,7 +137,8 @@ const SETTINGS = "set local jit = off; set local work_mem = '64MB'; set local en
 
 async function readInto(draft: Draft, tx: Session, written: Recipe, options: FreezeOptions): Promise<Read> {
   await tx.query(SETTINGS);
-  const positions = options.positions ?? (await readPositions(tx));
+  const { asOf } = options;
+  const positions = options.positions ?? (await (asOf ? labelled(tx, asOf) : readPositions(tx)));
   const { where, pass_rate: rate, weight, caps } = written;
   const recipe: Recipe = {
     ...written,
@@ -145,9 +149,9 @@ async function readInto(draft: Draft, tx: Session, written: Recipe, options: Fre
   };
   const warnings = await unknownValues(tx, namedIn(written));
   const methods = await methodsOf(tx, recipe);
-  const { chosen: found, stage } = await chooseEpisodes(tx, recipe);
+  const { chosen: found, stages } = await chooseEpisodes(tx, recipe, asOf);
   if (found.ids !== null) await tx.query(LISTED_SETTINGS);
-  const conditions = [stage, ...(await countStages(tx, recipe, methods, found))];
+  const conditions = [...stages, ...(await countStages(tx, recipe, methods, found))];
   const picked: Picked = isThinned(recipe)
     ? await pickRows(tx, recipe, methods, found, {
         benchmarks: options.benchmarks ?? null,
@@ -246,7 +250,11 @@ async function methodsOf(tx: Session, recipe: Recipe): Promise<MethodsUsed> {
 
 const EXAMPLES = 3;
 
-async function chooseEpisodes(tx: Session, recipe: Recipe): Promise<{ chosen: Chosen; stage: FunnelStage }> {
+async function chooseEpisodes(
+  tx: Session,
+  recipe: Recipe,
+  asOf: AsOf | undefined,
+): Promise<{ chosen: Chosen; stages: readonly FunnelStage[] }> {
   const condition = episodeCondition(recipe);
   const [found] = await rowsOf(tx, episodesQuery(recipe));
   const { total } = found!;
@@ -262,7 +270,9 @@ async function chooseEpisodes(tx: Session, recipe: Recipe): Promise<{ chosen: Ch
     after: ids.length,
     dropped,
   };
-  return { chosen: chosenOf(ids, total), stage };
+  if (asOf === undefined) return { chosen: chosenOf(ids, total), stages: [stage] };
+  const unchanged = await unchangedSince(tx, ids, asOf);
+  return { chosen: { ids: unchanged.ids, all: false }, stages: [stage, unchanged.stage] };
 }
 
 async function countStages(

@@ -1,6 +1,7 @@
 /** The kinds of work the store does: judging, freezing, evaluating. Each waits until the tables have read what the log held when it began. */
 import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
+import { AsOf } from '../datasets/as-of.ts';
 import { freeze } from '../datasets/freeze.ts';
 import { episodesTagged, evaluateEpisodes } from '../judging/evaluate.ts';
 import { judge, type MethodAsked, unjudged } from '../judging/judge.ts';
@@ -24,7 +25,13 @@ export const JudgeSpec = Compile(
     where: Type.Optional(Type.Unknown({ description: 'filter: episodes that changed since; null: all that did' })),
   }),
 );
-export const FreezeSpec = Compile(Type.Object({ recipe: Type.Unknown(), allow_empty: Type.Optional(Type.Boolean()) }));
+export const FreezeSpec = Compile(
+  Type.Object({
+    recipe: Type.Unknown(),
+    allow_empty: Type.Optional(Type.Boolean()),
+    as_of: Type.Optional(AsOf),
+  }),
+);
 export const EvaluateSpec = Compile(Type.Object({ sets: Type.Record(Type.String(), Type.Object(Scope)) }));
 
 export type StoreSettings = {
@@ -64,10 +71,10 @@ export function storeHandlers(
       return { judge_ids: judging.judge_ids, episodes: judging.episodes, rows: judging.rows };
     },
     freeze: async ({ spec }) => {
-      const { recipe, allow_empty: allowEmpty = false } = checkedSpec(FreezeSpec, spec);
+      const { recipe, allow_empty: allowEmpty = false, as_of: asOf } = checkedSpec(FreezeSpec, spec);
       await waitProjected(db, { log });
       const at = now().toISOString();
-      const files = benchmarks === undefined ? {} : { benchmarks };
+      const files = { ...(benchmarks === undefined ? {} : { benchmarks }), ...(asOf === undefined ? {} : { asOf }) };
       const frozen = await freeze(db, recipe, { directory: datasets, ...files, codeVersion, log, at, allowEmpty });
       const { dataset_id, content_sha256, rows, funnel } = frozen.manifest;
       const { directory, warnings } = frozen;

@@ -1,12 +1,14 @@
 /** Which ticks of a schedule are due, and what becomes of each: pure, with the clock handed in. */
 import { createHash } from 'node:crypto';
+import type { AsOf } from '../datasets/as-of.ts';
 import type { Ticks } from './cron.ts';
 import { type ScheduleDefinition, ticksOf } from './definition.ts';
 
 /** Why a tick started no job. */
 export type SkipReason = 'missed' | 'overlap' | 'outside_hours' | 'paused' | 'condition' | 'budget';
 
-export type Fire = { readonly action: 'fire'; readonly instant: string };
+/** `as_of` where the tick is run afterwards: its job reads what had been recorded then. */
+export type Fire = { readonly action: 'fire'; readonly instant: string; readonly as_of?: AsOf };
 
 /** One tick, or the ticks from `instant` to `until`; `count` is null where they are more than anyone counted. */
 export type Skip = {

@@ -13,6 +13,8 @@ export type ScheduledRun = {
   readonly outcome: 'done' | 'failed' | 'cancelled' | null;
   readonly result: unknown;
   readonly error: unknown;
+  /** Time whose recordings it read, where it was run afterwards. */
+  readonly as_of: string | null;
 };
 
 export type ScheduleHistory = {
@@ -83,6 +85,7 @@ export async function lastRuns(
     query
       .selectFrom('troupe.job_queue')
       .select(['job_id', 'state', 'outcome', 'result', 'error'])
+      .select(sql<string | null>`spec #>> '{as_of,at}'`.as('as_of'))
       .where('job_id', '>', fireId(name, after))
       // The character after the slash: all ids that begin with `first`, and no other.
       .where('job_id', '<', `${first.slice(0, -1)}0`)

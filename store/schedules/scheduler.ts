@@ -2,13 +2,14 @@
  * The scheduler: decides the ticks that are due and carries the decisions out. Any number of schedulers may run on one project: the
  * decision on a tick is written by one of them, and the id of its job is made of schedule and tick. Its clock is handed in.
  */
+import { snapshotAt } from '../datasets/as-of.ts';
 import { isTransient } from '../db/faults.ts';
 import { onNews } from '../db/news.ts';
 import type { Db } from '../db/pool.ts';
 import type { JobContext } from '../jobs/jobs.ts';
 import { conditionNow, type Since } from './condition.ts';
 import { dayBudgetOver } from './day-budget.ts';
-import { type Decision, due, nextTimes, type SkipReason } from './due.ts';
+import { type Decision, due, nextTimes, type SkipReason, withinHours } from './due.ts';
 import { lastRuns, rolledBack } from './history.ts';
 import { PAUSE_AFTER, reasonToPause } from './jobs-in-a-row.ts';
 import {
@@ -27,6 +28,8 @@ import {
 const LONGEST_MS = 60_000;
 /** Before a schedule is looked at again that another scheduler just changed. */
 const CHANGED_MS = 1000;
+/** Between two looks whether the job of a backfill has ended. */
+const BACKFILL_MS = 5000;
 
 export type SchedulerTrouble = {
   /** Called with what the environment failed at, which is tried again. */
@@ -62,12 +65,16 @@ async function decide(context: JobContext, found: Schedule, now: number): Promis
   const { name, definition, state } = schedule;
   if (state.paused !== null) return null;
   const options = { name, ...timesOf(state), now };
-  if (due(definition, { ...options, running: null }).decisions.length > 0) {
+  const isDue = due(definition, { ...options, running: null }).decisions.length > 0;
+  const { backfill = [] } = state;
+  if (isDue || backfill.length > 0) {
     const reason = await badJobs(context.db, schedule);
     if (reason !== null) {
       const paused = await pauseAsRead(context, schedule, { by: 'scheduler', reason });
       return paused ? null : CHANGED_MS;
     }
+  }
+  if (isDue) {
     const found = due(definition, { ...options, running: await runningJob(context.db, name) });
     const { decisions: wanted, ...more } = await underCondition(context.db, schedule, found.decisions, now);
     const decisions = await underBudget(context.db, schedule, wanted, now);
@@ -76,9 +83,29 @@ async function decide(context: JobContext, found: Schedule, now: number): Promis
     const after = { ...state, ...more, last: new Date(found.last).toISOString(), pending };
     const moved = await moveState(context.db, schedule, after);
     if (moved === null || (await carryOut(context, moved)) === null) return CHANGED_MS;
-  }
+  } else if (backfill.length > 0 && !(await startedBackfill(context, schedule, now))) return CHANGED_MS;
   const [next] = nextTimes(definition, options, 1);
-  return next === undefined ? null : Date.parse(next) - now;
+  const left = next === undefined ? null : Date.parse(next) - now;
+  return backfill.length === 0 ? left : Math.min(left ?? BACKFILL_MS, BACKFILL_MS);
+}
+
+/**
+ * Starts the oldest tick of a backfill where no job of the schedule runs, its hours allow it and its budget lasts. Returns false where
+ * somebody changed the schedule meanwhile.
+ */
+async function startedBackfill(context: JobContext, schedule: Schedule, now: number): Promise<boolean> {
+  const { db } = context;
+  const { name, definition, state } = schedule;
+  const [instant, ...left] = state.backfill!;
+  if (!withinHours(definition, now) || (await runningJob(db, name)) !== null) return true;
+  if ((await dayBudgetOver(db, name, definition, now)) !== null) return true;
+  const as_of = await snapshotAt(db, instant!);
+  const pending = {
+    at: new Date(now).toISOString(),
+    decisions: [{ action: 'fire' as const, instant: instant!, as_of }],
+  };
+  const moved = await moveState(db, schedule, { ...state, backfill: left, pending });
+  return moved !== null && (await carryOut(context, moved)) !== null;
 }
 
 async function badJobs(db: Db, { name, definition, state }: Schedule): Promise<string | null> {

@@ -10,8 +10,9 @@ import { countOf, firstOf, query, rowsOf, sql } from '../db/query.ts';
 import { type JobContext, requestJob } from '../jobs/jobs.ts';
 import { logEnds } from '../projecting/positions.ts';
 import type { Positions } from '../projecting/read-news.ts';
+import { type Span, ticksWithoutJob } from './backfill.ts';
 import { checkedDefinition, requireName, type ScheduleDefinition } from './definition.ts';
-import { type Decision, fireId, instantOf, nextTimes, pausedTicks } from './due.ts';
+import { type Decision, type Fire, fireId, instantOf, nextTimes, pausedTicks } from './due.ts';
 import { recordScheduleEvent } from './schedule-events.ts';
 
 export const SCHEDULE_CHANNEL = 'troupe_schedules';
@@ -31,6 +32,8 @@ export type ScheduleState = {
   readonly started?: Positions;
   /** Of a schedule with a condition: what it found last; `new_episodes` is null for one on a metric. */
   readonly checked?: { readonly at: string; readonly new_episodes: number | null; readonly detail?: string };
+  /** Ticks that are to be run afterwards, the oldest first. */
+  readonly backfill?: readonly string[];
   /** What was decided at that time and may not yet be in the log and in the queue. */
   readonly pending: { readonly at: string; readonly decisions: readonly Decision[] } | null;
 };
@@ -187,8 +190,44 @@ export async function runScheduleNow(context: JobContext, name: string): Promise
     const started = await logEnds(context.db);
     await changed(context, name, ({ state }) => ({ ...state, started }));
   }
-  await fire(context, name, definition, instant);
+  await fire(context, name, definition, { action: 'fire', instant });
   return fireId(name, instant);
+}
+
+/**
+ * Has the ticks of a span that started no job run afterwards. Returns those, the oldest first.
+ * @throws TroupeError `not_found`; `conflict` where it is paused; `usage` as `ticksWithoutJob`
+ */
+export async function backfillSchedule(context: JobContext, name: string, span: Span, { by }: By): Promise<string[]> {
+  const at = context.now();
+  const ticks = await ticksWithoutJob(context.db, await findSchedule(context.db, name), span, at.getTime());
+  if (ticks.length === 0) return ticks;
+  await changed(context, name, ({ state }) => {
+    if (state.paused !== null)
+      throw new TroupeError('conflict', `Schedule ${name} is paused, so nothing would start: resume it first.`);
+    return { ...state, backfill: [...new Set([...(state.backfill ?? []), ...ticks])].sort() };
+  });
+  await recordScheduleEvent(context.log, at, {
+    name: 'schedule.changed',
+    data: { schedule: name, change: 'backfilled', by, reason: `ticks without a job: ${ticks.join(', ')}` },
+  });
+  await notify(context.db, SCHEDULE_CHANNEL, name);
+  return ticks;
+}
+
+/** Forgets the ticks of a backfill whose jobs have not started. Returns how many those were. */
+export async function endBackfill(context: JobContext, name: string, { by }: By): Promise<number> {
+  let left = 0;
+  await changed(context, name, ({ state: { backfill = [], ...state } }) => {
+    left = backfill.length;
+    return state;
+  });
+  if (left > 0)
+    await recordScheduleEvent(context.log, context.now(), {
+      name: 'schedule.changed',
+      data: { schedule: name, change: 'backfill_ended', by, reason: `${left} ticks were left` },
+    });
+  return left;
 }
 
 /** The oldest job of a schedule that has not ended, by id; null where all have. */
@@ -231,7 +270,7 @@ export async function carryOut(context: JobContext, schedule: Schedule): Promise
   if (state.pending === null) return schedule;
   const at = new Date(state.pending.at);
   for (const decision of state.pending.decisions) {
-    if (decision.action === 'fire') await fire({ ...context, now: () => at }, name, definition, decision.instant);
+    if (decision.action === 'fire') await fire({ ...context, now: () => at }, name, definition, decision);
     else {
       const { instant, until, count, reason, detail } = decision;
       await recordScheduleEvent(context.log, at, {
@@ -243,8 +282,18 @@ export async function carryOut(context: JobContext, schedule: Schedule): Promise
   return moveState(context.db, schedule, { ...state, pending: null });
 }
 
-const fire = (context: JobContext, name: string, { job }: ScheduleDefinition, instant: string): Promise<void> =>
-  requestJob(context, { job_id: fireId(name, instant), ...job, tick: { schedule: name, due_at: instant } });
+const fire = (
+  context: JobContext,
+  name: string,
+  { job: { kind, spec } }: ScheduleDefinition,
+  { instant, as_of }: Fire,
+): Promise<void> =>
+  requestJob(context, {
+    job_id: fireId(name, instant),
+    kind,
+    spec: as_of === undefined ? spec : { ...spec, as_of },
+    tick: { schedule: name, due_at: instant },
+  });
 
 /** Changes the state as it stands now, again where somebody was faster. What was decided before is carried out first. */
 async function changed(

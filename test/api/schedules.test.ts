@@ -37,6 +37,9 @@ describe('/v1/schedules', () => {
     expect((await ask('GET', '/v1/schedules/nightly')).answer.runs).toMatchObject([
       { job_id: run.answer.job_id, state: 'waiting' },
     ]);
+    // The job reads nothing that is recorded at a time.
+    const backfill = await ask('POST', '/v1/schedules/nightly/backfill', { from: '2026-01-01' });
+    expect([backfill.status, JSON.stringify(backfill.answer)]).toEqual([400, expect.stringContaining('A backfill')]);
     expect((await ask('DELETE', '/v1/schedules/nightly')).status).toBe(204);
     expect((await ask('GET', '/v1/schedules/nightly')).status).toBe(404);
   });

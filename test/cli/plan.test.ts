@@ -190,4 +190,38 @@ describe('plans: from recorded episodes to a released checkpoint', () => {
     },
     SLOW,
   );
+
+  it(
+    'a schedule trains afterwards on what had been recorded at a tick that it missed, once',
+    async () => {
+      await database.db.query(`update troupe.stored_events set recorded_at = recorded_at - interval '2 days'`);
+      writeFileSync(path('more.jsonl'), lines(plays(16)));
+      expect((await troupe('import', path('more.jsonl'))).code).toBe(0);
+      const late = written('late', plan('late'));
+      const { policies } = (await troupe('plan', 'check', late)).out;
+      // Two right plays of each task.
+      expect(policies.solver.rows.train + policies.solver.rows.held_out).toBe(32);
+      const add = ['schedule', 'add', 'late', '--cron', '0 3 * * *', '--plan', late];
+      expect((await troupe(...add)).code).toBe(0);
+      const hoursAgo = (hours: number) => new Date(Date.now() - hours * 3_600_000).toISOString();
+      const backfill = ['schedule', 'backfill', 'late', '--from', hoursAgo(30), '--to', hoursAgo(6)];
+      const dry = await troupe(...backfill, '--dry-run');
+      expect([dry.code, dry.out.ticks]).toEqual([0, [{ tick: expect.any(String), events: expect.any(Number) }]]);
+      const { tick } = dry.out.ticks[0];
+      expect((await troupe(...backfill)).out).toEqual({ name: 'late', ticks: [tick] });
+      const roles = ['project', 'judge', 'work'].map((role) => at.start(['run', role, '--json']));
+      const ended = { job_id: `schedule/late/${tick}`, as_of: tick, state: 'finished', outcome: 'done' };
+      await expect
+        .poll(async () => (await troupe('schedule', 'show', 'late')).out.runs, { timeout: SLOW / 2, interval: 2000 })
+        .toMatchObject([ended]);
+      for (const { child } of roles) child.kill('SIGTERM');
+      const { rows } = await database.db.query<{ rows: Record<string, number> }>(
+        `select result -> 'rows' as rows from facts.jobs where job_id = $1`,
+        [`schedule/late/${tick}/1/freeze-solver`],
+      );
+      expect(rows[0]!.rows.train! + rows[0]!.rows.held_out!).toBe(24);
+      expect((await troupe(...backfill)).out).toEqual({ name: 'late', ticks: [] });
+    },
+    SLOW,
+  );
 });

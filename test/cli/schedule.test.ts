@@ -45,7 +45,7 @@ describe('troupe schedule', () => {
     expect(shown.runs).toMatchObject([{ job_id, state: 'finished', outcome: 'cancelled' }]);
     expect((await at.run(['jobs', 'cancel', job_id])).err).toContain('has ended already: cancelled');
     expect(new Set(blocks.map(({ kind }) => kind))).toEqual(new Set(['yaml', 'sh', 'text', 'bash', 'json']));
-  }, 120_000);
+  }, 240_000);
 
   it('starts the job of a tick in `run work`, and a judge does it', async () => {
     writeFileSync(join(at.folder, 'evaluate.json'), JSON.stringify({ kind: 'evaluate', spec: { sets: { all: {} } } }));

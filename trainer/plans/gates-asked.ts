@@ -58,13 +58,8 @@ const basesOf = async (ended: Shown['ended']): Promise<Record<string, string>> =
   mapped((await ended())[0]!.trained, ({ spec }) => String(spec.base));
 
 /** The rows of a gate that has a recipe of its own, frozen. */
-async function gateRows(plan: Plan, stages: Stages, recipe: PlanPolicy['recipe']): Promise<Frozen> {
-  const { result } = await stages.job<Frozen>('freeze-gate', 'freeze', async () => ({
-    recipe: parseRecipe({ ...withoutGates(recipe), name: `${plan.name}-gate` }),
-    allow_empty: true,
-  }));
-  return result;
-}
+const gateRows = (plan: Plan, stages: Stages, recipe: PlanPolicy['recipe']): Promise<Frozen> =>
+  stages.freeze('freeze-gate', () => parseRecipe({ ...withoutGates(recipe), name: `${plan.name}-gate` }));
 
 async function offlineAsked(
   { db }: JobContext,

@@ -52,14 +52,10 @@ export async function iterate(context: JobContext, plan: Plan, of: OfIteration):
     await stages.job('judge', 'judge', async () => ({ methods: plan.judge, where: whereOf(plan, taken) }));
   const frozen: Record<string, Frozen> = {};
   for (const name of names) {
-    const recipe = parseRecipe({
-      ...withoutGates(withinRound(plan.policies[name]!.recipe, taken)),
-      name: `${plan.name}-${name}`,
-    });
-    const { result } = await stages.job<Frozen>(`freeze-${name}`, 'freeze', async () => ({
-      recipe,
-      allow_empty: true,
-    }));
+    const { recipe } = plan.policies[name]!;
+    const result = await stages.freeze(`freeze-${name}`, () =>
+      parseRecipe({ ...withoutGates(withinRound(recipe, taken)), name: `${plan.name}-${name}` }),
+    );
     requireRows(name, result);
     frozen[name] = result;
   }

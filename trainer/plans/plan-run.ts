@@ -5,6 +5,7 @@
  */
 import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
+import { AsOf } from '../../store/datasets/as-of.ts';
 import { WATCH, watchSpec } from '../../store/gating/watching.ts';
 import { checkedSpec, type Handler, type JobContext, requestJob } from '../../store/jobs/jobs.ts';
 import { gateOf } from './gates-asked.ts';
@@ -12,31 +13,35 @@ import { iterate, iterationsOf, iterationToGoOn, mapped, reportOf } from './iter
 import { parseStoredPlan } from './plan.ts';
 import type { Plan } from './plan-schema.ts';
 import { type PlanResult, type Round, release } from './round.ts';
-import { BudgetSpent, stagesOf } from './stages.ts';
+import { BudgetSpent, type OfStage, stagesOf } from './stages.ts';
 import { teamRound } from './team-round.ts';
 
-/** What a job of kind `plan` needs: the plan as JSON with absolute paths. The name of the run is the id of the job. */
-export const PlanSpec = Compile(Type.Object({ plan: Type.Unknown() }));
+/**
+ * What a job of kind `plan` needs: the plan as JSON with absolute paths. The name of the run is the id of the job. With `as_of` its
+ * datasets hold what had been recorded then; weights, gate and release are those of now.
+ */
+export const PlanSpec = Compile(Type.Object({ plan: Type.Unknown(), as_of: Type.Optional(AsOf) }));
 
 /** @returns handler of kind `plan`, whose result is a `PlanResult` */
 export function planHandler(context: JobContext): Handler {
   /** Rounds that ended, by run: a handler that is called again does not compute their reports again. */
   const known = new Map<string, readonly Round[]>();
   return async ({ job_id, spec }) => {
-    const plan = parseStoredPlan(checkedSpec(PlanSpec, spec).plan);
-    const run = job_id;
-    const rounds = [...(known.get(run) ?? [])];
+    const { plan: written, as_of } = checkedSpec(PlanSpec, spec);
+    const plan = parseStoredPlan(written);
+    const run = { run: job_id, ...(as_of === undefined ? {} : { as_of }) };
+    const rounds = [...(known.get(job_id) ?? [])];
     for (let round = rounds.length + 1; round <= (plan.rounds ?? 1); round++) {
       try {
-        rounds.push(await runRound(context, plan, { run, round, before: rounds.at(-1) ?? null }));
-        known.set(run, [...rounds]);
+        rounds.push(await runRound(context, plan, { ...run, round, before: rounds.at(-1) ?? null }));
+        known.set(job_id, [...rounds]);
       } catch (error) {
         if (!(error instanceof BudgetSpent)) throw error;
-        known.delete(run);
+        known.delete(job_id);
         return resultOf(plan, rounds, error.message);
       }
     }
-    known.delete(run);
+    known.delete(job_id);
     return resultOf(plan, rounds, null);
   };
 }
@@ -51,12 +56,13 @@ const resultOf = (plan: Plan, rounds: readonly Round[], ended_early: string | nu
 async function runRound(
   context: JobContext,
   plan: Plan,
-  { run, round, before }: { readonly run: string; readonly round: number; readonly before: Round | null },
+  { before, ...ofRound }: Pick<OfStage, 'run' | 'round' | 'as_of'> & { readonly before: Round | null },
 ): Promise<Round> {
+  const { run, round } = ofRound;
   if (plan.team !== undefined) return teamRound(context, plan, plan.team, { run, round });
   const names = Object.keys(plan.policies);
   const iterations = plan.rollout?.iterations ?? 1;
-  const of = { run, round, iterations };
+  const of = { ...ofRound, iterations };
   const from = await iterationToGoOn(context, plan, of);
   let now = { ...from };
   let last = await iterate(context, plan, { ...of, ...now, candidates: before?.candidates ?? {} });

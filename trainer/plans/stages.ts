@@ -1,8 +1,11 @@
 /** The stages of a run: each is a job with an id of its own, so a run that was killed finds what is done. */
+import type { AsOf } from '../../store/datasets/as-of.ts';
+import type { Recipe } from '../../store/datasets/recipe.ts';
 import { firstOf, query } from '../../store/db/query.ts';
 import { type JobContext, requestJob, WaitsFor } from '../../store/jobs/jobs.ts';
 import { type Done, partOf } from './parts.ts';
 import type { Plan } from './plan-schema.ts';
+import type { Frozen } from './round-rows.ts';
 
 /** No stage may begin: the minutes of the plan are used up. */
 export class BudgetSpent extends Error {}
@@ -13,11 +16,15 @@ export type OfStage = {
   readonly round: number;
   readonly iteration: number;
   readonly iterations: number;
+  /** Of a run that learns from what had been recorded at an earlier time. */
+  readonly as_of?: AsOf;
 };
 
 export type Stages = {
   /** Asks for a stage, or finds that it was asked for; `spec` is computed once. Throws `WaitsFor` until it has ended. */
   readonly job: <T>(stage: string, kind: string, spec: () => Promise<Record<string, unknown>>) => Promise<Done<T>>;
+  /** The rows of a recipe, frozen; a dataset without rows is not refused. */
+  readonly freeze: (stage: string, recipe: () => Recipe) => Promise<Frozen>;
 };
 
 /** Id of the job of a stage; the iteration is part of it where a round has several. */
@@ -34,15 +41,19 @@ export function stagesOf(context: JobContext, plan: Plan, of: OfStage): Stages {
     const asked = await firstOf(db, run);
     return asked !== undefined && now().getTime() - Date.parse(asked.requested_at) > minutes * 60_000;
   };
+  const job: Stages['job'] = async <T>(stage: string, kind: string, spec: () => Promise<Record<string, unknown>>) => {
+    const job_id = stageId(of, stage);
+    const known = await partOf<T>(db, job_id);
+    if (known !== null) return known;
+    if (await isOverBudget())
+      throw new BudgetSpent(`The budget of ${plan.budget?.minutes} minutes was used up before ${job_id} began.`);
+    await requestJob(context, { job_id, kind, spec: await spec(), parent: of.run });
+    throw new WaitsFor(job_id);
+  };
+  const asOf = of.as_of === undefined ? {} : { as_of: of.as_of };
   return {
-    async job<T>(stage: string, kind: string, spec: () => Promise<Record<string, unknown>>): Promise<Done<T>> {
-      const job_id = stageId(of, stage);
-      const known = await partOf<T>(db, job_id);
-      if (known !== null) return known;
-      if (await isOverBudget())
-        throw new BudgetSpent(`The budget of ${plan.budget?.minutes} minutes was used up before ${job_id} began.`);
-      await requestJob(context, { job_id, kind, spec: await spec(), parent: of.run });
-      throw new WaitsFor(job_id);
-    },
+    job,
+    freeze: async (stage, recipe) =>
+      (await job<Frozen>(stage, 'freeze', async () => ({ recipe: recipe(), allow_empty: true, ...asOf }))).result,
   };
 }

@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Draft } from '../../../ingest/events.ts';
 import { postgresLog } from '../../../ingest/log/postgres.ts';
 import { appendOwn } from '../../../ingest/own-event.ts';
+import { type AsOf, eventsBefore } from '../../../store/datasets/as-of.ts';
 import { openPool } from '../../../store/db/pool.ts';
 import { type JobContext, runJobs, waitForJob } from '../../../store/jobs/jobs.ts';
 import { projectAll, projectBatch } from '../../../store/projecting/projector.ts';
@@ -13,6 +14,8 @@ import { scheduleHistory } from '../../../store/schedules/history.ts';
 import { runScheduler, scheduleOnce } from '../../../store/schedules/scheduler.ts';
 import {
   addSchedule,
+  backfillSchedule,
+  endBackfill,
   findSchedule,
   listSchedules,
   pauseSchedule,
@@ -406,6 +409,74 @@ describe('The scheduler', () => {
     const found = await driftNow(fresh.db, rule, '2026-05-01T12:00:00.000Z');
     expect(found.detail).toMatch(detail);
     expect(found.holds).toBe(!/is 0,/.test(found.detail));
+  });
+
+  it('runs missed ticks afterwards, one after the other, each on what had been recorded at its time, and none twice', async () => {
+    const job = { kind: 'freeze', spec: { recipe: { name: 'all' } } };
+    await addSchedule(context, 'nightly', { ...NIGHTLY, job }, BY);
+    const freezes = async () =>
+      (
+        await fresh.db.query<{ job_id: string; spec: Record<string, unknown>; state: string }>(
+          `select job_id, spec, state from troupe.job_queue where kind = 'freeze' order by job_id`,
+        )
+      ).rows;
+    const end = () =>
+      fresh.db.query(`update troupe.job_queue set state = 'finished', outcome = 'done' where kind = 'freeze'`);
+    await look('2026-05-02T03:00:00Z');
+    await end();
+    // No scheduler works for two nights; the last tick stands for them.
+    await look('2026-05-05T04:00:00Z');
+    expect(await freezes()).toHaveLength(2);
+    await recorded('e1', 'e2', 'e3');
+    await fresh.db.query(`update troupe.stored_events set recorded_at = case when key in ('e/e1', 'e/e2')
+      then timestamptz '2026-05-04T01:00:00Z' else '2026-05-03T01:00:00Z' end`);
+    const events: number[] = [];
+    const span = { from: Date.parse('2026-05-02T00:00:00Z'), to: clock };
+    const missed = ['2026-05-03T03:00:00Z', '2026-05-04T03:00:00Z'];
+    expect(await backfillSchedule(context, 'nightly', span, BY)).toEqual(missed);
+    expect(await backfillSchedule(context, 'nightly', span, BY)).toEqual(missed);
+    // The job of the last tick has not ended.
+    expect(await look('2026-05-05T04:00:01Z')).toBe(5000);
+    expect(await freezes()).toHaveLength(2);
+    await end();
+    for (const at of missed) {
+      expect(await Promise.all([look('2026-05-05T04:00:06Z'), scheduleOnce(context)])).toContain(5000);
+      await look('2026-05-05T04:00:07Z');
+      const now = (await freezes()).filter(({ state }) => state === 'waiting');
+      expect(now).toMatchObject([{ job_id: `schedule/nightly/${at}`, spec: { ...job.spec, as_of: { at } } }]);
+      events.push(eventsBefore(now[0]!.spec.as_of as AsOf));
+      await end();
+    }
+    expect(events[1]).toBe(events[0]! + 2);
+    expect(await look('2026-05-05T04:00:08Z')).toBeGreaterThan(MINUTE);
+    expect(await backfillSchedule(context, 'nightly', span, BY)).toEqual([]);
+    expect(await freezes()).toHaveLength(4);
+    const { runs } = await scheduleHistory(fresh.db, 'nightly', 10);
+    expect(runs.map(({ as_of }) => as_of)).toEqual([null, missed[1], missed[0], null]);
+  });
+
+  it('a backfill stops while its schedule is paused, and is forgotten once it is ended', async () => {
+    const job = { kind: 'freeze', spec: { recipe: { name: 'all' } } };
+    await addSchedule(context, 'nightly', { ...NIGHTLY, job }, BY);
+    clock = Date.parse('2026-05-01T13:00:00Z');
+    const span = { from: Date.parse('2026-04-01T00:00:00Z'), to: Date.parse('2026-04-03T00:00:00Z') };
+    expect(await backfillSchedule(context, 'nightly', span, BY)).toHaveLength(2);
+    await pauseSchedule(context, 'nightly', { ...BY, reason: 'wait' });
+    await look('2026-05-01T13:00:00Z');
+    await expect(backfillSchedule(context, 'nightly', { ...span, to: clock }, BY)).rejects.toThrow(/paused/);
+    await resumeSchedule(context, 'nightly', BY);
+    expect(await endBackfill(context, 'nightly', BY)).toBe(2);
+    await look('2026-05-01T13:00:01Z');
+    const { rows } = await fresh.db.query(`select from troupe.job_queue where kind = 'freeze'`);
+    expect(rows).toEqual([]);
+  });
+
+  it.each([
+    [{ kind: 'count', spec: {} }, 'a job of kind "count"'],
+    [{ kind: 'plan', spec: { plan: { rollout: {} } } }, 'a plan that plays new episodes'],
+  ])('refuses a backfill of a job that does not read what was recorded (%#)', async (job, what) => {
+    await addSchedule(context, 'nightly', { ...NIGHTLY, job }, BY);
+    await expect(backfillSchedule(context, 'nightly', { from: clock, to: clock }, BY)).rejects.toThrow(what);
   });
 
   it('records the tick of a cron expression whose condition did not hold', async () => {
