@@ -13,6 +13,7 @@ import { JOB_CHANNEL } from '../store/jobs/jobs.ts';
 import { registerProcess, reportModels } from '../store/jobs/processes.ts';
 import { type Weights, weightsAtPlay } from '../store/rollouts/weights.ts';
 import type { InferServer } from '../trainer/sampling/infer.ts';
+import type { LoadPolicy } from '../trainer/sampling/infer-batches.ts';
 import { modelOfCheckpoint } from '../trainer/sampling/infer-wire.ts';
 import type { Context } from './context.ts';
 import { inferSocketName, LONGEST_SOCKET_NAME } from './infer-socket.ts';
@@ -32,12 +33,15 @@ export type ListenAt = { readonly port: number; readonly address?: string };
  */
 export async function infer(
   { db, home, config }: Context,
-  { policy, model, listen, signal, onReady }: RoleOptions,
+  { policy, model, listen, upstream, signal, onReady }: RoleOptions,
 ): Promise<void> {
   if (policy === undefined) {
     throw new TroupeError('usage', 'Missing --policy NAME: troupe run infer --policy NAME [--model DIR].');
   }
-  const { server, address } = listen ? await overHttp(config, listen) : await overSocket(home, config, policy);
+  const loadPolicy = upstream === undefined ? null : await outside(config, upstream);
+  const { server, address } = listen
+    ? await overHttp(config, listen, loadPolicy)
+    : await overSocket(home, config, policy, loadPolicy);
   const served = () => server.status().models.find(({ name }) => name === policy);
   let ours: string | undefined;
   const speakWith = async (dir: string): Promise<void> => {
@@ -173,22 +177,46 @@ async function releasedCheckpoint(db: Context['db'], policy: string): Promise<Kn
   return (await firstOf(db, released)) ?? null;
 }
 
+/** A server of the setting `upstreams` instead of this process. @throws TroupeError `usage` where there is none of this name */
+async function outside({ upstreams }: Config, name: string): Promise<LoadPolicy> {
+  const [{ readUpstreams }, { outsidePolicies }] = await Promise.all([
+    import('../api/upstream/settings.ts'),
+    import('../api/upstream/outside-policy.ts'),
+  ]);
+  const servers = readUpstreams(upstreams, process.env);
+  const found = servers.find((server) => server.name === name);
+  if (found !== undefined) return outsidePolicies(found);
+  throw new TroupeError(
+    'usage',
+    `There is no server ${got(name)} in the setting upstreams; there are ${servers.map((one) => one.name).join(', ') || 'none'}.`,
+  );
+}
+
 type Listening = { readonly server: InferServer; readonly address: string };
 
 /** For this machine: all processes of a home that sample have their sockets in one folder. */
-async function overSocket(home: Home, { threads }: Config, policy: string): Promise<Listening> {
+async function overSocket(
+  home: Home,
+  { threads }: Config,
+  policy: string,
+  loadPolicy: LoadPolicy | null,
+): Promise<Listening> {
   const [{ startInfer }, { Policy }] = await Promise.all([
     import('../trainer/sampling/infer.ts'),
     import('../trainer/sampling/policy.ts'),
   ]);
   const name = inferSocketName(policy, hostname(), process.pid);
   const socket = join(socketFolder(home.run, 'infer'.padEnd(LONGEST_SOCKET_NAME, '-')), name);
-  const server = await startInfer({ socket, threads, onReply: observe.infer }, Policy.load);
+  const server = await startInfer({ socket, threads, onReply: observe.infer }, loadPolicy ?? Policy.load);
   return { server, address: socket };
 }
 
 /** For other machines. @throws TroupeError `config_invalid` without a key, or without an address that others can call */
-async function overHttp({ threads, host, infer_key: key }: Config, { port, address }: ListenAt): Promise<Listening> {
+async function overHttp(
+  { threads, host, infer_key: key }: Config,
+  { port, address }: ListenAt,
+  loadPolicy: LoadPolicy | null,
+): Promise<Listening> {
   if (key === null)
     throw new TroupeError(
       'config_invalid',
@@ -211,7 +239,7 @@ async function overHttp({ threads, host, infer_key: key }: Config, { port, addre
     import('../trainer/sampling/infer-http.ts'),
     import('../trainer/sampling/policy.ts'),
   ]);
-  const server = await startInferHttp({ host, port, key, threads, onReply: observe.infer }, Policy.load);
+  const server = await startInferHttp({ host, port, key, threads, onReply: observe.infer }, loadPolicy ?? Policy.load);
   const name = host.includes(':') ? `[${host}]` : host;
   return { server, address: address ?? `http://${name}:${server.port}` };
 }

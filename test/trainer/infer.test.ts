@@ -48,7 +48,7 @@ async function started(
         return policy.sample(requests, options);
       },
       logprobs: (rows) => policy.logprobs(rows),
-      setWeights: (next) => policy.setWeights(next),
+      setWeights: (next, model) => policy.setWeights(next, model),
       close: () => policy.close(),
     };
   });

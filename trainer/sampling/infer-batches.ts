@@ -30,14 +30,17 @@ export type Speaker = {
   /** For each row the log-probability of each of its tokens after the prompt. */
   logprobs(rows: readonly ScoreRow[]): Promise<readonly (readonly number[])[]>;
   /** Takes weights of the same names and shapes; calls under way end with those they began with. */
-  setWeights(weights: Weights): void | Promise<void>;
+  setWeights(weights: Weights, model: ModelPlace): void | Promise<void>;
   close(): void | Promise<void>;
 };
+
+/** The id of weights, and where their files lie. */
+export type ModelPlace = Pick<OpenModel, 'id' | 'dir'>;
 
 export type LoadPolicy = (
   config: ModelConfig,
   weights: Weights,
-  options: { readonly threads: number },
+  options: { readonly threads: number; readonly model: ModelPlace },
 ) => Speaker | Promise<Speaker>;
 
 export type BatchOptions = {
@@ -119,13 +122,13 @@ export function startBatches(
       // Should this fail, half of the weights may be new: the model is not there until a load has come through.
       models.delete(name);
       try {
-        await speaker.setWeights(weights);
+        await speaker.setWeights(weights, model);
       } catch (error) {
         await speaker.close();
         throw error;
       }
     } else {
-      speaker = await loadPolicy(model.config, weights, { threads });
+      speaker = await loadPolicy(model.config, weights, { threads, model });
       // Running requests of the previous model are finished; nothing waits for them.
       if (before) track(Promise.resolve(before.speaker.close()));
     }
