@@ -119,6 +119,12 @@ export const SETTINGS = {
     map: true,
     about: 'who is told of scheduled runs, by name: command or url, key_env, and which happenings (on)',
   },
+  traces: {
+    env: 'TROUPE_TRACES',
+    fallback: null,
+    about: 'address that takes OpenTelemetry traces of Troupe itself (OTLP/HTTP); none are made if left out',
+  },
+  traces_key: { env: 'TROUPE_TRACES_KEY', fallback: null, secret: true, about: 'bearer token for that address' },
   threads: {
     env: 'TROUPE_THREADS',
     fallback: 1,

@@ -38,6 +38,8 @@ import { runRoutes } from './routes/runs.ts';
 import { scheduleRoutes } from './routes/schedules.ts';
 import { type SqlRoute, sqlRoutes } from './routes/sql.ts';
 import { tracingClientRoutes } from './routes/tracing-clients.ts';
+import { duringRequest } from './tracing/spans.ts';
+import { placeIn } from './tracing/traceparent.ts';
 import { openUpstreams, type Upstreams } from './upstream/upstreams.ts';
 
 /** What `buildApp` makes. */
@@ -124,6 +126,8 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   });
   options.prepare?.(app);
   authorise(app, options);
+  // Not before: what is read of a body runs outside of the request.
+  app.addHook('preHandler', (request, _, done) => duringRequest(placeIn(request.headers), request.id, done));
   if (options.offload) app.addHook('preHandler', offloading(options.offload));
   if (options.reads) app.addHook('preHandler', offloadingReads(options.reads));
   app.addHook('onResponse', async (request, reply) => {

@@ -15,6 +15,7 @@ import {
 import { createAppendQueue } from './append-queue.ts';
 import { groupCommit } from './group-commit.ts';
 import { processLog } from './log.ts';
+import { beginSpan, MOST_NAMED } from './tracing/spans.ts';
 
 /** A record to ingest: its decoded event, and the raw bytes, which are read only if it is rejected. */
 export type DoorItem = {
@@ -50,9 +51,13 @@ export function openDoor(log: Pick<EventLog, 'append' | 'refuse'>, book: DoorBoo
 
   return {
     take: async (door, given) => {
+      const span = beginSpan('append', { 'troupe.door': door, 'troupe.received': given.length });
       const items = log.refuse === undefined ? given : given.map((item) => takeable(item, log.refuse!));
       const events = items.flatMap(({ decoded }) => (decoded.event ? [decoded.event] : []));
-      const appended = await queue.append(events);
+      const appended = await queue.append(events).catch((error: unknown) => {
+        span.end(episodesIn(events), error);
+        throw error;
+      });
       let next = 0;
       const answers = items.map(({ id, decoded }, index): ItemAnswer => {
         if (decoded.refusal) return { index, id, status: 'rejected', ...decoded.refusal };
@@ -63,6 +68,12 @@ export function openDoor(log: Pick<EventLog, 'append' | 'refuse'>, book: DoorBoo
         return { index, id, status: became };
       });
       const report = reportOf(door, items, answers);
+      span.end({
+        ...episodesIn(events),
+        'troupe.acknowledged': report.acknowledged,
+        'troupe.duplicates': report.duplicates,
+        'troupe.rejected': report.rejected.length,
+      });
       const written = reports.submit(report);
       // Counts of requests without rejections lag a little; a rejected record is stored before its sender gets the response.
       if (report.rejected.length > 0) await written;
@@ -75,6 +86,12 @@ export function openDoor(log: Pick<EventLog, 'append' | 'refuse'>, book: DoorBoo
     },
   };
 }
+
+const episodesIn = (events: readonly { readonly key: string }[]) => ({
+  'troupe.episodes': [...new Set(events.map(({ key }) => key))]
+    .flatMap((key) => (key.startsWith('e/') ? [key.slice('e/'.length)] : []))
+    .slice(0, MOST_NAMED),
+});
 
 /** An event that this log can never take is rejected alone, so that the others of the request are stored. */
 function takeable(item: DoorItem, refuse: NonNullable<EventLog['refuse']>): DoorItem {

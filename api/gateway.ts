@@ -14,6 +14,7 @@ import { type AnswerBody, emptyAnswer } from './gateway-answer.ts';
 import { draftsOf, type RecordedCall } from './gateway-record.ts';
 import { type CallContext, type CompletionRequest, toAsk } from './gateway-request.ts';
 import { type OwnModel, type PolicyServers, unknownModel } from './policy-servers.ts';
+import { beginSpan } from './tracing/spans.ts';
 
 export type GatewayAnswer = { readonly body: ReturnType<AnswerBody>; readonly recorded: boolean };
 
@@ -73,12 +74,15 @@ export async function complete(
   const requestedAt = now.toISOString();
   const ids = { callId, episodeId, created: Math.floor(now.getTime() / 1000) };
   const began = performance.now();
+  const span = beginSpan('gateway', { ...callIds(callId, episodeId), 'gen_ai.request.model': request.model });
 
-  const keep = (outcome: RecordedCall['outcome']): Promise<boolean> => {
+  const keep = async (outcome: RecordedCall['outcome']): Promise<boolean> => {
     const latencyMs = Math.round((performance.now() - began) * 1000) / 1000;
     const completedAt = new Date().toISOString();
     const call = { callId, episodeId, context, request, seed, requestedAt, completedAt, latencyMs, outcome };
-    return recorded(door, call, recordTimeoutMs);
+    const kept = await span.run(() => recorded(door, call, recordTimeoutMs));
+    span.end({}, 'error' in outcome ? outcome.error : null);
+    return kept;
   };
 
   let before: ReturnType<AnswerBody> | null = null;
@@ -112,11 +116,18 @@ export async function complete(
     if (passesOn && before === null && isUnserved(error)) throw error;
     // A refused request is not recorded as a call; one that a policy failed to answer is.
     if (!(error instanceof TroupeError) || ERRORS[error.code].status >= 500) onFailed(await keep({ error }));
+    span.end({}, error);
     throw error;
   }
   const body = bodyOf(answer, request, ids);
   return { recorded: await keep({ answer, responseId: body.id }), body };
 }
+
+/** Attributes of the span of a call. */
+export const callIds = (callId: string, episodeId: string) => ({
+  'troupe.call_id': callId,
+  'troupe.episode': episodeId,
+});
 
 /** Whether an error means that no process serves the policy now. */
 export const isUnserved = (error: unknown): boolean =>

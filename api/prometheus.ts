@@ -9,6 +9,7 @@ import {
   type MetricValue,
   Registry,
 } from 'prom-client';
+import { endedSpan, MOST_NAMED } from './tracing/spans.ts';
 
 const registry = new Registry();
 collectDefaultMetrics({ register: registry });
@@ -77,7 +78,7 @@ const samples = seconds('infer_request', 'Seconds from a request to a sampling p
 ]);
 const steps = seconds('training_step', 'Seconds of a training step.', []);
 
-/** Observations of what this process did; each takes seconds. */
+/** Observations of what this process did; each takes seconds. Work that no request waits for is a span too, where there are traces. */
 export const observe = {
   /** By route pattern, never by path: the number of series stays small. */
   request: (method: string, route: string, status: number, took: number): void => {
@@ -87,14 +88,25 @@ export const observe = {
   batch: (events: number, took: number): void => {
     batches.observe(took);
     projected.inc(events);
+    endedSpan('project', took, { 'troupe.events': events });
   },
-  judged: (episodes: number, took: number): void => {
+  judged: (episodes: readonly string[], took: number): void => {
     judgings.observe(took);
-    judged.inc(episodes);
+    judged.inc(episodes.length);
+    endedSpan('judge', took, {
+      'troupe.judged': episodes.length,
+      'troupe.episodes': episodes.slice(0, MOST_NAMED),
+    });
   },
-  job: (kind: string, outcome: string, took: number): void => jobs.observe({ kind, outcome }, took),
+  job: ({ job_id, kind }: { readonly job_id: string; readonly kind: string }, outcome: string, took: number): void => {
+    jobs.observe({ kind, outcome }, took);
+    endedSpan(kind, took, { 'troupe.outcome': outcome }, job_id);
+  },
   infer: (operation: string, took: number): void => samples.observe({ operation }, took),
-  step: (took: number): void => steps.observe(took),
+  step: (took: number, job: string): void => {
+    steps.observe(took);
+    endedSpan('train step', took, {}, job);
+  },
   /** `found` has how often each rule found a secret so far. */
   redactions: (found: () => Readonly<Record<string, number>>): void => {
     redactedBy = found;

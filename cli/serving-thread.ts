@@ -6,6 +6,7 @@ import { type Patiently, patiently } from '../store/db/patience.ts';
 import { openPool } from '../store/db/pool.ts';
 import { withLog } from './context.ts';
 import { openServing, type ThreadData } from './serving.ts';
+import { tracing } from './tracing.ts';
 
 const { config, url, project, embedded, role, firstKey, exposed } = workerData as ThreadData;
 nameLog({ role });
@@ -15,8 +16,10 @@ const tried: Patiently = (work) => patiently(work, { forMs: config.patience * 10
 const failed = new Promise<never>(() => {});
 await withLog({ config, database, db, patiently: tried, now: () => new Date(), failed }, async (context) => {
   const { prepare, answer } = offloadedApp(parentPort as MessagePort);
-  const { app, close } = await openServing(context, { role, firstKey, exposed: async () => exposed, prepare });
-  await answer(app, context.redactor.found);
-  await close();
+  await tracing(config, { role, project }, async () => {
+    const { app, close } = await openServing(context, { role, firstKey, exposed: async () => exposed, prepare });
+    await answer(app, context.redactor.found);
+    await close();
+  });
 });
 await db.close();

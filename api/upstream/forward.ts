@@ -10,11 +10,12 @@ import { canonicalJson, isRecord, parseRecord } from '../../ingest/json.ts';
 import type { ArtifactStore } from '../../ingest/log/log.ts';
 import { secretOf } from '../auth.ts';
 import type { Door } from '../door.ts';
-import { record } from '../gateway.ts';
+import { callIds, record } from '../gateway.ts';
 import { type StreamEvent, streamText } from '../gateway-events.ts';
 import type { CallContext } from '../gateway-request.ts';
 import type { KeyRing } from '../key-ring.ts';
 import { processLog } from '../log.ts';
+import { beginSpan, passedOn } from '../tracing/spans.ts';
 import { type CapturedAnswer, captureAnswer, isStream } from './capture.ts';
 import { upstreamFailure } from './connection.ts';
 import { eventStream } from './event-stream.ts';
@@ -68,63 +69,68 @@ export async function forward(call: Forwarded, reply: FastifyReply, options: For
   const requestedAt = new Date().toISOString();
   const began = performance.now();
   const elapsed = () => Math.round((performance.now() - began) * 1000) / 1000;
+  const span = beginSpan('gateway', {
+    ...callIds(callId, episodeId),
+    'gen_ai.request.model': model,
+    'troupe.upstream': upstream.name,
+  });
   const { secrets } = credentials(call, options.keys);
   const added = tokenFields(upstream, kind, request);
 
   const keep = async (captured: CapturedAnswer, status: number | null, error: TroupeError | null): Promise<boolean> => {
     const completedAt = new Date().toISOString();
     const latencyMs = elapsed();
-    const kept = await record(
-      options.door,
-      async () => {
-        const recorded = withoutSecrets({ request, response: captured.response ?? captured.text }, secrets);
-        const raw = await options.artifacts.put([recorded.raw]).then(
-          () => recorded.raw,
-          () => null,
-        );
-        const flags = [
-          ...(call.flags ?? []),
-          ...(captured.cut ? ['cut_answer'] : []),
-          ...(captured.text ? ['unread_answer'] : []),
-        ];
-        const response = captured.response === null ? null : (recorded.response as Record<string, unknown>);
-        return upstreamDrafts({
-          callId,
-          episodeId,
-          context,
-          requestedAt,
-          completedAt,
-          kind,
-          upstream,
-          model,
-          status,
-          latencyMs,
-          raw,
-          flags,
-          request: recorded.request as Record<string, unknown>,
-          response,
-          error: error ?? (captured.cut ? tooLong(options.recordLimit) : null),
-          firstTokenMs: captured.firstTokenMs,
-        });
-      },
-      options.recordTimeoutMs,
-    );
+    const drafts = async () => {
+      const recorded = withoutSecrets({ request, response: captured.response ?? captured.text }, secrets);
+      const raw = await options.artifacts.put([recorded.raw]).then(
+        () => recorded.raw,
+        () => null,
+      );
+      const flags = [
+        ...(call.flags ?? []),
+        ...(captured.cut ? ['cut_answer'] : []),
+        ...(captured.text ? ['unread_answer'] : []),
+      ];
+      const response = captured.response === null ? null : (recorded.response as Record<string, unknown>);
+      return upstreamDrafts({
+        callId,
+        episodeId,
+        context,
+        requestedAt,
+        completedAt,
+        kind,
+        upstream,
+        model,
+        status,
+        latencyMs,
+        raw,
+        flags,
+        request: recorded.request as Record<string, unknown>,
+        response,
+        error: error ?? (captured.cut ? tooLong(options.recordLimit) : null),
+        firstTokenMs: captured.firstTokenMs,
+      });
+    };
+    const kept = await span.run(() => record(options.door, drafts, options.recordTimeoutMs));
+    span.end({ 'http.response.status_code': status }, error);
     if (!kept) processLog().error(`The call ${callId} through the gateway was not recorded.`);
     return kept;
   };
 
   let answer: IncomingMessage;
   try {
-    answer = await connection.send({
-      method: 'POST',
-      path: PATHS[kind],
-      headers: sentHeaders(call, options.keys),
-      body:
-        request.model === model && added === null
-          ? call.bytes
-          : Buffer.from(JSON.stringify({ ...request, ...added, model })),
-      signal,
-    });
+    answer = await span.run(() =>
+      connection.send({
+        method: 'POST',
+        path: PATHS[kind],
+        headers: sentHeaders(call, options.keys),
+        body:
+          request.model === model && added === null
+            ? call.bytes
+            : Buffer.from(JSON.stringify({ ...request, ...added, model })),
+        signal,
+      }),
+    );
   } catch (error) {
     reply.header('troupe-recorded', String(await keep(NOTHING, null, error as TroupeError)));
     throw error;
@@ -254,6 +260,7 @@ export async function forwardCount(
 const sentHeaders = (call: Pick<Forwarded, 'kind' | 'headers' | 'upstream'>, keys: KeyRing) => ({
   ...(call.kind === 'messages' ? { 'anthropic-version': ANTHROPIC_VERSION } : {}),
   ...picked(call.headers, SENT_ON),
+  ...passedOn(),
   ...FIXED,
   ...credentials(call, keys).authorization,
 });

@@ -22,6 +22,7 @@ import type { Context } from '../context.ts';
 import type { ListenAt } from '../infer-role.ts';
 import { print, printJson, progressBar, say, sayTo, table } from '../output.ts';
 import { roleLogs } from '../role-logs.ts';
+import { tracing } from '../tracing.ts';
 import { checkpointsCommands } from './checkpoints.ts';
 
 /** The roles of `troupe run`. */
@@ -77,7 +78,10 @@ export function runCommands(program: Command): void {
       const metricsPort = flags.metricsPort as number | undefined;
       await withContext(
         flags,
-        (context) => measured(context, { role: role!, port: metricsPort }, () => run(context, options)),
+        (context) =>
+          tracing(context.config, { role: role!, project: context.database.project }, () =>
+            measured(context, { role: role!, port: metricsPort }, () => run(context, options)),
+          ),
         {
           late,
         },

@@ -237,7 +237,7 @@ export type RunJobsOptions = {
   /** Called with what the environment failed at, which is tried again. */
   readonly onTrouble?: (error: unknown) => void;
   /** Called with the outcome of a job, and the seconds that this worker had it. */
-  readonly onEnded?: (kind: string, outcome: JobResult['outcome'], seconds: number) => void;
+  readonly onEnded?: (job: Job, outcome: JobResult['outcome'], seconds: number) => void;
 };
 
 /** Does jobs of these kinds until stopped, one after the other. A job that the environment failed is tried again, as often as one whose worker died. */
@@ -437,7 +437,7 @@ async function perform(
     clearInterval(renew);
   }
   await untilDone(() => finish({ db, log, now }, job, ended));
-  onEnded(job.kind, ended.outcome, (performance.now() - began) / 1000);
+  onEnded(job, ended.outcome, (performance.now() - began) / 1000);
 }
 
 /** It waits for another job. What it did so far went well, so its attempts are counted anew. */

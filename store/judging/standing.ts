@@ -20,7 +20,7 @@ export type StandingOptions = {
   /** Called with errors; the work is retried at the next notification. */
   readonly onError: (error: unknown) => void;
   /** Called after episodes were judged. */
-  readonly onJudged?: (episodes: number, seconds: number) => void;
+  readonly onJudged?: (episodes: readonly string[], seconds: number) => void;
 };
 
 /** Groups come in bursts; judging a few hundred at once costs little more than one. */
@@ -59,7 +59,7 @@ async function judgeNews(
       if (episodes.length === 0) return;
       const began = performance.now();
       await judge(db, log, { methods, episodes, now });
-      onJudged(episodes.length, (performance.now() - began) / 1000);
+      onJudged(episodes, (performance.now() - began) / 1000);
     });
   }
 }

@@ -135,7 +135,7 @@ describe('--metrics-port', () => {
 describe('The metrics of several processes', () => {
   it('are one text, in which a label tells whose each series is', async () => {
     observe.batch(7, 0.02);
-    observe.job('sft', 'done', 4);
+    observe.job({ job_id: 'one', kind: 'sft' }, 'done', 4);
     const counts = await processCounts();
     const text = await metricsOfRoles([
       { labels: { role: 'project' }, counts },

@@ -29,7 +29,7 @@ export type TrainerSettings = {
   /** Bytes that may still be taken; what the machine has if left out. */
   readonly freeMemory?: () => number;
   /** Called with the seconds of each step. */
-  readonly onStep?: (seconds: number) => void;
+  readonly onStep?: (seconds: number, job: string) => void;
 };
 
 /** Second moments of a job forget faster than torch's: its runs are short, and beta2 0.99 is what they were measured with. */
@@ -48,6 +48,7 @@ type Report = Parameters<Handler>[1];
 
 /** The steps that a job reports: every tenth and the last. */
 const reporting = (
+  { job_id }: Job,
   report: Report,
   { accuracy = false }: TrainSpec,
   signal: AbortSignal,
@@ -56,7 +57,7 @@ const reporting = (
   accuracy,
   signal,
   onStep: async (done) => {
-    onStep(done.milliseconds / 1000);
+    onStep(done.milliseconds / 1000, job_id);
     if (done.step % REPORT_EVERY === 0 || done.step === done.steps) await report(done.step, stepMetrics(done));
   },
 });
@@ -152,7 +153,7 @@ export function trainerHandlers(context: JobContext, settings: TrainerSettings):
             seed: spec.seed,
             adam: adamOf(spec),
           },
-          reporting(report, spec, signal, settings),
+          reporting(job, report, spec, signal, settings),
         );
       });
     },
@@ -182,7 +183,7 @@ export function trainerHandlers(context: JobContext, settings: TrainerSettings):
             adam: adamOf(spec),
             reference: await referenceScores(model, rows),
           },
-          reporting(report, spec, signal, settings),
+          reporting(job, report, spec, signal, settings),
         );
         return Object.fromEntries(
           Object.entries({ loss: curves.loss, ...curves.metrics }).map(([name, values]) => [name, values.at(-1) ?? 0]),
@@ -220,7 +221,7 @@ export function trainerHandlers(context: JobContext, settings: TrainerSettings):
             adam: adamOf(spec),
             seed: spec.seed,
           },
-          reporting(report, spec, signal, settings),
+          reporting(job, report, spec, signal, settings),
         );
         return roles;
       });
