@@ -5,7 +5,7 @@
 import { join } from 'node:path';
 import { isLoopback } from '../api/origin.ts';
 import { observe } from '../api/prometheus.ts';
-import { EXIT, TroupeError } from '../errors.ts';
+import { EXIT, type Refusal, TroupeError } from '../errors.ts';
 import type { LogSource } from '../ingest/log/source.ts';
 import { patiently } from '../store/db/patience.ts';
 import { type Handler, handBack, runJobs, type Turn } from '../store/jobs/jobs.ts';
@@ -256,9 +256,15 @@ async function judgeAlways(
 async function closeAlways({ db, log, now, config }: Context, signal: AbortSignal): Promise<void> {
   const { closeIdle } = await import('../store/projecting/closing.ts');
   const closeAfter = config.close_after;
+  const told = new Set<string>();
+  const onRefused = (episode: string, { field, expected, got }: Refusal) => {
+    if (told.has(episode)) return;
+    told.add(episode);
+    say(`Episode ${episode} is idle and stays open: ${field} of its end should be ${expected}, but it is ${got}.`);
+  };
   while (!signal.aborted) {
     try {
-      await closeIdle(db, log, { now: now(), closeAfter });
+      await closeIdle(db, log, { now: now(), closeAfter, onRefused });
     } catch (error) {
       say(`Closing idle episodes failed and is retried: ${error instanceof Error ? error.message : error}`);
     }

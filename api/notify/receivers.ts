@@ -2,7 +2,7 @@
 import type { lookup as systemLookup } from 'node:dns';
 import { got, TroupeError } from '../../errors.ts';
 import { isRecord } from '../../ingest/json.ts';
-import type { Receiver } from '../../store/notify/delivery.ts';
+import { type Receiver, Refused } from '../../store/notify/delivery.ts';
 import { HAPPENINGS, type HappeningName } from '../../store/notify/happenings.ts';
 import { runCommand } from '../../trainer/rollouts/command.ts';
 import { postJson } from '../post.ts';
@@ -17,6 +17,8 @@ const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 const VARIABLE = /^[A-Za-z_]\w*$/;
 const TIMEOUT_S = 10;
 const ON: readonly HappeningName[] = ['run_failed', 'gate_refused', 'released', 'rolled_back', 'schedule_paused'];
+/** Statuses that refuse one message; any other one is about the receiver or the address, and the next message would fare no better. */
+const ABOUT_THE_MESSAGE = [400, 409, 413, 415, 422];
 const ALWAYS = ['PATH', 'HOME', 'LANG', 'LC_ALL', 'TMPDIR', 'TZ'];
 
 /** @throws TroupeError `config_invalid` naming the field, what was expected and what came */
@@ -105,6 +107,7 @@ function toUrl(
     const signal = new AbortController().signal;
     const { status } = await post(target.href, message, { key, isPrivate, timeoutS: TIMEOUT_S, signal });
     if (status >= 300 && status < 400) throw new Error(`It answered ${status}; redirects are not followed.`);
+    if (ABOUT_THE_MESSAGE.includes(status)) throw new Refused(`It answered ${status}.`);
     if (status < 200 || status >= 300) throw new Error(`It answered ${status}.`);
   };
 }

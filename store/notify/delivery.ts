@@ -32,11 +32,16 @@ export type Receiver = {
   readonly send: (message: Message) => Promise<void>;
 };
 
+/** The receiver got the message and refuses it for what it says: the next one may arrive all the same. */
+export class Refused extends Error {}
+/** Attempts after which a message that is refused is given up. */
+const MOST_REFUSALS = 3;
+
 export type ReceiverState = {
   readonly positions: Positions;
   readonly sent: number;
   readonly last_sent_at: string | null;
-  /** Messages that were too old once they could be sent. */
+  /** Messages that were too old once they could be sent, and those that the receiver refused. */
   readonly given_up: number;
   /** Why the next message did not arrive; null where it is not tried again. */
   readonly failing: {
@@ -124,6 +129,13 @@ export async function deliver(db: Db, receiver: Receiver, options: DeliveryOptio
       await receiver.send({ ...happening, project });
     } catch (error) {
       const failing = failed(state.failing, error, now());
+      if (error instanceof Refused && failing.attempts >= MOST_REFUSALS) {
+        onTrouble(
+          `${receiver.name} refuses ${happening.event} of ${happening.at}, which was given up: ${failing.error}`,
+        );
+        if (!(await save({ ...after, given_up: state.given_up + 1 }, true))) return false;
+        continue;
+      }
       onTrouble(
         `${receiver.name} was not told of ${happening.event}: ${failing.error} Next attempt: ${failing.next_at}`,
       );

@@ -56,9 +56,10 @@ export async function happeningsSince(db: Db, positions: Positions): Promise<Fou
   for (const { log, partition, position: end } of await logEnds(db)) {
     const begin = begins.get(partitionName({ log, partition })) ?? 0;
     const to = Math.max(begin, Math.min(end, begin + WINDOW));
-    until.push({ log, partition, position: to });
-    read += to - begin;
-    if (to === begin) continue;
+    if (to === begin) {
+      until.push({ log, partition, position: to });
+      continue;
+    }
     const rows = await rowsOf(
       db,
       query
@@ -72,8 +73,13 @@ export async function happeningsSince(db: Db, positions: Positions): Promise<Fou
         .where('e.name', 'in', ['job.finished', 'policy.released', 'schedule.changed', 'schedule.skipped'])
         .orderBy('e.position'),
     );
+    // What only a newer Troupe can read is left to it, with all that stands behind it: a sender that skipped it would have told nobody.
+    const strange = rows.find((row) => !isKnown(row));
+    const stop = strange === undefined ? to : Number(strange.position);
+    until.push({ log, partition, position: stop });
+    read += stop - begin;
     for (const { key, source, id, name, type_version, time, data, position, kind } of rows) {
-      if (!isKnown({ name, type_version })) continue;
+      if (Number(position) >= stop) break;
       const told = happeningOf(name, upcast(name as EventName, type_version, data), kind);
       if (told === null) continue;
       const reason = told.reason?.slice(0, LONGEST_REASON) ?? null;

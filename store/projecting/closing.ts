@@ -2,6 +2,7 @@
  * Episodes that nobody closes are closed here, with episode.finished at the time of their last event. Its id is made of the episode and
  * that time, so two workers that close it write the same event, and it is closed again after a later event has opened it again.
  */
+import type { Refusal } from '../../errors.ts';
 import { decodeDraft } from '../../ingest/decode.ts';
 import type { Draft } from '../../ingest/events.ts';
 import { hashId } from '../../ingest/json.ts';
@@ -12,16 +13,20 @@ import { type Expression, type InferResult, query, rowsOf, type SqlBool, sql } f
 /** Closed in one append. */
 const BATCH = 500;
 
+type OnRefused = (episode: string, refusal: Refusal) => void;
+export type IdleOptions = {
+  readonly now: Date;
+  readonly closeAfter: number;
+  /** Called for an episode that stays open, since the event that would close it is none. */
+  readonly onRefused?: OnRefused;
+};
+
 /** Closes the episodes to which nothing was added for `closeAfter` seconds, whatever times their events name. Returns how many. */
-export const closeIdle = (
-  db: Db,
-  log: EventLog,
-  { now, closeAfter }: { readonly now: Date; readonly closeAfter: number },
-): Promise<number> =>
+export const closeIdle = (db: Db, log: EventLog, { now, closeAfter, onRefused }: IdleOptions): Promise<number> =>
   closeAll(
     db,
     log,
-    'idle',
+    { reason: 'idle', onRefused },
     sql`(${eventsOf().select(sql`max(recorded_at)`.as('last'))}) < ${now.toISOString()}::timestamptz - make_interval(secs => ${closeAfter})`,
   );
 
@@ -30,7 +35,7 @@ export const closeImported = (db: Db, log: EventLog): Promise<number> =>
   closeAll(
     db,
     log,
-    'end of import',
+    { reason: 'end of import' },
     sql`not exists (${eventsOf().select('id').where('source', 'not like', '/import/%').where('source', '<>', SOURCE)})`,
   );
 
@@ -55,12 +60,19 @@ const open = (condition: Expression<SqlBool>, after: string) =>
 
 type Open = InferResult<ReturnType<typeof open>>[number];
 
-async function closeAll(db: Db, log: EventLog, reason: string, condition: Expression<SqlBool>): Promise<number> {
+type Closing = { readonly reason: string; readonly onRefused?: OnRefused | undefined };
+
+async function closeAll(
+  db: Db,
+  log: EventLog,
+  { reason, onRefused = () => {} }: Closing,
+  condition: Expression<SqlBool>,
+): Promise<number> {
   let closed = 0;
   let after = '';
   for (;;) {
     const rows = await rowsOf(db, open(condition, after));
-    const answers = await log.append(rows.flatMap((row) => closingOf(row, reason)));
+    const answers = await log.append(rows.flatMap((row) => closingOf(row, reason, onRefused)));
     closed += answers.filter((answer) => answer === 'accepted').length;
     if (rows.length < BATCH) return closed;
     after = rows.at(-1)!.episode_id;
@@ -68,13 +80,19 @@ async function closeAll(db: Db, log: EventLog, reason: string, condition: Expres
 }
 
 /** The data of its producer at an earlier end still hold. */
-function closingOf({ episode_id, last_at, outcome, answer, final, exit_status, totals }: Open, reason: string) {
-  const { event } = decodeDraft({
+function closingOf(
+  { episode_id, last_at, outcome, answer, final, exit_status, totals }: Open,
+  reason: string,
+  onRefused: OnRefused,
+) {
+  const { event, refusal } = decodeDraft({
     name: 'episode.finished',
     source: SOURCE,
     id: hashId('closing', episode_id, last_at),
     time: last_at,
     data: { episode_id, outcome: outcome ?? 'unknown', stop_reason: reason, answer, final, exit_status, totals },
   } as unknown as Draft);
-  return event ? [event] : [];
+  if (event) return [event];
+  onRefused(episode_id, refusal);
+  return [];
 }

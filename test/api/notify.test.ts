@@ -218,6 +218,61 @@ describe('A receiver of notifications', () => {
     expect(await state()).toMatchObject({ sent: 2, failing: null });
   });
 
+  it('that refuses a message for what it says gets the next one after three attempts; nothing else is skipped', async () => {
+    await told({ url });
+    await pausedNow('refused');
+    clock += 1000;
+    await pausedNow('taken');
+    answer = (response) => response.writeHead(got.at(-1)!.message.reason === 'refused' ? 422 : 200).end();
+    const said: string[] = [];
+    for (const wait of [0, 6000, 11_000]) {
+      clock += wait;
+      said.push(...(await told({ url })));
+    }
+    expect(reasons()).toEqual(['refused', 'refused', 'refused', 'taken']);
+    expect(said[2]).toContain('ops refuses schedule_paused');
+    expect(said[2]).toContain('which was given up: It answered 422.');
+    expect(await state()).toMatchObject({ sent: 1, given_up: 1, failing: null });
+    // A wrong key or address refuses every message: nothing is given up before its time.
+    await pausedNow('kept');
+    answer = (response) => response.writeHead(401).end();
+    for (let attempt = 0; attempt < 5; attempt++) {
+      clock += 300_000;
+      await told({ url });
+    }
+    expect(await state()).toMatchObject({ sent: 1, given_up: 1, failing: { attempts: 5 } });
+  });
+
+  it('is told of what only a newer Troupe can read once one is there', async () => {
+    await told({ url });
+    await pausedNow('before');
+    await pausedNow('newer');
+    await pausedNow('behind');
+    const version = (n: number) =>
+      fresh.db.query(`update troupe.events set type_version = $1 where data ->> 'reason' = 'newer'`, [n]);
+    await version(9);
+    await told({ url });
+    await told({ url });
+    expect(reasons()).toEqual(['before']);
+    await version(1);
+    await told({ url });
+    expect(reasons()).toEqual(['before', 'newer', 'behind']);
+  });
+
+  it('whose answer has no end is not read to it', async () => {
+    answer = (response) => {
+      response.writeHead(200);
+      const piece = Buffer.alloc(65_536, 'x');
+      const more = () => {
+        while (!response.destroyed && response.write(piece));
+        response.once('drain', more);
+      };
+      more();
+    };
+    const [ops] = readReceivers({ ops: { url } }, {});
+    await expect(ops!.send(MESSAGE)).rejects.toThrow('It answered with more than 1048576 bytes.');
+  });
+
   it('is given up after three days, message by message', async () => {
     await told({ url });
     await pausedNow('old');

@@ -58,6 +58,19 @@ describe('episodes that nobody closes', () => {
     expect(await episodes()).toMatchObject([{ episode_id: 'p', closed }]);
   });
 
+  it('stay open where the event that would close them is none, and that is told with the reason', async () => {
+    await bring(...open('a'), ...open('b'));
+    await fresh.db.query(`update facts.episodes set totals = '"many"' where episode_id = 'a'`);
+    const refused: unknown[] = [];
+    const closed = await closeIdle(fresh.db, postgresLog(fresh.db), {
+      now: new Date(Date.now() + 1e7),
+      closeAfter: 60,
+      onRefused: (episode, { field }) => refused.push([episode, field]),
+    });
+    expect(closed).toBe(1);
+    expect(refused).toEqual([['a', 'data.totals']]);
+  });
+
   it('are closed once by two workers, opened by a later event, and closed again with what was known', async () => {
     await bring(...open('a'));
     const now = new Date(Date.now() + 1e7);
