@@ -4,7 +4,14 @@ import { EXIT, TroupeError } from '../../errors.ts';
 import { query, rowsOf } from '../../store/db/query.ts';
 import { pendingText } from '../../store/gating/watch.ts';
 import { reasonOf, watchOf } from '../../store/gating/watching.ts';
-import { inForce, ROLLBACK, recordRelease, releaseId, releasesOf } from '../../store/releasing/releases.ts';
+import {
+  inForce,
+  inReleaseTurn,
+  ROLLBACK,
+  recordRelease,
+  releaseId,
+  releasesOf,
+} from '../../store/releasing/releases.ts';
 import { projectCommand } from '../command.ts';
 import { print, printJson, table } from '../output.ts';
 
@@ -71,20 +78,24 @@ Examples:
       ),
     async ({ db, log, now, catchUp }, [asked], flags) => {
       await catchUp();
-      const all = await releasesOf(db);
-      const target = asked === undefined ? inForce(all).at(-2) : all.find((one) => one.release_id === asked);
-      if (target === undefined)
-        throw new TroupeError(
-          'not_found',
-          asked === undefined
-            ? `There is no release to go back to: ${all.length === 0 ? 'nothing was released' : 'the first one is in force'}.`
-            : `There is no release ${asked}; traj.releases lists them.`,
-        );
-      const at = now().toISOString();
-      const { policies, teams } = target;
-      const release_id = releaseId(policies, at);
-      const reason = (flags.reason as string | undefined) ?? `back to release ${target.release_id}`;
-      await recordRelease(log, { release_id, policies, teams, reason, by: ROLLBACK, source: '/cli', time: at });
+      const { target, release_id, policies, teams } = await inReleaseTurn(db, async () => {
+        await catchUp();
+        const all = await releasesOf(db);
+        const target = asked === undefined ? inForce(all).at(-2) : all.find((one) => one.release_id === asked);
+        if (target === undefined)
+          throw new TroupeError(
+            'not_found',
+            asked === undefined
+              ? `There is no release to go back to: ${all.length === 0 ? 'nothing was released' : 'the first one is in force'}.`
+              : `There is no release ${asked}; traj.releases lists them.`,
+          );
+        const at = now().toISOString();
+        const { policies, teams } = target;
+        const release_id = releaseId(policies, at);
+        const reason = (flags.reason as string | undefined) ?? `back to release ${target.release_id}`;
+        await recordRelease(log, { release_id, policies, teams, reason, by: ROLLBACK, source: '/cli', time: at });
+        return { target, release_id, policies, teams };
+      });
       await catchUp();
       if (flags.json) printJson({ release_id, back_to: target.release_id, policies, teams });
       else {

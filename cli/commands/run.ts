@@ -148,7 +148,7 @@ export function runCommands(program: Command): void {
         '\nProcesses that serve the policies switch within a second. troupe rollback restores the previous release.\n\nExamples:\n  troupe release solver=ab12cd34ef56ab78 --reason "better on held-out tasks"\n  troupe sql "select policy, checkpoint_id, reason from traj.releases order by released_at"',
       ),
     async ({ db, log, now, catchUp }, pairs, flags) => {
-      const { recordRelease, releaseId } = await import('../../store/releasing/releases.ts');
+      const { inReleaseTurn, recordRelease, releaseId } = await import('../../store/releasing/releases.ts');
       await catchUp();
       const policies = Object.fromEntries(pairs.map(policyAndCheckpoint));
       for (const [policy, id] of Object.entries(policies)) {
@@ -166,7 +166,8 @@ export function runCommands(program: Command): void {
       const at = now().toISOString();
       const release_id = releaseId(policies, at);
       const reason = (flags.reason as string | undefined) ?? null;
-      await recordRelease(log, { release_id, policies, reason, by: 'cli', source: '/cli', time: at }, 'usage');
+      const release = { release_id, policies, reason, by: 'cli', source: '/cli', time: at };
+      await inReleaseTurn(db, () => recordRelease(log, release, 'usage'));
       await catchUp();
       if (flags.json) printJson({ release_id, policies });
       else

@@ -5,7 +5,7 @@ import type { Db } from '../db/pool.ts';
 import { anyOf, firstOf, query, rowsOf, type SqlBool, sql } from '../db/query.ts';
 import { checkedSpec, endWaiting, type JobContext } from '../jobs/jobs.ts';
 import { waitProjected } from '../projecting/positions.ts';
-import { inForce, type Release, ROLLBACK, recordRelease, releasesOf } from '../releasing/releases.ts';
+import { inForce, inReleaseTurn, type Release, ROLLBACK, recordRelease, releasesOf } from '../releasing/releases.ts';
 import { liveUnitsOf, liveValue, MOST_LIVE } from './live-units.ts';
 import {
   evidenceOf,
@@ -48,7 +48,7 @@ export async function lookAtWatches(context: JobContext): Promise<WatchReport[]>
   const reports: WatchReport[] = [];
   for (const { job_id, spec } of open) {
     const found = await watchNow(db, job_id, spec, context.now());
-    const report = found.outcome === 'fell' ? await goBack(context, job_id, found) : found;
+    const report = found.outcome === 'fell' ? await inReleaseTurn(db, () => goBack(context, job_id, found)) : found;
     reports.push(report);
     if (report.outcome !== 'watching') await endWaiting(context, { job_id, kind: WATCH, result: report });
   }
@@ -108,6 +108,8 @@ const rollbackId = (job: string): string => `${job}/rollback`;
 /** Restores the whole map of the release before, in a new release with the reason. */
 async function goBack({ db, log, now }: JobContext, job: string, found: WatchReport): Promise<WatchReport> {
   if (found.rollback !== null) return found;
+  // Another release may have been recorded since the evidence was read.
+  await waitProjected(db, { log });
   const all = await releasesOf(db);
   const at = all.findIndex((one) => one.release_id === found.release_id);
   // As it was when the watched release came into force: another look may have gone back meanwhile.

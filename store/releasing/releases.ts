@@ -3,8 +3,8 @@ import type { ErrorCode } from '../../errors.ts';
 import { canonicalJson, hashId } from '../../ingest/json.ts';
 import type { EventLog } from '../../ingest/log/log.ts';
 import { appendOwn } from '../../ingest/own-event.ts';
-import type { Session } from '../db/pool.ts';
-import { query, rowsOf } from '../db/query.ts';
+import type { Db, Session } from '../db/pool.ts';
+import { query, rowsOf, scalarOf, sql } from '../db/query.ts';
 
 export type Release = {
   readonly release_id: string;
@@ -56,6 +56,13 @@ const mapOf = ({ policies, teams }: Release): string => canonicalJson({ policies
 
 /** Id of a release of this map at this time. */
 export const releaseId = (policies: Release['policies'], at: string): string => hashId(policies, at).slice(0, 16);
+
+/** Runs work that decides on a release and records it while no other process does: what it decided on still holds when it is recorded. */
+export const inReleaseTurn = <T>(db: Db, work: () => Promise<T>): Promise<T> =>
+  db.transaction(async (tx) => {
+    await scalarOf(tx, sql`pg_advisory_xact_lock(hashtext('troupe release'))`);
+    return work();
+  });
 
 export type NewRelease = {
   readonly release_id: string;

@@ -6,7 +6,7 @@ import { evidenceOf, type LiveUnit, watchedBy, watchMarkdown } from '../../store
 import { lookAtWatches, watchNow, watchOf, watchSpec } from '../../store/gating/watching.ts';
 import { requestJob } from '../../store/jobs/jobs.ts';
 import { projectBatch } from '../../store/projecting/projector.ts';
-import { releasesOf } from '../../store/releasing/releases.ts';
+import { inReleaseTurn, releasesOf } from '../../store/releasing/releases.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 
 const RULES = watchedBy({ metric: 'reward', fall: 0.1, at_least: 10 });
@@ -188,5 +188,33 @@ describe('A release that is watched', () => {
     );
     expect(await look()).toMatchObject([{ outcome: 'fell', rollback: { release_id: 'w3/rollback', back_to: 'r2' } }]);
     expect(await releasesOf(database.db)).toHaveLength(4);
+  });
+
+  it('that fell is not rolled back where another release is recorded while that is decided', async () => {
+    await released('r5', { solver: 'e' }, '2026-01-02T01:00:00Z');
+    await watch('w5', 'r5');
+    await episodes('fifth', 'e', '2026-01-02T02:00:00Z', bad);
+    let looking: ReturnType<typeof look>;
+    await inReleaseTurn(database.db, async () => {
+      looking = look();
+      // Its evidence is read, and it waits for its turn.
+      await expect
+        .poll(
+          async () => {
+            const { rows } = await database.db.query(
+              `select from pg_locks join pg_database d on d.oid = database
+               where locktype = 'advisory' and not granted and datname = current_database()`,
+            );
+            return rows.length;
+          },
+          { timeout: 30_000 },
+        )
+        .toBe(1);
+      await released('by-hand', { solver: 'f' }, '2026-01-02T03:00:00Z');
+    });
+    const [report] = await looking!;
+    expect(report).toMatchObject({ outcome: 'superseded', rollback: null });
+    expect(report!.reason).toContain('Release by-hand took its place. The metric fell');
+    expect((await releasesOf(database.db)).at(-1)!.release_id).toBe('by-hand');
   });
 });

@@ -2,7 +2,7 @@
 import { firstOf, query } from '../../store/db/query.ts';
 import type { JobContext } from '../../store/jobs/jobs.ts';
 import { waitProjected } from '../../store/projecting/positions.ts';
-import { recordRelease, releasesOf } from '../../store/releasing/releases.ts';
+import { inReleaseTurn, recordRelease, releasesOf } from '../../store/releasing/releases.ts';
 import type { RoundRollout } from './plan-rollout.ts';
 import type { Plan } from './plan-schema.ts';
 
@@ -47,19 +47,21 @@ export async function release(
   },
 ): Promise<string> {
   const release_id = `${run}/${round}`;
-  await waitProjected(db, { log });
-  const known = query.selectFrom('facts.releases').select('release_id').where('release_id', '=', release_id);
-  if ((await firstOf(db, known)) !== undefined) return release_id;
-  const before = (await releasesOf(db)).at(-1);
-  await recordRelease(log, {
-    release_id,
-    policies: { ...before?.policies, ...policies },
-    teams: { ...before?.teams, ...teams },
-    reason,
-    by: `plan ${plan.name}`,
-    source: '/plans',
-    time: now().toISOString(),
+  return inReleaseTurn(db, async () => {
+    await waitProjected(db, { log });
+    const known = query.selectFrom('facts.releases').select('release_id').where('release_id', '=', release_id);
+    if ((await firstOf(db, known)) !== undefined) return release_id;
+    const before = (await releasesOf(db)).at(-1);
+    await recordRelease(log, {
+      release_id,
+      policies: { ...before?.policies, ...policies },
+      teams: { ...before?.teams, ...teams },
+      reason,
+      by: `plan ${plan.name}`,
+      source: '/plans',
+      time: now().toISOString(),
+    });
+    await waitProjected(db, { log });
+    return release_id;
   });
-  await waitProjected(db, { log });
-  return release_id;
 }
