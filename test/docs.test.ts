@@ -59,6 +59,20 @@ describe('What pages name is there', () => {
     expect(links.filter((link) => !existsSync(join(ROOT, page, '..', link)))).toEqual([]);
   });
 
+  it('docs/proofs.md: every promise is named by a test or a proof that holds it, and none is missing from the list', () => {
+    const listed = [...read('docs/proofs.md').matchAll(/^\| (P\d+) +\|/gm)].map(([, promise]) => promise);
+    const programs = ['test', 'proofs'].flatMap((folder) =>
+      readdirSync(join(ROOT, folder), { recursive: true, encoding: 'utf8' })
+        .filter((path) => path.endsWith('.ts') && !path.includes('node_modules'))
+        .map((path) => read(`${folder}/${path}`)),
+    );
+    // At the beginning of a title, or of what a proof prints.
+    const named = programs.flatMap((text) =>
+      [...text.matchAll(/['"`](P\d+(?:, P\d+)*)[:,]/g)].flatMap(([, promises]) => promises!.split(', ')),
+    );
+    expect([...new Set(named)].sort()).toEqual([...listed].sort());
+  });
+
   it('docs/ingest.md: the table of teams is what the proof compares', () => {
     expect(read('docs/ingest.md')).toContain(teamTable());
   });

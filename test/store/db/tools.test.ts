@@ -60,7 +60,7 @@ describe('the port of the tools', () => {
     expect(kept[0]!.rolpassword).toMatch(/^SCRAM-SHA-256/);
   });
 
-  it('turns away every other login and database, and a wrong password', async () => {
+  it('P40: turns away every other login and database, and a wrong password', async () => {
     const { username, password } = new URL(fresh.url);
     for (const other of [{ username, password }, { pathname: '/postgres' }, { password: 'guessed' }]) {
       await expect(openConnection(atPort(other)), JSON.stringify(other)).rejects.toMatchObject({
@@ -97,7 +97,7 @@ describe('the port of the tools', () => {
 });
 
 describe('the login of the tools', () => {
-  it('reads the views and nothing else, whatever it sets', async () => {
+  it('P40: reads the views and nothing else, whatever it sets', async () => {
     await session(address.href, async (at) => {
       await at.query('set default_transaction_read_only = off; set statement_timeout = 0');
       for (const sql of [
