@@ -15,17 +15,31 @@ type Metric = {
   readonly samples: readonly Sample[];
 };
 
-/** Metrics of the project from the database; if it cannot be reached, only that. */
+/** A server that is stopped holds its connections and says nothing; Prometheus gives up after 10 s. */
+const PATIENCE_MS = 5000;
+
+const up = (value: 0 | 1): Metric => gauge('troupe_database_up', '1 if the database answers.', [{ labels: {}, value }]);
+
+/** Null where it is not there in time; what it becomes later counts for nothing. */
+function inTime<T>(work: Promise<T>): Promise<T | null> {
+  return new Promise((resolve, reject) => {
+    const late = setTimeout(() => resolve(null), PATIENCE_MS);
+    work.then(resolve, reject).finally(() => clearTimeout(late));
+  });
+}
+
+/** Whether this process reaches the database: what a process without a project's metrics says of it. */
+export const databaseMetrics = async (db: Db): Promise<readonly Metric[]> => [
+  up((await inTime(scalarOf(db, sql<number>`1`)).catch(() => null)) === null ? 0 : 1),
+];
+
+/** Metrics of the project from the database; if it does not answer, only that. */
 export async function projectMetrics(db: Db, eventLog: EventLog): Promise<readonly Metric[]> {
-  const up = (value: 0 | 1) => gauge('troupe_database_up', '1 if the database answers.', [{ labels: {}, value }]);
   try {
-    const found = await Promise.all([
-      eventMetrics(db, eventLog),
-      queueMetrics(db),
-      sizeMetrics(db),
-      servingMetrics(db),
-    ]);
-    return [up(1), ...found.flat()];
+    const found = await inTime(
+      Promise.all([eventMetrics(db, eventLog), queueMetrics(db), sizeMetrics(db), servingMetrics(db)]),
+    );
+    return found === null ? [up(0)] : [up(1), ...found.flat()];
   } catch (error) {
     if (isTransient(error) || (error instanceof TroupeError && error.code === 'unreachable')) return [up(0)];
     throw error;

@@ -288,11 +288,13 @@ async function measured(
   run: () => Promise<void>,
 ): Promise<void> {
   if (port === undefined) return run();
-  const [{ serveMetrics }, { processMetrics }] = await Promise.all([
+  const [{ serveMetrics }, { databaseMetrics, prometheusText }, { processMetrics }] = await Promise.all([
     import('../metrics-server.ts'),
+    import('../../api/metrics.ts'),
     import('../../api/prometheus.ts'),
   ]);
-  const server = await serveMetrics(context, { role, port, metrics: processMetrics });
+  const metrics = async () => prometheusText(await databaseMetrics(context.db)) + (await processMetrics());
+  const server = await serveMetrics(context, { role, port, metrics });
   say(`Metrics at ${server.url}/metrics`);
   return run().finally(server.close);
 }

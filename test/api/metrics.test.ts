@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
-import { projectMetrics, prometheusText } from '../../api/metrics.ts';
+import { databaseMetrics, projectMetrics, prometheusText } from '../../api/metrics.ts';
 import { metricsOfRoles, observe, processCounts, processMetrics } from '../../api/prometheus.ts';
 import { serveMetrics } from '../../cli/metrics-server.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
@@ -99,6 +99,20 @@ describe('/metrics', () => {
     expect(text).not.toMatch(/^troupe_(door|log|projected|jobs|table)/m);
     await door.close();
   });
+
+  it('says that the database is away where it holds the connection and says nothing', async () => {
+    const away = /^# HELP troupe_database_up .*\n# TYPE troupe_database_up gauge\ntroupe_database_up 0\n$/;
+    await at.db.transaction(async (tx) => {
+      await tx.query('lock table troupe.door_counts in access exclusive mode');
+      const began = performance.now();
+      expect(prometheusText(await projectMetrics(at.db, postgresLog(at.db)))).toMatch(away);
+      expect(performance.now() - began).toBeLessThan(9000);
+      expect(prometheusText(await databaseMetrics(at.db))).toContain('\ntroupe_database_up 1\n');
+    });
+    const nowhere = openPool('postgresql://nobody@127.0.0.1:1/none');
+    expect(prometheusText(await databaseMetrics(nowhere))).toMatch(away);
+    await nowhere.close();
+  }, 30_000);
 
   it('says that the database is away, and of what lies in it nothing', async () => {
     const nowhere = openPool('postgresql://nobody@127.0.0.1:1/none');
