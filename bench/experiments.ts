@@ -41,9 +41,9 @@ const coderOnly = (plans: readonly string[]) => (name: string, plan: Document) =
 const EXPERIMENTS: Readonly<Record<string, Experiment>> = {
   base: { own: 1, rounds: 1, about: 'the loop of the demo' },
   unfiltered: {
-    own: 1,
-    rounds: 1,
-    about: 'the lessons of the teachers without filters',
+    own: 0,
+    rounds: 0,
+    about: 'the lessons of the teachers without filters, to be compared with the warm start of base',
     edit: (name, plan) => {
       if (name !== 'warm-start') return;
       plan.delete('judge');
