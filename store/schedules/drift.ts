@@ -1,6 +1,16 @@
 /** Whether the live episodes are still like those that the newest checkpoint was trained on. */
 import type { Session } from '../db/pool.ts';
-import { anyOf, firstOf, query, type RawBuilder, rowsOf, type SqlBool, scalarOf, sql } from '../db/query.ts';
+import {
+  anyOf,
+  type Expression,
+  firstOf,
+  query,
+  type RawBuilder,
+  rowsOf,
+  type SqlBool,
+  scalarOf,
+  sql,
+} from '../db/query.ts';
 import { fieldSql } from '../filter-fields.ts';
 import { MOST_LIVE } from '../gating/live-units.ts';
 import { stabilityIndex, tenths } from '../statistics/stability.ts';
@@ -115,24 +125,37 @@ const ALL = '';
 
 const FAMILY = sql<string | null>`(select t.domain from facts.tasks t where t.task_id = e.task_id)`;
 const ROLE = sql.raw<string | null>(fieldSql('role'));
-const CALLS = sql`facts.calls c left join facts.agents a on a.episode_id = c.episode_id and a.agent_id = coalesce(c.completed_agent_id, c.requested_agent_id)`;
-const OF_EPISODE = sql`c.episode_id = e.episode_id and c.copied is not true`;
+const AGENT = sql<string | null>`coalesce(c.completed_agent_id, c.requested_agent_id)`;
+/** The calls of the episode `e`. */
+const calls = query
+  .selectFrom('facts.calls as c')
+  .leftJoin('facts.agents as a', (on) => on.onRef('a.episode_id', '=', 'c.episode_id').on('a.agent_id', '=', AGENT))
+  .where(sql<SqlBool>`c.episode_id = e.episode_id`)
+  .where(sql<SqlBool>`c.copied is not true`);
 const tools = (which: RawBuilder<unknown>) =>
   sql<string>`(select coalesce(string_agg(distinct x.name, ' + ' order by x.name), 'no tool') from facts.tool_calls x where x.episode_id = e.episode_id${which})`;
 
 /** One row, with what is known of an episode as a whole. */
-const whole = (value: RawBuilder<unknown>) => sql`select ${ALL}::text as role, ${value} as value`;
-const VALUE: Readonly<Record<DriftOf, RawBuilder<unknown>>> = {
+const whole = (value: RawBuilder<unknown>) =>
+  query.selectNoFrom([sql<string>`${ALL}::text`.as('role'), sql<Value | null>`${value}`.as('value')]);
+const VALUE: Readonly<Record<DriftOf, Expression<unknown>>> = {
   families: whole(FAMILY),
-  roles: whole(sql`(select string_agg(distinct ${ROLE}, ' + ' order by ${ROLE}) from ${CALLS} where ${OF_EPISODE})`),
+  roles: whole(sql`(${calls.select(sql`string_agg(distinct ${ROLE}, ' + ' order by ${ROLE})`.as('roles'))})`),
   tools: whole(tools(sql``)),
   tokens: whole(sql`(e.input_tokens + e.output_tokens)::float8`),
 };
 
+const spoken = calls
+  .select([ROLE.as('role'), AGENT.as('agent_id'), 'c.call_id'])
+  .select(sql<number | null>`c.input_tokens + c.output_tokens`.as('tokens'));
 /** A row for each role that acted in an episode. */
 const perRole = (value: RawBuilder<unknown>) =>
-  sql`select role, ${value} as value from (select ${ROLE} as role, coalesce(c.completed_agent_id, c.requested_agent_id) as agent_id, c.call_id, c.input_tokens + c.output_tokens as tokens from ${CALLS} where ${OF_EPISODE}) d where role is not null group by role`;
-const BY_ROLE: Readonly<Record<Exclude<DriftOf, 'roles'>, RawBuilder<unknown>>> = {
+  query
+    .selectFrom(spoken.as('d'))
+    .select(['d.role', sql<Value | null>`${value}`.as('value')])
+    .where('d.role', 'is not', null)
+    .groupBy('d.role');
+const BY_ROLE: Readonly<Record<Exclude<DriftOf, 'roles'>, Expression<unknown>>> = {
   families: perRole(FAMILY),
   tools: perRole(
     tools(
@@ -145,7 +168,7 @@ const BY_ROLE: Readonly<Record<Exclude<DriftOf, 'roles'>, RawBuilder<unknown>>> 
 /** What is known of the newest of these episodes, by role; those of which it is unknown are left out. */
 async function valuesOf(
   db: Session,
-  value: RawBuilder<unknown>,
+  value: Expression<unknown>,
   these: ReturnType<typeof sql<SqlBool>>,
 ): Promise<ReadonlyMap<string, readonly Value[]>> {
   const newest = query
