@@ -39,6 +39,8 @@ export type Role = (context: Context, options: RoleOptions) => Promise<void>;
 
 /** How long work under way may go on once the process was asked to stop; then it is handed back. */
 const GRACE_MS = 5000;
+/** Rollouts that a process plays at a time: one whose team does not come holds up no other. */
+const ROLLOUTS = 4;
 /** Between two looks at releases that are watched. */
 const WATCH_MS = 5000;
 /** Between two looks at what receivers of notifications were not told yet. */
@@ -147,7 +149,8 @@ export const ROLES: Readonly<Record<string, Role>> = {
     });
     const training = { ...trainerHandlers(context, settings), gate, program };
     // A rollout waits for its team for hours, and a plan does milliseconds between two stages: neither holds up a training, nor is held up.
-    const queues = [training, { ...rollouts, reward }, { plan, play }];
+    const playing = Array.from({ length: ROLLOUTS }, () => ({ ...rollouts, reward }));
+    const queues = [training, ...playing, { plan, play }];
     await working(context, 'work', queues, options, turnOf(context));
     await Promise.all([closing, scheduling, watching, notifying]);
   },
