@@ -50,6 +50,13 @@ export function readRoutes(setting: unknown, upstreams: readonly Upstream[]): re
   });
 }
 
+/** The model that the calls of each policy fall back to: what answers them before the first release. Of several routes the first counts. */
+export function fallbacksOf(routes: readonly Route[]): Readonly<Record<string, string>> {
+  const found: Record<string, string> = {};
+  for (const { policy, fallback } of routes) if (fallback !== null) found[policy] ??= fallback;
+  return found;
+}
+
 /** The first route that matches a call; null if none does. */
 export const routeOf = (
   routes: readonly Route[],

@@ -9,6 +9,7 @@ import { isNoAttempt } from '../store/rollouts/attempts.ts';
 import type { PlanResult } from '../trainer/plans/round.ts';
 import { untilInterrupted } from './command.ts';
 import type { Context } from './context.ts';
+import { hostedBy } from './hosted.ts';
 import { tellTrouble } from './output.ts';
 import { isGone, processId } from './process-id.ts';
 import { ROLES } from './roles.ts';
@@ -85,6 +86,7 @@ export async function workOnRun(
           ...settings,
           runners,
           engines: readEngines(config.engines),
+          hosted: hostedBy(config),
           env: process.env,
           work: join(home.run, 'programs'),
           signal,

@@ -16,6 +16,7 @@ import { waitProjected } from '../store/projecting/positions.ts';
 import { runProjector } from '../store/projecting/projector.ts';
 import type { Context } from './context.ts';
 import { takeFirstKey } from './first-key.ts';
+import { hostedBy } from './hosted.ts';
 import { infer, type ListenAt } from './infer-role.ts';
 import { parseMethods } from './methods-asked.ts';
 import { say, tellTrouble } from './output.ts';
@@ -143,6 +144,7 @@ export const ROLES: Readonly<Record<string, Role>> = {
       ...settings,
       runners,
       engines: readEngines(context.config.engines),
+      hosted: hostedBy(context.config),
       env: process.env,
       work: join(context.home.run, 'programs'),
       signal: options.signal,

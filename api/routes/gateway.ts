@@ -5,6 +5,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { isRecord } from '../../ingest/json.ts';
 import type { Db } from '../../store/db/pool.ts';
+import { hostedModel } from '../../store/rollouts/weights.ts';
 import { type JsonBody, readJson } from '../checked-body.ts';
 import { messagesBody, messagesStream } from '../dialects/messages-answer.ts';
 import { readMessagesPrompt, readMessagesRequest } from '../dialects/messages-request.ts';
@@ -358,16 +359,30 @@ export function gatewayRoutes(app: FastifyInstance, options: RouteOptions): void
     };
   };
 
+  /** The server that answers for a policy in an episode of a gate whose incumbent is the model that its calls go to today. */
+  const hostedIn = async ({ request }: Ask, policy: string | null): Promise<Found | null> => {
+    const checkpoint = policy === null ? null : await options.bound(policy, contextOf(request).episode);
+    const model = checkpoint === null ? null : hostedModel(checkpoint);
+    const found = model === null ? null : upstreams.find(model);
+    if (found === null) return null;
+    const { upstream } = found;
+    const checkpoints = { ...upstream.checkpoints, [found.model]: checkpoint! };
+    return { ...found, upstream: { ...upstream, checkpoints } };
+  };
+
   const answer = (dialect: Dialect) => async (request: FastifyRequest, reply: FastifyReply) => {
     const ask = await begun(request, reply);
     const { model, route, found } = placeOf(ask);
+    const own = model === null ? null : ownModel(model);
+    const hosted = await hostedIn(ask, route?.policy ?? (own?.kind === 'policy' ? own.name : null));
+    if (hosted !== null) return pass(dialect.kind, hosted, ask, ['route_fallback']);
     if (route !== null)
       return byRoute(route, reply, {
         policy: () => serve(dialect, ask, route),
         fallback: (server) => pass(dialect.kind, server, ask, ['route_fallback']),
       });
     if (found !== null) return pass(dialect.kind, found, ask);
-    if (model !== null && ownModel(model) === null) throw unknownModel(model, await models());
+    if (model !== null && own === null) throw unknownModel(model, await models());
     return serve(dialect, ask, null);
   };
   const count = async (request: FastifyRequest, reply: FastifyReply) => {

@@ -5,8 +5,9 @@ import { got, TroupeError } from '../../errors.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { firstOf, query, type SelectQueryBuilder, sql } from '../../store/db/query.ts';
 import type { FieldFacts, FieldKind } from '../../store/filter-fields.ts';
+import { canaryTeam } from '../../store/gating/canary-traffic.ts';
 import { lowerOver, parseFilter } from '../../store/select.ts';
-import { releasedTeam } from '../../store/teams/version.ts';
+import { requireReleasedTeam } from '../../store/teams/version.ts';
 import { asParameter, FILTER, readFiltered } from '../filter.ts';
 import { documented } from '../openapi.ts';
 import { PAGE, readId, readQuery } from '../query.ts';
@@ -24,6 +25,14 @@ export const Rows = Type.Object({
 
 const columns = (kind: FieldKind, ...names: readonly string[]) =>
   names.map((name): readonly [string, FieldFacts] => [name, { scope: 'episode', kind, sql: name }]);
+
+const PLAYED = Type.Object(
+  {
+    episode: Type.Optional(Type.String({ description: 'id of the live episode that it is for' })),
+    group: Type.Optional(Type.String({ description: 'its group, whose episodes play in one version' })),
+  },
+  { additionalProperties: false },
+);
 
 const LISTS = [
   {
@@ -124,19 +133,18 @@ export function listRoutes(app: FastifyInstance, db: Db): void {
   app.get<{ Params: { readonly id: string } }>(
     '/v1/teams/:id',
     documented({
-      summary: 'The released version of a team, by the name of the team: what its program plays in.',
+      summary:
+        'The version of a team, by its name, that its program plays in: the released one, or for an episode in the share of a canary its candidate.',
       tag: 'reads',
       scope: 'read',
+      query: PLAYED,
       answers: { 200: { about: 'team_id, name, definition' }, 404: { about: 'no version of it is released' } },
     }),
     async (request) => {
       const name = readId(request.params.id);
-      const released = await db.transaction((tx) => releasedTeam(tx, name));
-      if (released) return released;
-      throw new TroupeError(
-        'not_found',
-        `No version of a team ${name} is released; traj.releases lists those that are.`,
-      );
+      const { episode, group = null } = readQuery(request.query, PLAYED).values;
+      const compared = episode === undefined ? null : await canaryTeam(db, { name, episode, group });
+      return compared ?? db.transaction((tx) => requireReleasedTeam(tx, name));
     },
   );
 

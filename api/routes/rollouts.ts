@@ -7,7 +7,7 @@ import { firstOf, query } from '../../store/db/query.ts';
 import type { JobContext } from '../../store/jobs/jobs.ts';
 import { attemptCounts } from '../../store/rollouts/attempts.ts';
 import { requestRollout } from '../../store/rollouts/request.ts';
-import { AskedRollout, checkedRolloutId, ROLLOUT } from '../../store/rollouts/rollout.ts';
+import { AskedRollout, checkedRolloutId, ROLLOUT, TeamAsked } from '../../store/rollouts/rollout.ts';
 import { beat, finish, lease, workersRunner } from '../../trainer/rollouts/leases.ts';
 import { findRunner, type Runner } from '../../trainer/rollouts/runners.ts';
 import { bodyOf, JSON_TYPE } from '../checked-body.ts';
@@ -19,6 +19,7 @@ const Asked = Type.Object(
     id: Type.Optional(Type.String({ description: 'name of the rollout; asking again for the same changes nothing' })),
     ...AskedRollout.properties,
     tasks: Type.Optional(AskedRollout.properties.tasks),
+    team: Type.Optional(TeamAsked),
   },
   { additionalProperties: false },
 );

@@ -1,10 +1,8 @@
 /** `troupe plan`: check, run and show plans, which take recorded episodes to a released checkpoint. */
-import { readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import { text } from 'node:stream/consumers';
 import type { Command } from 'commander';
-import { parse as parseYaml } from 'yaml';
 import { EXIT, TroupeError } from '../../errors.ts';
 import { canonicalJson, isRecord } from '../../ingest/json.ts';
 import { query, rowsOf } from '../../store/db/query.ts';
@@ -20,6 +18,7 @@ import { type Flags, plainCommand, projectCommand, wholeNumber } from '../comman
 import type { Context } from '../context.ts';
 import { print, printJson, say, table } from '../output.ts';
 import { readTasksFile } from '../tasks-file.ts';
+import { readTeamFile } from '../team-file.ts';
 import { VERSION } from '../version.ts';
 
 const EXAMPLE = `
@@ -163,29 +162,8 @@ export async function planOf(file: string, flags: Flags): Promise<Plan> {
   if (rounds.rounds === 0) throw new TroupeError('usage', '--rounds should be a whole number from 1.');
   const whole = { ...plan, ...rounds, policies: Object.fromEntries(policies) };
   // Checked again: what the tasks have to be is known only now.
-  const filled = withTeam(whole, (version) => readDefinition(resolve(folder, version)));
+  const filled = withTeam(whole, (version) => readTeamFile(resolve(folder, version)));
   return parsePlan(withTasks(filled, (tasks) => readTasksFile(resolve(folder, tasks))));
-}
-
-/** A version of a team. @throws TroupeError `not_found`, `plan_invalid` */
-function readDefinition(file: string): unknown {
-  let written: string;
-  try {
-    written = readFileSync(file, 'utf8');
-  } catch (cause) {
-    throw new TroupeError('not_found', `The team version ${file} cannot be read: ${(cause as Error).message}.`, {
-      cause,
-    });
-  }
-  try {
-    return parseYaml(written);
-  } catch (cause) {
-    const [why] = (cause as Error).message.split('\n', 1);
-    throw new TroupeError('plan_invalid', `The team version ${file} is neither YAML nor JSON: ${why}`, {
-      field: 'team',
-      cause,
-    });
-  }
 }
 
 /** A run of this plan that has not ended, or the name of a new one. */

@@ -2,7 +2,8 @@
 import { randomBytes } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
 import { type Command, InvalidArgumentError } from 'commander';
-import { EXIT, TroupeError } from '../../errors.ts';
+import { EXIT, got, TroupeError } from '../../errors.ts';
+import { isRecord } from '../../ingest/json.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { firstOf, query, rowsOf, sql } from '../../store/db/query.ts';
 import type { JobContext } from '../../store/jobs/jobs.ts';
@@ -18,6 +19,7 @@ import { type Flags, number, projectCommand, untilInterrupted, wholeNumber } fro
 import { type Bar, print, printJson, progressBar, say, table } from '../output.ts';
 import { settingsText, sweepSvg, sweepText } from '../sweep-plot.ts';
 import { readTasksFile } from '../tasks-file.ts';
+import { readTeamFile } from '../team-file.ts';
 import { pause } from '../waiting.ts';
 
 const HELP = `
@@ -33,7 +35,8 @@ Examples:
   troupe rollout --runner solver --tasks tasks.jsonl --samples 8 --id night-1 --tag phase=train
   troupe rollout --runner solver --tasks tasks.jsonl --samples 4 --deadline 3600 --json
   troupe rollout --runner solver --tasks-where "task.split = train and mean_reward < 1" --samples 8 --budget tokens=200000
-  troupe rollout --runner solver --tasks tasks.jsonl --samples 4 --id sweep --vary agents=1,2,4 --vary max_tokens=256,1024 --plot sweep.svg`;
+  troupe rollout --runner solver --tasks tasks.jsonl --samples 4 --id sweep --vary agents=1,2,4 --vary max_tokens=256,1024 --plot sweep.svg
+  troupe rollout --runner solver --tasks tasks.jsonl --samples 4 --team solver=versions/digits.yaml`;
 
 const POLL_MS = 300;
 
@@ -72,6 +75,10 @@ export function rolloutCommands(program: Command): void {
         {},
       )
       .option('--plot <file.svg>', 'with --vary: reward against tokens of each combination')
+      .option(
+        '--team <name[=file]>',
+        'version of the team to play in: the released one, or that of a YAML or JSON file; the team reads it in TROUPE_TEAM',
+      )
       .option('--tag <name=value>', 'tag every episode; may be repeated', collected, {})
       .option(
         '--policy <name=checkpoint>',
@@ -83,7 +90,7 @@ export function rolloutCommands(program: Command): void {
     async ({ db, log, now, config }, _, flags) => {
       findRunner(readRunners(config.runners, readScorers(config.rewards)), String(flags.runner));
       const id = flags.id === undefined ? madeUpId(now()) : checkedRolloutId(String(flags.id));
-      const asked = specOf(flags);
+      const asked = { ...specOf(flags), ...(flags.team === undefined ? {} : { team: teamOf(String(flags.team)) }) };
       const sweep = combinations(flags.vary as Varied);
       if (sweep.length === 1) {
         const result = await played({ db, log, now }, id, asked, flags);
@@ -156,6 +163,15 @@ export function sweepSummary(points: readonly SweepPoint[]): string {
   const head = ['', 'settings', 'episodes', 'mean reward', '95 % interval', 'tokens', 'without reward', 'rollout'];
   const plot = sweepText(points);
   return [table(head, rows), ...(plot === null ? [] : ['', plot])].join('\n');
+}
+
+function teamOf(text: string): NonNullable<RolloutAsked['team']> {
+  const [, name, file] = /^([^=]+)(?:=(.+))?$/.exec(text) ?? [];
+  if (name === undefined) throw new TroupeError('usage', `--team should be NAME or NAME=FILE, but it is ${got(text)}.`);
+  if (file === undefined) return { name };
+  const definition = readTeamFile(file);
+  if (isRecord(definition)) return { name, definition };
+  throw new TroupeError('usage', `${file} should hold a version of a team as an object, but it is ${got(definition)}.`);
 }
 
 function collected(text: string, so_far: Readonly<Record<string, string>>): Record<string, string> {

@@ -5,6 +5,7 @@ import type { Db } from '../db/pool.ts';
 import { firstOf, query, rowsOf, sql } from '../db/query.ts';
 import { checkedSpec } from '../jobs/jobs.ts';
 import { type Weights, WeightsSpec } from '../rollouts/weights.ts';
+import { type TeamVersion, TeamVersionSpec } from '../teams/version.ts';
 import { CANARY, sideOf } from './canary.ts';
 import { RulesSpec, type Side } from './play.ts';
 
@@ -30,6 +31,8 @@ export const CanarySpec = Type.Object({
   weights: Type.Record(Type.String(), WeightsSpec),
   /** Roles that have to be seen. */
   guarded: Type.Array(Type.String()),
+  /** Versions of a team that are compared, instead of policies. */
+  teams: Type.Optional(Type.Object({ incumbent: TeamVersionSpec, candidate: TeamVersionSpec })),
 });
 const Checked = Compile(CanarySpec);
 export type CanaryAsked = ReturnType<typeof checkedCanary>;
@@ -108,8 +111,25 @@ async function firstSide(
   return sideOf(job_id, group ?? row.group ?? episode, asked.rules.share);
 }
 
-/** A canary under way that names one of these policies: two at once would answer each other's episodes. */
-export async function canaryOf(db: Pick<Db, 'query'>, policies: readonly string[]): Promise<string | null> {
+/**
+ * The version of a team that a live episode plays in while a canary compares two; null where none does. An episode has the side of its name
+ * or its group, as for weights, so asking again gives the same answer.
+ */
+export async function canaryTeam(
+  db: Pick<Db, 'query'>,
+  { name, episode, group }: { readonly name: string; readonly episode: string; readonly group: string | null },
+): Promise<TeamVersion | null> {
+  const canary = (await openCanaries(db)).find(({ asked }) => asked.teams?.candidate.name === name);
+  return canary === undefined ? null : canary.asked.teams![await firstSide(db, canary, episode, group)];
+}
+
+/** A canary under way that names one of these policies, or this team: two at once would answer each other's episodes. */
+export async function canaryOf(
+  db: Pick<Db, 'query'>,
+  { policies, team }: { readonly policies: readonly string[]; readonly team: string | null },
+): Promise<string | null> {
   const others = await openCanaries(db);
-  return others.find(({ asked }) => policies.some((policy) => policy in asked.weights))?.job_id ?? null;
+  const isSame = ({ weights, teams }: CanaryAsked) =>
+    policies.some((policy) => policy in weights) || (team !== null && teams?.candidate.name === team);
+  return others.find(({ asked }) => isSame(asked))?.job_id ?? null;
 }

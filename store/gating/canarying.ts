@@ -55,7 +55,7 @@ export async function endCanary(
 
 /** The report that a canary would have now. Nothing is changed. */
 export async function canaryNow(db: Db, { job_id, requested_at, asked }: OpenCanary, now: Date): Promise<GateReport> {
-  const { rules, maps, guarded } = asked;
+  const { rules, maps, guarded, teams } = asked;
   const { began_at, units, left_out, episodes } = await unitsOf(db, { job_id, requested_at, asked });
   const { sides, refused, outside, ...found } = decideCanary(units, rules, guarded);
   const values = units.flatMap(({ value }) => value ?? []);
@@ -90,22 +90,28 @@ export async function canaryNow(db: Db, { job_id, requested_at, asked }: OpenCan
     reason: decided.reason,
     rules,
     deviation: deviationOf(values),
-    models: Object.fromEntries(
-      Object.keys(maps.candidate).map((policy) => [
+    models: Object.fromEntries([
+      ...Object.keys(maps.candidate).map((policy) => [
         policy,
         { incumbent: maps.incumbent[policy]!, candidate: maps.candidate[policy]! },
       ]),
-    ),
+      ...(teams === undefined ? [] : [[`team ${teams.candidate.name}`, idsOf(teams)]]),
+    ]),
     pinned: {
       task_set: `live episodes of ${job_id}`,
       scorer: rules.metric,
-      models: hashId(maps),
+      models: teams === undefined ? hashId(maps) : hashId(maps, idsOf(teams)),
       environment: hashId(rules),
     },
     left_out,
     canary: { state: decided.state, share: rules.share, began_at, ...sides },
   };
 }
+
+const idsOf = ({ incumbent, candidate }: NonNullable<CanaryAsked['teams']>) => ({
+  incumbent: incumbent.team_id,
+  candidate: candidate.team_id,
+});
 
 type Found = { readonly passed: boolean; readonly reason: string };
 
@@ -128,15 +134,19 @@ function deviationOf(values: readonly number[]): number | null {
 }
 
 /** A release after which the incumbents are not what they were; null where none is. */
-async function otherRelease(db: Db, { maps }: CanaryAsked): Promise<string | null> {
+async function otherRelease(db: Db, { maps, teams }: CanaryAsked): Promise<string | null> {
   const last = (await releasesOf(db)).at(-1);
   if (last === undefined) return null;
-  const same = Object.entries(maps.incumbent).every(([policy, id]) => (last.policies[policy] ?? id) === id);
+  const version = teams?.incumbent;
+  const same =
+    Object.entries(maps.incumbent).every(([policy, id]) => (last.policies[policy] ?? id) === id) &&
+    (version === undefined || (last.teams[version.name] ?? version.team_id) === version.team_id);
   return same ? null : last.release_id;
 }
 
 const OPEN = 'still open';
 const OTHER = 'not answered by the weights of their side alone';
+const OTHER_VERSION = 'not played in the version of their side';
 
 type Row = {
   readonly episode_id: string;
@@ -156,11 +166,15 @@ type Row = {
  * an episode that the other side answered too counts for it, without a value, so that calls that fail on one side are seen.
  */
 async function unitsOf(db: Db, { job_id, requested_at, asked }: OpenCanary) {
-  const rows = await episodesOf(db, asked, requested_at);
+  const { teams } = asked;
+  const rows = await (teams === undefined
+    ? episodesOf(db, asked, requested_at)
+    : episodesOfTeams(db, asked.rules, teams, requested_at));
+  const foreign = teams === undefined ? OTHER : OTHER_VERSION;
   const began_at = rows
     .filter(({ candidate }) => candidate)
     .reduce<string | null>((first, { first_at }) => earlier(first, first_at), null);
-  const left_out = { [OPEN]: 0, [OTHER]: 0 };
+  const left_out = { [OPEN]: 0, [foreign]: 0 };
   if (began_at === null) return { began_at, units: [], left_out, episodes: rows.length };
   const since = rows.filter(({ first_at }) => first_at !== null && Date.parse(first_at) >= Date.parse(began_at));
   const rewards = await rewardsOf(db, asked, since);
@@ -169,12 +183,12 @@ async function unitsOf(db: Db, { job_id, requested_at, asked }: OpenCanary) {
   const units: CanaryUnit[] = [];
   for (const [key, members] of [...byUnit].reverse()) {
     if (members.some(({ closed }) => closed !== true)) {
-      left_out[OPEN] += members.length;
+      left_out[OPEN]! += members.length;
       continue;
     }
     const side = sideOf(job_id, key, asked.rules.share);
     const own = members.every((row) => row[side] && !row[side === 'candidate' ? 'incumbent' : 'candidate']);
-    if (!own) left_out[OTHER] += members.length;
+    if (!own) left_out[foreign]! += members.length;
     const parts = members.flatMap(({ episode_id }) => rewards.get(episode_id) ?? []);
     units.push({
       side,
@@ -235,6 +249,40 @@ function episodesOf(db: Db, { rules, maps }: CanaryAsked, since: string): Promis
       .orderBy(sql`coalesce(e.finished_at, e.last_at)`)
       .orderBy('e.episode_id')
       .limit(rules.at_most),
+  );
+}
+
+/** Episodes that began after the canary in one of the two versions of a team, in the order in which they ended. */
+function episodesOfTeams(
+  db: Db,
+  { metric, at_most }: CanaryAsked['rules'],
+  teams: NonNullable<CanaryAsked['teams']>,
+  since: string,
+): Promise<Row[]> {
+  const is = (side: Side) => sql<boolean>`e.team_id = ${teams[side].team_id}`;
+  return rowsOf(
+    db,
+    query
+      .selectFrom('facts.episodes as e')
+      .leftJoin('facts.tasks as t', 't.task_id', 'e.task_id')
+      .select(['e.episode_id', 'e.group_id', 'e.closed', 't.domain as family', liveValue(metric).as('value')])
+      .select([
+        sql<number | null>`(e.input_tokens + e.output_tokens)::float8`.as('tokens'),
+        sql<
+          number | null
+        >`(select case when count(c.latency_ms) = count(*) then sum(c.latency_ms) end from facts.calls c where c.episode_id = e.episode_id)`.as(
+          'latency',
+        ),
+        sql<string | null>`e.started_at`.as('first_at'),
+        is('candidate').as('candidate'),
+        is('incumbent').as('incumbent'),
+      ])
+      .where('e.team_id', '=', anyOf([teams.candidate.team_id, teams.incumbent.team_id]))
+      .where(sql<SqlBool>`e.started_at >= ${since}::timestamptz`)
+      .where(sql<SqlBool>`e.tags ->> 'rollout' is null`)
+      .orderBy(sql`coalesce(e.finished_at, e.last_at)`)
+      .orderBy('e.episode_id')
+      .limit(at_most),
   );
 }
 

@@ -34,6 +34,8 @@ export const PlayGateSpec = Type.Object({
   serving_within_s: Type.Number({ exclusiveMinimum: 0 }),
   /** Policies that are compared; none where versions of a team are. */
   policies: Type.Array(Type.String()),
+  /** The version that both sides play in. */
+  team: Type.Optional(TeamVersionSpec),
   /** Versions of a team that are compared. */
   teams: Type.Optional(Type.Object({ incumbent: TeamVersionSpec, candidate: TeamVersionSpec })),
   /** The whole map of each side: other policies are the same on both. */

@@ -39,6 +39,17 @@ export const TasksWhere = Type.Union([Type.String({ minLength: 1 }), Type.Record
   description: 'filter over stored tasks, such as "task.domain = airline and mean_reward < 0.8"',
 });
 
+/** A team and the version that it plays in. */
+export const TeamAsked = Type.Object(
+  {
+    name: Type.String({ minLength: 1 }),
+    definition: Type.Optional(
+      Type.Record(Type.String(), Type.Unknown(), { description: 'the version; the released one if left out' }),
+    ),
+  },
+  { additionalProperties: false },
+);
+
 /** What anybody may ask for. */
 export const AskedRollout = Type.Object(
   {
@@ -93,8 +104,11 @@ export const RolloutSpec = Type.Object(
   { additionalProperties: false },
 );
 export type RolloutSpec = Static<typeof RolloutSpec>;
-/** A rollout as it is requested: its tasks, or a filter over the stored ones. */
-export type RolloutAsked = Omit<RolloutSpec, 'tasks'> & { readonly tasks?: RolloutSpec['tasks'] };
+/** A rollout as it is requested: its tasks, or a filter over the stored ones; its team by name. */
+export type RolloutAsked = Omit<RolloutSpec, 'tasks' | 'team'> & {
+  readonly tasks?: RolloutSpec['tasks'];
+  readonly team?: Static<typeof TeamAsked>;
+};
 const Checked = Compile(RolloutSpec);
 
 export const ROLLOUT = 'rollout';

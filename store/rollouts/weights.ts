@@ -10,6 +10,16 @@ export const WeightsSpec = Type.Object({ checkpoint_id: Type.String(), directory
 /** A checkpoint and the directory of its files. */
 export type Weights = { readonly checkpoint_id: string; readonly directory: string };
 
+/** Stands before the name of a model that a configured server answers with, where a map of weights has no checkpoint. */
+const HOSTED = 'upstream:';
+
+/** The incumbent of a policy that has no checkpoint yet: the model that its calls go to today. */
+export const hostedWeights = (model: string): Weights => ({ checkpoint_id: `${HOSTED}${model}`, directory: '' });
+
+/** The model of a configured server; null for a checkpoint. */
+export const hostedModel = (checkpoint_id: string): string | null =>
+  checkpoint_id.startsWith(HOSTED) ? checkpoint_id.slice(HOSTED.length) : null;
+
 /** Ids of parts of plans have slashes, so no rollout that is asked for over HTTP has episodes of this form. */
 const EPISODE = /^.+\/(?:rollout|gate\/(?:incumbent|candidate))\/./s;
 /** Episodes that are remembered. */
@@ -59,6 +69,8 @@ export async function weightsAtPlay(db: Pick<Db, 'query'>, policy: string): Prom
       .where('kind', 'in', ['rollout', 'canary'])
       .where('state', '<>', 'finished'),
   );
-  const found = rows.flatMap(({ weights }) => weights ?? []);
+  const found = rows
+    .flatMap(({ weights }) => weights ?? [])
+    .filter(({ checkpoint_id }) => hostedModel(checkpoint_id) === null);
   return [...new Map(found.map((weights) => [weights.checkpoint_id, weights])).values()];
 }

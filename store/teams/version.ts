@@ -62,6 +62,13 @@ export const teamDraft = ({ team_id, name, definition }: TeamVersion, at: string
 const releasedTeams = async (db: Session): Promise<Readonly<Record<string, string>>> =>
   (await releasesOf(db)).at(-1)?.teams ?? {};
 
+/** The released version of a team. @throws TroupeError `not_found` where none is; `conflict` as `releasedTeam` */
+export async function requireReleasedTeam(db: Session, name: string): Promise<TeamVersion> {
+  const released = await releasedTeam(db, name);
+  if (released !== null) return released;
+  throw new TroupeError('not_found', `No version of a team ${name} is released; traj.releases lists those that are.`);
+}
+
 /**
  * The version of a team that is released; null where none is.
  * @throws TroupeError `conflict` where what is recorded of it is not what was released, as after a redaction

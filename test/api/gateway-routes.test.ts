@@ -1,8 +1,9 @@
 /** The setting `routes`: a client that asks for a model of somebody else is answered by a policy, and by that model while nobody speaks for it. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { readRoutes } from '../../api/model-routes.ts';
+import { fallbacksOf, readRoutes } from '../../api/model-routes.ts';
 import { readUpstreams } from '../../api/upstream/settings.ts';
 import { openUpstreams } from '../../api/upstream/upstreams.ts';
+import { hostedWeights } from '../../store/rollouts/weights.ts';
 import { freshDatabase } from '../support/database.ts';
 import { post, type TestApp, testApp } from './support/app.ts';
 import { openaiServer } from './support/openai-server.ts';
@@ -82,6 +83,27 @@ it('knows an agent by the path, a role by its header, and models by their beginn
   expect((await post(at.app, messages, role, '/v1/messages')).json().content[0].text).toBe('by the policy');
   const count = await post(at.app, ask({ model: 'gpt-9' }), role, '/v1/messages/count_tokens');
   expect(count.json().input_tokens).toBeGreaterThan(0);
+});
+
+it('asks the fallback in the episodes of a gate whose incumbent it is, whatever the policy serves, and records that it answered', async () => {
+  const weights = { team: hostedWeights('main/echo') };
+  const row = 'insert into troupe.job_queue (job_id, kind, spec) values ($1, $2, $3)';
+  await at.db.query(row, ['n-1/1/gate/incumbent', 'rollout', JSON.stringify({ weights })]);
+  const attempt = JSON.stringify({ rollout: 'n-1/1/gate/incumbent', task: 0, sample: 0, attempt: 0 });
+  const episode = 'n-1/1/gate/incumbent/t/0';
+  await at.db.query(row, [episode, 'attempt/team', attempt]);
+  for (const more of [{}, { model: 'policy:team' }]) {
+    const answer = await call(sam, episode, more);
+    expect([answer.statusCode, answer.json().choices[0].message.content]).not.toEqual([200, 'by the policy']);
+    expect(answer.statusCode).toBe(200);
+  }
+  expect(fallbacksOf(readRoutes(SETTING, readUpstreams({ main: { base_url: 'http://a/v1' } }, {})))).toEqual({
+    team: 'main/echo',
+  });
+  const answered = (await eventsOf(episode)).filter(({ name }) => name === 'generation.completed');
+  expect(answered.map(({ data }) => [data.checkpoint_id, data.policy, data.flags])).toEqual(
+    Array(2).fill(['upstream:main/echo', undefined, ['route_fallback']]),
+  );
 });
 
 it('is answered by the fallback while nobody speaks for the policy, says so, and comes back', async () => {

@@ -66,7 +66,7 @@ describe('a plan whose candidate is a version of a team', () => {
     const command = [process.execPath, '--import', loader, join(EXAMPLE, 'team.ts')];
     const settings = {
       upstreams: { tiny: { base_url: `http://127.0.0.1:${port}/v1`, models: ['tiny'] } },
-      runners: { solver: { command, reward: 'stdout', concurrency: 2 } },
+      runners: { solver: { command, reward: 'stdout', concurrency: 2 }, pool: { workers: true } },
     };
     writeFileSync(join(at.folder, 'troupe.yaml'), stringify(settings));
     serving = at.start(['run', 'serve', '--port', '0', '--json']).said(/"address"/);
@@ -179,6 +179,69 @@ describe('a plan whose candidate is a version of a team', () => {
       const nothing = join(at.folder, 'nothing.yaml');
       writeFileSync(nothing, stringify({ name: 'nothing', gate: { kind: 'manual' } }));
       expect((await troupe('plan', 'check', nothing)).out.error.field).toBe('policies');
+    },
+    SLOW,
+  );
+
+  it(
+    'a person decides on a version, a rollout plays in the released one, and a canary gives it to a share of the episodes',
+    async () => {
+      const manual = written('asked', { name: 'readers', candidate: digits, base: undefined });
+      writeFileSync(manual, stringify({ ...parse(readFileSync(manual, 'utf8')), gate: { kind: 'manual' } }));
+      expect((await troupe('plan', 'check', manual)).out).toMatchObject({ problems: [] });
+      const waits = await troupe('plan', 'run', manual);
+      expect([waits.err, waits.code, waits.out]).toMatchObject(['', 7, { state: 'undecided' }]);
+      const accepted = await troupe('gate', 'accept', 'asked-1', '--reason', 'reads well');
+      expect([accepted.code, accepted.out.released]).toEqual([0, true]);
+      const { teams } = (await troupe('policies')).out;
+      expect(teams.readers).toMatch(/^readers@/);
+
+      const roles = ['project', 'work'].map((role) => at.start(['run', role, '--json']));
+      const address = /http:\/\/[0-9.:]+/.exec(await serving)![0];
+      // Nobody leases its attempts: it holds up no other rollout.
+      const waiting = { id: 'waiting', runner: 'pool', tasks: [{ task_id: 'a' }], samples: 1 };
+      const headers = { 'content-type': 'application/json' };
+      const posted = await fetch(`${address}/v1/rollouts`, { method: 'POST', headers, body: JSON.stringify(waiting) });
+      expect(posted.status).toBe(202);
+      const asked = ['rollout', '--runner', 'solver', '--tasks', join(EXAMPLE, 'tasks.jsonl'), '--samples', '1'];
+      await expect
+        .poll(async () => (await troupe(...asked, '--id', 'in-version', '--team', 'readers')).code, {
+          timeout: 120_000,
+          interval: 2000,
+        })
+        .toBe(0);
+      expect(await rows(`select distinct team_id from traj.episodes where tags->>'rollout' = 'in-version'`)).toEqual([
+        { team_id: teams.readers },
+      ]);
+      const nobody = await troupe(...asked, '--team', 'nobody');
+      expect([nobody.code, nobody.out.error.message]).toEqual([
+        1,
+        expect.stringContaining('No version of a team nobody'),
+      ]);
+
+      writeFileSync(
+        manual,
+        stringify({
+          ...parse(readFileSync(manual, 'utf8')),
+          ...{ name: 'live', team: { name: 'readers', candidate: plain } },
+          gate: { kind: 'canary', share: 0.5, metric: 'success' },
+        }),
+      );
+      expect((await troupe('plan', 'check', manual)).out).toMatchObject({ problems: [] });
+      expect((await troupe('plan', 'run', manual)).code).toBe(7);
+      const versionOf = async (episode: string) =>
+        ((await (await fetch(`${address}/v1/teams/readers${episode}`)).json()) as { team_id: string }).team_id;
+      const seen = new Set<string>();
+      for (let i = 0; i < 20; i++) seen.add(await versionOf(`?episode=e${i}`));
+      expect(seen.size).toBe(2);
+      expect(await versionOf('')).toBe(teams.readers);
+      expect((await troupe('gate', 'show', 'live-1')).out).toMatchObject({
+        canary: { state: 'running' },
+        models: { 'team readers': { incumbent: teams.readers } },
+      });
+      expect((await troupe('gate', 'refuse', 'live-1', '--detach')).code).toBe(0);
+      for (const { child } of roles) child.kill('SIGTERM');
+      expect(await versionOf('?episode=e0')).toBe(teams.readers);
     },
     SLOW,
   );

@@ -3,12 +3,13 @@ import { postgresLog } from '../../ingest/log/postgres.ts';
 import { appendOwn } from '../../ingest/own-event.ts';
 import { canaryPasses, upperBound } from '../../proofs/gate-simulation.ts';
 import { type CanaryRules, type CanaryUnit, decideCanary, sideOf } from '../../store/gating/canary.ts';
-import { canaryCheckpoints, canaryOf, openCanaries } from '../../store/gating/canary-traffic.ts';
+import { canaryCheckpoints, canaryOf, canaryTeam, openCanaries } from '../../store/gating/canary-traffic.ts';
 import { canaryNow, lookAtCanaries } from '../../store/gating/canarying.ts';
 import { gateMarkdown } from '../../store/gating/report.ts';
 import { cancelJob, requestJob } from '../../store/jobs/jobs.ts';
 import { projectBatch } from '../../store/projecting/projector.ts';
 import { weightsAtPlay } from '../../store/rollouts/weights.ts';
+import { type TeamVersion, teamVersion } from '../../store/teams/version.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 
 const RULES: CanaryRules = {
@@ -229,8 +230,8 @@ describe('A canary under way', () => {
     await db.query(`insert into troupe.job_queue (job_id, kind, spec) values ($1, 'attempt/team', '{}')`, [played]);
     expect(await checkpointOf({ policy: 'solver', episode: played, group: null })).toBeNull();
     expect(await weightsAtPlay(db, 'solver')).toEqual([{ checkpoint_id: 'b', directory: '/models/b' }]);
-    expect(await canaryOf(db, ['solver', 'x'])).toBe(JOB);
-    expect(await canaryOf(db, ['x'])).toBeNull();
+    expect(await canaryOf(db, { policies: ['solver', 'x'], team: null })).toBe(JOB);
+    expect(await canaryOf(db, { policies: ['x'], team: 'solver' })).toBeNull();
   });
 
   it('counts live episodes since the candidate answered first, each on the side of its name, groups as one', async () => {
@@ -301,5 +302,62 @@ describe('A canary under way', () => {
       },
     ] as never);
     expect(await report()).toMatchObject({ passed: false, reason: expect.stringContaining('Release r9 changed') });
+  });
+
+  it('compares two versions of a team over the episodes that name them, and gives a program the one of its side', async () => {
+    const { db } = database;
+    const [incumbent, candidate] = ['short', 'long'].map((prompt) => teamVersion('writers', { prompt })) as [
+      TeamVersion,
+      TeamVersion,
+    ];
+    const none = { incumbent: {}, candidate: {} };
+    const spec = {
+      kind: 'canary',
+      rules: RULES,
+      maps: none,
+      weights: {},
+      guarded: [],
+      teams: { incumbent, candidate },
+    };
+    await requestJob(context(), { job_id: JOB, kind: 'canary', spec });
+    await db.query('update troupe.job_queue set requested_at = $2 where job_id = $1', [JOB, began]);
+    expect(await canaryTeam(db, { name: 'others', episode: 'e0', group: null })).toBeNull();
+    expect(await canaryOf(db, { policies: ['solver'], team: 'writers' })).toBe(JOB);
+    const units = { candidate: 0, incumbent: 0 };
+    const at = '2026-01-01T01:00:00Z';
+    const say = (episode_id: string, name: string, data: object) =>
+      ({ name, source: '/t', id: `${episode_id}/${name}`, time: at, data: { episode_id, ...data } }) as never;
+    const said: never[] = [];
+    for (let i = 0; i < 60; i++) {
+      const group = i % 10 === 0 ? 'g' : null;
+      const version = (await canaryTeam(db, { name: 'writers', episode: `e${i}`, group }))!;
+      const side = sideOf(JOB, group ?? `e${i}`, RULES.share);
+      expect(version).toEqual(spec.teams[side]);
+      if (group === null) units[side]++;
+      said.push(
+        say(`e${i}`, 'episode.started', { team_id: version.team_id, group_id: group }),
+        say(`e${i}`, 'episode.finished', { outcome: side === 'candidate' ? 'success' : 'failure' }),
+      );
+    }
+    units[sideOf(JOB, 'g', RULES.share)]++;
+    // It was played in the other version, and so counts for its side without a value.
+    const wrong = named('candidate', 'o');
+    said.push(
+      say(wrong, 'episode.started', { team_id: incumbent.team_id }),
+      say(wrong, 'episode.finished', { outcome: 'success' }),
+    );
+    await tell(said);
+    await db.query(`update troupe.job_queue set spec = jsonb_set(spec::jsonb, '{rules,metric}', '"success"')::json`);
+    now = new Date('2026-01-01T02:30:00Z');
+    const [ended] = await look();
+    expect(ended).toMatchObject({
+      job_id: JOB,
+      report: {
+        ...{ passed: true, outcome: 'better', left_out: { 'not played in the version of their side': 1 } },
+        models: { 'team writers': { incumbent: incumbent.team_id, candidate: candidate.team_id } },
+        canary: { incumbent: { units: units.incumbent }, candidate: { units: units.candidate, unknown: 1 } },
+      },
+    });
+    expect(await canaryTeam(db, { name: 'writers', episode: 'e0', group: null })).toBeNull();
   });
 });

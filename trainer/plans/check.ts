@@ -123,7 +123,8 @@ export async function checkPlan(
       if (dataset !== null && dataset.manifest.rows.train === 0) problems.push(emptied(name, dataset));
       policies[name] = await policyCheck(asked.db, policy, start, dataset, problems);
     }
-    const team = plan.team === undefined ? null : await teamCheck(asked.db, plan.team, problems);
+    const team =
+      plan.team === undefined ? null : await teamCheck(asked.db, plan.team, plan.gate.kind === 'manual', problems);
     const gateRows = plan.gate.kind === 'offline' ? plan.gate.recipe : undefined;
     const shown =
       gateRows &&
@@ -162,10 +163,11 @@ export async function checkPlan(
   }
 }
 
-async function teamCheck(db: Db, team: PlanTeam, problems: string[]): Promise<PlanCheck['team']> {
+async function teamCheck(db: Db, team: PlanTeam, alone: boolean, problems: string[]): Promise<PlanCheck['team']> {
   const candidate = versionOf(team, 'candidate')!.team_id;
   const incumbent = await incumbentTeam(db, team).catch((error: TroupeError) => {
-    problems.push(error.message);
+    // A person may release the first version; a comparison needs two.
+    if (!alone) problems.push(error.message);
     return null;
   });
   if (incumbent?.team_id === candidate) problems.push(sameVersion(candidate));
@@ -369,14 +371,14 @@ async function lastSpeed(db: Db, method: string): Promise<number | null> {
 
 async function gateCheck(
   db: Db,
-  { name, gate }: Plan,
+  { name, gate, team }: Plan,
   policies: Readonly<Record<string, PolicyCheck>>,
   { tasks, played }: Pick<PlanCheck['gate'], 'tasks' | 'played'>,
   notes: string[],
 ): Promise<PlanCheck['gate']> {
   const none = { tasks_wanted: null, episodes_wanted: null };
   if (gate.kind === 'manual') return { kind: gate.kind, tasks: null, ...none, deviation: null, played };
-  if (gate.kind === 'canary') return canaryCheck(db, gate, policies, notes);
+  if (gate.kind === 'canary') return canaryCheck(db, gate, { policies, isTeam: team !== undefined }, notes);
   const deviation = await lastDeviation(db, name, gate.kind === 'play' ? 'play' : 'gate');
   const found = { kind: gate.kind, tasks, ...none, deviation, played };
   if (gate.find === undefined) {
@@ -405,12 +407,14 @@ async function gateCheck(
 async function canaryCheck(
   db: Db,
   gate: CanaryGate,
-  policies: Readonly<Record<string, PolicyCheck>>,
+  { policies, isTeam }: { readonly policies: Readonly<Record<string, PolicyCheck>>; readonly isTeam: boolean },
   notes: string[],
 ): Promise<PlanCheck['gate']> {
   const rules = canaryRulesOf(gate);
   notes.push(
-    `The candidate answers ${rules.share} of the live calls that name a policy of the plan at the gateway, for ${rules.hours} hours at most: \`troupe up\` has to run, or \`troupe run serve\`, \`run infer\` and \`run work\`.`,
+    isTeam
+      ? `The candidate plays ${rules.share} of the live episodes whose program asks GET /v1/teams/NAME?episode=ID, for ${rules.hours} hours at most: \`troupe up\` has to run, or \`troupe run serve\` and \`run work\`.`
+      : `The candidate answers ${rules.share} of the live calls that name a policy of the plan at the gateway, for ${rules.hours} hours at most: \`troupe up\` has to run, or \`troupe run serve\`, \`run infer\` and \`run work\`.`,
   );
   const deviation = await liveDeviation(db, gate.metric);
   const found = { kind: gate.kind, tasks: null, tasks_wanted: null, episodes_wanted: null, deviation, played: null };

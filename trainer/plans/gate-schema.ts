@@ -72,6 +72,9 @@ export const PlayedTasks = {
     Type.String({ description: 'hash of the tasks as canonical JSON; filled in when a run is requested' }),
   ),
   samples: RolloutSpec.properties.samples,
+  team: Type.Optional(
+    Type.String({ minLength: 1, description: 'name of a team, which plays in its released version' }),
+  ),
   serving_within_s: Type.Optional(
     Type.Number({
       exclusiveMinimum: 0,

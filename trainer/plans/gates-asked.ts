@@ -8,6 +8,8 @@ import type { GateReport, ManualReport } from '../../store/gating/report.ts';
 import { type JobContext, WaitsFor } from '../../store/jobs/jobs.ts';
 import { waitProjected } from '../../store/projecting/positions.ts';
 import { releasesOf } from '../../store/releasing/releases.ts';
+import { hostedWeights } from '../../store/rollouts/weights.ts';
+import { requireReleasedTeam } from '../../store/teams/version.ts';
 import { openModelForIds } from '../models/model-directory.ts';
 import { type CanaryGate, canaryRulesOf, type OfflineGate, type PlayGate, rulesOf } from './gate-schema.ts';
 import { type Iteration, mapped } from './iteration.ts';
@@ -30,12 +32,16 @@ type Shown = {
   readonly ended: () => Promise<readonly Iteration[]>;
 };
 
+/** The model of a configured server that the calls of each policy fall back to, where a route names one. */
+export type Hosted = Readonly<Record<string, string>>;
+
 /** The gate of a round, asked for once. @throws WaitsFor until it has ended */
 export async function gateOf(
   context: JobContext,
   plan: Plan,
   stages: Stages,
   shown: Shown,
+  hosted: Hosted,
 ): Promise<Done<GateReport | ManualReport>> {
   const { gate } = plan;
   const { candidates } = shown;
@@ -43,7 +49,7 @@ export async function gateOf(
     case 'manual':
       return stages.job<ManualReport>('gate', 'decision', async () => ({ kind: 'manual', candidates }));
     case 'play':
-      return stages.job<GateReport>('gate', 'play', () => playGateAsked(context, plan, gate, shown));
+      return stages.job<GateReport>('gate', 'play', () => playGateAsked(context, plan, gate, shown, hosted));
     case 'canary':
       return stages.job<GateReport>('gate', CANARY, () => canaryAsked(context, plan, gate, shown));
     case 'offline': {
@@ -91,26 +97,32 @@ async function playGateAsked(
   plan: Plan,
   gate: PlayGate,
   { candidates, ended }: Shown,
+  hosted: Hosted,
 ): Promise<Record<string, unknown>> {
   const all = await ended();
   return playAsked(gate, {
     tasks: await tasksOf(context.db, 'gate', requireTasks('gate', gate.tasks)),
     seed: plan.seed ?? 0,
     datasets: all.flatMap(({ frozen }) => Object.values(frozen).map(({ directory }) => directory)),
-    maps: await mapsOf(context, candidates, await basesOf(async () => all)),
+    maps: await mapsOf(context, candidates, await basesOf(async () => all), hosted),
     policies: Object.keys(candidates),
     guarded: guardedRoles(plan),
+    ...(gate.team === undefined ? {} : { team: await requireReleasedTeam(context.db, gate.team) }),
   });
 }
 
 /** Roles whose loss a gate looks at: those that the policies learn. */
 const guardedRoles = (plan: Plan): string[] => Object.values(plan.policies).flatMap(({ recipe }) => recipe.roles ?? []);
 
-/** The whole map of each side: what is released, else what training began with; and the candidates in its place. */
+/**
+ * The whole map of each side: what is released, else the model that the policy's calls go to today, else what training began with; and the
+ * candidates in its place.
+ */
 export async function mapsOf(
   { db, log }: JobContext,
   candidates: Readonly<Record<string, Trained>>,
   bases: Readonly<Record<string, string>>,
+  hosted: Hosted = {},
 ): Promise<Record<Side, Record<string, Checkpoint>>> {
   await waitProjected(db, { log });
   const incumbent: Record<string, Checkpoint> = {};
@@ -119,7 +131,10 @@ export async function mapsOf(
     if (released !== null) incumbent[name] = released;
   }
   for (const [name, base] of Object.entries(bases))
-    incumbent[name] ??= { checkpoint_id: (await openModelForIds(base)).id, directory: base };
+    incumbent[name] ??=
+      hosted[name] === undefined
+        ? { checkpoint_id: (await openModelForIds(base)).id, directory: base }
+        : hostedWeights(hosted[name]);
   return { incumbent, candidate: { ...incumbent, ...mapped(candidates, weightsOf) } };
 }
 
@@ -135,7 +150,7 @@ async function canaryAsked(
   gate: CanaryGate,
   { candidates, ended }: Shown,
 ): Promise<Record<string, unknown>> {
-  const other = await canaryOf(context.db, Object.keys(candidates));
+  const other = await canaryOf(context.db, { policies: Object.keys(candidates), team: null });
   if (other !== null) throw new WaitsFor(other);
   const maps = await mapsOf(context, candidates, await basesOf(ended));
   const idsOf = (side: Side) => mapped(candidates, (_, name) => maps[side][name]!.checkpoint_id);

@@ -2,18 +2,23 @@
 import type { Handler, JobContext } from '../../store/jobs/jobs.ts';
 import { type ProgramSettings, programTraining } from '../engines/program-training.ts';
 import type { Runner } from '../rollouts/runners.ts';
+import type { Hosted } from './gates-asked.ts';
 import { offlineGate } from './offline-gate.ts';
 import { planHandler } from './plan-run.ts';
 import { playGate } from './play-gate.ts';
 
-export type PlanSettings = ProgramSettings & { readonly threads: number; readonly runners: readonly Runner[] };
+export type PlanSettings = ProgramSettings & {
+  readonly threads: number;
+  readonly runners: readonly Runner[];
+  readonly hosted?: Hosted;
+};
 
 /** `plan` and `play` wait for their stages without a worker; `gate` computes, as training does; `program` waits for a program of others. */
 export const planHandlers = (
   context: JobContext,
   settings: PlanSettings,
 ): Readonly<Record<'plan' | 'play' | 'gate' | 'program', Handler>> => ({
-  plan: planHandler(context),
+  plan: planHandler(context, settings.hosted),
   play: playGate(context, settings),
   gate: offlineGate(context, settings),
   program: programTraining(context, settings),

@@ -3,6 +3,7 @@ import { parseRecipe } from '../../store/datasets/recipe.ts';
 import { anyOf, query, rowsOf } from '../../store/db/query.ts';
 import type { JobContext } from '../../store/jobs/jobs.ts';
 import { waitProjected } from '../../store/projecting/positions.ts';
+import { requireReleasedTeam } from '../../store/teams/version.ts';
 import type { RolloutResult } from '../rollouts/handler.ts';
 import type { ServingResult } from '../rollouts/serving.ts';
 import { type Done, partOf } from './parts.ts';
@@ -162,6 +163,7 @@ async function play(
 ): Promise<RolloutResult> {
   const { rollout, names, round, seed, before } = of;
   const within_s = rollout.serving_within_s ?? SERVING_WITHIN_S;
+  const team = async () => (rollout.team === undefined ? {} : { team: await requireReleasedTeam(db, rollout.team) });
   if (before !== null) {
     const { result } = await stages.job<RolloutResult>('rollout', 'rollout', async () => ({
       ...rolloutAsked(
@@ -170,6 +172,7 @@ async function play(
         { round, seed },
         mapped(before, ({ checkpoint_id }) => checkpoint_id),
       ),
+      ...(await team()),
       weights: mapped(before, ({ checkpoint_id, directory }) => ({ checkpoint_id, directory })),
       awaits: { policies: names, within_s },
     }));
@@ -182,9 +185,10 @@ async function play(
     ),
     within_s,
   }));
-  const { result } = await stages.job<RolloutResult>('rollout', 'rollout', async () =>
-    rolloutAsked(rollout, await tasksOf(db, 'rollout', rollout.tasks), { round, seed }, serving.result.policies),
-  );
+  const { result } = await stages.job<RolloutResult>('rollout', 'rollout', async () => ({
+    ...rolloutAsked(rollout, await tasksOf(db, 'rollout', rollout.tasks), { round, seed }, serving.result.policies),
+    ...(await team()),
+  }));
   requireCompleteGroup(round, result);
   return result;
 }

@@ -8,7 +8,7 @@ import { Compile } from 'typebox/compile';
 import { AsOf } from '../../store/datasets/as-of.ts';
 import { WATCH, watchSpec } from '../../store/gating/watching.ts';
 import { checkedSpec, type Handler, type JobContext, requestJob } from '../../store/jobs/jobs.ts';
-import { gateOf } from './gates-asked.ts';
+import { gateOf, type Hosted } from './gates-asked.ts';
 import { iterate, iterationsOf, iterationToGoOn, mapped, reportOf } from './iteration.ts';
 import { parseStoredPlan } from './plan.ts';
 import type { Plan } from './plan-schema.ts';
@@ -23,7 +23,7 @@ import { teamRound } from './team-round.ts';
 export const PlanSpec = Compile(Type.Object({ plan: Type.Unknown(), as_of: Type.Optional(AsOf) }));
 
 /** @returns handler of kind `plan`, whose result is a `PlanResult` */
-export function planHandler(context: JobContext): Handler {
+export function planHandler(context: JobContext, hosted: Hosted = {}): Handler {
   /** Rounds that ended, by run: a handler that is called again does not compute their reports again. */
   const known = new Map<string, readonly Round[]>();
   return async ({ job_id, spec }) => {
@@ -33,7 +33,7 @@ export function planHandler(context: JobContext): Handler {
     const rounds = [...(known.get(job_id) ?? [])];
     for (let round = rounds.length + 1; round <= (plan.rounds ?? 1); round++) {
       try {
-        rounds.push(await runRound(context, plan, { ...run, round, before: rounds.at(-1) ?? null }));
+        rounds.push(await runRound(context, plan, { ...run, round, before: rounds.at(-1) ?? null }, hosted));
         known.set(job_id, [...rounds]);
       } catch (error) {
         if (!(error instanceof BudgetSpent)) throw error;
@@ -57,6 +57,7 @@ async function runRound(
   context: JobContext,
   plan: Plan,
   { before, ...ofRound }: Pick<OfStage, 'run' | 'round' | 'as_of'> & { readonly before: Round | null },
+  hosted: Hosted,
 ): Promise<Round> {
   const { run, round } = ofRound;
   if (plan.team !== undefined) return teamRound(context, plan, plan.team, { run, round });
@@ -74,7 +75,7 @@ async function runRound(
   const stages = stagesOf(context, plan, { ...of, iterations: 1, iteration: 1 });
   const candidates = mapped(trained, ({ result }) => result);
   const ended = () => iterationsOf(context, plan, of);
-  const gate = await gateOf(context, plan, stages, { candidates, frozen, ended });
+  const gate = await gateOf(context, plan, stages, { candidates, frozen, ended }, hosted);
   const { passed, reason } = gate.result;
   const ids = Object.fromEntries(names.map((name) => [name, candidates[name]!.checkpoint_id]));
   const release_id = passed ? await release(context, { run, round, plan, policies: ids, reason }) : null;

@@ -88,8 +88,13 @@ function requireCandidate({ policies, team, rollout, judge, rounds = 1, gate, wa
       `A plan with a team trains nothing and plays in its gate alone, so it should have no ${other[0]}.`,
     );
   if (rounds !== 1) throw invalid('rounds', `A plan with a team has one round, but rounds is ${rounds}.`);
-  if (gate.kind !== 'play')
-    throw invalid('gate.kind', `gate.kind should be play in a plan with a team, but it is ${gate.kind}.`);
+  if (gate.kind === 'offline')
+    throw invalid(
+      'gate.kind',
+      'gate.kind should be play, canary or manual in a plan with a team, but it is offline, which compares weights.',
+    );
+  if (gate.kind === 'play' && gate.team !== undefined)
+    throw invalid('gate.team', 'gate.team should be left out in a plan with a team, whose two versions play.');
   for (const field of ['candidate', 'base'] as const) {
     const definition = team[field];
     if (!isRecord(definition)) continue;

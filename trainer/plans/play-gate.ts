@@ -16,7 +16,7 @@ import { checkedSpec, type Handler, type JobContext, requestJob, WaitsFor } from
 import { groupBy } from '../../store/methods/statistics.ts';
 import { waitProjected } from '../../store/projecting/positions.ts';
 import type { RolloutSpec, RolloutTask } from '../../store/rollouts/rollout.ts';
-import type { Weights } from '../../store/rollouts/weights.ts';
+import { hostedModel, type Weights } from '../../store/rollouts/weights.ts';
 import type { TeamVersion } from '../../store/teams/version.ts';
 import type { StepRow } from '../data/training-rows.ts';
 import type { RolloutResult } from '../rollouts/handler.ts';
@@ -49,6 +49,7 @@ export async function playAsked(
     readonly policies: readonly string[];
     readonly guarded: readonly string[];
     readonly teams?: Readonly<Record<Side, TeamVersion>>;
+    readonly team?: TeamVersion;
   },
 ): Promise<Record<string, unknown>> {
   const trained = new Set<string>();
@@ -68,6 +69,7 @@ export async function playAsked(
     serving_within_s,
     policies: of.policies,
     ...(of.teams === undefined ? {} : { teams: of.teams }),
+    ...(of.team === undefined ? {} : { team: of.team }),
     maps: of.maps,
     guarded: of.guarded,
     unplayed: guardrails.unplayed ?? UNPLAYED,
@@ -140,7 +142,10 @@ export function playGate(
                 asked.maps,
                 bothOf((side) => teams[side].team_id),
               ),
-        environment: hashId({ troupe: settings.codeVersion, runner: environment }),
+        environment: hashId({
+          ...{ troupe: settings.codeVersion, runner: environment },
+          ...(asked.team === undefined ? {} : { team: asked.team.team_id }),
+        }),
       },
       left_out: { ...asked.left_out, ...left_out },
       rollouts: { incumbent: rolloutOfSide(job_id, 'incumbent'), candidate: rolloutOfSide(job_id, 'candidate') },
@@ -157,6 +162,7 @@ const both = (of: (side: Side) => number): Both => bothOf(of);
 /** The episodes are tagged as the gate's, so that no recipe of a plan trains on them. */
 function rolloutAsked(asked: Spec, side: Side, gate: string, environment: string): RolloutSpec {
   const { runner, tasks, tasks_where, samples, seed, deadline_s, serving_within_s, maps } = asked;
+  const team = asked.teams?.[side] ?? asked.team;
   const policies = Object.entries(maps[side]).map(([policy, { checkpoint_id }]) => [policy, checkpoint_id]);
   return {
     runner,
@@ -167,7 +173,7 @@ function rolloutAsked(asked: Spec, side: Side, gate: string, environment: string
     policies: Object.fromEntries(policies),
     ...(tasks_where === undefined ? {} : { tasks_where }),
     weights: maps[side],
-    ...(asked.teams === undefined ? {} : { team: asked.teams[side] }),
+    ...(team === undefined ? {} : { team }),
     awaits: { policies: asked.policies, within_s: serving_within_s },
     ...(deadline_s === undefined ? {} : { deadline_s }),
   };
@@ -255,15 +261,16 @@ async function playedBy(db: Db, asked: Spec, side: Side, result: RolloutResult |
   const found: Episode[] = [];
   for (const { episode_id, task_id, team_id, reward, tokens } of episodes) {
     if (!taken.has(episode_id) || task_id === null) continue;
-    const mine = callsOf.get(episode_id) ?? [];
+    const mine = (callsOf.get(episode_id) ?? []).map((call) => ({ ...call, policy: policyOf(call, asked.maps[side]) }));
     const compared = mine.filter(
       ({ policy, checkpoint_id }) => asked.policies.includes(policy ?? '') && checkpoint_id !== null,
     );
     const right = compared.every(
       ({ policy, checkpoint_id }) => asked.maps[side][policy!]?.checkpoint_id === checkpoint_id,
     );
-    const version = asked.teams?.[side].team_id;
-    const own = version === undefined ? compared.length > 0 : team_id === version;
+    const version = (asked.teams?.[side] ?? asked.team)?.team_id;
+    const answered = asked.teams !== undefined || compared.length > 0;
+    const own = answered && (version === undefined || team_id === version);
     if (!own || !right) foreign.add(task_id);
     const latencies = mine.map(({ latency_ms }) => latency_ms);
     found.push({
@@ -280,6 +287,15 @@ async function playedBy(db: Db, asked: Spec, side: Side, result: RolloutResult |
     played: new Map(asked.tasks.map(({ task_id }) => [task_id, done.get(task_id) ?? 1])),
     foreign,
   };
+}
+
+/** A call that a configured server answered in the place of a policy names no policy, only the model that stands in the map. */
+function policyOf(
+  { policy, checkpoint_id }: { readonly policy: string | null; readonly checkpoint_id: string | null },
+  map: Readonly<Record<string, Weights>>,
+): string | null {
+  if (policy !== null || checkpoint_id === null || hostedModel(checkpoint_id) === null) return policy;
+  return Object.keys(map).find((name) => map[name]!.checkpoint_id === checkpoint_id) ?? null;
 }
 
 /** Tasks that both sides played whole, with rewards, by the right weights; the others counted by reason. */

@@ -2,19 +2,22 @@
 import { TroupeError } from '../../errors.ts';
 import { appendOwn } from '../../ingest/own-event.ts';
 import type { Db } from '../../store/db/pool.ts';
+import { CANARY } from '../../store/gating/canary.ts';
+import { canaryOf } from '../../store/gating/canary-traffic.ts';
 import type { Side } from '../../store/gating/play.ts';
-import type { GateReport } from '../../store/gating/report.ts';
-import type { JobContext } from '../../store/jobs/jobs.ts';
+import type { GateReport, ManualReport } from '../../store/gating/report.ts';
+import { type JobContext, WaitsFor } from '../../store/jobs/jobs.ts';
 import { waitProjected } from '../../store/projecting/positions.ts';
 import { releasedTeam, type TeamVersion, teamDraft } from '../../store/teams/version.ts';
-import type { PlayGate } from './gate-schema.ts';
+import { canaryRulesOf, type PlayGate } from './gate-schema.ts';
 import { mapsOf } from './gates-asked.ts';
+import type { Done } from './parts.ts';
 import { requireTasks, versionOf } from './plan-parts.ts';
 import type { Plan, PlanTeam } from './plan-schema.ts';
 import { tasksOf } from './plan-tasks.ts';
 import { playAsked } from './play-gate.ts';
 import { type Round, release } from './round.ts';
-import { stagesOf } from './stages.ts';
+import { type Stages, stagesOf } from './stages.ts';
 
 /** The released version, else the base of the plan. @throws TroupeError `not_found` where there is neither */
 export async function incumbentTeam(db: Db, team: PlanTeam): Promise<TeamVersion> {
@@ -43,7 +46,7 @@ export async function teamsAsked({ db, log, now }: JobContext, team: PlanTeam): 
   return { incumbent, candidate };
 }
 
-/** The round of a plan with a team: its gate plays two versions with the same weights, and nothing is trained. */
+/** The round of a plan with a team: its gate compares two versions with the same weights, or asks a person, and nothing is trained. */
 export async function teamRound(
   context: JobContext,
   plan: Plan,
@@ -52,22 +55,56 @@ export async function teamRound(
 ): Promise<Round> {
   const candidate = versionOf(team, 'candidate')!;
   const stages = stagesOf(context, plan, { run, round, iterations: 1, iteration: 1 });
-  const gate = await stages.job<GateReport>('gate', 'play', async () => {
-    const play = plan.gate as PlayGate;
-    const { incumbent: map } = await mapsOf(context, {}, {});
-    const teams = await teamsAsked(context, team);
-    return playAsked(play, {
-      tasks: await tasksOf(context.db, 'gate', requireTasks('gate', play.tasks)),
-      seed: plan.seed ?? 0,
-      datasets: [],
-      maps: { incumbent: map, candidate: map },
-      policies: [],
-      guarded: [],
-      teams,
-    });
-  });
+  const gate = await teamGate(context, plan, stages, team);
   const { passed, reason } = gate.result;
   const teams = { [team.name]: candidate.team_id };
   const release_id = passed ? await release(context, { run, round, plan, policies: {}, teams, reason }) : null;
   return { round, candidates: {}, teams, passed, reason, gate: `${run}/${round}/gate`, release_id, rollout: null };
+}
+
+/** @throws WaitsFor until it has ended */
+async function teamGate(
+  context: JobContext,
+  plan: Plan,
+  stages: Stages,
+  team: PlanTeam,
+): Promise<Done<GateReport | ManualReport>> {
+  const { gate } = plan;
+  switch (gate.kind) {
+    case 'manual':
+      return stages.job<ManualReport>('gate', 'decision', async () => {
+        const candidate = versionOf(team, 'candidate')!;
+        await appendOwn(context.log, [teamDraft(candidate, context.now().toISOString())], 'usage');
+        return { kind: 'manual', candidates: {}, teams: { [team.name]: candidate.team_id } };
+      });
+    case 'canary':
+      return stages.job<GateReport>('gate', CANARY, async () => {
+        const other = await canaryOf(context.db, { policies: [], team: team.name });
+        if (other !== null) throw new WaitsFor(other);
+        const teams = await teamsAsked(context, team);
+        return {
+          kind: CANARY,
+          rules: canaryRulesOf(gate),
+          maps: { incumbent: {}, candidate: {} },
+          weights: {},
+          guarded: [],
+          teams,
+        };
+      });
+    default:
+      return stages.job<GateReport>('gate', 'play', () => teamPlayAsked(context, plan, gate as PlayGate, team));
+  }
+}
+
+async function teamPlayAsked(context: JobContext, plan: Plan, play: PlayGate, team: PlanTeam) {
+  const { incumbent: map } = await mapsOf(context, {}, {});
+  return playAsked(play, {
+    tasks: await tasksOf(context.db, 'gate', requireTasks('gate', play.tasks)),
+    seed: plan.seed ?? 0,
+    datasets: [],
+    maps: { incumbent: map, candidate: map },
+    policies: [],
+    guarded: [],
+    teams: await teamsAsked(context, team),
+  });
 }

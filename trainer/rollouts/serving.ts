@@ -11,6 +11,7 @@ import { query, rowsOf, sql } from '../../store/db/query.ts';
 import { checkedSpec, type Handler, type JobContext } from '../../store/jobs/jobs.ts';
 import type { ServedModel } from '../../store/jobs/processes.ts';
 import type { RolloutSpec } from '../../store/rollouts/rollout.ts';
+import { hostedModel } from '../../store/rollouts/weights.ts';
 
 /** What a job of kind `serving` needs. */
 const ServingSpec = Compile(
@@ -65,7 +66,7 @@ export async function untilLoaded(
   const until = performance.now() + within_s * 1000;
   for (const policy of policies) {
     const wanted = weights[policy]?.checkpoint_id;
-    if (wanted === undefined) continue;
+    if (wanted === undefined || hostedModel(wanted) !== null) continue;
     for (let look = LOOK_MS.least; ; look = Math.min(LOOK_MS.most, 2 * look)) {
       if ((await modelsNow(db, policy)).some(({ checkpoint }) => checkpoint === wanted)) break;
       if (performance.now() > until) throw notLoaded(policy, wanted, within_s);

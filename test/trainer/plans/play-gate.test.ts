@@ -4,7 +4,7 @@ import { appendOwn } from '../../../ingest/own-event.ts';
 import type { GateReport } from '../../../store/gating/report.ts';
 import { WaitsFor } from '../../../store/jobs/jobs.ts';
 import { projectBatch } from '../../../store/projecting/projector.ts';
-import { boundCheckpoints, weightsAtPlay } from '../../../store/rollouts/weights.ts';
+import { boundCheckpoints, hostedWeights, weightsAtPlay } from '../../../store/rollouts/weights.ts';
 import { environmentOf, playGate } from '../../../trainer/plans/play-gate.ts';
 import { readRunners } from '../../../trainer/rollouts/runners.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
@@ -71,7 +71,8 @@ describe('A gate that plays', () => {
           data: { episode_id, ...data },
         });
         const call = {
-          ...{ call_id: `${episode_id}-c`, agent_id: 'solver', policy: 'solver' },
+          ...{ call_id: `${episode_id}-c`, agent_id: 'solver' },
+          ...(of.checkpoint?.startsWith('upstream:') ? {} : { policy: 'solver' }),
           ...{ checkpoint_id: of.checkpoint ?? (side === 'incumbent' ? 'a' : 'b'), latency_ms: of.latency_ms ?? 10 },
           usage: { input_tokens: 0, output_tokens: of.tokens ?? 10 },
           choices: [{ index: 0, content: 'x' }],
@@ -128,6 +129,27 @@ describe('A gate that plays', () => {
     await database.db.query(`update troupe.job_queue set state = 'finished', outcome = 'done', result = '{}'`);
     await expect(run()).rejects.toEqual(new WaitsFor(`${GATE}/candidate`));
     expect((await asked())[1]).toMatchObject({ spec: bySide('candidate', 'b') });
+  });
+
+  it('compares with the model that the calls went to before the first release, and knows its answers by their record', async () => {
+    const gpt = hostedWeights('gpt-4o');
+    expect(gpt.checkpoint_id).toBe('upstream:gpt-4o');
+    const maps = { incumbent: { solver: gpt }, candidate: { solver: weights('b') } };
+    const by = (checkpoint: string) => (i: number) => ({ ...half(i), checkpoint });
+    const compared = await report({ incumbent: by('upstream:gpt-4o'), candidate: all }, { maps });
+    expect(compared).toMatchObject({ outcome: 'better', passed: true, main: { tasks: 12 } });
+    expect(compared.models).toEqual({ solver: { incumbent: 'upstream:gpt-4o', candidate: 'b' } });
+    // No process that samples can load it.
+    await queued('other/rollout', 'rollout', { weights: maps.incumbent }, null);
+    expect(await weightsAtPlay(database.db, 'solver')).toEqual([]);
+  });
+
+  it('leaves out what another model answered', async () => {
+    const maps = { incumbent: { solver: hostedWeights('gpt-4o') }, candidate: { solver: weights('b') } };
+    const by = (i: number) => ({ ...half(i), checkpoint: 'upstream:gpt-4o-mini' });
+    const { left_out, outcome } = await report({ incumbent: by, candidate: all }, { maps });
+    expect(outcome).toBe('no_data');
+    expect(left_out).toMatchObject({ 'not answered by the weights of their side': 12 });
   });
 
   it('says better, worse and inconclusive as the rewards of the tasks do', async () => {
