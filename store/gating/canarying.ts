@@ -10,6 +10,7 @@ import { releasesOf } from '../releasing/releases.ts';
 import { CANARY, type CanaryUnit, decideCanary, sideOf } from './canary.ts';
 import { type CanaryAsked, type OpenCanary, openCanaries } from './canary-traffic.ts';
 import { liveValue } from './live-units.ts';
+import type { Side } from './play.ts';
 import type { GateReport } from './report.ts';
 import { roleRewards } from './role-rewards.ts';
 

@@ -33,7 +33,7 @@ beforeAll(async () => {
     }),
     event('episode.finished', { episode_id, outcome: 'success' }),
   ];
-  const reward = (target: { readonly id: string }) =>
+  const reward = (target: { readonly kind: string; readonly id: string }) =>
     event('feedback.recorded', { feedback_id: target.id, target, kind: 'reward', name: 'reward', value: 1 });
   const came = async (at: string, drafts: readonly Draft[]) => {
     await appendOwn(postgresLog(db), drafts);
