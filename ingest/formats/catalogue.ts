@@ -2,8 +2,10 @@
 import { TroupeError } from '../../errors.ts';
 import { adp } from './adp.ts';
 import { agentLightning } from './agent-lightning.ts';
+import { agentboard } from './agentboard.ts';
 import { agentscope } from './agentscope.ts';
 import { agentverse } from './agentverse.ts';
+import { are } from './are.ts';
 import { atif } from './atif.ts';
 import { autogen } from './autogen.ts';
 import { claudeCode } from './claude-code.ts';
@@ -15,6 +17,7 @@ import { langfuse } from './langfuse.ts';
 import { langsmith } from './langsmith.ts';
 import { m500 } from './m500.ts';
 import { masGpt } from './mas-gpt.ts';
+import { maslab } from './maslab.ts';
 import { mast } from './mast.ts';
 import { multiagentbench } from './multiagentbench.ts';
 import { openaiAgents } from './openai-agents.ts';
@@ -50,6 +53,7 @@ export const FORMATS: readonly Format[] = [
   sharegpt,
   m500,
   masGpt,
+  maslab,
   agentverse,
   autogen,
   agentscope,
@@ -69,6 +73,8 @@ export const FORMATS: readonly Format[] = [
   primeRl,
   rllm,
   adp,
+  are,
+  agentboard,
   openhands,
   otelGenai,
   openinference,

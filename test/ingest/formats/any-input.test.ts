@@ -578,6 +578,65 @@ const RECORDS: Readonly<Record<string, readonly unknown[]>> = {
     { query: 'q', generated_output: { a: 'b' }, token_stats: { m: {} } },
     { passed: 1, failed: 0, errors: 0 },
   ],
+  are: [
+    {
+      version: 'are_simulation_v1',
+      metadata: { definition: { scenario_id: 's', run_number: 1 }, annotation: { validation_decision: 'Valid' } },
+      events: [],
+      completed_events: [
+        {
+          event_type: 'AGENT',
+          event_id: 'e',
+          action: { app: 'A', function: 'f', args: [{ name: 'n', value: '[1]', value_type: 'list' }] },
+          metadata: { return_value: 'x' },
+        },
+      ],
+      world_logs: [],
+    },
+    {
+      metadata: { definition: { scenario_id: 's' } },
+      world_logs: [
+        {
+          log_type: 'llm_input',
+          agent_id: 'a',
+          id: 'l1',
+          content: [{ role: 'user', content: 'q', attachments: [{ mime: 'x' }] }],
+        },
+        { log_type: 'llm_output', agent_id: 'a', id: 'l2', content: 'x', prompt_tokens: 1, completion_tokens: 1 },
+        { log_type: 'tool_call', agent_id: 'a', id: 'l3', tool_name: 't', tool_arguments: {} },
+        {
+          log_type: 'subagent',
+          agent_id: 'a',
+          id: 'l4',
+          children: [{ log_type: 'llm_output', agent_id: 'b', content: 'y' }],
+        },
+        { log_type: 'observation', agent_id: 'a', id: 'l5', content: 'z' },
+      ],
+    },
+    {
+      scenario_id: 's',
+      per_agent_interaction_histories: {
+        a: [
+          { role: 'user', content: 'q' },
+          { role: 'assistant', content: 'Action:\n{"action": "t", "action_input": {}}' },
+          { role: 'tool-response', content: 'r' },
+        ],
+      },
+      per_agent_llm_usage_stats: { a: { prompt_tokens: [1], completion_tokens: [1] } },
+    },
+  ],
+  maslab: [{ query: 'q', gt: '1', response: 'x', token_stats: { m: { num_llm_calls: 1 } } }],
+  agentboard: [
+    {
+      id: 0,
+      task_name: 'n',
+      goal: 'g',
+      is_done: true,
+      progress_rate: 1,
+      grounding_acc: 1,
+      trajectory: { 'Interaction Turn 0': { Action: 'a', Observation: 'o', 'Progress Rate': 0.5 } },
+    },
+  ],
   weave: [
     [
       [
