@@ -212,6 +212,9 @@ const messageIn = (value: unknown) =>
     : (responseInput([value])[0] ?? messageOf('unknown', [{ type: 'raw', content: value }]));
 
 function choiceOf(value: unknown, index: number): Choice {
+  // A streamed answer of a chat model stands here as the response that the SDK made of it (openai-agents 0.24.0, openai_chatcompletions.py).
+  if (isRecord(value) && Array.isArray(value.output))
+    return { index, ...given('content', contentOf(responseContent(value.output))) };
   const message = isRecord(value) && isRecord(value.message) ? value.message : value;
   const reason = isRecord(value) ? finishReason(value.finish_reason) : undefined;
   const { content } = messageIn(isRecord(message) ? { role: 'assistant', ...message } : message);

@@ -2,7 +2,7 @@
 import type { Message, Part } from '../events.ts';
 import { isRecord } from '../json.ts';
 import type { Attributes, OtlpSpan } from '../otlp/span.ts';
-import { toolResult } from './langchain-messages.ts';
+import { toLangchainMessage, toolResult } from './langchain-messages.ts';
 import { given, isIdentifier, without } from './native.ts';
 import { placeOf, restOf } from './otel-genai-spans.ts';
 import {
@@ -248,7 +248,7 @@ function aboutOf(attributes: Attributes, root: boolean): About {
     ...(root
       ? {
           taskText: input,
-          answer: textAt(attributes, 'output.value'),
+          answer: answerOf(attributes),
           tags: without({
             tags,
             metadata: without(known, 'task_id'),
@@ -257,6 +257,14 @@ function aboutOf(attributes: Attributes, root: boolean): About {
         }
       : {}),
   };
+}
+
+/** What the whole came to; of a graph of LangChain, whose output is its state, the last message. */
+function answerOf(attributes: Attributes): string | undefined {
+  const state = valueAt(attributes, 'output');
+  if (!isRecord(state) || !Array.isArray(state.messages)) return textAt(attributes, 'output.value');
+  const { content } = toLangchainMessage(state.messages.at(-1));
+  return typeof content === 'string' ? content : undefined;
 }
 
 const MAPPED = new Set([

@@ -151,6 +151,9 @@ function partsOf(flat: Record<string, unknown>): Part[] {
 
 const PROPERTIES = 'traceloop.association.properties.';
 
+/** What LangGraph says of the node that a call is made in: no fact about the episode. */
+const OF_A_NODE = /^(?:langgraph_|ls_|checkpoint_ns$|__)/;
+
 function aboutOf({ attributes, parentId }: OtlpSpan): About {
   const properties = under(attributes, PROPERTIES);
   const known = properties ?? {};
@@ -162,7 +165,9 @@ function aboutOf({ attributes, parentId }: OtlpSpan): About {
     groupId: idAt(known, 'group_id'),
     ...(typeof output === 'string' && output !== '' ? { answer: output } : {}),
     tags: without({
-      ...(properties ? without(properties, 'task_id') : {}),
+      ...(properties
+        ? without(properties, 'task_id', ...Object.keys(properties).filter((name) => OF_A_NODE.test(name)))
+        : {}),
       ...(root ? { workflow: textAt(attributes, 'traceloop.entity.name') } : {}),
     }),
   };

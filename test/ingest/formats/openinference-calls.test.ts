@@ -102,3 +102,23 @@ it('a hand-off of the OpenAI Agents SDK is the one tool call that asked for it',
   ]);
   expect(told(spans, 'control.transferred')).toMatchObject([{ from_agent: 'planner', to_agent: 'writer' }]);
 });
+
+it('the answer of a graph of LangChain is its last message, not its whole state', () => {
+  const human = { type: 'human', data: { content: 'How far?' } };
+  const state = (last: object) => JSON.stringify({ messages: [human, last] });
+  const graph = (output: string) =>
+    span({
+      id: 1,
+      attributes: { ...kind('CHAIN'), 'output.value': output, 'output.mime_type': 'application/json', metadata: '{}' },
+    });
+  const answers = [
+    state({ type: 'ai', data: { content: 'Far.' } }),
+    state({ role: 'assistant', content: 'Far.' }),
+    '{"a":1}',
+  ];
+  expect(answers.map((output) => told([graph(output)], 'episode.finished')[0]!.answer)).toEqual([
+    'Far.',
+    'Far.',
+    '{"a":1}',
+  ]);
+});

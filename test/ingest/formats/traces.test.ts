@@ -353,6 +353,43 @@ describe('updates', () => {
 });
 
 describe('agents of the OpenAI SDK', () => {
+  it('answer in a stream of a chat model with what the SDK makes a response of', () => {
+    const call = {
+      type: 'function_call',
+      id: '__fake_id__',
+      call_id: 'c',
+      name: 'look_up',
+      arguments: '{"city":"Bern"}',
+    };
+    const said = {
+      type: 'message',
+      role: 'assistant',
+      content: [{ type: 'output_text', text: 'I look.', annotations: [] }],
+    };
+    const data = {
+      type: 'generation',
+      model: 'm',
+      input: [],
+      output: [{ id: '__fake_id__', object: 'response', output: [said, call] }],
+    };
+    const item = { object: 'trace.span', id: 's', trace_id: 't', parent_id: null, started_at: null, ended_at: null };
+    const value = [[{ data: [{ ...item, span_data: data, error: null }] }]];
+    const { drafts } = formatNamed('openai-agents').convert({ value, canonical: canonicalJson(value), ordinal: 0 });
+    expect(named(drafts, 'generation.completed')).toMatchObject([
+      {
+        choices: [
+          {
+            content: [
+              { type: 'text', content: 'I look.' },
+              { type: 'tool_call', id: 'c', name: 'look_up' },
+            ],
+          },
+        ],
+      },
+    ]);
+    expect(named(drafts, 'tool.called')).toMatchObject([{ tool_call_id: 'c', arguments: { city: 'Bern' } }]);
+  });
+
   it('hand over, and say that a response holds no text', () => {
     const item = (id: string, data: object, parent: string | null = null) => ({
       object: 'trace.span',
