@@ -6,6 +6,7 @@ import { toLangchainMessage, toolResult } from './langchain-messages.ts';
 import { given, isIdentifier, without } from './native.ts';
 import { placeOf, restOf } from './otel-genai-spans.ts';
 import {
+  argumentsByName,
   contentOf,
   finishReason,
   flattened,
@@ -73,7 +74,7 @@ function deedOf(span: OtlpSpan, kind: unknown): Deed {
         kind: 'tool',
         tool: idAt(attributes, 'tool.name') ?? (isIdentifier(name) ? name : 'unknown'),
         callId: idAt(attributes, 'tool.id', 'tool_call.id') ?? null,
-        ...given('asked', attributes['input.value'] ?? attributes['tool.parameters']),
+        ...given('asked', askedOf(attributes)),
         ...resultOf(valueAt(attributes, 'output')),
       };
     }
@@ -97,6 +98,12 @@ function deedOf(span: OtlpSpan, kind: unknown): Deed {
     default:
       return { kind: 'wrapper' };
   }
+}
+
+/** What a tool was called with; smolagents has it as Python passes it. */
+function askedOf(attributes: Attributes): unknown {
+  const written = attributes['input.value'] ?? attributes['tool.parameters'];
+  return argumentsByName(jsonIn(written)) ?? written;
 }
 
 /** The result of a tool; LlamaIndex puts it beside what went in. */

@@ -1,6 +1,6 @@
 /** Reading attributes of spans: JSON in text, lists that were flattened into names, and what is left over. */
 import type { Message, Part } from '../events.ts';
-import { notJson, parseRecord, put } from '../json.ts';
+import { isRecord, notJson, parseRecord, put } from '../json.ts';
 import type { Attributes } from '../otlp/span.ts';
 import { needsEscape } from '../text.ts';
 import { given, isIdentifier } from './native.ts';
@@ -28,6 +28,15 @@ function hasOddKey(value: unknown): boolean {
   if (Array.isArray(value)) return value.some(hasOddKey);
   for (const key in value) if (needsEscape(key) || hasOddKey((value as Record<string, unknown>)[key])) return true;
   return false;
+}
+
+/**
+ * Arguments as Python passes them to a function, `{args, kwargs}`: those by name are the tool's. Undefined for anything else, and where
+ * some have no name.
+ */
+export function argumentsByName(value: unknown): Record<string, unknown> | undefined {
+  if (!isRecord(value) || !isRecord(value.kwargs)) return undefined;
+  return Array.isArray(value.args) && value.args.length > 0 ? undefined : value.kwargs;
 }
 
 /** The members of a flattened list: `prefix.10.a.b` is member `a.b` of entry 10. Numbers order it, gaps do not count. */

@@ -147,7 +147,8 @@ const partsOf = ({ content }: Choice): readonly CallPart[] => (Array.isArray(con
 
 /**
  * Tool runs with the calls they answer, each call once: by native id the latest that is open; without an id the first open call of
- * that name and, if possible, those arguments, among the calls under the same agent or chain.
+ * that name and, if possible, those arguments, among the calls under the same agent or chain. A framework may hand a tool more than the
+ * model wrote, such as defaults.
  */
 function pair(
   acts: readonly Act[],
@@ -177,7 +178,12 @@ function pair(
   }
   const scopeOf = (act: Act): string | null =>
     around(act).find((outer) => outer.what.kind === 'agent' || outer.what.kind === 'tool')?.id ?? null;
-  const written = new Map(calls.map((call) => [call, canonicalJson(readable(call.arguments ?? call.arguments_raw))]));
+  const written = new Map(
+    calls.map((call) => {
+      const value = readable(call.arguments ?? call.arguments_raw);
+      return [call, { value, json: canonicalJson(value) }];
+    }),
+  );
   const scopes = new Map(nameless.length === 0 ? [] : calls.map((call) => [call, scopeOf(call.call)]));
   const byName = grouped(calls, ({ name }) => plain(name));
   for (const { tool, what } of nameless) {
@@ -190,8 +196,14 @@ function pair(
         named.filter(({ call }) => call.parent !== null && call.parent === tool.parent),
         named.filter((call) => scopes.get(call) === scope),
       ].find((found) => found.length > 0) ?? [];
-    const asked = canonicalJson(readable(what.asked));
-    take(tool, near.find((call) => written.get(call) === asked) ?? near[0]);
+    const asked = readable(what.asked);
+    const json = canonicalJson(asked);
+    take(
+      tool,
+      near.find((call) => written.get(call)!.json === json) ??
+        near.find((call) => isWithin(written.get(call)!.value, asked)) ??
+        near[0],
+    );
   }
   return pairs;
 }
@@ -223,6 +235,13 @@ function grouped<K>(calls: readonly Asked[], keyOf: (call: Asked) => K): Readonl
   }
   return groups;
 }
+
+/** Whether all members of an object, and at least one, are those of another. */
+const isWithin = (part: unknown, whole: unknown): boolean =>
+  isRecord(part) &&
+  isRecord(whole) &&
+  Object.keys(part).length > 0 &&
+  Object.entries(part).every(([name, value]) => canonicalJson(value) === canonicalJson(whole[name] ?? null));
 
 /** Arguments as JSON where they are. */
 const readable = (written: unknown): unknown => {

@@ -18,6 +18,7 @@ import {
   usageOf,
 } from './otel-genai-spans.ts';
 import {
+  argumentsByName,
   contentOf,
   finishReason,
   flattened,
@@ -85,12 +86,11 @@ function resultOf(written: unknown): ReturnType<typeof toolResult> {
   return toolResult(isRecord(read) && isRecord(read.kwargs) && 'output' in read ? read.output : read);
 }
 
-/** Decorated functions record their arguments as Python passes them; those by name are the tool's. */
+/** What a tool was called with; LangChain's tools have it in `inputs`, decorated functions as Python passes it. */
 function argumentsOf(written: unknown): unknown {
   const read = jsonOrText(written);
-  if (!isRecord(read) || !isRecord(read.kwargs)) return read;
-  if (isRecord(read.inputs)) return read.inputs;
-  return Array.isArray(read.args) && read.args.length > 0 ? read : read.kwargs;
+  if (isRecord(read) && isRecord(read.kwargs) && isRecord(read.inputs)) return read.inputs;
+  return argumentsByName(read) ?? read;
 }
 
 /** The conversation of flattened attributes, which agent-lightning 0.3 also has. */

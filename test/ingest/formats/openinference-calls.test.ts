@@ -122,3 +122,31 @@ it('the answer of a graph of LangChain is its last message, not its whole state'
     '{"a":1}',
   ]);
 });
+
+it('runs of one tool at once answer the calls with their arguments, in whatever order threads begin them', () => {
+  const call = (i: number, city: string) => ({
+    [`${reply}.0.message.tool_calls.${i}.tool_call.function.name`]: 'look_up',
+    [`${reply}.0.message.tool_calls.${i}.tool_call.function.arguments`]: JSON.stringify({ city }),
+  });
+  const run = (id: number, input: object, output: string) =>
+    span({
+      id,
+      at: 2 + id / 100,
+      attributes: {
+        ...kind('TOOL'),
+        'tool.name': 'look_up',
+        'input.value': JSON.stringify(input),
+        'output.value': output,
+      },
+    });
+  const spans = [
+    span({ id: 1, attributes: { ...kind('LLM'), ...call(0, 'Bern'), ...call(1, 'Rome'), ...call(2, 'Oslo') } }),
+    run(3, { args: [], sanitize_inputs_outputs: true, kwargs: { city: 'Rome' } }, 'Rome is far'),
+    run(4, { city: 'Oslo', unit: 'km' }, 'Oslo is far'),
+    run(5, { city: 'Bern' }, 'Bern is far'),
+  ];
+  const called = new Map(told(spans, 'tool.called').map((one) => [one.tool_call_id, one.arguments]));
+  expect(called.size).toBe(3);
+  for (const { tool_call_id: id, output } of told(spans, 'tool.returned'))
+    expect(output).toBe(`${(called.get(id) as { city: string }).city} is far`);
+});
