@@ -1,5 +1,6 @@
 /** What `train sft`, `train dpo` and `train rl` do with their flags. */
 import { TroupeError } from '../errors.ts';
+import { type BranchRow, branchRow } from '../trainer/data/branch-rows.ts';
 import { fileOrder, listedOrder, type Order, shuffledOrder, stepsFor } from '../trainer/data/orders.ts';
 import { cutPair, preferenceLine, preferenceRows } from '../trainer/data/preference-rows.ts';
 import { readRows, supervisedLine } from '../trainer/data/training-files.ts';
@@ -37,8 +38,11 @@ export async function trainSft(flags: Flags): Promise<number> {
   const ready = await prepared<Named>(flags, 'sft', (start, longest) => ({
     ofLine: (value) => supervisedLine(value, start),
     ofDataset: (dataset, split) => {
-      requireUnit(dataset.manifest.recipe.unit);
-      return readRows(dataset.rows(split) as Iterable<unknown>, (row) => supervisedRow(row as StepRow, start));
+      const { unit } = dataset.manifest.recipe;
+      if (unit !== 'branch') requireUnit(unit);
+      return readRows<unknown, Named>(dataset.rows(split), (row) =>
+        unit === 'branch' ? branchRow(row as BranchRow, start) : supervisedRow(row as StepRow, start),
+      );
     },
     fit: (row) => fitted(row, longest),
     problem: (row, i) => row.problem ?? String(i),
@@ -277,7 +281,12 @@ export function planOf(flags: Flags, problems: readonly string[]): Plan {
 
 export function requireUnit(unit: string): void {
   if (unit === 'step' || unit === 'group') return;
-  const hint = unit === 'pair' ? 'Pairs are what troupe train dpo and troupe train reward learn from.' : null;
+  const hint =
+    unit === 'pair'
+      ? 'Pairs are what troupe train dpo and troupe train reward learn from.'
+      : unit === 'branch'
+        ? 'Branches are what troupe train sft learns from.'
+        : null;
   throw new TroupeError('usage', `The dataset's unit is ${unit}; this training takes datasets of unit step or group.`, {
     expected: 'unit step or group',
     got: unit,

@@ -57,9 +57,10 @@ async function masked(
   split: string,
   most: number,
 ): Promise<readonly Masked[]> {
-  const [{ maskParts }, { supervisedRow }, { preferenceRows }] = await Promise.all([
+  const [{ maskParts }, { supervisedRow }, { branchRow }, { preferenceRows }] = await Promise.all([
     import('../../trainer/data/mask-parts.ts'),
     import('../../trainer/data/training-rows.ts'),
+    import('../../trainer/data/branch-rows.ts'),
     import('../../trainer/data/preference-rows.ts'),
   ]);
   const { unit } = dataset.manifest.recipe;
@@ -68,13 +69,14 @@ async function masked(
       'usage',
       `A dataset of unit ${unit} has no rows that a model learns; export it in a layout.`,
       {
-        expected: 'a dataset of steps, groups or pairs',
+        expected: 'a dataset of steps, groups, branches or pairs',
         got: unit,
       },
     );
   }
   const parts = (one: Parameters<typeof maskParts>[0]) => maskParts(one, (ids) => model.tokenizer.decode(ids));
   const partsOf = (row: Readonly<Record<string, unknown>>): Masked['parts'] => {
+    if (unit === 'branch') return { answers: parts(branchRow(row as never, model)) };
     if (unit !== 'pair') return { answer: parts(supervisedRow(row as never, model)) };
     const [pair] = preferenceRows({ rows: () => [row] }, model);
     const { promptIds, chosen, rejected } = pair!;

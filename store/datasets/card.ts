@@ -40,6 +40,7 @@ const ROW: Readonly<Record<Unit, string>> = {
   episode: 'a whole episode',
   pair: 'a preferred and a rejected answer to the same messages',
   triplet: 'a query with the team that played it',
+  branch: 'a branch of a conversation: all messages from the first to its last answer, and which answers are learnt',
 };
 
 /** The card of a frozen dataset: Parquet is read where there is some, else Arrow. */

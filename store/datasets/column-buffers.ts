@@ -207,6 +207,7 @@ export function columnBuffer(kind: ColumnKind): ColumnBuffer {
     case 'named_messages':
     case 'tools':
     case 'steps':
+    case 'answers':
       return texts(kind);
     case 'bool':
       return booleans();

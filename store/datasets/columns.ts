@@ -6,13 +6,16 @@
 import { fieldSql } from '../filter-fields.ts';
 import { shownText } from '../projections/long-texts.ts';
 
-export type Unit = 'step' | 'episode' | 'group' | 'pair' | 'triplet';
+export type Unit = 'step' | 'episode' | 'group' | 'pair' | 'triplet' | 'branch';
 
 /** Units whose rows are whole episodes. */
 export const isWhole = (unit: Unit): boolean => unit === 'episode' || unit === 'triplet';
 
+/** Units whose rows have several steps, so that nothing of a single one tells about the row. */
+export const hasSteps = (unit: Unit): boolean => isWhole(unit) || unit === 'branch';
+
 /**
- * What COPY sends and what Arrow gets: `mask` is smallint[] on the wire and list<int8> in the file. The last four are JSON text on the wire
+ * What COPY sends and what Arrow gets: `mask` is smallint[] on the wire and list<int8> in the file. The last five are JSON text on the wire
  * and lists of structs in the file, see `nested-columns.ts`.
  */
 export type ColumnKind =
@@ -31,7 +34,8 @@ export type ColumnKind =
   | 'messages'
   | 'named_messages'
   | 'tools'
-  | 'steps';
+  | 'steps'
+  | 'answers';
 
 export type Column = { readonly name: string; readonly kind: ColumnKind; readonly sql: string };
 
@@ -171,10 +175,32 @@ const TRIPLET: readonly Column[] = [
   { name: 'team', kind: 'text', sql: TEAM },
 ];
 
+/** All that a branch says: what the call of its last answer read, then that answer. */
+const SAID = `case when c.prompt is not null then left(c.prompt, -1) || case c.prompt when '[]' then '' else ',' end || substr(${ANSWER('s')}, 2) end`;
+
+/** An answer that is learnt of a branch. `messages` stand before it, and `from` tokens. */
+export const LEARNT = `'{"step_id":' || to_json(${fieldSql('step_id')})::text || ',"turn":' || ${j(fieldSql('turn'))} ||
+      ',"checkpoint_id":' || ${j('c.checkpoint_id')} || ',"messages":' || ${j('picked.messages')} ||
+      ',"from":' || ${j('cardinality(c.prompt_token_ids)')} || ',"tokens":' || ${j('cardinality(s.token_ids)')} ||
+      ',"reward":' || coalesce(to_json(@reward)::text, 'null') || ',"advantage":' || coalesce(to_json(@advantage)::text, 'null') ||
+      ',"reason":' || coalesce(to_json(@reason)::text, 'null') || '}'`;
+
+/** Of the last answer's row, and of `b`, in which the answers that are learnt stand together. */
+const BRANCH: readonly Column[] = [
+  ...STEP.filter(({ name }) => ['task_id', 'episode_id', 'group_id', 'step_id', 'agent', 'role'].includes(name)),
+  { name: 'messages', kind: 'messages', sql: SAID },
+  { name: 'answers', kind: 'answers', sql: 'b.answers' },
+  { name: 'token_ids', kind: 'int4[]', sql: 'c.prompt_token_ids || s.token_ids' },
+  { name: 'loss_mask', kind: 'mask', sql: 'b.loss_mask' },
+  { name: 'logprobs', kind: 'float4[]', sql: 'b.logprobs' },
+  ...STEP.filter(({ name }) => ['system', 'tools', 'ground_truth'].includes(name)),
+];
+
 export const COLUMNS: Readonly<Record<Unit, readonly Column[]>> = {
   step: STEP,
   group: [{ name: 'group_index', kind: 'int4', sql: 'group_index' }, ...STEP],
   episode: EPISODE,
   pair: PAIR,
   triplet: TRIPLET,
+  branch: BRANCH,
 };

@@ -15,11 +15,12 @@ import { pinMethods, unknownValues } from '../filter-check.ts';
 import { comparisonsOf, type Filter } from '../select.ts';
 import { copyToArrow, readArrowFile, streamsIn } from './arrow.ts';
 import { type AsOf, labelled, unchangedSince } from './as-of.ts';
+import { branchRowsQuery } from './branch-query.ts';
 import { frozenCard } from './card.ts';
 import { chooseMethod, judgedMethods } from './chosen-methods.ts';
 import { isWhole, type Unit } from './columns.ts';
 import { jsonLines } from './jsonl.ts';
-import { LINEAGE_FILE, type RowTrail, rowTrail, stepsOfRow } from './lineage.ts';
+import { extraColumns, LINEAGE_FILE, type RowTrail, rowTrail } from './lineage.ts';
 import {
   type CompactRows,
   datasetDraft,
@@ -41,10 +42,10 @@ import {
   episodeCondition,
   episodesQuery,
   funnelQuery,
-  LINEAGE,
   LISTED_SETTINGS,
   type MethodsUsed,
   rowsQuery,
+  sharesOf,
   splitsOf,
   stagesOf,
 } from './query.ts';
@@ -77,7 +78,8 @@ export type Frozen = {
   readonly manifest: Manifest;
   /** The dataset's own folder, absolute. */
   readonly directory: string;
-  readonly rows: CompactRows;
+  /** Which steps stand in which row: made when it is asked for, since it is large. */
+  readonly rows: () => CompactRows;
   /** False where this recipe with these rows had been frozen before; the manifest is then the earlier one. */
   readonly fresh: boolean;
   /** A sentence for each role, tag or value that the recipe names and nothing has. */
@@ -127,7 +129,7 @@ function refuseEmpty({ manifest, warnings }: Read): void {
 type Read = {
   readonly warnings: readonly string[];
   readonly manifest: Manifest;
-  readonly rows: CompactRows;
+  readonly rows: () => CompactRows;
   readonly sinks: readonly FileSink[];
   readonly trails: readonly RowTrail[];
 };
@@ -171,10 +173,11 @@ async function readInto(draft: Draft, tx: Session, written: Recipe, options: Fre
   for (const split of splitsOf(recipe)) {
     const sink = await draft.file(`${split}.arrow`);
     const trail = rowTrail(split, recipe.unit);
-    const rowsIn = recipe.unit === 'pair' ? pairRowsQuery : rowsQuery;
-    const source = tx.copyOut(`copy (${rowsIn(recipe, methods, chosen, split)}) to stdout (format binary)`);
+    const source = tx.copyOut(
+      `copy (${rowsIn(recipe.unit)(recipe, methods, chosen, split)}) to stdout (format binary)`,
+    );
     const rows = await copyToArrow(source, columns, (bytes) => sink.write(bytes), {
-      extra: LINEAGE.length * stepsOfRow(recipe.unit),
+      extra: extraColumns(recipe.unit),
       onRow: trail.add,
       afterBatch: async (batch) => {
         if (weighed >= 0) weights.add(batch[weighed]!);
@@ -202,8 +205,22 @@ async function readInto(draft: Draft, tx: Session, written: Recipe, options: Fre
     funnel: [...funnel, ...limited(recipe, funnel, count), ...weightStage(written, weights.range(), count)],
     files: [],
   };
-  const rows = Object.assign({}, ...trails.map((trail) => trail.compact())) as CompactRows;
-  return { manifest, rows, sinks, trails, warnings: [...warnings, ...picked.warnings] };
+  const rows = (): CompactRows => Object.assign({}, ...trails.map((trail) => trail.compact()));
+  return { manifest, rows, sinks, trails, warnings: [...warnings, ...picked.warnings, ...emptyParts(recipe, trails)] };
+}
+
+const rowsIn = (unit: Unit) => (unit === 'pair' ? pairRowsQuery : unit === 'branch' ? branchRowsQuery : rowsQuery);
+
+/** A sentence for each part that gets a share of the tasks and has no row, where another part has some. */
+function emptyParts({ split }: Recipe, trails: readonly RowTrail[]): readonly string[] {
+  if (split === null || trails.every((trail) => trail.count() === 0)) return [];
+  const asked = sharesOf(split).filter(
+    ({ name, from, to }) => to > from && trails.some((trail) => trail.split === name && trail.count() === 0),
+  );
+  return asked.map(
+    ({ name, from, to }) =>
+      `${name} has no row: no task falls into its share of ${Number((to - from).toPrecision(6))}. Each task is put into a part by a hash, so that it stays there when others come; few tasks need a larger share or another seed.`,
+  );
 }
 
 /** The filters, and the roles as if a filter named them. */
@@ -337,7 +354,7 @@ const weightStage = ({ weight, unit }: Recipe, range: string, rows: number): rea
       ];
 
 const rowsOfUnit = (unit: Unit): FunnelStage['of'] =>
-  unit === 'pair' ? 'pairs' : isWhole(unit) ? 'episodes' : 'steps';
+  unit === 'pair' ? 'pairs' : unit === 'branch' ? 'branches' : isWhole(unit) ? 'episodes' : 'steps';
 
 async function pinCap(tx: Session, cap: Cap): Promise<Cap> {
   if (cap.by === undefined) return cap;
@@ -394,7 +411,12 @@ async function otherLayouts(draft: Draft, recipe: Recipe, { split, count }: RowT
 
 const isThere = async (path: string): Promise<boolean> => (await stat(path).catch(() => null)) !== null;
 
-async function reuse(draft: Draft, directory: string, rows: CompactRows, warnings: readonly string[]): Promise<Frozen> {
+async function reuse(
+  draft: Draft,
+  directory: string,
+  rows: Read['rows'],
+  warnings: readonly string[],
+): Promise<Frozen> {
   const { manifest } = await openDataset(directory);
   await draft.discard();
   return { manifest, directory, rows, fresh: false, warnings };
@@ -402,5 +424,5 @@ async function reuse(draft: Draft, directory: string, rows: CompactRows, warning
 
 /** A dataset that the log knows already, at another time, is a conflict of times only: the first announcement stays. */
 async function announce(log: EventLog, frozen: Frozen, at: string): Promise<void> {
-  await appendOwn(log, [datasetDraft(frozen.manifest, frozen.rows, { at, uri: frozen.directory })]);
+  await appendOwn(log, [datasetDraft(frozen.manifest, frozen.rows(), { at, uri: frozen.directory })]);
 }

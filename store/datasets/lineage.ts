@@ -2,7 +2,8 @@
 import { createHash } from 'node:crypto';
 import { isWhole, type Unit } from './columns.ts';
 import type { CompactRows } from './manifest.ts';
-import type { SplitName } from './query.ts';
+import { LINEAGE, type SplitName } from './query.ts';
+import { rowSteps } from './row-steps.ts';
 
 /** A step of a row, or its episode; `events` as in a line. */
 export type RowStep = Pick<Lineage, 'episode_id' | 'call_id' | 'candidate' | 'step_id' | 'events'>;
@@ -21,7 +22,7 @@ export type Lineage = {
   readonly events: readonly string[];
   /** The dataset that the row was replayed of. */
   readonly replay?: string;
-  /** Further steps of the row: the rejected answer of a pair. */
+  /** Further steps of the row: the rejected answer of a pair, the earlier answers of a branch from the last to the first. */
   readonly with?: readonly RowStep[];
   /** Over the row's columns as PostgreSQL's binary COPY gives them: for each its length (-1 for null) and bytes. */
   readonly sha256: string;
@@ -35,16 +36,21 @@ export type RowTrail = {
   readonly digest: () => Buffer;
   /** The lines of the rows since it was last called. */
   readonly take: () => Buffer;
-  /** By the name of the split; the rejected answers of pairs by `SPLIT.rejected`, in the same order. */
+  /** By the name of the split; further steps of rows by `SPLIT.rejected` and `SPLIT.earlier-N`. */
   readonly compact: () => CompactRows;
 };
 
-/** Columns of `LINEAGE`. */
-const WIDTH = 6;
-const REPLAY = 5;
+const WIDTH = LINEAGE.length;
+const REPLAY = LINEAGE.indexOf('replay');
 
-/** How many steps a row is made of. */
-export const stepsOfRow = (unit: Unit): number => (unit === 'pair' ? 2 : 1);
+/** Columns behind those of the dataset: of a pair those of both steps, of a branch one more with those of the earlier steps as JSON. */
+export const extraColumns = (unit: Unit): number =>
+  unit === 'pair' ? 2 * WIDTH : unit === 'branch' ? WIDTH + 1 : WIDTH;
+
+const withEarlier = (extra: readonly (string | null)[]): readonly (string | null)[] => [
+  ...extra.slice(0, WIDTH),
+  ...(JSON.parse(extra[WIDTH] ?? '[]') as (string | null)[][]).flat(),
+];
 
 function stepsIn(extra: readonly (string | null)[]): readonly [RowStep, ...RowStep[]] {
   const steps: RowStep[] = [];
@@ -67,17 +73,18 @@ export function rowTrail(split: SplitName, unit: Unit): RowTrail {
   const hash = createHash('sha256');
   let lines: string[] = [];
   let rows = 0;
-  const parts = unit === 'pair' ? [split, `${split}.rejected`] : [split];
-  const compact = parts.map((): [string, string | null, (number | null)[]][] => []);
+  const partOf = (i: number): string =>
+    i === 0 ? split : unit === 'pair' ? `${split}.rejected` : `${split}.earlier-${i}`;
+  const parts = Array.from({ length: unit === 'pair' ? 2 : 1 }, rowSteps);
+  const formOf = (i: number) => (isWhole(unit) ? 'each' : unit === 'branch' && i > 0 ? 'numbered' : 'calls');
   return {
     split,
     add(sha256, extra) {
       hash.update(sha256);
-      const [step, ...others] = stepsIn(extra);
-      for (const [i, { episode_id, call_id, candidate }] of [step, ...others].entries()) {
-        const last = compact[i]!.at(-1);
-        if (!isWhole(unit) && last && last[0] === episode_id && last[1] === call_id) last[2].push(candidate);
-        else compact[i]!.push([episode_id, call_id, [candidate]]);
+      const [step, ...others] = stepsIn(unit === 'branch' ? withEarlier(extra) : extra);
+      for (const [i, one] of [step, ...others].entries()) {
+        parts[i] ??= rowSteps();
+        parts[i].add(one, rows);
       }
       const replay = extra[REPLAY] ?? null;
       const more = { ...(replay === null ? {} : { replay }), ...(others.length > 0 ? { with: others } : {}) };
@@ -91,6 +98,6 @@ export function rowTrail(split: SplitName, unit: Unit): RowTrail {
       lines = [];
       return taken;
     },
-    compact: () => Object.fromEntries(parts.map((part, i) => [part, compact[i]!])),
+    compact: () => Object.fromEntries(parts.map((steps, i) => [partOf(i), steps.list(formOf(i))])),
   };
 }

@@ -12,7 +12,7 @@ export type Positions = Readonly<Record<string, Readonly<Record<string, number>>
 /** What one condition did. `before` is null where counting would have meant reading what an index let us skip. */
 export type FunnelStage = {
   readonly name: string;
-  readonly of: 'episodes' | 'steps' | 'pairs';
+  readonly of: 'episodes' | 'steps' | 'pairs' | 'branches';
   readonly before: number | null;
   readonly after: number;
   /** Up to three ids of what was dropped here; the first by id. */
@@ -45,10 +45,16 @@ export type Manifest = {
 
 /**
  * A dataset's rows by split, each entry the candidates of one call: `[episode_id, call_id, [candidate, …]]`, in row order; for whole episodes
- * `[episode_id, null, [null]]`. Of pairs the preferred answers stand under the split and the rejected ones under `SPLIT.rejected`.
+ * `[episode_id, null, [null]]`. Of pairs the preferred answers stand under the split and the rejected ones under `SPLIT.rejected`; of branches
+ * the last answers, and those before them under `SPLIT.earlier-1` and so on. Where rows are left out, an entry names its own.
  */
 export type CompactRows = Readonly<Record<string, readonly CompactRow[]>>;
-export type CompactRow = readonly [episodeId: string, callId: string | null, candidates: readonly (number | null)[]];
+export type CompactRow = readonly [
+  episodeId: string,
+  callId: string | null,
+  candidates: readonly (number | null)[],
+  row?: number,
+];
 
 /**
  * A dataset is its recipe and its rows: two recipes that happen to give the same rows (none, for instance) stay two datasets, and

@@ -40,6 +40,11 @@ const STEP = {
   ...({ reward: 'number', advantage: 'number', reason: 'text' } as const),
 } as const;
 
+const LEARNT = {
+  ...({ step_id: 'text', turn: 'int', checkpoint_id: 'text', messages: 'int', from: 'int', tokens: 'int' } as const),
+  ...({ reward: 'number', advantage: 'number', reason: 'text' } as const),
+} as const;
+
 const isText = (value: unknown): value is string => typeof value === 'string';
 
 const FITS: Readonly<Record<string, (value: unknown) => boolean>> = {
@@ -123,6 +128,7 @@ export const NESTED: Readonly<Partial<Record<ColumnKind, Nested>>> = {
     stored: listOf((step) => ({ ...(step as Plain), tools: toolList((step as Plain).tools) })),
     read: same,
   },
+  answers: { shape: { list: { struct: LEARNT } }, stored: same, read: same },
 };
 
 /** A list of messages, or of definitions of tools, of a row: JSON text in a dataset that was frozen before these columns were nested. */

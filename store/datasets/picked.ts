@@ -12,6 +12,7 @@ import { type Benchmarks, readBenchmarks } from './benchmarks.ts';
 import { isWhole } from './columns.ts';
 import { contaminatedRows } from './contaminated.ts';
 import { farthestFirst } from './farthest-first.ts';
+import { makeBranches } from './make-branches.ts';
 import type { FunnelStage } from './manifest.ts';
 import { nearDuplicates } from './near-duplicates.ts';
 import { makePassRates } from './pass-rates.ts';
@@ -34,7 +35,7 @@ import { rowTexts } from './row-texts.ts';
 import { textSignatures } from './text-signatures.ts';
 import { type Cap, CHARACTERS, capText, decontaminateText, hasBand, nearText, type PassRate } from './thinning.ts';
 
-/** Does something take rows away after the conditions, order them by pass rates, or add others? Caps of pairs do not: they count pairs. */
+/** Does something take rows away after the conditions, order them by pass rates, join them or add others? Caps of pairs do not: they count pairs. */
 export const isThinned = ({
   unit,
   caps,
@@ -43,6 +44,7 @@ export const isThinned = ({
   pass_rate: rate,
   replay,
 }: Recipe): boolean =>
+  unit === 'branch' ||
   rate !== undefined ||
   near !== undefined ||
   decontaminate !== undefined ||
@@ -71,6 +73,7 @@ export async function pickRows(
   folders: { readonly benchmarks: string | null; readonly datasets: string },
 ): Promise<Picked> {
   const { decontaminate, near_duplicates: near, pass_rate: rate } = recipe;
+  const caps = recipe.caps ?? [];
   const benchmarks = decontaminate && (await readBenchmarks(folders.benchmarks, decontaminate));
   const rates = rate && (await makePassRates(tx, rate));
   const table = pickedRows(recipe, used, chosen);
@@ -79,7 +82,7 @@ export async function pickRows(
   await tx.query('analyze picked; set local enable_nestloop = on; set local enable_seqscan = on');
   const stages: FunnelStage[] = [];
   const warnings = [...(rates?.warnings ?? []), ...(benchmarks?.warnings ?? [])];
-  const of = isWhole(recipe.unit) ? 'episodes' : 'steps';
+  let of: FunnelStage['of'] = isWhole(recipe.unit) ? 'episodes' : 'steps';
   let before = await countRows(tx);
   const taken = (name: string, { rows, ids }: Removed) => {
     stages.push({ name, of, before, after: before - rows, dropped: ids });
@@ -95,7 +98,12 @@ export async function pickRows(
     taken(nearText(near), await removeNear(tx, dropped));
     if (empty > 0) warnings.push(`${empty} rows have no text, so they were not compared with others.`);
   }
-  for (const [i, cap] of (recipe.unit === 'pair' ? [] : (recipe.caps ?? [])).entries()) {
+  if (recipe.unit === 'branch') {
+    const after = await makeBranches(tx, caps.map(worthColumn));
+    stages.push({ name: 'branches of conversations', of: 'branches', before: null, after, dropped: [] });
+    [of, before] = ['branches', after];
+  }
+  for (const [i, cap] of (recipe.unit === 'pair' ? [] : caps).entries()) {
     if (cap.take !== 'diverse') taken(capText(cap), await remove(tx, beyond(cap, worthColumn(cap, i))));
     else {
       const { places, empty } = await alikePlaces(tx, cap, `caps[${i}]`);
@@ -140,6 +148,9 @@ function pickedRows(recipe: Recipe, used: MethodsUsed, chosen: Chosen) {
       sql.raw(fieldSql('role')).as('role'),
       sql.raw(ofRow(worth)).as('worth'),
       sql<string | null>`null::text`.as('replay'),
+      ...(recipe.unit === 'branch'
+        ? [sql<boolean>`true`.as('last'), sql<number | null>`null::integer`.as('messages')]
+        : []),
       ...(recipe.caps ?? []).flatMap((cap, i) =>
         cap.by === undefined ? [] : [sql.raw(ofRow(`(${factsOf(cap.by).sql})::float8`)).as(worthColumn(cap, i))],
       ),

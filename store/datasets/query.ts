@@ -233,7 +233,9 @@ export function joins(recipe: Recipe, used: MethodsUsed, chosen: Chosen, extra: 
     const lookedUp = tables.selectFrom('chosen').crossJoinLateral(fenced(own, 'j')).selectAll('j');
     return rows.leftJoin(fenced(lookedUp, alias), (join) => join.on(on));
   };
-  const prompted = extra === 'values' && (recipe.unit === 'pair' || recipe.columns.includes('prompt'));
+  const prompted =
+    extra === 'values' &&
+    (recipe.unit === 'pair' || recipe.columns.includes(recipe.unit === 'branch' ? 'messages' : 'prompt'));
   const prompt = prompted ? sql.raw(PROMPT) : null;
   const onEpisode = sql.raw<SqlBool>(`a.episode_id = c.episode_id and a.agent_id = ${fieldSql('agent_id')}`);
   const onTask = sql<SqlBool>`t.task_id = e.task_id`;
@@ -297,7 +299,7 @@ export function splitCondition(split: Split, name: SplitName): RawBuilder<SqlBoo
 }
 
 /** The parts beside train, and which shares of the tasks they are: those whose hash, as a share of all hashes, lies between. */
-const sharesOf = (split: Split): readonly { name: SplitName; from: number; to: number }[] =>
+export const sharesOf = (split: Split): readonly { name: SplitName; from: number; to: number }[] =>
   'held_out' in split
     ? [{ name: 'held_out', from: 0, to: split.held_out }]
     : [
@@ -343,10 +345,12 @@ const groupOrder = ({ order }: Recipe): readonly string[] => [...BY_RATE[order],
  */
 export const eventOf = (version: string) => `split_part(substr(${version}, strpos(${version}, '|') + 1), E'\\x01', 1)`;
 export const LINEAGE = ['episode_id', 'call_id', 'candidate', 'requested', 'completed', 'replay'] as const;
-const LINEAGE_SQL = {
-  step: ['e.episode_id', 's.call_id', 's.candidate::text', eventOf('c.requested_version'), eventOf('s.version')],
-  episode: ['e.episode_id', 'null::text', 'null::text', eventOf('e.started_version'), eventOf('e.finished_version')],
-} as const;
+export const LINEAGE_OF_STEP = [
+  ...['e.episode_id', 's.call_id', 's.candidate::text', eventOf('c.requested_version'), eventOf('s.version')],
+];
+const LINEAGE_OF_EPISODE = [
+  ...['e.episode_id', 'null::text', 'null::text', eventOf('e.started_version'), eventOf('e.finished_version')],
+];
 
 /** The dataset that a row was replayed of. */
 const replayed = ({ replay }: Recipe, column: string): string => (replay === undefined ? 'null::text' : column);
@@ -370,10 +374,10 @@ export function weightOfRow({ weight, unit }: Recipe, used: MethodsUsed): string
   if (weight === undefined) return 'null::float8';
   if (weight !== 'advantage') return weightSql(weight, PASS_RATE);
   const { advantage } = judgedValues(used);
-  return isWhole(unit) ? `avg(${advantage})` : advantage;
+  return isWhole(unit) ? `avg(${advantage})` : unit === 'branch' ? 'b.advantage' : advantage;
 }
 
-/** The rows of one split in order, for units other than pairs, as text for COPY: the columns of the recipe, then those of `LINEAGE`. */
+/** The rows of one split in order, for units other than pairs and branches, as text for COPY: the columns of the recipe, then those of `LINEAGE`. */
 export function rowsQuery(recipe: Recipe, used: MethodsUsed, chosen: Chosen, split: SplitName): string {
   const values = {
     ...judgedValues(used),
@@ -401,7 +405,7 @@ export function rowsQuery(recipe: Recipe, used: MethodsUsed, chosen: Chosen, spl
     const selected = columns.map((column) =>
       sql.raw(column.name === 'steps' ? steps(column.sql) : sqlOf(column)).as(column.name),
     );
-    const lineage = [...LINEAGE_SQL.episode, replayed(recipe, 'max(picked.replay)')].map((text, i) =>
+    const lineage = [...LINEAGE_OF_EPISODE, replayed(recipe, 'max(picked.replay)')].map((text, i) =>
       sql.raw(text).as(`l${i}`),
     );
     const rows = source.where(inSplit);
@@ -416,7 +420,7 @@ export function rowsQuery(recipe: Recipe, used: MethodsUsed, chosen: Chosen, spl
   const isGroup = recipe.unit === 'group';
   const orderBy = isGroup ? [...groupOrder(recipe), ...order] : order;
   const selected = columns.map((column, i) => sql.raw(sqlOf(column)).as(`c${i}`));
-  const lineage = [...LINEAGE_SQL.step, replayed(recipe, 'picked.replay')].map((text, i) => sql.raw(text).as(`l${i}`));
+  const lineage = [...LINEAGE_OF_STEP, replayed(recipe, 'picked.replay')].map((text, i) => sql.raw(text).as(`l${i}`));
   if (recipe.limit === null && !isGroup) {
     return literalSql(ordered(source.where(inSplit).select([...selected, ...lineage]), orderBy));
   }

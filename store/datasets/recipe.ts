@@ -60,7 +60,7 @@ export const recipeSchema = Type.Object(
         ),
       ),
     ),
-    unit: Type.Optional(Type.Enum(['step', 'episode', 'group', 'pair', 'triplet'])),
+    unit: Type.Optional(Type.Enum(['step', 'episode', 'group', 'pair', 'triplet', 'branch'])),
     pairs: nullable(
       Type.Object(
         {

@@ -36,6 +36,8 @@ export function replayOf(
   const refuse = (message: string, expected: string, got: string): never => {
     throw new TroupeError('recipe_invalid', message, { field: 'replay', expected, got });
   };
+  if (unit === 'branch')
+    refuse('replay takes rows of one step or episode, and a branch has several steps.', 'another unit', 'branch');
   if (unit === 'pair') refuse('replay takes rows of one step or episode, and a pair has two.', 'another unit', 'pair');
   if (limit) refuse('limit would cut replayed rows off; take caps, which count before.', 'caps', `limit: ${limit}`);
   const sum = sumOf(replay);

@@ -38,7 +38,7 @@ export async function addReplayed(
   for (const replay of asked) {
     const { manifest, directory } = await openDataset(await findDataset(folder, replay.dataset));
     const { dataset_id, name, recipe: theirs } = manifest;
-    if (theirs.unit === 'pair' || isWhole(theirs.unit) !== isWhole(recipe.unit)) {
+    if (theirs.unit === 'pair' || theirs.unit === 'branch' || isWhole(theirs.unit) !== isWhole(recipe.unit)) {
       throw new TroupeError(
         'recipe_invalid',
         `replay names ${name}, whose rows are of unit ${theirs.unit}; those of this recipe are of unit ${recipe.unit}.`,

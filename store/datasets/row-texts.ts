@@ -28,6 +28,7 @@ export async function* rowTexts(tx: Session): AsyncGenerator<RowText, void, unde
       sql<string | null>`s.content::text`.as('content'),
       sql<string | null>`s.text`.as('text'),
     ])
+    .orderBy('p.place')
     .orderBy('p.step');
   let row: Parts | null = null;
   for await (const batch of streamOf(tx, steps, { batch: 200 })) {

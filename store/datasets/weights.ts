@@ -8,7 +8,7 @@ import { literalSql, type RawBuilder, type SqlBool, sql } from '../db/query.ts';
 import { filterText } from '../filter-text.ts';
 import { type Filter, filterSchema, looksAt, lowerFilter, parseFilter } from '../select.ts';
 import type { Buffers } from './column-buffers.ts';
-import { type Column, isWhole, type Unit } from './columns.ts';
+import { type Column, hasSteps, type Unit } from './columns.ts';
 
 const Share = Type.Number({ minimum: 0, maximum: 1 });
 const Band = Type.Object({ least: Type.Optional(Share), most: Type.Optional(Share) }, { additionalProperties: false });
@@ -79,7 +79,7 @@ export function weightOf(
           got: 'no pass_rate',
         });
       }
-      if (where !== null && isWhole(unit) && looksAt(where, 'step')) {
+      if (where !== null && hasSteps(unit) && looksAt(where, 'step')) {
         throw new TroupeError(
           'recipe_invalid',
           `${at}.where looks at single steps, but a row of unit ${unit} has several: "${filterText(where)}".`,

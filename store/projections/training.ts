@@ -198,7 +198,9 @@ export const policyReleased: Projection<'policy.released'> = ({ data, time, vers
 ];
 
 /** A dataset's rows by split, each entry the candidates of one call: `[episode_id, call_id, [candidate, …]]`, in row order. */
-type CompactRows = Readonly<Record<string, readonly (readonly [string, string | null, readonly (number | null)[]])[]>>;
+type CompactRows = Readonly<
+  Record<string, readonly (readonly [string, string | null, readonly (number | null)[], row?: number])[]>
+>;
 
 export const artifactAttached: Projection<'artifact.attached'> = (event) => {
   const artifact = artifactRow(event);
@@ -207,7 +209,8 @@ export const artifactAttached: Projection<'artifact.attached'> = (event) => {
   const rows: Row[] = [];
   for (const [split, calls] of Object.entries((data.rows ?? {}) as CompactRows)) {
     let row = 0;
-    for (const [episode_id, call_id, candidates] of calls) {
+    for (const [episode_id, call_id, candidates, own] of calls) {
+      row = own ?? row;
       for (const candidate of candidates) {
         rows.push({ dataset_id: data.artifact_id, split, row: row++, episode_id, call_id, candidate });
       }

@@ -16,14 +16,14 @@ export type Conversation = {
 type Open = Conversation & { readonly keys: readonly string[] };
 
 /**
- * A turn whose prompt begins with the whole conversation of an earlier turn of the same agent and episode continues it. What an agent
+ * A turn whose prompt begins with the whole conversation of an earlier turn of the same agent and episode, or branch, continues it. What an agent
  * was sent back of its own earlier answers stands as it was sent.
  */
 export function conversationsOf(chats: readonly Chat[]): Conversation[] {
   const open = new Map<string, Open[]>();
   const order: Open[][] = [];
   for (const chat of chats) {
-    const author = JSON.stringify([chat.episode_id, chat.agent, chat.role]);
+    const author = JSON.stringify([chat.branch ?? chat.episode_id, chat.agent, chat.role]);
     let of = open.get(author);
     if (!of) {
       of = [];

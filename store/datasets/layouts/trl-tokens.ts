@@ -16,30 +16,64 @@ export const trlTokens: Layout = {
     ...(['tool definitions', 'token ids', 'log-probabilities', 'reward', 'advantage'] as const),
     ...(['weight', 'step ids'] as const),
   ]),
-  files(splits, { leftOut }) {
+  files(splits, { leftOut, notHeld }) {
     const ids = { list: 'int' } as const;
     const values = { logprobs: { list: 'number' }, reward: 'number', advantage: 'number' } as const;
     const weight = weightShape(splits.flatMap(({ turns }) => turns));
     const shapes = { input_ids: ids, labels: ids, ...values, ...weight, ...ID_SHAPES };
     return splits.map(({ split, turns }) => {
-      const rows = turns.flatMap(({ tokens, reward, advantage, weight, episode_id, step_id }: Turn) => {
-        const labels = tokens === null ? [] : labelsOf(tokens);
-        if (tokens === null) leftOut.add('no token ids were recorded');
-        else if (labels.every((label) => label === IGNORED)) leftOut.add('no token of the answer is learnt');
-        else {
-          const { prompt, answer, logprobs } = tokens;
-          return [
-            { input_ids: [...prompt, ...answer], labels, logprobs, reward, advantage, weight, episode_id, step_id },
-          ];
+      const rows = rowsOf(turns).flatMap((row) => {
+        if (!isSampled(row)) {
+          leftOut.add('no token ids were recorded', row.length);
+          return [];
         }
-        return [];
+        const labels = labelsOf(row);
+        if (labels.every((label) => label === IGNORED)) {
+          leftOut.add('no token of the answer is learnt');
+          return [];
+        }
+        const { tokens, weight, episode_id, step_id } = row.at(-1)!;
+        const logprobs = row.every((turn) => turn.tokens.logprobs)
+          ? row.flatMap((turn) => turn.tokens.logprobs!)
+          : null;
+        const one = (name: 'reward' | 'advantage'): number | null => {
+          const alike = row.every((turn) => turn[name] === row[0]![name]);
+          if (!alike) notHeld.add(`${name} that differs between the answers of a branch`);
+          return alike ? row[0]![name] : null;
+        };
+        return [
+          {
+            ...{ input_ids: [...tokens.prompt, ...tokens.answer], labels, logprobs },
+            ...{ reward: one('reward'), advantage: one('advantage'), weight, episode_id, step_id },
+          },
+        ];
       });
       return { name: `${split}.parquet`, kind: 'parquet', split, shapes, rows };
     });
   },
 };
 
-const labelsOf = ({ prompt, answer, mask }: Tokens): readonly number[] => [
-  ...prompt.map(() => IGNORED),
-  ...answer.map((token, i) => (mask === null || mask[i] === 1 ? token : IGNORED)),
-];
+type Sampled = Turn & { readonly tokens: Tokens };
+
+const isSampled = (row: readonly Turn[]): row is readonly Sampled[] => row.every(({ tokens }) => tokens !== null);
+
+/** The answers of a row: those of a branch stand together, each other one is a row. */
+function rowsOf(turns: readonly Turn[]): readonly (readonly Turn[])[] {
+  const rows: Turn[][] = [];
+  for (const turn of turns) {
+    const last = rows.at(-1);
+    if (turn.branch !== null && last?.[0]?.branch === turn.branch) last!.push(turn);
+    else rows.push([turn]);
+  }
+  return rows;
+}
+
+/** Each answer stands where its prompt ends; of a branch it is in the prompts of those after it. */
+function labelsOf(row: readonly Sampled[]): readonly number[] {
+  const { prompt, answer } = row.at(-1)!.tokens;
+  const labels = new Array<number>(prompt.length + answer.length).fill(IGNORED);
+  for (const { tokens } of row)
+    for (const [i, token] of tokens.answer.entries())
+      if (tokens.mask === null || tokens.mask[i] === 1) labels[tokens.prompt.length + i] = token;
+  return labels;
+}

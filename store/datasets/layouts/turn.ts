@@ -37,6 +37,8 @@ export type Turn = {
   readonly tokens: Tokens | null;
   /** Of a dataset of pairs: which pair, and whether this is its preferred answer. */
   readonly pair: { readonly id: string; readonly preferred: boolean } | null;
+  /** The branch that it is learnt of, in a dataset of branches. */
+  readonly branch: string | null;
 };
 
 /** A turn of which messages are known. */
@@ -68,9 +70,10 @@ export const NEEDED: Readonly<Record<Unit, readonly string[]>> = {
   episode: ['messages', 'steps'],
   pair: ['prompt', 'chosen', 'rejected', 'chosen_value', 'rejected_value'],
   triplet: ['query', 'written', 'team'],
+  branch: ['messages', 'answers'],
 };
 
-/** The turns of a dataset's rows in order: of an episode one for each of its steps, of a pair two. `lost` counts what cannot be read. */
+/** The turns of a dataset's rows in order: of an episode one for each of its steps, of a branch one for each answer that is learnt, of a pair two. `lost` counts what cannot be read. */
 export function turnsOf(rows: Iterable<Row>, unit: Unit, lost: Counter): Turn[] {
   const turns: Turn[] = [];
   for (const row of rows) for (const step of STEPS[unit](row)) turns.push(turnOf(step, lost));
@@ -86,6 +89,7 @@ const STEPS: Readonly<Record<Unit, (row: Row) => readonly Plain[]>> = {
   episode: stepsOf,
   pair: answersOf,
   triplet: (row) => [teamOf(row)],
+  branch: learntOf,
 };
 
 function answersOf(row: Row): readonly Plain[] {
@@ -123,6 +127,31 @@ function stepsOf(row: Row): readonly Plain[] {
     const { task_id, episode_id, group_id, ground_truth, weight } = row;
     const prompt = input?.every((message) => message !== undefined) ? input : null;
     return { ...step, task_id, episode_id, group_id, ground_truth, weight, prompt };
+  });
+}
+
+/** The answers of a branch with the columns of a step; what stands before each is the beginning of the branch. */
+function learntOf(row: Row): readonly Plain[] {
+  const messages = row.messages as readonly Plain[] | null;
+  const tokens = numbers(row.token_ids);
+  const within = (column: 'loss_mask' | 'logprobs', from: number, to: number) =>
+    numbers(row[column])?.slice(from, to) ?? null;
+  return (row.answers as readonly Plain[]).map((answer) => {
+    const [place, from] = [answer.messages as number | null, answer.from as number];
+    const to = from + (answer.tokens as number);
+    const known = messages !== null && place !== null;
+    return {
+      ...row,
+      ...answer,
+      call_id: String(answer.step_id).replace(/\/\d+$/u, ''),
+      prompt: known ? messages.slice(0, place) : null,
+      message: known ? messages[place] : null,
+      prompt_token_ids: tokens?.slice(0, from) ?? null,
+      token_ids: tokens?.slice(from, to) ?? null,
+      loss_mask: within('loss_mask', from, to),
+      logprobs: within('logprobs', from, to),
+      branch: JSON.stringify([row.episode_id, row.step_id]),
+    };
   });
 }
 
@@ -164,6 +193,7 @@ function turnOf(row: Plain, lost: Counter): Turn {
         ? null
         : { prompt, answer: answered, logprobs: numbers(row.logprobs), mask: numbers(row.loss_mask) },
     pair: (row.pair as Turn['pair'] | undefined) ?? null,
+    branch: text(row.branch),
   };
 }
 

@@ -92,7 +92,7 @@ describe('freezing steps', () => {
       reason: 'zero_variance',
     });
     expect(rows[0]!.loss_mask).toBeNull();
-    expect(frozen.rows).toEqual({ train: [0, 1, 2].map((c) => ['ep-1-0', `call-${c}`, [0, 1]]) });
+    expect(frozen.rows()).toEqual({ train: [0, 1, 2].map((c) => ['ep-1-0', `call-${c}`, [0, 1]]) });
   });
 
   it('keeps an unknown reward and an unknown advantage apart from zero', async () => {
@@ -264,7 +264,7 @@ describe('orders, units, splits and limits', () => {
       { role: 'system', content: 'You "solve"\nwell' },
       { role: 'user', content: [{ type: 'text', text: 'Q1' }], name: 'asker' },
     ]);
-    expect(frozen.rows.train![1]).toEqual(['ep-1-1', null, [null]]);
+    expect(frozen.rows().train![1]).toEqual(['ep-1-1', null, [null]]);
     expect((await make({ unit: 'episode', limit: 2 })).manifest.rows).toEqual({ train: 2 });
   });
 
@@ -374,7 +374,7 @@ describe('what is frozen', () => {
     const positions = { 'facts/embedded': { 0: 999 } };
     const again = await freeze(db, { name: 'test', ...RECIPE }, { directory, codeVersion: 'later', positions });
     expect([first.fresh, again.fresh]).toEqual([true, false]);
-    expect([again.directory, again.manifest, again.rows]).toEqual([first.directory, first.manifest, first.rows]);
+    expect([again.directory, again.manifest, again.rows()]).toEqual([first.directory, first.manifest, first.rows()]);
     expect(await bytesOf(first.directory)).toEqual(bytes);
     expect(await readdir(directory)).toEqual([first.manifest.dataset_id]);
   });
@@ -435,7 +435,7 @@ describe('what is frozen', () => {
       ],
     });
     expect(event.data.sha256).toBe(sha256(await readFile(join(directory, 'manifest.json'))));
-    expect(datasetDraft(manifest, rows, { at: null }).id).toBe(event.id);
+    expect(datasetDraft(manifest, rows(), { at: null }).id).toBe(event.id);
   });
 
   it('holds the same rows as Parquet, as another reader reads them, and as JSON Lines', async () => {

@@ -182,7 +182,7 @@ describe('the trail of a pair', () => {
     const { rows, directory } = await freezeIn({ credit: 'group_mean', limit: 1 });
     const [line] = (await openDataset(directory)).lineage();
     expect(line).toMatchObject({ row: 0, episode_id: 'ep-0-0', step_id: 'call-0/1', with: [{ step_id: 'call-0/0' }] });
-    expect(rows).toEqual({ train: [['ep-0-0', 'call-0', [1]]], 'train.rejected': [['ep-0-0', 'call-0', [0]]] });
+    expect(rows()).toEqual({ train: [['ep-0-0', 'call-0', [1]]], 'train.rejected': [['ep-0-0', 'call-0', [0]]] });
   });
 
   it('lets two datasets be compared by pair', async () => {

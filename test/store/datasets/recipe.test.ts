@@ -65,7 +65,7 @@ describe('a recipe', () => {
 
   it('fits its own JSON Schema as written', () => {
     const schema = JSON.parse(JSON.stringify(recipeSchema));
-    expect(schema.properties.unit.enum).toEqual(['step', 'episode', 'group', 'pair', 'triplet']);
+    expect(schema.properties.unit.enum).toEqual(['step', 'episode', 'group', 'pair', 'triplet', 'branch']);
     const where = { not: { field: 'reward', op: 'is null' } };
     expect(Value.Check(recipeSchema, { name: 'x', where })).toBe(true);
     expect(Value.Check(recipeSchema, { name: 'x', where: { nand: [] } })).toBe(false);
