@@ -46,9 +46,10 @@ const FROM = 'cardinality(c.prompt_token_ids)';
 /** Tokens since the answer before it, which are not learnt. */
 const BEFORE = `array[${FROM} - coalesce(lag(${FROM} + cardinality(s.token_ids)) over (${IN_BRANCH}), 0)]`;
 const OWN = 'array[cardinality(s.token_ids)]';
-/** The value of each token since the answer before it, as the text of an array without its braces; null where there is none. */
+/** The value of each token since the answer before it, as the text of an array without its braces; null where tokens are not known. */
 const since = (before: string, values: string, otherwise: string): string =>
-  `nullif(array_to_string(array_fill(${before}, ${BEFORE}) || coalesce(${values}, array_fill(${otherwise}, ${OWN})), ',', 'NULL'), '')`;
+  `case when c.prompt_token_ids is not null and s.token_ids is not null then
+    nullif(array_to_string(array_fill(${before}, ${BEFORE}) || coalesce(${values}, array_fill(${otherwise}, ${OWN})), ',', 'NULL'), '') end`;
 const inOrder = (text: string, type: string): string =>
   `('{' || string_agg(${text}, ',' order by step) || '}')::${type}`;
 

@@ -187,6 +187,35 @@ describe('a dataset of branches', () => {
     expect(row!.answers).toMatchObject([{ step_id: 'c2/0' }]);
   });
 
+  it('has messages alone where tokens were not recorded', async () => {
+    const other = await judgedDatabase();
+    await other.load([
+      event('episode.started', { episode_id: 'e', task_id: 't' }, { time: at(0) }),
+      ...[
+        { id: 'c1', input: [user('1 + 1')], content: '2' },
+        { id: 'c2', input: [user('1 + 1'), said('2'), user('and 1')], content: '3' },
+      ].flatMap(({ id, input, content }, turn) => [
+        event('generation.requested', { episode_id: 'e', call_id: id, turn, input }, { time: at(2 * turn + 1) }),
+        event(
+          'generation.completed',
+          { episode_id: 'e', call_id: id, choices: [{ index: 0, content }] },
+          { time: at(2 * turn + 2) },
+        ),
+      ]),
+    ]);
+    const options = { directory: join(folder, 'texts'), codeVersion: 'test' };
+    const { directory } = await freeze(other.db, { name: 'b', unit: 'branch' }, options);
+    const [row, ...more] = [...(await openDataset(directory)).rows()];
+    expect(more).toEqual([]);
+    expect(row).toMatchObject({ step_id: 'c2/0', token_ids: null, loss_mask: null, logprobs: null });
+    expect(row!.messages).toEqual([user('1 + 1'), said('2'), user('and 1'), said('3')]);
+    expect(row!.answers).toMatchObject([
+      { step_id: 'c1/0', messages: 1, from: null, tokens: null },
+      { step_id: 'c2/0', messages: 3, from: null, tokens: null },
+    ]);
+    await other.close();
+  });
+
   it('is limited and capped by branches', async () => {
     const ids = async (recipe: object) => [...(await frozen(recipe)).rows()].map(({ step_id }) => step_id);
     expect(await ids({ limit: 2 })).toEqual(['c2/0', 'c3/0']);
