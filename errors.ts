@@ -56,6 +56,7 @@ export const ERRORS = {
   log_repartitioned: facts(503, EXIT.failed),
   log_replaced: facts(503, EXIT.failed),
   fenced: facts(409, EXIT.failed),
+  diverged: facts(422, EXIT.failed),
   interrupted: facts(503, EXIT.interrupted, true),
   internal: facts(500, EXIT.failed),
 } as const satisfies Record<string, ErrorFacts>;

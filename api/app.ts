@@ -23,6 +23,7 @@ import { foreignOrigin, type OriginOptions } from './origin.ts';
 import type { PolicyServers } from './policy-servers.ts';
 import { sendProblem } from './problem.ts';
 import { observe } from './prometheus.ts';
+import { openReplays } from './replays.ts';
 import { compareRoutes } from './routes/compare.ts';
 import { episodeRoutes } from './routes/episodes.ts';
 import { eventRoutes } from './routes/events.ts';
@@ -174,6 +175,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
       policyServers,
       bound: boundCheckpoints(db),
       canary: canaryCheckpoints(db),
+      replays: openReplays({ db, door, artifacts, recordTimeoutMs, redact: redactor?.event ?? ((event) => event) }),
       upstreams,
       routes: options.routes ?? [],
       artifacts,

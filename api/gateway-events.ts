@@ -48,11 +48,11 @@ export const chatStream: StreamOf = (before, { stream }) => {
     (index, text, isFirst) => [...(isFirst ? [open(index, '')] : []), chunk(index, { content: text })],
     ({ message, ...choice }, written) => {
       const { index, finish_reason, logprobs, ...tokens } = choice;
-      const { content, tool_calls: calls } = message as Fields;
+      const { content, tool_calls: calls, role: _, ...other } = message as Fields;
       const rest = restOf(typeof content === 'string' ? content : '', written ?? '');
       return [
         ...(written === undefined ? [open(index, content === null ? null : '')] : []),
-        chunk(index, rest === '' ? {} : { content: rest }, { logprobs, ...tokens }),
+        chunk(index, { ...(rest === '' ? {} : { content: rest }), ...other }, { logprobs, ...tokens }),
         ...(Array.isArray(calls)
           ? calls.map((call: Fields, place) => chunk(index, { tool_calls: [{ index: place, ...call }] }))
           : []),

@@ -55,7 +55,7 @@ export function callDrafts(
   { callId, episodeId, context, requestedAt, completedAt }: CallFrame,
   { requested, completed, outcome, beside = [] }: CallFields,
 ): Draft[] {
-  const { task, group, agent, role, turn, parent } = context;
+  const { task, group, agent, role, turn, parent, replay } = context;
   const who = { agent_id: agent, role, turn };
   const draft = (name: Draft['name'], time: string, data: object): Draft =>
     ({
@@ -76,6 +76,7 @@ export function callDrafts(
       ...(task === null ? {} : { task_id: task }),
       ...(group === null ? {} : { group_id: group }),
       ...requested,
+      ...(replay === undefined ? {} : { unmapped: { replay } }),
     }),
     draft('generation.completed', completedAt, { call_id: callId, ...who, ...expandedFrom(parent, completed) }),
     ...beside,

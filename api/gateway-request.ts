@@ -9,6 +9,7 @@ import { type Constraint, oneConstraint, readForced, readFormat } from './gatewa
 import { flag, readSampling, refuse, refuseUnsupported, type Sampling, whole } from './gateway-sampling.ts';
 import { readTools, type Tool } from './gateway-tools.ts';
 import type { OwnModel } from './policy-servers.ts';
+import type { Lineage } from './replayed-answer.ts';
 
 /** The prompt: a conversation, a text, or token ids. */
 export type Prompt =
@@ -47,6 +48,8 @@ export type CallContext = {
   readonly turn: number | null;
   /** The step that all answers were expanded from. */
   readonly parent: string | null;
+  /** Of a call of a replay: what of its source it takes the place of. */
+  readonly replay?: Lineage;
 };
 
 /** As many as the OpenAI interface allows. */

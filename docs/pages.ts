@@ -185,6 +185,7 @@ const MEANING: Readonly<Record<ErrorCode, string>> = {
     'Another topic or broker answers under the name of the log that was read: nothing is written to it or read from it. Point the settings at the right one, or run `troupe log adopt`.',
   log_repartitioned: 'A topic has other partitions than when it was first read, so the order for a key would be lost.',
   fenced: 'Another worker has taken over the job.',
+  diverged: 'A team that replays an episode made another call than the recorded one.',
   interrupted: 'It was stopped from outside.',
   internal: 'A fault of Troupe itself.',
 };

@@ -93,6 +93,7 @@ export const proof: Proof = {
           if (line.startsWith('npx troupe sql')) await helped(line, checkpoint);
         }
       }
+      await again();
     } finally {
       await Promise.all(children.toReversed().map(ended));
     }
@@ -106,6 +107,35 @@ export const proof: Proof = {
         same(found, expected),
         found,
       );
+    }
+
+    /** The same file is started again in the middle of an episode of Monday that went wrong. */
+    async function again() {
+      const [found] = await sql(
+        `select e.episode_id, e.calls, t.ground_truth #>> '{}', (select s.step_id from traj.steps s where s.episode_id = e.episode_id order by s.requested_at limit 1)
+         from traj.episodes e join traj.tasks t using (task_id) where starts_with(e.episode_id, 'monday/') and e.reward = 0 order by 1 limit 1`,
+      );
+      const [episode, calls, answer, step] = found as [string, number, string, string];
+      const replay = async (options: string) =>
+        JSON.parse(await shell(`npx troupe rollout --runner desk --replay ${episode} ${options} --samples 1 --json`));
+      const whole = await replay('--from end --id whole');
+      const [told] = await sql(`select reward, outcome from traj.episodes where episode_id = '${whole.episodes[0]}'`);
+      check(
+        `its ${calls} calls are answered from the record, and it fails in the same way`,
+        whole.replayed_calls === calls && whole.tokens === null && same(told, [0, 'failure']),
+        { whole, told },
+      );
+      const corrected = await replay(`--from ${step} --answer "${answer}" --id corrected`);
+      const steps = await sql(
+        `select s.text, e.tags #>> '{intervention,kind}' from traj.steps s join traj.episodes e using (episode_id)
+         where episode_id = '${corrected.episodes[0]}' order by s.requested_at limit 1`,
+      );
+      check('it goes on from a step that was corrected', same(steps, [[answer, 'correct']]), { corrected, steps });
+      const faulty = await replay(`--from ${step} --fault withheld-answer --id faulty`);
+      const labels = await sql(
+        `select name, target_kind from traj.feedback where episode_id = '${faulty.episodes[0]}' and kind = 'failure'`,
+      );
+      check('a fault stands in its step, with its label', same(labels, [['FM-2.4', 'step']]), { faulty, labels });
     }
 
     /** Waits until the schedule has started a night and what it released is served. */

@@ -81,15 +81,33 @@ export const messagesStream: StreamOf = (before) => {
 const say = (type: string, fields: object): StreamEvent => ({ event: type, data: { type, ...fields } });
 
 const opened = (whole: Fields, index: number): StreamEvent =>
-  say('content_block_start', {
-    index,
-    content_block: whole.type === 'text' ? { ...whole, text: '' } : { ...whole, input: {} },
-  });
+  say('content_block_start', { index, content_block: { ...whole, ...EMPTY[whole.type as string] } });
 
-function block(whole: Fields, index: number): StreamEvent[] {
-  const delta =
-    whole.type === 'text'
-      ? { type: 'text_delta', text: whole.text }
-      : { type: 'input_json_delta', partial_json: JSON.stringify(whole.input) };
-  return [opened(whole, index), say('content_block_delta', { index, delta }), say('content_block_stop', { index })];
+/** What a block has before its deltas; a block of another type comes whole. */
+const EMPTY: Readonly<Record<string, object>> = {
+  text: { text: '' },
+  tool_use: { input: {} },
+  thinking: { thinking: '', signature: '' },
+};
+
+function deltasOf(whole: Fields): object[] {
+  switch (whole.type) {
+    case 'text':
+      return [{ type: 'text_delta', text: whole.text }];
+    case 'tool_use':
+      return [{ type: 'input_json_delta', partial_json: JSON.stringify(whole.input) }];
+    case 'thinking':
+      return [
+        { type: 'thinking_delta', thinking: whole.thinking },
+        { type: 'signature_delta', signature: whole.signature },
+      ];
+    default:
+      return [];
+  }
 }
+
+const block = (whole: Fields, index: number): StreamEvent[] => [
+  opened(whole, index),
+  ...deltasOf(whole).map((delta) => say('content_block_delta', { index, delta })),
+  say('content_block_stop', { index }),
+];

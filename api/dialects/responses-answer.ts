@@ -100,7 +100,8 @@ export const responsesStream: StreamOf = (before) => {
       const output = body.output as readonly Fields[];
       if (written !== null && output[0]?.type !== 'message') restOf('', written);
       const ofItem = (item: Fields, index: number) => {
-        if (item.type !== 'message') return called(item, index);
+        if (item.type === 'function_call') return called(item, index);
+        if (!isOneText(item)) return unread(item, index);
         return [...(written === null ? openMessage(item, index) : []), ...closeMessage(item, index, written ?? '')];
       };
       return numbered([
@@ -140,6 +141,15 @@ function closeMessage(item: Fields, output_index: number, written: string): [str
     ['response.output_item.done', { output_index, item }],
   ];
 }
+
+const isOneText = ({ type, content }: Fields): boolean =>
+  type === 'message' && Array.isArray(content) && content.length === 1 && content[0].type === 'output_text';
+
+/** An item of a model server that a policy has none of: it comes whole. */
+const unread = (item: Fields, output_index: number): [string, object][] => [
+  ['response.output_item.added', { output_index, item }],
+  ['response.output_item.done', { output_index, item }],
+];
 
 function called(item: Fields, output_index: number): [string, object][] {
   const at = { item_id: item.id, output_index };

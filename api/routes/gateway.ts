@@ -5,6 +5,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { isRecord } from '../../ingest/json.ts';
 import type { Db } from '../../store/db/pool.ts';
+import { MAY_REPLAY } from '../../store/rollouts/rollout.ts';
 import { hostedModel } from '../../store/rollouts/weights.ts';
 import { type JsonBody, readJson } from '../checked-body.ts';
 import { messagesBody, messagesStream } from '../dialects/messages-answer.ts';
@@ -29,9 +30,12 @@ import { type Route, routeOf } from '../model-routes.ts';
 import { documented, type RouteDoc } from '../openapi.ts';
 import { type OwnModel, unknownModel } from '../policy-servers.ts';
 import { type RecallOptions, recall } from '../recall.ts';
+import { plainRequest } from '../replayed-answer.ts';
+import type { Replays } from '../replays.ts';
 import { untilGone } from '../until-gone.ts';
 import { type ForwardOptions, forward, forwardCount } from '../upstream/forward.ts';
 import type { Kind } from '../upstream/record.ts';
+import { tokenFields, withoutAdded } from '../upstream/token-ids.ts';
 import type { Found, Upstreams } from '../upstream/upstreams.ts';
 
 const LogProb = Type.Object({
@@ -244,13 +248,14 @@ type RouteOptions = GatewayOptions &
   ForwardOptions &
   RecallOptions & {
     readonly db: Db;
+    readonly replays: Replays;
     readonly bodyLimit: number;
     readonly upstreams: Upstreams;
     readonly routes: readonly Route[];
   };
 
 export function gatewayRoutes(app: FastifyInstance, options: RouteOptions): void {
-  const { policyServers, upstreams, routes, bodyLimit } = options;
+  const { policyServers, upstreams, routes, bodyLimit, replays } = options;
   const models = async () => {
     const routed = routes.map(({ model }) => model).filter((model) => !model.endsWith('*'));
     const others = new Set([...routed, ...(await upstreams.models())]);
@@ -360,8 +365,8 @@ export function gatewayRoutes(app: FastifyInstance, options: RouteOptions): void
   };
 
   /** The server that answers for a policy in an episode of a gate whose incumbent is the model that its calls go to today. */
-  const hostedIn = async ({ request }: Ask, policy: string | null): Promise<Found | null> => {
-    const checkpoint = policy === null ? null : await options.bound(policy, contextOf(request).episode);
+  const hostedIn = async ({ context }: Ask, policy: string | null): Promise<Found | null> => {
+    const checkpoint = policy === null ? null : await options.bound(policy, context.episode);
     const model = checkpoint === null ? null : hostedModel(checkpoint);
     const found = model === null ? null : upstreams.find(model);
     if (found === null) return null;
@@ -370,8 +375,47 @@ export function gatewayRoutes(app: FastifyInstance, options: RouteOptions): void
     return { ...found, upstream: { ...upstream, checkpoints } };
   };
 
+  /** Answers a call of a replay from the record, and is null then; else the call as it goes on to a model. */
+  const replayed = async (kind: Kind, dialect: Dialect | null, ask: Ask): Promise<Ask | null> => {
+    const { sent, context, reply } = ask;
+    if (context.episode === null || !MAY_REPLAY.test(context.episode) || !isRecord(sent.value)) return ask;
+    const read = await readable(dialect, ask);
+    const call = { kind, body: sent.value, context, read, bodyOf: dialect?.bodyOf ?? null };
+    const taken = await replays.take(call);
+    if (taken === null) return ask;
+    if (taken.by === 'model') {
+      const bytes = taken.body === sent.value ? sent.bytes : Buffer.from(JSON.stringify(taken.body));
+      return { ...ask, sent: { value: taken.body, bytes }, context: taken.context };
+    }
+    const { body, ids, recorded } = taken;
+    reply.headers({
+      'troupe-call-id': ids.callId,
+      'troupe-recorded': String(recorded),
+      'troupe-replayed': 'true',
+    });
+    // The client gets no token ids that it did not ask for itself.
+    const found = placeOf(ask).found;
+    const added = found === null ? null : tokenFields(found.upstream, kind, sent.value);
+    const shown = (added === null ? body : withoutAdded(body, added)) as typeof body;
+    const request = read ?? plainRequest(kind, sent.value);
+    if (request.stream === null || dialect === null)
+      reply.header('content-type', JSON_TYPE).send(JSON.stringify(shown));
+    else reply.headers(EVENT_STREAM).send(streamText(dialect.streamOf(shown, request).end(shown)));
+    return null;
+  };
+  /** The request as a policy reads it; null where none can. */
+  const readable = async (dialect: Dialect | null, { sent, context }: Ask): Promise<CompletionRequest | null> => {
+    try {
+      const remembered = (id: string) => recall(options.db, id, { ...options, episode: context.episode });
+      return dialect && (await dialect.read(sent.value, remembered));
+    } catch {
+      return null;
+    }
+  };
+
   const answer = (dialect: Dialect) => async (request: FastifyRequest, reply: FastifyReply) => {
-    const ask = await begun(request, reply);
+    const ask = await replayed(dialect.kind, dialect, await begun(request, reply));
+    if (ask === null) return reply;
     const { model, route, found } = placeOf(ask);
     const own = model === null ? null : ownModel(model);
     const hosted = await hostedIn(ask, route?.policy ?? (own?.kind === 'policy' ? own.name : null));
@@ -409,7 +453,8 @@ export function gatewayRoutes(app: FastifyInstance, options: RouteOptions): void
     return own(who);
   };
   const embed = async (request: FastifyRequest, reply: FastifyReply) => {
-    const ask = await begun(request, reply);
+    const ask = await replayed('embeddings', null, await begun(request, reply));
+    if (ask === null) return reply;
     const { model, found } = placeOf(ask);
     if (found !== null) return pass('embeddings', found, ask);
     if (model === null)

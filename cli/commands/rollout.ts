@@ -1,15 +1,24 @@
 /** Rollouts: tasks go to a team that the configuration names, and complete groups of episodes come back. */
 import { randomBytes } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { type Command, InvalidArgumentError } from 'commander';
 import { EXIT, got, TroupeError } from '../../errors.ts';
-import { isRecord } from '../../ingest/json.ts';
+import { isRecord, parseRecord } from '../../ingest/json.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { firstOf, query, rowsOf, sql } from '../../store/db/query.ts';
 import type { JobContext } from '../../store/jobs/jobs.ts';
 import { attemptCounts } from '../../store/rollouts/attempts.ts';
+import { faultList } from '../../store/rollouts/faults.ts';
+import type { ReplayAnswer, ReplayAsked } from '../../store/rollouts/replay.ts';
 import { requestRollout, rolloutWithTasks } from '../../store/rollouts/request.ts';
-import { type Budget, checkedRolloutId, type RolloutAsked, type RolloutSpec } from '../../store/rollouts/rollout.ts';
+import {
+  type Budget,
+  checkedRolloutId,
+  groupsOf,
+  type RolloutAsked,
+  type RolloutSpec,
+} from '../../store/rollouts/rollout.ts';
 import { combinations, type Setting, type SweepPoint, sweepPoint } from '../../store/rollouts/sweep.ts';
 import { readScorers } from '../../trainer/rewards/source.ts';
 import type { RolloutResult } from '../../trainer/rollouts/handler.ts';
@@ -30,13 +39,22 @@ partial, and its episodes are not in the result.
 \`troupe run work\` or \`troupe up\` plays the episodes. Ctrl-C ends this command, not the rollout; rerun the command with the same --id to go on
 waiting for it.
 
+--replay plays a recorded episode again: the gateway answers its calls from the record up to the call that --from names, and what comes after
+is played anew. At that place another sample is drawn, or --answer, --fault or --skip change it. A team that calls differently before the place is
+refused; the sample then fails as \`diverged\`, with the reason. Faults: ${faultList()}.
+
 Examples:
   troupe rollout --runner solver --tasks tasks.jsonl --samples 8
   troupe rollout --runner solver --tasks tasks.jsonl --samples 8 --id night-1 --tag phase=train
   troupe rollout --runner solver --tasks tasks.jsonl --samples 4 --deadline 3600 --json
   troupe rollout --runner solver --tasks-where "task.split = train and mean_reward < 1" --samples 8 --budget tokens=200000
   troupe rollout --runner solver --tasks tasks.jsonl --samples 4 --id sweep --vary agents=1,2,4 --vary max_tokens=256,1024 --plot sweep.svg
-  troupe rollout --runner solver --tasks tasks.jsonl --samples 4 --team solver=versions/digits.yaml`;
+  troupe rollout --runner solver --tasks tasks.jsonl --samples 4 --team solver=versions/digits.yaml
+  troupe rollout --runner solver --replay first/sum-1/0 --from end --samples 1
+  troupe rollout --runner solver --replay first/sum-1/0 --from 3f0c…/0 --samples 4
+  troupe rollout --runner solver --replay-where "tags.rollout = first and role = verifier" --samples 2 --id second
+  troupe rollout --runner solver --replay first/sum-1/0 --from 3f0c…/0 --samples 3 --answer "The sum is 12."
+  troupe rollout --runner solver --replay first/sum-1/0 --from each --samples 1 --fault wrong-number`;
 
 const POLL_MS = 300;
 
@@ -53,6 +71,30 @@ export function rolloutCommands(program: Command): void {
         '--tasks-where <filter>',
         'stored tasks instead of a file, such as "task.domain = airline and mean_reward < 0.8"',
       )
+      .option('--replay <episode>', 'play this episode again, up to --from, and go on from there')
+      .option(
+        '--from <place>',
+        'with --replay: a call or step, `each` for every call in turn, or `end` to change nothing',
+      )
+      .option(
+        '--replay-where <filter>',
+        'replay up to each step that fits, such as "tags.rollout = first and role = coder"',
+      )
+      .option(
+        '--answer <text>',
+        'give this answer at the place; @FILE: a text, or a JSON object with content and tool_calls',
+      )
+      .option('--answer-step <step>', 'give what this candidate of the source said')
+      .option(
+        '--answer-of <agent=text>',
+        'give this answer to the next call of an agent, from the place on; may be repeated',
+        collected,
+        {},
+      )
+      .option('--as <kind>', 'what answers are for: correct (default), edit or repair')
+      .option('--hypothesis <text>', 'with --as edit: what it is to test')
+      .option('--fault <name>', 'put a fault into the step at the place')
+      .option('--skip', 'leave the step at the place out of every prompt after it')
       .requiredOption('--samples <n>', 'episodes for each task: the size of a group', wholeNumber('samples'))
       .option('--id <name>', 'name of the rollout and prefix of its episode ids (default: generated)')
       .option('--seed <n>', 'random seed; each sample gets a seed derived from it', wholeNumber('seed'), 0)
@@ -126,7 +168,13 @@ async function played(
   const spec = await requestRollout(context, id, asked);
   const quiet = flags.quiet === true || flags.json === true;
   const settings = spec.params === undefined ? '' : ` with ${settingsText(spec.params)}`;
-  if (!quiet) say(`Rollout ${id}: ${spec.tasks.length} tasks × ${spec.samples} samples${settings}.`);
+  if (!quiet) {
+    const of =
+      spec.places === undefined
+        ? `${spec.tasks.length} tasks`
+        : `${spec.places.length} ${spec.places.length === 1 ? 'place' : 'places'} of replays`;
+    say(`Rollout ${id}: ${of} × ${spec.samples} samples${settings}.`);
+  }
   const bar = progressBar('Rollout', { quiet });
   const result = await waited(db, id, spec, bar).finally(bar.stop);
   if (result === null)
@@ -190,6 +238,7 @@ function specOf(flags: Flags): RolloutAsked {
     runner: String(runner),
     ...(tasks === undefined ? {} : { tasks: readTasksFile(String(tasks)) }),
     ...(tasksWhere === undefined ? {} : { tasks_where: String(tasksWhere) }),
+    ...replayOf(flags),
     samples: samples as number,
     seed: seed as number,
     ...(deadline === undefined ? {} : { deadline_s: deadline as number }),
@@ -198,6 +247,36 @@ function specOf(flags: Flags): RolloutAsked {
     ...(filled(tag) ? { tags: tag as Record<string, string> } : {}),
     ...(filled(policy) ? { policies: policy as Record<string, string> } : {}),
   };
+}
+
+/** The options of a replay; the request is checked where it is made. */
+function replayOf(flags: Flags): Pick<RolloutAsked, 'replay'> {
+  const { replay, from, replayWhere, answer, answerStep, answerOf, as, hypothesis, fault, skip } = flags;
+  const answers = Object.entries(answerOf as Record<string, string>).map(([agent, text]) => [agent, answerIn(text)]);
+  const asked = {
+    episode_id: replay,
+    from,
+    where: replayWhere,
+    answer: answer === undefined ? undefined : answerIn(String(answer)),
+    fault,
+    skip,
+    kind: as,
+    hypothesis,
+    ...(answerStep === undefined ? {} : { answer: { step_id: String(answerStep) } }),
+    ...(answers.length === 0 ? {} : { answers: Object.fromEntries(answers) }),
+  };
+  const given = Object.fromEntries(Object.entries(asked).filter(([, value]) => value !== undefined));
+  return Object.keys(given).length === 0 ? {} : { replay: given as ReplayAsked };
+}
+
+/** Text, or what a file holds: text, or a message as JSON. */
+function answerIn(text: string): ReplayAnswer {
+  if (!text.startsWith('@')) return text;
+  const held = readFileSync(text.slice(1), 'utf8');
+  if (!held.trimStart().startsWith('{')) return held;
+  const parsed = parseRecord(held);
+  if ('value' in parsed) return parsed.value as ReplayAnswer;
+  throw new TroupeError('usage', `${text.slice(1)} begins like JSON, but is none.`, { field: 'answer' });
 }
 
 /** Without these nothing would ever happen. */
@@ -219,9 +298,9 @@ async function checkProcesses(db: Db): Promise<void> {
 }
 
 /** The result; null once this command is interrupted. */
-async function waited(db: Db, id: string, { tasks, samples }: RolloutSpec, bar: Bar): Promise<RolloutResult | null> {
+async function waited(db: Db, id: string, spec: RolloutSpec, bar: Bar): Promise<RolloutResult | null> {
   const signal = untilInterrupted();
-  const of = tasks.length * samples;
+  const of = groupsOf(id, spec).length * spec.samples;
   while (!signal.aborted) {
     const job = await firstOf(
       db,
@@ -245,10 +324,13 @@ async function waited(db: Db, id: string, { tasks, samples }: RolloutSpec, bar: 
 /** The end of a rollout in words. Pure. */
 export function summary(result: RolloutResult): string {
   const { rollout_id, groups, partial, attempts, tokens, usd, staleness, seconds } = result;
-  const { without_reward, reward_failed, equal_rewards } = result;
+  const { without_reward, reward_failed, equal_rewards, replayed_calls } = result;
   const lines = [
     `Rollout ${rollout_id}: ${attempts.done} episodes done in ${seconds.toFixed(1)} s; ${attempts.failed} attempts failed, ${attempts.retried} were tried again, ${attempts.late} came late; ${tokens === null ? 'tokens unknown' : `${tokens} tokens`}${usd === null ? '' : `, ${usd} USD`}.`,
     `${groups.complete} groups are complete, ${groups.partial} are partial.`,
+    ...(replayed_calls === undefined
+      ? []
+      : [`${replayed_calls} calls were answered from the record, without sampling.`]),
   ];
   if (partial.length > 0)
     lines.push(

@@ -46,8 +46,10 @@ export type StepFacts = {
   readonly agent: string | null;
   readonly role: string | null;
   readonly turn: number | null;
-  /** The weights that generated it, or the version that the source names. */
+  /** The weights that generated it, or the version that the source names; null for a copy, which they did not generate for this episode. */
   readonly policy_version: string | null;
+  /** Its call repeats one of another episode. */
+  readonly copied: boolean;
 };
 
 /** A step of an episode as the key of a map; U+0000 occurs in no id. */

@@ -24,6 +24,7 @@ import { ALL_SHARES, takeTurn } from './lock.ts';
 import { type Portion, portionsOf } from './portions.ts';
 import { type JudgedFacts, readFacts, unread } from './reading.ts';
 import { closedEpisodes, markJudged, type UnjudgedOptions, unjudgedEpisodes } from './unjudged.ts';
+import { withReplays } from './with-replays.ts';
 import { clear, nameMethod, put } from './writing.ts';
 
 /** What to run, as given by a recipe, a plan or the command line. `reads`: the reward method whose rewards a credit method takes. */
@@ -82,7 +83,7 @@ export type JudgeOptions = {
 };
 
 /**
- * Judges these episodes, and the others of their groups, now. What is too much for one transaction is judged portion by portion, each
+ * Judges these episodes, the others of their groups, and what replays them or is replayed by them, now. What is too much for one transaction is judged portion by portion, each
  * with an event of its own, one of each lane at a time: interrupted, what was judged stays judged.
  * @throws TroupeError `method_unknown` and `method_input` before anything is written.
  */
@@ -90,7 +91,8 @@ export async function judge(db: Db, log: EventLog, options: JudgeOptions): Promi
   const { patiently = (work) => work() } = options;
   const runs = resolveMethods(options.methods);
   requireRunnable(runs);
-  const portions = await patiently(() => portionsOf(db, options.episodes, { together: judgedTogether(runs) }));
+  const { episodes, linked } = await patiently(() => withReplays(db, options.episodes));
+  const portions = await patiently(() => portionsOf(db, episodes, { together: linked || judgedTogether(runs) }));
   const total = portions.reduce((sum, { episodes }) => sum + episodes.length, 0);
   const rows: Record<string, number> = {};
   const judge_ids: string[] = [];

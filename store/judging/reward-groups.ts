@@ -3,11 +3,14 @@
  * doubts about the group: where they are set there is no signal to doubt.
  */
 import { type GroupFlag, groupFlags } from '../methods/group-flags.ts';
+import { groupBy } from '../methods/statistics.ts';
 import type { Assembled } from './assembled.ts';
 import { type EpisodeFacts, groupOf, type StepFacts } from './facts.ts';
 import { doubtOf, partialGroups } from './group-doubts.ts';
 import { credit, type Judgement, verdictOn } from './judgement.ts';
 import { mixedPolicies } from './policy-versions.ts';
+import { familiesOf } from './replay-trees.ts';
+import { tagged } from './replays.ts';
 
 type Reward = number | null;
 
@@ -55,11 +58,12 @@ function episodeOf(episodes: readonly EpisodeFacts[], steps: readonly StepFacts[
 
 type AgentStep = { readonly query: string; readonly traj: string; readonly agent: string; readonly reward: Reward };
 
-/** Dr. MAS and its like: each step is a sample of its agent. */
+/** Dr. MAS and its like: each step is a sample of its agent. A copied one is a sample of the episode that it was copied from. */
 export function creditByAgent(
-  { episodes, steps, rewardOf }: Pick<Assembled, 'episodes' | 'steps' | 'rewardOf'>,
+  { episodes, steps: all, rewardOf }: Pick<Assembled, 'episodes' | 'steps' | 'rewardOf'>,
   credited: (rows: { readonly steps: readonly AgentStep[] }) => readonly Reward[],
 ): Judgement[] {
+  const [steps, copies] = [all.filter(({ copied }) => !copied), all.filter(({ copied }) => copied)];
   const at = episodeOf(episodes, steps);
   const names = episodes.map(groupOf);
   const query = steps.map((_, i) => names[at[i]!]!);
@@ -75,37 +79,87 @@ export function creditByAgent(
   const flags = groupFlags([query, agents], rewards);
   const partial = partialGroups(episodes);
   const mixed = mixedPolicies(steps, (i) => query[i]!);
-  return steps.map((step, i) =>
-    credit(step, values[i] ?? null, flags[i] ?? doubtOf(partial.has(query[i]!), mixed.has(query[i]!))),
-  );
+  return [
+    ...steps.map((step, i) =>
+      credit(step, values[i] ?? null, flags[i] ?? doubtOf(partial.has(query[i]!), mixed.has(query[i]!))),
+    ),
+    ...copies.map((step) => credit(step, null, 'copied')),
+  ];
 }
 
 type TurnStep = { readonly env: string; readonly turn: number; readonly agent: string; readonly reward: Reward };
 
-/** AT-GRPO: the environment is the recorded one, else the group. Without a turn nobody knows which prompt a step answered. */
+type InTurn = TurnStep & { readonly step: StepFacts; readonly group: string };
+
+/**
+ * AT-GRPO: the environment is the recorded one, else the group; without a turn nobody knows which prompt a step answered. In a tree that grew by
+ * replays it is the step that the tree went on from: all that hangs from it answered one prompt, and a step is worth the mean reward of the
+ * episodes that went through it.
+ */
 export function creditByEnvironment(
-  { episodes, steps: all, rewardOf }: Assembled,
+  facts: Pick<Assembled, 'episodes' | 'steps' | 'rewardOf'>,
   credited: (rows: { readonly steps: readonly TurnStep[] }) => readonly Reward[],
 ): Judgement[] {
+  const { rows, without } = facts.episodes.some((episode) => tagged(episode, 'replay_of') !== null)
+    ? inTrees(facts)
+    : inTurns(facts);
+  const values = credited({ steps: rows.map(({ env, turn, agent, reward }) => ({ env, turn, agent, reward })) });
+  const envs = rows.map(({ env }) => env);
+  const flags = groupFlags(
+    [envs, rows.map(({ turn }) => turn), rows.map(({ agent }) => agent)],
+    rows.map(({ reward }) => reward),
+  );
+  const partial = partialGroups(facts.episodes);
+  const mixed = mixedPolicies(
+    rows.map(({ step }) => step),
+    (i) => envs[i]!,
+  );
+  return [
+    ...rows.map(({ step, group, env }, i) =>
+      credit(step, values[i] ?? null, flags[i] ?? doubtOf(partial.has(group), mixed.has(env))),
+    ),
+    ...without,
+  ];
+}
+
+type Turns = { readonly rows: readonly InTurn[]; readonly without: readonly Judgement[] };
+
+function inTurns({ episodes, steps: all, rewardOf }: Pick<Assembled, 'episodes' | 'steps' | 'rewardOf'>): Turns {
   const steps = all.filter(({ turn }) => turn !== null);
   const at = episodeOf(episodes, steps);
   const groups = episodes.map(groupOf);
-  const names = episodes.map((episode, i) => episode.env_id ?? groups[i]!);
-  const env = steps.map((_, i) => names[at[i]!]!);
-  const turns = steps.map(({ turn }) => turn!);
-  const agents = steps.map(({ agent }) => agent ?? '');
-  const rewards = steps.map(rewardOf);
-  const rows = steps.map((_, i) => ({ env: env[i]!, turn: turns[i]!, agent: agents[i]!, reward: rewards[i]! }));
-  const values = credited({ steps: rows });
-  const flags = groupFlags([env, turns, agents], rewards);
-  const partial = partialGroups(episodes);
-  const mixed = mixedPolicies(steps, (i) => env[i]!);
-  return [
-    ...steps.map((step, i) =>
-      credit(step, values[i] ?? null, flags[i] ?? doubtOf(partial.has(groups[at[i]!]!), mixed.has(env[i]!))),
-    ),
-    ...all.filter(({ turn }) => turn === null).map((step) => credit(step, null, 'no_turn')),
-  ];
+  return {
+    rows: steps.map((step, i) => {
+      const group = groups[at[i]!]!;
+      const env = episodes[at[i]!]!.env_id ?? group;
+      return { step, group, env, turn: step.turn!, agent: step.agent ?? '', reward: rewardOf(step) };
+    }),
+    without: all.filter(({ turn }) => turn === null).map((step) => credit(step, null, 'no_turn')),
+  };
+}
+
+function inTrees(facts: Pick<Assembled, 'episodes' | 'steps' | 'rewardOf'>): Turns {
+  const own = groupBy(facts.steps, ({ episode_id }) => episode_id);
+  const parts = familiesOf(facts).map(({ members, changed, grown }): Turns => {
+    const steps = members.flatMap(({ episode_id }) => own.get(episode_id) ?? []);
+    const without = changed
+      .flatMap(({ episode_id }) => own.get(episode_id) ?? [])
+      .map((step) => credit(step, null, 'intervened'));
+    if (grown === null || !members.some((episode) => tagged(episode, 'replay_of') !== null)) {
+      const alone = inTurns({ ...facts, episodes: members, steps });
+      return { rows: alone.rows, without: [...alone.without, ...without] };
+    }
+    const groups = new Map(members.map((episode) => [episode.episode_id, groupOf(episode)]));
+    const root = groups.get(grown.episode.episode_id)!;
+    return {
+      rows: grown.steps.map((step) => ({
+        ...{ step, group: groups.get(step.episode_id)!, env: step.parent_step_id ?? root },
+        ...{ turn: 0, agent: step.agent ?? '', reward: grown.rewardThrough(step) },
+      })),
+      without: [...without, ...steps.filter(({ copied }) => copied).map((step) => credit(step, null, 'copied'))],
+    };
+  });
+  return { rows: parts.flatMap(({ rows }) => rows), without: parts.flatMap(({ without }) => without) };
 }
 
 /** A verdict on each episode: `kept` are the places of those that the filter keeps, `known` the rewards that it was given. */

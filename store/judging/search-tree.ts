@@ -1,13 +1,13 @@
 /**
- * Values of a search tree that the steps of an episode form. Its root is the episode itself, so that candidates of the first call are
- * siblings. Every leaf is one roll-out; one without a label `correct` is omitted, not taken for wrong.
+ * Values of a search tree that the steps of an episode form, or those of episodes that were played from places of each other. Its root is
+ * no step, so that candidates of the first call are siblings. Every leaf is one roll-out; one without a label `correct` is omitted, not taken for wrong.
  */
 import type { NodeValue } from '../methods/search-tree.ts';
 import type { Assembled } from './assembled.ts';
 import { type StepFacts, stepKey } from './facts.ts';
 import { credit, type Judgement } from './judgement.ts';
 import { truthsOn } from './named-feedback.ts';
-import { overEpisodes } from './over-episodes.ts';
+import { type Grown, overTrees } from './replay-trees.ts';
 import { type Tree, treeOf } from './tree.ts';
 
 export const stepTree = (steps: readonly StepFacts[]): Tree<StepFacts> =>
@@ -22,24 +22,34 @@ export const ROOT = '';
 
 type Rollout = { readonly path: readonly string[]; readonly correct: boolean };
 
-function rolloutsOf(tree: Tree<StepFacts>, correct: ReadonlyMap<string, boolean>): Rollout[] {
+function rolloutsOf(tree: Tree<StepFacts>, outcomeOf: (step: StepFacts) => boolean | undefined): Rollout[] {
   return tree.nodes.flatMap((node) => {
-    const outcome = correct.get(stepKey(node.episode_id, node.step_id));
+    const outcome = outcomeOf(node);
     if (outcome === undefined || tree.childrenOf(node).length > 0) return [];
     return [{ path: [ROOT, ...tree.pathTo(node).map(({ step_id }) => step_id)], correct: outcome }];
   });
 }
 
-/** Of each episode its tree, and what the roll-outs that were graded make of it; a text is the reason why there is nothing. */
+/** Whether a step came out right: as its label `correct` says, else as the episode that ended with it did. */
+export function outcomesIn({
+  feedback,
+}: Assembled): (tree: Pick<Grown, 'rightAt'>) => (step: StepFacts) => boolean | undefined {
+  const correct = truthsOn(feedback, 'step', 'correct');
+  return ({ rightAt }) =>
+    (step) =>
+      correct.get(stepKey(step.episode_id, step.step_id)) ?? rightAt(step);
+}
+
+/** Of each tree what the roll-outs that were graded make of it; a text is the reason why there is nothing. */
 export function valued(
   facts: Assembled,
   over: (input: { readonly rollouts: readonly Rollout[] }) => Readonly<Record<string, NodeValue>> | string,
 ) {
-  const correct = truthsOn(facts.feedback, 'step', 'correct');
-  return (steps: readonly StepFacts[]) => {
-    const tree = stepTree(steps);
+  const outcomes = outcomesIn(facts);
+  return (grown: Grown) => {
+    const tree = stepTree(grown.steps);
     if (!tree.grown) return 'no_tree';
-    const rollouts = rolloutsOf(tree, correct);
+    const rollouts = rolloutsOf(tree, outcomes(grown));
     if (rollouts.length === 0) return 'not_graded';
     const values = over({ rollouts });
     return typeof values === 'string' ? values : { tree, rollouts, values };
@@ -62,10 +72,10 @@ export const overNodes = (
   judge: (own: NodeValue, parent: NodeValue) => number | string,
 ): Judgement[] => {
   const valuesOf = valued(facts, backup);
-  return overEpisodes(facts, credit, (_, steps) => {
-    const found = valuesOf(steps);
+  return overTrees(facts, credit, (grown) => {
+    const found = valuesOf(grown);
     if (typeof found === 'string') return found;
-    return onNodes(steps, found.tree, (step) => {
+    return onNodes(grown.steps, found.tree, (step) => {
       const own = found.values[step.step_id];
       if (own === undefined) return null;
       const value = judge(own, found.values[found.tree.parentOf(step)?.step_id ?? ROOT]!);

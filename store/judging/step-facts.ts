@@ -19,6 +19,7 @@ type Row = readonly [
   policyVersion: string | null,
   seq: number | null,
   at: number | null,
+  copied: boolean,
 ];
 
 const asked = (episodes: readonly string[]) =>
@@ -37,9 +38,10 @@ const stepRows = (episodes: readonly string[]) =>
           sql`coalesce(c.completed_agent_id, c.requested_agent_id)`.as('agent'),
           sql`coalesce(c.completed_role, c.requested_role)`.as('role'),
           sql`coalesce(c.completed_turn, c.requested_turn)`.as('turn'),
-          sql`coalesce(c.checkpoint_id, c.model_version)`.as('policy_version'),
+          sql`case when c.copied is not true then coalesce(c.checkpoint_id, c.model_version) end`.as('policy_version'),
           sql`coalesce(c.requested_seq, c.completed_seq)`.as('seq'),
           sql`extract(epoch from coalesce(c.requested_at, c.completed_at))::double precision`.as('at'),
+          sql`c.copied is true`.as('copied'),
         ])
         .where('s.episode_id', '=', ID)
         .offset(sql.lit(0))
@@ -85,10 +87,10 @@ export async function stepFacts(tx: Session, episodes: readonly string[]): Promi
 
 /** A call may name the role of its agent; where it does not, the agent's own role counts, else its name. */
 function stepOf(episode_id: string, row: Row, roles: ReadonlyMap<string, string> | undefined): StepFacts {
-  const [, call_id, candidate, chosen, parent_step_id, agent, callRole, turn, policy_version] = row;
+  const [, call_id, candidate, chosen, parent_step_id, agent, callRole, turn, policy_version, , , copied] = row;
   const role = callRole ?? (agent === null ? null : (roles?.get(agent) ?? agent));
   const step_id = `${call_id}/${candidate}`;
-  return { episode_id, step_id, call_id, candidate, chosen, parent_step_id, agent, role, turn, policy_version };
+  return { episode_id, step_id, call_id, candidate, chosen, parent_step_id, agent, role, turn, policy_version, copied };
 }
 
 const [CALL, CANDIDATE, ROLE, SEQ, AT] = [1, 2, 6, 9, 10] as const;

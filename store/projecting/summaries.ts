@@ -2,7 +2,8 @@
  * The one projection that reads other rows: counts, reward and last activity of an episode, recomputed from its own rows in the
  * transaction that changed one of them. A reward is the last by (time, id); where there is none it is null, not 0. Task and group are
  * those of episode.started; where it names none, those of the last call that does, as in the gateway's headers. What generated the calls is the set of
- * policies, of checkpoints and of weights that its calls name; the weights of a call are its checkpoint, else its model.
+ * policies, of checkpoints and of weights that its calls name; the weights of a call are its checkpoint, else its model. What a call copies
+ * from elsewhere was generated and spent there.
  */
 import type { Session } from '../db/pool.ts';
 
@@ -22,13 +23,13 @@ select t.episode_id, coalesce(case when f0.started_task_id !~ '^text/[0-9a-f]{32
 from unnest($1::text[], $2::bigint[], $3::text[]) as t (episode_id, revision, key)
 left join lateral (select started_task_id, started_group_id, finished_at, finished_version from episodes where episode_id = t.episode_id offset 0) f0 on true
 cross join lateral (select count(*)::integer as n from agents where episode_id = t.episode_id) a
-cross join lateral (select count(*)::integer as n, sum(input_tokens)::bigint as input_tokens, sum(output_tokens)::bigint as output_tokens,
+cross join lateral (select count(*)::integer as n, sum(input_tokens) filter (where copied is not true)::bigint as input_tokens, sum(output_tokens) filter (where copied is not true)::bigint as output_tokens,
                            (array_agg(task_id order by requested_version desc) filter (where task_id is not null))[1] as task_id,
                            (array_agg(group_id order by requested_version desc) filter (where group_id is not null))[1] as group_id,
-                           array_agg(distinct policy collate "C") filter (where policy is not null) as policies,
-                           array_agg(distinct checkpoint_id collate "C") filter (where checkpoint_id is not null) as checkpoints,
+                           array_agg(distinct policy collate "C") filter (where policy is not null and copied is not true) as policies,
+                           array_agg(distinct checkpoint_id collate "C") filter (where checkpoint_id is not null and copied is not true) as checkpoints,
                            array_agg(distinct coalesce(checkpoint_id, response_model, model) collate "C")
-                             filter (where coalesce(checkpoint_id, response_model, model) is not null) as weights,
+                             filter (where coalesce(checkpoint_id, response_model, model) is not null and copied is not true) as weights,
                            greatest(max(requested_at), max(completed_at)) as at from calls where episode_id = t.episode_id) c
 cross join lateral (select count(*)::integer as n from steps where episode_id = t.episode_id) s
 cross join lateral (select count(*)::integer as n, greatest(max(called_at), max(returned_at)) as at from tool_calls

@@ -6,7 +6,7 @@
 import type { Session } from '../db/pool.ts';
 import { anyOf, countOf, firstOf, query, rowsOf, type SqlBool, sql } from '../db/query.ts';
 
-/** Which sample of which task of its rollout, and which attempt at it; all from 0. */
+/** Which sample of which group of its rollout, and which attempt at it; all from 0. A group is a task, or a place of a replay. */
 export type AttemptSpec = {
   readonly rollout: string;
   readonly task: number;
@@ -29,9 +29,11 @@ export type AttemptResult = {
   readonly closed_by_team?: boolean;
   /** It came after the attempt was lost. */
   readonly late?: boolean;
+  /** Of a replay that reached its place: the step there, and how many calls the record answered. */
+  readonly replay?: { readonly step_id: string | null; readonly calls: number };
 };
 
-/** Why an attempt failed. `stopped`: the process that ran it ended, which no team can help. */
+/** Why an attempt failed. `stopped`: the process that ran it ended, which no team can help. `diverged`: a replay was none. */
 export type AttemptErrorCode =
   | 'exit'
   | 'answer'
@@ -42,6 +44,7 @@ export type AttemptErrorCode =
   | 'stopped'
   | 'reported'
   | 'nothing_recorded'
+  | 'diverged'
   | 'no_reward'
   | 'reward_failed';
 export type AttemptError = { readonly code: AttemptErrorCode; readonly message: string };

@@ -6,8 +6,11 @@ import type { Draft } from '../../ingest/events.ts';
 import { hashId } from '../../ingest/json.ts';
 import type { EventLog } from '../../ingest/log/log.ts';
 import { appendOwn } from '../../ingest/own-event.ts';
+import { MAST_TAXONOMY } from '../attribution/ask-mast.ts';
 import type { AttemptRow, AttemptSpec } from './attempts.ts';
-import { groupId, type RolloutSpec, type RolloutTask } from './rollout.ts';
+import { faultOf } from './faults.ts';
+import { interventionOf, type Place } from './replay.ts';
+import { groupAt, type RolloutSpec, type RolloutTask } from './rollout.ts';
 
 const SOURCE = '/rollouts';
 
@@ -42,7 +45,7 @@ const isNamed = (name: string, value: unknown): boolean =>
 type Started = { readonly id: string; readonly spec: AttemptSpec; readonly startedAt: string };
 
 const started = (rollout: RolloutSpec, { id, spec, startedAt }: Started, member: boolean): Draft => {
-  const { task_id } = rollout.tasks[spec.task]!;
+  const { task, group_id, place } = groupAt(rollout, spec.rollout, spec.task);
   return {
     name: 'episode.started',
     source: SOURCE,
@@ -51,15 +54,58 @@ const started = (rollout: RolloutSpec, { id, spec, startedAt }: Started, member:
     time: startedAt,
     data: {
       episode_id: id,
-      task_id,
+      task_id: task.task_id,
       attempt: spec.attempt,
-      ...(member ? { group_id: groupId(spec.rollout, task_id), group_size: rollout.samples } : {}),
+      ...(member ? { group_id, group_size: rollout.samples } : {}),
       ...(rollout.team === undefined ? {} : { team_id: rollout.team.team_id }),
       ...(rollout.policies === undefined ? {} : { policies: rollout.policies }),
-      tags: { ...rollout.tags, ...rollout.params, rollout: spec.rollout, sample: spec.sample },
+      tags: {
+        ...rollout.tags,
+        ...rollout.params,
+        rollout: spec.rollout,
+        sample: spec.sample,
+        ...(place === null ? {} : replayTags(rollout, place, member)),
+      },
     },
   };
 };
+
+/** What was not accepted is no replay, and is not tagged as one. */
+function replayTags({ replay }: RolloutSpec, place: Place, member: boolean): Record<string, unknown> {
+  if (!member) return { replay_tried: place.episode_id };
+  const intervention = replay === undefined ? null : interventionOf(replay, place);
+  return {
+    replay_of: place.episode_id,
+    ...(place.step_id === null ? {} : { replay_from: place.step_id }),
+    ...(intervention === null ? {} : { intervention }),
+  };
+}
+
+/** A fault that was put into a step, as a label of it. */
+function faultDrafts(rollout: RolloutSpec, { id, result }: AttemptRow): Draft[] {
+  const fault = rollout.replay?.fault;
+  const step = result?.replay?.step_id ?? null;
+  if (fault === undefined || step === null) return [];
+  return [
+    {
+      name: 'feedback.recorded',
+      source: SOURCE,
+      id: `${id}/fault`,
+      time: result!.at,
+      data: {
+        feedback_id: `${id}/fault`,
+        target: { kind: 'step', id: step, episode_id: id },
+        kind: 'failure',
+        name: faultOf(fault).mode,
+        value: 1,
+        taxonomy: { ...MAST_TAXONOMY },
+        by: 'env',
+        annotator: 'troupe',
+        explanation: `The fault ${fault} was put into this step.`,
+      },
+    } as Draft,
+  ];
+}
 
 /** What is recorded before a team begins. */
 export const startDraft = (rollout: RolloutSpec, attempt: Started): Draft => started(rollout, attempt, false);
@@ -70,7 +116,7 @@ export function endDrafts(rollout: RolloutSpec, row: AttemptRow): Draft[] {
   if (result === null || startedAt === null) return [];
   const attempt = { id, spec: row.spec, startedAt };
   const drafts: Draft[] = [startDraft(rollout, attempt)];
-  if (outcome === 'done') drafts.push(started(rollout, attempt, true));
+  if (outcome === 'done') drafts.push(started(rollout, attempt, true), ...faultDrafts(rollout, row));
   if (result.reward !== null)
     drafts.push({
       name: 'feedback.recorded',

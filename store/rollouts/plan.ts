@@ -1,7 +1,8 @@
 /** Which attempt comes next, and what a rollout came to: both follow from its attempts alone. */
 import { type AttemptError, type AttemptRow, type AttemptSpec, isLostByUs } from './attempts.ts';
-import { episodeId, groupId, type RolloutSpec } from './rollout.ts';
+import { episodeId, groupsOf, type RolloutSpec } from './rollout.ts';
 
+type Played = Pick<RolloutSpec, 'tasks' | 'places' | 'samples'>;
 type NewAttempt = { readonly id: string; readonly spec: AttemptSpec };
 
 const slot = ({ task, sample }: Pick<AttemptSpec, 'task' | 'sample'>): string => `${task}/${sample}`;
@@ -23,33 +24,36 @@ function bySlot(rows: readonly AttemptRow[]): Map<string, AttemptRow[]> {
  */
 export function nextAttempts(
   rollout: string,
-  { tasks, samples }: Pick<RolloutSpec, 'tasks' | 'samples'>,
+  spec: Played,
   rows: readonly AttemptRow[],
   retries: number,
 ): NewAttempt[] {
   const slots = bySlot(rows);
-  return tasks.flatMap(({ task_id }, task) =>
-    Array.from({ length: samples }, (_, sample) => sample).flatMap(
+  return groupsOf(rollout, spec).flatMap(({ group_id }, task) =>
+    Array.from({ length: spec.samples }, (_, sample) => sample).flatMap(
       (sample) =>
-        nextAttempt({ rollout, task, task_id, sample }, slots.get(slot({ task, sample })) ?? [], retries) ?? [],
+        nextAttempt({ rollout, task, group_id, sample }, slots.get(slot({ task, sample })) ?? [], retries) ?? [],
     ),
   );
 }
+
+/** Failures after which a sample is not tried again: time or budget is over, or the team would do the same other thing once more. */
+const FINAL: readonly (AttemptError['code'] | undefined)[] = ['deadline', 'budget', 'diverged'];
 
 /**
  * The attempt that follows these at one sample; null where one is under way or done, and where it failed more than `retries` times. What the
  * end of our own process broke off does not count as a failure.
  */
 export function nextAttempt(
-  { rollout, task, task_id, sample }: Omit<AttemptSpec, 'attempt'> & { readonly task_id: string },
+  { rollout, task, group_id, sample }: Omit<AttemptSpec, 'attempt'> & { readonly group_id: string },
   tried: readonly AttemptRow[],
   retries: number,
 ): NewAttempt | null {
   if (tried.some(({ state, outcome }) => state !== 'finished' || outcome === 'done')) return null;
-  if (tried.some(({ error }) => error?.code === 'deadline' || error?.code === 'budget')) return null;
+  if (tried.some(({ error }) => FINAL.includes(error?.code))) return null;
   if (tried.filter(({ error }) => !isLostByUs(error)).length > retries) return null;
   const attempt = tried.length;
-  return { id: episodeId(rollout, task_id, sample, attempt), spec: { rollout, task, sample, attempt } };
+  return { id: episodeId(group_id, sample, attempt), spec: { rollout, task, sample, attempt } };
 }
 
 /** Why attempts end with their rollout. */
@@ -84,22 +88,26 @@ export type Tally = {
 };
 
 /** What the rows add up to. */
-export function tally(
-  rollout: string,
-  { tasks, samples }: Pick<RolloutSpec, 'tasks' | 'samples'>,
-  rows: readonly AttemptRow[],
-): Tally {
+export function tally(rollout: string, spec: Played, rows: readonly AttemptRow[]): Tally {
+  const { samples } = spec;
   const slots = bySlot(rows);
+  const groups = groupsOf(rollout, spec);
   const episodes: string[] = [];
   const partial: PartialGroup[] = [];
-  for (const [task, { task_id }] of tasks.entries()) {
+  for (const [
+    task,
+    {
+      group_id,
+      task: { task_id },
+    },
+  ] of groups.entries()) {
     const tried = Array.from({ length: samples }, (_, sample) => slots.get(slot({ task, sample })) ?? []);
     const done = tried.flatMap((attempts) => attempts.filter(({ outcome }) => outcome === 'done'));
     if (done.length === samples) episodes.push(...done.map(({ id }) => id));
     else {
       const missing = tried.filter((attempts) => !attempts.some(({ outcome }) => outcome === 'done'));
       partial.push({
-        group_id: groupId(rollout, task_id),
+        group_id,
         task_id,
         done: done.length,
         of: samples,
@@ -110,7 +118,7 @@ export function tally(
   const failed = rows.filter(({ outcome }) => outcome === 'failed');
   return {
     episodes,
-    groups: { complete: tasks.length - partial.length, partial: partial.length },
+    groups: { complete: groups.length - partial.length, partial: partial.length },
     partial,
     attempts: {
       done: rows.filter(({ outcome }) => outcome === 'done').length,

@@ -1,6 +1,8 @@
 /** What the tables hold of an episode that a team played, and of all episodes of a rollout. */
 import type { Session } from '../db/pool.ts';
 import { anyOf, firstOf, query, rowsOf, sql } from '../db/query.ts';
+import type { Place, ReplayAsked } from './replay.ts';
+import { sourceCalls } from './source.ts';
 
 export type Recorded = {
   /** Calls, steps, messages and tool calls. */
@@ -39,6 +41,58 @@ export async function recordedOf(
     ]),
   );
   return (episode) => known.get(episode) ?? { entries: 0, outcome: null, closed: false };
+}
+
+export type Replayed = {
+  /** Why the gateway refused a call that was not the recorded one; null where it refused none. */
+  readonly diverged: string | null;
+  /** Why the place was not reached; null where it was. */
+  readonly unreached: string | null;
+  /** The step at the place; null where it is the end of the source, or its call failed. */
+  readonly step_id: string | null;
+  /** Calls that the record answered. */
+  readonly calls: number;
+};
+
+/** How far an attempt got along the episode that it replays. */
+export async function replayedOf(
+  db: Pick<Session, 'query'>,
+  episode: string,
+  { episode_id: source, call_id }: Pick<Place, 'episode_id' | 'call_id'>,
+  { skip = false }: Pick<ReplayAsked, 'skip'> = {},
+): Promise<Replayed> {
+  const row = await firstOf(
+    db,
+    query
+      .selectFrom('facts.calls as c')
+      .select([
+        sql<number>`(count(*) filter (where c.copied and c.requested_unmapped #> '{replay,of}' is not null))::integer`.as(
+          'calls',
+        ),
+        sql<string | null>`min(c.error ->> 'message') filter (where c.error ->> 'code' = 'diverged')`.as('diverged'),
+        // A skipped step is answered from the record at the place itself.
+        sql<
+          string | null
+        >`min(c.call_id) filter (where c.requested_unmapped #> '{replay,at}' is not null or (c.copied and c.call_id = ${call_id}::text))`.as(
+          'at',
+        ),
+        sql<boolean>`coalesce(bool_or(c.requested_unmapped #> '{replay,without}' is not null), false)`.as('left_out'),
+      ])
+      .where('c.episode_id', '=', episode),
+  );
+  const { calls = 0, diverged = null, at = null, left_out = false } = row ?? {};
+  if (call_id !== null) {
+    const unreached =
+      at === null
+        ? `It ended after ${calls} recorded calls, before it came to call ${call_id}.`
+        : skip && !left_out
+          ? `No prompt after call ${call_id} holds its answer, so nothing was left out.`
+          : null;
+    return { diverged, unreached, step_id: at === null ? null : `${at}/0`, calls };
+  }
+  const of = (await sourceCalls(db, source)).length;
+  const unreached = calls < of ? `It ended after ${calls} of the ${of} calls of ${source}.` : null;
+  return { diverged, unreached, step_id: null, calls };
 }
 
 export type RolloutFacts = {

@@ -7,29 +7,45 @@ import { firstOf, query, sql } from '../db/query.ts';
 import { type JobContext, requestJob } from '../jobs/jobs.ts';
 import { parseTaskFilter } from '../select.ts';
 import { requireReleasedTeam, type TeamVersion, teamDraft, teamVersion } from '../teams/version.ts';
+import { findReplay } from './places.ts';
+
+>>>>>>> dde8b77 (A rollout replays episodes up to a step and goes on from there: branches, given answers, faults, steps left out)
+
 import { ROLLOUT, type RolloutAsked, type RolloutSpec, rolloutSpec } from './rollout.ts';
 import { storedTasks } from './stored-tasks.ts';
 
 /**
- * The whole spec. A filter and the released version of a team are read for a new rollout only: one that is there keeps its own.
- * @throws TroupeError `usage` where it names no tasks or both tasks and a filter, `recipe_invalid` for the filter, `conflict` where the id names another job
+ * The whole spec. A filter, what is replayed, and the released version of a team are read for a new rollout only: one that is there keeps
+ * its own.
+ * @throws TroupeError `usage` where it does not name either tasks, a filter or a replay, `recipe_invalid` for the filter, `conflict` where the
+ *   id names another job, and as `findReplay` does
  */
 export async function rolloutWithTasks(
   { db }: Pick<JobContext, 'db'>,
   id: string,
   { tasks, team, ...asked }: RolloutAsked,
 ): Promise<RolloutSpec> {
-  if ((tasks === undefined) === (asked.tasks_where === undefined))
-    throw new TroupeError('usage', 'A rollout should have either tasks or tasks_where.', { field: 'tasks' });
+  if ([tasks, asked.tasks_where, asked.replay].filter((one) => one !== undefined).length !== 1)
+    throw new TroupeError('usage', 'A rollout should have one of tasks, tasks_where and replay.', { field: 'tasks' });
   const where = asked.tasks_where === undefined ? null : parseTaskFilter(asked.tasks_where, 'tasks_where');
   const known = await firstOf(
     db,
     query.selectFrom('troupe.job_queue').select(['kind', 'spec']).where('job_id', '=', id),
   );
   const before = known?.kind === ROLLOUT ? (known.spec as RolloutSpec) : null;
-  const listed = where === null ? tasks! : (before?.tasks ?? (await storedTasks(db, where, asked.tasks_where)));
+  const { replay } = asked;
+  const listed =
+    replay !== undefined
+      ? before?.replay === undefined
+        ? await findReplay(db, replay)
+        : {
+            tasks: before.tasks,
+            ...(before.places ? { places: before.places } : {}),
+            ...(before.team ? { team: before.team } : {}),
+          }
+      : { tasks: where === null ? tasks! : (before?.tasks ?? (await storedTasks(db, where, asked.tasks_where))) };
   const version = team && (await versionAsked(db, team, before?.team));
-  const spec = rolloutSpec(id, { ...asked, tasks: listed, ...(version === undefined ? {} : { team: version }) });
+  const spec = rolloutSpec(id, { ...asked, ...listed, ...(version === undefined ? {} : { team: version }) });
   if (known !== undefined && (before === null || canonicalJson(before) !== canonicalJson(spec)))
     throw new TroupeError(
       'conflict',

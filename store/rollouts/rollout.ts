@@ -9,6 +9,7 @@ import { hashId, isRecord, parseRecord } from '../../ingest/json.ts';
 import { needsEscape } from '../../ingest/text.ts';
 import { checkedSpec } from '../jobs/jobs.ts';
 import { TeamVersionSpec } from '../teams/version.ts';
+import { type Place, PlaceSpec, ReplayAsked } from './replay.ts';
 import { WeightsSpec } from './weights.ts';
 
 const Task = Type.Object(
@@ -86,6 +87,7 @@ export const AskedRollout = Type.Object(
       }),
     ),
     tasks_where: Type.Optional(TasksWhere),
+    replay: Type.Optional(ReplayAsked),
   },
   { additionalProperties: false },
 );
@@ -94,6 +96,8 @@ export const RolloutSpec = Type.Object(
   {
     ...AskedRollout.properties,
     weights: Type.Optional(Type.Record(Type.String(), WeightsSpec)),
+    /** Of a replay, in the order of its groups: they are found when it is requested. */
+    places: Type.Optional(Type.Array(PlaceSpec)),
     /** The version that the team plays in. */
     team: Type.Optional(TeamVersionSpec),
     /** The team plays once these policies can be answered with their weights. */
@@ -104,8 +108,8 @@ export const RolloutSpec = Type.Object(
   { additionalProperties: false },
 );
 export type RolloutSpec = Static<typeof RolloutSpec>;
-/** A rollout as it is requested: its tasks, or a filter over the stored ones; its team by name. */
-export type RolloutAsked = Omit<RolloutSpec, 'tasks' | 'team'> & {
+/** A rollout as it is requested: its tasks, a filter over the stored ones, or a replay, which has those of its sources; its team by name. */
+export type RolloutAsked = Omit<RolloutSpec, 'tasks' | 'team' | 'places'> & {
   readonly tasks?: RolloutSpec['tasks'];
   readonly team?: Static<typeof TeamAsked>;
 };
@@ -116,8 +120,9 @@ export const ROLLOUT = 'rollout';
 const ID = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 /** Bytes of an id. */
 const LONGEST_ID = 512;
-/** Room for what follows the task in an episode's id: sample and attempt. */
+/** Room for what follows the task in an episode's id: sample and attempt, and before them the place of a replay. */
 const ID_TAIL = 20;
+const PLACE_TAIL = 16;
 
 /** @throws TroupeError `usage` for an id that cannot stand in the ids of episodes */
 export function checkedRolloutId(id: string): string {
@@ -131,6 +136,7 @@ export function checkedRolloutId(id: string): string {
 /** The spec of a rollout job. @throws TroupeError `usage` naming the field or the task */
 export function rolloutSpec(id: string, spec: unknown): RolloutSpec {
   const checked = checkedSpec(Checked, spec);
+  const tail = ID_TAIL + (checked.places === undefined ? 0 : PLACE_TAIL);
   const seen = new Set<string>();
   for (const { task_id } of checked.tasks) {
     if (seen.has(task_id))
@@ -138,10 +144,10 @@ export function rolloutSpec(id: string, spec: unknown): RolloutSpec {
     seen.add(task_id);
     if (needsEscape(task_id))
       throw new TroupeError('usage', `The task_id ${got(task_id)} should have no U+0000 and no half of a character.`);
-    if (Buffer.byteLength(groupId(id, task_id)) + ID_TAIL > LONGEST_ID)
+    if (Buffer.byteLength(groupId(id, task_id)) + tail > LONGEST_ID)
       throw new TroupeError(
         'usage',
-        `The task_id ${got(task_id)} is too long: with the rollout's id it should have at most ${LONGEST_ID - ID_TAIL} bytes.`,
+        `The task_id ${got(task_id)} is too long: with the rollout's id it should have at most ${LONGEST_ID - tail} bytes.`,
       );
   }
   return checked;
@@ -169,13 +175,41 @@ export function readTasks(text: string, from: string): RolloutTask[] {
   return tasks;
 }
 
+/** One group of a rollout: the samples of a task, or those of a place of a replay, which are compared with each other. */
+export type Group = { readonly group_id: string; readonly task: RolloutTask; readonly place: Place | null };
+
+/** The group that attempts name by this number. */
+export function groupAt({ tasks, places }: Pick<RolloutSpec, 'tasks' | 'places'>, rollout: string, i: number): Group {
+  const place = places?.[i] ?? null;
+  const task = tasks[place?.task ?? i]!;
+  const group = groupId(rollout, task.task_id);
+  return { group_id: place === null ? group : `${group}/from/${i}`, task, place };
+}
+
+/** The groups of a rollout, in the order of their numbers. */
+export const groupsOf = (rollout: string, spec: Pick<RolloutSpec, 'tasks' | 'places'>): Group[] =>
+  (spec.places ?? spec.tasks).map((_, i) => groupAt(spec, rollout, i));
+
 /** What the samples of a task are compared in. */
 export const groupId = (rollout: string, taskId: string): string => `${rollout}/${taskId}`;
 
+/** Ids of episodes of a replay, beside others that look like them. */
+export const MAY_REPLAY = /\/from\/\d+\/\d+(?:\/a\d+)?$/;
+
 /** Attempts after the first end with `/a1`, `/a2` …, so that no two ids are equal whatever the tasks are called. */
-export const episodeId = (rollout: string, taskId: string, sample: number, attempt: number): string =>
-  `${groupId(rollout, taskId)}/${sample}${attempt === 0 ? '' : `/a${attempt}`}`;
+export const episodeId = (group: string, sample: number, attempt: number): string =>
+  `${group}/${sample}${attempt === 0 ? '' : `/a${attempt}`}`;
 
 /** A seed of 31 bits for one sample: the same for every attempt at it. */
 export const seedOf = (seed: number, taskId: string, sample: number): number =>
   Number.parseInt(hashId(seed, taskId, sample).slice(0, 8), 16) >>> 1;
+
+/** What an attempt is told to draw by, and the settings of its team: at a replay those of the source, so that the team does the same again. */
+export const drawnBy = (
+  { seed = 0, params = {} }: Pick<RolloutSpec, 'seed' | 'params'>,
+  { task, place }: Group,
+  sample: number,
+): { readonly seed: number; readonly params: NonNullable<RolloutSpec['params']> } => ({
+  seed: place?.seed ?? seedOf(seed, task.task_id, sample),
+  params: { ...place?.params, ...params },
+});

@@ -1,6 +1,6 @@
 /** How many releases the weights that answered an episode are behind, and which episodes are too far behind to train on. */
 import type { Session } from '../db/pool.ts';
-import { type NotNull, query, rowsOf } from '../db/query.ts';
+import { type NotNull, query, rowsOf, type SqlBool, sql } from '../db/query.ts';
 import { type Release, releasesOf } from '../releasing/releases.ts';
 
 export type Staleness = {
@@ -31,6 +31,8 @@ export const answeredBy = (db: Pick<Session, 'query'>, rollout: string) =>
       .where('episode_id', '>=', `${rollout}/`)
       .where('episode_id', '<', `${rollout}0`)
       .where('policy', 'is not', null)
+      // What a replay repeats was answered for another episode.
+      .where(sql<SqlBool>`copied is not true`)
       .$narrowType<{ policy: NotNull }>(),
   );
 

@@ -3,7 +3,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { LeasedAttempt } from '../../store/rollouts/attempts.ts';
-import { groupId, seedOf } from '../../store/rollouts/rollout.ts';
+import { drawnBy, groupAt } from '../../store/rollouts/rollout.ts';
 import { endText, lastWords } from '../rewards/score.ts';
 import { runCommand } from './command.ts';
 import type { PlayOptions, TeamEnd } from './play.ts';
@@ -34,7 +34,7 @@ export async function playByCommand(
   options: Options & Pick<PlayOptions, 'signal'>,
 ): Promise<TeamEnd> {
   const { rollout, runner, signal } = options;
-  const task = rollout.tasks[attempt.spec.task]!;
+  const { task } = groupAt(rollout, attempt.spec.rollout, attempt.spec.task);
   const folder = await mkdtemp(join(tmpdir(), 'troupe-episode-'));
   try {
     const file = join(folder, 'task.json');
@@ -60,7 +60,8 @@ export function environmentOf(
   files: { readonly task: string; readonly team: string | null },
   { rollout, runner, entry: { url, key }, env }: Options,
 ): Record<string, string> {
-  const { task_id } = rollout.tasks[spec.task]!;
+  const group = groupAt(rollout, spec.rollout, spec.task);
+  const { seed, params } = drawnBy(rollout, group, spec.sample);
   const episodeUrl = `${url}/e/${encodeURIComponent(id)}`;
   const agentUrl = `${episodeUrl}/a/${encodeURIComponent(runner.agent)}`;
   return {
@@ -74,15 +75,15 @@ export function environmentOf(
     TROUPE_ROLLOUT: spec.rollout,
     TROUPE_EPISODE: id,
     TROUPE_EPISODE_URL: episodeUrl,
-    TROUPE_GROUP: groupId(spec.rollout, task_id),
+    TROUPE_GROUP: group.group_id,
     TROUPE_TASK: files.task,
-    TROUPE_TASK_ID: task_id,
+    TROUPE_TASK_ID: group.task.task_id,
     TROUPE_SAMPLE: String(spec.sample),
     TROUPE_ATTEMPT: String(spec.attempt),
-    TROUPE_SEED: String(seedOf(rollout.seed ?? 0, task_id, spec.sample)),
+    TROUPE_SEED: String(seed),
     TROUPE_DEADLINE: deadlineAt,
     ...(files.team === null ? {} : { TROUPE_TEAM: files.team, TROUPE_TEAM_ID: rollout.team!.team_id }),
-    TROUPE_PARAMS: JSON.stringify(rollout.params ?? {}),
+    TROUPE_PARAMS: JSON.stringify(params),
   };
 }
 

@@ -20,9 +20,9 @@ import {
 import { budgetOver, type Spent, spentOf } from '../../store/rollouts/budget.ts';
 import { announce, startDraft, taskDrafts } from '../../store/rollouts/episodes.ts';
 import { deadlineOver, nextAttempt, nextAttempts, type Tally, tally } from '../../store/rollouts/plan.ts';
-import { recordedOf, rolloutFacts } from '../../store/rollouts/recorded.ts';
+import { recordedOf, replayedOf, rolloutFacts } from '../../store/rollouts/recorded.ts';
 import { requestedOf } from '../../store/rollouts/request.ts';
-import { episodeId, ROLLOUT, type RolloutSpec, rolloutSpec } from '../../store/rollouts/rollout.ts';
+import { episodeId, groupAt, groupsOf, ROLLOUT, type RolloutSpec, rolloutSpec } from '../../store/rollouts/rollout.ts';
 import { type Staleness, stalenessOf } from '../../store/rollouts/staleness.ts';
 import { type Rewarded, rewardEpisodes } from '../rewards/job.ts';
 import type { Post } from '../rewards/score.ts';
@@ -54,6 +54,8 @@ export type RolloutResult = Tally &
     readonly without_reward: number;
     /** Why the source of the runner gave episodes of workers no reward, with how many; missing where it was not asked. */
     readonly reward_failed?: Rewarded['failed'];
+    /** Of a replay, calls of accepted attempts that were answered from the record. */
+    readonly replayed_calls?: number;
     /** Complete groups whose rewards are all equal. */
     readonly equal_rewards: number;
     /** From the request to the end. */
@@ -94,7 +96,8 @@ const rollOut = async (
   const { requestedAt, age } = await requestedOf(context.db, id);
   const lastsS = rollout.deadline_s === undefined ? LONGEST_S : rollout.deadline_s - age;
   // Stored tasks are recorded as they are.
-  if (rollout.tasks_where === undefined) await appendOwn(log, taskDrafts(rollout.tasks, requestedAt), 'usage');
+  if (rollout.tasks_where === undefined && rollout.replay === undefined)
+    await appendOwn(log, taskDrafts(rollout.tasks, requestedAt), 'usage');
   await untilLoaded(db, rollout, settings.signal);
   if (runner.by === 'workers')
     await awaitWorkers(context, { id, rollout, runner, lastsS, report, signal: settings.signal });
@@ -118,6 +121,9 @@ const rollOut = async (
     without_reward: withoutReward,
     ...(rewardFailed === null ? {} : { reward_failed: rewardFailed }),
     equal_rewards: equalRewards,
+    ...(rollout.replay === undefined
+      ? {}
+      : { replayed_calls: rows.reduce((sum, { result }) => sum + (result?.replay?.calls ?? 0), 0) }),
     seconds: (await requestedOf(context.db, id)).age,
   };
 };
@@ -191,7 +197,7 @@ async function playAll(context: JobContext, playing: Playing): Promise<void> {
     if (performance.now() - reported < REPORT_MS) return;
     reported = performance.now();
     const { attempts, groups } = tally(id, rollout, await attemptsOf(db, id));
-    const of = rollout.tasks.length * rollout.samples;
+    const of = groupsOf(id, rollout).length * rollout.samples;
     await report(ended, { done: attempts.done, failed: attempts.failed, of, complete_groups: groups.complete });
   };
   const play = async (attempt: LeasedAttempt): Promise<void> => {
@@ -261,11 +267,15 @@ async function playOne(
       await waitProjected(db, { log });
       return (await recordedOf(db, [episode]))(episode);
     },
+    replayed: async (episode, place) => {
+      await waitProjected(db, { log });
+      return replayedOf(db, episode, place, rollout.replay);
+    },
   });
   const [accepted] = await endAttempts(db, [{ id: attempt.id, token: attempt.token, end: ended }]);
   const { rollout: rolloutId, task, sample } = attempt.spec;
-  const { task_id } = rollout.tasks[task]!;
-  const tried = await attemptsOf(db, rolloutId, episodeId(rolloutId, task_id, sample, 0));
+  const { group_id } = groupAt(rollout, rolloutId, task);
+  const tried = await attemptsOf(db, rolloutId, episodeId(group_id, sample, 0));
   // Its row first: what is announced follows from it, and is announced again by whoever goes on.
   await announce(
     log,
@@ -273,7 +283,7 @@ async function playOne(
     tried.filter(({ id }) => id === attempt.id),
   );
   if (accepted !== 'accepted' || ended.outcome === 'done') return;
-  const next = nextAttempt({ rollout: rolloutId, task, task_id, sample }, tried, runner.retries);
+  const next = nextAttempt({ rollout: rolloutId, task, group_id, sample }, tried, runner.retries);
   if (next !== null && !signal.aborted) await addAttempts(db, runner.name, [next]);
 }
 

@@ -22,8 +22,8 @@ import {
   leaseAttempts,
 } from '../../store/rollouts/attempts.ts';
 import { endDrafts, startDraft } from '../../store/rollouts/episodes.ts';
-import { type Recorded, recordedOf } from '../../store/rollouts/recorded.ts';
-import { groupId, type RolloutSpec, type RolloutTask, seedOf } from '../../store/rollouts/rollout.ts';
+import { type Recorded, type Replayed, recordedOf, replayedOf } from '../../store/rollouts/recorded.ts';
+import { drawnBy, groupAt, type RolloutSpec, type RolloutTask } from '../../store/rollouts/rollout.ts';
 import type { TeamVersion } from '../../store/teams/version.ts';
 import { findRunner, type Runner, type WorkersRunner } from './runners.ts';
 
@@ -110,17 +110,16 @@ export function episodeFacts(
   { id, spec, deadlineAt }: LeasedAttempt,
   agent: string,
 ): EpisodeFacts {
-  const task = rollout.tasks[spec.task]!;
+  const group = groupAt(rollout, spec.rollout, spec.task);
   return {
     attempt_id: id,
     rollout_id: spec.rollout,
     episode_id: id,
-    group_id: groupId(spec.rollout, task.task_id),
-    task,
+    group_id: group.group_id,
+    task: group.task,
     sample: spec.sample,
     attempt: spec.attempt,
-    seed: seedOf(rollout.seed ?? 0, task.task_id, spec.sample),
-    params: rollout.params ?? {},
+    ...drawnBy(rollout, group, spec.sample),
     ...(rollout.team === undefined ? {} : { team: rollout.team }),
     base_path: `/e/${encodeURIComponent(id)}/a/${encodeURIComponent(agent)}/v1`,
     deadline: deadlineAt,
@@ -157,17 +156,26 @@ export async function finish(context: JobContext, reports: readonly Finish[]): P
   const known = await attemptsById(db, ids);
   const missing = ids.find((id) => !known.has(id));
   if (missing !== undefined) throw notThere(missing);
-  if (reports.some(({ outcome }) => outcome === 'done')) await waitProjected(db, { log, timeoutMs: PATIENCE_MS });
+  const played = await specsOf(context, [...known.values()]);
+  const placeOf = (attempt: Attempt) => groupAt(played(attempt), attempt.spec.rollout, attempt.spec.task).place;
+  // A replay that failed may have failed because it diverged.
+  if (reports.some(({ outcome }) => outcome === 'done') || [...known.values()].some((one) => placeOf(one) !== null))
+    await waitProjected(db, { log, timeoutMs: PATIENCE_MS });
   const recorded = await recordedOf(db, ids);
   const at = now().toISOString();
-  const states = await endAttempts(
-    db,
-    reports.map((report) => ({
-      id: report.attempt_id,
-      token: report.token,
-      end: endOf(report, recorded(report.attempt_id), at),
-    })),
+  const ended = await Promise.all(
+    reports.map(async (report) => {
+      const attempt = known.get(report.attempt_id)!;
+      const place = placeOf(attempt);
+      const replayed = place === null ? null : await replayedOf(db, attempt.id, place, played(attempt).replay);
+      return {
+        id: report.attempt_id,
+        token: report.token,
+        end: endOf(report, { seen: recorded(report.attempt_id), replayed }, at),
+      };
+    }),
   );
+  const states = await endAttempts(db, ended);
   await notify(db, ATTEMPTS_ENDED);
   const rows = await attemptsById(db, ids);
   const specOf = await specsOf(context, [...rows.values()]);
@@ -187,12 +195,17 @@ export async function finish(context: JobContext, reports: readonly Finish[]): P
 const notThere = (id: string): TroupeError => new TroupeError('not_found', `There is no attempt ${id}.`);
 
 /** How an attempt ends by the report of its worker and what the tables hold of its episode. Pure. */
-function endOf(report: Finish, seen: Recorded, at: string): AttemptEnd {
+function endOf(
+  report: Finish,
+  { seen, replayed }: { readonly seen: Recorded; readonly replayed: Replayed | null },
+  at: string,
+): AttemptEnd {
   const failed = (code: AttemptErrorCode, message: string, outcome: EpisodeOutcome = 'error'): AttemptEnd => ({
     outcome: 'failed',
     result: { at, outcome, stop_reason: message, answer: null, reward: null },
     error: { code, message },
   });
+  if (replayed?.diverged) return failed('diverged', replayed.diverged);
   if (report.outcome === 'failed')
     return failed('reported', report.reason ?? 'The worker reported a failure without a reason.');
   if (seen.entries === 0)
@@ -200,6 +213,7 @@ function endOf(report: Finish, seen: Recorded, at: string): AttemptEnd {
       'nothing_recorded',
       'It was reported as done, and nothing was recorded: no call came through its base_path and no event for its episode.',
     );
+  if (replayed?.unreached) return failed('diverged', replayed.unreached);
   return {
     outcome: 'done',
     result: {
@@ -209,6 +223,7 @@ function endOf(report: Finish, seen: Recorded, at: string): AttemptEnd {
       answer: report.answer ?? null,
       reward: report.reward ?? null,
       ...(seen.closed ? { closed_by_team: true } : {}),
+      ...(replayed === null ? {} : { replay: { step_id: replayed.step_id, calls: replayed.calls } }),
     },
     error: null,
   };
@@ -232,4 +247,4 @@ async function specsOf(
   };
 }
 
-type Attempt = { readonly spec: Pick<AttemptSpec, 'rollout'> };
+type Attempt = { readonly spec: Pick<AttemptSpec, 'rollout' | 'task'> };

@@ -6,8 +6,9 @@ import type {
   EpisodeOutcome,
   LeasedAttempt,
 } from '../../store/rollouts/attempts.ts';
-import type { Recorded } from '../../store/rollouts/recorded.ts';
-import type { RolloutSpec } from '../../store/rollouts/rollout.ts';
+import type { Recorded, Replayed } from '../../store/rollouts/recorded.ts';
+import type { Place } from '../../store/rollouts/replay.ts';
+import { groupAt, type RolloutSpec } from '../../store/rollouts/rollout.ts';
 import { NO_LINE, rewardIn, type Scoring, scoreOf } from '../rewards/score.ts';
 import { playByCommand } from './by-command.ts';
 import { playByWebhook } from './by-webhook.ts';
@@ -27,6 +28,8 @@ export type PlayOptions = {
   readonly why: () => AttemptError;
   /** What the tables hold of an episode, once they have all that was recorded until now. */
   readonly recorded: (episode: string) => Promise<Recorded>;
+  /** Of an attempt that replays, how far it got. */
+  readonly replayed: (episode: string, place: Place) => Promise<Replayed>;
   readonly now: () => Date;
   /** For rewards that other servers or the tables give. */
   readonly scoring: Pick<Scoring, 'db' | 'post'>;
@@ -66,6 +69,9 @@ async function endOf(attempt: LeasedAttempt, team: TeamEnd, options: PlayOptions
     const { code, message } = why();
     return failed(code, message, 'aborted');
   }
+  const { place } = groupAt(options.rollout, attempt.spec.rollout, attempt.spec.task);
+  const replayed = place === null ? null : await options.replayed(attempt.id, place);
+  if (replayed?.diverged) return failed('diverged', replayed.diverged);
   if (team.ended === 'timeout') return failed('timeout', `It did not end within ${runner.timeoutS} s.`, 'timeout');
   if (team.failure !== null) return failed(team.failure.code, team.failure.message);
   const seen = await recorded(attempt.id);
@@ -76,6 +82,7 @@ async function endOf(attempt: LeasedAttempt, team: TeamEnd, options: PlayOptions
     );
   if (['error', 'timeout', 'aborted'].includes(seen.outcome ?? ''))
     return failed('reported', `The team closed the episode with the outcome ${seen.outcome}.`);
+  if (replayed?.unreached) return failed('diverged', replayed.unreached);
   const line = await rewardOf(attempt, team, options);
   if ('error' in line) return failed(line.error.code, line.error.message);
   return {
@@ -87,6 +94,7 @@ async function endOf(attempt: LeasedAttempt, team: TeamEnd, options: PlayOptions
       answer: line.answer,
       reward: line.reward,
       ...(seen.closed ? { closed_by_team: true } : {}),
+      ...(replayed === null ? {} : { replay: { step_id: replayed.step_id, calls: replayed.calls } }),
     },
     error: null,
   };
@@ -109,7 +117,7 @@ async function rewardOf(
         error: { code: 'no_reward', message: `It ended (${words}), but wrote no reward: ${NO_LINE}.` },
       }
     );
-  const episode = { task: rollout.tasks[spec.task]!, episode_id: id, output };
+  const episode = { task: groupAt(rollout, spec.rollout, spec.task).task, episode_id: id, output };
   const found = await scoreOf(source, episode, { ...scoring, env, keys, hide, signal }, runner.retries);
   if (signal.aborted) return { error: why() };
   return 'error' in found ? { error: { code: 'reward_failed', message: found.error } } : found;

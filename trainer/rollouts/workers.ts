@@ -14,7 +14,7 @@ import {
 import { budgetOver } from '../../store/rollouts/budget.ts';
 import { announce } from '../../store/rollouts/episodes.ts';
 import { deadlineOver, nextAttempts } from '../../store/rollouts/plan.ts';
-import type { RolloutSpec } from '../../store/rollouts/rollout.ts';
+import { groupsOf, type RolloutSpec } from '../../store/rollouts/rollout.ts';
 import type { WorkersRunner } from './runners.ts';
 
 const LOOK_MS = 500;
@@ -67,7 +67,7 @@ export async function awaitWorkers(
     if (counts.waiting + counts.running === 0 && counts.failed === failed) return true;
     if (performance.now() - reported > REPORT_MS) {
       reported = performance.now();
-      await report(looks++, { ...counts, of: rollout.tasks.length * rollout.samples });
+      await report(looks++, { ...counts, of: groupsOf(id, rollout).length * rollout.samples });
     }
     return false;
   };

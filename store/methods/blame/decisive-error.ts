@@ -2,8 +2,8 @@
  * The step that decided a failure: the earliest one whose correction makes the run succeed.
  *
  * Source: AgenTracer, arXiv 2509.03312. Verified (text); the paper's printed equation has the two outcomes swapped against its own text and
- * algorithm, and failure to success is meant. Null when no correction helped, or the run succeeded. Replaying is the team's work.
- * Kept: the earliest step wins; of one step corrected twice, the first given. Dropped: the corrections and the replays.
+ * algorithm, and failure to success is meant. Null when no correction helped, or the run succeeded. `troupe rollout --replay … --answer` replays.
+ * Kept: the earliest step wins; of one step corrected twice, the first given. Dropped: writing the corrections.
  * Open: nothing known.
  */
 

@@ -3,8 +3,8 @@
  *
  * Source: DoVer, arXiv 2512.06749. Secondary. Two successes validate it; otherwise only runs that carried the intervention out count: two with
  * enough progress validate it partially, two without refute it, and anything else says nothing.
- * Kept: three replays of which two decide, progress from 0.2. Dropped: cutting the log into trials, writing and
- * carrying out interventions. Open: read in a secondary account only.
+ * Kept: three replays of which two decide, progress from 0.2. Dropped: cutting the log into trials, writing
+ * interventions. Open: read in a secondary account only.
  */
 
 import { Type } from 'typebox';

@@ -4,16 +4,15 @@
  * Source: arXiv 2412.01928 §4.2–4.3. Verified (text). A verification is worth the mean of its refinements, a generation the mean of
  * its verifications. Positive is strictly above 0.5; exactly 0.5, up to rounding, is negative. Pairs are (positive, negative) among
  * siblings of one parent. Refinements are 0 or 1, and their own label.
- * Kept: means upwards, strict threshold, pairs among siblings. Dropped: building the tree; which roles train on what
+ * Kept: means upwards, strict threshold, pairs among siblings. Dropped: which roles train on what
  * (SFT all three, DPO without the generator). Open: nothing known.
  */
 
 import { Type } from 'typebox';
-import { type StepFacts, stepKey } from '../../judging/facts.ts';
+import type { StepFacts } from '../../judging/facts.ts';
 import { credit, type Judgement } from '../../judging/judgement.ts';
-import { truthsOn } from '../../judging/named-feedback.ts';
-import { overEpisodes } from '../../judging/over-episodes.ts';
-import { stepTree } from '../../judging/search-tree.ts';
+import { overTrees } from '../../judging/replay-trees.ts';
+import { outcomesIn, stepTree } from '../../judging/search-tree.ts';
 import { method } from '../method.ts';
 import { Bit } from '../shapes.ts';
 import { mean, sum } from '../statistics.ts';
@@ -65,16 +64,17 @@ export const maltValues = method({
     reads: ['feedback'],
     writes: ['credits', 'scores'],
     /**
-     * MALT: roles generator, verifier and refiner, each expanded from the one before. `correct` on a refiner's step is its outcome; what
-     * was not graded, and what has nothing graded below it, is left out. Beside the value stand the label and the siblings that the step
-     * is preferred to.
+     * MALT: roles generator, verifier and refiner, each expanded from the one before. `correct` on a refiner's step is its outcome; in a tree
+     * that grew by replays, else that of the episode that ended with it. What was not graded, and what has nothing graded below it, is left
+     * out. Beside the value stand the label and the siblings that the step is preferred to.
      */
     rows: (facts, ask) => {
-      const correct = truthsOn(facts.feedback, 'step', 'correct');
-      return overEpisodes(facts, credit, (_, steps) => {
+      const outcomes = outcomesIn(facts);
+      return overTrees(facts, credit, (grown) => {
+        const { steps } = grown;
         const tree = stepTree(steps);
         if (!tree.grown) return 'no_tree';
-        const outcomeOf = (step: StepFacts) => correct.get(stepKey(step.episode_id, step.step_id));
+        const outcomeOf = outcomes(grown);
         const below = (node: StepFacts, role: string) => tree.childrenOf(node).filter((child) => child.role === role);
         const refinersOf = (node: StepFacts) =>
           below(node, 'refiner').filter((child) => outcomeOf(child) !== undefined);

@@ -8,7 +8,7 @@
 
 import { Type } from 'typebox';
 import { credit, score } from '../../judging/judgement.ts';
-import { overEpisodes } from '../../judging/over-episodes.ts';
+import { overTrees } from '../../judging/replay-trees.ts';
 import { onNodes, ROOT, valued } from '../../judging/search-tree.ts';
 import { method } from '../method.ts';
 import { backedUp, type NodeValue } from '../search-tree.ts';
@@ -31,13 +31,13 @@ export const masprmBackprop = method({
     writes: ['credits', 'scores'],
     rows: (facts, ask) => {
       const valuesOf = valued(facts, (input) => ask.answer(input));
-      return overEpisodes(facts, credit, (episode, steps) => {
-        const found = valuesOf(steps);
+      return overTrees(facts, credit, (grown) => {
+        const found = valuesOf(grown);
         if (typeof found === 'string') return found;
         const { q, visits } = found.values[ROOT]!;
         return [
-          score(`e/${episode.episode_id}`, q, null, { visits }),
-          ...onNodes(steps, found.tree, (step) => {
+          score(`e/${grown.episode.episode_id}`, q, null, { visits }),
+          ...onNodes(grown.steps, found.tree, (step) => {
             const value = found.values[step.step_id];
             return value === undefined ? null : credit(step, value.q, null, { visits: value.visits });
           }),

@@ -8,10 +8,10 @@
 
 import { Type } from 'typebox';
 import { verdictOn } from '../../judging/judgement.ts';
+import { familiesOf } from '../../judging/replay-trees.ts';
 import { ROOT, valued } from '../../judging/search-tree.ts';
 import { method } from '../method.ts';
 import { backedUp } from '../search-tree.ts';
-import { groupBy } from '../statistics.ts';
 
 const Input = Type.Object({ root_q: Type.Number(), leaf_q: Type.Optional(Type.Array(Type.Number())) });
 const params = { limit: 0.7 };
@@ -33,16 +33,18 @@ export const masprmTreeKeep = method({
     /** Whether an episode's tree is worth training on: a verdict, so that a recipe can require it. */
     rows: (facts, ask) => {
       const valuesOf = valued(facts, backedUp);
-      const own = groupBy(facts.steps, (step) => step.episode_id);
-      return facts.episodes.map((episode) => {
-        const found = valuesOf(own.get(episode.episode_id) ?? []);
-        if (typeof found === 'string') return verdictOn(episode, null, found);
+      return familiesOf(facts).flatMap(({ members, changed, grown }) => {
+        const all = (keep: boolean | null, reason: string | null, detail?: unknown) => [
+          ...members.map((episode) => verdictOn(episode, keep, reason, detail)),
+          ...changed.map((episode) => verdictOn(episode, null, 'intervened')),
+        ];
+        const found = grown === null ? 'no_tree' : valuesOf(grown);
+        if (typeof found === 'string') return all(null, found);
         const leaves = new Set(found.rollouts.map(({ path }) => path.at(-1)!));
         const root_q = found.values[ROOT]!.q;
         const leaf_q = [...leaves].map((id) => found.values[id]!.q);
         const keep = ask.answer({ root_q, leaf_q });
-        if (typeof keep === 'string') return verdictOn(episode, null, keep);
-        return verdictOn(episode, keep, keep ? null : 'root_decided', { root_q });
+        return typeof keep === 'string' ? all(null, keep) : all(keep, keep ? null : 'root_decided', { root_q });
       });
     },
   },

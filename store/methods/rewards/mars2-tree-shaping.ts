@@ -12,7 +12,7 @@ import { Type } from 'typebox';
 import type { StepFacts } from '../../judging/facts.ts';
 import { reward } from '../../judging/judgement.ts';
 import { ownRewardsOf } from '../../judging/named-feedback.ts';
-import { overEpisodes } from '../../judging/over-episodes.ts';
+import { overTrees } from '../../judging/replay-trees.ts';
 import { stepTree } from '../../judging/search-tree.ts';
 import { method } from '../method.ts';
 import { refuseInput, requireRows } from '../refuse.ts';
@@ -52,15 +52,19 @@ export const mars2TreeShaping = method({
   judged: {
     reads: ['rewards', 'feedback'],
     writes: ['rewards', 'scores'],
-    /** MARS²: the step's own reward is that of its node. A node that hangs from nothing belongs to no family. */
+    /**
+     * MARS²: the step's own reward is that of its node; in a tree that grew by replays, else the mean of the episodes that went through it. A
+     * node that hangs from nothing belongs to no family.
+     */
     rows: (facts, ask) => {
       const ownReward = ownRewardsOf(facts);
-      return overEpisodes(facts, reward, (_, steps) => {
+      return overTrees(facts, reward, ({ steps, rewardThrough }) => {
+        const rewardOf = (step: StepFacts) => ownReward(step) ?? rewardThrough(step);
         const tree = stepTree(steps);
         if (!tree.grown) return 'no_tree';
         const places = new Map(tree.nodes.map((node, i) => [node, i]));
         const parent = tree.nodes.map((node) => places.get(tree.parentOf(node) as StepFacts) ?? -1);
-        const values = ask.answer({ rewards: tree.nodes.map(ownReward), parent });
+        const values = ask.answer({ rewards: tree.nodes.map(rewardOf), parent });
         if (typeof values === 'string') return values;
         return steps.map((step) => {
           const place = places.get(step);

@@ -1,7 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import type { AttemptErrorCode, AttemptRow } from '../../../store/rollouts/attempts.ts';
 import { nextAttempts, tally } from '../../../store/rollouts/plan.ts';
-import { checkedRolloutId, episodeId, readTasks, rolloutSpec, seedOf } from '../../../store/rollouts/rollout.ts';
+import {
+  checkedRolloutId,
+  episodeId,
+  groupId,
+  readTasks,
+  rolloutSpec,
+  seedOf,
+} from '../../../store/rollouts/rollout.ts';
 
 const spec = { tasks: [{ task_id: 'a' }, { task_id: 'b' }], samples: 2 };
 const row = (
@@ -10,7 +17,7 @@ const row = (
   attempt: number,
   how: 'done' | 'waiting' | AttemptErrorCode,
 ): AttemptRow => ({
-  id: episodeId('r', spec.tasks[task]!.task_id, sample, attempt),
+  id: episodeId(groupId('r', spec.tasks[task]!.task_id), sample, attempt),
   spec: { rollout: 'r', task, sample, attempt },
   state: how === 'waiting' ? 'waiting' : 'finished',
   outcome: how === 'waiting' ? null : how === 'done' ? 'done' : 'failed',
@@ -67,7 +74,7 @@ it('a rollout adds up to complete groups, and to partial ones with what their mi
 describe('ids and tasks', () => {
   it('no two attempts have one id, whatever the tasks are called', () => {
     const named = ['a', 'a/0', 'a/0/a1', 'a/1'].flatMap((task) =>
-      [0, 1].flatMap((sample) => [0, 1].map((attempt) => episodeId('r', task, sample, attempt))),
+      [0, 1].flatMap((sample) => [0, 1].map((attempt) => episodeId(groupId('r', task), sample, attempt))),
     );
     expect(new Set(named).size).toBe(16);
   });
