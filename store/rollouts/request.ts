@@ -9,8 +9,6 @@ import { parseTaskFilter } from '../select.ts';
 import { requireReleasedTeam, type TeamVersion, teamDraft, teamVersion } from '../teams/version.ts';
 import { findReplay } from './places.ts';
 
->>>>>>> dde8b77 (A rollout replays episodes up to a step and goes on from there: branches, given answers, faults, steps left out)
-
 import { ROLLOUT, type RolloutAsked, type RolloutSpec, rolloutSpec } from './rollout.ts';
 import { storedTasks } from './stored-tasks.ts';
 

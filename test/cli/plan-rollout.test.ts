@@ -10,16 +10,20 @@ import { document, type Running, type Shell, shell } from './support/troupe.ts';
 /** Each test starts several processes. */
 const SLOW = 300_000;
 
-/** Asks the policy once. Even samples are right, so every group has a signal; a task that breaks fails at its last sample. */
+/** Asks the policy once, or for another agent again. Even samples are right, so every group has a signal; a task that breaks fails at its last sample. */
 const TEAM = `
 import { readFileSync } from 'node:fs';
 const task = JSON.parse(readFileSync(process.env.TROUPE_TASK, 'utf8'));
-const response = await fetch(process.env.OPENAI_BASE_URL + '/chat/completions', {
-  method: 'POST',
-  headers: { 'content-type': 'application/json', authorization: 'Bearer ' + process.env.OPENAI_API_KEY },
-  body: JSON.stringify({ model: 'policy:solver', messages: [{ role: 'user', content: task.prompt }], max_tokens: 3, seed: Number(process.env.TROUPE_SEED) }),
-});
-if (!response.ok) throw new Error(response.status + ' ' + await response.text());
+const ask = async (agent) => {
+  const response = await fetch(process.env.OPENAI_BASE_URL + '/chat/completions', {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', authorization: 'Bearer ' + process.env.OPENAI_API_KEY, 'troupe-agent': agent },
+    body: JSON.stringify({ model: 'policy:solver', messages: [{ role: 'user', content: task.prompt }], max_tokens: 3, seed: Number(process.env.TROUPE_SEED) }),
+  });
+  if (!response.ok) throw new Error(response.status + ' ' + await response.text());
+};
+await ask('agent');
+if (task.twice) await ask('second');
 const sample = Number(process.env.TROUPE_SAMPLE);
 if (task.breaks && sample === 1) process.exit(4);
 console.log(JSON.stringify({ reward: sample % 2 === 0 ? 1 : 0 }));
@@ -65,6 +69,7 @@ describe('a plan that begins with a rollout', () => {
     const tasks = questions.map((prompt, i) => ({ task_id: `t${i}`, prompt, ...(i === 2 ? { breaks: true } : {}) }));
     writeFileSync(path('tasks.jsonl'), lines(tasks));
     writeFileSync(path('broken.jsonl'), lines(tasks.slice(2)));
+    writeFileSync(path('twice.jsonl'), lines(tasks.map((task, i) => ({ ...task, task_id: `w${i}`, twice: true }))));
     const config = {
       ...{ words: WORDS, hidden_size: 16, intermediate_size: 32, num_hidden_layers: 1, num_attention_heads: 2 },
       ...{ num_key_value_heads: 2, max_position_embeddings: 32 },
@@ -100,6 +105,39 @@ describe('a plan that begins with a rollout', () => {
       const run = await troupe('plan', 'run', wrong);
       expect([run.code, run.out.error.code]).toEqual([1, 'not_found']);
       expect((await troupe('plan', 'show')).out).toEqual({ runs: [] });
+    },
+    SLOW,
+  );
+
+  it(
+    'grows the episodes of complete groups into trees by its branches, and learns from what was sampled',
+    async () => {
+      const branches = [{ where: 'role = second', samples: 2 }];
+      const file = written('grown', {
+        ...plan('grown', { tasks: 'twice.jsonl', branches }),
+        ...{ rounds: 1, judge: [{ method: 'at_grpo_advantage' }] },
+        policies: {
+          solver: { ...plan('grown').policies.solver, recipe: { unit: 'step', credit: 'at_grpo_advantage' } },
+        },
+      });
+      const checked = await troupe('plan', 'check', file);
+      expect(checked.out.stages.slice(0, 3)).toEqual(['serving', 'rollout', 'rollout/branch-1']);
+      const asked = await troupe('plan', 'run', file);
+      expect([asked.err, asked.code, asked.out.state]).toEqual(['', 7, 'undecided']);
+      const { out } = await troupe('gate', 'accept', 'grown-1');
+      // Two tasks of two samples, and two more from the second step of each.
+      expect(out.rounds[0].rollout).toMatchObject({
+        ...{ rollout_id: 'grown-1/1/rollout', episodes: 12, groups: { complete: 6, partial: 1 }, stale: 0, unknown: 0 },
+      });
+      const { rows } = await database.db.query(
+        `select coalesce(c.completed_agent_id, c.requested_agent_id) as agent, count(*)::int as rows, bool_or(c.copied) as copied
+         from facts.dataset_rows r join facts.calls c using (episode_id, call_id)
+         where r.episode_id like 'grown-1/%' group by 1 order by 1`,
+      );
+      expect(rows).toEqual([
+        { agent: 'agent', rows: 4, copied: null },
+        { agent: 'second', rows: 12, copied: null },
+      ]);
     },
     SLOW,
   );

@@ -18,6 +18,7 @@ import { findRunner, type Runner } from '../rollouts/runners.ts';
 import { servedNow } from '../rollouts/serving.ts';
 import { type CanaryGate, canaryRulesOf, type PlayGate, rulesOf } from './gate-schema.ts';
 import { requireTasks, rolloutOf, versionOf } from './plan-parts.ts';
+import { rolloutStages } from './plan-rollout.ts';
 import { isWhere, type Plan, type PlanPolicy, type PlanTasks, type PlanTeam } from './plan-schema.ts';
 import { tasksOf } from './plan-tasks.ts';
 import { withoutGates } from './round-rows.ts';
@@ -178,7 +179,7 @@ async function teamCheck(db: Db, team: PlanTeam, alone: boolean, problems: strin
 export function stagesOf(plan: Plan): string[] {
   const names = Object.keys(plan.policies);
   return [
-    ...(plan.rollout ? ['serving', 'rollout'] : []),
+    ...(plan.rollout ? ['serving', ...rolloutStages(plan)] : []),
     ...(plan.judge ? ['judge'] : []),
     ...names.map((name) => `freeze-${name}`),
     ...(plan.gate.kind === 'offline' && plan.gate.recipe ? ['freeze-gate'] : []),
@@ -196,6 +197,10 @@ async function rolloutCheck(
   if (rollout === null) return null;
   const runner = runnerOf(runners, rollout.runner, problems);
   notes.push('Rows are not counted: the recipes of a round take only the complete groups of its rollout.');
+  if (rollout.branches !== undefined)
+    notes.push(
+      'Attempts of branches are not counted: how many steps they go on from is known once the tasks are played.',
+    );
   await noteUnserved(db, plan, notes);
   const tasks = await tasksNow(db, 'rollout', rollout.tasks, { problems, notes });
   const tasks_of_round = Math.min(rollout.per_round ?? tasks.length, tasks.length);

@@ -3,16 +3,20 @@ import { parseRecipe } from '../../store/datasets/recipe.ts';
 import { anyOf, query, rowsOf } from '../../store/db/query.ts';
 import type { JobContext } from '../../store/jobs/jobs.ts';
 import { waitProjected } from '../../store/projecting/positions.ts';
+import { findReplay } from '../../store/rollouts/places.ts';
 import { requireReleasedTeam } from '../../store/teams/version.ts';
 import type { RolloutResult } from '../rollouts/handler.ts';
 import type { ServingResult } from '../rollouts/serving.ts';
 import { type Done, partOf } from './parts.ts';
 import { rolloutOf } from './plan-parts.ts';
 import {
+  branchAsked,
+  branchStage,
   completeGroupsOf,
   type RoundRollout,
   requireCompleteGroup,
   rolloutAsked,
+  rolloutStages,
   roundRollout,
   wholeRollout,
 } from './plan-rollout.ts';
@@ -28,7 +32,8 @@ const SERVING_WITHIN_S = 120;
 
 /** What one iteration of a round came to. */
 export type Iteration = {
-  readonly played: RolloutResult | null;
+  /** The rollout and its branches; empty where the plan has none. */
+  readonly played: readonly RolloutResult[];
   readonly frozen: Readonly<Record<string, Frozen>>;
   readonly trained: Readonly<Record<string, Done<Trained>>>;
 };
@@ -47,8 +52,8 @@ export async function iterate(context: JobContext, plan: Plan, of: OfIteration):
   const names = Object.keys(plan.policies);
   const seed = seedOf((plan.seed ?? 0) + round - 1, of);
   const rollout = rolloutOf(plan);
-  const played = rollout && (await play(context, stages, { rollout, names, round, seed, before }));
-  const taken = played && completeGroupsOf(played);
+  const played = rollout ? await playTrees(context, stages, { rollout, names, round, seed, before }) : [];
+  const taken = played.length === 0 ? null : completeGroupsOf(...played);
   if (plan.judge)
     await stages.job('judge', 'judge', async () => ({ methods: plan.judge, where: whereOf(plan, taken) }));
   const frozen: Record<string, Frozen> = {};
@@ -94,7 +99,7 @@ export async function iterationsOf(
         await Promise.all(names.map(async (name) => [name, await part<T>(`${stage}-${name}`)] as const)),
       );
     found.push({
-      played: plan.rollout ? (await part<RolloutResult>('rollout')).result : null,
+      played: await Promise.all(rolloutStages(plan).map(async (stage) => (await part<RolloutResult>(stage)).result)),
       frozen: mapped(await each<Frozen>('freeze'), ({ result }) => result),
       trained: await each<Trained>('train'),
     });
@@ -137,7 +142,7 @@ export async function reportOf(context: JobContext, all: readonly Iteration[]): 
       context,
       mapped(trained, ({ result }) => result.checkpoint_id),
     );
-    parts.push(await roundRollout(context.db, played!, starts));
+    for (const one of played) parts.push(await roundRollout(context.db, one, starts));
   }
   return wholeRollout(parts);
 }
@@ -145,6 +150,36 @@ export async function reportOf(context: JobContext, all: readonly Iteration[]): 
 /** Seed of an iteration: that of the round where there is one only. */
 const seedOf = (round: number, { iteration, iterations }: Pick<OfIteration, 'iteration' | 'iterations'>): number =>
   iterations === 1 ? round : 1000 * round + iteration;
+
+/** Plays the tasks of an iteration, and then its branches, each from the steps of all before it. */
+async function playTrees(
+  context: JobContext,
+  stages: Stages,
+  of: Parameters<typeof play>[2],
+): Promise<readonly RolloutResult[]> {
+  const { runner, deadline_s, budget, max_staleness, branches = [] } = of.rollout;
+  const first = await play(context, stages, of);
+  const played: RolloutResult[] = [first];
+  for (const [i, branch] of branches.entries()) {
+    const { result } = await stages.job<RolloutResult>(branchStage(i), 'rollout', async () => {
+      const replay = branchAsked(branch, played);
+      return {
+        ...{ runner, samples: branch.samples, seed: of.seed, replay },
+        ...(await findReplay(context.db, replay)),
+        ...(deadline_s === undefined ? {} : { deadline_s }),
+        ...(budget === undefined ? {} : { budget }),
+        ...(max_staleness === undefined ? {} : { max_staleness }),
+        ...(of.before === null ? {} : { weights: weightsOf(of.before) }),
+      };
+    });
+    requireCompleteGroup(of.round, result);
+    played.push(result);
+  }
+  return played;
+}
+
+const weightsOf = (before: Readonly<Record<string, Trained>>) =>
+  mapped(before, ({ checkpoint_id, directory }) => ({ checkpoint_id, directory }));
 
 /**
  * Has the runner play the tasks of an iteration: the first one once the policies are answered by what was released, the others with the
@@ -173,7 +208,7 @@ async function play(
         mapped(before, ({ checkpoint_id }) => checkpoint_id),
       ),
       ...(await team()),
-      weights: mapped(before, ({ checkpoint_id, directory }) => ({ checkpoint_id, directory })),
+      weights: weightsOf(before),
       awaits: { policies: names, within_s },
     }));
     requireCompleteGroup(round, result);

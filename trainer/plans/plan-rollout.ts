@@ -2,11 +2,12 @@
 import { TroupeError } from '../../errors.ts';
 import { hashId } from '../../ingest/json.ts';
 import type { Db } from '../../store/db/pool.ts';
+import type { ReplayAsked } from '../../store/rollouts/replay.ts';
 import type { RolloutSpec, RolloutTask } from '../../store/rollouts/rollout.ts';
 import { answeredBy } from '../../store/rollouts/staleness.ts';
-import type { Filter } from '../../store/select.ts';
+import { type Filter, parseFilter } from '../../store/select.ts';
 import type { RolloutResult } from '../rollouts/handler.ts';
-import { isWhere, type PlanRollout } from './plan-schema.ts';
+import { isWhere, type Plan, type PlanBranch, type PlanRollout } from './plan-schema.ts';
 
 /** The part of a round's report on its rollout. */
 export type RoundRollout = {
@@ -74,20 +75,36 @@ export function rolloutAsked(
   };
 }
 
+/** The stages that play: the tasks, then each branch. Below the id of the rollout, so that its weights answer the branches too. Pure. */
+export const rolloutStages = ({ rollout }: Pick<Plan, 'rollout'>): string[] =>
+  rollout === undefined ? [] : ['rollout', ...(rollout.branches ?? []).map((_, i) => branchStage(i))];
+export const branchStage = (i: number): string => `rollout/branch-${i + 1}`;
+
+/** What the replays of a branch are asked for: of the steps that fit, those in complete groups of the rollouts of the round before it. Pure. */
+export const branchAsked = ({ where, samples: _, ...atPlace }: PlanBranch, played: readonly Played[]): ReplayAsked => ({
+  ...atPlace,
+  where: { and: [completeGroupsOf(...played), parseFilter(where, 'rollout.branches.where')] },
+});
+
+/** Attempts that were accepted: those that failed or came late are in no group. */
+const MEMBERS: Filter = { not: { field: 'group_id', op: 'is null' } };
+
+type Played = Pick<RolloutResult, 'rollout_id' | 'partial' | 'staleness'>;
+
+/** The episodes of complete groups of one or several rollouts, as a filter. Pure. */
+export const completeGroupsOf = (...played: readonly Played[]): Filter =>
+  played.length === 1 ? groupsIn(played[0]!) : { or: played.map(groupsIn) };
+
 /**
- * The episodes of complete groups, as a filter: those that the result of the rollout lists. An attempt that failed or came late is in no
- * group, and one that is too stale is withheld. Pure.
+ * The episodes of complete groups: those that the result of the rollout lists. An attempt that failed or came late is in no group, and one that
+ * is too stale is withheld.
  */
-export function completeGroupsOf({
-  rollout_id,
-  partial,
-  staleness: { withheld },
-}: Pick<RolloutResult, 'rollout_id' | 'partial' | 'staleness'>): Filter {
+function groupsIn({ rollout_id, partial, staleness: { withheld } }: Played): Filter {
   const left_out = partial.map(({ group_id }) => group_id);
   return {
     and: [
       { field: 'tags.rollout', op: '=', value: rollout_id },
-      { not: { field: 'group_id', op: 'is null' } },
+      MEMBERS,
       ...(left_out.length === 0 ? [] : [{ not: { field: 'group_id', op: 'in', value: left_out } } as const]),
       ...(withheld.length === 0 ? [] : [{ not: { field: 'episode_id', op: 'in', value: withheld } } as const]),
     ],
@@ -142,12 +159,11 @@ export async function roundRollout(
   };
 }
 
-/** The rollouts of all iterations of a round as one; each has the part of a rollout's id that they share. Pure. */
+/** The rollouts of all iterations of a round, and their branches, as one; each has the part of a rollout's id that they share. Pure. */
 export function wholeRollout(parts: readonly RoundRollout[]): RoundRollout {
   const sum = (of: (part: RoundRollout) => number) => parts.reduce((total, part) => total + of(part), 0);
   return {
-    rollout_id:
-      parts.length === 1 ? parts[0]!.rollout_id : parts[0]!.rollout_id.replace(/[^/]+\/rollout$/, '*/rollout'),
+    rollout_id: sharedId(parts.map(({ rollout_id }) => rollout_id)),
     episodes: sum(({ episodes }) => episodes),
     groups: { complete: sum(({ groups }) => groups.complete), partial: sum(({ groups }) => groups.partial) },
     left_out: counted(parts.flatMap(({ left_out }) => left_out)),
@@ -155,6 +171,13 @@ export function wholeRollout(parts: readonly RoundRollout[]): RoundRollout {
     stale: sum(({ stale }) => stale),
     unknown: sum(({ unknown }) => unknown),
   };
+}
+
+/** The id of the first rollout, with a star in the place of its iteration where there are several. */
+function sharedId(ids: readonly string[]): string {
+  const first = ids[0]!;
+  const plain = ids.filter((id) => id.endsWith('/rollout'));
+  return plain.length > 1 ? first.replace(/[^/]+\/rollout$/, '*/rollout') : first;
 }
 
 /** The same in a sentence. Pure. */

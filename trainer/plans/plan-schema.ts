@@ -4,6 +4,7 @@
  */
 import { type Static, Type } from 'typebox';
 import { WatchRules } from '../../store/gating/watch.ts';
+import { ReplayAsked } from '../../store/rollouts/replay.ts';
 import { RolloutSpec, type RolloutTask, type TasksWhere } from '../../store/rollouts/rollout.ts';
 import { Canary, Manual, Offline, PlanRecipe, Play, PlayedTasks } from './gate-schema.ts';
 import { count, Name, strict } from './schema-numbers.ts';
@@ -22,6 +23,20 @@ export const Policy = Type.Object(
     train: Type.Union([Sft, Dpo, Rl, Program]),
   },
   strict,
+);
+
+/** A replay of what a round has played so far. */
+const Branch = Type.Object(
+  {
+    ...Type.Required(Type.Pick(ReplayAsked, ['where'])).properties,
+    ...Type.Omit(ReplayAsked, ['where', 'episode_id', 'from']).properties,
+    samples: RolloutSpec.properties.samples,
+  },
+  {
+    ...strict,
+    description:
+      'plays on from each step that fits where, among the episodes of the round so far, samples times: they are a group. The fields of a replay change the step',
+  },
 );
 
 const Setting = Type.Union([Type.String(), Type.Number(), Type.Boolean()]);
@@ -46,6 +61,13 @@ export const Rollout = Type.Object(
     ),
     budget: RolloutSpec.properties.budget,
     max_staleness: RolloutSpec.properties.max_staleness,
+    branches: Type.Optional(
+      Type.Array(Branch, {
+        minItems: 1,
+        maxItems: 99,
+        description: 'how the episodes grow into trees, one level after another',
+      }),
+    ),
   },
   { ...strict, description: 'a runner plays tasks at the beginning of each round, and the recipes take its episodes' },
 );
@@ -114,6 +136,7 @@ export type PlanPolicy = Static<typeof Policy>;
 export type PlanGate = Plan['gate'];
 /** Tasks of a plan that is run: the tasks themselves, or a filter over the stored ones. */
 export type PlanTasks = readonly RolloutTask[] | { readonly where: Static<typeof TasksWhere> };
+export type PlanBranch = Static<typeof Branch>;
 export type PlanRollout = Omit<Static<typeof Rollout>, 'tasks'> & { readonly tasks: PlanTasks };
 
 /** Whether tasks are a filter over the stored ones. */

@@ -9,12 +9,22 @@ import { parseRecipe } from '../../store/datasets/recipe.ts';
 import { WatchRules } from '../../store/gating/watch.ts';
 import { resolveMethods } from '../../store/judging/judge.ts';
 import { nearest } from '../../store/methods/nearest.ts';
+import { checkReplay } from '../../store/rollouts/replay.ts';
 import { rolloutSpec } from '../../store/rollouts/rollout.ts';
-import { parseTaskFilter } from '../../store/select.ts';
+import { parseFilter, parseTaskFilter } from '../../store/select.ts';
 import { teamVersion } from '../../store/teams/version.ts';
 import { GATES, GUARDRAILS, type PlayGate } from './gate-schema.ts';
 import { invalid, requireTasks, rolloutOf, tasksHash, versionOf } from './plan-parts.ts';
-import { isWhere, type Plan, type PlanPolicy, Policy, planSchema, Rollout, Team } from './plan-schema.ts';
+import {
+  isWhere,
+  type Plan,
+  type PlanBranch,
+  type PlanPolicy,
+  Policy,
+  planSchema,
+  Rollout,
+  Team,
+} from './plan-schema.ts';
 import { Program, TRAIN } from './train-schema.ts';
 
 /** Reads YAML or JSON text (JSON is YAML). @throws TroupeError `plan_invalid` */
@@ -53,6 +63,7 @@ export function parsePlan(value: unknown): Plan {
   requireCandidate(plan);
   if (plan.judge) resolveMethods(plan.judge);
   if (plan.rollout) requirePlayable(plan.name, 'rollout', plan.rollout);
+  for (const [i, branch] of (plan.rollout?.branches ?? []).entries()) requireBranch(branch, `rollout.branches.${i}`);
   if (plan.gate.kind === 'play') requirePlayable(plan.name, 'gate', plan.gate);
   requireRange('watch.range', plan.watch?.range);
   if (plan.gate.kind === 'canary') requireRange('gate.range', plan.gate.range);
@@ -110,6 +121,15 @@ function requireRange(at: string, range: readonly number[] | undefined): void {
   const [least, greatest] = range ?? [0, 1];
   if (least! < greatest!) return;
   throw invalid(at, `${at} should be a least and a greater value, but it is ${least} and ${greatest}.`);
+}
+
+function requireBranch({ samples: _, ...replay }: PlanBranch, at: string): void {
+  parseFilter(replay.where, `${at}.where`);
+  try {
+    checkReplay(replay);
+  } catch (error) {
+    throw invalid(at, `${at}: ${(error as Error).message}`);
+  }
 }
 
 function requirePlayable(name: string, at: 'rollout' | 'gate', played: NonNullable<Plan['rollout']> | PlayGate): void {

@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest';
-import { showSql } from '../../../store/select.ts';
+import { parseFilter, showSql } from '../../../store/select.ts';
 import {
+  branchAsked,
   completeGroupsOf,
   requireCompleteGroup,
   rolloutAsked,
@@ -80,6 +81,17 @@ it('Recipes take the episodes of the rollout that are members of its complete gr
     'r/1/rollout/d/0',
   );
   expect(showSql(completeGroupsOf({ rollout_id: 'r/1/rollout', partial: [], staleness }))).not.toContain('any');
+});
+
+it('A branch goes on from the steps that fit it, in complete groups of what was played before', () => {
+  const played = ['r/1/rollout', 'r/1/rollout/branch-1'].map((rollout_id) => ({ rollout_id, partial, staleness }));
+  const { where, ...atPlace } = branchAsked({ where: 'role = verifier', samples: 2, skip: true }, [
+    played[0]!,
+    played[1]!,
+  ]);
+  expect(atPlace).toEqual({ skip: true });
+  const text = showSql(parseFilter(where));
+  for (const part of ['r/1/rollout/branch-1', 'r/1/rollout/b', 'verifier']) expect(text).toContain(part);
 });
 
 it('A round without a complete group is refused with what its samples failed at', () => {
