@@ -23,8 +23,12 @@ const shows = (text: string) => vi.waitFor(() => expect(page.main.textContent).t
 beforeAll(async () => {
   at = await testApp();
   page = paper(async (url, { method = 'GET', headers, body }) => {
-    const payload = body ? { payload: body as string } : {};
-    const answer = await at.app.inject({ url, method: method as 'GET', headers: headers as object, ...payload });
+    const answer = await at.app.inject({
+      url,
+      method: method as 'GET' | 'POST',
+      headers: headers as Record<string, string>,
+      ...(body ? { payload: body as string } : {}),
+    });
     return { ok: answer.statusCode < 400, status: answer.statusCode, json: async () => answer.json() };
   });
   for (const [name, value] of Object.entries(page.globals)) vi.stubGlobal(name, value);
@@ -202,7 +206,7 @@ describe('the page', () => {
   it('shows a run with its gate as intervals around zero, and the curves of its training', async () => {
     const job = (job_id: string, kind: string, result: object) => [
       event('job.requested', { job_id, kind, spec: {} }),
-      event('job.started', { job_id, attempt: 1, worker: 'w' }),
+      event('job.started', { job_id, worker: 'w' }),
       event('job.finished', { job_id, outcome: 'done', result }),
     ];
     const over = (of: string, low: number, high: number, outcome: string, passed: boolean) => ({
