@@ -16,6 +16,7 @@ import { type Call, complete, type GatewayOptions, isUnserved } from '../gateway
 import { type AnswerBody, chatBody, textBody } from '../gateway-answer.ts';
 import { chatStream, type StreamOf, type StreamWriter, streamText, textStream } from '../gateway-events.ts';
 import {
+  type CallContext,
   CONTEXT_HEADERS,
   type CompletionRequest,
   opened,
@@ -365,8 +366,13 @@ export function gatewayRoutes(app: FastifyInstance, options: RouteOptions): void
   };
 
   /** The server that answers for a policy in an episode of a gate whose incumbent is the model that its calls go to today. */
-  const hostedIn = async ({ context }: Ask, policy: string | null): Promise<Found | null> => {
-    const checkpoint = policy === null ? null : await options.bound(policy, context.episode);
+  const hostedIn = async (
+    { episode }: CallContext,
+    route: Route | null,
+    own: OwnModel | null,
+  ): Promise<Found | null> => {
+    const policy = route?.policy ?? (own?.kind === 'policy' ? own.name : null);
+    const checkpoint = policy === null ? null : await options.bound(policy, episode);
     const model = checkpoint === null ? null : hostedModel(checkpoint);
     const found = model === null ? null : upstreams.find(model);
     if (found === null) return null;
@@ -418,7 +424,7 @@ export function gatewayRoutes(app: FastifyInstance, options: RouteOptions): void
     if (ask === null) return reply;
     const { model, route, found } = placeOf(ask);
     const own = model === null ? null : ownModel(model);
-    const hosted = await hostedIn(ask, route?.policy ?? (own?.kind === 'policy' ? own.name : null));
+    const hosted = await hostedIn(ask.context, route, own);
     if (hosted !== null) return pass(dialect.kind, hosted, ask, ['route_fallback']);
     if (route !== null)
       return byRoute(route, reply, {
@@ -445,10 +451,12 @@ export function gatewayRoutes(app: FastifyInstance, options: RouteOptions): void
       const passed = { request: value as Record<string, unknown>, bytes, headers: request.headers };
       return forwardCount({ ...server, ...passed, signal: untilGone(reply) }, reply, options);
     };
+    const who = ownModel(model);
+    const hosted = await hostedIn(context, route, who);
+    if (hosted !== null) return other(hosted);
     if (route !== null)
       return byRoute(route, reply, { policy: () => own({ kind: 'policy', name: route.policy }), fallback: other });
     if (found !== null) return other(found);
-    const who = ownModel(model);
     if (who === null) throw unknownModel(model, await models());
     return own(who);
   };

@@ -229,18 +229,21 @@ function requireServable(request: SampleRequest, upstream: Upstream): void {
     new TroupeError('input_refused', `The model server ${upstream.name} cannot be asked for ${what}.`);
   if (constraint !== undefined) throw no('constrained samples');
   if (topLogprobs > 0) throw no('the most probable tokens');
-  const plain = isDrawn({ tokenIds: upstream.tokenIds, logprobs: 'raw' }, { ...sampling(request) }) && !request.minP;
+  const plain = isDrawn({ tokenIds: upstream.tokenIds, logprobs: 'raw' }, sampling(request));
   if (rawLogprobs && !plain) throw no('log-probabilities before temperature and filters beside those after them');
-  if (upstream.logprobs === 'processed' || plain || temperature === 0) return;
+  if (temperature === 0 || isDrawn(upstream, sampling(request))) return;
   throw new TroupeError(
     'input_refused',
-    `The model server ${upstream.name} returns log-probabilities before temperature and filters, which are not those of what it draws. Ask with temperature 1, top_p 1 and no top_k, or start it so that it returns those after them and set logprobs: processed.`,
+    `The model server ${upstream.name} returns log-probabilities that are not those of what it draws. Ask with temperature 1, top_p 1 and no top_k, or start it so that it returns those after temperature and filters, which vLLM can, and set logprobs: processed.`,
   );
 }
 
+/** What a request has to be was checked before. */
+const AS_DRAWN = { upstream: { tokenIds: 'vllm', logprobs: 'processed' }, request: {}, response: null } as const;
+
 /** The tokens of a choice, up to where the request ends it. @throws TroupeError `upstream_failed` where ids and log-probabilities do not fit together */
 function sampleOf(choice: Fields, { ended, drew, rawLogprobs }: SampleRequest, at = 0): Sample {
-  const { token_ids: ids, logprobs } = tokensOf(choice, true) as {
+  const { token_ids: ids, logprobs } = tokensOf(choice, AS_DRAWN) as {
     readonly token_ids?: readonly number[];
     readonly logprobs?: readonly number[];
   };
