@@ -5,7 +5,7 @@ import { type Command, InvalidArgumentError } from 'commander';
 import { loadConfig } from '../../config.ts';
 import { EXIT, TroupeError } from '../../errors.ts';
 import { homeAt } from '../../store/db/home.ts';
-import { query, rowsOf } from '../../store/db/query.ts';
+import { query, rowsOf, sql } from '../../store/db/query.ts';
 import type { PruneRule } from '../../trainer/checkpoints/prune.ts';
 import { bytesText } from '../bytes.ts';
 import { checkpointAt, storeAt } from '../checkpoint-places.ts';
@@ -21,9 +21,15 @@ export function checkpointMoveCommands(checkpoints: Command): void {
   plainCommand(
     checkpoints
       .command('prune')
-      .description('remove the checkpoints of a folder that no rule keeps; latest and released ones are always kept')
+      .description(
+        'remove the checkpoints of a folder that no rule keeps; latest and released ones, and those in use, are always kept',
+      )
       .argument('<dir>', 'folder of checkpoints')
-      .requiredOption('--keep-last <n>', 'keep the N checkpoints with the highest steps', positive('keep-last'))
+      .requiredOption(
+        '--keep-last <n>',
+        'keep the N checkpoints with the highest steps, and the last N of each policy of the project',
+        positive('keep-last'),
+      )
       .option('--keep-every <n>', 'keep checkpoints whose step is a multiple of N', positive('keep-every'))
       .option('--keep-best <metric>', 'keep the best by a metric: METRIC, METRIC:min or METRIC:max', bestSpec)
       .option('--dry-run', 'print what would be removed, and remove nothing')
@@ -31,7 +37,8 @@ export function checkpointMoveCommands(checkpoints: Command): void {
         'after',
         `
 The best is the smallest where the metric's name ends in "loss", else the greatest, unless :min or :max is given.
-A checkpoint that cannot be read is kept. What was ever released is asked of the project, where there is one.
+A checkpoint that cannot be read is kept. What was ever released, and what an unfinished job names, is asked of the project, where there is
+one. An adapter goes with its checkpoint. What is known of a checkpoint stays: its lineage, its metrics, its releases.
 
 Examples:
   troupe checkpoints prune ./checkpoints --keep-last 3 --dry-run
@@ -42,12 +49,12 @@ Examples:
       if (!existsSync(folder)) throw new TroupeError('not_found', `There is no folder ${folder}.`);
       const { pruneCheckpoints } = await import('../../trainer/checkpoints/prune.ts');
       const dryRun = flags.dryRun === true;
-      const released = await releasedIds(flags);
+      const needed = await neededIds(flags);
       const rule: PruneRule = {
         keepLast: Number(flags.keepLast),
         ...(flags.keepEvery === undefined ? {} : { keepEvery: Number(flags.keepEvery) }),
         ...(flags.keepBest === undefined ? {} : { keepBest: flags.keepBest as NonNullable<PruneRule['keepBest']> }),
-        protectedIds: released ?? [],
+        protectedIds: needed ?? [],
       };
       const { kept, removed, swept } = await pruneCheckpoints(folder, rule, { dryRun });
       const freed = removed.reduce((sum, { bytes }) => sum + bytes, 0);
@@ -55,7 +62,7 @@ Examples:
         printJson({
           directory: folder,
           dry_run: dryRun,
-          project: released !== null,
+          project: needed !== null,
           kept,
           removed,
           swept,
@@ -63,7 +70,7 @@ Examples:
         });
         return EXIT.done;
       }
-      if (released === null) say('There is no project here, so it is unknown whether one of these was released.');
+      if (needed === null) say('There is no project here, so it is unknown whether one of these was released.');
       const rows = [
         ...kept.map(({ id, why }) => [id, 'kept', why.join(', ')]),
         ...removed.map(({ id, step, bytes }) => [
@@ -145,16 +152,35 @@ Examples:
   );
 }
 
-/** Every checkpoint that a policy was ever given, for rolling back is releasing it again. Null where there is no project to ask. */
-async function releasedIds(flags: Flags): Promise<string[] | null> {
+/**
+ * Every checkpoint that a policy was ever given, for rolling back is releasing it again; the last ones of each policy; and those that a job
+ * names that has not ended. Null where there is no project to ask.
+ */
+async function neededIds(flags: Flags): Promise<string[] | null> {
   const config = loadConfig(flags, process.env);
   if (config.database_url === null && !existsSync(homeAt(config.home).data)) return null;
   return withContext(flags, async ({ db, catchUp }) => {
     await catchUp();
-    const rows = await rowsOf(
-      db,
-      query.selectFrom('traj.releases').select('checkpoint_id').distinct().where('checkpoint_id', 'is not', null),
-    );
+    const released = query
+      .selectFrom('traj.releases')
+      .select('checkpoint_id')
+      .distinct()
+      .where('checkpoint_id', 'is not', null);
+    const newest = query
+      .selectFrom('facts.checkpoints')
+      .select('checkpoint_id')
+      .select(sql<number>`row_number() over (partition by policy order by version desc)`.as('place'));
+    const known = query
+      .selectFrom(newest.as('c'))
+      .select('c.checkpoint_id')
+      .where((one) =>
+        one.or([
+          one('c.place', '<=', Number(flags.keepLast)),
+          // What plays, is compared or is trained from now.
+          sql<boolean>`exists (select from troupe.job_queue j where j.state <> 'finished' and strpos(j.spec::text, c.checkpoint_id) > 0)`,
+        ]),
+      );
+    const rows = [...(await rowsOf(db, released)), ...(await rowsOf(db, known))];
     return rows.map(({ checkpoint_id }) => String(checkpoint_id));
   });
 }

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { bestSpec } from '../../cli/commands/checkpoints-move.ts';
@@ -99,7 +99,7 @@ describe('checkpoints of a folder', () => {
     expect((await at.run(['checkpoints', 'prune', path('nowhere'), '--keep-last', '1'])).code).toBe(1);
   });
 
-  it('prune keeps what was ever released, asking the project', async () => {
+  it('prune keeps what was ever released, the last of each policy, and what a job names, asking the project', async () => {
     const database = await freshDatabase();
     const project = warmShell({ DATABASE_URL: database.url });
     try {
@@ -113,13 +113,33 @@ describe('checkpoints of a folder', () => {
         datacontenttype: 'application/json',
         data: { release_id: 'release-1', policies: { solver: made[0]!.id } },
       };
-      writeFileSync(join(project.folder, 'events.jsonl'), lines([released]));
+      const saved = [1, 2, 3].map((place) => ({
+        ...{
+          ...released,
+          type: 'troupe.checkpoint.saved.v1',
+          id: `saved-${place}`,
+          time: `2026-01-01T00:00:0${place}Z`,
+        },
+        data: {
+          ...{ checkpoint_id: made[place]!.id, policy: place === 1 ? 'critic' : 'solver', uri: made[place]!.dir },
+          ...{ sha256: 'a'.repeat(64), step: place, kept: true },
+        },
+      }));
+      writeFileSync(join(project.folder, 'events.jsonl'), lines([released, ...saved]));
+      mkdirSync(`${made[2]!.dir}-adapter`);
       expect((await project.run(['import', join(project.folder, 'events.jsonl')])).code).toBe(0);
       const rule = ['prune', join(project.folder, 'own'), '--keep-last', '1', '--json'];
+      const row = `insert into troupe.job_queue (job_id, kind, spec) values ('t', 'rl', $1)`;
+      await database.db.query(row, [JSON.stringify({ base: made[2]!.dir })]);
+      await project.run(['checkpoints', ...rule]);
+      expect(made.map(({ dir }) => existsSync(dir))).toEqual([true, true, true, true, true]);
+      await database.db.query(`update troupe.job_queue set state = 'finished'`);
       const pruned = document(await project.run(['checkpoints', ...rule]));
       expect(pruned.project).toBe(true);
       expect(pruned.kept).toContainEqual({ id: made[0]!.id, why: ['protected'] });
-      expect(made.map(({ dir }) => existsSync(dir))).toEqual([true, false, false, false, true]);
+      // Released, the last of the critic, nothing, the last of the solver, latest.
+      expect(made.map(({ dir }) => existsSync(dir))).toEqual([true, true, false, true, true]);
+      expect(existsSync(`${made[2]!.dir}-adapter`)).toBe(false);
     } finally {
       project.remove();
       await database.close();

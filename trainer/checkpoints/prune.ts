@@ -124,7 +124,10 @@ export async function pruneCheckpoints(
 
 async function removeUnlessLatest(folder: string, id: string): Promise<boolean> {
   if ((await latestId(folder)) === id) return false;
-  return removeWhole(join(folder, id), { unless: async () => (await latestId(folder)) === id });
+  if (!(await removeWhole(join(folder, id), { unless: async () => (await latestId(folder)) === id }))) return false;
+  const adapter = join(folder, `${id}-adapter`);
+  if ((await stat(adapter).catch(() => null)) !== null) await removeWhole(adapter);
+  return true;
 }
 
 const latestId = async (folder: string): Promise<string | null> => (await latestCheckpoint(folder))?.slice(-16) ?? null;
