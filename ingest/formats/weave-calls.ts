@@ -105,7 +105,7 @@ function hasReference(value: unknown): boolean {
 /** The names of the tools that a model call asked for. */
 export function toolsAsked({ what }: { readonly what: Deed }): readonly string[] {
   if (what.kind !== 'generation') return [];
-  const parts = what.choices.flatMap(({ content }) => (Array.isArray(content) ? (content as readonly Part[]) : []));
+  const parts = what.choices.flatMap(({ content }) => (Array.isArray(content) ? (content as readonly Fields[]) : []));
   return parts.flatMap((part) => (part.type === 'tool_call' && typeof part.name === 'string' ? [part.name] : []));
 }
 

@@ -169,7 +169,7 @@ describe('Calls of Weave', () => {
       'text',
       ...rest,
     ]);
-    expect(refused.sort()).toEqual(['bad_reference weave_ref', 'bad_shape ', 'bad_time started_at', 'bad_type id']);
+    expect(refused.toSorted()).toEqual(['bad_reference weave_ref', 'bad_shape ', 'bad_time started_at', 'bad_type id']);
     expect(of('generation.completed')).toHaveLength(8);
   });
 
