@@ -4,6 +4,7 @@ import { isRecord } from '../json.ts';
 import type { Attributes, OtlpSpan } from '../otlp/span.ts';
 import { toLangchainMessage, toolResult } from './langchain-messages.ts';
 import { given, isIdentifier, without } from './native.ts';
+import { responseContent } from './openai-responses.ts';
 import { placeOf, restOf } from './otel-genai-spans.ts';
 import {
   argumentsByName,
@@ -140,7 +141,8 @@ function generationOf(attributes: Attributes): Deed {
     ...(isRecord(params) ? { params } : {}),
     ...(input.length > 0 ? { input } : {}),
     ...(tools.length > 0 ? { tools } : {}),
-    choices: choicesOf(output, reason, isRecord(params) ? params : {}),
+    choices:
+      output.length > 0 ? choicesOf(output, reason, isRecord(params) ? params : {}) : unlisted(attributes, reason),
     ...given('usage', usageOf(attributes)),
     ...given('responseId', responseIdIn(attributes)),
     ...given('responseModel', textAt(attributes, 'llm.response.model_name')),
@@ -159,7 +161,6 @@ function choicesOf(
   reason: string | undefined,
   { n, candidate_count: count }: Record<string, unknown>,
 ): Choice[] {
-  if (output.length === 0) return [{ index: 0, ...given('finish_reason', reason) }];
   const parts = output.map(partsOf);
   const reasonOf = (message: Record<string, unknown>) => finishReason(message['message.finish_reason']) ?? reason;
   const asked = Number(n ?? count ?? (parts.every(isPlain) ? output.length : 1));
@@ -173,6 +174,17 @@ function choicesOf(
     ...given('content', contentOf(parts[index]!)),
     ...given('finish_reason', reasonOf(message)),
   }));
+}
+
+/**
+ * The candidate of a span that lists no messages. Of a streamed answer in the OpenAI Agents SDK only the whole output has the response
+ * (openinference-instrumentation-openai-agents 2.6.0, _processor.py).
+ */
+function unlisted(attributes: Attributes, reason: string | undefined): Choice[] {
+  const answer = valueAt(attributes, 'output');
+  const [response] = Array.isArray(answer) ? answer : [];
+  const parts = isRecord(response) && Array.isArray(response.output) ? responseContent(response.output) : [];
+  return [{ index: 0, ...given('content', contentOf(parts)), ...given('finish_reason', reason) }];
 }
 
 const isPlain = (parts: readonly Part[]): boolean => parts.length > 0 && parts.every(({ type }) => type === 'text');

@@ -150,3 +150,24 @@ it('runs of one tool at once answer the calls with their arguments, in whatever 
   for (const { tool_call_id: id, output } of told(spans, 'tool.returned'))
     expect(output).toBe(`${(called.get(id) as { city: string }).city} is far`);
 });
+
+it('an answer that only the whole output holds, as a response, is the candidate', () => {
+  const call = {
+    type: 'function_call',
+    id: '__fake_id__',
+    call_id: 'c',
+    name: 'look_up',
+    arguments: '{"city":"Bern"}',
+  };
+  const attributes = {
+    ...kind('LLM'),
+    'llm.token_count.prompt': 3,
+    'output.mime_type': 'application/json',
+    'output.value': JSON.stringify([{ id: '__fake_id__', object: 'response', output: [call] }]),
+  };
+  const spans = [span({ id: 1, attributes })];
+  expect(told(spans, 'generation.completed')).toMatchObject([
+    { choices: [{ index: 0, content: [{ type: 'tool_call', id: 'c', name: 'look_up' }] }] },
+  ]);
+  expect(told(spans, 'tool.called')).toMatchObject([{ tool_call_id: 'c', arguments: { city: 'Bern' } }]);
+});
