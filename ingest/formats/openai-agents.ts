@@ -195,7 +195,12 @@ function deedOf(data: Fields & { readonly type: string }): Reading {
   }
 }
 
-function generationOf({ input, output, model, model_config: params, usage }: Fields): Deed {
+/** The output is a list of messages, or of one answer as a whole: a completion of the chat API (SDK for JavaScript), or a response. */
+function generationOf({ input, output: written, model, model_config: params, usage: told }: Fields): Deed {
+  const [first] = Array.isArray(written) ? written : [];
+  const completion = isRecord(first) && Array.isArray(first.choices) ? first : null;
+  const output = completion === null ? written : completion.choices;
+  const usage = told ?? completion?.usage;
   return {
     kind: 'generation',
     ...given('model', typeof model === 'string' ? model : undefined),
@@ -203,6 +208,8 @@ function generationOf({ input, output, model, model_config: params, usage }: Fie
     ...(Array.isArray(input) ? { input: input.map((message) => messageIn(message)) } : {}),
     choices: Array.isArray(output) && output.length > 0 ? output.map(choiceOf) : [{ index: 0 }],
     ...(isRecord(usage) ? { usage } : {}),
+    ...given('responseId', isIdentifier(completion?.id) ? completion.id : undefined),
+    ...given('responseModel', typeof completion?.model === 'string' ? completion.model : undefined),
   };
 }
 

@@ -353,6 +353,36 @@ describe('updates', () => {
 });
 
 describe('agents of the OpenAI SDK', () => {
+  it('of JavaScript answer with the whole completion of a chat model: its message, tokens and id', () => {
+    const call = { id: 'c', type: 'function', function: { name: 'look_up', arguments: '{"city":"Bern"}' } };
+    const completion = {
+      id: 'chatcmpl-1',
+      object: 'chat.completion',
+      model: 'm-2',
+      choices: [
+        { index: 0, message: { role: 'assistant', content: null, tool_calls: [call] }, finish_reason: 'tool_calls' },
+        { index: 1, message: { role: 'assistant', content: 'Far.' }, finish_reason: 'stop' },
+      ],
+      usage: { prompt_tokens: 101, completion_tokens: 7, total_tokens: 108 },
+    };
+    const data = { type: 'generation', model: 'm', model_config: {}, input: [], output: [completion] };
+    const item = { object: 'trace.span', id: 's', trace_id: 't', parent_id: null, started_at: null, ended_at: null };
+    const value = [[{ data: [{ ...item, span_data: data, error: null }] }]];
+    const { drafts } = formatNamed('openai-agents').convert({ value, canonical: canonicalJson(value), ordinal: 0 });
+    expect(named(drafts, 'generation.completed')).toMatchObject([
+      {
+        choices: [
+          { index: 0, content: [{ type: 'tool_call', id: 'c', name: 'look_up' }], finish_reason: 'tool_call' },
+          { index: 1, content: 'Far.', finish_reason: 'stop' },
+        ],
+        usage: { prompt_tokens: 101, completion_tokens: 7 },
+        response_id: 'chatcmpl-1',
+        response_model: 'm-2',
+      },
+    ]);
+    expect(named(drafts, 'tool.called')).toMatchObject([{ tool_call_id: 'c', arguments: { city: 'Bern' } }]);
+  });
+
   it('answer in a stream of a chat model with what the SDK makes a response of', () => {
     const call = {
       type: 'function_call',
