@@ -22,6 +22,7 @@ const BESIDE_OTHERS = [
   'example-teams',
   'compose-as-processes',
   'kafka-tools',
+  'recipes-freeze-alike',
   'files-arrive',
   'plan-trains-with-trl',
   'chat-logs-train-in-trl',
