@@ -108,15 +108,24 @@ export function datasetCommands(program: Command): void {
       .addHelpText('after', '\nExample:\n  troupe dataset list --json'),
     async ({ home }, _, flags) => {
       const { listDatasets } = await import('../../store/datasets/read.ts');
+      const { unfinishedIn } = await import('../../store/datasets/unfinished.ts');
       const found = await listDatasets(home.datasets);
-      if (flags.json) printJson({ datasets: found });
-      else if (found.length === 0) print('No datasets yet. Freeze one: troupe dataset freeze RECIPE');
+      const unfinished = (await unfinishedIn(home.datasets)).map(({ directory, state: { manifest } }) => ({
+        directory,
+        manifest,
+      }));
+      if (flags.json) printJson({ datasets: found, unfinished });
+      else if (found.length + unfinished.length === 0)
+        print('No datasets yet. Freeze one: troupe dataset freeze RECIPE');
       else
         print(
           table(
             ['dataset', 'name', 'rows', 'folder'],
-            found.map(({ manifest, directory, problem }) => [
-              manifest?.dataset_id ?? basename(directory),
+            [
+              ...found.map((one) => ({ ...one, id: one.manifest?.dataset_id ?? basename(one.directory) })),
+              ...unfinished.map((one) => ({ ...one, id: 'unfinished', problem: null })),
+            ].map(({ id, manifest, directory, problem }) => [
+              id,
               manifest?.name ?? problem,
               manifest ? Object.values(manifest.rows).reduce((sum, rows) => sum + rows, 0) : null,
               relative('.', directory),

@@ -33,7 +33,16 @@ import {
 import { pairCountQuery, pairRowsQuery } from './pair-query.ts';
 import { parquetOf } from './parquet.ts';
 import { isThinned, type Picked, pickRows } from './picked.ts';
-import { type Draft, draftAt, draftPath, type FileSink, gzipped, sweepDrafts, writeError } from './publish.ts';
+import {
+  type Draft,
+  draftAt,
+  draftPath,
+  type FileFacts,
+  type FileSink,
+  gzipped,
+  sweepDrafts,
+  writeError,
+} from './publish.ts';
 import {
   type Chosen,
   chosenOf,
@@ -50,8 +59,9 @@ import {
   stagesOf,
 } from './query.ts';
 import { openDataset } from './read.ts';
-import { type Pairs, parseRecipe, type Recipe } from './recipe.ts';
+import { type Pairs, parseRecipe, type Recipe, recipeText } from './recipe.ts';
 import { type Cap, capText } from './thinning.ts';
+import { forgetUnfinished, keepUnfinished, type TakenUp, takeUp } from './unfinished.ts';
 import { WEIGHT_COLUMN, type Weight, weightCounter, weightFilters, weightText } from './weights.ts';
 
 export type FreezeOptions = {
@@ -95,15 +105,20 @@ export async function freeze(db: Db, recipe: unknown, options: FreezeOptions): P
   const canonical = parseRecipe(recipe);
   const parent = resolve(options.directory);
   await sweepDrafts(parent);
-  const draft = await draftAt(draftPath(parent));
+  const asked = recipeText(canonical);
+  const positions = options.positions ?? (await readPositions(db));
+  const left = await takeUp(parent, { asked, positions, codeVersion: options.codeVersion });
+  const draft = left?.draft ?? (await draftAt(draftPath(parent)));
   let frozen: Frozen;
   try {
-    const read = await db.transaction((tx) => readInto(draft, tx, canonical, options), {
-      isolation: 'repeatable read',
-      readOnly: !isThinned(canonical),
-    });
+    const read = left
+      ? writtenBefore(left)
+      : await db.transaction((tx) => readInto(draft, tx, canonical, options), {
+          isolation: 'repeatable read',
+          readOnly: !isThinned(canonical),
+        });
     if (!options.allowEmpty) refuseEmpty(read);
-    frozen = await publish(draft, parent, read);
+    frozen = await publish(draft, parent, read, asked);
   } catch (error) {
     await draft.discard();
     throw writeError(error, 'The dataset', parent);
@@ -130,9 +145,25 @@ type Read = {
   readonly warnings: readonly string[];
   readonly manifest: Manifest;
   readonly rows: () => CompactRows;
-  readonly sinks: readonly FileSink[];
+  /** The files of rows, flushed. */
+  readonly files: () => Promise<readonly FileFacts[]>;
   readonly trails: readonly RowTrail[];
 };
+
+/** The rows that a freeze which was stopped had written, at these positions. */
+const writtenBefore = ({ manifest, warnings, trails }: TakenUp): Read => ({
+  manifest,
+  trails,
+  rows: rowsOfTrails(trails),
+  files: async () => manifest.files,
+  warnings: [
+    ...warnings,
+    'A freeze of this recipe that was stopped had written all rows, and nothing was recorded since: it was finished.',
+  ],
+});
+
+const rowsOfTrails = (trails: readonly RowTrail[]) => (): CompactRows =>
+  Object.assign({}, ...trails.map((trail) => trail.compact()));
 
 /** Sorting wide rows in memory; compiling the query would cost more than it saves for all but the largest datasets. */
 const SETTINGS = "set local jit = off; set local work_mem = '64MB'; set local enable_presorted_aggregate = off";
@@ -205,8 +236,9 @@ async function readInto(draft: Draft, tx: Session, written: Recipe, options: Fre
     funnel: [...funnel, ...limited(recipe, funnel, count), ...weightStage(written, weights.range(), count)],
     files: [],
   };
-  const rows = (): CompactRows => Object.assign({}, ...trails.map((trail) => trail.compact()));
-  return { manifest, rows, sinks, trails, warnings: [...warnings, ...picked.warnings, ...emptyParts(recipe, trails)] };
+  const files = () => Promise.all(sinks.map((sink) => sink.finish()));
+  const rows = rowsOfTrails(trails);
+  return { manifest, rows, files, trails, warnings: [...warnings, ...picked.warnings, ...emptyParts(recipe, trails)] };
 }
 
 const rowsIn = (unit: Unit) => (unit === 'pair' ? pairRowsQuery : unit === 'branch' ? branchRowsQuery : rowsQuery);
@@ -233,7 +265,7 @@ const namedIn = ({ where, roles, pass_rate: rate, weight }: Recipe): Filter => (
   ],
 });
 
-async function readPositions(tx: Session): Promise<Positions> {
+async function readPositions(tx: Pick<Session, 'query'>): Promise<Positions> {
   const rows = await rowsOf(
     tx,
     query
@@ -376,11 +408,14 @@ function pairsText({ from, margin, threshold }: Pairs): string {
   return `${which} to the same messages ${where}${margin > 0 ? `, ${margin} apart` : ''}`;
 }
 
-async function publish(draft: Draft, parent: string, read: Read): Promise<Frozen> {
+async function publish(draft: Draft, parent: string, read: Read, asked: string): Promise<Frozen> {
   const { manifest, rows, warnings } = read;
   const directory = join(parent, manifest.dataset_id);
   if (await isThere(directory)) return reuse(draft, directory, rows, warnings);
-  const files = await Promise.all(read.sinks.map((sink) => sink.finish()));
+  const files = [...(await read.files())];
+  // What follows is made of these files alone.
+  const long = manifest.recipe.layout.length > 1;
+  if (long) await keepUnfinished(draft, { asked, manifest: { ...manifest, files }, warnings });
   const more: FileSink[] = [];
   for (const trail of read.trails) more.push(...(await otherLayouts(draft, manifest.recipe, trail)));
   const card = await draft.file('README.md');
@@ -391,6 +426,7 @@ async function publish(draft: Draft, parent: string, read: Read): Promise<Frozen
   const sink = await draft.file('manifest.json');
   await sink.write(Buffer.from(manifestText(complete)));
   await sink.finish();
+  if (long) await forgetUnfinished(draft);
   if (!(await draft.publish(directory))) return reuse(draft, directory, rows, warnings);
   return { manifest: complete, directory, rows, fresh: true, warnings };
 }

@@ -31,6 +31,8 @@ export type Lineage = {
 export type RowTrail = {
   readonly split: SplitName;
   readonly add: (sha256: Buffer, extra: readonly (string | null)[]) => void;
+  /** A row that was written before. */
+  readonly addLine: (line: Lineage) => void;
   readonly count: () => number;
   /** SHA-256 over the hashes of the rows in order. */
   readonly digest: () => Buffer;
@@ -77,19 +79,26 @@ export function rowTrail(split: SplitName, unit: Unit): RowTrail {
     i === 0 ? split : unit === 'pair' ? `${split}.rejected` : `${split}.earlier-${i}`;
   const parts = Array.from({ length: unit === 'pair' ? 2 : 1 }, rowSteps);
   const formOf = (i: number) => (isWhole(unit) ? 'each' : unit === 'branch' && i > 0 ? 'numbered' : 'calls');
+  const keep = (steps: readonly Pick<RowStep, 'episode_id' | 'call_id' | 'candidate'>[]): void => {
+    for (const [i, step] of steps.entries()) {
+      parts[i] ??= rowSteps();
+      parts[i].add(step, rows);
+    }
+    rows++;
+  };
   return {
     split,
     add(sha256, extra) {
       hash.update(sha256);
       const [step, ...others] = stepsIn(unit === 'branch' ? withEarlier(extra) : extra);
-      for (const [i, one] of [step, ...others].entries()) {
-        parts[i] ??= rowSteps();
-        parts[i].add(one, rows);
-      }
       const replay = extra[REPLAY] ?? null;
       const more = { ...(replay === null ? {} : { replay }), ...(others.length > 0 ? { with: others } : {}) };
-      const line: Lineage = { split, row: rows++, ...step, ...more, sha256: sha256.toString('hex') };
+      const line: Lineage = { split, row: rows, ...step, ...more, sha256: sha256.toString('hex') };
       lines.push(`${JSON.stringify(line)}\n`);
+      keep([step, ...others]);
+    },
+    addLine(line) {
+      keep([line, ...(line.with ?? [])]);
     },
     count: () => rows,
     digest: () => hash.copy().digest(),

@@ -29,7 +29,11 @@ export const isTemporary = (name: string): boolean => name.startsWith(TEMPORARY)
 
 /** Small writes are gathered: an Arrow batch is a hundred of them. */
 const GATHER = 1024 * 1024;
+/** In a draft whose rows are all written: what is needed to finish it. */
+export const STATE_FILE = 'unfinished.json';
+
 const ABANDONED_AFTER_MS = 60 * 60 * 1000;
+const UNFINISHED_AFTER_MS = 7 * 24 * ABANDONED_AFTER_MS;
 
 async function fileSink(file: FileHandle, name: string): Promise<FileSink> {
   const hash = createHash('sha256');
@@ -138,13 +142,15 @@ export async function draftAt(path: string): Promise<Draft> {
   };
 }
 
-/** Removes drafts that a dead process left more than an hour ago. Answers how many. */
+/** Removes drafts that a dead process left more than an hour ago, or a week ago where they can be finished. Answers how many. */
 export async function sweepDrafts(parent: string): Promise<number> {
   let removed = 0;
   for (const name of await readdir(parent).catch(() => [] as string[])) {
     if (!isTemporary(name)) continue;
     const facts = await stat(join(parent, name)).catch(() => null);
-    if (facts === null || Date.now() - facts.mtimeMs < ABANDONED_AFTER_MS) continue;
+    if (facts === null) continue;
+    const state = await stat(join(parent, name, STATE_FILE)).catch(() => null);
+    if (Date.now() - facts.mtimeMs < (state === null ? ABANDONED_AFTER_MS : UNFINISHED_AFTER_MS)) continue;
     await rm(join(parent, name), { recursive: true, force: true });
     removed++;
   }

@@ -112,7 +112,7 @@ function* linesOf(text: Buffer): Generator<string, void, undefined> {
   }
 }
 
-async function hashOf(path: string): Promise<string> {
+export async function hashOf(path: string): Promise<string> {
   const hash = createHash('sha256');
   for await (const part of createReadStream(path)) hash.update(part as Buffer);
   return hash.digest('hex');

@@ -1,12 +1,14 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { sha256 } from '../../../ingest/json.ts';
 import { freeze } from '../../../store/datasets/freeze.ts';
 import { listDatasets } from '../../../store/datasets/read.ts';
+import { takeUp, unfinishedIn } from '../../../store/datasets/unfinished.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
 import { seed } from './fixture.ts';
 
@@ -59,3 +61,61 @@ it('a freeze that is killed at any file leaves no dataset, or the whole one, and
   }
   expect(left.filter((names) => names.length > 0).length).toBeGreaterThan(0);
 }, 300_000);
+
+it('a freeze that is killed once all rows are written goes on from their files while nothing was recorded since', async () => {
+  const whole = bytes((await make(join(folder, 'whole'))).directory);
+  let left: readonly string[] = [];
+  let directory = '';
+  for (let turn = 0; !left.includes('unfinished.json'); turn++) {
+    expect(turn).toBeLessThan(10);
+    directory = join(folder, `turn-${turn}`);
+    left = await killedAt('train.parquet', directory);
+  }
+  const [{ directory: draft, state }] = (await unfinishedIn(directory)) as [
+    Awaited<ReturnType<typeof unfinishedIn>>[number],
+  ];
+  expect(state.manifest.rows.train).toBeGreaterThan(0);
+  const inode = (path: string) => statSync(join(path, 'train.arrow')).ino;
+  const written = inode(draft);
+  const frozen = await make(directory);
+  expect(frozen.warnings.join()).toMatch(/was stopped had written all rows/);
+  expect(inode(frozen.directory)).toBe(written);
+  expect(bytes(frozen.directory)).toEqual(whole);
+  expect(frozen.rows()).toEqual((await make(join(folder, 'whole'))).rows());
+  expect(readdirSync(directory)).toEqual([frozen.manifest.dataset_id]);
+}, 300_000);
+
+it('a freeze does not go on from rows of another moment, nor from files that are not as they were written', async () => {
+  const wanted = { asked: 'recipe', positions: { log: { 0: 1 } }, codeVersion: 'test' };
+  const files = [{ name: 'rows.jsonl.gz', sha256: sha256(gzipSync('')), bytes: gzipSync('').length }];
+  const manifest = {
+    files,
+    positions: wanted.positions,
+    code_version: 'test',
+    rows: { train: 0 },
+    recipe: { unit: 'step' },
+  };
+  const state = { asked: 'recipe', manifest, warnings: [], host: hostname(), pid: 2 ** 22 + 1 };
+  const parent = join(folder, 'drafts');
+  const begin = (more: object = {}) => {
+    const draft = join(parent, '.tmp-1-other');
+    rmSync(parent, { recursive: true, force: true });
+    mkdirSync(draft, { recursive: true });
+    writeFileSync(join(draft, 'rows.jsonl.gz'), gzipSync(''));
+    writeFileSync(join(draft, 'unfinished.json'), JSON.stringify({ ...state, ...more }));
+    return draft;
+  };
+  begin();
+  expect(await takeUp(parent, { ...wanted, positions: { log: { 0: 2 } } })).toBeNull();
+  expect(await takeUp(parent, { ...wanted, asked: 'another' })).toBeNull();
+  expect(await takeUp(parent, { ...wanted, codeVersion: 'another' })).toBeNull();
+  begin({ pid: process.ppid });
+  expect(await takeUp(parent, wanted)).toBeNull();
+  begin({ host: 'elsewhere' });
+  expect(await takeUp(parent, wanted)).toBeNull();
+  writeFileSync(join(begin(), 'rows.jsonl.gz'), 'changed');
+  expect(await takeUp(parent, wanted)).toBeNull();
+  begin();
+  expect(await takeUp(parent, wanted)).toMatchObject({ manifest: { files } });
+  expect(await takeUp(parent, wanted)).toBeNull();
+});
