@@ -2,11 +2,11 @@
 import { TroupeError } from '../errors.ts';
 import type { Event } from '../ingest/events.ts';
 import type { Appended, EventLog } from '../ingest/log/log.ts';
-import { isTransient } from '../store/db/faults.ts';
+import { isFullDisk, isTransient } from '../store/db/faults.ts';
 import { groupCommit } from './group-commit.ts';
 
 export type AppendQueue = {
-  /** Answers, in the order given, once the log has answered. Throws `unreachable` or `busy` where the log cannot take them now. */
+  /** Answers, in the order given, once the log has answered. Throws `unreachable`, `disk_full` or `busy` where the log cannot take them now. */
   readonly append: (events: readonly Event[]) => Promise<readonly Appended[]>;
   readonly idle: () => Promise<void>;
 };
@@ -40,13 +40,12 @@ export function createAppendQueue(log: Pick<EventLog, 'append'>): AppendQueue {
         return await group.submit(events);
       } catch (error) {
         if (error instanceof TroupeError || !isTransient(error)) throw error;
-        throw new TroupeError(
-          'unreachable',
-          'The event log cannot be reached; nothing of this request was acknowledged. Send it again.',
-          {
-            cause: error,
-          },
-        );
+        const [code, why] = isFullDisk(error)
+          ? (['disk_full', 'The disk of the event log is full'] as const)
+          : (['unreachable', 'The event log cannot be reached'] as const);
+        throw new TroupeError(code, `${why}; nothing of this request was acknowledged. Send it again.`, {
+          cause: error,
+        });
       }
     },
     idle: group.idle,

@@ -3,9 +3,8 @@
  * its keeper and the broker are killed and stopped, connections are cut and slowed, the disk of the home is filled, one or two at once.
  * After the last fault everything is up within a minute, and every acknowledged event is there once. `TROUPE_SEED` replays the choices.
  */
-import { spawnSync } from 'node:child_process';
 import { randomInt } from 'node:crypto';
-import { closeSync, existsSync, mkdirSync, openSync, readdirSync, readFileSync, rmSync, writeSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { openDatabase } from '../store/db/database.ts';
@@ -17,8 +16,9 @@ import { openLine } from './faulty-line.ts';
 import { openHistory } from './history.ts';
 import { findKafkaJars, startKafka } from './kafka.ts';
 import { type Check, judged, startLoad } from './kept.ts';
+import { NO_DISK, type OwnDisk, ownDisk } from './own-disk.ts';
 import type { Outcome, Proof, Setting } from './proof.ts';
-import { keepers, ROLES, rolePids, server, signal, startUp, type Up, until } from './up.ts';
+import { keepers, ROLES, rolePids, server, signal, stackTraces, startUp, type Up, until } from './up.ts';
 
 const SECONDS = { short: 120, full: 1800 };
 /** How long everything may take to be up again after the last fault. */
@@ -39,9 +39,7 @@ export const proof: Proof = {
     const seed = process.env.TROUPE_SEED === undefined ? randomInt(2 ** 31) : Number(process.env.TROUPE_SEED);
     say(`   replay: TROUPE_SEED=${seed} npm run proofs -- chaos${short ? '' : ' --full'}`);
     const home = join(scratch, 'home');
-    mkdirSync(home, { mode: 0o755 });
-    const ownDisk =
-      spawnSync('mount', ['-t', 'tmpfs', '-o', `size=${DISK_MIB}m,mode=755`, 'troupe', home]).status === 0;
+    const disk = ownDisk(home, DISK_MIB);
     const port = await freePort();
     const line = await openLine(port);
     const broker = await startKafka(found, join(scratch, 'broker'), { port, advertised: line.port });
@@ -49,7 +47,7 @@ export const proof: Proof = {
     const up = startUp(home, env);
     const lines: string[] = [];
     try {
-      const faults = faultsOf({ home, broker: broker.node!, line, url: await embeddedUrl(home, up), ownDisk });
+      const faults = faultsOf({ home, broker: broker.node!, line, url: await embeddedUrl(home, up), disk });
       const checks = await suffer({
         up,
         home,
@@ -72,9 +70,9 @@ export const proof: Proof = {
       await broker.stop();
       await line.close();
       for (const pid of [...keepers(home), ...server(home)]) signal(pid, 'SIGKILL');
-      if (ownDisk) spawnSync('umount', ['-l', home]);
+      disk?.remove();
     }
-    const skipped = ownDisk ? [] : ['the disk of the home is not filled: only root may make one of its own (tmpfs)'];
+    const skipped = disk === null ? [NO_DISK] : [];
     return { ok: lines.every((one) => one.startsWith('ok')), lines, skipped };
   },
 };
@@ -101,10 +99,10 @@ type Parts = {
   readonly broker: NonNullable<Awaited<ReturnType<typeof startKafka>>['node']>;
   readonly line: Awaited<ReturnType<typeof openLine>>;
   readonly url: string;
-  readonly ownDisk: boolean;
+  readonly disk: OwnDisk | null;
 };
 
-function faultsOf({ home, broker, line, url, ownDisk }: Parts): readonly Fault[] {
+function faultsOf({ home, broker, line, url, disk }: Parts): readonly Fault[] {
   const nothing = () => {};
   const each = (pids: () => readonly number[], how: NodeJS.Signals) => () => {
     for (const pid of pids()) signal(pid, how);
@@ -131,9 +129,7 @@ function faultsOf({ home, broker, line, url, ownDisk }: Parts): readonly Fault[]
     { name: 'the broker stopped', strike: broker.pause, heal: broker.resume },
     { name: 'connections to the broker cut', strike: line.cut, heal: line.mend },
     { name: 'connections to the broker slowed', strike: () => line.slow(300), heal: line.mend },
-    ...(ownDisk
-      ? [{ name: 'the disk filled', strike: () => fill(home), heal: () => rmSync(join(home, 'fill'), { force: true }) }]
-      : []),
+    ...(disk === null ? [] : [{ name: 'the disk filled', strike: disk.fill, heal: disk.free }]),
   ];
 }
 
@@ -143,19 +139,6 @@ async function endBackends(url: string): Promise<void> {
     'select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and datname is not null';
   await db.query(others).catch(() => {});
   await db.close().catch(() => {});
-}
-
-/** Writes until the disk takes no more. */
-function fill(home: string): void {
-  const file = openSync(join(home, 'fill'), 'w');
-  try {
-    const block = Buffer.alloc(1024 * 1024, 'x');
-    for (let mib = 0; mib < 2 * DISK_MIB; mib++) writeSync(file, block);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error;
-  } finally {
-    closeSync(file);
-  }
 }
 
 type Suffering = {
@@ -235,11 +218,4 @@ async function isWhole(url: string, home: string): Promise<boolean> {
   const { lag_events } = (await answer.json()) as { readonly lag_events: number | null };
   // The load goes on meanwhile: a batch may be on its way.
   return lag_events !== null && lag_events < 200 && ROLES.every((role) => rolePids(home, role).length === 1);
-}
-
-function stackTraces(folder: string): string[] {
-  return readdirSync(folder)
-    .filter((name) => /\.log(\.\d+)?$/.test(name))
-    .flatMap((name) => readFileSync(join(folder, name), 'utf8').split('\n'))
-    .filter((line) => /\\n {4}at /.test(line));
 }

@@ -50,6 +50,7 @@ const ALONE = [
   'refused-keys',
   'sql-changes-nothing',
   'stays-up',
+  'disk-full',
   'ingest-alone',
   'kafka-projectors',
   'chaos',

@@ -1,7 +1,7 @@
 /** `troupe up` as a person starts it, and the processes that run under it, found by their command lines so that they can be killed and stopped. */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { YOUNG } from '../cli/children.ts';
@@ -112,3 +112,10 @@ export function server(home: string): number[] {
     return [];
   }
 }
+
+/** Lines of the logs in the folder that hold a stack trace. */
+export const stackTraces = (folder: string): string[] =>
+  readdirSync(folder)
+    .filter((name) => /\.log(\.\d+)?$/.test(name))
+    .flatMap((name) => readFileSync(join(folder, name), 'utf8').split('\n'))
+    .filter((line) => /\\n {4}at /.test(line));

@@ -22,6 +22,7 @@ import {
 import { basename, dirname, join } from 'node:path';
 import { TroupeError } from '../../errors.ts';
 import { type Binaries, claimBase, type Identity } from './binaries.ts';
+import { fullDiskIn } from './faults.ts';
 
 export const SUPERUSER = 'troupe';
 
@@ -133,6 +134,8 @@ async function make(binaries: Binaries, beside: string, durable: boolean): Promi
   );
   if (failure === null) return folder;
   rmSync(folder, { recursive: true, force: true });
+  const full = fullDiskIn(failure, dirname(folder));
+  if (full !== null) throw full;
   const reason = /could not look up effective user ID/.test(failure)
     ? `user ${process.getuid!()} has no entry in /etc/passwd, which initdb needs`
     : `initdb failed: ${failure.trim().split('\n').at(-1)}`;

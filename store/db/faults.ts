@@ -32,6 +32,16 @@ export function isTransient(error: unknown): boolean {
 export const isFullDisk = (error: unknown): boolean =>
   ['53100', 'ENOSPC', 'EDQUOT'].includes(String((error as { code?: unknown } | null)?.code));
 
+/** The error of a program of PostgreSQL that says in its output that a disk is full; null for any other output. */
+export function fullDiskIn(output: string, folder: string): TroupeError | null {
+  const [line] = /^.*(?:No space left on device|Disk quota exceeded).*$/m.exec(output) ?? [];
+  if (line === undefined) return null;
+  const reason = line.replace(/^.*?(?:FATAL|PANIC|ERROR|error): */, '').trim();
+  return new TroupeError('disk_full', `The disk of ${folder} is full: ${reason}. Free some space, and try again.`, {
+    got: reason,
+  });
+}
+
 /**
  * The error for a failure of the environment, null for any other error. Codes: `disk_full`, `busy`, `unreachable`.
  * Nothing that failed so was half done: a transaction is whole or not there.

@@ -14,6 +14,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { TroupeError } from '../../errors.ts';
 import { prepareBinaries } from './binaries.ts';
 import { ensureCluster } from './cluster.ts';
+import { environmentError } from './faults.ts';
 import { homeAt } from './home.ts';
 import {
   joinKeeper,
@@ -152,10 +153,19 @@ async function keep({ server: first, restart }: Launched): Promise<void> {
 
   const path = join(socketFolder(home.run, 'keeper.sock'), 'keeper.sock');
   rmSync(path, { force: true }); // Left by a keeper that was killed: only the one that holds the cluster comes here.
-  await new Promise<void>((resolve, reject) => desk.once('error', reject).listen(path, resolve));
   const file = keeperFile(home);
-  writeFileSync(`${file}.${process.pid}`, JSON.stringify({ path, token, pid: process.pid }), { mode: 0o600 });
-  renameSync(`${file}.${process.pid}`, file);
+  const half = `${file}.${process.pid}`;
+  try {
+    await new Promise<void>((resolve, reject) => desk.once('error', reject).listen(path, resolve));
+    writeFileSync(half, JSON.stringify({ path, token, pid: process.pid }), { mode: 0o600 });
+    renameSync(half, file);
+  } catch (error) {
+    // Where nobody can find it, its server would hold the cluster for ever.
+    rmSync(half, { force: true });
+    desk.close();
+    await server.stop();
+    throw error;
+  }
   process.on('SIGTERM', () => void stop());
   idle = setTimeout(stop, FIRST_USER_MS);
   report({ outcome: 'ready' });
@@ -170,11 +180,11 @@ try {
   if (launched === null) report({ outcome: 'another' });
   else await keep(launched);
 } catch (error) {
-  const known = error instanceof TroupeError;
+  const known = error instanceof TroupeError ? error : environmentError(error);
   report({
     outcome: 'failed',
-    code: known ? error.code : 'internal',
-    message: known ? error.message : `The embedded PostgreSQL did not start: ${error}`,
+    code: known?.code ?? 'internal',
+    message: known?.message ?? `The embedded PostgreSQL did not start: ${error}`,
   });
   onLog(`troupe: ${error}\n`);
   process.exitCode = 1;

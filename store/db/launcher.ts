@@ -12,6 +12,7 @@ import type { Readable, Writable } from 'node:stream';
 import { TroupeError } from '../../errors.ts';
 import type { Binaries, Identity } from './binaries.ts';
 import { type Cluster, SERVER_ENV, SUPERUSER } from './cluster.ts';
+import { fullDiskIn } from './faults.ts';
 import { socketFolder } from './sockets.ts';
 
 export type ServerOptions = {
@@ -90,8 +91,8 @@ const socketsOf = (cluster: Cluster, identity: Identity | null): string =>
 
 /**
  * Starts the server and waits until it takes connections, however long its recovery takes.
- * @throws InUse when another server holds the cluster; TroupeError `internal` when it does not start, `conflict` when there is no safe
- * folder for its socket
+ * @throws InUse when another server holds the cluster; TroupeError `disk_full`, `internal` when it does not start, `conflict` when there
+ * is no safe folder for its socket
  */
 export async function startServer(binaries: Binaries, cluster: Cluster, options: ServerOptions = {}): Promise<Server> {
   const port = options.port ?? SOCKET_PORT;
@@ -100,6 +101,8 @@ export async function startServer(binaries: Binaries, cluster: Cluster, options:
   const failure = await untilReady(child);
   if (failure === null) return serverOf(child, cluster, folder, port);
   if (HELD.test(failure)) throw new InUse(`${cluster.folder} is in use: ${reasonIn(failure)}`);
+  const full = fullDiskIn(failure, cluster.folder);
+  if (full !== null) throw full;
   const text = `The embedded PostgreSQL did not start: ${reasonIn(failure) || 'it printed no reason'}.`;
   throw new TroupeError('internal', text, { got: failure });
 }

@@ -146,6 +146,19 @@ describe('kill -9', () => {
     await untilGone(home);
   });
 
+  test('of what it has to write: a keeper that nobody could find ends with its server, and the next one starts', async () => {
+    // Stands where its file goes, as a full disk would.
+    mkdirSync(join(home, 'run', 'keeper.json', 'in-the-way'), { recursive: true });
+    const first = startUser({ home });
+    await expect(first.opened).rejects.toThrow('The embedded PostgreSQL did not start');
+    await untilGone(home);
+    rmSync(join(home, 'run', 'keeper.json'), { recursive: true });
+    const second = startUser({ home });
+    await second.opened;
+    expect(await second.leave()).toBe(0);
+    await untilGone(home);
+  }, 120_000);
+
   test('of the server: it is started again at the same address, and a pool goes on', async () => {
     const user = startUser({ home, embedded: { idleMs: 500 } });
     const { url } = await user.opened;
