@@ -37,6 +37,7 @@ const BESIDE_OTHERS = [
   'analysis-examples-agree',
   'checkpoints-in-s3',
   'backup-in-s3',
+  'archives-in-s3',
   'postgres-upgrade',
   'openai-clients',
   'policy-on-machines',

@@ -6,6 +6,7 @@ import { createInterface } from 'node:readline/promises';
 import type { Command } from 'commander';
 import { EXIT, TroupeError } from '../../errors.ts';
 import type { EraseWhat } from '../../store/retention/erase-scope.ts';
+import { archivePlaces } from '../archive-places.ts';
 import { projectCommand } from '../command.ts';
 import { print, printJson, say } from '../output.ts';
 import { VERSION } from '../version.ts';
@@ -32,7 +33,7 @@ export function keepCommands(program: Command): void {
         import('../../store/judging/judge.ts'),
       ]);
       await catchUp();
-      const archived = await patiently(() => archivedScope(db, what));
+      const archived = await patiently(() => archivedScope(db, what, archivePlaces));
       const { keys: _keys, ...live } = await patiently(() => planErasure(db, what, archived.keys));
       const places = [...archived.archives, ...archived.unread].map(({ archive }) => archive.uri);
       const plan = { ...live, archives: places, archived_events: archived.events };
@@ -51,6 +52,7 @@ export function keepCommands(program: Command): void {
       }
       const erasure = await eraseEverywhere(db, what, {
         codeVersion: VERSION,
+        places: archivePlaces,
         log,
         now,
         judge: judgeAgain,
@@ -75,9 +77,7 @@ export function keepCommands(program: Command): void {
       }
       const left = erasure.archives.filter(({ rewritten }) => !rewritten);
       for (const { uri, why } of left)
-        say(
-          `archive ${uri}: NOT erased, its files still hold it. ${why} Put the folder back and erase again, or remove it.`,
-        );
+        say(`archive ${uri}: NOT erased, its files still hold it. ${why} Put it back and erase again, or remove it.`);
       return left.length > 0 ? EXIT.failed : EXIT.done;
     },
   );

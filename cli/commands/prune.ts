@@ -1,8 +1,10 @@
 /** Pruning: old episodes go into files, and come back. */
+import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { EXIT, got, TroupeError } from '../../errors.ts';
 import { fileArtifacts } from '../../ingest/artifacts.ts';
 import type { Pruning } from '../../store/retention/prune.ts';
+import { archivePlaces } from '../archive-places.ts';
 import { bytesText } from '../bytes.ts';
 import { type Flags, projectCommand, wholeNumber } from '../command.ts';
 import type { Context } from '../context.ts';
@@ -14,14 +16,18 @@ import { agreed } from './keep.ts';
 const HELP = `
 Whole groups go, once all their episodes are closed and nothing happened to them since; what an unfinished job reads stays. Each
 archive is written, read back and compared before anything is removed; stopped at any moment, a second run goes on. Events about
-what was pruned are refused until it is restored. Datasets, checkpoints and their lineage stay. The view traj.pruned names the folders.
+what was pruned are refused until it is restored. Datasets, checkpoints and their lineage stay. The view traj.pruned names the places.
 
 Examples:
   troupe prune --older-than 90d --dry-run
   troupe prune --older-than 90d --yes
   troupe prune --older-than 2026-01-01 --where 'tags.phase = trial' --to /mnt/archive --yes
   troupe prune --restore /mnt/archive/2026-11-21-ab12cd34ef56
-  troupe prune --restore /mnt/archive      all archives in it`;
+  troupe prune --restore /mnt/archive      all archives in it
+  troupe prune --older-than 1y --to s3://archive/troupe --yes
+  troupe prune --restore s3://archive/troupe/2026-11-21-ab12cd34ef56
+
+For S3 it takes AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION and, for anything but AWS, AWS_ENDPOINT_URL.`;
 
 export function pruneCommands(program: Command): void {
   projectCommand(
@@ -29,18 +35,18 @@ export function pruneCommands(program: Command): void {
       .command('prune')
       .option('--older-than <time>', 'only groups without events since then: 90d, 12h, 4w, 1y ago, or a date')
       .option('--where <filter>', 'only groups whose episodes all match this filter, as in a recipe')
-      .option('--to <dir>', 'folder to write archives into (default: archives in the home)')
+      .option('--to <place>', 'folder or s3://BUCKET/PREFIX to write archives into (default: archives in the home)')
       .option('--limit <n>', 'maximum number of episodes; whole groups only', wholeNumber('limit'))
       .option(
-        '--restore <path>',
-        'put back what lies in an archive, a folder or a file of it, or in a folder of archives',
+        '--restore <place>',
+        'put back what lies in an archive, a folder or s3://BUCKET/PREFIX, a file of it, or in all archives there',
       )
       .option('--dry-run', 'print what would be pruned, and change nothing')
       .option('--yes', 'do not ask for confirmation')
       .addHelpText('after', HELP),
     async (context, _, flags) => {
       if ((flags.olderThan === undefined) === (flags.restore === undefined)) {
-        throw new TroupeError('usage', 'Missing --older-than TIME (to prune) or --restore DIR (to restore).');
+        throw new TroupeError('usage', 'Missing --older-than TIME (to prune) or --restore PLACE (to restore).');
       }
       await context.catchUp();
       return flags.restore === undefined ? pruned(context, flags) : restored(context, String(flags.restore), flags);
@@ -60,6 +66,9 @@ async function pruned({ db, home, now, config, artifacts, patiently }: Context, 
     closeAfter: config.close_after,
   };
   const limit = (flags.limit as number | undefined) ?? null;
+  const to = placeOf((flags.to as string | undefined) ?? home.archives);
+  // Before anything is read: whether there is access to the place.
+  await archivePlaces(to);
   const plan = await patiently(() => planPrune(db, what, limit));
   const sentence = `${plan.episodes} episodes of ${plan.groups} groups, ${plan.events} events, ${bytesText(plan.bytes)}`;
   if (flags.dryRun) {
@@ -78,7 +87,8 @@ async function pruned({ db, home, now, config, artifacts, patiently }: Context, 
   const options = {
     ...what,
     limit,
-    to: (flags.to as string | undefined) ?? home.archives,
+    to,
+    places: archivePlaces,
     codeVersion: VERSION,
     judge: judgeAgain,
     bodies: {
@@ -117,7 +127,8 @@ async function restored({ db, home, patiently }: Context, path: string, flags: F
   ]);
   const bar = progressBar('Restoring', { quiet: flags.quiet === true || flags.json === true });
   const done = await patiently(() =>
-    restore(db, path, {
+    restore(db, placeOf(path), {
+      places: archivePlaces,
       judge: judgeAgain,
       // As they were: rules that came since would make other bodies of them.
       putBodies: fileArtifacts(home.artifacts).put,
@@ -134,6 +145,9 @@ async function restored({ db, home, patiently }: Context, path: string, flags: F
   }
   return EXIT.done;
 }
+
+/** Of a folder its whole path, which the database keeps. */
+const placeOf = (place: string): string => (place.includes('://') ? place.replace(/\/+$/, '') : resolve(place));
 
 const UNITS = { m: 60, h: 3600, d: 86_400, w: 7 * 86_400, y: 365 * 86_400 } as const;
 

@@ -1,7 +1,5 @@
-/** The archives of a project, and the folders that a killed process left between the state of the database and of the disk. */
-import { rename, rm } from 'node:fs/promises';
-import { join } from 'node:path';
-import { draftAt, draftPath, writeError } from '../datasets/publish.ts';
+/** The archives of a project, and what a killed process left of them between the state of the database and of the place where they lie. */
+import { writeError } from '../datasets/publish.ts';
 import type { Db, Session } from '../db/pool.ts';
 import { anyOf, countOf, query, rowsOf } from '../db/query.ts';
 import {
@@ -12,6 +10,7 @@ import {
   verifyArchive,
   writeArchive,
 } from './files.ts';
+import { below, type Places } from './places.ts';
 
 export type ArchiveState = 'writing' | 'kept' | 'restored' | 'replaced';
 export type ArchiveRow = { readonly archive_id: string; readonly uri: string; readonly state: ArchiveState };
@@ -26,8 +25,8 @@ export const archivesOf = (db: Session, states: readonly ArchiveState[]): Promis
       .orderBy('archive_id'),
   );
 
-/** Removes what an archive that was begun and not finished, or that another took the place of, left on the disk. */
-export async function sweepArchives(db: Db): Promise<void> {
+/** Removes what is left of archives that were begun and not finished, or that others took the place of. */
+export async function sweepArchives(db: Db, places: Places): Promise<void> {
   const rows = await rowsOf(
     db,
     query
@@ -36,56 +35,48 @@ export async function sweepArchives(db: Db): Promise<void> {
       .where('state', 'in', ['writing', 'replaced']),
   );
   for (const { archive_id, uri, draft } of rows) {
-    for (const path of [uri, ...(draft === null ? [] : [draft])]) await removeFolder(path);
+    const { remove } = await places(uri);
+    for (const path of [uri, ...(draft === null ? [] : [draft])]) await remove(path);
     await countOf(db, query.deleteFrom('troupe.archives').where('archive_id', '=', archive_id));
   }
 }
 
-/** Gone at once for readers, then from the disk. */
-async function removeFolder(path: string): Promise<void> {
-  const aside = `${path}.removed`;
-  await rm(aside, { recursive: true, force: true });
-  await rename(path, aside).catch((error: NodeJS.ErrnoException) => {
-    if (error.code !== 'ENOENT') throw error;
-  });
-  await rm(aside, { recursive: true, force: true });
-}
-
 export type Written = ArchiveFacts & {
-  readonly folder: string;
+  readonly uri: string;
   readonly manifest: ArchiveManifest;
   readonly sha256: string;
 };
 
 /**
  * Writes an archive to `<parent>/<archive_id>` and reads it back: when this answers it is durable and whole. The database knows of it,
- * as `writing`, before the disk has anything of it; its user changes that in the transaction that makes it needed.
+ * as `writing`, before the place has anything of it; its user changes that in the transaction that makes it needed.
  */
 export async function keepArchive(
   db: Db,
-  parent: string,
+  { parent, places }: { readonly parent: string; readonly places: Places },
   facts: ArchiveFacts,
   source: {
     readonly events: AsyncIterable<readonly ArchivedEvent[]>;
     readonly body: (sha256: string) => Promise<Uint8Array | null>;
   },
 ): Promise<Written> {
-  const folder = join(parent, facts.archive_id);
-  const path = draftPath(parent);
   const { archive_id, written_at } = facts;
-  await countOf(
-    db,
-    query.insertInto('troupe.archives').values({ archive_id, uri: folder, draft: path, state: 'writing', written_at }),
-  );
-  const draft = await draftAt(path);
+  const place = await places(parent);
+  const uri = below(parent, archive_id);
+  const draft = place.draftOf(uri);
+  const noted = query.insertInto('troupe.archives').values({ archive_id, uri, draft, state: 'writing', written_at });
+  await countOf(db, noted);
+  const writing = await place.begin(uri, draft);
   try {
-    const { sha256 } = await writeArchive(draft, facts, source.events, source.body);
-    await draft.publish(folder);
-    const found = await readManifest(folder);
-    await verifyArchive(folder, found.manifest);
-    return { ...facts, folder, manifest: found.manifest, sha256 };
+    const { sha256 } = await writeArchive(writing, facts, source.events, source.body);
+    await writing.publish(uri);
+    const files = place.at(uri);
+    const { manifest } = await readManifest(files);
+    await verifyArchive(files, manifest);
+    return { ...facts, uri, manifest, sha256 };
   } catch (error) {
-    await draft.discard();
+    // What cannot be removed now is noted as being written, and goes with the next run.
+    await writing.discard().catch(() => {});
     throw writeError(error, 'The archive', parent);
   }
 }

@@ -1,5 +1,5 @@
 /**
- * Erasing what lies in archives: the archive is written anew without it, and the old files go. Where a folder is not there, or not as
+ * Erasing what lies in archives: the archive is written anew without it, and the old files go. Where one is not there, or not as
  * it was written, that is reported by name: it still holds what should be gone, and nothing of it will be restored.
  */
 import { dirname } from 'node:path';
@@ -14,6 +14,7 @@ import { type ArchiveRow, archivesOf, keep, keepArchive, sweepArchives } from '.
 import { type EraseOptions, type Erasure, erase } from './erase.ts';
 import type { EraseWhat } from './erase-scope.ts';
 import { type ArchivedEvent, type ArchiveManifest, artifactsIn, eventsIn, readManifest } from './files.ts';
+import type { ArchiveFiles, Places } from './places.ts';
 import { archiveId, schemaOf } from './prune.ts';
 
 export type ArchivedScope = {
@@ -26,7 +27,7 @@ export type ArchivedScope = {
 };
 
 /** What of an episode or a person lies in archives. A person is looked for in all of them. */
-export async function archivedScope(db: Db, what: EraseWhat): Promise<ArchivedScope> {
+export async function archivedScope(db: Db, what: EraseWhat, places: Places): Promise<ArchivedScope> {
   const rows = await archivesOf(db, ['kept', 'restored']);
   const named = 'episode' in what ? await archiveOf(db, `e/${what.episode}`) : null;
   const archives: ArchivedScope['archives'][number][] = [];
@@ -35,7 +36,7 @@ export async function archivedScope(db: Db, what: EraseWhat): Promise<ArchivedSc
   for (const archive of rows) {
     if ('episode' in what && archive.state === 'kept' && archive.archive_id !== named) continue;
     try {
-      const found = await keysIn(archive, what);
+      const found = await keysIn((await places(archive.uri)).at(archive.uri), what);
       events += archive.state === 'kept' ? found.events : 0;
       if (found.keys.length > 0) archives.push({ archive, keys: found.keys });
     } catch (error) {
@@ -66,8 +67,8 @@ async function unplayed(db: Db, keys: readonly string[]): Promise<string[]> {
 }
 
 /** The keys of one archive that belong to them, and tasks that none of its other episodes plays. */
-async function keysIn({ uri }: ArchiveRow, what: EraseWhat): Promise<{ keys: string[]; events: number }> {
-  const { manifest } = await readManifest(uri);
+async function keysIn(files: ArchiveFiles, what: EraseWhat): Promise<{ keys: string[]; events: number }> {
+  const { manifest } = await readManifest(files);
   const found = new Set<string>('episode' in what ? [`e/${what.episode}`] : []);
   const counts = new Map<string, number>();
   const answers: { readonly key: string; readonly id: string }[] = [];
@@ -81,7 +82,7 @@ async function keysIn({ uri }: ArchiveRow, what: EraseWhat): Promise<{ keys: str
     if (typeof response_id === 'string') answers.push({ key, id: response_id });
     if (typeof task_id === 'string' && key.startsWith('e/')) played.push({ key, task: `t/${task_id}` });
   };
-  for await (const rows of eventsIn(uri, manifest)) {
+  for await (const rows of eventsIn(files, manifest)) {
     for (const row of rows) {
       counts.set(row.key, (counts.get(row.key) ?? 0) + 1);
       note(row.key, JSON.parse(row.data));
@@ -118,19 +119,21 @@ export type ErasedEverywhere = Erasure & {
   }[];
 };
 
+type Rewriting = { readonly codeVersion: string; readonly places: Places };
+
 /** `erase`, and what lies in archives. Needs a pool of two connections or more. @throws TroupeError as `erase` does, and `conflict`. */
 export const eraseEverywhere = (
   db: Db,
   what: EraseWhat,
-  options: Omit<EraseOptions, 'archived'> & { readonly codeVersion: string },
+  options: Omit<EraseOptions, 'archived'> & Rewriting,
 ): Promise<ErasedEverywhere> => {
-  const { patiently = (work) => work() } = options;
+  const { places, patiently = (work) => work() } = options;
   // Once it is done, what another attempt looks for is no longer there to be found.
   let erased: Erasure | null = null;
   const attempt = async (lock: Session): Promise<ErasedEverywhere> => {
     await takeLock(lock);
-    await sweepArchives(db);
-    const scope = await archivedScope(db, what);
+    await sweepArchives(db, places);
+    const scope = await archivedScope(db, what, places);
     // First, since from then on it is refused and never restored, whatever happens to the files.
     erased ??= await erase(db, what, { ...options, archived: scope.keys }).catch((error: unknown) => {
       throw alsoUnread(error, scope);
@@ -142,7 +145,7 @@ export const eraseEverywhere = (
     }
     for (const { archive, why } of scope.unread)
       archives.push({ archive_id: archive.archive_id, uri: archive.uri, rewritten: false, why });
-    await sweepArchives(db);
+    await sweepArchives(db, places);
     return { ...erased, archives };
   };
   return patiently(() => db.transaction(attempt));
@@ -155,14 +158,15 @@ function alsoUnread(error: unknown, { unread }: ArchivedScope): unknown {
   return new TroupeError('not_found', `${error.message} These archives could not be looked into: ${folders}.`);
 }
 
-/** Answers with the folder that took its place; the old one where nothing was left to keep. */
+/** Answers with the address of what took its place; the old one where nothing was left to keep. */
 async function rewrite(
   db: Db,
   old: ArchiveRow,
   keys: readonly string[],
-  { now, codeVersion }: { readonly now: () => Date; readonly codeVersion: string },
+  { now, codeVersion, places }: Rewriting & { readonly now: () => Date },
 ): Promise<string> {
-  const { manifest } = await readManifest(old.uri);
+  const files = (await places(old.uri)).at(old.uri);
+  const { manifest } = await readManifest(files);
   const gone = new Set(keys);
   const left = manifest.episodes - keys.filter((key) => key.startsWith('e/')).length;
   const facts = {
@@ -173,8 +177,8 @@ async function rewrite(
     episodes: left,
     groups: Math.min(manifest.groups, left),
   };
-  const source = { events: without(eventsIn(old.uri, manifest), gone), body: bodyFrom(old.uri, manifest) };
-  const written = await keepArchive(db, dirname(old.uri), facts, source);
+  const source = { events: without(eventsIn(files, manifest), gone), body: bodyFrom(files, manifest) };
+  const written = await keepArchive(db, { parent: dirname(old.uri), places }, facts, source);
   const empty = written.manifest.events === 0;
   await db.transaction(async (tx) => {
     const becomes = (archive_id: string, state: ArchiveRow['state']) =>
@@ -192,7 +196,7 @@ async function rewrite(
     }
     await becomes(old.archive_id, 'replaced');
   });
-  return empty ? old.uri : written.folder;
+  return empty ? old.uri : written.uri;
 }
 
 async function* without(
@@ -203,8 +207,8 @@ async function* without(
 }
 
 /** Bodies of an archive, which must be asked for in the order of their hashes: one file at a time is held. */
-function bodyFrom(uri: string, manifest: ArchiveManifest): (sha256: string) => Promise<Uint8Array | null> {
-  const files = artifactsIn(uri, manifest);
+function bodyFrom(archive: ArchiveFiles, manifest: ArchiveManifest): (sha256: string) => Promise<Uint8Array | null> {
+  const files = artifactsIn(archive, manifest);
   let held = new Map<string, Uint8Array>();
   let last = '';
   return async (sha256) => {

@@ -1,15 +1,14 @@
 /**
- * An archive: a folder of Parquet files with the events of some keys as the log had them, the bodies of their artifacts, and a manifest.
+ * An archive: Parquet files with the events of some keys as the log had them, the bodies of their artifacts, and a manifest.
  * Rows lie in the order of the log, by partition and position; a file ends after so many bytes, so that one at a time is held. They are
  * compressed with snappy, which every reader of Parquet has built in.
  */
 import { createHash, hash } from 'node:crypto';
-import { readFile, stat } from 'node:fs/promises';
-import { join } from 'node:path';
 import { TroupeError } from '../../errors.ts';
 import { arrowOfRows, arrowStream, type Row, type RowColumn, readArrow } from '../datasets/arrow.ts';
 import { arrowIn, parquetOf } from '../datasets/parquet.ts';
 import type { Draft, FileFacts } from '../datasets/publish.ts';
+import { type ArchiveFiles, MANIFEST } from './places.ts';
 
 /** An event as the log has it. Times are microseconds since 1970. */
 export type ArchivedEvent = {
@@ -76,8 +75,6 @@ export type ArchiveManifest = {
 
 /** A file ends with the row that makes it so large, before it is compressed. */
 const FILE_BYTES = 16 * 1024 * 1024;
-
-const MANIFEST = 'manifest.json';
 
 /** One line for each event, which {@link CONTENT_SQL} makes of the log. */
 function contentOf(hashed: ReturnType<typeof createHash>, event: ArchivedEvent): void {
@@ -181,46 +178,41 @@ export async function writeArchive(
 
 const iso = (us: bigint | null): string | null => (us === null ? null : new Date(Number(us / 1000n)).toISOString());
 
-/** True where a folder holds an archive, whole or not. */
-export const isArchive = async (folder: string): Promise<boolean> =>
-  (await stat(join(folder, MANIFEST)).catch(() => null)) !== null;
-
 /** @throws TroupeError `not_found` where there is none, `dataset_damaged` where it cannot be read. */
-export async function readManifest(
-  folder: string,
-): Promise<{ readonly manifest: ArchiveManifest; readonly sha256: string }> {
-  const path = join(folder, MANIFEST);
-  const bytes = await readFile(path).catch((cause: Error) => {
-    throw new TroupeError('not_found', `${folder} is not an archive of pruned episodes: ${cause.message}.`, { cause });
-  });
+export async function readManifest({
+  uri,
+  read,
+}: ArchiveFiles): Promise<{ readonly manifest: ArchiveManifest; readonly sha256: string }> {
+  const bytes = await read(MANIFEST);
+  if (bytes === null)
+    throw new TroupeError('not_found', `${uri} is not an archive of pruned episodes: it has no ${MANIFEST}.`);
   try {
-    const manifest = JSON.parse(bytes.toString('utf8')) as ArchiveManifest;
+    const manifest = JSON.parse(Buffer.from(bytes).toString('utf8')) as ArchiveManifest;
     if (manifest.format === 'troupe-archive/1') return { manifest, sha256: hash('sha256', bytes) };
   } catch {}
-  throw damaged(path, 'is not a manifest of the format troupe-archive/1');
+  throw damaged(`${uri}/${MANIFEST}`, 'is not a manifest of the format troupe-archive/1');
 }
 
 /** The events of an archive, a file at a time. @throws TroupeError `dataset_damaged` for a file that is not as it was written. */
-export async function* eventsIn(folder: string, manifest: ArchiveManifest): AsyncGenerator<ArchivedEvent[]> {
+export async function* eventsIn(archive: ArchiveFiles, manifest: ArchiveManifest): AsyncGenerator<ArchivedEvent[]> {
   // Archives of older code do not name the log, for there was the embedded one, nor the version of a type, for each had one.
-  for await (const rows of rowsIn(folder, manifest, 'events'))
+  for await (const rows of rowsIn(archive, manifest, 'events'))
     yield rows.map((row) => ({ log: 0, type_version: 1, ...row }) as unknown as ArchivedEvent);
 }
 
-export async function* artifactsIn(folder: string, manifest: ArchiveManifest): AsyncGenerator<ArchivedBody[]> {
-  for await (const rows of rowsIn(folder, manifest, 'artifacts')) yield rows as unknown as ArchivedBody[];
+export async function* artifactsIn(archive: ArchiveFiles, manifest: ArchiveManifest): AsyncGenerator<ArchivedBody[]> {
+  for await (const rows of rowsIn(archive, manifest, 'artifacts')) yield rows as unknown as ArchivedBody[];
 }
 
 async function* rowsIn(
-  folder: string,
+  { uri, read }: ArchiveFiles,
   { files }: ArchiveManifest,
   holds: ArchiveFile['holds'],
 ): AsyncGenerator<readonly Row[]> {
   for (const file of files.filter((one) => one.holds === holds)) {
-    const path = join(folder, file.name);
-    const bytes = await readFile(path).catch((cause: Error) => {
-      throw damaged(path, `cannot be read: ${cause.message}`);
-    });
+    const path = `${uri}/${file.name}`;
+    const bytes = await read(file.name);
+    if (bytes === null) throw damaged(path, 'is not there');
     if (hash('sha256', bytes) !== file.sha256) throw damaged(path, 'was changed: its hash is not that of the manifest');
     const rows = [...readArrow(arrowIn(bytes)).each()];
     if (rows.length !== file.rows) throw damaged(path, `holds ${rows.length} rows, not ${file.rows}`);
@@ -232,16 +224,17 @@ const damaged = (path: string, how: string): TroupeError =>
   new TroupeError('dataset_damaged', `${path} ${how}. Restore the file from a backup.`);
 
 /** Reads a whole archive again. @throws TroupeError `dataset_damaged` where files, counts or content do not match the manifest. */
-export async function verifyArchive(folder: string, manifest: ArchiveManifest): Promise<void> {
+export async function verifyArchive(archive: ArchiveFiles, manifest: ArchiveManifest): Promise<void> {
   const content = createHash('sha256');
   let [events, artifacts] = [0, 0];
-  for await (const rows of eventsIn(folder, manifest)) {
+  for await (const rows of eventsIn(archive, manifest)) {
     for (const event of rows) contentOf(content, event);
     events += rows.length;
   }
-  for await (const rows of artifactsIn(folder, manifest)) {
+  for await (const rows of artifactsIn(archive, manifest)) {
     for (const { sha256, body } of rows)
-      if (hash('sha256', body) !== sha256) throw damaged(folder, `holds a body of artifact ${sha256} that is not it`);
+      if (hash('sha256', body) !== sha256)
+        throw damaged(archive.uri, `holds a body of artifact ${sha256} that is not it`);
     artifacts += rows.length;
   }
   if (
@@ -249,5 +242,5 @@ export async function verifyArchive(folder: string, manifest: ArchiveManifest): 
     artifacts !== manifest.artifacts ||
     content.digest('hex') !== manifest.content_sha256
   )
-    throw damaged(folder, 'does not match its manifest');
+    throw damaged(archive.uri, 'does not match its manifest');
 }

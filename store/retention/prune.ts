@@ -1,16 +1,16 @@
 /**
- * Pruning: old episodes go from the database into an archive of Parquet files. A batch of whole groups is written, flushed, read back
+ * Pruning: old episodes go from the database into an archive of Parquet files, in a folder or a bucket. A batch of whole groups is written, flushed, read back
  * and compared; then it is removed in one transaction, which compares again. Killed at any moment, all of a batch is in the database or
  * none of it, and the next run clears away what was half written.
  */
 import { randomBytes } from 'node:crypto';
-import { resolve } from 'node:path';
 import type { Db, Session } from '../db/pool.ts';
 import { firstOf, query } from '../db/query.ts';
 import { takeLock } from '../rebuilding/rebuild.ts';
 import { keepArchive, sweepArchives, type Written } from './archives.ts';
 import type { ArchivedEvent } from './files.ts';
 import { heldEpisodes } from './held.ts';
+import type { Places } from './places.ts';
 import { type JudgeAgain, removeArchived } from './remove.ts';
 import { removeUnneeded } from './removed-bodies.ts';
 import { type PrunableGroup, type PruneWhat, prunableGroups } from './scope.ts';
@@ -22,8 +22,9 @@ export type Bodies = {
 };
 
 export type PruneOptions = PruneWhat & {
-  /** The folder that gets a folder for each archive. */
+  /** The folder, or the prefix of a bucket, that gets one for each archive. */
   readonly to: string;
+  readonly places: Places;
   /** Episodes at most; whole groups only. */
   readonly limit?: number | null;
   readonly codeVersion: string;
@@ -90,7 +91,7 @@ export const prune = (db: Db, options: PruneOptions): Promise<Pruning> =>
   // The lock is held by a transaction of its own: it ends with this process.
   db.transaction(async (lock) => {
     await takeLock(lock);
-    await sweepArchives(db);
+    await sweepArchives(db, options.places);
     const groups = await db.transaction((tx) => chosen(tx, options, options.limit ?? null), { readOnly: true });
     const { events: total } = sumOf(groups);
     const archives: Pruning['archives'][number][] = [];
@@ -110,9 +111,9 @@ export const prune = (db: Db, options: PruneOptions): Promise<Pruning> =>
     return { ...sumOf(removed), archives, artifacts, changed };
   });
 
-const archiveReport = ({ archive_id, folder, manifest }: Written): Pruning['archives'][number] => ({
+const archiveReport = ({ archive_id, uri, manifest }: Written): Pruning['archives'][number] => ({
   archive_id,
-  uri: folder,
+  uri,
   episodes: manifest.episodes,
   events: manifest.events,
   bytes: manifest.files.reduce((sum, file) => sum + file.bytes, 0),
@@ -133,7 +134,7 @@ function* batchesOf(groups: readonly PrunableGroup[]): Generator<PrunableGroup[]
 
 /** Null where the groups changed meanwhile; then nothing of the archive stays. */
 async function pruneBatch(db: Db, batch: readonly PrunableGroup[], options: PruneOptions): Promise<Written | null> {
-  const { now, to, codeVersion, bodies, judge } = options;
+  const { now, to, places, codeVersion, bodies, judge } = options;
   const facts = {
     archive_id: archiveId(now),
     code_version: codeVersion,
@@ -143,11 +144,12 @@ async function pruneBatch(db: Db, batch: readonly PrunableGroup[], options: Prun
     groups: batch.length,
   };
   const keys = batch.flatMap((group) => group.keys);
-  const archive = await keepArchive(db, resolve(to), facts, { events: storedEvents(db, keys), body: bodies.get });
+  const source = { events: storedEvents(db, keys), body: bodies.get };
+  const archive = await keepArchive(db, { parent: to, places }, facts, source);
   await options.onArchived?.(archive);
   const done = await db.transaction((tx) => removeArchived(tx, batch, archive, options, judge));
   if (done) return archive;
-  await sweepArchives(db);
+  await sweepArchives(db, places);
   return null;
 }
 

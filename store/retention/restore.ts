@@ -2,8 +2,6 @@
  * Puts archived events back at the positions they had, and restores the rows of the tables. What was erased since stays gone.
  * The archive stays where it is.
  */
-import { readdir, stat } from 'node:fs/promises';
-import { dirname, join, resolve } from 'node:path';
 import { TroupeError } from '../../errors.ts';
 import type { EventName } from '../../ingest/events.ts';
 import { keepBodies } from '../../ingest/log/postgres.ts';
@@ -16,11 +14,13 @@ import { PROJECTED_CHANNEL } from '../projecting/projector.ts';
 import { partitionName } from '../projecting/read-news.ts';
 import { takeLock } from '../rebuilding/rebuild.ts';
 import { sweepArchives } from './archives.ts';
-import { type ArchivedEvent, type ArchiveManifest, artifactsIn, eventsIn, isArchive, readManifest } from './files.ts';
+import { type ArchivedEvent, type ArchiveManifest, artifactsIn, eventsIn, readManifest } from './files.ts';
 import { judgingsWith } from './judged-again.ts';
+import type { ArchiveFiles, Places } from './places.ts';
 import { type JudgeAgain, standStill } from './remove.ts';
 
 export type RestoreOptions = {
+  readonly places: Places;
   readonly judge: JudgeAgain;
   /** Makes these bodies durable, as they are. */
   readonly putBodies: (bodies: readonly Uint8Array[]) => Promise<unknown>;
@@ -41,47 +41,39 @@ export type Restored = {
   readonly artifacts: number;
 };
 
-/**
- * The archives that a path names: an archive's folder, a file in one, or a folder of archives.
- * @throws TroupeError `not_found` where there is none.
- */
-async function archivesAt(path: string): Promise<string[]> {
-  const full = resolve(path);
-  const found = await stat(full).catch(() => null);
-  if (found?.isFile()) return archivesAt(dirname(full));
-  if (found !== null && (await isArchive(full))) return [full];
-  const names = found === null ? [] : (await readdir(full)).filter((name) => !name.startsWith('.')).sort();
-  const folders: string[] = [];
-  for (const name of names) if (await isArchive(join(full, name))) folders.push(join(full, name));
-  if (folders.length > 0) return folders;
+/** The archives at an address. @throws TroupeError `not_found` where there is none. */
+async function archivesAt(address: string, places: Places): Promise<ArchiveFiles[]> {
+  const { find, at } = await places(address);
+  const found = await find(address);
+  if (found.length > 0) return found.map(at);
   throw new TroupeError(
     'not_found',
-    `There is no archive of pruned episodes at ${full}; it should be a folder with a manifest.json, or a folder of such folders.`,
-    { hint: 'The view traj.pruned names the folder of each episode.' },
+    `There is no archive of pruned episodes at ${address}; it should be a folder with a manifest.json, or a folder of such folders, or s3://BUCKET/PREFIX of one.`,
+    { hint: 'The view traj.pruned names the place of each episode.' },
   );
 }
 
 /**
- * Restores the archives at a path, each in one transaction. Needs a pool of two connections or more.
+ * Restores the archives at an address, each in one transaction. Needs a pool of two connections or more.
  * @throws TroupeError `dataset_damaged` for a file that is not as it was written, `conflict` for an archive of another database and
  * while a rebuild or prune runs. What was restored before stays.
  */
-export const restore = (db: Db, path: string, options: RestoreOptions): Promise<Restored> =>
+export const restore = (db: Db, address: string, options: RestoreOptions): Promise<Restored> =>
   db.transaction(async (lock) => {
     await takeLock(lock);
-    await sweepArchives(db);
-    const folders = await archivesAt(path);
-    const manifests = await Promise.all(folders.map(async (folder) => (await readManifest(folder)).manifest));
-    const total = manifests.reduce((sum, one) => sum + one.events, 0);
+    await sweepArchives(db, options.places);
+    const found: { files: ArchiveFiles; manifest: ArchiveManifest }[] = [];
+    for (const files of await archivesAt(address, options.places))
+      found.push({ files, manifest: (await readManifest(files)).manifest });
+    const total = found.reduce((sum, { manifest }) => sum + manifest.events, 0);
     const archives: Restored['archives'][number][] = [];
     let [events, artifacts] = [0, 0];
-    for (const [i, manifest] of manifests.entries()) {
-      const folder = folders[i]!;
-      for await (const rows of artifactsIn(folder, manifest)) {
+    for (const { files, manifest } of found) {
+      for await (const rows of artifactsIn(files, manifest)) {
         await options.putBodies(rows.map((row) => row.body));
         artifacts += rows.length;
       }
-      archives.push(await db.transaction((tx) => restoreIn(tx, folder, manifest, options.judge)));
+      archives.push(await db.transaction((tx) => restoreIn(tx, files, manifest, options.judge)));
       events += manifest.events;
       options.onProgress?.({ events, total });
     }
@@ -91,13 +83,13 @@ export const restore = (db: Db, path: string, options: RestoreOptions): Promise<
 
 async function restoreIn(
   tx: Session,
-  folder: string,
+  files: ArchiveFiles,
   manifest: ArchiveManifest,
   judge: JudgeAgain,
 ): Promise<Restored['archives'][number]> {
   await standStill(tx);
   const { archive_id } = manifest;
-  await requireOurs(tx, archive_id, folder);
+  await requireOurs(tx, archive_id, files.uri);
   const pruned = await rowsOf(
     tx,
     query
@@ -110,7 +102,7 @@ async function restoreIn(
   const keys = new Set(pruned.map((row) => row.key));
   const seen = new Set<string>();
   const counts = new Map<string, { log: number; partition: number; events: number }>();
-  for await (const rows of eventsIn(folder, manifest)) {
+  for await (const rows of eventsIn(files, manifest)) {
     for (const { key } of rows) seen.add(key);
     const back = rows.filter(({ key }) => keys.has(key));
     for (const event of back) {
@@ -128,10 +120,10 @@ async function restoreIn(
   await judge(tx, again.judgings, again.only);
   await notify(tx, PROJECTED_CHANNEL);
   const left_out = [...seen].filter((key) => !keys.has(key)).length;
-  return { archive_id, uri: folder, episodes: episodes.length, events, left_out };
+  return { archive_id, uri: files.uri, episodes: episodes.length, events, left_out };
 }
 
-async function requireOurs(tx: Session, archiveId: string, folder: string): Promise<void> {
+async function requireOurs(tx: Session, archiveId: string, uri: string): Promise<void> {
   const ours = query
     .selectFrom('troupe.archives')
     .select('state')
@@ -140,7 +132,7 @@ async function requireOurs(tx: Session, archiveId: string, folder: string): Prom
   if ((await firstOf(tx, ours)) !== undefined) return;
   throw new TroupeError(
     'conflict',
-    `The archive ${archiveId} in ${folder} was not pruned from this database, or was replaced since; choose the project that it came from with --project.`,
+    `The archive ${archiveId} in ${uri} was not pruned from this database, or was replaced since; choose the project that it came from with --project.`,
   );
 }
 

@@ -6,6 +6,7 @@ import { fileArtifacts } from '../../ingest/artifacts.ts';
 import { judgeAgain } from '../../store/judging/judge.ts';
 import { reconcile } from '../../store/log/reconcile.ts';
 import { checksum } from '../../store/rebuilding/checksum.ts';
+import { inFolders } from '../../store/retention/places.ts';
 import { restore } from '../../store/retention/restore.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { chats, lines } from './support/chats.ts';
@@ -50,7 +51,7 @@ describe('a prune that is killed', () => {
       expect(await count()).toBe(0);
       const names = readdirSync(archives);
       expect(names.filter((name) => !/^\d{4}-\d\d-\d\d-[0-9a-f]{12}$/.test(name))).toEqual([]);
-      expect((await restore(db, archives, { judge: judgeAgain, putBodies })).events).toBe(all);
+      expect((await restore(db, archives, { places: inFolders, judge: judgeAgain, putBodies })).events).toBe(all);
       expect(await checksum(db)).toEqual(before);
       for (const name of names) rmSync(join(archives, name), { recursive: true });
     }

@@ -94,7 +94,7 @@ describe('an erased trace', () => {
         db,
         { subject: 'ann' },
         {
-          ...{ log, now: () => new Date(0), judge: judgeAgain, codeVersion: '0' },
+          ...{ log, now: () => new Date(0), judge: judgeAgain, codeVersion: '0', places: project.places },
           ...{ removeBody: async () => false, removeDataset: async () => false },
         },
       );

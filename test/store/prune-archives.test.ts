@@ -152,7 +152,8 @@ describe('an archive of pruned episodes', () => {
       .join('\\n');
   const erase = (what: Parameters<typeof eraseEverywhere>[1]) =>
     eraseEverywhere(project.db, what, {
-      ...{ log: project.log, now, judge: judgeAgain, codeVersion: '0', removeBody: project.artifacts.remove },
+      ...{ log: project.log, places: project.places, now, judge: judgeAgain, codeVersion: '0' },
+      removeBody: project.artifacts.remove,
       removeDataset: async () => false,
     });
 

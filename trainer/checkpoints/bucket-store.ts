@@ -31,13 +31,22 @@ const PART = 16 << 20;
  */
 export async function openCheckpointStore(address: string, access: () => ObjectAccess): Promise<CheckpointStore> {
   if (!address.includes('://')) return localStore(address);
+  const { objects, prefix } = await bucketAt(address, access);
+  return bucketStore(objects, prefix);
+}
+
+/** The bucket of `s3://bucket/prefix`, and the prefix; '' is the whole bucket. Throws `usage` and as `openObjects` does. */
+export async function bucketAt(
+  address: string,
+  access: () => ObjectAccess,
+): Promise<{ readonly objects: Objects; readonly prefix: string }> {
   const [, bucket, prefix] = /^s3:\/\/([^/]+)\/?(.*?)\/*$/.exec(address) ?? [];
   if (bucket === undefined || prefix === undefined || /(^|\/)\.{0,2}(\/|$)/.test(prefix || 'x')) {
     throw new TroupeError('usage', `${got(address)} is not the address of a store.`, {
       expected: 's3://bucket/prefix or a folder',
     });
   }
-  return bucketStore(await openObjects(bucket, access()), prefix);
+  return { objects: await openObjects(bucket, access()), prefix };
 }
 
 /** Checkpoints under a prefix of a bucket; '' is the whole bucket. */

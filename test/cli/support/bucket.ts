@@ -35,6 +35,10 @@ export async function startBucket(name: string): Promise<Bucket> {
       held.set(key, { content: body, sha256: sha256 as string | undefined, etag });
       return answer(200, { etag });
     }
+    if (request.method === 'DELETE') {
+      held.delete(key);
+      return answer(204);
+    }
     if (key === '' || url.searchParams.has('list-type')) {
       const prefix = url.searchParams.get('prefix') ?? '';
       const keys = [...held.keys()].filter((one) => one.startsWith(prefix)).sort();

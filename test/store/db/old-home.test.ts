@@ -13,6 +13,7 @@ import { reconcile } from '../../../store/log/reconcile.ts';
 import { projectAll } from '../../../store/projecting/projector.ts';
 import { checksum } from '../../../store/rebuilding/checksum.ts';
 import { rebuild } from '../../../store/rebuilding/rebuild.ts';
+import { inFolders } from '../../../store/retention/places.ts';
 import { restore } from '../../../store/retention/restore.ts';
 import { freshDatabase, type TestDatabase, testServerUrl } from '../../support/database.ts';
 
@@ -187,7 +188,10 @@ describe.each([
   });
 
   it.runIf(schema === 13)('takes back what it had pruned, from an archive that names no log', async () => {
-    const back = await restore(db, join(homeOf(schema), 'archives'), { judge: judgeAgain, putBodies: async () => {} });
+    const back = await restore(db, join(homeOf(schema), 'archives'), {
+      ...{ places: inFolders, judge: judgeAgain },
+      putBodies: async () => {},
+    });
     expect([back.events, back.episodes]).toEqual([22, 2]);
     expect((await reconcile(db)).ok).toBe(true);
     const { rows } = await db.query(`select reward from traj.episodes where task_id = 'old' order by episode_id`);

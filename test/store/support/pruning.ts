@@ -7,6 +7,7 @@ import type { Event } from '../../../ingest/events.ts';
 import { postgresLog } from '../../../ingest/log/postgres.ts';
 import { judgeAgain } from '../../../store/judging/judge.ts';
 import { projectAll } from '../../../store/projecting/projector.ts';
+import { inFolders as places } from '../../../store/retention/places.ts';
 import { type PruneOptions, prune } from '../../../store/retention/prune.ts';
 import { restore } from '../../../store/retention/restore.ts';
 import { freshDatabase } from '../../support/database.ts';
@@ -23,17 +24,17 @@ export async function aProject() {
   const to = join(folder, 'archives');
   const artifacts = fileArtifacts(join(folder, 'artifacts'));
   const options: PruneOptions = {
-    ...{ before: BOUND, now: now(), closeAfter: 1800, to, codeVersion: '0', judge: judgeAgain },
+    ...{ before: BOUND, now: now(), closeAfter: 1800, to, places, codeVersion: '0', judge: judgeAgain },
     bodies: { get: (name) => artifacts.get(name).catch(() => null), remove: artifacts.remove },
   };
   return {
-    ...{ db, log, folder, to, artifacts, options },
+    ...{ db, log, folder, to, places, artifacts, options },
     record: async (events: readonly Event[]) => {
       await log.append(events);
       await projectAll(db);
     },
     prune: (more: Partial<PruneOptions> = {}) => prune(db, { ...options, ...more }),
-    restore: (path = to) => restore(db, path, { judge: judgeAgain, putBodies: artifacts.put }),
+    restore: (path = to) => restore(db, path, { places, judge: judgeAgain, putBodies: artifacts.put }),
     episodes: async () =>
       (await db.query<{ id: string }>('select episode_id as id from traj.episodes order by 1')).rows.map(
         ({ id }) => id,
