@@ -23,7 +23,7 @@ export function backupCommands(program: Command): void {
       .argument('<file>', 'file or s3://BUCKET/KEY to write, such as troupe.tar.gz; it must not be there')
       .addHelpText(
         'after',
-        '\nAll tables of the project as of one moment, and the datasets, checkpoints, artifacts and archives of the home. Nothing has to be\nstopped. The file holds all that was recorded and the hashes of API keys: keep it where the home may be kept. Not in it: other\nprojects, checkpoints and archives in S3, and events in Kafka that no projector has read.\n\nExamples:\n  troupe backup troupe.tar.gz\n  troupe backup "/backups/$(date +%F).tar.gz" --quiet\n  troupe backup s3://backups/troupe/monday.tar.gz\n\nFor S3 it takes AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION and, for anything but AWS, AWS_ENDPOINT_URL.',
+        '\nAll tables of the project as of one moment, and the datasets, checkpoints, artifacts, archives and benchmarks of the home.\nNothing has to be stopped. The file holds all that was recorded and the hashes of API keys: keep it where the home may be kept. Not in it: other\nprojects, checkpoints and archives in S3, and events in Kafka that no projector has read.\n\nExamples:\n  troupe backup troupe.tar.gz\n  troupe backup "/backups/$(date +%F).tar.gz" --quiet\n  troupe backup s3://backups/troupe/monday.tar.gz\n\nFor S3 it takes AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION and, for anything but AWS, AWS_ENDPOINT_URL.',
       ),
     async ({ db, database, config, now }, [file], flags) => {
       const report = await writeBackup(db, await backupTarget(file!), {

@@ -66,7 +66,7 @@ export const SEAL = 'complete.json';
 export const TABLES = 'tables/';
 export const FILES = 'home/';
 /** The folders of a home whose files are copied. */
-export const FOLDERS = ['datasets', 'checkpoints', 'artifacts', 'archives'] as const;
+export const FOLDERS = ['datasets', 'benchmarks', 'checkpoints', 'artifacts', 'archives'] as const;
 
 /** Rows are cut into pieces of about this size, each ending with a row. */
 const PIECE_BYTES = 4 * 1024 * 1024;

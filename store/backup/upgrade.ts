@@ -12,7 +12,7 @@ import { listProjects, openDatabase } from '../db/database.ts';
 import type { Home } from '../db/home.ts';
 import { InUse, type Server, startServer } from '../db/launcher.ts';
 import { openPool } from '../db/pool.ts';
-import { fileTarget, writeBackup } from './backup.ts';
+import { FOLDERS, fileTarget, writeBackup } from './backup.ts';
 import { fileSource, migrationsOf, readManifest, restoreBackup } from './restore.ts';
 
 export type UpgradeReport = {
@@ -99,7 +99,7 @@ type Asked = { readonly home: Home; readonly project: string; readonly version: 
 async function backUpTables(old: Server, file: string, { home, ...rest }: Asked): Promise<void> {
   const none = join(home.root, '.upgrading', 'none');
   const db = openPool(old.url(rest.project));
-  const tables = { ...home, artifacts: none, datasets: none, checkpoints: none, archives: none };
+  const tables = { ...home, ...Object.fromEntries(FOLDERS.map((folder) => [folder, none])) };
   await writeBackup(db, fileTarget(file), { home: tables, ...rest }).finally(() => db.close());
 }
 

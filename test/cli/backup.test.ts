@@ -79,6 +79,9 @@ describe('a backup that was made while events came in, restored in a home of ano
     mkdirSync(path('home/artifacts/ab'), { recursive: true });
     writeFileSync(path('home/artifacts/ab/unfinished.part'), 'half');
 
+    mkdirSync(path('home/benchmarks'));
+    writeFileSync(path('home/benchmarks/held-out.jsonl'), '{"question": "that a recipe pins"}\n');
+
     // A long name, and a file in pieces.
     mkdirSync(path(`home/datasets/${'d'.repeat(120)}`));
     writeFileSync(path(`home/datasets/${'d'.repeat(120)}/large`), Buffer.alloc(17 * 1024 * 1024, 'x'));
@@ -115,6 +118,7 @@ describe('a backup that was made while events came in, restored in a home of ano
     expect(listed[0]).toBe('backup.json');
     expect(listed.at(-1)).toBe('complete.json');
     expect(listed).toContain(`home/datasets/${'d'.repeat(120)}/large`);
+    expect(listed).toContain('home/benchmarks/held-out.jsonl');
     expect(listed.filter((name) => name.endsWith('.part'))).toEqual([]);
     expect(listed.filter((name) => name.startsWith('home/'))).toHaveLength(report.files);
     expect(readdirSync(at.folder).filter((name) => name.includes('partial'))).toEqual([]);
