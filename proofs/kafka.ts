@@ -1,4 +1,4 @@
-/** A Kafka broker for proofs: yours, or one node on this machine over an empty folder, to be killed and paused. */
+/** A Kafka broker for proofs: yours, or nodes on this machine over an empty folder, one or a cluster, to be killed and paused. */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
@@ -65,23 +65,59 @@ export type Ports = {
 };
 
 export async function startKafka(found: FoundKafka, folder: string, ports: Ports = {}): Promise<Broker> {
-  return 'brokers' in found
-    ? { address: found.brokers, node: null, stop: async () => {} }
-    : startNode(found.jars, folder, ports);
+  if ('brokers' in found) return { address: found.brokers, node: null, stop: async () => {} };
+  const broker = await makeNode(found.jars, folder, ports);
+  await broker.node.start();
+  return broker;
 }
 
-/** Formats a node in `folder`, where there is none yet, and starts it. Throws with its last words where it does not come up. */
-async function startNode(jars: string, folder: string, ports: Ports): Promise<Broker> {
+export type Cluster = {
+  /** Of all its nodes. */
+  readonly address: string;
+  readonly nodes: readonly Node[];
+  readonly stop: () => Promise<void>;
+};
+
+/** Starts so many nodes, each broker and controller, that keep a copy each of everything; of an append two must have it. */
+export async function startCluster(jars: string, folder: string, size: number): Promise<Cluster> {
+  const control: number[] = [];
+  for (let i = 0; i < size; i++) control.push(await freePort());
+  const cluster = clusterId();
+  const brokers: Awaited<ReturnType<typeof makeNode>>[] = [];
+  for (const i of control.keys())
+    brokers.push(await makeNode(jars, join(folder, String(i + 1)), {}, { id: i + 1, control, cluster }));
+  const nodes = brokers.map(({ node }) => node);
+  const stop = async (): Promise<void> => void (await Promise.all(brokers.map((broker) => broker.stop())));
+  try {
+    // Each waits for the others: controllers elect one among most of them.
+    await Promise.all(nodes.map((node) => node.start()));
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  return { address: brokers.map(({ address }) => address).join(','), nodes, stop };
+}
+
+/** Which of the nodes of a cluster, counted from 1, and the ports of all their controllers. */
+type Member = { readonly id: number; readonly control: readonly number[]; readonly cluster: string };
+
+/** Formats a node in `folder`, where there is none yet. Starting it throws with its last words where it does not come up. */
+async function makeNode(
+  jars: string,
+  folder: string,
+  ports: Ports,
+  given?: Member,
+): Promise<Broker & { readonly node: Node }> {
   const port = ports.port ?? (await freePort());
   mkdirSync(folder, { recursive: true });
-  const control = await freePort();
+  const member = given ?? { id: 1, control: [await freePort()], cluster: clusterId() };
   const address = `127.0.0.1:${port}`;
   const [settings, logging] = [join(folder, 'server.properties'), join(folder, 'log4j2.properties')];
-  writeFileSync(settings, properties(folder, { port, control, advertised: ports.advertised ?? port }));
+  writeFileSync(settings, properties(folder, { port, advertised: ports.advertised ?? port }, member));
   writeFileSync(logging, LOGGING);
   const java = ['-Xmx256m', '-Xms64m', '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1', '-cp', join(jars, '*')];
   const options = [...java, `-Dlog4j2.configurationFile=${logging}`];
-  if (!existsSync(join(folder, 'data', 'meta.properties'))) format(options, settings);
+  if (!existsSync(join(folder, 'data', 'meta.properties'))) format(options, settings, member.cluster);
 
   let child: ChildProcess | null = null;
   let said = '';
@@ -109,7 +145,6 @@ async function startNode(jars: string, folder: string, ports: Ports): Promise<Br
     await ended('SIGKILL');
     throw new Error(`The broker did not come up within ${PATIENCE_MS / 1000} s: ${said.trim()}`);
   };
-  await start();
   return {
     address,
     node: {
@@ -123,8 +158,9 @@ async function startNode(jars: string, folder: string, ports: Ports): Promise<Br
   };
 }
 
-function format(options: readonly string[], settings: string): void {
-  const cluster = Buffer.from(randomUUID().replaceAll('-', ''), 'hex').toString('base64url');
+const clusterId = (): string => Buffer.from(randomUUID().replaceAll('-', ''), 'hex').toString('base64url');
+
+function format(options: readonly string[], settings: string, cluster: string): void {
   const formatted = spawnSync(
     'java',
     // One identifier in 64 begins with "-": as a word of its own it would be read as an option.
@@ -148,27 +184,26 @@ async function answers(address: string): Promise<boolean> {
   }
 }
 
-type Listeners = { readonly port: number; readonly control: number; readonly advertised: number };
-
-const properties = (folder: string, { port, control, advertised }: Listeners): string =>
-  Object.entries({
+function properties(folder: string, { port, advertised }: Required<Ports>, { id, control }: Member): string {
+  const [copies, insync] = [control.length, Math.ceil(control.length / 2)];
+  return Object.entries({
     'process.roles': 'broker,controller',
-    'node.id': 1,
-    'controller.quorum.voters': `1@127.0.0.1:${control}`,
-    listeners: `PLAINTEXT://127.0.0.1:${port},CONTROLLER://127.0.0.1:${control}`,
+    'node.id': id,
+    'controller.quorum.voters': control.map((one, i) => `${i + 1}@127.0.0.1:${one}`).join(','),
+    listeners: `PLAINTEXT://127.0.0.1:${port},CONTROLLER://127.0.0.1:${control[id - 1]}`,
     'advertised.listeners': `PLAINTEXT://127.0.0.1:${advertised}`,
     'controller.listener.names': 'CONTROLLER',
     'listener.security.protocol.map': 'PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT',
     'log.dirs': join(folder, 'data'),
-    // One node: nothing has a second replica.
-    'default.replication.factor': 1,
-    'offsets.topic.replication.factor': 1,
+    'default.replication.factor': copies,
+    'min.insync.replicas': insync,
+    'offsets.topic.replication.factor': copies,
     'offsets.topic.num.partitions': 2,
-    'transaction.state.log.replication.factor': 1,
-    'transaction.state.log.min.isr': 1,
+    'transaction.state.log.replication.factor': copies,
+    'transaction.state.log.min.isr': insync,
     'transaction.state.log.num.partitions': 2,
-    'share.coordinator.state.topic.replication.factor': 1,
-    'share.coordinator.state.topic.min.isr': 1,
+    'share.coordinator.state.topic.replication.factor': copies,
+    'share.coordinator.state.topic.min.isr': insync,
     'group.initial.rebalance.delay.ms': 0,
     'auto.create.topics.enable': false,
     'log.cleaner.dedupe.buffer.size': 16_777_216,
@@ -178,6 +213,7 @@ const properties = (folder: string, { port, control, advertised }: Listeners): s
   })
     .map(([name, value]) => `${name}=${value}\n`)
     .join('');
+}
 
 const LOGGING = `rootLogger.level=warn
 rootLogger.appenderRef.console.ref=console

@@ -54,6 +54,7 @@ const ALONE = [
   'disk-full',
   'ingest-alone',
   'kafka-projectors',
+  'kafka-cluster',
   'chaos',
   'loop-restarts',
 ];
