@@ -60,6 +60,7 @@ majority_of_n {"reports":[{"programs":[{"id":"p1","valid":true,"behaviour":"f"},
 malt_values {"refinements":[[[1,1,0],[0,0,0]],[[0,0,0],[1,0,0]]]}
 mamr_step_advantage {"outcome":[1,1,-1,-1],"influence":[0.3,0.1,0.1,-0.1],"restart":[0,1,0,-1],"alpha":0.1,"beta":0.1}
 marft_gae {"gamma":0.99,"lambda":0.95,"rewards":[[0,0],[0,1]],"values":[[0.2,0.3],[0.4,0.5]],"alive":[1,0],"bootstrap":0}
+marft_returns {"gamma":0.99,"lambda":0.95,"rewards":[[0,0],[0,1]],"values":[[0.2,0.3],[0.4,0.5]],"alive":[1,0],"bootstrap":0}
 mars2_tree_shaping {"rewards":[0.4,0.8,0.2,1],"parent":[-1,0,0,1],"gamma":0.3,"lam":0.5}
 mars_turn_advantage {"gamma":1,"advantage_norm":null,"trajectories":[{"id":"a0","player":0,"turn_rewards":[0,1]},{"id":"a1","player":1,"turn_rewards":[0,-1]},{"id":"b0","player":0,"turn_rewards":[0,0]},{"id":"b1","player":1,"turn_rewards":[0,1]}]}
 marsrl_rewards {"steps":[{"role":"solver","correct":true},{"role":"verifier","flags_error":true},{"role":"corrector","correct":true},{"role":"verifier","flags_error":false}]}

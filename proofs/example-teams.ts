@@ -21,8 +21,8 @@ type Plan = {
   /** Policies that get new weights, and of the others one whose weights answer before and after. */
   readonly learns: readonly string[];
   readonly stays?: string;
-  /** The method whose credit or verdict the training reads; without one it takes episodes by their reward. */
-  readonly reads?: string;
+  /** The method whose credit or verdict the training reads, or several of which each policy reads one; without one it takes episodes by their reward. */
+  readonly reads?: string | readonly string[];
   /** Roles of the trained rows. */
   readonly roles: readonly string[];
   /** Only in the full form: a plan that is like another one of the team but for the method. */
@@ -35,6 +35,8 @@ type Team = {
   readonly model: string;
   /** Policies that answer the team. */
   readonly served: readonly string[];
+  /** Policies with a value head, which a judge of the team is. */
+  readonly judges?: readonly string[];
   /** A program of the team's folder that stands in for the models of another server. */
   readonly server?: string;
   /** The name of a runner whose webhook the team is: a program in Python, with the packages of a team in `proofs/clients/teams`. */
@@ -65,6 +67,15 @@ const TEAMS: readonly Team[] = [
         const learns = ['executor', 'planner'];
         return { plan, reads, learns, roles: learns, ...(i === 0 ? {} : { full: true }) };
       }),
+    ],
+  },
+  {
+    ...{ team: 'planner-executor', model: 'search-model', served: ['planner', 'executor'] },
+    plans: [
+      {
+        ...{ plan: 'marft', learns: ['critic', 'executor', 'planner'] },
+        ...{ reads: ['marft_gae', 'marft_returns'], roles: ['executor', 'planner'] },
+      },
     ],
   },
   {
@@ -115,6 +126,15 @@ const TEAMS: readonly Team[] = [
           full: true,
         }),
       ),
+    ],
+  },
+  {
+    ...{ team: 'answer-trees', model: 'answerer-model', served: ['answerer'], judges: ['judge'] },
+    plans: [
+      {
+        ...{ plan: 'masprm', learns: ['judge'], stays: 'answerer' },
+        ...{ reads: 'masprm_target', roles: ['generator', 'refiner', 'verifier'] },
+      },
     ],
   },
   {
@@ -212,10 +232,21 @@ export const proof: Proof = {
     }
     return { ok: lines.every((line) => line.startsWith('ok')), lines };
 
-    async function plays({ team, model, served, server, webhook, workers = [[]], plans }: Team): Promise<void> {
+    async function plays({
+      team,
+      model,
+      served,
+      judges = [],
+      server,
+      webhook,
+      workers = [[]],
+      plans,
+    }: Team): Promise<void> {
       const folder = join('examples', team);
       const base = join(scratch, model);
-      await troupe('model', 'new', '--dir', base, '--config', join(folder, 'model.json')).catch(() => null);
+      const config = ['--config', join(folder, 'model.json')];
+      await troupe('model', 'new', '--dir', base, ...config).catch(() => null);
+      for (const judge of judges) await troupe('model', 'new', '--dir', `${judge}-model`, '--value-head', ...config);
       const members = [
         ...(server === undefined ? [] : [['--import', 'tsx', join(folder, server), '--port', String(scripted)]]),
         ...(webhook === undefined ? workers : []).map((more) => [
@@ -227,8 +258,12 @@ export const proof: Proof = {
         const python = join(installedTeam(webhook, process.env), 'bin', 'python');
         members.push(start([join(folder, 'team.py'), '--port', String(hooked)], ROOT, python));
       }
-      const serving = served.map((policy) =>
-        start([program, 'run', 'infer', '--policy', policy, '--model', base, '--json']),
+      const models = [
+        ...served.map((policy) => [policy, base]),
+        ...judges.map((policy) => [policy, `${policy}-model`]),
+      ];
+      const serving = models.map(([policy, of]) =>
+        start([program, 'run', 'infer', '--policy', policy!, '--model', of!, '--json']),
       );
       await Promise.all(serving.map(({ ready }) => ready()));
       const died = Promise.race(members.map((member) => member.died));
@@ -244,7 +279,7 @@ export const proof: Proof = {
       const reason = rounds?.[0]?.reason ?? 'a person decides';
       check(`${plan}: a round of the plan ran to its gate: ${reason}`, id !== undefined, error);
       if (id === undefined) return;
-      const [changed, trained, read, answered] = (await sql(facts(id, reads ?? null, stays ?? null)))[0]!;
+      const [changed, trained, read, answered] = (await sql(facts(id, [reads ?? []].flat(), stays ?? null)))[0]!;
       check(
         `${plan}: the weights of ${learns.join(' and ')} changed, and no others`,
         same(
@@ -256,7 +291,7 @@ export const proof: Proof = {
       check(`${plan}: it trained on the answers of ${roles.join(' and ')}`, same(trained, roles.toSorted()), trained);
       if (reads !== undefined)
         check(
-          `${plan}: its recipe reads ${reads}, which judged all that it trained on`,
+          `${plan}: its recipe reads ${[reads].flat().join(' or ')}, which judged all that it trained on`,
           same(read, [true, true]),
           read,
         );
@@ -277,16 +312,16 @@ type PlanRun = {
  * One row about a run: its policies and whether their weights changed; the roles of the trained steps; whether the method gave each of them a
  * credit or kept it or its episode, and whether the recipe names it; how many weights of the policy that stays answered.
  */
-const facts = (id: string, method: string | null, stays: string | null): string => `
+const facts = (id: string, methods: readonly string[], stays: string | null): string => `
   with of_run as (select * from traj.checkpoints where starts_with(job_id, '${id}/')),
   learnt as (select distinct l.episode_id, l.step_id from of_run join traj.lineage l using (checkpoint_id) where l.relation = 'trained on')
   select (select jsonb_agg(distinct jsonb_build_array(policy, checkpoint_id <> parent_id)) from of_run),
     (select jsonb_agg(distinct s.role) from learnt join traj.steps s using (episode_id, step_id)),
-    (select jsonb_agg(distinct exists (select from traj.credits v where v.method = '${method}'
+    (select jsonb_agg(distinct exists (select from traj.credits v where v.method = any(string_to_array('${methods.join(',')}', ','))
         and v.episode_id = l.episode_id and v.step_id = l.step_id and v.value is not null)
-      or exists (select from traj.verdicts v where v.method = '${method}' and v.keep
+      or exists (select from traj.verdicts v where v.method = any(string_to_array('${methods.join(',')}', ',')) and v.keep
         and v.episode_id = l.episode_id and coalesce(v.step_id, l.step_id) = l.step_id)) from learnt l)
-    || (select jsonb_agg(distinct strpos(d.manifest ->> 'recipe', '${method}') > 0) from of_run r
+    || (select jsonb_agg(distinct d.manifest ->> 'recipe' ~ '${methods.join('|')}') from of_run r
         join traj.datasets d on r.dataset_ids::jsonb ? d.dataset_id),
     (select count(distinct checkpoint_id)::int from traj.steps where policy = '${stays}' and starts_with(episode_id, '${id}/'))`;
 

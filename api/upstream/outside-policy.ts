@@ -188,14 +188,16 @@ async function speakerOf(engine: Engine, ask: Ask, upstream: Upstream, first: Mo
     }
     throw refused('generate', found);
   };
+  const samplesOnly = async (): Promise<never> => {
+    throw new TroupeError('input_refused', `The model server ${upstream.name} is asked for samples only.`);
+  };
   return {
     sample: async (requests, { signal } = {}) => {
       for (const request of requests) requireServable(request, upstream);
       return Promise.all(requests.map((request) => generate(request, signal)));
     },
-    logprobs: async () => {
-      throw new TroupeError('input_refused', `The model server ${upstream.name} is asked for samples only.`);
-    },
+    logprobs: samplesOnly,
+    values: samplesOnly,
     async setWeights(_weights, model) {
       const before = name;
       name = await loaded(engine, ask, model);

@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { type Command, InvalidArgumentError } from 'commander';
 import { EXIT, got, TroupeError } from '../../errors.ts';
+import type { NewModel } from '../../trainer/models/model-directory.ts';
 import type { ModelConfig } from '../../trainer/models/weights.ts';
 import type { TokenizerFiles } from '../../trainer/tokens/tokenizer.ts';
 import { bytesText } from '../bytes.ts';
@@ -58,6 +59,7 @@ export function modelNewCommand(model: Command): void {
       .option('--ff <n>', 'width of the feed-forward layer (default: 8/3 of the width)', whole('ff'))
       .option('--context <n>', 'context length in tokens (default: 256; with --text 1024)', whole('context'))
       .option('--untied', 'use an output matrix separate from the embeddings')
+      .option('--value-head', 'a head that gives one number, at first 0, in place of one that writes tokens')
       .option('--seed <n>', 'random seed of the weights', wholeNumber('seed'), 0)
       .addHelpText(
         'after',
@@ -69,16 +71,19 @@ file that cannot be read are left out and listed, and the command then ends with
 Examples:
   troupe model new --dir ./model --words words.txt
   troupe model new --dir ./model --config model.json --seed 1
+  troupe model new --dir ./judge --config model.json --value-head
   troupe model new --dir ./model --text corpus.txt --vocab 8192 --hidden 256 --layers 4
   troupe model new --dir ./model --text chats/*.jsonl --family qwen3 --hidden 512 --layers 8 --kv-heads 4`,
       ),
     async (_, flags) => {
       const document = await documentOf(flags);
       const text = flags.text === undefined ? await wordSide(flags, document) : await trainedSide(flags, document);
-      const [{ newModelDirectory }, { countParameters, estimateTrainingMemory }] = await Promise.all([
-        import('../../trainer/models/model-directory.ts'),
-        import('../../trainer/training/memory.ts'),
-      ]);
+      const [{ newModelDirectory }, { initialWeights, withScoreHead }, { countParameters, estimateTrainingMemory }] =
+        await Promise.all([
+          import('../../trainer/models/model-directory.ts'),
+          import('../../trainer/models/parameters.ts'),
+          import('../../trainer/training/memory.ts'),
+        ]);
       const config: ModelConfig = {
         ...sizesOf(document.sizes, flags, { context: flags.text === undefined ? 256 : 1024 }),
         vocab_size: text.tokens,
@@ -91,8 +96,10 @@ Examples:
         tokensPerStep: 4096,
         longest: Math.min(512, config.max_position_embeddings),
       });
+      const valued = (): Pick<NewModel, 'config' | 'weights'> =>
+        withScoreHead(config, initialWeights(config, Number(flags.seed)), 'value');
       const saved = await newModelDirectory(resolve(String(flags.dir)), {
-        config,
+        ...(flags.valueHead ? valued() : { config }),
         tokenizer: text.tokenizer,
         chatTemplate: text.chatTemplate,
         seed: Number(flags.seed),

@@ -9,7 +9,8 @@ import { anyOf, query, rowsOf } from '../../store/db/query.ts';
 import { groupBy } from '../../store/methods/statistics.ts';
 import { lowerFilter } from '../../store/select.ts';
 import type { StepRow } from '../../trainer/data/training-rows.ts';
-import type { Pass, RefusedStep } from '../../trainer/sampling/passes.ts';
+import type { Valued } from '../../trainer/data/value-rows.ts';
+import type { Pass } from '../../trainer/sampling/passes.ts';
 import { type Flags, plainCommand, wholeNumber } from '../command.ts';
 import { withContext } from '../context.ts';
 import { episodeFilter } from '../episode-filter.ts';
@@ -19,10 +20,6 @@ import { opened } from './dataset.ts';
 const EPISODES = 'ids of episodes, separated by commas, or a filter as in a recipe: reward > 0';
 const RECORD = 'append the results to the log, where the judge reads them (default: print them)';
 
-/** Episodes read at once. */
-const EPISODES_AT_ONCE = 100;
-/** Tokens from one append, and one move of the bar, to the next. */
-const TOKENS_AT_ONCE = 16_384;
 /** Refused steps that are shown. */
 const EXAMPLES = 10;
 
@@ -65,10 +62,21 @@ export function passesCommands(program: Command): void {
       .command('values')
       .requiredOption('--model <dir>', 'directory of the model or checkpoint')
       .requiredOption('--episodes <which>', EPISODES)
+      .addOption(
+        new Option(
+          '--of <what>',
+          'tokens: what stands before each; state: the prompt of a step; answer: with its answer',
+        )
+          .choices(['tokens', 'state', 'answer'])
+          .default('tokens'),
+      )
       .option('--record', RECORD)
       .option('--threads <n>', 'threads (TROUPE_THREADS, 1)', wholeNumber('threads'))
       .addHelpText('after', '\nExample:\n  troupe values --model ./value-model --episodes ep-1,ep-2 --record'),
-    async (_, flags) => overEpisodes(flags, (await import('../../trainer/sampling/passes.ts')).valuesPass),
+    async (_, flags) => {
+      const { valuePass, valuesPass } = await import('../../trainer/sampling/passes.ts');
+      return overEpisodes(flags, flags.of === 'tokens' ? valuesPass : valuePass(flags.of as Valued));
+    },
   );
   const passes = program
     .command('passes')
@@ -166,62 +174,33 @@ type Printed = {
 };
 
 async function overEpisodes(flags: Flags, pass: Pass): Promise<number> {
-  const passes = await import('../../trainer/sampling/passes.ts');
+  const { passEpisodes, reasonsOf } = await import('../../trainer/sampling/pass-episodes.ts');
+  const { openModelForIds } = await import('../../trainer/models/model-directory.ts');
   return withContext(flags, async ({ db, log, config, now, catchUp }) => {
     await catchUp();
     const episodes = await chosenEpisodes(db, String(flags.episodes));
-    const { model, policy } = await speaker(String(flags.model), config.threads);
+    const model = await openModelForIds(String(flags.model));
     const bar = progressBar(pass.of === 'values' ? 'Values' : 'Log-probabilities', {
       quiet: flags.quiet === true || flags.json === true,
     });
-    const refused: RefusedStep[] = [];
     const printed: Printed[] = [];
-    const counts = { rows: 0, recorded: 0, known: 0, tokens: 0 };
-    try {
-      for (let first = 0; first < episodes.length; first += EPISODES_AT_ONCE) {
-        const part = episodes.slice(first, first + EPISODES_AT_ONCE);
-        const asked = byEpisode(await passes.tokenSteps(db, part)).map((steps) => pass.rows(steps));
-        const fit = passes.readable(
-          asked.flatMap(({ rows }) => rows),
-          model.config,
-        );
-        refused.push(...asked.flatMap((one) => one.refused), ...fit.refused);
-        const wanted = flags.record ? await passes.unrecorded(db, pass, fit.rows, model.id) : fit.rows;
-        counts.rows += fit.rows.length;
-        counts.known += fit.rows.length - wanted.length;
-        let done = 0;
-        for (const rows of inParts(wanted)) {
-          const numbers = await passes.runPass(pass, rows, policy);
-          counts.tokens += numbers.reduce((sum, row) => sum + row.length, 0);
-          if (flags.record) {
-            const said = { checkpoint: model.id, time: now().toISOString() };
-            const fresh = await passes.recordPass(log, pass, rows, numbers, said);
-            counts.recorded += fresh;
-            counts.known += rows.length - fresh;
-          } else {
-            for (const [i, { episodeId, stepId, without }] of rows.entries()) {
-              const about = { episode_id: episodeId, step_id: stepId, ...(without === null ? {} : { without }) };
-              printed.push({ ...about, numbers: numbers[i]! });
-            }
-          }
-          done += rows.length;
-          bar.update(first + (part.length * done) / wanted.length, episodes.length, `${counts.tokens} tokens`);
+    const passed = await passEpisodes(episodes, pass, {
+      ...{ db, log: flags.record ? log : null, model, threads: config.threads, now },
+      onPart: ({ rows, numbers, done, tokens }) => {
+        bar.update(done, episodes.length, `${tokens} tokens`);
+        if (flags.record) return;
+        for (const [i, { episodeId, stepId, without }] of rows.entries()) {
+          const about = { episode_id: episodeId, step_id: stepId, ...(without === null ? {} : { without }) };
+          printed.push({ ...about, numbers: numbers[i]! });
         }
-        bar.update(first + part.length, episodes.length, `${counts.tokens} tokens`);
-      }
-    } finally {
-      bar.stop();
-      await policy.close();
-    }
+      },
+    }).finally(() => bar.stop());
     if (flags.record) await catchUp();
-    const about = { checkpoint_id: model.id, pass: pass.name, episodes: episodes.length, steps: counts.rows };
-    const why = Object.fromEntries(
-      [...groupBy(refused, ({ reason }) => reason)].map(([reason, steps]) => [reason, steps.length]),
-    );
+    const { rows: steps, tokens, recorded, known, refused } = passed;
+    const why = reasonsOf(refused);
     const answer = {
-      ...about,
-      tokens: counts.tokens,
-      ...(flags.record ? { recorded: counts.recorded, known: counts.known } : {}),
+      ...{ checkpoint_id: model.id, pass: pass.name, episodes: episodes.length, steps, tokens },
+      ...(flags.record ? { recorded, known } : {}),
       refused: { steps: refused.length, reasons: why, examples: refused.slice(0, EXAMPLES) },
     };
     if (flags.json || !flags.record) {
@@ -239,16 +218,8 @@ async function overEpisodes(flags: Flags, pass: Pass): Promise<number> {
 /** Ids of episodes that there are, in order. @throws TroupeError `not_found` for an id nobody has, `recipe_invalid` for a filter that is none. */
 async function chosenEpisodes(db: Db, which: string): Promise<string[]> {
   if (/^\s*\{|[=<>(]|\sis\s|\slike\s|\shas\s/iu.test(which)) {
-    const rows = await rowsOf(
-      db,
-      query
-        .selectFrom('facts.episodes as e')
-        .leftJoin('facts.tasks as t', 't.task_id', 'e.task_id')
-        .select('e.episode_id')
-        .where(lowerFilter(await episodeFilter(db, which, '--episodes')))
-        .orderBy('e.episode_id'),
-    );
-    return rows.map(({ episode_id }) => episode_id);
+    const { episodesWhere } = await import('../../trainer/sampling/pass-episodes.ts');
+    return episodesWhere(db, await episodeFilter(db, which, '--episodes'));
   }
   const ids = [
     ...new Set(
@@ -269,29 +240,6 @@ async function chosenEpisodes(db: Db, which: string): Promise<string[]> {
       hint: '`troupe episodes` lists them.',
     });
   return [...found];
-}
-
-const byEpisode = <Step extends { readonly episode_id: string }>(steps: readonly Step[]): Step[][] => [
-  ...groupBy(steps, ({ episode_id }) => episode_id).values(),
-];
-
-/** Rows of so many tokens together; at least one. */
-function* inParts<Row extends { readonly promptIds: readonly number[]; readonly tokenIds: readonly number[] }>(
-  rows: readonly Row[],
-): Generator<Row[]> {
-  let part: Row[] = [];
-  let tokens = 0;
-  for (const row of rows) {
-    const length = row.promptIds.length + row.tokenIds.length;
-    if (part.length > 0 && tokens + length > TOKENS_AT_ONCE) {
-      yield part;
-      part = [];
-      tokens = 0;
-    }
-    part.push(row);
-    tokens += length;
-  }
-  if (part.length > 0) yield part;
 }
 
 /** A model directory and its policy, opened. */

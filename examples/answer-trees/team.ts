@@ -1,8 +1,9 @@
 /**
  * A tree of answers: a generator answers, each answer is verified, and each verification is refined into another answer. A problem says how
- * many answers a call gives and what the three roles are called; with one answer the tree is a chain.
+ * many answers a call gives and what the three roles are called; with one answer the tree is a chain. Where it names candidates, each answer
+ * is the best of so many by the value that the judge gives them, the first one where they are equal.
  *
- *   node --import tsx examples/answer-trees/team.ts --url http://127.0.0.1:7717 [--model policy:answerer]
+ *   node --import tsx examples/answer-trees/team.ts --url http://127.0.0.1:7717 [--model policy:answerer] [--judge policy:judge]
  */
 import type { Answer } from '../lib/gateway.ts';
 import { seedOf } from '../lib/random.ts';
@@ -14,6 +15,8 @@ type Problem = {
   readonly answer: string;
   /** Answers of a call. */
   readonly width: number;
+  /** Candidates of an answer, among which the judge chooses. */
+  readonly candidates?: number;
   /** Names of generator, verifier and refiner. */
   readonly roles: readonly [string, string, string];
 };
@@ -22,11 +25,18 @@ const VERDICTS = ['right', 'wrong'];
 
 const play: Play<Problem> = async ({ episode_id, task, seed }, { gateway, recorder, models }) => {
   const [generator, verifier, refiner] = task.roles;
-  const ask = (role: string, turn: number, content: string, parent?: Answer): Promise<readonly Answer[]> => {
+  const ask = async (role: string, turn: number, content: string, parent?: Answer): Promise<readonly Answer[]> => {
     const messages = [{ role: 'user' as const, content }];
-    const call = { episode: episode_id, role, turn, model: models.model!, messages, n: task.width, maxTokens: 1 };
+    const call = { episode: episode_id, role, turn, model: models.model!, messages, maxTokens: 1 };
     const above = parent === undefined ? {} : { parent: parent.stepId };
-    return gateway.ask({ ...call, ...above, temperature: 1, seed: seedOf(seed, parent?.stepId ?? '') >>> 1 });
+    const drawn = { n: task.candidates ?? task.width, temperature: 1, seed: seedOf(seed, parent?.stepId ?? '') >>> 1 };
+    const answers = await gateway.ask({ ...call, ...above, ...drawn });
+    return task.candidates === undefined ? answers : [await bestOf(answers, turn)];
+  };
+  const bestOf = async (answers: readonly Answer[], turn: number): Promise<Answer> => {
+    const asked = { episode: episode_id, role: 'judge', turn, model: models.judge! };
+    const values = await Promise.all(answers.map(({ ids }) => gateway.value({ ...asked, ids })));
+    return answers[values.indexOf(Math.max(...values))]!;
   };
   const note = (of: Answer, kind: 'label' | 'score', name: string, value: boolean | number): void => {
     const target = { kind: 'step' as const, id: of.stepId, episode_id };
@@ -68,6 +78,6 @@ await runTeam<Problem>({
     { name: 'verifier', role: 'verifier', prompt: 'verify larger NUMBER NUMBER answer NUMBER' },
     { name: 'refiner', role: 'refiner', prompt: 'refine larger NUMBER NUMBER answer NUMBER right|wrong' },
   ],
-  models: { model: 'policy:answerer' },
+  models: { model: 'policy:answerer', judge: 'policy:judge' },
   play,
 });

@@ -23,12 +23,16 @@ export type Call = {
   readonly seed: number;
 };
 
-/** One answer, under the id it was recorded by. */
-export type Answer = { readonly stepId: string; readonly text: string };
+/** One answer, under the id it was recorded by. `ids` are the tokens of prompt and answer, where a policy answered. */
+export type Answer = { readonly stepId: string; readonly text: string; readonly ids: readonly number[] };
+/** A question for the value of a text that is given as tokens. */
+export type ValueCall = Pick<Call, 'episode' | 'role' | 'turn' | 'model'> & { readonly ids: readonly number[] };
 
 export type Gateway = {
   /** All `n` answers of a call. Throws when the gateway refuses it, or stays away through all tries. */
   readonly ask: (call: Call) => Promise<readonly Answer[]>;
+  /** What a policy with a value head says of these tokens. Throws as `ask` does, and for an answer that is no number. */
+  readonly value: (call: ValueCall) => Promise<number>;
   readonly close: () => void;
 };
 
@@ -42,24 +46,37 @@ export type GatewayOptions = { readonly inFlight?: number; readonly headers?: Re
 /** Speaks to the gateway at `url`. */
 export function openGateway(url: string, { inFlight = 256, headers = {} }: GatewayOptions = {}): Gateway {
   const agent = new Agent({ keepAlive: true, maxSockets: inFlight });
-  const address = new URL('v1/chat/completions', url.endsWith('/') ? url : `${url}/`);
-  return { ask: (call) => ask(address, agent, headers, call), close: () => agent.destroy() };
+  const addressOf = (path: string) => new URL(path, url.endsWith('/') ? url : `${url}/`);
+  const [chat, text] = [addressOf('v1/chat/completions'), addressOf('v1/completions')];
+  return {
+    ask: (call) => {
+      const { model, messages, n, maxTokens, temperature, seed } = call;
+      const body = { model, messages, n, max_tokens: maxTokens, temperature, seed };
+      return ask({ address: chat, agent, headers }, call, body);
+    },
+    value: async (call) => {
+      const [answer] = await ask({ address: text, agent, headers }, call, {
+        model: call.model,
+        prompt: call.ids,
+        n: 1,
+      });
+      const value = Number(answer!.text || Number.NaN);
+      if (Number.isNaN(value))
+        throw new Error(`${call.model} should answer with a number; it answered ${answer!.text}.`);
+      return value;
+    },
+    close: () => agent.destroy(),
+  };
 }
 
+type To = { readonly address: URL; readonly agent: Agent; readonly headers: Readonly<Record<string, string>> };
+
 async function ask(
-  address: URL,
-  agent: Agent,
-  extra: Readonly<Record<string, string>>,
-  call: Call,
+  { address, agent, headers: extra }: To,
+  call: Pick<Call, 'episode' | 'role' | 'agent' | 'turn' | 'parent'>,
+  asked: { readonly n: number; readonly [field: string]: unknown },
 ): Promise<readonly Answer[]> {
-  const body = JSON.stringify({
-    model: call.model,
-    messages: call.messages,
-    n: call.n,
-    max_tokens: call.maxTokens,
-    temperature: call.temperature,
-    seed: call.seed,
-  });
+  const body = JSON.stringify(asked);
   const headers = {
     ...extra,
     'content-type': 'application/json',
@@ -72,7 +89,7 @@ async function ask(
   };
   for (let attempt = 1; ; attempt++) {
     const answer = await post(address, agent, headers, body);
-    if (answer !== 'stale' && !AWAY.has(answer.status)) return readAnswers(answer, call.n);
+    if (answer !== 'stale' && !AWAY.has(answer.status)) return readAnswers(answer, asked.n);
     if (attempt === TRIES) throw new Error(`${address} did not answer a ${call.role}'s call in ${TRIES} tries.`);
     if (answer !== 'stale') await sleep(100 * 2 ** attempt);
   }
@@ -113,14 +130,20 @@ function post(
 }
 
 type Completion = {
-  readonly choices?: readonly { readonly index?: number; readonly message?: { readonly content?: string | null } }[];
+  readonly choices?: readonly {
+    readonly index?: number;
+    readonly message?: { readonly content?: string | null };
+    readonly text?: string;
+    readonly token_ids?: readonly number[];
+  }[];
+  readonly prompt_token_ids?: readonly number[];
   readonly troupe?: { readonly step_ids?: readonly string[] };
 };
 
 /** A policy's answer names its steps; the answer of another model server is passed on unchanged, and a header names its call. */
 function readAnswers({ status, callId, text }: Reply, n: number): readonly Answer[] {
   if (status !== 200) throw new Error(`The gateway answered ${status}: ${text.slice(0, 300)}`);
-  const { choices = [], troupe } = JSON.parse(text) as Completion;
+  const { choices = [], prompt_token_ids: prompt = [], troupe } = JSON.parse(text) as Completion;
   const stepIds = troupe?.step_ids ?? (callId === null ? [] : choices.map((_, i) => `${callId}/${i}`));
   if (choices.length !== n || stepIds.length !== n) {
     throw new Error(
@@ -129,6 +152,7 @@ function readAnswers({ status, callId, text }: Reply, n: number): readonly Answe
   }
   return choices.map((choice, i) => ({
     stepId: stepIds[choice.index ?? i]!,
-    text: choice.message?.content?.trim() ?? '',
+    text: (choice.message?.content ?? choice.text ?? '').trim(),
+    ids: [...prompt, ...(choice.token_ids ?? [])],
   }));
 }

@@ -11,6 +11,8 @@ export type Attempt<Task> = {
   readonly group_id: string;
   readonly task: Task;
   readonly seed: number;
+  /** Settings of the rollout. */
+  readonly params?: Readonly<Record<string, unknown>>;
 };
 
 export type Report = Pick<Attempt<unknown>, 'attempt_id' | 'token'> &

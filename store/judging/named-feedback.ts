@@ -31,6 +31,7 @@ export const NAMED_FEEDBACK: readonly NamedFeedback[] = [
     'comam_rewards',
     'mars_turn_advantage',
     'marft_gae',
+    'marft_returns',
     'drmas_advantage',
   ]),
   named('agent', 'reward', 'number', 'what an agent earned in the episode, where its steps have no reward', [
@@ -65,6 +66,7 @@ export const NAMED_FEEDBACK: readonly NamedFeedback[] = [
   ]),
   named('step', 'value', 'number', 'what a critic or a process reward model expects from here on', [
     'marft_gae',
+    'marft_returns',
     'masprm_path_score',
   ]),
   named('step', 'embedding', 'numbers', 'the output as a vector', ['cosine_groups']),

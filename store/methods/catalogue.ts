@@ -27,6 +27,7 @@ export { magrpoReturns } from './credit/magrpo-returns.ts';
 export { maltValues } from './credit/malt-values.ts';
 export { mamrStepAdvantage } from './credit/mamr-step-advantage.ts';
 export { marftGae } from './credit/marft-gae.ts';
+export { marftReturns } from './credit/marft-returns.ts';
 export { marsTurnAdvantage } from './credit/mars-turn-advantage.ts';
 export { maskedWhiten } from './credit/masked-whiten.ts';
 export { matpoAdvantage } from './credit/matpo-advantage.ts';

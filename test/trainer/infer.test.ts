@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { type SavedCheckpoint, saveCheckpoint } from '../../trainer/checkpoints/checkpoint.ts';
+import { withScoreHead } from '../../trainer/models/parameters.ts';
 import { type InferServer, startInfer } from '../../trainer/sampling/infer.ts';
 import type { BatchOptions, LoadPolicy } from '../../trainer/sampling/infer-batches.ts';
 import { connectInfer, type InferClient } from '../../trainer/sampling/infer-client.ts';
@@ -48,6 +49,7 @@ async function started(
         return policy.sample(requests, options);
       },
       logprobs: (rows) => policy.logprobs(rows),
+      values: (rows) => policy.values(rows),
       setWeights: (next, model) => policy.setWeights(next, model),
       close: () => policy.close(),
     };
@@ -305,6 +307,32 @@ describe('the sampling process', () => {
     ]);
   });
 
+  it('answers with the value of the prompt where the model has a value head, and draws nothing', async () => {
+    const { client } = await started();
+    const contents = tinyContents(1);
+    const judge = withScoreHead(contents.config, contents.weights, 'value', { seed: 3 });
+    const saved = await saveCheckpoint(root, { ...contents, ...judge, optimizer: null }, { durable: false });
+    await client.load(saved.dir, 'judge');
+    const policy = await Policy.load(judge.config, judge.weights);
+    const promptIds = tokenizer.encode('one two');
+    const [[value]] = (await policy.values([{ promptIds, tokenIds: [1] }])) as [[number]];
+    await policy.close();
+    const answer = await client.sample({ model: 'judge', prompt: 'one two', n: 2 });
+    expect(answer).toMatchObject({ checkpoint: saved.id, usage: { prompt_tokens: 2, completion_tokens: 0 } });
+    expect(answer.choices.map(({ text }) => Number(text))).toEqual([
+      expect.closeTo(value, 6),
+      expect.closeTo(value, 6),
+    ]);
+    const parts: string[] = [];
+    await client.sample({ model: 'judge', prompt: 'one two' }, { onPart: ({ text }) => parts.push(text) });
+    expect(parts).toEqual([answer.choices[0]!.text]);
+    const schema = { model: 'judge', prompt: 'one', json_schema: {} };
+    await expect(client.sample(schema)).rejects.toMatchObject({
+      code: 'input_refused',
+      detail: { field: 'json_schema' },
+    });
+  });
+
   it('lets one failed run spoil no other request', async () => {
     const { client } = await started({}, async (config, weights, at) => {
       const policy = await Policy.load(config, weights, at);
@@ -312,6 +340,7 @@ describe('the sampling process', () => {
         sample: (requests) =>
           requests.some(({ seed }) => seed === 13) ? Promise.reject(new Error('unlucky')) : policy.sample(requests),
         logprobs: (rows) => policy.logprobs(rows),
+        values: (rows) => policy.values(rows),
         setWeights: (next) => policy.setWeights(next),
         close: () => policy.close(),
       };

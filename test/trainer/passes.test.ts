@@ -13,6 +13,7 @@ import {
   runPass,
   type TokenStep,
   unrecorded,
+  valuePass,
   valuesPass,
 } from '../../trainer/sampling/passes.ts';
 import { Policy } from '../../trainer/sampling/policy.ts';
@@ -43,6 +44,14 @@ describe('The sequences of a pass', () => {
     expect(referencePass.rows([step('a')])).toEqual({ rows: [row()], refused: [] });
     expect(valuesPass.rows([step('a')])).toEqual({ rows: [row()], refused: [] });
     expect(alonePass.rows([step('a')])).toEqual({ rows: [row({ promptIds: [2] })], refused: [] });
+  });
+
+  it('of a whole step end with its prompt, as a critic reads it, or with its answer, as a process reward model does', () => {
+    // The one token after it is never read: a value is that of what comes before a token.
+    expect(valuePass('state').rows([step('a')]).rows).toEqual([row({ promptIds: [2, 3, 4], tokenIds: [2] })]);
+    expect(valuePass('answer').rows([step('a')]).rows).toEqual([
+      row({ promptIds: [2, 3, 4, 5, 6, END], tokenIds: [2] }),
+    ]);
   });
 
   it.each([
@@ -152,6 +161,14 @@ describe('A recorded pass', () => {
     const numbers = [-1e-8, -0.1, -123.456, -1 / 3, 0].map(Math.fround);
     const { value } = passDraft(referencePass, row({ tokenIds: numbers.map(() => 3) }), numbers, said).data;
     expect((value as number[]).map(Math.fround)).toEqual(numbers);
+  });
+
+  it('of a whole step is one number, under the name that methods read', () => {
+    expect(passDraft(valuePass('state'), row(), [0.25], said).data).toMatchObject({ name: 'value', value: 0.25 });
+    expect(passDraft(valuesPass, row(), [0.25, 1, 2], said).data).toMatchObject({
+      name: 'token_values',
+      value: [0.25, 1, 2],
+    });
   });
 
   it('is not recorded twice, whatever the time, and not even by two at once', async () => {

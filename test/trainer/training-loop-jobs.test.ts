@@ -150,6 +150,29 @@ describe('training as jobs', () => {
     for (const name of ['kl', 'clip_share', 'entropy', 'loss']) expect(names).toContain(name);
   });
 
+  it('a value job teaches what answers are worth, whose value a pass then records where methods read it', async () => {
+    const value = { steps: 150, batch: 12, learning_rate: 0.01, warmup: 1 };
+    const { result, metrics } = await done('critic', 'value', { ...common(), ...value, of: 'answer' });
+    expect(metrics.filter(({ name }) => name === 'loss').at(-1)!.value).toBeLessThan(0.2);
+    // The advantages of two right and two wrong answers: ±1 over the deviation with ddof 1, √3/2 up to eps.
+    const pass = { pass: 'value-of-answer', model: String(result.directory), where: null };
+    expect((await done('values', 'pass', pass)).result).toMatchObject({ episodes: 24, steps: 24, recorded: 24 });
+    expect((await done('values again', 'pass', pass)).result).toMatchObject({ steps: 24, recorded: 0 });
+    const { rows } = await context.db.query<{ right: boolean; least: number; most: number }>(
+      `select e.reward > 0 as right, min(f.value)::float8 as least, max(f.value)::float8 as most
+       from traj.feedback f join traj.episodes e using (episode_id) where f.name = 'value' group by 1 order by 1`,
+    );
+    expect(rows.map(({ right }) => right)).toEqual([false, true]);
+    expect(rows[0]!.most).toBeLessThan(rows[1]!.least);
+    // A language model has no head for values yet: a new one says 0 of every state.
+    const untrained = { pass: 'value-of-state', model: base, where: null };
+    expect((await done('untrained', 'pass', untrained)).result).toMatchObject({ recorded: 24 });
+    const zero = await context.db.query(
+      `select distinct value::float8 as value from traj.feedback where name = 'value' and label = 'value-of-state'`,
+    );
+    expect(zero.rows).toEqual([{ value: 0 }]);
+  }, 120_000);
+
   it('P34: a training that is cancelled stops at a step, saves no checkpoint, and leaves the worker to the next job', async () => {
     const sft = { batch: 4, learning_rate: 0.01, warmup: 1, entropy: 0 };
     const spec = { ...common(), ...sft, steps: { solver: 1_000_000 } };

@@ -1,7 +1,7 @@
 /** Rows for a value head: what was generated, and the reward that it earned. */
 import type { OpenModel } from '../models/model-directory.ts';
 import { type RowModel, record, refuse, supervisedLine } from './training-files.ts';
-import { type RewardedStep, supervisedRow, type TokenRow } from './training-rows.ts';
+import { type RewardedStep, supervisedRow, type TokenRow, type TrainingRow } from './training-rows.ts';
 
 export type ValueRow = TokenRow & {
   readonly reward: number;
@@ -22,6 +22,33 @@ export const valueLine = (value: unknown, model: RowModel, range: RewardRange): 
 export function valueRow(step: RewardedStep, model: OpenModel, range: RewardRange): ValueRow {
   const reward = rewardOf(step.reward, range);
   return { ...unweighed(supervisedRow(step, model)), reward };
+}
+
+/** Whose value it is: that of the state before an answer (a critic), or of the answer (a process reward model). */
+export const VALUED = ['state', 'answer'] as const;
+export type Valued = (typeof VALUED)[number];
+
+/**
+ * The one position of a step whose value is trained or read: at the end of its prompt, or of its answer. The token that follows is
+ * never read; it stands there because a value is that of what comes before a token.
+ */
+export const valuedTokens = (
+  { promptIds, tokenIds }: Pick<TokenRow, 'promptIds' | 'tokenIds'>,
+  of: Valued,
+): Pick<TokenRow, 'promptIds' | 'tokenIds'> => ({
+  promptIds: of === 'state' ? promptIds : [...promptIds, ...tokenIds],
+  tokenIds: [promptIds[0]!],
+});
+
+/** A step with its target: its credit, where the recipe names a method, else its reward. Null where that is unknown. */
+export function valuedStep(
+  step: RewardedStep,
+  model: OpenModel,
+  { of, by, range }: { readonly of: Valued; readonly by: 'advantage' | 'reward'; readonly range: RewardRange },
+): (ValueRow & Pick<TrainingRow, 'role'>) | null {
+  if (step[by] === null || step[by] === undefined) return null;
+  const { role, ...row } = unweighed(supervisedRow(step, model));
+  return { ...valuedTokens(row, of), trained: [true], role, reward: rewardOf(step[by], range) };
 }
 
 /** The loss of a value head has no weights of rows. */

@@ -8,7 +8,8 @@ import { resolveMethods } from '../../store/judging/judge.ts';
 import { ProgramSpec } from '../engines/program-training.ts';
 import { parseStoredPlan } from '../plans/plan.ts';
 import { PlanSpec } from '../plans/plan-run.ts';
-import { DpoSpec, RlSpec, SftSpec } from './job-specs.ts';
+import { DpoSpec, RlSpec, SftSpec, ValueSpec } from './job-specs.ts';
+import { PassSpec } from './passes.ts';
 
 const CHECKS: Readonly<Record<string, (spec: unknown) => unknown>> = {
   judge: (spec) => resolveMethods(checkedSpec(JudgeSpec, spec).methods),
@@ -18,6 +19,8 @@ const CHECKS: Readonly<Record<string, (spec: unknown) => unknown>> = {
   sft: (spec) => checkedSpec(SftSpec, spec),
   dpo: (spec) => checkedSpec(DpoSpec, spec),
   rl: (spec) => checkedSpec(RlSpec, spec),
+  pass: (spec) => checkedSpec(PassSpec, spec),
+  value: (spec) => checkedSpec(ValueSpec, spec),
   program: (spec) => checkedSpec(ProgramSpec, spec),
   plan: (spec) => parseStoredPlan(checkedSpec(PlanSpec, spec).plan),
 };

@@ -10,7 +10,16 @@ import { type OpenedDataset, openDataset } from '../../store/datasets/read.ts';
 import { checkedSpec, type Handler, type Job, type JobContext, requireHeld } from '../../store/jobs/jobs.ts';
 import { shuffledOrder } from '../data/orders.ts';
 import { cutPair, preferenceRows } from '../data/preference-rows.ts';
-import { cutRow, policyRow, type StepRow, supervisedRow, type TrainingRow } from '../data/training-rows.ts';
+import {
+  cutRow,
+  policyRow,
+  type RewardedStep,
+  type StepRow,
+  supervisedRow,
+  type TrainingRow,
+} from '../data/training-rows.ts';
+import { valuedStep } from '../data/value-rows.ts';
+import { openModelForIds, openValueModel } from '../models/model-directory.ts';
 import { closeLearner, type Learner, openLearner, resetOptimizer, saveLearner } from '../training/learner.ts';
 import { defaultKl } from '../training/policy-losses.ts';
 import { type PreferenceRow, preference, referenceScores } from '../training/preference.ts';
@@ -18,9 +27,11 @@ import { rlPass, withReference } from '../training/rl.ts';
 import { roleWiseSft } from '../training/role-wise-sft.ts';
 import { namedSchedule } from '../training/schedules.ts';
 import { ADAM, type Adam, type StepDone, type Watch } from '../training/training-loop.ts';
+import { trainValueHead } from '../training/value-head.ts';
 import { announceCheckpoint } from './announce.ts';
 import { jobMemory } from './job-memory.ts';
-import { DpoSpec, RlSpec, SftSpec, type TrainSpec } from './job-specs.ts';
+import { DpoSpec, RlSpec, SftSpec, type TrainSpec, ValueSpec } from './job-specs.ts';
+import { PASS, passHandler } from './passes.ts';
 
 export type TrainerSettings = {
   readonly checkpoints: string;
@@ -80,10 +91,11 @@ export function trainerHandlers(context: JobContext, settings: TrainerSettings):
   let held: Learner | null = null;
   const memory = jobMemory(settings.freeMemory);
 
-  async function learnerAt(dir: string): Promise<Learner> {
-    if (held && dir.endsWith(held.id)) return held;
+  async function learnerAt(dir: string, opens: typeof openValueModel): Promise<Learner> {
+    const isValue = held?.open.config.head === 'value';
+    if (held && dir.endsWith(held.id) && isValue === (opens === openValueModel)) return held;
     if (held) await closeLearner(held);
-    held = await openLearner(dir, { threads: settings.threads });
+    held = await openLearner(dir, { threads: settings.threads, opens });
     return held;
   }
 
@@ -92,9 +104,10 @@ export function trainerHandlers(context: JobContext, settings: TrainerSettings):
     job: Job,
     spec: TrainSpec,
     train: (learner: Learner, dataset: OpenedDataset) => Promise<Metrics>,
+    opens: typeof openValueModel = openModelForIds,
   ) {
     const dataset = await openDataset(spec.dataset);
-    const learner = await learnerAt(spec.base);
+    const learner = await learnerAt(spec.base, opens);
     try {
       if (spec.reset_optimizer) resetOptimizer(learner);
       const parent = learner.id;
@@ -136,6 +149,7 @@ export function trainerHandlers(context: JobContext, settings: TrainerSettings):
   }
 
   return {
+    [PASS]: passHandler(context, settings),
     sft: (job, report, signal) => {
       const spec = checkedSpec(SftSpec, job.spec);
       return training(job, spec, (learner, dataset) => {
@@ -189,6 +203,42 @@ export function trainerHandlers(context: JobContext, settings: TrainerSettings):
           Object.entries({ loss: curves.loss, ...curves.metrics }).map(([name, values]) => [name, values.at(-1) ?? 0]),
         );
       });
+    },
+    value: (job, report, signal) => {
+      const spec = checkedSpec(ValueSpec, job.spec);
+      const { of, loss = 'mse', steps, batch } = spec;
+      const train = async (learner: Learner, dataset: OpenedDataset) => {
+        const by = dataset.manifest.recipe.credit === null ? 'reward' : 'advantage';
+        const range = loss === 'cross-entropy' ? 'share' : 'any';
+        const rows = stepRows(dataset).flatMap((step) => {
+          const row = valuedStep(step as RewardedStep, learner.open, { of, by, range });
+          const cut = row && cutRow(row, learner.open.config.max_position_embeddings);
+          return cut === null ? [] : [{ ...row!, ...cut }];
+        });
+        memory.require(learner, { tokens: rows.map(length), rowsPerStep: batch, what: 'rows a step (batch)' });
+        let last: StepDone | null = null;
+        const watch = reporting(job, report, spec, signal, settings);
+        await trainValueHead(
+          learner.model,
+          rows,
+          {
+            steps,
+            order: shuffledOrder(rows.length, { batch }, spec.seed),
+            loss,
+            schedule: namedSchedule('constant', { rate: spec.learning_rate, steps, warmup: spec.warmup }),
+            adam: adamOf(spec),
+          },
+          {
+            ...watch,
+            onStep: async (done) => {
+              last = done;
+              await watch.onStep?.(done);
+            },
+          },
+        );
+        return { rows: rows.length, ...stepMetrics(last!) };
+      };
+      return training(job, spec, train, openValueModel);
     },
     rl: (job, report, signal) => {
       const spec = checkedSpec(RlSpec, job.spec);

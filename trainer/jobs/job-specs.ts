@@ -1,7 +1,9 @@
 /** The spec of each kind of training job: additive, since old jobs are run again later. */
 import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
+import { VALUED } from '../data/value-rows.ts';
 import { POLICY_LOSSES } from '../training/policy-losses.ts';
+import { VALUE_LOSSES } from '../training/value-head.ts';
 
 const Common = {
   base: Type.String({ description: 'directory of the checkpoint to go on from' }),
@@ -54,6 +56,17 @@ export const DpoSpec = Compile(
     warmup: Type.Integer({ minimum: 0 }),
     beta: Type.Optional(Type.Number({ exclusiveMinimum: 0 })),
     label_smoothing: Type.Optional(Type.Number({ minimum: 0, maximum: 0.5 })),
+  }),
+);
+export const ValueSpec = Compile(
+  Type.Object({
+    ...Common,
+    steps: Type.Integer({ minimum: 1 }),
+    batch: Type.Integer({ minimum: 1 }),
+    learning_rate: Type.Number(),
+    warmup: Type.Integer({ minimum: 0 }),
+    of: Type.Enum([...VALUED]),
+    loss: Type.Optional(Type.Enum([...VALUE_LOSSES])),
   }),
 );
 

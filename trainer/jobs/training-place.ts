@@ -12,7 +12,7 @@ import { isRecord, parseRecord } from '../../ingest/json.ts';
 import type { Turn } from '../../store/jobs/jobs.ts';
 
 /** Kinds of jobs that train. */
-export const TRAINING_KINDS: readonly string[] = ['sft', 'dpo', 'rl', 'program'];
+export const TRAINING_KINDS: readonly string[] = ['sft', 'dpo', 'rl', 'value', 'program'];
 
 export type Holder = {
   readonly pid: number;

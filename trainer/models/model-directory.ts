@@ -23,7 +23,7 @@ import { type ChatTemplate, chatTemplate, templateSource } from '../tokens/templ
 import { noTokenizer, openTokenizer, type Tokenizer, type TokenizerFiles } from '../tokens/tokenizer.ts';
 import { readModelConfig } from './model-config.ts';
 import { readModelFiles } from './model-files.ts';
-import { initialWeights, parameterShapes } from './parameters.ts';
+import { initialWeights, parameterShapes, withScoreHead } from './parameters.ts';
 import type { ModelConfig, Tensor, Weights } from './weights.ts';
 
 /** A language model: what `infer`, training and evaluation start from. */
@@ -84,6 +84,21 @@ export async function openModelForIds(given: string, before?: Before): Promise<O
         : chatTemplate(source, tokenizer),
     eosIds: [...new Set(eosIds as number[])],
   };
+}
+
+/**
+ * As `openModelForIds`, a model that gives values: its own head, or in place of a language model's a new one, which outputs 0.
+ * @throws TroupeError `model_unsupported` for a reward head
+ */
+export async function openValueModel(dir: string): Promise<OpenModel> {
+  const open = await openModelForIds(dir);
+  const { head = 'lm' } = open.config;
+  if (head === 'value') return open;
+  if (head === 'lm') return { ...open, ...withScoreHead(open.config, open.weights, 'value'), optimizer: null };
+  throw new TroupeError(
+    'model_unsupported',
+    `Values are given by a language model or a value head; ${dir} has a ${head} head.`,
+  );
 }
 
 /** A checkpoint's contents and id, without what else is known of its files. */

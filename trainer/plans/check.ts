@@ -19,7 +19,7 @@ import { servedNow } from '../rollouts/serving.ts';
 import { type CanaryGate, canaryRulesOf, type PlayGate, rulesOf } from './gate-schema.ts';
 import { requireTasks, rolloutOf, versionOf } from './plan-parts.ts';
 import { rolloutStages } from './plan-rollout.ts';
-import { isWhere, type Plan, type PlanPolicy, type PlanTasks, type PlanTeam } from './plan-schema.ts';
+import { isWhere, type Plan, type PlanPolicy, type PlanTasks, type PlanTeam, servedPolicies } from './plan-schema.ts';
 import { tasksOf } from './plan-tasks.ts';
 import { withoutGates } from './round-rows.ts';
 import { incumbentTeam, sameVersion } from './team-round.ts';
@@ -180,6 +180,7 @@ export function stagesOf(plan: Plan): string[] {
   const names = Object.keys(plan.policies);
   return [
     ...(plan.rollout ? ['serving', ...rolloutStages(plan)] : []),
+    ...(plan.passes ?? []).map(({ pass, policy }) => `${pass}-${policy}`),
     ...(plan.judge ? ['judge'] : []),
     ...names.map((name) => `freeze-${name}`),
     ...(plan.gate.kind === 'offline' && plan.gate.recipe ? ['freeze-gate'] : []),
@@ -285,7 +286,7 @@ function runnerOf(runners: readonly Runner[], name: string, problems: string[]):
 }
 
 async function noteUnserved(db: Db, plan: Plan, notes: string[]): Promise<void> {
-  for (const policy of Object.keys(plan.policies))
+  for (const policy of servedPolicies(plan))
     if ((await servedNow(db, policy)).length === 0)
       notes.push(
         `No process serves ${policy} now. Start \`troupe run infer --policy ${policy}\`, before its first release with --model DIR, or \`troupe up\`.`,
@@ -339,6 +340,7 @@ function rowsSeen(
 ): number {
   if (train.method === 'rl') return rows * (train.epochs ?? 1);
   if (train.method === 'dpo') return 2 * train.steps * train.batch;
+  if (train.method === 'value') return train.steps * train.batch;
   const { steps } = train;
   const all = typeof steps === 'number' ? steps * roles.length : Object.values(steps).reduce((a, b) => a + b, 0);
   return all * train.batch;

@@ -15,7 +15,7 @@ import { type CanaryGate, canaryRulesOf, type OfflineGate, type PlayGate, rulesO
 import { type Iteration, mapped } from './iteration.ts';
 import type { Done } from './parts.ts';
 import { requireTasks } from './plan-parts.ts';
-import type { Plan, PlanPolicy } from './plan-schema.ts';
+import { type Plan, type PlanPolicy, servedPolicies } from './plan-schema.ts';
 import { tasksOf } from './plan-tasks.ts';
 import { playAsked } from './play-gate.ts';
 import { type Frozen, withoutGates } from './round-rows.ts';
@@ -100,19 +100,24 @@ async function playGateAsked(
   hosted: Hosted,
 ): Promise<Record<string, unknown>> {
   const all = await ended();
+  const served = servedPolicies(plan);
   return playAsked(gate, {
     tasks: await tasksOf(context.db, 'gate', requireTasks('gate', gate.tasks)),
     seed: plan.seed ?? 0,
     datasets: all.flatMap(({ frozen }) => Object.values(frozen).map(({ directory }) => directory)),
-    maps: await mapsOf(context, candidates, await basesOf(async () => all), hosted),
-    policies: Object.keys(candidates),
+    maps: await mapsOf(context, only(served, candidates), only(served, await basesOf(async () => all)), hosted),
+    policies: served,
     guarded: guardedRoles(plan),
     ...(gate.team === undefined ? {} : { team: await requireReleasedTeam(context.db, gate.team) }),
   });
 }
 
-/** Roles whose loss a gate looks at: those that the policies learn. */
-const guardedRoles = (plan: Plan): string[] => Object.values(plan.policies).flatMap(({ recipe }) => recipe.roles ?? []);
+/** Roles whose loss a gate looks at: those that the policies that answer learn. */
+const guardedRoles = (plan: Plan): string[] =>
+  servedPolicies(plan).flatMap((name) => plan.policies[name]!.recipe.roles ?? []);
+
+const only = <T>(names: readonly string[], of: Readonly<Record<string, T>>): Record<string, T> =>
+  Object.fromEntries(names.map((name) => [name, of[name]!]));
 
 /**
  * The whole map of each side: what is released, else the model that the policy's calls go to today, else what training began with; and the
@@ -148,11 +153,12 @@ async function canaryAsked(
   context: JobContext,
   plan: Plan,
   gate: CanaryGate,
-  { candidates, ended }: Shown,
+  { candidates: all, ended }: Shown,
 ): Promise<Record<string, unknown>> {
+  const candidates = only(servedPolicies(plan), all);
   const other = await canaryOf(context.db, { policies: Object.keys(candidates), team: null });
   if (other !== null) throw new WaitsFor(other);
-  const maps = await mapsOf(context, candidates, await basesOf(ended));
+  const maps = await mapsOf(context, candidates, only(Object.keys(candidates), await basesOf(ended)));
   const idsOf = (side: Side) => mapped(candidates, (_, name) => maps[side][name]!.checkpoint_id);
   return {
     kind: CANARY,

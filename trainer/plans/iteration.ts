@@ -5,6 +5,7 @@ import type { JobContext } from '../../store/jobs/jobs.ts';
 import { waitProjected } from '../../store/projecting/positions.ts';
 import { findReplay } from '../../store/rollouts/places.ts';
 import { requireReleasedTeam } from '../../store/teams/version.ts';
+import { PASS } from '../jobs/passes.ts';
 import type { RolloutResult } from '../rollouts/handler.ts';
 import type { ServingResult } from '../rollouts/serving.ts';
 import { type Done, partOf } from './parts.ts';
@@ -20,7 +21,7 @@ import {
   roundRollout,
   wholeRollout,
 } from './plan-rollout.ts';
-import type { Plan, PlanRollout } from './plan-schema.ts';
+import { type Plan, type PlanRollout, servedPolicies } from './plan-schema.ts';
 import { tasksOf } from './plan-tasks.ts';
 import { type Frozen, requireRows, whereOf, withinRound, withoutGates } from './round-rows.ts';
 import { type OfStage, type Stages, stageId, stagesOf } from './stages.ts';
@@ -52,8 +53,20 @@ export async function iterate(context: JobContext, plan: Plan, of: OfIteration):
   const names = Object.keys(plan.policies);
   const seed = seedOf((plan.seed ?? 0) + round - 1, of);
   const rollout = rolloutOf(plan);
-  const played = rollout ? await playTrees(context, stages, { rollout, names, round, seed, before }) : [];
+  const served = servedPolicies(plan);
+  const answering = before && Object.fromEntries(served.map((name) => [name, before[name]!]));
+  const played = rollout
+    ? await playTrees(context, stages, { rollout, names: served, round, seed, before: answering })
+    : [];
   const taken = played.length === 0 ? null : completeGroupsOf(...played);
+  /** Directory of the weights that a policy's training begins with. */
+  const start = async (name: string): Promise<string> =>
+    before?.[name]?.directory ??
+    (await startOf(context.db, name, plan.policies[name]!, candidates[name] ?? null)).directory;
+  for (const { pass, policy } of plan.passes ?? [])
+    await stages.job(`${pass}-${policy}`, PASS, async () => ({
+      ...{ pass, model: await start(policy), where: whereOf(plan, taken) },
+    }));
   if (plan.judge)
     await stages.job('judge', 'judge', async () => ({ methods: plan.judge, where: whereOf(plan, taken) }));
   const frozen: Record<string, Frozen> = {};
@@ -69,11 +82,9 @@ export async function iterate(context: JobContext, plan: Plan, of: OfIteration):
   for (const name of names) {
     const policy = plan.policies[name]!;
     const dataset = frozen[name]!.directory;
-    const start = async () =>
-      before?.[name]?.directory ?? (await startOf(context.db, name, policy, candidates[name] ?? null)).directory;
     trained[name] = await stages.job<Trained>(`train-${name}`, trainingKind(policy), async () => ({
       ...(await trainSpec(policy, dataset)),
-      base: await start(),
+      base: await start(name),
       dataset,
       policy: name,
       seed,

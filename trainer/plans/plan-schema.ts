@@ -6,9 +6,10 @@ import { type Static, Type } from 'typebox';
 import { WatchRules } from '../../store/gating/watch.ts';
 import { ReplayAsked } from '../../store/rollouts/replay.ts';
 import { RolloutSpec, type RolloutTask, type TasksWhere } from '../../store/rollouts/rollout.ts';
+import { PASSES } from '../sampling/passes.ts';
 import { Canary, Manual, Offline, PlanRecipe, Play, PlayedTasks } from './gate-schema.ts';
 import { count, Name, strict } from './schema-numbers.ts';
-import { Dpo, Program, Rl, Sft } from './train-schema.ts';
+import { Dpo, Program, Rl, Sft, Value } from './train-schema.ts';
 
 export const Policy = Type.Object(
   {
@@ -20,7 +21,7 @@ export const Policy = Type.Object(
     ),
     base: Type.Optional(Type.String({ minLength: 1, description: 'directory of a model, relative to the plan' })),
     recipe: PlanRecipe,
-    train: Type.Union([Sft, Dpo, Rl, Program]),
+    train: Type.Union([Sft, Dpo, Rl, Value, Program]),
   },
   strict,
 );
@@ -109,6 +110,12 @@ export const planSchema = Type.Object(
         { description: 'methods run over the recorded episodes before the datasets are frozen' },
       ),
     ),
+    passes: Type.Optional(
+      Type.Array(Type.Object({ pass: Type.Enum(PASSES.map(({ name }) => name)), policy: Name }, strict), {
+        description:
+          'forward passes over the episodes before they are judged, by the weights that the training of the policy begins with: log-probabilities or values that methods read',
+      }),
+    ),
     policies: Type.Optional(Type.Record(Name, Policy)),
     team: Type.Optional(Team),
     gate: Type.Union([Offline, Play, Canary, Manual]),
@@ -138,6 +145,14 @@ export type PlanGate = Plan['gate'];
 export type PlanTasks = readonly RolloutTask[] | { readonly where: Static<typeof TasksWhere> };
 export type PlanBranch = Static<typeof Branch>;
 export type PlanRollout = Omit<Static<typeof Rollout>, 'tasks'> & { readonly tasks: PlanTasks };
+
+/** The policies that answer the team: all but critics, whose values passes read. */
+export const servedPolicies = ({ policies, passes = [] }: Pick<Plan, 'policies' | 'passes'>): string[] =>
+  Object.entries(policies).flatMap(([name, { train }]) => {
+    const isCritic =
+      train.engine !== 'command' && train.method === 'value' && passes.some(({ policy }) => policy === name);
+    return isCritic ? [] : [name];
+  });
 
 /** Whether tasks are a filter over the stored ones. */
 export const isWhere = (tasks: string | PlanTasks): tasks is Extract<PlanTasks, { readonly where: unknown }> =>

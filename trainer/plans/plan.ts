@@ -68,6 +68,12 @@ export function parsePlan(value: unknown): Plan {
   requireRange('watch.range', plan.watch?.range);
   if (plan.gate.kind === 'canary') requireRange('gate.range', plan.gate.range);
   for (const [name, policy] of Object.entries(plan.policies)) requireComplete(plan, name, policy);
+  for (const [i, { policy }] of (plan.passes ?? []).entries())
+    if (!Object.hasOwn(plan.policies, policy))
+      throw invalid(
+        `passes.${i}.policy`,
+        `passes.${i}.policy should be one of ${Object.keys(plan.policies).join(', ')}, the policies of the plan, but it is ${got(policy)}.`,
+      );
   return plan;
 }
 
@@ -84,13 +90,13 @@ export function parseStoredPlan(value: unknown): Plan {
 }
 
 /** @throws TroupeError `plan_invalid` for a plan without a candidate, or with a team and what only policies have */
-function requireCandidate({ policies, team, rollout, judge, rounds = 1, gate, watch }: Plan): void {
+function requireCandidate({ policies, team, rollout, passes, judge, rounds = 1, gate, watch }: Plan): void {
   if (team === undefined) {
     if (Object.keys(policies).length === 0)
       throw invalid('policies', 'A plan should have policies to train, or a team whose version is the candidate.');
     return;
   }
-  const other = Object.entries({ policies: Object.keys(policies).length > 0, rollout, judge, watch }).find(
+  const other = Object.entries({ policies: Object.keys(policies).length > 0, rollout, passes, judge, watch }).find(
     ([, there]) => there,
   );
   if (other !== undefined)
@@ -165,13 +171,18 @@ function requireComplete(plan: Plan, name: string, { from = 'released', base, re
     throw invalid(`${at}.base`, `${at}.from is base, so ${at}.base should name the directory of a model.`);
   const { unit, credit, split } = parseRecipe({ ...recipe, name });
   const method = train.engine === 'command' ? null : train.method;
-  if ((method === 'sft' || method === 'rl') && unit !== 'step')
+  if ((method === 'sft' || method === 'rl' || method === 'value') && unit !== 'step')
     throw invalid(`${at}.recipe.unit`, `${method} learns from steps, but ${at}.recipe.unit is ${unit}.`);
   if (method === 'rl' && credit === null)
     throw invalid(`${at}.recipe.credit`, `rl needs advantages: ${at}.recipe.credit should name a credit method.`);
   if (train.engine !== 'command' && train.method === 'rl')
     for (const field of ['groups', 'learning_rate', 'entropy'] as const)
       requireRoles(`${at}.train.${field}`, train[field], recipe.roles);
+  if (plan.gate.kind === 'offline' && method === 'value')
+    throw invalid(
+      'gate.kind',
+      `An offline gate compares log-probabilities, and ${name} gives values. Set gate.kind to play or manual.`,
+    );
   if (plan.gate.kind !== 'offline' || plan.gate.recipe !== undefined) return;
   if (unit !== 'step')
     throw invalid(
@@ -215,7 +226,10 @@ function checkTrain(train: unknown, at: string): void {
   }
   const schema = TRAIN[train.method as keyof typeof TRAIN];
   if (schema === undefined)
-    throw invalid(`${at}.method`, `${at}.method should be sft, dpo or rl, got ${got(train.method)}.`);
+    throw invalid(
+      `${at}.method`,
+      `${at}.method should be one of ${Object.keys(TRAIN).join(', ')}, got ${got(train.method)}.`,
+    );
   requireKnown(train, schema.properties, at);
   requireShape(schema, train, at);
 }

@@ -1,7 +1,9 @@
 /** How a policy of a plan is trained, as JSON Schema: by the built-in trainer, or by a program. */
 import { type TSchema, Type } from 'typebox';
+import { VALUED } from '../data/value-rows.ts';
 import { WIDEST_CLIP } from '../losses/policy-presets.ts';
 import { POLICY_LOSSES } from '../training/policy-losses.ts';
+import { VALUE_LOSSES } from '../training/value-head.ts';
 import { clip, count, share, strict } from './schema-numbers.ts';
 
 const Shared = {
@@ -57,6 +59,21 @@ export const Rl = Type.Object(
   },
   strict,
 );
+export const Value = Type.Object(
+  {
+    ...Local,
+    method: Type.Literal('value', { description: 'a head that gives one number: a critic, or a process reward model' }),
+    of: Type.Enum([...VALUED], {
+      description:
+        'state: what stands before an answer is worth · answer: what it is worth with the answer. The target is the credit of the recipe, or its reward where it names no credit',
+    }),
+    loss: Type.Optional(Type.Enum([...VALUE_LOSSES], { description: 'mse if left out' })),
+    steps: Type.Integer({ minimum: 1 }),
+    ...Batch,
+    ...Shared,
+  },
+  strict,
+);
 export const Program = Type.Object(
   {
     engine: Type.Literal('command', { description: 'a program of yours: TRL, LLaMA-Factory, Axolotl, verl, a script' }),
@@ -72,4 +89,4 @@ export const Program = Type.Object(
   },
   strict,
 );
-export const TRAIN = { sft: Sft, dpo: Dpo, rl: Rl } as const;
+export const TRAIN = { sft: Sft, dpo: Dpo, rl: Rl, value: Value } as const;

@@ -15,7 +15,7 @@ export async function trainSpec({ recipe, train }: PlanPolicy, dataset: string):
     return { engine: use, params, ...(layout === undefined ? {} : { layout }) };
   }
   const { engine: _engine, method, ...numbers } = train;
-  if (method === 'dpo') return { warmup: 0, ...numbers };
+  if (method === 'dpo' || method === 'value') return { warmup: 0, ...numbers };
   const roles = recipe.roles ?? (await rolesOf(dataset));
   if (train.method === 'sft') {
     const { steps } = train;

@@ -29,6 +29,8 @@ export type Speaker = {
   ): Promise<readonly (readonly Sample[])[]>;
   /** For each row the log-probability of each of its tokens after the prompt. */
   logprobs(rows: readonly ScoreRow[]): Promise<readonly (readonly number[])[]>;
+  /** For each row the value of what comes before each of its tokens; only of a model with a value head. */
+  values(rows: readonly ScoreRow[]): Promise<readonly (readonly number[])[]>;
   /** Takes weights of the same names and shapes; calls under way end with those they began with. */
   setWeights(weights: Weights, model: ModelPlace): void | Promise<void>;
   close(): void | Promise<void>;
@@ -138,6 +140,7 @@ export function startBatches(
 
   async function sample(ask: SampleAsk, signal: AbortSignal, onPart: OnPart | undefined): Promise<SampleAnswer> {
     const model = modelFor(ask.model);
+    if (model.config.head === 'value') return value(model, ask, onPart);
     const prepared = prepareSample(ask, model, { maxRows });
     const begun = { prompt_token_ids: prepared.request.promptIds, model: model.name, checkpoint: model.id };
     const drew =
@@ -154,6 +157,31 @@ export function startBatches(
       ...begun,
       usage: { prompt_tokens: prepared.request.promptIds.length, completion_tokens: completion },
     };
+  }
+
+  /** A model with a value head answers with one number: the value of the prompt as it is read. Nothing is drawn. */
+  async function value(model: Loaded, ask: SampleAsk, onPart: OnPart | undefined): Promise<SampleAnswer> {
+    for (const field of ['json_schema', 'tool_choice'] as const)
+      if (ask[field] !== undefined)
+        throw new TroupeError(
+          'input_refused',
+          `${field} should be left out: a model with a value head answers with a number.`,
+          { field },
+        );
+    const { promptIds, n } = prepareSample(ask, model, { maxRows }).request;
+    const begun = { prompt_token_ids: promptIds, model: model.name, checkpoint: model.id };
+    const [[found] = []] = await model.speaker.values([{ promptIds, tokenIds: promptIds.slice(0, 1) }]);
+    const text = String(Number(found!.toPrecision(9)));
+    const choices = Array.from({ length: n }, () => ({
+      text,
+      token_ids: [],
+      logprobs: [],
+      finish_reason: 'stop' as const,
+    }));
+    if (ask.stream) for (const choice of choices.keys()) onPart?.({ choice, at: 0, text }, begun);
+    counts.requests++;
+    counts.samples += n;
+    return { choices, ...begun, usage: { prompt_tokens: promptIds.length, completion_tokens: 0 } };
   }
 
   async function logprobs(ask: LogprobsAsk): Promise<LogprobsAnswer> {

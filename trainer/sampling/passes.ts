@@ -11,6 +11,7 @@ import { appendOwn } from '../../ingest/own-event.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { anyOf, query, rowsOf, sql } from '../../store/db/query.ts';
 import { TOKEN_LOGPROBS, TOKEN_VALUES } from '../../store/judging/token-facts.ts';
+import { VALUED, type Valued, valuedTokens } from '../data/value-rows.ts';
 import type { ModelConfig } from '../models/weights.ts';
 import type { Policy } from './policy.ts';
 
@@ -40,7 +41,7 @@ export type PassRows = { readonly rows: readonly PassRow[]; readonly refused: re
 
 /** A kind of pass: which sequences it makes of the steps of an episode, and what is asked of the model. */
 export type Pass = {
-  readonly name: 'reference' | 'masked' | 'alone' | 'values';
+  readonly name: 'reference' | 'masked' | 'alone' | 'values' | `value-of-${Valued}`;
   readonly of: 'logprobs' | 'values';
   readonly rows: (steps: readonly TokenStep[]) => PassRows;
 };
@@ -61,6 +62,17 @@ export const alonePass: Pass = {
 
 /** Of each token of each step the value of what came before it, by a model with a value head. */
 export const valuesPass: Pass = { name: 'values', of: 'values', rows: (steps) => eachStep(steps, plainRow) };
+
+/** Of each step one number: the value of its prompt, as a critic has it, or of its answer, as a process reward model has it. */
+export const valuePass = (of: Valued): Pass => ({
+  name: `value-of-${of}`,
+  of: 'values',
+  rows: (steps) =>
+    eachStep(steps, (step) => {
+      const row = plainRow(step);
+      return typeof row === 'string' ? row : { ...row, ...valuedTokens(row, of) };
+    }),
+});
 
 /**
  * For each step the tokens of the next step that has it as input, with the step taken out of that prompt. With the reference pass of the
@@ -89,6 +101,8 @@ export const maskedPass: Pass = {
 };
 
 export const LOGPROB_PASSES: readonly Pass[] = [referencePass, maskedPass, alonePass];
+export const VALUE_PASSES: readonly Pass[] = [valuesPass, ...VALUED.map(valuePass)];
+export const PASSES: readonly Pass[] = [...LOGPROB_PASSES, ...VALUE_PASSES];
 
 const plainRow = ({ episode_id, step_id, prompt_token_ids, token_ids }: TokenStep): PassRow | string => {
   if (token_ids === null) return 'no_token_ids';
@@ -192,14 +206,20 @@ export const passDraft = (
         ...(row.without === null ? {} : { other_id: row.without }),
       },
       kind: 'score',
-      name: pass.of === 'values' ? TOKEN_VALUES : TOKEN_LOGPROBS,
-      value: numbers.map((number) => Number(number.toPrecision(9))),
+      ...said(pass, numbers),
       label: pass.name,
       by: 'model',
       annotator: checkpoint,
     },
   };
 };
+
+/** A value of a whole step is one number under the name that methods read; others are a number for each token. */
+function said(pass: Pass, numbers: readonly number[]) {
+  const rounded = numbers.map((number) => Number(number.toPrecision(9)));
+  if (pass.of === 'logprobs') return { name: TOKEN_LOGPROBS, value: rounded };
+  return pass.name === 'values' ? { name: TOKEN_VALUES, value: rounded } : { name: 'value', value: rounded[0]! };
+}
 
 /** The rows of which the log has no such pass by this checkpoint. */
 export async function unrecorded(

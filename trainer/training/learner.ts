@@ -2,7 +2,7 @@
 import { type SavedCheckpoint, saveCheckpoint } from '../checkpoints/checkpoint.ts';
 import type { CheckpointMeta } from '../checkpoints/checkpoint-format.ts';
 import { mergeAdapter } from '../models/lora.ts';
-import { type OpenModel, openModelForIds } from '../models/model-directory.ts';
+import { type OpenModel, openModelForIds, type openValueModel } from '../models/model-directory.ts';
 import type { Weights } from '../models/weights.ts';
 import { type AdamState, initAdam } from './optimizer.ts';
 import { closeTrainable, type TrainableModel, type TrainableOptions, trainable } from './step.ts';
@@ -15,8 +15,11 @@ export type Learner = {
 };
 
 /** Goes on with the optimizer that lies beside the weights, or with a fresh one where there is none. */
-export async function openLearner(dir: string, { threads = 1 } = {}): Promise<Learner> {
-  const open = await openModelForIds(dir);
+export async function openLearner(
+  dir: string,
+  { threads = 1, opens = openModelForIds }: { readonly threads?: number; readonly opens?: typeof openValueModel } = {},
+): Promise<Learner> {
+  const open = await opens(dir);
   return learnerOf(open, { threads, ...(open.optimizer ? { optimizer: adamState(open.optimizer) } : {}) });
 }
 

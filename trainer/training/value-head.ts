@@ -20,6 +20,7 @@ const LOSSES = {
   'cross-entropy': valueCrossEntropyLoss,
 } as const satisfies Readonly<Record<string, Loss>>;
 export type ValueLossName = keyof typeof LOSSES;
+export const VALUE_LOSSES = Object.keys(LOSSES) as ValueLossName[];
 
 export type ValueHeadOptions = {
   readonly steps: number;

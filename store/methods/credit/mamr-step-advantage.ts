@@ -4,7 +4,7 @@
  * Source: arXiv 2511.02303. Secondary; that each part is normalised over the steps given, all steps of a query's group, is the best
  * reading. ddof 1, eps 1e-6; a part that does not vary, or a single step, counts 0.
  * Kept: α = β = 0.1. Dropped: the change of the loss, that 1/turns is no divisor any more. Open: the scope of each
- * normalisation.
+ * normalisation. Version 2: with β 0 no restart is asked for, and with α 0 no influence.
  */
 
 import { Type } from 'typebox';
@@ -28,7 +28,7 @@ export const mamrStepAdvantage = method({
   name: 'mamr_step_advantage',
   kind: 'credit',
   source: 'Dr. MAMR: arXiv 2511.02303; secondary',
-  version: 1,
+  version: 2,
   summary: 'Normalised outcome plus shares of normalised influence and restart reward.',
   params,
   input: Input,
@@ -48,10 +48,14 @@ export const mamrStepAdvantage = method({
     rows: (facts, ask) => {
       const influence = recordedOr(facts, 'influence', influencesIn(facts));
       const restart = recordedOr(facts, 'restart', restartsIn(facts));
+      const { alpha, beta } = ask.params;
       const doubt = doubtIn(facts);
       return overGroups(facts, credit, (members) => {
         const rows = members.flatMap(({ steps }) =>
-          steps.map((step) => ({ step, known: partsOf(facts.rewardOf(step), influence(step), restart(step)) })),
+          steps.map((step) => ({
+            step,
+            known: partsOf(facts.rewardOf(step), weighed(alpha, influence(step)), weighed(beta, restart(step))),
+          })),
         );
         const known = rows.flatMap((row) => (typeof row.known === 'string' ? [] : [{ step: row.step, ...row.known }]));
         const output = ask.answer({
@@ -75,6 +79,9 @@ function normal(values: readonly number[]): number[] {
   const centre = mean(values);
   return values.map((value) => (deviation === 0 ? 0 : (value - centre) / (deviation + 1e-6)));
 }
+
+/** What weighs nothing need not be known. */
+const weighed = (weight: number, part: number | null): number | null => (weight === 0 ? 0 : part);
 
 type Parts = { readonly outcome: number; readonly influence: number; readonly restart: number };
 

@@ -5,7 +5,7 @@
  * Kept, though it looks like an accident: the code changes one variable in the order meta-thinking, reasoning. So the bonus of 0.25
  * for the reasoning role only undoes the malus of the other, and a score set to 0 for an unfinished role stays 0 for the later one.
  * The first happens only with one turn, a boxed answer and masking off; the second only with masking on.
- * Dropped: where on the last turn the reward is put. Open: nothing known.
+ * Dropped: where on the last turn the reward is put. Open: nothing known. Version 2 reads the setting of a rollout too.
  */
 
 import { Type } from 'typebox';
@@ -28,7 +28,7 @@ export const remaReward = method({
   name: 'rema_reward',
   kind: 'reward',
   source: 'ReMA: ziyuwan/ReMA-public, reward_manager/rema.py; verified (code)',
-  version: 1,
+  version: 2,
   summary:
     'The outcome for both roles, 0 for one whose turns did not end when such roles are masked; stored on each step of the role.',
   params,
@@ -46,12 +46,12 @@ export const remaReward = method({
     writes: ['rewards', 'scores'],
     /**
      * ReMA. A role finished when each of its calls stopped by itself, which is asked for only where unfinished roles are masked. The
-     * number of turns is the episode's budget `max_turns`. The source puts a role's reward on its last turn; here it is copied to all.
+     * number of turns is the episode's budget `max_turns`, or the setting of that name of its rollout. The source puts a role's reward on its last turn; here it is copied to all.
      */
     rows: (facts, ask) =>
       overEpisodes(facts, reward, (episode, steps) => {
         if (episode.reward === null) return 'missing_reward';
-        const max_turns = episode.budgets?.max_turns;
+        const max_turns = episode.budgets?.max_turns ?? episode.tags?.max_turns;
         if (typeof max_turns !== 'number' || !Number.isInteger(max_turns)) return 'no_max_turns';
         const onward = onwardOf(steps);
         const ofRole = (role: string) => onward.filter((step) => step.role === role);

@@ -77,6 +77,7 @@ export async function scriptedPolicy(
           }),
         ),
       logprobs: async () => [],
+      values: async () => [],
       setWeights: () => {},
       close: () => {},
     }));

@@ -449,7 +449,30 @@ describe('credit that the judge computes from what is stored', () => {
       'elsewhere c0/0': [other, null],
       'elsewhere c1/0': [-other, null],
       ...steps('untimed', 2, null, 'no_turn'),
-      ...steps('uneven', 3, null, 'uneven_turns'),
+      // Turns of other agents are one chain. Its returns are ¼, ½, 1, and an advantage of 0 is no part of mean and std, −⅝ and ⅛.
+      'uneven c0/0': [-0.125 / (0.125 + 1e-8), null],
+      'uneven c1/0': [0.125 / (0.125 + 1e-8), null],
+      'uneven c2/0': [0.625 / (0.125 + 1e-8), null],
+      ...steps('unvalued', 2, null, 'no_values'),
+      ...steps('unrewarded', 2, null, 'missing_reward'),
+      ...steps('partly', 2, null, 'missing_reward'),
+    });
+    await base.run([{ method: 'marft_returns', params: { gamma: 0.5, lambda: 1 } }]);
+    await base.expectRows('credits', 'marft_returns', {
+      'e1 c0/0': [0.125, null],
+      'e1 c1/0': [0.25, null],
+      'e1 c2/0': [0.5, null],
+      'e1 c3/0': [1, null],
+      'e2 c0/0': [0.25, null],
+      'e2 c1/0': [0.5, null],
+      'alone c0/0': [1.5, null],
+      'alone c1/0': [1, null],
+      'elsewhere c0/0': [0.5, null],
+      'elsewhere c1/0': [1, null],
+      ...steps('untimed', 2, null, 'no_turn'),
+      'uneven c0/0': [0.25, null],
+      'uneven c1/0': [0.5, null],
+      'uneven c2/0': [1, null],
       ...steps('unvalued', 2, null, 'no_values'),
       ...steps('unrewarded', 2, null, 'missing_reward'),
       ...steps('partly', 2, null, 'missing_reward'),
@@ -548,6 +571,23 @@ describe('credit that the judge computes from what is stored', () => {
       'd c0/0': [null, 'other_dimension'],
       'd c1/0': [null, 'no_embedding'],
       'd c2/0': [null, 'no_embedding'],
+    });
+  });
+
+  it('asks in Dr. MAMR for no restart where it weighs nothing', async () => {
+    const call = (says = {}) => ({ choices: [{ says }] });
+    await base.load(
+      played('a', { group: 'g', reward: 1, calls: [call({ influence: 1 }), call()] }),
+      played('b', { group: 'g', reward: 0, calls: [call({ influence: 0 }), call()] }),
+    );
+    await base.run([{ method: 'mamr_step_advantage', params: { beta: 0 } }]);
+    // Outcomes and influences are 1 and 0 both: mean ½, variance ½.
+    const both = 1.1 * (0.5 / (Math.sqrt(0.5) + 1e-6));
+    await base.expectRows('credits', 'mamr_step_advantage', {
+      'a c0/0': [both, null],
+      'a c1/0': [null, 'no_influence'],
+      'b c0/0': [-both, null],
+      'b c1/0': [null, 'no_influence'],
     });
   });
 });

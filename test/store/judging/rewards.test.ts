@@ -306,6 +306,7 @@ describe('rewards that the judge computes from what is stored', () => {
       }),
       played('unrewarded', { ...whole, reward: null, calls: [thinks, reasons] }),
       played('unlimited', { reward: 1, calls: [thinks, reasons] }),
+      played('rolled out', { reward: 1, tags: { max_turns: 3 }, calls: [thinks, reasons] }),
       played('alone', { ...whole, calls: [thinks] }),
       played('unended', { ...whole, calls: [thinks, by('reasoning')] }),
     );
@@ -324,6 +325,8 @@ describe('rewards that the judge computes from what is stored', () => {
       'chosen c1/0': [1, null],
       ...none('unrewarded', 'missing_reward', 2),
       ...none('unlimited', 'no_max_turns', 2),
+      'rolled out c0/0': [1, null],
+      'rolled out c1/0': [1, null],
       ...none('alone', 'no_such_roles', 1),
       ...none('unended', 'no_finish_reason', 2),
     });

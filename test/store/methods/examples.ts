@@ -598,6 +598,27 @@ export const EXAMPLES: readonly Example[] = [
     },
   },
   {
+    method: 'marft_returns',
+    input: {
+      gamma: 0.99,
+      lambda: 0.95,
+      rewards: [
+        [0, 0],
+        [0, 1],
+      ],
+      values: [
+        [0.2, 0.3],
+        [0.4, 0.5],
+      ],
+      alive: [1, 0],
+      bootstrap: 0.0,
+    },
+    expected: [
+      [0.887274, 0.927618],
+      [0.96525, 1.0],
+    ],
+  },
+  {
     method: 'gae',
     input: { gamma: 1.0, lambda: 0.95, rewards: [0, 0, 0, 1], values: [0.1, 0.2, 0.9, 0.5], mask: [1, 1, 0, 1] },
     expected: { advantages: [0.83625, 0.775, 0.5, 0.5], returns: [0.93625, 0.975, 1.4, 1.0] },

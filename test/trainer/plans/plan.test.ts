@@ -4,6 +4,7 @@ import type { TroupeError } from '../../../errors.ts';
 import { rulesOf } from '../../../trainer/plans/gate-schema.ts';
 import { parsePlan, parseStoredPlan, readPlan } from '../../../trainer/plans/plan.ts';
 import { withTasks } from '../../../trainer/plans/plan-parts.ts';
+import { servedPolicies } from '../../../trainer/plans/plan-schema.ts';
 
 const solver = {
   base: '/models/base',
@@ -101,6 +102,18 @@ describe('A plan', () => {
       'stands twice',
     ],
     ['more tasks a round than it has', plan({ rollout: { ...rollout, per_round: 3 } }), 'rollout.per_round', '2'],
+    [
+      'a pass by a policy that is not of the plan',
+      plan({ passes: [{ pass: 'reference', policy: 'critic' }] }),
+      'passes.0.policy',
+      'solver',
+    ],
+    [
+      'a critic at an offline gate',
+      changed({ train: { method: 'value', of: 'state', steps: 4, batch: 2, learning_rate: 1e-3 } }),
+      'gate.kind',
+      'values',
+    ],
     ['a hash of other tasks', plan({ rollout: { ...rollout, tasks_sha256: 'ab' } }), 'rollout.tasks_sha256', 'hash'],
   ])('with %s is refused, with the path and what was meant', (_, value, field, meant) => {
     let error: TroupeError | null = null;
@@ -150,6 +163,18 @@ describe('A plan', () => {
       tokens: 1.5,
       latency: null,
     });
+  });
+
+  it('with a critic has all but the critic answer the team; a judge that no pass reads answers as well', () => {
+    const value = { method: 'value', of: 'state', steps: 4, batch: 2, learning_rate: 1e-3 };
+    const policies = { solver, critic: { ...solver, recipe: { unit: 'step' }, train: value } };
+    const passes = [
+      { pass: 'value-of-state', policy: 'critic' },
+      { pass: 'masked', policy: 'solver' },
+    ];
+    const gate = { kind: 'manual' };
+    expect(servedPolicies(parsePlan(plan({ policies, passes, gate })))).toEqual(['solver']);
+    expect(servedPolicies(parsePlan(plan({ policies, gate })))).toEqual(['solver', 'critic']);
   });
 
   it('that says nothing of its gate asks for better at the level 0.95, without guardrails', () => {
