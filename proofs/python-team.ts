@@ -112,17 +112,18 @@ export const proof: Proof = {
     /** The same file is started again in the middle of an episode of Monday that went wrong. */
     async function again() {
       const [found] = await sql(
-        `select e.episode_id, e.calls, t.ground_truth #>> '{}', (select s.step_id from traj.steps s where s.episode_id = e.episode_id order by s.requested_at limit 1)
-         from traj.episodes e join traj.tasks t using (task_id) where starts_with(e.episode_id, 'monday/') and e.reward = 0 order by 1 limit 1`,
+        `select e.episode_id, t.ground_truth #>> '{}', (select json_agg(s.step_id order by s.requested_at) from traj.steps s where s.episode_id = e.episode_id)
+         from traj.episodes e join traj.tasks t using (task_id)
+         where starts_with(e.episode_id, 'monday/') and e.reward = 0 and e.calls = 3 order by 1 limit 1`,
       );
-      const [episode, calls, answer, step] = found as [string, number, string, string];
+      const [episode, answer, [step, , last]] = found as [string, string, string[]];
       const replay = async (options: string) =>
         JSON.parse(await shell(`npx troupe rollout --runner desk --replay ${episode} ${options} --samples 1 --json`));
       const whole = await replay('--from end --id whole');
       const [told] = await sql(`select reward, outcome from traj.episodes where episode_id = '${whole.episodes[0]}'`);
       check(
-        `its ${calls} calls are answered from the record, and it fails in the same way`,
-        whole.replayed_calls === calls && whole.tokens === null && same(told, [0, 'failure']),
+        'its three calls are answered from the record, and it fails in the same way',
+        whole.replayed_calls === 3 && whole.tokens === null && same(told, [0, 'failure']),
         { whole, told },
       );
       const corrected = await replay(`--from ${step} --answer "${answer}" --id corrected`);
@@ -131,11 +132,12 @@ export const proof: Proof = {
          where episode_id = '${corrected.episodes[0]}' order by s.requested_at limit 1`,
       );
       check('it goes on from a step that was corrected', same(steps, [[answer, 'correct']]), { corrected, steps });
-      const faulty = await replay(`--from ${step} --fault withheld-answer --id faulty`);
+      // The checker's no in the place of the solver's last answer.
+      const faulty = await replay(`--from ${last} --fault other-role --id faulty`);
       const labels = await sql(
         `select name, target_kind from traj.feedback where episode_id = '${faulty.episodes[0]}' and kind = 'failure'`,
       );
-      check('a fault stands in its step, with its label', same(labels, [['FM-2.4', 'step']]), { faulty, labels });
+      check('a fault stands in its step, with its label', same(labels, [['FM-1.2', 'step']]), { faulty, labels });
     }
 
     /** Waits until the schedule has started a night and what it released is served. */

@@ -37,8 +37,8 @@ export function judgeCommands(program: Command): void {
     program
       .command('judge')
       .option('--methods <list>', 'names, with parameters in braces: grpo_advantage{"scale_std":false},drmas_advantage')
-      .option('--where <filter>', 'only these episodes and their groups: a filter as in a recipe')
-      .option('--episode <id...>', 'only these episodes and their groups')
+      .option('--where <filter>', 'only these episodes, their groups and their replays: a filter as in a recipe')
+      .option('--episode <id...>', 'only these episodes, their groups and their replays')
       .option('--share <k/n>', 'only the k-th of n shares of the groups, so that n processes divide the work')
       .option('--all', 'include episodes that did not change since they were judged')
       .addHelpText('after', HELP),

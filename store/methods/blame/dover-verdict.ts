@@ -29,7 +29,7 @@ export const doverVerdict = method({
   name: 'dover_verdict',
   kind: 'blame',
   source: 'DoVer: arXiv 2512.06749; secondary',
-  version: 1,
+  version: 2,
   summary: 'Validated, partially validated, refuted or inconclusive, from the replays of an intervention.',
   params,
   limits: { min_runs: Type.Integer({ minimum: 1 }) },
@@ -72,13 +72,17 @@ export const doverVerdict = method({
           const runs = tried.flatMap(({ success, fulfilled, progress }) =>
             success === null || fulfilled === null || progress === null ? [] : [{ success, fulfilled, progress }],
           );
+          const won = tried.flatMap(({ success }) => (success ? [{ success, fulfilled: true, progress: 1 }] : []));
           const reason = tried.some(({ success }) => success === null)
             ? 'outcome_unknown'
-            : tried.some((one) => one.fulfilled === null)
-              ? 'fulfilment_unknown'
-              : runs.length < tried.length
-                ? 'no_subgoals'
-                : ask.run({ runs });
+            : won.length >= ask.params.min_runs
+              ? // Enough successes decide, whatever was met on the way.
+                ask.run({ runs: won })
+              : tried.some((one) => one.fulfilled === null)
+                ? 'fulfilment_unknown'
+                : runs.length < tried.length
+                  ? 'no_subgoals'
+                  : ask.run({ runs });
           const about = replays.find(({ place }) => place !== null) ?? replays[0]!;
           return { reason, who: whoIn(about), detail: { hypothesis, runs: tried } };
         });

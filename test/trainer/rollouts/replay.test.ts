@@ -427,6 +427,20 @@ describe('what is changed at the place', () => {
     ]);
   });
 
+  it('a hypothesis is validated by two of three edited replays that succeed', async () => {
+    const [drafted] = await stepsOf('pair/p/0');
+    const edit = { episode_id: 'pair/p/0', from: drafted!.step_id, kind: 'edit', hypothesis: 'the draft is wrong' };
+    await rollout('edited', { replay: { ...edit, answer: 'It is 1000' }, samples: 3 });
+    await judged('dover_verdict', '%/p/%');
+    const verdicts = await at.db.query(
+      `select agent_id, step_id, reason, detail ->> 'hypothesis' as hypothesis from traj.blames
+       where episode_id = 'pair/p/0' and method = 'dover_verdict'`,
+    );
+    expect(verdicts.rows).toEqual([
+      { agent_id: 'drafter', step_id: drafted!.step_id, reason: 'validated', hypothesis: 'the draft is wrong' },
+    ]);
+  });
+
   it('a skipped step is left out of every prompt after it; where none holds it, that is said', async () => {
     const [drafted, fixed] = await stepsOf('pair/p/0');
     const result = await rollout('skip', { replay: { episode_id: 'pair/p/0', from: drafted!.step_id, skip: true } });
