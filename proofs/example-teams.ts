@@ -138,6 +138,23 @@ const TEAMS: readonly Team[] = [
     ],
   },
   {
+    ...{ team: 'thinkers', model: 'thinkers-model', served: ['thinker', 'reasoner'] },
+    plans: [
+      {
+        ...{ plan: 'rema', learns: ['reasoner', 'thinker'] },
+        ...{ reads: 'drmas_advantage', roles: ['meta-thinking', 'reasoning'] },
+      },
+      {
+        ...{ plan: 'dr-mamr', learns: ['reasoner', 'thinker'] },
+        ...{ reads: ['mamr_step_advantage', 'grpo_advantage'], roles: ['meta-thinking', 'reasoning'] },
+      },
+      {
+        ...{ plan: 'agentgym-rl', learns: ['reasoner', 'thinker'], full: true },
+        ...{ reads: 'grpo_advantage', roles: ['meta-thinking', 'reasoning'] },
+      },
+    ],
+  },
+  {
     ...{ team: 'langgraph-team', model: 'drafter-model', served: ['drafter'], webhook: 'langgraph' },
     plans: [
       {
@@ -148,7 +165,7 @@ const TEAMS: readonly Team[] = [
   },
 ];
 const RUNNERS = Object.fromEntries(
-  ['players', 'search', 'experts', 'teachers', 'solvers', 'writers', 'trees'].map((name) => [
+  ['players', 'search', 'experts', 'teachers', 'solvers', 'writers', 'trees', 'thinkers'].map((name) => [
     name,
     { workers: true, lease_s: 120, retries: 3 },
   ]),
