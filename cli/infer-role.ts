@@ -33,12 +33,12 @@ export type ListenAt = { readonly port: number; readonly address?: string };
  */
 export async function infer(
   { db, home, config }: Context,
-  { policy, model, listen, upstream, signal, onReady }: RoleOptions,
+  { policy, model, listen, signal, onReady }: RoleOptions,
 ): Promise<void> {
   if (policy === undefined) {
     throw new TroupeError('usage', 'Missing --policy NAME: troupe run infer --policy NAME [--model DIR].');
   }
-  const loadPolicy = upstream === undefined ? null : await outside(config, upstream);
+  const loadPolicy = await outside(config, policy);
   const { server, address } = listen
     ? await overHttp(config, listen, loadPolicy)
     : await overSocket(home, config, policy, loadPolicy);
@@ -177,19 +177,16 @@ async function releasedCheckpoint(db: Context['db'], policy: string): Promise<Kn
   return (await firstOf(db, released)) ?? null;
 }
 
-/** A server of the setting `upstreams` instead of this process. @throws TroupeError `usage` where there is none of this name */
-async function outside({ upstreams }: Config, name: string): Promise<LoadPolicy> {
+/** What asks the server of the setting `upstreams` that has the weights of the policy; null where this process has them. */
+async function outside({ upstreams }: Config, policy: string): Promise<LoadPolicy | null> {
   const [{ readUpstreams }, { outsidePolicies }] = await Promise.all([
     import('../api/upstream/settings.ts'),
     import('../api/upstream/outside-policy.ts'),
   ]);
-  const servers = readUpstreams(upstreams, process.env);
-  const found = servers.find((server) => server.name === name);
-  if (found !== undefined) return outsidePolicies(found);
-  throw new TroupeError(
-    'usage',
-    `There is no server ${got(name)} in the setting upstreams; there are ${servers.map((one) => one.name).join(', ') || 'none'}.`,
-  );
+  const found = readUpstreams(upstreams, process.env).find(({ policies }) => policies.includes(policy));
+  if (found === undefined) return null;
+  say(`The weights of ${policy} are those of the server ${found.name} at ${found.baseUrl}.`);
+  return outsidePolicies(found);
 }
 
 type Listening = { readonly server: InferServer; readonly address: string };

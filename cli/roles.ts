@@ -30,8 +30,6 @@ export type RoleOptions = {
   readonly model?: string;
   /** Where `infer` listens for other machines; a Unix socket if omitted. */
   readonly listen?: ListenAt | undefined;
-  /** Server of the setting `upstreams` that has the weights of `infer`; this process if omitted. */
-  readonly upstream?: string;
   readonly signal: AbortSignal;
   /** Called once it is ready, with its address if it serves one. */
   readonly onReady: (facts: { readonly role: string; readonly address?: string }) => void;

@@ -32,6 +32,8 @@ export type Upstream = {
   readonly logprobs: (typeof LOGPROBS)[number];
   /** The checkpoint that each of its models is, where known. */
   readonly checkpoints: Readonly<Record<string, string>>;
+  /** Policies whose weights it has: the process that samples for one of them asks it, and tells it of releases. */
+  readonly policies: readonly string[];
 };
 
 const KEY_HEADERS = ['authorization', 'x-api-key'] as const;
@@ -39,7 +41,7 @@ const ENGINES = ['vllm', 'sglang'] as const;
 const LOGPROBS = ['raw', 'processed'] as const;
 const FIELDS = [
   ...(['base_url', 'api_key_env', 'api_key_header', 'models', 'prices', 'private', 'timeout_s'] as const),
-  ...(['token_ids', 'logprobs', 'checkpoints'] as const),
+  ...(['token_ids', 'logprobs', 'checkpoints', 'policies'] as const),
 ];
 const DEFAULT_TIMEOUT_S = 600;
 
@@ -80,12 +82,16 @@ function readOne(name: string, fields: unknown, env: Env): Upstream {
   if (strange !== undefined) throw wrong(at, `only ${FIELDS.join(', ')}`, strange);
   const { base_url, api_key_env: variable, models = [], prices = {}, private: isPrivate = false } = fields;
   const { timeout_s: seconds = DEFAULT_TIMEOUT_S, api_key_header: header = 'authorization' } = fields;
-  const { token_ids: engine = null, logprobs = 'raw', checkpoints = {} } = fields;
+  const { token_ids: engine = null, logprobs = 'raw', checkpoints = {}, policies = [] } = fields;
   const oneOf = <T extends string>(field: string, names: readonly T[], value: unknown): T => {
     const found = names.find((name) => name === value);
     if (found === undefined) throw wrong(`${at}.${field}`, names.join(' or '), value);
     return found;
   };
+  if (!Array.isArray(policies) || !policies.every(isIdentifier))
+    throw wrong(`${at}.policies`, 'a list of policies', policies);
+  if (policies.length > 0 && engine === null)
+    throw wrong(`${at}.token_ids`, 'vllm or sglang, so that it can be told of releases', engine);
   if (!isRecord(checkpoints) || !Object.values(checkpoints).every(isIdentifier))
     throw wrong(`${at}.checkpoints`, 'a map of model to checkpoint id', checkpoints);
   if (variable !== undefined && typeof variable !== 'string') throw wrong(`${at}.api_key_env`, 'a variable', variable);
@@ -106,6 +112,7 @@ function readOne(name: string, fields: unknown, env: Env): Upstream {
     tokenIds: engine === null ? null : oneOf('token_ids', ENGINES, engine),
     logprobs: oneOf('logprobs', LOGPROBS, logprobs),
     checkpoints: checkpoints as Record<string, string>,
+    policies,
   };
 }
 

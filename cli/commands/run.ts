@@ -36,10 +36,6 @@ export function runCommands(program: Command): void {
       .option('--policy <name>', 'infer: the policy to serve')
       .option('--model <dir>', 'infer: the model to serve until the next release')
       .option(
-        '--upstream <name>',
-        'infer: a vLLM or SGLang server of upstreams in troupe.yaml has the weights, and is told of every release',
-      )
-      .option(
         '--port <n>',
         'serve, ingest, infer: port to listen on, 0 for any free one; infer without it uses a Unix socket',
         wholeNumber('port'),
@@ -70,7 +66,6 @@ export function runCommands(program: Command): void {
         },
         ...(flags.policy ? { policy: String(flags.policy) } : {}),
         ...(flags.model ? { model: String(flags.model) } : {}),
-        ...(flags.upstream ? { upstream: String(flags.upstream) } : {}),
         ...(role === 'infer' ? { listen: listenAt(flags) } : {}),
       };
       // What only takes events into a log outside the database does so without it.

@@ -219,6 +219,7 @@ describe('the setting upstreams', () => {
         tokenIds: null,
         logprobs: 'raw',
         checkpoints: {},
+        policies: [],
       },
     ]);
     expect(readUpstreams(null, {})).toEqual([]);
@@ -229,6 +230,8 @@ describe('the setting upstreams', () => {
 
   it.each([
     [{ base_url: 'ftp://a.example' }, 'upstreams.main.base_url'],
+    [{ base_url: 'https://a.example', policies: ['solver'] }, 'upstreams.main.token_ids'],
+    [{ base_url: 'https://a.example', token_ids: 'vllm', policies: 'solver' }, 'upstreams.main.policies'],
     [{ base_url: 'https://me:hunter2@a.example' }, 'upstreams.main.base_url'],
     [{ base_url: 'https://a.example/?key=x' }, 'upstreams.main.base_url'],
     [{ api_key: 'sk-x' }, 'upstreams.main.api_key'],
