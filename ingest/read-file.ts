@@ -1,14 +1,16 @@
 /**
  * Records out of a file of JSON, in constant memory: JSON Lines, a top-level array element by element, or one document. The bytes
  * are scanned, never the parsed values, so one record at a time is held, and one that is too large is passed over without being held.
+ * A file may be packed with gzip.
  */
 import { isUtf8 } from 'node:buffer';
 import { type FileHandle, open } from 'node:fs/promises';
 import { TroupeError } from '../errors.ts';
 import type { Shape } from './formats/format.ts';
+import { unpacked } from './gunzip.ts';
 import { MAX_RECORD_BYTES } from './json.ts';
 import { sniffProtobuf } from './otlp/protobuf.ts';
-import { type FileRecord, MAX_DOCUMENT_BYTES, parsePiece } from './parse-piece.ts';
+import { type FileRecord, MAX_DOCUMENT_BYTES, parsePiece, problem } from './parse-piece.ts';
 import { readEvalArchive } from './read-eval-archive.ts';
 import { splitLines, splitValues } from './split-records.ts';
 import { isZip } from './zip.ts';
@@ -46,14 +48,30 @@ export async function openRecordFile(path: string): Promise<RecordFile> {
   if (archive) return { shape: 'document', bytes, records: readEvalArchive(path) };
   const spans = bytes <= MAX_DOCUMENT_BYTES ? await protobufIn(path) : null;
   if (spans) return { shape: 'document', bytes, records: only(spans) };
-  const shape = await shapeOf(chunksOf(path));
-  return { shape, bytes, records: readRecords(chunksOf(path), shape) };
+  const shape = await shapeOf(unpacked(chunksOf(path)));
+  return { shape, bytes, records: recordsOf(path, shape) };
+}
+
+/** The records of a file, also of a packed one; one that cannot be unpacked to its end is refused there. */
+async function* recordsOf(path: string, shape: Shape): AsyncGenerator<FileRecord> {
+  let fault: string | null = null;
+  let last = { line: 0, end: 0 };
+  const chunks = unpacked(chunksOf(path), (message) => {
+    fault = message;
+  });
+  for await (const record of readRecords(chunks, shape)) {
+    last = record;
+    yield record;
+  }
+  if (fault === null) return;
+  const refusal = problem('bad_shape', 'a whole file of gzip; what stands before the fault was read', fault);
+  yield { line: last.line + 1, end: last.end, raw: Buffer.alloc(0), refusal };
 }
 
 /** A file of protobuf as its one record; null where it is none. */
 async function protobufIn(path: string): Promise<FileRecord | null> {
   const chunks: Buffer[] = [];
-  for await (const chunk of chunksOf(path)) {
+  for await (const chunk of unpacked(chunksOf(path))) {
     if (chunks.length === 0 && (chunk[0] !== PROTOBUF_FIELD_1 || isText(chunk))) return null;
     chunks.push(chunk);
   }

@@ -1,7 +1,7 @@
 /** The lines of one agent of a Claude Code session as events. */
 import type { Draft, Message, Part } from '../events.ts';
 import { isRecord } from '../json.ts';
-import { blocksOf, type Fields, type Line, promptOf } from './claude-code-lines.ts';
+import { blocksOf, type Fields, type Line, MAIN, promptOf } from './claude-code-lines.ts';
 import type { toolLedger } from './conversation.ts';
 import { type Emitter, given, isIdentifier, without } from './native.ts';
 import { timeOfText } from './run.ts';
@@ -24,7 +24,8 @@ type Answer = {
   readonly first: Line;
   lines: Line[];
   readonly shown: Shown;
-  readonly input: Message[];
+  /** Null where the lines before the first are not in the file. */
+  readonly input: Message[] | null;
   /** When the last message before it was written: the program calls the model then. */
   readonly askedAt: string | null;
 };
@@ -47,6 +48,7 @@ export function threadDrafts(emit: Emitter, lines: readonly Line[], thread: Thre
   const parents = new Map(lines.map(({ fields }) => [fields.uuid, fields.parentUuid]));
   let context: Shown[] = [];
   let askedAt: string | null = null;
+  let whole = !isHeadless(lines, thread.agentId);
   for (const line of lines) {
     const { fields } = line;
     if (fields.type === 'assistant' && isCall(fields)) {
@@ -61,7 +63,13 @@ export function threadDrafts(emit: Emitter, lines: readonly Line[], thread: Thre
       }
       const shown = { uuid: fields.uuid, message: { role: 'assistant', content: blocks } };
       // The messages before may still grow by lines that were written late: they are shared, not copied.
-      const answer = { first: line, lines: [line], shown, input: context.map(({ message }) => message), askedAt };
+      const answer = {
+        first: line,
+        lines: [line],
+        shown,
+        input: whole ? context.map(({ message }) => message) : null,
+        askedAt,
+      };
       answers.set(key, answer);
       context = [...context, shown];
       told.push(() => answerDrafts(emit, answer, thread, ids));
@@ -74,11 +82,31 @@ export function threadDrafts(emit: Emitter, lines: readonly Line[], thread: Thre
       if (fields.type === 'user' || isCopied(fields)) context = [...context, ...messages];
       told.push(() => saidDrafts(emit, line, thread));
     } else {
-      if (fields.subtype === 'compact_boundary') context = [];
+      if (fields.subtype === 'compact_boundary') {
+        context = [];
+        whole = true;
+      }
       told.push(() => noteDrafts(emit, line, thread));
     }
   }
   return told.flatMap((tell) => tell());
+}
+
+/**
+ * Whether the file begins within a conversation: what its first message hangs on ends at a line that is not there. What a sub-agent is
+ * asked may hang on a line of its caller, which stands in another file.
+ */
+export function isHeadless(lines: readonly Line[], agentId: string): boolean {
+  const first = lines.find(({ fields }) => fields.type === 'user' || fields.type === 'assistant')?.fields;
+  if (!first || isCopied(first) || (agentId !== MAIN && promptOf(first) !== null)) return false;
+  const parents = new Map(lines.map(({ fields }) => [fields.uuid, fields.parentUuid]));
+  const seen = new Set<unknown>();
+  for (let uuid: unknown = first.uuid; !seen.has(uuid); uuid = parents.get(uuid)) {
+    if (!isIdentifier(uuid)) return false;
+    if (!parents.has(uuid)) return true;
+    seen.add(uuid);
+  }
+  return false;
 }
 
 const isCopied = ({ forkedFrom }: Fields): boolean => isRecord(forkedFrom);
@@ -123,7 +151,7 @@ function answerDrafts(
       {
         ...call,
         ...(typeof model === 'string' ? { model } : {}),
-        input,
+        ...(input ? { input } : {}),
       },
       askedAt,
     ),

@@ -17,7 +17,7 @@ import {
   MAIN,
   promptOf,
 } from './claude-code-lines.ts';
-import { placeOf, threadDrafts } from './claude-code-thread.ts';
+import { isHeadless, placeOf, threadDrafts } from './claude-code-thread.ts';
 import { toolLedger } from './conversation.ts';
 import type { Converted, Format, NativeRecord, NativeRefusal } from './format.ts';
 import { given, isIdentifier, rawRecord, refusal, refused, revisedEmitter, without } from './native.ts';
@@ -120,7 +120,7 @@ function sessionDrafts(episodeId: string, lines: readonly Line[], canonical: str
     ),
     started: {
       session_id: episodeId,
-      flags: [NO_TOKEN_IDS, ...(broken ? ['incomplete'] : [])],
+      flags: [NO_TOKEN_IDS, ...(broken || isHeadless(threads.get(MAIN)!, MAIN) ? ['incomplete'] : [])],
       ...(isIdentifier(parent) && parent !== episodeId ? { parent_episode_id: parent } : {}),
       ...given('tags', without({ cwd, git_branch: gitBranch, version, team: teamName, teammate: agentName })),
     },

@@ -56,11 +56,12 @@ type Run = {
 function convert(record: NativeRecord): Converted {
   const refusals: NativeRefusal[] = [];
   const run = runOf(record.value, refusals);
-  const early = run.events.some(({ event }) => isEarlyEvent(event));
   const events = run.events.map(({ event }) => event);
   if (events.length === 0)
     return refused(...refusals, refusal('bad_shape', 'events', 'at least one event of OpenHands', record.value));
-  const items = early ? earlyItems(events) : sdkItems(events, run.state);
+  // A folder may hold events of both kinds, which are two runs that nothing else tells apart.
+  const [early, sdk] = [events.filter(isEarlyEvent), events.filter((event) => !isEarlyEvent(event))];
+  const items = [...(early.length > 0 ? earlyItems(early) : []), ...(sdk.length > 0 ? sdkItems(sdk, run.state) : [])];
   const [episodeId, named] = idOf(run, events, record);
   const { output } = run;
   const said = items.find((item) => item.kind === 'said' && item.role === 'user');

@@ -1,6 +1,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { guardJson } from '../../ingest/json.ts';
@@ -24,6 +25,26 @@ const readText = (text: string): Promise<FileRecord[]> => read([Buffer.from(text
 const values = (records: readonly FileRecord[]): unknown[] => records.map((record) => record.value);
 
 describe('records of a file', () => {
+  it('come from a file packed with gzip, up to where it can be unpacked, and the rest is refused', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'troupe-gzip-'));
+    const lines = Array.from({ length: 5000 }, (_, n) => JSON.stringify({ n, text: String(Math.sin(n)) }));
+    const packed = gzipSync(lines.join('\n'));
+    const file = async (bytes: Uint8Array): Promise<FileRecord[]> => {
+      await writeFile(join(folder, 'x'), bytes);
+      return collect((await openRecordFile(join(folder, 'x'))).records);
+    };
+    expect(values(await file(packed))).toEqual(lines.map((line) => JSON.parse(line) as unknown));
+    expect(values(await file(Buffer.concat([gzipSync('{"a":1}\n'), gzipSync('{"a":2}')])))).toEqual([
+      { a: 1 },
+      { a: 2 },
+    ]);
+    const cutOff = await file(packed.subarray(0, packed.length / 2));
+    expect(cutOff.length).toBeGreaterThan(1000);
+    expect(cutOff.at(-1)).toMatchObject({ refusal: { code: 'bad_shape', got: 'unexpected end of file' } });
+    expect((await file(Buffer.from([0x1f, 0x8b, 1, 2]))).map(({ refusal }) => refusal?.code)).toEqual(['bad_shape']);
+    await rm(folder, { recursive: true });
+  });
+
   it('come from lines, with a byte order mark, CRLF and blank lines, each with its line', async () => {
     const records = await readText('\ufeff{"a":1}\r\n\r\n  \n{"a":"2\\n"}\r\n{"a":3}');
     expect(values(records)).toEqual([{ a: 1 }, { a: '2\n' }, { a: 3 }]);

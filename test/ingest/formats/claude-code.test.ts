@@ -181,6 +181,17 @@ describe('A line of Claude Code', () => {
     expect(of('environment.observed')).toMatchObject([{ kind: 'compact_boundary' }]);
   });
 
+  it('whose beginning is in another file has calls of unknown input, and is flagged', () => {
+    const cut = linesOf('session.jsonl').slice(3);
+    const { of } = read('claude-code', cut);
+    expect(of('generation.requested').length).toBeGreaterThan(0);
+    for (const call of of('generation.requested')) expect(call).not.toHaveProperty('input');
+    expect(of('episode.started')[0]!.flags).toContain('incomplete');
+    const agent = linesOf('agent-a06e09f9d58deb48d.jsonl');
+    expect(read('claude-code', agent).of('generation.requested')[0]).toHaveProperty('input');
+    expect(read('claude-code', agent.slice(1)).of('generation.requested')[0]).not.toHaveProperty('input');
+  });
+
   it('that cannot be read is refused by its place, the others are kept and the session is flagged', () => {
     count = 0;
     const { refusals, of } = read('claude-code', [

@@ -207,6 +207,13 @@ describe('A trajectory of OpenHands', () => {
     expect(read('openhands', [3]).refused).toEqual(['bad_shape ', 'bad_shape events']);
   });
 
+  it('mixed with events of the SDK are both kept', () => {
+    const { of, refused } = read('openhands', [...EARLY, ...SDK]);
+    expect(refused).toEqual([]);
+    const of2 = (list: readonly unknown[]) => read('openhands', [...list]).of('generation.completed').length;
+    expect(of('generation.completed')).toHaveLength(of2(EARLY) + of2(SDK));
+  });
+
   it('is recognised without a name', () => {
     expect(known(...EARLY)).toBe('openhands');
     expect(known(STATE)).toBe('openhands');

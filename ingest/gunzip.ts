@@ -1,0 +1,49 @@
+/** Files that were packed with gzip, read as what they hold. */
+import { Readable } from 'node:stream';
+import { createGunzip } from 'node:zlib';
+
+const isGzip = (head: Uint8Array): boolean => head[0] === 0x1f && head[1] === 0x8b;
+
+/**
+ * The bytes as they are, or unpacked where they are gzip. What stands before a fault is given first; then `onFault` is told of it, so
+ * that a file that was cut off is not taken for a whole one.
+ */
+export async function* unpacked(
+  chunks: AsyncGenerator<Buffer>,
+  onFault: (fault: string) => void = () => {},
+): AsyncGenerator<Buffer> {
+  try {
+    const { value: head, done } = await chunks.next();
+    if (done) return;
+    if (isGzip(head)) yield* inflated(head, chunks, onFault);
+    else {
+      yield head;
+      yield* chunks;
+    }
+  } finally {
+    // Whoever reads on no further closes the file, wherever it stands.
+    await chunks.return(undefined);
+  }
+}
+
+async function* inflated(
+  head: Buffer,
+  rest: AsyncGenerator<Buffer>,
+  onFault: (fault: string) => void,
+): AsyncGenerator<Buffer> {
+  async function* all(): AsyncGenerator<Buffer> {
+    yield head;
+    yield* rest;
+  }
+  const gunzip = createGunzip();
+  Readable.from(all())
+    .on('error', (error) => gunzip.destroy(error))
+    .pipe(gunzip);
+  try {
+    for await (const chunk of gunzip) yield chunk as Buffer;
+  } catch (error) {
+    onFault((error as Error).message);
+  } finally {
+    gunzip.destroy();
+  }
+}
