@@ -51,6 +51,8 @@ function readWeave(records: readonly unknown[]): TraceReading {
   const reading = traceReading(NAME);
   const calls = new Map<string, Known>();
   const feedback: { readonly row: Fields; readonly at: number }[] = [];
+  if (records.length === 0)
+    reading.refusals.push({ ...refusal('bad_shape', '', 'calls or feedback', records), at: 0, raw: '[]' });
   for (const [at, record] of records.entries()) {
     for (const one of isAnswer(record) ? record.calls : [record]) {
       if (isFeedback(one)) {
