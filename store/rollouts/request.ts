@@ -8,7 +8,6 @@ import { type JobContext, requestJob } from '../jobs/jobs.ts';
 import { parseTaskFilter } from '../select.ts';
 import { requireReleasedTeam, type TeamVersion, teamDraft, teamVersion } from '../teams/version.ts';
 import { findReplay } from './places.ts';
-
 import { ROLLOUT, type RolloutAsked, type RolloutSpec, rolloutSpec } from './rollout.ts';
 import { storedTasks } from './stored-tasks.ts';
 
