@@ -155,6 +155,15 @@ const TEAMS: readonly Team[] = [
     ],
   },
   {
+    ...{ team: 'retrieval', model: 'rag-model', served: ['rag'] },
+    plans: [
+      {
+        ...{ plan: 'mmoa-rag', learns: ['rag'] },
+        ...{ reads: 'drmas_advantage', roles: ['generator', 'rewriter', 'selector'] },
+      },
+    ],
+  },
+  {
     ...{ team: 'langgraph-team', model: 'drafter-model', served: ['drafter'], webhook: 'langgraph' },
     plans: [
       {
@@ -165,7 +174,7 @@ const TEAMS: readonly Team[] = [
   },
 ];
 const RUNNERS = Object.fromEntries(
-  ['players', 'search', 'experts', 'teachers', 'solvers', 'writers', 'trees', 'thinkers'].map((name) => [
+  ['players', 'search', 'experts', 'teachers', 'solvers', 'writers', 'trees', 'thinkers', 'retrieval'].map((name) => [
     name,
     { workers: true, lease_s: 120, retries: 3 },
   ]),

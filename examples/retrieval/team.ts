@@ -1,0 +1,66 @@
+/**
+ * A rewriter, a selector and a generator: the rewriter makes a query of the question, a search finds three documents, the selector names one of
+ * them, and the generator answers from it. Questions have other words than the documents.
+ *
+ *   node --import tsx examples/retrieval/team.ts --url http://127.0.0.1:7717 [--model policy:rag]
+ */
+import { seedOf } from '../lib/random.ts';
+import { type Play, runTeam } from '../lib/worker.ts';
+
+type Question = { readonly task_id: string; readonly prompt: string; readonly answer: string };
+
+const PAGES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  lamp: { colour: 'red', price: 'low', shop: 'north' },
+  chair: { colour: 'blue', price: 'low', shop: 'south' },
+  desk: { colour: 'black', price: 'high', shop: 'north' },
+  radio: { colour: 'white', price: 'high', shop: 'south' },
+  phone: { colour: 'red', price: 'low', shop: 'south' },
+  kettle: { colour: 'blue', price: 'high', shop: 'north' },
+};
+const DOCUMENTS = Object.entries(PAGES).flatMap(([page, fields]) =>
+  Object.entries(fields).map(([field, value]) => `${page} ${field} ${value}`),
+);
+const FOUND = 3;
+
+/** The documents with the most words of the query, the first of equals. */
+function search(query: string): readonly string[] {
+  const words = new Set(query.split(' '));
+  const hits = (document: string): number => document.split(' ').filter((word) => words.has(word)).length;
+  return [...DOCUMENTS].sort((a, b) => hits(b) - hits(a)).slice(0, FOUND);
+}
+
+const play: Play<Question> = async ({ episode_id, task, seed }, { gateway, recorder, models }) => {
+  const ask = async (role: string, turn: number, content: string, maxTokens: number): Promise<string> => {
+    const messages = [{ role: 'user' as const, content }];
+    const call = { episode: episode_id, role, turn, model: models.model!, messages, n: 1, maxTokens, temperature: 1 };
+    const [said] = await gateway.ask({ ...call, seed: seedOf(seed, role) >>> 1 });
+    return said!.text;
+  };
+  const query = await ask('rewriter', 0, `rewrite ${task.prompt}`, 2);
+  const documents = search(query);
+  const observed = { episode_id, kind: 'documents', content: documents };
+  recorder.event({ name: 'environment.observed', id: `${episode_id}/documents`, data: observed });
+  const list = documents.map((document, i) => `Document${i} ${document}`).join(' ');
+  const selected = await ask('selector', 1, `select ${task.prompt} ${list}`, 1);
+  const place = /^Document(\d)$/.exec(selected)?.[1];
+  const context = place === undefined ? '' : (documents[Number(place)] ?? '');
+  const answer = await ask('generator', 2, `answer ${task.prompt} ${context}`.trim(), 1);
+  // Of answers of one word the overlap with the truth is all or nothing.
+  const f1 = answer === task.answer ? 1 : 0;
+  const target = { kind: 'episode' as const, id: episode_id, episode_id };
+  recorder.feedback({ feedback_id: `${episode_id}/f1`, target, kind: 'score', name: 'f1', value: f1, by: 'env' });
+  return { reward: f1, answer, solved: f1 === 1 };
+};
+
+await runTeam<Question>({
+  name: 'retrieval',
+  source: '/examples/retrieval',
+  runner: 'retrieval',
+  agents: [
+    { name: 'rewriter', role: 'rewriter', prompt: 'rewrite QUESTION' },
+    { name: 'selector', role: 'selector', prompt: 'select QUESTION Document0 … Document1 … Document2 …' },
+    { name: 'generator', role: 'generator', prompt: 'answer QUESTION DOCUMENT' },
+  ],
+  models: { model: 'policy:rag' },
+  play,
+});
