@@ -17,6 +17,7 @@ import {
   upsertOf,
 } from './langfuse-events.ts';
 import { langfuseDeed, textOfAny } from './langfuse-observations.ts';
+import { badRowTime, rowsIn, rowUpserts } from './langfuse-rows.ts';
 import { given, isIdentifier, refusal, without } from './native.ts';
 import { convertOtlp, dialectOfRequest, LANGFUSE } from './otlp-traces.ts';
 import { utcOf } from './run-times.ts';
@@ -27,9 +28,12 @@ type Fields = Readonly<Record<string, unknown>>;
 export const langfuse: Format = {
   name: LANGFUSE,
   summary:
-    'Langfuse: {batch: [{id, type, timestamp, body}]}, exported traces {id, observations, scores}, its OTLP spans',
+    'Langfuse: {batch: [{id, type, timestamp, body}]}, exported traces {id, observations, scores}, rows of its exports, its OTLP spans',
   recognises: ({ records }) =>
-    records.some((record) => isBatch(record) || isExport(record) || dialectOfRequest(record) === LANGFUSE),
+    records.some(
+      (record) =>
+        isBatch(record) || isExport(record) || dialectOfRequest(record) === LANGFUSE || rowsIn(record).length > 0,
+    ),
   gathers: ({ records }) => (records.some(isOtlp) ? 'import:otlp' : `import:${LANGFUSE}`),
   convert: (record) => {
     const requests = listsOf(record.value).flat();
@@ -63,7 +67,19 @@ export function readLangfuse(requests: readonly unknown[]): TraceReading {
         if (bad) reading.refusals.push({ ...bad, at, raw: JSON.stringify(event ?? null) });
         else if ((event as Fields).type !== 'sdk-log') upserts.push({ ...upsertOf(event as Fields), at });
       }
-    } else reading.refusals.push({ ...refusal('bad_shape', '', 'a batch or an exported trace', one), at });
+    } else {
+      const rows = rowUpserts(rowsIn(one));
+      for (const row of rows) {
+        const bad = badRowTime(row);
+        if (bad) reading.refusals.push({ ...bad, at, raw: JSON.stringify(row.body) });
+        else upserts.push(row);
+      }
+      if (rows.length === 0)
+        reading.refusals.push({
+          ...refusal('bad_shape', '', 'a batch, an exported trace or rows of an export', one),
+          at,
+        });
+    }
   }
   for (const group of merged(upserts)) {
     const trace = traceOf(group);
@@ -166,7 +182,8 @@ function scoreOf({ body, revision, first }: Merged): Judgement {
   const observation = isIdentifier(body.observationId) ? body.observationId : null;
   const trace = isIdentifier(body.traceId) ? body.traceId : null;
   const foreign = [body.sessionId, body.datasetRunId, observation].find(isIdentifier);
-  const scored = dataType === 'BOOLEAN' && typeof value === 'number' ? value !== 0 : value;
+  const named = dataType === 'CATEGORICAL' && typeof body.stringValue === 'string' ? body.stringValue : value;
+  const scored = dataType === 'BOOLEAN' && typeof value === 'number' ? value !== 0 : named;
   const text = typeof scored === 'string';
   return {
     format: LANGFUSE,

@@ -77,7 +77,7 @@ function generationOf(run: Fields, inputs: Fields, outputs: Fields): Deed {
     ...given('input', messagesOf(inputs)),
     ...given('tools', params?.tools),
     choices: choicesOf(outputs),
-    ...given('usage', usageOf(outputs)),
+    ...given('usage', usageOf(outputs) ?? countedIn(run)),
   };
 }
 
@@ -135,6 +135,13 @@ function usageOf(outputs: Fields): Record<string, unknown> | undefined {
     ? (outputs.llm_output.token_usage ?? outputs.llm_output.tokenUsage)
     : undefined;
   return [metadata, usage, outputs.usage, outputs.usage_metadata].find(isRecord);
+}
+
+/** What the server counted itself, in runs that it exported; 0 is what it says where it does not know. */
+function countedIn({ prompt_tokens: input, completion_tokens: output }: Fields): Record<string, unknown> | undefined {
+  return typeof input === 'number' && typeof output === 'number' && input + output > 0
+    ? { input_tokens: input, output_tokens: output }
+    : undefined;
 }
 
 /** Tools are logged with their arguments, or with these as one text. */
