@@ -114,12 +114,13 @@ export function toolDrafts(emit: Emit, act: Act, agent: string | null, tree: Tra
   if (end !== null || what.output !== undefined) {
     const status = what.status ?? (act.error === undefined ? 'ok' : 'error');
     const apparent = status === 'ok' && isMcpError(what.output);
+    const added = [...(apparent ? [APPARENT_ERROR] : []), ...(tree.isByOrder(act) ? [PAIRED_BY_ORDER] : [])];
     const returned = {
       call_id: here.call_id,
       duration_ms: millisecondsBetween(start, end),
       episode_id: trace,
       error: act.error,
-      flags: apparent ? [...(kept.flags ?? []), APPARENT_ERROR] : kept.flags,
+      flags: added.length > 0 ? [...(kept.flags ?? []), ...added] : kept.flags,
       native: { ...kept.native, tool_call_id: nativeId },
       output: what.output,
       parent_id: here.parent_id,
@@ -132,6 +133,9 @@ export function toolDrafts(emit: Emit, act: Act, agent: string | null, tree: Tra
   }
   return drafts;
 }
+
+/** Of several open calls of its tool the first was taken: the result may be another one's. */
+const PAIRED_BY_ORDER = 'paired_by_order';
 
 /** A result of the Model Context Protocol reports the error of its tool in a member, `{content, isError: true}`. */
 function isMcpError(output: unknown): boolean {

@@ -40,6 +40,8 @@ export type TraceTree = {
   readonly askedBy: (act: Act) => readonly Asked[];
   /** The call that a tool run answers; null where nobody is known to have asked. */
   readonly answers: (tool: Act) => Asked | null;
+  /** Whether only the order says which of several calls a tool run answers: neither an id nor arguments do. */
+  readonly isByOrder: (tool: Act) => boolean;
 };
 
 type Span = Pick<Act, 'start' | 'end' | 'sequence' | 'id'>;
@@ -106,7 +108,8 @@ export function treeOf(unordered: readonly Act[]): TraceTree {
     isLeaf,
     callOf,
     askedBy: (act) => asked.get(act) ?? [],
-    answers: (tool) => answered.get(tool) ?? null,
+    answers: (tool) => answered.pairs.get(tool) ?? null,
+    isByOrder: (tool) => answered.byOrder.has(tool),
   };
 }
 
@@ -154,8 +157,9 @@ function pair(
   acts: readonly Act[],
   calls: readonly Asked[],
   { around, callOf }: { readonly around: (act: Act) => readonly Act[]; readonly callOf: (act: Act) => string | null },
-): ReadonlyMap<Act, Asked> {
+): { readonly pairs: ReadonlyMap<Act, Asked>; readonly byOrder: ReadonlySet<Act> } {
   const pairs = new Map<Act, Asked>();
+  const byOrder = new Set<Act>();
   const open = new Set(calls);
   const take = (tool: Act, call: Asked | undefined): void => {
     if (!call) return;
@@ -198,14 +202,13 @@ function pair(
       ].find((found) => found.length > 0) ?? [];
     const asked = readable(what.asked);
     const json = canonicalJson(asked);
-    take(
-      tool,
+    const known =
       near.find((call) => written.get(call)!.json === json) ??
-        near.find((call) => isWithin(written.get(call)!.value, asked)) ??
-        near[0],
-    );
+      near.find((call) => isWithin(written.get(call)!.value, asked));
+    if (!known && near.some((call) => written.get(call)!.json !== written.get(near[0]!)!.json)) byOrder.add(tool);
+    take(tool, known ?? near[0]);
   }
-  return pairs;
+  return { pairs, byOrder };
 }
 
 /** A framework may name a tool `Delegate work` that a model has to call `delegate_work`. */

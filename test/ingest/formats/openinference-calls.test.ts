@@ -145,6 +145,7 @@ it('runs of one tool at once answer the calls with their arguments, in whatever 
     run(4, { city: 'Oslo', unit: 'km' }, 'Oslo is far'),
     run(5, { city: 'Bern' }, 'Bern is far'),
   ];
+  expect(told(spans, 'tool.returned').map(({ flags }) => flags)).toEqual([undefined, undefined, undefined]);
   const called = new Map(told(spans, 'tool.called').map((one) => [one.tool_call_id, one.arguments]));
   expect(called.size).toBe(3);
   for (const { tool_call_id: id, output } of told(spans, 'tool.returned'))
@@ -170,4 +171,19 @@ it('an answer that only the whole output holds, as a response, is the candidate'
     { choices: [{ index: 0, content: [{ type: 'tool_call', id: 'c', name: 'look_up' }] }] },
   ]);
   expect(told(spans, 'tool.called')).toMatchObject([{ tool_call_id: 'c', arguments: { city: 'Bern' } }]);
+});
+
+it('a run whose arguments are those of none of several open calls is flagged: only the order says which it answers', () => {
+  const call = (i: number, city: string) => ({
+    [`${reply}.0.message.tool_calls.${i}.tool_call.function.name`]: 'look_up',
+    [`${reply}.0.message.tool_calls.${i}.tool_call.function.arguments`]: JSON.stringify({ city }),
+  });
+  const run = (id: number) =>
+    span({ id, attributes: { ...kind('TOOL'), 'tool.name': 'look_up', 'output.value': 'far' } });
+  const asked = (...cities: string[]) =>
+    span({ id: 1, attributes: { ...kind('LLM'), ...Object.assign({}, ...cities.map((city, i) => call(i, city))) } });
+  const flags = (spans: readonly unknown[]) => told(spans, 'tool.returned').map((one) => one.flags);
+  // The last one has no other left to answer.
+  expect(flags([asked('Bern', 'Rome'), run(2), run(3)])).toEqual([['paired_by_order'], undefined]);
+  expect(flags([asked('Bern', 'Bern'), run(2), run(3)])).toEqual([undefined, undefined]);
 });
