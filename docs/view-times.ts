@@ -1,7 +1,7 @@
 /** What `bench/views.ts` measured last, and the plans of the slowest views in words, for docs/sql.md. */
 export const viewTimes = {
   about:
-    'Milliseconds of processor time of PostgreSQL, by `tsx bench/views.ts HOME PROJECT`, without parallel workers, after a whole demo: 20,029 episodes of 320,097 steps and 252,153 events. The episode is the one with most rows in the view; a view without `episode_id` has no such number. 2026-11-23, two cores shared with other work (load 30 to 40). Before migration 42 `traj.events` took 7,335.',
+    'Milliseconds of processor time of PostgreSQL, by `tsx bench/views.ts HOME PROJECT`, without parallel workers, after a whole demo: 20,029 episodes of 320,097 steps and 252,153 events. The episode is the one with most rows in the view; a view without `episode_id` has no such number. 2026-11-23, two cores shared with other work (load 30 to 40). Before migration 42 `traj.events` took 7,335. `credit_spread` was measured again on 2026-11-25, on as many made-up credits: an episode whose steps have one estimator each, and 41 ms where steps have two; before it took 742 and 53.',
   views: [
     { view: 'events', rows: 252153, whole_ms: 4734, one_episode_rows: null, one_episode_ms: null },
     { view: 'execution_authors', rows: 1462532, whole_ms: 4630, one_episode_rows: 153, one_episode_ms: 2 },
@@ -11,13 +11,13 @@ export const viewTimes = {
     { view: 'executions', rows: 1462532, whole_ms: 2448, one_episode_rows: 153, one_episode_ms: 1 },
     { view: 'reward_alignment', rows: 180, whole_ms: 1245, one_episode_rows: null, one_episode_ms: null },
     { view: 'group_signals', rows: 37296, whole_ms: 1048, one_episode_rows: null, one_episode_ms: null },
-    { view: 'credit_spread', rows: 230320, whole_ms: 742, one_episode_rows: 24, one_episode_ms: 53 },
     { view: 'local_rewards', rows: 230320, whole_ms: 707, one_episode_rows: 24, one_episode_ms: 2 },
     { view: 'agent_shares', rows: 31760, whole_ms: 695, one_episode_rows: 3, one_episode_ms: 4 },
     { view: 'role_performance', rows: 192, whole_ms: 661, one_episode_rows: null, one_episode_ms: null },
     { view: 'credit_ranks', rows: 230320, whole_ms: 464, one_episode_rows: 24, one_episode_ms: 1 },
     { view: 'pair_performance', rows: 98, whole_ms: 439, one_episode_rows: null, one_episode_ms: null },
     { view: 'lineage', rows: 557390, whole_ms: 418, one_episode_rows: 48, one_episode_ms: 1 },
+    { view: 'credit_spread', rows: 230320, whole_ms: 372, one_episode_rows: 24, one_episode_ms: 2 },
     { view: 'credit_pairs', rows: 0, whole_ms: 362, one_episode_rows: null, one_episode_ms: null },
     { view: 'agreement', rows: 18128, whole_ms: 268, one_episode_rows: null, one_episode_ms: null },
     { view: 'reward_by_length', rows: 1345, whole_ms: 175, one_episode_rows: null, one_episode_ms: null },
@@ -56,6 +56,6 @@ export const viewTimes = {
   ],
   plans: [
     'The slowest, whole; filtered to an episode, each is a few index scans:',
-    '- `traj.events` reads the log, and for each event puts long texts and contexts back into its JSON by a function. Count and filter by `type` and `key` without `data` where you can.\n- `traj.messages` unnests the context of every call, and joins each hash with the body that it names: a row for each occurrence.\n- `traj.execution_authors` is a nested loop over matrices: one index scan each for the calls, agents and verdicts of the episode, then a row for each program and each of its cells. Most of the time is the 1,462,532 rows. `traj.executions` is the same without authors.\n- `traj.corrections` parses each matrix that has ground-truth tests, sorts what was judged to join it with the steps, and sorts it again for its three windows.\n- `traj.steps` joins steps, calls, episodes and agents by hash.\n- `traj.credit_spread` of one episode takes the mean size of every method over all credits first; the rest is two index scans.',
+    '- `traj.events` reads the log, and for each event puts long texts and contexts back into its JSON by a function. Count and filter by `type` and `key` without `data` where you can.\n- `traj.messages` unnests the context of every call, and joins each hash with the body that it names: a row for each occurrence.\n- `traj.execution_authors` is a nested loop over matrices: one index scan each for the calls, agents and verdicts of the episode, then a row for each program and each of its cells. Most of the time is the 1,462,532 rows. `traj.executions` is the same without authors.\n- `traj.corrections` parses each matrix that has ground-truth tests, sorts what was judged to join it with the steps, and sorts it again for its three windows.\n- `traj.steps` joins steps, calls, episodes and agents by hash.\n- `traj.credit_spread` takes the mean size of every method over all credits where a step has two of them, which is most of its time for one episode; the rest is two index scans.',
   ],
 };
