@@ -24,14 +24,18 @@ export const archivePlaces: Places = async (address) => {
 function bucketPlace(objects: Objects): ArchivePlace {
   const keyOf = (uri: string): string => uri.slice(objects.address.length + 1).replace(/\/+$/, '');
   const addressOf = (key: string): string => `${objects.address}/${key}`;
-  const within = (uri: string): Promise<string[]> => objects.list(keyOf(uri) === '' ? '' : `${keyOf(uri)}/`);
+  const prefixOf = (uri: string): string => (keyOf(uri) === '' ? '' : `${keyOf(uri)}/`);
+  const within = (uri: string): Promise<string[]> => objects.list(prefixOf(uri));
   const isManifest = (key: string): boolean => key.endsWith(`/${MANIFEST}`);
 
   const place: ArchivePlace = {
     at: (uri) => ({ uri, read: (name) => readWhole(objects, `${keyOf(uri)}/${name}`) }),
     async find(address) {
       if (/\.(parquet|json)$/.test(address)) return place.find(address.slice(0, address.lastIndexOf('/')));
-      return (await within(address)).filter(isManifest).map((key) => addressOf(key.slice(0, -MANIFEST.length - 1)));
+      const start = prefixOf(address).length;
+      return (await within(address))
+        .filter((key) => isManifest(key) && key.slice(start).split('/').length <= 2)
+        .map((key) => addressOf(key.slice(0, -MANIFEST.length - 1)));
     },
     draftOf: () => null,
     begin: async (uri) => bucketDraft(objects, keyOf(uri), () => place.remove(uri)),

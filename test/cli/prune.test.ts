@@ -83,6 +83,7 @@ describe('troupe prune', () => {
     expect(await at.run(prune)).toMatchObject({ code: 5, err: expect.stringContaining('s3://cold/troupe/') });
     expect(await json('checksum')).toEqual(before);
     bucket.broken = false;
+    bucket.held.set('troupe/far/below/manifest.json', { content: Buffer.from('{}'), sha256: undefined, etag: '' });
     bucket.held.set('troupe/other/events-00000.parquet', { content: Buffer.from('half'), sha256: undefined, etag: '' });
     const { archives: made, events } = await json(...prune);
     expect(made).toMatchObject([{ uri: expect.stringMatching(/^s3:\/\/cold\/troupe\/\d{4}-\d\d-\d\d-[0-9a-f]{12}$/) }]);
@@ -110,5 +111,7 @@ describe('troupe prune', () => {
   });
 
   const manifests = (): string[] =>
-    [...bucket.held.keys()].filter((key) => key.endsWith('manifest.json')).map((key) => `s3://cold/${key}`);
+    [...bucket.held.keys()]
+      .filter((key) => /^troupe\/[^/]+\/manifest.json$/.test(key))
+      .map((key) => `s3://cold/${key}`);
 });
