@@ -6,7 +6,7 @@ import { kafkaSource } from '../ingest/log/kafka-source.ts';
 import type { LogPartition } from '../ingest/log/log.ts';
 import type { Db } from '../store/db/pool.ts';
 import { adopt, lookToAdopt } from '../store/log/adopt.ts';
-import { bringIn } from '../store/log/follow.ts';
+import { bringIn, followLog } from '../store/log/follow.ts';
 import { anEpisode } from '../test/store/support/events.ts';
 
 import type { Broker } from './kafka.ts';
@@ -203,14 +203,24 @@ type Change = (admin: kafkajs.Admin, topic: string, fill: (name: string) => Prom
 /** P14: what is gone is named, and nothing is skipped. */
 async function stops(db: Db, { address, node }: Broker, run: string): Promise<Check[]> {
   const checks: Check[] = [];
-  const make = async (topic: string, change: Change) => {
+  const opened = (topic: string) => {
     const door = openKafka({ brokers: address, topic, ...accessOf(process.env) });
-    const source = kafkaSource(door, { group: topic });
     const fill = async (name: string): Promise<void> => {
       const log = kafkaLog(door, { partitions: 1 });
       await log.append(anEpisode(`${topic}-${name}`));
       await log.close();
     };
+    return { source: kafkaSource(door, { group: topic }), fill };
+  };
+  const positionOf = async (topic: string): Promise<number> => {
+    const { rows } = await db.query<{ position: number }>(
+      `select position::integer as position from troupe.positions where projection = 'archive' and log = (select log from troupe.logs where name = $1)`,
+      [`kafka:${topic}`],
+    );
+    return rows[0]?.position ?? 0;
+  };
+  const make = async (topic: string, change: Change) => {
+    const { source, fill } = opened(topic);
     await fill('first');
     await bringIn(db, source);
     await asAdmin(address, (admin) => change(admin, topic, fill));
@@ -218,17 +228,14 @@ async function stops(db: Db, { address, node }: Broker, run: string): Promise<Ch
       () => ({ code: 'nothing', message: 'it went on' }),
       (error) => error as { code: string; message: string },
     );
-    const { rows } = await db.query<{ position: number }>(
-      `select position::integer as position from troupe.positions where projection = 'archive' and log = (select log from troupe.logs where name = $1)`,
-      [`kafka:${topic}`],
-    );
+    const position = await positionOf(topic);
     const { known } = await lookToAdopt(db, source);
     await until(() => adopt(db, source, { known, partitions: 1 }).then(() => true));
     await bringIn(db, source);
     await fill('adopted');
     const read = await bringIn(db, source);
     await source.close();
-    return { ...failed, message: failed.message, position: rows[0]!.position, read };
+    return { ...failed, message: failed.message, position, read };
   };
   const anew = async (admin: kafkajs.Admin, topic: string): Promise<void> => {
     await admin.deleteTopics({ topics: [topic] });
@@ -277,6 +284,33 @@ async function stops(db: Db, { address, node }: Broker, run: string): Promise<Ch
     ]);
     checks.push([`and once it is adopted the 12 events that are appended to it are read (${read})`, read === 12]);
   }
+
+  // While a reader waits for the database it fetches nothing, so no answer of the broker tells it.
+  const topic = `awaited-${run}`;
+  const { source, fill } = opened(topic);
+  await fill('first');
+  const done = new AbortController();
+  const following = followLog(db, source, { signal: done.signal }).then(
+    () => 'nothing',
+    (error) => (error as { code: string }).code,
+  );
+  await until(async () => (await positionOf(topic)) === 12, 30_000);
+  await db.transaction(async (tx) => {
+    await tx.query('lock table troupe.positions in access exclusive mode');
+    await fill('waits');
+    await new Promise((resolve) => setTimeout(resolve, 1000));
+    await asAdmin(address, (admin) => anew(admin, topic));
+    for (const name of ['second', 'third', 'fourth']) await fill(name);
+  });
+  const code = await Promise.race([following, new Promise((resolve) => setTimeout(() => resolve('nothing'), 30_000))]);
+  const position = await positionOf(topic);
+  done.abort();
+  await source.close();
+  await asAdmin(address, (admin) => admin.deleteTopics({ topics: [topic] })).catch(() => {});
+  checks.push([
+    `P14: a topic that was made anew while its reader waited for the database stops it with ${code}, at ${position}`,
+    code === 'log_replaced' && position === 24,
+  ]);
   return checks;
 }
 

@@ -22,6 +22,8 @@ const FACTS_MS = 5000;
 const MAKE_MS = 15_000;
 const HEARTBEAT_MS = 1000;
 const PATIENCE_MS = { least: 200, most: 5000 };
+/** A topic that was not asked for so long may be another one, made anew and filled. Making one takes some 300 ms. */
+const REST_MS = 200;
 
 export type KafkaSourceOptions = {
   /** Name of the group in which readers share the partitions. */
@@ -147,10 +149,14 @@ async function readOnce(door: KafkaDoor, group: string, reader: Reader): Promise
       const born = generation;
       const lost = () => shaken || born !== generation || reader.signal.aborted;
       try {
+        const began = performance.now();
         const elsewhere = await reader.take(
           live.map(({ reading }) => reading),
           lost,
         );
+        // While it waited nothing was fetched, so nothing was refused: the last record of each partition is read again.
+        const rested = elsewhere !== null && performance.now() - began > REST_MS;
+        const again = rested ? await reader.assigned([...expected.keys()]) : null;
         const same = born === generation;
         for (const { reading, done } of live) {
           const applied = elsewhere !== null && !elsewhere.has(reading.partition);
@@ -158,6 +164,7 @@ async function readOnce(door: KafkaDoor, group: string, reader: Reader): Promise
           done(applied);
         }
         if (elsewhere !== null && same) seek(elsewhere);
+        if (again !== null && same) seek(again);
       } catch (error) {
         end({ thrown: error });
         for (const { done } of live) done(false);
