@@ -9,6 +9,8 @@ export type Settings = {
   readonly sizes: string | null;
   /** Names of parts of the benchmark separated by commas, or null for all. */
   readonly only: string | null;
+  /** A file of assumptions, for a benchmark that computes from some; null for its own. */
+  readonly assumptions: string | null;
   /** Training steps of a round, or null for as many as take about a second. */
   readonly steps: number | null;
   /** `--compile`, `--fused` …: further peers, as the benchmark names them. */

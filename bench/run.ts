@@ -21,6 +21,7 @@ import { bench as otlp } from './otlp.ts';
 import { bench as rebuild } from './rebuild.ts';
 import { exitCode, type Report, reportText, thisMachine } from './report.ts';
 import { bench as sample } from './sample.ts';
+import { bench as scale } from './scale.ts';
 import { bench as storage } from './storage.ts';
 import { bench as train } from './train.ts';
 import { bench as trainTrl } from './train-trl.ts';
@@ -40,6 +41,7 @@ const BENCHES: readonly Bench[] = [
   otlp,
   gateway,
   storage,
+  scale,
 ];
 
 try {
@@ -66,6 +68,7 @@ async function main(): Promise<number> {
       size: { type: 'string' },
       steps: { type: 'string' },
       only: { type: 'string' },
+      assumptions: { type: 'string' },
       lora: { type: 'boolean' },
       profile: { type: 'boolean' },
       compile: { type: 'boolean' },
@@ -90,6 +93,7 @@ async function main(): Promise<number> {
     steps: values.steps === undefined ? null : atLeast(1, 'steps', values.steps),
     sizes: values.sizes ?? values.size ?? null,
     only: values.only ?? null,
+    assumptions: values.assumptions ?? null,
     also: new Set((['lora', 'compile', 'fused', 'defaults', 'profile'] as const).filter((name) => values[name])),
     scratch,
     say: values.quiet ? () => {} : (line) => process.stderr.write(`${line}\n`),

@@ -4,6 +4,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
+import { cpus } from 'node:os';
 import { join } from 'node:path';
 import { decodeEnvelope } from '../ingest/decode.ts';
 import type { Event } from '../ingest/events.ts';
@@ -49,12 +50,11 @@ async function run({ scratch, say, short }: Setting): Promise<Outcome> {
       for (const projectors of [1, 2, 4]) {
         const scenario = { scratch: join(scratch, `${round}-${projectors}`), projectors, events, kill: false };
         const one = await bringIn(broker.address, scenario);
-        costs.set(projectors, [...(costs.get(projectors) ?? []), one.cpu / events]);
+        const cost = (one.own + one.server) / events;
+        costs.set(projectors, [...(costs.get(projectors) ?? []), cost]);
         waits += one.waits;
         sums ||= one.sums;
-        say(
-          `${projectors} projectors: ${(events / one.seconds).toFixed(0)} events/s, ${micros(one.cpu / events)} µs each`,
-        );
+        say(`${projectors} projectors: ${(events / one.seconds).toFixed(0)} events/s, ${micros(cost)} µs each`);
         if (one.sums !== sums || !one.sound) tell(`${projectors} projectors give the tables of one`, false);
       }
     }
@@ -83,7 +83,7 @@ async function run({ scratch, say, short }: Setting): Promise<Outcome> {
 }
 
 /** Puts so many episodes into the topic. Returns how many events they are. */
-async function fill(address: string, episodes: number): Promise<number> {
+export async function fill(address: string, episodes: number): Promise<number> {
   const door = openKafka({ brokers: address, topic: TOPIC, ...accessOf(process.env) });
   const log = kafkaLog(door, { partitions: PARTITIONS, deadlineMs: 60_000 });
   const all: Event[] = [];
@@ -103,8 +103,14 @@ type Scenario = {
 };
 type Brought = {
   readonly seconds: number;
-  /** Seconds of processor time, of the projectors since they were ready and of the server. */
-  readonly cpu: number;
+  /** Events a second from when the last projector was ready. */
+  readonly rate: number;
+  /** Processors that other programs kept busy meanwhile. */
+  readonly others: number;
+  /** Seconds of processor time, of the projectors since they were ready. */
+  readonly own: number;
+  /** The same of the server. */
+  readonly server: number;
   /** How often a sample saw somebody wait for a lock. */
   readonly waits: number;
   readonly sums: string;
@@ -112,7 +118,7 @@ type Brought = {
 };
 
 /** Brings the whole topic into a new database. */
-async function bringIn(address: string, { scratch, projectors, events, kill }: Scenario): Promise<Brought> {
+export async function bringIn(address: string, { scratch, projectors, events, kill }: Scenario): Promise<Brought> {
   const database = `shared_${randomBytes(4).toString('hex')}`;
   const postgres = await startPostgres(scratch, database);
   const env = { DATABASE_URL: postgres.url(database), KAFKA_BROKERS: address, KAFKA_TOPIC: TOPIC };
@@ -131,6 +137,8 @@ async function bringIn(address: string, { scratch, projectors, events, kill }: S
     }),
   );
   const running = working.map(({ one }) => one);
+  const own = () => working.map(({ one, started }) => secondsOf(one.pid()) - started).reduce((a, b) => a + b);
+  const ready = { at: performance.now(), there: (await look(db)).there, ours: own() + server(), busy: busySeconds() };
   let waits = 0;
   let killed = !kill;
   try {
@@ -144,14 +152,25 @@ async function bringIn(address: string, { scratch, projectors, events, kill }: S
       return there === events;
     }, 600_000);
     const seconds = (performance.now() - began) / 1000;
-    const own = working.map(({ one, started }) => secondsOf(one.pid()) - started).reduce((a, b) => a + b);
-    const cpu = own + server() - before;
+    const since = (performance.now() - ready.at) / 1000;
+    const [spent, served] = [own(), server()];
+    const others = Math.max(0, busySeconds() - ready.busy - (spent + served - ready.ours)) / since;
     const settled = await until(
       async () => (await db.query('select 1 from troupe.unsettled')).rows.length === 0,
       60_000,
     );
     const sums = JSON.stringify(await checksum(db));
-    return { seconds, cpu, waits, sums, sound: done && killed && settled && (await reconcile(db)).ok };
+    const rate = (events - ready.there) / since;
+    return {
+      seconds,
+      rate,
+      others,
+      own: spent,
+      server: served - before,
+      waits,
+      sums,
+      sound: done && killed && settled && (await reconcile(db)).ok,
+    };
   } finally {
     await Promise.all(running.map((one) => one.end('SIGKILL')));
     await db.close().catch(() => {});
@@ -166,6 +185,10 @@ async function look(db: Db): Promise<{ readonly there: number; readonly waiting:
   );
   return rows[0]!;
 }
+
+/** Of all processors of the machine, since some moment. */
+const busySeconds = (): number =>
+  cpus().reduce((sum, { times: { user, nice, sys, irq } }) => sum + user + nice + sys + irq, 0) / 1000;
 
 /** Of a process, without its children. */
 function secondsOf(pid: number, andEnded = false): number {

@@ -24,7 +24,8 @@ export function benchCommands(program: Command): void {
       .option('--sizes <names>', 'model sizes, separated by commas, such as 0.5m,4m')
       .option('--size <name>', 'one model size')
       .option('--steps <n>', 'train, train-trl: training steps of a round', wholeNumber('steps'))
-      .option('--only <names>', 'growth: which of ingest, judge, export, freeze, separated by commas')
+      .option('--only <names>', 'growth: which of ingest, judge, export, freeze; scale: sizes or projectors')
+      .option('--assumptions <file>', 'scale: numbers to compute from, as YAML, in place of those it prints')
       .option('--lora', 'train: a low-rank adapter in place of all parameters')
       .option('--fused', 'train: PyTorch with its fused AdamW too')
       .option('--compile', 'train: torch.compile too')
@@ -38,7 +39,7 @@ export function benchCommands(program: Command): void {
   );
 }
 
-const VALUES = ['threads', 'rounds', 'sizes', 'size', 'steps', 'only'] as const;
+const VALUES = ['threads', 'rounds', 'sizes', 'size', 'steps', 'only', 'assumptions'] as const;
 const SWITCHES = ['lora', 'fused', 'compile', 'profile', 'defaults', 'json', 'quiet'] as const;
 
 /** Its report is on our standard output and its progress on our standard error, as they come. */
