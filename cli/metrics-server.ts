@@ -1,6 +1,8 @@
 /** `/metrics`, `/healthz` and `/readyz` of a process that has no API of its own. It answers without a key, so it counts and names nothing that was recorded. */
 import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
+import { processLog } from '../api/log.ts';
+import { answerMalformed } from '../api/malformed.ts';
 import { readiness } from '../api/readiness.ts';
 import { got, TroupeError } from '../errors.ts';
 import { readMigrations } from '../migrations/migrate.ts';
@@ -41,10 +43,12 @@ export async function serveMetrics(
     try {
       const { status = 200, type, body } = await answer();
       response.writeHead(status, { 'content-type': type }).end(body);
-    } catch {
+    } catch (err) {
+      processLog().error({ err }, `The answer to ${request.url} failed.`);
       response.writeHead(500).end();
     }
   });
+  server.on('clientError', (error, socket) => answerMalformed(error, socket as Socket));
   await listen(server, host, port);
   server.unref();
   const { port: taken } = server.address() as AddressInfo;

@@ -1,6 +1,8 @@
 /** What Prometheus reads, and the alerts and the dashboard that ask for it. */
 import { readFileSync } from 'node:fs';
+import { connect } from 'node:net';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { databaseMetrics, projectMetrics, prometheusText } from '../../api/metrics.ts';
@@ -139,26 +141,30 @@ describe('--metrics-port', () => {
       { status: 'ready', database: 'ok', schema: 'current', log: 'ok' },
     ]);
     expect((await ask('/v1/episodes'))[0]).toBe(404);
-    await expect(
-      serveMetrics(context as never, { role: 'work', port: Number(new URL(server.url).port), metrics: processMetrics }),
-    ).rejects.toMatchObject({ code: 'port_taken' });
+    const port = Number(new URL(server.url).port);
+    const noHttp = await text(connect(port, '127.0.0.1').end('NO HTTP\r\n\r\n'));
+    expect(noHttp).toMatch(/^HTTP\/1.1 400 [\s\S]*problem\+json[\s\S]*Connection: close/);
+    await expect(serveMetrics(context as never, { role: 'work', port, metrics: processMetrics })).rejects.toMatchObject(
+      { code: 'port_taken' },
+    );
     server.close();
   });
 });
 
 describe('The metrics of several processes', () => {
   it('are one text, in which a label tells whose each series is', async () => {
+    const before = value(await processMetrics(), 'troupe_projector_events_total') ?? 0;
     observe.batch(7, 0.02);
-    observe.job({ job_id: 'one', kind: 'sft' }, 'done', 4);
+    observe.job({ job_id: 'one', kind: 'counted' }, 'done', 4);
     const counts = await processCounts();
     const text = await metricsOfRoles([
       { labels: { role: 'project' }, counts },
       { labels: { role: 'infer', policy: 'solver' }, counts },
       { labels: { role: 'judge' }, counts: null },
     ]);
-    expect(value(text, 'troupe_projector_events_total{role="project"}')).toBe(7);
+    expect(value(text, 'troupe_projector_events_total{role="project"}')).toBe(before + 7);
     expect(
-      value(text, 'troupe_job_duration_seconds_count{kind="sft",outcome="done",role="infer",policy="solver"}'),
+      value(text, 'troupe_job_duration_seconds_count{kind="counted",outcome="done",role="infer",policy="solver"}'),
     ).toBe(1);
     expect(value(text, 'troupe_role_up{role="infer",policy="solver"}')).toBe(1);
     expect(value(text, 'troupe_role_up{role="judge"}')).toBe(0);
