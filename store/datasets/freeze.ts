@@ -105,9 +105,8 @@ export async function freeze(db: Db, recipe: unknown, options: FreezeOptions): P
   const canonical = parseRecipe(recipe);
   const parent = resolve(options.directory);
   await sweepDrafts(parent);
-  const asked = recipeText(canonical);
-  const positions = options.positions ?? (await readPositions(db));
-  const left = await takeUp(parent, { asked, positions, codeVersion: options.codeVersion });
+  const asked = isOfNow(canonical, options) ? recipeText(canonical) : null;
+  const left = asked === null ? null : await rowsLeft(db, parent, asked, options);
   const draft = left?.draft ?? (await draftAt(draftPath(parent)));
   let frozen: Frozen;
   try {
@@ -125,6 +124,19 @@ export async function freeze(db: Db, recipe: unknown, options: FreezeOptions): P
   }
   if (options.log) await announce(options.log, frozen, options.at ?? new Date().toISOString());
   return frozen;
+}
+
+/** Are its rows those of the tables as they are now, and of nothing else? Files to compare with and datasets to replay may have changed. */
+const isOfNow = ({ decontaminate, replay }: Recipe, { asOf }: FreezeOptions): boolean =>
+  asOf === undefined && decontaminate === undefined && replay === undefined;
+
+async function rowsLeft(
+  db: Db,
+  parent: string,
+  asked: string,
+  { positions, codeVersion }: FreezeOptions,
+): Promise<TakenUp | null> {
+  return takeUp(parent, { asked, positions: positions ?? (await readPositions(db)), codeVersion });
 }
 
 function refuseEmpty({ manifest, warnings }: Read): void {
@@ -408,13 +420,14 @@ function pairsText({ from, margin, threshold }: Pairs): string {
   return `${which} to the same messages ${where}${margin > 0 ? `, ${margin} apart` : ''}`;
 }
 
-async function publish(draft: Draft, parent: string, read: Read, asked: string): Promise<Frozen> {
+/** @param asked null where another process may not finish it */
+async function publish(draft: Draft, parent: string, read: Read, asked: string | null): Promise<Frozen> {
   const { manifest, rows, warnings } = read;
   const directory = join(parent, manifest.dataset_id);
   if (await isThere(directory)) return reuse(draft, directory, rows, warnings);
   const files = [...(await read.files())];
   // What follows is made of these files alone.
-  const long = manifest.recipe.layout.length > 1;
+  const long = asked !== null && manifest.recipe.layout.length > 1;
   if (long) await keepUnfinished(draft, { asked, manifest: { ...manifest, files }, warnings });
   const more: FileSink[] = [];
   for (const trail of read.trails) more.push(...(await otherLayouts(draft, manifest.recipe, trail)));
