@@ -89,7 +89,11 @@ export async function fill(address: string, episodes: number): Promise<number> {
   const all: Event[] = [];
   for (let i = 0; i < episodes; i++)
     for (const envelope of episodeOf(`shared-${i}`)) all.push(decodeEnvelope(envelope as never).event!);
-  for (let from = 0; from < all.length; from += 500) await log.append(all.slice(from, from + 500));
+  // A topic that was just made may not be known to its broker yet; what is sent twice is read once.
+  for (let from = 0; from < all.length; from += 500) {
+    const sent = await until(() => log.append(all.slice(from, from + 500)).then(() => true), 60_000);
+    if (!sent) throw new Error(`The topic ${TOPIC} took only ${from} of ${all.length} events.`);
+  }
   await log.close();
   return all.length;
 }
