@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -97,6 +97,19 @@ describe('training as jobs', () => {
   });
 
   const common = () => ({ base, dataset, policy: 'team', seed: 1 });
+
+  it('live weights of a policy are kept whatever other policies save, and its own oldest ones go', async () => {
+    const saved = async (policy: string, n: number) => {
+      const sft = { steps: { solver: 1 }, batch: 4, learning_rate: 0.01, warmup: 0, entropy: 0, keep: false };
+      const { result } = await done(`live ${policy} ${n}`, 'sft', { ...common(), ...sft, policy, seed: n });
+      return String(result.directory);
+    };
+    const first = await saved('solver', 1);
+    const others: string[] = [];
+    for (const n of [1, 2, 3, 4]) others.push(await saved('critic', n));
+    expect(existsSync(first)).toBe(true);
+    expect(others.map((dir) => existsSync(dir))).toEqual([false, true, true, true]);
+  });
 
   it('a dpo job learns from the answers that came out best and worst, and its numbers stand in traj.job_metrics', async () => {
     const { result, metrics } = await done('pairs', 'dpo', {

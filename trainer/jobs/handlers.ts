@@ -84,7 +84,7 @@ export const stepMetrics = (done: StepDone): Record<string, number> => ({
   ...(done.heldOut === null ? {} : { held_out_loss: done.heldOut }),
 });
 
-/** Live weights kept on disk: those served now, and those before, for readers that are still at it. */
+/** Live weights of a policy that are kept on disk: those served now, and those before, for readers that are still at it. */
 const LIVE_KEPT = 3;
 
 export function trainerHandlers(context: JobContext, settings: TrainerSettings): Readonly<Record<string, Handler>> {
@@ -116,7 +116,7 @@ export function trainerHandlers(context: JobContext, settings: TrainerSettings):
       await requireHeld(context.db, job);
       const saved = await saveLearner(
         learner,
-        keep ? settings.checkpoints : join(settings.checkpoints, 'live'),
+        keep ? settings.checkpoints : join(settings.checkpoints, 'live', encodeURIComponent(spec.policy)),
         {
           datasets: [dataset.manifest.content_sha256],
           plan_hash: hashId(job.spec),
@@ -311,7 +311,7 @@ function pairsWithinContext(pairs: readonly PreferenceRow[], longest: number): P
 
 const stepRows = (dataset: OpenedDataset): StepRow[] => [...dataset.rows('train')] as unknown as StepRow[];
 
-/** Keeps the newest live weights, those of a process before this one included. */
+/** Keeps the newest live weights of a policy, those of a process before this one included. */
 async function prune(folder: string): Promise<void> {
   const ids = await readdir(folder);
   const aged = await Promise.all(
