@@ -181,7 +181,7 @@ describe('commands that record and look', () => {
     expect(of.reconcile).toMatchObject({ ok: true });
     expect(of.jobs).toEqual({ jobs: [] });
     expect(of.checkpoints).toEqual({ checkpoints: [] });
-    expect(of.dataset).toEqual({ datasets: [] });
+    expect(of.dataset).toEqual({ datasets: [], unfinished: [] });
     expect(of.filter).toEqual({
       filter: {
         and: [

@@ -30,7 +30,7 @@ const LATER = {
     'spoke_weights',
     'task_version',
   ],
-  tool_calls: ['returned_flags'],
+  tool_calls: ['returned_flags', 'parent_tool_call_id'],
   releases: ['teams'],
 };
 

@@ -157,6 +157,7 @@ export const COLUMNS: Readonly<Record<EventName, Readonly<Record<string, string>
     episode_id: 'tool_calls.episode_id',
     tool_call_id: 'tool_calls.tool_call_id',
     call_id: 'tool_calls.call_id',
+    parent_tool_call_id: 'tool_calls.parent_tool_call_id',
     index: 'tool_calls.index',
     agent_id: 'tool_calls.agent_id',
     name: 'tool_calls.name',
