@@ -24,7 +24,7 @@ describe('troupe rollout refuses what would never be played', () => {
     [['--runner', 'slover', '--tasks', 'tasks.jsonl'], 1, /no runner "slover"; it has solver/],
     [['--runner', 'solver', '--tasks', 'bad.jsonl'], 2, /The task "a" stands twice/],
     [['--runner', 'solver', '--tasks', 'tasks.jsonl', '--id', 'a/b'], 2, /id of a rollout should have/],
-    [['--runner', 'solver'], 2, /either tasks or tasks_where/],
+    [['--runner', 'solver'], 2, /one of tasks, tasks_where and replay/],
     [['--runner', 'solver', '--tasks-where', 'task.domian = x'], 2, /Did you mean task.domain/],
     [['--runner', 'solver', '--tasks-where', 'task.domain = x'], 1, /No stored task fits "task.domain = x"/],
     [['--runner', 'solver', '--tasks', 'tasks.jsonl', '--budget', 'minutes=3'], 2, /tokens=N, seconds=N or usd=N/],
