@@ -112,6 +112,16 @@ const TEAMS: readonly Team[] = [
       { plan: 'mas-gpt', learns: ['writer'], stays: 'member', roles: ['writer'] },
     ],
   },
+  // Before a plan that may release an answerer: a gate plays released weights, where the process begins with a model of its own.
+  {
+    ...{ team: 'answer-trees', model: 'answerer-model', served: ['answerer'], judges: ['judge'] },
+    plans: [
+      {
+        ...{ plan: 'masprm', learns: ['judge'], stays: 'answerer' },
+        ...{ reads: 'masprm_target', roles: ['generator', 'refiner', 'verifier'] },
+      },
+    ],
+  },
   {
     ...{ team: 'answer-trees', model: 'answerer-model', served: ['answerer'] },
     plans: [
@@ -126,15 +136,6 @@ const TEAMS: readonly Team[] = [
           full: true,
         }),
       ),
-    ],
-  },
-  {
-    ...{ team: 'answer-trees', model: 'answerer-model', served: ['answerer'], judges: ['judge'] },
-    plans: [
-      {
-        ...{ plan: 'masprm', learns: ['judge'], stays: 'answerer' },
-        ...{ reads: 'masprm_target', roles: ['generator', 'refiner', 'verifier'] },
-      },
     ],
   },
   {
