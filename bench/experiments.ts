@@ -145,7 +145,12 @@ async function run(
     );
     return { rounds, cpu_seconds };
   } finally {
-    rmSync(home, { recursive: true, force: true, maxRetries: 20, retryDelay: 250 });
+    try {
+      rmSync(home, { recursive: true, force: true, maxRetries: 20, retryDelay: 250 });
+    } catch (error) {
+      // The result of minutes is worth more than a clean folder.
+      process.stderr.write(`${home} could not be removed: ${error instanceof Error ? error.message : error}\n`);
+    }
   }
 }
 
