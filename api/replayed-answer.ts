@@ -97,7 +97,7 @@ export function plainRequest(kind: Kind, body: Fields): CompletionRequest {
   };
 }
 
-/** The API whose response this is; null where it cannot be told. */
+/** The API whose response this is; null where it is unknown. */
 export function kindOf(response: Fields): Kind | null {
   if (response.object === 'chat.completion') return 'chat';
   if (response.object === 'text_completion') return 'text';

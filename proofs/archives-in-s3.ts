@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { openObjects } from '../trainer/checkpoints/object-store.ts';
 import type { Outcome, Proof, Setting } from './proof.ts';
-import { type S3Server, withS3 } from './s3.ts';
+import { type S3Server, s3Env, withS3 } from './s3.ts';
 import { findTools } from './tools.ts';
 
 const ROOT = join(import.meta.dirname, '..');
@@ -32,13 +32,7 @@ async function checks({ short, scratch, say }: Setting, server: S3Server): Promi
     lines.push(`${fine ? 'ok' : 'NOT OK'}  ${what}`);
     say(lines.at(-1)!);
   };
-  const env = {
-    ...process.env,
-    AWS_ENDPOINT_URL: server.endpoint,
-    AWS_REGION: server.region,
-    AWS_ACCESS_KEY_ID: server.accessKeyId,
-    AWS_SECRET_ACCESS_KEY: server.secretAccessKey,
-  };
+  const env = s3Env(server);
   const begin = (...args: string[]) =>
     spawn(process.execPath, ['--import', 'tsx', join(ROOT, 'cli.ts'), '--home', join(scratch, 'home'), ...args], {
       env,

@@ -30,6 +30,15 @@ export type S3Server = {
   stop(): Promise<void>;
 };
 
+/** The environment of a process that uses the server. */
+export const s3Env = ({ endpoint, region, accessKeyId, secretAccessKey }: S3Server) => ({
+  ...process.env,
+  AWS_ENDPOINT_URL: endpoint,
+  AWS_REGION: region,
+  AWS_ACCESS_KEY_ID: accessKeyId,
+  AWS_SECRET_ACCESS_KEY: secretAccessKey,
+});
+
 /** Runs the checks of a proof beside a server with one empty bucket. */
 export async function withS3<T>(folder: string, bucket: string, checks: (server: S3Server) => Promise<T>): Promise<T> {
   const found = findVersitygw(process.env);

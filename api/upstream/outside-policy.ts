@@ -143,7 +143,7 @@ export function outsidePolicies(upstream: Upstream): LoadPolicy {
   if (engine === null)
     throw new TroupeError(
       'config_invalid',
-      `upstreams.${upstream.name}.token_ids should say whether the server is vllm or sglang, so that it can be told of releases.`,
+      `upstreams.${upstream.name}.token_ids should say whether the server is vllm or sglang, so that releases can be loaded into it.`,
       { field: `upstreams.${upstream.name}.token_ids` },
     );
   // Both have paths beside those of the OpenAI interface, from their root.
@@ -189,7 +189,10 @@ async function speakerOf(engine: Engine, ask: Ask, upstream: Upstream, first: Mo
     throw refused('generate', found);
   };
   const samplesOnly = async (): Promise<never> => {
-    throw new TroupeError('input_refused', `The model server ${upstream.name} is asked for samples only.`);
+    throw new TroupeError(
+      'input_refused',
+      `The model server ${upstream.name} can only sample: it computes no values and no log-probabilities of given texts.`,
+    );
   };
   return {
     sample: async (requests, { signal } = {}) => {
@@ -218,7 +221,7 @@ async function loaded(engine: Engine, ask: Ask, place: ModelPlace): Promise<stri
     if (performance.now() > until)
       throw new TroupeError(
         'upstream_timeout',
-        `The model server was told of ${place.id}, but after ${LOADED_WITHIN_MS / 1000} s it does not serve it; /health has status ${status}.`,
+        `The model server should serve ${place.id}, which it was asked to load, but after ${LOADED_WITHIN_MS / 1000} s it does not; /health has status ${status}.`,
       );
     await sleep(LOOK_MS);
   }

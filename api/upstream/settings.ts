@@ -91,7 +91,7 @@ function readOne(name: string, fields: unknown, env: Env): Upstream {
   if (!Array.isArray(policies) || !policies.every(isIdentifier))
     throw wrong(`${at}.policies`, 'a list of policies', policies);
   if (policies.length > 0 && engine === null)
-    throw wrong(`${at}.token_ids`, 'vllm or sglang, so that it can be told of releases', engine);
+    throw wrong(`${at}.token_ids`, 'vllm or sglang, so that releases can be loaded into it', engine);
   if (!isRecord(checkpoints) || !Object.values(checkpoints).every(isIdentifier))
     throw wrong(`${at}.checkpoints`, 'a map of model to checkpoint id', checkpoints);
   if (variable !== undefined && typeof variable !== 'string') throw wrong(`${at}.api_key_env`, 'a variable', variable);
