@@ -19,10 +19,15 @@ const ROOT = join(import.meta.dirname, '..');
 const FOLDERS = ['api', 'cli', 'examples', 'ingest', 'migrations', 'store', 'trainer'];
 const UI = join('api', 'ui');
 
-/** Brings `dist` up to the sources, and returns the path of its cli.js. */
+/** Brings `dist` up to the sources, and returns the path of its cli.js. @throws NotBuilt where it cannot */
 export async function ensureBuilt() {
   const program = join(ROOT, 'dist', 'cli.js');
-  if (!existsSync(join(ROOT, 'cli.ts'))) return program;
+  if (!existsSync(join(ROOT, 'cli.ts'))) {
+    if (existsSync(program)) return program;
+    throw new NotBuilt(
+      'This package was packed before it was built: dist is missing. In its checkout, run: npm run build && npm pack',
+    );
+  }
   await bundleTypebox();
   const stale = sources().filter((path) => timeOf(outputOf(path)) !== timeOf(path));
   if (stale.length > 0) await build(stale);
@@ -117,5 +122,8 @@ const esbuild = () =>
     throw notInstalled();
   });
 
+/** The program cannot be started; the message says what to do. */
+export class NotBuilt extends Error {}
+
 const notInstalled = () =>
-  new Error('dist is older than the sources, and the packages that build it are missing. Run: npm ci');
+  new NotBuilt('dist is older than the sources, and the packages that build it are missing. Run: npm ci');

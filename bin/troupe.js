@@ -1,6 +1,11 @@
 #!/usr/bin/env node
 /** `troupe`: in a checkout it first brings `dist` up to the sources. */
 import { pathToFileURL } from 'node:url';
-import { ensureBuilt } from './build.js';
+import { ensureBuilt, NotBuilt } from './build.js';
 
-await import(pathToFileURL(await ensureBuilt()).href);
+const program = await ensureBuilt().catch((error) => {
+  if (!(error instanceof NotBuilt)) throw error;
+  console.error(`troupe: ${error.message}`);
+  process.exit(1);
+});
+await import(pathToFileURL(program).href);

@@ -66,3 +66,12 @@ it('without the packages that build it says which command installs them', async 
   rmSync(join(checkout, 'node_modules'));
   await expect(troupe()).rejects.toThrow('Run: npm ci');
 });
+
+it('a package that was packed before it was built says in one line how it is packed', async () => {
+  for (const path of [...folders, 'cli.ts']) rmSync(join(checkout, path), { recursive: true });
+  const stderr = await troupe().then(
+    () => '',
+    (error) => error.stderr as string,
+  );
+  expect(stderr.trim().split('\n')).toEqual([expect.stringMatching(/npm run build && npm pack$/)]);
+});
