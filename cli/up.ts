@@ -1,14 +1,18 @@
 /**
- * Everything at once: a process for each role, one more for each policy that was released, each started again whenever it ends. What
- * the supervisor must know it remembers itself: the database may be away when a role ends.
+ * Everything at once: a process for each role, one more for each policy that was released or that a plan waits for, each started again
+ * whenever it ends. What the supervisor must know it remembers itself: the database may be away when a role ends.
  */
 import type { Role } from '../api/prometheus.ts';
 import type { ErrorCode, TroupeError } from '../errors.ts';
+import { patiently } from '../store/db/patience.ts';
 import { type NotNull, query, rowsOf } from '../store/db/query.ts';
+import { registerProcess } from '../store/jobs/processes.ts';
+import { basesWanted } from '../trainer/rollouts/serving.ts';
 import { type Child, type RoleSettings, startRole } from './children.ts';
 import type { Context } from './context.ts';
 import type { MetricsServer } from './metrics-server.ts';
 import { say } from './output.ts';
+import { processId } from './process-id.ts';
 import { countsOf } from './role-metrics.ts';
 import { claimHome } from './single-up.ts';
 import { pause } from './waiting.ts';
@@ -101,20 +105,27 @@ export async function runUp(
   };
   // Port 0 is any free one; once chosen it stays, so that whoever calls it finds it again.
   const servePort = () => (url === null ? String(port) : new URL(url).port);
-  const inferring = new Set<string>();
+  /** Until its first release a policy is served with the base that a plan begins with. */
+  const bases = new Map<string, string | null>();
+  const serve = (policy: string, base: string | null): void => {
+    const isServed = bases.has(policy);
+    bases.set(policy, base);
+    if (isServed) return;
+    const model = () => bases.get(policy) ?? null;
+    keep({ role: 'infer', policy }, () => ['--policy', policy, ...modelFlag(model())], { needed: false });
+  };
 
   let metrics: MetricsServer | null = null;
+  const registered = patiently(() => registerProcess(db, { processId: processId('up'), role: 'up' }), {
+    signal: stopping,
+  }).catch(() => async () => {});
   try {
     if (metricsPort !== undefined) metrics = await serveMetricsOf(context, children, metricsPort);
     keep({ role: 'serve' }, () => ['--host', host, '--port', servePort()], { needed: true });
     for (const role of ['project', 'judge', 'work']) keep({ role }, () => [], { needed: true });
     while (!stopping.aborted) {
-      const rows = await rowsOf(db, released).catch(() => []);
-      for (const { policy } of rows) {
-        if (inferring.has(policy)) continue;
-        inferring.add(policy);
-        keep({ role: 'infer', policy }, () => ['--policy', policy], { needed: false });
-      }
+      for (const [policy, base] of Object.entries(await basesWanted(db).catch(() => ({})))) serve(policy, base);
+      for (const { policy } of await rowsOf(db, released).catch(() => [])) serve(policy, null);
       await pause(LOOK_MS, stopping);
     }
     if (failure) throw failure;
@@ -122,9 +133,12 @@ export async function runUp(
     ended.abort();
     metrics?.close();
     await Promise.all([...children.keys()].map((child) => child.stop()));
+    await (await registered)();
     release();
   }
 }
+
+const modelFlag = (model: string | null): string[] => (model === null ? [] : ['--model', model]);
 
 /** Serves the counts of the database and of every process at one port, each process with its role as a label. */
 async function serveMetricsOf(

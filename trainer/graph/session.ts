@@ -99,8 +99,9 @@ export async function runtime(): Promise<typeof Runtime> {
   try {
     return await import('onnxruntime-node');
   } catch (cause) {
+    // Its install script downloads CUDA libraries from nuget.org; where that fails, npm leaves the optional package out without a word.
     const hint =
-      'install it with `npm install onnxruntime-node`; it has binaries for Linux, macOS and Windows on x64 and arm64';
+      'install it with `npm install --ignore-scripts onnxruntime-node`; it has binaries for Linux, macOS and Windows on x64 and arm64';
     throw new TroupeError(
       'platform_unsupported',
       `training and sampling need ONNX Runtime, which could not be loaded on ${process.platform}-${process.arch}: ${hint}`,

@@ -126,8 +126,11 @@ export function trainingTurn(
     take: async (jobId) => {
       const free = await takePlace(places, { pid: process.pid, project, home, job_id: jobId });
       if (free === null && told !== jobId) {
+        const ahead = await placeHolders(places);
+        // Another worker of the project has just begun this very job.
+        if (ahead.some((one) => one?.job_id === jobId && one.project === project && one.home === home)) return null;
         told = jobId;
-        say(`Job ${jobId} waits for ${holdersText(await placeHolders(places))}.`);
+        say(`Job ${jobId} waits for ${holdersText(ahead)}.`);
       }
       return free;
     },

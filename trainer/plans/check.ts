@@ -289,7 +289,7 @@ async function noteUnserved(db: Db, plan: Plan, notes: string[]): Promise<void> 
   for (const policy of servedPolicies(plan))
     if ((await servedNow(db, policy)).length === 0)
       notes.push(
-        `No process serves ${policy} now. Start \`troupe run infer --policy ${policy}\`, before its first release with --model DIR, or \`troupe up\`.`,
+        `No process serves ${policy} now. Start \`troupe up\`, which serves what is released, and the base of a policy while a round waits for it, or \`troupe run infer --policy ${policy}\`, before its first release with --model DIR.`,
       );
 }
 

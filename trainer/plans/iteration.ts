@@ -8,6 +8,7 @@ import { requireReleasedTeam } from '../../store/teams/version.ts';
 import { PASS } from '../jobs/passes.ts';
 import type { RolloutResult } from '../rollouts/handler.ts';
 import type { ServingResult } from '../rollouts/serving.ts';
+import type { Hosted } from './gates-asked.ts';
 import { type Done, partOf } from './parts.ts';
 import { rolloutOf } from './plan-parts.ts';
 import {
@@ -44,19 +45,30 @@ type OfIteration = OfStage & {
   readonly before: Readonly<Record<string, Trained>> | null;
   /** Ids of the candidates of the round before. */
   readonly candidates: Readonly<Record<string, string>>;
+  /** The models that answer for policies which were never released. */
+  readonly hosted: Hosted;
 };
 
 /** Play, where the plan has a rollout, judge, freeze and train once. */
 export async function iterate(context: JobContext, plan: Plan, of: OfIteration): Promise<Iteration> {
-  const { round, iteration, iterations, before, candidates } = of;
+  const { round, iteration, iterations, before, candidates, hosted } = of;
   const stages = stagesOf(context, plan, of);
   const names = Object.keys(plan.policies);
   const seed = seedOf((plan.seed ?? 0) + round - 1, of);
   const rollout = rolloutOf(plan);
   const served = servedPolicies(plan);
+  /** Folders of the weights that these policies begin with, but of those that a model of another server answers until then. */
+  const basesOf = async (unreleased: readonly string[]) =>
+    Object.fromEntries(
+      await Promise.all(
+        unreleased
+          .filter((name) => hosted[name] === undefined)
+          .map(async (name) => [name, (await startOf(context.db, name, plan.policies[name]!, null)).directory]),
+      ),
+    );
   const answering = before && Object.fromEntries(served.map((name) => [name, before[name]!]));
   const played = rollout
-    ? await playTrees(context, stages, { rollout, names: served, round, seed, before: answering })
+    ? await playTrees(context, stages, { rollout, names: served, round, seed, before: answering, basesOf })
     : [];
   const taken = played.length === 0 ? null : completeGroupsOf(...played);
   /** Directory of the weights that a policy's training begins with. */
@@ -205,9 +217,10 @@ async function play(
     readonly round: number;
     readonly seed: number;
     readonly before: Readonly<Record<string, Trained>> | null;
+    readonly basesOf: (unreleased: readonly string[]) => Promise<Readonly<Record<string, string>>>;
   },
 ): Promise<RolloutResult> {
-  const { rollout, names, round, seed, before } = of;
+  const { rollout, names, round, seed, before, basesOf } = of;
   const within_s = rollout.serving_within_s ?? SERVING_WITHIN_S;
   const team = async () => (rollout.team === undefined ? {} : { team: await requireReleasedTeam(db, rollout.team) });
   if (before !== null) {
@@ -225,12 +238,11 @@ async function play(
     requireCompleteGroup(round, result);
     return result;
   }
-  const serving = await stages.job<ServingResult>('serving', 'serving', async () => ({
-    policies: Object.fromEntries(
-      await Promise.all(names.map(async (name) => [name, (await releasedOf(db, name))?.checkpoint_id ?? null])),
-    ),
-    within_s,
-  }));
+  const serving = await stages.job<ServingResult>('serving', 'serving', async () => {
+    const policies: Record<string, string | null> = {};
+    for (const name of names) policies[name] = (await releasedOf(db, name))?.checkpoint_id ?? null;
+    return { policies, bases: await basesOf(names.filter((name) => policies[name] === null)), within_s };
+  });
   const { result } = await stages.job<RolloutResult>('rollout', 'rollout', async () => ({
     ...rolloutAsked(rollout, await tasksOf(db, 'rollout', rollout.tasks), { round, seed }, serving.result.policies),
     ...(await team()),

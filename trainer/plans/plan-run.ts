@@ -66,10 +66,10 @@ async function runRound(
   const of = { ...ofRound, iterations };
   const from = await iterationToGoOn(context, plan, of);
   let now = { ...from };
-  let last = await iterate(context, plan, { ...of, ...now, candidates: before?.candidates ?? {} });
+  let last = await iterate(context, plan, { ...of, ...now, candidates: before?.candidates ?? {}, hosted });
   while (now.iteration < iterations) {
     now = { iteration: now.iteration + 1, before: mapped(last.trained, ({ result }) => result) };
-    last = await iterate(context, plan, { ...of, ...now, candidates: before?.candidates ?? {} });
+    last = await iterate(context, plan, { ...of, ...now, candidates: before?.candidates ?? {}, hosted });
   }
   const { frozen, trained } = last;
   const stages = stagesOf(context, plan, { ...of, iterations: 1, iteration: 1 });

@@ -18,6 +18,8 @@ const ServingSpec = Compile(
   Type.Object({
     /** The checkpoint that each policy was given last; null before its first release, when any is right. */
     policies: Type.Record(Type.String(), Type.Union([Type.String(), Type.Null()])),
+    /** Folder of the weights that a policy without a release begins with. `troupe up` serves it, so where that runs it is waited for. */
+    bases: Type.Optional(Type.Record(Type.String(), Type.String())),
     within_s: Type.Number({ exclusiveMinimum: 0 }),
   }),
 );
@@ -34,7 +36,7 @@ const LOOK_MS = { least: 10, most: 250 };
 /** @returns handler of kind `serving`, whose result is a `ServingResult`. It fails with `training_failed` once the time is over. */
 export function servingHandler({ db }: JobContext, { signal }: { readonly signal: AbortSignal }): Handler {
   return async (job, _report, fenced): Promise<ServingResult> => {
-    const { policies, within_s } = checkedSpec(ServingSpec, job.spec);
+    const { policies, bases = {}, within_s } = checkedSpec(ServingSpec, job.spec);
     const began = performance.now();
     const seconds = () => (performance.now() - began) / 1000;
     const stopped = AbortSignal.any([signal, fenced]);
@@ -43,14 +45,49 @@ export function servingHandler({ db }: JobContext, { signal }: { readonly signal
       for (let look = LOOK_MS.least; ; look = Math.min(LOOK_MS.most, 2 * look)) {
         const served = await servedNow(db, policy);
         found[policy] = served[0] ?? null;
-        if (wanted === null || (served.length > 0 && served.every((checkpoint) => checkpoint === wanted))) break;
-        if (seconds() > within_s) throw notServed(policy, { wanted, served, within_s });
+        const comes = async () => bases[policy] !== undefined && (await isUp(db));
+        if (wanted === null ? served.length > 0 || !(await comes()) : isAll(served, wanted)) break;
+        if (seconds() > within_s)
+          throw wanted === null
+            ? baseNotServed(policy, bases[policy]!, within_s)
+            : notServed(policy, { wanted, served, within_s });
         await pause(look, stopped);
       }
     }
     return { policies: found, seconds: seconds() };
   };
 }
+
+const isAll = (served: readonly string[], wanted: string): boolean =>
+  served.length > 0 && served.every((checkpoint) => checkpoint === wanted);
+
+/** What `troupe up` should serve for rounds that wait: the bases of policies that were never released and that no process serves. */
+export async function basesWanted(db: Pick<Db, 'query'>): Promise<Readonly<Record<string, string>>> {
+  const waiting = query
+    .selectFrom('troupe.job_queue')
+    .select(sql<Readonly<Record<string, string>> | null>`spec -> 'bases'`.as('bases'))
+    .where('kind', '=', 'serving')
+    .where('state', '<>', 'finished');
+  const wanted: Record<string, string> = {};
+  for (const { bases } of await rowsOf(db, waiting))
+    for (const [policy, base] of Object.entries(bases ?? {}))
+      if ((await servedNow(db, policy)).length === 0) wanted[policy] ??= base;
+  return wanted;
+}
+
+/** Whether `troupe up` runs somewhere on this project. */
+async function isUp(db: Pick<Db, 'query'>): Promise<boolean> {
+  const running = query
+    .selectFrom('troupe.processes')
+    .select('process_id')
+    .where('role', '=', 'up')
+    .where(BEATS)
+    .limit(1);
+  return (await rowsOf(db, running)).length > 0;
+}
+
+/** A process that beat so lately runs. */
+const BEATS = sql<boolean>`heartbeat_at > clock_timestamp() - interval '15 seconds'`;
 
 /**
  * Waits until the policies of a rollout can be answered with its weights, whichever they serve.
@@ -87,6 +124,13 @@ const notLoaded = (policy: string, wanted: string, within_s: number): TroupeErro
     { expected: wanted, got: 'none' },
   );
 
+const baseNotServed = (policy: string, base: string, within_s: number): TroupeError =>
+  new TroupeError(
+    'training_failed',
+    `Policy ${policy} has no release yet, and after ${within_s} s no process serves its base ${base}. \`troupe up\` tries to: its messages and run/infer.log say what stops it. rollout.serving_within_s is how long a plan waits.`,
+    { expected: base, got: 'none' },
+  );
+
 function notServed(
   policy: string,
   {
@@ -120,7 +164,7 @@ async function modelsNow(db: Pick<Db, 'query'>, policy: string): Promise<readonl
       .where('role', '=', 'infer')
       .where('policy', '=', policy)
       .where('models', 'is not', null)
-      .where('heartbeat_at', '>', sql<string>`clock_timestamp() - interval '15 seconds'`)
+      .where(BEATS)
       .orderBy('started_at', 'desc')
       .orderBy('process_id'),
   );
