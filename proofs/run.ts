@@ -14,6 +14,7 @@ const BESIDE_OTHERS = [
   'clients-arrive',
   'trainers-take-datasets',
   'killed-programs-recover',
+  'plans-run-whole',
   'nothing-acknowledged-is-lost',
   'kafka-log',
   'versions-side-by-side',
