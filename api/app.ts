@@ -41,10 +41,18 @@ import { type SqlRoute, sqlRoutes } from './routes/sql.ts';
 import { tracingClientRoutes } from './routes/tracing-clients.ts';
 import { duringRequest } from './tracing/spans.ts';
 import { placeIn } from './tracing/traceparent.ts';
+import { type KeptCall, keepCall, keepWhereLight } from './upstream/keep.ts';
 import { openUpstreams, type Upstreams } from './upstream/upstreams.ts';
 
 /** What `buildApp` makes. */
 export type App = FastifyInstance;
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** Records a call to a model server for the process that passed it on; only of an app with the gateway. */
+    keepCall: (call: KeptCall) => Promise<boolean>;
+  }
+}
 
 export type AppOptions = OriginOptions & {
   readonly db: Db;
@@ -167,8 +175,8 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   if (!options.ingestOnly) {
     const { policyServers, recordTimeoutMs = RECORD_TIMEOUT_MS } = options;
     const { artifacts, keys, upstreams = openUpstreams([]), recordLimit = RECORD_LIMIT } = options;
-    const waitMs = log.partitions ? recordTimeoutMs : 0;
-    const record = { recordTimeoutMs, recordLimit, waitMs };
+    const keeping = { door, artifacts, recordTimeoutMs, recordLimit };
+    app.decorate('keepCall', (call) => keepCall(call, keeping));
     gatewayRoutes(app, {
       db,
       door,
@@ -178,10 +186,13 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
       replays: openReplays({ db, door, artifacts, recordTimeoutMs, redact: redactor?.event ?? ((event) => event) }),
       upstreams,
       routes: options.routes ?? [],
-      artifacts,
       keys,
       bodyLimit,
-      ...record,
+      recordTimeoutMs,
+      recordLimit,
+      waitMs: log.partitions ? recordTimeoutMs : 0,
+      offload: options.offload,
+      keep: (call, size) => keepWhereLight({ call, size }, keeping, options.offload),
     });
     episodeRoutes(app, db);
     listRoutes(app, db);

@@ -158,7 +158,7 @@ export async function record(door: Door, drafts: () => Promise<readonly Draft[]>
 }
 
 /** The value, or null after the timeout. */
-function within<T>(work: Promise<T>, milliseconds: number): Promise<T | null> {
+export function within<T>(work: Promise<T>, milliseconds: number): Promise<T | null> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => resolve(null), milliseconds);
     work.then(resolve, reject).finally(() => clearTimeout(timer));

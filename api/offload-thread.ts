@@ -14,7 +14,7 @@ const OF_CONNECTION = ['connection', 'keep-alive', 'transfer-encoding', 'date'];
 export type OffloadedApp = {
   /** Before its routes are ready. */
   readonly prepare: (app: FastifyInstance) => void;
-  /** Handles requests until the message `close` comes. */
+  /** Handles requests, and records calls, until the message `close` comes. */
   readonly answer: (app: FastifyInstance, found: () => Readonly<Record<string, number>>) => Promise<void>;
 };
 
@@ -58,7 +58,10 @@ export function offloadedApp(port: MessagePort): OffloadedApp {
       return new Promise((closed) => {
         port.on('message', (message: ToThread) => {
           if (message.kind === 'request') void handle(message.id, message.request);
-          else if (message.kind === 'abort') responses.get(String(message.id))?.destroy();
+          else if (message.kind === 'keep') {
+            const { id, call } = message;
+            void app.keepCall(call).then((kept) => send({ kind: 'kept', id, kept, found: found() }));
+          } else if (message.kind === 'abort') responses.get(String(message.id))?.destroy();
           else {
             port.unref();
             closed();

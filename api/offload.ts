@@ -9,6 +9,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { TroupeError } from '../errors.ts';
 import { BODY_LIMIT, inflate } from './body.ts';
 import { processLog } from './log.ts';
+import type { KeptCall } from './upstream/keep.ts';
 
 export type OffloadedRequest = {
   readonly method: string;
@@ -26,6 +27,8 @@ export type OffloadedAnswer = {
 export type Offload = {
   /** Throws `busy` where too much waits already, `unreachable` if the thread ended before its response. */
   readonly handle: (request: OffloadedRequest, signal: AbortSignal) => Promise<OffloadedAnswer>;
+  /** Records a call to a model server; answers whether the log has it. Throws as `handle`. */
+  readonly keep: (call: KeptCall) => Promise<boolean>;
   /** How many texts each rule of redaction changed on the thread. */
   readonly found: () => Readonly<Record<string, number>>;
   /** Ends the thread once it has finished its requests. */
@@ -35,12 +38,19 @@ export type Offload = {
 /** Messages to the thread. */
 export type ToThread =
   | { readonly kind: 'request'; readonly id: number; readonly request: OffloadedRequest }
+  | { readonly kind: 'keep'; readonly id: number; readonly call: KeptCall }
   | { readonly kind: 'abort'; readonly id: number }
   | { readonly kind: 'close' };
-/** Messages from it: a head, chunks, and an end or an error. */
+/** Messages from it: a head, chunks, and an end, or whether a call was recorded; an error in place of any of them. */
 export type FromThread =
   | { readonly kind: 'head'; readonly id: number; readonly status: number; readonly headers: OutgoingHttpHeaders }
   | { readonly kind: 'chunk'; readonly id: number; readonly bytes: Uint8Array }
+  | {
+      readonly kind: 'kept';
+      readonly id: number;
+      readonly kept: boolean;
+      readonly found: Readonly<Record<string, number>>;
+    }
   | { readonly kind: 'end'; readonly id: number; readonly found: Readonly<Record<string, number>> }
   | { readonly kind: 'error'; readonly id: number; readonly message: string };
 
@@ -73,8 +83,9 @@ export const offloadingReads =
   async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply | undefined> =>
     request.routeOptions.config.doc?.large === true ? relay(offload, request, reply, new Uint8Array()) : undefined;
 
-async function relay(
-  { handle }: Offload,
+/** Has the thread handle a request, and sends its response. */
+export async function relay(
+  { handle }: Pick<Offload, 'handle'>,
   request: FastifyRequest,
   reply: FastifyReply,
   body: Uint8Array,
@@ -109,10 +120,15 @@ function hasManySeparators(bytes: Uint8Array): boolean {
 type Pending = {
   readonly weight: number;
   readonly answered: (answer: OffloadedAnswer) => void;
+  readonly kept: (kept: boolean) => void;
   readonly failed: (error: Error) => void;
   body: Readable | null;
 };
 type Waiting = { readonly bytes: number; readonly weight: number; readonly begin: () => void };
+
+/** Bytes that can change hands: a copy where they are a part of others. */
+const owned = (bytes: Uint8Array): Uint8Array =>
+  bytes.byteLength === bytes.buffer.byteLength ? bytes : Uint8Array.from(bytes);
 
 /** The thread is started by its first request, and anew by the next one after it died. */
 export function openOffload(start: () => Worker): Offload {
@@ -142,7 +158,7 @@ export function openOffload(start: () => Worker): Offload {
   };
   const onMessage = (message: FromThread): void => {
     const one = pending.get(message.id);
-    if (message.kind === 'end') found = message.found;
+    if (message.kind === 'end' || message.kind === 'kept') found = message.found;
     if (!one) return;
     if (message.kind === 'head') {
       one.body = new Readable({ read() {}, destroy: (error, done) => done(abandon(message.id, error)) });
@@ -150,6 +166,7 @@ export function openOffload(start: () => Worker): Offload {
     } else if (message.kind === 'chunk') one.body?.push(message.bytes);
     else if (message.kind === 'error') fail(message.id, message.message);
     else {
+      if (message.kind === 'kept') one.kept(message.kept);
       one.body?.push(null);
       leave(message.id);
     }
@@ -180,38 +197,65 @@ export function openOffload(start: () => Worker): Offload {
     }
   };
 
+  /** Sends a message to the thread once there is room for its weight; `bytes` is what it holds of this process until then. */
+  const submit = (
+    {
+      bytes,
+      weight,
+      ...pendingOf
+    }: Pick<Pending, 'weight' | 'answered' | 'kept' | 'failed'> & { readonly bytes: number },
+    send: (id: number, worker: Worker) => void,
+  ): void => {
+    if (queued + bytes > WAITING_BYTES) {
+      pendingOf.failed(
+        new TroupeError('busy', 'Too many large requests wait already; send this one again in a moment.'),
+      );
+      return;
+    }
+    const begin = (): void => {
+      const id = ++last;
+      pending.set(id, { weight, ...pendingOf, body: null });
+      working += weight;
+      const worker = living();
+      worker.ref();
+      send(id, worker);
+    };
+    queued += bytes;
+    waiting.push({ bytes, weight, begin });
+    beginNext();
+  };
+
   return {
     handle: (request, signal) =>
       new Promise((answered, failed) => {
-        const bytes = Math.max(request.body.length, LEAST_BYTES);
-        if (queued + bytes > WAITING_BYTES) {
-          failed(new TroupeError('busy', 'Too many large requests wait already; send this one again in a moment.'));
-          return;
-        }
-        const compressed = (request.headers['content-encoding'] ?? 'identity') !== 'identity';
-        const weight = request.body.length === 0 ? READ_BYTES : compressed ? BODY_LIMIT : bytes;
-        const begin = (): void => {
+        const { body, headers } = request;
+        const bytes = Math.max(body.length, LEAST_BYTES);
+        const compressed = (headers['content-encoding'] ?? 'identity') !== 'identity';
+        const weight = body.length === 0 ? READ_BYTES : compressed ? BODY_LIMIT : bytes;
+        const gone = (): void => failed(new TroupeError('unreachable', 'The client went away.'));
+        submit({ bytes, weight, answered, kept: () => {}, failed }, (id, worker) => {
           if (signal.aborted) {
-            failed(new TroupeError('unreachable', 'The client went away.'));
+            leave(id);
+            gone();
             return;
           }
-          const id = ++last;
-          pending.set(id, { weight, answered, failed, body: null });
-          working += weight;
-          const worker = living();
-          worker.ref();
-          const { body } = request;
-          const own = body.byteLength === body.buffer.byteLength ? body : Uint8Array.from(body);
+          const own = owned(body);
           const message: ToThread = { kind: 'request', id, request: { ...request, body: own } };
           worker.postMessage(message, [own.buffer as ArrayBuffer]);
           signal.addEventListener('abort', () => {
             abandon(id, null);
-            failed(new TroupeError('unreachable', 'The client went away.'));
+            gone();
           });
-        };
-        queued += bytes;
-        waiting.push({ bytes, weight, begin });
-        beginNext();
+        });
+      }),
+    keep: (call) =>
+      new Promise((kept, failed) => {
+        const bytes = Math.max(call.answer.bytes?.byteLength ?? 0, LIGHT_BYTES);
+        submit({ bytes, weight: bytes, answered: () => {}, kept, failed }, (id, worker) => {
+          const body = call.answer.bytes && owned(call.answer.bytes);
+          const message: ToThread = { kind: 'keep', id, call: { ...call, answer: { ...call.answer, bytes: body } } };
+          worker.postMessage(message, body === null ? [] : [body.buffer as ArrayBuffer]);
+        });
       }),
     found: () => {
       const sum: Record<string, number> = Object.fromEntries(before);

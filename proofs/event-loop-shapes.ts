@@ -1,6 +1,7 @@
 /** Requests that cost a server much for what they cost their sender: shapes made by hand, and generated ones. */
 import { brotliCompressSync, gzipSync } from 'node:zlib';
 import type { Draw } from './draw.ts';
+import { MODELS, NAMES } from './event-loop-home.ts';
 
 export type Shape = {
   readonly name: string;
@@ -19,6 +20,18 @@ const SEPARATORS = 2_990;
 const json = { 'content-type': 'application/json' };
 const lines = { 'content-type': 'application/x-ndjson' };
 const protobuf = { 'content-type': 'application/x-protobuf' };
+
+const sql = (text: string, limit: number): string =>
+  JSON.stringify({ sql: text, limit, max_bytes: 64 * KIB * KIB, timeout_ms: 60_000 });
+
+const asked = (path: string, stream: boolean): string => {
+  const model = 'policy:tiny';
+  if (path === '/v1/responses') return JSON.stringify({ model, stream, input: 'word1', max_output_tokens: 900 });
+  const messages = [{ role: 'user', content: 'word1' }];
+  if (path === '/v1/messages') return JSON.stringify({ model, stream, messages, max_tokens: 900 });
+  const many = { n: 32, max_tokens: 400, logprobs: true, top_logprobs: 20, raw_logprobs: true };
+  return JSON.stringify({ model, stream, messages, ...many });
+};
 
 const eventOf = (data: string, id = 'x'): string =>
   `{"specversion":"1.0","type":"troupe.message.sent.v1","source":"/s","id":"${id}","data":${data}}`;
@@ -44,7 +57,7 @@ const TEXTS: Readonly<Record<string, string>> = {
   'of characters outside the first plane': '\u{1f600}',
 };
 
-export function shapesByHand(episode: string): readonly Shape[] {
+export function shapesByHand(): readonly Shape[] {
   const events = (name: string, body: string | Buffer, headers: Shape['headers'] = json): Shape => ({
     name,
     method: 'POST',
@@ -130,12 +143,60 @@ export function shapesByHand(episode: string): readonly Shape[] {
     ),
     get('/v1/episodes?task_id=small&limit=500', 'a page of 500 episodes'),
     get('/v1/episodes?task_id=wide&limit=500', 'a page of episodes with 200 KB of tags each'),
-    get(`/v1/episodes/${episode}`, 'a long episode'),
-    get(`/v1/episodes/${episode}?tokens=true`, 'a long episode with its tokens'),
+    ...MODELS.map((model) =>
+      post(
+        model === 'many-vectors' ? '/v1/embeddings' : '/v1/chat/completions',
+        `a model server that answers with ${model.replaceAll('-', ' ')}`,
+        JSON.stringify({
+          model,
+          input: 'x',
+          messages: [{ role: 'user', content: 'x' }],
+          stream: model.endsWith('stream'),
+        }),
+      ),
+    ),
+    ...[false, true].flatMap((stream) =>
+      ['/v1/chat/completions', '/v1/responses', '/v1/messages'].map((path) =>
+        post(
+          path,
+          `a policy that answers with ${path === '/v1/chat/completions' ? '32 long texts and their log-probabilities' : 'a long text'}${stream ? ', streamed' : ''}`,
+          asked(path, stream),
+        ),
+      ),
+    ),
+    ...['application/json', 'text/csv', 'application/vnd.apache.arrow.stream'].flatMap((accept) => [
+      post('/v1/sql', `5,000 rows as ${accept}`, sql('select * from traj.episodes limit 5000', 50_000), {
+        ...json,
+        accept,
+      }),
+      post(
+        '/v1/sql',
+        `rows of 1 MB as ${accept}`,
+        sql("select repeat('x', 1000000) from generate_series(1, 60)", 100),
+        {
+          ...json,
+          accept,
+        },
+      ),
+      post(
+        '/v1/sql',
+        `1,000,000 small rows as ${accept}`,
+        sql('select n, n::text from generate_series(1, 1000000) n', 1_000_000),
+        {
+          ...json,
+          accept,
+        },
+      ),
+    ]),
+    get(`/v1/runs/${NAMES.run}`, 'a run of a plan with long results'),
+    get('/v1/jobs?limit=500', 'jobs with long results'),
+    get(`/v1/compare?first=${NAMES.teams[0]}&second=${NAMES.teams[1]}`, 'two teams compared over 3,000 tasks'),
+    get(`/v1/lineage/${NAMES.episode}?depth=10`, 'the lineage of a long episode'),
+    get('/v1/rounds'),
+    get(`/v1/episodes/${NAMES.episode}`, 'a long episode'),
+    get(`/v1/episodes/${NAMES.episode}?tokens=true`, 'a long episode with its tokens'),
     get(`/v1/episodes?${Array.from({ length: 300 }, (_, i) => `tag.t${i}=1`).join('&')}`, 'episodes by 300 tags'),
     get(`/v1/episodes/${'%F0%9F%98%80'.repeat(150)}`, 'an id of 150 characters in percent'),
-    get('/v1/jobs?limit=500'),
-    get('/v1/compare?first=a&second=b'),
     get('/metrics'),
     get('/openapi.json'),
     get('/readyz'),

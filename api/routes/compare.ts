@@ -17,6 +17,7 @@ export function compareRoutes(app: FastifyInstance, db: Db): void {
   app.get(
     '/v1/compare',
     documented({
+      large: true,
       summary: 'Two checkpoints, models or teams on the tasks that both tried, with intervals over tasks.',
       tag: 'reads',
       scope: 'read',

@@ -28,6 +28,7 @@ import {
 } from '../gateway-request.ts';
 import { refuse } from '../gateway-sampling.ts';
 import { type Route, routeOf } from '../model-routes.ts';
+import { type Offload, relay } from '../offload.ts';
 import { documented, type RouteDoc } from '../openapi.ts';
 import { type OwnModel, unknownModel } from '../policy-servers.ts';
 import { type RecallOptions, recall } from '../recall.ts';
@@ -239,6 +240,13 @@ const EVENT_STREAM = { 'content-type': 'text/event-stream; charset=utf-8', 'cach
 /** A model of this project. */
 const OWN = /^(?:policy|checkpoint):/;
 
+/** Tokens, each with those that were drawn beside it, that take 10 ms of the event loop to write and to record. */
+const LONG_TOKENS = 10_000;
+/** What a choice without a limit is taken to have. */
+const USUAL_TOKENS = 4_096;
+const answersAtLength = ({ n, maxTokens, topLogprobs }: CompletionRequest['sampling']): boolean =>
+  n * (maxTokens ?? USUAL_TOKENS) * (1 + topLogprobs) > LONG_TOKENS;
+
 /** The context of a call of which only the model is known. */
 const NO_CONTEXT = { agent: null, role: null };
 
@@ -253,6 +261,8 @@ type RouteOptions = GatewayOptions &
     readonly bodyLimit: number;
     readonly upstreams: Upstreams;
     readonly routes: readonly Route[];
+    /** Another thread, for responses that are long. Default: they are handled here. */
+    readonly offload?: Pick<Offload, 'handle'> | undefined;
   };
 
 export function gatewayRoutes(app: FastifyInstance, options: RouteOptions): void {
@@ -289,6 +299,7 @@ export function gatewayRoutes(app: FastifyInstance, options: RouteOptions): void
         context,
         flags,
         signal: untilGone(reply),
+        requestId: request.id,
       },
       reply,
       options,
@@ -297,11 +308,13 @@ export function gatewayRoutes(app: FastifyInstance, options: RouteOptions): void
   /** Completes a call with the policy that it names, or with the one of a route. */
   const serve = async (
     { read, bodyOf, streamOf }: Dialect,
-    { sent, reply, ...call }: Ask,
+    { sent, request, reply, ...call }: Ask,
     route: Route | null,
   ): Promise<FastifyReply> => {
     const { context } = call;
     const asked = await read(sent.value, (id) => recall(options.db, id, { ...options, episode: context.episode }));
+    if (options.offload && answersAtLength(asked.sampling))
+      return relay(options.offload, request, reply, request.body as Buffer);
     const routed = route && { who: { kind: 'policy', name: route.policy } as const, route: route.name };
     const stream = new PassThrough();
     // There once the stream has begun: what fails before has a status of its own.

@@ -21,6 +21,7 @@ export function lineageRoutes(app: FastifyInstance, db: Db): void {
   app.get<{ Params: { id: string } }>(
     '/v1/lineage/:id',
     documented({
+      large: true,
       summary:
         'What an episode, step, dataset, row of a dataset or checkpoint comes from, and what was made of it, as trees.',
       tag: 'reads',

@@ -33,6 +33,7 @@ export function roundRoutes(app: FastifyInstance, db: Db): void {
     '/v1/rounds',
     documented({
       summary: 'Releases with their numbers, oldest first.',
+      large: true,
       tag: 'reads',
       scope: 'read',
       query: Query,

@@ -36,6 +36,7 @@ export function runRoutes(app: FastifyInstance, db: Db): void {
     '/v1/runs/:id',
     documented({
       summary: 'A run of a plan with its stages, in the order in which they were requested.',
+      large: true,
       tag: 'reads',
       scope: 'read',
       answers: {
@@ -56,6 +57,7 @@ export function runRoutes(app: FastifyInstance, db: Db): void {
     documented({
       summary:
         'The numbers that a job reported by step, such as the losses of a training run; of a long one some 500 steps.',
+      large: true,
       tag: 'reads',
       scope: 'read',
       answers: { 200: { about: 'a curve for each number; none for a job that reported none', schema: Curves } },

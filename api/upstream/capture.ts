@@ -16,9 +16,29 @@ export type CapturedAnswer = {
   readonly firstTokenMs: number | null;
 };
 
+/** What arrived of a response, as plain data: a stream put together, anything else as its bytes. */
+export type RawAnswer = {
+  readonly streamed: Record<string, unknown> | null;
+  readonly bytes: Uint8Array | null;
+  readonly encoding: string;
+  readonly cut: boolean;
+  readonly firstTokenMs: number | null;
+};
+
 export type Capture = {
   readonly add: (chunk: Uint8Array) => void;
-  readonly result: () => Promise<CapturedAnswer>;
+  /** Bytes that arrived, also past the limit. */
+  readonly size: () => number;
+  readonly taken: () => RawAnswer;
+};
+
+/** Of a call that got no response. */
+export const NO_ANSWER: RawAnswer = {
+  streamed: null,
+  bytes: null,
+  encoding: 'identity',
+  cut: false,
+  firstTokenMs: null,
 };
 
 const assembled: Readonly<Record<Kind, () => Assembler>> = {
@@ -41,7 +61,8 @@ export function captureAnswer(kind: Kind, headers: IncomingHttpHeaders, limit: n
     size += chunk.byteLength;
     return size <= limit;
   };
-  if (isStream(headers) && encodingOf(headers) === 'identity') {
+  const encoding = encodingOf(headers);
+  if (isStream(headers) && encoding === 'identity') {
     const events = eventStream();
     const assembler = assembled[kind]();
     const add = (chunk: Uint8Array) => {
@@ -51,22 +72,29 @@ export function captureAnswer(kind: Kind, headers: IncomingHttpHeaders, limit: n
         if (parsed && 'value' in parsed && assembler.take(parsed.value)) first ??= elapsed();
       }
     };
-    const result = async () => ({ response: assembler.body(), text: null, cut: size > limit, firstTokenMs: first });
-    return { add, result };
+    const taken = () => ({ ...NO_ANSWER, streamed: assembler.body(), cut: size > limit, firstTokenMs: first });
+    return { add, size: () => size, taken };
   }
   const kept: Uint8Array[] = [];
   return {
     add: (chunk) => {
       if (fits(chunk)) kept.push(chunk);
     },
-    result: async () => {
-      if (size > limit) return { response: null, text: null, cut: true, firstTokenMs: null };
-      const text = await inflated(Buffer.concat(kept), encodingOf(headers), limit);
-      const parsed = text === null ? null : parseRecord(text);
-      const response = parsed && 'value' in parsed && isRecord(parsed.value) ? parsed.value : null;
-      return { response, text: response === null ? text : null, cut: false, firstTokenMs: null };
-    },
+    size: () => size,
+    taken: () => ({ ...NO_ANSWER, encoding, ...(size > limit ? { cut: true } : { bytes: Buffer.concat(kept) }) }),
   };
+}
+
+/** Reads what was captured; inflates at most `limit` bytes. */
+export async function readAnswer(
+  { streamed, bytes, encoding, cut, firstTokenMs }: RawAnswer,
+  limit: number,
+): Promise<CapturedAnswer> {
+  if (bytes === null) return { response: streamed, text: null, cut, firstTokenMs };
+  const text = await inflated(bytes, encoding, limit);
+  const parsed = text === null ? null : parseRecord(text);
+  const response = parsed && 'value' in parsed && isRecord(parsed.value) ? parsed.value : null;
+  return { response, text: response === null ? text : null, cut, firstTokenMs };
 }
 
 const encodingOf = (headers: IncomingHttpHeaders): string =>
@@ -75,8 +103,8 @@ const encodingOf = (headers: IncomingHttpHeaders): string =>
 const inflaters = { gzip: promisify(gunzip), br: promisify(brotliDecompress), deflate: promisify(inflate) } as const;
 
 /** Null if it cannot be decompressed. */
-async function inflated(body: Buffer, encoding: string, limit: number): Promise<string | null> {
-  if (encoding === 'identity') return body.toString('utf8');
+async function inflated(body: Uint8Array, encoding: string, limit: number): Promise<string | null> {
+  if (encoding === 'identity') return Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString('utf8');
   if (!Object.hasOwn(inflaters, encoding)) return null;
   const open = inflaters[encoding as keyof typeof inflaters];
   return open(body, { maxOutputLength: limit }).then(

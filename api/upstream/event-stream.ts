@@ -9,13 +9,21 @@ export type EventStream = {
 export function eventStream(): EventStream {
   const decoder = new TextDecoder();
   let rest = '';
+  let afterReturn = false;
   let data: string[] = [];
   return {
     take: (bytes) => {
       const found: string[] = [];
-      const text = rest + decoder.decode(bytes, { stream: true });
+      const more = decoder.decode(bytes, { stream: true });
+      // A long line in many chunks is split once, at its end.
+      if (!afterReturn && !/[\r\n]/.test(more)) {
+        rest += more;
+        return found;
+      }
+      const text = rest + more;
       // A carriage return at the very end may be the first half of a line's end.
-      const whole = text.endsWith('\r') ? text.slice(0, -1) : text;
+      afterReturn = text.endsWith('\r');
+      const whole = afterReturn ? text.slice(0, -1) : text;
       const lines = whole.split(/\r\n|\n|\r/);
       rest = lines.pop()! + text.slice(whole.length);
       for (const line of lines) {

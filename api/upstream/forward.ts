@@ -4,31 +4,30 @@
  */
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
+import { setImmediate } from 'node:timers/promises';
 import type { FastifyReply } from 'fastify';
 import { TroupeError } from '../../errors.ts';
-import { canonicalJson, isRecord, parseRecord } from '../../ingest/json.ts';
-import type { ArtifactStore } from '../../ingest/log/log.ts';
+import { isRecord, parseRecord } from '../../ingest/json.ts';
 import { secretOf } from '../auth.ts';
-import type { Door } from '../door.ts';
-import { callIds, record } from '../gateway.ts';
+import { callIds } from '../gateway.ts';
 import { type StreamEvent, streamText } from '../gateway-events.ts';
 import type { CallContext } from '../gateway-request.ts';
 import type { KeyRing } from '../key-ring.ts';
 import { processLog } from '../log.ts';
 import { beginSpan, passedOn } from '../tracing/spans.ts';
-import { type CapturedAnswer, captureAnswer, isStream } from './capture.ts';
+import { captureAnswer, isStream, NO_ANSWER, type RawAnswer } from './capture.ts';
 import { upstreamFailure } from './connection.ts';
 import { eventStream } from './event-stream.ts';
-import { type Kind, upstreamDrafts } from './record.ts';
+import type { KeptCall } from './keep.ts';
+import type { Kind } from './record.ts';
 import { ANTHROPIC_VERSION, keyHeaders } from './settings.ts';
 import { tokenFields, withoutAdded } from './token-ids.ts';
 import type { Found } from './upstreams.ts';
 
 export type ForwardOptions = {
-  readonly door: Door;
-  readonly artifacts: ArtifactStore;
   readonly keys: KeyRing;
-  readonly recordTimeoutMs: number;
+  /** Records a call whose response had so many bytes; answers whether the log has it. */
+  readonly keep: (call: KeptCall, size: number) => Promise<boolean>;
   /** How many bytes of a response are stored for its record. */
   readonly recordLimit: number;
 };
@@ -45,6 +44,7 @@ export type Forwarded = Found & {
   /** Flags of the call in its record. */
   readonly flags?: readonly string[];
   readonly signal: AbortSignal;
+  readonly requestId: string;
 };
 
 const PATHS: Readonly<Record<Kind, string>> = {
@@ -60,6 +60,8 @@ const SENT_BACK =
   /^(?:content-type|content-encoding|retry-after|retry-after-ms|x-should-retry|x-request-id|request-id|x-ratelimit-.+|openai-.+|anthropic-.+)$/;
 /** The placeholder key of clients that require one. */
 const NO_KEY = 'troupe';
+/** Bytes of a stream that are read in one turn of the event loop. */
+const TURN_BYTES = 256 * 1024;
 /** Shorter texts are not treated as secrets: they may occur in any sentence. */
 const SHORTEST_SECRET = 8;
 
@@ -77,41 +79,19 @@ export async function forward(call: Forwarded, reply: FastifyReply, options: For
   const { secrets } = credentials(call, options.keys);
   const added = tokenFields(upstream, kind, request);
 
-  const keep = async (captured: CapturedAnswer, status: number | null, error: TroupeError | null): Promise<boolean> => {
-    const completedAt = new Date().toISOString();
-    const latencyMs = elapsed();
-    const drafts = async () => {
-      const recorded = withoutSecrets({ request, response: captured.response ?? captured.text }, secrets);
-      const raw = await options.artifacts.put([recorded.raw]).then(
-        () => recorded.raw,
-        () => null,
-      );
-      const flags = [
-        ...(call.flags ?? []),
-        ...(captured.cut ? ['cut_answer'] : []),
-        ...(captured.text ? ['unread_answer'] : []),
-      ];
-      const response = captured.response === null ? null : (recorded.response as Record<string, unknown>);
-      return upstreamDrafts({
-        callId,
-        episodeId,
-        context,
-        requestedAt,
-        completedAt,
-        kind,
-        upstream,
-        model,
-        status,
-        latencyMs,
-        raw,
-        flags,
-        request: recorded.request as Record<string, unknown>,
-        response,
-        error: error ?? (captured.cut ? tooLong(options.recordLimit) : null),
-        firstTokenMs: captured.firstTokenMs,
-      });
-    };
-    const kept = await span.run(() => record(options.door, drafts, options.recordTimeoutMs));
+  const keep = async (answer: RawAnswer, size: number, status: number | null, error: TroupeError | null) => {
+    const { name, prices, tokenIds, logprobs, checkpoints } = upstream;
+    const kept = await span.run(() =>
+      options.keep(
+        {
+          ...{ callId, episodeId, context, requestedAt, completedAt: new Date().toISOString(), kind, model, status },
+          ...{ upstream: { name, prices, tokenIds, logprobs, checkpoints }, latencyMs: elapsed(), firstTokenMs: null },
+          ...{ request, answer, secrets, flags: call.flags ?? [], trace: passedOn(), requestId: call.requestId },
+          error: error && { code: error.code, message: error.message },
+        },
+        size,
+      ),
+    );
     span.end({ 'http.response.status_code': status }, error);
     if (!kept) processLog().error(`The call ${callId} through the gateway was not recorded.`);
     return kept;
@@ -132,7 +112,7 @@ export async function forward(call: Forwarded, reply: FastifyReply, options: For
       }),
     );
   } catch (error) {
-    reply.header('troupe-recorded', String(await keep(NOTHING, null, error as TroupeError)));
+    reply.header('troupe-recorded', String(await keep(NO_ANSWER, 0, null, error as TroupeError)));
     throw error;
   }
   const status = answer.statusCode!;
@@ -152,7 +132,14 @@ export async function forward(call: Forwarded, reply: FastifyReply, options: For
     let ended = false;
     try {
       yield* before;
+      let [size, resting] = [0, 0];
       for await (const chunk of answer) {
+        size += chunk.byteLength;
+        // What a fast server sends at once is read in several turns of the event loop.
+        if (size - resting > TURN_BYTES) {
+          resting = size;
+          await setImmediate();
+        }
         capture.add(chunk);
         const passed = shown(chunk);
         if (passed.byteLength > 0) yield passed;
@@ -163,7 +150,7 @@ export async function forward(call: Forwarded, reply: FastifyReply, options: For
       throw error;
     } finally {
       answer.destroy();
-      await keep(await capture.result(), status, error ?? (ended ? null : broken(new Error('closed'))));
+      await keep(capture.taken(), capture.size(), status, error ?? (ended ? null : broken(new Error('closed'))));
     }
   }
 
@@ -180,10 +167,10 @@ export async function forward(call: Forwarded, reply: FastifyReply, options: For
     }
   } catch (cause) {
     const error = broken(cause);
-    reply.header('troupe-recorded', String(await keep(await capture.result(), status, error)));
+    reply.header('troupe-recorded', String(await keep(capture.taken(), capture.size(), status, error)));
     throw error;
   }
-  const kept = await keep(await capture.result(), status, null);
+  const kept = await keep(capture.taken(), capture.size(), status, null);
   const body = Buffer.concat(pieces);
   return reply
     .code(status)
@@ -192,14 +179,6 @@ export async function forward(call: Forwarded, reply: FastifyReply, options: For
 }
 
 const FIXED = { 'content-type': 'application/json', 'accept-encoding': 'identity' };
-const NOTHING: CapturedAnswer = { response: null, text: null, cut: false, firstTokenMs: null };
-
-const tooLong = (limit: number) =>
-  new TroupeError(
-    'too_large',
-    `The response has more than ${limit} bytes; it was passed on whole and recorded in part.`,
-  );
-
 const picked = (headers: IncomingHttpHeaders, wanted: RegExp) =>
   Object.fromEntries(Object.entries(headers).filter(([name, value]) => value !== undefined && wanted.test(name)));
 
@@ -224,7 +203,7 @@ function credentials({ kind, headers, upstream }: Pick<Forwarded, 'kind' | 'head
 
 /** How many tokens a request to /v1/messages has, as the server counts them. Nothing is generated, and nothing recorded. */
 export async function forwardCount(
-  call: Omit<Forwarded, 'kind' | 'callId' | 'episodeId' | 'context' | 'flags'>,
+  call: Omit<Forwarded, 'kind' | 'callId' | 'episodeId' | 'context' | 'flags' | 'requestId'>,
   reply: FastifyReply,
   { keys, recordLimit }: Pick<ForwardOptions, 'keys' | 'recordLimit'>,
 ): Promise<FastifyReply> {
@@ -264,14 +243,6 @@ const sentHeaders = (call: Pick<Forwarded, 'kind' | 'headers' | 'upstream'>, key
   ...FIXED,
   ...credentials(call, keys).authorization,
 });
-
-/** Request and response without credentials: servers repeat a key that they refuse. */
-function withoutSecrets(call: { readonly request: unknown; readonly response: unknown }, secrets: readonly string[]) {
-  const raw = canonicalJson(call);
-  if (!secrets.some((secret) => raw.includes(secret))) return { ...call, raw };
-  const clean = secrets.reduce((text, secret) => text.replaceAll(secret, '***'), raw);
-  return { ...(JSON.parse(clean) as typeof call), raw: clean };
-}
 
 /** A response without what fields brought that the client did not send. */
 function bodyWithout(body: Buffer, added: Readonly<Record<string, unknown>>): Buffer {

@@ -25,7 +25,7 @@ export type UpstreamCall = CallFrame & {
   readonly response: Fields | null;
   readonly status: number | null;
   /** Why it is incomplete: the connection, the caller, or the size. */
-  readonly error: TroupeError | null;
+  readonly error: Pick<TroupeError, 'code' | 'message'> | null;
   readonly latencyMs: number;
   readonly firstTokenMs: number | null;
   /** The canonical JSON of request and response; null if it is not stored. */

@@ -24,6 +24,8 @@ export type CopyOptions = {
 
 /** Rows are decoded so many at a time, column by column; after each such slice it is looked whether the batch is full. */
 const SLICE = 64;
+/** Within a slice of long rows it is full at so many times its bytes. */
+const LONG_ROWS = 2;
 /** Unread bytes that are held, unless a row is longer, and as many again to move text in. */
 const ROOM = 256 * 1024;
 
@@ -39,22 +41,24 @@ export async function* copyBatches(
   const { onRow, extra = 0, batchRows = BATCH_ROWS, batchBytes = BATCH_BYTES } = options;
   const buffers = columns.map((column) => columnBuffer(column.kind));
   const input = rowInput(columns.length, extra, options);
-  let rows = 0;
+  let [rows, bytes] = [0, 0];
 
   /** Decodes what is there; true where a batch is full. */
   const decode = (): boolean => {
     for (;;) {
-      const found = input.rows(Math.min(SLICE - (rows % SLICE), batchRows - rows));
+      const most = Math.min(SLICE - (rows % SLICE), batchRows - rows);
+      const { found, size } = input.rows(most, LONG_ROWS * batchBytes - bytes);
       if (found === 0) return false;
+      bytes += size;
       for (let i = 0; i < buffers.length; i++) buffers[i]!.append(input.wire(), i * SLICE, i * SLICE + found);
       if (onRow) for (let row = 0; row < found; row++) onRow(input.digest(row), input.extra(row));
       rows += found;
-      if (rows === batchRows) return true;
+      if (rows === batchRows || bytes >= LONG_ROWS * batchBytes) return true;
       if (rows % SLICE === 0 && buffers.reduce((sum, buffer) => sum + buffer.size(), 0) >= batchBytes) return true;
     }
   };
   const taken = () => {
-    rows = 0;
+    [rows, bytes] = [0, 0];
     return buffers.map((buffer) => buffer.take());
   };
 
@@ -113,23 +117,27 @@ function rowInput(
       to += more;
       return more;
     },
-    /** Finds the next rows, at most so many, and answers how many there are. Field i of row j is value `i * SLICE + j` of the wire. */
-    rows(most: number): number {
+    /**
+     * Finds the next rows, at most so many, up to the one that reaches so many bytes; answers how many there are and their bytes. Field i
+     * of row j is value `i * SLICE + j` of the wire.
+     */
+    rows(most: number, bytes: number): { readonly found: number; readonly size: number } {
       if (!started) {
         from = copyHeader(wire.view, to);
         started = from !== PARTIAL;
       }
-      let found = 0;
-      while (started && !ended && found < most) {
+      let [found, size] = [0, 0];
+      while (started && !ended && found < most && size < bytes) {
         const end = copyRow(wire.view, from, to, fields, found);
         if (end === PARTIAL) break;
         if (end === ENDED) ended = true;
         else {
+          size += end - from;
           from = end;
           found++;
         }
       }
-      return found;
+      return { found, size };
     },
     /** SHA-256 of the columns of a row as they came. */
     digest(row: number): Buffer {

@@ -14,7 +14,7 @@ describe('a recorded answer of a model server, streamed', () => {
     const request = plainRequest(kind, { model: 'm', stream: true, stream_options: { include_usage: true } });
     const capture = captureAnswer(kind, { 'content-type': 'text/event-stream' }, 1e6, () => 0);
     capture.add(Buffer.from(streamText(streamOf(body, request).end(body))));
-    return (await capture.result()).response;
+    return capture.taken().streamed;
   };
 
   it('of chat completions is whole again, thoughts and tool calls included', async () => {

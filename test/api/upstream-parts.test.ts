@@ -141,6 +141,16 @@ describe('a stream', () => {
     );
   });
 
+  it('of one long line costs as much for each piece, however many came before', () => {
+    const [stream, piece] = [eventStream(), Buffer.alloc(1024, 'x')];
+    const began = process.cpuUsage();
+    stream.take(Buffer.from('data: '));
+    for (let i = 0; i < 8_192; i++) stream.take(piece);
+    expect(stream.take(Buffer.from('\n\n'))).toEqual(['x'.repeat(8 * 1024 * 1024)]);
+    // 27 s where each piece looks through all before it.
+    expect(process.cpuUsage(began).user / 1000).toBeLessThan(2_000);
+  });
+
   it('of any JSON is put together without a fault', () => {
     fc.assert(
       fc.property(fc.array(fc.jsonValue()), fc.array(fc.record({ choices: fc.array(fc.jsonValue()) })), (any, near) => {

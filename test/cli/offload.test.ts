@@ -4,6 +4,8 @@ import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Offload, openOffload } from '../../api/offload.ts';
+import { readUpstreams } from '../../api/upstream/settings.ts';
+import { openUpstreams } from '../../api/upstream/upstreams.ts';
 import { startThread } from '../../cli/serving.ts';
 import { loadConfig } from '../../config.ts';
 import { projectAll } from '../../store/projecting/projector.ts';
@@ -19,12 +21,15 @@ let reads: Offload;
 let at: TestApp;
 let here: TestApp;
 let models: OpenaiServer;
+/** With the model server, and what it had recorded on the thread: the place in the trace, and how long the response was. */
+let served: TestApp;
+const kept: [string | undefined, number][] = [];
 
 beforeAll(async () => {
   models = await openaiServer();
   folder = mkdtempSync(join(tmpdir(), 'troupe-offload-'));
   database = await freshDatabase();
-  const upstreams = { main: { base_url: models.baseUrl, models: ['echo', 'silent'], private: true } };
+  const upstreams = { main: { base_url: models.baseUrl, models: ['echo', 'silent', 'long'], private: true } };
   const config = loadConfig(
     { home: join(folder, 'home'), databaseUrl: database.url, upstreams },
     {},
@@ -48,9 +53,15 @@ beforeAll(async () => {
   reads = openOffload(start);
   at = await testApp({ offload, reads });
   here = await testApp();
+  const keep: Offload['keep'] = (call) => {
+    kept.push([call.trace.traceparent, JSON.parse(Buffer.from(call.answer.bytes!).toString()).padding.length]);
+    return offload.keep(call);
+  };
+  served = await testApp({ offload: { ...offload, keep }, upstreams: openUpstreams(readUpstreams(upstreams, {})) });
 });
 afterAll(async () => {
   await at.close();
+  await served.close();
   await offload.close();
   await reads.close();
   await here.close();
@@ -112,6 +123,34 @@ describe('large requests', () => {
     gone.abort();
     expect(await asked).toBe('AbortError');
     while (!models.asked.at(-1)?.gone()) await new Promise((resolve) => setTimeout(resolve, 20));
+  });
+
+  it('long responses of model servers are recorded there, without the key, and in the trace of their request', async () => {
+    const [trace, span] = ['0af7651916cd43dd8448eb211c80319c', 'b7ad6b7169203331'];
+    const secret = 'sk-secret-of-a-client';
+    const answer = await served.app.inject({
+      method: 'POST',
+      url: '/v1/chat/completions',
+      headers: {
+        'content-type': 'application/json',
+        'troupe-episode': 'long',
+        authorization: `Bearer ${secret}`,
+        traceparent: `00-${trace}-${span}-01`,
+      },
+      payload: { model: 'long', max_tokens: 900_000, messages: [{ role: 'user', content: `mine is ${secret}` }] },
+    });
+    expect([answer.statusCode, answer.headers['troupe-recorded'], answer.json().padding.length]).toEqual([
+      200,
+      'true',
+      900_000,
+    ]);
+    expect(kept).toEqual([[`00-${trace}-${span}-01`, 900_000]]);
+    const { rows } = await database.db.query<{ name: string; data: string }>(
+      `select name, data::text as data from troupe.events where key = 'e/long' order by position`,
+    );
+    expect(rows.map(({ name }) => name)).toEqual(['generation.requested', 'generation.completed', 'artifact.attached']);
+    expect(rows[0]!.data).toContain('mine is ***');
+    expect(rows[1]!.data).toContain('"choices"');
   });
 
   it('of a thread that died are answered 503, and the next one has another thread', async () => {

@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { copyToArrow, readArrow } from '../../../store/datasets/arrow.ts';
 import type { ColumnKind } from '../../../store/datasets/columns.ts';
+import { copyBatches } from '../../../store/datasets/copy-binary.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
 
 const TYPES: readonly (readonly [name: string, kind: ColumnKind, sql: string])[] = [
@@ -143,6 +144,16 @@ describe('binary COPY into Arrow', () => {
     expect(rows[12]!.t).toBe('ä'.repeat(6));
     expect(plain(rows[13]!.l)).toEqual([1, 2, 3, 4]);
     expect((rows[5000]!.t as string).length).toBe(3_000_000);
+  });
+
+  it('ends a batch of long rows at twice its bytes, so that not all 64 rows of a slice are held', async () => {
+    const source = database.db.copyOut(
+      `copy (select repeat('x', 300000) from generate_series(1, 40)) to stdout (format binary)`,
+    );
+    const rows: number[] = [];
+    for await (const [texts] of copyBatches(source, [{ kind: 'text' }], { batchBytes: 1_000_000 }))
+      rows.push(texts!.length);
+    expect(rows).toEqual([7, 7, 7, 7, 7, 5]);
   });
 
   it('writes an empty table as a file with columns and no rows', async () => {

@@ -131,7 +131,7 @@ async function call({ episode_url }: WebhookBody, agent: string, kind: Kind, bod
   if (body.stream !== true) return answer.json();
   const capture = captureAnswer(kind, { 'content-type': answer.headers.get('content-type')! }, 1e6, () => 0);
   capture.add(Buffer.from(await answer.arrayBuffer()));
-  return (await capture.result()).response;
+  return capture.taken().streamed;
 }
 
 const promptOf = ({ task }: WebhookBody): string => String((task as Body).prompt);
