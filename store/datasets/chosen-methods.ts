@@ -47,11 +47,12 @@ export function chooseMethod(judged: readonly ChosenMethod[], choice: MethodChoi
     const sets = fitting.map((m) => canonicalJson(m.params)).join(' · ');
     throw new TroupeError(
       'recipe_invalid',
-      `${field}: ${name} was judged with ${fitting.length} sets of parameters (${sets}); name some of them under params, or give method_key.`,
+      `${field}: ${name} was judged with ${fitting.length} sets of parameters. Write one of: ${fitting.map((m) => choiceText(m, fitting)).join(' · ')}.`,
       {
         field,
         expected: 'one set of parameters',
         got: sets,
+        hint: 'In a filter the key stands in the place of the name.',
       },
     );
   }
@@ -74,5 +75,15 @@ export function chooseMethod(judged: readonly ChosenMethod[], choice: MethodChoi
   );
 }
 
-const hasParams = (params: Readonly<Record<string, unknown>>, wanted: Readonly<Record<string, unknown>>): boolean =>
-  Object.entries(wanted).every(([name, value]) => canonicalJson(params[name]) === canonicalJson(value));
+export const hasParams = (
+  params: Readonly<Record<string, unknown>>,
+  wanted: Readonly<Record<string, unknown>>,
+): boolean => Object.entries(wanted).every(([name, value]) => canonicalJson(params[name]) === canonicalJson(value));
+
+/** What chooses this method among those, as it stands in a recipe: the parameters in which they differ, or the key where those are too few. */
+function choiceText(chosen: ChosenMethod, among: readonly ChosenMethod[]): string {
+  const differs = (name: string) => new Set(among.map(({ params }) => canonicalJson(params[name]))).size > 1;
+  const params = Object.fromEntries(Object.entries(chosen.params).filter(([name]) => differs(name)));
+  const alone = among.filter((m) => hasParams(m.params, params)).length === 1;
+  return canonicalJson(alone ? { method: chosen.method, params } : { method_key: chosen.method_key });
+}

@@ -151,8 +151,9 @@ async function releasedAt(db: Db, release_id: string): Promise<string | null> {
 }
 
 /**
- * Live episodes that have ended and that a map answered, groups as one, in the order in which they ended. A map is told from the other by the
- * policies in which they differ. Episodes of rollouts and gates are not live.
+ * Live episodes that have ended and that are a map's, groups as one, in the order in which they ended. A map is told from the other by the
+ * policies and versions of teams in which they differ: its weights answered the episode, or the episode names its version, and nothing of
+ * it is the other's. Episodes of rollouts and gates are not live.
  * @param since only episodes that began then or later; null: the last ones
  */
 async function liveUnits(
@@ -162,36 +163,56 @@ async function liveUnits(
   other: Release,
   since: string | null,
 ): Promise<LiveUnit[]> {
-  const changed = Object.entries(map.policies).filter(([policy, checkpoint]) => other.policies[policy] !== checkpoint);
-  if (changed.length === 0) return [];
-  const answered = sql<SqlBool>`(c.policy, c.checkpoint_id) in (${sql.join(changed.map(([policy, id]) => sql`(${policy}, ${id})`))})`;
-  const others = Object.entries(other.policies).filter(([policy, id]) => map.policies[policy] !== id);
-  const mixed =
-    others.length === 0
-      ? sql<SqlBool>`false`
-      : sql<SqlBool>`(c.policy, c.checkpoint_id) in (${sql.join(others.map(([policy, id]) => sql`(${policy}, ${id})`))})`;
-  const checkpoints = [...changed, ...others].map(([, id]) => id);
+  const ours = { weights: only(map.policies, other.policies), versions: only(map.teams, other.teams) };
+  const theirs = { weights: only(other.policies, map.policies), versions: only(other.teams, map.teams) };
+  if (ours.weights.length + ours.versions.length === 0) return [];
   const ended = sql<string>`coalesce(e.finished_at, e.last_at)`;
   const rows = await rowsOf(
     db,
     query
-      .selectFrom('facts.calls as c')
-      .innerJoin('facts.episodes as e', 'e.episode_id', 'c.episode_id')
+      .selectFrom(answeredOrPlayed(ours, theirs).as('s'))
+      .innerJoin('facts.episodes as e', 'e.episode_id', 's.episode_id')
       .select(['e.episode_id', 'e.group_id', 'e.task_id', liveValue(metric).as('value')])
-      .where('c.checkpoint_id', '=', anyOf(checkpoints))
       .where('e.closed', '=', true)
       .where(sql<SqlBool>`e.tags ->> 'rollout' is null`)
       .$if(since !== null, (rows) =>
         rows.where(sql<SqlBool>`coalesce(e.started_at, e.last_at) >= ${since}::timestamptz`),
       )
       .groupBy(['e.episode_id', 'e.group_id', 'e.task_id', 'e.reward', 'e.outcome', 'e.finished_at', 'e.last_at'])
-      .having(sql<SqlBool>`bool_or(${answered}) and not bool_or(${mixed})`)
+      .having(sql<SqlBool>`bool_or(s.ours) and not bool_or(s.theirs)`)
       .orderBy(ended, since === null ? 'desc' : 'asc')
       .orderBy('e.episode_id')
       .limit(since === null ? before : MOST_LIVE),
   );
   if (since === null) rows.reverse();
   return liveUnitsOf(rows);
+}
+
+/** What a map has and the other has not: pairs of a policy and its weights, or of a team and its version. */
+type Pairs = readonly (readonly [string, string])[];
+const only = (map: Readonly<Record<string, string>>, other: Readonly<Record<string, string>>): Pairs =>
+  Object.entries(map).filter(([name, id]) => other[name] !== id);
+
+type Changed = { readonly weights: Pairs; readonly versions: Pairs };
+
+/** A row for each episode that weights of the one map or the other answered, and for each that names a version of a team. */
+function answeredOrPlayed(ours: Changed, theirs: Changed) {
+  const by = (pairs: Pairs) =>
+    pairs.length === 0
+      ? sql<boolean>`false`
+      : sql<boolean>`bool_or((c.policy, c.checkpoint_id) in (${sql.join(pairs.map(([policy, id]) => sql`(${policy}, ${id})`))}))`;
+  const ids = (pairs: Pairs) => anyOf(pairs.map(([, id]) => id));
+  const played = query
+    .selectFrom('facts.episodes as p')
+    .select(['p.episode_id', sql<boolean>`p.team_id = ${ids(ours.versions)}`.as('ours')])
+    .select(sql<boolean>`p.team_id = ${ids(theirs.versions)}`.as('theirs'))
+    .where('p.team_id', '=', ids([...ours.versions, ...theirs.versions]));
+  return query
+    .selectFrom('facts.calls as c')
+    .select(['c.episode_id', by(ours.weights).as('ours'), by(theirs.weights).as('theirs')])
+    .where('c.checkpoint_id', '=', ids([...ours.weights, ...theirs.weights]))
+    .groupBy('c.episode_id')
+    .unionAll(played);
 }
 
 /** The watch of a release, decided or as it is now; null where it has none. */

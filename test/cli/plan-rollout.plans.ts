@@ -10,15 +10,18 @@ import { document, type Running, type Shell, shell } from './support/troupe.ts';
 /** Each test starts several processes. */
 const SLOW = 300_000;
 
-/** Asks the policy once, or for another agent again. Even samples are right, so every group has a signal; a task that breaks fails at its last sample. */
+/** Asks the policy once, or for another agent again, in the words of the version that it plays. Even samples are right, so every group has a signal; a task that breaks fails at its last sample. */
 const TEAM = `
 import { readFileSync } from 'node:fs';
 const task = JSON.parse(readFileSync(process.env.TROUPE_TASK, 'utf8'));
+const { TROUPE_TEAM } = process.env;
+// A version of the team says what each question begins with.
+const begin = TROUPE_TEAM === undefined ? [] : JSON.parse(readFileSync(TROUPE_TEAM, 'utf8')).agents.map(({ prompt }) => prompt);
 const ask = async (agent) => {
   const response = await fetch(process.env.OPENAI_BASE_URL + '/chat/completions', {
     method: 'POST',
     headers: { 'content-type': 'application/json', authorization: 'Bearer ' + process.env.OPENAI_API_KEY, 'troupe-agent': agent },
-    body: JSON.stringify({ model: 'policy:solver', messages: [{ role: 'user', content: task.prompt }], max_tokens: 3, seed: Number(process.env.TROUPE_SEED) }),
+    body: JSON.stringify({ model: 'policy:solver', messages: [{ role: 'user', content: [...begin, task.prompt].join(' ') }], max_tokens: 3, seed: Number(process.env.TROUPE_SEED) }),
   });
   if (!response.ok) throw new Error(response.status + ' ' + await response.text());
 };
@@ -68,6 +71,8 @@ describe('a plan that begins with a rollout', () => {
     const questions = ['one plus two', 'two plus two', 'zero plus one'];
     const tasks = questions.map((prompt, i) => ({ task_id: `t${i}`, prompt, ...(i === 2 ? { breaks: true } : {}) }));
     writeFileSync(path('tasks.jsonl'), lines(tasks));
+    const heldOut = ['one plus one', 'two plus one'].map((prompt, i) => ({ task_id: `h${i}`, prompt }));
+    writeFileSync(path('held-out.jsonl'), lines(heldOut));
     writeFileSync(path('broken.jsonl'), lines(tasks.slice(2)));
     writeFileSync(path('twice.jsonl'), lines(tasks.map((task, i) => ({ ...task, task_id: `w${i}`, twice: true }))));
     const config = {
@@ -232,6 +237,58 @@ describe('a plan that begins with a rollout', () => {
       const { stale, episodes, groups } = out.rounds[0].rollout;
       expect(groups.complete + groups.partial).toBe(2);
       expect([stale, episodes]).toEqual([episodes, 2 * groups.complete]);
+    },
+    SLOW,
+  );
+
+  it(
+    'plays its rollout and both sides of its gate in the released version of a team, and the next run in what was released since',
+    async () => {
+      const version = (word: string) => ({ agents: [{ name: 'agent', prompt: word }] });
+      const releasedAs = async (run: string, word: string): Promise<string> => {
+        const team = { name: 'solvers', candidate: version(word) };
+        expect((await troupe('plan', 'run', written(run, { name: run, team, gate: { kind: 'manual' } }))).code).toBe(7);
+        const { code, out } = await troupe('gate', 'accept', `${run}-1`);
+        expect(code).toBe(0);
+        return out.rounds[0].teams.solvers;
+      };
+      const gate = { kind: 'play', runner: 'solver', tasks: 'held-out.jsonl', samples: 1, serving_within_s: 60 };
+      const asked = plan(
+        'in-version',
+        { team: 'solvers', per_round: 2 },
+        { rounds: 1, gate: { ...gate, team: 'solvers' } },
+      );
+      const none = await troupe('plan', 'check', written('in-version', asked));
+      expect([none.code, none.out.problems]).toEqual([
+        1,
+        ['rollout', 'gate'].map((at) =>
+          expect.stringContaining(`${at}.team: No version of a team solvers is released`),
+        ),
+      ]);
+      const released = await releasedAs('words', 'three');
+      expect((await troupe('plan', 'check', written('in-version', asked))).out.problems).toEqual([]);
+      const ran = await troupe('plan', 'run', written('in-version', asked));
+      expect([ran.err, [0, 7].includes(ran.code ?? -1)]).toEqual(['', true]);
+      expect(ran.out.rounds[0].rollout).toMatchObject({ stale: 0, unknown: 0 });
+      const played = async (run: string) =>
+        (
+          await database.db.query(
+            `select coalesce(e.tags->>'side', 'rollout') as side, e.team_id, m.text like 'three %' as in_its_words, count(distinct e.episode_id)::int as episodes
+             from traj.episodes e join traj.messages m using (episode_id)
+             where e.tags->>'rollout' like $1 and m.role = 'user' group by 1, 2, 3 order by 1`,
+            [`${run}/%`],
+          )
+        ).rows;
+      const [rollout, ...sides] = (await played('in-version-1')).reverse();
+      expect(rollout).toMatchObject({ side: 'rollout', team_id: released, in_its_words: true });
+      expect(sides).toEqual(
+        ['incumbent', 'candidate'].map((side) => ({ side, team_id: released, in_its_words: true, episodes: 2 })),
+      );
+
+      // What another version does is another round's: the next run plays in it.
+      const other = await releasedAs('other-words', 'four');
+      await troupe('plan', 'run', written('in-other', { ...asked, name: 'in-other', gate: { kind: 'manual' } }));
+      expect(await played('in-other-1')).toMatchObject([{ side: 'rollout', team_id: other, in_its_words: false }]);
     },
     SLOW,
   );

@@ -329,7 +329,7 @@ describe('the sampling process', () => {
     const schema = { model: 'judge', prompt: 'one', json_schema: {} };
     await expect(client.sample(schema)).rejects.toMatchObject({
       code: 'input_refused',
-      detail: { field: 'json_schema' },
+      message: 'This model has a value head and answers with one number, but the request demands JSON of a schema.',
     });
   });
 

@@ -12,6 +12,7 @@ import type { GateReport } from '../../store/gating/report.ts';
 import { episodesForCanary, tasksForGate } from '../../store/gating/size.ts';
 import { watchedBy } from '../../store/gating/watch.ts';
 import type { RolloutTask } from '../../store/rollouts/rollout.ts';
+import { requireReleasedTeam } from '../../store/teams/version.ts';
 import { cutRow, type StepRow, supervisedRow } from '../data/training-rows.ts';
 import { openModelForIds } from '../models/model-directory.ts';
 import { findRunner, type Runner } from '../rollouts/runners.ts';
@@ -21,7 +22,7 @@ import { requireTasks, rolloutOf, versionOf } from './plan-parts.ts';
 import { rolloutStages } from './plan-rollout.ts';
 import { isWhere, type Plan, type PlanPolicy, type PlanTasks, type PlanTeam, servedPolicies } from './plan-schema.ts';
 import { tasksOf } from './plan-tasks.ts';
-import { withoutGates } from './round-rows.ts';
+import { asJudged, withoutGates } from './round-rows.ts';
 import { incumbentTeam, sameVersion } from './team-round.ts';
 import { type Checkpoint, startOf, taskOf } from './weights.ts';
 
@@ -124,6 +125,7 @@ export async function checkPlan(
       if (dataset !== null && dataset.manifest.rows.train === 0) problems.push(emptied(name, dataset));
       policies[name] = await policyCheck(asked.db, policy, start, dataset, problems);
     }
+    for (const at of ['rollout', 'gate'] as const) await playingTeamCheck(asked.db, plan, at, problems);
     const team =
       plan.team === undefined ? null : await teamCheck(asked.db, plan.team, plan.gate.kind === 'manual', problems);
     const gateRows = plan.gate.kind === 'offline' ? plan.gate.recipe : undefined;
@@ -154,7 +156,7 @@ export async function checkPlan(
     if (plan.watch !== undefined) {
       const { metric, at_least, hours } = watchedBy(plan.watch);
       notes.push(
-        `A release is watched for ${hours} hours by \`troupe run work\`, which \`troupe up\` starts: it needs ${at_least} live episodes with a ${metric} before it and as many after it, answered by the gateway. The first release of all has nothing to go back to.`,
+        `A release is watched for ${hours} hours by \`troupe run work\`, which \`troupe up\` starts: it needs ${at_least} live episodes with a ${metric} before it and as many after it, ${plan.team === undefined ? 'answered by the gateway' : 'which name their version by team_id'}. The first release of all has nothing to go back to.`,
       );
     }
     const rounds = plan.rounds ?? 1;
@@ -162,6 +164,15 @@ export async function checkPlan(
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
+}
+
+/** A team that a rollout or a gate names is looked up when the stage begins: after a training, where it is the gate. */
+async function playingTeamCheck(db: Db, plan: Plan, at: 'rollout' | 'gate', problems: string[]): Promise<void> {
+  const played = plan[at];
+  if (played === undefined || !('team' in played) || played.team === undefined) return;
+  await requireReleasedTeam(db, played.team).catch((error: TroupeError) => {
+    problems.push(`${at}.team: ${error.message}`);
+  });
 }
 
 async function teamCheck(db: Db, team: PlanTeam, alone: boolean, problems: string[]): Promise<PlanCheck['team']> {
@@ -301,7 +312,11 @@ async function frozen(
   notes: string[],
 ): Promise<OpenedDataset | null> {
   try {
-    const { directory } = await freeze(db, parseRecipe(recipe), { ...options, directory: folder, allowEmpty: true });
+    const { directory } = await freeze(db, asJudged(parseRecipe(recipe), plan.judge), {
+      ...options,
+      directory: folder,
+      allowEmpty: true,
+    });
     return await openDataset(directory);
   } catch (error) {
     if (!(error instanceof TroupeError) || error.code !== 'not_found' || !plan.judge) throw error;

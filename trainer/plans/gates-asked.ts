@@ -18,7 +18,7 @@ import { requireTasks } from './plan-parts.ts';
 import { type Plan, type PlanPolicy, servedPolicies } from './plan-schema.ts';
 import { tasksOf } from './plan-tasks.ts';
 import { playAsked } from './play-gate.ts';
-import { type Frozen, withoutGates } from './round-rows.ts';
+import { asJudged, type Frozen, withoutGates } from './round-rows.ts';
 import type { Stages } from './stages.ts';
 import type { Trained } from './training-asked.ts';
 import { type Checkpoint, releasedOf } from './weights.ts';
@@ -65,7 +65,9 @@ const basesOf = async (ended: Shown['ended']): Promise<Record<string, string>> =
 
 /** The rows of a gate that has a recipe of its own, frozen. */
 const gateRows = (plan: Plan, stages: Stages, recipe: PlanPolicy['recipe']): Promise<Frozen> =>
-  stages.freeze('freeze-gate', () => parseRecipe({ ...withoutGates(recipe), name: `${plan.name}-gate` }));
+  stages.freeze('freeze-gate', () =>
+    asJudged(parseRecipe({ ...withoutGates(recipe), name: `${plan.name}-gate` }), plan.judge),
+  );
 
 async function offlineAsked(
   { db }: JobContext,

@@ -24,7 +24,7 @@ import {
 } from './plan-rollout.ts';
 import { type Plan, type PlanRollout, servedPolicies } from './plan-schema.ts';
 import { tasksOf } from './plan-tasks.ts';
-import { type Frozen, requireRows, whereOf, withinRound, withoutGates } from './round-rows.ts';
+import { asJudged, type Frozen, requireRows, whereOf, withinRound, withoutGates } from './round-rows.ts';
 import { type OfStage, type Stages, stageId, stagesOf } from './stages.ts';
 import { type Trained, trainingKind, trainSpec } from './training-asked.ts';
 import { releasedOf, startOf } from './weights.ts';
@@ -85,7 +85,7 @@ export async function iterate(context: JobContext, plan: Plan, of: OfIteration):
   for (const name of names) {
     const { recipe } = plan.policies[name]!;
     const result = await stages.freeze(`freeze-${name}`, () =>
-      parseRecipe({ ...withoutGates(withinRound(recipe, taken)), name: `${plan.name}-${name}` }),
+      asJudged(parseRecipe({ ...withoutGates(withinRound(recipe, taken)), name: `${plan.name}-${name}` }), plan.judge),
     );
     requireRows(name, result);
     frozen[name] = result;

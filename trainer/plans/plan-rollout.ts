@@ -21,7 +21,7 @@ export type RoundRollout = {
   readonly withheld?: number;
   /** Episodes in which other weights answered than those that training began with: they are off-policy. */
   readonly stale: number;
-  /** Episodes in which no call names the weights of the plan's policies that answered. */
+  /** Episodes in which no call names the weights that answered, of whichever policy. */
   readonly unknown: number;
 };
 
@@ -140,13 +140,13 @@ export async function roundRollout(
 ): Promise<RoundRollout> {
   const taken = new Set(episodes);
   const answered = await answeredBy(db, rollout_id);
-  const ours = answered.filter(
-    ({ episode_id, policy, checkpoint_id }) =>
-      taken.has(episode_id) && Object.hasOwn(starts, policy) && checkpoint_id !== null,
-  );
-  const known = new Set(ours.map(({ episode_id }) => episode_id));
+  const named = answered.filter(({ episode_id, checkpoint_id }) => taken.has(episode_id) && checkpoint_id !== null);
+  const known = new Set(named.map(({ episode_id }) => episode_id));
+  // A policy that does not learn here cannot be off-policy.
   const stale = new Set(
-    ours.flatMap(({ episode_id, policy, checkpoint_id }) => (starts[policy] === checkpoint_id ? [] : [episode_id])),
+    named.flatMap(({ episode_id, policy, checkpoint_id }) =>
+      (starts[policy] ?? checkpoint_id) === checkpoint_id ? [] : [episode_id],
+    ),
   );
   return {
     rollout_id,

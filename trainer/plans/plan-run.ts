@@ -6,8 +6,7 @@
 import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { AsOf } from '../../store/datasets/as-of.ts';
-import { WATCH, watchSpec } from '../../store/gating/watching.ts';
-import { checkedSpec, type Handler, type JobContext, requestJob } from '../../store/jobs/jobs.ts';
+import { checkedSpec, type Handler, type JobContext } from '../../store/jobs/jobs.ts';
 import { gateOf, type Hosted } from './gates-asked.ts';
 import { iterate, iterationsOf, iterationToGoOn, mapped, reportOf } from './iteration.ts';
 import { parseStoredPlan } from './plan.ts';
@@ -79,13 +78,6 @@ async function runRound(
   const { passed, reason } = gate.result;
   const ids = Object.fromEntries(names.map((name) => [name, candidates[name]!.checkpoint_id]));
   const release_id = passed ? await release(context, { run, round, plan, policies: ids, reason }) : null;
-  if (release_id !== null && plan.watch)
-    await requestJob(context, {
-      job_id: `${run}/${round}/watch`,
-      kind: WATCH,
-      spec: watchSpec(release_id, plan.watch),
-      parent: run,
-    });
   const report = plan.rollout ? await reportOf(context, await ended()) : null;
   return { round, candidates: ids, passed, reason, gate: `${run}/${round}/gate`, release_id, rollout: report };
 }

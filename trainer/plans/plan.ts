@@ -90,13 +90,13 @@ export function parseStoredPlan(value: unknown): Plan {
 }
 
 /** @throws TroupeError `plan_invalid` for a plan without a candidate, or with a team and what only policies have */
-function requireCandidate({ policies, team, rollout, passes, judge, rounds = 1, gate, watch }: Plan): void {
+function requireCandidate({ policies, team, rollout, passes, judge, rounds = 1, gate }: Plan): void {
   if (team === undefined) {
     if (Object.keys(policies).length === 0)
       throw invalid('policies', 'A plan should have policies to train, or a team whose version is the candidate.');
     return;
   }
-  const other = Object.entries({ policies: Object.keys(policies).length > 0, rollout, passes, judge, watch }).find(
+  const other = Object.entries({ policies: Object.keys(policies).length > 0, rollout, passes, judge }).find(
     ([, there]) => there,
   );
   if (other !== undefined)

@@ -1,5 +1,8 @@
 /** Which rows the policies of a round learn from: those of its own episodes, and none that a gate played. */
 import { TroupeError } from '../../errors.ts';
+import { hasParams } from '../../store/datasets/chosen-methods.ts';
+import type { MethodChoice, Recipe } from '../../store/datasets/recipe.ts';
+import { resolveMethods } from '../../store/judging/judge.ts';
 import type { Filter } from '../../store/select.ts';
 import { looksAtJudgement, parseFilter, splitFilter } from '../../store/select.ts';
 import type { Plan, PlanPolicy } from './plan-schema.ts';
@@ -11,6 +14,30 @@ export type Frozen = {
   readonly rows: Readonly<Record<string, number>>;
   readonly funnel: readonly { readonly name: string; readonly before: number | null; readonly after: number }[];
 };
+
+/**
+ * The recipe with the parameters that the plan judges by, where it names a method of the plan and not which parameters: what was judged
+ * with others before is not meant. A method that the plan runs twice, or not at all, stays as it is. Pure.
+ */
+export function asJudged(recipe: Recipe, judge: NonNullable<Plan['judge']> = []): Recipe {
+  const runs = resolveMethods(judge).map(({ name, version, params, reads }) => ({
+    ...{ name, version, params: reads === null ? params : { ...params, reads } },
+  }));
+  const chosen = <Choice extends MethodChoice>(choice: Choice): Choice => {
+    const [run, ...more] = runs.filter(
+      ({ name, version, params }) =>
+        name === choice.method && version === (choice.version ?? version) && hasParams(params, choice.params ?? {}),
+    );
+    if (choice.method_key !== null || run === undefined || more.length > 0) return choice;
+    return { ...choice, version: run.version, params: run.params };
+  };
+  return {
+    ...recipe,
+    verdicts: recipe.verdicts.map(chosen),
+    reward: recipe.reward && chosen(recipe.reward),
+    credit: recipe.credit && chosen(recipe.credit),
+  };
+}
 
 type RoundRecipe = Omit<PlanPolicy['recipe'], 'where'> & { readonly where?: unknown };
 

@@ -1,6 +1,7 @@
 /** What a round and a run of a plan come to, and the release that ends a round. */
 import { firstOf, query } from '../../store/db/query.ts';
-import type { JobContext } from '../../store/jobs/jobs.ts';
+import { WATCH, watchSpec } from '../../store/gating/watching.ts';
+import { type JobContext, requestJob } from '../../store/jobs/jobs.ts';
 import { waitProjected } from '../../store/projecting/positions.ts';
 import { inReleaseTurn, recordRelease, releasesOf } from '../../store/releasing/releases.ts';
 import type { RoundRollout } from './plan-rollout.ts';
@@ -27,24 +28,33 @@ export type PlanResult = {
   readonly ended_early: string | null;
 };
 
-/** Appends the release once: the whole map, with the other policies as they are. */
-export async function release(
+type Released = {
+  readonly run: string;
+  readonly round: number;
+  readonly plan: Plan;
+  readonly policies: Readonly<Record<string, string>>;
+  readonly teams?: Readonly<Record<string, string>>;
+  readonly reason: string;
+};
+
+/** Appends the release once, and has it watched where the plan says so. */
+export async function release(context: JobContext, of: Released): Promise<string> {
+  const { run, round, plan } = of;
+  const release_id = await releaseOnce(context, of);
+  if (plan.watch)
+    await requestJob(context, {
+      job_id: `${run}/${round}/watch`,
+      kind: WATCH,
+      spec: watchSpec(release_id, plan.watch),
+      parent: run,
+    });
+  return release_id;
+}
+
+/** The whole map, with the other policies and teams as they are. */
+async function releaseOnce(
   { db, log, now }: JobContext,
-  {
-    run,
-    round,
-    plan,
-    policies,
-    teams,
-    reason,
-  }: {
-    readonly run: string;
-    readonly round: number;
-    readonly plan: Plan;
-    readonly policies: Readonly<Record<string, string>>;
-    readonly teams?: Readonly<Record<string, string>>;
-    readonly reason: string;
-  },
+  { run, round, plan, policies, teams, reason }: Released,
 ): Promise<string> {
   const release_id = `${run}/${round}`;
   return inReleaseTurn(db, async () => {

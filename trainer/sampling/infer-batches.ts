@@ -161,13 +161,14 @@ export function startBatches(
 
   /** A model with a value head answers with one number: the value of the prompt as it is read. Nothing is drawn. */
   async function value(model: Loaded, ask: SampleAsk, onPart: OnPart | undefined): Promise<SampleAnswer> {
-    for (const field of ['json_schema', 'tool_choice'] as const)
-      if (ask[field] !== undefined)
-        throw new TroupeError(
-          'input_refused',
-          `${field} should be left out: a model with a value head answers with a number.`,
-          { field },
-        );
+    const asked =
+      ask.json_schema !== undefined ? 'JSON of a schema' : ask.tool_choice !== undefined ? 'the call of a tool' : null;
+    if (asked !== null)
+      throw new TroupeError(
+        'input_refused',
+        `This model has a value head and answers with one number, but the request demands ${asked}.`,
+        { expected: 'a request without a response format and without a forced tool', got: asked },
+      );
     const { promptIds, n } = prepareSample(ask, model, { maxRows }).request;
     const begun = { prompt_token_ids: promptIds, model: model.name, checkpoint: model.id };
     const [[found] = []] = await model.speaker.values([{ promptIds, tokenIds: promptIds.slice(0, 1) }]);

@@ -6,9 +6,11 @@ import {
   requireCompleteGroup,
   rolloutAsked,
   rolloutText,
+  roundRollout,
   tasksOfRound,
   wholeRollout,
 } from '../../../trainer/plans/plan-rollout.ts';
+import { freshDatabase } from '../../support/database.ts';
 
 const tasks = Array.from({ length: 40 }, (_, i) => ({ task_id: `t${i}` }));
 const rollout = { runner: 'team', tasks, samples: 2, per_round: 10 };
@@ -63,6 +65,33 @@ it('Settings of the team hold in all rounds; a list has one value for each, and 
   const params = { turns: [2, 4, 8], style: 'brief' };
   const turns = [1, 2, 3, 9].map((round) => rolloutAsked({ ...rollout, params }, tasks, { round, seed: 7 }, {}).params);
   expect(turns).toEqual([2, 4, 8, 8].map((turns) => ({ turns, style: 'brief' })));
+});
+
+it('The weights of an episode are known by any policy that names them, and stale by those alone that learn in the plan', async () => {
+  const database = await freshDatabase();
+  const call = (episode: string, policy: string | null, checkpoint: string | null) =>
+    database.db.query(
+      `insert into facts.calls (episode_id, call_id, policy, checkpoint_id) values ('r/1/rollout/' || $1, $2, $2, $3)`,
+      [episode, policy ?? 'hosted', checkpoint],
+    );
+  try {
+    await call('a', 'solver', 's-1');
+    await call('b', 'solver', 's-0');
+    await call('c', 'answerer', 'x-1');
+    await call('d', null, null);
+    await database.db.query(`update facts.calls set policy = null where call_id = 'hosted'`);
+    const result = {
+      ...{ rollout_id: 'r/1/rollout', episodes: ['a', 'b', 'c', 'd'].map((id) => `r/1/rollout/${id}`) },
+      ...{ groups: { complete: 4, partial: 0 }, partial: [], tokens: null, usd: null, without_reward: 0 },
+      ...{ attempts: { done: 4, failed: 0, late: 0, retried: 0 }, equal_rewards: 0, seconds: 1 },
+      staleness: { behind: {}, withheld: [] },
+    };
+    expect(await roundRollout(database.db, result, { solver: 's-1' })).toMatchObject({ stale: 1, unknown: 1 });
+    // A plan that trains a judge, which the team does not ask: its answerer is known, and nothing is off-policy.
+    expect(await roundRollout(database.db, result, { judge: 'j-1' })).toMatchObject({ stale: 0, unknown: 1 });
+  } finally {
+    await database.close();
+  }
 });
 
 const staleness = { behind: {}, withheld: [] };

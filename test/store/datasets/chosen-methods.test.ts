@@ -1,0 +1,41 @@
+import { describe, expect, it } from 'vitest';
+import { type ChosenMethod, chooseMethod } from '../../../store/datasets/chosen-methods.ts';
+
+const judged = (key: string, params: Record<string, unknown>, version = 1): ChosenMethod => ({
+  ...{ method_key: key, method: 'grpo_advantage', version, kind: 'credit', params },
+});
+const choice = (more: object = {}) => ({
+  ...{ method: 'grpo_advantage', version: null, params: null, method_key: null },
+  ...more,
+});
+
+describe('a recipe that names a method', () => {
+  const [plain, raw] = [
+    judged('grpo_advantage@1#a', { eps: 1e-6, scale_std: true }),
+    judged('grpo_advantage@1#b', { eps: 1e-6, scale_std: false }),
+  ];
+
+  it('means the only parameters it was judged with', () => {
+    expect(chooseMethod([raw], choice(), 'credit')).toBe(raw);
+  });
+
+  it('is refused where there are several, with what to write for each of them', () => {
+    expect(() => chooseMethod([plain, raw], choice(), 'credit')).toThrow(
+      'credit: grpo_advantage was judged with 2 sets of parameters. Write one of: {"method":"grpo_advantage","params":{"scale_std":true}} · {"method":"grpo_advantage","params":{"scale_std":false}}.',
+    );
+  });
+
+  it('means what was written as it was told', () => {
+    expect(chooseMethod([plain, raw], choice({ params: { scale_std: false } }), 'credit')).toBe(raw);
+  });
+
+  it('is told the key where one set holds the other, so that no parameter tells them apart', () => {
+    const reading = judged('grpo_advantage@1#c', { ...raw.params, reads: 'cosigned_rewards' });
+    expect(() => chooseMethod([raw, reading], choice(), 'credit')).toThrow(
+      'Write one of: {"method_key":"grpo_advantage@1#b"} · {"method":"grpo_advantage","params":{"reads":"cosigned_rewards"}}.',
+    );
+    expect(chooseMethod([raw, reading], choice({ method: null, method_key: 'grpo_advantage@1#b' }), 'credit')).toBe(
+      raw,
+    );
+  });
+});
