@@ -21,6 +21,25 @@ export function cpuSecondsOf(root: number): number {
   return ticks / TICKS_A_SECOND;
 }
 
+/** Seconds until now of every process, by what `nameOf` makes of its command line; those that it calls null are left out. */
+export function cpuSecondsByName(nameOf: (command: string) => string | null): Record<string, number> {
+  const seconds: Record<string, number> = {};
+  for (const pid of readdirSync('/proc').filter((entry) => /^\d+$/.test(entry))) {
+    const [found] = statOf(pid);
+    const name = found && nameOf(commandOf(pid));
+    if (name) seconds[name] = (seconds[name] ?? 0) + found[1].ticks / TICKS_A_SECOND;
+  }
+  return seconds;
+}
+
+function commandOf(pid: string): string {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ');
+  } catch {
+    return '';
+  }
+}
+
 /** Ticks of the process and of its children that have ended. */
 type Stat = { readonly parent: number; readonly ticks: number };
 

@@ -20,6 +20,7 @@ import { bench as judge } from './judge.ts';
 import { bench as otlp } from './otlp.ts';
 import { bench as rebuild } from './rebuild.ts';
 import { exitCode, type Report, reportText, thisMachine } from './report.ts';
+import { bench as rollout } from './rollout.ts';
 import { bench as sample } from './sample.ts';
 import { bench as scale } from './scale.ts';
 import { bench as storage } from './storage.ts';
@@ -40,6 +41,7 @@ const BENCHES: readonly Bench[] = [
   append,
   otlp,
   gateway,
+  rollout,
   storage,
   scale,
 ];

@@ -24,7 +24,10 @@ export function benchCommands(program: Command): void {
       .option('--sizes <names>', 'model sizes, separated by commas, such as 0.5m,4m')
       .option('--size <name>', 'one model size')
       .option('--steps <n>', 'train, train-trl: training steps of a round', wholeNumber('steps'))
-      .option('--only <names>', 'growth: which of ingest, judge, export, freeze; scale: sizes or projectors')
+      .option(
+        '--only <names>',
+        'growth: which of ingest, judge, export, freeze; rollout: rollout, round or scheduler; scale: sizes or projectors',
+      )
       .option('--assumptions <file>', 'scale: numbers to compute from, as YAML, in place of those it prints')
       .option('--lora', 'train: a low-rank adapter in place of all parameters')
       .option('--fused', 'train: PyTorch with its fused AdamW too')

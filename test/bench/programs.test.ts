@@ -17,6 +17,7 @@ describe('What is asked wrongly', () => {
     [['train', '--rounds', '4'], /--rounds should be a whole number from 5/],
     [['train', '--sizes', '7q'], /There is no size "7q"; the sizes are 0\.5m/],
     [['train', '--fast'], /--fast/],
+    [['rollout', '--only', 'rounds'], /--only should name some of rollout, round, scheduler, but it names rounds/],
   ])('%j is refused with exit code 2', (args, message) => {
     const { status, stdout, stderr } = bench(...args);
     expect(stderr).toMatch(message);

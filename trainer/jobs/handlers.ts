@@ -23,14 +23,15 @@ import { openModelForIds, openValueModel } from '../models/model-directory.ts';
 import { closeLearner, type Learner, openLearner, resetOptimizer, saveLearner } from '../training/learner.ts';
 import { defaultKl } from '../training/policy-losses.ts';
 import { type PreferenceRow, preference, referenceScores } from '../training/preference.ts';
-import { rlPass, withReference } from '../training/rl.ts';
+import { type RlOptions, rlPass, withReference } from '../training/rl.ts';
 import { roleWiseSft } from '../training/role-wise-sft.ts';
 import { namedSchedule } from '../training/schedules.ts';
+import type { TrainableModel } from '../training/step.ts';
 import { ADAM, type Adam, type StepDone, type Watch } from '../training/training-loop.ts';
 import { trainValueHead } from '../training/value-head.ts';
 import { announceCheckpoint } from './announce.ts';
 import { jobMemory } from './job-memory.ts';
-import { DpoSpec, RlSpec, SftSpec, type TrainSpec, ValueSpec } from './job-specs.ts';
+import { DpoSpec, type RlNumbers, RlSpec, SftSpec, type TrainSpec, ValueSpec } from './job-specs.ts';
 import { PASS, passHandler } from './passes.ts';
 
 export type TrainerSettings = {
@@ -250,32 +251,37 @@ export function trainerHandlers(context: JobContext, settings: TrainerSettings):
           rowsPerStep: rowsOfStep(rows, spec.roles),
           what: 'rows a step (groups)',
         });
-        const loss = spec.loss ?? 'clipped-policy';
-        const kl = spec.kl ?? defaultKl(loss);
+        const options = rlOptionsOf(spec, model);
         const { roles } = await rlPass(
           model,
-          kl > 0 ? await withReference(model, rows) : rows,
-          {
-            roles: spec.roles.map(({ role, groups, learning_rate, entropy }) => ({
-              role,
-              groups,
-              learningRate: learning_rate,
-              entropy,
-            })),
-            loss,
-            kl,
-            epochs: spec.epochs ?? 1,
-            clip: { clipLow: spec.clip_low, clipHigh: spec.clip_high },
-            // The rate rises after the optimizer was reset, however many jobs ago that was.
-            schedule: () => () => Math.min(1, (model.optimizer.step + 1) / Math.max(1, spec.warmup)),
-            adam: adamOf(spec),
-            seed: spec.seed,
-          },
+          (options.kl ?? 0) > 0 ? await withReference(model, rows) : rows,
+          options,
           reporting(job, report, spec, signal, settings),
         );
         return roles;
       });
     },
+  };
+}
+
+/** The numbers of a job of kind `rl` as its passes take them. */
+export function rlOptionsOf(spec: RlNumbers, model: TrainableModel): RlOptions {
+  const loss = spec.loss ?? 'clipped-policy';
+  return {
+    roles: spec.roles.map(({ role, groups, learning_rate, entropy }) => ({
+      role,
+      groups,
+      learningRate: learning_rate,
+      entropy,
+    })),
+    loss,
+    kl: spec.kl ?? defaultKl(loss),
+    epochs: spec.epochs ?? 1,
+    clip: { clipLow: spec.clip_low, clipHigh: spec.clip_high },
+    // The rate rises after the optimizer was reset, however many jobs ago that was.
+    schedule: () => () => Math.min(1, (model.optimizer.step + 1) / Math.max(1, spec.warmup)),
+    adam: adamOf(spec),
+    seed: spec.seed,
   };
 }
 

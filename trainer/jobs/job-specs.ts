@@ -1,5 +1,5 @@
 /** The spec of each kind of training job: additive, since old jobs are run again later. */
-import { Type } from 'typebox';
+import { type Static, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { VALUED } from '../data/value-rows.ts';
 import { POLICY_LOSSES } from '../training/policy-losses.ts';
@@ -28,25 +28,25 @@ export const SftSpec = Compile(
     entropy: Type.Number(),
   }),
 );
-export const RlSpec = Compile(
-  Type.Object({
-    ...Common,
-    roles: Type.Array(
-      Type.Object({
-        role: Type.String(),
-        groups: Type.Integer({ minimum: 1 }),
-        learning_rate: Type.Number(),
-        entropy: Type.Number(),
-      }),
-    ),
-    clip_low: Type.Number(),
-    clip_high: Type.Number(),
-    warmup: Type.Integer({ minimum: 0 }),
-    loss: Type.Optional(Type.Enum([...POLICY_LOSSES])),
-    kl: Type.Optional(Type.Number({ minimum: 0, description: 'coefficient of the divergence to the base' })),
-    epochs: Type.Optional(Type.Integer({ minimum: 1 })),
-  }),
-);
+const Rl = Type.Object({
+  ...Common,
+  roles: Type.Array(
+    Type.Object({
+      role: Type.String(),
+      groups: Type.Integer({ minimum: 1 }),
+      learning_rate: Type.Number(),
+      entropy: Type.Number(),
+    }),
+  ),
+  clip_low: Type.Number(),
+  clip_high: Type.Number(),
+  warmup: Type.Integer({ minimum: 0 }),
+  loss: Type.Optional(Type.Enum([...POLICY_LOSSES])),
+  kl: Type.Optional(Type.Number({ minimum: 0, description: 'coefficient of the divergence to the base' })),
+  epochs: Type.Optional(Type.Integer({ minimum: 1 })),
+});
+export type RlNumbers = Static<typeof Rl>;
+export const RlSpec = Compile(Rl);
 export const DpoSpec = Compile(
   Type.Object({
     ...Common,
