@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Config } from '../config.ts';
 import { fileArtifacts } from '../ingest/artifacts.ts';
-import type { ArtifactStore, DoorBook, EventLog } from '../ingest/log/log.ts';
+import type { ArtifactStore, DoorBook, EventLog, Originals } from '../ingest/log/log.ts';
 import { postgresBook, postgresLog } from '../ingest/log/postgres.ts';
 import type { KnownLog } from '../ingest/log/replaced.ts';
 import type { LogSource } from '../ingest/log/source.ts';
@@ -14,6 +14,7 @@ import { type Home, homeAt, openHome } from '../store/db/home.ts';
 import { patiently } from '../store/db/patience.ts';
 import type { Db } from '../store/db/pool.ts';
 import { sealedFile } from '../store/db/sealed.ts';
+import { originalsIn } from '../store/log/originals.ts';
 import { projectAll } from '../store/projecting/projector.ts';
 import { type Opened, type OpenOptions, patientReads, withDatabase } from './database.ts';
 import { kafkaAccess } from './kafka-access.ts';
@@ -28,6 +29,8 @@ export type Context = Opened & {
   readonly catchUp: (options?: { readonly signal?: AbortSignal }) => Promise<number>;
   readonly book: DoorBook;
   readonly artifacts: ArtifactStore;
+  /** What imports recorded of the runs whose other parts are imported now. */
+  readonly originals: Originals;
   /** What log, book and artifacts are behind. */
   readonly redactor: Redactor;
   /** What seals facts that are kept beside the database: its address or password; null while that is not known. */
@@ -62,6 +65,7 @@ export async function withLog<T>(opened: Opened, work: (context: Context) => Pro
         { log: kafka?.log ?? postgresLog(db), book: postgresBook(db), artifacts: fileArtifacts(home.artifacts) },
         redactor,
       ),
+      originals: originalsIn(db),
       redactor,
       sealSecret,
       source,

@@ -105,7 +105,7 @@ export function openProject(options: ProjectOptions = {}): Promise<Project> {
 }
 
 function methodsOf(context: Context, reader: () => Promise<Db | null>): Omit<Project, 'close'> {
-  const { db, log, book, artifacts, redactor, home, now, config, catchUp, patiently } = context;
+  const { db, log, source, book, artifacts, originals, redactor, home, now, config, catchUp, patiently } = context;
   const open = async (methods: readonly MethodAsked[]) => {
     await catchUp();
     return patiently(() => unjudged(db, methods, { now: now(), closeAfter: config.close_after }));
@@ -113,7 +113,9 @@ function methodsOf(context: Context, reader: () => Promise<Db | null>): Omit<Pro
   return {
     name: context.database.project,
     import: async (paths, options = {}) => {
-      const report = await importFiles([paths].flat(), { log, book, artifacts, redactor, ...options });
+      // What lies in a topic alone is known only once it was read.
+      if (source !== null) await catchUp(options);
+      const report = await importFiles([paths].flat(), { log, book, artifacts, originals, redactor, ...options });
       await catchUp(options);
       await closeImported(db, log);
       await catchUp(options);

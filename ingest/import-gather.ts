@@ -1,6 +1,7 @@
 /** The records of whole files, for formats in which a run is a file or a folder. */
 import type { Refusal } from '../errors.ts';
 import type { Place } from './import-batches.ts';
+import type { InputFile } from './import-files.ts';
 import { MAX_DOCUMENT_BYTES } from './parse-piece.ts';
 import { openRecordFile } from './read-file.ts';
 
@@ -48,6 +49,22 @@ export async function gatherRecords(paths: readonly string[], check: () => void)
     lists.push(values);
   }
   return { lists, members, refused };
+}
+
+/** Reads whole files, as many at a time as can be held together; a file alone may be larger. */
+export async function* gatherFiles(
+  files: readonly InputFile[],
+  check: () => void,
+  limit = PART_BYTES,
+): AsyncGenerator<Gathered> {
+  for (let from = 0; from < files.length; ) {
+    let to = from + 1;
+    for (let held = files[from]!.bytes; to < files.length && held + files[to]!.bytes <= limit; to++)
+      held += files[to]!.bytes;
+    const paths = files.slice(from, to).map(({ path }) => path);
+    yield await gatherRecords(paths, check);
+    from = to;
+  }
 }
 
 /** Bytes of records that are held at once of a group that may be cut. */

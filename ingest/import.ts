@@ -7,14 +7,16 @@ import { got, type Refusal, TroupeError } from '../errors.ts';
 import { decodeDraft, encodeEnvelope } from './decode.ts';
 import type { Event } from './events.ts';
 import { FORMATS, formatNamed, recognise } from './formats/catalogue.ts';
-import type { Format } from './formats/format.ts';
+import type { Converted, Format } from './formats/format.ts';
 import { type Counts, openBatches, type Place } from './import-batches.ts';
+import { type Earlier, readBeside, readRun } from './import-earlier.ts';
 import { findFiles, type InputFile, type SkippedFile } from './import-files.ts';
-import { type Gathered, gatherParts, gatherRecords, type Member } from './import-gather.ts';
+import { type Gathered, gatherFiles, gatherParts, gatherRecords, type Member } from './import-gather.ts';
+import { joinParts, type Part } from './import-join.ts';
 import { countUnmapped, mappingOf, unmappedOf } from './import-mapping.ts';
 import { ordinals, type Tally, tallier } from './import-tally.ts';
 import { canonicalJson } from './json.ts';
-import type { ArtifactStore, DoorBook, EventLog } from './log/log.ts';
+import type { ArtifactStore, DoorBook, EventLog, Originals } from './log/log.ts';
 import type { FileRecord } from './parse-piece.ts';
 import { openRecordFile } from './read-file.ts';
 import { createRedactor, type Redactor } from './redact.ts';
@@ -38,6 +40,8 @@ export type ImportOptions = {
   readonly log: EventLog;
   readonly book: DoorBook;
   readonly artifacts: ArtifactStore;
+  /** What the log holds of runs that the files have other parts of. Without it each import stands alone. */
+  readonly originals?: Originals;
   /** Name of a format; without it each file is recognised by content. */
   readonly format?: string;
   /** Read and count, append nothing. */
@@ -78,6 +82,7 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
   const formats = new Set<Format>();
   const unmapped = new Map<string, number>();
   const tally = tallier();
+  const runs = new Map<Format, InputFile[]>();
   const folders = new Map<string, { readonly format: Format; readonly paths: readonly string[] }>();
   const ordinalOf = ordinals();
   const stated = new Set<string>();
@@ -85,6 +90,9 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
   let bytesBefore = 0;
   let position = { file: '', bytes: 0 };
   let read = 0;
+
+  const { originals = async () => new Map<string, string[]>(), artifacts } = options;
+  const earlier: Earlier = { originals, artifacts };
 
   const batches = openBatches({
     ...(dryRun ? NOWHERE : { log: options.log, book: options.book, artifacts: options.artifacts }),
@@ -111,14 +119,23 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
     return keep(record.value, format, [{ place, raw: record.raw }]);
   }
 
-  /** Converts one native record, which `members` of files make up: a refusal names the member that it concerns. */
+  /** Converts one native record, which `members` of files make up. */
   async function keep(native: unknown, format: Format, members: readonly Member[]): Promise<void> {
     const value = redactor.value(native);
     const canonical = canonicalJson(value);
-    const converted = format.convert({ value, canonical, ordinal: ordinalOf(canonical) });
-    const [{ place, raw }] = members as [Member];
-    for (const { at = 0, raw: part, ...refusal } of converted.refusals) {
-      const member = members[at] ?? members[0]!;
+    await keepConverted(format.convert({ value, canonical, ordinal: ordinalOf(canonical) }), format, members);
+  }
+
+  /** A refusal names the member that it concerns; one of a line that an earlier import read was reported then. */
+  async function keepConverted(
+    converted: Converted,
+    format: Format,
+    members: readonly (Member | undefined)[],
+    { place, raw } = members[0]!,
+  ): Promise<void> {
+    for (const { at, raw: part, ...refusal } of converted.refusals) {
+      if (at !== undefined && at < members.length && members[at] === undefined) continue;
+      const member = members[at ?? 0] ?? { place, raw };
       await batches.refuse(refusal, member.place, part === undefined ? member.raw : Buffer.from(part));
     }
     for (const body of converted.bodies ?? []) await batches.body(body);
@@ -161,6 +178,10 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
         folders.set(key, { format, paths: [...(folders.get(key)?.paths ?? []), input.path] });
         return;
       }
+      if (gathered === 'file' && format.joins) {
+        runs.set(format, [...(runs.get(format) ?? []), input]);
+        return;
+      }
       if (gathered === 'file') return gather([input.path], format);
       const go = async (record: FileRecord): Promise<void> => {
         if (signal?.aborted) throw interruption();
@@ -181,7 +202,36 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
 
   async function keepGathered({ lists, members, refused }: Gathered, format: Format, folder: boolean): Promise<void> {
     for (const { refusal, place, raw } of refused) await batches.refuse(refusal, place, raw);
-    if (members.length > 0) await keep(folder ? lists : lists[0], format, members);
+    if (members.length === 0) return;
+    if (!folder) return keep(lists[0], format, members);
+    const value = redactor.value(lists) as typeof lists;
+    if (format.joins) return keepRun({ lines: value.flat(), members }, format, value);
+    const canonical = canonicalJson(value);
+    const converted = format.convert({ value, canonical, ordinal: ordinalOf(canonical) });
+    await keepConverted(await readBeside(format, value, converted, earlier), format, members);
+  }
+
+  async function keepRun(part: Part, format: Format, native?: unknown): Promise<void> {
+    const { converted, part: whole } = await readRun(format, part, ordinalOf, earlier, native);
+    await keepConverted(converted, format, whole.members, part.members[0]);
+  }
+
+  /** Takes files whose lines are runs or parts of runs. */
+  async function takeRuns(files: readonly InputFile[], format: Format): Promise<void> {
+    for await (const { lists, members, refused } of gatherFiles(files, check)) {
+      for (const { refusal, place, raw } of refused) await batches.refuse(refusal, place, raw);
+      let from = 0;
+      const parts = lists.map((list) => {
+        const lines = redactor.value(list) as readonly unknown[];
+        from += list.length;
+        return { lines, members: members.slice(from - list.length, from) };
+      });
+      const { runs, strays } = joinParts(
+        parts.filter(({ lines }) => lines.length > 0),
+        format.joins!,
+      );
+      for (const part of [...runs, ...strays]) await keepRun(part, format);
+    }
   }
 
   function check(): void {
@@ -216,6 +266,7 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
       position = { file: input.path, bytes: 0 };
       onProgress({ ...progressOf(), events: counts.received });
     }
+    for (const [format, files] of runs) await takeRuns(files, format);
     for (const [key, { format, paths }] of folders) {
       if (!key.startsWith('import:')) await gather(paths.toSorted(), format, true);
       else for await (const part of gatherParts(paths.toSorted(), check)) await keepGathered(part, format, true);

@@ -30,14 +30,17 @@ export function recordCommands(program: Command): void {
         'after',
         '\nExamples:\n  troupe import results.json\n  troupe import logs/ --format openai-chat --dry-run',
       ),
-    async ({ db, log, source, book, artifacts, redactor, catchUp, patiently }, paths, flags) => {
+    async ({ db, log, source, book, artifacts, originals, redactor, catchUp, patiently }, paths, flags) => {
       const quiet = flags.quiet === true || flags.json === true;
       const signal = untilInterrupted();
       const bar = progressBar('Importing', { quiet });
+      // What lies in a topic alone is known only once it was read.
+      if (source !== null && !flags.dryRun) await catchUp({ signal });
       const report = await importFiles(paths, {
         log,
         book,
         artifacts,
+        originals,
         redactor,
         ...(flags.format ? { format: String(flags.format) } : {}),
         ...(flags.dryRun ? { dryRun: true } : {}),

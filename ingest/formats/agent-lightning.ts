@@ -5,7 +5,7 @@
 import { hashId, isRecord } from '../json.ts';
 import { lightningCall } from './agent-lightning-calls.ts';
 import { annotationsOf, lightningSpanAct } from './agent-lightning-spans.ts';
-import { type Converted, type Format, listsOf, type NativeRecord, type NativeRefusal } from './format.ts';
+import { type Converted, type Format, listed, listsOf, type NativeRecord, type NativeRefusal } from './format.ts';
 import { badIdentifier, given, isIdentifier, refusal, without } from './native.ts';
 import { timeOfSeconds } from './run.ts';
 import type { Act, Judgement } from './trace.ts';
@@ -21,6 +21,7 @@ export const agentLightning: Format = {
     'Agent Lightning: events {event_type, rollout_id, attempt_id, timestamp, data}, rollouts {rollout_id, input}, spans of v0.3',
   recognises: ({ records }) => records.some((record) => isEvent(record) || isRollout(record) || isSpan(record)),
   gathers: () => `import:${NAME}`,
+  rereads: listed,
   convert,
   restates: new Set(['task.defined']),
   mapping: [

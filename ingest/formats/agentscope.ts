@@ -17,8 +17,9 @@ import {
 import { readArguments } from './chat-message.ts';
 import { toolLedger } from './conversation.ts';
 import type { Converted, Format, NativeRecord, NativeRefusal } from './format.ts';
+import { marksOf } from './marks.ts';
 import { given, refusal, refused, revisedEmitter, without } from './native.ts';
-import { runDrafts, taskOf, timeOfText } from './run.ts';
+import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfText } from './run.ts';
 
 const NAME = 'agentscope';
 const emit = revisedEmitter(NAME);
@@ -35,7 +36,21 @@ export const agentscope: Format = {
         'content' in record &&
         ('timestamp' in record || 'created_at' in record),
     ),
-  gathers: ({ shape }) => (shape === 'document' ? null : 'file'),
+  gathers: () => 'file',
+  joins: {
+    names: namesOf,
+    episodes: namesOf,
+    marks: (message) => {
+      const blocks = isRecord(message) ? blocksOf(message.content) : [];
+      const ids = (is: (type: string) => boolean) => blocks.filter(({ type }) => is(type)).map(({ id }) => id);
+      return marksOf(
+        ids((type) => CALLS.has(type)),
+        ids((type) => type === 'tool_result'),
+      );
+    },
+    timeOf: (message) => whenOf(message) ?? null,
+    needsName: false,
+  },
   convert,
   restates: new Set(['task.defined']),
   mapping: [
@@ -80,6 +95,10 @@ function convert(record: NativeRecord): Converted {
       episodeId,
       canonical,
       task: taskOf(NAME, textOf(asked?.blocks ?? []), {}, metadata.task_id),
+      // A run begins with what somebody asks; what begins with an answer may be the later part of a file.
+      started: {
+        flags: [NO_TOKEN_IDS, ...(first.message.role === 'assistant' || !namesOf(list).length ? ['incomplete'] : [])],
+      },
       startedAt: timeOf(first.message),
       agents,
       events: messageDrafts(episodeId, turns),
@@ -91,18 +110,24 @@ function convert(record: NativeRecord): Converted {
   };
 }
 
+/** The name of the run that these messages begin; none where the first is an answer to what is not there. */
+function namesOf(list: readonly unknown[]): string[] {
+  const first = inOrder(list).find(({ native }) => badMessage(native) === null)?.native as Fields | undefined;
+  if (!first || blocksOf(first.content).some(({ type }) => type === 'tool_result')) return [];
+  return [hashId(NAME, canonicalJson(first))];
+}
+
+const whenOf = (message: unknown): string | undefined => {
+  const when = isRecord(message) ? (message.timestamp ?? message.created_at) : null;
+  return typeof when === 'string' && /^\d{4}-\d\d-\d\d[T ]/.test(when) ? when : undefined;
+};
+
 /** By their own times where all have one of a kind, otherwise as they stand; lines may have been shuffled. */
 function inOrder(list: readonly unknown[]): { readonly native: unknown; readonly at: number }[] {
-  const members = list.map((native, at) => ({
-    native,
-    at,
-    when: isRecord(native) ? (native.timestamp ?? native.created_at) : null,
-  }));
-  const dated = members.every(({ when }) => typeof when === 'string' && /^\d{4}-\d\d-\d\d[T ]/.test(when));
+  const members = list.map((native, at) => ({ native, at, when: whenOf(native) }));
+  const dated = members.every(({ when }) => when !== undefined);
   if (!dated) return members;
-  return members.toSorted((a, b) =>
-    a.when === b.when ? a.at - b.at : (a.when as string) < (b.when as string) ? -1 : 1,
-  );
+  return members.toSorted((a, b) => (a.when === b.when ? a.at - b.at : a.when! < b.when! ? -1 : 1));
 }
 
 const timeOf = (message: Fields): string | null => timeOfText(message.timestamp ?? message.created_at);

@@ -51,6 +51,7 @@ export function threadDrafts(emit: Emitter, lines: readonly Line[], thread: Thre
   let whole = !isHeadless(lines, thread.agentId);
   for (const line of lines) {
     const { fields } = line;
+    if (whole && context.length > 0 && isAfterGap(fields, parents)) whole = false;
     if (fields.type === 'assistant' && isCall(fields)) {
       const { id } = fields.message as Fields;
       const key = JSON.stringify([id ?? fields.uuid, fields.requestId]);
@@ -107,6 +108,17 @@ export function isHeadless(lines: readonly Line[], agentId: string): boolean {
     seen.add(uuid);
   }
   return false;
+}
+
+/** Whether lines are missing before this one: what it hangs on is not there. */
+const isAfterGap = ({ type, parentUuid }: Fields, parents: ReadonlyMap<unknown, unknown>): boolean =>
+  (type === 'user' || type === 'assistant') && isIdentifier(parentUuid) && !parents.has(parentUuid);
+
+/** Whether lines are missing anywhere in the thread. */
+export function hasGap(lines: readonly Line[], agentId: string): boolean {
+  const parents = new Map(lines.map(({ fields }) => [fields.uuid, fields.parentUuid]));
+  const said = lines.filter(({ fields: { type } }) => type === 'user' || type === 'assistant');
+  return isHeadless(lines, agentId) || said.slice(1).some(({ fields }) => isAfterGap(fields, parents));
 }
 
 const isCopied = ({ forkedFrom }: Fields): boolean => isRecord(forkedFrom);

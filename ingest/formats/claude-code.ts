@@ -17,9 +17,10 @@ import {
   MAIN,
   promptOf,
 } from './claude-code-lines.ts';
-import { isHeadless, placeOf, threadDrafts } from './claude-code-thread.ts';
+import { hasGap, isHeadless, placeOf, threadDrafts } from './claude-code-thread.ts';
 import { toolLedger } from './conversation.ts';
 import type { Converted, Format, NativeRecord, NativeRefusal } from './format.ts';
+import { marksOf } from './marks.ts';
 import { given, isIdentifier, rawRecord, refusal, refused, revisedEmitter, without } from './native.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfText } from './run.ts';
 
@@ -30,7 +31,15 @@ export const claudeCode: Format = {
   name: NAME,
   summary: 'Claude Code sessions and their sub-agents: lines of {type, message, uuid, parentUuid, sessionId}',
   recognises: ({ records }) => records.some(isSessionLine),
-  gathers: ({ shape }) => (shape === 'document' ? null : 'file'),
+  gathers: () => 'file',
+  joins: {
+    names: (lines) => namesOf(lines).map(([session, agent]) => JSON.stringify([session, agent])),
+    episodes: (lines) => [...new Set(namesOf(lines).map(([session]) => session))],
+    marks: (line) =>
+      isRecord(line) ? marksOf([line.uuid], [line.parentUuid, line.logicalParentUuid]) : marksOf([], []),
+    timeOf: (line) => (isRecord(line) ? timeOfText(line.timestamp) : null),
+    needsName: true,
+  },
   convert,
   restates: new Set(['task.defined']),
   mapping: [
@@ -84,6 +93,18 @@ function convert(record: NativeRecord): Converted {
   };
 }
 
+/** The sessions in these lines, each with the agent whose file they are of: null for the main agent's, which older sub-agents share. */
+function namesOf(lines: readonly unknown[]): [session: string, agent: string | null][] {
+  const found = new Map<string, [string, string | null]>();
+  const named = lines.filter((line): line is Fields => isRecord(line) && isIdentifier(line.sessionId));
+  const said = named.filter(({ type }) => type === 'user' || type === 'assistant');
+  for (const line of (said.length > 0 ? said : named) as (Fields & { sessionId: string })[]) {
+    const agent = isIdentifier(line.agentId) ? line.agentId : null;
+    found.set(JSON.stringify([line.sessionId, agent]), [line.sessionId, agent]);
+  }
+  return [...found.values()];
+}
+
 const isSaid = ({ fields }: Line): boolean => fields.type === 'user' || fields.type === 'assistant';
 const timeOf = ({ fields }: Line): string | null => timeOfText(fields.timestamp);
 
@@ -114,13 +135,16 @@ function sessionDrafts(episodeId: string, lines: readonly Line[], canonical: str
     format: NAME,
     episodeId,
     canonical,
-    task: taskOf(
-      NAME,
-      main.map(({ fields }) => promptOf(fields)).find((text) => text !== null),
-    ),
+    // The first prompt of a later part is not what the session began with.
+    task: isHeadless(threads.get(MAIN)!, MAIN)
+      ? null
+      : taskOf(
+          NAME,
+          main.map(({ fields }) => promptOf(fields)).find((text) => text !== null),
+        ),
     started: {
       session_id: episodeId,
-      flags: [NO_TOKEN_IDS, ...(broken || isHeadless(threads.get(MAIN)!, MAIN) ? ['incomplete'] : [])],
+      flags: [NO_TOKEN_IDS, ...(broken || hasGap(threads.get(MAIN)!, MAIN) ? ['incomplete'] : [])],
       ...(isIdentifier(parent) && parent !== episodeId ? { parent_episode_id: parent } : {}),
       ...given('tags', without({ cwd, git_branch: gitBranch, version, team: teamName, teammate: agentName })),
     },

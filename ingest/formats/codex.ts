@@ -9,6 +9,7 @@ import { canonicalJson, isRecord } from '../json.ts';
 import { badLine, type Fields, isRolloutLine, type Line, promptOf } from './codex-items.ts';
 import { threadDrafts } from './codex-thread.ts';
 import type { Converted, Format, NativeRecord, NativeRefusal } from './format.ts';
+import { marksOf } from './marks.ts';
 import { given, isIdentifier, rawRecord, refusal, refused, revisedEmitter, without } from './native.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfText } from './run.ts';
 
@@ -21,7 +22,8 @@ export const codex: Format = {
   name: NAME,
   summary: 'Codex rollouts: lines of {timestamp, type: session_meta | response_item | event_msg …, payload}',
   recognises: ({ records }) => records.some(isRolloutLine),
-  gathers: ({ shape }) => (shape === 'document' ? null : 'file'),
+  gathers: () => 'file',
+  joins: { names: namesOf, episodes: episodesOf, marks: codexMarks, timeOf: lineTime, needsName: true },
   convert,
   restates: new Set(['task.defined']),
   mapping: [
@@ -51,7 +53,7 @@ function convert(record: NativeRecord): Converted {
     return [{ seq, type, timestamp, payload }];
   });
   const meta = lines.find(({ type }) => type === 'session_meta');
-  if (!meta) return refused(...refusals, refusal('bad_shape', '', 'a line session_meta that names the session', list));
+  if (!meta) return refused(...refusals, refusal('bad_shape', '', HEADLESS, list));
   const canonical = canonicalJson(list);
   return {
     drafts: rolloutDrafts(meta, lines, canonical, refusals.length > 0),
@@ -59,6 +61,40 @@ function convert(record: NativeRecord): Converted {
     raw: canonical,
     repeated: record.ordinal > 0,
   };
+}
+
+const HEADLESS =
+  'a line session_meta, with which a rollout begins; of a rollout that was cut, import the first part before this one, or all parts in one command';
+
+const payloadsOf = (lines: readonly unknown[]): Fields[] =>
+  lines.flatMap((line) => (isRecord(line) && isRecord(line.payload) ? [line.payload] : []));
+
+/** The thread: of its first line, else as later lines name it since 2026. */
+function namesOf(lines: readonly unknown[]): string[] {
+  const meta = lines.find((line) => isRecord(line) && line.type === 'session_meta') as Fields | undefined;
+  const id = isRecord(meta?.payload) ? meta.payload.id : undefined;
+  return [id, ...payloadsOf(lines).map((payload) => payload.thread_id)].filter(isIdentifier).slice(0, 1);
+}
+
+function episodesOf(lines: readonly unknown[]): string[] {
+  const named = payloadsOf(lines).flatMap((payload) => [payload.session_id, parentOf(payload)]);
+  return [...new Set([...named, ...namesOf(lines)].filter(isIdentifier))];
+}
+
+function codexMarks(line: unknown) {
+  if (!isRecord(line) || !isRecord(line.payload)) return marksOf([], []);
+  const { id, call_id: call, turn_id: turn, type } = line.payload;
+  const answers = typeof type === 'string' && /_output$|_end$/.test(type);
+  return marksOf([id, ...(answers ? [] : [call]), ...(type === 'task_started' ? [turn] : [])], [call, turn]);
+}
+
+/** Lines of one time are in the order of their numbers, which versions before 2026 did not write. */
+function lineTime(line: unknown): string | null {
+  const time = isRecord(line) ? timeOfText(line.timestamp) : null;
+  if (time === null) return null;
+  const { ordinal, type } = line as Fields;
+  const number = Number.isSafeInteger(ordinal) ? (ordinal as number) : type === 'session_meta' ? 0 : 1;
+  return `${time} ${String(number).padStart(9, '0')}`;
 }
 
 function rolloutDrafts(meta: Line, lines: readonly Line[], canonical: string, broken: boolean): Draft[] {

@@ -2,12 +2,21 @@
 import { hashId, isRecord } from '../json.ts';
 import type { Converted, NativeRecord, NativeRefusal } from './format.ts';
 import { type Emitter, given, isIdentifier, refusal, refused, without } from './native.ts';
-import { runDrafts, taskOf } from './run.ts';
+import { NO_TOKEN_IDS, runDrafts, taskOf } from './run.ts';
 
 export const isCrewLogEntry = (value: unknown): boolean =>
   isRecord(value) && 'status' in value && 'agent' in value && 'task' in value && 'timestamp' in value;
 
 type Entry = { readonly seq: number; readonly native: Readonly<Record<string, unknown>>; readonly agent: string };
+
+/** The name of the run that these entries begin with. */
+export function logsIn(format: string, entries: readonly unknown[]): string[] {
+  const first = entries.find((entry) => isRecord(entry) && isIdentifier(agentOf(entry)));
+  return first === undefined ? [] : [hashId(format, 'log', first)];
+}
+
+const agentOf = ({ agent }: Readonly<Record<string, unknown>>): unknown =>
+  typeof agent === 'string' ? agent.trim() : agent;
 
 /** The run is named by its first entry, so that a log that has grown is the same run. */
 export function convertCrewLog(emit: Emitter, format: string, record: NativeRecord): Converted {
@@ -15,7 +24,7 @@ export function convertCrewLog(emit: Emitter, format: string, record: NativeReco
   const entries = (record.value as unknown[]).flatMap((native, at): Entry[] => {
     if (!isRecord(native)) refusals.push({ ...refusal('bad_type', '', 'an entry object', native), at });
     else {
-      const agent = typeof native.agent === 'string' ? native.agent.trim() : native.agent;
+      const agent = agentOf(native);
       if (isIdentifier(agent)) return [{ seq: at, native, agent }];
       refusals.push({ ...refusal('bad_identifier', 'agent', 'the role of an agent', native.agent), at });
     }
@@ -52,6 +61,8 @@ export function convertCrewLog(emit: Emitter, format: string, record: NativeReco
       episodeId,
       canonical: record.canonical,
       task: taskOf(format, first.native.task),
+      // A run begins with a task that is given out.
+      ...(first.native.status === 'started' ? {} : { started: { flags: [NO_TOKEN_IDS, 'incomplete'] } }),
       agents: new Set(entries.map(({ agent }) => agent)),
       events: drafts,
       finished: { outcome: 'unknown', seq: entries.length },

@@ -5,8 +5,9 @@
 import type { Draft } from '../events.ts';
 import { isRecord } from '../json.ts';
 import { crewEmitter } from './crewai-events.ts';
-import { convertCrewLog, isCrewLogEntry } from './crewai-log.ts';
+import { convertCrewLog, isCrewLogEntry, logsIn } from './crewai-log.ts';
 import type { Converted, Format, NativeRecord, NativeRefusal } from './format.ts';
+import { marksOf } from './marks.ts';
 import { badIdentifier, given, isIdentifier, recordId, refusal, refused, revisedEmitter, without } from './native.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfText } from './run.ts';
 
@@ -24,6 +25,14 @@ export const crewai: Format = {
     'CrewAI trace batches {batch_id, events: [{event_id, type, event_data, emission_sequence}]}, and its log file',
   recognises: ({ records }) => records.some((record) => isBatch(record) || isCrewLogEntry(record)),
   gathers: ({ records }) => (records.length > 0 && records.every(isCrewLogEntry) ? 'file' : null),
+  joins: {
+    names: (entries) => logsIn(NAME, entries),
+    episodes: (entries) => logsIn(NAME, entries),
+    // Neither ids nor the task of an entry tell which run it is of: a log grows, and no part of it stands alone.
+    marks: () => marksOf([], []),
+    timeOf: (entry) => (isRecord(entry) && typeof entry.timestamp === 'string' ? entry.timestamp : null),
+    needsName: false,
+  },
   convert: (record) => (Array.isArray(record.value) ? convertCrewLog(emit, NAME, record) : convertBatch(record)),
   restates: new Set(['task.defined', 'agent.defined']),
   mapping: [

@@ -60,6 +60,13 @@ export type Format = {
    * at once. Without it, or where it answers null, each record stands for itself.
    */
   readonly gathers?: (head: Head) => 'file' | 'folder' | 'folder:events' | `import:${string}` | null;
+  /** How files are told that hold parts of one run, where a run is the lines of a file. Such a format answers `file` to `gathers`. */
+  readonly joins?: Joins;
+  /**
+   * The records that an original stored by `raw-record` came from, for formats whose records are gathered over files: those of earlier
+   * imports are read again beside new ones.
+   */
+  readonly rereads?: (stored: unknown) => readonly unknown[];
   readonly convert: (record: NativeRecord) => Converted;
   /** Events that many records state in equal words, such as the task of each attempt: emitted once per import. */
   readonly restates: ReadonlySet<EventName>;
@@ -69,6 +76,29 @@ export type Format = {
   readonly write?: (episode: readonly RestoredEvent[]) => readonly unknown[];
 };
 
+/** How parts of one run are told from parts of another, and put in order. */
+export type JoinRules = {
+  /** What these lines call their run; parts of one run share a name. Empty where the lines do not say. */
+  readonly names: (lines: readonly unknown[]) => readonly string[];
+  /** Ids that a line holds, and ids of other lines that it refers to. */
+  readonly marks: (line: unknown) => Marks;
+  /** A text that sorts by time; null where the line has no time. */
+  readonly timeOf: (line: unknown) => string | null;
+  /** True where lines without a name cannot be a run of their own. */
+  readonly needsName: boolean;
+};
+
+export type Joins = JoinRules & {
+  /** The episodes whose stored records may hold other parts of the run. */
+  readonly episodes: (lines: readonly unknown[]) => readonly string[];
+  /** The lines of a stored record, where it is not the list of them. */
+  readonly linesOf?: (stored: unknown) => readonly unknown[];
+};
+export type Marks = { readonly holds: readonly string[]; readonly refers: readonly string[] };
+
 /** The records of a gathered folder, file by file; a record that was not gathered is a file of its own. */
 export const listsOf = (value: unknown): readonly (readonly unknown[])[] =>
   Array.isArray(value) && value.every((list) => Array.isArray(list)) ? value : [[value]];
+
+/** The items of a stored original that is a list. */
+export const listed = (stored: unknown): readonly unknown[] => (Array.isArray(stored) ? stored : []);

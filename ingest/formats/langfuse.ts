@@ -4,7 +4,7 @@
  */
 import { isRecord } from '../json.ts';
 import { isOtlp } from '../otlp/decode.ts';
-import { type Format, listsOf } from './format.ts';
+import { type Format, listed, listsOf } from './format.ts';
 import {
   badEvent,
   exported,
@@ -19,7 +19,7 @@ import {
 import { langfuseDeed, textOfAny } from './langfuse-observations.ts';
 import { badRowTime, rowsIn, rowUpserts } from './langfuse-rows.ts';
 import { given, isIdentifier, refusal, without } from './native.ts';
-import { convertOtlp, dialectOfRequest, LANGFUSE } from './otlp-traces.ts';
+import { convertOtlp, dialectOfRequest, LANGFUSE, otlpRequests } from './otlp-traces.ts';
 import { utcOf } from './run-times.ts';
 import type { Act, Judgement } from './trace.ts';
 import { type TraceReading, traceReading } from './trace-import.ts';
@@ -35,6 +35,13 @@ export const langfuse: Format = {
         isBatch(record) || isExport(record) || dialectOfRequest(record) === LANGFUSE || rowsIn(record).length > 0,
     ),
   gathers: ({ records }) => (records.some(isOtlp) ? 'import:otlp' : `import:${LANGFUSE}`),
+  rereads: (stored) => {
+    const items = listed(stored);
+    const isNative = (item: unknown) => isRecord(item) && ('span' in item || 'log' in item);
+    return items.some(isNative)
+      ? otlpRequests(items)
+      : [{ batch: items.map((item, i) => ({ id: `stored-${i}`, ...(item as Fields) })) }];
+  },
   convert: (record) => {
     const requests = listsOf(record.value).flat();
     return requests.some(isOtlp) ? convertOtlp(record) : readLangfuse(requests).converted();

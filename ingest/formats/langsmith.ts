@@ -4,7 +4,7 @@
  */
 import { isRecord } from '../json.ts';
 import { isOtlp } from '../otlp/decode.ts';
-import { type Format, listsOf, type NativeRefusal } from './format.ts';
+import { type Format, listed, listsOf, type NativeRefusal } from './format.ts';
 import { langsmithAct } from './langsmith-runs.ts';
 import { LANGSMITH } from './langsmith-spans.ts';
 import { badIdentifier, given, isIdentifier, refusal, without } from './native.ts';
@@ -27,6 +27,7 @@ export const langsmith: Format = {
       (record) => isBatch(record) || isRun(record) || isFeedback(record) || dialectOfRequest(record) === LANGSMITH,
     ),
   gathers: () => `import:${NAME}`,
+  rereads: listed,
   convert: (record) => {
     const requests = listsOf(record.value).flat();
     return requests.some(isOtlp) ? convertOtlp(record) : readLangsmith(requests).converted();

@@ -4,7 +4,7 @@
  */
 import { isRecord } from '../json.ts';
 import { badMessage, type ChatMessage, toMessage } from './chat-message.ts';
-import { type Format, listsOf, type NativeRefusal } from './format.ts';
+import { type Format, listed, listsOf, type NativeRefusal } from './format.ts';
 import { badIdentifier, given, isIdentifier, refusal, without } from './native.ts';
 import { responseContent, responseInput } from './openai-responses.ts';
 import { utcOf } from './run-times.ts';
@@ -22,6 +22,7 @@ export const openaiAgents: Format = {
     'OpenAI Agents SDK traces: {data: [{object: "trace"} and {object: "trace.span"} …]}, or these items one a line',
   recognises: ({ records }) => records.some((record) => itemsOf(record)?.some(isItem) ?? false),
   gathers: () => `import:${NAME}`,
+  rereads: listed,
   convert: (record) => readOpenaiAgents(listsOf(record.value).flat()).converted(),
   restates: new Set(['task.defined']),
   mapping: [

@@ -8,6 +8,7 @@ import type { Draft } from '../events.ts';
 import { canonicalJson, hashId, isRecord } from '../json.ts';
 import type { Converted, Format, Head, NativeRecord, NativeRefusal } from './format.ts';
 import { listsOf } from './format.ts';
+import { marksOf } from './marks.ts';
 import { given, isIdentifier, recordId, refusal, refused, revisedEmitter, without } from './native.ts';
 import { type Fields, type Item, openhandsDrafts } from './openhands-drafts.ts';
 import { earlyItems, isEarlyEvent } from './openhands-early.ts';
@@ -29,6 +30,14 @@ export const openhands: Format = {
   recognises: ({ records }) => records.some((one) => isEvent(one) || isSdkState(one) || isOutput(one)),
   gathers: ({ records, shape }: Head) =>
     records.some(isOutput) ? null : shape === 'document' ? 'folder:events' : 'file',
+  joins: {
+    names: (lines) => (isBeginning(eventsIn(lines)) ? namesIn(lines) : []),
+    episodes: namesIn,
+    marks: openhandsMarks,
+    timeOf: (line) => (isRecord(line) && typeof line.timestamp === 'string' ? line.timestamp : null),
+    needsName: true,
+    linesOf: (stored) => (Array.isArray(stored) ? stored.flat() : [stored]),
+  },
   convert,
   restates: new Set(['task.defined']),
   mapping: [
@@ -59,6 +68,8 @@ function convert(record: NativeRecord): Converted {
   const events = run.events.map(({ event }) => event);
   if (events.length === 0)
     return refused(...refusals, refusal('bad_shape', 'events', 'at least one event of OpenHands', record.value));
+  if (!run.output && run.state === null && !beginsRun(events))
+    return refused(...refusals, refusal('bad_shape', '', HEADLESS, events[0]));
   // A folder may hold events of both kinds, which are two runs that nothing else tells apart.
   const [early, sdk] = [events.filter(isEarlyEvent), events.filter((event) => !isEarlyEvent(event))];
   const items = [...(early.length > 0 ? earlyItems(early) : []), ...(sdk.length > 0 ? sdkItems(sdk, run.state) : [])];
@@ -115,7 +126,46 @@ function runOf(value: unknown, refusals: NativeRefusal[]): Run {
   });
   const early = events.every(({ event }) => isEarlyEvent(event) && Number.isSafeInteger(event.id));
   const sorted = early ? events.toSorted((a, b) => (a.event.id as number) - (b.event.id as number)) : events;
-  return { events: sorted, state: states[0] ?? null, output };
+  // Of a conversation that was saved again the state counts that names the last event.
+  const placeOf = (state: Fields): number => events.findIndex(({ event }) => event.id === state.leaf_event_id);
+  const [state = null] = states.toSorted((a, b) => placeOf(b) - placeOf(a));
+  return { events: sorted, state, output };
+}
+
+const HEADLESS =
+  'the event with which a run begins (its system prompt, or the first message of a user); of a run that was cut, import all parts in one command';
+
+/** Events as `runOf` gives them, of lines that were not checked. */
+const eventsIn = (lines: readonly unknown[]): readonly Fields[] =>
+  runOf([...lines], []).events.map(({ event }) => event);
+
+/** Whether these events are not the later part of a run alone. A conversation of the SDK begins with its system prompt. */
+function beginsRun(events: readonly Fields[]): boolean {
+  if (events.every(isSdkEvent)) return events.some(({ kind }) => kind === 'SystemPromptEvent');
+  const first = events.find(({ source, action }) => source !== 'environment' || action !== undefined);
+  return first !== undefined && (first.source === 'user' || first.action === 'system');
+}
+
+/** Whether they are certainly the beginning: what a user says may come in the middle too, where the numbers of events have grown. */
+const isBeginning = (events: readonly Fields[]): boolean =>
+  beginsRun(events) &&
+  (events.every(isSdkEvent) || events.some(({ id, action }) => action === 'system' || !(Number(id) > 2)));
+
+/** The names that a run may have gone by: of its state, of its first event, of what the user said first. */
+function namesIn(lines: readonly unknown[]): string[] {
+  const { state } = runOf([...lines], []);
+  const events = eventsIn(lines);
+  const asked = events.find(({ source, action }) => source === 'user' && action === 'message');
+  const names = [state?.id, events.find(isSdkEvent)?.id, asked && hashId(NAME, canonicalJson(asked))];
+  return names.filter(isIdentifier);
+}
+
+function openhandsMarks(line: unknown) {
+  if (!isRecord(line)) return marksOf([], []);
+  const called = isRecord(line.tool_call_metadata) ? line.tool_call_metadata.tool_call_id : line.tool_call_id;
+  const answers = 'observation' in line || 'action_id' in line;
+  const id = isSdkEvent(line) ? line.id : undefined;
+  return answers ? marksOf([id], [called, line.action_id]) : marksOf([id, called], []);
 }
 
 /** The id of the run, and whether it depends on what a run begins with alone, so that it stays when the run grows. */

@@ -1,13 +1,14 @@
 /** OpenInference spans as OTLP requests. */
 import type { Format } from './format.ts';
 import { OPENINFERENCE } from './openinference-spans.ts';
-import { convertOtlp, dialectOfRequest } from './otlp-traces.ts';
+import { convertOtlp, dialectOfRequest, otlpRequests } from './otlp-traces.ts';
 
 export const openinference: Format = {
   name: OPENINFERENCE,
   summary: 'OpenInference spans: OTLP requests whose spans have openinference.span.kind',
   recognises: ({ records }) => records.some((record) => dialectOfRequest(record) === OPENINFERENCE),
   gathers: () => 'import:otlp',
+  rereads: otlpRequests,
   convert: convertOtlp,
   restates: new Set(['task.defined']),
   mapping: [

@@ -5,13 +5,14 @@
 import type { Format } from './format.ts';
 import { OTEL_GENAI } from './otel-genai-logs.ts';
 import { writeOtlp } from './otel-genai-write.ts';
-import { convertOtlp, dialectOfRequest } from './otlp-traces.ts';
+import { convertOtlp, dialectOfRequest, otlpRequests } from './otlp-traces.ts';
 
 export const otelGenai: Format = {
   name: OTEL_GENAI,
   summary: 'OpenTelemetry GenAI spans and logs: OTLP requests {resourceSpans} or {resourceLogs}, JSON or protobuf',
   recognises: ({ records }) => records.some((record) => dialectOfRequest(record) === OTEL_GENAI),
   gathers: () => 'import:otlp',
+  rereads: otlpRequests,
   convert: convertOtlp,
   restates: new Set(['task.defined']),
   mapping: [

@@ -6,7 +6,7 @@ import type { Draft } from '../events.ts';
 import { canonicalJson, hashId, isRecord } from '../json.ts';
 import { decodeOtlp, isOtlp } from '../otlp/decode.ts';
 import type { OtlpLog, OtlpSpan } from '../otlp/span.ts';
-import { type Converted, listsOf, type NativeRecord, type NativeRefusal } from './format.ts';
+import { type Converted, listed, listsOf, type NativeRecord, type NativeRefusal } from './format.ts';
 import { isLangfuseSpan, langfuseSpanAct } from './langfuse-spans.ts';
 import { isLangsmithSpan, LANGSMITH, langsmithSpanAct } from './langsmith-spans.ts';
 import { isLitellmCall, litellmCall } from './litellm-spans.ts';
@@ -193,6 +193,14 @@ export function convertOtlp(record: NativeRecord): Converted {
   const { drafts, bodies } = draftsOfSpans(spans, { logs, whole: true, originalOf });
   return { drafts, refusals, raw: null, bodies };
 }
+
+/** The stored original of a trace as requests, one for each span or log record in it. */
+export const otlpRequests = (stored: unknown): readonly unknown[] =>
+  listed(stored).flatMap((item): unknown[] => {
+    const { resource, scope, span, log } = (isRecord(item) ? item : {}) as Readonly<Record<string, unknown>>;
+    if (span !== undefined) return [{ resourceSpans: [{ resource, scopeSpans: [{ scope, spans: [span] }] }] }];
+    return log === undefined ? [] : [{ resourceLogs: [{ resource, scopeLogs: [{ scope, logRecords: [log] }] }] }];
+  });
 
 /** The conventions of a request: those that most of its spans follow, besides the plain GenAI ones. Null where it is no request. */
 export function dialectOfRequest(value: unknown): string | null {

@@ -7,6 +7,7 @@ import type { Draft, Message } from '../events.ts';
 import { canonicalJson, isRecord } from '../json.ts';
 import { toolLedger } from './conversation.ts';
 import type { Converted, Format, NativeRecord, NativeRefusal } from './format.ts';
+import { marksOf } from './marks.ts';
 import { badIdentifier, given, isIdentifier, refusal, refused, revisedEmitter, without } from './native.ts';
 import { badEntry, type Entry, type Fields, partsOf, shownOf, textOf } from './pi-entries.ts';
 import { NO_TOKEN_IDS, runDrafts, taskOf, timeOfSeconds, timeOfText } from './run.ts';
@@ -42,7 +43,15 @@ export const pi: Format = {
   summary:
     'Sessions of the Pi coding agent: {type: "session", id, cwd}, then {type: "message", id, parentId, message} …',
   recognises: ({ records }) => records.some((record) => isHeader(record) || isEntry(record)),
-  gathers: ({ shape }) => (shape === 'document' ? null : 'file'),
+  gathers: () => 'file',
+  joins: {
+    names: sessionsIn,
+    episodes: sessionsIn,
+    marks: (line) =>
+      isRecord(line) && line.type !== 'session' ? marksOf([line.id], [line.parentId]) : marksOf([], []),
+    timeOf: (line) => (!isRecord(line) || line.type === 'session' ? null : timeOfText(line.timestamp)),
+    needsName: true,
+  },
   convert,
   restates: new Set(['task.defined']),
   mapping: [
@@ -61,12 +70,22 @@ export const pi: Format = {
   ],
 };
 
+function sessionsIn(lines: readonly unknown[]): string[] {
+  const id = lines.find(isHeader)?.id;
+  return isIdentifier(id) ? [id] : [];
+}
+
 function convert(record: NativeRecord): Converted {
   const list = Array.isArray(record.value) ? (record.value as unknown[]) : [record.value];
   const header = list.find(isHeader);
   const badHeader = header
     ? badIdentifier(header.id, 'id')
-    : refusal('bad_shape', '', 'a line {type: "session", id, cwd} that names the session', list);
+    : refusal(
+        'bad_shape',
+        '',
+        'a line {type: "session", id, cwd}, with which a session begins; of one that was cut, import all parts in one command',
+        list,
+      );
   const refusals: NativeRefusal[] = [];
   const entries: Entry[] = [];
   for (const [seq, native] of list.entries()) {

@@ -2,8 +2,18 @@
  * ReDel sessions: a folder with the log of events and the state at its end, which holds the number of events. Agents (kani)
  * form a tree; one that is spawned again under its id replaces itself. What tokens were used follows its message by order alone.
  */
+import { joinParts, type Part } from '../import-join.ts';
 import { canonicalJson, hashId, isRecord } from '../json.ts';
-import { type Converted, type Format, listsOf, type NativeRecord, type NativeRefusal } from './format.ts';
+import {
+  type Converted,
+  type Format,
+  type JoinRules,
+  listed,
+  listsOf,
+  type NativeRecord,
+  type NativeRefusal,
+} from './format.ts';
+import { marksOf } from './marks.ts';
 import { given, isIdentifier, refusal, revisedEmitter, without } from './native.ts';
 import { sessionDrafts } from './redel-events.ts';
 import { badEvent, isRedelEvent, isRedelState, type RedelEvent } from './redel-rules.ts';
@@ -17,6 +27,8 @@ export const redel: Format = {
   summary: 'ReDel sessions, a folder each: lines of {type: "kani_…", timestamp, …} and {id, title, n_events, state}',
   recognises: ({ records }) => records.some((record) => isRedelEvent(record) || isRedelState(record)),
   gathers: () => 'folder',
+  rereads: (stored) =>
+    isRecord(stored) ? [...listed(stored.events), ...(stored.state == null ? [] : [stored.state])] : [],
   convert,
   restates: new Set(['task.defined']),
   mapping: [
@@ -48,20 +60,28 @@ function convert(record: NativeRecord): Converted {
   const logs: Log[] = [];
   const states: Placed[] = [];
   let at = 0;
-  for (const list of lists) {
-    const events: { event: RedelEvent; seq: number }[] = [];
-    let size = 0;
-    for (const value of list) {
-      const place = at++;
-      if (isRedelState(value)) states.push({ state: value as State, at: place });
-      else {
-        const seq = size++;
-        const bad = badEvent(value);
-        if (bad) refusals.push({ ...bad, at: place });
-        else events.push({ event: value as RedelEvent, seq });
-      }
-    }
-    if (size > 0) logs.push({ events, size, bad: events.length < size });
+  const parts = lists.map((list): Part<number> => {
+    const placed = list.map((value) => ({ value, at: at++ }));
+    const told = placed.filter(({ value }) => !isRedelState(value));
+    states.push(
+      ...placed.filter(({ value }) => isRedelState(value)).map((one) => ({ ...one, state: one.value as State })),
+    );
+    return { lines: told.map(({ value }) => value), members: told.map((one) => one.at) };
+  });
+  const { runs, strays } = joinParts(
+    parts.filter(({ lines }) => lines.length > 0),
+    LOGS,
+  );
+  const begins = ({ lines: [first] }: Part<number>): boolean => isRecord(first) && first.type === 'send_message';
+  for (const { members } of strays.filter((part) => !begins(part)))
+    refusals.push({ ...refusal('bad_shape', '', HEADLESS, 'a later part'), at: members[0]! });
+  for (const { lines, members } of [...runs, ...strays.filter(begins)]) {
+    const events = lines.flatMap((value, seq) => {
+      const bad = badEvent(value);
+      if (bad) refusals.push({ ...bad, at: members[seq]! });
+      return bad ? [] : [{ event: value as RedelEvent, seq }];
+    });
+    logs.push({ events, size: lines.length, bad: events.length < lines.length });
   }
   const bodies: string[] = [];
   const used = new Set<State>();
@@ -73,21 +93,46 @@ function convert(record: NativeRecord): Converted {
     bodies.push(body);
     return sessionOf(log, state, body);
   });
-  for (const { state, at } of states.filter((one) => !used.has(one.state))) {
+  for (const { state, at } of refusals.length > 0 && logs.length === 0
+    ? []
+    : states.filter(({ state }) => !used.has(state) && ![...used].some((one) => one.id === state.id))) {
     refusals.push({ ...refusal('bad_reference', 'id', 'the log of events of this session beside it', state.id), at });
   }
   if (at === 0) refusals.push(refusal('bad_shape', '', 'at least one event', []));
   return { drafts, refusals, raw: null, bodies, repeated: record.ordinal > 0 };
 }
 
+const HEADLESS =
+  'kani_spawn of the first agent, with which a session begins; of a log that was cut, put all parts in one folder and import that';
+
+/** A session names itself at its end, if at all: its logs are told by the first agent, and by the agents that are in them. */
+const LOGS: JoinRules = {
+  names: (lines) =>
+    lines
+      .flatMap((line) => (isRecord(line) && line.type === 'kani_spawn' && line.depth === 0 ? [line.id] : []))
+      .filter(isIdentifier)
+      .slice(0, 1),
+  marks: (line) => {
+    if (!isRecord(line)) return marksOf([], []);
+    return marksOf(line.type === 'kani_spawn' ? [line.id] : [], [line.id, line.parent]);
+  },
+  timeOf: (line) => (isRecord(line) ? timeOfSeconds(line.timestamp) : null),
+  needsName: true,
+};
+
 const sessionIdOf = ({ events }: Log): unknown =>
   events.map(({ event }) => (event.type === 'round_complete' ? event.session_id : undefined)).find(isIdentifier);
+
+const byAge = (a: Placed, b: Placed): number => Number(a.state.last_modified) - Number(b.state.last_modified);
 
 /** The state of a log: of the same session, or the only one beside the only log. */
 function stateOf(log: Log, states: readonly Placed[], logs: number): State | null {
   const id = sessionIdOf(log);
-  const own = states.find(({ state }) => state.id === id)?.state;
-  return own ?? (logs === 1 && states.length === 1 && id === undefined ? states[0]!.state : null);
+  // Of a session that was saved again the last state counts.
+  const latest = (of: readonly Placed[]): State | undefined => of.toSorted(byAge).at(-1)?.state;
+  const own = latest(states.filter(({ state }) => state.id === id));
+  const alone = logs === 1 && id === undefined && new Set(states.map(({ state }) => state.id)).size === 1;
+  return own ?? (alone ? latest(states)! : null);
 }
 
 function sessionOf(log: Log, state: State | null, canonical: string) {

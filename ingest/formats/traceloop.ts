@@ -1,6 +1,6 @@
 /** Traceloop spans as OTLP requests. */
 import type { Format } from './format.ts';
-import { convertOtlp, dialectOfRequest } from './otlp-traces.ts';
+import { convertOtlp, dialectOfRequest, otlpRequests } from './otlp-traces.ts';
 import { TRACELOOP } from './traceloop-spans.ts';
 
 export const traceloop: Format = {
@@ -8,6 +8,7 @@ export const traceloop: Format = {
   summary: 'Traceloop (OpenLLMetry) spans: OTLP requests whose spans have traceloop.* or gen_ai.prompt.N',
   recognises: ({ records }) => records.some((record) => dialectOfRequest(record) === TRACELOOP),
   gathers: () => 'import:otlp',
+  rereads: otlpRequests,
   convert: convertOtlp,
   restates: new Set(['task.defined']),
   mapping: [

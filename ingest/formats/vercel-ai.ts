@@ -1,6 +1,6 @@
 /** Spans of the Vercel AI SDK as OTLP requests. */
 import type { Format } from './format.ts';
-import { convertOtlp, dialectOfRequest } from './otlp-traces.ts';
+import { convertOtlp, dialectOfRequest, otlpRequests } from './otlp-traces.ts';
 import { VERCEL_AI } from './vercel-ai-spans.ts';
 
 export const vercelAi: Format = {
@@ -8,6 +8,7 @@ export const vercelAi: Format = {
   summary: 'Vercel AI SDK spans: OTLP requests whose spans have ai.* or the operation agent_step',
   recognises: ({ records }) => records.some((record) => dialectOfRequest(record) === VERCEL_AI),
   gathers: () => 'import:otlp',
+  rereads: otlpRequests,
   convert: convertOtlp,
   restates: new Set(['task.defined']),
   mapping: [

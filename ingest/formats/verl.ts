@@ -26,6 +26,7 @@ export const verl: Format = {
   summary: 'verl rollout and validation dumps: {input, output, gts, score, step}',
   recognises: ({ records }) => records.some(isRow),
   gathers: ({ records }) => (records.some(hasPlace) ? `import:${NAME}` : null),
+  rereads: (stored) => (Array.isArray(stored) ? stored : [stored]),
   convert,
   restates: new Set(['task.defined']),
   mapping: [

@@ -4,7 +4,7 @@
  * or in rows of its own. Of an evaluation each example is an episode.
  */
 import { hashId, isRecord } from '../json.ts';
-import { type Format, listsOf, type NativeRefusal } from './format.ts';
+import { type Format, listed, listsOf, type NativeRefusal } from './format.ts';
 import { badIdentifier, given, isIdentifier, refusal, without } from './native.ts';
 import { timeOfMixed } from './run-times.ts';
 import { jsonIn } from './span-attributes.ts';
@@ -28,6 +28,7 @@ export const weave: Format = {
   summary: 'W&B Weave calls {op_name, trace_id, inputs, output}, one a line, and feedback {weave_ref, feedback_type}',
   recognises: ({ records }) => records.some((record) => isCall(record) || isFeedback(record) || isAnswer(record)),
   gathers: () => `import:${NAME}`,
+  rereads: listed,
   convert: ({ value }) => readWeave(listsOf(value).flat()).converted(),
   restates: new Set(['task.defined']),
   mapping: [

@@ -30,6 +30,15 @@ export const ERASED_REFUSAL: Refusal = {
   got: 'one that was erased on request',
 };
 
+/**
+ * The original records that the log holds of episodes, for imports of other parts of them: by episode, the SHA-256 of each record that
+ * this source attached.
+ */
+export type Originals = (
+  episodes: readonly string[],
+  source: string,
+) => Promise<ReadonlyMap<string, readonly string[]>>;
+
 export type EventLog = {
   readonly name: string;
   /**

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -5,6 +6,9 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { fileArtifacts } from '../../ingest/artifacts.ts';
 import { importFiles } from '../../ingest/import.ts';
 import { postgresBook, postgresLog } from '../../ingest/log/postgres.ts';
+import { originalsIn } from '../../store/log/originals.ts';
+import { projectAll } from '../../store/projecting/projector.ts';
+import { checksum } from '../../store/rebuilding/checksum.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { completion, FAILURE_LOG, SERVICE_RUN } from './support/native-samples.ts';
 
@@ -60,4 +64,40 @@ describe('an import into the embedded log', () => {
       },
     ]);
   });
+});
+
+describe('a session that comes in parts, in imports of their own', () => {
+  const lines = readFileSync(join(import.meta.dirname, 'formats/recorded/claude-code/session.jsonl'), 'utf8')
+    .trim()
+    .split('\n');
+  const checked = async (name: string, files: readonly (readonly string[])[]) => {
+    const place = await freshDatabase();
+    try {
+      const artifacts = fileArtifacts(join(dir, `.${name}`));
+      for (const [i, part] of files.entries()) {
+        const path = join(dir, `${name}-${i}.jsonl`);
+        await writeFile(path, part.join('\n'));
+        const { db } = place;
+        const [log, book] = [postgresLog(db), postgresBook(db)];
+        const { errors } = await importFiles([path], { log, book, artifacts, originals: originalsIn(db) });
+        expect(errors).toEqual([]);
+        await projectAll(db);
+      }
+      // The original records are those of each file; the log holds what each import read.
+      await place.db.query(`delete from facts.artifacts where role = 'raw-record'`);
+      await place.db.query('update facts.episodes set raw_artifact_id = null');
+      const { events: _, ...tables } = (await checksum(place.db)).tables;
+      return tables;
+    } finally {
+      await place.close();
+    }
+  };
+
+  it('leaves the checksums of the whole, the later part first or last, and again after the whole', async () => {
+    const [first, later] = [lines.slice(0, 7), lines.slice(7)];
+    const whole = await checked('whole', [lines]);
+    expect(await checked('forward', [first, later])).toEqual(whole);
+    expect(await checked('backward', [later, first])).toEqual(whole);
+    expect(await checked('after', [lines, later, first])).toEqual(whole);
+  }, 120_000);
 });

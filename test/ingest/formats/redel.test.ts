@@ -92,10 +92,10 @@ describe('a session of ReDel', () => {
 
   it('is flagged where the state counts other events than the log holds, and where an event was refused', () => {
     expect(read('redel', [EVENTS, [state(11)]]).of('episode.started')[0]!.flags).toContain('incomplete');
-    const bad = read('redel', [[ASKED, { ...CALL, msg: null }, { ...CALL, id: 3 }, DONE]]);
+    const bad = read('redel', [[ASKED, spawn('k1', 'a', null), { ...CALL, msg: null }, { ...CALL, id: 3 }, DONE]]);
     expect(bad.refusals.map(({ at: place, field }) => [place, field])).toEqual([
-      [1, 'msg'],
-      [2, 'id'],
+      [2, 'msg'],
+      [3, 'id'],
     ]);
     expect(bad.of('episode.started')[0]!.flags).toContain('incomplete');
   });

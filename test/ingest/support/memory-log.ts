@@ -1,12 +1,13 @@
 /** A log, a book and an artifact store in memory that keep the promises of the ports, to look at what an import brings. */
 import type { Event } from '../../../ingest/events.ts';
 import { sha256 } from '../../../ingest/json.ts';
-import type { ArtifactStore, DeadLetter, DoorBook, DoorReport, EventLog } from '../../../ingest/log/log.ts';
+import type { ArtifactStore, DeadLetter, DoorBook, DoorReport, EventLog, Originals } from '../../../ingest/log/log.ts';
 
 export type MemoryLog = {
   readonly log: EventLog;
   readonly book: DoorBook;
   readonly artifacts: ArtifactStore;
+  readonly originals: Originals;
   /** Accepted events, in the order of their acceptance. */
   readonly events: Event[];
   readonly reports: DoorReport[];
@@ -43,6 +44,15 @@ export function memoryLog(): MemoryLog {
         });
       },
       close: async () => {},
+    },
+    originals: async (episodes, source) => {
+      const found = new Map<string, string[]>();
+      for (const { name, source: by, data } of events) {
+        const { role, episode_id: episode, sha256: body } = data as unknown as Record<string, string>;
+        if (name === 'artifact.attached' && role === 'raw-record' && by === source && episodes.includes(episode!))
+          found.set(episode!, [...(found.get(episode!) ?? []), body!]);
+      }
+      return found;
     },
     book: {
       report: async (report) => {

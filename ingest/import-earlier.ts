@@ -1,0 +1,141 @@
+/**
+ * What earlier imports recorded of the runs of this one. A run of which another part was imported before is read together with it, and
+ * the events of the smaller reading that the fuller one does not have are rejected: the tables show what an import of all parts at
+ * once would have brought.
+ */
+import { TroupeError } from '../errors.ts';
+import { decodeDraft } from './decode.ts';
+import type { Draft } from './events.ts';
+import type { Converted, Format } from './formats/format.ts';
+import { joinParts, type Part } from './import-join.ts';
+import { canonicalJson, hashId, sha256 } from './json.ts';
+import type { ArtifactStore, Originals } from './log/log.ts';
+
+export type Earlier = { readonly originals: Originals; readonly artifacts: ArtifactStore };
+
+/** A run as it is read now: its own lines, or with those of earlier imports, which stand in no file of this one. */
+export type Reading = { readonly part: Part; readonly converted: Converted };
+
+/** Reads a run of lines beside what is stored of it. `native` is the record that they are alone, where it is not their list. */
+export async function readRun(
+  format: Format,
+  part: Part,
+  ordinal: (canonical: string) => number,
+  earlier: Earlier,
+  native: unknown = part.lines,
+): Promise<Reading> {
+  const joins = format.joins!;
+  const convert = ({ lines: value }: Part): Converted =>
+    format.convert({ value, canonical: canonicalJson(value), ordinal: 0 });
+  const canonical = canonicalJson(native);
+  const alone = (): Reading => ({
+    part,
+    converted: format.convert({ value: native, canonical, ordinal: ordinal(canonical) }),
+  });
+  const found = await earlier.originals(joins.episodes(part.lines), `/import/${format.name}`);
+  const names = [...new Set([...found.values()].flat())];
+  if (names.length === 0 || (names.length === 1 && names[0] === sha256(canonical))) return alone();
+  const stored = await Promise.all(
+    names.map(async (name): Promise<Part> => {
+      const value = await storedIn(earlier, name);
+      const lines = joins.linesOf?.(value) ?? (Array.isArray(value) ? value : [value]);
+      return { lines, members: [] };
+    }),
+  );
+  const { runs } = joinParts([part, ...stored], joins);
+  const whole = runs.find(({ sources }) => sources.includes(part));
+  const others = whole?.sources.filter((one) => one !== part) ?? [];
+  if (!whole || others.length === 0) return alone();
+  const converted = convert(whole);
+  return {
+    part: whole,
+    converted: {
+      ...converted,
+      drafts: [
+        ...converted.drafts,
+        ...rejections(
+          format,
+          others.map((one) => convert(one)),
+          converted,
+        ),
+      ],
+    },
+  };
+}
+
+/** A stored original; nothing where its body was removed since. */
+async function storedIn({ artifacts }: Earlier, name: string): Promise<unknown> {
+  try {
+    return JSON.parse(Buffer.from(await artifacts.get(name)).toString());
+  } catch (error) {
+    if (error instanceof TroupeError && error.code === 'not_found') return [];
+    throw error;
+  }
+}
+
+/** The same for lists of records that were gathered over files and converted: with the records that are stored of their episodes. */
+export async function readBeside(
+  format: Format,
+  lists: readonly (readonly unknown[])[],
+  converted: Converted,
+  earlier: Earlier,
+): Promise<Converted> {
+  const { rereads } = format;
+  if (!rereads) return converted;
+  const own = new Map<string, Map<string, unknown>>();
+  for (const { name, source, data } of converted.drafts) {
+    const { role, episode_id: episode, sha256: body } = data as Readonly<Record<string, unknown>>;
+    if (name !== 'artifact.attached' || role !== 'raw-record' || typeof episode !== 'string') continue;
+    own.set(source, (own.get(source) ?? new Map()).set(episode, body));
+  }
+  const others: (readonly unknown[])[] = [];
+  for (const [source, episodes] of own) {
+    for (const [episode, names] of await earlier.originals([...episodes.keys()], source))
+      for (const name of names) if (name !== episodes.get(episode)) others.push(rereads(await storedIn(earlier, name)));
+  }
+  if (others.length === 0) return converted;
+  const read = (value: readonly (readonly unknown[])[]): Converted =>
+    format.convert({ value, canonical: canonicalJson(value), ordinal: 0 });
+  const now = read([...lists, ...others]);
+  const places = lists.reduce((sum, list) => sum + list.length, 0);
+  return {
+    ...now,
+    refusals: now.refusals.filter(({ at }) => at === undefined || at < places),
+    drafts: [
+      ...now.drafts,
+      ...rejections(
+        format,
+        others.map((list) => read([list])),
+        now,
+      ),
+    ],
+  };
+}
+
+const taskIn = ({ name, data }: Draft): unknown =>
+  name === 'task.defined' ? (data as { readonly task_id?: unknown }).task_id : undefined;
+
+/** Rejects what smaller readings recorded of these episodes and the fuller one does not. */
+function rejections(format: Format, before: readonly Converted[], now: Converted): Draft[] {
+  const kept = new Set(now.drafts.map(({ id }) => id));
+  // A task that only the smaller reading names may be that of another run.
+  const tasks = new Set(now.drafts.map(taskIn));
+  const isStale = (draft: Draft): boolean =>
+    !kept.has(draft.id) &&
+    (!format.restates.has(draft.name) || (draft.name === 'task.defined' && tasks.has(taskIn(draft))));
+  const stale = new Map(before.flatMap(({ drafts }) => drafts.filter(isStale).map((draft) => [draft.id, draft])));
+  return [...stale.values()].flatMap((draft): Draft[] => {
+    const { event } = decodeDraft(draft);
+    if (!event) return [];
+    const { key, source, id } = event;
+    return [
+      {
+        name: 'record.amended',
+        source,
+        id: hashId(format.name, 'record.amended', key, source, id),
+        time: null,
+        data: { key, target: { source, id }, op: 'reject', reason: 'A later import holds more of this run.' },
+      } as unknown as Draft,
+    ];
+  });
+}

@@ -1,0 +1,151 @@
+/**
+ * The samples of every format, cut at random places and imported in parts: in one import or in several, in any order, and before or
+ * after the whole. The tables must be those of the whole file, whichever way its lines came.
+ */
+import { readdirSync } from 'node:fs';
+import { copyFile, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { basename, dirname, join } from 'node:path';
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { importFiles } from '../../../ingest/import.ts';
+import { openRecordFile } from '../../../ingest/read-file.ts';
+import { memoryLog } from '../support/memory-log.ts';
+import { tablesOf } from '../support/tables.ts';
+
+const ROOTS = [
+  join(import.meta.dirname, 'recorded'),
+  ...(process.env.TROUPE_DATA ? [join(process.env.TROUPE_DATA, 'samples')] : []),
+];
+const SAMPLES = ROOTS.flatMap((root) =>
+  readdirSync(root, { withFileTypes: true, recursive: true }).flatMap((entry) => {
+    const path = join(entry.parentPath, entry.name);
+    const isSample = entry.isFile() && entry.parentPath !== root && !/\/bad|state\.json$|\.pb$|\.eval$/.test(path);
+    return isSample ? [[path.slice(root.length + 1), path] as const] : [];
+  }),
+);
+
+/** Formats in which a part alone may name no run, or hold nothing that was said: it is refused with the reason. */
+const REFUSED = /^(?:claude-code|codex|pi|openhands|redel)\//;
+/** Formats in which nothing in a later part tells whose it is, also beside the others. */
+const NAMELESS = /^(?:agentscope|crewai\/output-log)/;
+/** An evaluation of Weave: a part without the example that a call is in. */
+const EXAMPLES = /^weave\/evaluation/;
+
+/** A file with one event is one of a folder of such files. */
+const EVENT_FILES = /^openhands/;
+
+let scratch: string;
+beforeAll(async () => {
+  scratch = await mkdtemp(join(tmpdir(), 'troupe-split-'));
+});
+afterAll(() => rm(scratch, { recursive: true }));
+
+type Sample = { readonly units: readonly string[]; readonly write: (units: readonly string[]) => string };
+
+/** The records of a file that it may be cut between; null of a document. */
+async function sampleIn(path: string): Promise<Sample | null> {
+  const file = await openRecordFile(path);
+  const units: string[] = [];
+  for await (const { raw } of file.records) units.push(raw.toString());
+  if (file.shape === 'document' || units.length < 2) return null;
+  return { units, write: (some) => (file.shape === 'array' ? `[${some.join(',')}]` : some.join('\n')) };
+}
+
+/** Writes files into a folder of their own, beside the state that a session of ReDel has. */
+async function folderOf(path: string, files: readonly string[]): Promise<string[]> {
+  const folder = await mkdtemp(join(scratch, 'part-'));
+  const paths = files.map((_, i) => join(folder, `${i}.json`));
+  await Promise.all(paths.map((name, i) => writeFile(name, files[i]!)));
+  if (!path.includes('/redel/')) return paths;
+  await mkdir(folder, { recursive: true });
+  await copyFile(join(dirname(path), 'state.json'), join(folder, 'state.json'));
+  return [...paths, join(folder, 'state.json')];
+}
+
+async function imported(path: string, imports: readonly (readonly string[])[]) {
+  const memory = memoryLog();
+  const refused: string[] = [];
+  for (const files of imports) {
+    const { errors } = await importFiles(await folderOf(path, files), memory);
+    refused.push(...errors.map(({ expected }) => expected));
+  }
+  return { tables: withoutOrphans(tablesOf(memory.events)), refused };
+}
+
+/** Without tasks that no episode has: what a later part alone seems to begin with may be the task of another run, so it stays. */
+const withoutOrphans = (tables: readonly string[]): string[] =>
+  tables.filter((row) => {
+    const task = /^tasks \["(text\/\w+)"\]/.exec(row)?.[1];
+    return !task || tables.some((other) => other.startsWith('episode') && other.includes(`"task_id":"${task}"`));
+  });
+
+/** Where to cut, and the order in which the parts come. */
+const cuts = (count: number, name: string) =>
+  fc
+    .uniqueArray(fc.integer(EVENT_FILES.test(name) ? { min: 2, max: count - 2 } : { min: 1, max: count - 1 }), {
+      minLength: 1,
+      maxLength: 3,
+      ...(EVENT_FILES.test(name) ? { comparator: (a: number, b: number) => Math.abs(a - b) < 2 } : {}),
+    })
+    .chain((places) =>
+      fc.tuple(
+        fc.constant(places.sort((a, b) => a - b)),
+        fc.shuffledSubarray([...places, count], { minLength: places.length + 1 }),
+      ),
+    );
+const partsOf = ({ units, write }: Sample, [places, order]: readonly [readonly number[], readonly number[]]) =>
+  order.map((end) => write(units.slice(Math.max(0, ...places.filter((place) => place < end)), end)));
+
+describe.each(SAMPLES)('%s, cut at random places', (name, path) => {
+  it('gives the tables of the whole file', async ({ skip }) => {
+    const sample = await sampleIn(path);
+    if (sample === null) return skip('one document, which has no parts');
+    const whole = sample.write(sample.units);
+    const expected = await imported(path, [[whole]]);
+    expect(expected.refused).toEqual([]);
+    await fc.assert(
+      fc.asyncProperty(cuts(sample.units.length, name), async (cut) => {
+        const parts = partsOf(sample, cut);
+        if (NAMELESS.test(name)) {
+          const first = parts.find((part) => whole.startsWith(part.slice(0, -1)));
+          expect(await imported(path, [[first!], [whole]])).toEqual(expected);
+          expect(await imported(path, [[whole], [first!]])).toEqual(expected);
+          return;
+        }
+        expect(await imported(path, [parts])).toEqual(expected);
+        if (EXAMPLES.test(name)) return;
+        const apart = await imported(path, [...parts.map((part) => [part]), [whole]]);
+        expect(apart.tables).toEqual(expected.tables);
+        const after = await imported(path, [[whole], ...parts.map((part) => [part])]);
+        expect(after.tables).toEqual(expected.tables);
+        for (const reason of [...apart.refused, ...after.refused]) {
+          expect(name).toMatch(REFUSED);
+          expect(reason).toMatch(/that was cut, (?:import|put) |^at least one line of a user or an assistant/);
+        }
+        if (!REFUSED.test(name))
+          expect(
+            await imported(
+              path,
+              parts.map((part) => [part]),
+            ),
+          ).toEqual(expected);
+      }),
+      { numRuns: 8 },
+    );
+  }, 60_000);
+});
+
+describe('the later part of a run that nothing names', () => {
+  it.each([
+    ['agentscope', [{ id: '1', name: 'a', role: 'assistant', content: 'Bern', timestamp: '2026-09-10 10:00:01.000' }]],
+    ['crewai', [{ timestamp: '2026-09-10 10:00:01', task: 't', agent: 'a', status: 'completed', output: 'Bern' }]],
+  ])('of %s is kept and flagged', async (format, lines) => {
+    const path = join(scratch, `${basename(format)}.json`);
+    await writeFile(path, JSON.stringify(lines));
+    const memory = memoryLog();
+    expect(await importFiles([path], memory)).toMatchObject({ format, episodes: 1, errors: [] });
+    const started = memory.events.find((event) => event.name === 'episode.started')!.data;
+    expect((started as { flags: string[] }).flags).toContain('incomplete');
+  });
+});
