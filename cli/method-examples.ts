@@ -21,6 +21,7 @@ correctness_filter {"pairs":[{"answer":"$ 42 ","reference":"42"},{"answer":"0.5"
 cosigned_rewards {"programs":[{"id":"p1","valid":true,"behaviour":"f"},{"id":"p2","valid":true,"behaviour":"g"}],"tests":[{"id":"truth","valid":true,"ground_truth":true},{"id":"public","valid":true,"public":true},{"id":"t1","valid":true,"behaviour":"f","holds":true}],"pass":[[1,1,1],[0,1,0]],"tokens":{"programs":[4,5],"tests":[0,0,8]}}
 cosine_groups {"embeddings":[[1,0],[0.95,0.1],[0,1]],"threshold":0.9}
 critic_agrees {"text":"Your step 2 is fine. [Agree]"}
+cure_advantage {"generated_pass":[[1,1,0,1],[1,0,0,1],[1,1,1,0]],"gt_pass":[[1,1],[1,0],[0,0]]}
 cure_balance {"x":[2,1,-1,-0.5]}
 cure_code_reward {"gt_pass":[[1,1],[1,0],[0,0]]}
 cure_length_regularize {"reward":[0.9,0.4,-0.7,-0.6],"length":[2000,4000,1000,9000],"max_len":8000,"min_len":1000}

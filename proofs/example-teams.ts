@@ -39,9 +39,11 @@ type Team = {
   readonly judges?: readonly string[];
   /** A program of the team's folder that stands in for the models of another server. */
   readonly server?: string;
+  /** Whether it learns from its teachers before, with its plan `warm-start`. */
+  readonly warm?: true;
   /** The name of a runner whose webhook the team is: a program in Python, with the packages of a team in `proofs/clients/teams`. */
   readonly webhook?: string;
-  /** The options of each of its workers; one without options. */
+  /** The options of each of its workers; one without options. One that begins with a file is that program of the folder. */
   readonly workers?: readonly (readonly string[])[];
   readonly plans: readonly Plan[];
 };
@@ -156,13 +158,23 @@ const TEAMS: readonly Team[] = [
     ],
   },
   {
-    ...{ team: 'retrieval', model: 'rag-model', served: ['rag'] },
+    ...{ team: 'retrieval', model: 'rag-model', served: ['rag'], server: 'writer.ts' },
+    workers: [['writers.ts'], ['--runner', 'retrieval-teachers', '--model', 'writer'], []],
     plans: [
+      { plan: 'mrag', learns: ['rag'], reads: 'mrag_select', roles: ['generator', 'rewriter', 'selector'] },
+      {
+        ...{ plan: 'apigen-mt', learns: ['rag'] },
+        ...{ reads: 'apigen_mt_trajectory', roles: ['generator', 'rewriter', 'selector'] },
+      },
       {
         ...{ plan: 'mmoa-rag', learns: ['rag'] },
         ...{ reads: 'drmas_advantage', roles: ['generator', 'rewriter', 'selector'] },
       },
     ],
+  },
+  {
+    ...{ team: 'coder-verifier', model: 'coder-model', served: ['team'], warm: true },
+    plans: [{ plan: 'cure', learns: ['team'], reads: 'cure_advantage', roles: ['coder', 'verifier'] }],
   },
   {
     ...{ team: 'langgraph-team', model: 'drafter-model', served: ['drafter'], webhook: 'langgraph' },
@@ -175,13 +187,13 @@ const TEAMS: readonly Team[] = [
   },
 ];
 const RUNNERS = Object.fromEntries(
-  ['players', 'search', 'experts', 'teachers', 'solvers', 'writers', 'trees', 'thinkers', 'retrieval'].map((name) => [
-    name,
-    { workers: true, lease_s: 120, retries: 3 },
-  ]),
+  [
+    ...['players', 'search', 'experts', 'teachers', 'solvers', 'writers', 'trees', 'thinkers', 'team'],
+    ...['retrieval', 'retrieval-teachers', 'question-writers'],
+  ].map((name) => [name, { workers: true, lease_s: 120, retries: 3 }]),
 );
 /** Models of the scripted servers. */
-const SCRIPTED = ['expert', 'teacher'];
+const SCRIPTED = ['expert', 'teacher', 'writer'];
 
 export const proof: Proof = {
   name: 'example-teams',
@@ -265,6 +277,7 @@ export const proof: Proof = {
       served,
       judges = [],
       server,
+      warm,
       webhook,
       workers = [[]],
       plans,
@@ -273,12 +286,13 @@ export const proof: Proof = {
       const base = join(scratch, model);
       const config = ['--config', join(folder, 'model.json')];
       await troupe('model', 'new', '--dir', base, ...config).catch(() => null);
+      if (warm) await warmStart(join(scratch, folder), base);
       for (const judge of judges) await troupe('model', 'new', '--dir', `${judge}-model`, '--value-head', ...config);
       const members = [
         ...(server === undefined ? [] : [['--import', 'tsx', join(folder, server), '--port', String(scripted)]]),
         ...(webhook === undefined ? workers : []).map((more) => [
-          ...['--import', 'tsx', join(folder, 'team.ts')],
-          ...['--url', url, ...more],
+          ...['--import', 'tsx', join(folder, more[0]?.endsWith('.ts') ? more[0] : 'team.ts')],
+          ...['--url', url, ...more.filter((part) => !part.endsWith('.ts'))],
         ]),
       ].map((args) => start(args, ROOT));
       if (webhook !== undefined) {
@@ -300,6 +314,31 @@ export const proof: Proof = {
         await learns(plan, await Promise.race([troupe('plan', 'run', file), died]));
       }
       await Promise.all([...serving, ...members].map(({ child }) => stop(child)));
+    }
+
+    /** The teachers of the coder and the verifier, and the files of tasks that their plans name. What they learn is released. */
+    async function warmStart(folder: string, base: string): Promise<void> {
+      const write = (program: string, file: string, ...args: readonly string[]) =>
+        run(
+          process.execPath,
+          ['--import', 'tsx', join(ROOT, folder.slice(scratch.length + 1), program), '--out', file, ...args],
+          { cwd: ROOT },
+        );
+      const lessons = join(scratch, 'lessons.jsonl');
+      const plans = join(folder, 'plans');
+      const heldOut = ['--pool', 'new', '--count', '16', '--programs', '4', '--inputs', '2', '--tests-per-input', '1'];
+      await write('teach.ts', lessons, '--coder-tasks', '300', '--verifier-tasks', '900');
+      await write('tasks.ts', join(plans, 'reinforcement.jsonl'), '--count', '64', '--verified', '1');
+      await write('tasks.ts', join(plans, 'held-out.jsonl'), ...heldOut);
+      await troupe('import', lessons);
+      const file = join(plans, 'warm-start.yaml');
+      const plan = parseDocument(readFileSync(file, 'utf8'));
+      plan.setIn(['policies', 'team', 'base'], base);
+      plan.set('gate', { kind: 'manual' });
+      if (short) plan.setIn(['policies', 'team', 'train', 'steps'], { coder: 100, verifier: 100 });
+      writeFileSync(file, plan.toString());
+      await troupe('plan', 'run', file);
+      await troupe('gate', 'accept', 'warm-start-1');
     }
 
     async function learns({ plan, learns, stays, reads, roles }: Plan, { run: id, rounds, error }: PlanRun) {
@@ -366,6 +405,7 @@ function tiny(file: string, { gated }: { gated: boolean }): string {
     [['policies', 'student', 'train', 'steps'], 20],
     [['policies', 'answerer', 'train', 'steps'], 20],
     [['policies', 'writer', 'train', 'steps'], 20],
+    [['policies', 'rag', 'train', 'steps'], 20],
     [['rollout', 'iterations'], 1],
     [['gate', 'samples'], 1],
   ] as const)

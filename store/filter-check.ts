@@ -16,9 +16,19 @@ export async function pinMethods(tx: Pick<Session, 'query'>, filter: Filter): Pr
     const { method, name } = factsOf(comparison.field);
     if (method === undefined) return comparison;
     const { method_key } = methodNamed(judged, method, name);
-    return { ...comparison, field: name.replace(/\(.*$/su, `(${method_key})`) };
+    return { ...comparison, field: withKey(name, method_key) };
   });
 }
+
+/** The filter with each method that is among these, once, replaced by its key. Pure. */
+export const pinnedTo = (filter: Filter, runs: readonly { readonly name: string; readonly key: string }[]): Filter =>
+  mapComparisons(filter, (comparison) => {
+    const { method, name } = factsOf(comparison.field);
+    const [run, ...more] = runs.filter((one) => one.name === method);
+    return run === undefined || more.length > 0 ? comparison : { ...comparison, field: withKey(name, run.key) };
+  });
+
+const withKey = (field: string, key: string): string => field.replace(/\(.*$/su, `(${key})`);
 
 function methodNamed(judged: readonly ChosenMethod[], name: string, field: string): ChosenMethod {
   const isKey = judged.some(({ method_key }) => method_key === name);

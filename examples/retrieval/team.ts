@@ -6,28 +6,9 @@
  */
 import { seedOf } from '../lib/random.ts';
 import { type Play, runTeam } from '../lib/worker.ts';
+import { search } from './documents.ts';
 
 type Question = { readonly task_id: string; readonly prompt: string; readonly answer: string };
-
-const PAGES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
-  lamp: { colour: 'red', price: 'low', shop: 'north' },
-  chair: { colour: 'blue', price: 'low', shop: 'south' },
-  desk: { colour: 'black', price: 'high', shop: 'north' },
-  radio: { colour: 'white', price: 'high', shop: 'south' },
-  phone: { colour: 'red', price: 'low', shop: 'south' },
-  kettle: { colour: 'blue', price: 'high', shop: 'north' },
-};
-const DOCUMENTS = Object.entries(PAGES).flatMap(([page, fields]) =>
-  Object.entries(fields).map(([field, value]) => `${page} ${field} ${value}`),
-);
-const FOUND = 3;
-
-/** The documents with the most words of the query, the first of equals. */
-function search(query: string): readonly string[] {
-  const words = new Set(query.split(' '));
-  const hits = (document: string): number => document.split(' ').filter((word) => words.has(word)).length;
-  return [...DOCUMENTS].sort((a, b) => hits(b) - hits(a)).slice(0, FOUND);
-}
 
 const play: Play<Question> = async ({ episode_id, task, seed }, { gateway, recorder, models }) => {
   const ask = async (role: string, turn: number, content: string, maxTokens: number): Promise<string> => {
@@ -44,6 +25,9 @@ const play: Play<Question> = async ({ episode_id, task, seed }, { gateway, recor
   const selected = await ask('selector', 1, `select ${task.prompt} ${list}`, 1);
   const place = /^Document(\d)$/.exec(selected)?.[1];
   const context = place === undefined ? '' : (documents[Number(place)] ?? '');
+  // What is open at the end is the state that a written question names as the true one.
+  const opened = { episode_id, kind: 'opened', state: { opened: context } };
+  recorder.event({ name: 'environment.observed', id: `${episode_id}/opened`, data: opened });
   const answer = await ask('generator', 2, `answer ${task.prompt} ${context}`.trim(), 1);
   // Of answers of one word the overlap with the truth is all or nothing.
   const f1 = answer === task.answer ? 1 : 0;

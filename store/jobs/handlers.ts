@@ -6,6 +6,7 @@ import { freeze } from '../datasets/freeze.ts';
 import { episodesTagged, evaluateEpisodes } from '../judging/evaluate.ts';
 import { judge, type MethodAsked, unjudged } from '../judging/judge.ts';
 import { waitProjected } from '../projecting/positions.ts';
+import { TASKS, WrittenSpec, writtenTasks } from '../rollouts/written-tasks.ts';
 import { parseFilter } from '../select.ts';
 import { checkedSpec, type Handler, type JobContext } from './jobs.ts';
 
@@ -69,6 +70,10 @@ export function storeHandlers(
       const episodes = where === undefined ? await scope(named) : await changed(methods, where);
       const judging = await judge(db, log, { methods, episodes, now });
       return { judge_ids: judging.judge_ids, episodes: judging.episodes, rows: judging.rows };
+    },
+    [TASKS]: async ({ spec }) => {
+      await waitProjected(db, { log });
+      return writtenTasks(db, checkedSpec(WrittenSpec, spec));
     },
     freeze: async ({ spec }) => {
       const { recipe, allow_empty: allowEmpty = false, as_of: asOf } = checkedSpec(FreezeSpec, spec);

@@ -18,6 +18,7 @@ export { whoWhenAccuracy } from './blame/who-when-accuracy.ts';
 export { atGrpoAdvantage } from './credit/at-grpo-advantage.ts';
 export { causalInfluence } from './credit/causal-influence.ts';
 export { cosineGroups } from './credit/cosine-groups.ts';
+export { cureAdvantage } from './credit/cure-advantage.ts';
 export { drmasAdvantage } from './credit/drmas-advantage.ts';
 export { flooredAdvantage } from './credit/floored-advantage.ts';
 export { gae } from './credit/gae.ts';

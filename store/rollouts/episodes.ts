@@ -40,7 +40,8 @@ export const taskDrafts = (tasks: readonly RolloutTask[], at: string): Draft[] =
 const isNamed = (name: string, value: unknown): boolean =>
   name === 'tags'
     ? typeof value === 'object' && value !== null && !Array.isArray(value)
-    : ['domain', 'split', 'difficulty'].includes(name) && typeof value === 'string' && value !== '';
+    : ['reference', 'tests', 'constraints'].includes(name) ||
+      (['domain', 'split', 'difficulty'].includes(name) && typeof value === 'string' && value !== '');
 
 type Started = { readonly id: string; readonly spec: AttemptSpec; readonly startedAt: string };
 

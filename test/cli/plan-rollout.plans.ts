@@ -32,6 +32,21 @@ if (task.breaks && sample === 1) process.exit(4);
 console.log(JSON.stringify({ reward: sample % 2 === 0 ? 1 : 0 }));
 `;
 
+/** Writes a question about its task: of the third task none that can be read, and at its second sample one that it finds bad itself. */
+const WRITER = `
+import { readFileSync } from 'node:fs';
+const task = JSON.parse(readFileSync(process.env.TROUPE_TASK, 'utf8'));
+const response = await fetch(process.env.OPENAI_BASE_URL + '/chat/completions', {
+  method: 'POST',
+  headers: { 'content-type': 'application/json', authorization: 'Bearer ' + process.env.OPENAI_API_KEY },
+  body: JSON.stringify({ model: 'policy:solver', messages: [{ role: 'user', content: task.prompt }], max_tokens: 1, seed: Number(process.env.TROUPE_SEED) }),
+});
+if (!response.ok) throw new Error(response.status + ' ' + await response.text());
+const sample = Number(process.env.TROUPE_SAMPLE);
+const written = { task_id: 'about-' + task.task_id, prompt: 'what is ' + task.prompt, domain: 'written' };
+console.log(JSON.stringify({ reward: sample === 1 ? 0 : 1, answer: task.breaks ? 'no question' : JSON.stringify(written) }));
+`;
+
 describe('a plan that begins with a rollout', () => {
   let database: TestDatabase;
   let at: Shell;
@@ -67,7 +82,9 @@ describe('a plan that begins with a rollout', () => {
     at = shell({ DATABASE_URL: database.url });
     writeFileSync(path('team.mjs'), TEAM);
     const solver = { command: [process.execPath, path('team.mjs')], reward: 'stdout', retries: 0 };
-    writeFileSync(path('troupe.yaml'), stringify({ runners: { solver } }));
+    writeFileSync(path('writer.mjs'), WRITER);
+    const writer = { command: [process.execPath, path('writer.mjs')], reward: 'stdout', retries: 0 };
+    writeFileSync(path('troupe.yaml'), stringify({ runners: { solver, writer } }));
     const questions = ['one plus two', 'two plus two', 'zero plus one'];
     const tasks = questions.map((prompt, i) => ({ task_id: `t${i}`, prompt, ...(i === 2 ? { breaks: true } : {}) }));
     writeFileSync(path('tasks.jsonl'), lines(tasks));
@@ -223,6 +240,60 @@ describe('a plan that begins with a rollout', () => {
       const { out } = await troupe('gate', 'accept', 'often-1');
       expect(out.rounds[0].rollout).toMatchObject({ rollout_id: 'often-1/1/*/rollout', stale: 0, unknown: 0 });
       expect(rows.map((row) => row.kept)).toEqual([false, false, true]);
+    },
+    SLOW,
+  );
+
+  it(
+    'plays the tasks that writers wrote and that are accepted, and learns from nothing that the writers did',
+    async () => {
+      const writers = { runner: 'writer', samples: 3, accept: 'reward >= 1' };
+      const refused = await troupe(
+        'plan',
+        'check',
+        written('steps', plan('steps', { writers: { ...writers, accept: 'role = agent' } })),
+      );
+      expect([refused.code, refused.out.error.field]).toEqual([2, 'rollout.writers.accept']);
+      const file = written('written', plan('written', { writers }, { rounds: 1 }));
+      const checked = await troupe('plan', 'check', file);
+      expect(checked.out).toMatchObject({
+        rollout: { tasks: 3, tasks_of_round: 9, attempts: 18 },
+        notes: expect.arrayContaining([expect.stringContaining('The tasks are written first: 9 episodes of writer')]),
+      });
+      expect(checked.out.stages.slice(0, 4)).toEqual(['serving', 'write', 'tasks', 'rollout']);
+      expect((await troupe('plan', 'run', file)).code).toBe(7);
+      const { out } = await troupe('gate', 'refuse', 'written-1');
+      // Of nine episodes three gave no reward, and of the six others two wrote no task, and two what was written before.
+      expect(out.rounds[0].rollout).toMatchObject({
+        ...{ episodes: 4, groups: { complete: 2, partial: 0 }, stale: 0, unknown: 0 },
+        written: {
+          episodes: 9,
+          tasks: 2,
+          left_out: { 'not accepted': 3, 'the answer is no JSON object': 2, 'written before': 2 },
+        },
+      });
+      const shown = await at.run(['plan', 'show', 'written-1']);
+      expect(shown.out).toContain('2 tasks written by 9 episodes (');
+      const { rows } = await database.db.query(
+        `select task_id, query, domain, tags ->> 'written_by' as by from facts.tasks where domain = 'written' order by 1`,
+      );
+      expect(rows).toEqual(
+        [0, 1].map((i) => ({
+          ...{ task_id: `about-t${i}`, domain: 'written', by: `written-1/1/write/t${i}/0` },
+          query: `what is ${['one plus two', 'two plus two'][i]}`,
+        })),
+      );
+      const learnt = await database.db.query(
+        `select distinct split_part(r.episode_id, '/', 3) as stage from facts.dataset_rows r where r.episode_id like 'written-1/%'`,
+      );
+      expect(learnt.rows).toEqual([{ stage: 'rollout' }]);
+
+      const none = written('none-written', plan('none-written', { writers: { ...writers, accept: 'reward > 1' } }));
+      const failed = await troupe('plan', 'run', none);
+      expect([failed.code, failed.out.error.message]).toEqual([
+        1,
+        expect.stringContaining('of the 9 episodes of none-written-1/1/write that wrote tasks none is accepted (9 not'),
+      ]);
     },
     SLOW,
   );

@@ -19,7 +19,7 @@ import { findRunner, type Runner } from '../rollouts/runners.ts';
 import { servedNow } from '../rollouts/serving.ts';
 import { type CanaryGate, canaryRulesOf, type PlayGate, rulesOf } from './gate-schema.ts';
 import { requireTasks, rolloutOf, versionOf } from './plan-parts.ts';
-import { rolloutStages } from './plan-rollout.ts';
+import { rolloutStages, writingStages } from './plan-rollout.ts';
 import { isWhere, type Plan, type PlanPolicy, type PlanTasks, type PlanTeam, servedPolicies } from './plan-schema.ts';
 import { tasksOf } from './plan-tasks.ts';
 import { asJudged, withoutGates } from './round-rows.ts';
@@ -190,7 +190,7 @@ async function teamCheck(db: Db, team: PlanTeam, alone: boolean, problems: strin
 export function stagesOf(plan: Plan): string[] {
   const names = Object.keys(plan.policies);
   return [
-    ...(plan.rollout ? ['serving', ...rolloutStages(plan)] : []),
+    ...(plan.rollout ? ['serving', ...writingStages(plan), ...rolloutStages(plan)] : []),
     ...(plan.passes ?? []).map(({ pass, policy }) => `${pass}-${policy}`),
     ...(plan.judge ? ['judge'] : []),
     ...names.map((name) => `freeze-${name}`),
@@ -215,8 +215,16 @@ async function rolloutCheck(
     );
   await noteUnserved(db, plan, notes);
   const tasks = await tasksNow(db, 'rollout', rollout.tasks, { problems, notes });
-  const tasks_of_round = Math.min(rollout.per_round ?? tasks.length, tasks.length);
-  const { samples, iterations = 1 } = rollout;
+  const drawn = Math.min(rollout.per_round ?? tasks.length, tasks.length);
+  const { samples, iterations = 1, writers } = rollout;
+  if (writers !== undefined) {
+    runnerOf(runners, writers.runner, problems);
+    notes.push(
+      `The tasks are written first: ${drawn * writers.samples} episodes of ${writers.runner} in each iteration write one each, and those that are accepted are played. So the tasks of a round are at most as many as stand here.`,
+    );
+  }
+  const tasks_of_round =
+    writers === undefined ? drawn : Math.min(drawn * writers.samples, writers.at_most ?? Number.POSITIVE_INFINITY);
   const attempts = tasks_of_round * samples * iterations;
   return {
     runner: rollout.runner,
@@ -245,7 +253,10 @@ async function playCheck(
   const all = await tasksNow(db, 'gate', requireTasks('gate', gate.tasks), { problems, notes });
   // What a rollout of the round plays is what the round trains on.
   const rollout = rolloutOf(plan);
-  const played = rollout === null ? [] : await tasksNow(db, 'rollout', rollout.tasks, { problems: [], notes: [] });
+  const played =
+    rollout === null || rollout.writers !== undefined
+      ? []
+      : await tasksNow(db, 'rollout', rollout.tasks, { problems: [], notes: [] });
   const soon = new Set(played.map(({ task_id }) => task_id));
   const tasks = all.filter(({ task_id }) => !trained.has(task_id) && !soon.has(task_id));
   if (tasks.length < all.length)

@@ -1,9 +1,13 @@
 /** One iteration of a round: play, where the plan has a rollout, judge, freeze and train once. */
 import { parseRecipe } from '../../store/datasets/recipe.ts';
 import { anyOf, query, rowsOf } from '../../store/db/query.ts';
+import { pinnedTo } from '../../store/filter-check.ts';
 import type { JobContext } from '../../store/jobs/jobs.ts';
+import { resolveMethods } from '../../store/judging/judge.ts';
 import { waitProjected } from '../../store/projecting/positions.ts';
 import { findReplay } from '../../store/rollouts/places.ts';
+import { TASKS, type WrittenTasks } from '../../store/rollouts/written-tasks.ts';
+import { parseFilter } from '../../store/select.ts';
 import { requireReleasedTeam } from '../../store/teams/version.ts';
 import { PASS } from '../jobs/passes.ts';
 import type { RolloutResult } from '../rollouts/handler.ts';
@@ -17,12 +21,14 @@ import {
   completeGroupsOf,
   type RoundRollout,
   requireCompleteGroup,
+  requireWritten,
   rolloutAsked,
   rolloutStages,
   roundRollout,
   wholeRollout,
+  writingAsked,
 } from './plan-rollout.ts';
-import { type Plan, type PlanRollout, servedPolicies } from './plan-schema.ts';
+import { type Plan, type PlanRollout, type PlanWriters, servedPolicies } from './plan-schema.ts';
 import { tasksOf } from './plan-tasks.ts';
 import { asJudged, type Frozen, requireRows, whereOf, withinRound, withoutGates } from './round-rows.ts';
 import { type OfStage, type Stages, stageId, stagesOf } from './stages.ts';
@@ -36,6 +42,8 @@ const SERVING_WITHIN_S = 120;
 export type Iteration = {
   /** The rollout and its branches; empty where the plan has none. */
   readonly played: readonly RolloutResult[];
+  /** The tasks that writers wrote for it; null where they stand in the plan or are stored. */
+  readonly written: WrittenTasks | null;
   readonly frozen: Readonly<Record<string, Frozen>>;
   readonly trained: Readonly<Record<string, Done<Trained>>>;
 };
@@ -67,9 +75,9 @@ export async function iterate(context: JobContext, plan: Plan, of: OfIteration):
       ),
     );
   const answering = before && Object.fromEntries(served.map((name) => [name, before[name]!]));
-  const played = rollout
+  const { played, written } = rollout
     ? await playTrees(context, stages, { rollout, names: served, round, seed, before: answering, basesOf })
-    : [];
+    : NOTHING_PLAYED;
   const taken = played.length === 0 ? null : completeGroupsOf(...played);
   /** Directory of the weights that a policy's training begins with. */
   const start = async (name: string): Promise<string> =>
@@ -104,7 +112,7 @@ export async function iterate(context: JobContext, plan: Plan, of: OfIteration):
       reset_optimizer: iteration === 1,
     }));
   }
-  return { played, frozen, trained };
+  return { played, written, frozen, trained };
 }
 
 /** The iterations of a round that have ended, as they stand in the queue. Nothing is asked for. */
@@ -123,6 +131,7 @@ export async function iterationsOf(
       );
     found.push({
       played: await Promise.all(rolloutStages(plan).map(async (stage) => (await part<RolloutResult>(stage)).result)),
+      written: plan.rollout?.writers === undefined ? null : (await part<WrittenTasks>('tasks')).result,
       frozen: mapped(await each<Frozen>('freeze'), ({ result }) => result),
       trained: await each<Trained>('train'),
     });
@@ -160,12 +169,18 @@ export async function iterationToGoOn(
 /** What all rollouts of a round came to. */
 export async function reportOf(context: JobContext, all: readonly Iteration[]): Promise<RoundRollout> {
   const parts: RoundRollout[] = [];
-  for (const { played, trained } of all) {
+  for (const { played, written, trained } of all) {
     const starts = await startsOf(
       context,
       mapped(trained, ({ result }) => result.checkpoint_id),
     );
-    for (const one of played) parts.push(await roundRollout(context.db, one, starts));
+    for (const [i, one] of played.entries())
+      parts.push({
+        ...(await roundRollout(context.db, one, starts)),
+        ...(written === null || i > 0
+          ? {}
+          : { written: { episodes: written.episodes, tasks: written.tasks.length, left_out: written.left_out } }),
+      });
   }
   return wholeRollout(parts);
 }
@@ -179,9 +194,9 @@ async function playTrees(
   context: JobContext,
   stages: Stages,
   of: Parameters<typeof play>[2],
-): Promise<readonly RolloutResult[]> {
+): Promise<Pick<Iteration, 'played' | 'written'>> {
   const { runner, deadline_s, budget, max_staleness, branches = [] } = of.rollout;
-  const first = await play(context, stages, of);
+  const { result: first, written } = await play(context, stages, of);
   const played: RolloutResult[] = [first];
   for (const [i, branch] of branches.entries()) {
     const { result } = await stages.job<RolloutResult>(branchStage(i), 'rollout', async () => {
@@ -198,7 +213,7 @@ async function playTrees(
     requireCompleteGroup(of.round, result);
     played.push(result);
   }
-  return played;
+  return { played, written };
 }
 
 const weightsOf = (before: Readonly<Record<string, Trained>>) =>
@@ -206,7 +221,7 @@ const weightsOf = (before: Readonly<Record<string, Trained>>) =>
 
 /**
  * Has the runner play the tasks of an iteration: the first one once the policies are answered by what was released, the others with the
- * candidates of the iteration before.
+ * candidates of the iteration before. Where the plan has writers, they write those tasks first, answered by the same weights.
  */
 async function play(
   { db }: JobContext,
@@ -219,35 +234,60 @@ async function play(
     readonly before: Readonly<Record<string, Trained>> | null;
     readonly basesOf: (unreleased: readonly string[]) => Promise<Readonly<Record<string, string>>>;
   },
-): Promise<RolloutResult> {
+): Promise<{ readonly result: RolloutResult; readonly written: WrittenTasks | null }> {
   const { rollout, names, round, seed, before, basesOf } = of;
   const within_s = rollout.serving_within_s ?? SERVING_WITHIN_S;
-  const team = async () => (rollout.team === undefined ? {} : { team: await requireReleasedTeam(db, rollout.team) });
-  if (before !== null) {
-    const { result } = await stages.job<RolloutResult>('rollout', 'rollout', async () => ({
-      ...rolloutAsked(
-        rollout,
-        await tasksOf(db, 'rollout', rollout.tasks),
-        { round, seed },
-        mapped(before, ({ checkpoint_id }) => checkpoint_id),
-      ),
-      ...(await team()),
-      weights: weightsOf(before),
-      awaits: { policies: names, within_s },
-    }));
-    requireCompleteGroup(round, result);
-    return result;
-  }
-  const serving = await stages.job<ServingResult>('serving', 'serving', async () => {
-    const policies: Record<string, string | null> = {};
-    for (const name of names) policies[name] = (await releasedOf(db, name))?.checkpoint_id ?? null;
-    return { policies, bases: await basesOf(names.filter((name) => policies[name] === null)), within_s };
-  });
+  const serving =
+    before === null
+      ? await stages.job<ServingResult>('serving', 'serving', async () => {
+          const policies: Record<string, string | null> = {};
+          for (const name of names) policies[name] = (await releasedOf(db, name))?.checkpoint_id ?? null;
+          return { policies, bases: await basesOf(names.filter((name) => policies[name] === null)), within_s };
+        })
+      : null;
+  const policies = serving?.result.policies ?? mapped(before!, ({ checkpoint_id }) => checkpoint_id);
+  const answered = before === null ? {} : { weights: weightsOf(before), awaits: { policies: [...names], within_s } };
+  const at = { round, seed };
+  const { writers } = rollout;
+  const written =
+    writers === undefined
+      ? null
+      : await write(stages, writers, round, async () => ({
+          ...writingAsked({ ...rollout, writers }, await tasksOf(db, 'rollout', rollout.tasks), at, policies),
+          ...answered,
+        }));
   const { result } = await stages.job<RolloutResult>('rollout', 'rollout', async () => ({
-    ...rolloutAsked(rollout, await tasksOf(db, 'rollout', rollout.tasks), { round, seed }, serving.result.policies),
-    ...(await team()),
+    ...(written === null
+      ? rolloutAsked(rollout, await tasksOf(db, 'rollout', rollout.tasks), at, policies)
+      : rolloutAsked(ofWritten(rollout), written.tasks, at, policies)),
+    ...(rollout.team === undefined ? {} : { team: await requireReleasedTeam(db, rollout.team) }),
+    ...answered,
   }));
   requireCompleteGroup(round, result);
+  return { result, written };
+}
+
+const NOTHING_PLAYED: Pick<Iteration, 'played' | 'written'> = { played: [], written: null };
+
+/** All that was written is played: `per_round` is of those that the writers get, and a filter chose those. */
+const ofWritten = ({ per_round: _, ...rollout }: PlanRollout): PlanRollout => ({ ...rollout, tasks: [] });
+
+/** Has the writers play, judges what they wrote, and takes what is accepted. */
+async function write(
+  stages: Stages,
+  { judge, accept, at_most }: PlanWriters,
+  round: number,
+  asked: () => Promise<Record<string, unknown>>,
+): Promise<WrittenTasks> {
+  const { result: wrote } = await stages.job<RolloutResult>('write', 'rollout', asked);
+  if (judge)
+    await stages.job('judge-written', 'judge', async () => ({ methods: judge, where: completeGroupsOf(wrote) }));
+  const { rollout_id } = wrote;
+  const { result } = await stages.job<WrittenTasks>('tasks', TASKS, async () => ({
+    ...{ rollout_id, accept: pinnedTo(parseFilter(accept), resolveMethods(judge ?? [])) },
+    ...(at_most === undefined ? {} : { at_most }),
+  }));
+  requireWritten(round, rollout_id, result);
   return result;
 }
 

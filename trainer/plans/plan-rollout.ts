@@ -5,9 +5,10 @@ import type { Db } from '../../store/db/pool.ts';
 import type { ReplayAsked } from '../../store/rollouts/replay.ts';
 import type { RolloutSpec, RolloutTask } from '../../store/rollouts/rollout.ts';
 import { answeredBy } from '../../store/rollouts/staleness.ts';
+import type { WrittenTasks } from '../../store/rollouts/written-tasks.ts';
 import { type Filter, parseFilter } from '../../store/select.ts';
 import type { RolloutResult } from '../rollouts/handler.ts';
-import { isWhere, type Plan, type PlanBranch, type PlanRollout } from './plan-schema.ts';
+import { isWhere, type Plan, type PlanBranch, type PlanRollout, type PlanWriters } from './plan-schema.ts';
 
 /** The part of a round's report on its rollout. */
 export type RoundRollout = {
@@ -19,6 +20,8 @@ export type RoundRollout = {
   readonly left_out: RolloutResult['partial'][number]['why'];
   /** Episodes that the bound of the rollout leaves out; runs of a version without it have none. */
   readonly withheld?: number;
+  /** Of a rollout whose tasks were written first: by how many episodes, how many there are, and why others wrote none. */
+  readonly written?: { readonly episodes: number; readonly tasks: number; readonly left_out: WrittenTasks['left_out'] };
   /** Episodes in which other weights answered than those that training began with: they are off-policy. */
   readonly stale: number;
   /** Episodes in which no call names the weights that answered, of whichever policy. */
@@ -74,6 +77,35 @@ export function rolloutAsked(
     ...(known.length === 0 ? {} : { policies: Object.fromEntries(known) }),
   };
 }
+
+/** The stages before it that write its tasks. Pure. */
+export const writingStages = ({ rollout }: Pick<Plan, 'rollout'>): string[] =>
+  rollout?.writers === undefined ? [] : ['write', ...(rollout.writers.judge ? ['judge-written'] : []), 'tasks'];
+
+/** What the writers of a rollout are asked for: its tasks, for them. Pure. */
+export const writingAsked = (
+  { writers, branches: _, team: __, ...rollout }: PlanRollout & { readonly writers: PlanWriters },
+  tasks: readonly RolloutTask[],
+  at: { readonly round: number; readonly seed: number },
+  policies: Readonly<Record<string, string | null>>,
+): RolloutSpec => rolloutAsked({ ...rollout, runner: writers.runner, samples: writers.samples }, tasks, at, policies);
+
+/** @throws TroupeError `training_failed` where no task was written, with what became of the episodes */
+export function requireWritten(round: number, rollout_id: string, { tasks, episodes, left_out }: WrittenTasks): void {
+  if (tasks.length > 0) return;
+  throw new TroupeError(
+    'training_failed',
+    `Round ${round} has no task to play: of the ${episodes} episodes of ${rollout_id} that wrote tasks none is accepted (${countsText(left_out)}).`,
+    {
+      hint: `troupe sql "select episode_id, reward, answer from traj.episodes where tags->>'rollout' = '${rollout_id}'"`,
+    },
+  );
+}
+
+const countsText = (counts: Readonly<Record<string, number>>): string =>
+  Object.entries(counts)
+    .map(([why, count]) => `${count} ${why}`)
+    .join(', ');
 
 /** The stages that play: the tasks, then each branch. Below the id of the rollout, so that its weights answer the branches too. Pure. */
 export const rolloutStages = ({ rollout }: Pick<Plan, 'rollout'>): string[] =>
@@ -170,7 +202,17 @@ export function wholeRollout(parts: readonly RoundRollout[]): RoundRollout {
     withheld: sum(({ withheld = 0 }) => withheld),
     stale: sum(({ stale }) => stale),
     unknown: sum(({ unknown }) => unknown),
+    ...writtenIn(parts.flatMap(({ written }) => written ?? [])),
   };
+}
+
+function writtenIn(all: readonly NonNullable<RoundRollout['written']>[]): Pick<RoundRollout, 'written'> {
+  if (all.length === 0) return {};
+  const left_out: Record<string, number> = {};
+  for (const one of all)
+    for (const [why, count] of Object.entries(one.left_out)) left_out[why] = (left_out[why] ?? 0) + count;
+  const sum = (of: 'episodes' | 'tasks') => all.reduce((total, one) => total + one[of], 0);
+  return { written: { episodes: sum('episodes'), tasks: sum('tasks'), left_out } };
 }
 
 /** The id of the first rollout, with a star in the place of its iteration where there are several. */
@@ -189,8 +231,13 @@ export function rolloutText({
   withheld,
   stale,
   unknown,
+  written,
 }: RoundRollout): string {
   const parts = [`Rollout ${rollout_id}: ${groups.complete} groups complete`];
+  if (written !== undefined)
+    parts.push(
+      `${written.tasks} tasks written by ${written.episodes} episodes${Object.keys(written.left_out).length === 0 ? '' : ` (${countsText(written.left_out)})`}`,
+    );
   if (withheld) parts.push(`${withheld} episodes withheld, whose weights are too many releases behind`);
   if (groups.partial > 0) parts.push(`${groups.partial} partial and left out (${reasonsText(left_out)})`);
   parts.push(`stale: ${stale} of ${episodes} episodes`);

@@ -40,6 +40,36 @@ const Branch = Type.Object(
   },
 );
 
+const Judged = Type.Array(
+  Type.Object(
+    {
+      method: Type.String({ minLength: 1 }),
+      params: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
+      reads: Type.Optional(Type.String({ description: 'reward method whose rewards a credit method takes' })),
+    },
+    strict,
+  ),
+  { description: 'methods run over the recorded episodes before the datasets are frozen' },
+);
+
+/** Who writes the tasks of a round. */
+export const Writers = Type.Object(
+  {
+    runner: RolloutSpec.properties.runner,
+    samples: RolloutSpec.properties.samples,
+    judge: Type.Optional({ ...Judged, description: 'methods run over the episodes of the writers' }),
+    accept: Type.Union([Type.String({ minLength: 1 }), Type.Record(Type.String(), Type.Unknown())], {
+      description: 'filter over the episodes of the writers: the answer of each that fits is a task, as a JSON object',
+    }),
+    at_most: count('tasks of a round that are taken, in the order of the episodes that wrote them; all if left out'),
+  },
+  {
+    ...strict,
+    description:
+      'a runner plays the tasks of the rollout first, and what it wrote in the answers of the accepted episodes is what the rollout plays',
+  },
+);
+
 const Setting = Type.Union([Type.String(), Type.Number(), Type.Boolean()]);
 export const Rollout = Type.Object(
   {
@@ -53,6 +83,7 @@ export const Rollout = Type.Object(
           'how often a round plays, judges, freezes and trains before its gate, each time with the weights that were trained last; 1',
       }),
     ),
+    writers: Type.Optional(Writers),
     deadline_s: RolloutSpec.properties.deadline_s,
     params: Type.Optional(
       Type.Record(Type.String(), Type.Union([Setting, Type.Array(Setting, { minItems: 1 })]), {
@@ -97,19 +128,7 @@ export const planSchema = Type.Object(
     seed: Type.Optional(Type.Integer({ minimum: 0, description: 'seed of everything that is drawn; 0' })),
     rounds: count('how often all stages are run; 1'),
     rollout: Type.Optional(Rollout),
-    judge: Type.Optional(
-      Type.Array(
-        Type.Object(
-          {
-            method: Type.String({ minLength: 1 }),
-            params: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
-            reads: Type.Optional(Type.String({ description: 'reward method whose rewards a credit method takes' })),
-          },
-          strict,
-        ),
-        { description: 'methods run over the recorded episodes before the datasets are frozen' },
-      ),
-    ),
+    judge: Type.Optional(Judged),
     passes: Type.Optional(
       Type.Array(Type.Object({ pass: Type.Enum(PASSES.map(({ name }) => name)), policy: Name }, strict), {
         description:
@@ -143,6 +162,7 @@ export type PlanPolicy = Static<typeof Policy>;
 export type PlanGate = Plan['gate'];
 /** Tasks of a plan that is run: the tasks themselves, or a filter over the stored ones. */
 export type PlanTasks = readonly RolloutTask[] | { readonly where: Static<typeof TasksWhere> };
+export type PlanWriters = Static<typeof Writers>;
 export type PlanBranch = Static<typeof Branch>;
 export type PlanRollout = Omit<Static<typeof Rollout>, 'tasks'> & { readonly tasks: PlanTasks };
 

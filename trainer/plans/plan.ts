@@ -11,7 +11,7 @@ import { resolveMethods } from '../../store/judging/judge.ts';
 import { nearest } from '../../store/methods/nearest.ts';
 import { checkReplay } from '../../store/rollouts/replay.ts';
 import { rolloutSpec } from '../../store/rollouts/rollout.ts';
-import { parseFilter, parseTaskFilter } from '../../store/select.ts';
+import { looksAt, parseFilter, parseTaskFilter } from '../../store/select.ts';
 import { teamVersion } from '../../store/teams/version.ts';
 import { GATES, GUARDRAILS, type PlayGate } from './gate-schema.ts';
 import { invalid, requireTasks, rolloutOf, tasksHash, versionOf } from './plan-parts.ts';
@@ -20,10 +20,12 @@ import {
   type Plan,
   type PlanBranch,
   type PlanPolicy,
+  type PlanWriters,
   Policy,
   planSchema,
   Rollout,
   Team,
+  Writers,
 } from './plan-schema.ts';
 import { Program, TRAIN } from './train-schema.ts';
 
@@ -53,7 +55,10 @@ export function parsePlan(value: unknown): Plan {
     if (isRecord(policy.recipe)) checkRecipe(policy.recipe, `policies.${name}.recipe`);
   }
   checkGate(value.gate);
-  if (isRecord(value.rollout)) requireKnown(value.rollout, Rollout.properties, 'rollout');
+  if (isRecord(value.rollout)) {
+    requireKnown(value.rollout, Rollout.properties, 'rollout');
+    if (isRecord(value.rollout.writers)) requireKnown(value.rollout.writers, Writers.properties, 'rollout.writers');
+  }
   if (isRecord(value.team)) requireKnown(value.team, Team.properties, 'team');
   if (isRecord(value.watch)) requireKnown(value.watch, WatchRules.properties, 'watch');
   // What has a better checked language of its own is left out here.
@@ -63,6 +68,7 @@ export function parsePlan(value: unknown): Plan {
   requireCandidate(plan);
   if (plan.judge) resolveMethods(plan.judge);
   if (plan.rollout) requirePlayable(plan.name, 'rollout', plan.rollout);
+  if (plan.rollout?.writers) requireWriters(plan.rollout.writers);
   for (const [i, branch] of (plan.rollout?.branches ?? []).entries()) requireBranch(branch, `rollout.branches.${i}`);
   if (plan.gate.kind === 'play') requirePlayable(plan.name, 'gate', plan.gate);
   requireRange('watch.range', plan.watch?.range);
@@ -127,6 +133,15 @@ function requireRange(at: string, range: readonly number[] | undefined): void {
   const [least, greatest] = range ?? [0, 1];
   if (least! < greatest!) return;
   throw invalid(at, `${at} should be a least and a greater value, but it is ${least} and ${greatest}.`);
+}
+
+function requireWriters({ accept, judge = [] }: PlanWriters): void {
+  resolveMethods(judge);
+  if (looksAt(parseFilter(accept, 'rollout.writers.accept'), 'step'))
+    throw invalid(
+      'rollout.writers.accept',
+      'rollout.writers.accept chooses whole episodes, so it should have no field of single steps.',
+    );
 }
 
 function requireBranch({ samples: _, ...replay }: PlanBranch, at: string): void {

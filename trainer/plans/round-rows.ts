@@ -2,6 +2,7 @@
 import { TroupeError } from '../../errors.ts';
 import { hasParams } from '../../store/datasets/chosen-methods.ts';
 import type { MethodChoice, Recipe } from '../../store/datasets/recipe.ts';
+import { pinnedTo } from '../../store/filter-check.ts';
 import { resolveMethods } from '../../store/judging/judge.ts';
 import type { Filter } from '../../store/select.ts';
 import { looksAtJudgement, parseFilter, splitFilter } from '../../store/select.ts';
@@ -20,8 +21,9 @@ export type Frozen = {
  * with others before is not meant. A method that the plan runs twice, or not at all, stays as it is. Pure.
  */
 export function asJudged(recipe: Recipe, judge: NonNullable<Plan['judge']> = []): Recipe {
-  const runs = resolveMethods(judge).map(({ name, version, params, reads }) => ({
-    ...{ name, version, params: reads === null ? params : { ...params, reads } },
+  const runs = resolveMethods(judge).map(({ params, reads, ...run }) => ({
+    ...run,
+    params: reads === null ? params : { ...params, reads },
   }));
   const chosen = <Choice extends MethodChoice>(choice: Choice): Choice => {
     const [run, ...more] = runs.filter(
@@ -33,6 +35,7 @@ export function asJudged(recipe: Recipe, judge: NonNullable<Plan['judge']> = [])
   };
   return {
     ...recipe,
+    where: recipe.where && pinnedTo(recipe.where, runs),
     verdicts: recipe.verdicts.map(chosen),
     reward: recipe.reward && chosen(recipe.reward),
     credit: recipe.credit && chosen(recipe.credit),

@@ -483,6 +483,22 @@ describe('rewards that the judge computes from what is stored', () => {
     ]);
   });
 
+  it('gives programs and tests of an execution matrix each their own advantage, and says where a side is dropped', async () => {
+    await base.load(anExecution('x'), played('bare', { calls: [{ choices: [{}] }] }));
+    await base.run(['cure_advantage', 'cure_code_reward', 'cure_test_reward'], ['x', 'bare']);
+    const credited = await base.rows(
+      `select c.step_id, c.value, c.reason from traj.credits c where method = 'cure_advantage' order by 1`,
+    );
+    const rewarded = await base.rows(
+      `select step_id, value, reason from traj.rewards where method in ('cure_code_reward', 'cure_test_reward') order by 1`,
+    );
+    expect(credited).toEqual(rewarded);
+    expect(credited.length).toBeGreaterThan(2);
+    expect(await base.rows(`select reason from traj.scores where method = 'cure_advantage'`)).toEqual([
+      { reason: 'no_execution_matrix' },
+    ]);
+  });
+
   it('reads the essays’ rewards from an execution matrix, and has none without lengths', async () => {
     await base.load(
       anExecution('x'),

@@ -260,6 +260,26 @@ export const EXAMPLES: readonly Example[] = [
     expected: { raw: [0.0, 0.5, -0.5, 0.5], reward: [-0.301511, 0.904534, -1.507557, 0.904534] },
   },
   {
+    // The two rewards beside each other, on the examples of both.
+    method: 'cure_advantage',
+    input: {
+      generated_pass: [
+        [1, 1, 0, 1],
+        [1, 0, 0, 1],
+        [1, 1, 1, 0],
+      ],
+      gt_pass: [
+        [1, 1],
+        [1, 0],
+        [0, 0],
+      ],
+    },
+    expected: {
+      programs: [1.224745, 0.0, -1.224745],
+      tests: [-0.301511, 0.904534, -1.507557, 0.904534],
+    },
+  },
+  {
     method: 'cure_balance',
     input: { x: [2.0, 1.0, -1.0, -0.5] },
     expected: [1.264911, 0.632456, -1.264911, -0.632456],

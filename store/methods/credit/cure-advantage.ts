@@ -1,0 +1,57 @@
+/**
+ * CURE's advantages of one policy that is coder and tester: each program by its reward, each test by its own.
+ *
+ * Source: Gen-Verse/CURE, optimization/reward.py; arXiv 2506.03136. Verified (code). The released code gives the rewards of programs and of tests
+ * to one training as they are, as the advantage of every token: they are normalised within their task already.
+ * Kept: both rewards, each compared with its like; a side that is dropped (null) leaves the other.
+ * Dropped: `cure_length_regularize`, which is off by default. Open: nothing known.
+ */
+
+import { Type } from 'typebox';
+import { credit } from '../../judging/judgement.ts';
+import { matricesOf, noScore, overReports } from '../../judging/reports.ts';
+import { method } from '../method.ts';
+import { cureCodeReward } from '../rewards/cure-code-reward.ts';
+import { cureTestReward } from '../rewards/cure-test-reward.ts';
+import { PassMatrix } from '../shapes.ts';
+
+const Input = Type.Object({ generated_pass: PassMatrix, gt_pass: PassMatrix });
+const params = { post_stage: false, efficient: false };
+
+type Advantages = {
+  /** Null where all programs score the same. */
+  readonly programs: readonly number[] | null;
+  /** Null where no program is right, or all tests are worth the same. */
+  readonly tests: readonly number[] | null;
+};
+
+export const cureAdvantage = method({
+  name: 'cure_advantage',
+  kind: 'credit',
+  source: 'CURE: Gen-Verse/CURE, optimization/reward.py; arXiv 2506.03136; verified (code)',
+  version: 1,
+  summary: 'The rewards of CURE’s programs and of its tests as the advantages of one policy that writes both.',
+  params,
+  input: Input,
+  run: ({ generated_pass, gt_pass }, { post_stage, efficient }): Advantages => {
+    const tests = cureTestReward.run({ generated_pass, gt_pass }, { post_stage, efficient });
+    return { programs: cureCodeReward.run({ gt_pass }, { efficient }), tests: tests?.reward ?? null };
+  },
+  judged: {
+    reads: ['content', 'reports'],
+    writes: ['credits', 'scores'],
+    rows: (facts, ask) =>
+      overReports(facts, noScore, (report, { episode_id }) => {
+        const matrices = matricesOf(report);
+        if (typeof matrices === 'string') return matrices;
+        const { programs, tests, gt_pass, generated_pass } = matrices;
+        const output = ask.answer({ gt_pass, generated_pass });
+        if (typeof output === 'string') return output;
+        const rows = (candidates: readonly { readonly id: string | number }[], values: readonly number[] | null) =>
+          candidates.map(({ id }, i) =>
+            credit({ episode_id, step_id: String(id) }, values?.[i] ?? null, values === null ? 'zero_variance' : null),
+          );
+        return [...rows(programs, output.programs), ...rows(tests, output.tests)];
+      }),
+  },
+});
