@@ -104,12 +104,19 @@ async function kindsOf(db: Session, id: string): Promise<readonly LineageKind[]>
   return kinds;
 }
 
+/** The steps of a row: its own, and those under `SPLIT.rejected` and `SPLIT.earlier-N`. */
 const rowsAt = ({ dataset, split, row }: NonNullable<ReturnType<typeof rowOf>>) =>
   query
     .selectFrom('facts.dataset_rows')
     .where('dataset_id', '=', dataset)
-    .where('split', '=', split)
+    .where((is) => is.or([is('split', '=', split), is(sql`split_part(split, '.', 1)`, '=', split)]))
     .where('row', '=', row);
+
+/** Where a step stands in a row, by the name of its part: `train`, `train.rejected`, `train.earlier-1`. */
+function placeIn(split: string): { readonly split: string; readonly place: string | null } {
+  const [whole, part] = split.split('.') as [string, string?];
+  return { split: whole, place: part === undefined ? null : part === 'rejected' ? 'rejected' : 'earlier' };
+}
 
 /**
  * A step by its id alone is looked for in the primary key, which begins with the episode: at 300,000 steps `lineageOf` takes 160 to 630 ms
@@ -195,11 +202,16 @@ const SOURCES: Relations = {
     ]);
   },
   async 'dataset row'(db, id) {
-    const [row] = await rowsOf(db, rowsAt(rowOf(id)!).select(['episode_id', 'call_id', 'candidate']));
-    if (row === undefined) return [];
-    return row.call_id === null
-      ? [{ kind: 'episode', id: row.episode_id, relation: 'is the row' }]
-      : [{ kind: 'step', id: `${row.call_id}/${row.candidate}`, relation: 'is the row' }];
+    const found = rowsAt(rowOf(id)!).select(['split', 'episode_id', 'call_id', 'candidate']);
+    const steps = await rowsOf(db, found.orderBy(sql`length(split)`).orderBy('split'));
+    const parts = steps.map(({ split }) => placeIn(split).place);
+    const own = parts.includes('rejected') ? 'is its preferred answer' : 'is its last answer';
+    return steps.map(({ episode_id, call_id, candidate }, i): Related => {
+      const relation = parts[i] !== null ? `is its ${parts[i]} answer` : steps.length > 1 ? own : 'is the row';
+      return call_id === null
+        ? { kind: 'episode', id: episode_id, relation }
+        : { kind: 'step', id: `${call_id}/${candidate}`, relation };
+    });
   },
   async dataset(db, id) {
     const rows = await rowsOf(
@@ -306,11 +318,11 @@ const RESULTS: Relations = {
         .orderBy('r.split')
         .orderBy('r.row'),
     );
-    return rows.map(({ dataset_id, split, row }) => ({
-      kind: 'dataset row',
-      id: `${dataset_id}/${split}/${row}`,
-      relation: 'holds it',
-    }));
+    return rows.map(({ dataset_id, split: part, row }) => {
+      const { split, place } = placeIn(part);
+      const relation = place === null ? 'holds it' : `holds it as ${place} answer`;
+      return { kind: 'dataset row', id: `${dataset_id}/${split}/${row}`, relation };
+    });
   },
   'dataset row': async (_, id) => [{ kind: 'dataset', id: rowOf(id)!.dataset, relation: 'has the row' }],
   async dataset(db, id) {

@@ -16,6 +16,7 @@ beforeAll(async () => {
     attempt('e2', { says }),
     attempt('e3', { says: [{ by: 'a', checkpoint: 'new' }] }),
     attempt('e4', {}),
+    attempt('e5', { says: [{ by: 'a' }, { by: 'a' }, { by: 'a' }, { by: 'a' }] }),
     [
       event('artifact.attached', {
         artifact_id: 'lessons',
@@ -27,6 +28,20 @@ beforeAll(async () => {
           ],
           test: [['e2', 'c0', [1]]],
         },
+      }),
+      event('artifact.attached', {
+        artifact_id: 'talks',
+        role: 'dataset',
+        rows: {
+          train: [['e5', 'c3', [0]]],
+          'train.earlier-1': [['e5', 'c2', [0], 0]],
+          'train.earlier-2': [['e5', 'c1', [0], 0]],
+        },
+      }),
+      event('artifact.attached', {
+        artifact_id: 'pairs',
+        role: 'dataset',
+        rows: { train: [['e5', 'c3', [0]]], 'train.rejected': [['e5', 'c2', [0]]] },
       }),
       event('checkpoint.saved', { checkpoint_id: 'old', policy: 'p' }),
       event('checkpoint.saved', { checkpoint_id: 'new', parent_id: 'old', policy: 'p', dataset_ids: ['lessons'] }),
@@ -53,6 +68,26 @@ const both = async (id: string, depth?: number) => {
 };
 
 describe('lineage', () => {
+  it('of a row names all its answers, and of an answer every row that it is in', async () => {
+    const step = (id: string, relation: string) => ({ kind: 'step', id, relation });
+    expect((await both('talks/train/0', 1)).from).toEqual([
+      step('c3/0', 'is its last answer'),
+      step('c2/0', 'is its earlier answer'),
+      step('c1/0', 'is its earlier answer'),
+    ]);
+    expect((await both('pairs/train/0', 1)).from).toEqual([
+      step('c3/0', 'is its preferred answer'),
+      step('c2/0', 'is its rejected answer'),
+    ]);
+    const row = (id: string, relation: string) => ({ kind: 'dataset row', id, relation });
+    expect((await both('c1/0', 1)).to).toEqual([row('talks/train/0', 'holds it as earlier answer')]);
+    expect((await both('c2/0', 1)).to).toEqual([
+      row('pairs/train/0', 'holds it as rejected answer'),
+      row('talks/train/0', 'holds it as earlier answer'),
+    ]);
+    expect((await both('c3/0', 1)).to).toEqual([row('pairs/train/0', 'holds it'), row('talks/train/0', 'holds it')]);
+  });
+
   it('of an episode goes back to the weights that spoke and on to the datasets and the checkpoints made of them', async () => {
     expect(await both('e1')).toEqual({
       kind: 'episode',

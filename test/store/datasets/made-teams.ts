@@ -152,6 +152,28 @@ const corrections = (): Plays => {
   ];
 };
 
+/** A failed attempt whose third answer is labelled as the mistake, one that failed without a label, and one that succeeded with one. */
+const mistakes = (): Plays => {
+  const attempt = (id: string, outcome: 'success' | 'failure') =>
+    played(id, {
+      outcome,
+      calls: [says('planner', 'Add them.'), says('solver', '6 · 7'), says('solver', '41'), says('planner', 'Done.')],
+    });
+  const label = (episode_id: string) =>
+    event('feedback.recorded', {
+      feedback_id: `${episode_id}-mistake`,
+      target: { kind: 'step', episode_id, id: 'c2/0' },
+      kind: 'failure',
+      name: 'mistake',
+      label: 'wrong arithmetic',
+    });
+  return [
+    [...attempt('mistaken', 'failure'), label('mistaken')],
+    attempt('unlabelled', 'failure'),
+    [...attempt('lucky', 'success'), label('lucky')],
+  ];
+};
+
 export const MADE_TEAMS: Readonly<Record<string, () => Plays>> = {
   m500: traces,
   'm1-32b': traces,
@@ -162,4 +184,5 @@ export const MADE_TEAMS: Readonly<Record<string, () => Plays>> = {
   'star-agents': samples,
   'apigen-mt': orders,
   malt: corrections,
+  'before-mistake': mistakes,
 };

@@ -97,6 +97,11 @@ describe('a recipe without rows in published logs', () => {
     ]);
   });
 
+  it('before-mistake takes the answers of a failed attempt before the one that is labelled', async () => {
+    const rows = await rowsOf('before-mistake');
+    expect(idsOf(rows)).toEqual(['mistaken c0/0', 'mistaken c1/0']);
+  });
+
   it('star-agents takes the sample of the widest gap, where the referee prefers it', async () => {
     const rows = await rowsOf('star-agents');
     expect(idsOf(rows)).toEqual(['wide c0/0']);
