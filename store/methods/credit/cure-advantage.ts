@@ -10,9 +10,8 @@
 import { Type } from 'typebox';
 import { credit } from '../../judging/judgement.ts';
 import { matricesOf, noScore, overReports } from '../../judging/reports.ts';
+import { programRewards, testRewards } from '../cure.ts';
 import { method } from '../method.ts';
-import { cureCodeReward } from '../rewards/cure-code-reward.ts';
-import { cureTestReward } from '../rewards/cure-test-reward.ts';
 import { PassMatrix } from '../shapes.ts';
 
 const Input = Type.Object({ generated_pass: PassMatrix, gt_pass: PassMatrix });
@@ -33,10 +32,10 @@ export const cureAdvantage = method({
   summary: 'The rewards of CURE’s programs and of its tests as the advantages of one policy that writes both.',
   params,
   input: Input,
-  run: ({ generated_pass, gt_pass }, { post_stage, efficient }): Advantages => {
-    const tests = cureTestReward.run({ generated_pass, gt_pass }, { post_stage, efficient });
-    return { programs: cureCodeReward.run({ gt_pass }, { efficient }), tests: tests?.reward ?? null };
-  },
+  run: ({ generated_pass, gt_pass }, asked): Advantages => ({
+    programs: programRewards(gt_pass, asked.efficient),
+    tests: testRewards(generated_pass, gt_pass, asked)?.reward ?? null,
+  }),
   judged: {
     reads: ['content', 'reports'],
     writes: ['credits', 'scores'],

@@ -10,10 +10,9 @@
 import { Type } from 'typebox';
 import { reward } from '../../judging/judgement.ts';
 import { matricesOf, noScore, overReports } from '../../judging/reports.ts';
-import { cureNormalise, requireTruths } from '../cure.ts';
+import { programRewards } from '../cure.ts';
 import { method } from '../method.ts';
 import { PassMatrix } from '../shapes.ts';
-import { mean } from '../statistics.ts';
 
 const Input = Type.Object({ gt_pass: PassMatrix });
 const params = { efficient: false };
@@ -26,10 +25,7 @@ export const cureCodeReward = method({
   summary: 'z-score of each program’s ground-truth pass rate within its task; null when they are all equal.',
   params,
   input: Input,
-  run: ({ gt_pass }, { efficient }): number[] | null => {
-    requireTruths(gt_pass);
-    return cureNormalise(gt_pass.map(mean), efficient);
-  },
+  run: ({ gt_pass }, { efficient }): number[] | null => programRewards(gt_pass, efficient),
   judged: {
     reads: ['content', 'reports'],
     writes: ['rewards', 'scores'],

@@ -11,18 +11,12 @@
 import { Type } from 'typebox';
 import { reward } from '../../judging/judgement.ts';
 import { matricesOf, noScore, overReports } from '../../judging/reports.ts';
-import { cureNormalise, requirePasses, splitByTruth } from '../cure.ts';
+import { type TestReward, testRewards } from '../cure.ts';
 import { method } from '../method.ts';
 import { PassMatrix } from '../shapes.ts';
 
 const Input = Type.Object({ generated_pass: PassMatrix, gt_pass: PassMatrix });
 const params = { post_stage: false, efficient: false };
-
-type TestReward = {
-  readonly raw: readonly number[];
-  /** Null when the raw values are all equal. */
-  readonly reward: readonly number[] | null;
-};
 
 export const cureTestReward = method({
   name: 'cure_test_reward',
@@ -32,17 +26,7 @@ export const cureTestReward = method({
   summary: 'z-score of how precisely each generated test separates right programs from wrong ones.',
   params,
   input: Input,
-  run: ({ generated_pass, gt_pass }, { post_stage, efficient }): TestReward | null => {
-    const tests = requirePasses(generated_pass, gt_pass);
-    const { right, wrong } = splitByTruth(gt_pass);
-    if (right.length === 0) return null;
-    const raw = Array.from({ length: tests }, (_, test) => {
-      const upheld = right.every((program) => generated_pass[program]![test] === 1);
-      const fooled = wrong.filter((program) => generated_pass[program]![test] === 1).length;
-      return signedScale(upheld, fooled, wrong.length, post_stage);
-    });
-    return { raw, reward: cureNormalise(raw, efficient) };
-  },
+  run: ({ generated_pass, gt_pass }, asked): TestReward | null => testRewards(generated_pass, gt_pass, asked),
   judged: {
     reads: ['content', 'reports'],
     writes: ['rewards', 'scores'],
@@ -59,13 +43,3 @@ export const cureTestReward = method({
       }),
   },
 });
-
-function signedScale(upheld: boolean, fooled: number, wrong: number, postStage: boolean): number {
-  if (wrong === 0) return upheld ? 1 : -1;
-  if (postStage) {
-    if (upheld) return fooled === 0 ? 1 : 0;
-    return fooled > 0 ? -1 : 0;
-  }
-  const share = upheld ? (wrong - fooled) / wrong : -fooled / wrong;
-  return share === 0 ? 0 : share;
-}
