@@ -12,9 +12,20 @@ export async function schedules(signal) {
   return [make('h2', {}, 'Schedules'), all.length === 0 ? none : all.map((one) => scheduleOf(one))];
 }
 
+/** A time in the largest unit that it has a whole number of. */
+function inUnits(seconds) {
+  const [unit, name] = [
+    [86_400, 'd'],
+    [3600, 'h'],
+    [60, 'min'],
+    [1, 's'],
+  ].find(([size]) => seconds % size === 0) ?? [1, 's'];
+  return `${seconds / unit} ${name}`;
+}
+
 function scheduleOf({ name, definition, paused, next, runs, skipped }) {
   const { cron, zone, every_seconds, job, when: condition } = definition;
-  const rule = cron ? `at ${cron} (${zone})` : `every ${every_seconds} s`;
+  const rule = cron ? `at ${cron} (${zone})` : `every ${inUnits(every_seconds)}`;
   const press = (action, body) => async (event) => {
     event.target.disabled = true;
     try {
