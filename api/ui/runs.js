@@ -69,6 +69,7 @@ function took({ started_at, requested_at, finished_at, state }) {
   ];
   if (!from || !to) return '–';
   const seconds = Math.round((new Date(to) - new Date(from)) / 1000);
+  if (seconds < 1) return '< 1 s';
   return seconds < 100 ? `${seconds} s` : `${Math.round(seconds / 60)} min`;
 }
 
