@@ -130,6 +130,9 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   });
   app.addHook('onRequest', async (request, reply) => {
     reply.headers({ ...HEADERS, 'x-request-id': request.id });
+    // Whatever becomes of a request to the gateway, also one without a valid key, its answer has a name.
+    if (request.routeOptions.config.doc?.tag === 'gateway')
+      reply.headers({ 'troupe-call-id': randomUUID(), 'troupe-recorded': 'false' });
     const foreign = foreignOrigin(request.headers, options);
     if (foreign) throw foreign;
   });

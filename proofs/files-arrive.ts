@@ -57,6 +57,88 @@ const REFUSED: Readonly<Record<string, number>> = {
   'redel/bad-session': 1,
 };
 const ROOT = join(import.meta.dirname, '..');
+
+const RECORDED = join(ROOT, 'test/ingest/formats/recorded');
+/** Files of further formats, with the counts that the tests beside them explain. */
+type Written = {
+  readonly format: string;
+  readonly files: readonly string[];
+  readonly counts: Readonly<Record<string, number>>;
+  /** Calls that failed and have no step. */
+  readonly silent?: number;
+};
+const WRITTEN: readonly Written[] = [
+  {
+    format: 'weave',
+    files: ['weave/team.jsonl'],
+    counts: { tasks: 4, episodes: 5, agents: 2, calls: 8, tool_calls: 3, feedback: 2 },
+  },
+  {
+    format: 'weave',
+    files: ['weave/evaluation.jsonl'],
+    counts: { tasks: 3, episodes: 3, agents: 2, calls: 6, tool_calls: 1, feedback: 6 },
+  },
+  {
+    format: 'are',
+    files: ['are/trace.jsonl'],
+    counts: { tasks: 1, episodes: 1, agents: 1, calls: 3, tool_calls: 3, feedback: 1 },
+  },
+  { format: 'are', files: ['are/lite.jsonl'], counts: { episodes: 1, calls: 3, tool_calls: 3 } },
+  { format: 'maslab', files: ['maslab/debate.jsonl'], counts: { tasks: 3, episodes: 3, calls: 0 } },
+  {
+    format: 'agentboard',
+    files: ['agentboard/rooms.jsonl'],
+    counts: { tasks: 2, episodes: 2, agents: 1, calls: 5, feedback: 9 },
+  },
+  { format: 'verl', files: ['verl/sessions.jsonl'], counts: { tasks: 2, episodes: 3, calls: 4 } },
+  {
+    format: 'prime-rl',
+    files: ['prime-rl/episodes.jsonl'],
+    counts: { tasks: 1, episodes: 2, agents: 2, calls: 5, steps: 4, tool_calls: 2 },
+    silent: 1,
+  },
+  {
+    format: 'rllm',
+    files: ['rllm/episodes.jsonl'],
+    counts: { tasks: 1, episodes: 1, agents: 2, calls: 3, tool_calls: 1 },
+  },
+  { format: 'rllm', files: ['rllm/logged.jsonl'], counts: { tasks: 2, episodes: 2, calls: 3 } },
+  {
+    format: 'openhands',
+    files: ['openhands/early.jsonl'],
+    counts: { tasks: 1, episodes: 1, agents: 2, calls: 4, tool_calls: 4 },
+  },
+  {
+    format: 'openhands',
+    files: ['openhands/sdk.jsonl'],
+    counts: { tasks: 1, episodes: 1, agents: 1, calls: 2, tool_calls: 3 },
+  },
+  {
+    format: 'codex',
+    files: ['codex/main.jsonl', 'codex/subagent.jsonl'],
+    counts: { tasks: 1, episodes: 1, agents: 2, calls: 5, tool_calls: 5 },
+  },
+  {
+    format: 'tau2-bench',
+    files: ['tau2-bench/results.jsonl'],
+    counts: { tasks: 2, episodes: 2, agents: 2, calls: 4, tool_calls: 6 },
+  },
+  {
+    format: 'adp',
+    files: ['adp/trajectories.jsonl'],
+    counts: { tasks: 2, episodes: 2, calls: 5, tool_calls: 4, feedback: 3 },
+  },
+  {
+    format: 'langfuse',
+    files: ['langfuse/observations.jsonl', 'langfuse/scores.jsonl', 'langfuse/traces.jsonl'],
+    counts: { tasks: 1, episodes: 1, calls: 2, feedback: 2 },
+  },
+  {
+    format: 'inspect',
+    files: ['inspect/log.jsonl'],
+    counts: { tasks: 1, episodes: 1, agents: 2, calls: 4, tool_calls: 5, feedback: 1 },
+  },
+];
 /** Two commands at a time: most of a command is its start. */
 const LANES = 2;
 
@@ -104,6 +186,17 @@ export const proof: Proof = {
       const what = `${format}/${file}: ${count} refused, exit code ${count > 0 ? 3 : 0}, ${report.events.accepted} events kept`;
       check(what, fine && waiting === count, { words, code, waiting, report });
     };
+    const written = async ({ format, files, counts, silent = 0 }: Written): Promise<void> => {
+      const [first] = files;
+      const at = project(first!.replaceAll(/[^a-z0-9]+/g, '_'));
+      const { code, report } = await at.import(files.map((file) => join(RECORDED, file)));
+      const holds = Object.entries({ ...counts, format }).every(([name, value]) => report[name] === value);
+      check(`${first}: ${JSON.stringify(counts)}`, holds && code === 0 && report.errors.length === 0, report);
+      const { episodes, calls, tool_calls, feedback } = report;
+      const rows = await at.rows();
+      const counted = { episodes, calls: (calls as number) - silent, tool_calls, feedback };
+      check(`${first}: as many rows can be asked for`, JSON.stringify(rows) === JSON.stringify(counted), rows);
+    };
     const all = async (): Promise<void> => {
       const jobs = Object.entries(formats).flatMap(([format, beside]) => [
         () => arrives(format, beside),
@@ -113,10 +206,11 @@ export const proof: Proof = {
               refused(format, file, words),
         ),
       ]);
-      await inLanes(jobs);
-      const paths = Object.entries(formats).flatMap(([format, { files }]) =>
-        files.map((file) => join(samples, format, file)),
-      );
+      await inLanes([...jobs, ...WRITTEN.map((one) => () => written(one))]);
+      const paths = [
+        ...Object.entries(formats).flatMap(([format, { files }]) => files.map((file) => join(samples, format, file))),
+        ...WRITTEN.flatMap(({ files }) => files.map((file) => join(RECORDED, file))),
+      ];
       const [one, other] = [project('in_order'), project('shuffled')];
       const [first] = await Promise.all([one.import(paths), other.import(shuffled(paths, random))]);
       const sum = await one.checksum();

@@ -1,5 +1,4 @@
 /** The routes of the OpenAI-compatible gateway, plain and with the episode and agent in the base URL. */
-import { randomUUID } from 'node:crypto';
 import { PassThrough } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
@@ -274,10 +273,9 @@ export function gatewayRoutes(app: FastifyInstance, options: RouteOptions): void
   };
   type Ask = Call & { readonly sent: JsonBody; readonly request: FastifyRequest; readonly reply: FastifyReply };
 
-  /** A call, whose answer names it from here on, whatever becomes of it; what is refused is not recorded. */
+  /** A call, by the name that its answer has already, whatever becomes of it; what is refused is not recorded. */
   const begun = async (request: FastifyRequest, reply: FastifyReply): Promise<Ask> => {
-    const callId = randomUUID();
-    reply.headers({ 'troupe-call-id': callId, 'troupe-recorded': 'false' });
+    const callId = String(reply.getHeader('troupe-call-id'));
     const context = readContext(request.headers, request.params as PathContext);
     const call = { callId, context, episodeId: context.episode ?? `call-${callId}` };
     reply.header('troupe-episode-id', encodeURIComponent(call.episodeId));

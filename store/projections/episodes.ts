@@ -1,4 +1,6 @@
 /** Episodes opened and closed, their members, and what they belong to: tasks and teams. */
+import type { EventData } from '../../ingest/events.ts';
+import { NO_TOKEN_IDS } from '../../ingest/formats/run.ts';
 import { named } from './long-texts.ts';
 import { json, type Projection, type Target, textOf, unmapped } from './projection.ts';
 
@@ -149,6 +151,10 @@ export const teamDefined: Projection<'team.defined'> = ({ data, version }) => [
   ],
 ];
 
+/** Rows of `openai-chat` hold text alone; their events, whose ids and bodies stand in homes, do not say so. */
+const flagsOf = ({ flags, native }: EventData<'episode.started'>): EventData<'episode.started'>['flags'] =>
+  native?.form === 'chat-row' && !flags?.includes(NO_TOKEN_IDS) ? [...(flags ?? []), NO_TOKEN_IDS] : flags;
+
 export const episodeStarted: Projection<'episode.started'> = ({ data, time, version }) => [
   [
     EPISODES_STARTED,
@@ -165,7 +171,7 @@ export const episodeStarted: Projection<'episode.started'> = ({ data, time, vers
         policies: json(data.policies),
         budgets: json(data.budgets),
         tags: json(data.tags),
-        flags: json(data.flags),
+        flags: json(flagsOf(data)),
         unmapped: unmapped(data.unmapped),
         raw_artifact_id: (data.raw?.artifact_id as string | undefined) ?? null,
         started_at: time,

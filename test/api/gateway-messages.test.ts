@@ -385,6 +385,7 @@ describe('a server that speaks the Messages API', () => {
   it('counts tokens itself', async () => {
     const answer = await call(asked, 'upstream count', COUNT);
     expect([answer.json(), seen.at(-1)!.url]).toEqual([{ input_tokens: 14 }, '/v1/messages/count_tokens']);
+    expect(answer.headers).toMatchObject({ 'troupe-recorded': 'false', 'troupe-call-id': expect.any(String) });
     expect(await eventsOf('upstream count')).toEqual([]);
   });
 

@@ -157,7 +157,9 @@ describe('POST /v1/chat/completions', () => {
     ).json();
     expect(troupe.episode_id).toBe('a/b é');
     expect((await eventsOf('a/b é'))[1]!.data).toMatchObject({ agent_id: 'anna', turn: 1 });
-    expect((await at.app.inject('/e/x/a/anna/v1/models')).json()).toEqual((await at.app.inject('/v1/models')).json());
+    const models = await at.app.inject('/v1/models');
+    expect(models.headers['troupe-call-id']).toMatch(/^[0-9a-f-]{36}$/);
+    expect((await at.app.inject('/e/x/a/anna/v1/models')).json()).toEqual(models.json());
   });
 
   it('keeps the episode of the base URL and the agent of the header where both name one', async () => {

@@ -54,12 +54,17 @@ describe('the text of a key', () => {
 
 describe('once there are keys', () => {
   it('every route but /healthz needs one', async () => {
-    const { paths } = (await get('/openapi.json', bearer(keys.read))).json() as { paths: Record<string, object> };
+    const { paths } = (await get('/openapi.json', bearer(keys.read))).json() as {
+      paths: Record<string, Record<string, { tags: string[] }>>;
+    };
     for (const [path, methods] of Object.entries(paths)) {
-      for (const method of Object.keys(methods)) {
+      for (const [method, { tags }] of Object.entries(methods)) {
         const url = path.replace(/\{[a-z]+\}/g, 'x');
         const answer = await at.app.inject({ method: method.toUpperCase() as 'GET', url });
         expect([url, answer.statusCode]).toEqual([url, url === '/healthz' ? 200 : 401]);
+        // What is asked of the gateway has a name, whatever becomes of it.
+        const callId = tags.includes('gateway') ? expect.stringMatching(/^[0-9a-f-]{36}$/) : undefined;
+        expect([url, answer.headers['troupe-call-id']]).toEqual([url, callId]);
       }
     }
     expect((await get('/no/such/route')).statusCode).toBe(401);

@@ -1,10 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { decodeDraft } from '../../ingest/decode.ts';
 import type { EventName } from '../../ingest/events.ts';
 import { formatNamed } from '../../ingest/formats/catalogue.ts';
 import type { RestoredEvent } from '../../ingest/formats/format.ts';
 import { canonicalJson, guardJson } from '../../ingest/json.ts';
 import { chatRow, completion, completionLog } from './support/native-samples.ts';
+import { tablesOf } from './support/tables.ts';
 
 const format = formatNamed('openai-chat');
 const convert = (value: unknown, ordinal = 0) => format.convert({ value, canonical: canonicalJson(value), ordinal });
@@ -301,4 +303,15 @@ describe('native to events to native', () => {
       },
     ]);
   });
+});
+
+it('a chat row is an episode whose row shows that it holds no token ids', () => {
+  const { drafts } = convert({
+    messages: [
+      { role: 'user', content: 'How long?' },
+      { role: 'assistant', content: 'Two.' },
+    ],
+  });
+  const events = drafts.flatMap((draft) => decodeDraft(draft).event ?? []);
+  expect(tablesOf(events).find((row) => row.startsWith('episodes_started'))).toContain('"flags":["no_token_ids"]');
 });
