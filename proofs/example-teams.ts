@@ -25,14 +25,16 @@ type Plan = {
   readonly reads?: string | readonly string[];
   /** Roles of the trained rows. */
   readonly roles: readonly string[];
+  /** Of a plan that trains nothing: the member that it leaves out of the team. */
+  readonly prunes?: string;
   /** Only in the full form: a plan that is like another one of the team but for the method. */
   readonly full?: true;
 };
 
 type Team = {
   readonly team: string;
-  /** The model directory that the plans name. */
-  readonly model: string;
+  /** The model directory that the plans name; none where nothing is trained. */
+  readonly model?: string;
   /** Policies that answer the team. */
   readonly served: readonly string[];
   /** Policies with a value head, which a judge of the team is. */
@@ -173,6 +175,10 @@ const TEAMS: readonly Team[] = [
     ],
   },
   {
+    ...{ team: 'peers', served: [], server: 'model.ts' },
+    plans: [{ plan: 'dylan', learns: [], reads: 'dylan_importance', roles: ['peer'], prunes: 'bob' }],
+  },
+  {
     ...{ team: 'coder-verifier', model: 'coder-model', served: ['team'], warm: true },
     plans: [{ plan: 'cure', learns: ['team'], reads: 'cure_advantage', roles: ['coder', 'verifier'] }],
   },
@@ -188,12 +194,12 @@ const TEAMS: readonly Team[] = [
 ];
 const RUNNERS = Object.fromEntries(
   [
-    ...['players', 'search', 'experts', 'teachers', 'solvers', 'writers', 'trees', 'thinkers', 'team'],
+    ...['players', 'search', 'experts', 'teachers', 'solvers', 'writers', 'trees', 'thinkers', 'team', 'peers'],
     ...['retrieval', 'retrieval-teachers', 'question-writers'],
   ].map((name) => [name, { workers: true, lease_s: 120, retries: 3 }]),
 );
 /** Models of the scripted servers. */
-const SCRIPTED = ['expert', 'teacher', 'writer'];
+const SCRIPTED = ['expert', 'teacher', 'writer', 'peer'];
 
 export const proof: Proof = {
   name: 'example-teams',
@@ -283,9 +289,9 @@ export const proof: Proof = {
       plans,
     }: Team): Promise<void> {
       const folder = join('examples', team);
-      const base = join(scratch, model);
+      const base = join(scratch, model ?? 'no-model');
       const config = ['--config', join(folder, 'model.json')];
-      await troupe('model', 'new', '--dir', base, ...config).catch(() => null);
+      if (model !== undefined) await troupe('model', 'new', '--dir', base, ...config).catch(() => null);
       if (warm) await warmStart(join(scratch, folder), base);
       for (const judge of judges) await troupe('model', 'new', '--dir', `${judge}-model`, '--value-head', ...config);
       const members = [
@@ -304,14 +310,16 @@ export const proof: Proof = {
         ...judges.map((policy) => [policy, `${policy}-model`]),
       ];
       const serving = models.map(([policy, of]) =>
-        start([program, 'run', 'infer', '--policy', policy!, '--model', of!, '--json']),
+        // What learnt before is served as it was released.
+        start([program, 'run', 'infer', '--policy', policy!, ...(warm ? [] : ['--model', of!]), '--json']),
       );
       await Promise.all(serving.map(({ ready }) => ready()));
       const died = Promise.race(members.map((member) => member.died));
       for (const [place, plan] of plans.entries()) {
         const file = join(scratch, folder, 'plans', `${plan.plan}.yaml`);
         if (short) writeFileSync(file, tiny(file, { gated: place === 0 }));
-        await learns(plan, await Promise.race([troupe('plan', 'run', file), died]));
+        const ran: PlanRun = await Promise.race([troupe('plan', 'run', file), died]);
+        await (plan.prunes === undefined ? learns(plan, ran) : prunes(plan, ran));
       }
       await Promise.all([...serving, ...members].map(({ child }) => stop(child)));
     }
@@ -339,6 +347,30 @@ export const proof: Proof = {
       writeFileSync(file, plan.toString());
       await troupe('plan', 'run', file);
       await troupe('gate', 'accept', 'warm-start-1');
+    }
+
+    async function prunes({ plan, prunes: member, reads }: Plan, { run: id, rounds, error }: PlanRun) {
+      check(`${plan}: a round of the plan ran to its gate: ${rounds?.[0]?.reason}`, id !== undefined, error);
+      if (id === undefined) return;
+      const [judged, removed, left] = (
+        await sql(`select (select count(*)::int from traj.scores s join traj.episodes e using (episode_id)
+              where s.method = '${reads}' and s.value is not null and e.tags ->> 'rollout' = '${id}/1/rollout'),
+            j.result -> 'removed', j.result -> 'importance' ->> '${member}' from traj.jobs j where j.job_id = '${id}/1/prune'`)
+      )[0]!;
+      check(`${plan}: ${reads} judged what the team played`, Number(judged) > 0, judged);
+      check(`${plan}: the candidate is the team without ${member}`, same(removed, [member]) && left !== null, removed);
+      const sides = await sql(
+        `select e.tags ->> 'side', count(distinct agent)::int from traj.episodes e join traj.steps s using (episode_id)
+         where e.tags ->> 'gate' = '${id}/1/gate' group by 1 order by 1`,
+      );
+      check(
+        `${plan}: its gate played the team with ${member} and without`,
+        same(sides, [
+          ['candidate', 3],
+          ['incumbent', 4],
+        ]),
+        sides,
+      );
     }
 
     async function learns({ plan, learns, stays, reads, roles }: Plan, { run: id, rounds, error }: PlanRun) {

@@ -219,7 +219,8 @@ function printResult(run: string, { rounds, ended_early }: PlanResult): void {
 
 function printCheck({ plan, stages, rounds, policies, team, rollout, gate, problems, notes }: PlanCheck): void {
   print(`Plan ${plan}: ${rounds} ${rounds === 1 ? 'round' : 'rounds'} of ${stages.join(', ')}, release.\n`);
-  if (team !== null) print(`Team ${team.name}: ${team.incumbent ?? 'nothing yet'} → ${team.candidate}`);
+  if (team !== null)
+    print(`Team ${team.name}: ${team.incumbent ?? 'nothing yet'} → ${team.candidate ?? 'what pruning leaves of it'}`);
   else
     print(
       table(

@@ -11,6 +11,8 @@ export type Attempt<Task> = {
   readonly group_id: string;
   readonly task: Task;
   readonly seed: number;
+  /** The version of the team, where the rollout names one: agents, edges, and what else it holds. */
+  readonly team?: { readonly team_id: string; readonly definition: Readonly<Record<string, unknown>> };
   /** Settings of the rollout. */
   readonly params?: Readonly<Record<string, unknown>>;
 };

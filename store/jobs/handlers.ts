@@ -8,6 +8,7 @@ import { judge, type MethodAsked, unjudged } from '../judging/judge.ts';
 import { waitProjected } from '../projecting/positions.ts';
 import { TASKS, WrittenSpec, writtenTasks } from '../rollouts/written-tasks.ts';
 import { parseFilter } from '../select.ts';
+import { PRUNE, PruneSpec, prunedTeam } from '../teams/prune.ts';
 import { checkedSpec, type Handler, type JobContext } from './jobs.ts';
 
 const Scope = {
@@ -74,6 +75,10 @@ export function storeHandlers(
     [TASKS]: async ({ spec }) => {
       await waitProjected(db, { log });
       return writtenTasks(db, checkedSpec(WrittenSpec, spec));
+    },
+    [PRUNE]: async ({ spec }) => {
+      await waitProjected(db, { log });
+      return prunedTeam(db, checkedSpec(PruneSpec, spec));
     },
     freeze: async ({ spec }) => {
       const { recipe, allow_empty: allowEmpty = false, as_of: asOf } = checkedSpec(FreezeSpec, spec);

@@ -1,3 +1,4 @@
+import { spawn } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import { createRequire } from 'node:module';
@@ -6,6 +7,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parse, stringify } from 'yaml';
+import { freePort } from '../../store/db/free-port.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { document, type Shell, shell } from './support/troupe.ts';
 
@@ -13,6 +15,9 @@ import { document, type Shell, shell } from './support/troupe.ts';
 const SLOW = 400_000;
 const EXAMPLE = join(import.meta.dirname, '../../examples/rollout');
 const loader = pathToFileURL(createRequire(import.meta.url).resolve('tsx')).href;
+
+/** The peers of the example, and their model, as programs of their own. */
+const PEERS = join(import.meta.dirname, '../../examples/peers');
 
 /** A model that adds, but says the number in digits only where it is told to. */
 function adder(): Promise<Server> {
@@ -41,6 +46,7 @@ describe('a plan whose candidate is a version of a team', () => {
   let database: TestDatabase;
   let at: Shell;
   let model: Server;
+  let peersPort: number;
   let serving: Promise<string>;
   const troupe = async (...args: string[]) => {
     const ended = await at.run([...args, '--json']);
@@ -63,10 +69,18 @@ describe('a plan whose candidate is a version of a team', () => {
     model = await adder();
     at = shell({ DATABASE_URL: database.url });
     const { port } = model.address() as AddressInfo;
+    peersPort = await freePort();
     const command = [process.execPath, '--import', loader, join(EXAMPLE, 'team.ts')];
     const settings = {
-      upstreams: { tiny: { base_url: `http://127.0.0.1:${port}/v1`, models: ['tiny'] } },
-      runners: { solver: { command, reward: 'stdout', concurrency: 2 }, pool: { workers: true } },
+      upstreams: {
+        tiny: { base_url: `http://127.0.0.1:${port}/v1`, models: ['tiny'] },
+        peers: { base_url: `http://127.0.0.1:${peersPort}/v1`, models: ['peer'] },
+      },
+      runners: {
+        solver: { command, reward: 'stdout', concurrency: 2 },
+        pool: { workers: true },
+        peers: { workers: true },
+      },
     };
     writeFileSync(join(at.folder, 'troupe.yaml'), stringify(settings));
     serving = at.start(['run', 'serve', '--port', '0', '--json']).said(/"address"/);
@@ -179,6 +193,79 @@ describe('a plan whose candidate is a version of a team', () => {
       const nothing = join(at.folder, 'nothing.yaml');
       writeFileSync(nothing, stringify({ name: 'nothing', gate: { kind: 'manual' } }));
       expect((await troupe('plan', 'check', nothing)).out.error.field).toBe('policies');
+    },
+    SLOW,
+  );
+
+  it(
+    'leaves the member out that contributed least to what the team played, and compares the team without it',
+    async () => {
+      const address = /http:\/\/[0-9.:]+/.exec(await serving)![0];
+      const programs = [
+        ['model.ts', '--port', String(peersPort)],
+        ['team.ts', '--url', address],
+      ].map(([file, ...args]) =>
+        spawn(process.execPath, ['--import', loader, join(PEERS, file!), ...args], { stdio: 'ignore' }),
+      );
+      try {
+        const example = join(PEERS, 'plans/dylan.yaml');
+        const written = (name: string, change: object) => {
+          const plan = parse(readFileSync(example, 'utf8'));
+          const tasks = { rollout: { ...plan.rollout, tasks: join(PEERS, 'sums.jsonl'), per_round: 8 } };
+          const team = { ...plan.team, base: join(PEERS, 'versions/four.yaml') };
+          const gate = { ...plan.gate, tasks: join(PEERS, 'held-out.jsonl'), samples: 1 };
+          writeFileSync(join(at.folder, `${name}.yaml`), stringify({ ...plan, ...tasks, team, gate, name, ...change }));
+          return join(at.folder, `${name}.yaml`);
+        };
+        const { team, judge } = parse(readFileSync(example, 'utf8'));
+        for (const [change, field] of [
+          [{ team: { ...team, candidate: { agents: [] } } }, 'team.candidate'],
+          [{ judge: [{ method: 'dylan_consensus' }] }, 'team.prune.by'],
+          [{ rollout: undefined }, 'rollout'],
+          [{ team: { name: 'peers', candidate: { agents: [] } }, judge }, 'rollout'],
+        ] as const)
+          expect((await troupe('plan', 'check', written('refused', change))).out.error.field).toBe(field);
+        const four = { ...team, base: join(PEERS, 'versions/four.yaml') };
+        const all = written('all', { team: { ...four, prune: { ...team.prune, keep: 4 } } });
+        expect((await troupe('plan', 'check', all)).out.problems).toEqual([
+          'The team has 4 members, and team.prune.keep is 4: nothing is left to prune.',
+        ]);
+        const checked = await troupe('plan', 'check', written('dylan', {}));
+        expect(checked.out).toMatchObject({
+          ...{ stages: ['rollout', 'judge', 'prune', 'gate'], problems: [] },
+          team: { name: 'peers', candidate: null, incumbent: expect.stringMatching(/^peers@/) },
+        });
+        const ran = await troupe('plan', 'run', written('dylan', {}));
+        expect([ran.err, ran.out.rounds[0].rollout.groups]).toEqual(['', { complete: 8, partial: 0 }]);
+        const [pruned] = await rows(`select result from traj.jobs where job_id = 'dylan-1/1/prune'`);
+        const {
+          removed,
+          importance,
+          episodes,
+          team: candidate,
+        } = pruned!.result as {
+          readonly removed: readonly string[];
+          readonly importance: Readonly<Record<string, number>>;
+          readonly episodes: number;
+          readonly team: {
+            readonly team_id: string;
+            readonly definition: { readonly agents: readonly { name: string }[] };
+          };
+        };
+        expect([removed, episodes]).toEqual([['bob'], 16]);
+        // Of each episode the importances of a round sum to 1, and there are two rounds.
+        const total = Object.values(importance).reduce((sum, one) => sum + one, 0);
+        expect(total).toBeCloseTo(2, 9);
+        expect(candidate.definition.agents.map(({ name }) => name)).toEqual(['ada', 'cleo', 'dan']);
+        expect(ran.out.rounds[0].teams).toEqual({ peers: candidate.team_id });
+        const { out: report } = await troupe('gate', 'show', 'dylan-1');
+        expect(report.models['team peers']).toEqual({
+          incumbent: checked.out.team.incumbent,
+          candidate: candidate.team_id,
+        });
+      } finally {
+        for (const program of programs) program.kill();
+      }
     },
     SLOW,
   );

@@ -45,8 +45,11 @@ export type PlanCheck = {
   readonly stages: readonly string[];
   readonly rounds: number;
   readonly policies: Readonly<Record<string, PolicyCheck>>;
-  /** The versions of its team that the gate would compare now; null where the plan has none, incumbent where nothing is there to compare with. */
-  readonly team: { readonly name: string; readonly candidate: string; readonly incumbent: string | null } | null;
+  /**
+   * The versions of its team that the gate would compare now; null where the plan has none, incumbent where nothing is there to compare with,
+   * candidate where it is found by pruning.
+   */
+  readonly team: { readonly name: string; readonly candidate: string | null; readonly incumbent: string | null } | null;
   /** Null where the plan has none. */
   readonly rollout: RolloutCheck | null;
   readonly gate: {
@@ -176,19 +179,25 @@ async function playingTeamCheck(db: Db, plan: Plan, at: 'rollout' | 'gate', prob
 }
 
 async function teamCheck(db: Db, team: PlanTeam, alone: boolean, problems: string[]): Promise<PlanCheck['team']> {
-  const candidate = versionOf(team, 'candidate')!.team_id;
+  const candidate = versionOf(team, 'candidate')?.team_id ?? null;
   const incumbent = await incumbentTeam(db, team).catch((error: TroupeError) => {
     // A person may release the first version; a comparison needs two.
     if (!alone) problems.push(error.message);
     return null;
   });
-  if (incumbent?.team_id === candidate) problems.push(sameVersion(candidate));
+  if (candidate !== null && incumbent?.team_id === candidate) problems.push(sameVersion(candidate));
+  const members = incumbent?.definition.agents as readonly unknown[] | undefined;
+  if (team.prune !== undefined && members !== undefined && members.length <= team.prune.keep)
+    problems.push(
+      `The team has ${members.length} members, and team.prune.keep is ${team.prune.keep}: nothing is left to prune.`,
+    );
   return { name: team.name, candidate, incumbent: incumbent?.team_id ?? null };
 }
 
 /** The stages of a round by the names that their jobs have. */
 export function stagesOf(plan: Plan): string[] {
   const names = Object.keys(plan.policies);
+  if (plan.team?.prune !== undefined) return ['rollout', 'judge', 'prune', 'gate'];
   return [
     ...(plan.rollout ? ['serving', ...writingStages(plan), ...rolloutStages(plan)] : []),
     ...(plan.passes ?? []).map(({ pass, policy }) => `${pass}-${policy}`),
@@ -208,7 +217,8 @@ async function rolloutCheck(
   const rollout = rolloutOf(plan);
   if (rollout === null) return null;
   const runner = runnerOf(runners, rollout.runner, problems);
-  notes.push('Rows are not counted: the recipes of a round take only the complete groups of its rollout.');
+  if (plan.team === undefined)
+    notes.push('Rows are not counted: the recipes of a round take only the complete groups of its rollout.');
   if (rollout.branches !== undefined)
     notes.push(
       'Attempts of branches are not counted: how many steps they go on from is known once the tasks are played.',

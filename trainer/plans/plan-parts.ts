@@ -15,7 +15,7 @@ export const invalid = (
 /** The plan with the versions of its team in place of their files. */
 export function withTeam(plan: Plan, read: (file: string) => unknown): Plan {
   if (plan.team === undefined) return plan;
-  const filled = (at: 'candidate' | 'base', definition: PlanTeam['candidate']) => {
+  const filled = (at: 'candidate' | 'base', definition: NonNullable<PlanTeam['candidate']>) => {
     if (typeof definition !== 'string') return definition;
     const value = read(definition);
     if (isRecord(value)) return value;
@@ -24,12 +24,12 @@ export function withTeam(plan: Plan, read: (file: string) => unknown): Plan {
       `The file ${definition} should hold a version of a team as an object, but it is ${got(value)}.`,
     );
   };
-  const { name, candidate, base } = plan.team;
+  const { candidate, base, ...rest } = plan.team;
   return {
     ...plan,
     team: {
-      name,
-      candidate: filled('candidate', candidate),
+      ...rest,
+      ...(candidate === undefined ? {} : { candidate: filled('candidate', candidate) }),
       ...(base === undefined ? {} : { base: filled('base', base) }),
     },
   };

@@ -111,7 +111,20 @@ const Definition = Type.Union([Type.String({ minLength: 1 }), Type.Record(Type.S
 export const Team = Type.Object(
   {
     name: Name,
-    candidate: Definition,
+    candidate: Type.Optional(Definition),
+    prune: Type.Optional(
+      Type.Object(
+        {
+          by: Type.String({ minLength: 1, description: 'method of `judge` that gives each member its importance' }),
+          keep: Type.Integer({ minimum: 1, description: 'members that stay, those with the greatest importance' }),
+        },
+        {
+          ...strict,
+          description:
+            'in place of a candidate: the rollout plays the version that is compared with, and the candidate is that without the least important members',
+        },
+      ),
+    ),
     base: Type.Optional(Definition),
   },
   {

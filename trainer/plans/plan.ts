@@ -20,6 +20,7 @@ import {
   type Plan,
   type PlanBranch,
   type PlanPolicy,
+  type PlanTeam,
   type PlanWriters,
   Policy,
   planSchema,
@@ -102,7 +103,12 @@ function requireCandidate({ policies, team, rollout, passes, judge, rounds = 1, 
       throw invalid('policies', 'A plan should have policies to train, or a team whose version is the candidate.');
     return;
   }
-  const other = Object.entries({ policies: Object.keys(policies).length > 0, rollout, passes, judge }).find(
+  const { prune } = team;
+  if ((team.candidate === undefined) === (prune === undefined))
+    throw invalid('team.candidate', 'A team should have one of candidate and prune.');
+  if (prune !== undefined) requirePrunable(prune, { rollout, judge });
+  const played = prune === undefined ? { rollout, judge } : {};
+  const other = Object.entries({ policies: Object.keys(policies).length > 0, passes, ...played }).find(
     ([, there]) => there,
   );
   if (other !== undefined)
@@ -127,6 +133,20 @@ function requireCandidate({ policies, team, rollout, passes, judge, rounds = 1, 
       throw invalid(`team.${field}`, `team.${field}: ${(error as Error).message}`);
     }
   }
+}
+
+/** What a team is pruned by: a rollout in its version, and the method that judges it. */
+function requirePrunable(
+  { by }: NonNullable<PlanTeam['prune']>,
+  { rollout, judge = [] }: { readonly rollout: Plan['rollout']; readonly judge: Plan['judge'] | undefined },
+): void {
+  if (rollout === undefined)
+    throw invalid('rollout', 'A team is pruned by what its members did: the plan should have a rollout.');
+  for (const field of ['iterations', 'branches', 'writers', 'team'] as const)
+    if (rollout[field] !== undefined)
+      throw invalid(`rollout.${field}`, `The rollout of a plan that prunes a team should have no ${field}.`);
+  if (judge.filter(({ method }) => method === by).length !== 1)
+    throw invalid('team.prune.by', `team.prune.by is ${by}, so judge should run that method, once.`);
 }
 
 function requireRange(at: string, range: readonly number[] | undefined): void {

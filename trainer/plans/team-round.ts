@@ -7,12 +7,16 @@ import { canaryOf } from '../../store/gating/canary-traffic.ts';
 import type { Side } from '../../store/gating/play.ts';
 import type { GateReport, ManualReport } from '../../store/gating/report.ts';
 import { type JobContext, WaitsFor } from '../../store/jobs/jobs.ts';
+import { resolveMethods } from '../../store/judging/judge.ts';
 import { waitProjected } from '../../store/projecting/positions.ts';
+import { PRUNE, type Pruned } from '../../store/teams/prune.ts';
 import { releasedTeam, type TeamVersion, teamDraft } from '../../store/teams/version.ts';
+import type { RolloutResult } from '../rollouts/handler.ts';
 import { canaryRulesOf, type PlayGate } from './gate-schema.ts';
 import { mapsOf } from './gates-asked.ts';
 import type { Done } from './parts.ts';
-import { requireTasks, versionOf } from './plan-parts.ts';
+import { requireTasks, rolloutOf, versionOf } from './plan-parts.ts';
+import { completeGroupsOf, requireCompleteGroup, rolloutAsked, roundRollout } from './plan-rollout.ts';
 import type { Plan, PlanTeam } from './plan-schema.ts';
 import { tasksOf } from './plan-tasks.ts';
 import { playAsked } from './play-gate.ts';
@@ -36,30 +40,65 @@ export const sameVersion = (team_id: string): string =>
  * Both versions, recorded.
  * @throws TroupeError `not_found` as `incumbentTeam`; `training_failed` where they are the same
  */
-export async function teamsAsked({ db, log, now }: JobContext, team: PlanTeam): Promise<Record<Side, TeamVersion>> {
+async function teamsAsked(
+  { db, log, now }: JobContext,
+  team: PlanTeam,
+  candidate: TeamVersion,
+): Promise<Record<Side, TeamVersion>> {
   await waitProjected(db, { log });
   const incumbent = await incumbentTeam(db, team);
-  const candidate = versionOf(team, 'candidate')!;
   if (candidate.team_id === incumbent.team_id) throw new TroupeError('training_failed', sameVersion(candidate.team_id));
   const at = now().toISOString();
   await appendOwn(log, [teamDraft(incumbent, at), teamDraft(candidate, at)], 'usage');
   return { incumbent, candidate };
 }
 
-/** The round of a plan with a team: its gate compares two versions with the same weights, or asks a person, and nothing is trained. */
+/** The round of a plan with a team: its gate compares two versions with the same weights, or asks a person, and nothing is trained. The
+ * candidate stands in the plan, or is the incumbent without some of its members. */
 export async function teamRound(
   context: JobContext,
   plan: Plan,
   team: PlanTeam,
   { run, round }: { readonly run: string; readonly round: number },
 ): Promise<Round> {
-  const candidate = versionOf(team, 'candidate')!;
   const stages = stagesOf(context, plan, { run, round, iterations: 1, iteration: 1 });
-  const gate = await teamGate(context, plan, stages, team);
+  const pruned = team.prune === undefined ? null : await pruneStages(context, plan, stages, team);
+  const candidate = pruned?.team ?? versionOf(team, 'candidate')!;
+  const gate = await teamGate(context, plan, stages, { team, candidate });
   const { passed, reason } = gate.result;
   const teams = { [team.name]: candidate.team_id };
   const release_id = passed ? await release(context, { run, round, plan, policies: {}, teams, reason }) : null;
-  return { round, candidates: {}, teams, passed, reason, gate: `${run}/${round}/gate`, release_id, rollout: null };
+  return {
+    round,
+    candidates: {},
+    teams,
+    passed,
+    reason,
+    gate: `${run}/${round}/gate`,
+    release_id,
+    rollout: pruned?.rollout ?? null,
+  };
+}
+
+/** Plays the version that is compared with, judges it, and leaves the least important members out. */
+async function pruneStages(context: JobContext, plan: Plan, stages: Stages, team: PlanTeam) {
+  const { db, log, now } = context;
+  const { by, keep } = team.prune!;
+  const rollout = rolloutOf(plan)!;
+  const played = await stages.job<RolloutResult>('rollout', 'rollout', async () => {
+    await waitProjected(db, { log });
+    const incumbent = await incumbentTeam(db, team);
+    await appendOwn(log, [teamDraft(incumbent, now().toISOString())], 'usage');
+    const at = { round: 1, seed: plan.seed ?? 0 };
+    return { ...rolloutAsked(rollout, await tasksOf(db, 'rollout', rollout.tasks), at, {}), team: incumbent };
+  });
+  requireCompleteGroup(1, played.result);
+  await stages.job('judge', 'judge', async () => ({ methods: plan.judge, where: completeGroupsOf(played.result) }));
+  const { result } = await stages.job<Pruned>('prune', PRUNE, async () => ({
+    ...{ rollout_id: played.result.rollout_id, keep, team: played.spec.team },
+    method_key: resolveMethods(plan.judge!).find(({ name }) => name === by)!.key,
+  }));
+  return { team: result.team, rollout: await roundRollout(db, played.result, {}) };
 }
 
 /** @throws WaitsFor until it has ended */
@@ -67,13 +106,12 @@ async function teamGate(
   context: JobContext,
   plan: Plan,
   stages: Stages,
-  team: PlanTeam,
+  { team, candidate }: { readonly team: PlanTeam; readonly candidate: TeamVersion },
 ): Promise<Done<GateReport | ManualReport>> {
   const { gate } = plan;
   switch (gate.kind) {
     case 'manual':
       return stages.job<ManualReport>('gate', 'decision', async () => {
-        const candidate = versionOf(team, 'candidate')!;
         await appendOwn(context.log, [teamDraft(candidate, context.now().toISOString())], 'usage');
         return { kind: 'manual', candidates: {}, teams: { [team.name]: candidate.team_id } };
       });
@@ -81,7 +119,7 @@ async function teamGate(
       return stages.job<GateReport>('gate', CANARY, async () => {
         const other = await canaryOf(context.db, { policies: [], team: team.name });
         if (other !== null) throw new WaitsFor(other);
-        const teams = await teamsAsked(context, team);
+        const teams = await teamsAsked(context, team, candidate);
         return {
           kind: CANARY,
           rules: canaryRulesOf(gate),
@@ -92,11 +130,18 @@ async function teamGate(
         };
       });
     default:
-      return stages.job<GateReport>('gate', 'play', () => teamPlayAsked(context, plan, gate as PlayGate, team));
+      return stages.job<GateReport>('gate', 'play', () =>
+        teamPlayAsked(context, plan, gate as PlayGate, { team, candidate }),
+      );
   }
 }
 
-async function teamPlayAsked(context: JobContext, plan: Plan, play: PlayGate, team: PlanTeam) {
+async function teamPlayAsked(
+  context: JobContext,
+  plan: Plan,
+  play: PlayGate,
+  { team, candidate }: { readonly team: PlanTeam; readonly candidate: TeamVersion },
+) {
   const { incumbent: map } = await mapsOf(context, {}, {});
   return playAsked(play, {
     tasks: await tasksOf(context.db, 'gate', requireTasks('gate', play.tasks)),
@@ -105,6 +150,6 @@ async function teamPlayAsked(context: JobContext, plan: Plan, play: PlayGate, te
     maps: { incumbent: map, candidate: map },
     policies: [],
     guarded: [],
-    teams: await teamsAsked(context, team),
+    teams: await teamsAsked(context, team, candidate),
   });
 }
