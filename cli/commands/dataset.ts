@@ -110,9 +110,10 @@ export function datasetCommands(program: Command): void {
       const { listDatasets } = await import('../../store/datasets/read.ts');
       const { unfinishedIn } = await import('../../store/datasets/unfinished.ts');
       const found = await listDatasets(home.datasets);
-      const unfinished = (await unfinishedIn(home.datasets)).map(({ directory, state: { manifest } }) => ({
+      const unfinished = (await unfinishedIn(home.datasets)).map(({ directory, state: { name, written } }) => ({
         directory,
-        manifest,
+        name,
+        rows: Object.fromEntries(written.splits.map(({ split, rows }) => [split, rows])),
       }));
       if (flags.json) printJson({ datasets: found, unfinished });
       else if (found.length + unfinished.length === 0)
@@ -122,12 +123,15 @@ export function datasetCommands(program: Command): void {
           table(
             ['dataset', 'name', 'rows', 'folder'],
             [
-              ...found.map((one) => ({ ...one, id: one.manifest?.dataset_id ?? basename(one.directory) })),
-              ...unfinished.map((one) => ({ ...one, id: 'unfinished', problem: null })),
-            ].map(({ id, manifest, directory, problem }) => [
+              ...found.map(({ directory, manifest, problem }) => ({
+                id: manifest?.dataset_id ?? basename(directory),
+                ...{ directory, name: manifest?.name ?? problem, rows: manifest?.rows ?? null },
+              })),
+              ...unfinished.map((one) => ({ ...one, id: 'unfinished' })),
+            ].map(({ id, name, rows, directory }) => [
               id,
-              manifest?.name ?? problem,
-              manifest ? Object.values(manifest.rows).reduce((sum, rows) => sum + rows, 0) : null,
+              name,
+              rows && Object.values(rows).reduce((sum, count) => sum + count, 0),
               relative('.', directory),
             ]),
           ),

@@ -118,6 +118,13 @@ function nestedData(type: DataType, { length, nullCount, bitmap, offsets, values
 
 /** Takes batches and hands the bytes of an Arrow IPC file to `sink`, in order. Call `finish` once, after the last batch. */
 export type ArrowWriter = { write(batch: readonly Buffers[]): void; finish(): Promise<void> };
+/** What an Arrow file begins with: its mark, and two bytes up to a multiple of eight. */
+const ARROW_HEAD = 8;
+
+/** Where a batch stands in a file, as its footer says. */
+export type ArrowBlock = { readonly metaDataLength: number; readonly bodyLength: number; readonly offset: number };
+/** So much of an Arrow file is written: its bytes and the batches in them. */
+export type ArrowBegun = { readonly bytes: number; readonly blocks: readonly ArrowBlock[] };
 
 type ArrowSink = (bytes: Uint8Array) => Promise<void> | void;
 
@@ -129,7 +136,11 @@ export const arrowWriter = (columns: readonly ColumnShape[], sink: ArrowSink): A
 export const arrowStreamWriter = (columns: readonly ColumnShape[], sink: ArrowSink): ArrowWriter =>
   writingTo(new RecordBatchStreamWriter(), columns, sink);
 
-function writingTo(writer: RecordBatchWriter, columns: readonly ColumnShape[], sink: ArrowSink): ArrowWriter {
+function writingTo(
+  writer: RecordBatchWriter,
+  columns: readonly ColumnShape[],
+  sink: ArrowSink,
+): ArrowWriter & { readonly failed: Promise<void> } {
   const schema = schemaOf(columns);
   const struct = new Struct(schema.fields);
   writer.reset(undefined, schema);
@@ -141,6 +152,7 @@ function writingTo(writer: RecordBatchWriter, columns: readonly ColumnShape[], s
   })();
   drained.catch(() => {}); // Seen again, and thrown, by `finish`.
   return {
+    failed: drained,
     write(batch) {
       const children = batch.map((column, i) => dataOf(schema.fields[i]!.type, column));
       writer.write(
@@ -156,6 +168,17 @@ function writingTo(writer: RecordBatchWriter, columns: readonly ColumnShape[], s
 
 /** Before each compressed buffer stands its length uncompressed. The library (21.2) writes the compressed one, by which others refuse the file. */
 class Lz4FileWriter extends RecordBatchFileWriter {
+  begun(): ArrowBegun {
+    const blocks = this._recordBatchBlocks.map(({ metaDataLength, bodyLength, offset }) => ({
+      ...{ metaDataLength, bodyLength, offset },
+    }));
+    return { bytes: this._position, blocks };
+  }
+  /** Goes on behind what another writer of the same schema wrote. */
+  goOn({ bytes, blocks }: ArrowBegun): void {
+    this._position = bytes;
+    this._recordBatchBlocks = blocks.map((block) => ({ ...block }));
+  }
   protected override _compressBodyBuffers(buffers: ArrayBufferView[]) {
     const compressed = super._compressBodyBuffers(buffers);
     for (const [i, { byteLength }] of buffers.entries()) {
@@ -177,14 +200,31 @@ export async function copyToArrow(
   source: AsyncIterable<Uint8Array>,
   columns: readonly ColumnShape[],
   sink: (bytes: Uint8Array) => Promise<void> | void,
-  options: CopyOptions & { readonly afterBatch?: (batch: readonly Buffers[]) => Promise<void> } = {},
+  options: CopyOptions & {
+    /** What of the file is there already; `source` then begins with the row behind it. */
+    readonly begun?: ArrowBegun;
+    readonly afterBatch?: (batch: readonly Buffers[], begun: ArrowBegun) => Promise<void>;
+  } = {},
 ): Promise<number> {
-  const writer = writingTo(new Lz4FileWriter({ compressionType: CompressionType.LZ4_FRAME }), columns, sink);
+  const { begun, afterBatch } = options;
+  const file = new Lz4FileWriter({ compressionType: CompressionType.LZ4_FRAME });
+  let [head, position, passed] = [begun ? ARROW_HEAD : 0, begun?.bytes ?? 0, () => {}];
+  const writer = writingTo(file, columns, async (bytes) => {
+    const skipped = Math.min(head, bytes.length);
+    head -= skipped;
+    if (skipped < bytes.length) await sink(bytes.subarray(skipped));
+    position += bytes.length - skipped;
+    if (position >= file.begun().bytes) passed();
+  });
+  if (begun) file.goOn(begun);
   let rows = 0;
   for await (const batch of copyBatches(source, columns, options)) {
     rows += batch[0]?.length ?? 0;
     writer.write(batch);
-    await options.afterBatch?.(batch);
+    const now = file.begun();
+    // One batch at a time, however slow the disk is; where writing fails, `finish` throws.
+    if (position < now.bytes) await Promise.race([new Promise<void>((done) => (passed = done)), writer.failed]);
+    await afterBatch?.(batch, now);
   }
   await writer.finish();
   return rows;

@@ -2,9 +2,8 @@
  * Freezing: a recipe becomes an immutable directory. One repeatable-read transaction reads the positions, the methods, the funnel and
  * the rows, so all of them are of one moment; nothing of the clock or of arrival gets into the files.
  */
-import { createHash } from 'node:crypto';
 import { stat } from 'node:fs/promises';
-import { join, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { TroupeError } from '../../errors.ts';
 import { canonicalJson } from '../../ingest/json.ts';
 import type { EventLog } from '../../ingest/log/log.ts';
@@ -13,33 +12,24 @@ import type { Db, Session } from '../db/pool.ts';
 import { query, rowsOf, sql } from '../db/query.ts';
 import { pinMethods, unknownValues } from '../filter-check.ts';
 import { comparisonsOf, type Filter } from '../select.ts';
-import { copyToArrow, readArrowFile, streamsIn } from './arrow.ts';
+import { announcements } from './announced.ts';
+import { readArrowFile, streamsIn } from './arrow.ts';
 import { type AsOf, labelled, unchangedSince } from './as-of.ts';
-import { branchRowsQuery } from './branch-query.ts';
 import { frozenCard } from './card.ts';
 import { chooseMethod, judgedMethods } from './chosen-methods.ts';
 import { isWhole, type Unit } from './columns.ts';
 import { jsonLines } from './jsonl.ts';
-import { extraColumns, LINEAGE_FILE, type RowTrail, rowTrail } from './lineage.ts';
-import {
-  type CompactRows,
-  datasetDraft,
-  datasetId,
-  type FunnelStage,
-  type Manifest,
-  manifestText,
-  type Positions,
-} from './manifest.ts';
-import { pairCountQuery, pairRowsQuery } from './pair-query.ts';
+import { datasetId, type FunnelStage, type Manifest, manifestText, type Positions } from './manifest.ts';
+import { momentOf } from './moment.ts';
+import { pairCountQuery } from './pair-query.ts';
 import { parquetOf } from './parquet.ts';
 import { isThinned, type Picked, pickRows } from './picked.ts';
 import {
-  type Draft,
   draftAt,
   draftPath,
   type FileFacts,
   type FileSink,
-  gzipped,
+  type LocalDraft,
   sweepDrafts,
   writeError,
 } from './publish.ts';
@@ -53,22 +43,29 @@ import {
   funnelQuery,
   LISTED_SETTINGS,
   type MethodsUsed,
-  rowsQuery,
   sharesOf,
-  splitsOf,
   stagesOf,
 } from './query.ts';
 import { openDataset } from './read.ts';
 import { type Pairs, parseRecipe, type Recipe, recipeText } from './recipe.ts';
+import { type Begun, type RowFiles, reopenRows, writeRows } from './row-files.ts';
 import { type Cap, capText } from './thinning.ts';
-import { forgetUnfinished, keepUnfinished, type TakenUp, takeUp } from './unfinished.ts';
-import { WEIGHT_COLUMN, type Weight, weightCounter, weightFilters, weightText } from './weights.ts';
+import {
+  forgetUnfinished,
+  keepUnfinished,
+  leaveUnfinished,
+  type TakenUp,
+  takeUp,
+  type Written,
+  whyAnew,
+} from './unfinished.ts';
+import { type Weight, weightFilters, weightText } from './weights.ts';
 
 export type FreezeOptions = {
   /** Folder that holds all datasets; the new one becomes `<directory>/<dataset_id>`. */
   readonly directory: string;
   readonly codeVersion: string;
-  /** Where the dataset is announced (artifact.attached); without it the caller does so with `datasetDraft`. */
+  /** Where the dataset is announced (artifact.attached); without it the caller does so with `announcements`. */
   readonly log?: EventLog;
   /** The positions for the manifest, where the caller knows better than `troupe.positions`. */
   readonly positions?: Positions;
@@ -88,8 +85,6 @@ export type Frozen = {
   readonly manifest: Manifest;
   /** The dataset's own folder, absolute. */
   readonly directory: string;
-  /** Which steps stand in which row: made when it is asked for, since it is large. */
-  readonly rows: () => CompactRows;
   /** False where this recipe with these rows had been frozen before; the manifest is then the earlier one. */
   readonly fresh: boolean;
   /** A sentence for each role, tag or value that the recipe names and nothing has. */
@@ -105,38 +100,25 @@ export async function freeze(db: Db, recipe: unknown, options: FreezeOptions): P
   const canonical = parseRecipe(recipe);
   const parent = resolve(options.directory);
   await sweepDrafts(parent);
-  const asked = isOfNow(canonical, options) ? recipeText(canonical) : null;
-  const left = asked === null ? null : await rowsLeft(db, parent, asked, options);
+  const asked = canonicalJson([canonical, options.asOf ?? null]);
+  const left = await takeUp(parent, asked);
   const draft = left?.draft ?? (await draftAt(draftPath(parent)));
+  const drafts = { draft };
   let frozen: Frozen;
   try {
-    const read = left
-      ? writtenBefore(left)
-      : await db.transaction((tx) => readInto(draft, tx, canonical, options), {
-          isolation: 'repeatable read',
-          readOnly: !isThinned(canonical),
-        });
+    const read = await db.transaction((tx) => readInto(drafts, tx, { recipe: canonical, asked, left }, options), {
+      isolation: 'repeatable read',
+      readOnly: !isThinned(canonical),
+    });
     if (!options.allowEmpty) refuseEmpty(read);
-    frozen = await publish(draft, parent, read, asked);
+    frozen = await publish(drafts.draft, parent, read);
   } catch (error) {
-    await draft.discard();
+    const isLost = error instanceof TroupeError && error.code === 'unreachable';
+    if (!isLost || !(await leaveUnfinished(drafts.draft))) await drafts.draft.discard();
     throw writeError(error, 'The dataset', parent);
   }
   if (options.log) await announce(options.log, frozen, options.at ?? new Date().toISOString());
   return frozen;
-}
-
-/** Are its rows those of the tables as they are now, and of nothing else? Files to compare with and datasets to replay may have changed. */
-const isOfNow = ({ decontaminate, replay }: Recipe, { asOf }: FreezeOptions): boolean =>
-  asOf === undefined && decontaminate === undefined && replay === undefined;
-
-async function rowsLeft(
-  db: Db,
-  parent: string,
-  asked: string,
-  { positions, codeVersion }: FreezeOptions,
-): Promise<TakenUp | null> {
-  return takeUp(parent, { asked, positions: positions ?? (await readPositions(db)), codeVersion });
 }
 
 function refuseEmpty({ manifest, warnings }: Read): void {
@@ -156,34 +138,23 @@ function refuseEmpty({ manifest, warnings }: Read): void {
 type Read = {
   readonly warnings: readonly string[];
   readonly manifest: Manifest;
-  readonly rows: () => CompactRows;
   /** The files of rows, flushed. */
   readonly files: () => Promise<readonly FileFacts[]>;
-  readonly trails: readonly RowTrail[];
 };
-
-/** The rows that a freeze which was stopped had written, at these positions. */
-const writtenBefore = ({ manifest, warnings, trails }: TakenUp): Read => ({
-  manifest,
-  trails,
-  rows: rowsOfTrails(trails),
-  files: async () => manifest.files,
-  warnings: [
-    ...warnings,
-    'A freeze of this recipe that was stopped had written all rows, and nothing was recorded since: it was finished.',
-  ],
-});
-
-const rowsOfTrails = (trails: readonly RowTrail[]) => (): CompactRows =>
-  Object.assign({}, ...trails.map((trail) => trail.compact()));
 
 /** Sorting wide rows in memory; compiling the query would cost more than it saves for all but the largest datasets. */
 const SETTINGS = "set local jit = off; set local work_mem = '64MB'; set local enable_presorted_aggregate = off";
 
-async function readInto(draft: Draft, tx: Session, written: Recipe, options: FreezeOptions): Promise<Read> {
+/** @param drafts gets another draft where what was left cannot be gone on with */
+async function readInto(
+  drafts: { draft: LocalDraft },
+  tx: Session,
+  of: { readonly recipe: Recipe; readonly asked: string; readonly left: TakenUp | null },
+  options: FreezeOptions,
+): Promise<Read> {
   await tx.query(SETTINGS);
   const { asOf } = options;
-  const positions = options.positions ?? (await (asOf ? labelled(tx, asOf) : readPositions(tx)));
+  const { recipe: written, asked, left } = of;
   const { where, pass_rate: rate, weight, caps } = written;
   const recipe: Recipe = {
     ...written,
@@ -206,61 +177,63 @@ async function readInto(draft: Draft, tx: Session, written: Recipe, options: Fre
   const { chosen } = picked;
   const pinned: Recipe = { ...written, ...picked.pinned };
   if (chosen.ids !== null) await tx.query(LISTED_SETTINGS);
-  const columns = columnsOf(recipe);
-  const content = createHash('sha256').update(canonicalJson(columns.map(({ name, kind }) => [name, kind])));
-  const lineage = gzipped(await draft.file(LINEAGE_FILE));
-  const sinks: FileSink[] = [lineage];
-  const weights = weightCounter();
-  const weighed = columns.indexOf(WEIGHT_COLUMN);
-  const trails: RowTrail[] = [];
-  for (const split of splitsOf(recipe)) {
-    const sink = await draft.file(`${split}.arrow`);
-    const trail = rowTrail(split, recipe.unit);
-    const source = tx.copyOut(
-      `copy (${rowsIn(recipe.unit)(recipe, methods, chosen, split)}) to stdout (format binary)`,
-    );
-    const rows = await copyToArrow(source, columns, (bytes) => sink.write(bytes), {
-      extra: extraColumns(recipe.unit),
-      onRow: trail.add,
-      afterBatch: async (batch) => {
-        if (weighed >= 0) weights.add(batch[weighed]!);
-        await lineage.write(trail.take());
-      },
-    });
-    content.update(canonicalJson([split, rows])).update(trail.digest());
-    sinks.push(sink);
-    trails.push(trail);
-  }
-  const contentSha256 = content.digest('hex');
-  const count = trails.reduce((sum, trail) => sum + trail.count(), 0);
+  const { codeVersion } = options;
+  const frame = { asked, pinned: recipeText(pinned), codeVersion };
+  const moment = await momentOf(tx, conditions.at(-1)!.after);
+  const [begun, stopped] = await goneOn(drafts, left, { ...frame, moment }, recipe.unit);
+  const now = options.positions ?? (await (asOf ? labelled(tx, asOf) : readPositions(tx)));
+  const positions = begun ? left!.state.positions : now;
+  const keep = async (so: Written): Promise<void> => {
+    if (moment !== null)
+      await keepUnfinished(drafts.draft, { ...frame, moment, name: recipe.name, positions, written: so });
+  };
+  const files = await writeRows(tx, drafts.draft, { recipe, methods, chosen }, begun, keep);
+  const count = Object.values(files.rows).reduce((sum, rows) => sum + rows, 0);
   const funnel = [...conditions, ...picked.stages, ...(await pairStages(tx, recipe, methods, chosen, count))];
   const manifest: Manifest = {
     format: 'troupe-dataset/2',
-    dataset_id: datasetId(contentSha256, pinned),
+    dataset_id: datasetId(files.contentSha256, pinned),
     name: recipe.name,
-    content_sha256: contentSha256,
-    code_version: options.codeVersion,
+    content_sha256: files.contentSha256,
+    code_version: codeVersion,
     recipe: pinned,
     positions,
     methods,
-    columns: columns.map(({ name, kind }) => ({ name, kind })),
-    rows: Object.fromEntries(trails.map((trail) => [trail.split, trail.count()])),
-    funnel: [...funnel, ...limited(recipe, funnel, count), ...weightStage(written, weights.range(), count)],
+    columns: columnsOf(recipe).map(({ name, kind }) => ({ name, kind })),
+    rows: files.rows,
+    funnel: [...funnel, ...limited(recipe, funnel, count), ...weightStage(written, files.weights(), count)],
     files: [],
   };
-  const files = () => Promise.all(sinks.map((sink) => sink.finish()));
-  const rows = rowsOfTrails(trails);
-  return { manifest, rows, files, trails, warnings: [...warnings, ...picked.warnings, ...emptyParts(recipe, trails)] };
+  return {
+    manifest,
+    files: files.finish,
+    warnings: [...warnings, ...picked.warnings, ...stopped, ...emptyParts(recipe, files.rows)],
+  };
 }
 
-const rowsIn = (unit: Unit) => (unit === 'pair' ? pairRowsQuery : unit === 'branch' ? branchRowsQuery : rowsQuery);
+/** The files to go on with, and what there is to say about it. */
+async function goneOn(
+  drafts: { draft: LocalDraft },
+  left: TakenUp | null,
+  now: Parameters<typeof whyAnew>[1],
+  unit: Unit,
+): Promise<readonly [Begun | null, readonly string[]]> {
+  if (left === null) return [null, []];
+  const rows = left.state.written.splits.reduce((sum, split) => sum + split.rows, 0);
+  const stopped = `A freeze of this recipe that was stopped had written ${rows} rows`;
+  let why = whyAnew(left.state, now);
+  const begun = why === null ? await reopenRows(left.draft, left.state.written, unit) : null;
+  if (begun) return [begun, [`${stopped}, and nothing that they come from has changed since: it was gone on with.`]];
+  why ??= 'its files are not as they were written';
+  await left.draft.discard();
+  drafts.draft = await draftAt(draftPath(dirname(left.draft.path)));
+  return [null, [`${stopped}. This one began anew: ${why}.`]];
+}
 
 /** A sentence for each part that gets a share of the tasks and has no row, where another part has some. */
-function emptyParts({ split }: Recipe, trails: readonly RowTrail[]): readonly string[] {
-  if (split === null || trails.every((trail) => trail.count() === 0)) return [];
-  const asked = sharesOf(split).filter(
-    ({ name, from, to }) => to > from && trails.some((trail) => trail.split === name && trail.count() === 0),
-  );
+function emptyParts({ split }: Recipe, rows: RowFiles['rows']): readonly string[] {
+  if (split === null || Object.values(rows).every((count) => count === 0)) return [];
+  const asked = sharesOf(split).filter(({ name, from, to }) => to > from && rows[name] === 0);
   return asked.map(
     ({ name, from, to }) =>
       `${name} has no row: no task falls into its share of ${Number((to - from).toPrecision(6))}. Each task is put into a part by a hash, so that it stays there when others come; few tasks need a larger share or another seed.`,
@@ -420,17 +393,18 @@ function pairsText({ from, margin, threshold }: Pairs): string {
   return `${which} to the same messages ${where}${margin > 0 ? `, ${margin} apart` : ''}`;
 }
 
-/** @param asked null where another process may not finish it */
-async function publish(draft: Draft, parent: string, read: Read, asked: string | null): Promise<Frozen> {
-  const { manifest, rows, warnings } = read;
+async function publish(
+  draft: LocalDraft,
+  parent: string,
+  { manifest, warnings, files: written }: Read,
+): Promise<Frozen> {
   const directory = join(parent, manifest.dataset_id);
-  if (await isThere(directory)) return reuse(draft, directory, rows, warnings);
-  const files = [...(await read.files())];
+  if (await isThere(directory)) return reuse(draft, directory, warnings);
+  const files = [...(await written())];
   // What follows is made of these files alone.
-  const long = asked !== null && manifest.recipe.layout.length > 1;
-  if (long) await keepUnfinished(draft, { asked, manifest: { ...manifest, files }, warnings });
   const more: FileSink[] = [];
-  for (const trail of read.trails) more.push(...(await otherLayouts(draft, manifest.recipe, trail)));
+  for (const [split, rows] of Object.entries(manifest.rows))
+    more.push(...(await otherLayouts(draft, manifest.recipe, split, rows)));
   const card = await draft.file('README.md');
   await card.write(Buffer.from(frozenCard(manifest)));
   files.push(...(await Promise.all([...more, card].map((sink) => sink.finish()))));
@@ -439,19 +413,23 @@ async function publish(draft: Draft, parent: string, read: Read, asked: string |
   const sink = await draft.file('manifest.json');
   await sink.write(Buffer.from(manifestText(complete)));
   await sink.finish();
-  if (long) await forgetUnfinished(draft);
-  if (!(await draft.publish(directory))) return reuse(draft, directory, rows, warnings);
-  return { manifest: complete, directory, rows, fresh: true, warnings };
+  await forgetUnfinished(draft);
+  if (!(await draft.publish(directory))) return reuse(draft, directory, warnings);
+  return { manifest: complete, directory, fresh: true, warnings };
 }
 
-async function otherLayouts(draft: Draft, recipe: Recipe, { split, count }: RowTrail): Promise<readonly FileSink[]> {
+async function otherLayouts(
+  draft: LocalDraft,
+  recipe: Recipe,
+  split: string,
+  rows: number,
+): Promise<readonly FileSink[]> {
   const columns = columnsOf(recipe);
   const sinks: FileSink[] = [];
   const arrow = join(draft.path, `${split}.arrow`);
   for (const layout of recipe.layout.filter((one) => one !== 'arrow')) {
     const sink = await draft.file(`${split}.${layout}`);
-    const parts =
-      layout === 'parquet' ? parquetOf(streamsIn(arrow)) : jsonLines(readArrowFile(arrow, count(), columns));
+    const parts = layout === 'parquet' ? parquetOf(streamsIn(arrow)) : jsonLines(readArrowFile(arrow, rows, columns));
     for await (const part of parts) await sink.write(part);
     sinks.push(sink);
   }
@@ -460,18 +438,14 @@ async function otherLayouts(draft: Draft, recipe: Recipe, { split, count }: RowT
 
 const isThere = async (path: string): Promise<boolean> => (await stat(path).catch(() => null)) !== null;
 
-async function reuse(
-  draft: Draft,
-  directory: string,
-  rows: Read['rows'],
-  warnings: readonly string[],
-): Promise<Frozen> {
+async function reuse(draft: LocalDraft, directory: string, warnings: readonly string[]): Promise<Frozen> {
   const { manifest } = await openDataset(directory);
+  await forgetUnfinished(draft);
   await draft.discard();
-  return { manifest, directory, rows, fresh: false, warnings };
+  return { manifest, directory, fresh: false, warnings };
 }
 
 /** A dataset that the log knows already, at another time, is a conflict of times only: the first announcement stays. */
-async function announce(log: EventLog, frozen: Frozen, at: string): Promise<void> {
-  await appendOwn(log, [datasetDraft(frozen.manifest, frozen.rows(), { at, uri: frozen.directory })]);
+async function announce(log: EventLog, { directory, manifest }: Frozen, at: string): Promise<void> {
+  for await (const draft of announcements(directory, manifest, { at, uri: directory })) await appendOwn(log, [draft]);
 }

@@ -1,7 +1,6 @@
 /** The lines of a dataset's lineage one after the other; memory holds a few of them. */
 import { createReadStream } from 'node:fs';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
 import { createGunzip } from 'node:zlib';
 import { LINEAGE_FILE, type Lineage } from './lineage.ts';
 import type { Manifest } from './manifest.ts';
@@ -15,6 +14,11 @@ export async function* lineageLines(
   const isGzip = files.some(({ name }) => name === LINEAGE_FILE);
   const file = createReadStream(join(directory, isGzip ? LINEAGE_FILE : LINEAGE_FILE.replace('.gz', '')));
   const text = isGzip ? file.pipe(createGunzip()) : file;
-  for await (const line of createInterface({ input: text, crlfDelay: Number.POSITIVE_INFINITY }))
-    if (line !== '') yield JSON.parse(line) as Lineage;
+  // An interface of readline reads on while nobody takes its lines.
+  let rest = '';
+  for await (const part of text.setEncoding('utf8')) {
+    const lines = (rest + part).split('\n');
+    rest = lines.pop()!;
+    for (const line of lines) yield JSON.parse(line) as Lineage;
+  }
 }

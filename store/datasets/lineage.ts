@@ -1,14 +1,12 @@
 /** The trail of a split's rows: which step each is, which events made it, and the hash of its content, so that changes can be named. */
 import { createHash } from 'node:crypto';
-import { isWhole, type Unit } from './columns.ts';
-import type { CompactRows } from './manifest.ts';
+import type { Unit } from './columns.ts';
 import { LINEAGE, type SplitName } from './query.ts';
-import { rowSteps } from './row-steps.ts';
 
 /** A step of a row, or its episode; `events` as in a line. */
 export type RowStep = Pick<Lineage, 'episode_id' | 'call_id' | 'candidate' | 'step_id' | 'events'>;
 
-/** Five sixths of it repeats. Older datasets have it as it is, without `.gz`. */
+/** Five sixths of it repeats. A member of gzip for each batch of rows. Older datasets have one member, or no `.gz`. */
 export const LINEAGE_FILE = 'rows.jsonl.gz';
 
 /** One line of `rows.jsonl.gz`. `events` are the ids of the events that asked for and answered the call, or that began and ended the episode. */
@@ -31,15 +29,13 @@ export type Lineage = {
 export type RowTrail = {
   readonly split: SplitName;
   readonly add: (sha256: Buffer, extra: readonly (string | null)[]) => void;
-  /** A row that was written before. */
+  /** A row that a freeze which was stopped had written. */
   readonly addLine: (line: Lineage) => void;
   readonly count: () => number;
   /** SHA-256 over the hashes of the rows in order. */
   readonly digest: () => Buffer;
   /** The lines of the rows since it was last called. */
   readonly take: () => Buffer;
-  /** By the name of the split; further steps of rows by `SPLIT.rejected` and `SPLIT.earlier-N`. */
-  readonly compact: () => CompactRows;
 };
 
 const WIDTH = LINEAGE.length;
@@ -75,17 +71,6 @@ export function rowTrail(split: SplitName, unit: Unit): RowTrail {
   const hash = createHash('sha256');
   let lines: string[] = [];
   let rows = 0;
-  const partOf = (i: number): string =>
-    i === 0 ? split : unit === 'pair' ? `${split}.rejected` : `${split}.earlier-${i}`;
-  const parts = Array.from({ length: unit === 'pair' ? 2 : 1 }, rowSteps);
-  const formOf = (i: number) => (isWhole(unit) ? 'each' : unit === 'branch' && i > 0 ? 'numbered' : 'calls');
-  const keep = (steps: readonly Pick<RowStep, 'episode_id' | 'call_id' | 'candidate'>[]): void => {
-    for (const [i, step] of steps.entries()) {
-      parts[i] ??= rowSteps();
-      parts[i].add(step, rows);
-    }
-    rows++;
-  };
   return {
     split,
     add(sha256, extra) {
@@ -93,12 +78,12 @@ export function rowTrail(split: SplitName, unit: Unit): RowTrail {
       const [step, ...others] = stepsIn(unit === 'branch' ? withEarlier(extra) : extra);
       const replay = extra[REPLAY] ?? null;
       const more = { ...(replay === null ? {} : { replay }), ...(others.length > 0 ? { with: others } : {}) };
-      const line: Lineage = { split, row: rows, ...step, ...more, sha256: sha256.toString('hex') };
+      const line: Lineage = { split, row: rows++, ...step, ...more, sha256: sha256.toString('hex') };
       lines.push(`${JSON.stringify(line)}\n`);
-      keep([step, ...others]);
     },
     addLine(line) {
-      keep([line, ...(line.with ?? [])]);
+      hash.update(Buffer.from(line.sha256, 'hex'));
+      rows++;
     },
     count: () => rows,
     digest: () => hash.copy().digest(),
@@ -107,6 +92,5 @@ export function rowTrail(split: SplitName, unit: Unit): RowTrail {
       lines = [];
       return taken;
     },
-    compact: () => Object.fromEntries(parts.map((steps, i) => [partOf(i), steps.list(formOf(i))])),
   };
 }

@@ -46,7 +46,7 @@ export type Manifest = {
 /**
  * A dataset's rows by split, each entry the candidates of one call: `[episode_id, call_id, [candidate, …]]`, in row order; for whole episodes
  * `[episode_id, null, [null]]`. Of pairs the preferred answers stand under the split and the rejected ones under `SPLIT.rejected`; of branches
- * the last answers, and those before them under `SPLIT.earlier-1` and so on. Where rows are left out, an entry names its own.
+ * the last answers, and those before them under `SPLIT.earlier-1` and so on. An entry names its row where that is not the next one.
  */
 export type CompactRows = Readonly<Record<string, readonly CompactRow[]>>;
 export type CompactRow = readonly [
@@ -73,14 +73,22 @@ export type DraftOptions = {
   readonly source?: string;
 };
 
-/** The event that makes a dataset known: it carries the manifest and which step stands in which row, so lineage needs no file. */
-export function datasetDraft(manifest: Manifest, rows: CompactRows, options: DraftOptions): Draft<'artifact.attached'> {
+/**
+ * The event that makes a dataset known: it carries the manifest and which step stands in which row, so lineage needs no file. Of many rows
+ * each further part is an event of its own, with the same manifest.
+ */
+export function datasetDraft(
+  manifest: Manifest,
+  rows: CompactRows,
+  { at, uri = null, source = 'troupe' }: DraftOptions,
+  part = 0,
+): Draft<'artifact.attached'> {
   const text = manifestText(manifest);
   return {
     name: 'artifact.attached',
-    source: options.source ?? 'troupe',
-    id: `dataset/${manifest.dataset_id}`,
-    time: options.at,
+    source,
+    id: `dataset/${manifest.dataset_id}${part === 0 ? '' : `/rows-${part}`}`,
+    time: at,
     data: {
       artifact_id: manifest.dataset_id,
       role: 'dataset',
@@ -88,7 +96,7 @@ export function datasetDraft(manifest: Manifest, rows: CompactRows, options: Dra
       name: manifest.name,
       sha256: sha256(text),
       size: Buffer.byteLength(text),
-      uri: options.uri ?? null,
+      uri,
       manifest,
       rows,
     },

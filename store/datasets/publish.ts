@@ -2,19 +2,22 @@
  * A dataset's directory is not there, or there completely: files are written beside its place and flushed, the folder is renamed into
  * place, and the parent is flushed. A published directory never changes.
  */
-import { createHash, randomUUID } from 'node:crypto';
-import { once } from 'node:events';
-import { type FileHandle, open, readdir, rename, rm, stat } from 'node:fs/promises';
+import { createHash, type Hash, randomUUID } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { type FileHandle, open, readdir, rename, rm, stat, truncate } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { createGzip } from 'node:zlib';
 import { TroupeError } from '../../errors.ts';
 import { makeFolder } from '../../ingest/make-folder.ts';
 import { isFullDisk } from '../db/faults.ts';
 
-export type FileFacts = { readonly name: string; readonly sha256: string; readonly bytes: number };
+/** How much of a file is written, and the hash of that. */
+export type Mark = { readonly sha256: string; readonly bytes: number };
+export type FileFacts = Mark & { readonly name: string };
 
 /** A file being written: its bytes are hashed on the way, and flushed by `finish`. */
 export type FileSink = { write(bytes: Uint8Array): Promise<void> | void; finish(): Promise<FileFacts> };
+/** `mark`: all bytes so far are in the file. */
+export type MarkedSink = FileSink & { mark(): Promise<Mark> };
 
 /** A folder being written. `publish` answers false where the place was taken meanwhile; then nothing of this one stays. */
 export type Draft = {
@@ -23,23 +26,30 @@ export type Draft = {
   publish(place: string): Promise<boolean>;
   discard(): Promise<void>;
 };
+/** One on a disk, which another process can go on with. */
+export type LocalDraft = Omit<Draft, 'file'> & {
+  file(name: string): Promise<MarkedSink>;
+  /** A file to go on with behind a mark; what stands behind it is cut off. Null where its bytes are not those of the mark. */
+  reopen(name: string, mark: Mark): Promise<MarkedSink | null>;
+  /** Closes its files and leaves them. */
+  leave(): Promise<void>;
+};
 
 const TEMPORARY = '.tmp-';
 export const isTemporary = (name: string): boolean => name.startsWith(TEMPORARY);
 
 /** Small writes are gathered: an Arrow batch is a hundred of them. */
 const GATHER = 1024 * 1024;
-/** In a draft whose rows are all written: what is needed to finish it. */
+/** In a draft: what is needed to go on with it. */
 export const STATE_FILE = 'unfinished.json';
 
 const ABANDONED_AFTER_MS = 60 * 60 * 1000;
 const UNFINISHED_AFTER_MS = 7 * 24 * ABANDONED_AFTER_MS;
 
-async function fileSink(file: FileHandle, name: string): Promise<FileSink> {
-  const hash = createHash('sha256');
+function fileSink(file: FileHandle, name: string, hash: Hash = createHash('sha256'), written = 0): MarkedSink {
   let gathered: Uint8Array[] = [];
   let held = 0;
-  let bytes = 0;
+  let bytes = written;
   const flush = async () => {
     const parts = gathered;
     gathered = [];
@@ -54,6 +64,10 @@ async function fileSink(file: FileHandle, name: string): Promise<FileSink> {
       bytes += part.length;
       return held >= GATHER ? flush() : undefined;
     },
+    async mark() {
+      await flush();
+      return { sha256: hash.copy().digest('hex'), bytes };
+    },
     async finish() {
       try {
         await flush();
@@ -63,25 +77,6 @@ async function fileSink(file: FileHandle, name: string): Promise<FileSink> {
         await file.close();
       }
       return { name, sha256: hash.digest('hex'), bytes };
-    },
-  };
-}
-
-/** What is written to it goes to the sink as gzip; the bytes do not depend on how they were cut into writes, nor on the time. */
-export function gzipped(sink: FileSink): FileSink {
-  const gzip = createGzip();
-  const written = (async () => {
-    for await (const part of gzip) await sink.write(part as Uint8Array);
-  })();
-  written.catch(() => {}); // Seen again, and thrown, by whoever writes next.
-  return {
-    async write(bytes) {
-      if (!gzip.write(bytes)) await Promise.race([once(gzip, 'drain'), written]);
-    },
-    async finish() {
-      gzip.end();
-      await written;
-      return sink.finish();
     },
   };
 }
@@ -103,7 +98,7 @@ export const draftPath = (parent: string): string =>
  * Begins the draft at a path of `draftPath`; the folder around it is made where missing.
  * @throws TroupeError `home_unwritable` where the folder cannot be made.
  */
-export async function draftAt(path: string): Promise<Draft> {
+export async function draftAt(path: string): Promise<LocalDraft> {
   const parent = dirname(path);
   try {
     makeFolder(path);
@@ -114,8 +109,11 @@ export async function draftAt(path: string): Promise<Draft> {
     });
   }
   const handles: FileHandle[] = [];
-  const discard = async () => {
+  const leave = async () => {
     await Promise.allSettled(handles.map((handle) => handle.close()));
+  };
+  const discard = async () => {
+    await leave();
     await rm(path, { recursive: true, force: true });
   };
   return {
@@ -125,6 +123,22 @@ export async function draftAt(path: string): Promise<Draft> {
       handles.push(handle);
       return fileSink(handle, name);
     },
+    async reopen(name, { bytes, sha256 }) {
+      const place = join(path, name);
+      const hash = createHash('sha256');
+      const size = await stat(place).then(
+        (facts) => facts.size,
+        () => -1,
+      );
+      if (size < bytes) return null;
+      if (bytes > 0) for await (const part of createReadStream(place, { end: bytes - 1 })) hash.update(part as Buffer);
+      if (hash.copy().digest('hex') !== sha256) return null;
+      await truncate(place, bytes);
+      const handle = await open(place, 'a');
+      handles.push(handle);
+      return fileSink(handle, name, hash, bytes);
+    },
+    leave,
     discard,
     async publish(place) {
       await flushFolder(path);
@@ -142,7 +156,7 @@ export async function draftAt(path: string): Promise<Draft> {
   };
 }
 
-/** Removes drafts that a dead process left more than an hour ago, or a week ago where they can be finished. Answers how many. */
+/** Removes drafts that a dead process left more than an hour ago, or a week ago where they can be gone on with. Answers how many. */
 export async function sweepDrafts(parent: string): Promise<number> {
   let removed = 0;
   for (const name of await readdir(parent).catch(() => [] as string[])) {

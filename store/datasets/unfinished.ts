@@ -1,24 +1,47 @@
 /**
- * What a freeze that was killed left behind. Rows are of one moment of the database, which ends with the process, so a freeze goes on
- * from where all of them were written: the files of rows stay as they are, and what is made of them alone is made again.
+ * What a freeze that was stopped left behind. The moment of the database that it read ends with its process, so another one goes on only
+ * where the tables are as they were then: it takes the rows that are written as they are and reads those behind them.
  */
-import { open, readdir, readFile, rename, rm } from 'node:fs/promises';
+import { readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
-import { canonicalJson } from '../../ingest/json.ts';
-import { LINEAGE_FILE, type RowTrail, rowTrail } from './lineage.ts';
-import { lineageLines } from './lineage-lines.ts';
-import type { Manifest, Positions } from './manifest.ts';
-import { type Draft, draftAt, draftPath, isTemporary, STATE_FILE } from './publish.ts';
+import type { ArrowBlock } from './arrow.ts';
+import { LINEAGE_FILE } from './lineage.ts';
+import type { Positions } from './manifest.ts';
+import { changedBetween, type Moment } from './moment.ts';
+import { draftAt, draftPath, isTemporary, type LocalDraft, type Mark, STATE_FILE } from './publish.ts';
 import type { SplitName } from './query.ts';
-import { hashOf } from './read.ts';
+import type { WeightSums } from './weights.ts';
 
-export type Unfinished = {
-  /** The recipe that was asked for, before methods, files and datasets were pinned. */
+/** How far the files of rows are written: up to the end of a batch. */
+export type Written = {
+  readonly splits: readonly SplitWritten[];
+  readonly lineage: Mark;
+  readonly weights: WeightSums;
+};
+export type SplitWritten = {
+  readonly split: SplitName;
+  readonly rows: number;
+  readonly file: Mark;
+  readonly blocks: readonly ArrowBlock[];
+  /** The file has its end. */
+  readonly whole: boolean;
+};
+
+/** What has to be the same for another process to go on. */
+export type Frame = {
+  /** The recipe that was asked for, before methods, files and datasets were pinned, and as of when. */
   readonly asked: string;
-  /** Its `files` are those that hold rows. */
-  readonly manifest: Manifest;
-  readonly warnings: readonly string[];
+  /** The recipe with what was pinned. */
+  readonly pinned: string;
+  readonly codeVersion: string;
+  readonly moment: Moment;
+};
+
+export type Unfinished = Frame & {
+  readonly name: string;
+  readonly positions: Positions;
+  readonly written: Written;
   readonly host: string;
   readonly pid: number;
 };
@@ -26,68 +49,67 @@ export type Unfinished = {
 /** Drafts of this process, which nobody else may take. */
 const own = new Set<string>();
 
-/** Says of a draft whose rows are all written what another process needs to finish it. */
-export async function keepUnfinished(
-  draft: Draft,
-  state: Pick<Unfinished, 'asked' | 'manifest' | 'warnings'>,
-): Promise<void> {
+/** Notes beside the files how far they are written. */
+export async function keepUnfinished(draft: LocalDraft, state: Omit<Unfinished, 'host' | 'pid'>): Promise<void> {
   own.add(draft.path);
-  const file = await open(join(draft.path, `${STATE_FILE}.tmp`), 'w');
-  try {
-    await file.writeFile(JSON.stringify({ ...state, host: hostname(), pid: process.pid }));
-    await file.sync();
-  } finally {
-    await file.close();
-  }
-  await rename(join(draft.path, `${STATE_FILE}.tmp`), join(draft.path, STATE_FILE));
+  const place = join(draft.path, STATE_FILE);
+  // A power failure may take bytes of the files that the state names: whoever goes on compares their hashes.
+  await writeFile(`${place}.tmp`, JSON.stringify({ ...state, host: hostname(), pid: process.pid }));
+  await rename(`${place}.tmp`, place);
 }
 
 /** Takes the state away: the draft is whole. */
-export async function forgetUnfinished(draft: Draft): Promise<void> {
+export async function forgetUnfinished(draft: LocalDraft): Promise<void> {
   await rm(join(draft.path, STATE_FILE), { force: true });
   own.delete(draft.path);
 }
 
-export type TakenUp = Pick<Unfinished, 'manifest' | 'warnings'> & {
-  readonly draft: Draft;
-  readonly trails: readonly RowTrail[];
-};
+/** Leaves the draft to whoever freezes the same recipe again; false where there is nothing to go on from. */
+export async function leaveUnfinished(draft: LocalDraft): Promise<boolean> {
+  const kept = own.delete(draft.path);
+  if (kept) await draft.leave();
+  return kept;
+}
 
-/**
- * The draft of a dead process for the same recipe, by the same code, at the same positions; null where there is none. A file that is not
- * as it was written, or is missing, makes it none.
- */
-export async function takeUp(
-  parent: string,
-  wanted: { readonly asked: string; readonly positions: Positions; readonly codeVersion: string },
-): Promise<TakenUp | null> {
+export type TakenUp = { readonly draft: LocalDraft; readonly state: Unfinished };
+
+/** The draft of a dead process for the same recipe; null where there is none. */
+export async function takeUp(parent: string, asked: string): Promise<TakenUp | null> {
   for (const { directory, state } of await unfinishedIn(parent)) {
-    const { manifest, asked, warnings } = state;
-    const same =
-      asked === wanted.asked &&
-      manifest.code_version === wanted.codeVersion &&
-      canonicalJson(manifest.positions) === canonicalJson(wanted.positions);
-    if (!same || isAlive(state, directory)) continue;
+    if (state.asked !== asked || isAlive(state, directory)) continue;
     const path = draftPath(parent);
     own.add(path);
     // One of two that want it gets it.
-    if (
-      !(await rename(directory, path).then(
-        () => true,
-        () => false,
-      ))
-    )
+    const moved = await rename(directory, path).then(
+      () => true,
+      () => false,
+    );
+    if (!moved) {
+      own.delete(path);
       continue;
-    if (!(await isWhole(path, manifest))) continue;
-    for (const name of await readdir(path)) {
-      if (name !== STATE_FILE && !manifest.files.some((file) => file.name === name)) await rm(join(path, name));
     }
-    return { draft: await draftAt(path), manifest, warnings, trails: await trailsOf(path, manifest) };
+    const draft = await draftAt(path);
+    await keepUnfinished(draft, state);
+    const rows = [STATE_FILE, LINEAGE_FILE, ...state.written.splits.map(({ split }) => `${split}.arrow`)];
+    for (const name of await readdir(path)) if (!rows.includes(name)) await rm(join(path, name));
+    return { draft, state };
   }
   return null;
 }
 
-/** The drafts under a folder whose rows are all written. */
+/** Why a freeze cannot go on from there, as the end of a sentence; null where it can. */
+export function whyAnew(before: Frame, now: Omit<Frame, 'moment'> & { readonly moment: Moment | null }): string | null {
+  if (before.codeVersion !== now.codeVersion)
+    return `it was of Troupe ${before.codeVersion} and this one is ${now.codeVersion}`;
+  if (now.moment === null) return 'few of the recorded rows are frozen, so that reading them again costs less';
+  const changed = changedBetween(before.moment, now.moment);
+  if (changed.length > 0)
+    return `rows of two moments would be a dataset that never was, and these tables changed since: ${changed.join(', ')}`;
+  if (before.pinned !== now.pinned) return 'the methods, files or datasets that the recipe names are others now';
+  return null;
+}
+
+/** The drafts under a folder that another process could go on with. */
 export async function unfinishedIn(
   parent: string,
 ): Promise<readonly { readonly directory: string; readonly state: Unfinished }[]> {
@@ -95,13 +117,24 @@ export async function unfinishedIn(
   const found = names.map(async (name) => {
     const directory = join(parent, name);
     const text = await readFile(join(directory, STATE_FILE), 'utf8').catch(() => null);
-    return text === null ? [] : [{ directory, state: JSON.parse(text) as Unfinished }];
+    const state = text === null ? null : stateIn(text);
+    return state === null ? [] : [{ directory, state }];
   });
   return (await Promise.all(found)).flat();
 }
 
+/** Null for the state of an earlier version, and for one that was cut short. */
+function stateIn(text: string): Unfinished | null {
+  try {
+    const state = JSON.parse(text) as Unfinished;
+    return state.written === undefined ? null : state;
+  } catch {
+    return null;
+  }
+}
+
 /** Another machine that shares the folder may be at work on it; nobody here can tell. */
-export function isAlive({ host, pid }: Unfinished, directory: string): boolean {
+export function isAlive({ host, pid }: Pick<Unfinished, 'host' | 'pid'>, directory: string): boolean {
   if (host !== hostname() || own.has(directory)) return true;
   if (pid === process.pid) return false;
   try {
@@ -110,19 +143,4 @@ export function isAlive({ host, pid }: Unfinished, directory: string): boolean {
   } catch (error) {
     return (error as NodeJS.ErrnoException).code === 'EPERM';
   }
-}
-
-async function isWhole(path: string, { files }: Manifest): Promise<boolean> {
-  for (const { name, sha256 } of files) {
-    if ((await hashOf(join(path, name)).catch(() => null)) !== sha256) return false;
-  }
-  return files.some(({ name }) => name === LINEAGE_FILE);
-}
-
-async function trailsOf(path: string, manifest: Manifest): Promise<readonly RowTrail[]> {
-  const trails = new Map(
-    Object.keys(manifest.rows).map((split) => [split, rowTrail(split as SplitName, manifest.recipe.unit)]),
-  );
-  for await (const line of lineageLines(path, manifest)) trails.get(line.split)!.addLine(line);
-  return [...trails.values()];
 }

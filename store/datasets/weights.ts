@@ -123,11 +123,30 @@ const ruleText = ({ where, pass_rate: band, weight }: WeightRule): string =>
     ...(band === null ? [] : [`the pass rate of the task is from ${band.least} to ${band.most}`]),
   ].join(' and ')}`;
 
+/** What a counter has seen; `least` and `most` are null before the first row. */
+export type WeightSums = {
+  readonly rows: number;
+  readonly least: number | null;
+  readonly most: number | null;
+  readonly total: number;
+  readonly unknown: number;
+  readonly small: number;
+};
+
 /** Adds up the weights of batches; what is no weight is counted. */
-export function weightCounter() {
-  const sum = { rows: 0, least: Number.POSITIVE_INFINITY, most: Number.NEGATIVE_INFINITY, total: 0 };
-  const wrong = { unknown: 0, small: 0 };
+export function weightCounter(before?: WeightSums) {
+  const sum = {
+    rows: before?.rows ?? 0,
+    least: before?.least ?? Number.POSITIVE_INFINITY,
+    most: before?.most ?? Number.NEGATIVE_INFINITY,
+    total: before?.total ?? 0,
+  };
+  const wrong = { unknown: before?.unknown ?? 0, small: before?.small ?? 0 };
   return {
+    sums: (): WeightSums => {
+      const finite = (value: number) => (Number.isFinite(value) ? value : null);
+      return { ...sum, least: finite(sum.least), most: finite(sum.most), ...wrong };
+    },
     add({ values, nullCount, bitmap, length }: Buffers): void {
       for (let i = 0; i < length; i++) {
         const value = (values as Float64Array)[i]!;

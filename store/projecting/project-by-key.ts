@@ -10,7 +10,7 @@ import { applyBatch } from './apply.ts';
 import { logEnds } from './positions.ts';
 import { type Prepared, prepare } from './prepare.ts';
 import { APPLYING } from './projector.ts';
-import { eventOf, type Positions, partitionName, type Read } from './read-news.ts';
+import { eventOf, type Positions, partitionName, type Read, STORED_SIZE } from './read-news.ts';
 import { settle } from './settle.ts';
 
 export type ByKeyOptions = {
@@ -90,9 +90,9 @@ async function readPortion(tx: Session, from: After, { ends, most }: Bounds): Pr
     `copy (
        select key, source, id, name, time::text, troupe.with_texts(key, data::text), log::text, partition::text, position::text, type_version::text, until::text
        from (
-         select *, pg_column_size(data) as size, sum(pg_column_size(data)) over (order by key, log, partition, position) as until
+         select *, sum(size) over (order by key, log, partition, position) as until
          from (
-           select key, source, id, name, time, data, log, partition, position, type_version from troupe.stored_events
+           select key, source, id, name, time, data, log, partition, position, type_version, ${STORED_SIZE} as size from troupe.stored_events
            where key >= current_setting('troupe.after')
              and (key > current_setting('troupe.after') or (log, partition, position) > (${from.log}, ${from.partition}, ${from.position}))
            order by key, log, partition, position limit ${Number(most)}

@@ -1,6 +1,10 @@
 /** Rows put straight into the tables, for tests that are about what is read from them. */
+
 import { keepBodies } from '../../../ingest/log/postgres.ts';
 import { type Body, contextOf } from '../../../ingest/log/split.ts';
+import { announcements } from '../../../store/datasets/announced.ts';
+import type { Frozen } from '../../../store/datasets/freeze.ts';
+import type { CompactRow, CompactRows } from '../../../store/datasets/manifest.ts';
 import type { Db } from '../../../store/db/pool.ts';
 
 export type Cell = string | number | boolean | null | readonly unknown[] | Readonly<Record<string, unknown>>;
@@ -137,4 +141,14 @@ export async function seed(db: Db, team: Team = {}, shuffle: <T>(rows: T[]) => T
   await keepBodies(db, bodies);
   for (const [table, rows] of Object.entries(out)) await insert(db, table, shuffle(rows));
   await db.query(`update troupe.positions set position = partition * 10 where projection = 'facts'`);
+}
+
+/** The rows that the events about a dataset name, all parts together as the tables have them. */
+export async function rowsTold({ directory, manifest }: Pick<Frozen, 'directory' | 'manifest'>): Promise<CompactRows> {
+  const told: Record<string, CompactRow[]> = {};
+  for await (const { data } of announcements(directory, manifest, { at: null })) {
+    for (const [split, rows] of Object.entries(data.rows as CompactRows))
+      told[split] = [...(told[split] ?? []), ...rows];
+  }
+  return told;
 }

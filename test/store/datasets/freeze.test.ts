@@ -11,13 +11,12 @@ import { arrowStream, nestedStreams } from '../../../store/datasets/arrow.ts';
 import { datasetDiff } from '../../../store/datasets/diff.ts';
 import { type Frozen, freeze } from '../../../store/datasets/freeze.ts';
 import { fromLz4 } from '../../../store/datasets/lz4.ts';
-import { datasetDraft } from '../../../store/datasets/manifest.ts';
 import { parquetOf } from '../../../store/datasets/parquet.ts';
 import { openDataset } from '../../../store/datasets/read.ts';
 import type { Db } from '../../../store/db/pool.ts';
 import { bytesIn } from '../../support/bytes.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
-import { insert, seed } from './fixture.ts';
+import { insert, rowsTold, seed } from './fixture.ts';
 
 let folder: string;
 let database: TestDatabase;
@@ -92,7 +91,7 @@ describe('freezing steps', () => {
       reason: 'zero_variance',
     });
     expect(rows[0]!.loss_mask).toBeNull();
-    expect(frozen.rows()).toEqual({ train: [0, 1, 2].map((c) => ['ep-1-0', `call-${c}`, [0, 1]]) });
+    expect(await rowsTold(frozen)).toEqual({ train: [0, 1, 2].map((c) => ['ep-1-0', `call-${c}`, [0, 1]]) });
   });
 
   it('keeps an unknown reward and an unknown advantage apart from zero', async () => {
@@ -264,7 +263,7 @@ describe('orders, units, splits and limits', () => {
       { role: 'system', content: 'You "solve"\nwell' },
       { role: 'user', content: [{ type: 'text', text: 'Q1' }], name: 'asker' },
     ]);
-    expect(frozen.rows().train![1]).toEqual(['ep-1-1', null, [null]]);
+    expect((await rowsTold(frozen)).train![1]).toEqual(['ep-1-1', null, [null]]);
     expect((await make({ unit: 'episode', limit: 2 })).manifest.rows).toEqual({ train: 2 });
   });
 
@@ -374,7 +373,7 @@ describe('what is frozen', () => {
     const positions = { 'facts/embedded': { 0: 999 } };
     const again = await freeze(db, { name: 'test', ...RECIPE }, { directory, codeVersion: 'later', positions });
     expect([first.fresh, again.fresh]).toEqual([true, false]);
-    expect([again.directory, again.manifest, again.rows()]).toEqual([first.directory, first.manifest, first.rows()]);
+    expect([again.directory, again.manifest]).toEqual([first.directory, first.manifest]);
     expect(await bytesOf(first.directory)).toEqual(bytes);
     expect(await readdir(directory)).toEqual([first.manifest.dataset_id]);
   });
@@ -424,7 +423,7 @@ describe('what is frozen', () => {
     };
     const log = { name: 'list', append, close: async () => {} };
     const options = { directory: home(), codeVersion: 'test', log, at: '2026-04-01T00:00:00Z' };
-    const { manifest, directory, rows } = await freeze(db, { name: 'told', limit: 3 }, options);
+    const { manifest, directory } = await freeze(db, { name: 'told', limit: 3 }, options);
     const [event] = appended as [Event<'artifact.attached'>];
     expect([event.key, event.data.artifact_id]).toEqual([`x/${manifest.dataset_id}`, manifest.dataset_id]);
     expect(Date.parse(event.time!)).toBe(Date.parse('2026-04-01T00:00:00Z'));
@@ -435,7 +434,8 @@ describe('what is frozen', () => {
       ],
     });
     expect(event.data.sha256).toBe(sha256(await readFile(join(directory, 'manifest.json'))));
-    expect(datasetDraft(manifest, rows(), { at: null }).id).toBe(event.id);
+    expect(event.id).toBe(`dataset/${manifest.dataset_id}`);
+    expect(appended).toHaveLength(1);
   });
 
   it('holds the same rows as Parquet, as another reader reads them, and as JSON Lines', async () => {

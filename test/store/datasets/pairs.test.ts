@@ -11,7 +11,7 @@ import { readyRecipe } from '../../../store/datasets/ready.ts';
 import { readRecipe } from '../../../store/datasets/recipe.ts';
 import type { Db } from '../../../store/db/pool.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
-import { insert, seed } from './fixture.ts';
+import { insert, rowsTold, seed } from './fixture.ts';
 
 let folder: string;
 let database: TestDatabase;
@@ -179,10 +179,13 @@ describe('pairs from corrections', () => {
 
 describe('the trail of a pair', () => {
   it('names both steps in rows.jsonl.gz and in the event, the rejected one as a part of its own', async () => {
-    const { rows, directory } = await freezeIn({ credit: 'group_mean', limit: 1 });
-    const [line] = (await openDataset(directory)).lineage();
+    const frozen = await freezeIn({ credit: 'group_mean', limit: 1 });
+    const [line] = (await openDataset(frozen.directory)).lineage();
     expect(line).toMatchObject({ row: 0, episode_id: 'ep-0-0', step_id: 'call-0/1', with: [{ step_id: 'call-0/0' }] });
-    expect(rows()).toEqual({ train: [['ep-0-0', 'call-0', [1]]], 'train.rejected': [['ep-0-0', 'call-0', [0]]] });
+    expect(await rowsTold(frozen)).toEqual({
+      train: [['ep-0-0', 'call-0', [1]]],
+      'train.rejected': [['ep-0-0', 'call-0', [0]]],
+    });
   });
 
   it('lets two datasets be compared by pair', async () => {
