@@ -31,6 +31,8 @@ dapo_overlong {"length":18000,"max_len":20480,"buffer":4096,"factor":1}
 decisive_error {"outcome":0,"replays":[{"step":5,"agent":"coder","fixed":1},{"step":2,"agent":"web","fixed":1},{"step":0,"agent":"plan","fixed":0}]}
 difficulty_band {"group":["a","a","b","b"],"outcome":[1,0,1,1]}
 diversity_select {"items":[{"id":1,"category":"bio","score":3},{"id":2,"category":"bio","score":9},{"id":3,"category":"math","score":5},{"id":4,"category":"phys","score":1}],"n":3}
+draft_rl_reward {"drafts":[{"text":"STEP 1: two plus three\nFINAL: 5","correct":true,"peers":[0.75,1]},{"text":"It is 6.","correct":false,"peers":[0.25]}]}
+draft_rl_select {"drafts":[{"query":"q","agent":"a","text":"It is 5.","score":0.9},{"query":"q","agent":"a","text":"1. add them\nFINAL: 5","score":0.4},{"query":"q","agent":"b","text":"1. add both\nFINAL: 6","score":0.6}]}
 dover_progress {"before":[1,0,0,0,0],"after":[1,1,0,1,0]}
 dover_verdict {"runs":[{"success":false,"fulfilled":true,"progress":0.2},{"success":false,"fulfilled":true,"progress":0.4},{"success":false,"fulfilled":false,"progress":0}]}
 dpo_loss {"beta":0.1,"pol_chosen":-10,"ref_chosen":-12,"pol_rejected":-15,"ref_rejected":-14}

@@ -41,6 +41,7 @@ export const NAMED_FEEDBACK: readonly NamedFeedback[] = [
   ]),
   named('step', 'correct', 'truth', 'whether the answer of this step is right', [
     'marsrl_rewards',
+    'draft_rl_reward',
     'malt_values',
     'masprm_backprop',
     'masprm_target',
@@ -68,6 +69,7 @@ export const NAMED_FEEDBACK: readonly NamedFeedback[] = [
     'marft_gae',
     'marft_returns',
     'masprm_path_score',
+    'draft_rl_select',
   ]),
   named('step', 'embedding', 'numbers', 'the output as a vector', ['cosine_groups']),
   named('step', 'influence', 'number', 'causal influence, where it was not computed from recorded passes', [
@@ -79,6 +81,9 @@ export const NAMED_FEEDBACK: readonly NamedFeedback[] = [
   named('step', 'rating', 'number', '1 to 5, given to a message by the peer that annotator names', [
     'dylan_edge_weights',
     'dylan_importance',
+  ]),
+  named('step', 'peer_score', 'number', '0 to 1, given to a draft by the peer that annotator names', [
+    'draft_rl_reward',
   ]),
   named('step', 'agrees', 'truth', 'whether this message agrees with the final answer of the team', [
     'dylan_importance',

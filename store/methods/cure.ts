@@ -34,6 +34,45 @@ export function requireTruths(gt: PassRows): void {
 
 type PassRows = readonly (readonly number[])[];
 
+/** What programs earn: the share of ground truth that each passes, normalised within the task; null where all pass the same share. */
+export function curePrograms(gt: PassRows, efficient: boolean): number[] | null {
+  requireTruths(gt);
+  return cureNormalise(gt.map(mean), efficient);
+}
+
+export type CureTests = {
+  readonly raw: readonly number[];
+  /** Null when the raw values are all equal. */
+  readonly reward: readonly number[] | null;
+};
+
+/** What generated tests earn by telling right programs from wrong ones; null where no program is right. */
+export function cureTests(
+  generated: PassRows,
+  gt: PassRows,
+  { post_stage, efficient }: { readonly post_stage: boolean; readonly efficient: boolean },
+): CureTests | null {
+  const tests = requirePasses(generated, gt);
+  const { right, wrong } = splitByTruth(gt);
+  if (right.length === 0) return null;
+  const raw = Array.from({ length: tests }, (_, test) => {
+    const upheld = right.every((program) => generated[program]![test] === 1);
+    const fooled = wrong.filter((program) => generated[program]![test] === 1).length;
+    return signedScale(upheld, fooled, wrong.length, post_stage);
+  });
+  return { raw, reward: cureNormalise(raw, efficient) };
+}
+
+function signedScale(upheld: boolean, fooled: number, wrong: number, postStage: boolean): number {
+  if (wrong === 0) return upheld ? 1 : -1;
+  if (postStage) {
+    if (upheld) return fooled === 0 ? 1 : 0;
+    return fooled > 0 ? -1 : 0;
+  }
+  const share = upheld ? (wrong - fooled) / wrong : -fooled / wrong;
+  return share === 0 ? 0 : share;
+}
+
 /** Positions of the programs that pass every ground-truth test, and of the others. */
 export function splitByTruth(gtPass: PassRows): {
   readonly right: number[];
@@ -62,43 +101,4 @@ export function cureBalanceOf(values: readonly number[]): number[] | null {
   const balanced = values.map((value) => (value > 0 ? (value * negative) / positive : value));
   const deviation = standardDeviation(balanced, 0);
   return balanced.map((value) => value / deviation);
-}
-
-/** What each program earns among those of its task; null where they are all equal. `gt_pass` is programs × tests. */
-export function programRewards(gt_pass: PassRows, efficient: boolean): number[] | null {
-  requireTruths(gt_pass);
-  return cureNormalise(gt_pass.map(mean), efficient);
-}
-
-export type TestReward = {
-  readonly raw: readonly number[];
-  /** Null when the raw values are all equal. */
-  readonly reward: readonly number[] | null;
-};
-
-/** What each generated test earns; null where no program is right. Both matrices are programs × tests. */
-export function testRewards(
-  generated_pass: PassRows,
-  gt_pass: PassRows,
-  { post_stage, efficient }: { readonly post_stage: boolean; readonly efficient: boolean },
-): TestReward | null {
-  const tests = requirePasses(generated_pass, gt_pass);
-  const { right, wrong } = splitByTruth(gt_pass);
-  if (right.length === 0) return null;
-  const raw = Array.from({ length: tests }, (_, test) => {
-    const upheld = right.every((program) => generated_pass[program]![test] === 1);
-    const fooled = wrong.filter((program) => generated_pass[program]![test] === 1).length;
-    return signedScale(upheld, fooled, wrong.length, post_stage);
-  });
-  return { raw, reward: cureNormalise(raw, efficient) };
-}
-
-function signedScale(upheld: boolean, fooled: number, wrong: number, postStage: boolean): number {
-  if (wrong === 0) return upheld ? 1 : -1;
-  if (postStage) {
-    if (upheld) return fooled === 0 ? 1 : 0;
-    return fooled > 0 ? -1 : 0;
-  }
-  const share = upheld ? (wrong - fooled) / wrong : -fooled / wrong;
-  return share === 0 ? 0 : share;
 }

@@ -10,7 +10,7 @@
 import { Type } from 'typebox';
 import { credit } from '../../judging/judgement.ts';
 import { matricesOf, noScore, overReports } from '../../judging/reports.ts';
-import { programRewards, testRewards } from '../cure.ts';
+import { curePrograms, cureTests } from '../cure.ts';
 import { method } from '../method.ts';
 import { PassMatrix } from '../shapes.ts';
 
@@ -32,9 +32,9 @@ export const cureAdvantage = method({
   summary: 'The rewards of CURE’s programs and of its tests as the advantages of one policy that writes both.',
   params,
   input: Input,
-  run: ({ generated_pass, gt_pass }, asked): Advantages => ({
-    programs: programRewards(gt_pass, asked.efficient),
-    tests: testRewards(generated_pass, gt_pass, asked)?.reward ?? null,
+  run: ({ generated_pass, gt_pass }, options): Advantages => ({
+    programs: curePrograms(gt_pass, options.efficient),
+    tests: cureTests(generated_pass, gt_pass, options)?.reward ?? null,
   }),
   judged: {
     reads: ['content', 'reports'],

@@ -10,7 +10,7 @@
 import { Type } from 'typebox';
 import { reward } from '../../judging/judgement.ts';
 import { matricesOf, noScore, overReports } from '../../judging/reports.ts';
-import { programRewards } from '../cure.ts';
+import { curePrograms } from '../cure.ts';
 import { method } from '../method.ts';
 import { PassMatrix } from '../shapes.ts';
 
@@ -25,7 +25,7 @@ export const cureCodeReward = method({
   summary: 'z-score of each program’s ground-truth pass rate within its task; null when they are all equal.',
   params,
   input: Input,
-  run: ({ gt_pass }, { efficient }): number[] | null => programRewards(gt_pass, efficient),
+  run: ({ gt_pass }, { efficient }): number[] | null => curePrograms(gt_pass, efficient),
   judged: {
     reads: ['content', 'reports'],
     writes: ['rewards', 'scores'],

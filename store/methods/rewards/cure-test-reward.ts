@@ -11,7 +11,7 @@
 import { Type } from 'typebox';
 import { reward } from '../../judging/judgement.ts';
 import { matricesOf, noScore, overReports } from '../../judging/reports.ts';
-import { type TestReward, testRewards } from '../cure.ts';
+import { type CureTests, cureTests } from '../cure.ts';
 import { method } from '../method.ts';
 import { PassMatrix } from '../shapes.ts';
 
@@ -26,7 +26,7 @@ export const cureTestReward = method({
   summary: 'z-score of how precisely each generated test separates right programs from wrong ones.',
   params,
   input: Input,
-  run: ({ generated_pass, gt_pass }, asked): TestReward | null => testRewards(generated_pass, gt_pass, asked),
+  run: ({ generated_pass, gt_pass }, options): CureTests | null => cureTests(generated_pass, gt_pass, options),
   judged: {
     reads: ['content', 'reports'],
     writes: ['rewards', 'scores'],

@@ -483,6 +483,40 @@ describe('rewards that the judge computes from what is stored', () => {
     ]);
   });
 
+  it('rewards drafts by their peers and their form, and keeps of each agent the one that scores most', async () => {
+    const draft = (agent: string, value: number | undefined, says: Says, content = 'STEP 1: add\nFINAL: 5') =>
+      call({ agent }, { ...says, ...(value === undefined ? {} : { value }) }, { content });
+    await base.load(
+      played('d', {
+        group: 'q',
+        calls: [
+          draft('ada', 0.2, { correct: 1, peer_score: 1 }),
+          draft('ada', 0.9, { correct: 0, peer_score: 0.5 }, 'It is 6.'),
+          draft('bob', 0.1, { correct: 1 }),
+          draft('bob', undefined, { peer_score: 1 }),
+        ],
+      }),
+    );
+    await base.run(['draft_rl_reward', 'draft_rl_select'], ['d']);
+    // 1 + 0.2 · 2 · 0.5 + 0.1, and −1 + 0 − 0.1.
+    await base.expectRows('rewards', 'draft_rl_reward', {
+      'd c0/0': [1.3, null],
+      'd c1/0': [-1.1, null],
+      'd c2/0': [null, 'no_peer_score'],
+      'd c3/0': [null, 'not_graded'],
+    });
+    expect(
+      await base.rows(
+        `select step_id, keep, reason, detail ->> 'global' as global from traj.verdicts where method = 'draft_rl_select' order by 1`,
+      ),
+    ).toEqual([
+      { step_id: 'c0/0', keep: true, reason: null, global: 'true' },
+      { step_id: 'c1/0', keep: false, reason: 'another_draft', global: 'false' },
+      { step_id: 'c2/0', keep: true, reason: null, global: 'false' },
+      { step_id: 'c3/0', keep: null, reason: 'no_score', global: null },
+    ]);
+  });
+
   it('gives programs and tests of an execution matrix each their own advantage, and says where a side is dropped', async () => {
     await base.load(anExecution('x'), played('bare', { calls: [{ choices: [{}] }] }));
     await base.run(['cure_advantage', 'cure_code_reward', 'cure_test_reward'], ['x', 'bare']);

@@ -280,6 +280,33 @@ export const EXAMPLES: readonly Example[] = [
     },
   },
   {
+    // 1 + 0.2 · 2 · (0.875 − 0.5) + 0.1 = 1.25; −1 + 0.2 · 2 · (0.25 − 0.5) − 0.1 = −1.2; six words in a step are none in form.
+    method: 'draft_rl_reward',
+    input: {
+      drafts: [
+        { text: 'STEP 1: two plus three\nFINAL: 5', correct: true, peers: [0.75, 1] },
+        { text: 'It is 6.', correct: false, peers: [0.25] },
+        { text: '1. we add two and three now\nANSWER: 5', correct: true, peers: [0.5] },
+      ],
+    },
+    expected: [1.25, -1.2, 0.9],
+  },
+  {
+    // A draft in form comes before one that scores more; of two agents without the form the better one is first.
+    method: 'draft_rl_select',
+    input: {
+      drafts: [
+        { query: 'q', agent: 'a', text: 'It is 5.', score: 0.9 },
+        { query: 'q', agent: 'a', text: '1. add them\nFINAL: 5', score: 0.4 },
+        { query: 'q', agent: 'b', text: '1. add both\nFINAL: 6', score: 0.6 },
+        { query: 'q', agent: 'b', text: '2) add both\nfinal: 5', score: 0.6 },
+        { query: 'r', agent: 'a', text: 'five', score: 0.1 },
+        { query: 'r', agent: 'a', text: 'FINAL: 5', score: 0.2 },
+      ],
+    },
+    expected: { local: [1, 2, 5], global: [2, 5] },
+  },
+  {
     method: 'cure_balance',
     input: { x: [2.0, 1.0, -1.0, -0.5] },
     expected: [1.264911, 0.632456, -1.264911, -0.632456],
