@@ -15,7 +15,7 @@ import {
 import { createAppendQueue } from './append-queue.ts';
 import { groupCommit } from './group-commit.ts';
 import { processLog } from './log.ts';
-import { beginSpan, MOST_NAMED } from './tracing/spans.ts';
+import { beginSpan, episodesAmong } from './tracing/spans.ts';
 
 /** A record to ingest: its decoded event, and the raw bytes, which are read only if it is rejected. */
 export type DoorItem = {
@@ -87,11 +87,7 @@ export function openDoor(log: Pick<EventLog, 'append' | 'refuse'>, book: DoorBoo
   };
 }
 
-const episodesIn = (events: readonly { readonly key: string }[]) => ({
-  'troupe.episodes': [...new Set(events.map(({ key }) => key))]
-    .flatMap((key) => (key.startsWith('e/') ? [key.slice('e/'.length)] : []))
-    .slice(0, MOST_NAMED),
-});
+const episodesIn = (events: readonly { readonly key: string }[]) => episodesAmong(events.map(({ key }) => key));
 
 /** An event that this log can never take is rejected alone, so that the others of the request are stored. */
 function takeable(item: DoorItem, refuse: NonNullable<EventLog['refuse']>): DoorItem {

@@ -94,7 +94,8 @@ export async function complete(
   let answer: SampleAnswer;
   try {
     const ask = toAsk(request, seed);
-    const sample = (serving: OwnModel) => policyServers.sample(serving, ask, { signal, ...(onText ? { onPart } : {}) });
+    const sample = (serving: OwnModel) =>
+      span.run(() => policyServers.sample(serving, ask, { signal, ...(onText ? { onPart } : {}) }));
     const checkpoint = who.kind === 'policy' ? await bound(who.name, context.episode) : null;
     const tried =
       who.kind === 'policy' && checkpoint === null

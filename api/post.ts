@@ -3,6 +3,7 @@ import type { lookup as systemLookup } from 'node:dns';
 import http from 'node:http';
 import https from 'node:https';
 import type { Post } from '../trainer/rewards/score.ts';
+import { passedOn } from './tracing/spans.ts';
 import { lookupAllowed } from './upstream/connection.ts';
 
 /** Bytes of an answer that are read. */
@@ -31,6 +32,7 @@ export const postJson =
         headers: {
           'content-type': 'application/json',
           'content-length': bytes.byteLength,
+          ...passedOn(),
           ...(key === undefined ? {} : { authorization: `Bearer ${key}` }),
         },
         lookup: lookupAllowed(target.hostname, isPrivate, refused, lookup),

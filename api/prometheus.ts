@@ -9,7 +9,7 @@ import {
   type MetricValue,
   Registry,
 } from 'prom-client';
-import { endedSpan, MOST_NAMED } from './tracing/spans.ts';
+import { endedSpan, episodesAmong, MOST_NAMED } from './tracing/spans.ts';
 
 const registry = new Registry();
 collectDefaultMetrics({ register: registry });
@@ -85,10 +85,10 @@ export const observe = {
     requests.observe({ method, route }, took);
     responses.inc({ method, route, status });
   },
-  batch: (events: number, took: number): void => {
+  batch: ({ events, keys }: { readonly events: number; readonly keys: Iterable<string> }, took: number): void => {
     batches.observe(took);
     projected.inc(events);
-    endedSpan('project', took, { 'troupe.events': events });
+    endedSpan('project', took, { 'troupe.events': events, ...episodesAmong(keys) });
   },
   judged: (episodes: readonly string[], took: number): void => {
     judgings.observe(took);
@@ -100,12 +100,12 @@ export const observe = {
   },
   job: ({ job_id, kind }: { readonly job_id: string; readonly kind: string }, outcome: string, took: number): void => {
     jobs.observe({ kind, outcome }, took);
-    endedSpan(kind, took, { 'troupe.outcome': outcome }, job_id);
+    endedSpan(kind, took, { 'troupe.outcome': outcome }, { is: job_id });
   },
   infer: (operation: string, took: number): void => samples.observe({ operation }, took),
   step: (took: number, job: string): void => {
     steps.observe(took);
-    endedSpan('train step', took, {}, job);
+    endedSpan('train step', took, {}, { of: job });
   },
   /** `found` has how often each rule found a secret so far. */
   redactions: (found: () => Readonly<Record<string, number>>): void => {

@@ -5,6 +5,7 @@
 import { join } from 'node:path';
 import { isLoopback } from '../api/origin.ts';
 import { observe } from '../api/prometheus.ts';
+import { duringJob } from '../api/tracing/spans.ts';
 import { EXIT, type Refusal, TroupeError } from '../errors.ts';
 import type { LogSource } from '../ingest/log/source.ts';
 import { patiently } from '../store/db/patience.ts';
@@ -257,13 +258,12 @@ async function judgeAlways(
 
 /** Closes what nobody closes, looking a few times in the time after which something counts as idle. */
 async function closeAlways({ db, log, now, config }: Context, signal: AbortSignal): Promise<void> {
-  const { closeIdle } = await import('../store/projecting/closing.ts');
+  const { closeIdle, staysOpen } = await import('../store/projecting/closing.ts');
   const closeAfter = config.close_after;
   const told = new Set<string>();
-  const onRefused = (episode: string, { field, expected, got }: Refusal) => {
-    if (told.has(episode)) return;
+  const onRefused = (episode: string, refusal: Refusal) => {
+    if (!told.has(episode)) say(staysOpen(episode, refusal));
     told.add(episode);
-    say(`Episode ${episode} is idle and stays open: ${field} of its end should be ${expected}, but it is ${got}.`);
   };
   while (!signal.aborted) {
     try {
@@ -333,6 +333,15 @@ async function scheduleAlways({ db, log, now }: Context, signal: AbortSignal): P
   );
 }
 
+/** What a job asks of others comes below its span. */
+const traced = (handlers: Readonly<Record<string, Handler>>): Readonly<Record<string, Handler>> =>
+  Object.fromEntries(
+    Object.entries(handlers).map(([kind, handler]) => [
+      kind,
+      (job, ...more) => duringJob(job.job_id, () => handler(job, ...more)),
+    ]),
+  );
+
 /** Does jobs of these queues, of each one after the other. */
 async function working(
   { db, log, now }: Context,
@@ -349,7 +358,7 @@ async function working(
     queues.map((handlers) =>
       runJobs(
         { db, log, now },
-        { worker: id, handlers, signal, onTrouble, onEnded: observe.job, ...(turn && { turn }) },
+        { worker: id, handlers: traced(handlers), signal, onTrouble, onEnded: observe.job, ...(turn && { turn }) },
       ),
     ),
   ).then(() => true);

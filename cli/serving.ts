@@ -52,6 +52,7 @@ export async function openServing(context: Context, options: ServingOptions): Pr
     { readRunners },
     { readScorers },
     { openReader },
+    { passedOn },
   ] = await Promise.all([
     import('../api/app.ts'),
     import('../api/key-ring.ts'),
@@ -64,6 +65,7 @@ export async function openServing(context: Context, options: ServingOptions): Pr
     import('../trainer/rollouts/runners.ts'),
     import('../trainer/rewards/source.ts'),
     import('../store/db/reader.ts'),
+    import('../api/tracing/spans.ts'),
   ]);
   const { role, firstKey, prepare } = options;
   const { db, log, book, artifacts, redactor, config } = context;
@@ -73,7 +75,7 @@ export async function openServing(context: Context, options: ServingOptions): Pr
   const keys = openKeyRing(db, { firstKey, ...(alone ? { seal: sealedKeys(sealed, context.sealSecret) } : {}) });
   const exposed = await options.exposed(() => keys.required());
   const policyServers = registeredPolicyServers(db, (address) =>
-    /^https?:/.test(address) ? connectInferHttp(address, config.infer_key) : connectInfer(address),
+    /^https?:/.test(address) ? connectInferHttp(address, config.infer_key, undefined, passedOn) : connectInfer(address),
   );
   const servers = role === 'ingest' ? [] : readUpstreams(config.upstreams, process.env);
   const routes = role === 'ingest' ? [] : readRoutes(config.routes, servers);

@@ -1,5 +1,9 @@
 /** Holds docker/ to the code without a container: what it names is there, and what it sets is known. The proof `compose-as-processes` runs it. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { Command } from 'commander';
 import { describe, expect, it } from 'vitest';
@@ -122,7 +126,29 @@ describe('docker/Dockerfile', () => {
     expect(lastOf(last, 'USER')).toMatch(/^[1-9]\d*:[1-9]\d*$/);
     expect(wordsOf(last, 'ENTRYPOINT')).toEqual(['node', YOUNG, '/app/dist/cli.js']);
     expect(wordsOf(last, 'CMD')).toEqual(['up']);
-    expect(lastOf(last, 'HEALTHCHECK')).toMatch(/CMD \["node", "\/app\/dist\/cli.js", "doctor"\]$/);
+  });
+
+  it('asks the API whether it is alive, at the port that is set', async () => {
+    const [program, ...args] = JSON.parse(lastOf(last, 'HEALTHCHECK')!.replace(/^.*?CMD /, '')) as string[];
+    expect(program).toBe('node');
+    const asked: (string | undefined)[] = [];
+    const statuses = [200, 500];
+    const server = createServer((request, response) => {
+      asked.push(request.url);
+      response.writeHead(statuses.shift()!).end();
+    }).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    const check = (): Promise<number | null> =>
+      new Promise((resolve) => {
+        const child = spawn(process.execPath, args, { env: { TROUPE_PORT: String(port) }, stdio: 'ignore' });
+        child.once('exit', resolve);
+      });
+    expect([await check(), await check()]).toEqual([0, 1]);
+    server.close();
+    server.closeAllConnections();
+    expect(await check()).toBe(1);
+    expect(asked).toEqual(['/healthz', '/healthz']);
   });
 
   it('keeps the home where the volume is mounted, and says its version', () => {

@@ -12,6 +12,16 @@ export type Attributes = Readonly<Record<string, string | number | readonly stri
 /** Episodes that a span names at most. */
 export const MOST_NAMED = 16;
 
+/** The episodes among the keys of events, as an attribute; the first ones of many. */
+export function episodesAmong(keys: Iterable<string>): Attributes {
+  const episodes = new Set<string>();
+  for (const key of keys) {
+    if (episodes.size === MOST_NAMED) break;
+    if (key.startsWith('e/')) episodes.add(key.slice('e/'.length));
+  }
+  return { 'troupe.episodes': [...episodes] };
+}
+
 export type Span = {
   readonly traceId: string;
   readonly spanId: string;
@@ -92,22 +102,41 @@ export function beginSpan(name: string, attributes: Attributes = {}): Begun {
   };
 }
 
-/** The span of work that has just ended after so many seconds. Those of one job are one trace, whichever process did them. */
-export function endedSpan(name: string, seconds: number, attributes: Attributes, job: string | null = null): void {
+/**
+ * The span of work that has just ended after so many seconds. Those of one job are one trace, whichever process did them: `of` is below
+ * the span of its job, and `is` is that span.
+ */
+export function endedSpan(
+  name: string,
+  seconds: number,
+  attributes: Attributes,
+  job: { readonly of: string } | { readonly is: string } | null = null,
+): void {
   if (take === null) return;
-  const id = job === null ? null : createHash('sha256').update(job).digest('hex');
+  const id = job === null ? null : 'of' in job ? job.of : job.is;
+  const place = id === null ? null : placeOfJob(id);
   const ended = Date.now();
   take({
-    traceId: id === null ? randomId(16) : id.slice(0, 32),
-    spanId: randomId(8),
-    parentId: null,
+    traceId: place?.traceId ?? randomId(16),
+    spanId: place !== null && job !== null && 'is' in job ? place.spanId : randomId(8),
+    parentId: place !== null && job !== null && 'of' in job ? place.spanId : null,
     name,
     isServer: false,
     began: ended - 1000 * seconds,
     ended,
-    attributes: job === null ? attributes : { 'troupe.job_id': job, ...attributes },
+    attributes: id === null ? attributes : { 'troupe.job_id': id, ...attributes },
     error: null,
   });
+}
+
+/** Runs the work of a job below its span, which `endedSpan` makes at its end. */
+export const duringJob = <T>(job: string, work: () => T): T =>
+  take === null ? work() : here.run({ place: placeOfJob(job), requestId: null }, work);
+
+/** Known before its span is: the same for each process that works on the job, and for each attempt. */
+function placeOfJob(job: string): Place {
+  const id = createHash('sha256').update(job).digest('hex');
+  return { traceId: id.slice(0, 32), spanId: id.slice(32, 48), sampled: true, state: null };
 }
 
 const randomId = (bytes: number): string => randomBytes(bytes).toString('hex');

@@ -89,6 +89,10 @@ export function backupCommands(program: Command): void {
           print(
             `Project ${project} in ${home.root}: ${report.rows} rows and ${report.files} files, as of ${report.made_at}`,
           );
+        say(
+          `What was erased after ${report.made_at} is in it again, so erase it here too. Where the original can still be asked, this lists it, with e/ before the id of an episode: troupe sql "select distinct key from traj.events where type = 'troupe.record.amended.v1' and data ->> 'op' = 'erase' and recorded_at > '${report.made_at}'"`,
+          'warn',
+        );
       } finally {
         await database.close();
       }

@@ -10,6 +10,7 @@ import { importFiles } from '../../ingest/import.ts';
 import type { Patiently } from '../../store/db/patience.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { anyOf, query, sql, streamOf } from '../../store/db/query.ts';
+import type { OnRefused } from '../../store/projecting/closing.ts';
 import { projectBatch } from '../../store/projecting/projector.ts';
 import { traceEventsOf } from '../../store/projecting/traces.ts';
 import { projectCommand, untilInterrupted } from '../command.ts';
@@ -50,8 +51,9 @@ export function recordCommands(program: Command): void {
       if (!flags.dryRun) {
         if (source !== null) await catchUp({ signal });
         await projectNow(db, report.events.accepted, { quiet, signal, patiently });
-        const { closeImported } = await import('../../store/projecting/closing.ts');
-        const closed = await patiently(() => closeImported(db, log));
+        const { closeImported, staysOpen } = await import('../../store/projecting/closing.ts');
+        const onRefused: OnRefused = (episode, refusal) => say(staysOpen(episode, refusal), 'warn');
+        const closed = await patiently(() => closeImported(db, log, onRefused));
         if (source !== null) await catchUp({ signal });
         await projectNow(db, closed, { quiet: true, signal, patiently });
       }

@@ -197,6 +197,8 @@ export async function listProjects(
   }
 }
 
+const onlyItsOwn = (project: string): string => `REVOKE CONNECT ON DATABASE "${project}" FROM PUBLIC`;
+
 async function holdsTroupe(server: string, database: string): Promise<boolean> {
   const db = openPool(withDatabase(server, database), { max: 1 });
   const { rows } = await db
@@ -222,11 +224,14 @@ async function createDatabase(server: string, project: string): Promise<void> {
           : `LOCALE 'C'`;
       how = ` TEMPLATE template0 ENCODING 'UTF8' ${locale}`;
       await admin.query(`CREATE DATABASE "${project}"${how}`);
+      // The logins for SQL queries of other projects of this server have no business in it.
+      await admin.query(onlyItsOwn(project));
       return;
     } catch (error) {
       // 42P04 and 23505: another process has just made it.
       if (['42P04', '23505'].includes(sqlState(error) ?? '')) return;
-      if (error instanceof TroupeError && error.code === 'not_found') continue;
+      // A database to run it in may be missing, or be closed to this user.
+      if (error instanceof TroupeError && (error.code === 'not_found' || sqlState(error.cause) === '42501')) continue;
       if (sqlState(error) !== '42501') throw error;
     } finally {
       await admin.close();
@@ -236,5 +241,6 @@ async function createDatabase(server: string, project: string): Promise<void> {
   throw new TroupeError(
     'not_found',
     `PostgreSQL at ${at} has no database "${project}" and user "${user}" may not create it; ask for: CREATE DATABASE "${project}" OWNER "${user}"${how};`,
+    { hint: `Where other projects share the server, ask for this too: ${onlyItsOwn(project)};` },
   );
 }

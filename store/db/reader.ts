@@ -3,12 +3,13 @@
  * decided by PostgreSQL and not by us reading its text. On the embedded server it also loses every function that does something:
  * sleeping, locking, notifying, changing settings, looking at other sessions; and each of its backends has a limit of memory.
  */
-import { createHmac } from 'node:crypto';
+import { createHmac, hash } from 'node:crypto';
 import { TroupeError } from '../../errors.ts';
 import type { Database } from './database.ts';
 import { parseAddress, sqlState } from './faults.ts';
 import { limitMemory } from './memory.ts';
-import { type Db, openPool } from './pool.ts';
+import { type Db, openPool, type Session } from './pool.ts';
+import { scalarOf, sql } from './query.ts';
 
 /** Functions that are volatile by nature and harmless. */
 const HARMLESS = ['random', 'random_normal', 'gen_random_uuid', 'uuidv4', 'uuidv7', 'clock_timestamp', 'timeofday'];
@@ -69,13 +70,17 @@ async function logIn(
   if (address.password === '') return null;
   // Every process derives the same password, so none locks another out; it is as secret as the one it comes from.
   const password = createHmac('sha256', address.password).update(role).digest('base64url');
+  const changed = Object.entries(settings).map(([name, value]) => `alter role ${quote(role)} set ${name} = ${value};`);
+  const text = `${roleText(databaseOf(url), role, password)} ${embedded ? limits(role) : ''} ${changed.join(' ')}`;
+  const stamp = hash('sha256', text);
   try {
     await db.transaction(async (tx) => {
-      await tx.query(`select pg_advisory_xact_lock(hashtext('troupe reader'))`);
-      await tx.query(roleText(databaseOf(url), role, password));
-      if (embedded) await tx.query(`${LOCK_DOWN} ${limits(role)}`);
-      for (const [name, value] of Object.entries(settings))
-        await tx.query(`alter role ${quote(role)} set ${name} = ${value}`);
+      if (!(await isMade(tx, role, stamp))) {
+        await tx.query(`select pg_advisory_xact_lock(hashtext('troupe reader'))`);
+        if (!(await isMade(tx, role, stamp)))
+          await tx.query(`${text} comment on role ${quote(role)} is '${stampOf(stamp)}'`);
+      }
+      if (embedded) await tx.query(LOCK_DOWN);
     });
   } catch (error) {
     if (sqlState(error) === '42501') return null;
@@ -84,6 +89,23 @@ async function logIn(
   address.username = encodeURIComponent(role);
   address.password = password;
   return address;
+}
+
+const stampOf = (sha256: string): string => `made by Troupe as ${sha256}`;
+
+/**
+ * Whether the role is as it should be: its comment is the hash of the statements that made it. Making it again would write to a row
+ * that all logins read, in each process that opens it. Grants are looked at too: they are of the database, which can be made anew.
+ */
+async function isMade(tx: Session, role: string, sha256: string): Promise<boolean> {
+  const oid = sql`to_regrole(${quote(role)})::oid`;
+  return scalarOf(
+    tx,
+    sql<boolean>`coalesce(shobj_description(${oid}, 'pg_authid') = ${stampOf(sha256)}
+      and has_database_privilege(${oid}, current_database(), 'connect') and has_schema_privilege(${oid}, 'traj', 'usage')
+      and not exists (select from pg_class c where c.relnamespace = 'traj'::regnamespace and c.relkind in ('r', 'v', 'm', 'p')
+                      and not has_table_privilege(${oid}, c.oid, 'select')), false)`,
+  );
 }
 
 /** The error for a caller whose text must not run with the rights of the server's user. */
@@ -120,7 +142,7 @@ const texts = (names: readonly string[]): string => `array[${names.map((name) =>
 
 /** After the first time there is nothing left to revoke, and it costs one look at the catalogue. */
 const LOCK_DOWN = `
-  do $$ declare f regprocedure; begin
+  do $$ declare f regprocedure; d name; begin
     for f in
       select p.oid from pg_proc p
       where p.pronamespace = 'pg_catalog'::regnamespace
@@ -132,6 +154,15 @@ const LOCK_DOWN = `
     if has_database_privilege('public', current_database(), 'temporary') then
       execute format('revoke temporary on database %I from public', current_database());
     end if;
+    -- Another project's database, and those of the server itself, are none of this login's.
+    for d in select datname from pg_database where datname in (current_database(), 'postgres', 'template1')
+      and has_database_privilege('public', oid, 'connect')
+    loop
+      begin
+        execute format('revoke connect on database %I from public', d);
+      exception when internal_error then null; -- Another process does the same at this moment.
+      end;
+    end loop;
     if has_table_privilege('public', 'pg_catalog.pg_stat_activity', 'select') then
       revoke select on pg_catalog.pg_stat_activity, pg_catalog.pg_locks from public;
     end if;

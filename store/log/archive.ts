@@ -30,6 +30,8 @@ import { type Incarnation, otherRecord, topicOf } from './known-log.ts';
 
 export type Archived = {
   readonly accepted: number;
+  /** The keys of what was accepted. */
+  readonly keys: ReadonlySet<string>;
   readonly duplicates: number;
   readonly dead: number;
   /** Records below the stored position: they were applied before. */
@@ -114,7 +116,7 @@ export async function archiveIn(
   for (const counts of ends.values()) {
     for (const name of ['accepted', 'duplicates', 'dead'] as const) sum[name] += counts[name];
   }
-  return { ...sum, skipped };
+  return { ...sum, keys: new Set(placed.map(({ key }) => key)), skipped };
 }
 
 const readOf = (record: LogRecord) => ({ record, ...readRecord(record) });

@@ -139,9 +139,9 @@ const reading = (
         return await db
           .transaction((tx) => archiveIn(tx, log, readings), { settings: ARCHIVING })
           .then(
-            async ({ accepted }) => {
+            async ({ accepted, keys }) => {
               if (accepted > 0) {
-                onBatch(accepted, (performance.now() - began) / 1000);
+                onBatch({ events: accepted, keys }, (performance.now() - began) / 1000);
                 await afterCommit(db);
               }
               return NOWHERE;

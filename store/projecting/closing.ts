@@ -13,7 +13,7 @@ import { type Expression, type InferResult, query, rowsOf, type SqlBool, sql } f
 /** Closed in one append. */
 const BATCH = 500;
 
-type OnRefused = (episode: string, refusal: Refusal) => void;
+export type OnRefused = (episode: string, refusal: Refusal) => void;
 export type IdleOptions = {
   readonly now: Date;
   readonly closeAfter: number;
@@ -31,11 +31,11 @@ export const closeIdle = (db: Db, log: EventLog, { now, closeAfter, onRefused }:
   );
 
 /** Closes the episodes all of whose events came from files: nobody adds to them until somebody imports again. Returns how many. */
-export const closeImported = (db: Db, log: EventLog): Promise<number> =>
+export const closeImported = (db: Db, log: EventLog, onRefused?: OnRefused): Promise<number> =>
   closeAll(
     db,
     log,
-    { reason: 'end of import' },
+    { reason: 'end of import', onRefused },
     sql`not exists (${eventsOf().select('id').where('source', 'not like', '/import/%').where('source', '<>', SOURCE)})`,
   );
 
@@ -61,6 +61,10 @@ const open = (condition: Expression<SqlBool>, after: string) =>
 type Open = InferResult<ReturnType<typeof open>>[number];
 
 type Closing = { readonly reason: string; readonly onRefused?: OnRefused | undefined };
+
+/** A sentence for people about an episode that stays open. */
+export const staysOpen = (episode: string, { field, expected, got }: Refusal): string =>
+  `Episode ${episode} stays open: ${field} of its end should be ${expected}, but it is ${got}.`;
 
 async function closeAll(
   db: Db,

@@ -27,6 +27,8 @@ export type ProjectorOptions = ApplyOptions & {
   readonly perPartition?: number;
   /** The partitions of the embedded log to work on, as far as nobody else does; all of them, waited for, if omitted. */
   readonly share?: () => Promise<readonly number[]>;
+  /** Called with the keys of a batch once it is applied, before its transaction ends. */
+  readonly onKeys?: (keys: Iterable<string>) => void;
 };
 
 const PER_PARTITION = 500;
@@ -129,6 +131,7 @@ async function applyNext(
     settle: mine === null ? settle : settleLater,
   });
   await movePositions(tx, projection, { events, dead });
+  options.onKeys?.(new Set(events.map(({ key }) => key)));
   return events.length;
 }
 
@@ -247,8 +250,8 @@ export type RunOptions = {
   readonly onBatch?: OnBatch;
 };
 
-/** Takes how many events a batch had, and the seconds that it took. */
-export type OnBatch = (events: number, seconds: number) => void;
+/** Takes how many events a batch had, with their keys, and the seconds that it took. */
+export type OnBatch = (batch: { readonly events: number; readonly keys: Iterable<string> }, seconds: number) => void;
 
 const MOST_REST_MS = 1000;
 
@@ -268,7 +271,11 @@ export async function runProjector(
   const onReplayedSpans = (spans: number) => {
     again += spans;
   };
-  const { next } = batches(db, { share: () => claim(db), onReplayedSpans });
+  let keys: Iterable<string> = [];
+  const onKeys = (applied: Iterable<string>) => {
+    keys = applied;
+  };
+  const { next } = batches(db, { share: () => claim(db), onReplayedSpans, onKeys });
   await onNews(db, LOG_CHANNEL, { signal, gatherMs: 15, onTrouble }, async () => {
     if (rest > 0) await sleep(rest, undefined, { signal }).catch(() => {});
     again = 0;
@@ -277,7 +284,7 @@ export async function runProjector(
     for (let batch = 1; batch > 0 && !signal.aborted; applied += batch) {
       const began = performance.now();
       batch = await next();
-      if (batch > 0) onBatch(batch, (performance.now() - began) / 1000);
+      if (batch > 0) onBatch({ events: batch, keys }, (performance.now() - began) / 1000);
       await settleRest(db);
     }
     rest = again > applied ? Math.min(MOST_REST_MS, performance.now() - start) : 0;

@@ -154,7 +154,7 @@ describe('--metrics-port', () => {
 describe('The metrics of several processes', () => {
   it('are one text, in which a label tells whose each series is', async () => {
     const before = value(await processMetrics(), 'troupe_projector_events_total') ?? 0;
-    observe.batch(7, 0.02);
+    observe.batch({ events: 7, keys: [] }, 0.02);
     observe.job({ job_id: 'one', kind: 'counted' }, 'done', 4);
     const counts = await processCounts();
     const text = await metricsOfRoles([

@@ -4,9 +4,10 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { postJson } from '../../api/post.ts';
 import { observe } from '../../api/prometheus.ts';
 import { openExporter } from '../../api/tracing/exporter.ts';
-import { recordSpans, type Span } from '../../api/tracing/spans.ts';
+import { duringJob, recordSpans, type Span } from '../../api/tracing/spans.ts';
 import { headersOf, placeIn } from '../../api/tracing/traceparent.ts';
 import { readUpstreams } from '../../api/upstream/settings.ts';
 import { openUpstreams } from '../../api/upstream/upstreams.ts';
@@ -139,7 +140,7 @@ describe('A span', () => {
 
   it('of what no request waits for is there too; those of a job are one trace', () => {
     const spans = collected();
-    observe.batch(7, 0.5);
+    observe.batch({ events: 7, keys: ['t/task', ...Array.from({ length: 20 }, (_, i) => `e/e${i}`)] }, 0.5);
     observe.judged(['e1'], 0.25);
     observe.step(2, 'job-1');
     observe.job({ job_id: 'job-1', kind: 'sft' }, 'done', 4);
@@ -147,8 +148,32 @@ describe('A span', () => {
     expect(spans.map(({ name }) => name)).toEqual(['project', 'judge', 'train step', 'sft', 'freeze']);
     expect(spans.map(({ began, ended }) => Math.round(ended - began))).toEqual([500, 250, 2000, 4000, 1000]);
     expect(new Set(spans.map(({ traceId }) => traceId)).size).toBe(4);
-    expect(spans[2]!.traceId).toBe(spans[3]!.traceId);
+    expect(spans[0]!.attributes).toMatchObject({
+      'troupe.events': 7,
+      'troupe.episodes': Array.from({ length: 16 }, (_, i) => `e${i}`),
+    });
+    expect([spans[2]!.traceId, spans[2]!.parentId]).toEqual([spans[3]!.traceId, spans[3]!.spanId]);
     expect(spans[3]!.attributes).toMatchObject({ 'troupe.job_id': 'job-1', 'troupe.outcome': 'done' });
+  });
+});
+
+describe('A POST to a webhook', () => {
+  const posted = async (work: (post: () => Promise<unknown>) => Promise<unknown>) => {
+    const hook = await receiver();
+    const sent = { key: undefined, isPrivate: true, timeoutS: 5, signal: new AbortController().signal };
+    await work(() => postJson()(hook.url, {}, sent));
+    hook.close();
+    return hook.got[0]!.headers.traceparent;
+  };
+
+  it('of a job is below the span of the job, whichever attempt it is, and outside of a trace there is none', async () => {
+    const spans = collected();
+    const parent = await posted((post) => duringJob('rollout-1', post));
+    observe.job({ job_id: 'rollout-1', kind: 'rollout' }, 'done', 1);
+    expect(parent).toBe(`00-${spans[0]!.traceId}-${spans[0]!.spanId}-01`);
+    expect(await posted((post) => post())).toBeUndefined();
+    recordSpans(null);
+    expect(await posted((post) => duringJob('rollout-1', post))).toBeUndefined();
   });
 });
 
@@ -216,7 +241,7 @@ describe('A receiver', () => {
       { resource: {}, version: '1', say: (one) => said.push(one), everyMs: 20 },
     );
     recordSpans(exporter.take);
-    observe.batch(1, 0.1);
+    observe.batch({ events: 1, keys: [] }, 0.1);
     await expect.poll(() => got.length).toBe(3);
     await exporter.close();
     close();
@@ -235,7 +260,7 @@ describe('A receiver', () => {
     const options = { resource: {}, version: '1', say: (one: string) => said.push(one), everyMs: 3_600_000 };
     const away = openExporter({ url: gone.url, key: null }, options);
     recordSpans(away.take);
-    observe.batch(1, 0.1);
+    observe.batch({ events: 1, keys: [] }, 0.1);
     const began = performance.now();
     await away.close();
     expect(performance.now() - began).toBeLessThan(5000);
@@ -244,13 +269,13 @@ describe('A receiver', () => {
     );
     const exporter = openExporter({ url, key: null }, options);
     recordSpans(exporter.take);
-    for (let n = 0; n < 5000; n++) observe.batch(n, 0.1);
+    for (let n = 0; n < 5000; n++) observe.batch({ events: n, keys: [] }, 0.1);
     await exporter.close();
     await exporter.close();
     close();
     const sent = got.slice(1).flatMap((one) => spansIn(one.text));
     expect(sent).toHaveLength(4096);
-    expect(sent[0].attributes).toEqual([{ key: 'troupe.events', value: { intValue: '904' } }]);
+    expect(sent[0].attributes).toContainEqual({ key: 'troupe.events', value: { intValue: '904' } });
     expect(said.at(-1)).toBe('Traces arrive again; 904 spans were dropped meanwhile.');
   });
 

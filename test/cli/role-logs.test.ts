@@ -38,6 +38,19 @@ describe('a log file', () => {
     expect(statSync(path).mode & 0o777).toBe(0o600);
   });
 
+  it('loses no line when it begins anew', () => {
+    const path = join(folder, 'whole.log');
+    const onTrouble = (error: unknown) => expect.fail(String(error));
+    const file = rotatedFile(path, { maxBytes: 4096, keep: 100, onTrouble });
+    const lines = Array.from({ length: 3_000 }, (_, i) => JSON.stringify({ i, pad: 'x'.repeat((i * 7) % 90) }));
+    for (const line of lines) file.write(line);
+    const parts = readdirSync(folder)
+      .filter((name) => name.startsWith('whole.log'))
+      .sort((a, b) => Number(b.slice('whole.log.'.length)) - Number(a.slice('whole.log.'.length)));
+    expect(parts.length).toBeGreaterThan(30);
+    expect(parts.flatMap((name) => linesOf(join(folder, name)))).toEqual(lines);
+  });
+
   it('that cannot be written is reported, and whoever writes goes on', () => {
     const troubles: unknown[] = [];
     const file = rotatedFile(join(folder, 'missing', 'x.log'), {

@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { TroupeError } from '../../errors.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
-import type { Db } from '../../store/db/pool.ts';
-import { openReader } from '../../store/db/reader.ts';
+import { type Db, openConnection } from '../../store/db/pool.ts';
+import { openReader, toolAddress } from '../../store/db/reader.ts';
 import { projectAll } from '../../store/projecting/projector.ts';
 import { ask } from '../../store/sql/sql.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
@@ -294,6 +294,36 @@ describe('the SQL door', () => {
       await other?.close();
     }
     expect((await ask(reader, 'select one from added')).rows).toEqual([[1]]);
+  });
+
+  it('makes the login once: whoever opens it later writes nothing, unless something of it is missing', async () => {
+    const made = async () =>
+      (await fresh.db.query(`select xmin::text, rolpassword from pg_authid where rolname = $1`, [role])).rows;
+    const role = `${new URL(fresh.url).pathname.slice(1)}_reader`;
+    const before = await made();
+    const again = await Promise.all(Array.from({ length: 4 }, () => openReader({ ...fresh, embedded: true })));
+    expect(await made()).toEqual(before);
+    await fresh.db.query(`revoke select on traj.episodes from ${role}`);
+    again.push(await openReader({ ...fresh, embedded: true }));
+    expect(await ask(again.at(-1)!, 'select count(*)::integer as n from episodes')).toHaveProperty('rows');
+    await fresh.db.query(`alter role ${role} password 'other'`);
+    await fresh.db.query(`comment on role ${role} is null`);
+    again.push(await openReader({ ...fresh, embedded: true }, { max: 1 }));
+    expect(await ask(again.at(-1)!, 'select 1 as one')).toHaveProperty('rows', [[1]]);
+    for (const one of again) await one?.close();
+  });
+
+  it('reaches the database of its project and no other one', async () => {
+    const other = await freshDatabase();
+    const others = await openReader({ ...other, embedded: true });
+    const address = (await toolAddress({ ...fresh, embedded: true }))!;
+    for (const database of [new URL(other.url).pathname.slice(1), 'postgres', 'template1']) {
+      const at = Object.assign(new URL(address), { pathname: database });
+      await expect(openConnection(at.href), database).rejects.toThrow('permission denied for database');
+    }
+    await (await openConnection(address.href)).close();
+    await others?.close();
+    await other.close();
   });
 
   it('has no reader where no password is known', async () => {

@@ -1,5 +1,7 @@
 /** The sampling process for other machines: what the socket answers, with a key. */
+import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
+import { createServer as createHttpServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -71,6 +73,26 @@ it('answers what the socket answers, and streams the same text', async () => {
   expect(await client.logprobs({ rows })).toEqual(await near.logprobs({ rows }));
   expect(await client.prompt({ prompt: 'one two' })).toEqual(await near.prompt({ prompt: 'one two' }));
   expect((await client.status()).models).toEqual((await near.status()).models);
+});
+
+it('passes on where a request is in a trace', async () => {
+  const seen: (string | string[] | undefined)[] = [];
+  const server = createHttpServer((request, response) => {
+    seen.push(request.headers.traceparent);
+    response.end(`${JSON.stringify({ models: [] })}\n`);
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  let place: Record<string, string> = { traceparent: '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01' };
+  const client = connectInferHttp(`http://127.0.0.1:${port}`, KEY, undefined, () => place);
+  ends.push(
+    () => server.close(),
+    () => client.close(),
+  );
+  await client.status();
+  place = {};
+  await client.status();
+  expect(seen).toEqual(['00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01', undefined]);
 });
 
 it('refuses what is wrong as the process on this machine does', async () => {

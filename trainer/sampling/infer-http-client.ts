@@ -17,11 +17,12 @@ import {
 export type Patience = { readonly connectMs: number; readonly silentMs: number };
 const PATIENCE: Patience = { connectMs: 3000, silentMs: 15_000 };
 
-/** What can be asked of a process at `address`, a URL, with its key. Nothing is opened yet. Calls reject as those of `connectInfer` do. */
+/** What can be asked of a process at `address`, a URL, with its key; `headers` are added to each request. Nothing is opened yet. Calls reject as those of `connectInfer` do. */
 export function connectInferHttp(
   address: string,
   key: string | null,
   patience: Patience = PATIENCE,
+  headers: () => Readonly<Record<string, string>> = () => ({}),
 ): Omit<InferClient, 'load'> {
   const url = new URL(INFER_PATH, address);
   const { Agent, request } = url.protocol === 'https:' ? https : http;
@@ -43,6 +44,7 @@ export function connectInferHttp(
         method: 'POST',
         agent,
         headers: {
+          ...headers(),
           authorization: `Bearer ${key}`,
           'content-type': 'application/json',
           'content-length': body.byteLength,
