@@ -6,6 +6,7 @@ import { Compile } from 'typebox/compile';
 import { got, type Refusal } from '../errors.ts';
 import { CANONICAL, type Draft, type Event, type EventName, keyOf, typeOf } from './events.ts';
 import { canonicalJson, isRecord, MAX_DATA_DEPTH, notJson, parseRecord, sha256 } from './json.ts';
+import { knownOf } from './known-json.ts';
 import { holdsSecret } from './redact-rules.ts';
 import { ESCAPED_FLAG, escapeText, mapStrings, needsEscape, unescapeText } from './text.ts';
 import { EVENT_NAMES, newestVersion, schemaOf, upcast } from './upcast/catalogue.ts';
@@ -116,7 +117,7 @@ export function checkDraft(draft: Draft): Checked {
   if (badName) return { refusal: badName };
   const canonical = draft[CANONICAL];
   let json = canonical?.of === data ? canonical.json : canonicalJson(data);
-  if (mightNeedEscape(json)) {
+  if (mightHoldEscapes(data, json)) {
     const badKey = findBadKey(data, 'data');
     if (badKey) return refuse('bad_identifier', badKey, STORABLE, 'a key with one of them');
     const escaped = mapStrings(data, escapeText) as Record<string, unknown>;
@@ -193,6 +194,24 @@ function withExtensions(value: Record<string, unknown>): unknown {
 const MIGHT_NEED_ESCAPE = /\\u(?:0000|d[89a-f])|\uFFFE/;
 const mightNeedEscape = (json: string): boolean =>
   (json.includes('\\u') || json.includes('\uFFFE')) && MIGHT_NEED_ESCAPE.test(json);
+
+/** The same for an event: of messages that never change it is asked once, since each call of a conversation repeats them. */
+function mightHoldEscapes(data: Record<string, unknown>, json: string): boolean {
+  const { input, ...rest } = data;
+  if (!Array.isArray(input) || !input.every((message) => isRecord(message) && knownOf(message)))
+    return mightNeedEscape(json);
+  return mightNeedEscape(canonicalJson(rest)) || input.some(messageMightNeedEscape);
+}
+
+function messageMightNeedEscape(message: object): boolean {
+  const known = LOOKED_AT.get(message);
+  if (known !== undefined) return known;
+  const might = mightNeedEscape(canonicalJson(message));
+  LOOKED_AT.set(message, might);
+  return might;
+}
+const LOOKED_AT = new WeakMap<object, boolean>();
+
 const STORABLE = 'text without U+0000, U+FFFE and lone surrogates';
 /** Ids are parts of index keys, which PostgreSQL limits. */
 const MAX_ID_BYTES = 512;

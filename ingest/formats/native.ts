@@ -1,7 +1,8 @@
 /** How formats read native records and state facts: identifiers, refusals by native field, and ids that depend on content alone. */
 import { got, type Refusal } from '../../errors.ts';
 import type { Draft, EventData, EventName } from '../events.ts';
-import { hashId, put, sha256 } from '../json.ts';
+import { hashId, isRecord, put, sha256 } from '../json.ts';
+import { writeOnce } from '../known-json.ts';
 import { needsEscape } from '../text.ts';
 import type { Converted, NativeRecord } from './format.ts';
 
@@ -68,11 +69,18 @@ export type Emitter = {
   readonly state: <N extends EventName>(name: N, data: EventData<N>) => Draft;
 };
 
+/** Each call of a conversation repeats the messages of the call before it: once stated they never change, so each is written once. */
+function lasting<T>(data: T): T {
+  const { input } = data as { readonly input?: unknown };
+  if (Array.isArray(input)) for (const message of input) if (isRecord(message)) writeOnce(message);
+  return data;
+}
+
 export function emitterFor(format: string): Emitter {
   const source = `/import/${format}`;
   return {
     event: (name, place, data, time = null) =>
-      ({ name, source, id: hashId(format, name, ...place), time, data }) as unknown as Draft,
+      ({ name, source, id: hashId(format, name, ...place), time, data: lasting(data) }) as unknown as Draft,
     state: (name, data) => ({ name, source, id: hashId(format, name, data), time: null, data }) as unknown as Draft,
   };
 }
@@ -88,7 +96,7 @@ export function revisedEmitter(format: string): Emitter {
       ({
         name,
         source: `/import/${format}`,
-        id: hashId(format, name, ...place, data, time),
+        id: hashId(format, name, ...place, lasting(data), time),
         time,
         data,
       }) as unknown as Draft,

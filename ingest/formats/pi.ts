@@ -207,6 +207,16 @@ function entryDrafts(episodeId: string, entries: readonly Entry[]): Draft[] {
   });
 }
 
+/** One message for all calls that are shown an entry. */
+function shownIn(entry: Entry): Message | null {
+  const known = SHOWN.get(entry);
+  if (known !== undefined) return known;
+  const shown = shownOf(entry.fields);
+  SHOWN.set(entry, shown);
+  return shown;
+}
+const SHOWN = new WeakMap<Entry, Message | null>();
+
 /** The messages on the branch before an entry, from what the last compaction on it kept. */
 function inputOf(entry: Entry, byId: ReadonlyMap<string, Entry>): Message[] {
   const branch: Entry[] = [];
@@ -219,7 +229,7 @@ function inputOf(entry: Entry, byId: ReadonlyMap<string, Entry>): Message[] {
   const cut = branch.findLastIndex(({ fields }) => fields.type === 'compaction');
   const kept = cut < 0 ? 0 : branch.findIndex(({ id }) => id === branch[cut]!.fields.firstKeptEntryId);
   const left = cut < 0 ? branch : [branch[cut]!, ...branch.slice(kept < 0 ? cut : kept, cut), ...branch.slice(cut + 1)];
-  return left.flatMap(({ fields }) => shownOf(fields) ?? []);
+  return left.flatMap((entry) => shownIn(entry) ?? []);
 }
 
 function answerDrafts(

@@ -152,7 +152,8 @@ export async function writePlaced(tx: SqlClient, placed: readonly PlacedEvent[])
  */
 export async function keepBodies(tx: SqlClient, bodies: readonly Body[]): Promise<void> {
   if (bodies.length === 0) return;
-  const wanted = new Map(bodies.map((body) => [body.key + body.hash, body]));
+  // Most are the very same ones: the contexts of the calls in a batch share all but their ends.
+  const wanted = new Map([...new Set(bodies)].map((body) => [body.key + body.hash, body]));
   const all = [...wanted.values()];
   const { rows } = await tx.query<{ key: string; hash: string }>(
     `select k.key, k.hash from unnest($1::text[], $2::uuid[]) as k (key, hash)

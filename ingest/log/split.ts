@@ -6,6 +6,7 @@
  */
 import type { Event, EventName } from '../events.ts';
 import { canonicalJson, isRecord, sha256 } from '../json.ts';
+import { knownOf } from '../known-json.ts';
 
 /** One row of `troupe.bodies`. `hash` is of `previous` and `body`, in the form of a UUID. */
 export type Body = {
@@ -51,10 +52,28 @@ export function contextOf(key: string, messages: readonly unknown[]): Context {
   const bodies: Body[] = [];
   let hash = EMPTY_CONTEXT;
   for (const message of messages) {
-    const body = canonicalJson(withoutTexts(message, (text) => keptText(key, text, bodies)));
-    hash = link(bodies, { key, previous: hash === EMPTY_CONTEXT ? null : hash, body }, CONTEXT);
+    const previous = hash === EMPTY_CONTEXT ? null : hash;
+    const added = linkOf(key, previous, message);
+    for (const body of added) bodies.push(body);
+    hash = added.at(-1)!.hash;
   }
   return { hash, bodies };
+}
+
+/** Links that were made before of messages that never change: each call of a long conversation repeats those of the call before it. */
+const LINKS = new WeakMap<object, readonly Body[]>();
+
+/** The bodies of a message that follows others: its long texts, and last itself. */
+function linkOf(key: string, previous: string | null, message: unknown): readonly Body[] {
+  const lasting = isRecord(message) && knownOf(message) !== undefined ? message : null;
+  const known = lasting ? LINKS.get(lasting) : undefined;
+  const last = known?.at(-1);
+  if (known && last?.key === key && last.previous === previous) return known;
+  const bodies: Body[] = [];
+  const body = canonicalJson(withoutTexts(message, (text) => keptText(key, text, bodies)));
+  link(bodies, { key, previous, body }, CONTEXT);
+  if (lasting) LINKS.set(lasting, bodies);
+  return bodies;
 }
 
 /** The value with each long text by name, and the bodies that these names stand for. */
