@@ -38,11 +38,14 @@ export async function releasesOf(session: Session): Promise<Release[]> {
   return releases;
 }
 
-/** The releases that a rollback can go back through, the one in force last: those that were rolled back are gone from it. */
+/** The releases that a rollback can go back through, the one in force last: those that were rolled back are gone from it, and of several in a row with the same map the last one counts. */
 export function inForce(releases: readonly Release[]): Release[] {
   const stack: Release[] = [];
   for (const release of releases) {
-    if (release.by !== ROLLBACK) stack.push(release);
+    const last = stack.at(-1);
+    // A release of what is in force changes nothing: there is nothing to go back from.
+    if (last !== undefined && mapOf(last) === mapOf(release)) stack[stack.length - 1] = release;
+    else if (release.by !== ROLLBACK) stack.push(release);
     else {
       const place = stack.findLastIndex((one) => mapOf(one) === mapOf(release));
       if (place < 0) stack.push(release);

@@ -24,6 +24,13 @@ describe('Releases that can be gone back through', () => {
     expect(ids(inForce([one, two, three, back, release('5', { a: 'x' }, 'rollback')]))).toEqual(['1']);
   });
 
+  it('go back over a release of what was in force already, which changed nothing', () => {
+    const [a, b] = [release('1', { a: 'x' }), release('2', { a: 'y' })];
+    const again = release('3', { a: 'y' });
+    expect(ids(inForce([a, b, again]))).toEqual(['1', '3']);
+    expect(ids(inForce([a, b, again, release('4', { a: 'x' }, 'rollback')]))).toEqual(['1']);
+  });
+
   it('go on from a rollback with what is released after it', () => {
     const after = [one, two, release('3', { a: 'x' }, 'rollback'), release('4', { a: 'w' })];
     expect(ids(inForce(after))).toEqual(['1', '4']);
