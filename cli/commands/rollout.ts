@@ -19,7 +19,7 @@ import {
   type RolloutAsked,
   type RolloutSpec,
 } from '../../store/rollouts/rollout.ts';
-import { combinations, type Setting, type SweepPoint, sweepPoint } from '../../store/rollouts/sweep.ts';
+import { combinations, type Setting, type SweepPoint, type Swept, sweepPoints } from '../../store/rollouts/sweep.ts';
 import { readScorers } from '../../trainer/rewards/source.ts';
 import type { RolloutResult } from '../../trainer/rollouts/handler.ts';
 import { findRunner, readRunners } from '../../trainer/rollouts/runners.ts';
@@ -141,12 +141,16 @@ export function rolloutCommands(program: Command): void {
         else print(summary(result));
         return result.groups.complete > 0 ? EXIT.done : EXIT.failed;
       }
-      const points: SweepPoint[] = [];
+      const swept: Swept[] = [];
+      let tasks = 0;
       for (const [i, params] of sweep.entries()) {
         const own = checkedRolloutId(`${id}.${i + 1}`);
-        if ((await played({ db, log, now }, own, { ...asked, params }, flags)) === null) return EXIT.interrupted;
-        points.push(await sweepPoint(db, own, params));
+        const result = await played({ db, log, now }, own, { ...asked, params }, flags);
+        if (result === null) return EXIT.interrupted;
+        tasks = result.groups.complete + result.groups.partial;
+        swept.push({ rollout_id: own, params });
       }
+      const points = await sweepPoints(db, swept, { tasks, samples: asked.samples });
       if (flags.plot !== undefined) await writeFile(String(flags.plot), sweepSvg(points));
       if (flags.json) printJson({ sweep: id, points });
       else print(sweepSummary(points));
@@ -210,7 +214,9 @@ export function sweepSummary(points: readonly SweepPoint[]): string {
   ]);
   const head = ['', 'settings', 'episodes', 'mean reward', '95 % interval', 'tokens', 'without reward', 'rollout'];
   const plot = sweepText(points);
-  return [table(head, rows), ...(plot === null ? [] : ['', plot])].join('\n');
+  const left_out = Math.max(0, ...points.map((point) => point.left_out));
+  const note = `Left out under every setting: ${left_out} of ${left_out + (points[0]?.tasks ?? 0)} tasks, of which a sample is missing under one of them.`;
+  return [table(head, rows), ...(left_out === 0 ? [] : [note]), ...(plot === null ? [] : ['', plot])].join('\n');
 }
 
 function teamOf(text: string): NonNullable<RolloutAsked['team']> {

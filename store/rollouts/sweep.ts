@@ -13,12 +13,14 @@ export const combinations = (varied: Readonly<Record<string, readonly Setting[]>
     [{}],
   );
 
-/** What one combination came to. Means are over tasks; null where no episode has a value. */
+/** What one combination came to on the tasks that all of them played in full. Means are over tasks; null where no episode has a value. */
 export type SweepPoint = {
   readonly rollout_id: string;
   readonly params: Settings;
   readonly episodes: number;
   readonly tasks: number;
+  /** Tasks of which a sample is missing under this combination or another one: they are in no number here. */
+  readonly left_out: number;
   /** Accepted episodes without a reward; they are not counted as 0. */
   readonly without_reward: number;
   readonly reward: number | null;
@@ -30,13 +32,31 @@ export type SweepPoint = {
 const LEVEL = 0.95;
 const SEED = 0;
 
-/** Measures the accepted episodes of a rollout. */
-export async function sweepPoint(
+/** A rollout of the sweep, and the settings of its team. */
+export type Swept = { readonly rollout_id: string; readonly params: Settings };
+
+/**
+ * Measures the rollouts of a sweep on the same tasks: those of which every combination has all samples. A setting under which hard tasks
+ * fail would else be better on the others.
+ */
+export async function sweepPoints(
   db: Pick<Session, 'query'>,
-  rollout_id: string,
-  params: Settings,
-): Promise<SweepPoint> {
-  const rows = await rowsOf(
+  sweep: readonly Swept[],
+  { tasks, samples }: { readonly tasks: number; readonly samples: number },
+): Promise<SweepPoint[]> {
+  const played = await Promise.all(sweep.map(({ rollout_id }) => byTask(db, rollout_id)));
+  const whole = played.map((rows) => new Set(rows.flatMap((row) => (row.episodes === samples ? [row.task_id] : []))));
+  return sweep.map((swept, i) => {
+    const rows = played[i]!.filter(({ task_id }) => whole.every((one) => one.has(task_id)));
+    return { ...swept, left_out: tasks - rows.length, ...measured(rows) };
+  });
+}
+
+type OfTask = Awaited<ReturnType<typeof byTask>>[number];
+
+/** The accepted episodes of a rollout, by task. */
+const byTask = (db: Pick<Session, 'query'>, rollout_id: string) =>
+  rowsOf(
     db,
     query
       .selectFrom('facts.episodes')
@@ -57,13 +77,13 @@ export async function sweepPoint(
       .groupBy('task_id')
       .orderBy('task_id'),
   );
+
+function measured(rows: readonly OfTask[]): Omit<SweepPoint, 'rollout_id' | 'params' | 'left_out'> {
   const sum = (of: readonly number[]) => of.reduce((a, b) => a + b, 0);
   const mean = (of: readonly number[]) => (of.length === 0 ? null : sum(of) / of.length);
   const rewards = rows.flatMap(({ reward }) => (reward === null ? [] : [reward]));
   const tokens = rows.flatMap((row) => (row.tokens === null ? [] : [row.tokens]));
   return {
-    rollout_id,
-    params,
     episodes: sum(rows.map((row) => row.episodes)),
     tasks: rows.length,
     without_reward: sum(rows.map((row) => row.without_reward)),

@@ -18,6 +18,7 @@ const point = (agents: number, reward: number | null, tokens: number | null): Sw
   params: { agents },
   episodes: 8,
   tasks: 4,
+  left_out: 0,
   without_reward: reward === null ? 8 : 0,
   reward,
   interval: reward === null ? null : { low: reward - 0.1, high: reward + 0.1 },
@@ -41,6 +42,14 @@ it('A combination without a reward or tokens is in the table as unknown, and not
   expect(svg.match(/<circle/g)).toHaveLength(1);
   expect(svg).toContain('agents=1');
   expect(svg).not.toContain('agents=2');
+});
+
+it('The tasks that are left out are told below the table', () => {
+  const points = [point(1, 0.25, 100), point(2, 0.5, 400)];
+  expect(sweepSummary(points)).not.toContain('Left out');
+  expect(sweepSummary(points.map((one) => ({ ...one, left_out: 2 })))).toContain(
+    'Left out under every setting: 2 of 6',
+  );
 });
 
 it('Names in the SVG are escaped', () => {

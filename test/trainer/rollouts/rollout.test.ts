@@ -16,7 +16,7 @@ import { overBudget } from '../../../store/rollouts/budget.ts';
 import { requestRollout } from '../../../store/rollouts/request.ts';
 import { releasesBehind } from '../../../store/rollouts/staleness.ts';
 import { storedTasks } from '../../../store/rollouts/stored-tasks.ts';
-import { sweepPoint } from '../../../store/rollouts/sweep.ts';
+import { sweepPoints } from '../../../store/rollouts/sweep.ts';
 import { parseTaskFilter } from '../../../store/select.ts';
 import { type RolloutResult, rolloutHandlers } from '../../../trainer/rollouts/handler.ts';
 import { readRunners } from '../../../trainer/rollouts/runners.ts';
@@ -279,20 +279,33 @@ describe('a sweep', () => {
     await request(tasks, { params: { agents: 2 } });
     await result();
     await at.project();
-    expect(await sweepPoint(at.db, 'r', { agents: 2 })).toEqual({
-      rollout_id: 'r',
-      params: { agents: 2 },
-      episodes: 4,
-      tasks: 2,
-      without_reward: 0,
-      // The rewards of the samples are 0 and 1, and 2 and 3.
-      reward: 1.5,
-      interval: { low: expect.any(Number), high: expect.any(Number) },
-      tokens: 5,
-    });
+    const [swept, other] = [
+      { rollout_id: 'r', params: { agents: 2 } },
+      { rollout_id: 'none', params: {} },
+    ];
+    const size = { tasks: 2, samples: 2 };
+    expect(await sweepPoints(at.db, [swept], size)).toEqual([
+      {
+        rollout_id: 'r',
+        params: { agents: 2 },
+        episodes: 4,
+        tasks: 2,
+        left_out: 0,
+        without_reward: 0,
+        // The rewards of the samples are 0 and 1, and 2 and 3.
+        reward: 1.5,
+        interval: { low: expect.any(Number), high: expect.any(Number) },
+        tokens: 5,
+      },
+    ]);
     const { rows } = await at.db.query(`select distinct tags ->> 'agents' as agents from traj.episodes`);
     expect(rows).toEqual([{ agents: '2' }]);
-    expect(await sweepPoint(at.db, 'none', {})).toMatchObject({ episodes: 0, reward: null, tokens: null });
+    const nothing = { episodes: 0, tasks: 0, left_out: 2, reward: null, tokens: null };
+    // What one rollout did not play in full is compared nowhere.
+    expect(await sweepPoints(at.db, [swept, other], size)).toMatchObject([nothing, nothing]);
+    await at.db.query(`update facts.episodes set group_id = null where episode_id = 'r/b/1'`);
+    const [left] = await sweepPoints(at.db, [swept], size);
+    expect(left).toMatchObject({ episodes: 2, tasks: 1, left_out: 1, reward: 0.5 });
   });
 });
 
