@@ -1,7 +1,8 @@
 /** The file of a version of a team. */
+
 import { readFileSync } from 'node:fs';
-import { parse } from 'yaml';
 import { TroupeError } from '../errors.ts';
+import { parseYaml } from '../ingest/parse-yaml.ts';
 
 /** What it holds, YAML or JSON. @throws TroupeError `not_found`, `plan_invalid` */
 export function readTeamFile(file: string): unknown {
@@ -14,7 +15,7 @@ export function readTeamFile(file: string): unknown {
     });
   }
   try {
-    return parse(written);
+    return parseYaml(written);
   } catch (cause) {
     const [why] = (cause as Error).message.split('\n', 1);
     throw new TroupeError('plan_invalid', `The team version ${file} is neither YAML nor JSON: ${why}`, {

@@ -1,4 +1,6 @@
 /** Checks of a filter that need the tables: which judgements its methods mean, and which of its values occur nowhere. */
+import { got } from '../errors.ts';
+import { escapeText } from '../ingest/text.ts';
 import { type ChosenMethod, chooseMethod, judgedMethods } from './datasets/chosen-methods.ts';
 import type { Session } from './db/pool.ts';
 import { firstOf, query, rowsOf, type SqlBool, sql } from './db/query.ts';
@@ -40,36 +42,64 @@ function methodNamed(judged: readonly ChosenMethod[], name: string, field: strin
 const MOST_VALUES = 1000;
 const NAMED = 8;
 
-/** One sentence for each value that is asked for and occurs nowhere, with the nearest that does. */
+/** A comparison with the texts that it names. */
+type Asked = Omit<Comparison, 'value'> & { readonly value: readonly string[] };
+
+/** So many comparisons are looked up, one query each: a value that is there may be found by reading everything. */
+const MOST_LOOKED_UP = 100;
+
+/** One sentence for each value that is asked for and occurs nowhere, with the nearest that does; of many the first, and how many more. */
 export async function unknownValues(tx: Pick<Session, 'query'>, filter: Filter | null): Promise<readonly string[]> {
-  const warnings: string[] = [];
-  const asked = new Set<string>();
+  const asked = new Map<string, Asked>();
   for (const comparison of comparisonsOf(filter)) {
-    for (const value of [comparison.value].flat()) {
-      if (typeof value !== 'string' || !['=', 'in', 'has'].includes(comparison.op)) continue;
-      const key = `${comparison.field} ${value}`;
-      if (asked.has(key)) continue;
-      asked.add(key);
-      const warning = await unknownValue(tx, comparison, value);
-      if (warning !== null) warnings.push(warning);
-    }
+    const value = [comparison.value].flat().filter((one): one is string => typeof one === 'string');
+    if (value.length > 0 && ['=', 'in', 'has'].includes(comparison.op) && isLookedUp(comparison))
+      asked.set(JSON.stringify([comparison.field, value]), { ...comparison, value });
   }
+  const unknown = new Map<string, readonly [Asked, string]>();
+  for (const comparison of [...asked.values()].slice(0, MOST_LOOKED_UP)) {
+    for (const value of await absentOf(tx, comparison))
+      unknown.set(JSON.stringify([comparison.field, value]), [comparison, value]);
+  }
+  const warnings: string[] = [];
+  for (const [comparison, value] of [...unknown.values()].slice(0, NAMED))
+    warnings.push(await absence(tx, comparison, value));
+  if (unknown.size > NAMED) warnings.push(`${unknown.size - NAMED} more values of the filter occur nowhere.`);
+  if (asked.size > MOST_LOOKED_UP)
+    warnings.push(
+      `Only the first ${MOST_LOOKED_UP} of ${asked.size} comparisons were looked up for values that occur nowhere.`,
+    );
   return warnings;
 }
 
 const LONG_TEXTS: readonly string[] = ['text', 'answer'];
 
-async function unknownValue(tx: Pick<Session, 'query'>, comparison: Comparison, value: string): Promise<string | null> {
-  const { field } = comparison;
-  const { kind, scope, tag, sql: column } = factsOf(field);
-  if (LONG_TEXTS.includes(field) || (kind !== 'text' && kind !== 'json')) return null;
-  const op = comparison.op === 'has' ? 'has' : '=';
-  const found = await firstOf(
-    tx,
-    rowsAt(scope).select(sql`1`.as('one')).where(lowerFilter({ field, op, value })).limit(1),
-  );
-  if (found) return null;
-  if (op === 'has') return `${field} has ${JSON.stringify(value)} nowhere.`;
+function isLookedUp({ field }: Comparison): boolean {
+  const { kind } = factsOf(field);
+  return !LONG_TEXTS.includes(field) && (kind === 'text' || kind === 'json');
+}
+
+/** The values that occur nowhere. */
+async function absentOf(tx: Pick<Session, 'query'>, { field, op, value: values }: Asked): Promise<readonly string[]> {
+  const { scope, tag, kind, sql: column } = factsOf(field);
+  if (op === 'in' && kind === 'text' && !tag) {
+    const there = rowsAt(scope).where(lowerFilter({ field, op, value: values }));
+    const found = await rowsOf(tx, there.select(sql.raw<string>(column).as('value')).distinct());
+    const known = new Set(found.map((row) => row.value));
+    return values.filter((value) => !known.has(escapeText(value)));
+  }
+  const absent: string[] = [];
+  for (const value of values.slice(0, MOST_LOOKED_UP)) {
+    const is = lowerFilter({ field, op: op === 'has' ? 'has' : '=', value });
+    if (!(await firstOf(tx, rowsAt(scope).select(sql`1`.as('one')).where(is).limit(1)))) absent.push(value);
+  }
+  return absent;
+}
+
+/** That a value occurs nowhere, as a sentence. */
+async function absence(tx: Pick<Session, 'query'>, { field, op }: Asked, value: string): Promise<string> {
+  const { scope, tag, sql: column } = factsOf(field);
+  if (op === 'has') return `${field} has ${got(value)} nowhere.`;
   const read = tag ? sql<string>`${sql.raw(tag.json)} ->> ${tag.key}` : sql<string>`${sql.raw(column)}`;
   const values = await rowsOf(
     tx,
@@ -81,8 +111,8 @@ async function unknownValue(tx: Pick<Session, 'query'>, comparison: Comparison, 
       .limit(MOST_VALUES),
   );
   const known = values.map((row) => row.value);
-  if (known.length === 0 && tag) return `Nothing has the tag ${JSON.stringify(tag.key)}.${await nearestTag(tx, tag)}`;
-  return `Nothing has ${field} = ${JSON.stringify(value)}. ${hint(field, value, known)}`;
+  if (known.length === 0 && tag) return `Nothing has the tag ${got(tag.key)}.${await nearestTag(tx, tag)}`;
+  return `Nothing has ${field} = ${got(value)}. ${hint(field, value, known)}`;
 }
 
 function hint(field: string, value: string, known: readonly string[]): string {

@@ -4,6 +4,7 @@
  */
 
 import { TroupeError } from '../../errors.ts';
+import { escapeText } from '../../ingest/text.ts';
 import type { Session } from '../db/pool.ts';
 import { literalSql, type RawBuilder, rowsOf, type SqlBool, sql, typed } from '../db/query.ts';
 import { fieldSql } from '../filter-fields.ts';
@@ -170,7 +171,7 @@ export const CAP_KEYS = {
 
 /** The order in which a cap takes rows, ids last, so that it is total. */
 export const capOrder = ({ take, seed }: Cap, worth: string, id: string): string => {
-  const chance = `md5(${literalSql(sql`${sql.lit(`${seed}/`)}`)} || ${id})`;
+  const chance = `md5(${literalSql(sql`${sql.lit(escapeText(`${seed}/`))}`)} || ${id})`;
   return [...(take === 'best' ? [`${worth} desc nulls last`] : []), chance, id].join(', ');
 };
 

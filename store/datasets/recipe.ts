@@ -2,11 +2,12 @@
  * A recipe selects the rows of a dataset: a filter, the verdicts required, the unit, whose steps, which reward and credit, the
  * order, the split and the layouts. It is plain data; its canonical form is part of the dataset's identity.
  */
+
 import { type Static, Type } from 'typebox';
 import { Value } from 'typebox/value';
-import { parse as parseYaml } from 'yaml';
 import { got, TroupeError } from '../../errors.ts';
 import { canonicalJson, isRecord } from '../../ingest/json.ts';
+import { parseYaml } from '../../ingest/parse-yaml.ts';
 import { nearest } from '../methods/nearest.ts';
 import { comparisonsOf, type Filter, filterSchema, parseFilter } from '../select.ts';
 import { COLUMNS, type Unit } from './columns.ts';
@@ -85,7 +86,9 @@ export const recipeSchema = Type.Object(
         { additionalProperties: false, description: 'which answers are a pair; for unit pair alone' },
       ),
     ),
-    roles: nullable(Type.Array(Type.String({ minLength: 1 }), { description: 'only steps of these roles' })),
+    roles: nullable(
+      Type.Array(Type.String({ minLength: 1 }), { maxItems: 1000, description: 'only steps of these roles' }),
+    ),
     reward: nullable(MethodChoice),
     credit: nullable(MethodChoice),
     order: Type.Optional(

@@ -1,5 +1,6 @@
 /** Rows of frozen datasets are added to the rows that a recipe finds. Their lineage names the dataset. */
 import { TroupeError } from '../../errors.ts';
+import { escapeText } from '../../ingest/text.ts';
 import type { Session } from '../db/pool.ts';
 import { type RawBuilder, rowsOf, type SqlBool, sql, typed } from '../db/query.ts';
 import { isWhole } from './columns.ts';
@@ -140,7 +141,7 @@ async function choose(
           sql<SqlBool>`not exists (select 1 from picked p where p.episode_id = s.episode_id and p.call_id = s.call_id and p.candidate = s.candidate)`,
         );
   const id = sql.raw<string>(whole ? 'e.episode_id' : ROW_ID);
-  const chance = sql`md5(${sql.lit(`${seed}/`)} || ${id}), ${id}`;
+  const chance = sql`md5(${sql.lit(escapeText(`${seed}/`))} || ${id}), ${id}`;
   const numbered = known.select([
     's.episode_id',
     's.call_id',

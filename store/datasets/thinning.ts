@@ -19,7 +19,7 @@ const CapInput = Type.Object(
     of: Type.Enum([...OF], {
       description: 'all: of the whole dataset · an episode without a task or group stands for itself',
     }),
-    rows: Type.Integer({ minimum: 1, description: 'at most so many' }),
+    rows: Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER, description: 'at most so many' }),
     take: Type.Optional(
       Type.Enum([...TAKE], {
         description:
@@ -103,7 +103,7 @@ export const thinningFields = {
     Type.Union([NearInput, Type.Null()], { description: 'no row that says nearly the same as an earlier one' }),
   ),
   caps: Type.Optional(
-    Type.Union([Type.Array(CapInput), Type.Null()], {
+    Type.Union([Type.Array(CapInput, { maxItems: 100 }), Type.Null()], {
       description: 'at most so many rows of a task, group or role, or in all, one cap after the other',
     }),
   ),

@@ -29,7 +29,7 @@ const RuleInput = Type.Object(
 
 /** The field of a recipe as people write it. */
 export const weightField = Type.Optional(
-  Type.Union([Type.Literal('advantage'), Type.Array(RuleInput, { minItems: 1 }), Type.Null()], {
+  Type.Union([Type.Literal('advantage'), Type.Array(RuleInput, { minItems: 1, maxItems: 100 }), Type.Null()], {
     description:
       'a column weight, which multiplies the loss of a row: advantage is the credit that the recipe names; of a list the first rule that fits counts, and rows that none fits have 1',
   }),

@@ -1,9 +1,10 @@
 /** Reads and checks a plan as people write it. */
+
 import type { TSchema } from 'typebox';
 import { Value } from 'typebox/value';
-import { parse as parseYaml } from 'yaml';
 import { got, TroupeError } from '../../errors.ts';
 import { isRecord } from '../../ingest/json.ts';
+import { parseYaml } from '../../ingest/parse-yaml.ts';
 import { layoutNamed } from '../../store/datasets/export.ts';
 import { parseRecipe } from '../../store/datasets/recipe.ts';
 import { WatchRules } from '../../store/gating/watch.ts';

@@ -97,6 +97,27 @@ describe('a recipe', () => {
     for (const text of examples) expect(recipeText(parseRecipe(readRecipe(text)))).toBe(recipeText(readRecipe(text)));
   });
 
+  it('refuses text that is nested so deeply that reading it would end the process', () => {
+    const nots = (deep: number) => `{"name":"x","where":${'{"not":'.repeat(deep)}"role = a"${'}'.repeat(deep)}}`;
+    expect(readRecipe(nots(60)).name).toBe('x');
+    for (const text of [nots(50_000), `name: x\nwhere: ${'['.repeat(50_000)}`, `${'- '.repeat(50_000)}a`])
+      expect(() => readRecipe(text)).toThrow(/nested deeper than 200 levels/u);
+  });
+
+  it('refuses more comparisons, roles, caps and weights than a database answers in time, and a number above every place', () => {
+    const many = (count: number) => Array.from({ length: count }, (_, i) => `reward > ${i}`).join(' or ');
+    expect(parseRecipe({ name: 'x', where: many(1000) }).name).toBe('x');
+    expect(refusal({ name: 'x', where: many(1001) }).message).toMatch(/at most 1000 comparisons/u);
+    const cap = { of: 'task', rows: 1 };
+    for (const bad of [
+      { roles: Array(1001).fill('a') },
+      { caps: Array(101).fill(cap) },
+      { weight: Array(101).fill({ where: 'reward > 1', weight: 2 }) },
+      { caps: [{ ...cap, rows: 1e300 }] },
+    ])
+      expect(refusal({ name: 'x', ...bad }).code).toBe('recipe_invalid');
+  });
+
   it('refuses text that is neither YAML nor JSON', () => {
     expect(() => readRecipe('{"name": [')).toThrow(/neither YAML nor JSON/u);
   });

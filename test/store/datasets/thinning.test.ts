@@ -61,6 +61,8 @@ describe('a cap', () => {
     const other = await freshDatabase();
     await seed(other.db, {}, (rows) => rows.reverse());
     const recipe = { caps: [{ of: 'task', rows: 4, seed: 7 }] };
+    const odd = await frozen({ caps: [{ of: 'task', rows: 4, seed: '\u0000\ud800' }] });
+    expect([...odd.rows()].length).toBe(odd.manifest.rows.train);
     const one = await frozen(recipe);
     expect((await frozenIn(other.db, recipe)).manifest.content_sha256).toBe(one.manifest.content_sha256);
     expect(idsOf((await frozen({ caps: [{ of: 'task', rows: 4, seed: 8 }] })).rows())).not.toEqual(idsOf(one.rows()));

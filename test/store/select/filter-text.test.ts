@@ -297,6 +297,9 @@ describe('What a filter finds', () => {
     expect(await of('role in (solver, critik) and tags.arm = a and outcome = success')).toEqual([
       'Nothing has role = "critik". Did you mean critic?',
     ]);
+    const ids = Array.from({ length: 3000 }, (_, i) => `no-${i}`).join(', ');
+    const told = await of(`episode_id in (${ids})`);
+    expect([told.length, told.at(-1)]).toEqual([9, '2992 more values of the filter occur nowhere.']);
     expect(await of('tags.arn = a')).toEqual(['Nothing has the tag "arn". Did you mean arm?']);
     expect(await of('tags.arm = zzzzzz')).toEqual(['Nothing has tags.arm = "zzzzzz". There is a, b.']);
     expect(await of('task.difficulty = medium')).toEqual([
