@@ -1,12 +1,12 @@
-/** The events that make a frozen dataset known to the log, read from its files part by part: a million rows are some ninety of them. */
+/** The events that make a frozen dataset known to the log, read from its files part by part: a million rows are some two hundred of them. */
 import type { Draft } from '../../ingest/events.ts';
 import { isWhole } from './columns.ts';
 import type { Lineage } from './lineage.ts';
 import { lineageLines } from './lineage-lines.ts';
 import { type CompactRow, type DraftOptions, datasetDraft, type Manifest } from './manifest.ts';
 
-/** Characters of the ids in one event, about. */
-const PART = 512 * 1024;
+/** Characters of the ids in one event, about: so few that what is made of them is gone before it is old. */
+const PART = 128 * 1024;
 
 /** The first has the id of the dataset alone. */
 export async function* announcements(
