@@ -72,6 +72,7 @@ const WRITTEN: readonly Written[] = [
     format: 'weave',
     files: ['weave/team.jsonl'],
     counts: { tasks: 4, episodes: 5, agents: 2, calls: 8, tool_calls: 3, feedback: 2 },
+    silent: 1,
   },
   {
     format: 'weave',

@@ -35,13 +35,7 @@ export const langfuse: Format = {
         isBatch(record) || isExport(record) || dialectOfRequest(record) === LANGFUSE || rowsIn(record).length > 0,
     ),
   gathers: ({ records }) => (records.some(isOtlp) ? 'import:otlp' : `import:${LANGFUSE}`),
-  rereads: (stored) => {
-    const items = listed(stored);
-    const isNative = (item: unknown) => isRecord(item) && ('span' in item || 'log' in item);
-    return items.some(isNative)
-      ? otlpRequests(items)
-      : [{ batch: items.map((item, i) => ({ id: `stored-${i}`, ...(item as Fields) })) }];
-  },
+  rereads: storedRecords,
   convert: (record) => {
     const requests = listsOf(record.value).flat();
     return requests.some(isOtlp) ? convertOtlp(record) : readLangfuse(requests).converted();
@@ -61,6 +55,19 @@ export const langfuse: Format = {
     ['timestamp of an event', 'the order of updates'],
   ],
 };
+
+/** The records that a stored original came from: requests of OTLP, rows of an export, and events of a batch. */
+function storedRecords(stored: unknown): readonly unknown[] {
+  const items = listed(stored).filter(isRecord);
+  if (items.some((item) => 'span' in item || 'log' in item)) return otlpRequests(items);
+  const isRow = ({ type }: Fields): boolean => typeof type === 'string' && type === type.toUpperCase();
+  // A trace of which a row of an observation told the id alone is told by that row again.
+  const rows = items
+    .filter(isRow)
+    .flatMap(({ body }) => (isRecord(body) && Object.keys(body).length > 1 ? [body] : []));
+  const batch = items.filter((item) => !isRow(item)).map((item, i) => ({ id: `stored-${i}`, ...item }));
+  return [...rows, ...(batch.length > 0 ? [{ batch }] : [])];
+}
 
 /** Batches and exported traces, read together. */
 export function readLangfuse(requests: readonly unknown[]): TraceReading {

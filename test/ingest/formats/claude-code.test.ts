@@ -98,6 +98,50 @@ describe('A session of Claude Code with two sub-agents', () => {
   });
 });
 
+/**
+ * Recorded with Claude Code 2.1.197 against a scripted server that billed as above: two tools at once, of which one reads a picture and
+ * one fails; `/compact` by the third call, whose usage the file does not hold; then the session goes on. Words of the program were left out.
+ */
+describe('A session of Claude Code that was compacted and resumed', () => {
+  const { of, refused } = read('claude-code', linesOf('compacted.jsonl'));
+
+  it('is 4 calls with the tokens that were billed, and 3 tool calls with a picture, an error and a text', () => {
+    expect(refused).toEqual([]);
+    expect(
+      of('generation.completed').map(({ call_id, usage }) => {
+        const { input_tokens, output_tokens } = usage as Record<string, number>;
+        return [call_id, input_tokens, output_tokens];
+      }),
+    ).toEqual([
+      ['msg_1', 11, 3],
+      ['msg_2', 12, 6],
+      ['msg_4', 14, 12],
+      ['msg_5', 15, 15],
+    ]);
+    expect(of('tool.called').map(({ call_id, name }) => [call_id, name])).toEqual([
+      ['msg_1', 'Read'],
+      ['msg_1', 'Bash'],
+      ['msg_4', 'Bash'],
+    ]);
+    expect(of('tool.returned')).toMatchObject([
+      { status: 'ok', output: [{ type: 'image', source: { type: 'base64', media_type: 'image/png' } }] },
+      { status: 'error', output: 'Exit code 1\ncat: missing.txt: No such file or directory' },
+      { status: 'ok', output: 'three' },
+    ]);
+  });
+
+  it('shows the calls after the summary nothing of what was before it', () => {
+    const inputs = of('generation.requested').map(
+      ({ input }) => input as { role: string; content: { content?: unknown }[] }[],
+    );
+    expect(inputs[1]!.map(({ role }) => role)).toEqual(['user', 'assistant', 'tool', 'tool']);
+    expect(inputs[2]![0]!.content[0]!.content).toBe('Summary: the picture is red and the command failed.');
+    expect(JSON.stringify(inputs.slice(2))).not.toContain('PICTURE');
+    expect(of('episode.started')[0]!.flags).toEqual(['no_token_ids']);
+    expect(of('episode.finished')).toMatchObject([{ answer: 'Three.' }]);
+  });
+});
+
 /** As versions before 2.0.42 wrote: the sub-agent within the file. Written by hand. */
 let count = 0;
 const line = (type: string, message: unknown, more: object = {}) => {

@@ -115,3 +115,30 @@ describe('An entry of Pi', () => {
     expect(known({ type: 'session', harness: 'other', id: 's', cwd: '/' })).toBe(null);
   });
 });
+
+/** Recorded with Pi 0.73.1 against a scripted server that billed 10 + n tokens in and 3 n out, by way of the Messages API. */
+describe('A session of Pi that was continued', () => {
+  const lines = readFileSync(join(FILE, '../picture.jsonl'), 'utf8')
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line) as Record<string, unknown>);
+  const { of, refused } = read('pi', lines);
+
+  it('is 4 calls with all that was before each, 3 tool calls with a picture, an error and a text', () => {
+    expect(refused).toEqual([]);
+    expect(
+      of('generation.completed').map(({ usage }) => {
+        const { input_tokens, output_tokens } = usage as Record<string, number>;
+        return [input_tokens, output_tokens];
+      }),
+    ).toEqual([1, 2, 3, 4].map((n) => [10 + n, 3 * n]));
+    expect(of('generation.requested').map(({ input }) => (input as unknown[]).length)).toEqual([1, 4, 6, 8]);
+    expect(of('tool.called').map(({ name }) => name)).toEqual(['read', 'bash', 'bash']);
+    expect(of('tool.returned')).toMatchObject([
+      { status: 'ok', output: [{ type: 'text' }, { type: 'blob', modality: 'image', mime_type: 'image/png' }] },
+      { status: 'error' },
+      { status: 'ok', output: [{ type: 'text', content: 'three\n' }] },
+    ]);
+    expect(of('episode.finished')).toMatchObject([{ answer: 'Three.' }]);
+  });
+});
