@@ -222,8 +222,9 @@ function saidDrafts(
   ];
 }
 
-/** The program tells the model how a command ended in the first lines of its output, in one of three forms. */
+/** The program tells the model how a command ended in the first lines of its output, in one of three forms; and that there is no such tool. */
 const reportsFailure = (output: string): boolean =>
+  /^unsupported call: /.test(output) ||
   /^(?:Chunk ID: [^\n]*\nWall time: [^\n]*\nProcess exited with code|Exit code:) (?!0\b)-?\d+/.test(output) ||
   /"metadata":\{"exit_code":(?!0\b)-?\d+/.test(output.slice(-200));
 

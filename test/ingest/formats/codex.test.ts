@@ -90,6 +90,33 @@ describe('A session of Codex with a sub-agent', () => {
   });
 });
 
+/** Recorded with Codex 0.169.0 against a server that billed as above. Words of the program were left out. */
+describe('A session of Codex that was resumed', () => {
+  const { of, refused } = read('codex', linesOf('resumed.jsonl'));
+
+  it('is 4 calls with all that was before each, and 3 tool calls: of a tool that is not there, one that fails, one that works', () => {
+    expect(refused).toEqual([]);
+    expect(
+      of('generation.completed').map(({ usage }) => {
+        const { input_tokens, output_tokens } = usage as Record<string, number>;
+        return [input_tokens, output_tokens];
+      }),
+    ).toEqual([1, 2, 3, 4].map((n) => [10 + n, 3 * n]));
+    expect(of('generation.requested').map(({ input }) => (input as unknown[]).length)).toEqual([4, 7, 9, 11]);
+    expect(of('tool.called').map(({ call_id, name }) => [call_id, name])).toEqual([
+      ['main/1', 'update_plan'],
+      ['main/1', 'exec_command'],
+      ['main/3', 'exec_command'],
+    ]);
+    expect(of('tool.returned').map(({ status, flags }) => [status, flags])).toEqual([
+      ['ok', ['apparent_error']],
+      ['error', undefined],
+      ['ok', undefined],
+    ]);
+    expect(of('episode.finished')).toMatchObject([{ answer: 'Three.', stop_reason: 'task_complete' }]);
+  });
+});
+
 /** Lines as versions of 2025 wrote them, by hand: usage in token_count alone, no events about commands. */
 const at = (type: string, payload: object, second = 0) => ({
   timestamp: `2026-09-10T10:00:${String(second).padStart(2, '0')}.000Z`,
