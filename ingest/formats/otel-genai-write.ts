@@ -66,6 +66,12 @@ function spansOf(events: readonly RestoredEvent[]): Native[] {
   const named = (name: string): readonly RestoredEvent[] => events.filter((event) => event.name === name);
   const byCall = new Map(named('generation.requested').map((event) => [event.data.call_id, event]));
   const called = new Map(named('tool.called').map((event) => [event.data.tool_call_id, event]));
+  const answers = new Map(named('generation.completed').map(({ data }) => [data.call_id, idsIn(data.choices)]));
+  /** The id by which the answer of the model names the call: an episode may have told it from others by an id of its own. */
+  const idInAnswer = (asked: RestoredEvent | undefined): unknown => {
+    const id = isRecord(asked?.data.native) ? asked.data.native.tool_call_id : undefined;
+    return answers.get(asked?.data.call_id)?.has(id) ? id : undefined;
+  };
   const finished = named('episode.finished')[0];
   const span = (id: string, parent: string | null, name: string, kind: number, more: Spanned): Native => ({
     scope: { name: 'troupe' },
@@ -123,7 +129,7 @@ function spansOf(events: readonly RestoredEvent[]): Native[] {
           attributes: {
             'gen_ai.operation.name': 'execute_tool',
             'gen_ai.tool.name': tool,
-            'gen_ai.tool.call.id': data.tool_call_id,
+            'gen_ai.tool.call.id': idInAnswer(asked) ?? data.tool_call_id,
             ...given('gen_ai.tool.call.arguments', textOrNone(asked?.data.arguments_raw ?? asked?.data.arguments)),
             ...given('gen_ai.tool.call.result', textOrNone(data.output)),
             ...(data.status === 'ok' ? {} : { 'error.type': data.status }),
@@ -135,6 +141,16 @@ function spansOf(events: readonly RestoredEvent[]): Native[] {
     }),
   ];
 }
+
+/** Ids of the tool calls in all candidates of an answer. */
+const idsIn = (choices: unknown): ReadonlySet<unknown> =>
+  new Set(
+    (Array.isArray(choices) ? choices : []).flatMap((choice: { readonly content?: unknown }) =>
+      (Array.isArray(choice.content) ? choice.content : []).flatMap((part) =>
+        isRecord(part) && part.type === 'tool_call' ? [part.id] : [],
+      ),
+    ),
+  );
 
 type Spanned = {
   readonly start: string | null;
