@@ -7,6 +7,7 @@ import { hashId } from '../../ingest/json.ts';
 import { anytimeInterval } from '../statistics/betting.ts';
 import { blocksOf } from '../statistics/two-arms.ts';
 import {
+  ANY_ROLE,
   type Both,
   type Comparison,
   compare,
@@ -100,6 +101,7 @@ export function decideCanary(
     });
   if (guardrails.roles !== null) {
     const roles = new Set([...guarded, ...units.flatMap((unit) => Object.keys(unit.roles))]);
+    if (roles.size === 0) guard(ANY_ROLE, guardrails.roles, () => null);
     for (const role of [...roles].sort()) guard(`role ${role}`, guardrails.roles, (unit) => unit.roles[role] ?? null);
   }
   if (guardrails.families !== null)

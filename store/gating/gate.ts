@@ -88,6 +88,9 @@ export function decide(
   const found: Comparison[] = [];
   if (guardrails.roles !== null) {
     const roles = new Set([...guarded, ...tasks.flatMap((task) => Object.keys(task.roles))]);
+    // Asked for and seen nowhere: that has no data, which does not pass.
+    if (roles.size === 0)
+      found.push(compare({ of: ANY_ROLE, pairs: [], margin: guardrails.roles }, 'not_worse', intervalOf));
     for (const role of [...roles].sort()) {
       const pairs = tasks.flatMap((task) => task.roles[role] ?? []);
       found.push(compare({ of: `role ${role}`, pairs, margin: guardrails.roles }, 'not_worse', intervalOf));
@@ -109,6 +112,9 @@ export function decide(
   for (const one of beside) found.push(compare(one, 'not_worse', intervalOf));
   return concluded(main, found, rules, 'tasks');
 }
+
+/** What stands in a report where a guardrail on roles found none. */
+export const ANY_ROLE = 'any role';
 
 export const familyName = (family: string | null): string => (family === null ? 'family unknown' : `family ${family}`);
 

@@ -59,6 +59,9 @@ export function gateMarkdown(report: GateReport | ManualReport, title: string): 
     `| over | ${report.kind === 'canary' ? 'blocks' : 'tasks'} | incumbent | candidate | difference | interval | outcome | passed |`,
     '| --- | ---: | ---: | ---: | ---: | --- | --- | --- |',
     ...lines,
+    ...(report.guardrails.some(({ of }) => hasLimit(of))
+      ? ['', 'Of tokens and latency the difference is what their limit leaves.']
+      : []),
     '',
     ...Object.entries(models).map(([policy, of]) => `- ${policy}: ${of.incumbent} → ${of.candidate}`),
     ...left.map(([why, count]) => `- left out: ${count} ${LEFT_OUT[report.kind]}, ${why}`),
@@ -88,10 +91,21 @@ function cells({ of, tasks, incumbent, candidate, difference, interval, outcome,
     number(candidate),
     difference === null ? '–' : signed(difference),
     range,
-    outcome.replace('_', ' '),
+    hasLimit(of) ? limitText(outcome, passed) : outcome.replace('_', ' '),
     passed ? 'yes' : 'no',
   ];
 }
+
+/** Tokens and latency are held to a limit: their difference is what it leaves, and less of them is no better outcome of the gate. */
+const hasLimit = (of: string): boolean => of === 'tokens' || of === 'latency';
+const limitText = (outcome: Comparison['outcome'], passed: boolean): string =>
+  outcome === 'no_data'
+    ? 'no data'
+    : passed
+      ? 'within the limit'
+      : outcome === 'worse'
+        ? 'above the limit'
+        : 'inconclusive';
 
 const number = (value: number | null): string => (value === null ? '–' : String(Number(value.toPrecision(4))));
 const signed = (value: number): string => `${value > 0 ? '+' : ''}${number(value)}`;

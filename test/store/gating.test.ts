@@ -76,6 +76,15 @@ describe('A gate decides over tasks', () => {
     expect(reason).toContain('role verifier (no data)');
   });
 
+  it('a guardrail on roles that meets none does not pass', () => {
+    const { passed, guardrails, reason } = decide(up, guarding({ roles: 0.05 }));
+    expect([passed, guardrails]).toMatchObject([
+      false,
+      [{ of: 'any role', tasks: 0, outcome: 'no_data', passed: false }],
+    ]);
+    expect(reason).toContain('any role (no data)');
+  });
+
   it('tokens and latency pass within their limit, as a multiple of what the incumbent takes', () => {
     const taking = (candidate: number) =>
       up.map((task, i) => ({ ...task, tokens: { incumbent: 100 + i, candidate: candidate + i } }));
