@@ -13,6 +13,7 @@ it('A job that its kind can read is accepted', () => {
   requireJob({ kind: 'judge', spec: { methods: [{ method: 'majority_filter' }] } });
   requireJob({ kind: 'freeze', spec: { recipe: RECIPE } });
   requireJob({ kind: 'evaluate', spec: { sets: { all: {} } } });
+  requireJob({ kind: 'reward', spec: { use: 'matches', where: 'tags.rollout is null' } });
 });
 
 it.each([
@@ -24,6 +25,8 @@ it.each([
   ['plan', { plan: { name: 'p' } }, /gate must be object/],
   ['plan', { plan: { name: 'p', gate: { kind: 'manual' } } }, /policies/],
   ['plan', { plan: PLAYED }, /rollout.tasks should be the tasks as a list/],
+  ['reward', { use: 'matches', wher: 'x' }, /spec does not fit/],
+  ['reward', { use: 'matches', where: 'tags.rollot' }, /tags.rollot/],
   ['sft', { base: 'model', dataset: 'data' }, /spec does not fit/],
 ])('A job of kind %s with %j is refused', (kind, spec, why) => {
   expect(() => requireJob({ kind, spec })).toThrow(why);

@@ -8,6 +8,7 @@ import { resolveMethods } from '../../store/judging/judge.ts';
 import { ProgramSpec } from '../engines/program-training.ts';
 import { parseStoredPlan } from '../plans/plan.ts';
 import { PlanSpec } from '../plans/plan-run.ts';
+import { REWARD, rewardSpec } from '../rewards/job.ts';
 import { DpoSpec, RlSpec, SftSpec, ValueSpec } from './job-specs.ts';
 import { PassSpec } from './passes.ts';
 
@@ -16,6 +17,7 @@ const CHECKS: Readonly<Record<string, (spec: unknown) => unknown>> = {
   freeze: (spec) => parseRecipe(checkedSpec(FreezeSpec, spec).recipe),
   evaluate: (spec) => checkedSpec(EvaluateSpec, spec),
   annotate: annotateSpec,
+  [REWARD]: rewardSpec,
   sft: (spec) => checkedSpec(SftSpec, spec),
   dpo: (spec) => checkedSpec(DpoSpec, spec),
   rl: (spec) => checkedSpec(RlSpec, spec),
