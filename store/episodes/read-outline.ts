@@ -1,19 +1,51 @@
 /** Reads what an outline is made of: sizes, digests and places, never a text. */
 import { EMPTY_CONTEXT } from '../../ingest/log/split.ts';
 import type { Session } from '../db/pool.ts';
-import { type Compilable, query, rowsOf, sql } from '../db/query.ts';
+import { type Compilable, firstOf, query, rowsOf, sql } from '../db/query.ts';
 import { shownText } from '../projections/long-texts.ts';
 import { type Link, type Outlined, outline, type Thing } from './outline.ts';
 
 /** Things of one kind that are read of one episode; if there are more, the result is marked. */
 export const MOST_THINGS = 100_000;
 
-/** The outline of an episode, and the kinds of which it has more than {@link MOST_THINGS}. With `tokens` their bytes count too. */
+/** The things of an episode in order, and the kinds of which it has more than {@link MOST_THINGS}. */
+export type EpisodeOutline = { readonly things: readonly Outlined[]; readonly truncated: readonly string[] };
+
+/** Things of the outlines that are kept for the next page, over all episodes. */
+const MOST_KEPT = MOST_THINGS;
+
+type Kept = { readonly revision: number; readonly outline: EpisodeOutline };
+const keptOf = new WeakMap<Session, Map<string, Kept>>();
+
+/**
+ * The outline of an episode; with `tokens` their bytes count too. To make one, every byte of the episode is read, so it is kept for the
+ * pages that follow, as long as the episode has the revision that it had before it was read.
+ */
 export async function readOutline(
   db: Session,
   id: string,
   { tokens }: { readonly tokens: boolean },
-): Promise<{ readonly things: readonly Outlined[]; readonly truncated: readonly string[] }> {
+): Promise<EpisodeOutline> {
+  const read = query.selectFrom('facts.episodes').select('revision').where('episode_id', '=', id);
+  const revision = (await firstOf(db, read))?.revision ?? null;
+  const kept = keptOf.get(db) ?? new Map<string, Kept>();
+  keptOf.set(db, kept);
+  const name = JSON.stringify([id, tokens]);
+  const before = kept.get(name);
+  const outline =
+    before !== undefined && before.revision === revision ? before.outline : await newOutline(db, id, { tokens });
+  kept.delete(name);
+  if (revision !== null) kept.set(name, { revision, outline });
+  let things = [...kept.values()].reduce((sum, one) => sum + one.outline.things.length, 0);
+  for (const [oldest, { outline }] of kept) {
+    if (things <= MOST_KEPT) break;
+    things -= outline.things.length;
+    kept.delete(oldest);
+  }
+  return outline;
+}
+
+async function newOutline(db: Session, id: string, { tokens }: { readonly tokens: boolean }): Promise<EpisodeOutline> {
   const lists = await Promise.all(
     Object.entries(thingsOf(id, tokens)).map(async ([name, list]) => {
       const rows = await rowsOf(db, list.limit(MOST_THINGS + 1));

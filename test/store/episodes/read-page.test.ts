@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { postgresLog } from '../../../ingest/log/postgres.ts';
+import type { Session } from '../../../store/db/pool.ts';
 import { type EpisodePage, joinPages, PAGE_BYTES, readEpisodePage } from '../../../store/episodes/read-page.ts';
 import { projectAll } from '../../../store/projecting/projector.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
@@ -88,6 +89,29 @@ describe('an episode, page by page', () => {
         prompt: [{ role: 'user', text: text(turn, 60_000) }],
         candidates: [{ text: `answer ${turn}` }],
       });
+  });
+
+  it('is read whole for its first page only, and again once it has changed', async () => {
+    let whole = 0;
+    const counting: Session = {
+      ...fresh.db,
+      query: (sql, ...rest) => {
+        if (sql.includes('md5(')) whole++;
+        return fresh.db.query(sql, ...rest);
+      },
+    };
+    const first = (await readEpisodePage(counting, 'long', { bytes: 100_000 }))!;
+    const once = whole;
+    expect(once).toBeGreaterThan(0);
+    const second = (await readEpisodePage(counting, 'long', { bytes: 100_000, after: first.next! }))!;
+    expect([whole, second.conversation.length > 0]).toEqual([once, true]);
+    const ids = { episode_id: 'long', message_id: 'late' };
+    await postgresLog(fresh.db).append([event('message.sent', { ...ids, content: 'late' }, { time: at(1000) })]);
+    await projectAll(fresh.db);
+    const pages = await pagesOf('long');
+    expect(pages.at(-1)!.conversation.at(-1)).toMatchObject({ kind: 'message', text: 'late' });
+    await readEpisodePage(counting, 'long', { after: first.next! });
+    expect(whole).toBe(2 * once);
   });
 
   it('without anything in it has one empty page, and one that is not there has none', async () => {
