@@ -55,11 +55,17 @@ describe('What is read of a log outside the database', () => {
 
   it('is in the tables when it is archived, with its position, and a second time changes nothing', async () => {
     const records = recordsOf(anEpisode('e1'));
-    expect(await take(readingOf(records))).toEqual({ accepted: 12, duplicates: 0, dead: 0, skipped: 0 });
+    expect(await take(readingOf(records))).toEqual({
+      ...{ accepted: 12, duplicates: 0, dead: 0, skipped: 0 },
+      keys: new Set(['t/task-1', 'e/e1']),
+    });
     const { rows } = await fresh.db.query('select episode_id, reward from traj.episodes');
     expect(rows).toEqual([{ episode_id: 'e1', reward: 1 }]);
     const before = await checksum(fresh.db);
-    expect(await take(readingOf(records))).toEqual({ accepted: 0, duplicates: 0, dead: 0, skipped: 12 });
+    expect(await take(readingOf(records))).toEqual({
+      ...{ accepted: 0, duplicates: 0, dead: 0, skipped: 12 },
+      keys: new Set(),
+    });
     expect([await position(), await checksum(fresh.db)]).toEqual([12, before]);
   });
 
@@ -139,6 +145,7 @@ describe('What is read of a log outside the database', () => {
       duplicates: 1,
       dead: 4,
       skipped: 0,
+      keys: new Set(['t/task-1', 'e/e1', 'e/c', 'e/e2']),
     });
     const { rows } = await fresh.db.query<{ place: string; code: string; raw: Uint8Array }>(
       'select door, place, code, raw from troupe.dead_letters order by place',
