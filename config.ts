@@ -163,7 +163,7 @@ export const SETTINGS = {
 } as const satisfies Record<string, Setting>;
 
 export type SettingName = keyof typeof SETTINGS;
-export type Origin = 'flag' | 'environment' | 'troupe.yaml' | 'default';
+type Origin = 'flag' | 'environment' | 'troupe.yaml' | 'default';
 type ValueOf<N extends SettingName> = (typeof SETTINGS)[N] extends { readonly map: true }
   ? Readonly<Record<string, unknown>> | null
   : (typeof SETTINGS)[N]['fallback'] extends number

@@ -18,7 +18,7 @@ export type OffloadedRequest = {
   readonly remoteAddress: string;
   readonly body: Uint8Array;
 };
-export type OffloadedAnswer = {
+type OffloadedAnswer = {
   readonly status: number;
   readonly headers: OutgoingHttpHeaders;
   readonly body: Readable;

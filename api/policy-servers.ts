@@ -13,7 +13,7 @@ import { modelOfCheckpoint } from '../trainer/sampling/infer-wire.ts';
 /** A model of this project, as requests name it: the current weights of a policy, or one checkpoint. */
 export type OwnModel = { readonly kind: 'policy' | 'checkpoint'; readonly name: string };
 
-export type SampleOptions = { readonly signal?: AbortSignal; readonly onPart?: OnPart };
+type SampleOptions = { readonly signal?: AbortSignal; readonly onPart?: OnPart };
 
 export type PolicyServers = {
   /**

@@ -6,7 +6,7 @@ import { normaliseTime } from '../ingest/decode.ts';
 import { needsEscape } from '../ingest/text.ts';
 
 /** Filters by tag: `tag.phase=rl`. */
-export const TAG = 'tag.';
+const TAG = 'tag.';
 
 export const PAGE = {
   limit: Type.Optional(

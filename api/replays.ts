@@ -56,7 +56,7 @@ export type ReplayOptions = {
   readonly redact: (event: Event) => Event;
 };
 
-export type Taken =
+type Taken =
   /** A model answers: this request, in this context. */
   | { readonly by: 'model'; readonly body: Fields; readonly context: CallContext }
   /** Answered, and recorded. */

@@ -9,7 +9,7 @@ import { PAGE_SIZE, readCursor, UNKNOWN_TIME, writeCursor } from './query.ts';
 export type Page = { readonly items: readonly Record<string, unknown>[]; readonly next: string | null };
 
 /** Bytes of rows, as the server writes them, after which a page ends; it has one row at least. */
-export const PAGE_BYTES = 2 * 1024 * 1024;
+const PAGE_BYTES = 2 * 1024 * 1024;
 
 /** The time that orders a list, and the column that orders equal times. */
 export type Order = { readonly time: RawBuilder<string | null>; readonly id: RawBuilder<string | null> };

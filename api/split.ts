@@ -10,7 +10,7 @@ import { BodyRefused } from './problem.ts';
 export type RawRecord = { readonly text: string | null; readonly raw: string | Uint8Array; readonly place: string };
 
 /** Records in one request; more of them are refused as `too_large`. */
-export const MAX_RECORDS = 10_000;
+const MAX_RECORDS = 10_000;
 
 /** Lines of one request, with the empty ones; more are refused as `too_large`. */
 const MAX_LINES = 100_000;

@@ -63,7 +63,7 @@ function sparkline(points: DemoResult['warm_start'], bars = 24): string {
 }
 
 /** Two curves over the rounds, drawn with characters: pass@1 of the coder and precision of the verifier. */
-export function plot(rounds: readonly Round[], height = 12): string {
+function plot(rounds: readonly Round[], height = 12): string {
   const width = 8;
   const series = [
     { name: 'coder pass@1', mark: '●', paint: colours.green, values: rounds.map((round) => round.pass_at_1) },
@@ -96,7 +96,7 @@ export function plot(rounds: readonly Round[], height = 12): string {
 type Stage = { readonly name: string; readonly of: string; readonly before: number | null; readonly after: number };
 
 /** `3,500 of 3,500 episodes: 10,500 steps → …`; the first stage's name is a condition in SQL, which the manifest keeps. */
-export function funnelLine(funnel: unknown): string {
+function funnelLine(funnel: unknown): string {
   const [episodes, ...stages] = funnel as readonly Stage[];
   if (!episodes) return 'none';
   const count = (n: number) => n.toLocaleString('en');

@@ -29,7 +29,7 @@ import { familySeconds } from './cpu.ts';
 import type { Bar } from './output.ts';
 import { VERSION } from './version.ts';
 
-export const POLICY = 'team';
+const POLICY = 'team';
 /** The verifier's own policy, where it is frozen. */
 const VERIFIER = 'verifier';
 

@@ -88,7 +88,7 @@ const TYPES: Readonly<Record<string, string>> = {
 };
 
 /** What a schema takes, such as `list of (number or null)`. */
-export function words(schema: Schema): string {
+function words(schema: Schema): string {
   const here = resolved(schema);
   if (here.const !== undefined) return JSON.stringify(here.const);
   if (here.anyOf) return [...new Set(here.anyOf.map(words))].join(' or ');

@@ -25,7 +25,7 @@ export function roleLogs(folder: string, project: string): RoleLogs {
 }
 
 /** Where the log of a role is. */
-export const logFile = (folder: string, role: string, project: string): string =>
+const logFile = (folder: string, role: string, project: string): string =>
   join(folder, project === DEFAULT_PROJECT ? `${role}.log` : `${role}-${project}.log`);
 
 /** What no logger wrote: the words of Node or of a library before the process ended. */

@@ -60,7 +60,7 @@ export function printResult(
 }
 
 /** Where the losses began and where they ended: the loss of one step is noisy, so the training loss is that of the last tenth. */
-export function lossLines({ curves, best, step }: Progress): string[] {
+function lossLines({ curves, best, step }: Progress): string[] {
   const last = curves.loss.slice(-Math.max(1, Math.floor(curves.loss.length / 10)));
   const mean = last.reduce((sum, loss) => sum + loss, 0) / last.length;
   const [first, ...later] = curves.heldOut;

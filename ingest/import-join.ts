@@ -17,7 +17,7 @@ type Known<M> = {
   readonly refers: ReadonlySet<string>;
 };
 
-export type Run<M = Member> = Part<M> & { readonly sources: readonly Part<M>[] };
+type Run<M = Member> = Part<M> & { readonly sources: readonly Part<M>[] };
 
 export type Joined<M> = {
   /** The lines of each run and the parts that they are of, in the order of the first of these. */

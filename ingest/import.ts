@@ -52,7 +52,7 @@ export type ImportOptions = {
   readonly signal?: AbortSignal;
 };
 
-export type ImportError = Refusal & { readonly file: string; readonly line: number | null };
+type ImportError = Refusal & { readonly file: string; readonly line: number | null };
 
 export type ImportReport = Tally & {
   /** The one format, `mixed`, or null where no file was read. */

@@ -1,7 +1,7 @@
 /** Cuts a stream of bytes into the bytes of its records, without parsing them: lines, elements of an array, or documents. */
 
 /** How much of a record that is too large is kept for the dead letter, in bytes. */
-export const MAX_KEPT_BYTES = 64 * 1024;
+const MAX_KEPT_BYTES = 64 * 1024;
 
 const NEWLINE = 10;
 const QUOTE = 34;

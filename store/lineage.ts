@@ -5,7 +5,7 @@
 import type { Session } from './db/pool.ts';
 import { query, rowsOf, sql } from './db/query.ts';
 
-export type LineageKind = 'episode' | 'step' | 'dataset row' | 'dataset' | 'checkpoint' | 'team version' | 'release';
+type LineageKind = 'episode' | 'step' | 'dataset row' | 'dataset' | 'checkpoint' | 'team version' | 'release';
 
 export type Branches = {
   readonly children: readonly LineageNode[];

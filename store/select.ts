@@ -22,9 +22,9 @@ import {
 import { filterText, readFilterText } from './filter-text.ts';
 import { nearest } from './methods/nearest.ts';
 
-export const OPERATORS = ['=', '!=', '<', '<=', '>', '>=', 'in', 'like', 'is null', 'has'] as const;
-export type Operator = (typeof OPERATORS)[number];
-export type Scalar = string | number | boolean;
+const OPERATORS = ['=', '!=', '<', '<=', '>', '>=', 'in', 'like', 'is null', 'has'] as const;
+type Operator = (typeof OPERATORS)[number];
+type Scalar = string | number | boolean;
 
 /** `in` takes a list, `is null` no value, `has` a key of an object or a member of a list, `like` a pattern with % and _. */
 export type Comparison = { readonly field: string; readonly op: Operator; readonly value?: Scalar | readonly Scalar[] };
@@ -59,7 +59,7 @@ export const filterSchema = Type.Cyclic(
 export type Fields = ReadonlyMap<string, FieldFacts>;
 
 /** Every name a filter may use; `tags.KEY` and `task.tags.KEY` stand for each tag, `METHOD` for a judged method. */
-export const fieldNames = (fields: Fields = FIELDS): readonly string[] =>
+const fieldNames = (fields: Fields = FIELDS): readonly string[] =>
   fields === FIELDS
     ? [
         ...FIELDS.keys(),

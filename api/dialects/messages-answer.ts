@@ -8,7 +8,7 @@ type Fields = Readonly<Record<string, unknown>>;
 type Asked = { readonly id: string; readonly function: { readonly name: string; readonly arguments: string } };
 
 /** The id of a response of this API. */
-export const messageId = ({ callId }: Pick<Recorded, 'callId'>): string => `msg_${callId}`;
+const messageId = ({ callId }: Pick<Recorded, 'callId'>): string => `msg_${callId}`;
 
 const REASONS = { stop: 'end_turn', length: 'max_tokens', tool_calls: 'tool_use' } as const;
 

@@ -7,7 +7,7 @@ type Fields = Readonly<Record<string, unknown>>;
 type Asked = { readonly id: string; readonly function: { readonly name: string; readonly arguments: string } };
 
 /** The id of a response of this API. */
-export const responseId = ({ callId }: Pick<Recorded, 'callId'>): string => `resp_${callId}`;
+const responseId = ({ callId }: Pick<Recorded, 'callId'>): string => `resp_${callId}`;
 
 /** Settings of a request that a response repeats, with their defaults. */
 const REPEATED = {

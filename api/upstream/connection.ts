@@ -7,7 +7,7 @@ import { TroupeError } from '../../errors.ts';
 import { mayReach } from './address.ts';
 import type { Upstream } from './settings.ts';
 
-export type Sent = {
+type Sent = {
   readonly method: 'GET' | 'POST';
   /** Below the base address, such as `/chat/completions`. */
   readonly path: string;

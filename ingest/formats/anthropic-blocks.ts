@@ -14,7 +14,7 @@ const blocksOf = (message: unknown): readonly Fields[] =>
   isRecord(message) && Array.isArray(message.content) ? message.content.filter(isRecord) : [];
 
 /** Whether a message holds blocks that the OpenAI chat API does not have. */
-export const hasAnthropicBlocks = (message: unknown): boolean =>
+const hasAnthropicBlocks = (message: unknown): boolean =>
   blocksOf(message).some(({ type }) => BLOCKS.has(type as string));
 
 /**

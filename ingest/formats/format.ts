@@ -88,7 +88,7 @@ export type JoinRules = {
   readonly needsName: boolean;
 };
 
-export type Joins = JoinRules & {
+type Joins = JoinRules & {
   /** The episodes whose stored records may hold other parts of the run. */
   readonly episodes: (lines: readonly unknown[]) => readonly string[];
   /** The lines of a stored record, where it is not the list of them. */

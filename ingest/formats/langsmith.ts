@@ -15,7 +15,7 @@ import { type TraceReading, traceReading } from './trace-import.ts';
 
 const NAME = 'langsmith';
 
-export type Fields = Readonly<Record<string, unknown>>;
+type Fields = Readonly<Record<string, unknown>>;
 type Placed = { readonly run: Fields; readonly field: string; readonly at: number; readonly patch: boolean };
 
 export const langsmith: Format = {

@@ -44,7 +44,7 @@ const listAt = (request: Readonly<Record<string, unknown>>, name: string): reado
 };
 
 /** Formats whose clients have ingestion endpoints of their own. */
-export const LIVE_FORMATS = {
+const LIVE_FORMATS = {
   'openai-agents': { read: readOpenaiAgents, cut: (request) => listAt(request, 'data') },
   langfuse: { read: readLangfuse, cut: (request) => listAt(request, 'batch') },
   langsmith: {

@@ -11,7 +11,7 @@ import type { Judgement } from './trace.ts';
 
 export const OTEL_GENAI = 'otel-genai';
 /** Name of the log that holds the content of a call, and of the events that held its messages one by one until v1.36. */
-export const DETAILS = 'gen_ai.client.inference.operation.details';
+const DETAILS = 'gen_ai.client.inference.operation.details';
 const MESSAGE_EVENT = /^gen_ai\.(system|user|assistant|tool)\.message$/;
 const CHOICE_EVENT = 'gen_ai.choice';
 const EVALUATION = 'gen_ai.evaluation.result';

@@ -8,7 +8,7 @@ import { type Emitter, given, isIdentifier, without } from './native.ts';
 
 export type Fields = Readonly<Record<string, unknown>>;
 
-export type Sampled = {
+type Sampled = {
   readonly prompt?: unknown;
   readonly ids?: unknown;
   /** One a token of `ids`. */

@@ -3,7 +3,7 @@ import { CANONICAL, type Draft, type EventData, type EventName } from '../events
 import { canonicalJson, hashOfWritten } from '../json.ts';
 
 /** Data of an event in which a member without a value may be undefined: it counts as absent. */
-export type EventInput<N extends EventName> = {
+type EventInput<N extends EventName> = {
   readonly [K in keyof EventData<N>]: EventData<N>[K] | (object extends Pick<EventData<N>, K> ? undefined : never);
 };
 

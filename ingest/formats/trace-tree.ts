@@ -10,7 +10,7 @@ import type { Act, Choice } from './trace.ts';
 import { mergeCalls } from './trace-merge.ts';
 
 /** A tool call as a model asked for it. */
-export type Asked = {
+type Asked = {
   /** Its id in the episode. */
   readonly id: string;
   readonly nativeId: string | null;
@@ -50,7 +50,7 @@ type Span = Pick<Act, 'start' | 'end' | 'sequence' | 'id'>;
 const byTime = (a: string | null, b: string | null): number =>
   a === b ? 0 : a === null ? 1 : b === null ? -1 : a < b ? -1 : 1;
 
-export const inOrder = (a: Span, b: Span): number =>
+const inOrder = (a: Span, b: Span): number =>
   byTime(a.start, b.start) ||
   byTime(a.end, b.end) ||
   (typeof a.sequence === 'number' && typeof b.sequence === 'number'

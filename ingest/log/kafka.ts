@@ -4,7 +4,7 @@ import { TroupeError } from '../../errors.ts';
 import type { LogPartition } from './log.ts';
 import type { TopicNow } from './replaced.ts';
 
-export type { Admin, Consumer, EachBatchPayload, Producer };
+export type { Admin, EachBatchPayload, Producer };
 
 type SaslLogin = {
   readonly mechanism: 'plain' | 'scram-sha-256' | 'scram-sha-512';

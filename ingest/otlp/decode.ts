@@ -12,7 +12,7 @@ import { normal } from './normal.ts';
 import type { Attributes, Native, OtlpLog, OtlpSpan, SpanEvent } from './span.ts';
 
 /** A refusal of one span or log record; `raw` is what was refused, as JSON. */
-export type OtlpRefusal = Refusal & { readonly raw: string };
+type OtlpRefusal = Refusal & { readonly raw: string };
 
 export type Otlp = {
   readonly spans: readonly OtlpSpan[];

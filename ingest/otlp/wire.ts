@@ -5,7 +5,7 @@
  * Written here, since the package that could do it may only be imported by the writer of ONNX files, and what is read is small.
  */
 
-export type Field =
+type Field =
   | { readonly name: string; readonly as: Scalar; readonly list?: boolean }
   | { readonly name: string; readonly as: () => Fields; readonly list?: boolean; readonly alone?: boolean };
 /** By field number. Of a list marked `alone`, a member that cannot be read is null and its neighbours are kept. */

@@ -19,7 +19,7 @@ import {
 import { join } from 'node:path';
 import type { Entry } from './send.ts';
 
-export type SpillFile = { readonly name: string; readonly entries: readonly Entry[] };
+type SpillFile = { readonly name: string; readonly entries: readonly Entry[] };
 
 export type Spill = {
   /** Answers once the events are on disk: true, or false where the folder would grow beyond its bound or cannot be written. */

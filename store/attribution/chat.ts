@@ -31,7 +31,7 @@ export class NoAnswer extends Error {
 }
 
 export type Usage = { calls: number; input_tokens: number; output_tokens: number };
-export type Limits = { readonly max_calls: number | null; readonly max_tokens: number | null };
+type Limits = { readonly max_calls: number | null; readonly max_tokens: number | null };
 
 /** What all episodes of a job share: what was spent, and the limits. */
 export type TokenBudget = {
@@ -46,14 +46,14 @@ const MOST_TRIES = 5;
 const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 60_000;
 /** Estimated tokens of a text where no count is given: a token has about four characters. */
-export const estimatedTokens = (text: string): number => Math.ceil(text.length / 4);
+const estimatedTokens = (text: string): number => Math.ceil(text.length / 4);
 
 /**
  * The text of one answer. Every request counts as a call, also one that failed; several at once may together pass the limit on tokens
  * by what they answer, never the limit on calls.
  * @throws NoAnswer
  */
-export async function askOnce(budget: TokenBudget, messages: readonly ChatMessage[], own: Usage): Promise<string> {
+async function askOnce(budget: TokenBudget, messages: readonly ChatMessage[], own: Usage): Promise<string> {
   for (let tried = 1; ; tried++) {
     requireBudget(budget);
     budget.spent.calls++;

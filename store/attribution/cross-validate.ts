@@ -7,7 +7,7 @@ import { type Attribution, type Blame, type LabelledCase, numberOf } from './cas
 import { type FitCase, fitCoefficients } from './fit.ts';
 
 /** The penalty that the published coefficients were fitted with. */
-export const L2 = 2;
+const L2 = 2;
 
 export type Fitted = {
   /** Held-out predictions: each case by coefficients fitted without any run of its task. */

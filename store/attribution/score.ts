@@ -9,7 +9,7 @@ import type { Attribution, Blame, LabelledCase } from './cases.ts';
 export type Match = 'exact' | 'contains';
 /** Shares of cases; `agent` and `step` lie between 0 and 1. */
 type Point = { readonly agent: number; readonly step: number };
-export type Interval = readonly [low: number, high: number];
+type Interval = readonly [low: number, high: number];
 
 export type Scored = {
   readonly name: string;
@@ -30,7 +30,7 @@ export type Scored = {
   readonly step_over_baseline: Difference | null;
 };
 
-export type Difference = { readonly baseline: string; readonly difference: number; readonly interval: Interval };
+type Difference = { readonly baseline: string; readonly difference: number; readonly interval: Interval };
 
 const TOLERANCES = [1, 3, 5] as const;
 const DRAWS = 2000;

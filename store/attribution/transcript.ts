@@ -6,7 +6,7 @@ import type { Entry } from './entries.ts';
 export type Line = { readonly number: number; readonly speaker: string; readonly text: string };
 
 /** What was left out, for the record. */
-export type Cut = { readonly rule: 'longest_first'; readonly entries: number; readonly characters: number };
+type Cut = { readonly rule: 'longest_first'; readonly entries: number; readonly characters: number };
 
 export type Transcript = {
   /** One for each entry, in order. */

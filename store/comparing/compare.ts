@@ -15,7 +15,7 @@ import { findSide, generatedBy, type Side } from './side.ts';
 /** Attempts of one side at one task. An attempt is an episode, or a candidate of its execution matrix. */
 type Tried = Attempts & { readonly task_id: string };
 
-export type Cost = {
+type Cost = {
   readonly episodes: number;
   readonly solved: number;
   /** Neither solved nor failed; in no rate. */

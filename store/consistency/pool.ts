@@ -31,13 +31,13 @@ export type Pool = {
   readonly left_out: Readonly<Record<string, readonly string[]>>;
 };
 
-export type Cell = {
+type Cell = {
   /** Mean reward of the episodes. */
   readonly score: number;
   readonly episodes: readonly string[];
 };
 
-export type ClusterChoice = {
+type ClusterChoice = {
   readonly queries: readonly string[];
   /** Teams that were played on every query of the cluster; only they compete. */
   readonly competing: readonly string[];

@@ -234,7 +234,7 @@ export async function copyToArrow(
  * Values of a row: text, numbers, booleans, null; int8 and timestamps (microseconds since 1970) as bigint; bytes and lists as typed arrays, or
  * as arrays where they hold nulls; messages, steps and definitions of tools as objects.
  */
-export type RowValue =
+type RowValue =
   | string
   | number
   | bigint

@@ -3,7 +3,7 @@ import { canonicalJson } from '../../ingest/json.ts';
 import type { Lineage } from './lineage.ts';
 import type { OpenedDataset } from './read.ts';
 
-export type RowKey = { readonly episode_id: string; readonly step_id: string | null; readonly split: string };
+type RowKey = { readonly episode_id: string; readonly step_id: string | null; readonly split: string };
 export type DatasetDiff = {
   readonly added: readonly RowKey[];
   readonly removed: readonly RowKey[];

@@ -14,7 +14,7 @@ import { draftAt, draftPath, type FileFacts, writeError } from './publish.ts';
 import type { OpenedDataset } from './read.ts';
 
 /** The content of `manifest.json` in an exported folder. */
-export type LayoutManifest = {
+type LayoutManifest = {
   readonly format: 'troupe-layout/1';
   readonly layout: string;
   readonly dataset_id: string;

@@ -4,7 +4,7 @@ import type { Unit } from './columns.ts';
 import { LINEAGE, type SplitName } from './query.ts';
 
 /** A step of a row, or its episode; `events` as in a line. */
-export type RowStep = Pick<Lineage, 'episode_id' | 'call_id' | 'candidate' | 'step_id' | 'events'>;
+type RowStep = Pick<Lineage, 'episode_id' | 'call_id' | 'candidate' | 'step_id' | 'events'>;
 
 /** Five sixths of it repeats. A member of gzip for each batch of rows. Older datasets have one member, or no `.gz`. */
 export const LINEAGE_FILE = 'rows.jsonl.gz';

@@ -5,7 +5,6 @@ import { readdir, readFile, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { TroupeError } from '../../errors.ts';
-import { sha256 } from '../../ingest/json.ts';
 import { type Frame, type Row, readArrowFile } from './arrow.ts';
 import { LINEAGE_FILE, type Lineage } from './lineage.ts';
 import { datasetId, FORMATS, type Manifest } from './manifest.ts';
@@ -112,7 +111,7 @@ function* linesOf(text: Buffer): Generator<string, void, undefined> {
   }
 }
 
-export async function hashOf(path: string): Promise<string> {
+async function hashOf(path: string): Promise<string> {
   const hash = createHash('sha256');
   for await (const part of createReadStream(path)) hash.update(part as Buffer);
   return hash.digest('hex');
@@ -122,7 +121,7 @@ export async function hashOf(path: string): Promise<string> {
  * Reads a manifest and checks its identity: its id is made of its content hash and recipe.
  * @throws TroupeError `not_found`, `dataset_damaged`.
  */
-export async function readManifest(directory: string): Promise<Manifest> {
+async function readManifest(directory: string): Promise<Manifest> {
   const text = await readFile(join(directory, 'manifest.json'), 'utf8').catch(() => null);
   if (text === null)
     throw new TroupeError('not_found', `There is no dataset in ${directory}.`, {
@@ -149,10 +148,6 @@ export async function readManifest(directory: string): Promise<Manifest> {
   }
   return manifest;
 }
-
-/** SHA-256 of a dataset's manifest file, which the log's event about it names. */
-export const manifestHash = async (directory: string): Promise<string> =>
-  sha256(await readFile(join(directory, 'manifest.json')));
 
 export type Listed = {
   readonly directory: string;

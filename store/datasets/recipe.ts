@@ -117,16 +117,16 @@ export const recipeSchema = Type.Object(
   },
   { additionalProperties: false, description: 'Which rows a dataset has.' },
 );
-export type RecipeInput = Static<typeof recipeSchema>;
+type RecipeInput = Static<typeof recipeSchema>;
 
-export type Layout = (typeof LAYOUT)[number];
+type Layout = (typeof LAYOUT)[number];
 export type MethodChoice = {
   readonly method: string | null;
   readonly version: number | null;
   readonly params: Readonly<Record<string, unknown>> | null;
   readonly method_key: string | null;
 };
-export type VerdictChoice = MethodChoice & { readonly keep: boolean };
+type VerdictChoice = MethodChoice & { readonly keep: boolean };
 
 /** Shares of the tasks outside train: one part held out, or two with a name each. */
 export type Split =

@@ -134,7 +134,7 @@ function stateIn(text: string): Unfinished | null {
 }
 
 /** Another machine that shares the folder may be at work on it; nobody here can tell. */
-export function isAlive({ host, pid }: Pick<Unfinished, 'host' | 'pid'>, directory: string): boolean {
+function isAlive({ host, pid }: Pick<Unfinished, 'host' | 'pid'>, directory: string): boolean {
   if (host !== hostname() || own.has(directory)) return true;
   if (pid === process.pid) return false;
   try {

@@ -15,7 +15,7 @@ const MOST = 2 ** 24 - 1;
 /** Letters and digits in a row, whatever their case; a sign of a script that is written without spaces is a word by itself. */
 const WORD =
   /[\p{sc=Han}\p{sc=Hiragana}\p{sc=Katakana}\p{sc=Thai}]|(?:(?![\p{sc=Han}\p{sc=Hiragana}\p{sc=Katakana}\p{sc=Thai}])[\p{L}\p{N}\p{M}])+/gu;
-export const wordsOf = (text: string): readonly string[] => text.normalize('NFKC').toLowerCase().match(WORD) ?? [];
+const wordsOf = (text: string): readonly string[] => text.normalize('NFKC').toLowerCase().match(WORD) ?? [];
 
 export type WordRuns = {
   /** Takes the runs of a text; false where it has too few words to be compared. */

@@ -21,7 +21,7 @@ import { parserOf } from './values.ts';
 export type Column = { readonly name: string; readonly type: number };
 
 /** `count` is what the server reported (rows selected, inserted, updated or deleted), 0 when it reported none. */
-export type Result<Row> = {
+type Result<Row> = {
   readonly rows: Row[];
   readonly count: number;
   readonly columns: readonly Column[];
@@ -60,7 +60,7 @@ export type Session = {
   copyOut(sql: string): Readable;
 };
 
-export type TransactionOptions = {
+type TransactionOptions = {
   readonly isolation?: 'read committed' | 'repeatable read' | 'serializable';
   readonly readOnly?: boolean;
   /** Statements that go with BEGIN, without a round trip of their own: what is set for this transaction alone. */
@@ -72,7 +72,7 @@ export type TransactionOptions = {
   readonly signal?: AbortSignal;
 };
 
-export type Subscription = { close(): Promise<void> };
+type Subscription = { close(): Promise<void> };
 
 /** A pool of connections to one database. */
 export type Db = Session & {

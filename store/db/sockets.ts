@@ -20,7 +20,7 @@ export const listensAt = (path: string): Promise<boolean> =>
   });
 
 /** True where a socket can be bound at this path. */
-export const fitsSocket = (path: string): boolean => Buffer.byteLength(path) <= LONGEST_PATH;
+const fitsSocket = (path: string): boolean => Buffer.byteLength(path) <= LONGEST_PATH;
 
 /**
  * The folder for the socket `name`, with mode 0700: `folder` itself, or where its path is too long one below /tmp whose name is a hash

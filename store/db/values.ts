@@ -40,7 +40,7 @@ const parseBytea = (text: string): Buffer => Buffer.from(text.slice(2), 'hex');
 const keep = (text: string): string => text;
 
 /** A PostgreSQL array literal, of any depth, as nested arrays. A leading `[2:4]=` is dropped: JavaScript counts from 0. */
-export function parseArray(literal: string, element: TextParser): unknown[] {
+function parseArray(literal: string, element: TextParser): unknown[] {
   let at = literal.indexOf('{');
   const quoted = (): string => {
     let text = '';
@@ -90,7 +90,7 @@ const arrayOf =
     parseArray(literal, element);
 
 /** Parser of each type by its object identifier; a type that is not here stays text. */
-export const PARSERS: ReadonlyMap<number, TextParser> = new Map<number, TextParser>([
+const PARSERS: ReadonlyMap<number, TextParser> = new Map<number, TextParser>([
   [16, parseBool],
   [17, parseBytea],
   [20, parseInt8],

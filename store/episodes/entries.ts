@@ -34,7 +34,7 @@ export type Candidate = {
   }[];
 };
 
-export type Judged = { readonly method: string; readonly value: number | null; readonly reason: string | null };
+type Judged = { readonly method: string; readonly value: number | null; readonly reason: string | null };
 
 type Common = {
   readonly id: string;

@@ -6,7 +6,7 @@ import { shownText } from '../projections/long-texts.ts';
 import { type Link, type Outlined, outline, type Thing } from './outline.ts';
 
 /** Things of one kind that are read of one episode; if there are more, the result is marked. */
-export const MOST_THINGS = 100_000;
+const MOST_THINGS = 100_000;
 
 /** The things of an episode in order, and the kinds of which it has more than {@link MOST_THINGS}. */
 export type EpisodeOutline = { readonly things: readonly Outlined[]; readonly truncated: readonly string[] };

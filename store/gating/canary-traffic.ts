@@ -10,7 +10,7 @@ import { CANARY, sideOf } from './canary.ts';
 import { RulesSpec, type Side } from './play.ts';
 
 const share = { minimum: 0, maximum: 1 };
-export const CanarySpec = Type.Object({
+const CanarySpec = Type.Object({
   kind: Type.Literal(CANARY),
   rules: Type.Interface([RulesSpec], {
     metric: Type.Enum(['reward', 'success']),
@@ -36,7 +36,7 @@ export const CanarySpec = Type.Object({
 });
 const Checked = Compile(CanarySpec);
 export type CanaryAsked = ReturnType<typeof checkedCanary>;
-export const checkedCanary = (spec: unknown) => checkedSpec(Checked, spec);
+const checkedCanary = (spec: unknown) => checkedSpec(Checked, spec);
 
 export type OpenCanary = { readonly job_id: string; readonly requested_at: string; readonly asked: CanaryAsked };
 

@@ -22,7 +22,7 @@ export type Side = (typeof SIDES)[number];
 export const PLAY = 'play';
 
 const { runner, tasks, tasks_where, samples, deadline_s } = RolloutSpec.properties;
-export const PlayGateSpec = Type.Object({
+const PlayGateSpec = Type.Object({
   kind: Type.Literal(PLAY),
   rules: RulesSpec,
   runner,

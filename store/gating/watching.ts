@@ -24,7 +24,7 @@ const Spec = Compile(Type.Object({ release_id: Type.String(), rules: WatchRules 
 export const watchSpec = (release_id: string, rules: WatchRules): Record<string, unknown> => ({ release_id, rules });
 
 /** Releases that are watched now: the jobs that wait. */
-export async function openWatches(db: Db): Promise<{ readonly job_id: string; readonly spec: unknown }[]> {
+async function openWatches(db: Db): Promise<{ readonly job_id: string; readonly spec: unknown }[]> {
   return rowsOf(
     db,
     query

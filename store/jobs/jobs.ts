@@ -32,7 +32,7 @@ export type Job<Spec = Record<string, unknown>> = {
   readonly token: number;
 };
 
-export type JobResult = {
+type JobResult = {
   readonly outcome: 'done' | 'failed' | 'cancelled';
   readonly result: unknown;
   readonly error: unknown;

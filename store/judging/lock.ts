@@ -8,7 +8,7 @@ import { scalarOf, sql } from '../db/query.ts';
 const SWAP = sql`hashtext('troupe judge')`;
 
 /** Groups are divided into so many shares; a share is what one process judges at a time. */
-export const SHARES = 16;
+const SHARES = 16;
 export const ALL_SHARES: readonly number[] = Array.from({ length: SHARES }, (_, share) => share);
 
 /** What an episode is compared with: its announced group, else its task, else itself; over the row `e` of facts.episodes. */

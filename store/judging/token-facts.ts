@@ -22,7 +22,7 @@ export type RecordedPass = {
   readonly numbers: readonly number[];
 };
 
-export type StepTokens = {
+type StepTokens = {
   /** The conversation went on from it: the only candidate of its call, or the chosen one. */
   readonly onward: boolean;
   /** 1 for each token that the model chose; null for a step without token ids. */

@@ -7,7 +7,7 @@ import { mean, standardDeviation } from './statistics.ts';
  * (x − mean) / std with ddof 0 and no eps; null when all are equal, which drops the whole task.
  * With `efficient`, an array of ones only comes back as it is.
  */
-export function cureNormalise(values: readonly number[], efficient: boolean): number[] | null {
+function cureNormalise(values: readonly number[], efficient: boolean): number[] | null {
   if (efficient && values.length > 0 && values.every((value) => value === 1)) return [...values];
   const deviation = standardDeviation(values, 0);
   if (deviation === 0) return null;

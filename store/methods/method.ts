@@ -26,7 +26,7 @@ export type Ask<Input, Params, Output> = {
 };
 
 /** `set` for a method whose output about an episode depends on every other that is judged with it, not on its group alone. */
-export type Scope = 'group' | 'set';
+type Scope = 'group' | 'set';
 
 /** How the judge runs a method over stored facts. */
 export type Judged<Input = unknown, Params = unknown, Output = unknown> = {

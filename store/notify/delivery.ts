@@ -23,7 +23,7 @@ const OLDEST_MS = 3 * 86_400_000;
 /** The log is read again from there on as long as it grew by less; the row is not written for each event. */
 const WRITTEN_AFTER = 2500;
 
-export type Message = Omit<Happening, 'event'> & { readonly event: HappeningName | 'test'; readonly project: string };
+type Message = Omit<Happening, 'event'> & { readonly event: HappeningName | 'test'; readonly project: string };
 
 export type Receiver = {
   readonly name: string;

@@ -26,7 +26,7 @@ export type ApplyOptions = {
 };
 
 /** What a batch is applied to, and how what follows from it is done. */
-export type Applying = {
+type Applying = {
   /** How far each partition is applied, of those that the batch holds and those that it does not; null: whatever the log holds beside it. */
   readonly applied: Positions | null;
   readonly settle: Settle;

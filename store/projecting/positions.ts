@@ -7,7 +7,7 @@ import { ARCHIVE, FACTS } from './homes.ts';
 import type { Positions } from './read-news.ts';
 
 /** Next position to be written to each partition of the log. */
-export async function logPositions(db: Session): Promise<Record<string, number>> {
+async function logPositions(db: Session): Promise<Record<string, number>> {
   const { rows } = await db.query<{ partition: number; next_position: number }>(
     'select partition, next_position from troupe.log_partitions order by partition',
     [],

@@ -238,7 +238,7 @@ export async function projectAll(db: Db, options: ProjectorOptions = {}): Promis
 }
 
 /** Something that the last batches left is not settled yet. */
-export async function isUnsettled(db: Session): Promise<boolean> {
+async function isUnsettled(db: Session): Promise<boolean> {
   return (await db.query('select 1 from troupe.unsettled limit 1', [], { name: 'is_unsettled' })).rows.length > 0;
 }
 

@@ -7,7 +7,7 @@ import { attachForeign } from './resolver.ts';
 import { summarise } from './summaries.ts';
 import { keepTasks, mendTasks } from './tasks-of-traces.ts';
 
-export type Changed = {
+type Changed = {
   /** The events derived from spans now, by key. */
   readonly derived: ReadonlyMap<string, readonly Stored[]>;
   /** Episodes that changed, each with the least that its revision is now. */

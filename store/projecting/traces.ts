@@ -17,7 +17,7 @@ export type TraceEvents = {
   readonly events: readonly Stored[];
   readonly refused: readonly Refused[];
 };
-export type Refused = { readonly draft: Draft | Stored; readonly reason: string };
+type Refused = { readonly draft: Draft | Stored; readonly reason: string };
 
 /** The events derived from the spans of one trace together. A span that makes this fail is refused, the others are mapped. Never throws. */
 export function traceEventsOf(spans: readonly Stored[]): TraceEvents {

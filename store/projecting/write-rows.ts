@@ -40,7 +40,7 @@ export async function remove(tx: Session, target: Target, rows: readonly Row[]):
 const statements = new Map<Target, string>();
 
 /** The text of the statement, for reading and tests. */
-export function statementOf(target: Target): string {
+function statementOf(target: Target): string {
   let statement = statements.get(target);
   if (!statement) {
     const keys = Object.keys(target.keys);

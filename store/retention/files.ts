@@ -45,7 +45,7 @@ const ARTIFACTS: readonly RowColumn[] = [
 ];
 
 type Place = { readonly log?: number; readonly partition: number; readonly position: number };
-export type ArchiveFile = FileFacts & {
+type ArchiveFile = FileFacts & {
   readonly holds: 'events' | 'artifacts';
   readonly rows: number;
   /** Of its first and last event. */

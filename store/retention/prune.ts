@@ -15,7 +15,7 @@ import { type JudgeAgain, removeArchived } from './remove.ts';
 import { removeUnneeded } from './removed-bodies.ts';
 import { type PrunableGroup, type PruneWhat, prunableGroups } from './scope.ts';
 
-export type Bodies = {
+type Bodies = {
   /** Null for a body that is gone. */
   readonly get: (sha256: string) => Promise<Uint8Array | null>;
   readonly remove: (sha256: string) => Promise<boolean>;

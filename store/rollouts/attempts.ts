@@ -17,7 +17,7 @@ export type AttemptSpec = {
 export type EpisodeOutcome = 'success' | 'failure' | 'error' | 'timeout' | 'aborted' | 'unknown';
 
 /** How an attempt ended, as far as it is recorded with its episode. */
-export type AttemptResult = {
+type AttemptResult = {
   /** RFC 3339. */
   readonly at: string;
   readonly outcome: EpisodeOutcome;

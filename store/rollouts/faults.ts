@@ -5,7 +5,7 @@
 import { Type } from 'typebox';
 
 /** What a fault of the answer may look at. */
-export type FaultedStep = {
+type FaultedStep = {
   /** The answer as it was recorded. */
   readonly text: string;
   /** Answers before it in the episode, by whom, the last one last. */

@@ -63,7 +63,7 @@ export const deadlineOver = ({ deadline_s }: Pick<RolloutSpec, 'deadline_s'>): A
 });
 
 /** A group that is not complete: how many of its samples are done, and why the others are not. */
-export type PartialGroup = {
+type PartialGroup = {
   readonly group_id: string;
   readonly task_id: string;
   readonly done: number;

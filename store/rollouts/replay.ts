@@ -148,9 +148,9 @@ export type SourceCall = {
 };
 
 /** A call of an attempt; `requests`: how each recorder would have written its request. */
-export type PlayedCall = { readonly agent: string | null; readonly requests: readonly string[] };
+type PlayedCall = { readonly agent: string | null; readonly requests: readonly string[] };
 
-export type Turn =
+type Turn =
   /** The record answers it. */
   | { readonly is: 'recorded'; readonly call: SourceCall }
   /** The one at the place. `parent`: the step before it, null for the first one. */

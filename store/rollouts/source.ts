@@ -10,7 +10,7 @@ import { ERASED } from '../retention/erase-text.ts';
 import type { SourceCall } from './replay.ts';
 
 /** The source of the gateway's events: only it keeps what was sent and answered as a whole. */
-export const GATEWAY = '/gateway';
+const GATEWAY = '/gateway';
 
 /** What makes two requests equal: the messages, in their stored form, and the tools; a prompt of token ids is its ids. */
 export const requestKey = (asked: {

@@ -8,7 +8,7 @@ import { type Filter, lowerOver } from '../select.ts';
 import type { RolloutTask } from './rollout.ts';
 
 /** Bytes of all tasks of a rollout as JSON: they travel in one event. */
-export const MOST_TASK_BYTES = 24 * 1024 * 1024;
+const MOST_TASK_BYTES = 24 * 1024 * 1024;
 
 const TASKS = query
   .selectFrom('facts.tasks as t')

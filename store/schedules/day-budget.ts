@@ -7,7 +7,7 @@ import type { ScheduleDefinition } from './definition.ts';
 import { fireId, instantOf } from './due.ts';
 
 /** Midnight in the zone before a time, both in milliseconds since 1970. */
-export const midnightBefore = (zone: string, now: number): number => cronTicks('0 0 * * *', zone).latest(now) ?? now;
+const midnightBefore = (zone: string, now: number): number => cronTicks('0 0 * * *', zone).latest(now) ?? now;
 
 /**
  * Why no job starts before the next midnight of the zone; null while the budget lasts, or where there is none. Counted are the calls that

@@ -23,7 +23,7 @@ export type ScheduleHistory = {
 };
 
 /** `count` is null where there were more than anyone counted. */
-export type SkippedTicks = {
+type SkippedTicks = {
   readonly due_at: string;
   readonly until: string;
   readonly count: number | null;

@@ -3,7 +3,7 @@ import type { Session } from '../db/pool.ts';
 import { query, rowsOf, type SqlBool, sql } from '../db/query.ts';
 import { nearest } from '../methods/nearest.ts';
 
-export type ViewColumn = { readonly name: string; readonly type: string; readonly note: string | null };
+type ViewColumn = { readonly name: string; readonly type: string; readonly note: string | null };
 export type View = { readonly name: string; readonly about: string | null; readonly columns: readonly ViewColumn[] };
 
 const CATALOGUE = query

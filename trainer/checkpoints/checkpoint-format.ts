@@ -24,7 +24,7 @@ export const SIDE_FILES = [
 export type SideFiles = { readonly [name in (typeof SIDE_FILES)[number]]?: string };
 
 /** First and second moments of AdamW by parameter name, and the number of updates they have seen. */
-export type OptimizerState = { readonly step: number; readonly m: Weights; readonly v: Weights };
+type OptimizerState = { readonly step: number; readonly m: Weights; readonly v: Weights };
 
 /** Where a checkpoint comes from. What is not known is null. Written as it is to troupe.json. */
 export type CheckpointMeta = {

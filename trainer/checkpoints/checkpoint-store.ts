@@ -21,7 +21,7 @@ import { checkFacts, type Identity, MANIFEST } from './checkpoint-format.ts';
 /** What `latest` names, and the version of that statement, which changes with it. */
 export type Latest = { readonly id: string; readonly version: string };
 
-export type PutReport = {
+type PutReport = {
   readonly id: string;
   /** Files that were sent, and those that were there already with the same hash. */
   readonly sent: readonly string[];

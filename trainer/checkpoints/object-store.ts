@@ -14,7 +14,7 @@ export type ObjectAccess = {
   readonly secretAccessKey: string;
 };
 
-export type ObjectFacts = {
+type ObjectFacts = {
   readonly bytes: number;
   readonly version: string;
   /** As given when the object was put; null where nothing was given. */
@@ -22,7 +22,7 @@ export type ObjectFacts = {
 };
 
 /** Puts only if the object still is this version, or null: only if it is not there. */
-export type Condition = { readonly ifVersion?: string | null };
+type Condition = { readonly ifVersion?: string | null };
 
 export type Objects = {
   readonly address: string;

@@ -30,7 +30,7 @@ export type Candidate = {
 };
 
 export type Kept = { readonly id: string; readonly why: readonly string[] };
-export type Removed = { readonly id: string; readonly step: number | null; readonly bytes: number };
+type Removed = { readonly id: string; readonly step: number | null; readonly bytes: number };
 export type Pruned = {
   readonly kept: readonly Kept[];
   readonly removed: readonly Removed[];

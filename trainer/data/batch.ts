@@ -74,7 +74,7 @@ export function layoutOf(rows: readonly Row[]): Layout {
 }
 
 /** True for a token that a loss may send a gradient from. */
-export function isTrained({ weights, entropyWeights, klWeights }: Completion, token: number): boolean {
+function isTrained({ weights, entropyWeights, klWeights }: Completion, token: number): boolean {
   return weights[token] !== 0 || (entropyWeights?.[token] ?? 0) !== 0 || (klWeights?.[token] ?? 0) !== 0;
 }
 
@@ -159,13 +159,13 @@ export function partition(rows: readonly Row[], tokens: number, layout: Layout =
   return parts;
 }
 
-export type PromptFeeds = { readonly P: number; readonly feeds: Feeds };
+type PromptFeeds = { readonly P: number; readonly feeds: Feeds };
 
 /**
  * Feeds of the prompt tower: prompts padded on the left to P slots.
  * @throws TroupeError `training_failed` for a prompt without tokens: nothing would predict the first token.
  */
-export function promptFeeds(prompts: readonly (readonly number[])[], rotary: RotaryTable): PromptFeeds {
+function promptFeeds(prompts: readonly (readonly number[])[], rotary: RotaryTable): PromptFeeds {
   const Q = prompts.length;
   const P = prompts.reduce((most, ids) => Math.max(most, ids.length), 1);
   const ids = new Int32Array(Q * P);

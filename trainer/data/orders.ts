@@ -47,17 +47,3 @@ function places(step: number, { batch, taken = Infinity }: OrderOptions): number
   const count = Math.max(0, Math.min(batch, taken - step * batch));
   return Array.from({ length: count }, (_, i) => step * batch + i);
 }
-
-/**
- * All steps of one problem are one batch, in the order they were generated; problems in order of first appearance
- * (M1-32B, arXiv:2504.09772). Gives row numbers; equal `seq` keep the order of the rows.
- */
-export function orderedBatches(rows: readonly { readonly problem: string; readonly seq: number }[]): number[][] {
-  const problems = new Map<string, number[]>();
-  for (const [i, { problem }] of rows.entries()) {
-    const batch = problems.get(problem);
-    if (batch) batch.push(i);
-    else problems.set(problem, [i]);
-  }
-  return [...problems.values()].map((batch) => batch.sort((a, b) => rows[a]!.seq - rows[b]!.seq || a - b));
-}

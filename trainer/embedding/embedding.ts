@@ -22,7 +22,7 @@ export type Embedder = {
   readonly close: () => Promise<void>;
 };
 
-export type Embedded = {
+type Embedded = {
   /** Of length 1; null with the reason: `no_tokens`, `not_finite`, `zero_vector`. */
   readonly vector: Float32Array | null;
   readonly reason: string | null;

@@ -8,7 +8,7 @@ export type MetricsReader = {
   /** Lines that were no such object. */
   readonly refused: () => number;
 };
-export type StepMetrics = { readonly step: number; readonly metrics: Readonly<Record<string, number>> };
+type StepMetrics = { readonly step: number; readonly metrics: Readonly<Record<string, number>> };
 
 /** Longest line that is read, in bytes. */
 const MOST = 64 * 1024;

@@ -17,7 +17,7 @@ import {
 } from './protobuf-fields.ts';
 import { SNIFFED_BYTES, sniffFile } from './sniff.ts';
 
-export type OnnxFilePort = {
+type OnnxFilePort = {
   readonly name: string;
   /** TensorProto.DataType: 1 is float32, 6 int32, 7 int64, 10 float16. */
   readonly type: number;

@@ -75,7 +75,7 @@ const reporting = (
 });
 
 /** The numbers of a step by the names they have in `traj.job_metrics`. */
-export const stepMetrics = (done: StepDone): Record<string, number> => ({
+const stepMetrics = (done: StepDone): Record<string, number> => ({
   ...done.metrics,
   loss: done.loss,
   gradient_norm: done.gradientNorm,

@@ -31,7 +31,7 @@ export function withReferenceKl(policy: Loss, estimator: KlEstimator = 'k3'): Lo
 }
 
 /** The estimate of each token, of the shape of d. */
-export function klGraph(estimator: KlEstimator, d: Value): Value {
+function klGraph(estimator: KlEstimator, d: Value): Value {
   const zero = scalar(0);
   switch (estimator) {
     case 'k1':

@@ -2,7 +2,7 @@
 import type { Value } from '../graph/node.ts';
 
 /** Numbers of each token that a batch can carry; a loss names those it reads, the batch fails by name where one is missing. */
-export const TOKEN_COLUMNS = [
+const TOKEN_COLUMNS = [
   /** Advantage times aggregation weight, or the weight in a supervised mean. */
   'weight',
   /** Log-probability when it was sampled. */
@@ -23,7 +23,7 @@ export type TokenColumn = (typeof TOKEN_COLUMNS)[number];
  * Tokens in M sets that a loss treats as one: the turns of a policy gradient by turns, the two answers of a preference. A set lies in
  * one row of a batch, so a batch in parts never cuts it.
  */
-export type Segments = {
+type Segments = {
   /** [K, 1] to [M, 1]: the sum over each segment's tokens. */
   readonly sum: (tokens: Value) => Value;
   /** [M, 1] to [K, 1]: each token gets its segment's number. */

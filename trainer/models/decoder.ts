@@ -22,7 +22,7 @@ import { layer, type Parameters, type Rotation } from './layer.ts';
 import type { ModelConfig } from './weights.ts';
 
 /** Keys and values of one layer, [Q, H, P, D]. */
-export type PromptCache = { readonly k: Value; readonly v: Value };
+type PromptCache = { readonly k: Value; readonly v: Value };
 
 export type Prompt = {
   readonly caches: readonly PromptCache[];

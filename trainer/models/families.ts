@@ -24,7 +24,7 @@ export type Family = {
 };
 
 /** Biases of the maps to queries, keys and values; of the map from attention's result; of the feed-forward maps. */
-export type Biases = { readonly queries: boolean; readonly attention: boolean; readonly feedForward: boolean };
+type Biases = { readonly queries: boolean; readonly attention: boolean; readonly feedForward: boolean };
 
 const switched = ({ attention_bias = false, mlp_bias = false }: ModelConfig): Biases => ({
   queries: attention_bias,

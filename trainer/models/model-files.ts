@@ -23,7 +23,7 @@ export type ModelFiles = {
 };
 
 /** Whether a file of a directory belongs to the model: a clone may hold anything else beside it. */
-export const isModelFile = (name: string): boolean =>
+const isModelFile = (name: string): boolean =>
   name === 'config.json' || name.includes('.safetensors') || (SIDE_FILES as readonly string[]).includes(name);
 
 /**
@@ -114,7 +114,7 @@ async function refuseOthers(dir: string, names: readonly string[]): Promise<neve
 }
 
 /** What a file is by its first bytes. Throws as `withFile` does. */
-export const sniffed = (path: string): Promise<Sniffed> =>
+const sniffed = (path: string): Promise<Sniffed> =>
   withFile(path, async ({ file, bytes }) => {
     const first = new Uint8Array(Math.min(SNIFFED_BYTES, bytes));
     await fill(file, 0, [{ into: first }], () => {});

@@ -26,7 +26,7 @@ import { asJudged, withoutGates } from './round-rows.ts';
 import { incumbentTeam, sameVersion } from './team-round.ts';
 import { type Checkpoint, startOf, taskOf } from './weights.ts';
 
-export type PolicyCheck = {
+type PolicyCheck = {
   readonly method: string;
   /** Null where there are no weights to start from. */
   readonly start: Checkpoint | null;
@@ -69,7 +69,7 @@ export type PlanCheck = {
   readonly notes: readonly string[];
 };
 
-export type RolloutCheck = {
+type RolloutCheck = {
   readonly runner: string;
   /** In the plan, and in a round. */
   readonly tasks: number;
@@ -195,7 +195,7 @@ async function teamCheck(db: Db, team: PlanTeam, alone: boolean, problems: strin
 }
 
 /** The stages of a round by the names that their jobs have. */
-export function stagesOf(plan: Plan): string[] {
+function stagesOf(plan: Plan): string[] {
   const names = Object.keys(plan.policies);
   if (plan.team?.prune !== undefined) return ['rollout', 'judge', 'prune', 'gate'];
   return [

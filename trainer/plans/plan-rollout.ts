@@ -44,10 +44,7 @@ export function tasksOfRound(
 }
 
 /** The settings of the team in a round, from 1: of a list the value of that round, or the last one. So a horizon grows over rounds. Pure. */
-export const paramsOfRound = (
-  params: NonNullable<PlanRollout['params']>,
-  round: number,
-): NonNullable<RolloutSpec['params']> =>
+const paramsOfRound = (params: NonNullable<PlanRollout['params']>, round: number): NonNullable<RolloutSpec['params']> =>
   Object.fromEntries(
     Object.entries(params).map(([name, value]) => [
       name,

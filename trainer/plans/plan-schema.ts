@@ -172,7 +172,6 @@ type Written = Static<typeof planSchema>;
 export type Plan = Omit<Written, 'policies'> & { readonly policies: NonNullable<Written['policies']> };
 export type PlanTeam = Static<typeof Team>;
 export type PlanPolicy = Static<typeof Policy>;
-export type PlanGate = Plan['gate'];
 /** Tasks of a plan that is run: the tasks themselves, or a filter over the stored ones. */
 export type PlanTasks = readonly RolloutTask[] | { readonly where: Static<typeof TasksWhere> };
 export type PlanWriters = Static<typeof Writers>;

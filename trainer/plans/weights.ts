@@ -23,7 +23,7 @@ export async function releasedOf(db: Db, policy: string): Promise<Checkpoint | n
 }
 
 /** The newest checkpoint of the policy that is kept; null where there is none. */
-export async function lastOf(db: Db, policy: string): Promise<Checkpoint | null> {
+async function lastOf(db: Db, policy: string): Promise<Checkpoint | null> {
   const saved = query
     .selectFrom('facts.checkpoints')
     .select(['checkpoint_id', pathHere('uri').as('directory')])

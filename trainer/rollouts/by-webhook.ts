@@ -21,7 +21,7 @@ export type WebhookBody = EpisodeFacts & {
 };
 
 /** Pure. */
-export function webhookBody(
+function webhookBody(
   attempt: LeasedAttempt,
   { rollout, runner, entry: { url, key } }: Pick<Options, 'rollout' | 'entry' | 'runner'>,
 ): WebhookBody {

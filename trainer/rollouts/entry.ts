@@ -9,7 +9,7 @@ const PROBE_MS = 10_000;
 /** Keys end by themselves some time after the rollout. */
 const SPARE_S = 3600;
 
-export const keyName = (rollout: string): string => `rollout ${rollout}`;
+const keyName = (rollout: string): string => `rollout ${rollout}`;
 
 /** @throws TroupeError `unreachable` where nothing answers as an API of Troupe */
 export async function openEntry(
@@ -35,7 +35,7 @@ export async function openEntry(
 export const closeEntry = (db: Db, rollout: string): Promise<number> => revokeKeysNamed(db, keyName(rollout));
 
 /** The address of a `run serve` of this project with a heartbeat in the last seconds; null where there is none. */
-export async function servedAt(db: Db): Promise<string | null> {
+async function servedAt(db: Db): Promise<string | null> {
   const row = await firstOf(
     db,
     query

@@ -96,7 +96,7 @@ export type SampleAnswer = {
 export type PromptAsk = Pick<SampleAsk, 'model' | 'messages' | 'tools' | 'prompt_ids' | 'prompt'>;
 export type PromptAnswer = Pick<SampleAnswer, 'prompt_token_ids' | 'model' | 'checkpoint'>;
 
-export type CancelAsk = { readonly request: unknown };
+type CancelAsk = { readonly request: unknown };
 /** Whether a request of that id was under way. */
 export type CancelAnswer = { readonly cancelled: boolean };
 

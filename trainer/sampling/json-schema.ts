@@ -19,13 +19,13 @@ export type Grammar =
   | { readonly kind: 'any of'; readonly options: readonly Grammar[] }
   | { readonly kind: 'defined'; readonly grammar: () => Grammar };
 
-export type Member = { readonly key: string; readonly grammar: Grammar; readonly required: boolean };
+type Member = { readonly key: string; readonly grammar: Grammar; readonly required: boolean };
 
 /** A space that may be there. */
 export const SPACE = ' ';
 
 /** Any JSON value. */
-export const ANY: Grammar = {
+const ANY: Grammar = {
   kind: 'any of',
   options: [
     { kind: 'string' },

@@ -101,7 +101,7 @@ export const maskedPass: Pass = {
 };
 
 export const LOGPROB_PASSES: readonly Pass[] = [referencePass, maskedPass, alonePass];
-export const VALUE_PASSES: readonly Pass[] = [valuesPass, ...VALUED.map(valuePass)];
+const VALUE_PASSES: readonly Pass[] = [valuesPass, ...VALUED.map(valuePass)];
 export const PASSES: readonly Pass[] = [...LOGPROB_PASSES, ...VALUE_PASSES];
 
 const plainRow = ({ episode_id, step_id, prompt_token_ids, token_ids }: TokenStep): PassRow | string => {

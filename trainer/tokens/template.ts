@@ -10,7 +10,7 @@ import { type CallFrame, callFrame, callReader, type ReadCalls } from './tool-ca
 /** A message as chat templates read it; fields beyond these (`tool_calls`, `name`, …) reach the template as they are. */
 export type ChatMessage = { readonly role: string; readonly content?: unknown; readonly [field: string]: unknown };
 
-export type MaskedIds = {
+type MaskedIds = {
   readonly ids: readonly number[];
   /** 1 where the model wrote the token and is to learn it, 0 elsewhere; as long as `ids`. */
   readonly lossMask: Uint8Array;
@@ -43,7 +43,7 @@ export type ChatTemplate = {
 export type ToolOptions = { readonly tools?: readonly unknown[] };
 
 /** The generation prompt is what comes before the assistant's first word. */
-export type RenderOptions = ToolOptions & { readonly addGenerationPrompt?: boolean };
+type RenderOptions = ToolOptions & { readonly addGenerationPrompt?: boolean };
 
 const GENERATION_TAG = /\{%(-?)\s*(end)?generation\s*(-?)%\}/g;
 

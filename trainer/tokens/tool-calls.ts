@@ -6,7 +6,7 @@ import { isIdentifier } from '../../ingest/formats/native.ts';
 import { isRecord } from '../../ingest/json.ts';
 
 /** `arguments` is the JSON text of an object, as the model wrote it. */
-export type ToolCall = { readonly name: string; readonly arguments: string };
+type ToolCall = { readonly name: string; readonly arguments: string };
 
 /** Calls, and the text beside them. */
 export type Called = { readonly content: string; readonly calls: readonly ToolCall[] };

@@ -20,7 +20,7 @@ export type Kernel = {
   readonly accumulate: (from: number, to: number) => void;
 };
 
-export type AdamwNumbers = {
+type AdamwNumbers = {
   readonly scale: number;
   readonly beta1: number;
   readonly beta2: number;

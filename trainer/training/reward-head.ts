@@ -41,7 +41,7 @@ export async function trainRewardHead(
 }
 
 /** Each pair as one row whose loss is the mean over the pairs. */
-export function rewardBatch(pairs: readonly PreferenceRow[]): Row[] {
+function rewardBatch(pairs: readonly PreferenceRow[]): Row[] {
   return pairs.map(({ promptIds, chosen, rejected, weight = 1 }) => {
     const sides = [chosen.tokenIds, rejected.tokenIds] as const;
     const { completions, segmentWeights } = lastTokenPreference(sides[0].length, sides[1].length, pairs.length);

@@ -14,7 +14,7 @@ import { beginning, type Progress } from './run-state.ts';
 import { evaluate, type TrainableModel } from './step.ts';
 import { type Adam, type StepDone, trainingLoop, type Watch } from './training-loop.ts';
 
-export type RoleOptions = {
+type RoleOptions = {
   readonly role: string;
   /** Groups in one optimizer step. */
   readonly groups: number;
@@ -35,7 +35,7 @@ export type RlOptions = {
   readonly seed: number;
 };
 
-export type RoleMetrics = {
+type RoleMetrics = {
   readonly steps: number;
   /** Share of the groups that carried a signal. */
   readonly signal: number;

@@ -16,7 +16,7 @@ export type Curves = {
   readonly heldOut: HeldOut[];
 };
 
-export type HeldOut = {
+type HeldOut = {
   readonly step: number;
   readonly loss: number;
   readonly metrics: Readonly<Record<string, number>>;

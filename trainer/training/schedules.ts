@@ -4,7 +4,7 @@
  */
 import { type Schedule, withWarmup } from './optimizer.ts';
 
-export const SCHEDULES = ['constant', 'cosine', 'linear'] as const;
+const SCHEDULES = ['constant', 'cosine', 'linear'] as const;
 export type ScheduleName = (typeof SCHEDULES)[number];
 
 export type ScheduleOptions = {

@@ -16,7 +16,7 @@ import type { TrainableModel } from './step.ts';
 import { type Adam, trainingLoop, type Watch } from './training-loop.ts';
 
 /** How the tokens of a batch become one number, with the weights of each sequence's tokens. */
-export const SFT_MEANS = { 'token-mean': tokenMeanWeights, 'sequence-mean': sequenceMeanWeights } as const;
+const SFT_MEANS = { 'token-mean': tokenMeanWeights, 'sequence-mean': sequenceMeanWeights } as const;
 export type SftMean = keyof typeof SFT_MEANS;
 
 export type SftOptions = {

@@ -125,7 +125,7 @@ export async function trainingLoop(
 
 const isDue = (step: number, every: number): boolean => every > 0 && step % every === 0;
 
-export const tokensOf = ({ promptIds, completions }: Row): number =>
+const tokensOf = ({ promptIds, completions }: Row): number =>
   completions.reduce((sum, { tokenIds }) => sum + tokenIds.length, promptIds.length);
 
 type Noted = {

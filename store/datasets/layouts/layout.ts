@@ -7,7 +7,7 @@ import type { Held, Turn } from './turn.ts';
 /** A part of the data under the name that trainers know. */
 export type LayoutSplit = 'train' | 'validation' | 'test';
 
-export type SplitTurns = { readonly split: LayoutSplit; readonly turns: readonly Turn[] };
+type SplitTurns = { readonly split: LayoutSplit; readonly turns: readonly Turn[] };
 
 type Rows = readonly Readonly<Record<string, unknown>>[];
 
@@ -23,7 +23,7 @@ export type LayoutFile =
   | { readonly name: string; readonly kind: 'lines'; readonly split: LayoutSplit; readonly rows: Rows }
   | { readonly name: string; readonly kind: 'text'; readonly text: string };
 
-export type About = {
+type About = {
   /** Name of the dataset. */
   readonly name: string;
   /** Counts rows that a layout cannot hold, by the reason. */
