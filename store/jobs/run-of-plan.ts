@@ -29,12 +29,14 @@ const jobsBelow = (db: Session, id: string) =>
 /** What a stage made, in a few words; null where its result names nothing of these. */
 export function madeBy(result: unknown): string | null {
   if (!isRecord(result)) return null;
-  const { dataset_id, checkpoint_id, reason, episodes, groups, policies } = result;
+  const { dataset_id, checkpoint_id, reason, episodes, groups, policies, tasks, removed } = result;
   if (isRecord(groups)) return `${groups.complete} groups complete, ${groups.partial} partial`;
   if (isRecord(policies))
     return Object.entries(policies)
       .map(([policy, checkpoint]) => `${policy} answered by ${checkpoint ?? 'nobody yet'}`)
       .join(', ');
+  if (Array.isArray(tasks)) return `${tasks.length} tasks written by ${episodes} episodes`;
+  if (Array.isArray(removed)) return `without ${removed.join(', ')}`;
   if (dataset_id !== undefined) return `dataset ${dataset_id}`;
   if (checkpoint_id !== undefined) return `checkpoint ${checkpoint_id}`;
   if (reason !== undefined) return String(reason);

@@ -273,6 +273,7 @@ describe('a plan that begins with a rollout', () => {
         },
       });
       const shown = await at.run(['plan', 'show', 'written-1']);
+      expect(shown.out).toMatch(/1\/tasks +tasks +finished +done +2 tasks written by 9 episodes/);
       expect(shown.out).toContain('2 tasks written by 9 episodes (');
       const { rows } = await database.db.query(
         `select task_id, query, domain, tags ->> 'written_by' as by from facts.tasks where domain = 'written' order by 1`,

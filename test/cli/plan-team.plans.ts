@@ -258,6 +258,7 @@ describe('a plan whose candidate is a version of a team', () => {
         expect(total).toBeCloseTo(2, 9);
         expect(candidate.definition.agents.map(({ name }) => name)).toEqual(['ada', 'cleo', 'dan']);
         expect(ran.out.rounds[0].teams).toEqual({ peers: candidate.team_id });
+        expect((await at.run(['plan', 'show', 'dylan-1'])).out).toMatch(/1\/prune +prune +finished +done +without bob/);
         const { out: report } = await troupe('gate', 'show', 'dylan-1');
         expect(report.models['team peers']).toEqual({
           incumbent: checked.out.team.incumbent,
