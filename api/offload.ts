@@ -252,7 +252,8 @@ export function openOffload(start: () => Worker): Offload {
       new Promise((kept, failed) => {
         const bytes = Math.max(call.answer.bytes?.byteLength ?? 0, LIGHT_BYTES);
         submit({ bytes, weight: bytes, answered: () => {}, kept, failed }, (id, worker) => {
-          const body = call.answer.bytes && owned(call.answer.bytes);
+          // A copy: should the thread end, the call is recorded without it.
+          const body = call.answer.bytes && Uint8Array.from(call.answer.bytes);
           const message: ToThread = { kind: 'keep', id, call: { ...call, answer: { ...call.answer, bytes: body } } };
           worker.postMessage(message, body === null ? [] : [body.buffer as ArrayBuffer]);
         });

@@ -41,11 +41,9 @@ export async function keepWhereLight(
   elsewhere?: KeptElsewhere,
 ): Promise<boolean> {
   if (elsewhere === undefined || size <= LIGHT_BYTES) return keepCall(call, keeping);
-  try {
-    return (await within(elsewhere.keep(call), keeping.recordTimeoutMs)) ?? false;
-  } catch {
-    return false;
-  }
+  const kept = await within(elsewhere.keep(call), keeping.recordTimeoutMs).catch(() => 'failed' as const);
+  // Late for the others, but not lost: its events have the same ids, should the log have them already.
+  return kept === 'failed' ? keepCall(call, keeping) : (kept ?? false);
 }
 
 /** Records a call, in its trace; answers whether the log has it. Never throws. */

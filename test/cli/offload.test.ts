@@ -23,6 +23,8 @@ let here: TestApp;
 let models: OpenaiServer;
 /** With the model server, and what it had recorded on the thread: the place in the trace, and how long the response was. */
 let served: TestApp;
+let endAfterKeep = false;
+const RECORDED = 'select name, data::text as data from troupe.events where key = $1 order by position';
 const kept: [string | undefined, number][] = [];
 
 beforeAll(async () => {
@@ -55,7 +57,9 @@ beforeAll(async () => {
   here = await testApp();
   const keep: Offload['keep'] = (call) => {
     kept.push([call.trace.traceparent, JSON.parse(Buffer.from(call.answer.bytes!).toString()).padding.length]);
-    return offload.keep(call);
+    const recording = offload.keep(call);
+    if (endAfterKeep) void threads.at(-1)!.terminate();
+    return recording;
   };
   served = await testApp({ offload: { ...offload, keep }, upstreams: openUpstreams(readUpstreams(upstreams, {})) });
 });
@@ -145,12 +149,27 @@ describe('large requests', () => {
       900_000,
     ]);
     expect(kept).toEqual([[`00-${trace}-${span}-01`, 900_000]]);
-    const { rows } = await database.db.query<{ name: string; data: string }>(
-      `select name, data::text as data from troupe.events where key = 'e/long' order by position`,
-    );
+    const { rows } = await database.db.query<{ name: string; data: string }>(RECORDED, ['e/long']);
     expect(rows.map(({ name }) => name)).toEqual(['generation.requested', 'generation.completed', 'artifact.attached']);
     expect(rows[0]!.data).toContain('mine is ***');
     expect(rows[1]!.data).toContain('"choices"');
+  });
+
+  it('long responses of model servers are recorded here where the thread ends before it has done it', async () => {
+    const ask = () =>
+      post(
+        served.app,
+        { model: 'long', max_tokens: 500_000, messages: [{ role: 'user', content: 'hi' }] },
+        { 'troupe-episode': 'ended' },
+        '/v1/chat/completions',
+      );
+    endAfterKeep = true;
+    const answer = await ask().finally(() => {
+      endAfterKeep = false;
+    });
+    expect([answer.statusCode, answer.headers['troupe-recorded']]).toEqual([200, 'true']);
+    const { rows } = await served.db.query<{ name: string }>(RECORDED, ['e/ended']);
+    expect(rows.map(({ name }) => name)).toEqual(['generation.requested', 'generation.completed', 'artifact.attached']);
   });
 
   it('of a thread that died are answered 503, and the next one has another thread', async () => {
