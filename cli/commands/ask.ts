@@ -62,12 +62,15 @@ export function askCommands(program: Command): void {
       const full = flags.full === true;
       const texts = (page: EpisodePage) => page.conversation.map((entry) => entryText(entry, { full }));
       if (!flags.json) print([heading(first), ...texts(first)].join('\n\n'));
-      const pages = [first];
+      // What was printed is not held: texts of a long episode are most of its memory.
+      const held = (page: EpisodePage): EpisodePage =>
+        flags.json ? page : { ...page, conversation: [], steps: [], tool_calls: [] };
+      const pages = [held(first)];
       for (let next = first.next; next !== null; ) {
         const page = await readEpisodePage(db, id!, { after: next });
         if (!page) break;
         if (!flags.json) print(`\n${texts(page).join('\n\n')}`);
-        pages.push(page);
+        pages.push(held(page));
         next = page.next;
       }
       const whole = joinPages(pages);
