@@ -4,7 +4,7 @@
  * After the last fault everything is up within a minute, and every acknowledged event is there once. `TROUPE_SEED` replays the choices.
  */
 import { randomInt } from 'node:crypto';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { openDatabase } from '../store/db/database.ts';
@@ -47,7 +47,9 @@ export const proof: Proof = {
     const up = startUp(home, env);
     const lines: string[] = [];
     try {
-      const faults = faultsOf({ home, broker: broker.node!, line, url: await embeddedUrl(home, up), disk });
+      const url = await embeddedUrl(home, up);
+      const faults = faultsOf({ home, broker: broker.node!, line, url, disk });
+      const filled: Check = ['the disk that is filled is the one of PostgreSQL too', await isOnDisk(url, home)];
       const checks = await suffer({
         up,
         home,
@@ -58,7 +60,7 @@ export const proof: Proof = {
         say,
         kafka: { address: broker.address, topic: TOPIC },
       });
-      for (const [what, fine] of checks) {
+      for (const [what, fine] of disk === null ? checks : [filled, ...checks]) {
         lines.push(`${fine ? 'ok' : 'NOT OK'}  ${what}`);
         say(lines.at(-1)!);
       }
@@ -131,6 +133,15 @@ function faultsOf({ home, broker, line, url, disk }: Parts): readonly Fault[] {
     { name: 'connections to the broker slowed', strike: () => line.slow(300), heal: line.mend },
     ...(disk === null ? [] : [{ name: 'the disk filled', strike: disk.fill, heal: disk.free }]),
   ];
+}
+
+/** Whether the data folder of this PostgreSQL lies on the disk of that folder. */
+async function isOnDisk(url: string, folder: string): Promise<boolean> {
+  const db = openPool(url, { max: 1 });
+  const { rows } = await db
+    .query<{ at: string }>(`select current_setting('data_directory') as at`)
+    .finally(() => db.close());
+  return statSync(rows[0]!.at).dev === statSync(folder).dev;
 }
 
 async function endBackends(url: string): Promise<void> {
