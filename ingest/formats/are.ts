@@ -252,19 +252,22 @@ function argumentsOf({ args }: Fields): Record<string, unknown> {
     list(args).flatMap((arg): [string, unknown][] => {
       if (!isRecord(arg) || !isIdentifier(arg.name)) return [];
       const { value, value_type: type } = arg;
-      const read = type === 'str' || typeof value !== 'string' ? value : READ[String(type)]?.(value);
+      const read = type === 'str' || typeof value !== 'string' ? value : READ.get(String(type))?.(value);
       return [[arg.name, read ?? value ?? null]];
     }),
   );
 }
 
-const READ: Readonly<Record<string, (text: string) => unknown>> = {
-  list: jsonIn,
-  dict: jsonIn,
-  int: jsonIn,
-  float: jsonIn,
-  bool: (text) => (text === 'True' ? true : text === 'False' ? false : undefined),
-};
+// A Map, since a type may be called `constructor`.
+const READ: ReadonlyMap<string, (text: string) => unknown> = new Map(
+  Object.entries({
+    list: jsonIn,
+    dict: jsonIn,
+    int: jsonIn,
+    float: jsonIn,
+    bool: (text) => (text === 'True' ? true : text === 'False' ? false : undefined),
+  }),
+);
 
 /** The lite form: a history for each agent, in which actions and what came of them stand as texts, and the usage of its answers. */
 function lite(episodeId: string, value: Fields): Told {
