@@ -344,5 +344,9 @@ export const hashId = (...parts: readonly unknown[]): string => sha256(canonical
 /** The same of the parts as the canonical JSON array that they are. */
 export const hashOfWritten = (parts: string): string => sha256(parts).slice(0, 32);
 
+/** The entry of a table by a name that came from outside: names such as `constructor`, which every object answers to, have none. */
+export const ownOf = <T>(table: Readonly<Record<string, T>>, name: string): T | undefined =>
+  Object.hasOwn(table, name) ? table[name] : undefined;
+
 export const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);

@@ -2,7 +2,7 @@
  * Agent Lightning (microsoft/agent-lightning): v1 events of rollouts and the rollouts themselves (agentlightning/schemas.py), and the
  * spans of v0.3 (types/tracer.py, semconv.py). An attempt at a rollout is an episode; tokens are as they were sampled.
  */
-import { hashId, isRecord } from '../json.ts';
+import { hashId, isRecord, ownOf } from '../json.ts';
 import { lightningCall } from './agent-lightning-calls.ts';
 import { annotationsOf, lightningSpanAct } from './agent-lightning-spans.ts';
 import { type Converted, type Format, listed, listsOf, type NativeRecord, type NativeRefusal } from './format.ts';
@@ -186,7 +186,7 @@ function rolloutAct(rollout: Fields, trace: string, last: boolean): Act {
       ...(/^\d{1,6}$/.test(attempt) ? { attempt: Number(attempt) } : {}),
       ...(last
         ? {
-            outcome: OUTCOMES[String(state.state)],
+            outcome: ownOf(OUTCOMES, String(state.state)),
             stopReason: typeof state.state === 'string' ? state.state : undefined,
           }
         : {}),

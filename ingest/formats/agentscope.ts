@@ -3,7 +3,7 @@
  * grown is the same run. In version 1 tool results come in a message of their own, in version 2 within the assistant's.
  */
 import type { Draft } from '../events.ts';
-import { canonicalJson, hashId, isRecord } from '../json.ts';
+import { canonicalJson, hashId, isRecord, ownOf } from '../json.ts';
 import {
   type Block,
   badMessage,
@@ -230,7 +230,7 @@ function messageDrafts(episodeId: string, turns: readonly Turn[]): Draft[] {
       {
         ...place,
         tool_call_id: ledger.result(block.id as string),
-        status: STATES[String(block.state ?? 'success')] ?? 'ok',
+        status: ownOf(STATES, String(block.state ?? 'success')) ?? 'ok',
         ...given('output', outputOf(block.output)),
         native: { tool_call_id: block.id },
         ...given('unmapped', without(block, 'type', 'id', 'output')),

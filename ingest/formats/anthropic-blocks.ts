@@ -2,7 +2,7 @@
  * Messages of Anthropic's Messages API as messages of the OpenAI chat API: tool calls are blocks `tool_use` of the assistant, results
  * are blocks `tool_result` of the user, reasoning is a block `thinking`. Files labelled as OpenAI chat often hold them.
  */
-import { canonicalJson, isRecord } from '../json.ts';
+import { canonicalJson, isRecord, ownOf } from '../json.ts';
 import type { ChatMessage } from './chat-message.ts';
 import { given, isIdentifier, without } from './native.ts';
 
@@ -35,7 +35,7 @@ export function anthropicChoice(response: Fields): Fields | null {
   if (response.type !== 'message' || !Array.isArray(response.content)) return null;
   const { role = 'assistant', content, stop_reason: reason } = response;
   const [message] = hasAnthropicBlocks(response) ? chatMessages({ role, content }) : [{ role, content }];
-  return { index: 0, message, ...given('finish_reason', STOPS[String(reason)] ?? reason ?? undefined) };
+  return { index: 0, message, ...given('finish_reason', ownOf(STOPS, String(reason)) ?? reason ?? undefined) };
 }
 
 const STOPS: Readonly<Record<string, string>> = { end_turn: 'stop', tool_use: 'tool_call', max_tokens: 'length' };

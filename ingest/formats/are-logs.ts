@@ -3,7 +3,7 @@
  * what came of them. Thoughts, rationales and plans repeat the answer they were read from.
  */
 import type { Draft, Message } from '../events.ts';
-import { isRecord } from '../json.ts';
+import { isRecord, ownOf } from '../json.ts';
 import type { NativeRefusal } from './format.ts';
 import { type Emitter, given, isIdentifier, refusal, without } from './native.ts';
 import type { Fields } from './rollout-calls.ts';
@@ -205,7 +205,8 @@ export function messagesIn(native: unknown): Message[] {
   return list.map(({ role, content, attachments }): Message => {
     const files = Array.isArray(attachments) && attachments.length > 0 ? attachments : null;
     const text = typeof content === 'string' ? content : JSON.stringify(content ?? null);
-    const name = typeof role === 'string' && role !== '' && role.length <= 64 ? (ROLES[role] ?? role) : 'unknown';
+    const name =
+      typeof role === 'string' && role !== '' && role.length <= 64 ? (ownOf(ROLES, role) ?? role) : 'unknown';
     return { role: name, content: files ? [{ type: 'text', content: text }, ...files.map(attachment)] : text };
   });
 }

@@ -3,7 +3,7 @@
  * thought before it and the tool summary after it belong to that step. Dumps of AutoGen 0.2 (`chat_history`) name no models.
  */
 import type { Draft, Part } from '../events.ts';
-import { isRecord } from '../json.ts';
+import { isRecord, ownOf } from '../json.ts';
 import { kindOf } from './authors.ts';
 import { autogenTools } from './autogen-tools.ts';
 import { toolLedger } from './conversation.ts';
@@ -218,7 +218,7 @@ const OBSERVED: Readonly<Record<string, string>> = {
 };
 
 function observed(emit: Emitter, message: AutogenMessage, place: Place, time: string | null): Draft[] {
-  const kind = kindOf(message.source) === 'environment' ? 'output' : OBSERVED[message.type];
+  const kind = kindOf(message.source) === 'environment' ? 'output' : ownOf(OBSERVED, message.type);
   if (message.type === 'SelectSpeakerEvent') return [];
   if (kind === undefined) return [messageDraft(emit, message, place, time)];
   const { content = message.result } = message;

@@ -4,7 +4,7 @@
  * `attachments`, the messages of model calls once in `events_data`. An `.eval` file is a ZIP of such parts, read sample by sample.
  */
 import type { Draft, EventData, Message, Part } from '../events.ts';
-import { canonicalJson, hashId, isRecord } from '../json.ts';
+import { canonicalJson, hashId, isRecord, ownOf } from '../json.ts';
 import { toolLedger } from './conversation.ts';
 import type { Converted, Format, NativeRecord, NativeRefusal } from './format.ts';
 import { eventDrafts } from './inspect-events.ts';
@@ -213,7 +213,7 @@ function scoreDrafts(episodeId: string, scores: Fields): Draft[] {
       ? Object.entries(value).map(([part, one]) => [`${name}/${part}`, one] as const)
       : [[name, value] as const];
     return many.flatMap(([called, one]): Draft[] => {
-      const number = typeof one === 'string' ? LETTERS[one] : one;
+      const number = typeof one === 'string' ? ownOf(LETTERS, one) : one;
       if (!isIdentifier(called) || one === null || one === undefined) return [];
       const data = {
         feedback_id: hashId(NAME, episodeId, called),

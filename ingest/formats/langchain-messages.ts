@@ -1,6 +1,6 @@
 /** Messages of LangChain as ours: serialised constructors, their plain form `{type, content}`, and `{role, content}`. */
 import type { Message, Part } from '../events.ts';
-import { isRecord } from '../json.ts';
+import { isRecord, ownOf } from '../json.ts';
 import { badMessage, type ChatMessage, toMessage } from './chat-message.ts';
 import { given, isIdentifier, without } from './native.ts';
 import { contentOf, messageOf } from './span-attributes.ts';
@@ -34,7 +34,7 @@ export function unfold(value: unknown): { readonly kind: string | null; readonly
 export function toLangchainMessage(value: unknown): Message {
   const { kind, fields } = unfold(value);
   if (kind === null && badMessage(value, '') === null) return toMessage(value as ChatMessage);
-  const role = (kind !== null ? ROLES[kind] : undefined) ?? fields.role;
+  const role = (kind !== null ? ownOf(ROLES, kind) : undefined) ?? fields.role;
   const rest = without(
     fields,
     ...['content', 'role', 'tool_calls', 'type', 'id', 'additional_kwargs', 'response_metadata', 'usage_metadata'],

@@ -1,6 +1,6 @@
 /** What an observation of Langfuse is. Its input and output have no fixed form: messages where they look like messages, else JSON. */
 import type { Message } from '../events.ts';
-import { canonicalJson, isRecord } from '../json.ts';
+import { canonicalJson, isRecord, ownOf } from '../json.ts';
 import { badMessage, type ChatMessage, toMessage } from './chat-message.ts';
 import { toGenaiMessage } from './genai-messages.ts';
 import { given, isIdentifier, without } from './native.ts';
@@ -67,7 +67,7 @@ const USAGE: Readonly<Record<string, string>> = {
   total: 'total_tokens',
 };
 const renamed = (usage: Fields): Record<string, unknown> =>
-  Object.fromEntries(Object.entries(usage).map(([name, count]) => [USAGE[name] ?? name, count]));
+  Object.fromEntries(Object.entries(usage).map(([name, count]) => [ownOf(USAGE, name) ?? name, count]));
 
 function messagesOf(input: unknown): Message[] | undefined {
   if (input === undefined || input === null) return undefined;

@@ -1,6 +1,6 @@
 /** Spans of the OpenInference conventions (Arize-ai/openinference, spec/semantic_conventions.md): lists are flattened into attribute names. */
 import type { Message, Part } from '../events.ts';
-import { isRecord } from '../json.ts';
+import { isRecord, ownOf } from '../json.ts';
 import type { Attributes, OtlpSpan } from '../otlp/span.ts';
 import { toLangchainMessage, toolResult } from './langchain-messages.ts';
 import { given, isIdentifier, without } from './native.ts';
@@ -248,7 +248,9 @@ const USAGE: Readonly<Record<string, string>> = {
 
 function usageOf(attributes: Attributes): Record<string, unknown> | undefined {
   const counts = under(attributes, 'llm.token_count.');
-  return counts && Object.fromEntries(Object.entries(counts).map(([name, count]) => [USAGE[name] ?? name, count]));
+  return (
+    counts && Object.fromEntries(Object.entries(counts).map(([name, count]) => [ownOf(USAGE, name) ?? name, count]))
+  );
 }
 
 function metadataOf(attributes: Attributes): Record<string, unknown> {

@@ -2,6 +2,7 @@
  * Spans of the OpenTelemetry GenAI conventions, semantic-conventions v1.41 (docs/gen-ai) and the repository
  * semantic-conventions-genai that continues it, with the older names that are still sent.
  */
+import { ownOf } from '../json.ts';
 import type { Attributes, OtlpSpan } from '../otlp/span.ts';
 import { choicesIn, instructionsIn, messagesIn } from './genai-messages.ts';
 import { given, isIdentifier, without } from './native.ts';
@@ -118,7 +119,7 @@ const OLD_USAGE: Readonly<Record<string, string>> = {
 export function usageOf(attributes: Attributes): Record<string, unknown> | undefined {
   const usage = under(attributes, 'gen_ai.usage.');
   if (!usage) return undefined;
-  const renamed = Object.entries(usage).map(([name, value]) => [OLD_USAGE[name] ?? name, value] as const);
+  const renamed = Object.entries(usage).map(([name, value]) => [ownOf(OLD_USAGE, name) ?? name, value] as const);
   return { ...Object.fromEntries(renamed), ...without(usage, ...Object.keys(OLD_USAGE)) };
 }
 

@@ -4,7 +4,7 @@
  * A trajectory is what one agent did, a step one call of its model with the conversation up to its answer.
  */
 import type { Draft } from '../events.ts';
-import { canonicalJson, hashId, isRecord } from '../json.ts';
+import { canonicalJson, hashId, isRecord, ownOf } from '../json.ts';
 import type { ChatMessage } from './chat-message.ts';
 import type { Converted, Format, NativeRecord, NativeRefusal } from './format.ts';
 import { given, isIdentifier, refusal, refused, revisedEmitter, without } from './native.ts';
@@ -132,7 +132,7 @@ function episodeDrafts(
     Object.entries(isRecord(from) ? from : {}).filter(
       (entry): entry is [string, number] => isIdentifier(entry[0]) && typeof entry[1] === 'number',
     );
-  const broken = typeof reason === 'string' ? BROKEN[reason] : undefined;
+  const broken = typeof reason === 'string' ? ownOf(BROKEN, reason) : undefined;
   return runDrafts(emit, {
     format: NAME,
     episodeId,

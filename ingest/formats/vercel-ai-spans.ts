@@ -3,7 +3,7 @@
  * members of its own; before it, and in its legacy mode, `ai.generateText` stands around `.doGenerate` and `ai.toolCall`.
  */
 import type { Message, Part } from '../events.ts';
-import { isRecord } from '../json.ts';
+import { isRecord, ownOf } from '../json.ts';
 import type { Attributes, OtlpSpan } from '../otlp/span.ts';
 import { given, without } from './native.ts';
 import { genaiAct, placeOf, restOf } from './otel-genai-spans.ts';
@@ -120,7 +120,7 @@ const USAGE: Readonly<Record<string, string>> = {
 
 function usageOf(attributes: Attributes): Record<string, unknown> | undefined {
   const usage = under(attributes, 'ai.usage.');
-  return usage && Object.fromEntries(Object.entries(usage).map(([name, count]) => [USAGE[name] ?? name, count]));
+  return usage && Object.fromEntries(Object.entries(usage).map(([name, count]) => [ownOf(USAGE, name) ?? name, count]));
 }
 
 function toCall(value: unknown): Part {

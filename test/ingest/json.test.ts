@@ -7,6 +7,7 @@ import {
   MAX_DEPTH,
   MAX_RECORD_BYTES,
   notJson,
+  ownOf,
   parseRecord,
   stringify,
 } from '../../ingest/json.ts';
@@ -184,4 +185,9 @@ describe('canonical JSON', () => {
     expect(notJson([[[1]]], 'data', 3)).toBeNull();
     expect(notJson([[[1]]], 'data', 2)?.code).toBe('too_deep');
   });
+});
+
+it.each(['constructor', 'toString', '__proto__', 'other'])('a table has no entry %s but of its own', (name) => {
+  expect(ownOf({ end_turn: 'stop' }, name)).toBeUndefined();
+  expect(ownOf({ [name]: 'own' } as Record<string, string>, name)).toBe('own');
 });
