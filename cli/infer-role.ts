@@ -42,63 +42,67 @@ export async function infer(
   const { server, address } = listen
     ? await overHttp(config, listen, loadPolicy)
     : await overSocket(home, config, policy, loadPolicy);
-  const served = () => server.status().models.find(({ name }) => name === policy);
-  let ours: string | undefined;
-  const speakWith = async (dir: string): Promise<void> => {
-    await server.load({ dir: placeOf(dir, home), name: policy });
-    ours = served()?.dir;
-  };
-  const beside = besideModels(server, { policy, home });
-  let released = await releasedCheckpoint(db, policy);
-  if (model !== undefined) await speakWith(model);
-  else {
-    await speakWithFirst([...(released ? [released] : []), ...(await savedCheckpoints(db, policy))], speakWith);
-    // Its files may come to this machine later.
-    if (served()?.checkpoint !== released?.checkpoint_id) released = null;
-  }
-  const id = processId('infer');
-  const models = () => server.status().models;
-  const leave = await registerProcess(db, { processId: id, role: 'infer', policy, address, models });
-  say(`Policy ${policy} is served at ${address}`);
-  onReady({ role: 'infer', address });
-  let reported = '';
-  const report = async (): Promise<void> => {
-    const now = JSON.stringify(models());
-    if (now !== reported) await reportModels(db, id, models());
-    reported = now;
-  };
-  let missed = '';
-  /** Whether a release could be loaded; one whose files are not there is looked for again. */
-  const loads = async ({ checkpoint_id, uri }: Known): Promise<boolean> => {
-    try {
-      await speakWith(uri);
-      return true;
-    } catch (error) {
-      if ((error as TroupeError).code !== 'not_found') throw error;
-      if (missed !== checkpoint_id)
-        say(`${checkpoint_id} was released for ${policy}, but is neither at ${uri} nor in ${home.checkpoints}.`);
-      missed = checkpoint_id;
+  try {
+    const served = () => server.status().models.find(({ name }) => name === policy);
+    let ours: string | undefined;
+    const speakWith = async (dir: string): Promise<void> => {
+      await server.load({ dir: placeOf(dir, home), name: policy });
+      ours = served()?.dir;
+    };
+    const beside = besideModels(server, { policy, home });
+    let released = await releasedCheckpoint(db, policy);
+    if (model !== undefined) await speakWith(model);
+    else {
+      await speakWithFirst([...(released ? [released] : []), ...(await savedCheckpoints(db, policy))], speakWith);
+      // Its files may come to this machine later.
+      if (served()?.checkpoint !== released?.checkpoint_id) released = null;
+    }
+    const id = processId('infer');
+    const models = () => server.status().models;
+    const leave = await registerProcess(db, { processId: id, role: 'infer', policy, address, models });
+    say(`Policy ${policy} is served at ${address}`);
+    onReady({ role: 'infer', address });
+    let reported = '';
+    const report = async (): Promise<void> => {
+      const now = JSON.stringify(models());
+      if (now !== reported) await reportModels(db, id, models());
+      reported = now;
+    };
+    let missed = '';
+    /** Whether a release could be loaded; one whose files are not there is looked for again. */
+    const loads = async ({ checkpoint_id, uri }: Known): Promise<boolean> => {
+      try {
+        await speakWith(uri);
+        return true;
+      } catch (error) {
+        if ((error as TroupeError).code !== 'not_found') throw error;
+        if (missed !== checkpoint_id)
+          say(`${checkpoint_id} was released for ${policy}, but is neither at ${uri} nor in ${home.checkpoints}.`);
+        missed = checkpoint_id;
+        return false;
+      }
+    };
+    const follow = async (): Promise<false> => {
+      const now = await releasedCheckpoint(db, policy).catch(() => released);
+      const isOurs = model === undefined || served()?.dir === ours;
+      const follows = now !== null && now.checkpoint_id !== released?.checkpoint_id && isOurs;
+      const atPlay = await weightsAtPlay(db, policy).catch(() => null);
+      // What is played with is there before a release takes its place, and goes only after it.
+      if (atPlay) await beside.load(atPlay, follows ? now.checkpoint_id : null);
+      if (!follows || (await loads(now))) {
+        if (atPlay) beside.drop(atPlay);
+        released = now;
+      }
+      await report();
       return false;
-    }
-  };
-  const follow = async (): Promise<false> => {
-    const now = await releasedCheckpoint(db, policy).catch(() => released);
-    const isOurs = model === undefined || served()?.dir === ours;
-    const follows = now !== null && now.checkpoint_id !== released?.checkpoint_id && isOurs;
-    const atPlay = await weightsAtPlay(db, policy).catch(() => null);
-    // What is played with is there before a release takes its place, and goes only after it.
-    if (atPlay) await beside.load(atPlay, follows ? now.checkpoint_id : null);
-    if (!follows || (await loads(now))) {
-      if (atPlay) beside.drop(atPlay);
-      released = now;
-    }
-    await report();
-    return false;
-  };
-  // A rollout that begins is news: its weights are loaded at once.
-  await onNews(db, JOB_CHANNEL, { signal, pollMs: FOLLOW_MS, onTrouble: tellTrouble('Following releases') }, follow);
-  await server.close();
-  await leave();
+    };
+    // A rollout that begins is news: its weights are loaded at once.
+    await onNews(db, JOB_CHANNEL, { signal, pollMs: FOLLOW_MS, onTrouble: tellTrouble('Following releases') }, follow);
+    await leave();
+  } finally {
+    // Also where the model cannot be loaded: a socket that listens would keep the process.
+    await server.close();
+  }
 }
 
 /** The models that a process has beside the one that its policy serves: those that rollouts play with. */
