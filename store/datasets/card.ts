@@ -3,6 +3,7 @@ import { stringify } from 'yaml';
 import type { Unit } from './columns.ts';
 import type { LayoutSplit } from './layouts/layout.ts';
 import type { FunnelStage, Manifest } from './manifest.ts';
+import type { Provenance } from './provenance.ts';
 
 /** The parts of a dataset under the names that trainers know. */
 export const SPLIT_NAMES: Readonly<Record<string, LayoutSplit>> = {
@@ -22,6 +23,7 @@ export function cardText(manifest: Manifest, files: readonly CardFile[], section
   const data = files.filter(({ rows }) => rows > 0).map(({ split, name }) => ({ split, path: name }));
   const head = {
     pretty_name: manifest.name,
+    ...(manifest.recipe.license === undefined ? {} : { license: manifest.recipe.license }),
     ...(data.length > 0 ? { configs: [{ config_name: 'default', data_files: data }] } : {}),
   };
   const counts = files.map(({ split, rows, name }) => `| ${split} | ${rows} | \`${name}\` |`);
@@ -71,13 +73,35 @@ function stageText({ name, of, before, after, dropped }: FunnelStage): string {
   return `${kept} ${code(name)}${examples}.`;
 }
 
-function originText({ dataset_id, code_version, methods }: Manifest): string {
+/** What nobody said is unknown here, never guessed. */
+function originText({ dataset_id, code_version, methods, recipe, provenance }: Manifest): string {
   const judged = [...methods.verdicts, methods.reward, methods.credit].filter((method) => method !== null);
   const named = judged.map(({ method, version }) => `${code(method)} version ${version}`);
+  const said = (value: string | undefined) => (value === undefined ? 'unknown' : `${code(value)} (as the recipe says)`);
   return [
     `Frozen by Troupe ${code_version} as dataset ${code(dataset_id)}. Every row comes from recorded model calls.`,
     named.length === 0 ? 'No method judged the rows.' : `Judged by ${named.join(', ')}.`,
-    'Troupe does not know the licence of the recorded text, nor whether it may be published: ask those who recorded it.',
-    'Text that was redacted or erased before freezing is not in the rows.',
+    '',
+    `- Origin: ${said(recipe.origin)}`,
+    `- Licence: ${said(recipe.license)}`,
+    ...(provenance ? recordedText(provenance) : []),
   ].join('\n');
+}
+
+const MOST_ORIGINS = 20;
+
+function recordedText({ origins, redacted, erased }: Provenance): readonly string[] {
+  const lines = origins.slice(0, MOST_ORIGINS).map(({ origin, license, episodes }) => {
+    const known = (value: string | null) => (value === null ? 'unknown' : code(value));
+    return `  - ${episodes} episodes: origin ${known(origin)}, licence ${known(license)}`;
+  });
+  const more = origins.length > MOST_ORIGINS ? [`  - and ${origins.length - MOST_ORIGINS} others`] : [];
+  const marks = Object.entries(redacted).map(([rule, count]) => `${count} by ${code(rule)}`);
+  const { erasures, episodes, events } = erased;
+  return [
+    '- As recorded with the tasks and episodes that rows were chosen from:',
+    ...(lines.length === 0 ? ['  - no episode'] : [...lines, ...more]),
+    `- Redacted before recording: ${marks.length === 0 ? 'no mark is in the rows' : `marks in the rows, ${marks.join(', ')}`}`,
+    `- Erased on request: ${erasures === 0 ? 'nothing in this project' : `${erasures} erasures in this project, which took the text of ${episodes} episodes and ${events} events`}`,
+  ];
 }

@@ -12,6 +12,8 @@ const BATCH_BYTES = 32 * 1024 * 1024;
 export type CopyOptions = {
   /** Called for each row: the SHA-256 of its columns as they came, and the text of the extra columns. */
   readonly onRow?: (sha256: Buffer, extra: readonly (string | null)[]) => void;
+  /** Called for each row with its columns as they came. The bytes are used again afterwards. */
+  readonly onBytes?: (row: Buffer) => void;
   /** Text columns after `columns` that go to `onRow` and not into the batches. */
   readonly extra?: number;
   readonly batchRows?: number;
@@ -38,7 +40,7 @@ export async function* copyBatches(
   columns: readonly Pick<Column, 'kind'>[],
   options: CopyOptions = {},
 ): AsyncGenerator<readonly Buffers[], void, undefined> {
-  const { onRow, extra = 0, batchRows = BATCH_ROWS, batchBytes = BATCH_BYTES } = options;
+  const { onRow, onBytes, extra = 0, batchRows = BATCH_ROWS, batchBytes = BATCH_BYTES } = options;
   const buffers = columns.map((column) => columnBuffer(column.kind));
   const input = rowInput(columns.length, extra, options);
   let [rows, bytes] = [0, 0];
@@ -52,6 +54,7 @@ export async function* copyBatches(
       bytes += size;
       for (let i = 0; i < buffers.length; i++) buffers[i]!.append(input.wire(), i * SLICE, i * SLICE + found);
       if (onRow) for (let row = 0; row < found; row++) onRow(input.digest(row), input.extra(row));
+      if (onBytes) for (let row = 0; row < found; row++) onBytes(input.bytes(row));
       rows += found;
       if (rows === batchRows || bytes >= LONG_ROWS * batchBytes) return true;
       if (rows % SLICE === 0 && buffers.reduce((sum, buffer) => sum + buffer.size(), 0) >= batchBytes) return true;
@@ -88,6 +91,13 @@ function rowInput(
   let [from, to] = [0, 0];
   let started = false;
   let ended = false;
+
+  /** The columns of a row as they came. */
+  const bytes = (row: number): Buffer => {
+    const last = (width - 1) * SLICE + row;
+    const start = starts[row]! - 4;
+    return Buffer.from(wire.bytes.buffer, start, starts[last]! + Math.max(0, lengths[last]!) - start);
+  };
 
   return {
     wire: () => wire,
@@ -139,12 +149,9 @@ function rowInput(
       }
       return { found, size };
     },
+    bytes,
     /** SHA-256 of the columns of a row as they came. */
-    digest(row: number): Buffer {
-      const last = (width - 1) * SLICE + row;
-      const end = starts[last]! + Math.max(0, lengths[last]!);
-      return hash('sha256', wire.bytes.subarray(starts[row]! - 4, end), 'buffer');
-    },
+    digest: (row: number): Buffer => hash('sha256', bytes(row), 'buffer'),
     /** The text of the columns behind them. */
     extra: (row: number): (string | null)[] =>
       Array.from({ length: extra }, (_, i) => {

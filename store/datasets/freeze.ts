@@ -24,6 +24,7 @@ import { momentOf } from './moment.ts';
 import { pairCountQuery } from './pair-query.ts';
 import { parquetOf } from './parquet.ts';
 import { isThinned, type Picked, pickRows } from './picked.ts';
+import { readErased, readOrigins } from './provenance.ts';
 import {
   draftAt,
   draftPath,
@@ -201,6 +202,11 @@ async function readInto(
     methods,
     columns: columnsOf(recipe).map(({ name, kind }) => ({ name, kind })),
     rows: files.rows,
+    provenance: {
+      origins: await readOrigins(tx, recipe, chosen),
+      redacted: files.redacted,
+      erased: await readErased(tx),
+    },
     funnel: [...funnel, ...limited(recipe, funnel, count), ...weightStage(written, files.weights(), count)],
     files: [],
   };

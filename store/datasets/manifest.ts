@@ -3,6 +3,7 @@ import type { Draft } from '../../ingest/events.ts';
 import { canonicalJson, sha256 } from '../../ingest/json.ts';
 import type { ColumnShape } from './arrow.ts';
 import type { ChosenMethod } from './chosen-methods.ts';
+import type { Provenance } from './provenance.ts';
 import type { FileFacts } from './publish.ts';
 import type { Recipe } from './recipe.ts';
 
@@ -40,6 +41,8 @@ export type Manifest = {
   /** Number of rows by split. */
   readonly rows: Readonly<Record<string, number>>;
   readonly funnel: readonly FunnelStage[];
+  /** Absent in datasets that were frozen before it was noted. */
+  readonly provenance?: Provenance;
   readonly files: readonly FileFacts[];
 };
 

@@ -37,6 +37,8 @@ const LAYOUT = ['arrow', 'parquet', 'jsonl'] as const;
 const ORDER = ['recorded', 'm1', 'easy_first', 'hard_first'] as const;
 const LayoutName = Type.Enum([...LAYOUT]);
 
+const Line = (description: string) => Type.String({ pattern: '^[^\\u0000-\\u001f]{1,200}$', description });
+
 /** JSON Schema (TypeBox) of a recipe as people write it. */
 export const recipeSchema = Type.Object(
   {
@@ -44,6 +46,8 @@ export const recipeSchema = Type.Object(
       pattern: '^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$',
       description: 'letters, digits, dot, dash, underscore',
     }),
+    origin: nullable(Line('where the recorded text comes from, for the data card')),
+    license: nullable(Line('licence of the recorded text, such as apache-2.0, for the data card')),
     where: nullable(
       Type.Union([
         Type.String({ description: 'such as: role = coder and reward >= 0.5; docs/recipes.md has the grammar' }),
@@ -143,6 +147,9 @@ export type Pairs = {
 /** A recipe in canonical form, in one spelling. `pairs` is there for unit pair alone, thinning, weight and replay where they are asked for, all else always. */
 export type Recipe = Thinning & {
   readonly name: string;
+  /** What the user knows of the recorded text; absent where nothing is said. */
+  readonly origin?: string;
+  readonly license?: string;
   readonly where: Filter | null;
   readonly verdicts: readonly VerdictChoice[];
   readonly unit: Unit;
@@ -213,6 +220,8 @@ export function parseRecipe(value: unknown): Recipe {
   }
   return {
     name: input.name,
+    ...(input.origin ? { origin: input.origin } : {}),
+    ...(input.license ? { license: input.license } : {}),
     where,
     verdicts: (input.verdicts ?? []).map((verdict, i) => ({
       ...choiceOf(verdict, `verdicts[${i}]`),

@@ -10,6 +10,7 @@ import type { Unit } from './columns.ts';
 import { extraColumns, LINEAGE_FILE, type RowTrail, rowTrail } from './lineage.ts';
 import { lineageLines } from './lineage-lines.ts';
 import { pairRowsQuery } from './pair-query.ts';
+import { markCounter, type Provenance } from './provenance.ts';
 import type { FileFacts, LocalDraft, MarkedSink } from './publish.ts';
 import { type Chosen, columnsOf, type MethodsUsed, rowsQuery, type SplitName, splitsOf } from './query.ts';
 import type { Recipe } from './recipe.ts';
@@ -20,6 +21,8 @@ export type RowFiles = {
   /** Number of rows by split. */
   readonly rows: Readonly<Partial<Record<SplitName, number>>>;
   readonly contentSha256: string;
+  /** Marks of redaction in the rows, by rule. */
+  readonly redacted: Provenance['redacted'];
   /** Least, greatest and mean weight, as text. */
   readonly weights: () => string;
   /** Flushes the files. */
@@ -70,6 +73,7 @@ export async function writeRows(
   const columns = columnsOf(recipe);
   const content = createHash('sha256').update(canonicalJson(columns.map(({ name, kind }) => [name, kind])));
   const weights = weightCounter(begun?.written.weights);
+  const marks = markCounter(begun?.written.redacted);
   const weighed = columns.indexOf(WEIGHT_COLUMN);
   const lineage = begun?.sinks.get(LINEAGE_FILE) ?? (await draft.file(LINEAGE_FILE));
   const sinks: MarkedSink[] = [lineage];
@@ -78,11 +82,11 @@ export async function writeRows(
   let before: Promise<void> = Promise.resolve();
   // While the lineage of a batch is compressed, the next one is read.
   const note = async (lines: Buffer, splits: readonly SplitWritten[]): Promise<void> => {
-    const sums = weights.sums();
+    const [sums, redacted] = [weights.sums(), marks.counts()];
     await before;
     before = (async () => {
       if (lines.length > 0) await lineage.write(await compress(lines));
-      await keep({ splits, lineage: await lineage.mark(), weights: sums });
+      await keep({ splits, lineage: await lineage.mark(), weights: sums, redacted });
     })();
     before.catch(() => {}); // Seen again, and thrown, by whoever waits for it next.
   };
@@ -103,6 +107,7 @@ export async function writeRows(
         {
           extra: extraColumns(recipe.unit),
           onRow: trail.add,
+          onBytes: marks.add,
           ...(done ? { begun: { bytes: done.file.bytes, blocks: done.blocks } } : {}),
           afterBatch: async (batch, now) => {
             if (weighed >= 0) weights.add(batch[weighed]!);
@@ -124,6 +129,7 @@ export async function writeRows(
   return {
     rows,
     contentSha256: content.digest('hex'),
+    redacted: marks.counts(),
     weights: weights.range,
     finish: () => Promise.all(sinks.map((sink) => sink.finish())),
   };

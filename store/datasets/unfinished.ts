@@ -9,6 +9,7 @@ import type { ArrowBlock } from './arrow.ts';
 import { LINEAGE_FILE } from './lineage.ts';
 import type { Positions } from './manifest.ts';
 import { changedBetween, type Moment } from './moment.ts';
+import type { Provenance } from './provenance.ts';
 import { draftAt, draftPath, isTemporary, type LocalDraft, type Mark, STATE_FILE } from './publish.ts';
 import type { SplitName } from './query.ts';
 import type { WeightSums } from './weights.ts';
@@ -18,6 +19,7 @@ export type Written = {
   readonly splits: readonly SplitWritten[];
   readonly lineage: Mark;
   readonly weights: WeightSums;
+  readonly redacted: Provenance['redacted'];
 };
 export type SplitWritten = {
   readonly split: SplitName;
