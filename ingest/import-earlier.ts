@@ -32,7 +32,7 @@ export async function readRun(
     part,
     converted: format.convert({ value: native, canonical, ordinal: ordinal(canonical) }),
   });
-  const found = await earlier.originals(joins.episodes(part.lines), `/import/${format.name}`);
+  const found = await earlier.originals.records(joins.episodes(part.lines), `/import/${format.name}`);
   const names = [...new Set([...found.values()].flat())];
   if (names.length === 0 || (names.length === 1 && names[0] === sha256(canonical))) return alone();
   const stored = await Promise.all(
@@ -46,21 +46,8 @@ export async function readRun(
   const whole = runs.find(({ sources }) => sources.includes(part));
   const others = whole?.sources.filter((one) => one !== part) ?? [];
   if (!whole || others.length === 0) return alone();
-  const converted = convert(whole);
-  return {
-    part: whole,
-    converted: {
-      ...converted,
-      drafts: [
-        ...converted.drafts,
-        ...rejections(
-          format,
-          others.map((one) => convert(one)),
-          converted,
-        ),
-      ],
-    },
-  };
+  const before = others.map((one) => convert(one));
+  return { part: whole, converted: await inPlaceOf(format, before, convert(whole), earlier) };
 }
 
 /** A stored original; nothing where its body was removed since. */
@@ -90,7 +77,7 @@ export async function readBeside(
   }
   const others: (readonly unknown[])[] = [];
   for (const [source, episodes] of own) {
-    for (const [episode, names] of await earlier.originals([...episodes.keys()], source))
+    for (const [episode, names] of await earlier.originals.records([...episodes.keys()], source))
       for (const name of names) if (name !== episodes.get(episode)) others.push(rereads(await storedIn(earlier, name)));
   }
   if (others.length === 0) return converted;
@@ -98,44 +85,87 @@ export async function readBeside(
     format.convert({ value, canonical: canonicalJson(value), ordinal: 0 });
   const now = read([...lists, ...others]);
   const places = lists.reduce((sum, list) => sum + list.length, 0);
-  return {
-    ...now,
-    refusals: now.refusals.filter(({ at }) => at === undefined || at < places),
-    drafts: [
-      ...now.drafts,
-      ...rejections(
-        format,
-        others.map((list) => read([list])),
-        now,
-      ),
-    ],
-  };
+  const refusals = now.refusals.filter(({ at }) => at === undefined || at < places);
+  const before = others.map((list) => read([list]));
+  return inPlaceOf(format, before, { ...now, refusals }, earlier);
 }
 
 const taskIn = ({ name, data }: Draft): unknown =>
   name === 'task.defined' ? (data as { readonly task_id?: unknown }).task_id : undefined;
 
-/** Rejects what smaller readings recorded of these episodes and the fuller one does not. */
-function rejections(format: Format, before: readonly Converted[], now: Converted): Draft[] {
+/**
+ * A reading that takes the place of smaller ones: what only they had is rejected. A reading between two others may have rejected what this
+ * one has again, as where a part was missing; since a rejection stands for ever, that is recorded anew under another id.
+ */
+async function inPlaceOf(
+  format: Format,
+  before: readonly Converted[],
+  now: Converted,
+  { originals }: Earlier,
+): Promise<Converted> {
+  const stale = staleOf(format, before, now);
+  const all = [...stale, ...now.drafts];
+  const keys = [...new Set(all.flatMap(keyOf))];
+  const rejected = await bySource(all, (source) => originals.rejected(keys, source));
+  const living = ({ id, source }: Draft): string => {
+    let current = id;
+    for (let again = 1; rejected.get(source)!.has(current); again++) current = hashId('again', id, again);
+    return current;
+  };
+  const again = stale.filter((draft) => living(draft) !== draft.id);
+  const held = await bySource(again, (source) => originals.held(keys, source, again.map(living)));
+  const rejections = stale.flatMap((draft) => {
+    const id = living(draft);
+    return id === draft.id || held.get(draft.source)!.has(id) ? rejection(format, draft, id) : [];
+  });
+  const drafts = now.drafts.map((draft) => {
+    const id = living(draft);
+    return id === draft.id ? draft : { ...draft, id };
+  });
+  return { ...now, drafts: [...drafts, ...rejections] };
+}
+
+/** What is found for each source of these drafts. */
+const bySource = async <T>(
+  drafts: readonly Draft[],
+  find: (source: string) => Promise<T>,
+): Promise<ReadonlyMap<string, T>> =>
+  new Map(
+    await Promise.all(
+      [...new Set(drafts.map(({ source }) => source))].map(async (source) => [source, await find(source)] as const),
+    ),
+  );
+
+/** The keys that the event of a draft may have: those of its episode and of its task. */
+function keyOf({ data }: Draft): string[] {
+  const { episode_id: episode, task_id: task } = data as Readonly<Record<string, unknown>>;
+  return [...(typeof episode === 'string' ? [`e/${episode}`] : []), ...(typeof task === 'string' ? [`t/${task}`] : [])];
+}
+
+/** What smaller readings recorded of these episodes and the fuller one does not. */
+function staleOf(format: Format, before: readonly Converted[], now: Converted): Draft[] {
   const kept = new Set(now.drafts.map(({ id }) => id));
   // A task that only the smaller reading names may be that of another run.
   const tasks = new Set(now.drafts.map(taskIn));
   const isStale = (draft: Draft): boolean =>
     !kept.has(draft.id) &&
     (!format.restates.has(draft.name) || (draft.name === 'task.defined' && tasks.has(taskIn(draft))));
-  const stale = new Map(before.flatMap(({ drafts }) => drafts.filter(isStale).map((draft) => [draft.id, draft])));
-  return [...stale.values()].flatMap((draft): Draft[] => {
-    const { event } = decodeDraft(draft);
-    if (!event) return [];
-    const { key, source, id } = event;
-    return [
-      {
-        name: 'record.amended',
-        source,
-        id: hashId(format.name, 'record.amended', key, source, id),
-        time: null,
-        data: { key, target: { source, id }, op: 'reject', reason: 'A later import holds more of this run.' },
-      } as unknown as Draft,
-    ];
-  });
+  return [
+    ...new Map(before.flatMap(({ drafts }) => drafts.filter(isStale).map((draft) => [draft.id, draft]))).values(),
+  ];
+}
+
+function rejection(format: Format, draft: Draft, id: string): Draft[] {
+  const { event } = decodeDraft(draft);
+  if (!event) return [];
+  const { key, source } = event;
+  return [
+    {
+      name: 'record.amended',
+      source,
+      id: hashId(format.name, 'record.amended', key, source, id),
+      time: null,
+      data: { key, target: { source, id }, op: 'reject', reason: 'A later import holds more of this run.' },
+    } as unknown as Draft,
+  ];
 }

@@ -68,6 +68,13 @@ export type ImportReport = Tally & {
   readonly unmapped?: readonly { readonly format: string; readonly field: string; readonly events: number }[];
 };
 
+/** Where nobody can look at the log, nothing of a run is known from before. */
+const NONE: Originals = {
+  records: async () => new Map(),
+  rejected: async () => new Set(),
+  held: async () => new Set(),
+};
+
 /**
  * Imports files and folders. Throws `not_found` for a path that is not there, `usage` for an unknown format, `interrupted` when the
  * signal fires (what was appended stays; importing again goes on), and whatever the log throws.
@@ -91,7 +98,7 @@ export async function importFiles(paths: readonly string[], options: ImportOptio
   let position = { file: '', bytes: 0 };
   let read = 0;
 
-  const { originals = async () => new Map<string, string[]>(), artifacts } = options;
+  const { originals = NONE, artifacts } = options;
   const earlier: Earlier = { originals, artifacts };
 
   const batches = openBatches({

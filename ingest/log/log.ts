@@ -30,14 +30,15 @@ export const ERASED_REFUSAL: Refusal = {
   got: 'one that was erased on request',
 };
 
-/**
- * The original records that the log holds of episodes, for imports of other parts of them: by episode, the SHA-256 of each record that
- * this source attached.
- */
-export type Originals = (
-  episodes: readonly string[],
-  source: string,
-) => Promise<ReadonlyMap<string, readonly string[]>>;
+/** What the log holds of runs, for imports of other parts of them. */
+export type Originals = {
+  /** By episode, the SHA-256 of each original record that this source attached. */
+  readonly records: (episodes: readonly string[], source: string) => Promise<ReadonlyMap<string, readonly string[]>>;
+  /** The ids of events of these keys and this source that amendments reject. */
+  readonly rejected: (keys: readonly string[], source: string) => Promise<ReadonlySet<string>>;
+  /** Those of the ids that events of these keys and this source have. */
+  readonly held: (keys: readonly string[], source: string, ids: readonly string[]) => Promise<ReadonlySet<string>>;
+};
 
 export type EventLog = {
   readonly name: string;

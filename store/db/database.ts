@@ -211,7 +211,8 @@ async function holdsTroupe(server: string, database: string): Promise<boolean> {
 async function createDatabase(server: string, project: string): Promise<void> {
   const places = new Set([databaseIn(server) ?? 'postgres', 'postgres']);
   places.delete(project);
-  let how = '';
+  // As each version takes it, where none of these databases can be asked for its version.
+  let how = ` TEMPLATE template0 ENCODING 'UTF8' LOCALE 'C'`;
   for (const place of places) {
     const admin = openPool(withDatabase(server, place), { max: 1 });
     try {

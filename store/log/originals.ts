@@ -3,26 +3,16 @@ import type { Originals } from '../../ingest/log/log.ts';
 import type { Db } from '../db/pool.ts';
 import { anyOf, query, rowsOf, sql } from '../db/query.ts';
 
-export const originalsIn =
-  (db: Db): Originals =>
-  async (episodes, source) => {
+export const originalsIn = (db: Db): Originals => ({
+  records: async (episodes, source) => {
     const found = new Map<string, string[]>();
     if (episodes.length === 0) return found;
+    const keys = episodes.map((id) => `e/${id}`);
     const rows = await rowsOf(
       db,
-      query
-        .selectFrom('troupe.events')
+      eventsOf(keys, source)
         .select(['key', sql<string>`data->>'sha256'`.as('sha256')])
-        .where(
-          'key',
-          '=',
-          anyOf(
-            episodes.map((id) => `e/${id}`),
-            'text',
-          ),
-        )
         .where('name', '=', 'artifact.attached')
-        .where('source', '=', source)
         .where(sql<boolean>`data->>'role' = 'raw-record'`)
         .orderBy('key')
         .orderBy('position'),
@@ -32,4 +22,22 @@ export const originalsIn =
       found.set(episode, [...(found.get(episode) ?? []), sha256]);
     }
     return found;
-  };
+  },
+  rejected: async (keys, source) => {
+    const rows = await rowsOf(
+      db,
+      eventsOf(keys, source)
+        .select(sql<string>`data->'target'->>'id'`.as('id'))
+        .where('name', '=', 'record.amended')
+        .where(sql<boolean>`data->>'op' = 'reject'`),
+    );
+    return new Set(rows.map(({ id }) => id));
+  },
+  held: async (keys, source, ids) => {
+    const rows = await rowsOf(db, eventsOf(keys, source).select('id').where('id', '=', anyOf(ids, 'text')));
+    return new Set(rows.map(({ id }) => id));
+  },
+});
+
+const eventsOf = (keys: readonly string[], source: string) =>
+  query.selectFrom('troupe.events').where('key', '=', anyOf(keys, 'text')).where('source', '=', source);

@@ -45,14 +45,30 @@ export function memoryLog(): MemoryLog {
       },
       close: async () => {},
     },
-    originals: async (episodes, source) => {
-      const found = new Map<string, string[]>();
-      for (const { name, source: by, data } of events) {
-        const { role, episode_id: episode, sha256: body } = data as unknown as Record<string, string>;
-        if (name === 'artifact.attached' && role === 'raw-record' && by === source && episodes.includes(episode!))
-          found.set(episode!, [...(found.get(episode!) ?? []), body!]);
-      }
-      return found;
+    originals: {
+      records: async (episodes, source) => {
+        const found = new Map<string, string[]>();
+        for (const { name, source: by, data } of events) {
+          const { role, episode_id: episode, sha256: body } = data as unknown as Record<string, string>;
+          if (name === 'artifact.attached' && role === 'raw-record' && by === source && episodes.includes(episode!))
+            found.set(episode!, [...(found.get(episode!) ?? []), body!]);
+        }
+        return found;
+      },
+      rejected: async (keys, source) =>
+        new Set(
+          events.flatMap(({ name, key, source: by, data }) => {
+            const { op, target } = data as unknown as { op?: string; target: { id: string } };
+            const isOne = name === 'record.amended' && op === 'reject' && by === source && keys.includes(key);
+            return isOne ? [target.id] : [];
+          }),
+        ),
+      held: async (keys, source, ids) =>
+        new Set(
+          events.flatMap(({ key, source: by, id }) =>
+            by === source && keys.includes(key) && ids.includes(id) ? [id] : [],
+          ),
+        ),
     },
     book: {
       report: async (report) => {
