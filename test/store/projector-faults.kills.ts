@@ -48,7 +48,7 @@ describe('projectors that die or are too many', () => {
     } finally {
       await fresh.close();
     }
-  });
+  }, 240_000);
 
   it('P12: gives the same tables with two projectors as with one, while events still come', async () => {
     const events = many();
