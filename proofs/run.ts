@@ -44,6 +44,7 @@ const BESIDE_OTHERS = [
   'policy-on-machines',
   'python-recorder',
   'package-installs',
+  'page-in-browser',
   'gate-rates',
 ];
 /** They hold limits of time or compare times, which work beside them would blur. */

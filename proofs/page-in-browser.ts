@@ -1,0 +1,166 @@
+/**
+ * Proof that the web page works in a real browser: Chromium opens it, follows its links, types into its boxes and presses its buttons, with
+ * the mouse's and the keyboard's events. What was recorded is shown as text, whatever it is; nothing is asked of another server.
+ */
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { chromiumIn, openTab } from './chromium.ts';
+import type { Outcome, Proof, Setting } from './proof.ts';
+import { envelopesOf, post } from './sending.ts';
+import { startUp, until } from './up.ts';
+
+const EVIL = '<img src=x onerror="document.title=1">';
+const PATIENCE_MS = 60_000;
+
+export const proof: Proof = {
+  name: 'page-in-browser',
+  needs: [],
+  async run({ scratch, say }: Setting): Promise<Outcome> {
+    const program = chromiumIn();
+    if (program === null)
+      return { ok: true, lines: [], skipped: ['no Chromium; install it, for instance with: apt-get install chromium'] };
+    const lines: string[] = [];
+    const check = (what: string, fine: boolean, otherwise: unknown = ''): void => {
+      lines.push(fine ? `ok  ${what}` : `NOT OK  ${what}: ${JSON.stringify(otherwise)}`);
+      say(lines.at(-1)!);
+    };
+    const up = startUp(join(scratch, 'home'));
+    const url = await up.url();
+    const tab = await openTab(program, join(scratch, 'profile'));
+    const text = () => tab.evaluate<string>('document.querySelector("#main")?.innerText ?? ""');
+    const press = (selector: string) =>
+      tab.evaluate(`(() => { const found = ${selector}; found.focus(); found.click(); })()`);
+    const button = (label: string) =>
+      `[...document.querySelectorAll('main button')].find((one) => one.textContent === ${JSON.stringify(label)})`;
+    const link = (label: string) =>
+      `[...document.querySelectorAll('a')].find((one) => one.textContent === ${JSON.stringify(label)})`;
+    /** Whether the page shows it in time. */
+    const shows = async (...wanted: readonly (string | RegExp)[]): Promise<void> => {
+      let shown = '';
+      for (const end = performance.now() + PATIENCE_MS; performance.now() < end; await sleep(100)) {
+        shown = await text();
+        if (wanted.every((one) => (typeof one === 'string' ? shown.includes(one) : one.test(shown)))) return;
+      }
+      throw new Error(`the page should show ${wanted.join(' and ')}, but it shows: ${shown.slice(0, 2000)}`);
+    };
+    const step = async (what: string, work: () => Promise<void>): Promise<void> => {
+      await work().then(
+        () => check(what, true),
+        (error: Error) => check(what, false, error.message),
+      );
+    };
+    try {
+      for (const [id, outcome] of [
+        ['right', 'success'],
+        ['wrong', 'failure'],
+      ] as const)
+        await post(url, recorded(id, outcome));
+      await until(async () => {
+        const { items } = (await (await fetch(`${url}/v1/episodes`)).json()) as { items: object[] };
+        return items.length === 2;
+      }, 'both episodes are not in the tables');
+      await step('the list has both episodes', async () => {
+        await tab.go(url);
+        await shows('right', 'wrong', 'failure');
+      });
+      await step('the first key of the keyboard leads past the navigation', async () => {
+        await tab.evaluate('document.body.focus()');
+        await tab.press('Tab');
+        const focused = await tab.evaluate<string>('document.activeElement.textContent');
+        if (focused !== 'Skip to content') throw new Error(`it leads to ${focused}`);
+      });
+      await step('a filter that is typed and sent with Enter leaves one episode', async () => {
+        await tab.evaluate('document.querySelector("input[name=filter]").focus()');
+        await tab.type('outcome = failure');
+        await tab.press('Enter');
+        await shows('wrong', /^(?![\s\S]*\bright\b)/);
+      });
+      await step('a filter that cannot be read is explained, and stays in its box', async () => {
+        await tab.go(`${url}/#/episodes?filter=${encodeURIComponent('outcome >>> 1')}`);
+        await shows(/expected|should be/i);
+        const kept = await tab.evaluate<string>('document.querySelector("input[name=filter]").value');
+        if (kept !== 'outcome >>> 1') throw new Error(`the box holds ${kept}`);
+      });
+      await step('a link leads to the conversation of an episode', async () => {
+        await tab.go(`${url}/#/episodes`);
+        await shows('right');
+        await press(link('right'));
+        await shows('Episode right', 'what is 40 + 2', '42', 'solver');
+      });
+      await step('markup that an agent wrote is shown as text', async () => {
+        await shows(EVIL);
+        const images = await tab.evaluate<number>('document.querySelectorAll("main img").length');
+        const title = await tab.evaluate<string>('document.title');
+        if (images > 0 || title === '1') throw new Error(`${images} images, title ${title}`);
+      });
+      await step('a query in the box for SQL is run, and a wrong one explained', async () => {
+        await press(link('SQL'));
+        await shows('Run');
+        const box = 'document.querySelector("textarea[name=sql]")';
+        await tab.evaluate(`${box}.select(), ${box}.focus()`);
+        await tab.type("select outcome, count(*) as episodes from traj.episodes where outcome = 'success' group by 1");
+        await press(button('Run'));
+        await shows('success');
+        await tab.evaluate(`${box}.select(), ${box}.focus()`);
+        await tab.type('select * from traj.episods');
+        await press(button('Run'));
+        await shows('Did you mean traj.episodes?');
+      });
+      await step('a schedule is paused and resumed by its buttons', async () => {
+        const definition = {
+          cron: '0 3 * * *',
+          zone: 'UTC',
+          overlap: 'skip',
+          catch_up_seconds: 86_400,
+          jitter_seconds: 0,
+          job: { kind: 'judge', spec: { methods: [{ method: 'format_filter' }] } },
+        };
+        const added = await fetch(`${url}/v1/schedules`, {
+          method: 'POST',
+          headers: { 'content-type': 'application/json' },
+          body: JSON.stringify({ name: 'nightly', definition }),
+        });
+        if (added.status !== 201) throw new Error(await added.text());
+        await press(link('Schedules'));
+        await shows('nightly', 'at 0 3 * * * (UTC)', 'Next:');
+        await press(button('Pause'));
+        await shows('Paused by', 'paused on the page');
+        const { paused } = (await (await fetch(`${url}/v1/schedules/nightly`)).json()) as { paused: object | null };
+        if (paused === null) throw new Error('the server does not know');
+        await press(button('Resume'));
+        await shows('Next:');
+      });
+      await step('runs and rounds say how the first one is made', async () => {
+        await press(link('Runs'));
+        await shows('troupe plan run');
+        await press(link('Rounds'));
+        await shows(/round/i);
+      });
+      const elsewhere = tab.requests.filter((asked) => !asked.startsWith(`${url}/`) && !/^(?:about|data):/.test(asked));
+      check(`${tab.requests.length} requests, all of them to this server`, elsewhere.length === 0, elsewhere);
+      // The browser writes an answer of 400 to its console: the two that were asked wrongly.
+      const troubles = tab.troubles.filter((one) => !/status of 400/.test(one));
+      check('no script failed, and nothing was against the policy for content', troubles.length === 0, troubles);
+    } finally {
+      await tab.close();
+      await up.end();
+    }
+    return { ok: lines.every((line) => line.startsWith('ok')), lines };
+  },
+};
+
+const recorded = (id: string, outcome: string) =>
+  envelopesOf(id, [
+    ['task.defined', { task_id: `task-${id}`, query: 'what is 40 + 2' }],
+    ['episode.started', { episode_id: id, task_id: `task-${id}` }],
+    ['agent.defined', { episode_id: id, agent_id: 'solver', name: 'solver', role: 'solver' }],
+    [
+      'generation.requested',
+      { episode_id: id, call_id: 'c1', agent_id: 'solver', input: [{ role: 'user', content: 'what is 40 + 2' }] },
+    ],
+    [
+      'generation.completed',
+      { episode_id: id, call_id: 'c1', agent_id: 'solver', choices: [{ index: 0, content: `42 ${EVIL}` }] },
+    ],
+    ['episode.finished', { episode_id: id, outcome }],
+  ]);
