@@ -16,6 +16,8 @@ import type { Outcome, Proof, Setting } from './proof.ts';
 import { keepers, ROLES, rolePids, server, signal, stackTraces, startUp, statusOf, until } from './up.ts';
 
 const MIB = 512;
+/** How long PostgreSQL is away before it is taken to stay so. */
+const AWAY_MS = 30_000;
 /** How long it stays full, in each of the two turns. */
 const FULL_MS = { short: 8000, full: 60_000 };
 
@@ -53,7 +55,7 @@ export const proof: Proof = {
           await sleep(fullMs);
           check(
             `the disk ${what}: events are refused with ${refusals.status} ${refusals.code} (${refusals.detail}), to be sent again after ${refusals.after} s`,
-            refusals.status === 503 && refusals.code === 'disk_full' && Number(refusals.after) > 0,
+            refusals.status === 503 && /^(?:disk_full|unreachable)$/.test(refusals.code) && Number(refusals.after) > 0,
           );
           check(
             `\`doctor\` ends with ${troupe.code} and says: ${troupe.disk}`,
@@ -108,9 +110,13 @@ const serverSaid = (home: string): string[] => [
     .filter((line) => line.includes('postgres') && (line.includes(home) || / 1 +\S+ +\S+ postgres:/.test(line))),
 ];
 
-/** The first answer to an event that does not fit any more: what is written ahead has some space left. */
+/**
+ * The first answer to an event that does not fit any more: what is written ahead has some space left. Where PostgreSQL could not write ahead it
+ * starts again, and is away meanwhile; it stays away where the disk has no space for its lock file either.
+ */
 function untilRefused(url: string) {
   let n = 0;
+  let away: number | null = null;
   return until(async () => {
     const id = `big-${n++}`;
     const data = { episode_id: 'big', message_id: id, content: randomText() };
@@ -122,11 +128,10 @@ function untilRefused(url: string) {
     }).catch(() => null);
     if (answer === null) return false;
     const { code = '', detail = '' } = (await answer.json()) as { readonly code?: string; readonly detail?: string };
-    // Where it could not write ahead, the server of the database starts again, and is away meanwhile.
-    return (
-      answer.status >= 400 &&
-      code !== 'unreachable' && { status: answer.status, code, detail, after: answer.headers.get('retry-after') }
-    );
+    const refused = { status: answer.status, code, detail, after: answer.headers.get('retry-after') };
+    if (answer.status >= 400 && code !== 'unreachable') return refused;
+    away = code === 'unreachable' ? (away ?? performance.now()) : null;
+    return away !== null && performance.now() - away > AWAY_MS && refused;
   }, 'events are taken on a full disk');
 }
 
