@@ -76,7 +76,7 @@ async function prove(context: Context, { short, say }: Setting): Promise<Outcome
 /** Ends every process of a role; `troupe up` starts it again. */
 async function endAll({ db }: Context, how: NodeJS.Signals): Promise<void> {
   const { rows } = await db.query<{ pid: number }>(
-    `select pid from troupe.processes where heartbeat_at > clock_timestamp() - interval '10 seconds' and pid is not null`,
+    `select pid from troupe.processes where heartbeat_at > clock_timestamp() - interval '10 seconds' and pid is not null and role <> 'up'`,
   );
   for (const { pid } of rows)
     try {
