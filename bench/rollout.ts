@@ -258,7 +258,7 @@ function cpuRatio(of: readonly Measured[], over: readonly Measured[]): number {
   return each(of) / each(over);
 }
 
-/** The stages of a round, whose times are told. */
+/** The stages of a round whose times are reported. */
 const STAGES = ['serving', 'rollout', 'judge', 'freeze-team', 'train-team'] as const;
 type Round = { readonly drawn: readonly Drawn[]; readonly weights: string; readonly count: number };
 

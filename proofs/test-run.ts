@@ -1,5 +1,7 @@
 /** Tests run by their own runner, from a proof. */
 import { spawn } from 'node:child_process';
+import { join } from 'node:path';
+import type { Proof } from './proof.ts';
 
 export type Failed = {
   readonly title: string;
@@ -39,3 +41,19 @@ export function runTests(checkout: string, args: readonly string[]): Promise<Tri
     });
   });
 }
+
+/** A proof that is the tests of these endings, at least so many: fewer would mean that some were not found. */
+export const proofOfTests = (name: string, endings: readonly string[], least: number): Proof => ({
+  name,
+  needs: [],
+  async run({ say }) {
+    const chosen = ['--config', 'vitest.proofs.config.ts', ...endings];
+    const { passed, failed } = await runTests(join(import.meta.dirname, '..'), chosen);
+    const lines = [
+      ...passed.map((title) => `ok  ${title}`),
+      ...failed.map(({ title, why }) => `NOT OK  ${title}: ${why}; see npx vitest run ${chosen.join(' ')}`),
+    ];
+    for (const line of lines) say(line);
+    return { ok: failed.length === 0 && passed.length >= least, lines };
+  },
+});

@@ -76,3 +76,9 @@ function taskIn(answer: unknown, episode: string): RolloutTask | string {
   const named = { ...(isRecord(tags) ? tags : {}), written_by: episode };
   return { ...value, task_id, ...{ tags: named } };
 }
+
+/** What was left out, as a sentence ends: how many for each reason. */
+export const countsText = (counts: WrittenTasks['left_out']): string =>
+  Object.entries(counts)
+    .map(([why, count]) => `${count} ${why}`)
+    .join(', ');

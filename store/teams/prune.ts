@@ -10,6 +10,7 @@ import { TroupeError } from '../../errors.ts';
 import { isRecord } from '../../ingest/json.ts';
 import type { Session } from '../db/pool.ts';
 import { query, rowsOf, type SqlBool, sql } from '../db/query.ts';
+import { countsText } from '../rollouts/written-tasks.ts';
 import { type TeamVersion, TeamVersionSpec, teamVersion } from './version.ts';
 
 /** Kind of the job that prunes. */
@@ -95,11 +96,6 @@ export async function prunedTeam(
     .map(({ name }) => name);
   return { team: withoutMembers(team, removed), removed, importance, episodes, left_out };
 }
-
-const countsText = (counts: Readonly<Record<string, number>>): string =>
-  Object.entries(counts)
-    .map(([why, count]) => `${count} ${why}`)
-    .join(', ');
 
 type Agent = { readonly name?: unknown };
 const agentsOf = ({ definition }: TeamVersion): readonly Agent[] => (definition.agents ?? []) as readonly Agent[];

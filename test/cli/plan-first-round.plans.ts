@@ -54,7 +54,10 @@ describe('troupe up, where nothing was released', () => {
     });
     writeFileSync(
       path('troupe.yaml'),
-      stringify({ runners: { solver: runner('policy:solver'), broken: runner('policy:broken') } }),
+      stringify({
+        runners: Object.fromEntries(['solver', 'broken', 'outside'].map((name) => [name, runner(`policy:${name}`)])),
+        upstreams: { far: { base_url: 'http://127.0.0.1:9/v1', token_ids: 'vllm', policies: ['outside'] } },
+      }),
     );
     writeFileSync(path('tasks.jsonl'), lines([{ task_id: 'a' }, { task_id: 'b' }]));
     const config = {
@@ -81,6 +84,19 @@ describe('troupe up, where nothing was released', () => {
          from troupe.job_queue where job_id = 'solver-1/1/serving'`,
       );
       expect(rows).toEqual([{ bases: { solver: path('model') }, served: true }]);
+    },
+    SLOW,
+  );
+
+  it(
+    'waits for no base of a policy whose weights another server has',
+    async () => {
+      const run = await at.run(['plan', 'run', plan('outside'), '--json']);
+      expect(document(run).error.message).toContain('nothing to learn from');
+      const { rows } = await database.db.query(
+        `select spec -> 'bases' as bases, outcome from troupe.job_queue where job_id = 'outside-1/1/serving'`,
+      );
+      expect(rows).toEqual([{ bases: {}, outcome: 'done' }]);
     },
     SLOW,
   );

@@ -5,7 +5,7 @@ import type { Db } from '../../store/db/pool.ts';
 import type { ReplayAsked } from '../../store/rollouts/replay.ts';
 import type { RolloutSpec, RolloutTask } from '../../store/rollouts/rollout.ts';
 import { answeredBy } from '../../store/rollouts/staleness.ts';
-import type { WrittenTasks } from '../../store/rollouts/written-tasks.ts';
+import { countsText, type WrittenTasks } from '../../store/rollouts/written-tasks.ts';
 import { type Filter, parseFilter } from '../../store/select.ts';
 import type { RolloutResult } from '../rollouts/handler.ts';
 import { isWhere, type Plan, type PlanBranch, type PlanRollout, type PlanWriters } from './plan-schema.ts';
@@ -98,11 +98,6 @@ export function requireWritten(round: number, rollout_id: string, { tasks, episo
     },
   );
 }
-
-const countsText = (counts: Readonly<Record<string, number>>): string =>
-  Object.entries(counts)
-    .map(([why, count]) => `${count} ${why}`)
-    .join(', ');
 
 /** The stages that play: the tasks, then each branch. Below the id of the rollout, so that its weights answer the branches too. Pure. */
 export const rolloutStages = ({ rollout }: Pick<Plan, 'rollout'>): string[] =>
