@@ -23,7 +23,10 @@ beforeEach(() => {
     'cli.ts',
     `import { words } from './cli/words.ts';\nconst { more } = await import('${MORE}');\nconsole.log(words + more);`,
   );
-  write('cli/words.ts', `import { Type } from 'typebox';\nexport const words: string = 'one ' + Type.String().type;`);
+  write(
+    'cli/words.ts',
+    `import { sql } from 'kysely';\nimport { Type } from 'typebox';\nexport const words: string = 'one ' + Type.String().type + (sql ? '' : ' and no SQL');`,
+  );
   write('store/more.ts', `export const more: string = ' two';`);
 });
 afterEach(() => rmSync(checkout, { recursive: true }));
@@ -51,7 +54,7 @@ it('commands that start at once all run, with nothing built and after a change',
 it('half a build, as a killed command leaves it, is completed', async () => {
   await troupe();
   rmSync(join(checkout, 'dist/store'), { recursive: true });
-  rmSync(join(checkout, 'dist/typebox/built-from.json'));
+  for (const name of ['typebox', 'kysely']) rmSync(join(checkout, 'dist', name, 'built-from.json'));
   write('dist/cli/words.js.1', 'half');
   expect(await troupe()).toBe('one string two');
 });
