@@ -11,7 +11,7 @@ import { connectInfer } from '../../trainer/sampling/infer-client.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { lines } from './support/chats.ts';
 import { plays, WORDS } from './support/plays.ts';
-import { document, type Running, type Shell, shell } from './support/troupe.ts';
+import { document, type Running, type Shell, warmShell } from './support/troupe.ts';
 
 const SLOW = 240_000;
 
@@ -49,8 +49,8 @@ describe('a backup that was made while events came in, restored in a home of ano
   beforeAll(async () => {
     origin = await freshDatabase();
     copy = await freshDatabase();
-    at = shell({ DATABASE_URL: origin.url });
-    there = shell({ DATABASE_URL: copy.url });
+    at = warmShell({ DATABASE_URL: origin.url });
+    there = warmShell({ DATABASE_URL: copy.url });
     const path = (name: string) => join(at.folder, name);
     writeFileSync(path('plays.jsonl'), lines(plays(8)));
     await done(at, 'import', path('plays.jsonl'));
@@ -105,8 +105,8 @@ describe('a backup that was made while events came in, restored in a home of ano
     await rename(path('home'), path('away'));
   }, SLOW);
   afterAll(async () => {
-    at.remove();
-    there.remove();
+    await at.remove();
+    await there.remove();
     await origin.close();
     await copy.close();
   });
@@ -170,7 +170,7 @@ describe('a backup that was made while events came in, restored in a home of ano
         await db.query(`delete from troupe.events where source = '/load'`);
         await db.query(`delete from facts.episodes where episode_id like 'load-%'`);
       }
-      const originNow = shell({ DATABASE_URL: origin.url });
+      const originNow = warmShell({ DATABASE_URL: origin.url });
       const sums = await done(originNow, 'checksum').finally(originNow.remove);
       expect(await done(there, 'checksum')).toEqual(sums);
     },

@@ -24,7 +24,7 @@ describe('troupe blame', () => {
     await projectAll(database.db);
   });
   afterAll(async () => {
-    at.remove();
+    await at.remove();
     await endpoint.stop();
     await database.close();
   });
@@ -111,7 +111,7 @@ describe.skipIf(!data)('published failure logs (TROUPE_DATA names their folder)'
       expect(held.step_over_baseline!.interval[0]).toBeGreaterThan(0);
       expect(held.agent_over_baseline!.difference).toBeGreaterThan(-0.03);
     }
-    at.remove();
+    await at.remove();
     await database.close();
   }, 120_000);
 });

@@ -27,7 +27,7 @@ describe('checkpoints trained by hand', () => {
     writeFileSync(path('rows.jsonl'), lines([{ input_ids: [2, 3, 4, 5] }, { input_ids: [3, 4, 5] }]));
   });
   afterAll(async () => {
-    at.remove();
+    await at.remove();
     await database.close();
   });
 

@@ -42,7 +42,7 @@ beforeAll(async () => {
   saved = await family(path('own'));
 });
 afterAll(async () => {
-  at.remove();
+  await at.remove();
   await bucket.stop();
 });
 
@@ -141,7 +141,7 @@ describe('checkpoints of a folder', () => {
       expect(made.map(({ dir }) => existsSync(dir))).toEqual([true, true, false, true, true]);
       expect(existsSync(`${made[2]!.dir}-adapter`)).toBe(false);
     } finally {
-      project.remove();
+      await project.remove();
       await database.close();
     }
   }, 60_000);
@@ -177,7 +177,7 @@ describe('checkpoints in a bucket', () => {
     expect((await at.run(['checkpoints', 'push', saved[0]!.dir, 'ftp://team/x'])).code).toBe(2);
     const locked = warmShell();
     const closed = await locked.run(['checkpoints', 'push', saved[0]!.dir, 's3://team/x']);
-    locked.remove();
+    await locked.remove();
     expect([closed.code, closed.err]).toEqual([2, expect.stringContaining('AWS_ACCESS_KEY_ID')]);
     const wrong = bucket.held.get('agents/coder/latest')!;
     bucket.held.set('agents/coder/latest', { ...wrong, content: Buffer.from('x') });

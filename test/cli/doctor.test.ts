@@ -8,7 +8,7 @@ import { registerProcess } from '../../store/jobs/processes.ts';
 import { projectAll } from '../../store/projecting/projector.ts';
 import { startProgram } from '../store/support/process.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
-import { document, type Shell, shell } from './support/troupe.ts';
+import { document, type Shell, warmShell } from './support/troupe.ts';
 
 type Check = { readonly check: string; readonly ok: boolean; readonly detail: string };
 
@@ -17,10 +17,10 @@ describe('troupe doctor', () => {
   let at: Shell;
   beforeAll(async () => {
     database = await freshDatabase();
-    at = shell({ DATABASE_URL: database.url, TROUPE_PORT: '0' });
+    at = warmShell({ DATABASE_URL: database.url, TROUPE_PORT: '0' });
   });
   afterAll(async () => {
-    at.remove();
+    await at.remove();
     await database.close();
   });
   const asked = async (shell: Shell) => {
@@ -44,18 +44,18 @@ describe('troupe doctor', () => {
     const server = createServer((socket) => socket.end('220 ready\r\n'));
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     const { port } = server.address() as AddressInfo;
-    const taken = shell({ DATABASE_URL: database.url, TROUPE_PORT: String(port) });
+    const taken = warmShell({ DATABASE_URL: database.url, TROUPE_PORT: String(port) });
     const { code, wrong, checks } = await asked(taken);
     expect([code, wrong]).toEqual([1, ['port']]);
     expect(checks.get('port')!.detail).toContain(`127.0.0.1 port ${port}`);
     server.close();
-    taken.remove();
+    await taken.remove();
   }, 60_000);
 
   it('names the job of another project that trains on this machine, as `jobs` does for the one that waits', async () => {
     const other = startProgram('../../trainer/place-program.ts', 'troupe-training');
     await other.firstLine;
-    const one = shell({ DATABASE_URL: database.url, TROUPE_PORT: '0', TROUPE_TRAININGS: '1' });
+    const one = warmShell({ DATABASE_URL: database.url, TROUPE_PORT: '0', TROUPE_TRAININGS: '1' });
     const its = `job night/1/train-solver of project other in /elsewhere (process ${other.child.pid})`;
     const context = { db: database.db, log: postgresLog(database.db), now: () => new Date() };
     const listed = async () =>
@@ -77,7 +77,7 @@ describe('troupe doctor', () => {
       await work.ended;
     } finally {
       await other.kill();
-      one.remove();
+      await one.remove();
     }
   }, 120_000);
 

@@ -10,7 +10,7 @@ describe('troupe key', () => {
     at = warmShell({ DATABASE_URL: database.url });
   });
   afterAll(async () => {
-    at.remove();
+    await at.remove();
     await database.close();
   });
 

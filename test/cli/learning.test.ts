@@ -40,7 +40,7 @@ describe('from recorded plays to a checkpoint, by commands alone', () => {
     );
   });
   afterAll(async () => {
-    at.remove();
+    await at.remove();
     await database.close();
   });
   let base: string;

@@ -27,7 +27,7 @@ describe('commands that record and look', () => {
     imported = await at.run(['import', file, '--json']);
   });
   afterAll(async () => {
-    at.remove();
+    await at.remove();
     await database.close();
   });
 
@@ -300,8 +300,8 @@ describe('commands that record and look', () => {
     const [forced, refused] = await Promise.all([coloured.run(['episodes']), plain.run(['episodes'])]);
     expect(forced.out).toContain(ESCAPE);
     expect(refused.out).not.toContain(ESCAPE);
-    coloured.remove();
-    plain.remove();
+    await coloured.remove();
+    await plain.remove();
   });
 
   it('starts from its sources as it does as shipped', async () => {

@@ -8,9 +8,9 @@ import { METHOD_EXAMPLES } from '../../cli/method-examples.ts';
 import { expectClose } from '../store/methods/close.ts';
 import { EXAMPLES } from '../store/methods/examples.ts';
 import { LOSS_EXAMPLES } from '../store/methods/loss-examples.ts';
-import { document, type Ended, shell } from './support/troupe.ts';
+import { document, type Ended, warmShell } from './support/troupe.ts';
 
-const at = shell();
+const at = warmShell();
 afterAll(() => at.remove());
 
 type Answer = { readonly output?: unknown; readonly error?: { readonly code: string; readonly message: string } };

@@ -9,7 +9,7 @@ import { adapterFiles } from '../../trainer/models/adapter-directory.ts';
 import { initialAdapter, mergeAdapter } from '../../trainer/models/lora.ts';
 import { openModel } from '../../trainer/models/model-directory.ts';
 import { randomStream } from '../../trainer/random.ts';
-import { document, type Shell, shell } from './support/troupe.ts';
+import { document, type Shell, warmShell } from './support/troupe.ts';
 
 const CHATS = [
   {
@@ -42,7 +42,7 @@ describe('models by commands alone', () => {
     return [ended.code, code, message];
   };
   beforeAll(() => {
-    at = shell();
+    at = warmShell();
     writeFileSync(path('chats.jsonl'), `${CHATS.map((chat) => JSON.stringify(chat)).join('\n')}\n`);
   });
   afterAll(() => at.remove());

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { connectInfer } from '../../trainer/sampling/infer-client.ts';
 import { lines } from './support/chats.ts';
 import { plays, WORDS } from './support/plays.ts';
-import { document, type Shell, shell } from './support/troupe.ts';
+import { document, type Shell, warmShell } from './support/troupe.ts';
 
 const SLOW = 240_000;
 
@@ -25,7 +25,7 @@ describe('A home that is moved to another folder', () => {
   };
 
   beforeAll(async () => {
-    at = shell();
+    at = warmShell();
     writeFileSync(path('plays.jsonl'), lines(plays(8)));
     await done('first', 'import', path('plays.jsonl'));
     writeFileSync(path('all.json'), JSON.stringify({ name: 'all', unit: 'step', roles: ['solver'] }));

@@ -8,7 +8,7 @@ import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { tinyContents } from '../trainer/tiny-checkpoint.ts';
 import { lines } from './support/chats.ts';
 import { plays } from './support/plays.ts';
-import { document, type Shell, shell } from './support/troupe.ts';
+import { document, type Shell, warmShell } from './support/troupe.ts';
 
 describe('forward passes over recorded steps, by commands alone', () => {
   let database: TestDatabase;
@@ -21,7 +21,7 @@ describe('forward passes over recorded steps, by commands alone', () => {
   };
   beforeAll(async () => {
     database = await freshDatabase();
-    at = shell({ DATABASE_URL: database.url });
+    at = warmShell({ DATABASE_URL: database.url });
     const silent = {
       specversion: '1.0',
       type: 'troupe.generation.completed.v1',
@@ -37,7 +37,7 @@ describe('forward passes over recorded steps, by commands alone', () => {
     await saveCheckpointAt(path('critic'), { ...model, config, weights, optimizer: null });
   });
   afterAll(async () => {
-    at.remove();
+    await at.remove();
     await database.close();
   });
   const passes = async () =>

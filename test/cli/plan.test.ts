@@ -5,7 +5,7 @@ import { stringify } from 'yaml';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { lines } from './support/chats.ts';
 import { plays, WORDS } from './support/plays.ts';
-import { document, type Shell, shell } from './support/troupe.ts';
+import { document, type Shell, warmShell } from './support/troupe.ts';
 
 /** Each test starts several processes. */
 const SLOW = 300_000;
@@ -49,7 +49,7 @@ describe('plans: from recorded episodes to a released checkpoint', () => {
 
   beforeAll(async () => {
     database = await freshDatabase();
-    at = shell({ DATABASE_URL: database.url });
+    at = warmShell({ DATABASE_URL: database.url });
     writeFileSync(path('plays.jsonl'), lines(plays(12)));
     expect((await troupe('import', path('plays.jsonl'))).code).toBe(0);
     const config = {
@@ -61,7 +61,7 @@ describe('plans: from recorded episodes to a released checkpoint', () => {
     expect([made.code, made.err]).toEqual([0, '']);
   });
   afterAll(async () => {
-    at.remove();
+    await at.remove();
     await database.close();
   });
 

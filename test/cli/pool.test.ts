@@ -4,14 +4,14 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { postgresLog } from '../../ingest/log/postgres.ts';
 import { event } from '../store/support/events.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
-import { document, type Shell, shell } from './support/troupe.ts';
+import { document, type Shell, warmShell } from './support/troupe.ts';
 
 describe('troupe pool and teams', () => {
   let database: TestDatabase;
   let at: Shell;
   beforeAll(async () => {
     database = await freshDatabase();
-    at = shell({ DATABASE_URL: database.url });
+    at = warmShell({ DATABASE_URL: database.url });
     const team = (team_id: string, roles: readonly string[]) =>
       event('team.defined', { team_id, name: `The ${team_id}`, agents: roles.map((role) => ({ name: role, role })) });
     const played = (team_id: string, task_id: string, reward: number) => [
@@ -34,7 +34,7 @@ describe('troupe pool and teams', () => {
     ]);
   });
   afterAll(async () => {
-    at.remove();
+    await at.remove();
     await database.close();
   });
 

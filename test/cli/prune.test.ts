@@ -23,7 +23,7 @@ describe('troupe prune', () => {
     await at.run(['import', file, '--quiet']);
   });
   afterAll(async () => {
-    at.remove();
+    await at.remove();
     await Promise.all([database.close(), bucket.stop()]);
   });
 

@@ -4,14 +4,14 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { lines } from './support/chats.ts';
-import { document, type Shell, shell } from './support/troupe.ts';
+import { document, type Shell, warmShell } from './support/troupe.ts';
 
 const SLOW = 120_000;
 let fresh: TestDatabase;
 let at: Shell;
 beforeAll(async () => {
   fresh = await freshDatabase();
-  at = shell({ DATABASE_URL: fresh.url });
+  at = warmShell({ DATABASE_URL: fresh.url });
   const query = 'select count(*)::float8 as reward from episodes where episode_id = :episode';
   writeFileSync(join(at.folder, 'troupe.yaml'), `rewards:\n  counted:\n    sql: ${query}\n`);
   const event = (name: string, data: object) => ({
@@ -29,7 +29,7 @@ beforeAll(async () => {
   writeFileSync(join(at.folder, 'events.jsonl'), lines(events));
 }, SLOW);
 afterAll(async () => {
-  at.remove();
+  await at.remove();
   await fresh.close();
 });
 

@@ -3,19 +3,19 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { summary } from '../../cli/commands/rollout.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
-import { type Shell, shell } from './support/troupe.ts';
+import { type Shell, warmShell } from './support/troupe.ts';
 
 describe('troupe rollout refuses what would never be played', () => {
   let database: TestDatabase;
   let at: Shell;
   beforeAll(async () => {
     database = await freshDatabase();
-    at = shell({ DATABASE_URL: database.url, TROUPE_RUNNERS: '{"solver":{"command":["true"]}}' });
+    at = warmShell({ DATABASE_URL: database.url, TROUPE_RUNNERS: '{"solver":{"command":["true"]}}' });
     writeFileSync(join(at.folder, 'tasks.jsonl'), '{"task_id":"a","prompt":"x"}\n');
     writeFileSync(join(at.folder, 'bad.jsonl'), '{"task_id":"a"}\n{"task_id":"a"}\n');
   });
   afterAll(async () => {
-    at.remove();
+    await at.remove();
     await database.close();
   });
   const rollout = (...args: readonly string[]) => at.run(['rollout', '--samples', '2', ...args]);

@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
-import { document, type Shell, shell } from './support/troupe.ts';
+import { document, type Shell, warmShell } from './support/troupe.ts';
 
 const PAGE = join(import.meta.dirname, '../../docs/schedules.md');
 const blocks = [...readFileSync(PAGE, 'utf8').matchAll(/```(\w+)\n([\s\S]*?)```/g)].map(([, kind, text]) => ({
@@ -17,10 +17,10 @@ describe('troupe schedule', () => {
   let at: Shell;
   beforeAll(async () => {
     database = await freshDatabase();
-    at = shell({ DATABASE_URL: database.url });
+    at = warmShell({ DATABASE_URL: database.url });
   });
   afterAll(async () => {
-    at.remove();
+    await at.remove();
     await database.close();
   });
 

@@ -21,7 +21,7 @@ beforeAll(async () => {
   at = warmShell({ DATABASE_URL: database.url });
 });
 afterAll(async () => {
-  at.remove();
+  await at.remove();
   await database.close();
 });
 

@@ -15,7 +15,7 @@ import {
   unembedded,
 } from '../../trainer/embedding/task-embeddings.ts';
 import { randomStream } from '../../trainer/random.ts';
-import { type Shell, shell } from '../cli/support/troupe.ts';
+import { type Shell, warmShell } from '../cli/support/troupe.ts';
 import { event } from '../store/support/events.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { type TinyEmbedder, tinyEmbedder, WORDS } from './tiny-embedder.ts';
@@ -145,7 +145,7 @@ describe('Embeddings of recorded tasks', () => {
   const texts = ['what is one', 'what is one', 'two plus three', null, '  '];
   beforeAll(async () => {
     database = await freshDatabase();
-    at = shell({ DATABASE_URL: database.url });
+    at = warmShell({ DATABASE_URL: database.url });
     model = written('recorded', tinyEmbedder());
     const log = postgresLog(database.db);
     await log.append(
@@ -156,7 +156,7 @@ describe('Embeddings of recorded tasks', () => {
     );
   });
   afterAll(async () => {
-    at.remove();
+    await at.remove();
     await database.close();
   });
   const embed = async (...more: string[]) => {

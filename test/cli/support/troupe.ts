@@ -25,7 +25,7 @@ export type Shell = {
   readonly folder: string;
   readonly run: (args: readonly string[], input?: string) => Promise<Ended>;
   readonly start: (args: readonly string[]) => Running;
-  readonly remove: () => void;
+  readonly remove: () => Promise<void>;
 };
 
 /** A folder to work in, whose `home` is the home; `env` beside it. Nothing of the caller's settings gets in. */
@@ -83,7 +83,7 @@ export function shell(env: Readonly<Record<string, string>> = {}): Shell {
       running.child.stdin.end(input);
       return running.ended;
     },
-    remove: () => {
+    remove: async () => {
       for (const child of started) child.kill('SIGKILL');
       rmSync(folder, { recursive: true, force: true });
     },
@@ -91,29 +91,24 @@ export function shell(env: Readonly<Record<string, string>> = {}): Shell {
 }
 
 /**
- * A shell whose commands share one process, for tests in which the process is not the point: each is spared the start of its own.
- * What is started, is given input or runs beside another still has a process to itself.
+ * A shell whose commands share one process, one after the other, for tests in which the process is not the point: each is spared the start
+ * of its own. What is started still has a process to itself. `remove` rejects where a command left something open that keeps the process.
  */
 export function warmShell(env: Readonly<Record<string, string>> = {}): Shell {
   const cold = shell(env);
   let warm: WarmProcess | undefined;
-  let busy = false;
+  let last: Promise<unknown> = Promise.resolve();
   return {
     ...cold,
-    run: async (args, input = '') => {
-      if (input !== '' || busy) return cold.run(args, input);
-      busy = true;
-      try {
+    run: (args, input = '') => {
+      const ended = last.then(() => {
         if (warm === undefined || warm.hasEnded()) warm = warmProcess(cold.folder, env);
-        return await warm.run(args);
-      } finally {
-        busy = false;
-      }
+        return warm.run(args, input);
+      });
+      last = ended.catch(() => {});
+      return ended;
     },
-    remove: () => {
-      warm?.kill();
-      cold.remove();
-    },
+    remove: () => (warm?.end() ?? Promise.resolve()).finally(cold.remove),
   };
 }
 
@@ -133,8 +128,21 @@ function warmProcess(folder: string, env: Readonly<Record<string, string>>) {
   createInterface({ input: answers }).on('line', (line) => answered?.(line));
   return {
     hasEnded: () => child.exitCode !== null || child.signalCode !== null,
-    kill: () => child.kill('SIGKILL'),
-    run: (args: readonly string[]) =>
+    /** Resolves once the process has ended by itself, as it does where its commands left nothing open. */
+    end: () =>
+      new Promise<void>((resolve, reject) => {
+        if (child.exitCode !== null || child.signalCode !== null) return resolve();
+        const late = setTimeout(() => {
+          child.kill('SIGKILL');
+          reject(new Error('A command left something open: its process did not end by itself within 30 s.'));
+        }, 30_000);
+        child.once('close', () => {
+          clearTimeout(late);
+          resolve();
+        });
+        commands.end();
+      }),
+    run: (args: readonly string[], input: string) =>
       new Promise<Ended>((resolve, reject) => {
         const ended = (code: number | null, signal: NodeJS.Signals | null) =>
           reject(new Error(`The process of troupe ${args.join(' ')} ended with ${code ?? signal}.`));
@@ -143,7 +151,7 @@ function warmProcess(folder: string, env: Readonly<Record<string, string>>) {
           child.off('close', ended);
           resolve(JSON.parse(line) as Ended);
         };
-        commands.write(`${JSON.stringify(args)}\n`);
+        commands.write(`${JSON.stringify({ args, input })}\n`);
       }),
   };
 }

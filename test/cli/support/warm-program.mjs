@@ -1,9 +1,10 @@
 /**
- * Commands one after the other in one process, which loads the program once: a line of JSON on file 3 is a command, the line on
- * file 4 that answers it is its exit code and what it printed. Its argument is the built module that runs a command line.
+ * Commands one after the other in one process, which loads the program once: a line of JSON on file 3 is a command and its input, the
+ * line on file 4 that answers it is its exit code and what it printed. Its argument is the built module that runs a command line.
  */
 import { createReadStream, writeSync } from 'node:fs';
 import { createInterface } from 'node:readline';
+import { Readable } from 'node:stream';
 
 const { runProgram } = await import(process.argv[2]);
 let printed = null;
@@ -31,8 +32,10 @@ process.on('exit', (code) => printed && answer(code));
 for await (const line of createInterface({ input: createReadStream('', { fd: 3 }) })) {
   printed = { out: [], err: [] };
   process.exitCode = 0;
+  const { args, input } = JSON.parse(line);
+  Object.defineProperty(process, 'stdin', { value: Readable.from([Buffer.from(input)]), configurable: true });
   try {
-    await runProgram(JSON.parse(line));
+    await runProgram(args);
   } catch (error) {
     process.stderr.write(`${error.stack}\n`);
     process.exitCode = 1;

@@ -1,16 +1,16 @@
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { document, shell } from '../../cli/support/troupe.ts';
+import { document, warmShell } from '../../cli/support/troupe.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
 import { expectNumber } from './support/judged.ts';
 
 const data = process.env.TROUPE_DATA ?? '';
 
 describe.skipIf(!data)('published conversations of a service desk (TROUPE_DATA names their folder)', () => {
-  const at = shell();
+  const at = warmShell();
   let database: TestDatabase | undefined;
   afterAll(async () => {
-    at.remove();
+    await at.remove();
     await database?.close();
   });
 

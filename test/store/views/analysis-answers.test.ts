@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ask, type SqlAnswer } from '../../../store/sql/sql.ts';
-import { type Shell, shell } from '../../cli/support/troupe.ts';
+import { type Shell, warmShell } from '../../cli/support/troupe.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
 
 const data = process.env.TROUPE_DATA ?? '';
@@ -40,7 +40,7 @@ describe.skipIf(!data)('docs/analysis.md on published data (TROUPE_DATA names th
       ['failures', 'data/who-and-when'],
     ] as const) {
       const database = await freshDatabase();
-      const at = shell({ DATABASE_URL: database.url });
+      const at = warmShell({ DATABASE_URL: database.url });
       projects[name] = { database, at };
       const imported = await at.run(['import', join(data, files), '--quiet']);
       expect(imported.err).not.toContain('rror');
@@ -52,7 +52,7 @@ describe.skipIf(!data)('docs/analysis.md on published data (TROUPE_DATA names th
   }, 600_000);
   afterAll(async () => {
     for (const { at, database } of Object.values(projects)) {
-      at.remove();
+      await at.remove();
       await database.close();
     }
   });
