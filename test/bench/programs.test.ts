@@ -3,12 +3,27 @@ import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { realLengths } from '../../bench/lengths.ts';
 import { batchesOf, parameterCount, SIZES, sizesNamed, stepOperations } from '../../bench/models.ts';
+import { runBench } from '../../bench/program.ts';
 import { findPython } from '../../bench/python.ts';
 import { startOurs } from '../../bench/worker.ts';
 import { benchProgram, loader } from './support/program.ts';
 
 const { bench, empty, remove } = benchProgram();
 afterAll(remove);
+
+/** As `bench` is asked, in this process: what it exits with and says. */
+async function asked(...args: string[]) {
+  const said = { stdout: '', stderr: '' };
+  const status = await runBench(args, {
+    out: (text) => {
+      said.stdout += text;
+    },
+    err: (text) => {
+      said.stderr += text;
+    },
+  });
+  return { status, ...said };
+}
 
 describe('What is asked wrongly', () => {
   it.each([
@@ -18,16 +33,17 @@ describe('What is asked wrongly', () => {
     [['train', '--sizes', '7q'], /There is no size "7q"; the sizes are 0\.5m/],
     [['train', '--fast'], /--fast/],
     [['rollout', '--only', 'rounds'], /--only should name some of rollout, round, scheduler, but it names rounds/],
-  ])('%j is refused with exit code 2', (args, message) => {
-    const { status, stdout, stderr } = bench(...args);
+  ])('%j is refused with exit code 2', async (args, message) => {
+    const { status, stdout, stderr } = await asked(...args);
     expect(stderr).toMatch(message);
     expect(status).toBe(2);
     expect(stdout).toBe('');
   });
 
   it('with --json the refusal is the one document', () => {
-    const { status, stdout } = bench('train', '--sizes', '7q', '--json');
+    const { status, stdout, stderr } = bench('train', '--sizes', '7q', '--json');
     expect(JSON.parse(stdout)).toMatchObject({ error: { code: 'usage', message: expect.stringContaining('7q') } });
+    expect(stderr).toMatch(/^bench: There is no size "7q"/);
     expect(status).toBe(2);
   });
 });
