@@ -86,7 +86,7 @@ export async function workOnRun(
           ...settings,
           runners,
           engines: readEngines(config.engines),
-          ...hostedBy(config),
+          hosted: hostedBy(config),
           env: process.env,
           work: join(home.run, 'programs'),
           signal,

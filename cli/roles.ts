@@ -143,7 +143,7 @@ export const ROLES: Readonly<Record<string, Role>> = {
       ...settings,
       runners,
       engines: readEngines(context.config.engines),
-      ...hostedBy(context.config),
+      hosted: hostedBy(context.config),
       env: process.env,
       work: join(context.home.run, 'programs'),
       signal: options.signal,

@@ -5,11 +5,14 @@
  * Sources: vLLM, docs/features/lora.md (`/v1/load_lora_adapter`, with VLLM_ALLOW_RUNTIME_LORA_UPDATING) and its OpenAI-compatible server;
  * SGLang, docs/basic_usage/native_api (`/generate`, `/update_weights_from_disk`, `/load_lora_adapter`, `/get_model_info`).
  */
-import { stat } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { isAbsolute, join } from 'node:path';
 import { json } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { got, TroupeError } from '../../errors.ts';
 import { isRecord } from '../../ingest/json.ts';
+import { MANIFEST } from '../../trainer/checkpoints/checkpoint-format.ts';
 import type { Sample, SampleRequest } from '../../trainer/models/weights.ts';
 import type { LoadPolicy, ModelPlace, Speaker } from '../../trainer/sampling/infer-batches.ts';
 import { connectUpstream } from './connection.ts';
@@ -25,15 +28,33 @@ type Ask = (
   signal?: AbortSignal,
 ) => Promise<{ readonly status: number; readonly answer: Fields | null }>;
 
-/** What differs between servers. A name is what a request calls the loaded weights. */
+/** How a server holds a checkpoint: the name that requests call it by, and the directory of the whole weights that have to be there. */
+type Held = {
+  readonly name: string;
+  readonly weights: string;
+  /** Directory of the adapter over these weights; null where the checkpoint is the weights. */
+  readonly adapter: string | null;
+};
+
+/** What a server has now. */
+type State = {
+  /** The name of its model without an adapter. */
+  readonly name: string;
+  /** The directory that its whole weights are from, or what it was started with. */
+  readonly weights: string;
+  /** Names of the adapters that it has. */
+  readonly adapters: readonly string[];
+};
+
+/** What differs between servers. */
 type Engine = {
-  /** Has the server load a checkpoint where it has not, and returns its name. */
-  readonly load: (ask: Ask, place: ModelPlace) => Promise<string>;
-  readonly unload: (ask: Ask, name: string) => Promise<void>;
-  /** Whether it has these weights under the name now. */
-  readonly has: (ask: Ask, name: string, place: ModelPlace) => Promise<boolean>;
+  readonly state: (ask: Ask) => Promise<State>;
+  /** Puts other whole weights in the place of those that it has. */
+  readonly replace: (ask: Ask, dir: string) => Promise<void>;
+  /** Paths that load and unload an adapter. */
+  readonly adapters: readonly [load: string, unload: string];
   readonly path: string;
-  readonly body: (name: string, request: SampleRequest) => Fields;
+  readonly body: (held: Held, request: SampleRequest) => Fields;
   /** The choices of an answer, each with what `tokensOf` reads. */
   readonly choices: (answer: unknown) => readonly Fields[];
 };
@@ -42,79 +63,78 @@ type Engine = {
 const LOADED_WITHIN_MS = 300_000;
 const LOOK_MS = 200;
 
-/** The adapter that training published beside a checkpoint, as PEFT reads it; null where whole weights were trained. */
-async function adapterOf({ dir }: ModelPlace): Promise<string | null> {
-  const beside = `${dir}-adapter`;
-  return (await stat(beside).catch(() => null)) === null ? null : beside;
-}
-
 const refused = (what: string, { status, answer }: { readonly status: number; readonly answer: unknown }) =>
   new TroupeError('upstream_failed', `The model server did not ${what}: status ${status}, ${got(answer)}.`);
 
+const modelsOf = async (ask: Ask): Promise<readonly Fields[]> => {
+  const { answer } = await ask('GET', '/v1/models');
+  return Array.isArray(answer?.data) ? answer.data.filter(isRecord) : [];
+};
+
+/** What vLLM calls the weights that it was started with. */
+const AT_START = 'default';
+
 const vllm: Engine = {
-  async load(ask, place) {
-    const known = await vllmName(ask, place);
-    if (known !== null) return known;
-    const adapter = await adapterOf(place);
-    if (adapter === null)
+  async state(ask) {
+    const [models, { answer }] = await Promise.all([modelsOf(ask), ask('GET', '/weight_info')]);
+    const base = models.find(({ parent }) => parent == null);
+    if (base === undefined) throw new TroupeError('upstream_failed', 'The model server lists no model.');
+    const version = answer?.weight_version ?? AT_START;
+    return {
+      name: String(base.id),
+      // Its list goes on naming what it was started with.
+      weights: String(version === AT_START ? base.root : version),
+      adapters: models.filter(({ parent }) => parent != null).map(({ id }) => String(id)),
+    };
+  },
+  async replace(ask, dir) {
+    const asked = async (what: string, path: string, body: Fields = {}): Promise<void> => {
+      const found = await ask('POST', path, body);
+      if (found.status >= 400) throw refused(what, found);
+    };
+    if ((await ask('GET', '/weight_info')).status === 404)
       throw new TroupeError(
         'model_unsupported',
-        `vLLM loads adapters while it runs, and ${place.dir} has none beside it. Train with an adapter, start vLLM with this model, or use SGLang.`,
+        `vLLM should load the whole weights in ${dir}, which it does only if it was started with VLLM_SERVER_DEV_MODE=1. Without it, train with an adapter over the model that it was started with.`,
       );
-    const loaded = await ask('POST', '/v1/load_lora_adapter', { lora_name: place.id, lora_path: adapter });
-    if (loaded.status >= 400) throw refused(`load ${adapter}`, loaded);
-    return place.id;
+    await asked('wait for its requests', '/pause?mode=wait');
+    try {
+      // Should loading fail, half of the weights may be new: the version then says that they are nobody's.
+      await asked('take a version', '/update_weight_version', { new_version: `loading ${dir}` });
+      await asked(`load ${dir}`, '/collective_rpc', { method: 'reload_weights', kwargs: { weights_path: dir } });
+      await asked('take a version', '/update_weight_version', { new_version: dir });
+    } finally {
+      await asked('go on', '/resume');
+    }
   },
-  async unload(ask, name) {
-    await ask('POST', '/v1/unload_lora_adapter', { lora_name: name });
-  },
-  has: async (ask, name, place) => (await vllmName(ask, place)) === name,
+  adapters: ['/v1/load_lora_adapter', '/v1/unload_lora_adapter'],
   path: '/v1/completions',
-  body: (name, request) => ({
+  body: ({ name }, request) => ({
     ...{ model: name, prompt: request.promptIds, n: request.n, max_tokens: request.maxTokens, seed: request.seed },
     ...{ ...sampling(request), stop_token_ids: request.stopIds, logprobs: 0, return_token_ids: true },
   }),
   choices: (answer) => (isRecord(answer) && Array.isArray(answer.choices) ? answer.choices.filter(isRecord) : []),
 };
 
-/** The name under which vLLM lists these weights: the id of the checkpoint, or a model that was started from the directory. */
-async function vllmName(ask: Ask, { id, dir }: ModelPlace): Promise<string | null> {
-  const { answer } = await ask('GET', '/v1/models');
-  const models = Array.isArray(answer?.data) ? answer.data.filter(isRecord) : [];
-  const found = models.find((model) => model.id === id) ?? models.find(({ root }) => root === dir);
-  return found === undefined ? null : String(found.id);
-}
-
 const sglang: Engine = {
-  async load(ask, place) {
-    const adapter = await adapterOf(place);
-    if (await sglang.has(ask, adapter === null ? '' : place.id, place)) return adapter === null ? '' : place.id;
-    const loaded =
-      adapter === null
-        ? await ask('POST', '/update_weights_from_disk', { model_path: place.dir })
-        : await ask('POST', '/load_lora_adapter', { lora_name: place.id, lora_path: adapter });
-    if (loaded.status >= 400 || loaded.answer?.success === false) throw refused(`load ${adapter ?? place.dir}`, loaded);
-    return adapter === null ? '' : place.id;
+  async state(ask) {
+    const [models, { answer }] = await Promise.all([modelsOf(ask), ask('GET', '/get_model_info')]);
+    return { name: '', weights: String(answer?.model_path), adapters: models.map(({ id }) => String(id)) };
   },
-  async unload(ask, name) {
-    if (name !== '') await ask('POST', '/unload_lora_adapter', { lora_name: name });
+  async replace(ask, dir) {
+    const loaded = await ask('POST', '/update_weights_from_disk', { model_path: dir });
+    if (loaded.status >= 400 || loaded.answer?.success === false) throw refused(`load ${dir}`, loaded);
   },
-  /** Whole weights have no name: the server says from which directory it has them. */
-  async has(ask, name, { dir }) {
-    if (name === '') return (await ask('GET', '/get_model_info')).answer?.model_path === dir;
-    const { answer } = await ask('GET', '/v1/models');
-    const models = Array.isArray(answer?.data) ? answer.data.filter(isRecord) : [];
-    return models.some(({ id }) => id === name);
-  },
+  adapters: ['/load_lora_adapter', '/unload_lora_adapter'],
   path: '/generate',
-  body: (name, request) => ({
+  body: ({ name, adapter }, request) => ({
     input_ids: request.promptIds,
     sampling_params: {
       ...{ n: request.n, max_new_tokens: request.maxTokens, sampling_seed: request.seed },
       ...{ ...sampling(request), stop_token_ids: request.stopIds },
     },
     return_logprob: true,
-    ...(name === '' ? {} : { lora_path: name }),
+    ...(adapter === null ? {} : { lora_path: name }),
   }),
   choices: (answer) =>
     (Array.isArray(answer) ? answer : [answer]).filter(isRecord).map((one) => {
@@ -128,9 +148,10 @@ const sglang: Engine = {
 
 const ENGINES = { vllm, sglang } as const;
 
-/** Both servers take a top_k of -1 for none. */
+/** Both servers take a top_k of -1 for none. What is left out they may take from the model's own defaults, penalties too. */
 const sampling = ({ temperature, topK = 0, topP = 1, minP = 0 }: SampleRequest): Fields => ({
   ...{ temperature, top_k: topK === 0 ? -1 : topK, top_p: topP, min_p: minP },
+  ...{ repetition_penalty: 1, presence_penalty: 0, frequency_penalty: 0 },
 });
 
 /**
@@ -158,36 +179,142 @@ export function outsidePolicies(upstream: Upstream): LoadPolicy {
     const value: unknown = await json(answer).catch(() => null);
     return { status: answer.statusCode!, answer: value as Fields | null };
   };
-  return async (_config, _weights, { model }) => speakerOf(engine, ask, upstream, model);
+  const server = serverOf(upstream, engine, ask);
+  return async (_config, _weights, { model }) => speakerOf(server, upstream, model);
 }
 
-async function speakerOf(engine: Engine, ask: Ask, upstream: Upstream, first: ModelPlace): Promise<Speaker> {
-  let place = first;
-  let name = await loaded(engine, ask, place);
-  /** Loads what the server has lost, as after its restart. Requests that find that out at once wait for one load. */
-  let again: Promise<void> | null = null;
-  const reload = (): Promise<void> => {
-    again ??= loaded(engine, ask, place)
-      .then((now) => {
-        name = now;
-      })
-      .finally(() => {
-        again = null;
-      });
-    return again;
+/** A server as all speakers of this process share it. */
+type Server = ReturnType<typeof serverOf>;
+
+function serverOf({ name, policies }: Upstream, engine: Engine, ask: Ask) {
+  const turns = inTurns(async (weights) => {
+    if ((await engine.state(ask)).weights === weights) return;
+    if (policies.length > 1)
+      throw new TroupeError(
+        'model_unsupported',
+        `The model server ${name} has one set of whole weights, but upstreams.${name}.policies names ${policies.join(' and ')}. Train adapters over the model that it was started with, or give each policy a server.`,
+        { field: `upstreams.${name}.policies` },
+      );
+    await engine.replace(ask, weights);
+  });
+  /** How many speakers use an adapter: one that is played with may be released while it is. */
+  const users = new Map<string, number>();
+
+  const heldAs = async ({ id, dir }: ModelPlace): Promise<Held> => {
+    const { name, weights } = await engine.state(ask);
+    const adapter = await adapterOver(dir, weights);
+    return adapter === null ? { name, weights: dir, adapter } : { name: id, weights, adapter };
   };
-  const generate = async (request: SampleRequest, signal: AbortSignal | undefined, retry = true): Promise<Sample[]> => {
-    const body = engine.body(name, request);
-    const found = await ask('POST', engine.path, body, signal);
-    const choices = engine.choices(found.answer);
-    if (found.status < 400 && choices.length === request.n)
-      return choices.map((choice, i) => sampleOf(choice, request, i));
-    if (retry && found.status >= 400 && !(await engine.has(ask, name, place))) {
-      await reload();
-      return generate(request, signal, false);
+  const has = async ({ name, weights, adapter }: Held): Promise<boolean> => {
+    const now = await engine.state(ask);
+    return now.weights === weights && (adapter === null || now.adapters.includes(name));
+  };
+  /** Loads what it has not, waits until it is healthy, and asks whether it serves it. Within a turn of the weights. */
+  const bring = async (held: Held): Promise<void> => {
+    const until = performance.now() + LOADED_WITHIN_MS;
+    const { name, weights, adapter } = held;
+    if (adapter !== null && !(await has(held))) {
+      const loaded = await ask('POST', engine.adapters[0], { lora_name: name, lora_path: adapter });
+      if (loaded.status >= 400 || loaded.answer?.success === false) throw refused(`load ${adapter}`, loaded);
     }
-    throw refused('generate', found);
+    for (;;) {
+      const { status } = await ask('GET', '/health');
+      if (status === 200 && (await has(held))) return;
+      if (performance.now() > until)
+        throw new TroupeError(
+          'upstream_timeout',
+          `The model server should serve ${adapter ?? weights}, which it was asked to load, but after ${LOADED_WITHIN_MS / 1000} s it does not; /health has status ${status}.`,
+        );
+      await sleep(LOOK_MS);
+    }
   };
+
+  return {
+    /** Loads a checkpoint; it stays until as many have let it go. */
+    async take(place: ModelPlace): Promise<Held> {
+      const held = await heldAs(place);
+      await turns.use(held.weights, () => bring(held));
+      if (held.adapter !== null) users.set(held.name, (users.get(held.name) ?? 0) + 1);
+      return held;
+    },
+    async leave({ name, adapter }: Held): Promise<void> {
+      if (adapter === null) return;
+      users.set(name, users.get(name)! - 1);
+      if (users.get(name) === 0) await ask('POST', engine.adapters[1], { lora_name: name }).catch(() => {});
+    },
+    /** The choices of a request, by these weights alone: an answer is taken only if the server has them after it too. */
+    async generate(held: Held, request: SampleRequest, signal: AbortSignal | undefined): Promise<readonly Fields[]> {
+      for (let attempt = 1; ; attempt++) {
+        const { found, isTheirs } = await turns.use(held.weights, async () => {
+          if (attempt > 1) await bring(held);
+          const found = await ask('POST', engine.path, engine.body(held, request), signal);
+          const isTheirs = found.status < 400 && held.adapter !== null ? true : await has(held);
+          return { found, isTheirs };
+        });
+        const choices = engine.choices(found.answer);
+        if (isTheirs && found.status < 400 && choices.length === request.n) return choices;
+        if (isTheirs || attempt === 2) throw refused('generate', found);
+        // It was restarted: it has what it was started with.
+        turns.forget();
+      }
+    },
+  };
+}
+
+/**
+ * The adapter that training published beside a checkpoint, as PEFT reads it; null where there is none over these weights. An adapter over others
+ * would give another model.
+ */
+async function adapterOver(dir: string, weights: string): Promise<string | null> {
+  const adapter = `${dir}-adapter`;
+  const config = await readFile(join(adapter, 'adapter_config.json'), 'utf8').catch(() => null);
+  const base = config === null ? null : (JSON.parse(config) as Fields).base_model_name_or_path;
+  if (typeof base !== 'string') return null;
+  if (base === weights) return adapter;
+  // A name at a hub stands for any copy of it, which is not what training wrote.
+  return !isAbsolute(weights) && !existsSync(join(base, MANIFEST)) ? adapter : null;
+}
+
+/**
+ * Who needs the same whole weights of a server uses it together; who needs others waits until these have ended, and then has them brought.
+ * First come, first served.
+ */
+function inTurns(bring: (weights: string) => Promise<void>) {
+  let there: string | null = null;
+  let using = 0;
+  let isIdle = (): void => {};
+  let entering: Promise<unknown> = Promise.resolve();
+  return {
+    async use<T>(weights: string, work: () => Promise<T>): Promise<T> {
+      const entered = entering.then(async () => {
+        if (there !== weights) {
+          while (using > 0)
+            await new Promise<void>((resolve) => {
+              isIdle = resolve;
+            });
+          there = null;
+          await bring(weights);
+          there = weights;
+        }
+        using++;
+      });
+      entering = entered.catch(() => {});
+      await entered;
+      try {
+        return await work();
+      } finally {
+        using--;
+        if (using === 0) isIdle();
+      }
+    },
+    forget(): void {
+      there = null;
+    },
+  };
+}
+
+async function speakerOf(server: Server, upstream: Upstream, first: ModelPlace): Promise<Speaker> {
+  let held = await server.take(first);
   const samplesOnly = async (): Promise<never> => {
     throw new TroupeError(
       'input_refused',
@@ -197,34 +324,22 @@ async function speakerOf(engine: Engine, ask: Ask, upstream: Upstream, first: Mo
   return {
     sample: async (requests, { signal } = {}) => {
       for (const request of requests) requireServable(request, upstream);
-      return Promise.all(requests.map((request) => generate(request, signal)));
+      const now = held;
+      return Promise.all(
+        requests.map(async (request) =>
+          (await server.generate(now, request, signal)).map((choice, i) => sampleOf(choice, request, i)),
+        ),
+      );
     },
     logprobs: samplesOnly,
     values: samplesOnly,
     async setWeights(_weights, model) {
-      const before = name;
-      name = await loaded(engine, ask, model);
-      place = model;
-      if (before !== name) await engine.unload(ask, before).catch(() => {});
+      const before = held;
+      held = await server.take(model);
+      await server.leave(before);
     },
-    close: () => engine.unload(ask, name).catch(() => {}),
+    close: () => server.leave(held),
   };
-}
-
-/** Loads the weights, waits until the server is healthy, and asks whether it serves them. */
-async function loaded(engine: Engine, ask: Ask, place: ModelPlace): Promise<string> {
-  const until = performance.now() + LOADED_WITHIN_MS;
-  const name = await engine.load(ask, place);
-  for (;;) {
-    const { status } = await ask('GET', '/health');
-    if (status === 200 && (await engine.has(ask, name, place))) return name;
-    if (performance.now() > until)
-      throw new TroupeError(
-        'upstream_timeout',
-        `The model server should serve ${place.id}, which it was asked to load, but after ${LOADED_WITHIN_MS / 1000} s it does not; /health has status ${status}.`,
-      );
-    await sleep(LOOK_MS);
-  }
 }
 
 /** @throws TroupeError `input_refused` for what the server would answer otherwise than the sampling process does */

@@ -170,8 +170,8 @@ const NEUTRAL: Readonly<Record<string, readonly unknown[]>> = {
 };
 /** What SGLang cuts off and does not count in its log-probabilities. */
 const CUTS = ['top_p', 'top_k', 'min_p'];
-/** Parameters that servers take from the model where a request leaves them out; the others change nothing then. */
-const FROM_MODEL = ['temperature', 'top_p', 'top_k'];
+/** Parameters that servers take from the model's generation_config.json where a request leaves them out; the others change nothing then. */
+const FROM_MODEL = Object.keys(NEUTRAL).filter((name) => name !== 'logit_bias');
 
 /**
  * Whether the log-probabilities of a server are those of the distribution drawn from: it says so (`logprobs: processed`), or the request

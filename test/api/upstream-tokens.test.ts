@@ -120,8 +120,14 @@ describe('a server that the configuration marks as vLLM', () => {
     const [choice] = (await recordOf('r-default')).choices as object[];
     expect(choice).toMatchObject({ token_ids: [100, 101, 102, 103], raw_logprobs: [-0.25, -0.5, -0.75, -1] });
     expect(choice).not.toHaveProperty('logprobs');
-    await call('r-plain', ask('r', { temperature: 1, top_p: 1, top_k: -1 }));
+    const plain = { temperature: 1, top_p: 1, top_k: -1, min_p: 0, repetition_penalty: 1 };
+    await call('r-plain', ask('r', { ...plain, presence_penalty: 0, frequency_penalty: 0 }));
     expect(await recordOf('r-plain')).toMatchObject({ choices: [{ logprobs: [-0.25, -0.5, -0.75, -1] }] });
+  });
+
+  it('a penalty that a request leaves out may be one of the model, so its log-probabilities stay raw', async () => {
+    await call('r-penalty', ask('r', { temperature: 1, top_p: 1, top_k: -1, min_p: 0 }));
+    expect(((await recordOf('r-penalty')).choices as object[])[0]).not.toHaveProperty('logprobs');
   });
 });
 

@@ -88,25 +88,15 @@ describe('troupe up, where nothing was released', () => {
     SLOW,
   );
 
-  it(
-    'waits for no base of a policy whose weights another server has',
-    async () => {
-      const run = await at.run(['plan', 'run', plan('outside'), '--json']);
-      expect(document(run).error.message).toContain('nothing to learn from');
-      const { rows } = await database.db.query(
-        `select spec -> 'bases' as bases, outcome from troupe.job_queue where job_id = 'outside-1/1/serving'`,
-      );
-      expect(rows).toEqual([{ bases: {}, outcome: 'done' }]);
-    },
-    SLOW,
-  );
-
-  it(
-    'a base that cannot be loaded ends the run with a sentence that names it',
-    async () => {
-      const run = await at.run(['plan', 'run', plan('broken', { serving_within_s: 5 }), '--json']);
+  it.each([
+    ['that cannot be loaded', 'broken', 'nothing'],
+    ['of a policy whose weights a server has that does not answer', 'outside', 'model'],
+  ])(
+    'a base %s ends the run with a sentence that names it',
+    async (_what, policy, base) => {
+      const run = await at.run(['plan', 'run', plan(policy, { serving_within_s: 5 }), '--json']);
       expect(run.code).not.toBe(0);
-      expect(document(run).error.message).toContain(path('nothing'));
+      expect(document(run).error.message).toContain(`no process serves its base ${path(base)}`);
     },
     SLOW,
   );

@@ -11,8 +11,6 @@ export type PlanSettings = ProgramSettings & {
   readonly threads: number;
   readonly runners: readonly Runner[];
   readonly hosted?: Hosted;
-  /** Policies whose weights another server has. */
-  readonly outside?: readonly string[];
 };
 
 /** `plan` and `play` wait for their stages without a worker; `gate` computes, as training does; `program` waits for a program of others. */
@@ -20,7 +18,7 @@ export const planHandlers = (
   context: JobContext,
   settings: PlanSettings,
 ): Readonly<Record<'plan' | 'play' | 'gate' | 'program', Handler>> => ({
-  plan: planHandler(context, settings),
+  plan: planHandler(context, settings.hosted),
   play: playGate(context, settings),
   gate: offlineGate(context, settings),
   program: programTraining(context, settings),

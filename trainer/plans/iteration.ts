@@ -12,6 +12,7 @@ import { requireReleasedTeam } from '../../store/teams/version.ts';
 import { PASS } from '../jobs/passes.ts';
 import type { RolloutResult } from '../rollouts/handler.ts';
 import type { ServingResult } from '../rollouts/serving.ts';
+import type { Hosted } from './gates-asked.ts';
 import { type Done, partOf } from './parts.ts';
 import { rolloutOf } from './plan-parts.ts';
 import {
@@ -52,24 +53,24 @@ type OfIteration = OfStage & {
   readonly before: Readonly<Record<string, Trained>> | null;
   /** Ids of the candidates of the round before. */
   readonly candidates: Readonly<Record<string, string>>;
-  /** Policies that other servers answer for, or serve, before their first release: nobody is asked for their bases. */
-  readonly elsewhere: readonly string[];
+  /** The models that answer for policies which were never released. */
+  readonly hosted: Hosted;
 };
 
 /** Play, where the plan has a rollout, judge, freeze and train once. */
 export async function iterate(context: JobContext, plan: Plan, of: OfIteration): Promise<Iteration> {
-  const { round, iteration, iterations, before, candidates, elsewhere } = of;
+  const { round, iteration, iterations, before, candidates, hosted } = of;
   const stages = stagesOf(context, plan, of);
   const names = Object.keys(plan.policies);
   const seed = seedOf((plan.seed ?? 0) + round - 1, of);
   const rollout = rolloutOf(plan);
   const served = servedPolicies(plan);
-  /** Folders of the weights that these policies begin with. */
+  /** Folders of the weights that these policies begin with, but of those that a model of another server answers until then. */
   const basesOf = async (unreleased: readonly string[]) =>
     Object.fromEntries(
       await Promise.all(
         unreleased
-          .filter((name) => !elsewhere.includes(name))
+          .filter((name) => hosted[name] === undefined)
           .map(async (name) => [name, (await startOf(context.db, name, plan.policies[name]!, null)).directory]),
       ),
     );

@@ -22,11 +22,7 @@ import { teamRound } from './team-round.ts';
 export const PlanSpec = Compile(Type.Object({ plan: Type.Unknown(), as_of: Type.Optional(AsOf) }));
 
 /** @returns handler of kind `plan`, whose result is a `PlanResult` */
-export function planHandler(
-  context: JobContext,
-  { hosted = {}, outside = [] }: { readonly hosted?: Hosted; readonly outside?: readonly string[] } = {},
-): Handler {
-  const elsewhere = [...Object.keys(hosted), ...outside];
+export function planHandler(context: JobContext, hosted: Hosted = {}): Handler {
   /** Rounds that ended, by run: a handler that is called again does not compute their reports again. */
   const known = new Map<string, readonly Round[]>();
   return async ({ job_id, spec }) => {
@@ -36,7 +32,7 @@ export function planHandler(
     const rounds = [...(known.get(job_id) ?? [])];
     for (let round = rounds.length + 1; round <= (plan.rounds ?? 1); round++) {
       try {
-        rounds.push(await runRound(context, plan, { ...run, round, before: rounds.at(-1) ?? null, elsewhere }, hosted));
+        rounds.push(await runRound(context, plan, { ...run, round, before: rounds.at(-1) ?? null }, hosted));
         known.set(job_id, [...rounds]);
       } catch (error) {
         if (!(error instanceof BudgetSpent)) throw error;
@@ -59,21 +55,14 @@ const resultOf = (plan: Plan, rounds: readonly Round[], ended_early: string | nu
 async function runRound(
   context: JobContext,
   plan: Plan,
-  {
-    before,
-    elsewhere,
-    ...ofRound
-  }: Pick<OfStage, 'run' | 'round' | 'as_of'> & {
-    readonly before: Round | null;
-    readonly elsewhere: readonly string[];
-  },
+  { before, ...ofRound }: Pick<OfStage, 'run' | 'round' | 'as_of'> & { readonly before: Round | null },
   hosted: Hosted,
 ): Promise<Round> {
   const { run, round } = ofRound;
   if (plan.team !== undefined) return teamRound(context, plan, plan.team, { run, round });
   const names = Object.keys(plan.policies);
   const iterations = plan.rollout?.iterations ?? 1;
-  const of = { ...ofRound, iterations, elsewhere };
+  const of = { ...ofRound, iterations, hosted };
   const from = await iterationToGoOn(context, plan, of);
   let now = { ...from };
   let last = await iterate(context, plan, { ...of, ...now, candidates: before?.candidates ?? {} });
