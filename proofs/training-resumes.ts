@@ -109,7 +109,7 @@ export const proof: Proof = {
       ],
       [
         'P28: so has the optimizer',
-        hashOf(whole.directory, 'optimizer.safetensors') === hashOf(last.directory, 'optimizer.safetensors'),
+        hashOf(whole.directory, 'optimizer.moments') === hashOf(last.directory, 'optimizer.moments'),
       ],
     ];
     const lines = checks.map(([what, fine]) => `${fine ? 'ok' : 'NOT OK'}  ${what}`);

@@ -12,7 +12,12 @@ import {
   saveCheckpoint,
   saveCheckpointAt,
 } from '../../trainer/checkpoints/checkpoint.ts';
-import { decodeCheckpoint, encodeCheckpoint } from '../../trainer/checkpoints/checkpoint-format.ts';
+import {
+  decodeCheckpoint,
+  encodeCheckpoint,
+  identify,
+  manifestBytes,
+} from '../../trainer/checkpoints/checkpoint-format.ts';
 import { publishFile, removeWhole, sweepTemporary } from '../../trainer/files/atomic.ts';
 import { type Disk, disk } from '../../trainer/files/disk.ts';
 import { exportOnnx } from '../../trainer/models/onnx-export.ts';
@@ -54,6 +59,25 @@ describe('a checkpoint', () => {
     expect(one.id).toMatch(/^[0-9a-f]{16}$/);
     expect({ ...again, dir: '' }).toEqual({ ...one, dir: '' });
     expect(other.id).not.toBe(one.id);
+  });
+
+  it('has one file of safetensors, the model: servers take each for weights of it', async () => {
+    const saved = await saveCheckpoint(await newFolder(), tinyContents(1));
+    expect((await readdir(saved.dir)).filter((name) => name.endsWith('.safetensors'))).toEqual(['model.safetensors']);
+  });
+
+  it('is read with its optimizer where that has its earlier name', async () => {
+    const contents = tinyContents(4);
+    const files = new Map(encodeCheckpoint(contents).bytes);
+    files.set('optimizer.safetensors', files.get('optimizer.moments')!);
+    files.delete('optimizer.moments');
+    files.delete('troupe.json');
+    const identity = identify(files, contents.meta);
+    const dir = join(await newFolder(), identity.id);
+    await mkdir(dir);
+    for (const [name, bytes] of files.set('troupe.json', manifestBytes(identity, contents.meta)))
+      await writeFile(join(dir, name), bytes);
+    expect((await loadCheckpoint(dir)).optimizer).toEqual(contents.optimizer);
   });
 
   it('counts all of its bytes and lists its files with their hashes', async () => {

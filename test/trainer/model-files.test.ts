@@ -22,7 +22,7 @@ const { weights } = tinyContents(1);
 async function plain(): Promise<string> {
   const dir = join(root, `model-${count++}`);
   await saveCheckpointAt(dir, tinyContents(1), { durable: false });
-  for (const name of ['troupe.json', 'optimizer.safetensors', 'state.json']) await rm(join(dir, name));
+  for (const name of ['troupe.json', 'optimizer.moments', 'state.json']) await rm(join(dir, name));
   return dir;
 }
 

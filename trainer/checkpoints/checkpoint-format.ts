@@ -83,7 +83,12 @@ export type Identity = {
 /** The file that vouches for the others; a directory without it is a model, not a checkpoint. */
 export const MANIFEST = 'troupe.json';
 export const WEIGHTS = 'model.safetensors';
-export const OPTIMIZER = 'optimizer.safetensors';
+/** Tensors like the weights. vLLM and SGLang take every file that ends with `.safetensors` for weights of the model. */
+const OPTIMIZER = 'optimizer.moments';
+/** As it was called until 2026-11. */
+export const EARLIER_OPTIMIZER = 'optimizer.safetensors';
+/** Files of a checkpoint that hold tensors. */
+export const TENSOR_FILES: readonly string[] = [WEIGHTS, OPTIMIZER, EARLIER_OPTIMIZER];
 export const ONNX = 'model.onnx';
 
 const digest = (bytes: Uint8Array | string): string => createHash('sha256').update(bytes).digest('hex');
@@ -137,20 +142,21 @@ export function decodeCheckpoint(bytes: Files): CheckpointContents & { readonly 
     const file = bytes.get(name);
     return file ? decodeSafetensors(file) : null;
   };
-  const contents = contentsOf(bytes, tensors(WEIGHTS), tensors(OPTIMIZER), { meta, onnx: bytes.has(ONNX) });
+  const contents = contentsOf(bytes, tensors, { meta, onnx: bytes.has(ONNX) });
   return { ...contents, identity };
 }
 
 /** Contents from what was read and found to be what was saved: text files by name, and tensors. */
 export function contentsOf(
   texts: Files,
-  weights: SafetensorsFile | null,
-  optimizer: SafetensorsFile | null,
+  tensors: (name: string) => SafetensorsFile | null,
   { meta, onnx = false }: { readonly meta: CheckpointMeta; readonly onnx?: boolean },
 ): CheckpointContents {
   const config = texts.get('config.json');
   if (!config) throw checkpointDamaged('config.json is missing');
+  const weights = tensors(WEIGHTS);
   if (!weights) throw checkpointDamaged(`${WEIGHTS} is missing`);
+  const optimizer = tensors(OPTIMIZER) ?? tensors(EARLIER_OPTIMIZER);
   const state = texts.get('state.json');
   const side = SIDE_FILES.filter((name) => texts.has(name)).map((name) => [name, utf8(texts.get(name)!)]);
   return {
@@ -253,7 +259,7 @@ function optimizerParts({ step, m, v }: OptimizerState): Parts {
 
 function readOptimizer({ tensors, metadata }: SafetensorsFile): OptimizerState {
   const step = Number(metadata.step);
-  if (!Number.isSafeInteger(step)) throw checkpointDamaged(`${OPTIMIZER} has the step ${got(metadata.step)}`);
+  if (!Number.isSafeInteger(step)) throw checkpointDamaged(`the optimizer has the step ${got(metadata.step)}`);
   const of = (prefix: string): Weights =>
     new Map(
       [...tensors].filter(([name]) => name.startsWith(prefix)).map(([name, t]) => [name.slice(prefix.length), t]),

@@ -30,9 +30,8 @@ import {
   MANIFEST,
   manifestBytes,
   ONNX,
-  OPTIMIZER,
   readManifest,
-  WEIGHTS,
+  TENSOR_FILES,
 } from './checkpoint-format.ts';
 
 export type SavedCheckpoint = Identity & {
@@ -129,7 +128,7 @@ export const loadCheckpoint = (dir: string): Promise<LoadedCheckpoint> =>
     const tensors = new Map<string, SafetensorsFile>();
     const read = async (name: string): Promise<void> => {
       const path = join(dir, name);
-      if (name === WEIGHTS || name === OPTIMIZER) {
+      if (TENSOR_FILES.includes(name)) {
         const expected = identity.files[name]!;
         const refuse = (found: FileFacts): TroupeError => mismatch(identity, name, found);
         tensors.set(name, await readSafetensorsFile(path, { expected, mismatch: refuse }));
@@ -142,7 +141,7 @@ export const loadCheckpoint = (dir: string): Promise<LoadedCheckpoint> =>
       }
     };
     await together(Object.keys(identity.files).map(read));
-    const contents = contentsOf(texts, tensors.get(WEIGHTS) ?? null, tensors.get(OPTIMIZER) ?? null, {
+    const contents = contentsOf(texts, (name) => tensors.get(name) ?? null, {
       meta,
       onnx: Object.hasOwn(identity.files, ONNX),
     });

@@ -2,6 +2,7 @@
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { TroupeError } from '../../errors.ts';
+import { EARLIER_OPTIMIZER } from '../checkpoints/checkpoint-format.ts';
 import { withFile } from './read-file.ts';
 import { type Dtype, headerLength, readHeader } from './safetensors-header.ts';
 import { type FileKind, SNIFFED_BYTES, sniffFile } from './sniff.ts';
@@ -50,9 +51,7 @@ export const listTensors = (path: string): Promise<TensorList> =>
 
 /** The tensors of all safetensors files of a directory but the optimizer's, by file. */
 export async function listDirectoryTensors(dir: string): Promise<ReadonlyMap<string, TensorList>> {
-  const names = (await readdir(dir)).filter(
-    (name) => name.endsWith('.safetensors') && name !== 'optimizer.safetensors',
-  );
+  const names = (await readdir(dir)).filter((name) => name.endsWith('.safetensors') && name !== EARLIER_OPTIMIZER);
   const lists = new Map<string, TensorList>();
   for (const name of names.sort()) lists.set(name, await listTensors(join(dir, name)));
   return lists;
