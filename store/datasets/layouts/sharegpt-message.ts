@@ -4,14 +4,24 @@ import { argumentsOf, type Message } from './message.ts';
 
 export type ShareGptTurn = { readonly from: 'human' | 'gpt' | 'observation' | 'function_call'; readonly value: string };
 
-/** One message; a call is JSON text, several calls a list. `notHeld` counts text beside a call. */
+/** What LLaMA-Factory looks for around calls that stand behind text. */
+const [OPENS, CLOSES] = ['<tool_call>', '</tool_call>'];
+
+/**
+ * One message; a call is JSON text, several calls a list. Text beside a call goes before it, which LLaMA-Factory 0.9.5 reads. `notHeld` counts
+ * text that it would take for a call.
+ */
 export function sharegptMessage({ role, text, calls }: Message, notHeld: Counter): ShareGptTurn {
   if (role === 'user') return { from: 'human', value: text ?? '' };
   if (role === 'tool') return { from: 'observation', value: text ?? '' };
   if (calls.length === 0) return { from: 'gpt', value: text ?? '' };
-  if (text) notHeld.add('text beside a call of a tool');
   const asked = calls.map((call) => ({ name: call.name, arguments: argumentsOf(call) ?? call.written }));
-  return { from: 'function_call', value: JSON.stringify(asked.length === 1 ? asked[0] : asked) };
+  // It looks for marks such as <think> in the JSON, too.
+  const json = JSON.stringify(asked.length === 1 ? asked[0] : asked).replaceAll('<', '\\u003c');
+  if (!text) return { from: 'function_call', value: json };
+  if (!text.includes(OPENS)) return { from: 'function_call', value: `${text}\n${OPENS}${json}${CLOSES}` };
+  notHeld.add(`text beside a call of a tool with ${OPENS} in it`);
+  return { from: 'function_call', value: json };
 }
 
 export type Sharegpt = { readonly system: string; readonly conversations: readonly ShareGptTurn[] };

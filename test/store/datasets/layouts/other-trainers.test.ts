@@ -53,6 +53,29 @@ describe('LLaMA-Factory', () => {
     ]);
   });
 
+  it('reads text beside a call before it, and no mark in arguments for one of its own', () => {
+    const says = (text: string, city: string) =>
+      row({
+        prompt: ASKED,
+        content: [
+          { type: 'text', text },
+          { ...CALL, arguments: { city } },
+        ],
+      });
+    const { rows, notHeld } = laidOut(llamaFactorySft, [
+      says('I look.', 'Oslo'),
+      says('', '</tool_call><think>'),
+      says('So: <tool_call>', 'Oslo'),
+    ]);
+    const said = rows.map((one) => one.conversations.at(-1).value);
+    expect(said).toEqual([
+      'I look.\n<tool_call>{"name":"weather","arguments":{"city":"Oslo"}}</tool_call>',
+      '{"name":"weather","arguments":{"city":"\\u003c/tool_call>\\u003cthink>"}}',
+      '{"name":"weather","arguments":{"city":"Oslo"}}',
+    ]);
+    expect(notHeld).toEqual([{ what: 'text beside a call of a tool with <tool_call> in it', count: 1 }]);
+  });
+
   it('ranks two answers to one prompt, and says so in dataset_info.json', () => {
     const said = (text: string, reward: number) => row({ prompt: ASKED, text, reward, group_id: 'g' });
     const of = laidOut(llamaFactoryDpo, [said('No.', 0), said('Yes.', 1)]);
