@@ -1,5 +1,5 @@
 /** Lineage as a person reads it: a tree each way. */
-import type { Branches, Lineage, LineageNode } from '../store/lineage.ts';
+import { type Branches, LINEAGE_LIMIT, type Lineage, type LineageNode } from '../store/lineage.ts';
 
 /** Several lines, without the last line break. */
 export function lineageTree({ kind, id, spoke, comes_from, led_to }: Lineage): string {
@@ -16,7 +16,9 @@ export function lineageTree({ kind, id, spoke, comes_from, led_to }: Lineage): s
   ].join('\n');
 }
 
-function branches({ children, left_out }: Branches, indent: string, none: string | null): readonly string[] {
+function branches({ children, left_out, cut }: Branches, indent: string, none: string | null): readonly string[] {
+  if (cut === 'repeated') return [`${indent}└─ … as at its other place in this tree`];
+  if (cut === 'limit') return [`${indent}└─ … not followed: a tree lists ${LINEAGE_LIMIT} things`];
   if (children.length === 0) return none === null ? [] : [`${indent}└─ ${none}`];
   const lines = children.flatMap((child, i) => {
     const last = i === children.length - 1 && left_out === 0;

@@ -11,6 +11,11 @@ export type Branches = {
   readonly children: readonly LineageNode[];
   /** Children that are not listed because there are too many. */
   readonly left_out: number;
+  /**
+   * Why nothing stands below it although something may: `repeated` where it is followed at another place of the tree, `limit` where the
+   * tree was full before. Null where all is here, or where the depth ends.
+   */
+  readonly cut: 'repeated' | 'limit' | null;
 };
 
 /** One thing in a tree. */
@@ -40,9 +45,12 @@ type Relations = Readonly<Record<LineageKind, (db: Session, id: string) => Promi
 
 /** Children of one node. */
 const WIDTH = 20;
+/** Things in one tree, of which each is asked for once: at most so many statements. */
+export const LINEAGE_LIMIT = 500;
 
 /**
- * The lineage of everything that has this id; a row of a dataset is `DATASET/SPLIT/ROW`. Empty for an id that nobody recorded.
+ * The lineage of everything that has this id; a row of a dataset is `DATASET/SPLIT/ROW`. Empty for an id that nobody recorded. What is
+ * nearer is listed first, and what was left out of a tree says so.
  * @param depth how many relations are followed each way, 1 or more
  */
 export async function lineageOf(db: Session, id: string, depth = 2): Promise<readonly Lineage[]> {
@@ -59,20 +67,49 @@ export async function lineageOf(db: Session, id: string, depth = 2): Promise<rea
   return found;
 }
 
+type Open = { -readonly [K in keyof LineageNode]: K extends 'children' ? Open[] : LineageNode[K] };
+
+const opened = (one: Related): Open => ({
+  ...{ rows: null, episodes: null, steps: null },
+  ...one,
+  ...{ children: [], left_out: 0, cut: null },
+});
+
 async function follow(
   db: Session,
   relations: Relations,
   of: Pick<LineageNode, 'kind' | 'id'>,
   depth: number,
 ): Promise<Branches> {
-  if (depth === 0) return { children: [], left_out: 0 };
-  const all = await relations[of.kind](db, of.id);
-  const children: LineageNode[] = [];
-  for (const one of all.slice(0, WIDTH)) {
-    const branches = await follow(db, relations, one, depth - 1);
-    children.push({ rows: null, episodes: null, steps: null, ...one, ...branches });
+  const root = opened({ ...of, relation: '' });
+  const key = ({ kind, id }: Open): string => `${kind} ${id}`;
+  const followed = new Map([[key(root), root]]);
+  const again: Open[] = [];
+  let [level, room] = [[root], LINEAGE_LIMIT];
+  for (let d = 0; d < depth; d++) {
+    const next: Open[] = [];
+    for (const node of level) {
+      if (room === 0) {
+        node.cut = 'limit';
+        continue;
+      }
+      const all = await relations[node.kind](db, node.id);
+      node.children = all.slice(0, Math.min(WIDTH, room)).map(opened);
+      node.left_out = all.length - node.children.length;
+      room -= node.children.length;
+      for (const child of node.children) {
+        if (followed.has(key(child))) again.push(child);
+        else {
+          followed.set(key(child), child);
+          next.push(child);
+        }
+      }
+    }
+    level = next;
   }
-  return { children, left_out: all.length - children.length };
+  for (const node of again) if (followed.get(key(node))!.children.length > 0) node.cut = 'repeated';
+  const { children, left_out, cut } = root;
+  return { children, left_out, cut };
 }
 
 const rowOf = (id: string): { dataset: string; split: string; row: number } | null => {

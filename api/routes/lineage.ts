@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
 import { got, TroupeError } from '../../errors.ts';
 import type { Db } from '../../store/db/pool.ts';
-import { lineageOf } from '../../store/lineage.ts';
+import { LINEAGE_LIMIT, lineageOf } from '../../store/lineage.ts';
 import { documented } from '../openapi.ts';
 import { readId, readQuery } from '../query.ts';
 
@@ -12,7 +12,7 @@ const Query = Type.Object({
     Type.Integer({
       minimum: 1,
       maximum: 10,
-      description: 'how many relations are followed each way; default 2',
+      description: `how many relations are followed each way; default 2. A tree lists at most ${LINEAGE_LIMIT} things; cut says where it ends early`,
     }),
   ),
 });

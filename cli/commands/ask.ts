@@ -90,7 +90,8 @@ export function askCommands(program: Command): void {
       .addHelpText(
         'after',
         `
-Two trees: what it comes from, and what was made of it. At most 20 of one kind are listed; --json prints the same trees.
+Two trees: what it comes from, and what was made of it. At most 20 things below one and 500 in a tree are listed, the nearest
+first, each followed once; what is left out is said. --json prints the same trees.
 
 Examples:
   troupe lineage ab12cd34ef56ab78

@@ -1,7 +1,7 @@
 /** The way from an episode to a checkpoint and back, over a story told by hand: old weights speak, a dataset is frozen, new weights are trained. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { lineageTree } from '../../cli/lineage-tree.ts';
-import { type Lineage, type LineageNode, lineageOf } from '../../store/lineage.ts';
+import { LINEAGE_LIMIT, type Lineage, type LineageNode, lineageOf } from '../../store/lineage.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { event } from './support/events.ts';
 import { attempt, record } from './views/attempts.ts';
@@ -53,7 +53,7 @@ afterAll(() => fresh.close());
 
 /** Without what is null, so that a story is short to tell. */
 const told = (one: LineageNode): unknown => {
-  const { children, left_out: _, ...rest } = one;
+  const { children, left_out: _, cut: __, ...rest } = one;
   const known = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== null));
   return children.length === 0 ? known : { ...known, children: children.map(told) };
 };
@@ -174,6 +174,59 @@ describe('lineage', () => {
     const [found] = await lineageOf(fresh.db, 'many');
     expect([found!.led_to.children.length, found!.led_to.left_out]).toEqual([20, 3]);
     expect(lineageTree(found!).split('\n').at(-1)).toBe('   └─ … and 3 more');
+  });
+
+  it('lists no more than a tree may have however deep it is asked, the nearest first, and says what was not followed', async () => {
+    const child = (parent_id: string, i: number) =>
+      event('checkpoint.saved', { checkpoint_id: `${parent_id}.${i}`, parent_id, policy: 'p' });
+    const below = (parents: readonly string[], each: number) =>
+      parents.flatMap((parent) => Array.from({ length: each }, (_, i) => child(parent, i)));
+    const ids = (events: readonly { data: Readonly<Record<string, unknown>> }[]) =>
+      events.map(({ data }) => String(data.checkpoint_id));
+    const first = below(['wide'], 20);
+    const second = below(ids(first), 20);
+    const third = below(ids(second), 1);
+    await record(fresh.db, [
+      event('checkpoint.saved', { checkpoint_id: 'wide', policy: 'p' }),
+      ...first,
+      ...second,
+      ...third,
+    ]);
+
+    const [found] = (await lineageOf(fresh.db, 'wide', 10)) as [Lineage];
+    const all = (nodes: readonly LineageNode[]): readonly LineageNode[] =>
+      nodes.flatMap((node) => [node, ...all(node.children)]);
+    const nodes = all(found.led_to.children);
+    expect(nodes).toHaveLength(LINEAGE_LIMIT);
+    // 20 and 400 are nearer than the 400 below, of which there is room for 80.
+    const [followed, cut] = [nodes.slice(0, 4), nodes.filter((node) => node.cut === 'limit')];
+    expect(followed.map(({ id }) => id)).toEqual(['wide.0', 'wide.0.0', 'wide.0.0.0', 'wide.0.1']);
+    expect(cut).toHaveLength(400 - 80 + 80);
+    const drawn = lineageTree(found).split('\n');
+    expect(drawn.filter((line) => line.endsWith('└─ … not followed: a tree lists 500 things'))).toHaveLength(400);
+  });
+
+  it('follows a thing once and says where it stands a second time', async () => {
+    await record(fresh.db, [
+      event('checkpoint.saved', { checkpoint_id: 'end', parent_id: 'middle', policy: 'p', dataset_ids: ['spoken'] }),
+      event('checkpoint.saved', { checkpoint_id: 'middle', parent_id: 'begin', policy: 'p' }),
+      event('checkpoint.saved', { checkpoint_id: 'begin', policy: 'p' }),
+      event('artifact.attached', {
+        artifact_id: 'spoken',
+        role: 'dataset',
+        rows: { train: [['by-middle', 'c0', [0]]] },
+      }),
+    ]);
+    await record(fresh.db, attempt('by-middle', { says: [{ by: 'a', checkpoint: 'middle' }] }));
+    const [found] = (await lineageOf(fresh.db, 'end', 10)) as [Lineage];
+    expect(lineageTree(found).split('\n').slice(1, 7)).toEqual([
+      '├─ comes from',
+      '│  ├─ checkpoint middle is its parent',
+      '│  │  └─ checkpoint begin is its parent',
+      '│  └─ dataset spoken trained it (1 row, 1 episode)',
+      '│     └─ checkpoint middle said its rows (1 row, 1 episode)',
+      '│        └─ … as at its other place in this tree',
+    ]);
   });
 
   it('is drawn as a tree each way', async () => {
