@@ -123,6 +123,14 @@ describe('Axolotl', () => {
         },
       ],
     });
+    expect(JSON.parse(of.rows[0].tools)).toEqual([WEATHER]);
+  });
+
+  it('leaves out what it would end at: arguments that are no JSON object', () => {
+    const odd = row({ prompt: ASKED, content: [{ ...CALL, arguments: '{"city": ' }] });
+    const { rows, leftOut } = laidOut(axolotl, [odd, ...weatherRows()]);
+    expect(rows).toHaveLength(1);
+    expect(leftOut).toEqual([{ what: 'the arguments of a call are no JSON object, at which Axolotl ends', count: 1 }]);
   });
 });
 
@@ -155,8 +163,39 @@ describe('verl', () => {
           { role: 'tool', content: 'rain', tool_call_id: 'call_1' },
           { role: 'assistant', content: 'Yes.' },
         ],
+        tools: [WEATHER],
       },
     ]);
+  });
+
+  it('gives definitions of tools as values where all have the same members in one order, else as text', () => {
+    const other = (parameters: unknown) => ({ type: 'function', function: { name: 'wait', parameters } });
+    const columns = (tool: unknown) => {
+      const plain = row({ prompt: [{ role: 'user', content: 'Hello' }], text: 'Hi.', agent: 'without tools' });
+      const { rows, files, notHeld } = laidOut(verlSft, [
+        ...weatherRows(),
+        row({ prompt: ASKED, text: 'Yes.', tools: [tool], agent: 'b' }),
+        plain,
+      ]);
+      const names = files.map(({ name }) => name);
+      expect(names).toEqual(['train.parquet', 'troupe_verl.py']);
+      return {
+        tools: rows.map((one) => one.tools ?? JSON.parse(one.tools_json)),
+        text: 'tools_json' in rows[0],
+        notHeld,
+      };
+    };
+    const same = columns(other({ type: 'array' }));
+    expect(same).toEqual({ tools: [[WEATHER], [other({ type: 'array' })], []], text: false, notHeld: [] });
+    const text = 'definitions of tools as values: their members differ, so they are text, which troupe_verl.py reads';
+    for (const odd of [
+      other({ type: 'object', required: ['city'] }),
+      other({ type: null }),
+      other({}),
+      other({ type: 3 }),
+      { function: WEATHER.function, type: 'function' },
+    ])
+      expect(columns(odd)).toEqual({ tools: [[WEATHER], [odd], []], text: true, notHeld: [{ what: text, count: 3 }] });
   });
 });
 
