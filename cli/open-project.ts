@@ -12,7 +12,9 @@ import type { Db } from '../store/db/pool.ts';
 import { noReader, openReader } from '../store/db/reader.ts';
 import { type Judging, judge, type MethodAsked, unjudged } from '../store/judging/judge.ts';
 import { closeImported } from '../store/projecting/closing.ts';
+import type { Rebuilt } from '../store/rebuilding/rebuild.ts';
 import { ask, type SqlAnswer } from '../store/sql/sql.ts';
+import { archivePlaces } from './archive-places.ts';
 import { roleSettings } from './children.ts';
 import { type Context, withContext } from './context.ts';
 import { openedOnce } from './opened-once.ts';
@@ -73,8 +75,8 @@ export type Project = {
   readonly freeze: (recipe: unknown, options?: Pick<FreezeOptions, 'allowEmpty'>) => Promise<Frozen>;
   /** Trains in a process of its own, since a training step blocks the event loop. */
   readonly train: (method: 'sft' | 'dpo' | 'rl', options: TrainOptions) => Promise<TrainResult>;
-  /** Rebuilds every table from the log. */
-  readonly rebuild: () => Promise<{ readonly events: number }>;
+  /** Rebuilds every table from the log; with `archived` the tables show what was pruned too, which stays in its archives. */
+  readonly rebuild: (options?: { readonly archived?: boolean }) => Promise<Rebuilt>;
   /** Closes the connections; the embedded server stops when nobody uses it. */
   readonly close: () => Promise<void>;
 };
@@ -144,12 +146,12 @@ function methodsOf(context: Context, reader: () => Promise<Db | null>): Omit<Pro
       return frozen;
     },
     train: (method, options) => trained(context, method, options),
-    rebuild: async () => {
+    rebuild: async ({ archived = false } = {}) => {
       const [{ rebuild }, { judgeAgain }] = await Promise.all([
         import('../store/rebuilding/rebuild.ts'),
         import('../store/judging/judge.ts'),
       ]);
-      return rebuild(db, { judge: judgeAgain });
+      return rebuild(db, { judge: judgeAgain, archived, places: archivePlaces });
     },
   };
 }

@@ -2,7 +2,7 @@
 import { type ErrorCode, TroupeError } from '../errors.ts';
 import { decodeDraft } from './decode.ts';
 import type { Draft, Event } from './events.ts';
-import type { EventLog } from './log/log.ts';
+import { type EventLog, type Pruned, prunedRefusal } from './log/log.ts';
 
 /** Events of one append: a transaction of the log stays short. */
 const BATCH = 1_000;
@@ -10,7 +10,8 @@ const BATCH = 1_000;
 /**
  * Appends drafts that Troupe made and returns how many are new: of an id that the log holds, the first event stays. `code` is `usage`
  * where a user gave the values.
- * @throws TroupeError naming the field, before anything is appended; with `internal` such a refusal is a defect of Troupe.
+ * @throws TroupeError naming the field, before anything is appended; with `internal` such a refusal is a defect of Troupe. `conflict` where
+ * one is about what lies in an archive: the tables may show it, and nothing can be added to it.
  */
 export async function appendOwn(
   log: Pick<EventLog, 'append'>,
@@ -21,9 +22,17 @@ export async function appendOwn(
   let accepted = 0;
   for (let from = 0; from < events.length; from += BATCH) {
     const answers = await log.append(events.slice(from, from + BATCH));
-    accepted += answers.filter((answer) => answer === 'accepted').length;
+    for (const answer of answers) {
+      if (answer === 'accepted') accepted++;
+      else if (typeof answer === 'object') throw archived(answer);
+    }
   }
   return accepted;
+}
+
+function archived(where: Pruned): TroupeError {
+  const { expected, got } = prunedRefusal(where);
+  return new TroupeError('conflict', `What was to be recorded should be ${expected}; it is ${got}.`);
 }
 
 function ownEvent(draft: Draft, code: ErrorCode): Event {

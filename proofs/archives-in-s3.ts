@@ -1,8 +1,10 @@
 /**
  * Proof that old episodes go to a bucket of a real S3 server and come back: `troupe prune --to s3://…` killed while it sends, its archives read
- * by DuckDB beside the views, the tables rebuilt with episodes in the bucket and with them back, and equal to those of before in the end.
+ * by DuckDB beside the views, the tables rebuilt without what is in the bucket, from what is in it, and with it back, and equal to those of
+ * before in the end.
  */
 import { spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -54,6 +56,11 @@ async function checks({ short, scratch, say }: Setting, server: S3Server): Promi
   writeFileSync(file, told.map((event) => JSON.stringify(event)).join('\n'));
   await troupe('import', file, '--quiet');
   const before = await troupe('checksum', '--json');
+  const tables = async (): Promise<string> => {
+    const { events: _, ...sums } = JSON.parse(await troupe('checksum', '--json')).tables;
+    return JSON.stringify(sums);
+  };
+  const tablesBefore = await tables();
   const prune = ['prune', '--older-than', '2025-06-01', '--to', PLACE, '--yes'];
 
   let halves = 0;
@@ -93,6 +100,39 @@ async function checks({ short, scratch, say }: Setting, server: S3Server): Promi
 
   const skipped = await inDuckdb({ server, scratch, check });
 
+  const shown = JSON.parse(await troupe('rebuild', '--archived', '--json'));
+  check(
+    `a rebuild reads ${shown.archived} events in the bucket: the tables of before the prune, and the log without them`,
+    shown.left_out === 0 &&
+      (await tables()) === tablesBefore &&
+      (await live()) === OLD + NEW &&
+      (await reconciled(troupe)),
+  );
+  const killed = short ? 1 : 8;
+  let torn = 0;
+  for (let kill = 0; kill < killed; kill++) {
+    const child = begin('rebuild', '--quiet');
+    const exit = once(child, 'exit');
+    await new Promise((resolve) => setTimeout(resolve, 1000 + 400 * kill));
+    child.kill('SIGKILL');
+    await exit;
+    if ((await tables()) !== tablesBefore || !(await reconciled(troupe))) torn++;
+  }
+  check(`${killed} rebuilds killed: the same tables`, torn === 0);
+  await troupe(...prune);
+  check('a prune takes them out again', (await troupe('checksum', '--json')) === without && (await reconciled(troupe)));
+  const lost = (await objects.list('troupe/')).find((key) => key.endsWith('.parquet'))!;
+  const { bytes } = (await objects.facts(lost))!;
+  const content = Buffer.from(await objects.read(lost, 0, bytes));
+  await objects.remove(lost);
+  const refusal = await troupe('rebuild', '--archived').catch((error: Error) => error.message);
+  check(
+    'one without a file of an archive names it, and changes nothing',
+    refusal.includes(lost) && (await troupe('checksum', '--json')) === without && (await reconciled(troupe)),
+  );
+  await objects.put(lost, content, createHash('sha256').update(content).digest('hex'));
+
+  await troupe('rebuild', '--archived');
   await troupe('prune', '--restore', PLACE);
   check('all of it comes back: the same tables as before', (await troupe('checksum', '--json')) === before);
   await troupe('rebuild');

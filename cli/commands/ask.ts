@@ -4,6 +4,7 @@ import { EXIT, TroupeError } from '../../errors.ts';
 import type { Db } from '../../store/db/pool.ts';
 import { firstOf, query, rowsOf, sql } from '../../store/db/query.ts';
 import type { EpisodePage } from '../../store/episodes/read-page.ts';
+import { archivePlaces } from '../archive-places.ts';
 import { databaseCommand, projectCommand, wholeNumber } from '../command.ts';
 import { entryText, heading, judgementTables } from '../conversation.ts';
 import { print, printJson, progressBar, say, table } from '../output.ts';
@@ -186,24 +187,41 @@ Examples:
   projectCommand(
     program
       .command('rebuild')
+      .option(
+        '--archived',
+        'show in the tables what was pruned too: its events are read in their archives, and stay there',
+      )
       .addHelpText(
         'after',
-        '\nJudgements are recomputed from the requests in the log. Readers see the old tables until the swap.\n\nExample:\n  troupe rebuild',
+        `
+Judgements are recomputed from the requests in the log. Readers see the old tables until the swap. What was pruned stays out of the
+tables, unless they show it since a rebuild with --archived; then each rebuild reads its archives again, until a prune takes it out.
+
+Examples:
+  troupe rebuild
+  troupe rebuild --archived`,
       ),
     async ({ db, patiently }, _, flags) => {
       const bar = progressBar('Rebuilding', { quiet: flags.quiet === true || flags.json === true });
       const began = performance.now();
       const { judgeAgain } = await import('../../store/judging/judge.ts');
       const { rebuild } = await import('../../store/rebuilding/rebuild.ts');
-      const { events } = await patiently(() =>
+      const done = await patiently(() =>
         rebuild(db, {
           judge: judgeAgain,
+          archived: flags.archived === true,
+          places: archivePlaces,
           onProgress: ({ applied, total }) => bar.update(applied, Math.max(applied, total)),
         }),
       ).finally(bar.stop);
       const seconds = Math.round((performance.now() - began) / 100) / 10;
-      if (flags.json) printJson({ events, seconds });
-      else print(`${events} events applied in ${seconds} s; the tables were swapped.`);
+      if (flags.json) printJson({ ...done, seconds });
+      else {
+        const from = done.archived > 0 ? `, ${done.archived} of them from archives` : '';
+        print(`${done.events} events applied in ${seconds} s${from}; the tables were swapped.`);
+        if (done.left_out > 0)
+          print(`${done.left_out} pruned events are not in the tables; \`troupe rebuild --archived\` shows them.`);
+      }
       return EXIT.done;
     },
   );
@@ -251,6 +269,6 @@ async function noEpisode(db: Db, id: string): Promise<TroupeError> {
   if (!pruned)
     return new TroupeError('not_found', `There is no episode ${id}.`, { hint: '`troupe episodes` lists them.' });
   return new TroupeError('not_found', `Episode ${id} was pruned into ${pruned.uri}.`, {
-    hint: `\`troupe prune --restore ${pruned.uri}\` brings it back.`,
+    hint: `\`troupe prune --restore ${pruned.uri}\` brings it back; \`troupe rebuild --archived\` shows it while it stays there.`,
   });
 }

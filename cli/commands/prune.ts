@@ -3,7 +3,7 @@ import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { EXIT, got, TroupeError } from '../../errors.ts';
 import { fileArtifacts } from '../../ingest/artifacts.ts';
-import type { Pruning } from '../../store/retention/prune.ts';
+import type { PrunePlan, Pruning } from '../../store/retention/prune.ts';
 import { archivePlaces } from '../archive-places.ts';
 import { bytesText } from '../bytes.ts';
 import { type Flags, projectCommand, wholeNumber } from '../command.ts';
@@ -17,6 +17,7 @@ const HELP = `
 Whole groups go, once all their episodes are closed and nothing happened to them since; what an unfinished job reads stays. Each
 archive is written, read back and compared before anything is removed; stopped at any moment, a second run goes on. Events about
 what was pruned are refused until it is restored. Datasets, checkpoints and their lineage stay. The view traj.pruned names the places.
+\`troupe rebuild --archived\` shows it in the tables while it stays in its archives; pruned again, it leaves the tables alone.
 
 Examples:
   troupe prune --older-than 90d --dry-run
@@ -70,7 +71,7 @@ async function pruned({ db, home, now, config, artifacts, patiently }: Context, 
   // Before anything is read: whether there is access to the place.
   await archivePlaces(to);
   const plan = await patiently(() => planPrune(db, what, limit));
-  const sentence = `${plan.episodes} episodes of ${plan.groups} groups, ${plan.events} events, ${bytesText(plan.bytes)}`;
+  const sentence = `${plan.episodes} episodes of ${plan.groups} groups${inArchives(plan)}, ${plan.events} events, ${bytesText(plan.bytes)}`;
   if (flags.dryRun) {
     if (flags.json) printJson({ before: what.before.toISOString(), ...plan });
     else print(`It would prune ${sentence}.`);
@@ -105,10 +106,16 @@ async function pruned({ db, home, now, config, artifacts, patiently }: Context, 
   return EXIT.done;
 }
 
-function tell({ episodes, groups, events, archives, artifacts, changed }: Pruning): void {
+const inArchives = ({ archived }: PrunePlan): string =>
+  archived === 0 ? '' : ` (${archived} of them lie in archives already)`;
+
+function tell(done: Pruning): void {
+  const { episodes, groups, events, archives, artifacts, changed } = done;
   if (episodes === 0) print('Nothing to prune: no closed group was silent for so long.');
   else {
-    print(`Pruned: ${episodes} episodes of ${groups} groups, ${events} events, ${artifacts} artifacts.`);
+    print(
+      `Pruned: ${episodes} episodes of ${groups} groups${inArchives(done)}, ${events} events, ${artifacts} artifacts.`,
+    );
     for (const { uri, bytes, files } of archives) print(`${uri}: ${files.length} files, ${bytesText(bytes)}`);
   }
   if (changed > 0) say(`${changed} groups changed while they were archived, and stay.`);

@@ -66,7 +66,15 @@ export async function unchangedSince(
           )
           .select('v.key')
           .distinct()
-          .where(sql<SqlBool>`v.position >= coalesce(u.position, 0)`),
+          .where(sql<SqlBool>`v.position >= coalesce(u.position, 0)`)
+          // Of what lies in an archive the log does not say when it came, but that it was before it was archived.
+          .union(
+            q
+              .selectFrom('troupe.pruned as p')
+              .select('p.key')
+              .where('p.in_tables', '=', true)
+              .where(sql<SqlBool>`p.pruned_at > ${at}::timestamptz`),
+          ),
       )
       .with('touched', (q) =>
         q

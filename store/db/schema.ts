@@ -164,6 +164,7 @@ export interface LogTables {
     judged: Json | null;
     erased: Filled<boolean>;
     pruned_at: Time;
+    in_tables: Filled<boolean>;
   };
   pruned_positions: {
     partition: number;
@@ -1153,6 +1154,7 @@ export interface Views {
     uri: string | null;
     sha256: string | null;
     pruned_at: Time | null;
+    in_tables: boolean | null;
   };
   redactions: {
     key: string | null;

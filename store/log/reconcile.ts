@@ -130,13 +130,14 @@ async function reconcileIn(db: Session, topic?: Topic): Promise<Reconciliation> 
   };
 }
 
-/** Rows about an episode whose key holds no event, steps without their call, and what names a body that is not there: nothing that is written is any of it. */
+/** Rows about an episode whose key holds no event, neither in the log nor in an archive that the tables show, steps without their call, and what names a body that is not there: nothing that is written is any of it. */
 async function orphanRows(db: Session): Promise<Record<string, number>> {
   const about = ['episodes', 'agents', 'calls', 'steps', 'messages', 'tool_calls', 'decisions', 'observations'];
   const counts = about.map(
     (table) =>
       `select '${table}' as name, count(*)::float8 as rows from (select distinct episode_id from facts.${table}) t
-       where not exists (select from troupe.events where key = 'e/' || t.episode_id)`,
+       where not exists (select from troupe.events where key = 'e/' || t.episode_id)
+         and not exists (select from troupe.pruned where key = 'e/' || t.episode_id and in_tables)`,
   );
   const { rows } = await db.query<{ name: string; rows: number }>(
     `${counts.join(' union all ')} union all
@@ -145,6 +146,7 @@ async function orphanRows(db: Session): Promise<Record<string, number>> {
      union all
      select 'bodies', count(*)::float8 from (select distinct key from troupe.bodies) b
      where not exists (select from troupe.stored_events e where e.key = b.key)
+       and not exists (select from troupe.pruned p where p.key = b.key and (p.in_tables or to_regnamespace('facts_next') is not null))
      union all
      select 'bodies without the one before', count(*)::float8 from troupe.bodies b
      where b.previous is not null and not exists (select from troupe.bodies p where p.key = b.key and p.hash = b.previous)

@@ -1,19 +1,27 @@
 /**
- * All tables made again from the log alone. The new tables are filled in a schema of their own beside live ingest; the last events,
- * and the swap, are one transaction: readers see the old tables or the new ones, never half. The old ones go when nobody waits for it.
+ * All tables made again from the log alone, and from what of it lies in archives. The new tables are filled in a schema of their own
+ * beside live ingest; the last events, and the swap, are one transaction: readers see the old tables or the new ones, never half. The old
+ * ones go when nobody waits for it.
  */
 import { TroupeError } from '../../errors.ts';
 import { sqlState } from '../db/faults.ts';
 import type { Db, Session } from '../db/pool.ts';
-import { facts, firstOf, query, rowsOf, scalarOf, sql } from '../db/query.ts';
+import { facts, firstOf, query, rowsOf, sql } from '../db/query.ts';
 import { waitForJudges } from '../judging/lock.ts';
 import { lockAllHomes } from '../projecting/homes.ts';
 import { projectByKey } from '../projecting/project-by-key.ts';
 import { batches, projectBatchIn } from '../projecting/projector.ts';
+import { inFolders, type Places } from '../retention/places.ts';
+import { type Archived, archivedToRead, dropBodies, noteShown, projectArchived } from './archived.ts';
+import { takeLock, tryLock } from './lock.ts';
 
 export type RebuildOptions = {
   /** Computes the judgements that the rebuilt `judgings` name, into the schema that the transaction's search_path points at. */
   readonly judge: (tx: Session, judgings: readonly string[]) => Promise<void>;
+  /** Whether the tables shall hold what lies in archives too. Without it they hold the archived episodes that they held before. */
+  readonly archived?: boolean;
+  /** Where archives lie; folders if omitted. */
+  readonly places?: Places;
   /** Events of a transaction while the new tables are filled. */
   readonly portion?: number;
   readonly onProgress?: (progress: { readonly applied: number; readonly total: number }) => void;
@@ -25,12 +33,22 @@ const PROJECTION = 'rebuild';
 /** How long the swap waits for readers that hold the old tables. */
 const SWAP_PATIENCE_MS = 600_000;
 
+export type Rebuilt = {
+  /** Applied, those of archives included. */
+  readonly events: number;
+  /** Applied from archives. */
+  readonly archived: number;
+  /** Those that lie in archives and are not in the tables. */
+  readonly left_out: number;
+};
+
 /**
- * Rebuilds every table of facts and judgements. Returns how many events were applied. Needs a pool of two connections or more.
- * @throws TroupeError `conflict` while another rebuild runs and where views of others would be lost; `busy` when readers do not let
- * go of the old tables. Nothing is changed then.
+ * Rebuilds every table of facts and judgements. Needs a pool of two connections or more.
+ * @throws TroupeError `conflict` while another rebuild runs and where views of others would be lost; `not_found` and `dataset_damaged`,
+ * naming it, where an archive that is to be read is not there or not as it was written; `busy` when readers do not let go of the old
+ * tables. Nothing is changed then.
  */
-export async function rebuild(db: Db, options: RebuildOptions): Promise<{ readonly events: number }> {
+export async function rebuild(db: Db, options: RebuildOptions): Promise<Rebuilt> {
   // The lock is held by the transaction that swaps: if it is lost, so is the right to swap.
   const done = await db.transaction(async (last) => {
     await takeLock(last);
@@ -49,17 +67,20 @@ export async function dropRemains(tx: Session): Promise<void> {
 async function rebuildUnderLock(
   db: Db,
   last: Session,
-  { judge, portion, onProgress }: RebuildOptions,
-): Promise<{ readonly events: number }> {
+  { judge, portion, onProgress, archived: all = false, places = inFolders }: RebuildOptions,
+): Promise<Rebuilt> {
+  const { archives, leftOut } = await archivedToRead(db, all, places);
   const events = await firstOf(
     db,
     query.selectFrom('troupe.events').select(sql<number>`count(*)::integer`.as('total')),
   );
-  const total = events?.total ?? 0;
+  const archived = archives.reduce((sum, one) => sum + one.events, 0);
+  const total = (events?.total ?? 0) + archived;
   await db.transaction(async (tx) => {
     await refuseStrangers(tx);
     await tx.query(`drop schema if exists ${NEXT}, ${OLD} cascade`);
     await tx.query('delete from troupe.positions where projection = $1', [PROJECTION]);
+    await dropBodies(tx);
     await cloneTables(tx);
   });
 
@@ -69,6 +90,8 @@ async function rebuildUnderLock(
     onProgress?.({ applied, total });
   };
   const options = { schema: NEXT, projection: PROJECTION };
+  // First, so that a damaged one ends the rebuild early.
+  for (const archive of archives) await projectArchived(db, archive, { schema: NEXT, all, onApplied });
   await projectByKey(db, { ...options, ...(portion === undefined ? {} : { portion }), onApplied });
   const { next } = batches(db, options);
   for (;;) {
@@ -97,28 +120,14 @@ async function rebuildUnderLock(
     (await judgingsOf(last)).filter((id) => !done.has(id)),
   );
   await refuseStrangers(last);
-  await swap(last);
-  return { events: applied };
+  await swap(last, all ? archives : []);
+  return { events: applied, archived, left_out: leftOut };
 }
 
 async function judgingsOf(tx: Session): Promise<string[]> {
   const judgings = facts.withSchema(NEXT).selectFrom('judgings');
   const rows = await rowsOf(tx, judgings.select('judge_id').orderBy('version'));
   return rows.map((row) => row.judge_id);
-}
-
-/** Held until the transaction ends. Whoever takes events out of the log, or puts them back, needs it too: a rebuild has read them. */
-export async function takeLock(tx: Session): Promise<void> {
-  if (!(await tryLock(tx))) {
-    throw new TroupeError(
-      'conflict',
-      'Another rebuild, prune or restore of this project is running; wait for it to end, or stop it, and try again.',
-    );
-  }
-}
-
-async function tryLock(tx: Session): Promise<boolean> {
-  return scalarOf(tx, sql<boolean>`pg_try_advisory_xact_lock(hashtext('troupe rebuild'))`);
 }
 
 /** Views of other people on our tables would be dropped with the old schema; the documented place to read is schema traj. */
@@ -155,7 +164,7 @@ async function tablesOf(tx: Session): Promise<readonly string[]> {
   return rows.map(({ name }) => name);
 }
 
-async function swap(tx: Session): Promise<void> {
+async function swap(tx: Session, shown: readonly Archived[]): Promise<void> {
   await tx.query('set local search_path = pg_catalog');
   const { rows: views } = await tx.query<{ name: string; definition: string }>(
     `select quote_ident(c.relname) as name, pg_get_viewdef(c.oid) as definition
@@ -169,6 +178,7 @@ async function swap(tx: Session): Promise<void> {
     views.map((view) => `traj.${view.name}`),
   );
   await keepRevisions(tx);
+  await noteShown(tx, shown, NEXT);
   await tx.query(`alter schema facts rename to ${OLD}`);
   await tx.query(`alter schema ${NEXT} rename to facts`);
   for (const view of views) await tx.query(`create or replace view traj.${view.name} as ${view.definition}`);

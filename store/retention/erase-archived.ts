@@ -9,7 +9,8 @@ import type { Db, Session } from '../db/pool.ts';
 import { anyOf, countOf, firstOf, query, rowsOf } from '../db/query.ts';
 import type { Stored } from '../projecting/amend.ts';
 import { traceEventsOf } from '../projecting/traces.ts';
-import { takeLock } from '../rebuilding/rebuild.ts';
+import { takeLock } from '../rebuilding/lock.ts';
+import { dropRemains } from '../rebuilding/rebuild.ts';
 import { type ArchiveRow, archivesOf, keep, keepArchive, sweepArchives } from './archives.ts';
 import { type EraseOptions, type Erasure, erase } from './erase.ts';
 import type { EraseWhat } from './erase-scope.ts';
@@ -132,6 +133,8 @@ export const eraseEverywhere = (
   let erased: Erasure | null = null;
   const attempt = async (lock: Session): Promise<ErasedEverywhere> => {
     await takeLock(lock);
+    // What an interrupted rebuild left holds the text too; the lock is held here.
+    await dropRemains(lock);
     await sweepArchives(db, places);
     const scope = await archivedScope(db, what, places);
     // First, since from then on it is refused and never restored, whatever happens to the files.

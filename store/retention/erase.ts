@@ -22,11 +22,12 @@ import { waitForJudges } from '../judging/lock.ts';
 import { groupBy } from '../methods/statistics.ts';
 import type { Stored } from '../projecting/amend.ts';
 import { projectBatchIn } from '../projecting/projector.ts';
-import { reprojectKeys } from '../projecting/reproject.ts';
+import { forgetKeys, reprojectKeys } from '../projecting/reproject.ts';
 import { traceEventsOf } from '../projecting/traces.ts';
 import { dropRemains } from '../rebuilding/rebuild.ts';
 import { type EraseWhat, type Scope, scopeOf } from './erase-scope.ts';
 import { eraseAmendment, eraseText } from './erase-text.ts';
+import { judgingsAround } from './judged-again.ts';
 
 export type EraseOptions = {
   readonly log: EventLog;
@@ -112,8 +113,14 @@ async function eraseIn(
   await scrubLetters(tx, scope.letters, digest);
 
   await tx.query('set local search_path = facts, pg_catalog');
-  const judgings = await judgingsAbout(tx, scope.episodes);
-  await reprojectKeys(tx, scope.keys);
+  const shown = new Set(await shownAmong(tx, scope.keys));
+  const judgings = await (shown.size > 0 ? judgingsAround : judgingsAbout)(tx, scope.episodes);
+  await reprojectKeys(
+    tx,
+    scope.keys.filter((key) => !shown.has(key)),
+  );
+  // No event of theirs is left, here or in the archive.
+  await forgetKeys(tx, [...shown], []);
   await change.judge(tx, judgings);
 
   // Before the commit: should that fail, what is left is erased by erasing again, while scrubbed events no longer name their bodies.
@@ -130,6 +137,16 @@ async function eraseIn(
     erasure: { ...report, erasure_id: change.erasureId, bodies: removedBodies, datasets },
     amended: [...first.values()].map(({ key, source, id }) => ({ key, source, id })),
   };
+}
+
+/** Those of these keys that lie in archives and have rows all the same. */
+async function shownAmong(tx: Session, keys: readonly string[]): Promise<string[]> {
+  const shown = query
+    .selectFrom('troupe.pruned')
+    .select('key')
+    .where('key', '=', anyOf(keys))
+    .where('in_tables', '=', true);
+  return (await rowsOf(tx, shown)).map((row) => row.key);
 }
 
 type Scrubbed = { readonly events: readonly Stored[]; readonly bodies: ReadonlySet<string> };

@@ -1,9 +1,10 @@
 /** Which judgings must be computed again when episodes go or come back, so that the tables equal those of a rebuild. */
 import type { JudgedMethod } from '../db/corrections.ts';
 import type { Session } from '../db/pool.ts';
-import { facts, rowsOf } from '../db/query.ts';
+import { anyOf, facts, rowsOf } from '../db/query.ts';
 import { compareEverything } from '../judging/judge.ts';
 import { judgingsAbout } from '../judging/judgings-about.ts';
+import { GROUP } from '../judging/lock.ts';
 import { METHODS } from '../methods/find.ts';
 
 const recorded = (tx: Session) =>
@@ -22,17 +23,32 @@ export async function judgingsWithout(tx: Session, episodes: readonly string[]):
   return judgingsAbout(tx, [...new Set(same.flatMap((one) => one.episodes))]);
 }
 
-/** Those that judged the episodes that came back, which is enough for these alone, unless one of them compared everything. */
+/**
+ * Those that judged the episodes that came back or others of their groups, which is enough for these alone, unless one of them compared
+ * everything.
+ */
 export async function judgingsWith(
   tx: Session,
   episodes: readonly string[],
 ): Promise<{ readonly judgings: readonly string[]; readonly only: ReadonlySet<string> | null }> {
   const rows = await recorded(tx);
-  const back = new Set(episodes);
+  const back = new Set(await groupsOf(tx, episodes));
   const about = rows.filter((one) => one.episodes.some((id) => back.has(id))).map((row) => row.judge_id);
   if ((await judgingsWithout(tx, episodes)).length === 0) return { judgings: about, only: back };
+  return { judgings: await judgingsAround(tx, episodes), only: null };
+}
+
+/** Those that compared these episodes with any others, in their order. */
+export async function judgingsAround(tx: Session, episodes: readonly string[]): Promise<string[]> {
   const again = new Set([...(await judgingsAbout(tx, episodes)), ...(await judgingsWithout(tx, episodes))]);
-  return { judgings: rows.map((row) => row.judge_id).filter((id) => again.has(id)), only: null };
+  return (await recorded(tx)).map((row) => row.judge_id).filter((id) => again.has(id));
+}
+
+/** The episodes of the groups of these. */
+async function groupsOf(tx: Session, episodes: readonly string[]): Promise<string[]> {
+  const theirs = facts.selectFrom('episodes as e').select(GROUP.as('grp')).where('e.episode_id', '=', anyOf(episodes));
+  const rows = await rowsOf(tx, facts.selectFrom('episodes as e').select('e.episode_id').where(GROUP, 'in', theirs));
+  return rows.map((row) => row.episode_id);
 }
 
 /** Its methods that compare everything, as far as this release has them. */

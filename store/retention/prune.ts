@@ -6,7 +6,8 @@
 import { randomBytes } from 'node:crypto';
 import type { Db, Session } from '../db/pool.ts';
 import { firstOf, query } from '../db/query.ts';
-import { takeLock } from '../rebuilding/rebuild.ts';
+import { episodesOf } from '../projecting/reproject.ts';
+import { takeLock } from '../rebuilding/lock.ts';
 import { keepArchive, sweepArchives, type Written } from './archives.ts';
 import type { ArchivedEvent } from './files.ts';
 import { heldEpisodes } from './held.ts';
@@ -38,6 +39,8 @@ export type PruneOptions = PruneWhat & {
 export type PrunePlan = {
   readonly groups: number;
   readonly episodes: number;
+  /** Of these, those whose events lie in archives already: only their rows go. */
+  readonly archived: number;
   readonly events: number;
   /** Of the events' data, as JSON text. */
   readonly bytes: number;
@@ -59,7 +62,7 @@ export type Pruning = PrunePlan & {
 };
 
 /** A batch ends with the group that makes it so large. */
-const BATCH = { events: 20_000, bytes: 64 * 1024 * 1024 };
+const BATCH = { events: 20_000, bytes: 64 * 1024 * 1024, archived: 2_000 };
 
 /** What would be pruned; changes nothing. */
 export async function planPrune(db: Db, what: PruneWhat, limit: number | null = null): Promise<PrunePlan> {
@@ -73,6 +76,7 @@ const chosen = async (tx: Session, what: PruneWhat, limit: number | null): Promi
 const sumOf = (groups: readonly PrunableGroup[]): PrunePlan => ({
   groups: groups.length,
   episodes: groups.reduce((sum, group) => sum + group.episodes.length, 0),
+  archived: groups.reduce((sum, group) => sum + episodesOf(group.archived).length, 0),
   events: groups.reduce((sum, group) => sum + group.events, 0),
   bytes: groups.reduce((sum, group) => sum + group.bytes, 0),
 });
@@ -98,13 +102,13 @@ export const prune = (db: Db, options: PruneOptions): Promise<Pruning> =>
     const removed: PrunableGroup[] = [];
     let [events, changed] = [0, 0];
     for (const batch of batchesOf(groups)) {
-      const archive = await pruneBatch(db, batch, options);
+      const done = await pruneBatch(db, batch, options);
       events += sumOf(batch).events;
       options.onProgress?.({ events, total });
-      if (archive === null) changed += batch.length;
+      if (done === 'changed') changed += batch.length;
       else {
         removed.push(...batch);
-        archives.push(archiveReport(archive));
+        if (done !== null) archives.push(archiveReport(done));
       }
     }
     const artifacts = await removeUnneeded(db, options.bodies.remove);
@@ -124,33 +128,48 @@ function* batchesOf(groups: readonly PrunableGroup[]): Generator<PrunableGroup[]
   let batch: PrunableGroup[] = [];
   for (const group of groups) {
     batch.push(group);
-    const { events, bytes } = sumOf(batch);
-    if (events < BATCH.events && bytes < BATCH.bytes) continue;
+    const { events, bytes, archived } = sumOf(batch);
+    if (events < BATCH.events && bytes < BATCH.bytes && archived < BATCH.archived) continue;
     yield batch;
     batch = [];
   }
   if (batch.length > 0) yield batch;
 }
 
-/** Null where the groups changed meanwhile; then nothing of the archive stays. */
-async function pruneBatch(db: Db, batch: readonly PrunableGroup[], options: PruneOptions): Promise<Written | null> {
-  const { now, to, places, codeVersion, bodies, judge } = options;
+/** Answers with the archive, null where none was needed. Where the groups changed meanwhile nothing of one stays. */
+async function pruneBatch(
+  db: Db,
+  batch: readonly PrunableGroup[],
+  options: PruneOptions,
+): Promise<Written | null | 'changed'> {
+  const archive = await archiveOf(db, batch, options);
+  if (archive !== null) await options.onArchived?.(archive);
+  const done = await db.transaction((tx) => removeArchived(tx, batch, archive, options, options.judge));
+  if (done) return archive;
+  await sweepArchives(db, options.places);
+  return 'changed';
+}
+
+/** Null where everything lies in archives already. */
+async function archiveOf(
+  db: Db,
+  batch: readonly PrunableGroup[],
+  { now, to, places, codeVersion, bodies }: PruneOptions,
+): Promise<Written | null> {
+  const leaving = batch.filter((group) => group.archived.length < group.keys.length);
+  if (leaving.length === 0) return null;
+  const { episodes, archived } = sumOf(leaving);
   const facts = {
     archive_id: archiveId(now),
     code_version: codeVersion,
     schema: await schemaOf(db),
     written_at: now.toISOString(),
-    episodes: sumOf(batch).episodes,
-    groups: batch.length,
+    episodes: episodes - archived,
+    groups: leaving.length,
   };
-  const keys = batch.flatMap((group) => group.keys);
+  const keys = leaving.flatMap((group) => group.keys);
   const source = { events: storedEvents(db, keys), body: bodies.get };
-  const archive = await keepArchive(db, { parent: to, places }, facts, source);
-  await options.onArchived?.(archive);
-  const done = await db.transaction((tx) => removeArchived(tx, batch, archive, options, judge));
-  if (done) return archive;
-  await sweepArchives(db, places);
-  return null;
+  return keepArchive(db, { parent: to, places }, facts, source);
 }
 
 /** Sorts by day. */

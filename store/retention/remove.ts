@@ -2,6 +2,7 @@
  * Takes archived events out of the database: in one transaction the events, the rows that were made of them, the judgements on
  * them, and the note where they lie now. Nobody appends, projects or judges meanwhile.
  */
+import { hash } from 'node:crypto';
 import type { Session } from '../db/pool.ts';
 import { anyOf, countOf, firstOf, query, type SqlBool, sql, streamOf } from '../db/query.ts';
 import { waitForJudges } from '../judging/lock.ts';
@@ -16,6 +17,9 @@ import { type PrunableGroup, type PruneWhat, prunableGroups } from './scope.ts';
 /** Computes these judgings again, of these episodes only where some are given, into the schema of the transaction's search_path. */
 export type JudgeAgain = (tx: Session, judgings: readonly string[], only?: ReadonlySet<string> | null) => Promise<void>;
 
+/** The content of no events. */
+const NOTHING = hash('sha256', '');
+
 /** Nobody appends, projects or judges until the transaction ends, and the tables hold what the log holds. */
 export async function standStill(tx: Session): Promise<void> {
   await waitForJudges(tx);
@@ -26,12 +30,12 @@ export async function standStill(tx: Session): Promise<void> {
 
 /**
  * False, and nothing was removed, where the groups or their events are not what was archived any more: something came, or a job asked
- * for them.
+ * for them. `archive` is null where all of them lie in archives already, and only their rows are removed.
  */
 export async function removeArchived(
   tx: Session,
   groups: readonly PrunableGroup[],
-  archive: Written,
+  archive: Written | null,
   what: PruneWhat,
   judge: JudgeAgain,
 ): Promise<boolean> {
@@ -45,7 +49,7 @@ export async function removeArchived(
   if (keys.toSorted().join('\n') !== same.sort().join('\n')) return false;
   const events = query.selectFrom('troupe.events as e').where('e.key', '=', anyOf(keys));
   const content = await firstOf(tx, events.select(sql.raw<string>(CONTENT_SQL).as('sha256')));
-  if (content!.sha256 !== archive.manifest.content_sha256) return false;
+  if (content!.sha256 !== (archive?.manifest.content_sha256 ?? NOTHING)) return false;
 
   await noteKeys(tx, groups, archive);
   await noteBodies(tx, keys);
@@ -64,26 +68,24 @@ export async function removeArchived(
     groups.map((group) => group.group_id),
   );
   await judge(tx, await judgingsWithout(tx, episodes));
-  await keep(tx, archive);
+  if (archive !== null) await keep(tx, archive);
   return true;
 }
 
-async function noteKeys(
-  tx: Session,
-  groups: readonly PrunableGroup[],
-  { archive_id, written_at }: Written,
-): Promise<void> {
+async function noteKeys(tx: Session, groups: readonly PrunableGroup[], archive: Written | null): Promise<void> {
   const pairs = groups.flatMap(({ group_id, keys }) => keys.map((key) => ({ key, group_id })));
   await tx.query(
     `insert into troupe.pruned (key, archive_id, group_id, events, first_at, last_at, revision, judged, erased, pruned_at)
-     select k.key, $2, k.group_id, s.n, s.first, s.last, e.revision, j.judged, x.key is not null, $3
+     select k.key, coalesce(p.archive_id, $2), k.group_id, s.n, s.first, s.last, e.revision, j.judged, x.key is not null, coalesce(p.pruned_at, $3)
      from json_to_recordset($1::json) as k (key text, group_id text)
+     left join troupe.pruned p using (key)
      cross join lateral (select count(*) as n, min(time) as first, max(time) as last from troupe.events v where v.key = k.key) s
      left join facts.episodes e on 'e/' || e.episode_id = k.key
      left join troupe.erased x on x.key = k.key
      cross join lateral (select json_agg(json_build_array(p.judge_set, p.revision)) as judged
-       from troupe.judged_revisions p where p.episode_id = e.episode_id) j`,
-    [JSON.stringify(pairs), archive_id, written_at],
+       from troupe.judged_revisions p where p.episode_id = e.episode_id) j
+     on conflict (key) do update set revision = excluded.revision, judged = excluded.judged, in_tables = false`,
+    [JSON.stringify(pairs), archive?.archive_id, archive?.written_at],
   );
 }
 

@@ -3,20 +3,18 @@
  * The archive stays where it is.
  */
 import { TroupeError } from '../../errors.ts';
-import type { EventName } from '../../ingest/events.ts';
-import { keepBodies } from '../../ingest/log/postgres.ts';
-import { splitData } from '../../ingest/log/split.ts';
 import { notify } from '../db/news.ts';
 import type { Db, Session } from '../db/pool.ts';
 import { countOf, firstOf, query, rowsOf } from '../db/query.ts';
-import { applyAt } from '../projecting/apply.ts';
 import { PROJECTED_CHANNEL } from '../projecting/projector.ts';
 import { partitionName } from '../projecting/read-news.ts';
-import { takeLock } from '../rebuilding/rebuild.ts';
+import { takeLock } from '../rebuilding/lock.ts';
 import { sweepArchives } from './archives.ts';
-import { type ArchivedEvent, type ArchiveManifest, artifactsIn, eventsIn, readManifest } from './files.ts';
+import { type ArchiveManifest, artifactsIn, eventsIn, readManifest } from './files.ts';
 import { judgingsWith } from './judged-again.ts';
+import { lookedAgain, restorable } from './notes.ts';
 import type { ArchiveFiles, Places } from './places.ts';
+import { putBack } from './put-back.ts';
 import { type JudgeAgain, standStill } from './remove.ts';
 
 export type RestoreOptions = {
@@ -90,16 +88,10 @@ async function restoreIn(
   await standStill(tx);
   const { archive_id } = manifest;
   await requireOurs(tx, archive_id, files.uri);
-  const pruned = await rowsOf(
-    tx,
-    query
-      .selectFrom('troupe.pruned as p')
-      .leftJoin('troupe.erased as e', 'e.key', 'p.key')
-      .select('p.key')
-      .where('p.archive_id', '=', archive_id)
-      .where((row) => row.or([row('p.erased', '=', true), row('e.key', 'is', null)])),
-  );
+  const pruned = await rowsOf(tx, restorable(archive_id));
   const keys = new Set(pruned.map((row) => row.key));
+  // Their rows are there already.
+  const shown = new Set(pruned.filter((row) => row.in_tables).map((row) => row.key));
   const seen = new Set<string>();
   const counts = new Map<string, { log: number; partition: number; events: number }>();
   for await (const rows of eventsIn(files, manifest)) {
@@ -110,13 +102,16 @@ async function restoreIn(
       const { events = 0 } = counts.get(partitionName(event)) ?? {};
       counts.set(partitionName(event), { log, partition, events: events + 1 });
     }
-    await putBack(tx, back);
+    await putBack(tx, back, shown);
   }
   const events = [...counts.values()].reduce((sum, one) => sum + one.events, 0);
   const episodes = [...keys].flatMap((key) => (key.startsWith('e/') ? [key.slice(2)] : []));
   await countBack(tx, [...counts.values()]);
   await forgetNotes(tx, archive_id, [...keys]);
-  const again = await judgingsWith(tx, episodes);
+  const again = await judgingsWith(
+    tx,
+    episodes.filter((id) => !shown.has(`e/${id}`)),
+  );
   await judge(tx, again.judgings, again.only);
   await notify(tx, PROJECTED_CHANNEL);
   const left_out = [...seen].filter((key) => !keys.has(key)).length;
@@ -136,44 +131,6 @@ async function requireOurs(tx: Session, archiveId: string, uri: string): Promise
   );
 }
 
-/** Events in one statement, and applied at once. */
-const AT_ONCE = 1000;
-
-async function putBack(tx: Session, events: readonly ArchivedEvent[]): Promise<void> {
-  for (let from = 0; from < events.length; from += AT_ONCE) {
-    const some = events.slice(from, from + AT_ONCE);
-    const splits = some.map(({ name, key, data }) => splitData(name as EventName, key, JSON.parse(data), data));
-    await keepBodies(
-      tx,
-      splits.flatMap(({ bodies }) => bodies),
-    );
-    const rows = some.map((event, i) => ({ ...event, data: splits[i]!.json }));
-    const column = <K extends keyof ArchivedEvent>(name: K): unknown[] => rows.map((row) => row[name]);
-    const digits = (name: 'position' | 'time' | 'recorded_at') => rows.map((row) => row[name]?.toString() ?? null);
-    await tx.query(
-      `insert into troupe.stored_events (log, partition, position, key, source, id, name, type_version, data, digest, time, recorded_at)
-       select l, p, n, k, s, i, t, v, d::json, case when h ~ '^[0-9a-f]{64}$' then decode(h, 'hex') else convert_to(h, 'UTF8') end, ${fromMicroseconds('at')}, ${fromMicroseconds('came')}
-       from unnest($1::smallint[], $2::smallint[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::bigint[], $11::bigint[], $12::smallint[])
-         as r (l, p, n, k, s, i, t, d, h, at, came, v)`,
-      [
-        column('log'),
-        column('partition'),
-        digits('position'),
-        ...(['key', 'source', 'id', 'name', 'data', 'digest'] as const).map(column),
-        digits('time'),
-        digits('recorded_at'),
-        column('type_version'),
-      ],
-      { name: 'restore_events' },
-    );
-    await applyAt(tx, [column('log'), column('partition'), digits('position')]);
-  }
-}
-
-/** In two steps, since the product of an interval is computed in floating point. */
-const fromMicroseconds = (us: string): string =>
-  `timestamptz 'epoch' + (${us} / 1000000) * interval '1 second' + (${us} % 1000000) * interval '1 microsecond'`;
-
 type Count = { readonly log: number; readonly partition: number; readonly events: number };
 
 async function countBack(tx: Session, counts: readonly Count[]): Promise<void> {
@@ -187,12 +144,11 @@ async function countBack(tx: Session, counts: readonly Count[]): Promise<void> {
 /** They are in the log again, and were judged as far as they had been. */
 async function forgetNotes(tx: Session, archiveId: string, keys: readonly string[]): Promise<void> {
   await tx.query(
-    `with back as (delete from troupe.pruned where key = any($1::text[]) returning key, revision, judged),
-       revised as (update facts.episodes e set revision = b.revision from back b
-                   where b.revision is not null and 'e/' || e.episode_id = b.key)
-     insert into troupe.judged_revisions (episode_id, judge_set, revision)
-     select substr(b.key, 3), j ->> 0, (j ->> 1)::bigint from back b cross join lateral json_array_elements(b.judged) j
-     where b.judged is not null on conflict do nothing`,
+    lookedAgain(
+      `gone as (delete from troupe.pruned where key = any($1::text[]) returning key, revision, judged, in_tables),
+       back as (select * from gone where not in_tables)`,
+      'facts',
+    ),
     [keys],
   );
   const left = query.selectFrom('troupe.pruned').select('key').where('archive_id', '=', archiveId).limit(1);

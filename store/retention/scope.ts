@@ -22,6 +22,8 @@ export type PrunableGroup = {
   readonly group_id: string;
   readonly episodes: readonly string[];
   readonly keys: readonly string[];
+  /** Keys whose events lie in an archive already. */
+  readonly archived: readonly string[];
   readonly events: number;
   /** Of the events' data, as JSON text. */
   readonly bytes: number;
@@ -74,6 +76,7 @@ export function prunableGroups(
       .with('said', (q) =>
         q
           .selectFrom('keys as k')
+          .leftJoin('troupe.pruned as p', 'p.key', 'k.key')
           .leftJoin('troupe.events as e', 'e.key', 'k.key')
           .leftJoin(
             (letters) =>
@@ -94,7 +97,8 @@ export function prunableGroups(
           .select(['k.grp', 'k.key', sql<number>`count(e.key)::integer`.as('events')])
           .select([
             sql<number>`coalesce(sum(octet_length(e.data::text)), 0)::float8`.as('bytes'),
-            sql<string | null>`coalesce(max(e.time), max(e.recorded_at))`.as('last'),
+            sql<string | null>`coalesce(max(e.time), max(e.recorded_at), max(p.last_at))`.as('last'),
+            sql<boolean>`bool_or(p.key is not null)`.as('archived'),
             // A key with another meaning beside the feedback, and an event that waits as a dead letter of the projector, stay.
             sql<boolean>`coalesce(bool_and(k.key not like 'x/%' or e.name in ('feedback.recorded', 'record.amended'))
               filter (where e.key is not null), true) and not coalesce(bool_or(d.place is not null), false)`.as('ours'),
@@ -106,6 +110,7 @@ export function prunableGroups(
         'grp as group_id',
         sql<string[]>`array_agg(substr(key, 3) order by key) filter (where key like 'e/%')`.as('episodes'),
         sql<string[]>`array_agg(key order by key)`.as('keys'),
+        sql<string[]>`coalesce(array_agg(key order by key) filter (where archived), '{}')`.as('archived'),
         sql<number>`sum(events)::integer`.as('events'),
         sql<number>`sum(bytes)::float8`.as('bytes'),
       ])

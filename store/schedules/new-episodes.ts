@@ -23,7 +23,7 @@ export async function newEpisodes(db: Session, since: Positions): Promise<NewEpi
        ),
        judged as (select distinct json_array_elements_text(data -> 'episodes') as episode_id from judgings where not old)
      select count(*)::integer as count from judged n
-     where not exists (
+     where not exists (select from troupe.pruned p where p.key = 'e/' || n.episode_id) and not exists (
          select from troupe.events e join since s using (log, partition) where e.key = 'e/' || n.episode_id and e.position < s.position
        )
        or n.episode_id not in (select json_array_elements_text(data -> 'episodes') from judgings where old)`,

@@ -36,7 +36,14 @@ describe('troupe prune', () => {
       expect([args, (await at.run(['prune', ...args])).code]).toEqual([args, 2]);
     const some = ['--limit', '9', '--where', '{"field":"task_id","op":"!=","value":"task-0"}'];
     expect(await json('prune', '--older-than', '30d', '--dry-run', ...some)).toEqual({
-      ...{ before: expect.any(String), groups: 2, episodes: 8, events: expect.any(Number), bytes: expect.any(Number) },
+      ...{
+        before: expect.any(String),
+        groups: 2,
+        episodes: 8,
+        archived: 0,
+        events: expect.any(Number),
+        bytes: expect.any(Number),
+      },
     });
     expect(existsSync(archives)).toBe(false);
   });
@@ -89,6 +96,16 @@ describe('troupe prune', () => {
     expect(made).toMatchObject([{ uri: expect.stringMatching(/^s3:\/\/cold\/troupe\/\d{4}-\d\d-\d\d-[0-9a-f]{12}$/) }]);
     expect(manifests()).toEqual([`${made[0].uri}/manifest.json`]);
     expect(await json('reconcile')).toMatchObject({ ok: true, orphans: {} });
+    bucket.broken = true;
+    expect(await at.run(['rebuild', '--archived'])).toMatchObject({
+      ...{ code: 5, err: expect.stringContaining(made[0].uri) },
+    });
+    bucket.broken = false;
+    expect((await at.run(['rebuild'])).out).toContain(`${events} pruned events are not in the tables`);
+    expect((await at.run(['rebuild', '--archived'])).out).toContain(`${events} of them from archives`);
+    expect((await json('checksum')).tables).toEqual({ ...before.tables, events: expect.anything() });
+    expect((await at.run([...prune, '--dry-run'])).out).toContain('15 of them lie in archives already');
+    expect(await json(...prune)).toMatchObject({ episodes: 15, archived: 15, archives: [] });
 
     bucket.broken = true;
     const unreached = await at.run(['erase', '--episode', 'sum-2', '--yes']);

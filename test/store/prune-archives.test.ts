@@ -10,6 +10,7 @@ import { openDataset } from '../../store/datasets/read.ts';
 import { judgeAgain } from '../../store/judging/judge.ts';
 import { reconcile } from '../../store/log/reconcile.ts';
 import { checksum } from '../../store/rebuilding/checksum.ts';
+import { rebuild } from '../../store/rebuilding/rebuild.ts';
 import { eraseEverywhere } from '../../store/retention/erase-archived.ts';
 import '../support/replay.ts';
 import { anEpisode, event } from './support/events.ts';
@@ -197,7 +198,7 @@ describe('an archive of pruned episodes', () => {
     rmSync(away, { recursive: true, force: true });
   });
 
-  it('P58: whatever groups of whatever age: none is cut, and a restore brings back every sum', async () => {
+  it('P58: whatever groups of whatever age: none is cut, and a rebuild of archives and a restore bring back every sum', async () => {
     const { db, record } = project;
     const member = fc.record({ day: fc.integer({ min: 0, max: 20 }), closed: fc.boolean(), spoken: fc.nat(3) });
     const groups = fc.array(
@@ -226,6 +227,9 @@ describe('an archive of pruned episodes', () => {
           expect(members.map(({ id }) => left.has(id))).toEqual(members.map(() => !old));
         }
         expect((await reconcile(db)).ok).toBe(true);
+        await rebuild(db, { judge: judgeAgain, archived: true });
+        expect((await checksum(db)).tables).toEqual({ ...sums.tables, events: expect.anything() });
+        if (run % 2 === 0) await project.prune({ before: new Date(Date.UTC(2026, 7, 1 + day)) });
         if (folders().length > 0) await project.restore();
         expect(await checksum(db)).toEqual(sums);
         expect(await project.rows()).toEqual(rows);
