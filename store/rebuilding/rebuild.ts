@@ -96,8 +96,8 @@ async function rebuildUnderLock(
   const { next } = batches(db, options);
   for (;;) {
     const batch = await next();
-    if (batch === 0) break;
-    onApplied(batch);
+    if (batch.applied === 0) break;
+    onApplied(batch.applied);
   }
   const done = await db.transaction(async (tx) => {
     await tx.query(`set local search_path = ${NEXT}, pg_catalog`);

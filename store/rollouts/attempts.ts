@@ -275,53 +275,85 @@ export function endAttempts(
   ended: readonly EndedAttempt[],
 ): Promise<Accepted[]> {
   return db.transaction(async (tx) => {
-    const found = new Map<EndedAttempt, Accepted>();
     // All lock in the same order, so that two reports never wait for each other.
-    for (const one of [...ended].sort((a, b) => (a.id < b.id ? -1 : 1))) found.set(one, await endAttempt(tx, one));
-    return ended.map((one) => found.get(one)!);
+    const rows = await rowsOf(
+      tx,
+      query
+        .selectFrom('troupe.job_queue')
+        .select(['job_id', 'state', 'outcome', 'token', 'result', 'error'])
+        .select(sql<boolean>`deadline_at < clock_timestamp() or leased_until < clock_timestamp()`.as('past'))
+        .where('job_id', '=', anyOf(ended.map(({ id }) => id)))
+        .orderBy('job_id')
+        .forUpdate(),
+    );
+    const held = new Map(rows.map((row) => [row.job_id, row as unknown as Held]));
+    const written = new Map<string, Written>();
+    const found = ended.map(({ id, token, end }): Accepted => {
+      const row = held.get(id);
+      if (row === undefined) return 'unknown';
+      const { accepted, values } = ending(row, token, end);
+      if (values === null) return accepted;
+      written.set(id, values);
+      // A second report of the same attempt is compared with the first.
+      held.set(id, { ...row, ...values, state: 'finished' });
+      return accepted;
+    });
+    await writeEnds(tx, written);
+    return found;
   });
 }
 
-async function endAttempt(
-  tx: Session,
-  { id, token, end: { outcome, result, error } }: EndedAttempt,
-): Promise<Accepted> {
-  const row = await firstOf(
+/** What of a row decides how a report ends it. */
+type Held = Pick<AttemptRow, 'state' | 'outcome' | 'result' | 'error'> & {
+  readonly token: string | number;
+  readonly past: boolean | null;
+};
+
+type Written = Pick<AttemptEnd, 'outcome' | 'result' | 'error'>;
+
+/** What becomes of a report, and what is written of it; null: nothing. Pure. */
+function ending(
+  row: Held,
+  token: number,
+  { outcome, result, error }: AttemptEnd,
+): { readonly accepted: Exclude<Accepted, 'unknown'>; readonly values: Written | null } {
+  if (Number(row.token) !== token) return { accepted: 'late', values: null };
+  if (row.state === 'running' && (outcome === 'failed' || row.past !== true))
+    return { accepted: 'accepted', values: { outcome, result, error } };
+  if (row.state === 'finished' && (row.outcome === 'done' || row.result?.late === true))
+    return { accepted: 'duplicate', values: null };
+  const lost = row.error ?? { code: 'lost' as const, message: LOST };
+  return { accepted: 'late', values: { outcome: 'failed', result: { ...result, late: true }, error: lost } };
+}
+
+async function writeEnds(tx: Session, written: ReadonlyMap<string, Written>): Promise<void> {
+  if (written.size === 0) return;
+  const column = (of: (values: Written) => string | null) => [...written.values()].map(of);
+  await countOf(
     tx,
     query
-      .selectFrom('troupe.job_queue')
-      .select(['state', 'outcome', 'token', 'result', 'error'])
-      .select(sql<boolean>`deadline_at < clock_timestamp() or leased_until < clock_timestamp()`.as('past'))
-      .where('job_id', '=', id)
-      .forUpdate(),
+      .updateTable('troupe.job_queue as q')
+      .from(
+        sql<{
+          id: string;
+          outcome: string;
+          result: string;
+          error: string;
+        }>`unnest(${[...written.keys()]}::text[], ${column(
+          ({ outcome }) => outcome,
+        )}::text[], ${column(({ result }) => JSON.stringify(result))}::text[], ${column(({ error }) =>
+          JSON.stringify(error),
+        )}::text[])`.as<'e'>(sql`e (id, outcome, result, error)`),
+      )
+      .set({
+        state: 'finished',
+        outcome: sql`e.outcome`,
+        result: sql`e.result::json`,
+        error: sql`e.error::json`,
+        leased_until: null,
+      })
+      .whereRef('q.job_id', '=', 'e.id'),
   );
-  if (row === undefined) return 'unknown';
-  const write = (values: { outcome: 'done' | 'failed'; result: AttemptResult; error: AttemptError | null }) =>
-    countOf(
-      tx,
-      query
-        .updateTable('troupe.job_queue')
-        .set({
-          state: 'finished',
-          outcome: values.outcome,
-          result: JSON.stringify(values.result),
-          error: JSON.stringify(values.error),
-          leased_until: null,
-        })
-        .where('job_id', '=', id),
-    );
-  const held = Number(row.token) === token;
-  if (held && row.state === 'running' && (outcome === 'failed' || row.past !== true)) {
-    await write({ outcome, result, error });
-    return 'accepted';
-  }
-  const known = row.result as AttemptResult | null;
-  if (held && row.state === 'finished' && (row.outcome === 'done' || known?.late === true)) return 'duplicate';
-  if (held) {
-    const lost = (row.error as AttemptError | null) ?? { code: 'lost', message: LOST };
-    await write({ outcome: 'failed', result: { ...result, late: true }, error: lost });
-  }
-  return 'late';
 }
 
 const LOST = 'Its holder gave no sign of life until its lease or its deadline ended.';

@@ -169,7 +169,7 @@ describe('The projector', () => {
     const expected = await checksum(db);
     await db.query('delete from troupe.positions');
     const { next } = batches(db, { perPartition: 3 });
-    for (let round = 0; (await next()) > 0; round++) {
+    for (let round = 0; (await next()).applied > 0; round++) {
       if (round % 2 === 1) await projectBatch(db, { perPartition: 2 });
     }
     expect(await checksum(db)).toEqual(expected);
