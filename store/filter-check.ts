@@ -79,10 +79,13 @@ function isLookedUp({ field }: Comparison): boolean {
   return !LONG_TEXTS.includes(field) && (kind === 'text' || kind === 'json');
 }
 
+/** Each of so many values is looked for until it is found once; more of them by one query, which reads everything. */
+const ONE_BY_ONE = 8;
+
 /** The values that occur nowhere. */
 async function absentOf(tx: Pick<Session, 'query'>, { field, op, value: values }: Asked): Promise<readonly string[]> {
   const { scope, tag, kind, sql: column } = factsOf(field);
-  if (op === 'in' && kind === 'text' && !tag) {
+  if (op === 'in' && kind === 'text' && !tag && values.length > ONE_BY_ONE) {
     const there = rowsAt(scope).where(lowerFilter({ field, op, value: values }));
     const found = await rowsOf(tx, there.select(sql.raw<string>(column).as('value')).distinct());
     const known = new Set(found.map((row) => row.value));

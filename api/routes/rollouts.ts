@@ -3,9 +3,10 @@ import { randomUUID } from 'node:crypto';
 import type { FastifyInstance } from 'fastify';
 import { type TObject, Type } from 'typebox';
 import { TroupeError } from '../../errors.ts';
+import { sharedNews } from '../../store/db/news.ts';
 import { firstOf, query } from '../../store/db/query.ts';
 import type { JobContext } from '../../store/jobs/jobs.ts';
-import { attemptCounts } from '../../store/rollouts/attempts.ts';
+import { ATTEMPTS_ADDED, attemptCounts } from '../../store/rollouts/attempts.ts';
 import { requestRollout } from '../../store/rollouts/request.ts';
 import { AskedRollout, checkedRolloutId, ROLLOUT, TeamAsked } from '../../store/rollouts/rollout.ts';
 import { beat, finish, lease, workersRunner } from '../../trainer/rollouts/leases.ts';
@@ -13,6 +14,7 @@ import { findRunner, type Runner } from '../../trainer/rollouts/runners.ts';
 import { bodyOf, JSON_TYPE } from '../checked-body.ts';
 import { documented, type RouteDoc } from '../openapi.ts';
 import { readId } from '../query.ts';
+import { untilGone } from '../until-gone.ts';
 
 const Asked = Type.Object(
   {
@@ -29,6 +31,13 @@ const Lease = Type.Object(
   {
     runner: Type.String({ description: 'a runner with workers: true' }),
     count: Type.Optional(Type.Integer({ minimum: 1, maximum: MOST_ATTEMPTS, description: 'attempts, at most; 1' })),
+    wait_s: Type.Optional(
+      Type.Number({
+        minimum: 0,
+        maximum: 60,
+        description: 'seconds to wait for the first attempt where none waits; 0',
+      }),
+    ),
   },
   { additionalProperties: false },
 );
@@ -82,6 +91,8 @@ export type RolloutRoutes = JobContext & { readonly runners: readonly Runner[]; 
 
 export function rolloutRoutes(app: FastifyInstance, { runners, bodyLimit, ...context }: RolloutRoutes): void {
   const { db } = context;
+  const added = sharedNews(db, ATTEMPTS_ADDED);
+  app.addHook('preClose', added.close);
   app.post(
     '/v1/rollouts',
     documented(
@@ -125,9 +136,16 @@ export function rolloutRoutes(app: FastifyInstance, { runners, bodyLimit, ...con
         200: { about: 'the attempts; empty if none waits', schema: Type.Object({ attempts: Type.Array(Open) }) },
       }),
     ),
-    async (request) => {
-      const { runner, count = 1 } = await bodyOf(request, Lease, bodyLimit);
-      return { attempts: await lease(context, workersRunner(runners, runner), count) };
+    async (request, reply) => {
+      const { runner, count = 1, wait_s = 0 } = await bodyOf(request, Lease, bodyLimit);
+      const of = workersRunner(runners, runner);
+      const next = () => lease(context, of, count);
+      if (wait_s === 0) return { attempts: await next() };
+      const some = async () => {
+        const attempts = await next();
+        return attempts.length === 0 ? null : attempts;
+      };
+      return { attempts: (await added.until(some, { ms: wait_s * 1000, signal: untilGone(reply) })) ?? [] };
     },
   );
   app.post(

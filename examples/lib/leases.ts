@@ -29,11 +29,13 @@ export type Report = Pick<Attempt<unknown>, 'attempt_id' | 'token'> &
   );
 
 export type Leases<Task> = {
-  /** At most `count` attempts; none where none waits. */
+  /** At most `count` attempts; none where none came within 20 s. */
   readonly lease: (count: number) => Promise<readonly Attempt<Task>[]>;
   readonly finish: (reports: readonly Report[]) => Promise<void>;
 };
 
+/** Seconds that the server waits for the first attempt. */
+const WAIT_S = 20;
 /** Longest pause between two tries while the server is away. */
 const PAUSE_MS = 2000;
 
@@ -60,7 +62,8 @@ export function openLeases<Task>(
     }
   };
   return {
-    lease: async (count) => (await post('lease', { runner, count })).attempts as readonly Attempt<Task>[],
+    lease: async (count) =>
+      (await post('lease', { runner, count, wait_s: WAIT_S })).attempts as readonly Attempt<Task>[],
     finish: async (attempts) => {
       if (attempts.length > 0) await post('finish', { attempts });
     },

@@ -1,6 +1,5 @@
 /** A team as a program of its own: it leases attempts of a runner, plays them all at once, and reports them once they are recorded. */
 import { createHash } from 'node:crypto';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { createRecorder, type Recorder, RecorderError } from '../../ingest/recorder.ts';
 import { type Gateway, openGateway } from './gateway.ts';
@@ -41,8 +40,6 @@ export type Team<Task> = {
 
 /** Episodes at a time. */
 const AT_ONCE = 128;
-/** Pause where no attempt waits. */
-const IDLE_MS = 50;
 
 /**
  * Plays attempts; resolves when all their events are durable. An attempt whose calls failed is reported with the reason. An event that is
@@ -104,8 +101,7 @@ export async function runTeam<Task>({ name, source, runner, agents, models, play
   try {
     while (!stop.signal.aborted) {
       const attempts = await leases.lease(AT_ONCE);
-      if (attempts.length === 0) await sleep(IDLE_MS, undefined, { signal: stop.signal });
-      else await leases.finish(await playAll(attempts, { gateway, recorder, models: chosen }, play));
+      await leases.finish(await playAll(attempts, { gateway, recorder, models: chosen }, play));
     }
   } catch (error) {
     if (!stop.signal.aborted) throw error;

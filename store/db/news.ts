@@ -20,6 +20,62 @@ const MOST_PAUSE_MS = 2000;
 export const notify = (session: Pick<Session, 'query'>, channel: string, payload = ''): Promise<unknown> =>
   scalarOf(session, sql`pg_notify(${channel}, ${payload})`, { name: 'notify' });
 
+/** News for requests that wait: they share one connection, which the first of them opens. */
+export type SharedNews = {
+  /** What `look` finds: it is asked at once, and after each piece of news. Null once `ms` have passed, the signal fires or the news is closed. */
+  readonly until: <T>(
+    look: () => Promise<T | null>,
+    options: { readonly ms: number; readonly signal: AbortSignal },
+  ) => Promise<T | null>;
+  /** Ends all who wait. */
+  readonly close: () => Promise<void>;
+};
+
+export function sharedNews(db: Db, channel: string): SharedNews {
+  const waiting = new Set<() => void>();
+  const closed = new AbortController();
+  let subscription: ReturnType<Db['listen']> | null = null;
+  const onNotification = () => {
+    for (const wake of waiting) wake();
+  };
+  const subscribe = () => {
+    const asked = db.listen(channel, onNotification);
+    // Where the database is away the next request tries again.
+    asked.catch(() => {
+      subscription = null;
+    });
+    return asked;
+  };
+  return {
+    until: async (look, { ms, signal }) => {
+      const deadline = performance.now() + ms;
+      subscription ??= subscribe();
+      await subscription;
+      while (!signal.aborted && !closed.signal.aborted) {
+        const news = new AbortController();
+        const wake = () => news.abort();
+        // Before the look, so that nothing is missed between the two.
+        waiting.add(wake);
+        try {
+          const found = await look();
+          const left = deadline - performance.now();
+          if (found !== null || left <= 0) return found;
+          await sleep(left, undefined, { signal: AbortSignal.any([news.signal, signal, closed.signal]) }).catch(
+            () => {},
+          );
+        } finally {
+          waiting.delete(wake);
+        }
+      }
+      return null;
+    },
+    close: async () => {
+      closed.abort();
+      await (await subscription?.catch(() => null))?.close();
+    },
+  };
+}
+
 /** Calls `work` until the signal fires: at once, after each piece of news on the channel, and again while it answers true. */
 export async function onNews(
   db: Db,

@@ -3,6 +3,7 @@
  * deadline, both by the database's clock, and ends once; what its holder reports after it lost the attempt is kept as late and changes
  * nothing else. An attempt that failed is followed by another row, never leased again, so each has an episode of its own.
  */
+import { notify } from '../db/news.ts';
 import type { Session } from '../db/pool.ts';
 import { anyOf, countOf, firstOf, query, rowsOf, type SqlBool, sql } from '../db/query.ts';
 
@@ -76,6 +77,8 @@ export type LeasedAttempt = {
   readonly secondsLeft: number;
 };
 
+/** News that attempts wait to be leased. */
+export const ATTEMPTS_ADDED = 'troupe_attempts_added';
 /** News that workers ended attempts. */
 export const ATTEMPTS_ENDED = 'troupe_attempts';
 
@@ -114,6 +117,7 @@ export async function addAttempts(
         .onConflict((known) => known.doNothing()),
     );
   }
+  if (attempts.length > 0) await notify(db, ATTEMPTS_ADDED);
 }
 
 /**

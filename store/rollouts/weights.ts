@@ -4,7 +4,7 @@
  */
 import { Type } from 'typebox';
 import type { Db } from '../db/pool.ts';
-import { firstOf, query, rowsOf, type SqlBool, sql } from '../db/query.ts';
+import { prepare, query, rowsOf, rowsOfPrepared, type SqlBool, sql } from '../db/query.ts';
 
 export const WeightsSpec = Type.Object({ checkpoint_id: Type.String(), directory: Type.String() });
 /** A checkpoint and the directory of its files. */
@@ -30,34 +30,41 @@ export type BoundCheckpoint = (policy: string, episode: string | null) => Promis
 
 /**
  * The checkpoint with which a policy answers an episode of a rollout that has weights; null for any other episode, and for policies that the
- * rollout does not name: these are answered by what is released. What a rollout has never changes, so it is read once for each episode.
+ * rollout does not name: these are answered by what is released. What a rollout has never changes, so it is read once for each episode,
+ * whose first calls come at the same time.
  */
 export function boundCheckpoints(db: Pick<Db, 'query'>): BoundCheckpoint {
-  const known = new Map<string, Readonly<Record<string, Weights>>>();
+  const known = new Map<string, Promise<Readonly<Record<string, Weights>> | null>>();
+  const read = (episode: string) => {
+    if (known.size >= REMEMBERED) known.clear();
+    const weights = weightsOf(db, episode);
+    known.set(episode, weights);
+    const forget = () => void (known.get(episode) === weights && known.delete(episode));
+    weights.then((found) => found ?? forget(), forget);
+    return weights;
+  };
   return async (policy, episode) => {
     if (episode === null || !EPISODE.test(episode)) return null;
-    const weights = known.get(episode) ?? (await weightsOf(db, episode));
-    if (weights === null) return null;
-    if (known.size >= REMEMBERED) known.clear();
-    known.set(episode, weights);
-    return weights[policy]?.checkpoint_id ?? null;
+    const weights = await (known.get(episode) ?? read(episode));
+    return weights?.[policy]?.checkpoint_id ?? null;
   };
 }
 
 /** The weights of the rollout that an episode is an attempt of; null where it is none, or the rollout has none. */
 async function weightsOf(db: Pick<Db, 'query'>, episode: string): Promise<Readonly<Record<string, Weights>> | null> {
-  const row = await firstOf(
-    db,
-    query
-      .selectFrom('troupe.job_queue as attempt')
-      .innerJoin('troupe.job_queue as whole', (on) => on.on(sql<SqlBool>`whole.job_id = attempt.spec ->> 'rollout'`))
-      .select(sql<Record<string, Weights> | null>`whole.spec -> 'weights'`.as('weights'))
-      .where('attempt.job_id', '=', episode)
-      .where('attempt.kind', 'like', 'attempt/%')
-      .where('whole.kind', '=', 'rollout'),
-  );
+  const [row] = await rowsOfPrepared(db, attemptWeights, { episode });
   return row?.weights ?? null;
 }
+
+const attemptWeights = prepare<{ episode: string }>('attempt_weights')((value) =>
+  query
+    .selectFrom('troupe.job_queue as attempt')
+    .innerJoin('troupe.job_queue as whole', (on) => on.on(sql<SqlBool>`whole.job_id = attempt.spec ->> 'rollout'`))
+    .select(sql<Record<string, Weights> | null>`whole.spec -> 'weights'`.as('weights'))
+    .where('attempt.job_id', '=', value('episode'))
+    .where('attempt.kind', 'like', 'attempt/%')
+    .where('whole.kind', '=', 'rollout'),
+);
 
 /** The weights of a policy that rollouts and canaries under way need beside what is released, each once. */
 export async function weightsAtPlay(db: Pick<Db, 'query'>, policy: string): Promise<Weights[]> {

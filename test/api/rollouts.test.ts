@@ -130,6 +130,23 @@ describe('workers', () => {
     });
   });
 
+  it('are given an attempt as soon as there is one, or none after the time that they wait', async () => {
+    const waiting = ask('/lease', { runner: 'pool', wait_s: 30 });
+    const idle = await ask('/lease', { runner: 'pool', wait_s: 0.2 });
+    expect(idle).toEqual({ status: 200, attempts: [] });
+    const asked = performance.now();
+    await begin({ samples: 1 });
+    expect((await waiting).attempts).toHaveLength(1);
+    expect(performance.now() - asked).toBeLessThan(20_000);
+  });
+
+  it('end their waiting when the server stops', async () => {
+    const waiting = ask('/lease', { runner: 'pool', wait_s: 30 });
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    await at.app.close();
+    expect(await waiting).toEqual({ status: 200, attempts: [] });
+  });
+
   it('lease and finish several at once; where one of them never was, none is ended', async () => {
     await begin({ samples: 3 });
     const first = await leased();
