@@ -1,7 +1,7 @@
 /**
  * `bench rollout`: what the loop costs beside its arithmetic. A rollout of the coder and the verifier against the sampler alone, which
  * draws the same tokens; a round of reinforcement against its sampling and gradient steps alone, which give the same weights; and what
- * a job costs that a schedule starts, against the same job requested by hand.
+ * a job costs that a schedule starts, against the same job requested by hand. `--sizes` names larger shapes of the same model.
  */
 import { mkdirSync, readFileSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
@@ -12,11 +12,14 @@ import { planOf } from '../cli/commands/plan.ts';
 import { type Context, withContext } from '../cli/context.ts';
 import { familySeconds } from '../cli/cpu.ts';
 import { runDemo } from '../cli/demo.ts';
+import { recordCheckpoint } from '../cli/record-checkpoint.ts';
 import { TroupeError } from '../errors.ts';
 import { postgresLog } from '../ingest/log/postgres.ts';
 import { firstOf, query, rowsOf, sql } from '../store/db/query.ts';
 import { cancelJob, requestJob, waitForJob } from '../store/jobs/jobs.ts';
 import { waitProjected } from '../store/projecting/positions.ts';
+import { recordRelease } from '../store/releasing/releases.ts';
+import { servingNow } from '../store/releasing/serving.ts';
 import { requestRollout } from '../store/rollouts/request.ts';
 import type { RolloutTask } from '../store/rollouts/rollout.ts';
 import { scheduleOnce } from '../store/schedules/scheduler.ts';
@@ -26,7 +29,9 @@ import type { Plan } from '../trainer/plans/plan-schema.ts';
 import type { RolloutResult } from '../trainer/rollouts/handler.ts';
 import type { Bench, Settings } from './bench.ts';
 import { cpuSecondsByName, cpuSecondsOf } from './cpu-seconds.ts';
+import { grownModel } from './grown-model.ts';
 import { compared, interleave, type Result, type Side } from './harness.ts';
+import { parameterCount, type Size, sizesNamed } from './models.ts';
 import type { Part } from './ours/learn.ts';
 import { startBenchServer } from './server.ts';
 import { type Measured, summary } from './statistics.ts';
@@ -40,6 +45,8 @@ const ITERATIONS = 4;
 const SCHEDULES = 20;
 const CASES = ['rollout', 'round', 'scheduler'] as const;
 const MODEL_CONTEXT = 64;
+/** Between two looks at a round: at 20 ms they were a twentieth of its processor time. */
+const LOOK_MS = 100;
 
 export const bench: Bench = {
   name: 'rollout',
@@ -49,13 +56,17 @@ export const bench: Bench = {
     const wrong = only.find((name) => !(CASES as readonly string[]).includes(name));
     if (wrong !== undefined)
       throw new TroupeError('usage', `--only should name some of ${CASES.join(', ')}, but it names ${wrong}.`);
+    const sizes = settings.sizes === null ? [null] : sizesNamed(settings.sizes);
     const results: Result[] = [];
     if (only.includes('rollout') || only.includes('round'))
       await withoutServers(() =>
         withContext({ home: join(settings.scratch, 'home'), threads: settings.threads }, async (context) => {
           await withTeam(context, settings, async (team) => {
-            if (only.includes('rollout')) results.push(await rolloutCase(context, team, settings));
-            if (only.includes('round')) results.push(await roundCase(context, team, settings));
+            for (const size of sizes) {
+              const model = await serveModel(context, team, size);
+              if (only.includes('rollout')) results.push(await rolloutCase(context, team, model, settings));
+              if (only.includes('round')) results.push(await roundCase(context, team, model, settings));
+            }
           });
         }),
       );
@@ -78,6 +89,9 @@ async function withoutServers<T>(work: () => Promise<T>): Promise<T> {
 
 type Team = {
   readonly worker: Worker;
+  /** The directory of the model that it learnt. */
+  readonly learnt: string;
+  readonly threads: number;
   /** Folder of the plans and their tasks. */
   readonly folder: string;
   /** The process of the team. */
@@ -85,6 +99,7 @@ type Team = {
   readonly failure: () => TroupeError | null;
 };
 
+const POLICY = 'team';
 const EXAMPLE = join(import.meta.dirname, '../examples/coder-verifier');
 const RUNNERS = { team: { workers: true, lease_s: 120, timeout_s: 600, retries: 3 } };
 
@@ -111,12 +126,36 @@ async function withTeam(context: Context, settings: Settings, work: (team: Team)
       context.db,
       query.selectFrom('facts.checkpoints').select('uri').where('checkpoint_id', '=', learnt.checkpoint),
     );
-    await worker.ask({ do: 'open', dir: released!.uri, threads });
     const folder = join(context.home.run, `demo-${context.database.project}`);
-    await work({ worker, folder, pid: team.process.pid!, failure: () => failed });
+    await work({ worker, learnt: released!.uri!, threads, folder, pid: team.process.pid!, failure: () => failed });
   } finally {
     await Promise.all([worker.close(), team.stop(), up.stop()]);
   }
+}
+
+/** The model that answers; `at` tells its rollouts from those of others. */
+type Model = { readonly at: string; readonly about: string };
+
+/** Has the team and the worker answered by the model that it learnt, in the shape of this size where one is named. */
+async function serveModel(context: Context, { worker, learnt, threads }: Team, size: Size | null): Promise<Model> {
+  const { db, log, home, now } = context;
+  if (size === null) {
+    await worker.ask({ do: 'open', dir: learnt, threads });
+    return { at: 'own', about: 'model of 0.4 M parameters' };
+  }
+  const { id, dir, config } = await grownModel(learnt, join(home.checkpoints, `grown-${size.name}`), size.config);
+  await recordCheckpoint(context, dir, POLICY);
+  const time = now().toISOString();
+  await recordRelease(log, {
+    ...{ release_id: `grown-${size.name}`, policies: { [POLICY]: id }, reason: 'a larger shape', by: 'bench' },
+    ...{ source: '/bench', time },
+  });
+  await waitProjected(db, { log });
+  while (!(await servingNow(db)).some(({ policy, checkpoint }) => policy === POLICY && checkpoint === id))
+    await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+  await worker.ask({ do: 'open', dir, threads });
+  const millions = (parameterCount(config) / 1e6).toFixed(1);
+  return { at: size.name, about: `the same model in a shape of ${millions} M parameters, what is more of it 0` };
 }
 
 /** What was drawn of the model, and how. */
@@ -197,6 +236,7 @@ async function measured<T>(
 async function rolloutCase(
   context: Context,
   { worker, folder, pid, failure }: Team,
+  { at, about }: Model,
   settings: Settings,
 ): Promise<Result> {
   const lines = (await readFile(join(folder, 'reinforcement.jsonl'), 'utf8')).trim().split('\n');
@@ -205,7 +245,7 @@ async function rolloutCase(
   let [equal, calls, tokens] = [true, 0, 0];
   const parts: Record<string, number>[] = [];
   const ours = async (round: number): Promise<Measured> => {
-    const id = `bench-${round + 1}`;
+    const id = `bench-${at}-${round + 1}`;
     const of = Array.from({ length: EPISODES }, (_, i) => tasks[((round + 1) * EPISODES + i) % tasks.length]!);
     const [result, spent] = await measured(context, { pid, parts }, async () => {
       await requestRollout(context, id, { runner: 'team', tasks: of, samples: 1, seed: round + 1 });
@@ -237,7 +277,7 @@ async function rolloutCase(
   });
   const seconds = all[0]!.map((one) => one.seconds);
   const more = {
-    work: `${EPISODES} episodes of the coder and the verifier a rollout, each call with up to 16 answers; model of 0.4 M parameters`,
+    work: `${EPISODES} episodes of the coder and the verifier a rollout, each call with up to 16 answers; ${about}`,
     episodes_a_second: summary(seconds.map((one) => EPISODES / one)).median,
     tokens_a_call: tokens / calls,
     calls_an_episode: calls / all[1]!.length / EPISODES,
@@ -245,7 +285,7 @@ async function rolloutCase(
     cpu_seconds_of_parts: partsOf(parts),
   };
   return compared(
-    { case: `rollout, ${EPISODES} episodes`, unit: 'tokens/s', disturbed, more },
+    { case: `rollout, ${EPISODES} episodes, ${at}`, unit: 'tokens/s', disturbed, more },
     all[0]!,
     { what: 'the sampler alone, all calls at once', measured: all[1]! },
     { equal, how: equal ? 'every token the same' : 'the sampler drew other tokens' },
@@ -265,6 +305,7 @@ type Round = { readonly drawn: readonly Drawn[]; readonly weights: string; reado
 async function roundCase(
   context: Context,
   { worker, folder, pid, failure }: Team,
+  { at, about }: Model,
   settings: Settings,
 ): Promise<Result> {
   const { db } = context;
@@ -285,7 +326,7 @@ async function roundCase(
     return planOf(file, {});
   };
   const ours = async (round: number): Promise<Measured> => {
-    const run = `round-${round + 1}`;
+    const run = `round-${at}-${round + 1}`;
     const spec = { plan: await plan(round + 1) };
     const [, spent] = await measured(context, { pid, parts }, async () => {
       await requestJob(context, { job_id: run, kind: 'plan', spec });
@@ -335,7 +376,7 @@ async function roundCase(
   );
   const median = (values: readonly number[]) => summary(values).median;
   const more = {
-    work: `${ITERATIONS} iterations of ${EPISODES} episodes: play, judge, freeze, train`,
+    work: `${ITERATIONS} iterations of ${EPISODES} episodes: play, judge, freeze, train; ${about}`,
     times_of_alone: median(all[0]!.map((one, i) => one.seconds / one.work / (all[1]![i]!.seconds / all[1]![i]!.work))),
     cpu_seconds_times: cpuRatio(all[0]!, all[1]!),
     cpu_seconds_of_parts: partsOf(parts),
@@ -346,7 +387,7 @@ async function roundCase(
     },
   };
   return compared(
-    { case: `round, ${ITERATIONS} iterations`, unit: 'tokens/s', disturbed, more },
+    { case: `round, ${ITERATIONS} iterations, ${at}`, unit: 'tokens/s', disturbed, more },
     all[0]!,
     { what: 'its sampling and gradient steps alone', measured: all[1]! },
     {
@@ -355,9 +396,6 @@ async function roundCase(
     },
   );
 }
-
-/** Between two looks at a round: at 20 ms they were a twentieth of its processor time. */
-const LOOK_MS = 100;
 
 /** Waits until the round asks a person: its candidate is trained. */
 async function decided({ db }: Context, run: string, failure: () => TroupeError | null): Promise<void> {

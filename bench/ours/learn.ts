@@ -27,6 +27,8 @@ let stopIds: readonly number[] = [];
 
 await serve({
   async open({ dir, threads }: { dir: string; threads: number }) {
+    await policy?.close();
+    if (learner !== null) await closeLearner(learner);
     learner = await openLearner(dir, { threads });
     first = new Map([...learner.open.weights].map(([name, { shape, data }]) => [name, { shape, data: data.slice() }]));
     stopIds = learner.open.eosIds;
