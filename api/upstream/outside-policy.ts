@@ -186,9 +186,15 @@ export function outsidePolicies(upstream: Upstream): LoadPolicy {
 /** A server as all speakers of this process share it. */
 type Server = ReturnType<typeof serverOf>;
 
-function serverOf({ name, policies }: Upstream, engine: Engine, ask: Ask) {
+function serverOf({ name, policies, checkpoints }: Upstream, engine: Engine, ask: Ask) {
   const turns = inTurns(async (weights) => {
     if ((await engine.state(ask)).weights === weights) return;
+    if (Object.keys(checkpoints).length > 0)
+      throw new TroupeError(
+        'config_invalid',
+        `upstreams.${name}.checkpoints says which checkpoint a model of the server is, but whole weights of ${policies.join(' and ')} would take its place. Leave checkpoints out, or train adapters over the model that it was started with.`,
+        { field: `upstreams.${name}.checkpoints` },
+      );
     if (policies.length > 1)
       throw new TroupeError(
         'model_unsupported',

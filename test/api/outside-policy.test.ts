@@ -260,10 +260,12 @@ describe('A policy that a model server outside of Troupe serves', () => {
     await expect(load(without.batches, stacked)).rejects.toThrow(/VLLM_SERVER_DEV_MODE=1/);
   });
 
-  it('a server of two policies gets adapters only', async () => {
+  it('a server of two policies, and one whose models are said to be checkpoints, get adapters only', async () => {
     const { batches } = await started({ token_ids: 'vllm', policies: ['solver', 'critic'] });
     await load(batches, adapted);
     await expect(load(batches, whole)).rejects.toThrow(/policies names solver and critic/);
+    const fixed = await started({ token_ids: 'vllm', policies: ['solver'], checkpoints: { base: 'c-7' } });
+    await expect(load(fixed.batches, whole)).rejects.toThrow(/checkpoints says which checkpoint/);
   });
 
   it('SGLang loads whole weights from their directory, and says where it has them from', async () => {
