@@ -12,7 +12,7 @@ import { readUpstreams } from '../../api/upstream/settings.ts';
 import { type SavedCheckpoint, saveCheckpoint } from '../../trainer/checkpoints/checkpoint.ts';
 import { type Batches, startBatches } from '../../trainer/sampling/infer-batches.ts';
 import type { SampleAnswer } from '../../trainer/sampling/infer-wire.ts';
-import { tinyContents } from '../trainer/tiny-checkpoint.ts';
+import { tinyConfig, tinyContents } from '../trainer/tiny-checkpoint.ts';
 
 type Fields = Record<string, unknown>;
 
@@ -22,7 +22,7 @@ const START = '/models/base';
  * A server that is told what to load as vLLM and SGLang are, and is healthy after a while. An answer takes a moment, and its first token is the
  * number of the weights that gave it: 5 for an adapter, 6 for those of the start, then as they were loaded.
  */
-function scripted({ dev = true } = {}) {
+function scripted({ dev = true, device = 'cuda' } = {}) {
   const adapters = new Map<string, string>();
   const asked: { readonly path: string; readonly body: Fields }[] = [];
   const known = [START];
@@ -53,6 +53,7 @@ function scripted({ dev = true } = {}) {
     },
     '/update_weights_from_disk': ({ model_path }) => take(model_path),
     '/weight_info': () => (dev ? { status: 200, value: { weight_version: version } } : none),
+    '/server_info?config_format=json': () => ({ status: 200, value: { vllm_config: { device_config: { device } } } }),
     '/pause?mode=wait': () => {
       paused = true;
       return done;
@@ -258,6 +259,15 @@ describe('A policy that a model server outside of Troupe serves', () => {
     expect(await firstToken(batches)).toBe(7);
     const without = await started({ token_ids: 'vllm' }, { dev: false });
     await expect(load(without.batches, stacked)).rejects.toThrow(/VLLM_SERVER_DEV_MODE=1/);
+  });
+
+  it('vLLM on a processor gets no whole weights of a model whose output matrix is its embeddings, which it does not reload', async () => {
+    const one = await saveCheckpoint(root, tinyContents(6, { ...tinyConfig, tie_word_embeddings: true }));
+    const { batches, asked } = await started({ token_ids: 'vllm' }, { device: 'cpu' });
+    await expect(load(batches, one)).rejects.toThrow(/would answer by a mixture/);
+    expect(paths(asked)).not.toContain('/collective_rpc');
+    await load(batches, whole);
+    await load((await started({ token_ids: 'vllm' })).batches, one);
   });
 
   it('a server of two policies, and one whose models are said to be checkpoints, get adapters only', async () => {
