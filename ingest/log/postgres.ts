@@ -6,6 +6,7 @@ import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
 import type { Refusal } from '../../errors.ts';
 import type { Event } from '../events.ts';
+import { bytesOf } from './base64.ts';
 import { type CopyColumn, copyRows } from './copy-rows.ts';
 import { KEYED } from './keyed.ts';
 import type { Appended, DeadLetter, DoorBook, DoorReport, EventLog, Pruned } from './log.ts';
@@ -163,14 +164,70 @@ export async function keepBodies(tx: SqlClient, bodies: readonly Body[]): Promis
   );
   for (const { key, hash } of rows) wanted.delete(key + hash);
   if (wanted.size === 0) return;
-  const missing = [...wanted.values()];
+  const files = new Map<string, Buffer>();
+  const missing = [...wanted.values()].map((body) => withoutBytes(body, files));
+  if (files.size > 0) await keepBlobs(tx, files);
   await tx.query(
-    `insert into troupe.bodies (key, hash, previous, body)
-     select * from unnest($1::text[], $2::uuid[], $3::uuid[], $4::text[]) as b (key, hash, previous, body) order by key collate "C", hash
+    `insert into troupe.bodies (key, hash, previous, body, blob, media_type)
+     select * from unnest($1::text[], $2::uuid[], $3::uuid[], $4::text[], $5::bytea[], $6::text[]) as b (key, hash, previous, body, blob, media_type)
+     order by key collate "C", hash
      on conflict do nothing`,
-    (['key', 'hash', 'previous', 'body'] as const).map((name) => missing.map((body) => body[name])),
+    (['key', 'hash', 'previous', 'body', 'blob', 'media_type'] as const).map((name) =>
+      missing.map((body) => body[name]),
+    ),
     { name: 'bodies_keep' },
   );
+}
+
+/** A body as its row, the bytes of a file in `files` by their SHA-256. Base64 that would not come back as it was stays, under its media type. */
+function withoutBytes({ key, hash, previous, body, base64 }: Body, files: Map<string, Buffer>) {
+  const row = { key, hash, previous, body, blob: null, media_type: base64?.media_type ?? null };
+  const bytes = base64 ? bytesOf(body, base64.at) : null;
+  if (bytes === null) return row;
+  const sha256 = createHash('sha256').update(bytes).digest();
+  files.set(sha256.toString('hex'), bytes);
+  return { ...row, body: body.slice(0, base64!.at), blob: sha256 };
+}
+
+/** Writes bytes that are not there yet. Until the transaction ends nobody removes any of them. */
+async function keepBlobs(tx: SqlClient, files: ReadonlyMap<string, Buffer>): Promise<void> {
+  const names = [...files.keys()].sort();
+  const known = async () =>
+    (
+      await tx.query<{ name: string }>(
+        `select encode(sha256, 'hex') as name from troupe.blobs where sha256 = any($1::bytea[]) order by 1 for key share`,
+        [names.map((name) => Buffer.from(name, 'hex'))],
+        { name: 'blobs_known' },
+      )
+    ).rows.map(({ name }) => name);
+  // What another transaction removes meanwhile is written again.
+  for (let there = new Set(await known()); there.size < names.length; there = new Set(await known())) {
+    const missing = names.filter((name) => !there.has(name));
+    await tx.query(
+      'insert into troupe.blobs (sha256, bytes) select * from unnest($1::bytea[], $2::bytea[]) on conflict do nothing',
+      [missing.map((name) => Buffer.from(name, 'hex')), missing.map((name) => files.get(name)!)],
+      { name: 'blobs_keep' },
+    );
+  }
+}
+
+/** Removes the bodies of these keys, and the bytes that no other key names. Answers with how many of these there were. */
+export async function removeBodies(tx: SqlClient, keys: readonly string[]): Promise<number> {
+  const { rows } = await tx.query<{ blob: Buffer }>(
+    `with gone as (delete from troupe.bodies where key = any($1::text[]) returning blob)
+     select distinct blob from gone where blob is not null`,
+    [keys],
+  );
+  if (rows.length === 0) return 0;
+  const blobs = [rows.map(({ blob }) => blob)];
+  // Locked first: what comes to name one of them waits, or is seen by the statement that removes.
+  await tx.query('select 1 from troupe.blobs where sha256 = any($1::bytea[]) order by sha256 for update', blobs);
+  const { count } = await tx.query(
+    `delete from troupe.blobs o where sha256 = any($1::bytea[])
+     and not exists (select from troupe.bodies b where b.blob = o.sha256 and b.media_type is not null)`,
+    blobs,
+  );
+  return count;
 }
 
 /** The data is canonical JSON already, and goes as the text that it is. */

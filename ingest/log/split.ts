@@ -1,12 +1,13 @@
 /**
  * Events as the archive holds them. What events of one key repeat lies once beside them, as bodies: the messages that a call read form
  * a chain, so that the context of the next call adds only what is new, and the call names the last of them; a long text is a body that
- * the event names. The functions of `migrations/0023_bodies.sql`, `0033_small_log.sql` and `0034_named_texts.sql` join the same marks, so a
- * change here needs a migration.
+ * the event names. An image or a file is such a text, of which its bytes lie once for all keys. The functions of `migrations/0023_bodies.sql`,
+ * `0033_small_log.sql`, `0034_named_texts.sql` and `0048_artifacts.sql` join the same marks, so a change here needs a migration.
  */
 import type { Event, EventName } from '../events.ts';
 import { canonicalJson, isRecord, sha256 } from '../json.ts';
 import { knownOf } from '../known-json.ts';
+import { type Base64Text, base64Text, filesIn } from './base64.ts';
 
 /** One row of `troupe.bodies`. `hash` is of `previous` and `body`, in the form of a UUID. */
 export type Body = {
@@ -15,6 +16,8 @@ export type Body = {
   readonly previous: string | null;
   /** A message of a context as canonical JSON, its long texts by name; or a text, or a piece of one. */
   readonly body: string;
+  /** Where the body is an image or a file. */
+  readonly base64?: Base64Text;
 };
 
 /** What the archive holds of an event. */
@@ -70,7 +73,7 @@ function linkOf(key: string, previous: string | null, message: unknown): readonl
   const last = known?.at(-1);
   if (known && last?.key === key && last.previous === previous) return known;
   const bodies: Body[] = [];
-  const body = canonicalJson(withoutTexts(message, (text) => keptText(key, text, bodies)));
+  const body = canonicalJson(withoutTexts(message, keptIn(key, bodies)));
   link(bodies, { key, previous, body }, CONTEXT);
   if (lasting) LINKS.set(lasting, bodies);
   return bodies;
@@ -79,7 +82,14 @@ function linkOf(key: string, previous: string | null, message: unknown): readonl
 /** The value with each long text by name, and the bodies that these names stand for. */
 export function namedTexts(key: string, value: unknown): { readonly value: unknown; readonly bodies: readonly Body[] } {
   const bodies: Body[] = [];
-  return { value: withoutTexts(value, (text) => keptText(key, text, bodies)), bodies };
+  return { value: withoutTexts(value, keptIn(key, bodies)), bodies };
+}
+
+/** The value with each image and file by name, and the bodies that these names stand for. */
+export function namedFiles(key: string, value: unknown): { readonly value: unknown; readonly bodies: readonly Body[] } {
+  const bodies: Body[] = [];
+  const replace: Replace = (text, member, holder) => keptFile(key, text, { member, holder, bodies }) ?? text;
+  return { value: withoutTexts(value, replace), bodies };
 }
 
 /** What the archive holds of an event of this name and key. `json` is the canonical JSON of its data. */
@@ -89,10 +99,11 @@ export function splitData(name: EventName, key: string, data: unknown, json: str
   const context = Array.isArray(input) && input.length > 0 ? contextOf(key, input) : null;
   const short = context === null ? data : { ...(data as object), input: CONTEXT + context.hash };
   const bodies = [...(context?.bodies ?? [])];
-  const text = (one: string) => keptText(key, one, bodies);
-  const pieces = (one: string) => keptPieces(key, one, bodies);
+  const text = keptIn(key, bodies);
+  const pieces: Replace = (one, member, holder) =>
+    keptFile(key, one, { member, holder, bodies }) ?? keptPieces(key, one, bodies);
   const named = withMembers(short, (member, value) =>
-    withoutTexts(value, name === 'span.recorded' || member === 'unmapped' ? pieces : text),
+    withoutTexts(value, name === 'span.recorded' || member === 'unmapped' ? pieces : text, member, short),
   );
   return { json: withoutId(key, named === data ? json : canonicalJson(named)), data: short, bodies };
 }
@@ -108,21 +119,24 @@ function withoutId(key: string, json: string): string {
 
 export const splitEvent = ({ name, key, data, json }: Event): Split => splitData(name, key, data, json);
 
+/** What stands in the place of a long text, which stands in this member of this object or in a list there. */
+type Replace = (text: string, member: string, holder: unknown) => string;
+
 /** The value with each long text replaced; the value itself where there is none. */
-function withoutTexts(value: unknown, replace: (text: string) => string): unknown {
-  if (typeof value === 'string') return isLong(value, LONGEST) ? replace(value) : value;
+function withoutTexts(value: unknown, replace: Replace, within = '', holder: unknown = null): unknown {
+  if (typeof value === 'string') return isLong(value, LONGEST) ? replace(value, within, holder) : value;
   if (Array.isArray(value)) {
     if (typeof value[0] === 'number') return value;
     let copy: unknown[] | null = null;
     for (const [i, item] of value.entries()) {
-      const now = withoutTexts(item, replace);
+      const now = withoutTexts(item, replace, within, holder);
       if (now === item) continue;
       copy ??= [...value];
       copy[i] = now;
     }
     return copy ?? value;
   }
-  return withMembers(value, (_, member) => withoutTexts(member, replace));
+  return withMembers(value, (name, member) => withoutTexts(member, replace, name, value));
 }
 
 /** The object with what `change` makes of each member; the object itself where that is the same. */
@@ -139,17 +153,36 @@ function withMembers(value: unknown, change: (name: string, member: unknown) => 
   return copy === null ? value : Object.fromEntries(copy);
 }
 
-function keptText(key: string, text: string, bodies: Body[]): string {
-  return TEXT + link(bodies, { key, previous: null, body: text }, TEXT);
+const keptIn =
+  (key: string, bodies: Body[]): Replace =>
+  (text, member, holder) =>
+    keptFile(key, text, { member, holder, bodies }) ?? keptText(key, text, bodies);
+
+function keptText(key: string, text: string, bodies: Body[], base64?: Base64Text): string {
+  return TEXT + link(bodies, { key, previous: null, body: text, ...(base64 && { base64 }) }, TEXT);
+}
+
+type Within = { readonly member: string; readonly holder: unknown; readonly bodies: Body[] };
+
+/** The name of an image or a file; null for any other text. */
+function keptFile(key: string, text: string, { member, holder, bodies }: Within): string | null {
+  const base64 = isRecord(holder) ? base64Text(text, member, holder) : null;
+  return base64 && keptText(key, text, bodies, base64);
 }
 
 function keptPieces(key: string, text: string, bodies: Body[]): string {
   if (!isLong(text, WHOLE)) return keptText(key, text, bodies);
   let previous: string | null = null;
-  for (let at = 0; at < text.length; ) {
-    const end = after(text, at, PIECE);
-    previous = link(bodies, { key, previous, body: text.slice(at, end) }, TEXT);
-    at = end;
+  let at = 0;
+  // What comes before a file and after the last whole piece is a body together with it.
+  for (const { from, to, media_type } of [...filesIn(text), { from: text.length, to: text.length, media_type: null }]) {
+    for (let end = after(text, at, PIECE); end < from; end = after(text, at, PIECE)) {
+      previous = link(bodies, { key, previous, body: text.slice(at, end) }, TEXT);
+      at = end;
+    }
+    const base64 = media_type === null ? {} : { base64: { at: from - at, media_type } };
+    if (at < to) previous = link(bodies, { key, previous, body: text.slice(at, to), ...base64 }, TEXT);
+    at = to;
   }
   return TEXT + previous;
 }

@@ -127,6 +127,7 @@ const messages = (asked: Asked) =>
     );
 
 const OUTPUT = sql.raw(shownJson('t', 'output'));
+const CONTENT = sql.raw(shownJson('o', 'content'));
 
 const tools = (asked: Asked) =>
   facts
@@ -150,12 +151,12 @@ const tools = (asked: Asked) =>
 
 const observations = (asked: Asked) =>
   facts
-    .selectFrom('observations')
+    .selectFrom('observations as o')
     .select([
       'episode_id',
       sql<Entry['kind']>`'environment'`.as('kind'),
       sql<string | null>`state ->> 'name'`.as('agent'),
-      sql<string>`case when json_typeof(content) = 'string' then content #>> '{}' else coalesce(content::text, '') end`.as(
+      sql<string>`case when json_typeof(content) = 'string' then content #>> '{}' else coalesce((${CONTENT})::text, '') end`.as(
         'text',
       ),
       sql<boolean | null>`case when kind = 'error' then true end`.as('failed'),

@@ -4,7 +4,7 @@
  */
 
 import { fieldSql } from '../filter-fields.ts';
-import { shownText } from '../projections/long-texts.ts';
+import { shownJson, shownText } from '../projections/long-texts.ts';
 
 export type Unit = 'step' | 'episode' | 'group' | 'pair' | 'triplet' | 'branch';
 
@@ -54,6 +54,9 @@ const keyOf = (alias: string) => `'e/' || ${alias}.episode_id`;
 /** The system prompt of the agent of a call (alias `a`). */
 const SYSTEM = shownText('a', 'system_instructions');
 
+/** What an answer (alias `s`) says in parts. */
+const SAID_IN_PARTS = shownJson('s', 'content');
+
 /** The input messages of a call (alias `c`) as JSON text; null where the call names none. */
 export const PROMPT = `(select '[' || coalesce(string_agg(${MESSAGE}, ',' order by m.place), '') || ']'
       from troupe.messages_of(${keyOf('c')}, c.context) m having c.context is not null)`;
@@ -77,7 +80,7 @@ const STEP: readonly Column[] = [
   { name: 'logprobs', kind: 'float4[]', sql: 's.logprobs' },
   { name: 'loss_mask', kind: 'mask', sql: 's.loss_mask' },
   { name: 'text', kind: 'text', sql: 's.text' },
-  { name: 'content', kind: 'text', sql: 's.content::text' },
+  { name: 'content', kind: 'text', sql: `(${SAID_IN_PARTS})::text` },
   { name: 'prompt', kind: 'messages', sql: 'c.prompt' },
   { name: 'system', kind: 'text', sql: SYSTEM },
   { name: 'tools', kind: 'tools', sql: TOOLS },
@@ -94,7 +97,7 @@ const INPUT = `(select coalesce(array_agg(m.hash order by m.place), '{}') from t
 const STEP_JSON = `'{"step_id":' || to_json(${fieldSql('step_id')})::text || ',"call_id":' || to_json(s.call_id)::text ||
       ',"candidate":' || s.candidate || ',"agent":' || ${j(fieldSql('agent'))} || ',"role":' || ${j(fieldSql('role'))} ||
       ',"turn":' || ${j(fieldSql('turn'))} || ',"chosen":' || ${j('s.chosen')} || ',"checkpoint_id":' || ${j('c.checkpoint_id')} ||
-      ',"input":' || ${j(INPUT)} || ',"system":' || ${j(SYSTEM)} || ',"tools":' || coalesce(${TOOLS}, 'null') || ',"text":' || ${j('s.text')} || ',"content":' || coalesce(s.content::text, 'null') ||
+      ',"input":' || ${j(INPUT)} || ',"system":' || ${j(SYSTEM)} || ',"tools":' || coalesce(${TOOLS}, 'null') || ',"text":' || ${j('s.text')} || ',"content":' || coalesce((${SAID_IN_PARTS})::text, 'null') ||
       ',"prompt_token_ids":' || ${j('c.prompt_token_ids')} || ',"token_ids":' || ${j('s.token_ids')} ||
       ',"logprobs":' || ${j('s.logprobs')} || ',"loss_mask":' || ${j('s.loss_mask')} ||
       ',"reward":' || coalesce(to_json(@reward)::text, 'null') || ',"advantage":' || coalesce(to_json(@advantage)::text, 'null') ||
@@ -122,7 +125,7 @@ const EPISODE: readonly Column[] = [
 
 /** The answer of a step (alias `s`) as a list of one message, JSON text; null where only tokens are known. */
 const ANSWER = (s: string) =>
-  `case when json_typeof(${s}.content) = 'array' then '[{"role":"assistant","content":' || ${s}.content::text || '}]'
+  `case when json_typeof(${s}.content) = 'array' then '[{"role":"assistant","content":' || (${shownJson(s, 'content')})::text || '}]'
       when ${s}.text is not null then '[{"role":"assistant","content":' || to_json(${s}.text)::text || '}]' end`;
 
 /**

@@ -4,6 +4,7 @@ import { fromMessage } from '../../ingest/formats/chat-message.ts';
 import { canonicalJson, isRecord } from '../../ingest/json.ts';
 import type { Session } from '../db/pool.ts';
 import { rowsOf, sql, typed } from '../db/query.ts';
+import { shownJson } from '../projections/long-texts.ts';
 import { type BranchPlace, branchesOf, type GraphAnswer, type GraphMessage } from './branches.ts';
 import { argumentsOf, readMessage } from './layouts/message.ts';
 import { tables } from './query.ts';
@@ -103,7 +104,7 @@ async function answersOf(tx: Session, ids: readonly string[]): Promise<ReadonlyM
         sql<string | null>`c.context::text`.as('context'),
         sql<readonly number[] | null>`c.prompt_token_ids`.as('prompt'),
         sql<readonly number[] | null>`s.token_ids`.as('answer'),
-        sql<string | null>`s.content::text`.as('content'),
+        sql<string | null>`(${sql.raw(shownJson('s', 'content'))})::text`.as('content'),
         sql<string | null>`s.text`.as('text'),
       ])
       .where(sql<boolean>`p.episode_id = any(${typed(ids, 'text[]')})`)

@@ -4,7 +4,7 @@
  */
 import { literalSql, type RawBuilder, type SqlBool, type Statement, sql } from '../db/query.ts';
 import { fieldSql } from '../filter-fields.ts';
-import { shownText } from '../projections/long-texts.ts';
+import { shownJson, shownText } from '../projections/long-texts.ts';
 import type { Column } from './columns.ts';
 import { CAP_KEYS, capOrder } from './picked.ts';
 import {
@@ -99,7 +99,7 @@ function answersOf(recipe: Recipe, used: MethodsUsed, chosen: Chosen, split: Spl
     sql.raw(`coalesce(${advantage}, ${reward})`).as('worth'),
     sql.raw(weightOfRow(recipe, used)).as('weight'),
     inSplit.as('in_split'),
-    sql.raw(`md5(coalesce(s.content::text, s.text, s.token_ids::text))`).as('answer'),
+    sql.raw(`md5(coalesce((${shownJson('s', 'content')})::text, s.text, s.token_ids::text))`).as('answer'),
     ...['e.task_id', 'e.episode_id', 'e.group_id', 's.call_id', 's.candidate'],
     sql.raw(fieldSql('role')).as('role'),
     sql.raw(fieldSql('agent')).as('agent'),

@@ -3,6 +3,7 @@ import { isRecord } from '../../ingest/json.ts';
 import { unescapeText } from '../../ingest/text.ts';
 import type { Session } from '../db/pool.ts';
 import { sql, streamOf } from '../db/query.ts';
+import { shownJson } from '../projections/long-texts.ts';
 import { readMessage } from './layouts/message.ts';
 import { tables } from './query.ts';
 
@@ -25,7 +26,7 @@ export async function* rowTexts(tx: Session): AsyncGenerator<RowText, void, unde
       sql<number>`p.place::float8`.as('place'),
       sql<string | null>`(select troupe.with_texts(b.key, b.body) from troupe.bodies b
         where b.key = 'e/' || c.episode_id and b.hash = c.context)`.as('asked'),
-      sql<string | null>`s.content::text`.as('content'),
+      sql<string | null>`(${sql.raw(shownJson('s', 'content'))})::text`.as('content'),
       sql<string | null>`s.text`.as('text'),
     ])
     .orderBy('p.place')

@@ -23,11 +23,17 @@ export interface LogTables {
     bytes: Filled<Int8>;
     written_at: Time;
   };
+  blobs: {
+    sha256: Bytes;
+    bytes: Bytes;
+  };
   bodies: {
     hash: string;
     previous: string | null;
     key: string;
     body: string;
+    blob: Bytes | null;
+    media_type: string | null;
   };
   dead_letters: {
     dead_letter_id: Filled<Int8>;
@@ -637,6 +643,17 @@ export interface Views {
     checkpoint_id: string | null;
     weights: string | null;
   };
+  artifacts: {
+    episode_id: string | null;
+    artifact_id: string | null;
+    role: string | null;
+    media_type: string | null;
+    size: Int8 | null;
+    name: string | null;
+    uri: string | null;
+    flags: Json | null;
+    key: string | null;
+  };
   blame_check: {
     episode_id: string | null;
     feedback_id: string | null;
@@ -1071,6 +1088,7 @@ export interface Views {
     turn: number | null;
     seq: Int8 | null;
     at: Time | null;
+    artifacts: string[] | null;
   };
   observations: {
     episode_id: string | null;

@@ -259,7 +259,7 @@ async function readPrompts(
     query
       .selectFrom('troupe.bodies as b')
       .select('b.hash')
-      .select(sql<unknown>`troupe.with_texts(b.key, b.body)::json`.as('message'))
+      .select(sql<unknown>`troupe.with_artifacts(b.key, b.body)::json`.as('message'))
       .where('b.key', '=', `e/${id}`)
       .where(sql<boolean>`b.hash = any(${hashes}::uuid[])`),
   );

@@ -132,8 +132,12 @@ export const decisionFacts = async (tx: Session, episodes: readonly string[]): P
 
 const OBSERVATIONS = prepare<{ episodes: readonly string[] }>('judge_observations')((value) =>
   facts
-    .selectFrom('observations')
-    .select(['episode_id', 'kind', 'content', 'state', 'turn'])
+    .selectFrom('observations as o')
+    .select(['episode_id', 'kind', 'turn'])
+    .select([
+      sql<unknown>`${sql.raw(shownJson('o', 'content'))}`.as('content'),
+      sql<unknown>`${sql.raw(shownJson('o', 'state'))}`.as('state'),
+    ])
     .where('episode_id', '=', anyOf(value('episodes')))
     .orderBy('episode_id')
     .orderBy('seq')

@@ -5,7 +5,8 @@
 import { keepBodies } from '../../ingest/log/postgres.ts';
 import type { Body } from '../../ingest/log/split.ts';
 import type { Session } from '../db/pool.ts';
-import { BODIES, STEPS } from '../projections/calls.ts';
+import { STEPS } from '../projections/calls.ts';
+import { BODIES } from '../projections/long-texts.ts';
 import type { Row, Target } from '../projections/projection.ts';
 
 /** Inserts new rows and updates those whose version is not newer than what comes. */

@@ -1,5 +1,6 @@
 /** Model calls and their candidates: a call with n choices is n steps. What a call read is a chain of bodies, which it names. */
 import { contextNamed, contextOf } from '../../ingest/log/split.ts';
+import { BODIES, withFilesNamed } from './long-texts.ts';
 import { json, type Projection, partsOf, type Rows, type Target, textOf, unmapped } from './projection.ts';
 
 export const CALLS_REQUESTED: Target = {
@@ -72,15 +73,6 @@ export const STEPS: Target = {
   version: 'version',
 };
 
-/** Contexts that no event of the log has: of calls derived from spans, or that were amended. */
-export const BODIES: Target = {
-  name: 'bodies',
-  table: 'troupe.bodies',
-  keys: { key: 'text', hash: 'uuid' },
-  columns: { previous: 'uuid', body: 'text' },
-  version: null,
-};
-
 /** Members that act without having been defined still appear. */
 export const AGENT_STUBS: Target = {
   name: 'agent_stubs',
@@ -96,6 +88,7 @@ export const agentStub = (episodeId: string, agentId: string | null | undefined)
 export const generationRequested: Projection<'generation.requested'> = ({ data, key, source, time, version }) => {
   const named = contextNamed(data.input);
   const context = named === null && data.input ? contextOf(key, data.input) : null;
+  const rest = withFilesNamed(key, unmapped(data.unmapped));
   return [
     [
       CALLS_REQUESTED,
@@ -115,13 +108,14 @@ export const generationRequested: Projection<'generation.requested'> = ({ data, 
           parent_call_id: data.parent_call_id ?? null,
           copied: data.copied ?? null,
           requested_seq: data.seq ?? null,
-          requested_unmapped: unmapped(data.unmapped),
+          requested_unmapped: rest.value,
           requested_at: time,
           requested_version: version,
         },
       ],
     ],
     [BODIES, context?.bodies ?? []],
+    ...rest.bodies,
     ...agentStub(data.episode_id, data.agent_id),
   ];
 };
@@ -130,57 +124,63 @@ export const generationRequested: Projection<'generation.requested'> = ({ data, 
 const fromHeader = (source: string, value: unknown): string | null =>
   source === '/gateway' && typeof value === 'string' ? value : null;
 
-export const generationCompleted: Projection<'generation.completed'> = ({ data, time, version }) => [
-  [
-    CALLS_COMPLETED,
+export const generationCompleted: Projection<'generation.completed'> = ({ data, key, time, version }) => {
+  const rest = withFilesNamed(key, unmapped(data.unmapped));
+  const contents = data.choices.map((choice) => withFilesNamed(key, partsOf(choice.content)));
+  return [
     [
-      {
+      CALLS_COMPLETED,
+      [
+        {
+          episode_id: data.episode_id,
+          call_id: data.call_id,
+          completed_agent_id: data.agent_id ?? null,
+          completed_role: data.role ?? null,
+          completed_turn: data.turn ?? null,
+          response_id: data.response_id ?? null,
+          response_model: data.response_model ?? null,
+          policy: data.policy ?? null,
+          checkpoint_id: data.checkpoint_id ?? null,
+          model_version: data.model_version ?? null,
+          prompt_token_ids: data.prompt_token_ids ?? null,
+          input_tokens: tokens(data.usage, 'input_tokens', 'prompt_tokens'),
+          output_tokens: tokens(data.usage, 'output_tokens', 'completion_tokens'),
+          usage: json(data.usage),
+          latency_ms: data.latency_ms ?? null,
+          cached: data.cached ?? null,
+          seed: data.seed ?? null,
+          temperature: data.temperature ?? null,
+          error: json(data.error),
+          completed_seq: data.seq ?? null,
+          completed_flags: json(data.flags),
+          completed_unmapped: rest.value,
+          completed_at: time,
+          completed_version: version,
+        },
+      ],
+    ],
+    [
+      STEPS,
+      data.choices.map((choice, i) => ({
         episode_id: data.episode_id,
         call_id: data.call_id,
-        completed_agent_id: data.agent_id ?? null,
-        completed_role: data.role ?? null,
-        completed_turn: data.turn ?? null,
-        response_id: data.response_id ?? null,
-        response_model: data.response_model ?? null,
-        policy: data.policy ?? null,
-        checkpoint_id: data.checkpoint_id ?? null,
-        model_version: data.model_version ?? null,
-        prompt_token_ids: data.prompt_token_ids ?? null,
-        input_tokens: tokens(data.usage, 'input_tokens', 'prompt_tokens'),
-        output_tokens: tokens(data.usage, 'output_tokens', 'completion_tokens'),
-        usage: json(data.usage),
-        latency_ms: data.latency_ms ?? null,
-        cached: data.cached ?? null,
-        seed: data.seed ?? null,
-        temperature: data.temperature ?? null,
-        error: json(data.error),
-        completed_seq: data.seq ?? null,
-        completed_flags: json(data.flags),
-        completed_unmapped: unmapped(data.unmapped),
-        completed_at: time,
-        completed_version: version,
-      },
+        candidate: choice.index,
+        text: textOf(choice.content),
+        content: contents[i]!.value,
+        finish_reason: choice.finish_reason ?? null,
+        token_ids: choice.token_ids ?? null,
+        logprobs: choice.logprobs?.map(asReal) ?? null,
+        loss_mask: choice.loss_mask ?? null,
+        chosen: choice.chosen ?? null,
+        parent_step_id: choice.parent_step_id ?? null,
+        version,
+      })),
     ],
-  ],
-  [
-    STEPS,
-    data.choices.map((choice) => ({
-      episode_id: data.episode_id,
-      call_id: data.call_id,
-      candidate: choice.index,
-      text: textOf(choice.content),
-      content: partsOf(choice.content),
-      finish_reason: choice.finish_reason ?? null,
-      token_ids: choice.token_ids ?? null,
-      logprobs: choice.logprobs?.map(asReal) ?? null,
-      loss_mask: choice.loss_mask ?? null,
-      chosen: choice.chosen ?? null,
-      parent_step_id: choice.parent_step_id ?? null,
-      version,
-    })),
-  ],
-  ...agentStub(data.episode_id, data.agent_id),
-];
+    ...rest.bodies,
+    ...contents.flatMap(({ bodies }) => bodies),
+    ...agentStub(data.episode_id, data.agent_id),
+  ];
+};
 
 /** The column holds 32-bit floats and refuses what is too small for one. */
 const asReal = (value: number): number => (Math.abs(value) < 1.2e-38 ? 0 : value);

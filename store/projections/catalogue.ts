@@ -4,6 +4,7 @@ import * as calls from './calls.ts';
 import * as conversation from './conversation.ts';
 import * as episodes from './episodes.ts';
 import * as feedback from './feedback.ts';
+import { BODIES } from './long-texts.ts';
 import type { Effective, Rows, Target } from './projection.ts';
 import * as training from './training.ts';
 
@@ -55,7 +56,7 @@ export const TARGETS: readonly Target[] = [
   episodes.EPISODES_FINISHED,
   episodes.AGENTS,
   calls.AGENT_STUBS,
-  calls.BODIES,
+  BODIES,
   calls.CALLS_REQUESTED,
   calls.CALLS_COMPLETED,
   calls.STEPS,

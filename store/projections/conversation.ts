@@ -1,6 +1,6 @@
 /** What happened between model calls: messages, tool calls and their results, decisions, hand-overs, observations. */
 import { agentStub } from './calls.ts';
-import { named } from './long-texts.ts';
+import { named, withFilesNamed } from './long-texts.ts';
 import { json, type Projection, partsOf, type Target, textOf, unmapped } from './projection.ts';
 
 export const MESSAGES: Target = {
@@ -103,6 +103,8 @@ export const OBSERVATIONS: Target = {
 
 export const messageSent: Projection<'message.sent'> = ({ data, key, time, version }) => {
   const text = named(key, textOf(data.content));
+  const content = withFilesNamed(key, partsOf(data.content));
+  const rest = withFilesNamed(key, unmapped(data.unmapped));
   return [
     [
       MESSAGES,
@@ -114,7 +116,7 @@ export const messageSent: Projection<'message.sent'> = ({ data, key, time, versi
           receivers: json(data.to),
           role: data.role ?? null,
           text: text.value,
-          content: partsOf(data.content),
+          content: content.value,
           channel: data.channel ?? null,
           in_reply_to: data.in_reply_to ?? null,
           call_id: data.call_id ?? null,
@@ -122,44 +124,51 @@ export const messageSent: Projection<'message.sent'> = ({ data, key, time, versi
           seq: data.seq ?? null,
           sent_at: time,
           flags: json(data.flags),
-          unmapped: unmapped(data.unmapped),
+          unmapped: rest.value,
           version,
         },
       ],
     ],
     ...text.bodies,
+    ...content.bodies,
+    ...rest.bodies,
   ];
 };
 
-export const toolCalled: Projection<'tool.called'> = ({ data, time, version }) => [
-  [
-    TOOLS_CALLED,
+export const toolCalled: Projection<'tool.called'> = ({ data, key, time, version }) => {
+  const rest = withFilesNamed(key, unmapped(data.unmapped));
+  return [
     [
-      {
-        episode_id: data.episode_id,
-        tool_call_id: data.tool_call_id,
-        call_id: data.call_id ?? null,
-        parent_tool_call_id: data.parent_tool_call_id ?? null,
-        tool_index: data.index ?? null,
-        agent_id: data.agent_id ?? null,
-        name: data.name,
-        type: data.type ?? null,
-        arguments: json(data.arguments),
-        arguments_raw: data.arguments_raw ?? null,
-        parse_error: data.parse_error ?? null,
-        turn: data.turn ?? null,
-        seq: data.seq ?? null,
-        called_unmapped: unmapped(data.unmapped),
-        called_at: time,
-        called_version: version,
-      },
+      TOOLS_CALLED,
+      [
+        {
+          episode_id: data.episode_id,
+          tool_call_id: data.tool_call_id,
+          call_id: data.call_id ?? null,
+          parent_tool_call_id: data.parent_tool_call_id ?? null,
+          tool_index: data.index ?? null,
+          agent_id: data.agent_id ?? null,
+          name: data.name,
+          type: data.type ?? null,
+          arguments: json(data.arguments),
+          arguments_raw: data.arguments_raw ?? null,
+          parse_error: data.parse_error ?? null,
+          turn: data.turn ?? null,
+          seq: data.seq ?? null,
+          called_unmapped: rest.value,
+          called_at: time,
+          called_version: version,
+        },
+      ],
     ],
-  ],
-  ...agentStub(data.episode_id, data.agent_id),
-];
+    ...rest.bodies,
+    ...agentStub(data.episode_id, data.agent_id),
+  ];
+};
 
 export const toolReturned: Projection<'tool.returned'> = ({ data, key, time, version }) => {
   const output = named(key, json(data.output));
+  const rest = withFilesNamed(key, unmapped(data.unmapped));
   return [
     [
       TOOLS_RETURNED,
@@ -175,13 +184,14 @@ export const toolReturned: Projection<'tool.returned'> = ({ data, key, time, ver
           truncated: data.truncated ?? null,
           returned_flags: json(data.flags),
           returned_seq: data.seq ?? null,
-          returned_unmapped: unmapped(data.unmapped),
+          returned_unmapped: rest.value,
           returned_at: time,
           returned_version: version,
         },
       ],
     ],
     ...output.bodies,
+    ...rest.bodies,
   ];
 };
 
@@ -234,24 +244,32 @@ export const controlTransferred: Projection<'control.transferred'> = ({ data, so
   ...agentStub(data.episode_id, data.to_agent),
 ];
 
-export const environmentObserved: Projection<'environment.observed'> = ({ data, source, id, time, version }) => [
-  [
-    OBSERVATIONS,
+export const environmentObserved: Projection<'environment.observed'> = ({ data, key, source, id, time, version }) => {
+  const content = withFilesNamed(key, json(data.content));
+  const state = withFilesNamed(key, json(data.state));
+  const rest = withFilesNamed(key, unmapped(data.unmapped));
+  return [
     [
-      {
-        episode_id: data.episode_id,
-        event_source: source,
-        event_id: id,
-        kind: data.kind,
-        content: json(data.content),
-        state: json(data.state),
-        call_id: data.call_id ?? null,
-        turn: data.turn ?? null,
-        seq: data.seq ?? null,
-        occurred_at: time,
-        unmapped: unmapped(data.unmapped),
-        version,
-      },
+      OBSERVATIONS,
+      [
+        {
+          episode_id: data.episode_id,
+          event_source: source,
+          event_id: id,
+          kind: data.kind,
+          content: content.value,
+          state: state.value,
+          call_id: data.call_id ?? null,
+          turn: data.turn ?? null,
+          seq: data.seq ?? null,
+          occurred_at: time,
+          unmapped: rest.value,
+          version,
+        },
+      ],
     ],
-  ],
-];
+    ...content.bodies,
+    ...state.bodies,
+    ...rest.bodies,
+  ];
+};

@@ -10,7 +10,7 @@ import type { Draft, EventName } from '../../ingest/events.ts';
 import { erasedItem, type SpanItem } from '../../ingest/formats/live-traces.ts';
 import { canonicalJson, sha256 } from '../../ingest/json.ts';
 import type { EventLog } from '../../ingest/log/log.ts';
-import { IDENTITY, identityOf, keepBodies } from '../../ingest/log/postgres.ts';
+import { IDENTITY, identityOf, keepBodies, removeBodies } from '../../ingest/log/postgres.ts';
 import { splitData } from '../../ingest/log/split.ts';
 import { appendOwn } from '../../ingest/own-event.ts';
 import { newestVersion, upcast } from '../../ingest/upcast/catalogue.ts';
@@ -109,7 +109,7 @@ async function eraseIn(
   }
   const key = randomBytes(32);
   const digest = (hash: string): string => createHmac('sha256', key).update(hash).digest('hex');
-  const { events, bodies } = await scrub(tx, scope.keys, digest);
+  const { events, bodies, files } = await scrub(tx, scope.keys, digest);
   await scrubLetters(tx, scope.letters, digest);
 
   await tx.query('set local search_path = facts, pg_catalog');
@@ -124,7 +124,7 @@ async function eraseIn(
   await change.judge(tx, judgings);
 
   // Before the commit: should that fail, what is left is erased by erasing again, while scrubbed events no longer name their bodies.
-  let removedBodies = 0;
+  let removedBodies = files;
   for (const body of bodies) if (await change.removeBody(body)) removedBodies++;
   const datasets: Erasure['datasets'][number][] = [];
   for (const dataset of scope.datasets) {
@@ -149,7 +149,13 @@ async function shownAmong(tx: Session, keys: readonly string[]): Promise<string[
   return (await rowsOf(tx, shown)).map((row) => row.key);
 }
 
-type Scrubbed = { readonly events: readonly Stored[]; readonly bodies: ReadonlySet<string> };
+type Scrubbed = {
+  readonly events: readonly Stored[];
+  /** Bodies of artifacts that they named. */
+  readonly bodies: ReadonlySet<string>;
+  /** Images and files of their messages that nothing else named, and that are gone. */
+  readonly files: number;
+};
 
 async function scrub(tx: Session, keys: readonly string[], digest: (hash: string) => string): Promise<Scrubbed> {
   const events = (await rowsOf(
@@ -190,7 +196,7 @@ async function scrub(tx: Session, keys: readonly string[], digest: (hash: string
     };
   });
   // These hold messages; of calls derived from spans also their input.
-  await countOf(tx, query.deleteFrom('troupe.bodies').where('key', '=', anyOf(keys)));
+  const files = await removeBodies(tx, keys);
   await keepBodies(
     tx,
     scrubbed.flatMap(({ split }) => split.bodies),
@@ -212,7 +218,7 @@ async function scrub(tx: Session, keys: readonly string[], digest: (hash: string
       })
       .where(sql<SqlBool>`${sql.raw(IDENTITY)} = r.identity`),
   );
-  return { events, bodies };
+  return { events, bodies, files };
 }
 
 /** Spans are of many formats, so the events derived from them are erased and take their place: rows and ids stay as they were. */

@@ -3,6 +3,7 @@
  * them, and the note where they lie now. Nobody appends, projects or judges meanwhile.
  */
 import { hash } from 'node:crypto';
+import { removeBodies } from '../../ingest/log/postgres.ts';
 import type { Session } from '../db/pool.ts';
 import { anyOf, countOf, firstOf, query, type SqlBool, sql, streamOf } from '../db/query.ts';
 import { waitForJudges } from '../judging/lock.ts';
@@ -61,7 +62,7 @@ export async function removeArchived(
      on conflict (log, partition) do update set events = p.events + excluded.events`,
     [keys],
   );
-  await countOf(tx, query.deleteFrom('troupe.bodies').where('key', '=', anyOf(keys)));
+  await removeBodies(tx, keys);
   await forgetKeys(
     tx,
     keys,

@@ -4,6 +4,7 @@ import { canonicalJson } from '../../ingest/json.ts';
 import type { Session } from '../db/pool.ts';
 import { firstOf, query, rowsOf, type SqlBool, sql } from '../db/query.ts';
 import { pinMethods } from '../filter-check.ts';
+import { shownJson } from '../projections/long-texts.ts';
 import { comparisonsOf, type Filter, lowerFilter, parseFilter } from '../select.ts';
 import { checkReplay, NO_AGENT, type Place, type ReplayAnswer, type ReplayAsked, type SourceCall } from './replay.ts';
 import { drawnBy, groupAt, type RolloutSpec, type RolloutTask } from './rollout.ts';
@@ -186,8 +187,8 @@ async function answersAsked(
     const step = await firstOf(
       db,
       query
-        .selectFrom('facts.steps')
-        .select(['text', 'content'])
+        .selectFrom('facts.steps as s')
+        .select(['text', sql<unknown>`${sql.raw(shownJson('s', 'content'))}`.as('content')])
         .where('episode_id', '=', sources[0]!)
         .where(sql<SqlBool>`call_id || '/' || candidate = ${one.step_id}`),
     );
