@@ -24,6 +24,7 @@ import type { PolicyServers } from './policy-servers.ts';
 import { sendProblem } from './problem.ts';
 import { observe } from './prometheus.ts';
 import { openReplays } from './replays.ts';
+import { artifactRoutes } from './routes/artifacts.ts';
 import { compareRoutes } from './routes/compare.ts';
 import { episodeRoutes } from './routes/episodes.ts';
 import { eventRoutes } from './routes/events.ts';
@@ -205,6 +206,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
     scheduleRoutes(app, { db, log, now: () => new Date() });
     compareRoutes(app, db);
     lineageRoutes(app, db);
+    artifactRoutes(app, db);
     sqlRoutes(app, { reader: options.reader ?? (async () => null) });
     pageRoutes(app);
   }

@@ -1,4 +1,5 @@
 /** An episode as people read it: what happened in order, then what was judged of it. */
+import { isRecord } from '../ingest/json.ts';
 import type { CallEntry, Candidate, Entry, PromptMessage, Row, ToolEntry } from '../store/episodes/entries.ts';
 import type { EpisodePage } from '../store/episodes/read-page.ts';
 import { paint, table } from './output.ts';
@@ -22,7 +23,7 @@ export function entryText(entry: Entry, shown: Shown): string {
   if (entry.kind === 'call') return callText(entry, shown);
   if (entry.kind === 'tool_call') return toolText(entry, shown);
   if (entry.kind === 'decision') return block(who, [`decision ${entry.decision_kind}`], plain(entry.decision), shown);
-  return block(who, [entry.channel && `to ${entry.channel}`], entry.text ?? plain(entry.content), shown);
+  return block(who, [entry.channel && `to ${entry.channel}`], said(entry), shown);
 }
 
 function callText(call: CallEntry, shown: Shown): string {
@@ -37,24 +38,48 @@ function callText(call: CallEntry, shown: Shown): string {
   ];
   const who = call.who ?? 'unknown';
   const { candidates } = call;
-  const text = (candidate: Candidate) => candidate.text ?? plain(candidate.content);
   if (candidates.length === 0) parts.push(block(who, [...about, 'no answer recorded'], '', shown));
   else if (candidates.length === 1)
-    parts.push(block(who, [...about, ...candidateNotes(candidates[0]!)], text(candidates[0]!), shown));
+    parts.push(block(who, [...about, ...candidateNotes(candidates[0]!)], said(candidates[0]!), shown));
   else {
     parts.push(block(who, [...about, `${candidates.length} candidates`], '', shown));
     for (const candidate of candidates) {
       const chosen = candidate.chosen === null ? null : candidate.chosen ? 'chosen' : 'not chosen';
       parts.push(
-        block(`candidate ${candidate.candidate}`, [chosen, ...candidateNotes(candidate)], text(candidate), shown),
+        block(`candidate ${candidate.candidate}`, [chosen, ...candidateNotes(candidate)], said(candidate), shown),
       );
     }
   }
   return parts.join('\n\n');
 }
 
-const promptText = ({ sender, role, text, content }: PromptMessage, shown: Shown): string =>
-  block(sender ?? role ?? 'unknown', [sender === null ? null : role, 'prompt'], text ?? plain(content), shown);
+const promptText = (message: PromptMessage, shown: Shown): string =>
+  block(
+    message.sender ?? message.role ?? 'unknown',
+    [message.sender === null ? null : message.role, 'prompt'],
+    said(message),
+    shown,
+  );
+
+/** The text, and a line for each image or file beside it. */
+function said({ text, content }: { readonly text: string | null; readonly content: unknown }): string {
+  if (text === null) return plain(content);
+  return [
+    text,
+    ...filesIn(content).map((file) => `[${file.media_type}, ${file.size} bytes, artifact ${file.artifact_id}]`),
+  ]
+    .filter((line) => line !== '')
+    .join('\n');
+}
+
+/** What views show in the place of an image or a file. */
+function filesIn(content: unknown): readonly Readonly<Record<string, unknown>>[] {
+  if (Array.isArray(content)) return content.flatMap(filesIn);
+  if (!isRecord(content)) return [];
+  const { artifact_id, media_type, size } = content;
+  const named = typeof artifact_id === 'string' && typeof media_type === 'string' && typeof size === 'number';
+  return named ? [content] : Object.values(content).flatMap(filesIn);
+}
 
 const candidateNotes = (one: Candidate): readonly (string | null)[] => [
   one.step_id,

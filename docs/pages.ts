@@ -117,6 +117,21 @@ export function eventsPage(): string {
       `${schema.description ?? ''} Type \`${typeOf(name, newestVersion(name))}\`, key ${keyText(name, schema)}.`,
       fieldsTable(schema, new Set(common)),
     ]),
+    '## Images and files',
+    'Parts hold images and files as the interfaces write them: a data URL in `image_url`, `input_image` or `file_data`; base64 beside a media type in ' +
+      '`input_audio`, `image`, `document`, `inline_data` or `blob`. Above 1024 bytes they are stored once in the project, whoever repeats them, and the event ' +
+      'names them: its data, digest and identity are those of the whole event, and an export has it whole. The views of messages, steps, tool calls and ' +
+      'observations show `{"artifact_id", "media_type", "size"}` in the place of the data URL or base64; the id is the SHA-256 of the bytes. ' +
+      'Base64 that would not be written the same again (base64url, line breaks, letters that are none) stays in its part.',
+    '`traj.artifacts` lists them by media type, and `traj.messages.artifacts` names those that a message shows:',
+    '```sql',
+    [
+      'select a.media_type, a.size, m.episode_id, m.message_id',
+      'from traj.artifacts a join traj.messages m on m.episode_id = a.episode_id and a.artifact_id = any(m.artifacts)',
+      "where a.media_type like 'image/%';",
+    ].join('\n'),
+    '```',
+    'Base64 that stays is listed there with the flag `unreadable_blob`. `GET /v1/artifacts/{artifact_id}` returns the bytes, and the page shows images.',
     '## Shapes inside events',
     ...SHAPES.flatMap(([name, schema, about]) => [
       `### ${name}`,

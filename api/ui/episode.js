@@ -78,7 +78,29 @@ const written = (content) => (typeof content === 'string' ? content : JSON.strin
 
 function bodyText(text, content) {
   const body = text ?? (content === null || content === undefined ? null : written(content));
-  return body === null ? make('p', { class: 'quiet' }, 'no text') : make('pre', {}, body);
+  return [
+    body === null ? make('p', { class: 'quiet' }, 'no text') : make('pre', {}, body),
+    filesIn(content).map(fileLink),
+  ];
+}
+
+/** What stands in the place of the images and files of a message. */
+function filesIn(content) {
+  if (content === null || typeof content !== 'object') return [];
+  const named = typeof content.artifact_id === 'string' && typeof content.media_type === 'string';
+  return named ? [content] : Object.values(content).flatMap(filesIn);
+}
+
+const SHOWN = ['image/png', 'image/jpeg', 'image/gif', 'image/webp'];
+
+function fileLink({ artifact_id: id, media_type: type, size }) {
+  const href = `/v1/artifacts/${encodeURIComponent(id)}`;
+  const about = `${type}, ${size} bytes`;
+  return make(
+    'a',
+    { href, class: 'file' },
+    SHOWN.includes(type) ? make('img', { src: href, alt: about, loading: 'lazy' }) : about,
+  );
 }
 
 /** A call is one block: what is new in its prompt, then each candidate with its data and judgements. */

@@ -49,6 +49,16 @@ describe('A call in the terminal', () => {
     ]);
   });
 
+  it('names the images and files beside a text', () => {
+    const url = { artifact_id: '9f86d0', media_type: 'image/png', size: 307200 };
+    const content = [
+      { type: 'text', content: 'See.' },
+      { type: 'image_url', image_url: { url } },
+    ];
+    const shown = text(call([candidate(0)], { prompt: [{ role: 'user', sender: null, text: 'See.', content }] }));
+    expect(shown.slice(0, 3)).toEqual(['user · prompt', '  See.', '  [image/png, 307200 bytes, artifact 9f86d0]']);
+  });
+
   it('with several names what is known of the call once, then each candidate with its reward and credit', () => {
     const judged = { method: 'grpo', value: -0.77459, reason: null };
     expect(

@@ -5,16 +5,23 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { asSent } from '../../ingest/decode.ts';
+import { asSent, decodeDraft } from '../../ingest/decode.ts';
 import type { Event } from '../../ingest/events.ts';
 import { exportEvents } from '../../ingest/export.ts';
+import { cutOtlp } from '../../ingest/formats/live-traces.ts';
 import { canonicalJson, sha256 } from '../../ingest/json.ts';
+import { writeRecord } from '../../ingest/log/kafka-record.ts';
 import { postgresLog } from '../../ingest/log/postgres.ts';
 import { splitEvent } from '../../ingest/log/split.ts';
+import { decodeOtlp } from '../../ingest/otlp/decode.ts';
+import { fileTarget, writeBackup } from '../../store/backup/backup.ts';
+import { fileSource, restoreBackup } from '../../store/backup/restore.ts';
 import { freeze } from '../../store/datasets/freeze.ts';
 import { openDataset } from '../../store/datasets/read.ts';
+import { openHome } from '../../store/db/home.ts';
 import { readEpisodePage } from '../../store/episodes/read-page.ts';
 import { judgeAgain } from '../../store/judging/judge.ts';
+import { bringIn } from '../../store/log/follow.ts';
 import { reconcile } from '../../store/log/reconcile.ts';
 import { projectAll } from '../../store/projecting/projector.ts';
 import { checksum } from '../../store/rebuilding/checksum.ts';
@@ -22,7 +29,9 @@ import { rebuild } from '../../store/rebuilding/rebuild.ts';
 import { erase } from '../../store/retention/erase.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import '../support/replay.ts';
+import { chat, message, request, text } from '../ingest/support/spans.ts';
 import { anEpisode, at, event } from './support/events.ts';
+import { memoryTopic } from './support/memory-topic.ts';
 import { aProject } from './support/pruning.ts';
 
 type Shape = (base64: string) => object;
@@ -102,7 +111,7 @@ describe('Images and files', () => {
   afterAll(() => fresh.close());
 
   const bytes = fc.uint8Array({ minLength: 900, maxLength: 1300 }).map((one) => Buffer.from(one).toString('base64'));
-  const text = fc.oneof(
+  const written = fc.oneof(
     bytes,
     bytes.map((one) => one.replaceAll('+', '-').replaceAll('/', '_').replace(/=+$/, '')),
     bytes.map((one) => one.replace(/.{76}/g, '$&\r\n')),
@@ -110,9 +119,9 @@ describe('Images and files', () => {
     fc.string({ unit: 'binary', maxLength: 2000 }),
   );
   const part = fc.oneof(
-    fc.tuple(fc.constantFrom(...Object.values(SHAPES)), text).map(([shape, data]) => shape(data)),
-    text.map((content) => ({ type: 'text', content })),
-    fc.record({ type: fc.constantFrom('x', 'blob'), data: text, url: text, content: text }),
+    fc.tuple(fc.constantFrom(...Object.values(SHAPES)), written).map(([shape, data]) => shape(data)),
+    written.map((content) => ({ type: 'text', content })),
+    fc.record({ type: fc.constantFrom('x', 'blob'), data: written, url: written, content: written }),
   );
 
   it('P1: come back to the letter, in any mix of parts, from the log and after a rebuild', async () => {
@@ -471,6 +480,84 @@ describe('Pruning', () => {
       expect((await db.query('select artifact_id from traj.artifacts')).rows).toEqual([{ artifact_id: sha256(data) }]);
     } finally {
       await project.close();
+    }
+  });
+});
+
+describe('A backup', () => {
+  it('holds the images, and a restore has the same tables and the same bytes', async () => {
+    const [fresh, other] = [await freshDatabase(), await freshDatabase()];
+    const folder = mkdtempSync(join(tmpdir(), 'troupe-artifacts-'));
+    try {
+      const data = image();
+      const events = call('kept', 0, [picture(data)]);
+      await postgresLog(fresh.db).append(events);
+      await projectAll(fresh.db);
+      const sums = await checksum(fresh.db);
+      const file = join(folder, 'backup.tar.gz');
+      const about = { project: 'troupe', version: '0', now: new Date() };
+      await writeBackup(fresh.db, fileTarget(file), { home: openHome(join(folder, 'home')), ...about });
+      await restoreBackup(other.db, fileSource(file), { home: openHome(join(folder, 'other')), project: 'troupe' });
+      expect(await checksum(other.db)).toEqual(sums);
+      const { rows } = await other.db.query('select bytes from troupe.blobs');
+      expect(rows).toEqual([{ bytes: data }]);
+    } finally {
+      await fresh.close();
+      await other.close();
+      rmSync(folder, { recursive: true, force: true });
+    }
+  });
+});
+
+describe('A topic', () => {
+  it('holds the whole record, and what is read of it has the image once', async () => {
+    const { db, close } = await freshDatabase();
+    try {
+      const data = image();
+      const events = call('read', 0, [picture(data)]);
+      const topic = memoryTopic('t', 2);
+      topic.append(events);
+      expect(writeRecord(events[0]!).value).toContain(data.toString('base64'));
+      expect(await bringIn(db, topic.source)).toBe(2);
+      const { rows } = await db.query<{ json: string }>('select data::text as json from troupe.events where id = $1', [
+        events[0]!.id,
+      ]);
+      expect(rows).toEqual([{ json: events[0]!.json }]);
+      const shown = await db.query('select artifact_id from traj.artifacts');
+      expect(shown.rows).toEqual([{ artifact_id: sha256(data) }]);
+    } finally {
+      await close();
+    }
+  });
+});
+
+describe('A live trace', () => {
+  it('with an image in its messages has it once, as the message that its span makes', async () => {
+    const { db, close } = await freshDatabase();
+    try {
+      const data = image();
+      const blob = SHAPES.genai!(data.toString('base64'));
+      const spans = [1, 2].map((id) =>
+        chat({ id }, [message('assistant', text('A square.'))], [message('user', text(`Question ${id}?`), blob)]),
+      );
+      const drafts = cutOtlp(decodeOtlp(request(spans))).flatMap((piece) => piece.drafts);
+      await postgresLog(db).append(drafts.map((draft) => decodeDraft(draft).event!));
+      await projectAll(db);
+      const shown = await db.query(
+        `select m.text, m.artifacts from traj.messages m where m.kind = 'input' and cardinality(m.artifacts) > 0 order by 1`,
+      );
+      expect(shown.rows).toEqual([1, 2].map((id) => ({ text: `Question ${id}?`, artifacts: [sha256(data)] })));
+      const { rows } = await db.query<{ bytes: number; blobs: number }>(
+        `select (select sum(octet_length(body)) from troupe.bodies)::integer + (select sum(octet_length(data::text)) from troupe.stored_events)::integer as bytes,
+           (select count(*) from troupe.blobs)::integer as blobs`,
+      );
+      expect(rows[0]!.blobs).toBe(1);
+      expect(rows[0]!.bytes).toBeLessThan(8000);
+      const before = await checksum(db);
+      await rebuild(db, { judge: judgeAgain });
+      expect(await checksum(db)).toEqual(before);
+    } finally {
+      await close();
     }
   });
 });
