@@ -2,6 +2,7 @@
 import { TroupeError } from '../errors.ts';
 import type { Event } from '../ingest/events.ts';
 import type { Appended, EventLog } from '../ingest/log/log.ts';
+import { fullLength, writtenAs } from '../ingest/long-context.ts';
 import { isFullDisk, isTransient } from '../store/db/faults.ts';
 import { groupCommit } from './group-commit.ts';
 
@@ -28,7 +29,7 @@ export function createAppendQueue(log: Pick<EventLog, 'append'>): AppendQueue {
       });
     },
     {
-      weigh: (events) => events.reduce((sum, event) => sum + event.json.length + ENVELOPE, 0),
+      weigh: (events) => events.reduce((sum, event) => sum + fullLength(writtenAs(event)) + ENVELOPE, 0),
       maxWeight: MAX_GROUP_CHARACTERS,
       maxWaiting: MAX_WAITING_CHARACTERS,
     },

@@ -5,8 +5,8 @@
 import { Compile } from 'typebox/compile';
 import { got, type Refusal } from '../errors.ts';
 import { CANONICAL, type Draft, type Event, type EventName, keyOf, typeOf } from './events.ts';
-import { canonicalJson, isRecord, MAX_DATA_DEPTH, notJson, parseRecord, sha256 } from './json.ts';
-import { knownOf } from './known-json.ts';
+import { canonicalJson, isRecord, MAX_DATA_DEPTH, notJson, parseRecord } from './json.ts';
+import { sha256Around, textOf, type Written, withJson, writtenAs, writtenOf } from './long-context.ts';
 import { holdsSecret } from './redact-rules.ts';
 import { ESCAPED_FLAG, escapeText, mapStrings, needsEscape, unescapeText } from './text.ts';
 import { EVENT_NAMES, newestVersion, schemaOf, upcast } from './upcast/catalogue.ts';
@@ -88,8 +88,9 @@ export function decodeEnvelope(value: unknown): Decoded {
 export function decodeDraft(draft: Draft): Decoded {
   const { event, refusal } = checkDraft(draft);
   if (refusal) return { refusal };
+  const json = writtenAs(event);
   // It was made for this call, and a copy would take as long as a tenth of what is checked.
-  return { event: Object.assign(event, { digest: digestOf(event, event.json) }) as Event };
+  return { event: Object.assign(event, { digest: digestOf(event, json) }) as Event };
 }
 
 type Checked =
@@ -116,12 +117,12 @@ export function checkDraft(draft: Draft): Checked {
   const badName = names?.(data, 'data') ?? null;
   if (badName) return { refusal: badName };
   const canonical = draft[CANONICAL];
-  let json = canonical?.of === data ? canonical.json : canonicalJson(data);
+  let json: Written = canonical?.of === data ? canonical.json : writtenOf(data);
   if (mightHoldEscapes(data, json)) {
     const badKey = findBadKey(data, 'data');
     if (badKey) return refuse('bad_identifier', badKey, STORABLE, 'a key with one of them');
     const escaped = mapStrings(data, escapeText) as Record<string, unknown>;
-    if (canonicalJson(escaped) !== json) {
+    if (canonicalJson(escaped) !== textOf(json)) {
       const flags = Array.isArray(data.flags) ? (escaped.flags as string[]) : [];
       data = { ...escaped, flags: [...flags, ESCAPED_FLAG] };
       json = canonicalJson(data);
@@ -136,14 +137,14 @@ export function checkDraft(draft: Draft): Checked {
   if (holdsSecret(`${draft.source}\n${draft.id}\n${key}`))
     return refuse('bad_identifier', 'id', 'ids that hold no secret', 'an id with the shape of one');
   const { name, source, id } = draft;
-  return { event: { name, type_version, source, id, time, key, data, json } as Event };
+  return { event: withJson({ name, type_version, source, id, time, key, data }, json) as Event };
 }
 
 /** Distinguishes a repeated event from a conflicting one; `json` is its canonical data. */
 export const digestOf = (
   { name, type_version, time }: EventType & { readonly time: string | null },
-  json: string,
-): string => sha256(`${name}${type_version === 1 ? '' : `.v${type_version}`}\n${time ?? ''}\n${json}`);
+  json: Written,
+): string => sha256Around(`${name}${type_version === 1 ? '' : `.v${type_version}`}\n${time ?? ''}\n`, json);
 
 /** An event as the CloudEvents envelope that `decodeEnvelope` reads, text given back as it was sent. */
 export function encodeEnvelope(
@@ -196,11 +197,9 @@ const mightNeedEscape = (json: string): boolean =>
   (json.includes('\\u') || json.includes('\uFFFE')) && MIGHT_NEED_ESCAPE.test(json);
 
 /** The same for an event: of messages that never change it is asked once, since each call of a conversation repeats them. */
-function mightHoldEscapes(data: Record<string, unknown>, json: string): boolean {
-  const { input, ...rest } = data;
-  if (!Array.isArray(input) || !input.every((message) => isRecord(message) && knownOf(message)))
-    return mightNeedEscape(json);
-  return mightNeedEscape(canonicalJson(rest)) || input.some(messageMightNeedEscape);
+function mightHoldEscapes(data: Record<string, unknown>, json: Written): boolean {
+  if (typeof json === 'string') return mightNeedEscape(json);
+  return mightNeedEscape(json.before + json.after) || (data.input as object[]).some(messageMightNeedEscape);
 }
 
 function messageMightNeedEscape(message: object): boolean {

@@ -430,7 +430,7 @@ export type Event<N extends EventName = EventName> = {
   readonly time: string | null;
   readonly key: string;
   readonly data: EventData<N>;
-  /** `data` as canonical JSON: what the archive keeps. */
+  /** `data` as canonical JSON. Of a long context it is put together each time it is asked for; `writtenAs` has its parts. */
   readonly json: string;
   /** SHA-256 (hex) over name, version, time and canonical data: distinguishes a repeated event from a conflicting one. */
   readonly digest: string;

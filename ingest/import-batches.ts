@@ -13,6 +13,7 @@ import {
   type EventLog,
   prunedRefusal,
 } from './log/log.ts';
+import { fullLength, ownLength, writtenAs } from './long-context.ts';
 
 /** Events in one append, and the bytes of their data after which it goes earlier. */
 const BATCH_EVENTS = 500;
@@ -56,6 +57,9 @@ export function openBatches(options: BatchesOptions): Batches {
   const { log, book, artifacts, counts, onRefusal, onBatch } = options;
   let batch = empty();
   let sending: Promise<void> = Promise.resolve();
+
+  /** What an event adds to a batch. A log that has a limit for records sends each whole. */
+  const lengthOf = (event: Event): number => (log.refuse === undefined ? ownLength : fullLength)(writtenAs(event));
 
   const refuse = (refusal: Refusal, place: Place, raw: Uint8Array, into: Batch): void => {
     counts.rejected += 1;
@@ -110,11 +114,11 @@ export function openBatches(options: BatchesOptions): Batches {
       const refusal = log.refuse?.(event) ?? null;
       if (refusal !== null) {
         refuse(refusal, place, Buffer.from(JSON.stringify(encodeEnvelope(event))), batch);
-        return grown(event.json.length);
+        return grown(lengthOf(event));
       }
       batch.events.push(event);
       batch.places.push(place);
-      return grown(event.json.length);
+      return grown(lengthOf(event));
     },
     body: (body) => {
       batch.bodies.push(body);

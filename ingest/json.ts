@@ -284,6 +284,7 @@ function isJson(value: unknown, depth: number): boolean {
   if (typeof (value as { toJSON?: unknown }).toJSON === 'function') return false;
   // Without a list of the keys; what a prototype adds, which no JSON has, is looked at as well.
   for (const key in value) if (!isJson((value as Record<string, unknown>)[key], depth - 1)) return false;
+  if (known !== undefined && !known.ordered) known.depth = depth;
   return true;
 }
 

@@ -6,6 +6,7 @@
 import { digestOf } from './decode.ts';
 import { type Event, keyOf } from './events.ts';
 import { canonicalJson, isRecord } from './json.ts';
+import { ownLength, textOf, withJson, writtenAs, writtenOf } from './long-context.ts';
 import { MARK, markOf, mayHoldSecret, RULES, type Rule } from './redact-rules.ts';
 import { ESCAPED_FLAG } from './text.ts';
 import { upcast } from './upcast/catalogue.ts';
@@ -28,6 +29,9 @@ export type OwnRule = {
   readonly hint: string | null;
 };
 
+/** Rules that may find something, and whether something was found before. */
+type Seen = { readonly rules: readonly Rule[]; readonly holdsMark: boolean };
+
 /** A redactor by the built-in rules and these. */
 export function createRedactor(own: readonly OwnRule[] = []): Redactor {
   const added = own.map(({ name, pattern, hint }): Rule => ({ name, pattern, hints: [hint ?? ''] }));
@@ -47,19 +51,38 @@ export function createRedactor(own: readonly OwnRule[] = []): Redactor {
     const applied = applying(JSON.stringify(json) ?? '');
     return applied.length === 0 ? json : mapTexts(json, (raw) => applyAll(applied, raw, note));
   };
+  const look = (json: string): Seen => ({ rules: applying(json), holdsMark: json.includes('[redacted:') });
+  /** What was found in messages that never change: each call of a conversation repeats those of the call before it. */
+  const seen = new WeakMap<object, Seen>();
+  const lookAt = (given: Event): Seen => {
+    const json = writtenAs(given);
+    if (typeof json === 'string') return look(json);
+    const own = look(json.before + json.after);
+    const rules = new Set(own.rules);
+    let { holdsMark } = own;
+    for (const message of (given.data as { readonly input: readonly object[] }).input) {
+      const found = seen.get(message) ?? look(canonicalJson(message));
+      seen.set(message, found);
+      for (const one of found.rules) rules.add(one);
+      holdsMark ||= found.holdsMark;
+    }
+    return { rules: [...RULES, ...added].filter((one) => rules.has(one)), holdsMark };
+  };
   const event = (given: Event): Event => {
-    const applied = applying(given.json);
-    if (applied.length === 0 && !given.json.includes('[redacted:')) return identify(given);
+    const { rules: applied, holdsMark } = lookAt(given);
+    if (applied.length === 0 && !holdsMark) return identify(given);
     const redact = (raw: string): string => applyAll(applied, raw, note);
-    const mapped = mapTexts(given.data, redact);
-    if (mapped === given.data && !given.json.includes('[redacted:')) return identify(given);
+    const mapped = applied.length === 0 ? given.data : mapTexts(given.data, redact);
+    if (mapped === given.data && !holdsMark) return identify(given);
     const data = withoutTokens(given, mapped as Record<string, unknown>);
     const marked = counted(data);
-    const json = canonicalJson(marked);
-    if (json === given.json) return identify(given);
+    const json = writtenOf(marked);
+    const before = writtenAs(given);
+    if (ownLength(json) === ownLength(before) && textOf(json) === textOf(before)) return identify(given);
     const key = keyOf(given.name, upcast(given.name, given.type_version, marked) as Record<string, unknown>);
     const digest = digestOf(given, json);
-    return identify({ ...given, key, data: marked, json, digest } as Event);
+    const { name, type_version, source, id, time } = given;
+    return identify(withJson({ name, type_version, source, id, time, key, data: marked, digest }, json) as Event);
   };
   return { text, value, event, found: () => Object.fromEntries(found) };
 }
@@ -138,6 +161,22 @@ function withoutTokens(given: Event, data: Record<string, unknown>): Record<stri
 function counted(data: Record<string, unknown>): Record<string, unknown> {
   const { redactions: _, ...rest } = data;
   const counts: Record<string, number> = {};
-  for (const [, name] of canonicalJson(rest).matchAll(MARK)) counts[name as string] = (counts[name as string] ?? 0) + 1;
+  const json = writtenOf(rest);
+  const texts =
+    typeof json === 'string'
+      ? [marksIn(json)]
+      : [marksIn(json.before + json.after), ...(rest.input as object[]).map(marksOf)];
+  for (const names of texts) for (const name of names) counts[name] = (counts[name] ?? 0) + 1;
   return Object.keys(counts).length === 0 ? data : { ...rest, redactions: counts };
+}
+
+const marksIn = (json: string): string[] => Array.from(json.matchAll(MARK), ([, name]) => name as string);
+
+/** The marks of messages that never change. */
+const MARKS = new WeakMap<object, readonly string[]>();
+
+function marksOf(message: object): readonly string[] {
+  const marks = MARKS.get(message) ?? marksIn(canonicalJson(message));
+  MARKS.set(message, marks);
+  return marks;
 }

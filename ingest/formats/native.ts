@@ -1,8 +1,9 @@
 /** How formats read native records and state facts: identifiers, refusals by native field, and ids that depend on content alone. */
 import { got, type Refusal } from '../../errors.ts';
 import type { Draft, EventData, EventName } from '../events.ts';
-import { hashId, isRecord, put, sha256 } from '../json.ts';
+import { canonicalJson, hashId, isRecord, put, sha256 } from '../json.ts';
 import { writeOnce } from '../known-json.ts';
+import { sha256Around, writtenOf } from '../long-context.ts';
 import { needsEscape } from '../text.ts';
 import type { Converted, NativeRecord } from './format.ts';
 
@@ -96,12 +97,18 @@ export function revisedEmitter(format: string): Emitter {
       ({
         name,
         source: `/import/${format}`,
-        id: hashId(format, name, ...place, lasting(data), time),
+        id: hashWithData([format, name, ...place], lasting(data), time),
         time,
         data,
       }) as unknown as Draft,
     state,
   };
+}
+
+/** What `hashId` makes of these parts, the data and the time. */
+function hashWithData(parts: readonly unknown[], data: unknown, time: string | null): string {
+  const before = `${canonicalJson(parts).slice(0, -1)},`;
+  return sha256Around(before, writtenOf(data), `,${canonicalJson(time)}]`).slice(0, 32);
 }
 
 /** The original record, attached to its episode: the artifact is its canonical JSON, named by its hash. */

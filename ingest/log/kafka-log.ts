@@ -4,6 +4,7 @@
  */
 import { type Refusal, TroupeError } from '../../errors.ts';
 import type { Event } from '../events.ts';
+import { fullLength, writtenAs } from '../long-context.ts';
 import {
   type Admin,
   DEFAULT_MAX_BYTES,
@@ -170,7 +171,7 @@ export function kafkaLog(door: KafkaDoor, { partitions, deadlineMs = 5000, guard
 
   const refuse = (event: Event): Refusal | null => {
     // A text of so many characters has at most three times as many bytes: most need not be counted.
-    if (event.json.length * 3 + 8192 < limit) return null;
+    if (fullLength(writtenAs(event)) * 3 + 8192 < limit) return null;
     const bytes = recordBytes(writeRecord(event)) + BATCH_OVERHEAD;
     return bytes <= limit
       ? null

@@ -7,6 +7,7 @@
 import type { Event, EventName } from '../events.ts';
 import { canonicalJson, isRecord, sha256 } from '../json.ts';
 import { knownOf } from '../known-json.ts';
+import { textOf, type Written, writtenAs } from '../long-context.ts';
 import { type Base64Text, base64Text, filesIn } from './base64.ts';
 
 /** One row of `troupe.bodies`. `hash` is of `previous` and `body`, in the form of a UUID. */
@@ -92,10 +93,11 @@ export function namedFiles(key: string, value: unknown): { readonly value: unkno
   return { value: withoutTexts(value, replace), bodies };
 }
 
-/** What the archive holds of an event of this name and key. `json` is the canonical JSON of its data. */
-export function splitData(name: EventName, key: string, data: unknown, json: string): Split {
+/** What the archive holds of an event of this name and key. `written` is the canonical JSON of its data. */
+export function splitData(name: EventName, key: string, data: unknown, written: Written): Split {
   const input = name === 'generation.requested' && isRecord(data) ? data.input : null;
-  if (json.length <= LONGEST && !Array.isArray(input)) return { json: withoutId(key, json), data, bodies: [] };
+  if (typeof written === 'string' && written.length <= LONGEST && !Array.isArray(input))
+    return { json: withoutId(key, written), data, bodies: [] };
   const context = Array.isArray(input) && input.length > 0 ? contextOf(key, input) : null;
   const short = context === null ? data : { ...(data as object), input: CONTEXT + context.hash };
   const bodies = [...(context?.bodies ?? [])];
@@ -105,7 +107,7 @@ export function splitData(name: EventName, key: string, data: unknown, json: str
   const named = withMembers(short, (member, value) =>
     withoutTexts(value, name === 'span.recorded' || member === 'unmapped' ? pieces : text, member, short),
   );
-  return { json: withoutId(key, named === data ? json : canonicalJson(named)), data: short, bodies };
+  return { json: withoutId(key, named === data ? textOf(written) : canonicalJson(named)), data: short, bodies };
 }
 
 /** An id that JSON writes as it is and that is longer than its mark. Every event names the episode, task or job of its key. */
@@ -117,7 +119,7 @@ function withoutId(key: string, json: string): string {
   return MARKABLE.test(id) ? json.replaceAll(`"${id}"`, OWN_ID) : json;
 }
 
-export const splitEvent = ({ name, key, data, json }: Event): Split => splitData(name, key, data, json);
+export const splitEvent = (event: Event): Split => splitData(event.name, event.key, event.data, writtenAs(event));
 
 /** What stands in the place of a long text, which stands in this member of this object or in a list there. */
 type Replace = (text: string, member: string, holder: unknown) => string;
