@@ -14,7 +14,7 @@ const NOT_READ = ['checkpoints', 'dataset_rows', 'datasets', 'job_metrics', 'job
 
 /** Bytes of tables that are looked at for each row that is frozen, and in any case: a million steps and their calls take 1.2 s. */
 const BYTES_A_ROW = 8 * 1024;
-const BYTES = 64 * 1024 * 1024;
+const BYTES = 8 * 1024 * 1024;
 
 /**
  * A row keeps its place and its transaction until it changes, so their hashes add up to the same only while no row came, went or changed.
