@@ -41,7 +41,7 @@ async function run({ scratch, say, short }: Setting): Promise<Outcome> {
   };
   const broker = await startKafka(found, join(scratch, 'broker'));
   try {
-    const events = await fill(broker.address, short ? 800 : 4800);
+    const events = await fill(broker.address, short ? 800 : 19_200);
     const rounds = short ? 1 : 5;
     const costs = new Map<number, number[]>();
     let waits = 0;
@@ -50,7 +50,7 @@ async function run({ scratch, say, short }: Setting): Promise<Outcome> {
       for (const projectors of [1, 2, 4]) {
         const scenario = { scratch: join(scratch, `${round}-${projectors}`), projectors, events, kill: false };
         const one = await bringIn(broker.address, scenario);
-        const cost = (one.own + one.server) / events;
+        const cost = one.own + one.server;
         costs.set(projectors, [...(costs.get(projectors) ?? []), cost]);
         waits += one.waits;
         sums ||= one.sums;
@@ -111,7 +111,7 @@ type Brought = {
   readonly rate: number;
   /** Processors that other programs kept busy meanwhile. */
   readonly others: number;
-  /** Seconds of processor time, of the projectors since they were ready. */
+  /** Seconds of processor time that an event costs the projectors once a third is there: until then their code is being compiled. */
   readonly own: number;
   /** The same of the server. */
   readonly server: number;
@@ -131,7 +131,6 @@ export async function bringIn(address: string, { scratch, projectors, events, ki
   // The schema is there before anything is measured.
   await (await runTroupe('serve', { home, env })).end('SIGTERM');
   const server = () => serverSeconds(join(scratch, 'cluster'));
-  const before = server();
   const began = performance.now();
   // Each from when it is ready: what starting costs is no matter of its events.
   const working = await Promise.all(
@@ -142,13 +141,16 @@ export async function bringIn(address: string, { scratch, projectors, events, ki
   );
   const running = working.map(({ one }) => one);
   const own = () => working.map(({ one, started }) => secondsOf(one.pid()) - started).reduce((a, b) => a + b);
-  const ready = { at: performance.now(), there: (await look(db)).there, ours: own() + server(), busy: busySeconds() };
+  const now = async () => ({ there: (await look(db)).there, own: own(), server: server() });
+  const ready = { at: performance.now(), busy: busySeconds(), ...(await now()) };
+  const warm: Awaited<ReturnType<typeof now>>[] = [];
   let waits = 0;
   let killed = !kill;
   try {
     const done = await until(async () => {
       const { there, waiting } = await look(db);
       waits += waiting;
+      if (there > events / 3 && warm.length === 0) warm.push(await now());
       if (!killed && there > events / 3) {
         killed = true;
         await running[0]!.end('SIGKILL');
@@ -157,8 +159,11 @@ export async function bringIn(address: string, { scratch, projectors, events, ki
     }, 600_000);
     const seconds = (performance.now() - began) / 1000;
     const since = (performance.now() - ready.at) / 1000;
-    const [spent, served] = [own(), server()];
-    const others = Math.max(0, busySeconds() - ready.busy - (spent + served - ready.ours)) / since;
+    const last = await now();
+    const ours = last.own + last.server - ready.own - ready.server;
+    const others = Math.max(0, busySeconds() - ready.busy - ours) / since;
+    const from = warm.find((mark) => mark.there < last.there) ?? ready;
+    const each = (of: 'own' | 'server'): number => (last[of] - from[of]) / (last.there - from.there);
     const settled = await until(
       async () => (await db.query('select 1 from troupe.unsettled')).rows.length === 0,
       60_000,
@@ -169,8 +174,8 @@ export async function bringIn(address: string, { scratch, projectors, events, ki
       seconds,
       rate,
       others,
-      own: spent,
-      server: served - before,
+      own: each('own'),
+      server: each('server'),
       waits,
       sums,
       sound: done && killed && settled && (await reconcile(db)).ok,
