@@ -3,7 +3,6 @@
  * Gemini interfaces, OTel GenAI, MCP and LangChain write them so: `image_url`, `input_image`, `input_audio`, `input_file`, `file`,
  * `image`, `document`, `inline_data`, `blob`.
  */
-import { extname } from 'node:path';
 
 /** What a text says of itself: from `at` on it is base64 of this media type. */
 export type Base64Text = { readonly at: number; readonly media_type: string };
@@ -75,8 +74,9 @@ function typeBeside(holder: Readonly<Record<string, unknown>>): string | null {
   const { type, format, output_format: made, filename } = holder;
   for (const one of [format, type === 'image_generation_call' ? (made ?? 'png') : null])
     if (typeof one === 'string' && Object.hasOwn(BY_FORMAT, one)) return BY_FORMAT[one]!;
-  if (typeof filename === 'string') return BY_FORMAT[extname(filename).slice(1).toLowerCase()] ?? UNKNOWN;
-  return 'file_data' in holder || type === 'blob' ? UNKNOWN : null;
+  const ending = typeof filename === 'string' ? (filename.toLowerCase().split('.').at(-1) as string) : '';
+  if (Object.hasOwn(BY_FORMAT, ending)) return BY_FORMAT[ending]!;
+  return typeof filename === 'string' || 'file_data' in holder || type === 'blob' ? UNKNOWN : null;
 }
 
 /** A file inside of a longer text, such as an attribute of a span that holds messages as JSON: from `from` to `to` it is base64. */
