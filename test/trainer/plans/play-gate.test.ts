@@ -227,7 +227,13 @@ describe('A gate that plays', () => {
 
   it('binds the episodes of each side to its weights, and no others', async () => {
     const { db } = database;
-    const boundCheckpoint = boundCheckpoints(db);
+    const reads: string[] = [];
+    const boundCheckpoint = boundCheckpoints({
+      query: (text, ...more) => {
+        reads.push(text);
+        return db.query(text, ...more);
+      },
+    });
     for (const [side, checkpoint] of [
       ['incumbent', 'a'],
       ['candidate', 'b'],
@@ -237,10 +243,16 @@ describe('A gate that plays', () => {
     for (const side of ['incumbent', 'candidate'])
       await queued(episode(side), 'attempt/team', { rollout: `${GATE}/${side}`, task: 0, sample: 0, attempt: 0 }, null);
     expect(await boundCheckpoint('solver', episode('incumbent'))).toBe('a');
-    expect(await boundCheckpoint('solver', episode('candidate'))).toBe('b');
-    expect(await boundCheckpoint('other', episode('candidate'))).toBeNull();
-    // An id of the same form that is no attempt, and live episodes.
-    expect(await boundCheckpoint('solver', `${GATE}/candidate/t1/0`)).toBeNull();
+    // The first calls of an episode come at once, and read it once.
+    expect(
+      await Promise.all(['solver', 'other', 'solver'].map((policy) => boundCheckpoint(policy, episode('candidate')))),
+    ).toEqual(['b', null, 'b']);
+    expect(reads).toHaveLength(2);
+    // An id of the same form that is no attempt, until it is one; and live episodes.
+    const later = `${GATE}/candidate/t1/0`;
+    expect(await boundCheckpoint('solver', later)).toBeNull();
+    await queued(later, 'attempt/team', { rollout: `${GATE}/candidate`, task: 1, sample: 0, attempt: 0 }, null);
+    expect(await boundCheckpoint('solver', later)).toBe('b');
     for (const live of [null, 'e1']) expect(await boundCheckpoint('solver', live)).toBeNull();
     expect(await weightsAtPlay(db, 'solver')).toEqual([weights('a'), weights('b')]);
     await db.query(`update troupe.job_queue set state = 'finished' where job_id = $1`, [`${GATE}/incumbent`]);
