@@ -137,7 +137,11 @@ async function withTeam(context: Context, settings: Settings, work: (team: Team)
 type Model = { readonly at: string; readonly about: string };
 
 /** Has the team and the worker answered by the model that it learnt, in the shape of this size where one is named. */
-async function serveModel(context: Context, { worker, learnt, threads }: Team, size: Size | null): Promise<Model> {
+async function serveModel(
+  context: Context,
+  { worker, learnt, threads, failure }: Team,
+  size: Size | null,
+): Promise<Model> {
   const { db, log, home, now } = context;
   if (size === null) {
     await worker.ask({ do: 'open', dir: learnt, threads });
@@ -151,8 +155,10 @@ async function serveModel(context: Context, { worker, learnt, threads }: Team, s
     ...{ source: '/bench', time },
   });
   await waitProjected(db, { log });
-  while (!(await servingNow(db)).some(({ policy, checkpoint }) => policy === POLICY && checkpoint === id))
+  while (!(await servingNow(db)).some(({ policy, checkpoint }) => policy === POLICY && checkpoint === id)) {
+    if (failure()) throw failure();
     await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+  }
   await worker.ask({ do: 'open', dir, threads });
   const millions = (parameterCount(config) / 1e6).toFixed(1);
   return { at: size.name, about: `the same model in a shape of ${millions} M parameters, what is more of it 0` };
