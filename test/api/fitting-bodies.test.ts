@@ -2,6 +2,7 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { readRunners } from '../../trainer/rollouts/runners.ts';
+import { anyCharacter } from '../support/character.ts';
 import { post, type TestApp, testApp } from './support/app.ts';
 
 const RUNS = Number(process.env.TROUPE_FUZZ_RUNS ?? 60);
@@ -68,7 +69,7 @@ const WORDS = [
   ...['', ' ', 'a\u0000b', '\ud800', '\ufffe', '__proto__', 'constructor', "'", '"', '\\', '../..', '%00', '1e400'],
   ...['e\u0301', '\u202e', '😀', '<script>', 'a'.repeat(3000), '{', '[]', 'null', 'NaN', '-1', '9007199254740993'],
 ];
-const word = fc.oneof(fc.constantFrom(...WORDS), fc.string({ unit: 'binary', maxLength: 20 }));
+const word = fc.oneof(fc.constantFrom(...WORDS), fc.string({ unit: anyCharacter, maxLength: 20 }));
 const whole = fc.constantFrom(-1, 0, 1, 2, 60, 1000, 2 ** 31 - 1, 2 ** 31, 2 ** 53 - 1, -(2 ** 53) + 1);
 const real = fc.oneof(whole, fc.constantFrom(0.5, -0, 1e-320, 1e308, 5e-324), fc.double({ noNaN: true }));
 const anything: fc.Arbitrary<unknown> = fc.letrec((tie) => ({

@@ -53,7 +53,7 @@ describe('troupe doctor', () => {
   }, 60_000);
 
   it('names the job of another project that trains on this machine, as `jobs` does for the one that waits', async () => {
-    const other = startProgram('../../trainer/place-program.ts', 'troupe-training');
+    const other = await startProgram('../../trainer/place-program.ts', 'troupe-training');
     await other.firstLine;
     const one = warmShell({ DATABASE_URL: database.url, TROUPE_PORT: '0', TROUPE_TRAININGS: '1' });
     const its = `job night/1/train-solver of project other in /elsewhere (process ${other.child.pid})`;

@@ -1,21 +1,25 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Offload, openOffload } from '../../api/offload.ts';
 import { readUpstreams } from '../../api/upstream/settings.ts';
 import { openUpstreams } from '../../api/upstream/upstreams.ts';
-import { startThread } from '../../cli/serving.ts';
+import * as serving from '../../cli/serving.ts';
 import { loadConfig } from '../../config.ts';
 import { projectAll } from '../../store/projecting/projector.ts';
 import { anEvent, post, type TestApp, testApp } from '../api/support/app.ts';
 import { type OpenaiServer, openaiServer } from '../api/support/openai-server.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
+import { builtProgram } from './support/built.ts';
+
+/** From its sources a thread takes 3 s of processor time to start, so most are started as shipped. */
+const shipped: typeof serving = await import(join(dirname(builtProgram), 'cli/serving.js'));
 
 let folder: string;
 let database: TestDatabase;
-let threads: ReturnType<typeof startThread>[];
+let threads: ReturnType<typeof serving.startThread>[];
 let offload: Offload;
 let reads: Offload;
 let at: TestApp;
@@ -38,7 +42,7 @@ beforeAll(async () => {
     join(folder, 'none.yaml'),
   );
   threads = [];
-  const start = () => {
+  const startWith = ({ startThread }: typeof serving) => {
     const thread = startThread({
       config,
       project: 'test',
@@ -51,8 +55,8 @@ beforeAll(async () => {
     threads.push(thread);
     return thread;
   };
-  offload = openOffload(start);
-  reads = openOffload(start);
+  offload = openOffload(() => startWith(shipped));
+  reads = openOffload(() => startWith(serving));
   at = await testApp({ offload, reads });
   here = await testApp();
   const keep: Offload['keep'] = (call) => {

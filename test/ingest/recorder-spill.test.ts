@@ -2,12 +2,15 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createRecorder, type RecorderOptions } from '../../ingest/recorder.ts';
 import { type TestApp, testApp } from '../api/support/app.ts';
+import { builtProgram } from '../cli/support/built.ts';
 
+/** As programs import it. */
+const RECORDER = join(dirname(builtProgram), 'ingest/recorder.js');
 const NOBODY = 'http://127.0.0.1:9';
 
 describe('a recorder with a spill folder', () => {
@@ -48,10 +51,10 @@ describe('a recorder with a spill folder', () => {
   });
 
   it('loses nothing it said it kept to kill -9, and nothing arrives twice', async () => {
-    const program = join(dir, 'program.mts');
+    const program = join(dir, 'program.mjs');
     writeFileSync(
       program,
-      `import { createRecorder } from ${JSON.stringify(join(import.meta.dirname, '../../ingest/recorder.ts'))};
+      `import { createRecorder } from ${JSON.stringify(RECORDER)};
       const { episode, flush } = createRecorder({ baseUrl: ${JSON.stringify(NOBODY)}, source: '/spill', pause: 1, tries: 1, spill: ${JSON.stringify(dir)} });
       for (let n = 0; ; n++) {
         episode({ episode_id: 'k' + n });
@@ -59,7 +62,7 @@ describe('a recorder with a spill folder', () => {
         console.log('k' + n + '/started');
       }`,
     );
-    const child = spawn(process.execPath, ['--import', 'tsx', program], { stdio: ['ignore', 'pipe', 'inherit'] });
+    const child = spawn(process.execPath, [program], { stdio: ['ignore', 'pipe', 'inherit'] });
     let said = '';
     child.stdout.setEncoding('utf8').on('data', (text: string) => {
       said += text;
@@ -106,14 +109,14 @@ describe('a recorder with a spill folder', () => {
 
   it('a program that ends sends what is left; one that exits at once writes it down', async () => {
     const program = (at: string, id: string, end: string) => {
-      const path = join(dir, `${id}.ts`);
+      const path = join(dir, `${id}.mjs`);
       writeFileSync(
         path,
-        `import { createRecorder } from ${JSON.stringify(join(import.meta.dirname, '../../ingest/recorder.ts'))};
+        `import { createRecorder } from ${JSON.stringify(RECORDER)};
         createRecorder({ baseUrl: ${JSON.stringify(at)}, source: '/spill', spill: ${JSON.stringify(dir)} }).episode({ episode_id: '${id}' });
         ${end}`,
       );
-      return once(spawn(process.execPath, ['--import', 'tsx', path], { stdio: 'inherit' }), 'close');
+      return once(spawn(process.execPath, [path], { stdio: 'inherit' }), 'close');
     };
     await program(url, 'x1', '');
     expect(await startedBy('x')).toEqual(['x1/started']);

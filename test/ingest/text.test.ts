@@ -1,13 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { escapeText, mapStrings, needsEscape, unescapeText } from '../../ingest/text.ts';
+import { anyCharacter } from '../support/character.ts';
 
 /** Any text, with what PostgreSQL cannot hold occurring often. */
 const anyText = fc
   .array(
     fc.oneof(
       fc.constantFrom('\u0000', '\uFFFE', '\uD83D', '\uDE00', '\uFFFE0041', '😀', '\\u0000', '\uFFFF', '\uFEFF'),
-      fc.string({ unit: 'binary' }),
+      fc.string({ unit: anyCharacter }),
     ),
   )
   .map((parts) => parts.join(''));

@@ -136,7 +136,7 @@ describe('the queue of jobs', () => {
 
   it('P31: gives the job of a killed worker to another after its lease, while a live one keeps its own', async () => {
     await request('j', 'crash');
-    const dead = startProgram('working.ts', fresh.url, 'dead', '900');
+    const dead = await startProgram('working.ts', fresh.url, 'dead', '900');
     expect(await dead.firstLine).toBe('1');
     const taken: number[] = [];
     work('heir', { crash: async (job) => void taken.push(job.token) }, 900);
@@ -187,7 +187,7 @@ describe('the queue of jobs', () => {
   it('P33: does not try a job that kills its workers without limit', async () => {
     await request('j', 'crash');
     for (let i = 0; i < MAX_ATTEMPTS; i++) {
-      const victim = startProgram('working.ts', fresh.url, `victim-${i}`, '100');
+      const victim = await startProgram('working.ts', fresh.url, `victim-${i}`, '100');
       expect(await victim.firstLine).toBe(String(i + 1));
       await victim.kill();
     }

@@ -33,7 +33,7 @@ describe('projectors that die or are too many', () => {
       let before: number[] = [];
       let alive = 0;
       for (let kill = 0; kill < 10; kill++) {
-        const projector = startProgram('projecting.ts', fresh.url);
+        const projector = await startProgram('projecting.ts', fresh.url);
         await projector.firstLine;
         await new Promise((resolve) => setTimeout(resolve, 5 + 13 * kill));
         await projector.kill();
@@ -56,7 +56,7 @@ describe('projectors that die or are too many', () => {
     const fresh = await freshDatabase();
     try {
       const log = postgresLog(fresh.db);
-      const programs = [startProgram('projecting.ts', fresh.url), startProgram('projecting.ts', fresh.url)];
+      const programs = [await startProgram('projecting.ts', fresh.url), await startProgram('projecting.ts', fresh.url)];
       await Promise.all(programs.map((program) => program.firstLine));
       for (let i = 0; i < events.length; i += 50) await log.append(events.slice(i, i + 50));
       while ((await reconcile(fresh.db)).tables.lag > 0) await new Promise((resolve) => setTimeout(resolve, 20));

@@ -7,6 +7,7 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { checkOnnxFile } from '../../trainer/files/onnx-file.ts';
 import { writeOnnx } from '../../trainer/graph/onnx.ts';
+import { compiledProgram } from '../support/program.ts';
 import type { Entry } from './hostile/entry.ts';
 import { onnxCorpus, soundOnnx } from './hostile/onnx-corpus.ts';
 import { otherCorpus } from './hostile/other-corpus.ts';
@@ -43,9 +44,9 @@ describe.skipIf(!onLinux).each(corpora)('as %s: %s', (as, label, entries, atLeas
     }
     const list = join(folder, 'list.json');
     await writeFile(list, JSON.stringify(asked));
-    const program = join(import.meta.dirname, 'hostile', 'refuse-program.ts');
+    const program = await compiledProgram(join(import.meta.dirname, 'hostile', 'refuse-program.ts'));
     const options = { encoding: 'utf8', timeout: 120_000, maxBuffer: 1 << 24 } as const;
-    answers = JSON.parse(execFileSync(process.execPath, ['--expose-gc', '--import', 'tsx', program, list], options));
+    answers = JSON.parse(execFileSync(process.execPath, ['--expose-gc', program, list], options));
     await rm(folder, { recursive: true });
   }, 150_000);
 

@@ -13,6 +13,7 @@ import type { BatchOptions, LoadPolicy } from '../../trainer/sampling/infer-batc
 import { connectInfer, type InferClient } from '../../trainer/sampling/infer-client.ts';
 import { Policy } from '../../trainer/sampling/policy.ts';
 import { openTokenizer } from '../../trainer/tokens/tokenizer.ts';
+import { compiledProgram } from '../support/program.ts';
 import { tinyConfig, tinyContents, tinyTokenizer } from './tiny-checkpoint.ts';
 
 let root: string;
@@ -391,8 +392,8 @@ describe('the sampling process', () => {
 
 describe('a client of the sampling process', () => {
   const program = async (socket: string): Promise<{ kill: () => Promise<unknown> }> => {
-    const args = ['--import', 'tsx', join(import.meta.dirname, 'infer-program.ts'), socket, first.dir];
-    const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] });
+    const path = await compiledProgram(join(import.meta.dirname, 'infer-program.ts'));
+    const child = spawn(process.execPath, [path, socket, first.dir], { stdio: ['ignore', 'pipe', 'inherit'] });
     const exit = once(child, 'exit');
     const kill = (): Promise<unknown> => {
       child.kill('SIGKILL');

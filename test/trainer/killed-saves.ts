@@ -7,6 +7,7 @@ import { createInterface } from 'node:readline';
 import { latestCheckpoint, listCheckpoints, loadCheckpoint } from '../../trainer/checkpoints/checkpoint.ts';
 import { sweepTemporary } from '../../trainer/files/atomic.ts';
 import { randomStream } from '../../trainer/random.ts';
+import { compiledProgram } from '../support/program.ts';
 
 export type KilledSaves = {
   /** Step of the latest checkpoint in the end: every kill but those before a first save adds at least one. */
@@ -53,8 +54,8 @@ export async function killedSaves(folder: string, kills: number, seed: number): 
  * saved. A part and not a time, so that kills fall into saves on a busy machine too.
  */
 async function killAfter(folder: string, saves: number, part: number, usual: { ms: number }): Promise<number> {
-  const program = join(import.meta.dirname, 'checkpoint-loop.ts');
-  const child = spawn(process.execPath, ['--import', 'tsx', program, folder], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const program = await compiledProgram(join(import.meta.dirname, 'checkpoint-loop.ts'));
+  const child = spawn(process.execPath, [program, folder], { stdio: ['ignore', 'pipe', 'inherit'] });
   const ended = once(child, 'exit');
   let said = 0;
   let lines = 0;

@@ -11,6 +11,7 @@ import {
   estimateTrainingMemory,
   type MemoryOptions,
 } from '../../trainer/training/memory.ts';
+import { compiledProgram } from '../support/program.ts';
 import type { Measured } from './memory-program.ts';
 import { tinyConfig } from './tiny-checkpoint.ts';
 
@@ -139,8 +140,8 @@ const SHAPES: readonly (readonly [string, Measured])[] = [
 
 describe.skipIf(!existsSync('/proc/self/status'))('the estimate, measured in a process of its own', () => {
   it.each(SHAPES)('is near for %s', { timeout: 60_000 }, async (_, shape) => {
-    const program = join(import.meta.dirname, 'memory-program.ts');
-    const run = await promisify(execFile)(process.execPath, ['--import', 'tsx', program, JSON.stringify(shape)]);
+    const program = await compiledProgram(join(import.meta.dirname, 'memory-program.ts'));
+    const run = await promisify(execFile)(process.execPath, [program, JSON.stringify(shape)]);
     const { peak, estimate } = JSON.parse(run.stdout) as { peak: number; estimate: number };
     expect(estimate / peak).toBeGreaterThan(0.6);
     expect(estimate / peak).toBeLessThan(1.7);

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { countPieces, PIECE_PATTERN, safeCut } from '../../trainer/tokens/byte-pieces.ts';
 import { openTokenizer } from '../../trainer/tokens/tokenizer.ts';
 import { type BpeOptions, trainBpe } from '../../trainer/tokens/tokenizer-training.ts';
+import { anyCharacter } from '../support/character.ts';
 
 const SPECIAL = ['<|pad|>', '<|im_start|>', '<|im_end|>'];
 const train = (texts: readonly string[], options: Partial<BpeOptions> = {}) =>
@@ -23,7 +24,7 @@ const TEXT = [
 
 const unicode = fc.oneof(
   fc.string({ unit: 'grapheme' }),
-  fc.string({ unit: 'binary' }),
+  fc.string({ unit: anyCharacter }),
   fc
     .array(fc.constantFrom(...TEXT.join(' ').split(/(?<= )/u), ...SPECIAL, "'s", '\n', '\r\n', '  ', 'ſ', '7'), {
       maxLength: 12,

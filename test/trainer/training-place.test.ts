@@ -58,7 +58,7 @@ describe('the places of a machine for training', () => {
 
   it('is free as soon as the process that has it is killed with -9', async () => {
     const named = randomUUID();
-    const other = startProgram('../../trainer/place-program.ts', named);
+    const other = await startProgram('../../trainer/place-program.ts', named);
     expect(await other.firstLine).toBe('has it');
     const places = { count: 1, named };
     expect(await takePlace(places, holder('a'))).toBeNull();

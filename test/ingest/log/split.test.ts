@@ -9,6 +9,7 @@ import { contextOf, EMPTY_CONTEXT, splitEvent } from '../../../ingest/log/split.
 import { projectAll } from '../../../store/projecting/projector.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
 import '../../support/replay.ts';
+import { anyCharacter } from '../../support/character.ts';
 
 const EPISODE = 'episode-1';
 
@@ -87,7 +88,7 @@ describe('The archive', () => {
   afterAll(() => fresh.close());
 
   const text = fc.oneof(
-    fc.string({ unit: 'binary', maxLength: 40 }),
+    fc.string({ unit: anyCharacter, maxLength: 40 }),
     fc.constantFrom(
       EPISODE,
       `"${EPISODE}"`,

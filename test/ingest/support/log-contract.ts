@@ -139,7 +139,7 @@ export function logContract(name: string, open: () => Promise<Subject>): void {
     it('P1: loses no acknowledged event and doubles none when the appender is killed', async () => {
       const acknowledged: string[] = [];
       for (let round = 0; round < 4; round++) {
-        const appender = startProgram('appender.ts', subject.address, `kill${round}`);
+        const appender = await startProgram('appender.ts', subject.address, `kill${round}`);
         await appender.firstLine;
         await new Promise((resolve) => setTimeout(resolve, 20 + 90 * round));
         await appender.kill();

@@ -6,6 +6,7 @@ import { minHasher } from '../../../store/consistency/minhash.ts';
 import { jaccard, normaliseText, shingles } from '../../../store/consistency/shingles.ts';
 import { SIMILAR_TASKS, similarTasks } from '../../../store/consistency/similar-tasks.ts';
 import { wordAt } from '../../../store/consistency/words.ts';
+import { anyCharacter } from '../../support/character.ts';
 import { aText, variant } from './texts.ts';
 
 const near = (a: string, b: string, length = 5) =>
@@ -202,7 +203,10 @@ describe('Similar tasks', () => {
     fc.assert(
       fc.property(
         fc.uniqueArray(
-          fc.record({ id: fc.string({ minLength: 1 }), text: fc.option(fc.string({ unit: 'binary', maxLength: 30 })) }),
+          fc.record({
+            id: fc.string({ minLength: 1 }),
+            text: fc.option(fc.string({ unit: anyCharacter, maxLength: 30 })),
+          }),
           { selector: ({ id }) => id, maxLength: 12 },
         ),
         (tasks) => {

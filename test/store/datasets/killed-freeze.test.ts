@@ -11,6 +11,7 @@ import { changedBetween, type Moment, momentOf } from '../../../store/datasets/m
 import { listDatasets } from '../../../store/datasets/read.ts';
 import { takeUp, type Unfinished, unfinishedIn, whyAnew } from '../../../store/datasets/unfinished.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
+import { compiledProgram } from '../../support/program.ts';
 import { insert, rowsTold, seed } from './fixture.ts';
 
 let small: TestDatabase;
@@ -22,6 +23,10 @@ beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'killed-'));
   await seed(small.db, { tasks: 40, callsOfEpisode: 4 });
   await fillSteps(large.db, STEPS);
+  await large.db.query(
+    `update facts.steps set text = repeat((select string_agg(md5(call_id || n), ' ') from generate_series(1, 40) n), 5)`,
+  );
+  await large.db.query('vacuum analyze facts.steps');
 }, 300_000);
 afterAll(async () => {
   await small.close();
@@ -29,8 +34,8 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-/** Of a few batches: one has 32 MiB. */
-const STEPS = 100_000;
+/** Of 6 kB each, so that they are a few batches: one has 32 MiB. */
+const STEPS = 10_000;
 const SMALL = { name: 'all', layout: ['arrow', 'parquet', 'jsonl'], split: { held_out: 0.3 } };
 const LARGE = {
   name: 'large',
@@ -57,8 +62,8 @@ async function killed(
   is: (draft: string) => boolean,
 ): Promise<readonly string[]> {
   mkdirSync(directory);
-  const program = join(import.meta.dirname, 'freeze-program.ts');
-  const args = ['--import', 'tsx', program, of.url, directory, JSON.stringify(recipe)];
+  const program = await compiledProgram(join(import.meta.dirname, 'freeze-program.ts'));
+  const args = [program, of.url, directory, JSON.stringify(recipe)];
   const child = spawn(process.execPath, args, { stdio: 'inherit' });
   const ended = once(child, 'exit');
   const looking = setInterval(() => {

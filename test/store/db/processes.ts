@@ -9,6 +9,7 @@ import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
 import type { DatabaseOptions } from '../../../store/db/database.ts';
+import { compiledProgram } from '../../support/program.ts';
 
 export const isRoot = process.getuid?.() === 0;
 export const NOBODY = { uid: 65534, gid: 65534 };
@@ -24,7 +25,7 @@ export type User = {
   leave(): Promise<number | null>;
 };
 
-const checkout = new URL('../../../', import.meta.url);
+const userProgram = await compiledProgram(join(import.meta.dirname, 'user.ts'));
 const loader = pathToFileURL(createRequire(import.meta.url).resolve('tsx')).href;
 
 /** A server that is made fast and stops soon: most tests are about neither durability nor patience. */
@@ -38,10 +39,10 @@ export function startUser(
   options: DatabaseOptions,
   how: { as?: typeof NOBODY; becoming?: typeof NOBODY; from?: URL } = {},
 ): User {
-  const program = new URL('test/store/db/user.ts', how.from ?? checkout).pathname;
+  const program = how.from ? ['--import', loader, new URL('test/store/db/user.ts', how.from).pathname] : [userProgram];
   const child = spawn(
     process.execPath,
-    ['--import', loader, program, JSON.stringify({ embedded: QUICK, ...options }), String(how.becoming?.uid ?? 0)],
+    [...program, JSON.stringify({ embedded: QUICK, ...options }), String(how.becoming?.uid ?? 0)],
     {
       ...how.as,
       cwd: '/',

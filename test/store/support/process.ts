@@ -1,11 +1,8 @@
 /** Starts a program of the tests as a process of its own, to be killed. */
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
-import { createRequire } from 'node:module';
+import { join } from 'node:path';
 import type { Readable } from 'node:stream';
-import { pathToFileURL } from 'node:url';
-
-const loader = pathToFileURL(createRequire(import.meta.url).resolve('tsx')).href;
-const folder = new URL('./', import.meta.url);
+import { compiledProgram } from '../../support/program.ts';
 
 export type Program = {
   readonly child: ChildProcessByStdio<null, Readable, null>;
@@ -17,8 +14,10 @@ export type Program = {
   kill(): Promise<void>;
 };
 
-export function startProgram(name: string, ...args: readonly string[]): Program {
-  const child = spawn(process.execPath, ['--import', loader, new URL(name, folder).pathname, ...args], {
+/** `name` is the program's path, seen from this folder. */
+export async function startProgram(name: string, ...args: readonly string[]): Promise<Program> {
+  const program = await compiledProgram(join(import.meta.dirname, name));
+  const child = spawn(process.execPath, [program, ...args], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   const lines: string[] = [];

@@ -75,7 +75,7 @@ it('one that is stopped may clean up', async () => {
 });
 
 it('P34: it ends with the process that runs it, when that is killed by SIGKILL', async () => {
-  const program = startProgram('../../trainer/rollouts/hold-program.ts', join(folder, 'orphan'));
+  const program = await startProgram('../../trainer/rollouts/hold-program.ts', join(folder, 'orphan'));
   let pid = 0;
   for (let tries = 0; tries < 1500 && !(pid > 0); tries++) {
     await new Promise((resolve) => setTimeout(resolve, 20));
