@@ -16,6 +16,8 @@ import { splitLines, splitValues } from './split-records.ts';
 import { isZip } from './zip.ts';
 
 const CHUNK = 1024 * 1024;
+/** Where a file ends, and of one that has no size or grows. */
+const BEHIND_END = 16 * 1024;
 const QUOTE = 34;
 const BACKSLASH = 92;
 const OPEN_ARRAY = 91;
@@ -153,10 +155,14 @@ function endsInString(line: Uint8Array): boolean {
 async function* chunksOf(path: string): AsyncGenerator<Buffer> {
   const handle: FileHandle = await open(path, 'r');
   try {
-    for (;;) {
+    const { size } = await handle.stat();
+    for (let at = 0; ; ) {
+      // No longer than what is left: of a small file each whole chunk would be memory that makes the process collect all its garbage.
+      const length = at < size ? Math.min(CHUNK, size - at) : BEHIND_END;
       // A fresh buffer each time: records keep slices of it.
-      const { bytesRead, buffer } = await handle.read(Buffer.allocUnsafeSlow(CHUNK), 0, CHUNK);
+      const { bytesRead, buffer } = await handle.read(Buffer.allocUnsafeSlow(length), 0, length);
       if (bytesRead === 0) return;
+      at += bytesRead;
       yield buffer.subarray(0, bytesRead);
     }
   } finally {
