@@ -61,8 +61,8 @@ export const proof: Proof = {
       const warned = warnings.filter((warning) => data && !/ has no row: /.test(warning));
       check(
         `${name}: ${rows} rows, ${layouts.length} layouts, no task in two parts`,
-        tasks.length === 0 && warned.length === 0 && (rows > 0 || !data),
-        [tasks, warned, rows],
+        tasks.length === 0 && warned.length === 0 && rows > 0 && layouts.length > 0,
+        [tasks, warned, rows, layouts],
       );
     }
     const written = new Set(Object.values(first.recipes).flatMap(({ layouts }) => layouts));
@@ -73,14 +73,35 @@ export const proof: Proof = {
   },
 };
 
-/** The episodes of every made-up team, as lines of Troupe's own format. */
-const madeTeams = (): string =>
-  [...new Set(Object.values(MADE_TEAMS))]
-    .flatMap((plays) => plays().flat())
-    .map((event) => `${JSON.stringify(lineOf(event))}\n`)
-    .join('');
+/** The episodes of every made-up team, as lines of Troupe's own format. A call that nobody asked has messages, too: most layouts are made of them. */
+function madeTeams(): string {
+  const events = [...new Set(Object.values(MADE_TEAMS))].flatMap((plays) => plays().flat());
+  const calls = (name: Event['name']) => events.filter((event) => event.name === name);
+  const asked = new Set(calls('generation.requested').map(({ data }) => callOf(data)));
+  const unasked = calls('generation.completed').filter(({ data }) => !asked.has(callOf(data)));
+  return [...events, ...unasked.map(questionOf)].map((event) => `${JSON.stringify(lineOf(event))}\n`).join('');
+}
 
-const lineOf = ({ name, type_version, source, id, time, data }: Event) => ({
+type Data = Readonly<Record<string, unknown>>;
+
+const callOf = (data: unknown): string => {
+  const { episode_id, call_id } = data as Data;
+  return JSON.stringify([episode_id, call_id]);
+};
+
+function questionOf({ source, id, time, data }: Event): Asked {
+  const { episode_id, call_id, agent_id, role, seq, turn } = data as Data;
+  const input = [
+    { role: 'system', content: `You are the ${role ?? 'agent'} of a made-up team.` },
+    { role: 'user', content: `${call_id} of ${episode_id}: what do you say?` },
+  ];
+  const asks = { episode_id, call_id, agent_id, role, seq, turn, input };
+  return { name: 'generation.requested', type_version: 1, source, id: `${id}/asked`, time, data: asks };
+}
+
+type Asked = Pick<Event, 'name' | 'type_version' | 'source' | 'id' | 'time'> & { readonly data: unknown };
+
+const lineOf = ({ name, type_version, source, id, time, data }: Asked) => ({
   ...{ specversion: '1.0', id, source, type: `troupe.${name}.v${type_version}` },
   ...(time === null ? {} : { time }),
   data,
