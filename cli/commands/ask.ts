@@ -8,6 +8,7 @@ import { archivePlaces } from '../archive-places.ts';
 import { databaseCommand, projectCommand, wholeNumber } from '../command.ts';
 import { entryText, heading, judgementTables } from '../conversation.ts';
 import { print, printJson, progressBar, say, table } from '../output.ts';
+import { writePagesAsOne } from '../pages-as-one.ts';
 
 export function askCommands(program: Command): void {
   databaseCommand(
@@ -57,28 +58,23 @@ export function askCommands(program: Command): void {
         '\nExamples:\n  troupe show run-1\n  troupe show run-1 --full | less\n  troupe show run-1 --json',
       ),
     async ({ db }, [id], flags) => {
-      const { joinPages, readEpisodePage } = await import('../../store/episodes/read-page.ts');
+      const { readEpisodePage } = await import('../../store/episodes/read-page.ts');
       const first = await readEpisodePage(db, id!);
       if (!first) throw await noEpisode(db, id!);
-      const full = flags.full === true;
-      const texts = (page: EpisodePage) => page.conversation.map((entry) => entryText(entry, { full }));
-      if (!flags.json) print([heading(first), ...texts(first)].join('\n\n'));
-      // What was printed is not held: texts of a long episode are most of its memory.
-      const held = (page: EpisodePage): EpisodePage =>
-        flags.json ? page : { ...page, conversation: [], steps: [], tool_calls: [] };
-      const pages = [held(first)];
-      for (let next = first.next; next !== null; ) {
-        const page = await readEpisodePage(db, id!, { after: next });
-        if (!page) break;
-        if (!flags.json) print(`\n${texts(page).join('\n\n')}`);
-        pages.push(held(page));
-        next = page.next;
-      }
-      const whole = joinPages(pages);
-      if (flags.json) printJson(whole);
-      else for (const one of judgementTables(whole)) print(`\n${one}`);
-      if (whole.truncated.length > 0)
-        say(`Only the beginning of ${whole.truncated.join(', ')} is here; troupe sql reads the rest.`);
+      const pages = async function* (): AsyncGenerator<EpisodePage> {
+        yield first;
+        for (let next = first.next; next !== null; ) {
+          const page = await readEpisodePage(db, id!, { after: next });
+          if (!page) return;
+          yield page;
+          next = page.next;
+        }
+      };
+      const truncated = await (flags.json
+        ? writePagesAsOne(pages(), (text) => process.stdout.write(text))
+        : printPages(first, pages(), flags.full === true));
+      if (truncated.length > 0)
+        say(`Only the beginning of ${truncated.join(', ')} is here; troupe sql reads the rest.`);
       return EXIT.done;
     },
   );
@@ -262,6 +258,25 @@ Examples:
       return found.ok ? EXIT.done : EXIT.failed;
     },
   );
+}
+
+/** As sentences, one page held at a time. Answers with the lists that were cut. */
+async function printPages(
+  first: EpisodePage,
+  pages: AsyncIterable<EpisodePage>,
+  full: boolean,
+): Promise<readonly string[]> {
+  const { joinPages } = await import('../../store/episodes/read-page.ts');
+  const held: EpisodePage[] = [];
+  print(heading(first));
+  for await (const page of pages) {
+    for (const entry of page.conversation) print(`\n${entryText(entry, { full })}`);
+    // What was printed is not held: texts of a long episode are most of its memory.
+    held.push({ ...page, conversation: [], steps: [], tool_calls: [] });
+  }
+  const whole = joinPages(held);
+  for (const one of judgementTables(whole)) print(`\n${one}`);
+  return whole.truncated;
 }
 
 async function noEpisode(db: Db, id: string): Promise<TroupeError> {

@@ -92,7 +92,7 @@ async function readPortion(tx: Session, from: After, { ends, most }: Bounds): Pr
        from (
          select *, sum(size) over (order by key, log, partition, position) as until
          from (
-           select key, source, id, name, time, data, log, partition, position, type_version, ${STORED_SIZE} as size from troupe.stored_events
+           select key, source, id, name, time, data, log, partition, position, type_version, ${STORED_SIZE} as size from troupe.stored_events e
            where key >= current_setting('troupe.after')
              and (key > current_setting('troupe.after') or (log, partition, position) > (${from.log}, ${from.partition}, ${from.position}))
            order by key, log, partition, position limit ${Number(most)}

@@ -55,10 +55,16 @@ const MOST_AT_ONCE = 4000;
 const MOST_BYTES = 2 * 1024 * 1024;
 
 /**
- * The bytes of an event as it is stored, compressed. The rows of a dataset, which nothing else repeats as much as, become 20 times as large when
- * they are read, and four times that as rows of a table: a million of them were 120 MiB of the projector's memory as 2 MiB of text in a batch.
+ * The bytes of an event `e` as it is read: compressed as it is stored, and the texts and files that it names, which are in their place then.
+ * The rows of a dataset, which nothing else repeats as much as, become 20 times as large when they are read, and four times that as rows of
+ * a table: a million of them were 120 MiB of the projector's memory as 2 MiB of text in a batch.
  */
-export const STORED_SIZE = `case name when 'artifact.attached' then 4 * octet_length(data::text) else pg_column_size(data) end`;
+export const STORED_SIZE = `case when name = 'artifact.attached' then 4 * octet_length(data::text) else pg_column_size(data) end
+  + case when position(E'"\\uFFFE#' in data::text) = 0 then 0 else (
+      select coalesce(sum(octet_length(b.body) + coalesce(octet_length(o.bytes), 0) * 4 / 3), 0)
+      from string_to_table(data::text, E'"\\uFFFE#') with ordinality as p (part, n)
+      join troupe.bodies b on b.key = e.key and b.hash = case when n > 1 then left(part, 36)::uuid end
+      left join troupe.blobs o on o.sha256 = b.blob) end`;
 
 /** By COPY: rows of the wire protocol cost the server and the reader twice as much. */
 async function read(tx: Session, positions: Positions, perPartition: number): Promise<News> {

@@ -109,4 +109,20 @@ describe('A batch that does not take all of a partition', () => {
       await close();
     }
   });
+
+  it('come in batches of some megabytes, the texts that they name included', async () => {
+    const text = (n: number) => `${n} ${'what was said '.repeat(80_000)}`;
+    const said = Array.from({ length: 8 }, (_, n) =>
+      event('message.sent', { episode_id: 'long', message_id: `m${n}`, from: 'user', content: text(n) }),
+    );
+    const { db, close } = await freshDatabase();
+    try {
+      await postgresLog(db).append(said);
+      const before = [{ log: 0, partition: partitionOf('e/long'), position: 0 }];
+      const news = await db.transaction((tx) => readNews(tx, before, 100));
+      expect([news.events.length, news.all]).toEqual([2, false]);
+    } finally {
+      await close();
+    }
+  });
 });

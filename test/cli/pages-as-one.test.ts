@@ -1,0 +1,38 @@
+import { readdirSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { expect, it } from 'vitest';
+import { writePagesAsOne } from '../../cli/pages-as-one.ts';
+import { postgresLog } from '../../ingest/log/postgres.ts';
+import { type EpisodePage, joinPages, readEpisodePage } from '../../store/episodes/read-page.ts';
+import { projectAll } from '../../store/projecting/projector.ts';
+import { anEpisode } from '../store/support/events.ts';
+import { freshDatabase } from '../support/database.ts';
+
+const left = () => readdirSync(tmpdir()).filter((name) => name.startsWith('troupe-show-')).length;
+
+it('writes an episode of many pages as one JSON document, in the members and the order of one page', async () => {
+  const { db, close } = await freshDatabase();
+  try {
+    await postgresLog(db).append(anEpisode('a'));
+    await projectAll(db);
+    const pages: EpisodePage[] = [];
+    for (let after: string | undefined; after !== undefined || pages.length === 0; ) {
+      pages.push((await readEpisodePage(db, 'a', { after, bytes: 1 }))!);
+      after = pages.at(-1)!.next ?? undefined;
+    }
+    expect(pages.length).toBeGreaterThan(2);
+    const before = left();
+    const written: string[] = [];
+    const cut = await writePagesAsOne(
+      (async function* () {
+        yield* pages;
+      })(),
+      (text) => written.push(Buffer.from(text as Uint8Array).toString()),
+    );
+    const whole = JSON.parse(JSON.stringify(joinPages(pages)));
+    expect(written.join('')).toBe(`${JSON.stringify(whole)}\n`);
+    expect([cut, left()]).toEqual([[], before]);
+  } finally {
+    await close();
+  }
+});
