@@ -4,7 +4,7 @@
  */
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import type { ErrorCode } from '../errors.ts';
+import type { ErrorCode, Refusal } from '../errors.ts';
 import { TroupeError } from '../errors.ts';
 import { type ImportReport, importFiles } from '../ingest/import.ts';
 import { type FreezeOptions, type Frozen, freeze } from '../store/datasets/freeze.ts';
@@ -52,13 +52,16 @@ export type TrainResult = {
   readonly [field: string]: unknown;
 };
 
+/** An episode whose last event gives no valid end: what the field of the end should be, and what it is. */
+type StaysOpen = Pick<Refusal, 'field' | 'expected' | 'got'> & { readonly episode_id: string };
+
 export type Project = {
   readonly name: string;
-  /** Imports files and folders, closes their episodes, and brings the tables up to date. */
+  /** Imports files and folders, closes their episodes, and brings the tables up to date. `stays_open`: episodes that could not be closed. */
   readonly import: (
     paths: string | readonly string[],
     options?: { readonly format?: string; readonly signal?: AbortSignal },
-  ) => Promise<ImportReport>;
+  ) => Promise<ImportReport & { readonly stays_open: readonly StaysOpen[] }>;
   /**
    * One read-only query over the views of schema traj, asked by a login that can read them and nothing else.
    * @throws TroupeError as `ask`; `sql_refused` where the server does not let such a login be made
@@ -119,9 +122,12 @@ function methodsOf(context: Context, reader: () => Promise<Db | null>): Omit<Pro
       if (source !== null) await catchUp(options);
       const report = await importFiles([paths].flat(), { log, book, artifacts, originals, redactor, ...options });
       await catchUp(options);
-      await closeImported(db, log);
+      const stays_open: StaysOpen[] = [];
+      await closeImported(db, log, (episode, { field, expected, got }) =>
+        stays_open.push({ episode_id: episode, field, expected, got }),
+      );
       await catchUp(options);
-      return report;
+      return { ...report, stays_open };
     },
     sql: async (query, options) => {
       await catchUp();

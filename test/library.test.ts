@@ -48,6 +48,17 @@ it('imports, judges, freezes, asks and rebuilds', async () => {
   expect((await project.sql('select count(*)::integer from traj.steps')).rows).toEqual([[16]]);
 });
 
+it('names the episodes that an import could not close, with the reason', async () => {
+  expect((await project.import(join(folder, 'chats.jsonl'))).stays_open).toEqual([]);
+  await database.db.query(
+    `update facts.episodes set closed = false, totals = '"many"' where episode_id = (select min(episode_id) from facts.episodes)`,
+  );
+  expect((await project.import(join(folder, 'chats.jsonl'))).stays_open).toMatchObject([
+    { episode_id: expect.any(String), field: 'data.totals', got: '"many"' },
+  ]);
+  await project.rebuild();
+});
+
 it('asks SQL as the login that can read the views and nothing else', async () => {
   const [[user]] = (await project.sql('select current_user::text')).rows as [[string]];
   expect(user).toMatch(/_reader$/);

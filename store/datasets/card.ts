@@ -97,11 +97,12 @@ function recordedText({ origins, redacted, erased }: Provenance): readonly strin
   });
   const more = origins.length > MOST_ORIGINS ? [`  - and ${origins.length - MOST_ORIGINS} others`] : [];
   const marks = Object.entries(redacted).map(([rule, count]) => `${count} by ${code(rule)}`);
-  const { erasures, episodes, events } = erased;
+  const { erasures, episodes, events, chosen } = erased;
+  const among = chosen === undefined ? '' : `, ${chosen} of them episodes that rows were chosen from`;
   return [
     '- As recorded with the tasks and episodes that rows were chosen from:',
     ...(lines.length === 0 ? ['  - no episode'] : [...lines, ...more]),
     `- Redacted before recording: ${marks.length === 0 ? 'no mark is in the rows' : `marks in the rows, ${marks.join(', ')}`}`,
-    `- Erased on request: ${erasures === 0 ? 'nothing in this project' : `${erasures} erasures in this project, which took the text of ${episodes} episodes and ${events} events`}`,
+    `- Erased on request: ${erasures === 0 ? 'nothing in this project' : `${erasures} erasures in this project, which took the text of ${events} events of ${episodes} episodes${among}`}`,
   ];
 }

@@ -205,7 +205,7 @@ async function readInto(
     provenance: {
       origins: await readOrigins(tx, recipe, chosen),
       redacted: files.redacted,
-      erased: await readErased(tx),
+      erased: await readErased(tx, recipe, chosen),
     },
     funnel: [...funnel, ...limited(recipe, funnel, count), ...weightStage(written, files.weights(), count)],
     files: [],

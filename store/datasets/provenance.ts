@@ -14,22 +14,33 @@ export type Provenance = {
   }[];
   /** Marks in the rows where a secret was redacted, by the rule that found it. */
   readonly redacted: Readonly<Record<string, number>>;
-  /** Erasures in the project up to then, and what they took the text of. */
-  readonly erased: { readonly erasures: number; readonly episodes: number; readonly events: number };
+  /** Erasures in the project up to then, what they took the text of, and how many of the episodes that rows were chosen from that were. */
+  readonly erased: {
+    readonly erasures: number;
+    readonly episodes: number;
+    readonly events: number;
+    /** Not in datasets of older versions. */
+    readonly chosen?: number;
+  };
 };
 
-/** Over the episodes that rows were chosen from. */
-export async function readOrigins(tx: Session, recipe: Recipe, { ids, all }: Chosen): Promise<Provenance['origins']> {
-  const license = sql<string | null>`coalesce(${sql.join(
-    ['t.tags', 'e.tags'].flatMap((tags) => ['license', 'licence'].map((key) => sql`${sql.raw(tags)} ->> ${key}`)),
-  )})`;
+/** The episodes `e` that rows were chosen from, with their tasks `t`. */
+function chosenEpisodes(recipe: Recipe, { ids, all }: Chosen): Rows {
   const episodes = tables
     .selectFrom('facts.episodes as e')
     .leftJoin('facts.tasks as t', 't.task_id', 'e.task_id') as unknown as Rows;
-  const chosen = ids !== null ? episodes.where('e.episode_id', '=', anyOf(ids)) : episodes;
+  if (ids !== null) return episodes.where('e.episode_id', '=', anyOf(ids));
+  return all ? episodes : episodes.where(episodeCondition(recipe).sql);
+}
+
+/** Over the episodes that rows were chosen from. */
+export async function readOrigins(tx: Session, recipe: Recipe, chosen: Chosen): Promise<Provenance['origins']> {
+  const license = sql<string | null>`coalesce(${sql.join(
+    ['t.tags', 'e.tags'].flatMap((tags) => ['license', 'licence'].map((key) => sql`${sql.raw(tags)} ->> ${key}`)),
+  )})`;
   const found = await rowsOf(
     tx,
-    (ids === null && !all ? chosen.where(episodeCondition(recipe).sql) : chosen)
+    chosenEpisodes(recipe, chosen)
       .select([
         sql<string | null>`t.origin`.as('origin'),
         license.as('license'),
@@ -41,7 +52,7 @@ export async function readOrigins(tx: Session, recipe: Recipe, { ids, all }: Cho
   return found.sort((a, b) => b.episodes - a.episodes || (key(a) < key(b) ? -1 : 1));
 }
 
-export async function readErased(tx: Session): Promise<Provenance['erased']> {
+export async function readErased(tx: Session, recipe: Recipe, chosen: Chosen): Promise<Provenance['erased']> {
   const [found] = await rowsOf(
     tx,
     tables
@@ -52,7 +63,12 @@ export async function readErased(tx: Session): Promise<Provenance['erased']> {
         sql<number>`coalesce(sum(events), 0)::float8`.as('events'),
       ]),
   );
-  return found!;
+  const erased = sql<boolean>`exists (select from troupe.erased x where x.key = 'e/' || e.episode_id)`;
+  const [among] = await rowsOf(
+    tx,
+    chosenEpisodes(recipe, chosen).where(erased).select(sql<number>`count(*)::float8`.as('chosen')),
+  );
+  return { ...found!, chosen: among!.chosen };
 }
 
 const BEGINNING = Buffer.from('[redacted:');

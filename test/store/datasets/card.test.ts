@@ -47,7 +47,8 @@ it('names what the recipe says, what tasks and episodes say, the marks in the ro
     `update facts.steps set text = 'a [redacted:email] and [redacted:email], [redacted:aws_key] [redacted:' where episode_id = 'ep-0-0' and call_id = 'call-0' and candidate = 0`,
   );
   await db.query(
-    `insert into troupe.erasures (erasure_id, kind, reason, events, episodes, erased_at) values ('one', 'episode', 'asked', 7, 2, now())`,
+    `insert into troupe.erasures (erasure_id, kind, reason, events, episodes, erased_at) values ('one', 'episode', 'asked', 7, 2, now());
+     insert into troupe.erased (key, erasure_id) values ('e/ep-0-0', 'one'), ('e/gone', 'one')`,
   );
   const { text, head, manifest } = await cardOf({ origin: 'our chat logs', license: 'apache-2.0' });
   expect(head.license).toBe('apache-2.0');
@@ -61,15 +62,19 @@ it('names what the recipe says, what tasks and episodes say, the marks in the ro
       { origin: null, license: null, episodes: 2 },
     ],
     redacted: { aws_key: 1, email: 2 },
-    erased: { erasures: 1, episodes: 2, events: 7 },
+    erased: { erasures: 1, episodes: 2, events: 7, chosen: 1 },
   });
   expect(text).toContain('2 episodes: origin `gsm8k`, licence `mit`');
   expect(text).toContain('marks in the rows, 1 by `aws_key`, 2 by `email`');
-  expect(text).toContain('1 erasures in this project, which took the text of 2 episodes and 7 events');
+  expect(text).toContain(
+    '1 erasures in this project, which took the text of 7 events of 2 episodes, 1 of them episodes that rows were chosen from',
+  );
 });
 
 it('of a filtered dataset names the episodes that rows were chosen from alone', async () => {
   const { manifest } = await cardOf({ where: 'task_id = task-0', columns: ['episode_id'] });
   expect(manifest.provenance?.origins).toEqual([{ origin: 'gsm8k', license: 'mit', episodes: 2 }]);
   expect(manifest.provenance?.redacted).toEqual({});
+  const others = await cardOf({ where: 'task_id = task-1', columns: ['episode_id'] });
+  expect([manifest, others.manifest].map((one) => one.provenance?.erased.chosen)).toEqual([1, 0]);
 });
