@@ -3,7 +3,7 @@
  * plan of examples/coder-verifier/plans. The plans run the loop; what this file does is start them one after the other and read what came out.
  */
 import { mkdirSync } from 'node:fs';
-import { readFile, writeFile } from 'node:fs/promises';
+import { readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type Document, parseDocument } from 'yaml';
@@ -219,6 +219,7 @@ async function importLessons(
   const tasks = (count: number) => String(Math.ceil(count * scale));
   await example('teach', file, [`--seed=${seed}`, `--coder-tasks=${tasks(500)}`, `--verifier-tasks=${tasks(3000)}`]);
   const imported = await importFiles([file], { log, book, artifacts });
+  await rm(file);
   if (imported.events.rejected > 0)
     throw new TroupeError('internal', `Demonstrations were rejected: ${JSON.stringify(imported.errors[0])}`);
   await waitProjected(db, { log });
