@@ -56,7 +56,8 @@ begin
   select b.previous, b.blob, b.media_type into link from troupe.bodies b where b.key = of_key and b.hash = name;
   if link.blob is null or link.previous is not null then return to_json(troupe.text_named(of_key, name))::text; end if;
   return json_build_object('artifact_id', encode(link.blob, 'hex'), 'media_type', link.media_type,
-    'size', (select octet_length(b.bytes) from troupe.blobs b where b.sha256 = link.blob))::text;
+    -- Bytes that are missing are an error here too.
+    'size', coalesce((select octet_length(b.bytes) from troupe.blobs b where b.sha256 = link.blob), length(troupe.base64_of(link.blob))))::text;
 end $$;
 
 -- As troupe.with_texts, with artifacts by name.

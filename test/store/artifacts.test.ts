@@ -354,11 +354,16 @@ describe('Images and files', () => {
     const data = image();
     const events = call('missing', 0, [picture(data)]);
     await record(events);
-    const gone = fresh.db.transaction(async (tx) => {
-      await tx.query(`delete from troupe.blobs where encode(sha256, 'hex') = $1`, [sha256(data)]);
-      await tx.query(`select data from troupe.events where key = 'e/missing'`);
-    });
-    await expect(gone).rejects.toThrow(`The bytes of the artifact ${sha256(data)} are not in troupe.blobs.`);
+    const gone = (read: string) =>
+      fresh.db.transaction(async (tx) => {
+        await tx.query(`delete from troupe.blobs where encode(sha256, 'hex') = $1`, [sha256(data)]);
+        await tx.query(read);
+      });
+    for (const read of [
+      `select data from troupe.events where key = 'e/missing'`,
+      `select content from traj.messages where episode_id = 'missing'`,
+    ])
+      await expect(gone(read)).rejects.toThrow(`The bytes of the artifact ${sha256(data)} are not in troupe.blobs.`);
     expect(await jsonOf(events[0]!.id)).toBe(events[0]!.json);
     await fresh.db
       .transaction(async (tx) => {
