@@ -96,7 +96,8 @@ create or replace view traj.messages as
            when json_typeof(i.message -> 'content') = 'array' then i.message -> 'content'
          end as content,
          null::text as channel, coalesce(c.requested_turn, c.completed_turn) as turn, c.requested_seq as seq, c.requested_at as at,
-         array(select m[1] from regexp_matches((i.message -> 'content')::text, '"artifact_id" : "([0-9a-f]{64})"', 'g') as m) as artifacts
+         case when json_typeof(i.message -> 'content') = 'string' then '{}' else
+           array(select m[1] from regexp_matches((i.message -> 'content')::text, '"artifact_id" : "([0-9a-f]{64})"', 'g') as m) end as artifacts
   from facts.calls c
   cross join lateral troupe.messages_shown('e/' || c.episode_id, c.context) i
   cross join lateral (
