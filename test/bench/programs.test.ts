@@ -1,4 +1,5 @@
 /** The benchmarks as programs: how they refuse, and what they are made of. */
+import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { realLengths } from '../../bench/lengths.ts';
@@ -6,9 +7,10 @@ import { batchesOf, parameterCount, SIZES, sizesNamed, stepOperations } from '..
 import { runBench } from '../../bench/program.ts';
 import { findPython } from '../../bench/python.ts';
 import { startOurs } from '../../bench/worker.ts';
+import { compiledProgram } from '../support/program.ts';
 import { benchProgram, loader } from './support/program.ts';
 
-const { bench, empty, remove } = benchProgram();
+const { env, empty, remove } = benchProgram();
 afterAll(remove);
 
 /** As `bench` is asked, in this process: what it exits with and says. */
@@ -40,8 +42,10 @@ describe('What is asked wrongly', () => {
     expect(stdout).toBe('');
   });
 
-  it('with --json the refusal is the one document', () => {
-    const { status, stdout, stderr } = bench('train', '--sizes', '7q', '--json');
+  it('with --json the refusal is the one document', async () => {
+    const program = await compiledProgram(join(import.meta.dirname, '../../bench/run.ts'));
+    const args = [program, 'train', '--sizes', '7q', '--json'];
+    const { status, stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8', env });
     expect(JSON.parse(stdout)).toMatchObject({ error: { code: 'usage', message: expect.stringContaining('7q') } });
     expect(stderr).toMatch(/^bench: There is no size "7q"/);
     expect(status).toBe(2);

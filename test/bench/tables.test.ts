@@ -1,21 +1,19 @@
 /** The benchmarks over logs and tables, on sizes that say nothing of speed: both sides do the work, and their rows are compared. */
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { pathToFileURL } from 'node:url';
 import { afterAll, describe, expect, it } from 'vitest';
 import { countsNamed } from '../../bench/sizes.ts';
 import { copiesOf, copyBack, emptyFacts, fillLog, sameTables, sumsOf } from '../../bench/tables.ts';
 import { teamEvents } from '../../bench/team-events.ts';
 import { projectAll } from '../../store/projecting/projector.ts';
 import { freshDatabase } from '../support/database.ts';
+import { compiledProgram } from '../support/program.ts';
 
 const empty = mkdtempSync(join(tmpdir(), 'troupe-bench-tables-'));
 afterAll(() => rmSync(empty, { recursive: true }));
-const loader = pathToFileURL(createRequire(import.meta.url).resolve('tsx')).href;
 
 /** A report made where there is neither Kafka nor a Python with peers. */
 async function bench(...args: string[]) {
@@ -25,8 +23,8 @@ async function bench(...args: string[]) {
     TROUPE_KAFKA_JARS: empty,
     TROUPE_BENCH_PYTHON: join(empty, 'python'),
   };
-  const program = join(import.meta.dirname, '../../bench/run.ts');
-  const child = spawn(process.execPath, ['--import', loader, program, ...args, '--rounds', '5', '--json', '--quiet'], {
+  const program = await compiledProgram(join(import.meta.dirname, '../../bench/run.ts'));
+  const child = spawn(process.execPath, [program, ...args, '--rounds', '5', '--json', '--quiet'], {
     env,
   });
   const [out, said] = await Promise.all([text(child.stdout), text(child.stderr)]);

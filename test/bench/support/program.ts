@@ -16,6 +16,7 @@ export function benchProgram() {
   const program = join(import.meta.dirname, '../../../bench/run.ts');
   return {
     empty,
+    env,
     bench: (...args: string[]) =>
       spawnSync(process.execPath, ['--import', loader, program, ...args], { encoding: 'utf8', env }),
     remove: () => rmSync(empty, { recursive: true }),
