@@ -26,14 +26,23 @@ export function sharegptMessage({ role, text, calls }: Message, notHeld: Counter
 
 export type Sharegpt = { readonly system: string; readonly conversations: readonly ShareGptTurn[] };
 
-/** Null where two messages of one side follow each other, which LLaMA-Factory skips. */
+/** How LLaMA-Factory joins the results of several calls where it reads the format of OpenAI: one message of each side follows the other. */
+const BETWEEN_RESULTS = '\n</tool_response>\n<tool_response>\n';
+
+/** Null where two messages of one side follow each other, which LLaMA-Factory skips; results of tools are joined. */
 export function sharegptOf(messages: readonly Message[], notHeld: Counter): Sharegpt | null {
   const [first] = messages;
   const system = first?.role === 'system' ? (first.text ?? '') : '';
   const rest = first?.role === 'system' ? messages.slice(1) : messages;
+  const joined: Message[] = [];
+  for (const message of rest) {
+    const last = joined.at(-1);
+    if (last?.role !== 'tool' || message.role !== 'tool') joined.push(message);
+    else joined[joined.length - 1] = { ...last, text: `${last.text ?? ''}${BETWEEN_RESULTS}${message.text ?? ''}` };
+  }
   const isInput = ({ role }: Message) => role === 'user' || role === 'tool';
-  const inTurns = rest.every((message, i) => message.role !== 'system' && isInput(message) === (i % 2 === 0));
-  return inTurns ? { system, conversations: rest.map((message) => sharegptMessage(message, notHeld)) } : null;
+  const inTurns = joined.every((message, i) => message.role !== 'system' && isInput(message) === (i % 2 === 0));
+  return inTurns ? { system, conversations: joined.map((message) => sharegptMessage(message, notHeld)) } : null;
 }
 
 export const NOT_IN_TURNS = 'messages of one side follow each other, or a system message is not the first';

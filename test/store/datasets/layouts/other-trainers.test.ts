@@ -76,6 +76,22 @@ describe('LLaMA-Factory', () => {
     expect(notHeld).toEqual([{ what: 'text beside a call of a tool with <tool_call> in it', count: 1 }]);
   });
 
+  it('joins the results of several calls, as it does with the format of OpenAI', () => {
+    const both = { role: 'assistant', content: [CALL, { ...CALL, id: 'call_2', arguments: { city: 'Bergen' } }] };
+    const results = ['rain', 'sun'].map((content, i) => ({ role: 'tool', content, tool_call_id: `call_${i + 1}` }));
+    const { rows, leftOut } = laidOut(llamaFactorySft, [
+      row({ prompt: [...ASKED, both, ...results], text: 'Bergen.' }),
+    ]);
+    expect(leftOut).toEqual([]);
+    expect(rows[0].conversations.map(({ from }: { from: string }) => from)).toEqual([
+      'human',
+      'function_call',
+      'observation',
+      'gpt',
+    ]);
+    expect(rows[0].conversations[2].value).toBe('rain\n</tool_response>\n<tool_response>\nsun');
+  });
+
   it('ranks two answers to one prompt, and says so in dataset_info.json', () => {
     const said = (text: string, reward: number) => row({ prompt: ASKED, text, reward, group_id: 'g' });
     const of = laidOut(llamaFactoryDpo, [said('No.', 0), said('Yes.', 1)]);
