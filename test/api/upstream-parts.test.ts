@@ -6,6 +6,7 @@ import { connectUpstream } from '../../api/upstream/connection.ts';
 import { eventStream } from '../../api/upstream/event-stream.ts';
 import { costOf, usageOf } from '../../api/upstream/price.ts';
 import { findUpstream, readUpstreams } from '../../api/upstream/settings.ts';
+import { responseTokensOf } from '../../api/upstream/token-ids.ts';
 import { type OpenaiServer, openaiServer } from './support/openai-server.ts';
 
 const PRIVATE_RANGES = [
@@ -208,6 +209,45 @@ describe('the price of a call', () => {
     expect(costOf(usageOf(undefined), price)).toBe(null);
     expect(costOf(usageOf({ prompt_tokens: -1, completion_tokens: 1 }), price)).toBe(null);
     expect(costOf(usageOf({ prompt_tokens: 10 }), price, true)).toBe(0.00002);
+  });
+});
+
+describe('token ids and log-probabilities', () => {
+  /** As vLLM 0.32 on a processor ended streams of the Responses API, with six tokens and the log-probabilities of five. */
+  const said = [
+    ['It', -0.0038507848512381315],
+    [' is', -0.002739250659942627],
+    [' ', -0.0016017238376662135],
+    ['0', -2.4520654678344727],
+    ['.', -0.001036107074469328],
+    ['<|im_end|>', -0.0012165057705715299],
+  ] as const;
+  const response = (tokens: number) => ({
+    output: [
+      {
+        type: 'message',
+        content: [
+          {
+            type: 'output_text',
+            text: 'It is 0.',
+            logprobs: said.slice(0, tokens).map(([token, logprob]) => ({ token, logprob, top_logprobs: [] })),
+          },
+        ],
+      },
+    ],
+    input_messages: [{ type: 'raw_message_tokens', tokens: [1, 317, 201] }],
+    output_messages: [{ type: 'raw_message_tokens', tokens: [394, 355, 223, 18, 16, 2] }],
+  });
+  const tokens = (many: number) =>
+    responseTokensOf({
+      upstream: { tokenIds: 'vllm', logprobs: 'processed' },
+      request: { temperature: 1 },
+      response: response(many),
+    });
+
+  it('are recorded together where there is one log-probability for each token, and the ids alone where one is missing', () => {
+    expect(tokens(6)).toMatchObject({ token_ids: [394, 355, 223, 18, 16, 2], logprobs: said.map(([, x]) => x) });
+    expect(tokens(5)).toEqual({ token_ids: [394, 355, 223, 18, 16, 2] });
   });
 });
 
