@@ -49,11 +49,13 @@ it('imports, judges, freezes, asks and rebuilds', async () => {
 });
 
 it('names the episodes that an import could not close, with the reason', async () => {
-  expect((await project.import(join(folder, 'chats.jsonl'))).stays_open).toEqual([]);
+  const file = join(folder, 'more.jsonl');
+  writeFileSync(file, lines(chats(4)));
+  expect((await project.import(file)).stays_open).toEqual([]);
   await database.db.query(
     `update facts.episodes set closed = false, totals = '"many"' where episode_id = (select min(episode_id) from facts.episodes)`,
   );
-  expect((await project.import(join(folder, 'chats.jsonl'))).stays_open).toMatchObject([
+  expect((await project.import(file)).stays_open).toMatchObject([
     { episode_id: expect.any(String), field: 'data.totals', got: '"many"' },
   ]);
   await project.rebuild();
