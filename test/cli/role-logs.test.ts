@@ -1,4 +1,13 @@
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import {
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  truncateSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -49,6 +58,21 @@ describe('a log file', () => {
       .sort((a, b) => Number(b.slice('whole.log.'.length)) - Number(a.slice('whole.log.'.length)));
     expect(parts.length).toBeGreaterThan(30);
     expect(parts.flatMap((name) => linesOf(join(folder, name)))).toEqual(lines);
+  });
+
+  it('goes on in a file of its name where somebody moved, removed or emptied it', () => {
+    const path = join(folder, 'moved.log');
+    const file = rotatedFile(path, { maxBytes: 20, keep: 1, onTrouble: (error) => expect.unreachable(String(error)) });
+    file.write('one');
+    renameSync(path, join(folder, 'elsewhere.log'));
+    file.write('two');
+    expect([linesOf(join(folder, 'elsewhere.log')), linesOf(path)]).toEqual([['one'], ['two']]);
+    rmSync(path);
+    file.write('three');
+    expect(linesOf(path)).toEqual(['three']);
+    truncateSync(path);
+    for (const line of ['four', 'five', 'six', 'seven']) file.write(line);
+    expect([linesOf(path), existsSync(`${path}.1`)]).toEqual([['four', 'five', 'six', 'seven'], false]);
   });
 
   it('that cannot be written is reported, and whoever writes goes on', () => {
