@@ -172,6 +172,18 @@ describe('an import', () => {
     expect([...done].sort((a, b) => a - b)).toEqual(done);
   });
 
+  it('appends a session of 100 calls whose contexts have 60 MB together at once, since what calls share lies once', async () => {
+    const messages = Array.from({ length: 200 }, (_, i) => ({
+      role: i % 2 === 0 ? 'user' : 'assistant',
+      content: `${i} `.repeat(2000),
+    }));
+    const memory = memoryLog();
+    await importInto(memory, [await file('session.jsonl', JSON.stringify({ messages }))]);
+    const asked = memory.events.filter(({ name }) => name === 'generation.requested');
+    expect(asked.reduce((sum, { json }) => sum + json.length, 0)).toBeGreaterThan(60_000_000);
+    expect(memory.appends).toEqual([memory.events.length]);
+  });
+
   it('keeps the original record as an artifact named by its hash', async () => {
     const memory = memoryLog();
     await importInto(memory, [await file('log.json', JSON.stringify(FAILURE_LOG, null, 1))]);
