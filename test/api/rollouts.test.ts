@@ -140,6 +140,22 @@ describe('workers', () => {
     expect(performance.now() - asked).toBeLessThan(20_000);
   });
 
+  it('are given nothing once they have left while they waited', async () => {
+    const url = await at.app.listen({ port: 0, host: '127.0.0.1' });
+    const gone = new AbortController();
+    const waiting = fetch(`${url}/v1/rollouts/lease`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ runner: 'pool', wait_s: 30 }),
+      signal: gone.signal,
+    });
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    gone.abort();
+    await expect(waiting).rejects.toThrow();
+    await begin({ samples: 1 });
+    expect(await leased()).toMatchObject({ token: 1, attempt: 0 });
+  });
+
   it('end their waiting when the server stops', async () => {
     const waiting = ask('/lease', { runner: 'pool', wait_s: 30 });
     await new Promise((resolve) => setTimeout(resolve, 100));
