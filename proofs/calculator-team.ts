@@ -18,12 +18,13 @@ export const TOOLS = [
 ];
 
 /** Each of `tasks` problems is tried twice: rightly, with reward 1, and wrongly, with reward 0. Event lines of Troupe's own format. */
-export function calculatorTeam(tasks: number): string {
+export function calculatorTeam(tasks: number, tools: readonly unknown[] = TOOLS): string {
   const events: Event[] = [];
   for (let task = 0; task < tasks; task++) {
     const right = String(task + 2);
     events.push({ type: 'task.defined', data: { task_id: `sum-${task}`, query: `${task} + 2`, ground_truth: right } });
-    for (const attempt of [0, 1]) events.push(...episode(task, attempt, attempt === 0 ? right : String(task + 3)));
+    for (const attempt of [0, 1])
+      events.push(...episode(task, attempt, attempt === 0 ? right : String(task + 3), tools));
   }
   return events
     .map(({ type, data }, i) => ({
@@ -34,7 +35,7 @@ export function calculatorTeam(tasks: number): string {
     .join('');
 }
 
-function episode(task: number, attempt: number, answer: string): readonly Event[] {
+function episode(task: number, attempt: number, answer: string, defined: readonly unknown[]): readonly Event[] {
   const episode_id = `sum-${task}-${attempt}`;
   const asked = [
     { role: 'system', content: 'You are a careful calculator.' },
@@ -77,8 +78,8 @@ function episode(task: number, attempt: number, answer: string): readonly Event[
       type: 'agent.defined',
       data: { episode_id, agent_id, name: agent_id, role: agent_id },
     })),
-    ...speaks('solver', 0, asked, called, TOOLS),
-    ...speaks('solver', 1, [...asked, { role: 'assistant', content: [call] }, returned], said, TOOLS),
+    ...speaks('solver', 0, asked, called, defined),
+    ...speaks('solver', 1, [...asked, { role: 'assistant', content: [call] }, returned], said, defined),
     ...speaks('checker', 2, check, doubt.content),
     ...speaks('checker', 3, [...check, doubt, { role: 'user', content: 'So?' }], `It is ${answer}.`),
     {

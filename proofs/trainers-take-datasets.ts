@@ -1,10 +1,12 @@
 /**
  * Proof that trainers of others take an exported dataset as it is: a made-up team's work is imported, frozen and exported in every layout;
  * Hugging Face datasets loads each folder with its splits and the rows as they were recorded, and SFTTrainer, DPOTrainer, KTOTrainer and
- * GRPOTrainer of TRL take two steps on a tiny model, none of them with a warning about the data.
+ * GRPOTrainer of TRL take two steps on a tiny model, none of them with a warning about the data. In the full form the loaders of LLaMA-Factory,
+ * verl and Axolotl take this team, one with a single tool, and tau-bench where TROUPE_DATA names the folder: what they learn is held against the
+ * frozen rows.
  */
 import { execFile } from 'node:child_process';
-import { symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { openProject } from '../cli/open-project.ts';
@@ -13,6 +15,7 @@ import { LAYOUTS } from '../store/datasets/layouts/catalogue.ts';
 import { openDataset } from '../store/datasets/read.ts';
 import { calculatorTeam, TOOLS } from './calculator-team.ts';
 import type { Outcome, Proof, Setting } from './proof.ts';
+import { findTrainer, TRAINERS, type Trainer, takenBy } from './trainers.ts';
 import { findTrl } from './trl.ts';
 
 const run = promisify(execFile);
@@ -37,10 +40,11 @@ const OF_SETTINGS = /^(training_args|modeling_utils)\.py: .*gradient_checkpointi
 export const proof: Proof = {
   name: 'trainers-take-datasets',
   needs: ['python'],
-  async run({ scratch, say, python }: Setting): Promise<Outcome> {
+  async run({ short, scratch, say, python }: Setting): Promise<Outcome> {
     const trl = findTrl(process.env, python);
     if ('missing' in trl) return { ok: true, lines: [], skipped: [trl.missing] };
     const lines: string[] = [];
+    let skipped: readonly string[] = [];
     const check = (what: string, fine: boolean, otherwise: unknown = ''): void => {
       lines.push(fine ? `ok  ${what}` : `NOT OK  ${what}: ${JSON.stringify(otherwise)}`);
       say(lines.at(-1)!);
@@ -49,7 +53,10 @@ export const proof: Proof = {
     delete process.env.DATABASE_URL;
     const folder = join(scratch, 'layouts');
     try {
-      const counts = await exportAll(scratch, folder);
+      const team = join(scratch, 'events.jsonl');
+      writeFileSync(team, calculatorTeam(TASKS));
+      const { counts, directory } = await exportAll(team, join(scratch, 'home'), folder);
+      await writeChats(directory, join(scratch, 'chats.jsonl'));
       const model = join(scratch, 'model');
       const flags = ['--vocab', '400', '--family', 'qwen2', '--hidden', '64', '--heads', '2', '--context', '512'];
       const text = ['--text', join(scratch, 'chats.jsonl')];
@@ -58,36 +65,99 @@ export const proof: Proof = {
       const env = { ...process.env, OMP_NUM_THREADS: '1' };
       const { stdout } = await run(trl.python, [program, folder, model], { env, maxBuffer: 2 ** 26 });
       judge(JSON.parse(stdout.slice(stdout.indexOf('{"versions"'))) as Told, counts, check);
+      if (!short) {
+        const datasets = [{ name: 'a made-up team', directory, folder }, ...(await furtherDatasets(scratch))];
+        skipped = await byTheirLoaders(datasets, model, check);
+      }
     } finally {
       if (before !== undefined) process.env.DATABASE_URL = before;
     }
-    return { ok: lines.every((line) => line.startsWith('ok')), lines };
+    return { ok: lines.every((line) => line.startsWith('ok')), lines, skipped };
   },
 };
 
-/** Writes every layout into a folder of its name. @returns for each the rows of its splits, and steps of the dataset by split */
-async function exportAll(scratch: string, folder: string) {
-  const events = join(scratch, 'events.jsonl');
-  writeFileSync(events, calculatorTeam(TASKS));
-  const project = await openProject({ home: join(scratch, 'home') });
+/** Writes every layout that has rows into a folder of its name. @returns for each the rows of its splits, and steps of the dataset by split */
+async function exportAll(file: string, home: string, folder: string) {
+  const project = await openProject({ home });
   try {
-    await project.import(events);
-    const { directory } = await project.freeze({ name: 'sums', split: { held_out: 0.25 } });
+    await project.import(file);
+    const layout = ['arrow', 'jsonl'] as const;
+    const { directory } = await project.freeze({ name: 'sums', layout, split: { held_out: 0.25 } });
     const dataset = await openDataset(directory);
-    const chats = [...dataset.rows()].map((row) => ({ messages: row.prompt, tools: TOOLS }));
-    writeFileSync(join(scratch, 'chats.jsonl'), chats.map((chat) => `${JSON.stringify(chat)}\n`).join(''));
     const counts: Record<string, Record<string, number>> = {};
     for (const layout of LAYOUTS) {
-      const { manifest } = await exportDataset(dataset, layout, join(folder, layout.name));
-      const rows = Object.entries(manifest.rows).map(([file, count]) => [file.split('.')[0]!, count]);
-      counts[layout.name] = Object.fromEntries(rows);
+      try {
+        const { manifest } = await exportDataset(dataset, layout, join(folder, layout.name));
+        const rows = Object.entries(manifest.rows).map(([file, count]) => [file.split('.')[0]!, count]);
+        counts[layout.name] = Object.fromEntries(rows);
+      } catch (error) {
+        if (!/has no row of dataset/.test(String(error))) throw error;
+      }
     }
     symlinkSync(directory, join(folder, 'frozen'));
     counts.frozen = { train: dataset.frame('train').rows, test: dataset.frame('held_out').rows };
-    return counts;
+    return { counts, directory };
   } finally {
     await project.close();
   }
+}
+
+async function writeChats(directory: string, file: string): Promise<void> {
+  const chats = [...(await openDataset(directory)).rows()].map((row) => ({ messages: row.prompt, tools: TOOLS }));
+  writeFileSync(file, chats.map((chat) => `${JSON.stringify(chat)}\n`).join(''));
+}
+
+type Laid = { readonly name: string; readonly directory: string; readonly folder: string };
+
+/** A team with one tool, whose definitions verl takes as values, and real conversations where they are there. */
+async function furtherDatasets(scratch: string): Promise<readonly Laid[]> {
+  const one = join(scratch, 'one-tool.jsonl');
+  writeFileSync(one, calculatorTeam(TASKS, TOOLS.slice(0, 1)));
+  const { TROUPE_DATA: data } = process.env;
+  const files = [
+    ['a team with one tool', one] as const,
+    ...(data ? [['tau-bench', join(data, 'data/tau-bench')] as const] : []),
+  ];
+  const laid: Laid[] = [];
+  for (const [i, [name, file]] of files.entries()) {
+    const folder = join(scratch, `further-${i}`);
+    mkdirSync(folder);
+    const { directory } = await exportAll(file, join(folder, 'home'), folder);
+    laid.push({ name, directory, folder });
+  }
+  return laid;
+}
+
+/** What each trainer has of each dataset. @returns why some were left out */
+async function byTheirLoaders(
+  datasets: readonly Laid[],
+  model: string,
+  check: (what: string, fine: boolean, otherwise?: unknown) => void,
+): Promise<readonly string[]> {
+  const skipped = process.env.TROUPE_DATA ? [] : ['Without TROUPE_DATA no real conversations are among the datasets.'];
+  for (const trainer of Object.keys(TRAINERS) as Trainer[]) {
+    const found = findTrainer(trainer, process.env);
+    if ('missing' in found) {
+      skipped.push(found.missing);
+      continue;
+    }
+    for (const { name, directory, folder } of datasets) {
+      const { versions, layouts, warnings } = await takenBy(trainer, found.python, {
+        dataset: directory,
+        layouts: folder,
+        model,
+      });
+      const [version] = Object.entries(versions).map((one) => one.join(' '));
+      for (const [what, { rows, missing, more, examples }] of Object.entries(layouts))
+        check(`${version} has the ${rows} answers of ${name} in ${what}`, rows > 0 && missing + more === 0, {
+          missing,
+          more,
+          examples,
+        });
+      check(`${version} says no warning about ${name}`, warnings.length === 0, warnings.slice(0, 3));
+    }
+  }
+  return skipped;
 }
 
 function judge(
