@@ -187,11 +187,18 @@ export function outsidePolicies(upstream: Upstream): LoadPolicy {
   const connection = connectUpstream({ ...upstream, baseUrl: upstream.baseUrl.replace(/\/v1$/, '') });
   const ask: Ask = async (method, path, body, signal) => {
     const headers = { 'content-type': 'application/json', accept: 'application/json', ...keyHeaders(upstream) };
-    const answer = await connection.send({
-      ...{ method, path, headers },
-      ...(body === undefined ? {} : { body: Buffer.from(JSON.stringify(body)) }),
-      ...(signal === undefined ? {} : { signal }),
-    });
+    const answer = await connection
+      .send({
+        ...{ method, path, headers },
+        ...(body === undefined ? {} : { body: Buffer.from(JSON.stringify(body)) }),
+        ...(signal === undefined ? {} : { signal }),
+      })
+      .catch((error: TroupeError) => {
+        // So that another process, or the fallback of a route, answers in the place of a server that is gone.
+        throw error.code === 'upstream_failed'
+          ? new TroupeError('unreachable', error.message, { cause: error })
+          : error;
+      });
     const value: unknown = await json(answer).catch(() => null);
     return { status: answer.statusCode!, answer: value as Fields | null };
   };

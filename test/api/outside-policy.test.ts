@@ -226,6 +226,14 @@ describe('A policy that a model server outside of Troupe serves', () => {
     expect(await firstToken(batches)).toBe(7);
   });
 
+  it('a server that is gone is unreachable, as a process would be: others are asked', async () => {
+    const { batches, server } = await started({ token_ids: 'vllm' });
+    await load(batches, adapted);
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+    await expect(batches.submit({ op: 'sample', ask })).rejects.toMatchObject({ code: 'unreachable' });
+  });
+
   it('vLLM with its development interface loads whole weights: it ends what it does, reloads, and is given their version', async () => {
     const { batches, asked } = await started({ token_ids: 'vllm' });
     await load(batches, whole);
