@@ -155,7 +155,7 @@ async function adopted({ db, source, config, patiently }: Context, flags: Flags)
   say(`${known.label} is not the log that was read: ${why}. ${found}.`);
   if (!flags.yes && !(await agreed('Its beginning is where reading goes on. Type adopt to go on: ', 'adopt')))
     throw new TroupeError('usage', 'Nothing was adopted. Pass --yes to confirm.');
-  const label = await adopt(db, source, { known, partitions: config.kafka_partitions });
+  const label = await adopt(db, source, { known, partitions: config.kafka_partitions, patiently });
   if (flags.json) printJson({ adopted: true, log: label, replaced: known.label, why });
   else print(`Adopted as ${label}: it is read from its beginning. What ${known.label} gave stays in the tables.`);
   return EXIT.done;

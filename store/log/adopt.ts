@@ -5,6 +5,7 @@
 import { TroupeError } from '../../errors.ts';
 import { type KnownLog, replacedBy, type TopicNow } from '../../ingest/log/replaced.ts';
 import type { LogSource } from '../../ingest/log/source.ts';
+import type { Patiently } from '../db/patience.ts';
 import type { Db } from '../db/pool.ts';
 import { countOf, query, scalarOf, sql } from '../db/query.ts';
 import { addLog, lockLogs, placePartitions, topicNow } from './incarnations.ts';
@@ -62,10 +63,17 @@ async function whyAnother(source: LogSource, known: KnownLog & Incarnation, now:
 export async function adopt(
   db: Db,
   source: LogSource,
-  { known, partitions }: { readonly known: Incarnation; readonly partitions: number },
+  {
+    known,
+    partitions,
+    patiently = (work) => work(),
+  }: { readonly known: Incarnation; readonly partitions: number; readonly patiently?: Patiently },
 ): Promise<string> {
-  await source.make(partitions);
-  const now = await source.facts();
+  // One that was just made has no leaders for a moment.
+  const now = await patiently(async () => {
+    await source.make(partitions);
+    return source.facts();
+  });
   return db.transaction(async (tx) => {
     await lockLogs(tx);
     const newest = (await knownLog(tx, source.name))!;
