@@ -33,6 +33,20 @@ const reward = (of: (name: string) => Data[]) =>
     .map(({ target, value }) => [(target as Data).kind, (target as Data).id, value]);
 
 describe('A dump of verl', () => {
+  it('names its version by a step that is a number or a text, and is kept where it is neither', async () => {
+    const [row] = lines('verl/rollouts.jsonl');
+    const folder = mkdtempSync(join(tmpdir(), 'troupe-verl-'));
+    const memory = memoryLog();
+    const rows = [7, { toString: false }].map((step) => JSON.stringify({ ...row, step }));
+    writeFileSync(join(folder, 'rows.jsonl'), rows.join('\n'));
+    expect(await importFiles([join(folder, 'rows.jsonl')], memory)).toMatchObject({ episodes: 2, errors: [] });
+    const versions = memory.events.flatMap(({ name, data }) =>
+      name === 'generation.completed' ? [(data as Data).model_version] : [],
+    );
+    expect(versions).toEqual(['7', undefined]);
+    rmSync(folder, { recursive: true });
+  });
+
   it('is an episode a row, those of one prompt and step a group, with the score as reward', async () => {
     const { report, of } = await imported('verl/rollouts.jsonl');
     expect(report).toMatchObject({
