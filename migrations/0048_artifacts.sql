@@ -165,3 +165,13 @@ comment on column traj.artifacts.artifact_id is 'of an image or file in messages
 comment on column traj.artifacts.role is 'patch, code, file, image, log, raw-record, checkpoint or dataset';
 comment on column traj.artifacts.size is 'bytes';
 comment on column traj.artifacts.flags is 'unreadable_blob: base64 that would not come back as it was; it stays in its message';
+
+-- What used an erasure lies with it: a table of its own is four relations.
+alter table troupe.erasures add column used json not null default '[]';
+update troupe.erasures e set used = (
+  select coalesce(json_agg(json_build_object('kind', u.kind, 'id', u.id, 'removed', u.removed) order by u.kind, u.id), '[]')
+  from troupe.erased_use u where u.erasure_id = e.erasure_id);
+create or replace view traj.erasures as
+  select e.erasure_id, e.kind, e.reason, e.events, e.episodes, e.erased_at, u.kind as used_by, u.id collate "C" as used_by_id, u.removed
+  from troupe.erasures e left join lateral json_to_recordset(e.used) as u (kind text, id text, removed boolean) on true;
+drop table troupe.erased_use;

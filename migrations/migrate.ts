@@ -43,8 +43,8 @@ const BOOKKEEPING = `
 create schema if not exists troupe;
 create table if not exists troupe.migrations (
   number     integer primary key,
-  name       text not null,
-  sha256     text not null,
+  name       varchar(200) not null,
+  sha256     varchar(64) not null,
   applied_at timestamptz not null default now()
 );
 alter table troupe.migrations add column if not exists works_with integer;

@@ -61,12 +61,6 @@ export interface LogTables {
     key: string;
     erasure_id: string;
   };
-  erased_use: {
-    erasure_id: string;
-    kind: string;
-    id: string;
-    removed: Filled<boolean>;
-  };
   erasures: {
     erasure_id: string;
     kind: string;
@@ -74,6 +68,7 @@ export interface LogTables {
     events: number;
     episodes: number;
     erased_at: Time;
+    used: Filled<Json>;
   };
   events: {
     key: string;

@@ -279,7 +279,11 @@ async function note(
   { keys, events, episodes, checkpoints, datasets, change: { erasureId, now, reason = null } }: Noted,
 ): Promise<void> {
   const kind = 'subject' in what ? 'subject' : 'episode';
-  const erasure = { erasure_id: erasureId, kind, reason, events, episodes: episodes.length, erased_at: now };
+  const used = JSON.stringify([
+    ...checkpoints.map((id) => ({ kind: 'checkpoint', id, removed: false })),
+    ...datasets.map(({ dataset_id, removed }) => ({ kind: 'dataset', id: dataset_id, removed })),
+  ]);
+  const erasure = { erasure_id: erasureId, kind, reason, events, episodes: episodes.length, erased_at: now, used };
   await countOf(tx, query.insertInto('troupe.erasures').values(erasure));
   await countOf(
     tx,
@@ -294,11 +298,4 @@ async function note(
       )
       .onConflict((known) => known.doNothing()),
   );
-  const used = [
-    ...datasets.map(({ dataset_id, removed }) => ({ kind: 'dataset', id: dataset_id, removed })),
-    ...checkpoints.map((id) => ({ kind: 'checkpoint', id, removed: false })),
-  ];
-  if (used.length === 0) return;
-  const uses = used.map((use) => ({ erasure_id: erasureId, ...use }));
-  await countOf(tx, query.insertInto('troupe.erased_use').values(uses));
 }
