@@ -231,6 +231,10 @@ export function put(record: Record<string, unknown>, key: string, value: unknown
   } else record[key] = value;
 }
 
+/** As `String`, and an object or a list as JSON: `String` ends on one whose `toString` is no function, as in a record from elsewhere. */
+export const asText = (value: unknown): string =>
+  typeof value === 'object' && value !== null ? canonicalJson(value) : String(value);
+
 /** What `JSON.stringify` makes of a value; a member that is {@link settled} is not written again. */
 export function stringify(value: unknown): string {
   if (!isRecord(value)) return JSON.stringify(value);

@@ -4,7 +4,7 @@
  * without an observation between them are one, up to the next that is described.
  */
 import type { Draft } from '../events.ts';
-import { canonicalJson, hashId, isRecord } from '../json.ts';
+import { asText, canonicalJson, hashId, isRecord } from '../json.ts';
 import type { ChatMessage } from './chat-message.ts';
 import type { Converted, Format, NativeRecord, NativeRefusal } from './format.ts';
 import { given, isIdentifier, recordId, refusal, refused, revisedEmitter, without } from './native.ts';
@@ -63,7 +63,7 @@ function convert(record: NativeRecord): Converted {
     .filter((text) => typeof text === 'string')
     .map((content): ChatMessage => ({ role: 'system', content }));
   const whole = [...system, ...messages];
-  const callIds = idsOf(isOurs ? details.step_ids : null, messages, String(value.id));
+  const callIds = idsOf(isOurs ? details.step_ids : null, messages, asText(value.id));
   let turn = 0;
   const calls = messages.flatMap((message, i): Draft[] => {
     const call = { episodeId, callId: callIds[i]!, agentId, turn };

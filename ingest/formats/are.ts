@@ -5,7 +5,7 @@
  * Times are those of the simulated world.
  */
 import type { Draft, EventData } from '../events.ts';
-import { hashId, isRecord } from '../json.ts';
+import { asText, hashId, isRecord } from '../json.ts';
 import { type AgentLogs, agentLogs, messagesIn } from './are-logs.ts';
 import type { Converted, Format, NativeRecord, NativeRefusal } from './format.ts';
 import { emitterFor, given, isIdentifier, recordId, refusal, refused, without } from './native.ts';
@@ -252,7 +252,7 @@ function argumentsOf({ args }: Fields): Record<string, unknown> {
     list(args).flatMap((arg): [string, unknown][] => {
       if (!isRecord(arg) || !isIdentifier(arg.name)) return [];
       const { value, value_type: type } = arg;
-      const read = type === 'str' || typeof value !== 'string' ? value : READ.get(String(type))?.(value);
+      const read = type === 'str' || typeof value !== 'string' ? value : READ.get(asText(type))?.(value);
       return [[arg.name, read ?? value ?? null]];
     }),
   );

@@ -269,7 +269,10 @@ function resultDraft(emit: Emitter, block: Fields, i: number, line: Line, thread
   const { episodeId, ledger } = thread;
   const output = typeof block.content === 'string' ? block.content : listed(block.content).map(partOf);
   const told = isRecord(fields.toolUseResult) ? fields.toolUseResult : {};
-  const words = typeof output === 'string' ? output : output.map(({ content }) => content).join('');
+  const words =
+    typeof output === 'string'
+      ? output
+      : output.map(({ content }) => (typeof content === 'string' ? content : '')).join('');
   const failed = block.is_error === true;
   return emit.event(
     'tool.returned',
@@ -342,7 +345,7 @@ function partOf(native: unknown): Part {
   const { type, text, thinking, ...rest } = native as Fields;
   if (type === 'text') return { ...rest, type, content: text };
   if (type === 'thinking') return { ...rest, type: 'reasoning', content: thinking };
-  if (/tool_use$/.test(type as string)) {
+  if (typeof type === 'string' && /tool_use$/.test(type)) {
     const { id, name, input, ...more } = rest;
     return { ...more, type: 'tool_call', id, name, arguments: input ?? null } as Part;
   }

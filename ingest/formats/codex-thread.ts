@@ -1,6 +1,6 @@
 /** The conversation of one agent of Codex as events. */
 import type { Draft, Message, Part } from '../events.ts';
-import { isRecord } from '../json.ts';
+import { asText, isRecord } from '../json.ts';
 import { calledIn, type Fields, isAnswer, type Line, outputOf, partsOf, promptOf, shownOf } from './codex-items.ts';
 import { APPARENT_ERROR, toolLedger } from './conversation.ts';
 import { type Emitter, given, isIdentifier, without } from './native.ts';
@@ -72,7 +72,7 @@ export function threadDrafts(emit: Emitter, lines: readonly Line[], thread: Thre
       open = null;
       context = context && withoutTurns(context, payload.num_turns);
       told.push(() => noteDrafts(emit, line, thread, 'thread_rolled_back'));
-    } else if (type === 'event_msg' && /^(error|stream_error|turn_aborted)$/.test(String(payload.type))) {
+    } else if (type === 'event_msg' && /^(error|stream_error|turn_aborted)$/.test(asText(payload.type))) {
       open = null;
       const kind = payload.type === 'turn_aborted' ? 'turn_aborted' : 'error';
       told.push(() => noteDrafts(emit, line, thread, kind));

@@ -1,6 +1,6 @@
 /** Events of the OpenHands SDK, {kind, id, timestamp, source}, and the state of a conversation, which holds what was billed. */
 import type { Content } from '../events.ts';
-import { canonicalJson, isRecord } from '../json.ts';
+import { asText, canonicalJson, isRecord } from '../json.ts';
 import type { ChatMessage } from './chat-message.ts';
 import { isIdentifier, without } from './native.ts';
 import { type Fields, type Item, idsIn, usageOf } from './openhands-drafts.ts';
@@ -49,7 +49,7 @@ export function sdkItems(events: readonly Fields[], state: Fields | null): Item[
       }
       case 'ActionEvent': {
         if (isRecord(event.action) && event.action.kind === 'FinishAction') answer = finalIn(event.action);
-        const group = byResponse.get(String(event.llm_response_id)) ?? [event];
+        const group = byResponse.get(asText(event.llm_response_id)) ?? [event];
         if (told.has(group)) return [];
         told.add(group);
         return [
@@ -76,7 +76,7 @@ export function sdkItems(events: readonly Fields[], state: Fields | null): Item[
           },
         ];
       default:
-        if (SILENT.has(String(event.kind)) || !isIdentifier(event.kind)) return [];
+        if (SILENT.has(asText(event.kind)) || !isIdentifier(event.kind)) return [];
         return [{ kind: 'observed', name: event.kind, content: without(event, 'id', 'timestamp', 'kind') ?? {} }];
     }
   });
@@ -91,7 +91,7 @@ export function sdkItems(events: readonly Fields[], state: Fields | null): Item[
     { text, thought }: { text: readonly unknown[]; thought: unknown },
   ): Item {
     const [event] = group as [Fields];
-    const calls = group.flatMap((one) => (isRecord(one.tool_call) ? [chatCall(one.tool_call, String(one.id))] : []));
+    const calls = group.flatMap((one) => (isRecord(one.tool_call) ? [chatCall(one.tool_call, asText(one.id))] : []));
     const response = isIdentifier(event.llm_response_id) ? event.llm_response_id : null;
     const { usage, model, latency } = (response === null ? null : billed.get(response)) ?? {};
     const message: ChatMessage = {
@@ -103,7 +103,7 @@ export function sdkItems(events: readonly Fields[], state: Fields | null): Item[
     return {
       kind: 'answer',
       ids: idsIn(...group.map(({ id }) => id)),
-      callId: response ?? `e${String(event.id)}`.slice(0, 200),
+      callId: response ?? `e${asText(event.id)}`.slice(0, 200),
       message,
       about: {
         ...(response === null ? {} : { response_id: response }),
@@ -144,11 +144,11 @@ function resultOf(event: Fields, ids: string[]): Item {
       ids,
       callId,
       status: 'denied',
-      output: String(event.rejection_reason ?? ''),
+      output: asText(event.rejection_reason ?? ''),
       isFailed: false,
     };
   if (event.kind === 'AgentErrorEvent')
-    return { kind: 'result', ids, callId, status: 'error', output: String(event.error ?? ''), isFailed: false };
+    return { kind: 'result', ids, callId, status: 'error', output: asText(event.error ?? ''), isFailed: false };
   const rest = without(seen, 'kind', 'content', 'is_error') ?? {};
   const more = Array.isArray(event.extended_content) ? event.extended_content : [];
   const content = Array.isArray(seen.content)

@@ -1,6 +1,6 @@
 /** Entries of a Pi session: what they say, and as what a later call is shown them. */
 import type { Message, Part } from '../events.ts';
-import { isRecord } from '../json.ts';
+import { asText, isRecord } from '../json.ts';
 import type { NativeRefusal } from './format.ts';
 import { badIdentifier, given, refusal } from './native.ts';
 
@@ -95,7 +95,7 @@ export function shownOf(fields: Fields): Message | null {
     case 'bashExecution':
       return message.excludeFromContext === true
         ? null
-        : { role: 'user', content: partsOf(`$ ${String(message.command)}\n${String(message.output)}`) };
+        : { role: 'user', content: partsOf(`$ ${asText(message.command)}\n${asText(message.output)}`) };
     case 'branchSummary':
     case 'compactionSummary':
       return typeof message.summary === 'string' ? { role: 'user', content: partsOf(message.summary) } : null;

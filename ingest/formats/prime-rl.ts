@@ -295,7 +295,9 @@ function nodesOf(nodes: readonly unknown[], place: string, refusals: NativeRefus
       return null;
     }
     const parent = native.parent ?? null;
-    return { native, message: without(nonNull(read.messages[0]!)) as ChatMessage, parent: parent as number | null };
+    // What is no number leads to no node.
+    const to = parent === null || typeof parent === 'number' ? parent : Number.NaN;
+    return { native, message: without(nonNull(read.messages[0]!)) as ChatMessage, parent: to };
   });
 }
 

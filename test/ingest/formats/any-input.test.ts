@@ -735,6 +735,22 @@ describe('P42: a record in which anything may be wrong', () => {
     );
   });
 
+  it.each(Object.keys(RECORDS))('of %s may hold an object that cannot be written as text, at any place', (name) => {
+    const { convert } = formatNamed(name);
+    const failed = RECORDS[name]!.flatMap((record) =>
+      placesIn(record).filter((path) => {
+        const value = changed(record, path, { toString: false });
+        try {
+          convert({ value, canonical: canonicalJson(value), ordinal: 0 });
+          return false;
+        } catch {
+          return true;
+        }
+      }),
+    );
+    expect(failed.map((path) => path.join('.'))).toEqual([]);
+  });
+
   it('is tried for every format that is read from files of others', () => {
     const elsewhere = ['troupe-events', 'tau-bench', 'who-when', 'openai-chat'];
     const tried = Object.keys(RECORDS);
