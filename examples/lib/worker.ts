@@ -92,6 +92,9 @@ export async function runTeam<Task>({ name, source, runner, agents, models, play
   }
   const stop = new AbortController();
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort());
+  // A program that started it, and is gone, leaves no team that asks for work for ever.
+  process.once('disconnect', () => stop.abort());
+  process.channel?.unref();
   const headers: Record<string, string> = key === undefined ? {} : { authorization: `Bearer ${key}` };
   const leases = openLeases<Task>(url, { runner: values.runner!, headers, signal: stop.signal });
   const gateway = openGateway(url, { headers });
