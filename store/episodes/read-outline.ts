@@ -71,7 +71,7 @@ const TOKEN_BYTES = sql.lit(32);
 const PROMPT_TOKEN_BYTES = sql.lit(6);
 
 /** The text of a message that was sent. */
-const SENT = sql.raw(shownText('s', 'text'));
+const SENT = sql.raw<string | null>(shownText('s', 'text'));
 
 const thingsOf = (id: string, tokens: boolean): Readonly<Record<string, Things>> => ({
   calls: query
@@ -93,12 +93,17 @@ const thingsOf = (id: string, tokens: boolean): Readonly<Record<string, Things>>
     .groupBy(['c.episode_id', 'c.call_id']),
   messages: query
     .selectFrom('facts.messages as s')
+    // `offset 0` has the text put together once for both that use it.
+    .innerJoinLateral(
+      () => query.selectNoFrom(SENT.as('text')).offset(sql.lit(0)).as('sent'),
+      (on) => on.onTrue(),
+    )
     .select(['s.message_id as id', sql<'message'>`'message'`.as('kind'), 's.seq', 's.sent_at as at'])
     .select([
-      sql<number>`(500 + coalesce(octet_length(${SENT}), 0) + coalesce(octet_length(s.content::text), 0))::float8`.as(
+      sql<number>`(500 + coalesce(octet_length(sent.text), 0) + coalesce(octet_length(s.content::text), 0))::float8`.as(
         'bytes',
       ),
-      sql<readonly string[]>`case when s.text <> '' then array[md5(${SENT})] else '{}' end`.as('texts'),
+      sql<readonly string[]>`case when s.text <> '' then array[md5(sent.text)] else '{}' end`.as('texts'),
       sql<null>`null`.as('context'),
     ])
     .where('s.episode_id', '=', id),
