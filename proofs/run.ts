@@ -60,7 +60,9 @@ const ALONE = [
   'chaos',
   'loop-restarts',
 ];
-const PROOFS = [...BESIDE_OTHERS, ...ALONE];
+/** They take minutes to start and gigabytes to install, so they have no short form. */
+const ONLY_FULL = ['vllm-serves'];
+const PROOFS = [...BESIDE_OTHERS, ...ALONE, ...ONLY_FULL];
 
 type Result = Omit<OneResult, 'verdict'> & { readonly verdict: OneResult['verdict'] | 'ok, run twice' };
 
@@ -83,9 +85,16 @@ const say = (line: string): void => {
   process.stdout.write(`${line}\n`);
 };
 
+const only = values.full ? [] : positionals.filter((name) => ONLY_FULL.includes(name));
+if (only.length > 0) {
+  process.stderr.write(`${only.join(', ')} has no short form; add --full.\n`);
+  process.exit(2);
+}
+
 const asked = (names: readonly string[]): readonly string[] =>
   names.filter((name) => positionals.length === 0 || positionals.includes(name));
-const results = [...(await inLanes(asked(BESIDE_OTHERS), lanes)), ...(await inLanes(asked(ALONE), 1))];
+const alone = asked(values.full ? [...ALONE, ...ONLY_FULL] : ALONE);
+const results = [...(await inLanes(asked(BESIDE_OTHERS), lanes)), ...(await inLanes(alone, 1))];
 // Machines that other programs share stall for seconds. What fails there runs once more, after the others; both runs are reported.
 const again = process.env.CI ? results.filter(({ verdict }) => verdict === 'FAILED') : [];
 for (const first of again) {
