@@ -101,19 +101,21 @@ export function registeredPolicyServers(
     for (const { policy, address } of inOrder(await processes(fresh))) {
       if (who.kind === 'policy' && policy !== who.name) continue;
       let client: SamplingClient | undefined;
+      let remembered: string | undefined;
       underWay.set(address, (underWay.get(address) ?? 0) + 1);
       try {
         client = clientAt(address);
-        const model =
-          who.kind === 'policy' ? policy : (lasting.get(client)?.get(who.name) ?? (await modelWith(client, who.name)));
+        remembered = who.kind === 'policy' ? undefined : lasting.get(client)?.get(who.name);
+        const model = who.kind === 'policy' ? policy : (remembered ?? (await modelWith(client, who.name)));
         if (model === null) continue;
         const answer = await ask(client, model);
         avoided.delete(address);
         return { answer };
       } catch (failed) {
         if (!(failed instanceof TroupeError)) throw failed;
-        const gone =
-          failed.code === 'not_found' && client !== undefined && lasting.get(client)?.delete(who.name) === true;
+        // Of many requests at once each finds that the name is gone, and looks again; the first takes it away.
+        const gone = failed.code === 'not_found' && remembered !== undefined;
+        if (gone && lasting.get(client!)?.get(who.name) === remembered) lasting.get(client!)!.delete(who.name);
         if (signal?.aborted || (!ELSEWHERE.includes(failed.code) && !gone)) throw failed;
         if (failed.code === 'unreachable') avoided.set(address, performance.now() + AVOIDED_MS);
         error ??= failed;

@@ -93,6 +93,33 @@ it('is busy where all are, and names why one could not be reached', async () => 
   });
 });
 
+it('answers many at once by weights whose own name went when they were released', async () => {
+  await registerProcess(at.db, { processId: 'a', role: 'infer', policy: 'team', address: 'a' });
+  const models = new Map([
+    ['checkpoint:c', 'c'],
+    ['team', 'c'],
+  ]);
+  const asked: string[] = [];
+  const servers = registeredPolicyServers(at.db, () => ({
+    sample: async ({ model }) => {
+      asked.push(model!);
+      await new Promise(setImmediate);
+      if (!models.has(model!)) throw new TroupeError('not_found', `No model ${model}.`);
+      return answerOf(models.get(model!)!);
+    },
+    prompt: gone,
+    status: async () => ({ models: [...models].map(([name, checkpoint]) => ({ name, checkpoint })) }) as never,
+    close: () => {},
+  }));
+  const c = { kind: 'checkpoint', name: 'c' } as const;
+  await servers.sample(c, ask);
+  expect(asked).toEqual(['checkpoint:c']);
+  models.delete('checkpoint:c');
+  const answers = await Promise.all(Array.from({ length: 5 }, () => servers.sample(c, ask)));
+  expect(answers.map(({ checkpoint }) => checkpoint)).toEqual(Array(5).fill('c'));
+  expect(asked.slice(-5)).toEqual(Array(5).fill('team'));
+});
+
 it('does not ask another one once the client has gone', async () => {
   const client = new AbortController();
   const { asked, servers } = await serving({
