@@ -237,19 +237,26 @@ async function unserved(
     )}`,
   );
   const answered = models.length === 0 ? 'none' : models.join(', ');
+  const who = `${kind}:${name}`;
+  // Its process runs, and what it asks does not.
+  if (last !== null && models.includes(who))
+    return new TroupeError('unreachable', `${who} cannot be answered now. ${last.message}`, {
+      field: 'model',
+      got: who,
+    });
   if (known) {
     const hint =
       kind === 'policy'
         ? `Start it with: troupe run infer --policy ${name}`
         : 'Start a policy with it: troupe run infer --policy NAME --model DIR';
-    return new TroupeError('unreachable', `No process serves ${kind}:${name} now.`, {
+    return new TroupeError('unreachable', `No process serves ${who} now.`, {
       field: 'model',
-      got: `${kind}:${name}`,
+      got: who,
       expected: answered,
       hint: last === null ? hint : `${last.message} ${hint}`,
     });
   }
-  return unknownModel(`${kind}:${name}`, models);
+  return unknownModel(who, models);
 }
 
 /** The error for an unknown model name. It lists the models that are served now. */

@@ -332,8 +332,8 @@ async function prove({
   await server.kill();
   const down = await call('down', 'chat/completions', { model: 'policy:team', ...sum, max_tokens: 4 });
   check(
-    'while it is down a call fails by name, and is recorded',
-    down.status === 502 && down.text.includes('gpu'),
+    'while it is down a call fails, and the answer names the server',
+    down.status === 503 && down.text.includes('The model server gpu could not be reached'),
     down,
   );
   server = await startVllm(vllm, start, port, path('vllm.log'));
