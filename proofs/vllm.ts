@@ -1,4 +1,4 @@
-/** vLLM as `vllm/install` makes it, started as a person starts it. */
+/** vLLM as `vllm-server/install` makes it, started as a person starts it. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
@@ -15,12 +15,12 @@ const STARTED_WITHIN_MS = 900_000;
 export function findVllm(
   env: Readonly<Record<string, string | undefined>>,
 ): { readonly vllm: string } | { readonly missing: string } {
-  const requirements = readFileSync(join(import.meta.dirname, 'vllm', 'requirements.txt'));
+  const requirements = readFileSync(join(import.meta.dirname, 'vllm-server', 'requirements.txt'));
   const digest = createHash('sha256').update(requirements).digest('hex').slice(0, 12);
   const venv = join(env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'troupe-ci', `vllm-${digest}`);
   return existsSync(join(venv, 'complete'))
     ? { vllm: join(venv, 'bin', 'vllm') }
-    : { missing: 'no vLLM; say: proofs/vllm/install (about 5 minutes, 7 GB)' };
+    : { missing: 'no vLLM; say: proofs/vllm-server/install (about 5 minutes, 7 GB)' };
 }
 
 export type Vllm = { readonly kill: () => Promise<void> };
