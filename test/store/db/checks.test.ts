@@ -15,7 +15,6 @@ const CHECKED: readonly (readonly [column: string, values: readonly string[]])[]
   ['facts.jobs.outcome', JOB_OUTCOMES],
   ['facts.tool_calls.status', VOCABULARY['tool.returned'].properties.status.enum],
   ['troupe.archives.state', ['writing', 'kept', 'restored', 'replaced']],
-  ['troupe.erased_use.kind', ['dataset', 'checkpoint']],
   ['troupe.erasures.kind', ['subject', 'episode']],
   ['troupe.job_queue.outcome', JOB_OUTCOMES],
   ['troupe.job_queue.state', ['waiting', 'running', 'finished']],
