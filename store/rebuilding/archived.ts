@@ -4,6 +4,7 @@
  */
 import { TroupeError } from '../../errors.ts';
 import { KEYED } from '../../ingest/log/keyed.ts';
+import { removeBodies } from '../../ingest/log/postgres.ts';
 import type { Db, Session } from '../db/pool.ts';
 import { anyOf, countOf, query, rowsOf, sql } from '../db/query.ts';
 import { type ArchiveManifest, eventsIn, readManifest } from '../retention/files.ts';
@@ -119,6 +120,12 @@ export async function noteShown(tx: Session, archives: readonly Archived[], sche
 
 /** Removes the bodies that a rebuild left behind which did not come to its end. */
 export async function dropBodies(tx: Session): Promise<void> {
-  const hidden = query.selectFrom('troupe.pruned').select('key').where('in_tables', '=', false);
-  await countOf(tx, query.deleteFrom('troupe.bodies').where('key', 'in', hidden));
+  const hidden = query
+    .selectFrom('troupe.bodies as b')
+    .innerJoin('troupe.pruned as p', 'p.key', 'b.key')
+    .select('b.key')
+    .distinct()
+    .where('p.in_tables', '=', false);
+  const keys = (await rowsOf(tx, hidden)).map((row) => row.key);
+  if (keys.length > 0) await removeBodies(tx, keys);
 }

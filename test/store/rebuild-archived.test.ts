@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -13,7 +14,7 @@ import { type RebuildOptions, rebuild } from '../../store/rebuilding/rebuild.ts'
 import { eraseEverywhere } from '../../store/retention/erase-archived.ts';
 import { newEpisodes } from '../../store/schedules/new-episodes.ts';
 import { aTrace, request } from '../ingest/support/spans.ts';
-import { anEpisode, anExecution, aStory, event } from './support/events.ts';
+import { anEpisode, anExecution, aStory, at, event } from './support/events.ts';
 import { aProject, lateWord, now, type Project } from './support/pruning.ts';
 
 const METHODS = [
@@ -23,6 +24,17 @@ const METHODS = [
   { method: 'well_formed_filter' },
   { method: 'agreement_score' },
 ];
+
+/** A message that is an image, whose bytes lie apart from it. */
+const picture = (episode_id: string) => {
+  const url = `data:image/png;base64,${randomBytes(3000).toString('base64')}`;
+  const content = [{ type: 'image_url', image_url: { url } }];
+  return event(
+    'message.sent',
+    { episode_id, message_id: 'p', from: 'user', role: 'user', content: content as never },
+    { id: `${episode_id}-p`, time: at(3) },
+  );
+};
 
 describe('a rebuild with archives', () => {
   let project: Project;
@@ -172,7 +184,7 @@ describe('a rebuild with archives', () => {
 
   it('P42: leaves nothing that counts where it is interrupted, and the next one makes all of it', async () => {
     const { db, record } = project;
-    await record([...anEpisode('a'), ...anEpisode('b', { task: 'task-2' })]);
+    await record([...anEpisode('a'), picture('a'), ...anEpisode('b', { task: 'task-2' })]);
     const before = await tables();
     await project.prune();
     const pruned = await checksum(db);
@@ -183,8 +195,11 @@ describe('a rebuild with archives', () => {
     expect([await checksum(db), await inTables()]).toEqual([pruned, []]);
     await sound();
     await again();
-    const { rows } = await db.query(`select 1 from troupe.bodies where key like 'e/%'`);
+    const { rows } = await db.query(
+      `select 1 from troupe.bodies where key like 'e/%' union all select 1 from troupe.blobs`,
+    );
     expect([rows.length, await checksum(db)]).toEqual([0, pruned]);
+    await sound();
     await again({ archived: true });
     expect(await tables()).toEqual(before);
   });
