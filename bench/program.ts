@@ -43,7 +43,7 @@ const BENCHES: readonly Bench[] = [
   scale,
 ];
 
-/** Where a report and what is said besides go. */
+/** Where the report goes, and where progress and errors go. */
 export type Streams = { readonly out: (text: string) => void; readonly err: (text: string) => void };
 
 /** Runs the benchmark that a command line names, and resolves with the exit code. */

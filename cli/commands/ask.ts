@@ -88,7 +88,7 @@ export function askCommands(program: Command): void {
         'after',
         `
 Two trees: what it comes from, and what was made of it. At most 20 things below one and 500 in a tree are listed, the nearest
-first, each followed once; what is left out is said. --json prints the same trees.
+first, each followed once; a line marks what is left out. --json prints the same trees.
 
 Examples:
   troupe lineage ab12cd34ef56ab78

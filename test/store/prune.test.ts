@@ -17,15 +17,7 @@ import { rebuild } from '../../store/rebuilding/rebuild.ts';
 import { planPrune } from '../../store/retention/prune.ts';
 import { aTrace, request } from '../ingest/support/spans.ts';
 import { anEpisode, anExecution, aStory, at, event } from './support/events.ts';
-import { aProject, lateWord, now, type Project, reopened } from './support/pruning.ts';
-
-const METHODS = [
-  { method: 'cosigned_rewards' },
-  { method: 'floored_advantage', reads: 'cosigned_rewards' },
-  { method: 'grpo_advantage' },
-  { method: 'well_formed_filter' },
-  { method: 'agreement_score' },
-];
+import { aProject, lateWord, METHODS, now, type Project, reopened } from './support/pruning.ts';
 
 describe('pruning', () => {
   let project: Project;

@@ -15,15 +15,7 @@ import { eraseEverywhere } from '../../store/retention/erase-archived.ts';
 import { newEpisodes } from '../../store/schedules/new-episodes.ts';
 import { aTrace, request } from '../ingest/support/spans.ts';
 import { anEpisode, anExecution, aStory, at, event } from './support/events.ts';
-import { aProject, lateWord, now, type Project } from './support/pruning.ts';
-
-const METHODS = [
-  { method: 'cosigned_rewards' },
-  { method: 'floored_advantage', reads: 'cosigned_rewards' },
-  { method: 'grpo_advantage' },
-  { method: 'well_formed_filter' },
-  { method: 'agreement_score' },
-];
+import { aProject, lateWord, METHODS, now, type Project } from './support/pruning.ts';
 
 /** A message that is an image, whose bytes lie apart from it. */
 const picture = (episode_id: string) => {

@@ -17,6 +17,15 @@ import { at, event } from './events.ts';
 const BOUND = new Date('2026-09-11T00:00:00Z');
 export const now = () => new Date('2026-11-21T12:00:00Z');
 
+/** One method of each kind: rewards, credit that reads them, credit of a group, a filter, a score. */
+export const METHODS = [
+  { method: 'cosigned_rewards' },
+  { method: 'floored_advantage', reads: 'cosigned_rewards' },
+  { method: 'grpo_advantage' },
+  { method: 'well_formed_filter' },
+  { method: 'agreement_score' },
+];
+
 export async function aProject() {
   const { db, close } = await freshDatabase({ max: 8 });
   const log = postgresLog(db);
