@@ -181,3 +181,19 @@ test("this code's own migrations are found, and a fresh test database has them a
   expect(await checkSchema(fresh)).toEqual({ state: 'current', pending: [], why: null });
   await close();
 });
+
+test('Migration 48 lays what used an erasure beside it, and loses none', async () => {
+  const all = readMigrations();
+  await migrate(db, all.slice(0, 47));
+  await db.query(
+    `insert into troupe.erasures values ('one', 'episode', null, 3, 1, now()), ('two', 'subject', 'asked', 1, 1, now())`,
+  );
+  await db.query(
+    `insert into troupe.erased_use values ('one', 'dataset', 'd', true), ('one', 'checkpoint', 'c', false)`,
+  );
+  const shown = async () => (await db.query('select * from traj.erasures order by erasure_id, used_by')).rows;
+  const before = await shown();
+  expect(before).toHaveLength(3);
+  await migrate(db, all);
+  expect(await shown()).toEqual(before);
+});
