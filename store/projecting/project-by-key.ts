@@ -10,8 +10,9 @@ import { applyBatch } from './apply.ts';
 import { logEnds } from './positions.ts';
 import { type Prepared, prepare } from './prepare.ts';
 import { APPLYING } from './projector.ts';
-import { eventOf, type Positions, partitionName, type Read, STORED_SIZE } from './read-news.ts';
+import { eventOf, type Positions, partitionName, type Read, STORED_SIZE, storedRow } from './read-news.ts';
 import { settle } from './settle.ts';
+import { withTexts } from './stored-texts.ts';
 
 export type ByKeyOptions = {
   /** Schema that holds the empty tables. */
@@ -88,7 +89,7 @@ async function readPortion(tx: Session, from: After, { ends, most }: Bounds): Pr
   await tx.query(`select set_config('troupe.after', $1, true)`, [from.key]);
   const copy = tx.copyOut(
     `copy (
-       select key, source, id, name, time::text, troupe.with_texts(key, data::text), log::text, partition::text, position::text, type_version::text, until::text
+       select key, source, id, name, time::text, data::text, log::text, partition::text, position::text, type_version::text, until::text
        from (
          select *, sum(size) over (order by key, log, partition, position) as until
          from (
@@ -102,8 +103,10 @@ async function readPortion(tx: Session, from: After, { ends, most }: Bounds): Pr
      ) to stdout (format binary)`,
   );
   const { rows } = await copiedRows(copy, 11);
-  const read = rows.map(eventOf);
-  const more = rows.length === most || Number(rows.at(-1)?.[10] ?? 0) >= MOST_BYTES;
+  const stored = rows.map(storedRow);
+  const [fitting] = await withTexts(tx, [stored], MOST_BYTES);
+  const read = fitting!.map(eventOf);
+  const more = rows.length === most || (stored.at(-1)?.until ?? 0) >= MOST_BYTES || read.length < rows.length;
   const whole = more ? withoutLastKey(read) : read;
   const last = whole.at(-1);
   const events = whole.filter((event) => event.position < (ends.get(partitionName(event)) ?? 0));

@@ -7,6 +7,7 @@ import { copiedRows } from '../db/copied-rows.ts';
 import type { Session } from '../db/pool.ts';
 import { parseTimestamptz } from '../db/values.ts';
 import type { Stored } from './amend.ts';
+import { withTexts } from './stored-texts.ts';
 
 /** An event with every text in its place. A context that its call names stays a name, which is what the tables hold. */
 export type Read = Stored & Place;
@@ -55,16 +56,11 @@ const MOST_AT_ONCE = 4000;
 const MOST_BYTES = 2 * 1024 * 1024;
 
 /**
- * The bytes of an event `e` as it is read: compressed as it is stored, and the texts and files that it names, which are in their place then.
+ * The bytes of an event without its texts: compressed as it is stored.
  * The rows of a dataset, which nothing else repeats as much as, become 20 times as large when they are read, and four times that as rows of
  * a table: a million of them were 120 MiB of the projector's memory as 2 MiB of text in a batch.
  */
-export const STORED_SIZE = `case when name = 'artifact.attached' then 4 * octet_length(data::text) else pg_column_size(data) end
-  + case when position(E'"\\uFFFE#' in data::text) = 0 then 0 else (
-      select coalesce(sum(octet_length(b.body) + coalesce(octet_length(o.bytes), 0) * 4 / 3), 0)
-      from string_to_table(data::text, E'"\\uFFFE#') with ordinality as p (part, n)
-      join troupe.bodies b on b.key = e.key and b.hash = case when n > 1 then left(part, 36)::uuid end
-      left join troupe.blobs o on o.sha256 = b.blob) end`;
+export const STORED_SIZE = `case when name = 'artifact.attached' then 4 * octet_length(data::text) else pg_column_size(data) end`;
 
 /** By COPY: rows of the wire protocol cost the server and the reader twice as much. */
 async function read(tx: Session, positions: Positions, perPartition: number): Promise<News> {
@@ -74,7 +70,7 @@ async function read(tx: Session, positions: Positions, perPartition: number): Pr
   if (places.length === 0) return { events: [], bytes: 0, all: true };
   const copy = tx.copyOut(
     `copy (
-       select e.key, e.source, e.id, e.name, e.time::text, troupe.with_texts(e.key, e.data::text), e.log::text, e.partition::text, e.position::text, e.type_version::text,
+       select e.key, e.source, e.id, e.name, e.time::text, e.data::text, e.log::text, e.partition::text, e.position::text, e.type_version::text,
               e.until::text
        from (values ${places.join(', ')}) p (log, partition, position)
        cross join lateral (
@@ -87,19 +83,21 @@ async function read(tx: Session, positions: Positions, perPartition: number): Pr
        where e.until - e.size < ${MOST_BYTES}
      ) to stdout (format binary)`,
   );
-  const { rows, bytes } = await copiedRows(copy, 11);
-  const counts = new Map<string, number>();
-  const full = new Set<string>();
-  const events = rows.map((row): Read => {
-    const event = eventOf(row);
-    const name = partitionName(event);
-    const count = (counts.get(name) ?? 0) + 1;
-    counts.set(name, count);
-    if (count === perPartition || Number(row.at(-1)) >= MOST_BYTES) full.add(name);
-    return event;
-  });
-  events.sort(inLogOrder);
-  return { events: withoutCut(events, full), bytes, all: full.size === 0 };
+  const { rows } = await copiedRows(copy, 11);
+  const runs = new Map<string, ReturnType<typeof storedRow>[]>();
+  for (const row of rows.map(storedRow)) {
+    const name = partitionName(row);
+    const run = runs.get(name);
+    if (run) run.push(row);
+    else runs.set(name, [row]);
+  }
+  const whole = await withTexts(tx, [...runs.values()], MOST_BYTES);
+  const full = [...runs].filter(
+    ([, run], i) => run.length === perPartition || run.at(-1)!.until >= MOST_BYTES || whole[i]!.length < run.length,
+  );
+  const events = whole.flatMap((run) => run.map(eventOf)).sort(inLogOrder);
+  const bytes = whole.reduce((sum, run) => sum + run.reduce((all, { data }) => all + data.length, 0), 0);
+  return { events: withoutCut(events, new Set(full.map(([name]) => name))), bytes, all: full.length === 0 };
 }
 
 /**
@@ -142,21 +140,26 @@ const keptTime = (time: string | null): string | null =>
 const inLogOrder = (a: Place, b: Place): number =>
   a.log - b.log || a.partition - b.partition || a.position - b.position;
 
-/** An event from the columns key, source, id, name, time, data, log, partition, position and type_version, as texts. */
-export function eventOf([key, source, id, name, time, data, log, partition, position, version]: readonly (
+/** A row of the columns key, source, id, name, time, data, log, partition, position, type_version and until, as texts. */
+export const storedRow = ([key, source, id, name, time, data, log, partition, position, version, until]: readonly (
   | string
   | null
-)[]): Read {
-  return {
-    key: key!,
-    source: source!,
-    id: id!,
-    name: name as EventName,
-    type_version: Number(version),
-    time: time == null ? null : parseTimestamptz(time),
-    data: name === 'span.recorded' ? readRecorded(data!) : JSON.parse(data!),
-    log: Number(log),
-    partition: Number(partition),
-    position: Number(position),
-  };
-}
+)[]) => ({
+  key: key!,
+  source: source!,
+  id: id!,
+  name: name as EventName,
+  type_version: Number(version),
+  time: time == null ? null : parseTimestamptz(time),
+  data: data!,
+  log: Number(log),
+  partition: Number(partition),
+  position: Number(position),
+  until: Number(until),
+});
+
+/** The event of a row that has its texts. */
+export const eventOf = ({ until, ...event }: ReturnType<typeof storedRow>): Read => ({
+  ...event,
+  data: event.name === 'span.recorded' ? readRecorded(event.data) : JSON.parse(event.data),
+});

@@ -125,4 +125,19 @@ describe('A batch that does not take all of a partition', () => {
       await close();
     }
   });
+
+  it('are refused where a text that they name is missing, by its key', async () => {
+    const { db, close } = await freshDatabase();
+    try {
+      const content = 'long '.repeat(200);
+      await postgresLog(db).append([
+        event('message.sent', { episode_id: 'torn', message_id: 'm', from: 'user', content }),
+      ]);
+      await db.query('delete from troupe.bodies');
+      const before = [{ log: 0, partition: partitionOf('e/torn'), position: 0 }];
+      await expect(db.transaction((tx) => readNews(tx, before, 100))).rejects.toThrow(/torn/);
+    } finally {
+      await close();
+    }
+  });
 });

@@ -1,0 +1,89 @@
+/**
+ * Stored events with every text in its place. The texts of a whole batch are read by one statement, each once: a function of the server
+ * that puts them into one event after the other took more processor time than all else that a projection asks of it.
+ */
+import type { Session } from '../db/pool.ts';
+
+/** The columns of a stored event, of which the others pass through; `data` is the JSON that is stored. */
+export type StoredRow = {
+  readonly key: string;
+  readonly data: string;
+  /** Bytes of the events of its run up to it, without their texts. */
+  readonly until: number;
+};
+
+/** As `ingest/log/split.ts` writes them. */
+const TEXT = '"\uFFFE#';
+const OWN_ID = '"\uFFFE."';
+const NAME_LENGTH = 36;
+
+/**
+ * Of each run of events, from its beginning, those that have so many bytes together with the images, files and texts that they name, and
+ * at least one. A context that its call names stays a name.
+ * @throws the server's error, naming it, where a text is missing
+ */
+export async function withTexts<Row extends StoredRow>(
+  tx: Session,
+  runs: readonly (readonly Row[])[],
+  most: number,
+): Promise<readonly (readonly Row[])[]> {
+  const cut = runs.map((rows) => rows.map((row) => ({ row, parts: partsOf(row) })));
+  const names = cut.flatMap((rows, run) =>
+    rows.flatMap(({ row, parts }, i) =>
+      parts.slice(1).map((part) => ({
+        run,
+        isFirst: i === 0,
+        key: row.key,
+        hash: part.slice(0, NAME_LENGTH),
+        own: row.until,
+      })),
+    ),
+  );
+  const texts = names.length === 0 ? new Map<number, string>() : await textsOf(tx, names, most);
+  let n = 0;
+  return cut.map((rows) => {
+    const whole: Row[] = [];
+    let fits = true;
+    for (const { row, parts } of rows) {
+      let data = parts[0]!;
+      for (const part of parts.slice(1)) {
+        const text = texts.get(n++);
+        fits &&= text !== undefined;
+        if (fits) data += JSON.stringify(text) + part.slice(NAME_LENGTH + 1);
+      }
+      if (fits) whole.push({ ...row, data });
+    }
+    return whole;
+  });
+}
+
+/** The JSON of an event up to its first text, and from the name of each on. */
+function partsOf({ key, data }: StoredRow): readonly string[] {
+  return data.replaceAll(OWN_ID, () => `"${key.slice(2)}"`).split(TEXT);
+}
+
+type Name = {
+  readonly run: number;
+  readonly isFirst: boolean;
+  readonly key: string;
+  readonly hash: string;
+  readonly own: number;
+};
+
+/** The texts of these names by their place in the list, as far as they fit. */
+async function textsOf(tx: Session, names: readonly Name[], most: number): Promise<ReadonlyMap<number, string>> {
+  const { rows } = await tx.query<{ n: number; text: string }>(
+    `select n::integer, case when previous is null and blob is null and body is not null then body else troupe.text_named(key, hash) end as text
+     from (
+       select t.*, b.previous, b.body, b.blob, coalesce(sum(octet_length(b.body) + coalesce(octet_length(o.bytes), 0) * 4 / 3)
+         over (partition by run order by n rows between unbounded preceding and 1 preceding), 0) as before
+       from unnest($1::integer[], $2::boolean[], $3::text[], $4::uuid[], $5::bigint[]) with ordinality as t (run, is_first, key, hash, own, n)
+       left join lateral (select * from troupe.bodies b where b.key = t.key and b.hash = t.hash offset 0) b on true
+       left join lateral (select o.bytes from troupe.blobs o where o.sha256 = b.blob offset 0) o on true
+     ) t
+     where is_first or own + before < $6`,
+    [...(['run', 'isFirst', 'key', 'hash', 'own'] as const).map((column) => names.map((name) => name[column])), most],
+    { name: 'texts_named' },
+  );
+  return new Map(rows.map(({ n, text }) => [n - 1, text]));
+}
