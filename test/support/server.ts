@@ -2,7 +2,7 @@
  * One throw-away PostgreSQL server for a whole run of the tests, started when the first test asks for a database, so
  * that tests without one pay nothing. It lives in this process; the workers ask for it over a socket.
  */
-import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { mkdtempSync, readdirSync, rmSync, statfsSync } from 'node:fs';
 import { createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -24,8 +24,14 @@ export type TestServer = { readonly template: string } | { readonly error: strin
 
 const FOLDER = 'troupe-test-';
 
+/**
+ * Where the cluster lies: in memory where there is room. Each database is a copy of 500 files, which took 15 to 330 ms of processor time
+ * on an ext4 that is four fifths full, and takes 15 in memory.
+ */
+const BASE = hasRoom('/dev/shm') ? '/dev/shm' : tmpdir();
+
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
-  const folder = join(tmpdir(), `${FOLDER}${process.pid}`);
+  const folder = join(BASE, `${FOLDER}${process.pid}`);
   let server: Server | undefined;
   const start = async (): Promise<TestServer> => {
     sweep();
@@ -64,17 +70,28 @@ export default async function setup(project: TestProject): Promise<() => Promise
   };
 }
 
+/** 4 GiB, both of the file system and of memory; the cluster takes less than one. A container has often 64 MiB. */
+function hasRoom(folder: string): boolean {
+  const needed = 4 * 2 ** 30;
+  try {
+    const { bavail, bsize } = statfsSync(folder);
+    return bavail * bsize > needed && process.availableMemory() > needed;
+  } catch {
+    return false;
+  }
+}
+
 /** Folders of runs that were killed. */
 function sweep(): void {
-  for (const name of readdirSync(tmpdir())) {
+  for (const name of readdirSync(BASE)) {
     const pid = Number(new RegExp(`^${FOLDER}(\\d+)-`).exec(name)?.[1]);
     if (pid && !isAlive(pid)) removeOf(pid);
   }
 }
 
 function removeOf(pid: number): void {
-  for (const name of readdirSync(tmpdir())) {
-    if (name.startsWith(`${FOLDER}${pid}-`)) rmSync(join(tmpdir(), name), { recursive: true, force: true });
+  for (const name of readdirSync(BASE)) {
+    if (name.startsWith(`${FOLDER}${pid}-`)) rmSync(join(BASE, name), { recursive: true, force: true });
   }
 }
 
