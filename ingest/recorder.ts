@@ -44,7 +44,7 @@ export type ToolCallInput = Omit<EventData<'tool.called'>, 'tool_call_id'> &
   };
 
 export type Recorder = {
-  /** A problem was stated. Its event id is made of the task id: stating it again in the same words changes nothing. */
+  /** A problem was stated, by default without a time. Its event id is made of the task id: stating it again in the same words changes nothing. */
   readonly task: (data: EventData<'task.defined'>, stamp?: Stamp) => void;
   /** An attempt began. */
   readonly episode: (data: EventData<'episode.started'>, stamp?: Stamp) => void;
@@ -227,7 +227,7 @@ export function createRecorder(options: RecorderOptions): Recorder {
   if (spill) void run();
 
   return {
-    task: (data, stamp) => event({ ...stamp, name: 'task.defined', id: `task/${data.task_id}`, data }),
+    task: (data, stamp) => event({ time: null, ...stamp, name: 'task.defined', id: `task/${data.task_id}`, data }),
     episode: (data, stamp) => event({ ...stamp, name: 'episode.started', id: `${data.episode_id}/started`, data }),
     agent: (data, stamp) => event({ ...stamp, name: 'agent.defined', data }),
     step: (

@@ -82,8 +82,8 @@ class Recorder:
 
     # What can be said. Every keyword is a field of the event (docs/events.md); `time` is RFC 3339, None where unknown.
 
-    def task(self, *, time=NOW, **data):
-        """A problem was stated. Stating it again in the same words and with the same time changes nothing."""
+    def task(self, *, time=None, **data):
+        """A problem was stated. Stating it again in the same words, without a time or with the same, changes nothing."""
         self.event("task.defined", data, id="task/%s" % data["task_id"], time=time)
 
     def episode(self, *, time=NOW, **data):

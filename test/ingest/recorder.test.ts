@@ -74,7 +74,7 @@ describe('the recorder', () => {
   it('says events the door lets in, in the order they were said', async () => {
     const { url, taken } = await door();
     const { task, episode: start, feedback, finish, event, flush } = recorder(url);
-    task({ task_id: 't', query: 'add 2 and 3', ground_truth: '5' }, { time: null });
+    task({ task_id: 't', query: 'add 2 and 3', ground_truth: '5' });
     start(episode('e'));
     event({ name: 'message.sent', data: { episode_id: 'e', message_id: 'm', content: 'hello' } });
     feedback({ feedback_id: 'e/r', target: { kind: 'episode', id: 'e' }, kind: 'reward', name: 'reward', value: 1 });
