@@ -1,4 +1,5 @@
 /** How every command is written: flags that all share, errors as one clear line, exit codes from the table in errors.ts. */
+import { userInfo } from 'node:os';
 import { type Command, CommanderError, InvalidArgumentError } from 'commander';
 import { EXIT, TroupeError } from '../errors.ts';
 import { environmentError } from '../store/db/faults.ts';
@@ -123,3 +124,6 @@ export const number = (name: string) => (text: string) => {
   if (text.trim() !== '' && Number.isFinite(value)) return value;
   throw new InvalidArgumentError(`--${name} should be a number.`);
 };
+
+/** Who does it: the option `--by`, else the user of this machine. */
+export const who = ({ by }: Flags): string => (by === undefined ? userInfo().username : String(by));

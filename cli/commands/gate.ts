@@ -9,7 +9,7 @@ import { watchMarkdown } from '../../store/gating/watch.ts';
 import { watchOf } from '../../store/gating/watching.ts';
 import { endWaiting } from '../../store/jobs/jobs.ts';
 import { GATE_KINDS } from '../../store/jobs/run-of-plan.ts';
-import { type Flags, projectCommand, wholeNumber } from '../command.ts';
+import { type Flags, projectCommand, who, wholeNumber } from '../command.ts';
 import type { Context } from '../context.ts';
 import { print, printJson } from '../output.ts';
 import { finishRun } from './plan.ts';
@@ -78,6 +78,7 @@ export function gateCommands(program: Command): void {
         )
         .argument('<run>', 'run of a plan, such as nightly-1')
         .option('--reason <text>', 'reason to record')
+        .option('--by <who>', 'who decides (default: the user of this machine)')
         .option('--detach', 'leave the rest of the run to the processes of `troupe up`')
         .addHelpText('after', `\nExample:\n  troupe gate ${name} nightly-1 --reason "read 20 answers"`),
       (context, [run], flags) => decide(context, run!, passed, flags),
@@ -96,11 +97,12 @@ async function decide(context: Context, run: string, passed: boolean, flags: Fla
       .where('state', '=', 'waiting')
       .where(sql<boolean>`starts_with(job_id, ${`${run}/`})`),
   );
-  const reason = (flags.reason as string | undefined) ?? `${passed ? 'Accepted' : 'Refused'} by a person.`;
-  const decision: ManualReport = { format: 'troupe-gate/1', kind: 'manual', passed, reason };
+  const by = who(flags);
+  const reason = decisionText(passed, by, flags.reason as string | undefined);
+  const decision: ManualReport = { format: 'troupe-gate/1', kind: 'manual', passed, reason, by };
   const ended =
     waiting === undefined
-      ? await endCanary(context, run, { passed, reason })
+      ? await endCanary(context, run, { passed, reason, by })
       : (await endWaiting(context, { job_id: waiting.job_id, kind: 'decision', result: decision }))
         ? { job_id: waiting.job_id, report: decision }
         : null;
@@ -113,4 +115,9 @@ async function decide(context: Context, run: string, passed: boolean, flags: Fla
   if (flags.json) printJson({ gate: ended.job_id, ...ended.report });
   else print(`${ended.job_id}: ${passed ? 'accepted' : 'refused'}.`);
   return EXIT.done;
+}
+
+function decisionText(passed: boolean, by: string, reason: string | undefined): string {
+  const text = `${passed ? 'Accepted' : 'Refused'} by ${by}${reason ? `: ${reason.trim()}` : ''}`;
+  return /[.!?]$/.test(text) ? text : `${text}.`;
 }

@@ -1,7 +1,6 @@
 /** Running: one process a role, all of them, the demo; and what an operator asks first. */
 import { existsSync } from 'node:fs';
 import { rm, rmdir } from 'node:fs/promises';
-import { userInfo } from 'node:os';
 import { type Command, Option } from 'commander';
 import { loadConfig } from '../../config.ts';
 import { EXIT, got, TroupeError } from '../../errors.ts';
@@ -16,6 +15,7 @@ import {
   processCommand,
   projectCommand,
   untilInterrupted,
+  who,
   wholeNumber,
 } from '../command.ts';
 import type { Context } from '../context.ts';
@@ -197,9 +197,8 @@ export function runCommands(program: Command): void {
       ),
     async (context, [id], flags) => {
       const { cancelJob } = await import('../../store/jobs/jobs.ts');
-      const by = flags.by === undefined ? userInfo().username : String(flags.by);
       const reason = flags.reason === undefined ? null : String(flags.reason);
-      const cancelled = await cancelJob(context, id!, { by, reason });
+      const cancelled = await cancelJob(context, id!, { by: who(flags), reason });
       await context.catchUp();
       if (flags.json) printJson({ cancelled });
       else print(`Cancelled: ${cancelled.join(', ')}`);

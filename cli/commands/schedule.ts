@@ -1,6 +1,5 @@
 /** Schedules: add, list, show, pause, resume, run now, dry run, notify, remove. */
 import { readFileSync } from 'node:fs';
-import { userInfo } from 'node:os';
 import { type Command, Option } from 'commander';
 import { EXIT, got, TroupeError } from '../../errors.ts';
 import { hashId, isRecord } from '../../ingest/json.ts';
@@ -9,7 +8,7 @@ import type { ScheduleDefinition } from '../../store/schedules/definition.ts';
 import type { DriftOf } from '../../store/schedules/drift.ts';
 import type { Schedule } from '../../store/schedules/schedules.ts';
 import { budgeted } from '../budgets.ts';
-import { type Flags, projectCommand, wholeNumber } from '../command.ts';
+import { type Flags, projectCommand, who, wholeNumber } from '../command.ts';
 import type { Context } from '../context.ts';
 import { durationText, secondsOf } from '../durations.ts';
 import { print, printJson, say, table } from '../output.ts';
@@ -434,8 +433,6 @@ const loaded = () =>
     import('../../store/schedules/definition.ts'),
     import('../../store/schedules/due.ts'),
   ]);
-
-const who = ({ by }: Flags): string => (by === undefined ? userInfo().username : String(by));
 
 async function definitionOf(flags: Flags): Promise<unknown> {
   const { requireJob } = await import('../../trainer/jobs/checked-job.ts');

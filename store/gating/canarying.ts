@@ -37,7 +37,7 @@ export async function lookAtCanaries(context: JobContext): Promise<{ job_id: str
 export async function endCanary(
   context: JobContext,
   run: string,
-  { passed, reason }: { readonly passed: boolean; readonly reason: string },
+  { passed, reason, by }: { readonly passed: boolean; readonly reason: string; readonly by: string },
 ): Promise<{ readonly job_id: string; readonly report: GateReport } | null> {
   const { db, log } = context;
   const open = await openCanaryOf(db, run);
@@ -50,7 +50,7 @@ export async function endCanary(
       hint: '`troupe run work` ends it at its next look.',
     });
   const canary = { ...report.canary!, state: 'ended' as const };
-  const ended = { ...report, canary, passed, reason: `${reason} Until then: ${report.reason}` };
+  const ended = { ...report, canary, by, passed, reason: `${reason} Until then: ${report.reason}` };
   return (await endWaiting(context, { job_id, kind: CANARY, result: ended })) ? { job_id, report: ended } : null;
 }
 

@@ -30,6 +30,8 @@ export type GateReport = Decision & {
     readonly incumbent: Units;
     readonly candidate: Units;
   };
+  /** Who ended a canary before it was decided. */
+  readonly by?: string;
 };
 
 type Units = { readonly units: number; readonly unknown: number };
@@ -40,6 +42,7 @@ export type ManualReport = {
   readonly kind: 'manual';
   readonly passed: boolean;
   readonly reason: string;
+  readonly by: string;
 };
 
 /** The report as Markdown. */

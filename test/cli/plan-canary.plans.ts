@@ -188,11 +188,20 @@ describe('a plan whose gate is a canary', () => {
       await loaded(candidate);
       expect(await sides()).toEqual(before);
 
-      const refused = await at.run(['gate', 'refuse', 'refused-1', '--reason', 'Users complain.', '--json']);
+      const refused = await at.run([
+        'gate',
+        'refuse',
+        'refused-1',
+        '--reason',
+        'Users complain.',
+        '--by',
+        'ana',
+        '--json',
+      ]);
       expect([refused.err, refused.code]).toEqual(['', 7]);
       const report = await gateOf('refused-1');
       expect(report).toMatchObject({ passed: false, canary: { state: 'ended' } });
-      expect(report.reason).toMatch(/^Users complain. Until then: It is under way/);
+      expect(report.reason).toMatch(/^Refused by ana: Users complain. Until then: It is under way/);
       await sleep(1100);
       for (let i = 0; i < 6; i++) expect((await call(`fifth-${i}`, i)).checkpoint).toBe(incumbent);
       expect(await released()).toBe('better-1/1');

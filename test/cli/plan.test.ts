@@ -1,4 +1,5 @@
 import { writeFileSync } from 'node:fs';
+import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { stringify } from 'yaml';
@@ -152,12 +153,15 @@ describe('plans: from recorded episodes to a released checkpoint', () => {
       const asked = await troupe('plan', 'run', manual);
       expect([asked.code, asked.out]).toMatchObject([7, { run: 'read-1', state: 'undecided' }]);
       const before = await released();
-      const refused = await troupe('gate', 'refuse', 'read-1', '--reason', 'reads badly');
-      expect([refused.code, refused.out]).toMatchObject([7, { released: false, rounds: [{ reason: 'reads badly' }] }]);
+      const refused = await troupe('gate', 'refuse', 'read-1', '--reason', 'reads badly', '--by', 'ana');
+      const reason = 'Refused by ana: reads badly.';
+      expect([refused.code, refused.out]).toMatchObject([7, { released: false, rounds: [{ reason }] }]);
+      expect((await troupe('gate', 'show', 'read-1')).out).toMatchObject({ by: 'ana', reason });
       expect(await released()).toEqual(before);
       await troupe('plan', 'run', manual);
       const accepted = await troupe('gate', 'accept', 'read-2');
       expect([accepted.code, accepted.out]).toMatchObject([0, { released: true }]);
+      expect(accepted.out.rounds[0].reason).toBe(`Accepted by ${userInfo().username}.`);
       expect(await released()).toHaveLength(before.length + 1);
       const again = await troupe('gate', 'accept', 'read-2');
       expect([again.code, again.out.error.code]).toEqual([1, 'not_found']);
