@@ -332,7 +332,7 @@ export function summary(result: RolloutResult): string {
   const { rollout_id, groups, partial, attempts, tokens, usd, staleness, seconds } = result;
   const { without_reward, reward_failed, equal_rewards, replayed_calls } = result;
   const lines = [
-    `Rollout ${rollout_id}: ${attempts.done} episodes done in ${seconds.toFixed(1)} s; ${attempts.failed} attempts failed, ${attempts.retried} were tried again, ${attempts.late} came late; ${tokens === null ? 'tokens unknown' : `${tokens} tokens`}${usd === null ? '' : `, ${usd} USD`}.`,
+    `Rollout ${rollout_id}: ${attempts.done} episodes done in ${seconds.toFixed(1)} s; ${attempts.failed} attempts failed, ${attempts.retried} were tried again, ${attempts.late} came late; ${tokens === null ? 'tokens unknown' : `${tokens} tokens`}${usd === null ? '' : `, ${Number(usd.toPrecision(6))} USD`}.`,
     `${groups.complete} groups are complete, ${groups.partial} are partial.`,
     ...(replayed_calls === undefined
       ? []

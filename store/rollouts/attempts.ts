@@ -406,7 +406,7 @@ export type AttemptCounts = {
   readonly failed: number;
 };
 
-/** How far a rollout is. */
+/** How far a rollout is. Samples that a budget left out were never attempted. */
 export async function attemptCounts(db: Pick<Session, 'query'>, rollout: string): Promise<AttemptCounts> {
   const row = await firstOf(
     db,
@@ -416,7 +416,9 @@ export async function attemptCounts(db: Pick<Session, 'query'>, rollout: string)
         sql<number>`(count(*) filter (where state = 'waiting'))::integer`.as('waiting'),
         sql<number>`(count(*) filter (where state = 'running'))::integer`.as('running'),
         sql<number>`(count(*) filter (where outcome = 'done'))::integer`.as('done'),
-        sql<number>`(count(*) filter (where outcome = 'failed'))::integer`.as('failed'),
+        sql<number>`(count(*) filter (where outcome = 'failed' and coalesce(error ->> 'code', '') <> 'budget'))::integer`.as(
+          'failed',
+        ),
       ])
       .where('job_id', '>=', `${rollout}/`)
       .where('job_id', '<', `${rollout}0`)

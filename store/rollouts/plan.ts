@@ -115,7 +115,9 @@ export function tally(rollout: string, spec: Played, rows: readonly AttemptRow[]
       });
     }
   }
-  const failed = rows.filter(({ outcome }) => outcome === 'failed');
+  // What a budget leaves out was never begun.
+  const begun = rows.filter(({ error }) => error?.code !== 'budget');
+  const failed = begun.filter(({ outcome }) => outcome === 'failed');
   return {
     episodes,
     groups: { complete: groups.length - partial.length, partial: partial.length },
@@ -124,7 +126,7 @@ export function tally(rollout: string, spec: Played, rows: readonly AttemptRow[]
       done: rows.filter(({ outcome }) => outcome === 'done').length,
       failed: failed.length,
       late: failed.filter(({ result }) => result?.late === true).length,
-      retried: rows.filter(({ spec }) => spec.attempt > 0).length,
+      retried: begun.filter(({ spec }) => spec.attempt > 0).length,
     },
   };
 }

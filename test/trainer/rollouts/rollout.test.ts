@@ -242,8 +242,8 @@ describe('what a rollout may use', () => {
     const tasks = ['a', 'b', 'c'].map((task_id) => ({ task_id, prompt: 'x', reward: 1 }));
     await request(tasks, { samples: 1, budget: { tokens: 8 } });
     const { attempts, groups, partial, tokens } = await result();
-    expect({ done: attempts.done, groups, tokens }).toEqual({
-      done: 2,
+    expect({ attempts, groups, tokens }).toEqual({
+      attempts: { done: 2, failed: 0, late: 0, retried: 0 },
       groups: { complete: 2, partial: 1 },
       tokens: 10,
     });
