@@ -86,11 +86,26 @@ function fromFramework(error: unknown): TroupeError {
   );
 }
 
+/** What somebody has to mend before requests are answered again. */
+const OUTAGES: ReadonlySet<string> = new Set(['unreachable', 'disk_full', 'log_replaced', 'log_repartitioned']);
+/** When each outage was last told, by code: its requests come by the thousands. */
+const told = new Map<string, number>();
+const TOLD_AGAIN_MS = 60_000;
+
+/** An operator who looks into the log during an outage finds why requests are refused. */
+function tellOutage({ code, detail }: Problem, request: FastifyRequest): void {
+  const now = performance.now();
+  if (now - (told.get(code) ?? Number.NEGATIVE_INFINITY) < TOLD_AGAIN_MS) return;
+  told.set(code, now);
+  request.log.warn({ route: routeOf(request) }, `Requests are answered with 503 ${code}: ${detail}`);
+}
+
 /** Sends the problem; `retriable` ones have Retry-After. */
 export function sendProblem(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const problem = problemOf(error, request.id);
   if (problem.code === 'internal')
     request.log.error({ err: error, method: request.method, route: routeOf(request) }, UNEXPECTED);
+  if (OUTAGES.has(problem.code)) tellOutage(problem, request);
   if (isRetriable(problem.code)) reply.header('retry-after', RETRY_AFTER_S);
   const path = pathOf(request.url);
   const isAnthropic = /\/v1\/messages(?:\/count_tokens)?$/.test(path);

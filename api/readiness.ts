@@ -64,7 +64,7 @@ async function outerLog(log: EventLog) {
   try {
     return { partitions: (await log.partitions?.()) ?? [], why: null };
   } catch (error) {
-    if (error instanceof TroupeError && error.code === 'log_replaced') return { partitions: null, why: error };
+    if (error instanceof TroupeError) return { partitions: null, why: error };
     const text = `The log ${log.name} cannot be reached; check the setting kafka_brokers.`;
     return { partitions: null, why: new TroupeError('unreachable', text, { cause: error }) };
   }
@@ -82,7 +82,7 @@ async function databaseState(db: Db, known: Asked['known']) {
     const code = error instanceof TroupeError ? error.code : null;
     const schema = code === 'schema_newer' ? 'newer' : code === 'conflict' ? 'changed' : 'unknown';
     const away = schema === 'unknown';
-    const reasons = away ? ['The database cannot be reached; check DATABASE_URL.'] : [];
+    const reasons = away ? [`The database cannot be reached now: ${firstLine(error)}`] : [];
     const why = schema === 'newer' ? (error as Error).message : null;
     return {
       database: away ? 'unreachable' : 'ok',
@@ -99,11 +99,14 @@ async function databaseState(db: Db, known: Asked['known']) {
 const behindRelease = ({ process, policy, checkpoint, released }: Omit<Serving, 'address'>): string =>
   `${process} serves ${checkpoint ?? 'nothing'} for ${policy}, but ${released} was released; its log says why.`;
 
+const firstLine = (error: unknown): string => (error as Error).message.split('\n', 1)[0]!;
+const counted = (n: number, name: string): string => `${n} ${name}${n === 1 ? '' : 's'}`;
+
 /** Those of the last hour that were not replayed, and, however long, what waits for newer code. */
 async function deadLetters(db: Db): Promise<readonly string[]> {
   const awaited = (await awaitedTypes(db)).map(
     ({ type, events }) =>
-      `${events} events of type ${type.slice(1, -1)} wait for a Troupe that knows it; start a newer one, which applies them.`,
+      `${counted(events, 'event')} of type ${type.slice(1, -1)}, known to a newer Troupe only, which applies what waits once it is started.`,
   );
   const rows = await rowsOf(
     db,
@@ -119,7 +122,7 @@ async function deadLetters(db: Db): Promise<readonly string[]> {
   );
   const refused = rows.map(
     ({ door, code, letters }) =>
-      `${letters} dead letters of the last hour at ${door}: ${code}; \`troupe deadletters\` lists them.`,
+      `${counted(letters, 'dead letter')} of the last hour at ${door}: ${code}; \`troupe deadletters\` lists them.`,
   );
   return [...awaited, ...refused];
 }

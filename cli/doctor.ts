@@ -85,7 +85,8 @@ async function placeChecks(flags: Flags, more: (context: Context) => Promise<Che
       checks.push({ check: 'database', ok: true, detail });
       const { why } = await checkSchema(db);
       const awaited = (await awaitedTypes(db)).map(
-        ({ type, events }) => `${events} events of type ${type.slice(1, -1)} wait for a newer Troupe`,
+        ({ type, events }) =>
+          `${events} event${events === 1 ? ' waits' : 's wait'} for a newer Troupe, of type ${type.slice(1, -1)}`,
       );
       checks.push({
         check: 'schema',

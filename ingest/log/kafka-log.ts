@@ -12,6 +12,7 @@ import {
   faultOf,
   type KafkaDoor,
   kafkaError,
+  notAcknowledged,
   type Producer,
   topicNow,
   topicPartitions,
@@ -145,7 +146,7 @@ export function kafkaLog(door: KafkaDoor, { partitions, deadlineMs = 5000, guard
 
   const send = async (records: readonly WrittenRecord[]): Promise<void> => {
     if (refused !== null) throw refused;
-    if (performance.now() < brokenUntil) throw away(topic);
+    if (performance.now() < brokenUntil) throw notAcknowledged(away(topic));
     const fresh = open === null;
     try {
       await withDeadline(
@@ -163,7 +164,7 @@ export function kafkaLog(door: KafkaDoor, { partitions, deadlineMs = 5000, guard
       if (isReplaced(error)) refused = error;
       forget();
       brokenUntil = performance.now() + BREATH_MS;
-      throw kafkaError(error, topic);
+      throw notAcknowledged(kafkaError(error, topic));
     }
     // Whoever answers after a break may hold other records at the same offsets.
     if (fresh) verify().catch(() => {});
@@ -247,10 +248,7 @@ function* portions(records: readonly WrittenRecord[], limit: number): Generator<
 }
 
 const away = (topic: string): TroupeError =>
-  new TroupeError(
-    'unreachable',
-    `The topic ${topic} could not be reached a moment ago; nothing of this was acknowledged. Send it again.`,
-  );
+  new TroupeError('unreachable', `The topic ${topic} could not be reached a moment ago.`);
 
 const tooLarge = (event: Event, { expected, got }: Refusal): TroupeError =>
   new TroupeError(

@@ -139,20 +139,20 @@ export async function makeTopic(
     if (!REFUSED.has(type ?? '')) throw error;
     throw new TroupeError(
       'config_invalid',
-      `The brokers refuse to make topic ${topic} with ${partitions} partitions${replication === null ? '' : `, ${replication} copies of each`} and ${configEntries.map(({ name, value }) => `${name}=${value}`).join(', ')}: ${type}. Ask for what the cluster can hold.`,
+      `The brokers refuse to make topic ${topic} with ${partitions} partitions${replication === null ? '' : `, ${replication} copies of each`} and ${configEntries.map(({ name, value }) => `${name}=${value}`).join(', ')}: ${type}. ${REFUSED.get(type!)}`,
       { cause: error, got: type! },
     );
   }
 }
 
-const REFUSED = new Set([
-  'INVALID_REPLICATION_FACTOR',
-  'INVALID_PARTITIONS',
-  'INVALID_CONFIG',
-  'INVALID_REQUEST',
-  'POLICY_VIOLATION',
-  'TOPIC_AUTHORIZATION_FAILED',
-  'CLUSTER_AUTHORIZATION_FAILED',
+const REFUSED: ReadonlyMap<string, string> = new Map([
+  ['INVALID_REPLICATION_FACTOR', 'Ask for at most as many copies as there are brokers.'],
+  ['INVALID_PARTITIONS', 'Ask for another number of partitions.'],
+  ['INVALID_CONFIG', 'They do not know one of these settings, or not this value of it.'],
+  ['INVALID_REQUEST', 'Their log says what they do not take of it.'],
+  ['POLICY_VIOLATION', 'They have a rule for new topics; whoever keeps them knows it.'],
+  ['TOPIC_AUTHORIZATION_FAILED', 'This login may not make it; let whoever keeps them make it.'],
+  ['CLUSTER_AUTHORIZATION_FAILED', 'This login may not make topics; let whoever keeps them make it.'],
 ]);
 
 /** What of {@link NewTopic} a topic that is there has; of its settings those that are named. */
@@ -203,17 +203,36 @@ export function faultOf(error: unknown): string | null {
   return null;
 }
 
-/** What failed in the client, as one line of ours that names the brokers' topic and never a password. */
+/** What failed in the client, as one line of ours that names the topic, and the settings to look at, and never a password. */
 export function kafkaError(error: unknown, topic: string): TroupeError {
   if (error instanceof TroupeError) return error;
   const type = faultOf(error);
   const detail = { cause: error, got: type ?? String((error as Error).message).split('\n', 1)[0]! };
   if (type === 'MESSAGE_TOO_LARGE')
     return new TroupeError('too_large', `A record is larger than the broker takes for topic ${topic}.`, detail);
+  const advice = SETTINGS_BY_FAULT.find(([fault]) => fault.test(detail.got))?.[1];
   return new TroupeError(
     'unreachable',
-    `The topic ${topic} cannot be reached now (${detail.got}); nothing of this was acknowledged. Send it again.`,
+    `The topic ${topic} cannot be reached now (${detail.got})${advice === undefined ? '' : `; ${advice}`}.`,
     detail,
+  );
+}
+
+/** What the client says of brokers that are there and want to be spoken to otherwise. */
+const SETTINGS_BY_FAULT: readonly (readonly [RegExp, string])[] = [
+  [/authentication failed/i, 'check kafka_sasl_mechanism, kafka_username and kafka_password'],
+  [/certificate/i, 'check the certificates of the brokers; NODE_EXTRA_CA_CERTS names the file of another authority'],
+  // A broker cuts the line to whoever speaks plainly to its TLS, or sends no login.
+  [/^Closed connection|secure TLS connection|SSL|SASL/, 'check kafka_tls and kafka_sasl_mechanism'],
+];
+
+/** The same of an append, whose sender still has its events. */
+export function notAcknowledged(error: TroupeError): TroupeError {
+  if (error.code !== 'unreachable') return error;
+  return new TroupeError(
+    'unreachable',
+    `${error.message} Nothing of this was acknowledged. Send it again.`,
+    error.detail,
   );
 }
 
@@ -222,13 +241,7 @@ export async function withDeadline<T>(work: Promise<T>, ms: number, topic: strin
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
     timer = setTimeout(
-      () =>
-        reject(
-          new TroupeError(
-            'unreachable',
-            `No broker answered for topic ${topic} within ${ms / 1000} s; nothing of this was acknowledged. Send it again.`,
-          ),
-        ),
+      () => reject(new TroupeError('unreachable', `No broker answered for topic ${topic} within ${ms / 1000} s.`)),
       ms,
     );
   });

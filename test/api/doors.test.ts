@@ -129,7 +129,7 @@ describe('serving', () => {
     expect(await state()).toMatchObject({
       status: 'ready',
       reasons: [],
-      dead_letters: [expect.stringContaining('1 dead letters of the last hour at http: unknown_event')],
+      dead_letters: [expect.stringContaining('1 dead letter of the last hour at http: unknown_event')],
     });
     expect((await own.app.inject('/readyz')).statusCode).toBe(200);
     await own.db.query('update troupe.dead_letters set replayed_at = now()');

@@ -209,6 +209,34 @@ describe('POST /v1/events', () => {
     await away.close();
   });
 
+  it('tells an outage in its log, once for all of its requests', async () => {
+    const away = await testApp({
+      log: {
+        name: 'full',
+        append: () => Promise.reject(new TroupeError('disk_full', 'The disk of the log is full.')),
+        close: async () => {},
+      },
+    });
+    const said: string[] = [];
+    const write = process.stderr.write;
+    process.stderr.write = ((line: string) => said.push(line) > 0) as never;
+    try {
+      for (const id of ['first', 'second']) expect((await post(away.app, anEvent(id))).statusCode).toBe(503);
+    } finally {
+      process.stderr.write = write;
+    }
+    const lines = said.map((line) => JSON.parse(line)).filter(({ msg }) => msg.includes('503'));
+    expect(lines).toEqual([
+      expect.objectContaining({
+        level: 'warn',
+        route: '/v1/events',
+        msg: 'Requests are answered with 503 disk_full: The disk of the log is full.',
+        request_id: expect.any(String),
+      }),
+    ]);
+    await away.close();
+  });
+
   it('speaks with the recorder: what it refuses is told by item', async () => {
     const { url } = await serve(at.app, { host: '127.0.0.1', port: 0 });
     const recorder = createRecorder({ baseUrl: url, source: '/team', tries: 1 });

@@ -58,7 +58,7 @@ describe('An event of newer code', () => {
     expect(await ready()).toMatchObject({
       status: 'ready',
       dead_letters: [
-        '1 events of type troupe.task.defined.v7 wait for a Troupe that knows it; start a newer one, which applies them.',
+        '1 event of type troupe.task.defined.v7, known to a newer Troupe only, which applies what waits once it is started.',
       ],
     });
   });
