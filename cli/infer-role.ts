@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { basename, join } from 'node:path';
 import { observe } from '../api/prometheus.ts';
+import type { ServerWatch } from '../api/upstream/server-watch.ts';
 import type { Config } from '../config.ts';
 import { got, TroupeError } from '../errors.ts';
 import type { Home } from '../store/db/home.ts';
@@ -38,7 +39,7 @@ export async function infer(
   if (policy === undefined) {
     throw new TroupeError('usage', 'Missing --policy NAME: troupe run infer --policy NAME [--model DIR].');
   }
-  const loadPolicy = await outside(config, policy);
+  const { loadPolicy, watch } = await outside(config, policy);
   const { server, address } = listen
     ? await overHttp(config, listen, loadPolicy)
     : await overSocket(home, config, policy, loadPolicy);
@@ -58,7 +59,8 @@ export async function infer(
       if (served()?.checkpoint !== released?.checkpoint_id) released = null;
     }
     const id = processId('infer');
-    const models = () => server.status().models;
+    // A server that is gone serves nothing, whatever was loaded into it.
+    const models = () => (watch === null || watch.answers() ? server.status().models : []);
     const leave = await registerProcess(db, { processId: id, role: 'infer', policy, address, models });
     say(`Policy ${policy} is served at ${address}`);
     onReady({ role: 'infer', address });
@@ -100,6 +102,7 @@ export async function infer(
     await onNews(db, JOB_CHANNEL, { signal, pollMs: FOLLOW_MS, onTrouble: tellTrouble('Following releases') }, follow);
     await leave();
   } finally {
+    watch?.close();
     // Also where the model cannot be loaded: a socket that listens would keep the process.
     await server.close();
   }
@@ -181,17 +184,25 @@ async function releasedCheckpoint(db: Context['db'], policy: string): Promise<Kn
   return (await firstOf(db, released)) ?? null;
 }
 
-/** What asks the server of the setting `upstreams` that has the weights of the policy; null where this process has them. */
-async function outside({ upstreams }: Config, policy: string): Promise<LoadPolicy | null> {
-  const [{ readUpstreams }, { outsidePolicies }] = await Promise.all([
+/** What asks the server of the setting `upstreams` that has the weights of the policy, and watches it; nulls where this process has them. */
+async function outside({ upstreams }: Config, policy: string): Promise<Outside> {
+  const [{ readUpstreams }, { outsidePolicies }, { watchServer }] = await Promise.all([
     import('../api/upstream/settings.ts'),
     import('../api/upstream/outside-policy.ts'),
+    import('../api/upstream/server-watch.ts'),
   ]);
   const found = readUpstreams(upstreams, process.env).find(({ policies }) => policies.includes(policy));
-  if (found === undefined) return null;
+  if (found === undefined) return { loadPolicy: null, watch: null };
   say(`The weights of ${policy} are those of the server ${found.name} at ${found.baseUrl}.`);
-  return outsidePolicies(found);
+  const loadPolicy = outsidePolicies(found);
+  const watch = watchServer(found, (why) => {
+    if (why === null) say(`The server ${found.name} of policy ${policy} answers again.`);
+    else say(`The server ${found.name} of policy ${policy} does not answer: ${why}`, 'warn');
+  });
+  return { loadPolicy, watch };
 }
+
+type Outside = { readonly loadPolicy: LoadPolicy | null; readonly watch: ServerWatch | null };
 
 type Listening = { readonly server: InferServer; readonly address: string };
 
