@@ -138,6 +138,7 @@ describe('Statements are composed', () => {
     'store/db/database.ts': "asks for the server's own catalogue, before there is a project",
     'store/db/schema-text.ts': 'reads the catalogue that the types are made of',
     'store/db/tool-clock.ts': "asks for the server's own catalogue, and ends sessions",
+    'store/db/end-backend.ts': 'ends sessions',
     'store/log/archive.ts': 'the append of what comes from Kafka, and its place',
     'store/log/follow.ts': 'places in a log',
     'store/log/known-log.ts': 'places in a log',

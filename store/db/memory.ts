@@ -25,8 +25,7 @@ export async function limitMemory(pid: number, role: string, bytes: number): Pro
   if (process.platform !== 'linux') return;
   try {
     // A number from another container would be another process here.
-    const title = await readFile(`/proc/${pid}/cmdline`, 'latin1');
-    if (!title.startsWith(`postgres: ${role} `)) throw new Error(`process ${pid} is not a backend of ${role}`);
+    if (!(await isBackendOf(pid, role))) throw new Error(`process ${pid} is not a backend of ${role}`);
     // A process of the same user may set it; root in a container often lacks the right to set it for others.
     await run('prlimit', ['--pid', String(pid), `--data=${bytes}`], { ...serverIdentity(), cwd: '/' });
   } catch (error) {
@@ -37,3 +36,10 @@ export async function limitMemory(pid: number, role: string, bytes: number): Pro
     });
   }
 }
+
+/** True where that process of this machine works for `role`; false also where /proc does not tell. */
+export const isBackendOf = (pid: number, role: string): Promise<boolean> =>
+  readFile(`/proc/${pid}/cmdline`, 'latin1').then(
+    (title) => title.startsWith(`postgres: ${role} `),
+    () => false,
+  );

@@ -103,6 +103,8 @@ export type PoolOptions = {
   readonly connectTimeoutMs?: number;
   /** Is given the process id of the server's backend before a connection is used; where it throws, there is no connection. */
   readonly onBackend?: (pid: number) => Promise<void>;
+  /** Is given the process id of a backend whose connection was cut because its statement did not end when it was asked to. */
+  readonly onCut?: (pid: number) => void;
 };
 
 type Client = pg.ClientBase;
@@ -152,7 +154,7 @@ const CUT_AFTER_MS = 750;
 const CANCEL_EVERY_MS = 150;
 
 /** Ends the work on the connection once the signal aborts. Call what it returns when the work is over: true where it was ended. */
-function endOn(client: Client, signal: AbortSignal): () => boolean {
+function endOn(client: Client, signal: AbortSignal, onCut?: (pid: number) => void): () => boolean {
   const { host, port, processID, secretKey } = client as unknown as Backend;
   let again: NodeJS.Timeout | undefined;
   let cut: NodeJS.Timeout | undefined;
@@ -164,6 +166,7 @@ function endOn(client: Client, signal: AbortSignal): () => boolean {
     cut = setTimeout(() => {
       cancel();
       sever(client);
+      onCut?.(processID);
     }, CUT_AFTER_MS);
   };
   if (signal.aborted) end();
@@ -391,7 +394,7 @@ export function openPool(url: string, options: PoolOptions = {}): Db {
       let usable = true;
       const { signal } = transactionOptions;
       const work = async (client: Client) => {
-        const ended = signal === undefined ? () => false : endOn(client, signal);
+        const ended = signal === undefined ? () => false : endOn(client, signal, options.onCut);
         try {
           return await transact(client, fn, transactionOptions);
         } catch (error) {

@@ -6,6 +6,7 @@
 import { createHmac, hash } from 'node:crypto';
 import { TroupeError } from '../../errors.ts';
 import type { Database } from './database.ts';
+import { endBackend } from './end-backend.ts';
 import { parseAddress, sqlState } from './faults.ts';
 import { limitMemory } from './memory.ts';
 import { type Db, openPool, type Session } from './pool.ts';
@@ -39,11 +40,26 @@ export async function openReader(database: Asked, { max = 4 }: { readonly max?: 
   const role = roleOf(database, 'reader');
   const address = await logIn(database, role);
   if (address === null) return null;
-  return openPool(address.href, {
+  if (!database.embedded) return openPool(address.href, { max, applicationName: 'troupe sql' });
+  const ending = new Set<Promise<void>>();
+  const pool = openPool(address.href, {
     max,
     applicationName: 'troupe sql',
-    ...(database.embedded && { onBackend: (pid: number) => limitMemory(pid, role, BACKEND_BYTES) }),
+    onBackend: (pid) => limitMemory(pid, role, BACKEND_BYTES),
+    onCut: (pid) => {
+      const ended: Promise<void> = endBackend(database.db, pid, role)
+        .catch(() => {})
+        .finally(() => ending.delete(ended));
+      ending.add(ended);
+    },
   });
+  return {
+    ...pool,
+    close: async () => {
+      await pool.close();
+      await Promise.all(ending);
+    },
+  };
 }
 
 /** The login of programs that come to the server themselves (psql, pandas, dashboards); its connections count for itself. */

@@ -249,6 +249,27 @@ describe('the SQL door', () => {
     }
   }, 180_000);
 
+  it('P37: ends the process of a query that looks at no request, and the server goes on', async () => {
+    const started = async () => (await fresh.db.query('select pg_postmaster_start_time() as at')).rows;
+    const before = await started();
+    for (const sql of [
+      `select length(translate(repeat('a', 300000), repeat('b', 300000) || 'a', 'x'))`,
+      `select strpos(repeat('a', 2000000), repeat('a', 50000) || 'b' || repeat('a', 50000))`,
+      'select array_fill(1, array[100000]) && array_fill(2, array[500000])',
+    ]) {
+      expect(await answerOf(reader, sql, { timeoutMs: 200 })).toMatchObject({ code: 'sql_timeout' });
+      const running = async () =>
+        (
+          await fresh.db.query(
+            `select query from pg_stat_activity where query like 'declare answer%' and state = 'active'`,
+          )
+        ).rows;
+      await expect.poll(running, { timeout: 10_000 }).toEqual([]);
+    }
+    expect(await started()).toEqual(before);
+    expect(await ask(reader, 'select 1 as one')).toHaveProperty('rows', [[1]]);
+  }, 60_000);
+
   it('P38: answers honest questions, cut at the limit and saying so', async () => {
     for (const sql of ALLOW) expect(await answerOf(reader, sql), sql).toHaveProperty('rows');
     const cut = await ask(reader, 'select g from generate_series(1, 11) g', { limit: 10 });
